@@ -1,0 +1,59 @@
+# Two commands do all the set-up on a fresh Debian 12 or Ubuntu machine with Python 3.11 or later:
+#   make demo    the main job on the embedded cloud: up, verify, down
+#   make test    everything CI runs
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test lint bench lock test-lowest clean
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+# Where the user is root nothing is needed to become root; elsewhere sudo is.
+SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
+DEBIAN := python3-venv openssh-client openssh-server mmdebstrap apt-cacher-ng iproute2 util-linux e2fsprogs ca-certificates jq
+
+help:
+	@sed -n 's/^#   //p' Makefile
+
+setup: $(VENV)/.ready
+
+# The services that Debian starts with two of these packages are not ours to want: policy-rc.d keeps them from starting.
+$(VENV)/.ready: pyproject.toml requirements.lock
+	@missing=""; for p in $(DEBIAN); do dpkg -s $$p >/dev/null 2>&1 || missing="$$missing $$p"; done; \
+	if [ -n "$$missing" ]; then echo "installing Debian packages:$$missing"; \
+	  $(SUDO) apt-get update -q && $(SUDO) env DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 apt-get install -y -q --no-install-recommends $$missing </dev/null; fi
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "gpuprov needs Python 3.11 or later: make PYTHON=python3.11 …")'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install -q --disable-pip-version-check -r requirements.lock
+	$(BIN)/pip install -q --disable-pip-version-check --no-deps -e .
+	touch $@
+
+demo: setup
+	@$(SUDO) env PATH="$(CURDIR)/$(BIN):$$PATH" bash tests/demo.sh
+
+lint: setup
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/yamllint --strict -d '{extends: default, rules: {line-length: {max: 140}, document-start: disable, comments: {min-spaces-from-content: 1}}}' profiles playbooks provision/catalog/data
+
+# Root, because the hosts are Linux namespaces; the tests of everything else do not need it.
+test: lint
+	$(SUDO) env PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/pytest -n auto --dist loadgroup
+
+bench: setup
+	$(SUDO) env PATH="$(CURDIR)/$(BIN):$$PATH" bash tests/bench/run.sh
+
+# The oldest versions that pyproject.toml admits.
+test-lowest: setup
+	$(BIN)/pip install -q uv
+	$(BIN)/uv pip compile -q --all-extras --resolution lowest-direct pyproject.toml -o .venv/lowest.txt
+	$(PYTHON) -m venv .venv-lowest && .venv-lowest/bin/pip install -q -r .venv/lowest.txt && .venv-lowest/bin/pip install -q --no-deps -e .
+	$(SUDO) env PATH="$(CURDIR)/.venv-lowest/bin:$$PATH" .venv-lowest/bin/pytest -n auto --dist loadgroup
+
+# No index is written into the file: it is whatever pip is configured to use.
+lock:
+	$(BIN)/pip install -q uv
+	$(BIN)/uv pip compile -q --upgrade --all-extras --generate-hashes --no-emit-index-url --no-header pyproject.toml -o requirements.lock
+
+clean:
+	rm -rf $(VENV) .venv-lowest .pytest_cache .mypy_cache .ruff_cache dist build

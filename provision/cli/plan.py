@@ -1,0 +1,45 @@
+"""`gpuprov plan`."""
+
+from __future__ import annotations
+
+import click
+
+from provision.cli import options
+
+
+@click.command("plan")
+@options.required_profile
+@click.option("--name", metavar="NAME", help="What the instance would be called; the profile's name by default.")
+@options.as_json
+def command(*, profile: str, name: str | None, as_json: bool) -> None:
+    """Show what `up` would make, where and at what price. Asks nobody and makes nothing."""
+    from provision.launch.journal import check_name  # noqa: PLC0415 - heavy, and --help must be light
+    from provision.launch.plan import plan  # noqa: PLC0415
+    from provision.profile import load  # noqa: PLC0415
+
+    asked = load.load(load.find(profile))
+    planned = plan(asked, load.digest(asked), check_name(name or asked.name))
+    if as_json:
+        options.print_json(planned.as_dict())
+        return
+    click.echo(
+        f"{planned.name}: {planned.purpose}\nowner: {planned.owner}\nprofile: {planned.profile} sha256:{planned.profile_digest[:16]}…\n"
+    )
+    click.echo(f"places, in this order (limit {planned.limit_per_hour_usd:.2f} USD an hour, ended after {planned.deadline_h} h):")
+    for offer in planned.offers:
+        price = f"{offer.price_per_hour_usd:.3f} USD/h" if offer.price_per_hour_usd is not None else "price unknown"
+        if offer.price_to_deadline_usd is not None:
+            price += f", {offer.price_to_deadline_usd:.2f} USD to the deadline"
+        click.echo(f"  {offer.cloud} {offer.region} {offer.instance_type} ({offer.market}): {offer.note or price}")
+        if not offer.note:
+            click.echo(f"      {offer.price_note}")
+    for title, lines in (
+        ("image", (planned.image,)),
+        ("disks", planned.disks),
+        ("opens", planned.opens),
+        ("secured", planned.secured),
+        ("gives up", planned.gives_up),
+        ("permissions needed", planned.permissions),
+    ):
+        if lines:
+            click.echo(f"{title}:\n" + "\n".join(f"  {line}" for line in lines))

@@ -1,0 +1,34 @@
+"""Who can make a machine. One folder for each cloud, one line here, one contract in `base.py`."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from provision.errors import CloudUnsupportedError
+
+if TYPE_CHECKING:
+    from provision.clouds.base import Cloud
+
+__all__ = ["CLOUDS", "connect"]
+
+# Strings, imported on use: an SDK costs up to 1.6 s to import and may not be installed.
+CLOUDS: Final = {"aws": "provision.clouds.aws.cloud:AwsCloud"}
+
+
+def connect(cloud: str, region: str, access: Any = None) -> Cloud:
+    """The cloud object for one region.
+
+    Args:
+        cloud: a key of `CLOUDS`.
+        region: region code.
+        access: the cloud's own way of saying whose account is meant; None for the user's.
+
+    Raises:
+        CloudUnsupportedError: gpuprov cannot launch there yet.
+    """
+    if cloud not in CLOUDS:
+        msg = f"launching on {cloud} is not part of this release"
+        raise CloudUnsupportedError(msg, hint=f"add a place on {', '.join(CLOUDS)} to the profile")
+    module, _, name = CLOUDS[cloud].partition(":")
+    return cast("Cloud", getattr(importlib.import_module(module), name)(region, access))

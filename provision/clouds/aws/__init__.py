@@ -1,0 +1,1 @@
+"""AWS through boto3, the only home of that library."""

@@ -1,0 +1,47 @@
+"""What the first boot is told: cloud-init user data, the same bytes for the same order (EC2 compares them under a client token)."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+
+__all__ = ["user_data"]
+
+_SERVICE = """[Unit]
+Description=End this machine at the deadline of its gpuprov profile
+[Service]
+Type=oneshot
+ExecStart=/usr/bin/systemctl poweroff
+"""
+_TIMER = """[Unit]
+Description=The deadline of the gpuprov profile
+[Timer]
+OnCalendar={at}
+Persistent=true
+[Install]
+WantedBy=timers.target
+"""
+
+
+def user_data(*, deadline: dt.datetime) -> str:
+    """A `#cloud-config` document.
+
+    The deadline is a timer on the host because EC2 has none of its own; with the shutdown behaviour *terminate* a power-off ends the
+    instance. It is persistent, so that a machine that was stopped over its deadline ends at its next start.
+
+    Args:
+        deadline: an aware time; its UTC form goes into the timer.
+    """
+    at = deadline.astimezone(dt.UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    timer = _TIMER.format(at=at)
+    document = {
+        "ssh_pwauth": False,
+        "disable_root": True,
+        "write_files": [
+            {"path": "/etc/systemd/system/gpuprov-deadline.service", "permissions": "0644", "content": _SERVICE},
+            {"path": "/etc/systemd/system/gpuprov-deadline.timer", "permissions": "0644", "content": timer},
+        ],
+        "runcmd": [["systemctl", "daemon-reload"], ["systemctl", "enable", "--now", "gpuprov-deadline.timer"]],
+    }
+    # JSON is YAML, and json.dumps cannot produce anything that cloud-init would read as more than data.
+    return "#cloud-config\n" + json.dumps(document, indent=1, sort_keys=True) + "\n"

@@ -1,0 +1,262 @@
+"""Everything that can fail, one class per failure, each with a way out.
+
+A class fixes the code (kebab-case, never reused) and the process exit code; whoever raises it must say what happened in one line
+and what to do about it in another. One boundary prints them: `provision.cli`.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar, Final
+
+__all__ = [
+    "EXIT_CLOUD_OR_PLAYBOOK",
+    "EXIT_FAILED_CHECK",
+    "EXIT_INTERRUPTED",
+    "EXIT_OK",
+    "EXIT_UNKNOWN",
+    "EXIT_USAGE",
+    "GpuprovError",
+]
+
+EXIT_OK: Final = 0
+EXIT_FAILED_CHECK: Final = 1
+EXIT_USAGE: Final = 2
+EXIT_UNKNOWN: Final = 3
+EXIT_CLOUD_OR_PLAYBOOK: Final = 4
+EXIT_INTERRUPTED: Final = 130
+
+
+class GpuprovError(Exception):
+    """A failure that gpuprov understands.
+
+    Args:
+        message: what happened, one line, no secrets.
+        hint: what to do now, one line; mandatory by design.
+        detail: what the other side said, shown with `--verbose` and in logs only.
+    """
+
+    code: ClassVar[str] = "error"
+    exit_code: ClassVar[int] = EXIT_CLOUD_OR_PLAYBOOK
+
+    def __init__(self, message: str, *, hint: str, detail: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+        self.detail = detail
+
+
+# --- what is asked ------------------------------------------------------------------------------------------------
+
+
+class ProfileNotFoundError(GpuprovError):
+    """No profile of that name, and no such file."""
+
+    code = "profile-not-found"
+    exit_code = EXIT_USAGE
+
+
+class ProfileInvalidError(GpuprovError):
+    """The file does not hold a profile; every complaint stands in the message, one a line."""
+
+    code = "profile-invalid"
+    exit_code = EXIT_USAGE
+
+
+class UsageError(GpuprovError):
+    """Arguments that cannot go together."""
+
+    code = "usage"
+    exit_code = EXIT_USAGE
+
+
+class FactsInvalidError(GpuprovError):
+    """A facts file that is not one, or comes from another version."""
+
+    code = "facts-invalid"
+    exit_code = EXIT_USAGE
+
+
+class NameInvalidError(GpuprovError):
+    """An instance name that could not be a host name."""
+
+    code = "name-invalid"
+    exit_code = EXIT_USAGE
+
+
+# --- clouds -------------------------------------------------------------------------------------------------------
+
+
+class CloudError(GpuprovError):
+    """A cloud said no, or nothing; the base of every classified answer."""
+
+    code = "cloud-failed"
+
+
+class CredentialsMissingError(CloudError):
+    """No credentials were found for the cloud."""
+
+    code = "credentials-missing"
+
+
+class CredentialsExpiredError(CloudError):
+    """Credentials were found and are no longer valid."""
+
+    code = "credentials-expired"
+
+
+class PermissionRefusedError(CloudError):
+    """The cloud refused an action to these credentials."""
+
+    code = "permission-refused"
+
+
+class CapacityError(CloudError):
+    """The place has no machine of this type now; the next zone may."""
+
+    code = "no-capacity"
+
+
+class QuotaExceededError(CloudError):
+    """The account may not have that many; another zone cannot help."""
+
+    code = "quota-exceeded"
+
+
+class ThrottledError(CloudError):
+    """Too many calls; waiting helps."""
+
+    code = "throttled"
+
+
+class CloudInvalidError(CloudError):
+    """The request itself is wrong, whoever asks and wherever."""
+
+    code = "cloud-invalid"
+
+
+class CloudUnreachableError(CloudError):
+    """No answer from the cloud's endpoint, or an answer that is not one."""
+
+    code = "cloud-unreachable"
+
+
+class ImageNotFoundError(CloudError):
+    """The image of the profile's system does not exist in this region."""
+
+    code = "image-not-found"
+
+
+class CloudUnsupportedError(CloudError):
+    """This release cannot launch there yet."""
+
+    code = "cloud-unsupported"
+    exit_code = EXIT_USAGE
+
+
+class InstanceNotFoundError(CloudError):
+    """No instance of that name carries our tags."""
+
+    code = "instance-not-found"
+    exit_code = EXIT_USAGE
+
+
+class InstanceLostError(CloudError):
+    """The instance ended while it was waited for."""
+
+    code = "instance-lost"
+
+
+class NameTakenError(GpuprovError):
+    """Another gpuprov is at work on this name."""
+
+    code = "name-taken"
+
+
+class ProfileMismatchError(GpuprovError):
+    """An instance of this name exists and was launched from another profile."""
+
+    code = "profile-mismatch"
+    exit_code = EXIT_USAGE
+
+
+class PriceOverLimitError(GpuprovError):
+    """The price ceiling of the profile is exceeded by the catalogue's price."""
+
+    code = "price-over-limit"
+    exit_code = EXIT_USAGE
+
+
+# --- hosts --------------------------------------------------------------------------------------------------------
+
+
+class HostUnreachableError(GpuprovError):
+    """Nothing answered as a host within the time allowed."""
+
+    code = "host-unreachable"
+    exit_code = EXIT_UNKNOWN
+
+
+class HostKeyUnknownError(GpuprovError):
+    """The host's key is not known, so that nobody can say who answers."""
+
+    code = "host-key-unknown"
+    exit_code = EXIT_UNKNOWN
+
+
+class HostKeyChangedError(GpuprovError):
+    """The host shows another key than the one that is known."""
+
+    code = "host-key-changed"
+    exit_code = EXIT_UNKNOWN
+
+
+class SshRefusedError(GpuprovError):
+    """The host answers and does not let us in."""
+
+    code = "ssh-refused"
+    exit_code = EXIT_UNKNOWN
+
+
+class ProbeFailedError(GpuprovError):
+    """The host ran the probe and no facts came back."""
+
+    code = "probe-failed"
+    exit_code = EXIT_UNKNOWN
+
+
+# --- converging ---------------------------------------------------------------------------------------------------
+
+
+class PlaybookFailedError(GpuprovError):
+    """A task of a role failed on the host."""
+
+    code = "playbook-failed"
+
+
+class RoleUnknownError(GpuprovError):
+    """No role of that name."""
+
+    code = "role-unknown"
+    exit_code = EXIT_USAGE
+
+
+# --- the embedded cloud -------------------------------------------------------------------------------------------
+
+
+class RehearsalUnavailableError(GpuprovError):
+    """This machine cannot hold rehearsal hosts; says what to install or how to run."""
+
+    code = "rehearsal-unavailable"
+
+
+class RehearsalFailedError(GpuprovError):
+    """The embedded cloud did not start, or a host of it did not boot."""
+
+    code = "rehearsal-failed"
+
+
+class InterruptedRunError(GpuprovError):
+    """Ctrl-C; whatever exists is listed by `gpuprov ls` and removed by `gpuprov down`."""
+
+    code = "interrupted"
+    exit_code = EXIT_INTERRUPTED

@@ -1,0 +1,1 @@
+"""How a host is reached: system OpenSSH, or this machine itself."""

@@ -1,0 +1,40 @@
+"""Host keys known before the first connection: read from a console's text, kept in a known_hosts file of our own."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+from filelock import FileLock
+
+__all__ = ["forget", "parse_console", "remember"]
+
+# cloud-init prints the public keys between these lines (cloudinit/config/cc_keys_to_console.py and tools/write-ssh-key-fingerprints).
+_BLOCK = re.compile(r"-----BEGIN SSH HOST KEY KEYS-----(.*?)-----END SSH HOST KEY KEYS-----", re.DOTALL)
+_KEY = re.compile(r"(ssh-ed25519|ecdsa-sha2-nistp(?:256|384|521)|ssh-rsa) ([A-Za-z0-9+/]{40,1400}={0,2})(?![A-Za-z0-9+/=])")
+
+
+def parse_console(text: str) -> tuple[str, ...]:
+    """The host keys of the last complete block in a console's output, as `type base64`; empty while there is none."""
+    blocks = _BLOCK.findall(text.replace("\r", ""))
+    return tuple(f"{kind} {key}" for kind, key in _KEY.findall(blocks[-1])) if blocks else ()
+
+
+def remember(known_hosts: Path, alias: str, keys: Iterable[str]) -> None:
+    """Make `keys` the only ones known for `alias`."""
+    _rewrite(known_hosts, alias, [f"{alias} {key}" for key in keys])
+
+
+def forget(known_hosts: Path, alias: str) -> None:
+    """Know no key for `alias` any more."""
+    _rewrite(known_hosts, alias, [])
+
+
+def _rewrite(known_hosts: Path, alias: str, added: list[str]) -> None:
+    with FileLock(f"{known_hosts}.lock"):
+        old = known_hosts.read_text().splitlines() if known_hosts.exists() else []
+        kept = [line for line in old if line.split(" ", 1)[0] != alias]
+        fresh = known_hosts.with_suffix(".new")
+        fresh.write_text("".join(f"{line}\n" for line in [*kept, *added]))
+        fresh.replace(known_hosts)

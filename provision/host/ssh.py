@@ -1,0 +1,167 @@
+"""Run one command on a host through the system's OpenSSH, so that agents, jump hosts and hardware keys work.
+
+Host keys are never learnt here: an unknown or changed one stops the run. OpenSSH's complaints become our errors in one place.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from dataclasses import dataclass
+from pathlib import Path
+
+from provision.errors import (
+    GpuprovError,
+    HostKeyChangedError,
+    HostKeyUnknownError,
+    HostUnreachableError,
+    SshRefusedError,
+)
+
+__all__ = ["LOCALHOST", "Completed", "Target", "execute", "ssh_argv"]
+
+_SSH_FAILED = 255  # ssh(1): "255 if an error occurred" before or instead of the remote command
+_CHUNK_BYTES = 65_536
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A host as the user calls it and as ssh finds it.
+
+    Attributes:
+        name: what reports call it.
+        destination: what `ssh` is given: an alias of our config, `user@host`, or empty for this machine itself.
+        config: a file for `ssh -F`; the user's own configuration when None.
+    """
+
+    name: str
+    destination: str
+    config: Path | None = None
+
+    @property
+    def is_local(self) -> bool:
+        """Whether commands run here, without ssh."""
+        return not self.destination
+
+
+LOCALHOST = Target(name="localhost", destination="")
+
+
+@dataclass(frozen=True, slots=True)
+class Completed:
+    """What a command on a host came to; `truncated` when its output passed the limit and the rest was not read."""
+
+    exit_code: int
+    stdout: bytes
+    stderr: bytes
+    truncated: bool = False
+
+
+def ssh_argv(target: Target, *, connect_timeout_s: int = 10) -> list[str]:
+    """The ssh command line up to and including the destination; a remote command may follow it."""
+    config = ["-F", str(target.config)] if target.config else []
+    options = [
+        "BatchMode=yes",
+        "StrictHostKeyChecking=yes",
+        f"ConnectTimeout={connect_timeout_s}",
+        "ServerAliveInterval=5",
+        "ServerAliveCountMax=3",
+        "LogLevel=ERROR",
+    ]
+    return ["ssh", *config, *[part for option in options for part in ("-o", option)], "-T", "--", target.destination]
+
+
+async def execute(
+    target: Target,
+    command: str,
+    *,
+    stdin: bytes = b"",
+    timeout_s: float,
+    connect_timeout_s: int = 10,
+    max_output_bytes: int = 16 * 1024 * 1024,
+) -> Completed:
+    """Run a shell command on the host and return what it printed.
+
+    Args:
+        target: where.
+        command: a POSIX shell command line; quoting values is the caller's duty (`shlex.quote`).
+        stdin: bytes for the command's standard input.
+        timeout_s: for everything, the connection included.
+        connect_timeout_s: for the TCP connection and the handshake.
+        max_output_bytes: per stream; the command is ended when it prints more.
+
+    Raises:
+        HostUnreachableError, HostKeyUnknownError, HostKeyChangedError, SshRefusedError: the command was not run, or not in time.
+    """
+    argv = ["/bin/sh", "-c", command] if target.is_local else [*ssh_argv(target, connect_timeout_s=connect_timeout_s), command]
+    process = await asyncio.create_subprocess_exec(
+        *argv, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
+    )
+    try:
+        async with asyncio.timeout(timeout_s):
+            done = await _communicate(process, stdin, max_output_bytes)
+    except TimeoutError:
+        msg = f"{target.name} did not finish within {timeout_s:g} s"
+        raise HostUnreachableError(msg, hint="see whether it is up and not overloaded; a longer --timeout may help") from None
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    if done.exit_code == _SSH_FAILED and not target.is_local:
+        raise _refusal(target, done.stderr.decode(errors="replace"))
+    return done
+
+
+async def _communicate(process: asyncio.subprocess.Process, stdin: bytes, limit: int) -> Completed:
+    """Feed and drain the three streams at once, ending the process when it prints more than `limit` bytes."""
+    assert process.stdin is not None and process.stdout is not None and process.stderr is not None  # noqa: S101, PT018
+    truncated = False
+
+    async def feed(stream: asyncio.StreamWriter) -> None:
+        # A command that does not read its input is no failure of ours.
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            stream.write(stdin)
+            await stream.drain()
+        stream.close()
+
+    async def drain(stream: asyncio.StreamReader) -> bytes:
+        nonlocal truncated
+        kept = bytearray()
+        while chunk := await stream.read(_CHUNK_BYTES):
+            kept += chunk
+            if len(kept) > limit:
+                truncated = True
+                process.kill()
+                break
+        return bytes(kept[:limit])
+
+    _, out, err = await asyncio.gather(feed(process.stdin), drain(process.stdout), drain(process.stderr))
+    return Completed(await process.wait(), out, err, truncated)
+
+
+def _refusal(target: Target, stderr: str) -> GpuprovError:
+    """What OpenSSH's own words mean; anything unread counts as unreachable, with the words as detail."""
+    last = next((line.strip() for line in reversed(stderr.splitlines()) if line.strip()), "no reason given")
+    if "REMOTE HOST IDENTIFICATION HAS CHANGED" in stderr:
+        return HostKeyChangedError(
+            f"{target.name} shows another host key than the one that is known",
+            hint="somebody else may be answering on this address; compare with the cloud's console output before you trust it",
+            detail=stderr,
+        )
+    if "Host key verification failed" in stderr or "No ED25519 host key is known" in stderr:
+        return HostKeyUnknownError(
+            f"the host key of {target.name} is not known",
+            hint="add the host's key from a trusted source to known_hosts (for gpuprov's own instances `gpuprov up` does it)",
+            detail=stderr,
+        )
+    if "Permission denied" in stderr:
+        return SshRefusedError(
+            f"{target.name} does not accept the key: {last}",
+            hint="use the key the machine was made with, or have yours added to the profile's users",
+            detail=stderr,
+        )
+    return HostUnreachableError(
+        f"{target.name} cannot be reached: {last}",
+        hint="see whether it is running (`gpuprov ls`) and port 22 is open to you",
+        detail=stderr,
+    )

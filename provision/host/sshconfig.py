@@ -1,0 +1,137 @@
+"""SSH configuration of our instances: an include file of our own, so that `ssh gpuprov-NAME` works everywhere.
+
+Two files: `hosts.conf` holds one entry for each instance and is included by the user's `~/.ssh/config`; `config` is what gpuprov itself
+passes to `ssh -F`: our entries, then the user's own configuration (jump hosts, agents, hardware keys). The two are apart because an
+include that includes itself is refused by OpenSSH.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from pathlib import Path
+
+from filelock import FileLock
+
+from provision.host import hostkeys
+from provision.host.ssh import Target
+from provision.paths import private_dir
+
+__all__ = ["SshHome", "alias_of"]
+
+_COMMENT = "# gpuprov: instances launched from here (removed again with the last of them)"
+
+
+def alias_of(name: str) -> str:
+    """What `ssh` calls the instance."""
+    return f"gpuprov-{name}"
+
+
+class SshHome:
+    """The folder with our key, known hosts and configuration.
+
+    Args:
+        folder: made when missing, mode 0700.
+        user_config: the user's ssh configuration; `GPUPROV_SSH_CONFIG` names another, `~/.ssh/config` is the default.
+    """
+
+    def __init__(self, folder: Path, user_config: Path | None = None) -> None:
+        self.folder = private_dir(folder)
+        given = os.environ.get("GPUPROV_SSH_CONFIG")
+        self.user_config = user_config or (Path(given) if given else Path.home() / ".ssh" / "config")
+        self.known_hosts = self.folder / "known_hosts"
+        self._hosts = self.folder / "hosts.conf"
+        self._config = self.folder / "config"
+        self._identity = self.folder / "id_ed25519"
+
+    def public_key(self) -> str:
+        """The public key that is put on new instances; the pair is made on first use."""
+        with FileLock(self.folder / "key.lock"):
+            if not self._identity.exists():
+                subprocess.run(
+                    ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "gpuprov", "-f", str(self._identity)],
+                    check=True,
+                    stdin=subprocess.DEVNULL,
+                )
+        return self._identity.with_suffix(".pub").read_text().strip()
+
+    def target(self, name: str) -> Target:
+        """How `provision.host.ssh` reaches the instance of that name."""
+        return Target(name=name, destination=alias_of(name), config=self._config)
+
+    def knows(self, name: str) -> bool:
+        """Whether there is an entry for the instance."""
+        return self._hosts.exists() and f"\nHost {alias_of(name)}\n" in "\n" + self._hosts.read_text()
+
+    def add(self, name: str, *, address: str, login: str, keys: tuple[str, ...]) -> None:
+        """Write the entry and the host keys of an instance, and include our file in the user's configuration."""
+        alias = alias_of(name)
+        hostkeys.remember(self.known_hosts, alias, keys)
+        entry = (
+            f"Host {alias}\n"
+            f"  HostName {address}\n"
+            f"  User {login}\n"
+            f"  HostKeyAlias {alias}\n"
+            f'  IdentityFile "{self._identity}"\n'
+            "  IdentitiesOnly yes\n"
+            f'  UserKnownHostsFile "{self.known_hosts}"\n'
+            "  GlobalKnownHostsFile /dev/null\n"
+            "  StrictHostKeyChecking yes\n"
+            "  UpdateHostKeys no\n"
+            "  ControlMaster auto\n"
+            f'  ControlPath "{self._control_folder()}/%C"\n'
+            "  ControlPersist 60\n"
+        )
+        self._write(alias, entry)
+        self._config.write_text(f'Include "{self._hosts}"\nInclude "{self.user_config}"\n')
+        self._include(present=True)
+
+    def remove(self, name: str) -> None:
+        """Forget an instance; the line in the user's configuration goes with the last one."""
+        alias = alias_of(name)
+        if self._config.exists():
+            subprocess.run(
+                ["ssh", "-F", str(self._config), "-O", "exit", alias],
+                check=False,
+                capture_output=True,
+                stdin=subprocess.DEVNULL,
+            )
+        hostkeys.forget(self.known_hosts, alias)
+        self._write(alias, "")
+        if not self._hosts.read_text().strip():
+            self._include(present=False)
+
+    def _control_folder(self) -> Path:
+        """A short path: a socket's may be 108 bytes at most, and ssh adds a suffix of its own while it binds."""
+        runtime = os.environ.get("XDG_RUNTIME_DIR")
+        folder = Path(runtime, "gpuprov-ssh") if runtime else Path(f"/tmp/gpuprov-ssh-{os.getuid()}")  # noqa: S108 - owner and mode are checked
+        try:
+            private_dir(folder)
+            mine = folder.lstat().st_uid == os.getuid() and not folder.is_symlink()
+        except OSError:  # somebody else made it first
+            mine = False
+        return folder if mine else self.folder
+
+    def _write(self, alias: str, entry: str) -> None:
+        with FileLock(self.folder / "hosts.lock"):
+            old = self._hosts.read_text() if self._hosts.exists() else ""
+            blocks = [block for block in re.split(r"(?m)^(?=Host )", old) if block.strip() and block.split("\n", 1)[0] != f"Host {alias}"]
+            fresh = self._hosts.with_suffix(".new")
+            fresh.write_text("".join([*blocks, entry]))
+            fresh.replace(self._hosts)
+
+    def _include(self, *, present: bool) -> None:
+        """Add or take out our two lines at the top of the user's configuration; the rest of it is not touched."""
+        ours = f'{_COMMENT}\nInclude "{self._hosts}"\n\n'
+        if not self.user_config.exists():
+            if not present:
+                return
+            private_dir(self.user_config.parent) if not self.user_config.parent.exists() else None
+            self.user_config.touch(mode=0o600)
+        text = self.user_config.read_text()
+        rest = text.replace(ours, "")
+        wanted = ours + rest if present else rest
+        if wanted != text:
+            # Written in place, not replaced: the file may be a link into a dotfiles repository.
+            self.user_config.write_text(wanted)

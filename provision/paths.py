@@ -1,0 +1,49 @@
+"""Where things lie: what ships with gpuprov, and what it keeps for this user."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import platformdirs
+
+__all__ = ["cache_dir", "playbooks_dir", "private_dir", "profiles_dir", "state_dir"]
+
+_PACKAGE = Path(__file__).resolve().parent
+
+
+def _shipped(name: str) -> Path:
+    """A folder of the design card: beside the package in a checkout, inside it in an installed wheel."""
+    packaged = _PACKAGE / "_data" / name
+    return packaged if packaged.is_dir() else _PACKAGE.parent / name
+
+
+def profiles_dir() -> Path:
+    """The folder of the profiles that ship with gpuprov."""
+    return _shipped("profiles")
+
+
+def playbooks_dir() -> Path:
+    """The folder of `site.yml` and its roles."""
+    return _shipped("playbooks")
+
+
+def state_dir() -> Path:
+    """What gpuprov remembers for this user (journal, keys, run artefacts); `GPUPROV_HOME` moves it."""
+    home = os.environ.get("GPUPROV_HOME")
+    return private_dir(Path(home) if home else platformdirs.user_state_path("gpuprov"))
+
+
+def cache_dir() -> Path:
+    """What can be made again (root file systems, downloads); `GPUPROV_CACHE` moves it."""
+    home = os.environ.get("GPUPROV_CACHE")
+    path = Path(home) if home else platformdirs.user_cache_path("gpuprov")
+    path.mkdir(parents=True, exist_ok=True)
+    return path
+
+
+def private_dir(path: Path) -> Path:
+    """Make a folder that only its owner can enter, and return it."""
+    path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    path.chmod(0o700)
+    return path

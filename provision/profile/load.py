@@ -1,0 +1,261 @@
+"""YAML file → Profile; every complaint names file, line and key, and says what to write instead.
+
+The YAML accepted is the plain part of the language: no aliases, anchors, tags, merge keys or duplicate keys, within bounds on size,
+depth and node count. What those bounds refuse is refused from the event stream, before anything is expanded.
+"""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+from pydantic import ValidationError
+
+from provision import paths
+from provision.catalog import read as catalog
+from provision.errors import ProfileInvalidError, ProfileNotFoundError
+from provision.profile.model import AwsPlace, Profile
+from provision.profile.suggest import Complaint, complaints_of
+
+__all__ = ["Listed", "digest", "find", "list_profiles", "load", "schema"]
+
+_MAX_BYTES: Final = 64 * 1024  # the shipped profiles are under 4 KiB
+_MAX_DEPTH: Final = 12  # the schema is five deep
+_MAX_NODES: Final = 5_000
+_SUFFIXES: Final = (".yml", ".yaml")
+
+KeyPath = tuple[str | int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A profile that `--profile NAME` would find, and what is wrong with it if anything."""
+
+    name: str
+    path: Path
+    purpose: str
+    problem: str
+
+
+def find(name_or_path: str) -> Path:
+    """The file of a profile given by name or by path.
+
+    A bare name is looked up in `./profiles`, then among the shipped ones; anything with a slash or a YAML suffix is a path.
+
+    Raises:
+        ProfileNotFoundError: with the nearest existing name.
+    """
+    if "/" in name_or_path or name_or_path.endswith(_SUFFIXES):
+        path = Path(name_or_path)
+        if path.is_file():
+            return path
+        msg = f"no profile file {name_or_path!r}"
+        raise ProfileNotFoundError(msg, hint="give the path of a YAML file, or a name from `gpuprov profile list`")
+    known = _files()
+    if name_or_path in known:
+        return known[name_or_path]
+    near = difflib.get_close_matches(name_or_path, known, n=1, cutoff=0.5)
+    hint = f"did you mean {near[0]!r}? " if near else ""
+    msg = f"no profile called {name_or_path!r}"
+    raise ProfileNotFoundError(msg, hint=f"{hint}`gpuprov profile list` shows what there is; a path to a YAML file works too")
+
+
+def _files() -> dict[str, Path]:
+    """Name → file, the user's own `./profiles` before the shipped ones."""
+    found: dict[str, Path] = {}
+    for folder in (Path("profiles"), paths.profiles_dir()):
+        for path in sorted(folder.glob("*.y*ml")) if folder.is_dir() else ():
+            found.setdefault(path.stem, path)
+    return found
+
+
+def list_profiles() -> list[Listed]:
+    """Every profile that a name finds, in alphabetical order; a broken one is listed with its problem."""
+    listed = []
+    for name, path in sorted(_files().items()):
+        try:
+            listed.append(Listed(name, path, load(path).purpose, ""))
+        except ProfileInvalidError as error:
+            listed.append(Listed(name, path, "", error.message.splitlines()[0]))
+    return listed
+
+
+def load(path: Path) -> Profile:
+    """Read and validate one profile.
+
+    Raises:
+        ProfileNotFoundError: the file cannot be read.
+        ProfileInvalidError: its message holds all complaints, one a line, as `file:line: key: what; what to write instead`.
+    """
+    try:
+        with path.open("rb") as file:
+            raw = file.read(_MAX_BYTES + 1)
+    except OSError as error:
+        msg = f"cannot read {path}: {error.strerror}"
+        raise ProfileNotFoundError(msg, hint="check the path and its permissions") from error
+    if len(raw) > _MAX_BYTES:
+        raise _invalid(
+            path,
+            [Complaint(1, "", f"larger than {_MAX_BYTES // 1024} KiB", "a profile is one machine purpose; split it")],
+        )
+    document, lines, problems = _read_yaml(raw)
+    if not problems:
+        try:
+            profile = Profile.model_validate(document)
+        except ValidationError as error:
+            problems = complaints_of(error, document, lines)
+        else:
+            problems = _against_catalogue(profile, lines)
+            if not problems:
+                return profile
+    raise _invalid(path, problems)
+
+
+def digest(profile: Profile) -> str:
+    """SHA-256 over the canonical JSON form of a profile, hexadecimal: the same for two files that ask the same."""
+    canonical = json.dumps(profile.dump(), sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    return hashlib.sha256(canonical.encode()).hexdigest()
+
+
+def schema() -> dict[str, Any]:
+    """The JSON Schema of a profile, for editors."""
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **Profile.model_json_schema(by_alias=True)}
+
+
+def _invalid(path: Path, problems: list[Complaint]) -> ProfileInvalidError:
+    ordered = sorted(problems, key=lambda complaint: complaint.line)
+    plural = "" if len(ordered) == 1 else "s"
+    text = "\n".join([f"{path} does not hold a profile ({len(ordered)} complaint{plural})", *(c.line_of(path) for c in ordered)])
+    return ProfileInvalidError(
+        text,
+        hint="correct the lines above; `gpuprov profile schema` describes every key, `gpuprov profile show t4-train` is an example",
+    )
+
+
+def _read_yaml(raw: bytes) -> tuple[Any, dict[KeyPath, int], list[Complaint]]:
+    """Plain data, the line of every key path, and complaints; data is None when there are complaints."""
+    problems: list[Complaint] = []
+    lines: dict[KeyPath, int] = {}
+    try:
+        refused = _refuse_features(raw)
+        if refused:
+            return None, {}, [refused]
+        loader = yaml.SafeLoader(raw)
+        try:
+            node = loader.get_single_node()
+            if node is None:
+                return None, {}, [Complaint(1, "", "the file is empty", "start from `gpuprov profile show t4-train`")]
+            document = _plain(loader, node, (), lines, problems)
+        finally:
+            loader.dispose()
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        return (
+            None,
+            {},
+            [
+                Complaint(
+                    mark.line + 1 if mark else 1,
+                    "",
+                    f"not YAML: {error.problem}",
+                    "check indentation, colons and quotes",
+                )
+            ],
+        )
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        return None, {}, [Complaint(1, "", f"not YAML: {str(error).splitlines()[0]}", "save the file as UTF-8 text")]
+    return document, lines, problems
+
+
+def _refuse_features(raw: bytes) -> Complaint | None:  # noqa: PLR0911 - one return for each thing refused
+    """The first use of what a profile may not use, found from events alone: nothing is composed or expanded yet."""
+    depth = documents = line = 0
+    for nodes, event in enumerate(yaml.parse(raw, Loader=yaml.SafeLoader)):
+        line = event.start_mark.line + 1 if event.start_mark else line
+        if isinstance(event, yaml.AliasEvent):
+            return Complaint(
+                line,
+                "",
+                f"uses the alias *{event.anchor}",
+                "write the value out; aliases are refused so that what is reviewed is what is read",
+            )
+        if isinstance(event, yaml.NodeEvent) and event.anchor:
+            return Complaint(
+                line,
+                "",
+                f"uses the anchor &{event.anchor}",
+                "remove it; anchors are refused so that what is reviewed is what is read",
+            )
+        if isinstance(event, yaml.ScalarEvent | yaml.CollectionStartEvent) and event.tag:
+            return Complaint(line, "", f"uses the tag {event.tag}", "remove it; values are plain text, numbers, true or false")
+        documents += isinstance(event, yaml.DocumentStartEvent)
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        if depth > _MAX_DEPTH:
+            return Complaint(line, "", f"is nested more than {_MAX_DEPTH} deep", "a profile is at most five deep")
+        if nodes > _MAX_NODES:
+            return Complaint(line, "", f"holds more than {_MAX_NODES} values", "a profile is one machine purpose; split it")
+        if documents > 1:
+            return Complaint(line, "", "holds more than one YAML document", "write one profile a file")
+    return None
+
+
+def _plain(loader: yaml.SafeLoader, node: yaml.Node, at: KeyPath, lines: dict[KeyPath, int], problems: list[Complaint]) -> Any:
+    """A node as plain data, noting lines and refusing duplicate keys."""
+    lines.setdefault(at, node.start_mark.line + 1)
+    if isinstance(node, yaml.SequenceNode):
+        return [_plain(loader, item, (*at, index), lines, problems) for index, item in enumerate(node.value)]
+    if isinstance(node, yaml.ScalarNode):
+        try:
+            return loader.construct_object(node)
+        except ValueError as error:  # such as the day 2026-02-31, or a number of thousands of digits
+            problems.append(Complaint(node.start_mark.line + 1, _dotted(at), f"is no value: {error}", "quote it if it is text"))
+            return None
+    assert isinstance(node, yaml.MappingNode)  # noqa: S101 - YAML has three kinds of nodes
+    mapping: dict[str, Any] = {}
+    for key_node, value_node in node.value:
+        line = key_node.start_mark.line + 1
+        key = key_node.value
+        if not isinstance(key_node, yaml.ScalarNode) or key == "<<" or not re.fullmatch(r"[A-Za-z0-9_.-]{1,60}", key):
+            problems.append(Complaint(line, _dotted(at), "has a key that is no plain word", "keys are lower-case words joined by _"))
+            continue
+        if key in mapping:
+            problems.append(Complaint(line, _dotted((*at, key)), f"stands twice (first in line {lines[*at, key]})", "keep one of them"))
+            continue
+        lines[*at, key] = line
+        mapping[key] = _plain(loader, value_node, (*at, key), lines, problems)
+    return mapping
+
+
+def _dotted(at: KeyPath) -> str:
+    return ".".join(map(str, at))
+
+
+def _against_catalogue(profile: Profile, lines: dict[KeyPath, int]) -> list[Complaint]:
+    """What is well-formed and does not exist."""
+    problems = []
+    known = catalog.aws().regions
+    for number, place in enumerate(profile.places):
+        for index, region in enumerate(place.regions if isinstance(place, AwsPlace) else ()):
+            if region not in known:
+                near = difflib.get_close_matches(region, known, n=1, cutoff=0.6)
+                where: KeyPath = ("places", number, "regions", index)
+                instead = f"did you mean {near[0]!r}?" if near else "see the regions of your account"
+                problems.append(Complaint(lines.get(where, 1), _dotted(where), f"{region!r} is not a region of AWS", instead))
+    images = catalog.aws().images
+    if (profile.os.name, profile.os.version) not in images and any(isinstance(p, AwsPlace) for p in profile.places):
+        offered = ", ".join(f"{name} {version}" for name, version in sorted(images))
+        problems.append(
+            Complaint(
+                lines.get(("os",), 1),
+                "os",
+                f"no image of {profile.os.name} {profile.os.version} is known for AWS",
+                f"write one of: {offered}",
+            )
+        )
+    return problems

@@ -1,0 +1,299 @@
+"""Schema version 1 of a profile, as frozen typed models.
+
+Every string has a type that says which characters it may hold, so that a value can travel to a cloud call, a playbook or a report
+as data. Free text (purpose, reasons) may hold anything printable and is never put where something would evaluate it.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import ipaddress
+from typing import Annotated, Any, Final, Literal, Self
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, field_validator, model_validator
+
+__all__ = [
+    "ApplicationClocks",
+    "AwsPlace",
+    "DataDisk",
+    "Disks",
+    "Frameworks",
+    "GcpPlace",
+    "Gpu",
+    "Limits",
+    "Network",
+    "OperatingSystem",
+    "Owner",
+    "Place",
+    "Profile",
+    "RootDisk",
+    "Stack",
+    "User",
+    "Verification",
+    "Waiver",
+]
+
+SCHEMA_VERSION: Final = 1
+
+
+def _printable(text: str) -> str:
+    """Refuse control characters: they move a terminal's cursor, split log lines and end YAML scalars."""
+    bad = sorted({f"U+{ord(c):04X}" for c in text if not (c.isprintable() or c == "\n")})
+    if bad:
+        msg = f"holds characters that do not print ({', '.join(bad[:5])})"
+        raise ValueError(msg)
+    return text
+
+
+def _absolute(path: str) -> str:
+    """Refuse paths that climb, repeat or point into folders that the system owns."""
+    parts = path.split("/")
+    if ".." in parts or "." in parts or "" in parts[1:]:
+        msg = "must be a plain absolute path, without '..', '.' or empty parts"
+        raise ValueError(msg)
+    if f"/{parts[1]}" in {
+        "/bin",
+        "/boot",
+        "/dev",
+        "/etc",
+        "/lib",
+        "/lib64",
+        "/proc",
+        "/root",
+        "/run",
+        "/sbin",
+        "/sys",
+        "/usr",
+    }:
+        msg = f"must not lie in /{parts[1]}, which belongs to the system"
+        raise ValueError(msg)
+    return path
+
+
+Name = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9-]{0,38}[a-z0-9]$")]
+Text = Annotated[str, StringConstraints(min_length=1, max_length=500, strip_whitespace=True), AfterValidator(_printable)]
+Email = Annotated[
+    str,
+    StringConstraints(pattern=r"^[A-Za-z0-9._%+-]{1,64}@[A-Za-z0-9-]{1,63}(\.[A-Za-z0-9-]{1,63})+$", max_length=254),
+]
+Version = Annotated[str, StringConstraints(pattern=r"^[0-9]{1,4}(\.[0-9]{1,5}){0,3}$")]
+VersionOrAuto = Literal["auto"] | Version
+AbsolutePath = Annotated[
+    str, StringConstraints(pattern=r"^/[A-Za-z0-9._-]+(/[A-Za-z0-9._-]*)*$", max_length=200), AfterValidator(_absolute)
+]
+Login = Annotated[str, StringConstraints(pattern=r"^[a-z_][a-z0-9_-]{0,31}$")]
+PublicKey = Annotated[
+    str,
+    StringConstraints(
+        pattern=r"^(ssh-ed25519|ssh-rsa|ecdsa-sha2-nistp(256|384|521)|sk-ssh-ed25519@openssh\.com|sk-ecdsa-sha2-nistp256@openssh\.com)"
+        r" [A-Za-z0-9+/]{40,1400}={0,2}( [A-Za-z0-9@._-]{1,100})?$"
+    ),
+]
+AwsInstanceType = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9-]{1,15}\.[a-z0-9-]{1,16}$")]
+AwsRegion = Annotated[str, StringConstraints(pattern=r"^[a-z]{2}(-[a-z]+){1,3}-[0-9]$")]
+GcpMachineType = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9]{1,3}-[a-z0-9-]{1,30}$")]
+GcpZone = Annotated[str, StringConstraints(pattern=r"^[a-z]+(-[a-z]+)*[0-9]{1,2}-[a-z]$")]
+CheckId = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9-]{1,40}$")]
+GpuModel = Literal["t4", "v100", "p100", "a10g", "a100-40gb", "a100-80gb", "l4", "l40s", "h100", "h200", "b200"]
+
+
+class _Frozen(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, str_max_length=2000)
+
+
+class Owner(_Frozen):
+    """Who answers for the machine."""
+
+    name: Text
+    email: Email
+
+
+class AwsPlace(_Frozen):
+    """One place to try on AWS: a type, and regions in the order of preference."""
+
+    cloud: Literal["aws"]
+    instance_type: AwsInstanceType
+    regions: Annotated[tuple[AwsRegion, ...], Field(min_length=1, max_length=20, strict=False)]
+    market: Literal["on-demand", "spot"] = "on-demand"
+
+
+class GcpPlace(_Frozen):
+    """One place to try on GCP: a machine type with its GPUs, and zones in the order of preference."""
+
+    cloud: Literal["gcp"]
+    instance_type: GcpMachineType
+    gpu: GpuModel
+    gpu_count: Annotated[int, Field(ge=1, le=16)] = 1
+    zones: Annotated[tuple[GcpZone, ...], Field(min_length=1, max_length=40, strict=False)]
+    market: Literal["on-demand", "spot"] = "on-demand"
+
+
+Place = Annotated[AwsPlace | GcpPlace, Field(discriminator="cloud")]
+
+
+class OperatingSystem(_Frozen):
+    """The system of the image; the version is quoted in YAML, so that 24.10 stays 24.10."""
+
+    name: Literal["ubuntu", "debian", "rocky", "alma", "centos-stream"]
+    version: Version
+
+
+class RootDisk(_Frozen):
+    """The boot volume, always encrypted."""
+
+    size_gb: Annotated[int, Field(ge=20, le=16_384)]
+
+
+class DataDisk(_Frozen):
+    """The disk for data sets and checkpoints.
+
+    `instance-store` is the NVMe inside the machine: fast, free, and empty after each stop. `volume` is a network disk of `size_gb`.
+    """
+
+    source: Literal["instance-store", "volume"]
+    size_gb: Annotated[int, Field(ge=1, le=16_384)] | None = None
+    mount: AbsolutePath
+    filesystem: Literal["ext4", "xfs"] = "ext4"
+
+    @model_validator(mode="after")
+    def _size_belongs_to_volumes(self) -> Self:
+        if self.source == "volume" and self.size_gb is None:
+            msg = "a data disk with source: volume needs size_gb"
+            raise ValueError(msg)
+        if self.source == "instance-store" and self.size_gb is not None:
+            msg = "size_gb cannot be chosen for source: instance-store; the instance type fixes it"
+            raise ValueError(msg)
+        return self
+
+
+class Disks(_Frozen):
+    """Root and, if asked for, data."""
+
+    root: RootDisk
+    data: DataDisk | None = None
+
+
+def _network(value: str) -> str:
+    """`caller`, or a network that is not everybody."""
+    if value == "caller":
+        return value
+    network = ipaddress.ip_network(value)
+    widest = {4: 8, 6: 32}[network.version]
+    if network.prefixlen < widest:
+        msg = f"opens SSH to {network.num_addresses:.0e} addresses; the widest network accepted is /{widest}"
+        raise ValueError(msg)
+    return str(network)
+
+
+class Network(_Frozen):
+    """Who may open a connection to port 22; nothing else is open."""
+
+    ssh_from: Annotated[tuple[Annotated[str, AfterValidator(_network)], ...], Field(min_length=1, max_length=20, strict=False)] = (
+        "caller",
+    )
+
+
+class Limits(_Frozen):
+    """What must not be exceeded. The deadline ends the machine on the cloud's side, whatever the client does."""
+
+    price_per_hour_usd: Annotated[float, Field(gt=0, le=1000, strict=False)]
+    deadline_h: Annotated[int, Field(ge=1, le=720)]
+
+
+class Frameworks(_Frozen):
+    """Machine-learning frameworks; one that is not named is not installed."""
+
+    pytorch: VersionOrAuto | None = None
+    tensorflow: VersionOrAuto | None = None
+
+
+class Stack(_Frozen):
+    """What is installed. `auto` is the newest that works on this GPU and is supported."""
+
+    driver: VersionOrAuto = "auto"
+    cuda: VersionOrAuto = "auto"
+    cudnn: VersionOrAuto = "auto"
+    frameworks: Frameworks = Frameworks()
+    opencv: Literal["wheel", "none"] = "none"
+    ffmpeg: bool = False
+    tools: Annotated[tuple[Literal["gcc", "make", "cmake", "git", "tmux"], ...], Field(max_length=20, strict=False)] = (
+        "gcc",
+        "make",
+        "git",
+        "tmux",
+    )
+    profilers: Annotated[tuple[Literal["nsys", "ncu"], ...], Field(max_length=5, strict=False)] = ()
+
+
+class ApplicationClocks(_Frozen):
+    """A pair as `nvidia-smi -ac` takes it."""
+
+    memory_mhz: Annotated[int, Field(ge=100, le=20_000)]
+    graphics_mhz: Annotated[int, Field(ge=100, le=5_000)]
+
+
+class Gpu(_Frozen):
+    """The GPU and its settings.
+
+    `counters: all-users` re-opens the side channel of CVE-2018-6260 to local users.
+    """
+
+    model: GpuModel
+    count: Annotated[int, Field(ge=1, le=16)] = 1
+    counters: Literal["all-users", "group", "admin-only"] = "admin-only"
+    persistence: bool = True
+    application_clocks: Literal["default", "max"] | ApplicationClocks = "default"
+
+
+class User(_Frozen):
+    """A person's login, by key only."""
+
+    name: Login
+    ssh_keys: Annotated[tuple[PublicKey, ...], Field(max_length=20, strict=False)] = ()
+
+    @field_validator("name")
+    @classmethod
+    def _not_the_systems(cls, value: str) -> str:
+        if value in {"root", "daemon", "nobody", "bin", "sys", "sshd"}:
+            msg = f"{value} is an account of the system"
+            raise ValueError(msg)
+        return value
+
+
+class Waiver(_Frozen):
+    """A finding that someone took responsibility for, until a day."""
+
+    check: CheckId
+    reason: Text
+    owner: Email
+    expires: Annotated[dt.date, Field(strict=False)]
+
+
+class Verification(_Frozen):
+    """How much is proven, and what is excused."""
+
+    tier: Literal["quick", "standard", "perf"] = "standard"
+    min_free_gb: Annotated[int, Field(ge=0, le=16_384)] = 5
+    waivers: Annotated[tuple[Waiver, ...], Field(max_length=50, strict=False)] = ()
+
+
+class Profile(_Frozen):
+    """One reviewed purpose for a machine: the only source of what is launched, configured and checked."""
+
+    schema_version: Annotated[Literal[1], Field(alias="schema")]
+    name: Name
+    purpose: Text
+    owner: Owner
+    places: Annotated[tuple[Place, ...], Field(min_length=1, max_length=20, strict=False)]
+    os: OperatingSystem
+    disks: Disks
+    network: Network = Network()
+    limits: Limits
+    stack: Stack
+    gpu: Gpu
+    users: Annotated[tuple[User, ...], Field(max_length=50, strict=False)] = ()
+    verify: Verification = Verification()
+
+    def dump(self) -> dict[str, Any]:
+        """The profile as JSON-compatible data under the names of the YAML file, defaults filled in."""
+        return self.model_dump(mode="json", by_alias=True)

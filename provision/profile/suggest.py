@@ -1,0 +1,151 @@
+"""Turn pydantic's errors into complaints that a person can act on: line, key, what is wrong, what to write instead."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, get_args
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from provision.profile.model import Profile
+
+__all__ = ["Complaint", "complaints_of"]
+
+_UNITS: Final = {
+    "_gb": "a whole number of GB",
+    "_h": "a whole number of hours",
+    "_usd": "a number of US dollars",
+    "_mhz": "a whole number of MHz",
+    "count": "a whole number",
+}
+_MAX_QUOTED: Final = 60
+_ABSENT: Final = object()
+
+
+@dataclass(frozen=True, slots=True)
+class Complaint:
+    """One thing wrong with a profile file; `key` is dotted and empty for the file as a whole."""
+
+    line: int
+    key: str
+    problem: str
+    instead: str
+
+    def line_of(self, path: Path) -> str:
+        """The complaint as one line that editors can jump to."""
+        where = f"{self.key}: " if self.key else ""
+        return f"  {path}:{self.line}: {where}{self.problem}; {self.instead}"
+
+
+def complaints_of(error: ValidationError, document: Any, lines: Mapping[tuple[str | int, ...], int]) -> list[Complaint]:
+    """All complaints, at most one for each key: the branches of a union complain separately in pydantic."""
+    found: dict[tuple[str | int, ...], list[ErrorDetails]] = {}
+    for details in error.errors(include_url=False):
+        if details["type"] == "too_short" and details["input"]:
+            continue  # a list whose every item was refused is not too short: its items complain for themselves
+        found.setdefault(_present(details["loc"], document, missing=details["type"] == "missing"), []).append(details)
+    complaints = []
+    for where, several in found.items():
+        problem, instead = _say(where, several, document)
+        complaints.append(Complaint(_line(where, lines), ".".join(map(str, where)), problem, instead))
+    return complaints
+
+
+def _present(loc: tuple[str | int, ...], document: Any, *, missing: bool) -> tuple[str | int, ...]:
+    """The part of a location that the file has: pydantic adds the names of union branches to it."""
+    path: list[str | int] = []
+    node: Any = document
+    for part in loc:
+        inner = _child(node, part)
+        if inner is not _ABSENT:
+            node = inner
+            path.append(part)
+    if missing:
+        path.append(loc[-1])
+    return tuple(path)
+
+
+def _child(node: Any, part: str | int) -> Any:
+    """What a mapping or list holds at a key or index, or `_ABSENT`."""
+    if isinstance(node, dict):
+        return node.get(part, _ABSENT)
+    if isinstance(node, list) and isinstance(part, int) and part < len(node):
+        return node[part]
+    return _ABSENT
+
+
+def _line(where: tuple[str | int, ...], lines: Mapping[tuple[str | int, ...], int]) -> int:
+    """The line of the key, or of the nearest thing around it that stands in the file."""
+    while where and where not in lines:
+        where = where[:-1]
+    return lines.get(where, 1)
+
+
+def _say(where: tuple[str | int, ...], details: list[ErrorDetails], document: Any) -> tuple[str, str]:  # noqa: PLR0911 - one return for each kind of error
+    """What is wrong and what to write, from the most telling of pydantic's errors on one key."""
+    first = next((d for d in details if d["type"] not in {"model_type", "literal_error"}), details[0])
+    value, kind = first["input"], first["type"]
+    key = str(where[-1]) if where else ""
+    if kind == "extra_forbidden":
+        return "is no key of a profile", _nearest(key, sorted(_keys_at(where[:-1], document)))
+    if kind == "missing":
+        return "is missing", f"add it: {_unit(key) or 'see `gpuprov profile schema`'}"
+    if kind.startswith(("union_tag", "literal_error", "enum")):
+        allowed = [
+            word
+            for d in details
+            for word in re.findall(r"'([^']+)'", str(d.get("ctx", {}).get("expected", d.get("ctx", {}).get("expected_tags", ""))))
+        ]
+        written = first.get("ctx", {}).get("tag", value)
+        return f"cannot be {_quote(written)}", _nearest(str(written), allowed)
+    if kind in {"int_type", "int_parsing", "float_type", "float_parsing", "int_from_float"}:
+        return f"cannot be {_quote(value)}", f"write {_unit(key) or 'a number'}, without unit or quotes"
+    if kind == "string_type" and isinstance(value, int | float):
+        return f"is the number {value}", f'quote it: "{value}"'
+    if kind == "string_pattern_mismatch":
+        return f"cannot be {_quote(value)}", f"it must match {first['ctx']['pattern']}"
+    if kind in {"model_type", "dict_type", "model_attributes_type"}:
+        return f"cannot be {_quote(value)}", f"it holds the keys {', '.join(sorted(_keys_at(where, document)))}"
+    return f"cannot be {_quote(value)}", first["msg"].removeprefix("Value error, ")
+
+
+def _unit(key: str) -> str:
+    return next((text for suffix, text in _UNITS.items() if key.endswith(suffix)), "")
+
+
+def _quote(value: Any) -> str:
+    """A value as it may stand in a message: short, and with nothing that a terminal would obey."""
+    text = ascii(value) if not isinstance(value, dict | list) else f"a {'mapping' if isinstance(value, dict) else 'list'}"
+    return text if len(text) <= _MAX_QUOTED else text[: _MAX_QUOTED - 1] + "…"
+
+
+def _nearest(word: str, allowed: list[str]) -> str:
+    near = difflib.get_close_matches(word, allowed, n=1, cutoff=0.5)
+    return f"did you mean {near[0]!r}?" if near else f"write one of: {', '.join(allowed)}"
+
+
+def _keys_at(where: tuple[str | int, ...], document: Any) -> set[str]:
+    """The keys that the schema knows at a place of the file."""
+    models: set[type[BaseModel]] = {Profile}
+    node: Any = document
+    for part in where:
+        node = _child(node, part)
+        if isinstance(part, str):
+            fields = [field for model in models for name, field in model.model_fields.items() if part in {name, field.alias}]
+            models = {model for field in fields for model in _models_in(field.annotation)}
+    cloud = node.get("cloud") if isinstance(node, Mapping) else None
+    narrowed = {m for m in models if "cloud" in m.model_fields and cloud in get_args(m.model_fields["cloud"].annotation)} or models
+    return {field.alias or name for model in narrowed for name, field in model.model_fields.items()}
+
+
+def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:
+    """The models that an annotation mentions, at any depth."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for part in get_args(annotation):
+        yield from _models_in(part)

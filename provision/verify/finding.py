@@ -1,0 +1,78 @@
+"""The judged check and the report made of them; the verdict is decided here and nowhere else."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal, get_args
+
+from provision.errors import EXIT_FAILED_CHECK, EXIT_OK, EXIT_UNKNOWN
+
+__all__ = ["OUTCOMES", "Finding", "Outcome", "Report"]
+
+Outcome = Literal["pass", "fail", "warn", "waived", "unknown", "not-applicable"]
+OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One judged check.
+
+    Attributes:
+        check: the check's id, kebab-case.
+        title: what is proven, as a sentence for a person.
+        outcome: one of `OUTCOMES`.
+        expected: what the profile asks for.
+        observed: what the host shows, or why nothing was observed.
+        hint: what to do when it does not pass; empty when it does.
+        role: the Ansible role that fixes it, or None.
+        needs_gpu: whether it is part of what `--without-gpu` excuses.
+    """
+
+    check: str
+    title: str
+    outcome: Outcome
+    expected: str
+    observed: str
+    hint: str = ""
+    role: str | None = None
+    needs_gpu: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """All findings on one host against one profile.
+
+    Attributes:
+        host: the host as the user called it.
+        profile: the profile's name.
+        findings: in the order of the checks' list.
+        notes: what a reader must know before the findings, first line first (such as "GPU checks are excused by --without-gpu").
+        observed_at: when the facts were gathered, ISO 8601 UTC.
+        elapsed_s: seconds from asking to facts, as the client saw it; None when judged from a file.
+    """
+
+    host: str
+    profile: str
+    findings: tuple[Finding, ...]
+    notes: tuple[str, ...] = ()
+    observed_at: str = ""
+    elapsed_s: float | None = None
+    schema: str = field(default="gpuprov-report/1")
+
+    @property
+    def summary(self) -> dict[str, int]:
+        """How many findings of each outcome, every outcome named."""
+        counts = Counter(finding.outcome for finding in self.findings)
+        return {outcome: counts[outcome] for outcome in OUTCOMES}
+
+    def exit_code(self, *, strict: bool = False) -> int:
+        """The process exit code of the design's contract; `strict` counts warnings as failures."""
+        counts = self.summary
+        if counts["fail"] or (strict and counts["warn"]):
+            return EXIT_FAILED_CHECK
+        return EXIT_UNKNOWN if counts["unknown"] else EXIT_OK
+
+    def as_dict(self) -> dict[str, Any]:
+        """The report as JSON-compatible data."""
+        return {**asdict(self), "summary": self.summary, "exit_code": self.exit_code()}

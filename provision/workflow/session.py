@@ -1,0 +1,104 @@
+"""What every run needs of this user and machine: the journal, the SSH home, and which cloud is meant."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from provision import clouds, paths
+from provision.clouds.aws.client import Access
+from provision.errors import InstanceNotFoundError, RehearsalFailedError
+from provision.host.ssh import LOCALHOST, Target
+from provision.host.sshconfig import SshHome
+from provision.launch.journal import Journal, Record
+from provision.launch.lifecycle import Connect
+from provision.profile import load as profiles
+from provision.profile.model import Profile
+from provision.rehearsal import control
+
+__all__ = ["Session"]
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """This user's gpuprov on this machine."""
+
+    state: Path
+    journal: Journal
+    ssh: SshHome
+
+    @classmethod
+    def open(cls) -> Session:
+        """The session of the folder that `paths.state_dir` names."""
+        state = paths.state_dir()
+        return cls(state, Journal(state / "launches"), SshHome(state / "ssh"))
+
+    @property
+    def rehearsal_folder(self) -> Path:
+        """Where the embedded cloud lives."""
+        return self.state / "rehearsal"
+
+    def connect(self, *, rehearsal: bool, start: bool = False, say: Say = lambda _: None) -> Connect:
+        """How clouds are reached: the user's own accounts, or the embedded cloud.
+
+        Args:
+            rehearsal: whether the embedded cloud is meant.
+            start: whether it may be started for this.
+            say: told about the progress of a start.
+
+        Raises:
+            RehearsalFailedError: it does not run and may not be started.
+            RehearsalUnavailableError: this machine cannot hold it.
+        """
+        access = self._rehearsal_access(start=start, say=say) if rehearsal else None
+        return lambda cloud, region: clouds.connect(cloud, region, access)
+
+    def _rehearsal_access(self, *, start: bool, say: Say) -> Access:
+        running = control.start(self.rehearsal_folder, progress=say) if start else control.running(self.rehearsal_folder)
+        if running is None:
+            msg = "the embedded cloud does not run"
+            raise RehearsalFailedError(msg, hint="`gpuprov rehearse start` starts it; what ran in it ended with it")
+        given = control.environment(running)
+        return Access(
+            endpoint_url=given["AWS_ENDPOINT_URL"],
+            access_key_id=given["AWS_ACCESS_KEY_ID"],
+            secret_access_key=given["AWS_SECRET_ACCESS_KEY"],
+            caller_address_url=given["GPUPROV_CALLER_ADDRESS_URL"],
+        )
+
+    def record(self, name: str) -> Record:
+        """What the journal knows of a name.
+
+        Raises:
+            InstanceNotFoundError: nothing.
+        """
+        record = self.journal.get(name)
+        if record is None:
+            msg = f"no instance called {name!r} was launched from here"
+            raise InstanceNotFoundError(msg, hint="`gpuprov ls` shows what there is; `gpuprov up --name …` makes one")
+        return record
+
+    def target(self, host: str) -> Target:
+        """How a HOST argument is reached: an instance of ours, this machine, or whatever the user's ssh makes of it."""
+        if host in {"localhost", "127.0.0.1"}:
+            return LOCALHOST
+        if self.ssh.knows(host):
+            return self.ssh.target(host)
+        return Target(name=host, destination=host)
+
+    def profile_for(self, host: str | None, given: str | None) -> Profile:
+        """The profile of a command: the one named, or the one that the instance was launched from.
+
+        Raises:
+            InstanceNotFoundError: neither is known.
+        """
+        if given is not None:
+            return profiles.load(profiles.find(given))
+        record = self.journal.get(host) if host and self.ssh.knows(host) else None
+        if record is None:
+            msg = "which profile should hold is not known"
+            raise InstanceNotFoundError(msg, hint="say it with --profile; only instances that gpuprov launched from here carry their own")
+        return Profile.model_validate(record.profile)

@@ -1,0 +1,157 @@
+"""`up`: launch, reach, observe, converge what fails, prove. The run as data, then the steps in its order."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime as dt
+import secrets
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from provision import paths
+from provision.clouds.base import Instance
+from provision.converge.progress import Progress
+from provision.converge.roles import ROLES, roles_for
+from provision.converge.run import converge
+from provision.host.reach import wait_ready
+from provision.host.ssh import Target
+from provision.launch.lifecycle import Attempt, Connect, Launcher
+from provision.profile import load as profiles
+from provision.profile.model import Profile
+from provision.verify.finding import Report
+from provision.verify.run import verify
+from provision.workflow.session import Session
+
+__all__ = ["STEPS", "Run", "apply", "up"]
+
+RUNNING_S: Final = 600  # EC2 answers within a minute; a stuck pending state is worth a clear error after ten
+CONSOLE_S: Final = 900  # EC2 shows the console late, up to some minutes after the boot
+READY_S: Final = 900  # cloud-init and sshd of a slow image
+PROBE_S: Final = 120
+
+
+@dataclass(slots=True)
+class Run:
+    """One `up`: what was asked, and what came of it so far.
+
+    Attributes:
+        say: told about each step, for people.
+        on_task: told about each Ansible task.
+        without_gpu: excuse the GPU part.
+        all_roles: run every role, not only those whose checks do not pass.
+    """
+
+    session: Session
+    profile: Profile
+    name: str
+    rehearsal: bool
+    say: Callable[[str], None]
+    on_task: Callable[[Progress], None]
+    without_gpu: bool = False
+    all_roles: bool = False
+    target: Target | None = None
+    instance: Instance | None = None
+    attempts: list[Attempt] = field(default_factory=list)
+    report: Report | None = None
+    roles: tuple[str, ...] = ()
+    artefacts: Path | None = None
+
+
+def launch(run: Run) -> None:
+    """The instance exists: launched in the first place that has one, or adopted."""
+    connect = _connect(run)
+    launcher = Launcher(connect=connect, journal=run.session.journal, rehearsal=run.rehearsal, on_step=run.say)
+    instance, run.attempts = launcher.ensure(run.profile, profiles.digest(run.profile), run.name, run.session.ssh.public_key())
+    run.instance = instance
+
+
+def reach(run: Run) -> None:
+    """It runs, its host key is known from the cloud's own channel, and it lets us in."""
+    assert run.instance is not None  # noqa: S101 - the step before sets it
+    cloud = _connect(run)(run.instance.cloud, run.instance.region)
+    if run.instance.state != "running" or not run.instance.address:
+        run.say(f"waiting for {run.instance.id} to run")
+        run.instance = cloud.wait_running(run.instance, timeout_s=RUNNING_S)
+    record = run.session.record(run.name)
+    if record.address != run.instance.address or not run.session.ssh.knows(run.name):
+        run.say("reading the host key from the console")
+        keys = cloud.host_keys(run.instance, timeout_s=CONSOLE_S)
+        run.session.ssh.add(run.name, address=run.instance.address, login=run.instance.login, keys=keys)
+        run.say(f"waiting for {run.instance.address} to finish its first boot")
+        asyncio.run(wait_ready(run.session.ssh.target(run.name), timeout_s=READY_S))
+        run.session.journal.put(record.with_instance(run.instance.id, run.instance.address))
+    run.target = run.session.ssh.target(run.name)
+
+
+def observe(run: Run) -> None:
+    """What holds already is known, from one round trip."""
+    run.say("observing the host")
+    run.report = _verify(run)
+
+
+def converge_what_fails(run: Run) -> None:
+    """The roles whose checks do not pass have run; none, if all pass."""
+    assert run.report is not None  # noqa: S101 - the step before sets it
+    wanted = ROLES if run.all_roles else roles_for(run.report.findings)
+    _converge(run, [role for role in wanted if not (run.without_gpu and role == "frameworks")])
+
+
+def prove(run: Run) -> None:
+    """What holds now is known; not asked again when nothing was run."""
+    if run.roles:
+        run.say("proving the result")
+        run.report = _verify(run)
+
+
+STEPS: Final = (launch, reach, observe, converge_what_fails, prove)
+
+
+def up(run: Run) -> Run:
+    """Do the steps; a second `up` of a correct host does the first three and finds nothing to do."""
+    with run.session.journal.hold(run.name):
+        for step in STEPS:
+            step(run)
+    return run
+
+
+def apply(run: Run, *, roles: Sequence[str] | None = None, check: bool = False, diff: bool = False) -> Run:
+    """Converge a host that exists: observe, run what does not pass (or the roles named), prove.
+
+    Args:
+        run: with `target` set.
+        roles: these and no others.
+        check: predict only.
+        diff: show what changes in files.
+    """
+    observe(run)
+    if roles is None:
+        converge_what_fails(run)
+    else:
+        _converge(run, roles, check=check, diff=diff)
+    if not check:
+        prove(run)
+    return run
+
+
+def _connect(run: Run) -> Connect:
+    return run.session.connect(rehearsal=run.rehearsal, start=True, say=run.say)
+
+
+def _verify(run: Run) -> Report:
+    assert run.target is not None  # noqa: S101 - `reach`, or the caller of `apply`, sets it
+    return asyncio.run(verify(run.target, run.profile, without_gpu=run.without_gpu, timeout_s=PROBE_S))
+
+
+def _converge(run: Run, roles: Sequence[str], *, check: bool = False, diff: bool = False) -> None:
+    assert run.target is not None  # noqa: S101 - as above
+    if not roles:
+        run.say("nothing to set up")
+        return
+    run.say(f"setting up: {', '.join(roles)}")
+    stamp = dt.datetime.now(dt.UTC).strftime("%Y%m%dT%H%M%SZ")
+    run.artefacts = paths.private_dir(paths.private_dir(run.session.state / "runs") / f"{stamp}-{run.name}-{secrets.token_hex(2)}")
+    login = run.instance.login if run.instance else None
+    converge(run.target, run.profile, roles, run_dir=run.artefacts, login=login, on_progress=run.on_task, check=check, diff=diff)
+    run.roles = tuple(roles)

@@ -1,0 +1,193 @@
+"""The loader: what holds is read, what does not is refused within bounds, and every complaint can be acted on."""
+
+import copy
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from provision import paths
+from provision.errors import ProfileInvalidError, ProfileNotFoundError
+from provision.profile import load
+from provision.profile.model import Profile
+
+GOOD: dict[str, Any] = yaml.safe_load((paths.profiles_dir() / "t4-train.yml").read_text())
+
+
+def write(folder: Path, data: Any) -> Path:
+    path = folder / "p.yml"
+    path.write_text(data if isinstance(data, str) else yaml.safe_dump(data))
+    return path
+
+
+def with_(key: str, value: Any) -> dict[str, Any]:
+    """The good profile with one dotted key set; a list index is a number."""
+    data = copy.deepcopy(GOOD)
+    node: Any = data
+    *parents, last = key.split(".")
+    for part in parents:
+        node = node[int(part)] if isinstance(node, list) else node.setdefault(part, {})
+    node[int(last) if isinstance(node, list) else last] = value
+    return data
+
+
+def refusal(folder: Path, data: Any) -> str:
+    with pytest.raises(ProfileInvalidError) as caught:
+        load.load(write(folder, data))
+    assert caught.value.hint
+    assert caught.value.exit_code == 2
+    return caught.value.message
+
+
+@pytest.mark.parametrize("path", sorted(paths.profiles_dir().glob("*.yml")), ids=lambda path: path.stem)
+def test_every_shipped_profile_holds_and_is_named_after_its_file(path: Path) -> None:
+    assert load.load(path).name == path.stem
+
+
+def test_the_digest_sees_values_and_not_layout(tmp_path: Path) -> None:
+    original = load.load(load.find("t4-train"))
+    assert load.digest(load.load(write(tmp_path, GOOD))) == load.digest(original)
+    changed = load.load(write(tmp_path, with_("limits.deadline_h", 13)))
+    assert load.digest(changed) != load.digest(original)
+
+
+def test_all_complaints_come_at_once_each_with_file_line_key_and_what_to_write(tmp_path: Path) -> None:
+    text = (paths.profiles_dir() / "t4-train.yml").read_text()
+    text = text.replace("instance_type: g4dn", "instance_typ: g4dn").replace("size_gb: 200", "size_gb: 200GB").replace("model: t4", "model: t5")
+    message = refusal(tmp_path, text)
+    lines = {key: number for number, line in enumerate(text.splitlines(), 1) for key in ("instance_typ:", "200GB", "t5") if key in line}
+    assert f"p.yml:{lines['instance_typ:']}: places.0.instance_typ: is no key of a profile; did you mean 'instance_type'?" in message
+    assert f"p.yml:{lines['200GB']}: disks.root.size_gb: cannot be '200GB'; write a whole number of GB, without unit or quotes" in message
+    assert f"p.yml:{lines['t5']}: gpu.model: cannot be 't5'; did you mean 't4'?" in message
+    assert "places.0.instance_type: is missing" in message
+    assert "(4 complaints)" in message
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "said"),
+    [
+        ("os.version", 24.04, 'quote it: "24.04"'),
+        ("os.name", "ubunto", "did you mean 'ubuntu'?"),
+        ("os.version", "23.10", "write one of: ubuntu 22.04, ubuntu 24.04"),
+        ("places.0.regions", ["ap-est-1"], "did you mean 'ap-east-1'?"),
+        ("places.0.regions", [], "at least 1 item"),
+        ("places.0.cloud", "awz", "did you mean 'aws'?"),
+        ("network.ssh_from", ["0.0.0.0/0"], "opens SSH to"),
+        ("network.ssh_from", ["::/0"], "opens SSH to"),
+        ("network.ssh_from", ["10.0.0.1/8"], "has host bits set"),
+        ("disks.data", {"source": "volume", "mount": "/data"}, "needs size_gb"),
+        ("disks.data", {"source": "instance-store", "mount": "/data", "size_gb": 5}, "size_gb cannot be chosen"),
+        ("limits.price_per_hour_usd", -1, "greater than 0"),
+        ("limits.deadline_h", "12h", "a whole number of hours"),
+        ("users", [{"name": "root"}], "account of the system"),
+        ("verify.waivers", [{"check": "x1", "reason": "r", "owner": "a@b.co", "expires": "soon"}], "verify.waivers.0.expires"),
+        ("schema", 2, "schema: cannot be 2"),
+    ],
+)
+def test_a_wrong_value_is_refused_with_what_to_write(tmp_path: Path, key: str, value: Any, said: str) -> None:
+    assert said in refusal(tmp_path, with_(key, value))
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("a: &x 1\nb: *x\n", "anchor"),
+        ("a: *x\n", "alias"),
+        ("a: !!python/object/apply:os.system ['id']\n", "tag"),
+        ("a: !custom 1\n", "tag"),
+        ("a: 1\na: 2\n", "stands twice (first in line 1)"),
+        ("<<: {a: 1}\n", "no plain word"),
+        ("? [1]\n: 2\n", "no plain word"),
+        ("a: " + "[" * 60_000, "nested more than 12 deep"),
+        ("a: [" + "1," * 10_000 + "]", "more than 5000 values"),
+        ("# " + "x" * 70_000, "larger than 64 KiB"),
+        ("a: 1\n---\nb: 2\n", "more than one YAML document"),
+        ("a: [1\n", "not YAML"),
+        ("\x00", "not YAML"),
+        ("", "empty"),
+        ("a: 2026-02-31\n", "is no value"),
+        ("a: " + "9" * 5000 + "\n", "is no value"),
+        ("- a\n", "cannot be a list"),
+        ("text\n", "cannot be 'text'"),
+    ],
+)
+def test_yaml_beyond_the_plain_part_is_refused_within_bounds(tmp_path: Path, text: str, said: str) -> None:
+    assert said in refusal(tmp_path, text)
+
+
+def test_bytes_that_are_no_utf8_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "p.yml"
+    path.write_bytes(b"name: \xff\xfe\xff")
+    with pytest.raises(ProfileInvalidError, match="not YAML"):
+        load.load(path)
+
+
+EVIL = ["{{ lookup('pipe', 'id') }}", "{% raw %}", "$(id)", "`id`", "; rm -rf /", "a && b", "../../etc/passwd", "/data/../etc", "x\ny", "-oProxyCommand=id"]
+TYPED = ["name", "owner.email", "places.0.instance_type", "places.0.regions.0", "os.version", "disks.data.mount", "network.ssh_from.0", "stack.cuda"]
+
+
+@pytest.mark.parametrize("evil", EVIL)
+@pytest.mark.parametrize("key", TYPED)
+def test_a_string_that_would_act_is_refused_by_the_type_of_its_key(tmp_path: Path, key: str, evil: str) -> None:
+    assert f"{key}: cannot be" in refusal(tmp_path, with_(key, evil))
+
+
+@pytest.mark.parametrize("evil", [e for e in EVIL if "\n" not in e])
+def test_free_text_carries_such_a_string_as_inert_data(tmp_path: Path, evil: str) -> None:
+    assert load.load(write(tmp_path, with_("purpose", evil))).purpose == evil.strip()
+
+
+def test_free_text_cannot_move_a_terminals_cursor(tmp_path: Path) -> None:
+    message = refusal(tmp_path, with_("purpose", "hello \x1b[2J"))
+    assert "do not print (U+001B)" in message
+    assert "\x1b" not in message
+
+
+@pytest.mark.parametrize("mount", ["/etc/x", "/usr/local", "/boot", "/dev/shm", "/"])
+def test_a_mount_point_cannot_lie_in_the_systems_folders(tmp_path: Path, mount: str) -> None:
+    assert "disks.data.mount" in refusal(tmp_path, with_("disks.data.mount", mount))
+
+
+def test_an_unknown_name_is_answered_with_the_nearest() -> None:
+    with pytest.raises(ProfileNotFoundError) as caught:
+        load.find("t4-trian")
+    assert "did you mean 't4-train'?" in caught.value.hint
+
+
+def test_a_missing_file_and_a_folder_are_no_profiles(tmp_path: Path) -> None:
+    for path in (tmp_path / "none.yml", tmp_path / "folder.yml"):
+        (tmp_path / "folder.yml").mkdir(exist_ok=True)
+        with pytest.raises(ProfileNotFoundError):
+            load.find(str(path))
+
+
+def test_the_users_own_profiles_come_before_the_shipped_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "profiles").mkdir()
+    (tmp_path / "profiles" / "t4-train.yml").write_text("broken: [")
+    monkeypatch.chdir(tmp_path)
+    listed = {p.name: p for p in load.list_profiles()}
+    assert "does not hold a profile" in listed["t4-train"].problem
+    assert not listed["v100-train"].problem
+
+
+def test_the_json_schema_names_every_key_of_the_model() -> None:
+    schema = load.schema()
+    assert set(schema["properties"]) == {field.alias or name for name, field in Profile.model_fields.items()}
+    assert schema["additionalProperties"] is False
+
+
+scalars = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=30)
+
+
+@settings(max_examples=150, deadline=None)
+@given(key=st.sampled_from([*TYPED, "disks", "gpu", "limits.deadline_h", "users", "places"]), value=scalars | st.lists(scalars, max_size=3))
+def test_any_value_anywhere_is_read_or_refused_and_never_a_traceback(tmp_path_factory: pytest.TempPathFactory, key: str, value: Any) -> None:
+    path = write(tmp_path_factory.mktemp("any"), with_(key, value))
+    try:
+        load.load(path)
+    except ProfileInvalidError as error:
+        assert re.search(r"p\.yml:\d+: ", error.message)
