@@ -9,18 +9,20 @@ VENV := .venv
 BIN := $(VENV)/bin
 # Where the user is root nothing is needed to become root; elsewhere sudo is.
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
-DEBIAN := python3-venv openssh-client openssh-server mmdebstrap apt-cacher-ng iproute2 util-linux e2fsprogs ca-certificates jq
+DEBIAN := python3-venv openssh-client mmdebstrap apt-cacher-ng iproute2 util-linux e2fsprogs ca-certificates
 
 help:
 	@sed -n 's/^#   //p' Makefile
 
 setup: $(VENV)/.ready
 
-# The services that Debian starts with two of these packages are not ours to want: policy-rc.d keeps them from starting.
+# apt-cacher-ng is run by gpuprov itself, on a bridge of its own; the service that Debian would start is masked when we install it.
 $(VENV)/.ready: pyproject.toml requirements.lock
 	@missing=""; for p in $(DEBIAN); do dpkg -s $$p >/dev/null 2>&1 || missing="$$missing $$p"; done; \
 	if [ -n "$$missing" ]; then echo "installing Debian packages:$$missing"; \
-	  $(SUDO) apt-get update -q && $(SUDO) env DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 apt-get install -y -q --no-install-recommends $$missing </dev/null; fi
+	  case "$$missing" in *apt-cacher-ng*) [ ! -d /run/systemd/system ] || $(SUDO) systemctl mask apt-cacher-ng.service ;; esac; \
+	  $(SUDO) apt-get update -q && \
+	  $(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends $$missing </dev/null; fi
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "gpuprov needs Python 3.11 or later: make PYTHON=python3.11 …")'
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install -q --disable-pip-version-check -r requirements.lock

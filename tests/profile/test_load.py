@@ -57,7 +57,11 @@ def test_the_digest_sees_values_and_not_layout(tmp_path: Path) -> None:
 
 def test_all_complaints_come_at_once_each_with_file_line_key_and_what_to_write(tmp_path: Path) -> None:
     text = (paths.profiles_dir() / "t4-train.yml").read_text()
-    text = text.replace("instance_type: g4dn", "instance_typ: g4dn").replace("size_gb: 200", "size_gb: 200GB").replace("model: t4", "model: t5")
+    text = (
+        text.replace("instance_type: g4dn", "instance_typ: g4dn")
+        .replace("size_gb: 200", "size_gb: 200GB")
+        .replace("model: t4", "model: t5")
+    )
     message = refusal(tmp_path, text)
     lines = {key: number for number, line in enumerate(text.splitlines(), 1) for key in ("instance_typ:", "200GB", "t5") if key in line}
     assert f"p.yml:{lines['instance_typ:']}: places.0.instance_typ: is no key of a profile; did you mean 'instance_type'?" in message
@@ -126,8 +130,28 @@ def test_bytes_that_are_no_utf8_are_refused(tmp_path: Path) -> None:
         load.load(path)
 
 
-EVIL = ["{{ lookup('pipe', 'id') }}", "{% raw %}", "$(id)", "`id`", "; rm -rf /", "a && b", "../../etc/passwd", "/data/../etc", "x\ny", "-oProxyCommand=id"]
-TYPED = ["name", "owner.email", "places.0.instance_type", "places.0.regions.0", "os.version", "disks.data.mount", "network.ssh_from.0", "stack.cuda"]
+EVIL = [
+    "{{ lookup('pipe', 'id') }}",
+    "{% raw %}",
+    "$(id)",
+    "`id`",
+    "; rm -rf /",
+    "a && b",
+    "../../etc/passwd",
+    "/data/../etc",
+    "x\ny",
+    "-oProxyCommand=id",
+]
+TYPED = [
+    "name",
+    "owner.email",
+    "places.0.instance_type",
+    "places.0.regions.0",
+    "os.version",
+    "disks.data.mount",
+    "network.ssh_from.0",
+    "stack.cuda",
+]
 
 
 @pytest.mark.parametrize("evil", EVIL)
@@ -185,7 +209,9 @@ scalars = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False)
 
 @settings(max_examples=150, deadline=None)
 @given(key=st.sampled_from([*TYPED, "disks", "gpu", "limits.deadline_h", "users", "places"]), value=scalars | st.lists(scalars, max_size=3))
-def test_any_value_anywhere_is_read_or_refused_and_never_a_traceback(tmp_path_factory: pytest.TempPathFactory, key: str, value: Any) -> None:
+def test_any_value_anywhere_is_read_or_refused_and_never_a_traceback(
+    tmp_path_factory: pytest.TempPathFactory, key: str, value: Any
+) -> None:
     path = write(tmp_path_factory.mktemp("any"), with_(key, value))
     try:
         load.load(path)

@@ -1,0 +1,1 @@
+"""Make a host what its profile asks for: which roles are needed, and running them."""

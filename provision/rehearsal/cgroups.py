@@ -1,0 +1,72 @@
+"""A control group for each host, so that its systemd sees its own tree and one write ends everything in it."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import time
+from pathlib import Path
+
+__all__ = ["available", "make", "remove", "sweep"]
+
+
+def _root() -> Path | None:
+    """Where the cgroup2 hierarchy is mounted: /sys/fs/cgroup, or .../unified on a hybrid machine."""
+    for line in Path("/proc/self/mounts").read_text().splitlines():
+        _, where, kind, *_ = line.split(" ")
+        if kind == "cgroup2":
+            return Path(where)
+    return None
+
+
+def _prefix(owner: Path) -> str:
+    return f"gpuprov-{hashlib.sha256(str(owner).encode()).hexdigest()[:12]}-"
+
+
+def available() -> bool:
+    """Whether a group can be made here."""
+    root = _root()
+    if root is None:
+        return False
+    probe = root / "gpuprov-probe"
+    try:
+        probe.mkdir(exist_ok=True)
+        probe.rmdir()
+    except OSError:
+        return False
+    return True
+
+
+def make(owner: Path, name: str) -> Path:
+    """A group for one boot of a host of the rehearsal in the folder `owner`."""
+    root = _root()
+    assert root is not None  # noqa: S101 - `available` was asked before any host is made
+    group = root / (_prefix(owner) + name)
+    group.mkdir(exist_ok=True)
+    return group
+
+
+def remove(group: Path) -> None:
+    """End whatever is left in a group and remove it with its children."""
+    if not group.is_dir():
+        return
+    with contextlib.suppress(OSError):
+        (group / "cgroup.kill").write_text("1")
+    for _ in range(100):
+        for child in sorted((p for p in group.rglob("*") if p.is_dir()), key=lambda p: -len(p.parts)):
+            with contextlib.suppress(OSError):
+                child.rmdir()
+        with contextlib.suppress(OSError):
+            group.rmdir()
+        if not group.is_dir():
+            return
+        time.sleep(0.02)
+
+
+def sweep(owner: Path) -> list[str]:
+    """Remove the groups that an earlier rehearsal of this folder left; returns their names."""
+    root = _root()
+    left = sorted(root.glob(_prefix(owner) + "*")) if root else []
+    for group in left:
+        remove(group)
+    return [f"processes of {group.name.removeprefix(_prefix(owner))}" for group in left]

@@ -1,0 +1,73 @@
+"""The disks of a host: sparse files behind loop devices, named in the host as EC2 names its NVMe disks."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+__all__ = ["Disk", "attach", "detach", "sweep", "wipe_instance_store"]
+
+
+@dataclass(frozen=True, slots=True)
+class Disk:
+    """One disk: its file, the loop device on this machine, and its node and stable name in the host.
+
+    The names are those of shared/facts/stack-facts.md §11, "NVMe names".
+    """
+
+    file: Path
+    loop: str
+    node: str
+    link: str
+    ephemeral: bool
+
+
+def attach(folder: Path, *, instance_store_gb: int, volume_gb: tuple[int, ...]) -> list[Disk]:
+    """Make the disks of a host; nvme0n1 would be its root, so they begin with nvme1n1."""
+    wanted = [(size, False) for size in volume_gb] + ([(instance_store_gb, True)] if instance_store_gb else [])
+    found = []
+    for number, (size_gb, ephemeral) in enumerate(wanted, start=1):
+        serial = hashlib.sha256(f"{folder.name}-{number}".encode()).hexdigest()[:17].upper()
+        kind = f"Instance_Storage_AWS{serial}" if ephemeral else f"Elastic_Block_Store_vol{serial.lower()}"
+        link = f"nvme-Amazon_EC2_NVMe_{kind}" if ephemeral else f"nvme-Amazon_{kind}"
+        file = folder / f"disk{number}.img"
+        _blank(file, size_gb * 10**9)  # EC2 counts instance stores in powers of ten
+        loop = subprocess.run(["losetup", "--find", "--show", str(file)], check=True, capture_output=True, text=True).stdout.strip()
+        found.append(Disk(file, loop, f"nvme{number}n1", link, ephemeral))
+    return found
+
+
+def _blank(file: Path, size: int) -> None:
+    with file.open("wb") as sparse:
+        sparse.truncate(size)
+
+
+def wipe_instance_store(found: list[Disk]) -> None:
+    """Blank the ephemeral disks, as a stop does."""
+    for disk in found:
+        if disk.ephemeral:
+            size = disk.file.stat().st_size
+            _blank(disk.file, 0)
+            with disk.file.open("r+b") as sparse:
+                sparse.truncate(size)
+            # The loop device remembers the size at its attachment, and pages of the old content.
+            subprocess.run(["losetup", "--set-capacity", disk.loop], check=False, capture_output=True)
+            subprocess.run(["blockdev", "--flushbufs", disk.loop], check=False, capture_output=True)
+
+
+def detach(found: list[Disk]) -> None:
+    """Let go of the loop devices; the files go with the host's folder."""
+    for disk in found:
+        subprocess.run(["losetup", "--detach", disk.loop], check=False, capture_output=True)
+
+
+def sweep(folder: Path) -> list[str]:
+    """Detach the loop devices over files below a folder; returns their names."""
+    listed = subprocess.run(["losetup", "--list", "--json"], check=True, capture_output=True, text=True).stdout
+    ours = [d["name"] for d in json.loads(listed or '{"loopdevices": []}')["loopdevices"] if str(d["back-file"]).startswith(f"{folder}/")]
+    for name in ours:
+        subprocess.run(["losetup", "--detach", name], check=False, capture_output=True)
+    return [f"loop device {name}" for name in ours]

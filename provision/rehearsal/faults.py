@@ -1,0 +1,116 @@
+"""Faults on the wire: rules that make the embedded cloud fail as real ones do, by action, region and count."""
+
+from __future__ import annotations
+
+import json
+import re
+import socket
+import threading
+import time
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field
+from typing import Any, Final, Literal, get_args
+
+__all__ = ["KINDS", "Fault", "Faults"]
+
+Kind = Literal["error", "html", "drop", "lost", "delay"]
+KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
+
+
+@dataclass(slots=True)
+class Fault:
+    """One rule.
+
+    Attributes:
+        kind: `error` answers with an error of the service; `html` with a page, as a broken balancer does; `drop` closes the connection
+            unanswered; `lost` executes the call and then closes the connection; `delay` answers late.
+        action: a regular expression for the whole action, such as `RunInstances` or `Describe.*`.
+        region: a regular expression for the whole region code.
+        params: request parameters that must be equal.
+        count: how many calls it still applies to.
+        code, message, http: of an `error`.
+        delay_s: seconds before anything else happens.
+    """
+
+    kind: Kind
+    action: str = ".*"
+    region: str = ".*"
+    params: dict[str, str] = field(default_factory=dict)
+    count: int = 1_000_000
+    code: str = "InternalError"
+    message: str = ""
+    http: int = 400
+    delay_s: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.kind not in KINDS:
+            msg = f"a fault is one of {', '.join(KINDS)}, not {self.kind!r}"
+            raise ValueError(msg)
+        for pattern in (self.action, self.region):
+            re.compile(pattern)
+
+    def applies(self, action: str, region: str, params: dict[str, str]) -> bool:
+        """Whether the rule still counts and matches the call."""
+        wanted = all(params.get(key) == value for key, value in self.params.items())
+        return self.count > 0 and wanted and bool(re.fullmatch(self.action, action) and re.fullmatch(self.region, region))
+
+
+class Faults:
+    """The rules in force; the first that applies is used and counted down."""
+
+    def __init__(self) -> None:
+        self._rules: list[Fault] = []
+        self._lock = threading.Lock()
+
+    def replace(self, rules: Iterable[dict[str, Any]]) -> None:
+        """Put these rules in force, and no others.
+
+        Raises:
+            ValueError, TypeError, re.error: one of them is no rule; none is taken.
+        """
+        fresh = [Fault(**rule) for rule in rules]
+        with self._lock:
+            self._rules = fresh
+
+    def listed(self) -> list[dict[str, Any]]:
+        """The rules as data, with what is left of their counts."""
+        with self._lock:
+            return [asdict(rule) for rule in self._rules]
+
+    def next_for(self, action: str, region: str, params: dict[str, str]) -> Fault | None:
+        """The rule for a call, counted down, or None."""
+        with self._lock:
+            for rule in self._rules:
+                if rule.applies(action, region, params):
+                    rule.count -= 1
+                    return rule
+        return None
+
+
+def error_body(fault: Fault, *, json_protocol: bool) -> tuple[str, bytes]:
+    """Content type and body of a fault's answer, as EC2 (XML) or SSM (JSON) would send it."""
+    if fault.kind == "html":
+        return "text/html", b"<html><body><h1>502 Bad Gateway</h1></body></html>"
+    message = fault.message or fault.code
+    if json_protocol:
+        return "application/x-amz-json-1.1", json.dumps({"__type": fault.code, "message": message}).encode()
+    escaped = message.replace("&", "&amp;").replace("<", "&lt;")
+    body = f"<Errors><Error><Code>{fault.code}</Code><Message>{escaped}</Message></Error></Errors>"
+    return "text/xml", f'<?xml version="1.0"?><Response>{body}<RequestID>rehearsal</RequestID></Response>'.encode()
+
+
+def hang_up(connection: socket.socket) -> None:
+    """Close a connection without a word.
+
+    Raises:
+        ConnectionAbortedError: always, so that the server stops handling the request.
+    """
+    connection.shutdown(socket.SHUT_RDWR)
+    connection.close()
+    raise ConnectionAbortedError
+
+
+def wait(fault: Fault) -> None:
+    """Spend a fault's delay."""
+    if fault.delay_s:
+        time.sleep(fault.delay_s)

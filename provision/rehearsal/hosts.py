@@ -1,0 +1,287 @@
+"""Linux hosts on this machine, shaped like EC2 instances: systemd as PID 1, an address, sshd, disks, user data applied by cloud-init.
+
+Each host is a process in namespaces of its own. Its overlay is mounted inside its mount namespace and its network card lives in its
+network namespace, so when the process ends nothing stays mounted or plugged. It is tied to this process by the parent-death signal, so
+`kill -9` of the embedded cloud takes the hosts along; what stays then (files, loop devices, the bridge, empty control groups) `sweep`
+removes at the next start.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, Literal
+
+from provision.errors import RehearsalFailedError
+from provision.rehearsal import cgroups, disks, network
+from provision.rehearsal.network import Network
+from provision.rehearsal.packages import Packages
+
+__all__ = ["HostPark", "HostSpec", "requirements", "sweep"]
+
+_INIT: Final = Path(__file__).with_name("init.sh")
+# reboot(2) in a pid namespace ends its init with SIGHUP for a restart and SIGINT for a power-off (pid_namespaces(7)).
+_REBOOTED: Final = {-1, 129}
+_POWERED_OFF: Final = {-2, 130, 0}
+_TOOLS: Final = {
+    "mmdebstrap": "mmdebstrap",
+    "apt-cacher-ng": "apt-cacher-ng",
+    "ip": "iproute2",
+    "unshare": "util-linux",
+    "nsenter": "util-linux",
+    "setpriv": "util-linux",
+    "losetup": "mount",
+    "mkfs.ext4": "e2fsprogs",
+    "apt-get": "apt",
+}
+
+Ended = Literal["poweroff", "crash"]
+
+
+@dataclass(frozen=True, slots=True)
+class HostSpec:
+    """What a host is made of.
+
+    Attributes:
+        instance_id: names everything of the host.
+        hostname: what it calls itself.
+        user_data: given to cloud-init as it is.
+        authorized_keys: OpenSSH public keys that may log in as the image's user.
+        instance_store_gb: size of the ephemeral disk; 0 for none.
+        volume_gb: sizes of the data volumes.
+    """
+
+    instance_id: str
+    hostname: str
+    user_data: bytes = b""
+    authorized_keys: tuple[str, ...] = ()
+    instance_store_gb: int = 0
+    volume_gb: tuple[int, ...] = ()
+
+
+@dataclass(slots=True)
+class _Host:
+    spec: HostSpec
+    folder: Path
+    address: str
+    process: subprocess.Popen[bytes] | None = None
+    supervisor: threading.Thread | None = None
+    wanted: bool = True  # whether it should run: a reboot starts it again, a stop does not
+    devices: list[disks.Disk] = field(default_factory=list)
+
+
+class HostPark:
+    """The hosts of one rehearsal.
+
+    Args:
+        folder: where their files lie.
+        rootfs: from `rootfs.build`.
+        network: where they are plugged in.
+        packages: where they get packages from; None for nowhere.
+        on_exit: told when a host ends by itself.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        rootfs: Path,
+        network: Network,
+        packages: Packages | None = None,
+        on_exit: Callable[[str, Ended], None] | None = None,
+    ) -> None:
+        self._folder = folder
+        self._rootfs = rootfs
+        self._network = network
+        self._packages = packages
+        self._on_exit = on_exit or (lambda _id, _how: None)
+        self._hosts: dict[str, _Host] = {}
+        folder.mkdir(parents=True, exist_ok=True)
+
+    def create(self, spec: HostSpec) -> str:
+        """Make a host and return its address; it boots in the background."""
+        folder = self._folder / spec.instance_id
+        for name in ("upper", "work", "root"):
+            (folder / name).mkdir(parents=True)
+        host = _Host(spec, folder, self._network.take_address())
+        self._hosts[spec.instance_id] = host
+        self._seed(host)
+        host.devices = disks.attach(folder, instance_store_gb=spec.instance_store_gb, volume_gb=spec.volume_gb)
+        self._power_on(host)
+        return host.address
+
+    def _seed(self, host: _Host) -> None:
+        """Leave what the hypervisor tells the first boot, and the way to the packages."""
+        seed = host.folder / "upper/var/lib/cloud/seed/nocloud"
+        seed.mkdir(parents=True)
+        (seed / "user-data").write_bytes(host.spec.user_data or b"#cloud-config\n{}\n")
+        meta = {
+            "instance-id": host.spec.instance_id,
+            "local-hostname": host.spec.hostname,
+            "public-keys": list(host.spec.authorized_keys),
+        }
+        (seed / "meta-data").write_text(json.dumps(meta))
+        if self._packages:
+            for name, text in self._packages.host_files().items():
+                path = host.folder / "upper" / name
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(text)
+
+    def _power_on(self, host: _Host) -> None:
+        host.wanted = True
+        ready = threading.Event()
+        # One thread for the host's whole life: the parent-death signal is sent when the *thread* that spawned ends.
+        host.supervisor = threading.Thread(target=self._supervise, args=(host, ready), name=host.spec.instance_id, daemon=True)
+        host.supervisor.start()
+        ready.wait(timeout=15)
+
+    def _supervise(self, host: _Host, ready: threading.Event) -> None:
+        """Run the host until it is powered off; a reboot runs it again."""
+        while True:
+            code = self._run_once(host, ready)
+            if not (host.wanted and code in _REBOOTED):
+                break
+        if host.wanted:
+            host.wanted = False
+            self._on_exit(host.spec.instance_id, "poweroff" if code in _POWERED_OFF else "crash")
+
+    def _run_once(self, host: _Host, ready: threading.Event) -> int:
+        """One boot of the host, from its init's start to its end; returns how it ended."""
+        master, slave = os.openpty()
+        group = cgroups.make(self._folder, host.spec.instance_id)
+        names = [word for disk in host.devices for word in (disk.node, disk.loop, disk.link)]
+        enter = ["sh", "-c", 'echo $$ > "$1/cgroup.procs"; shift; exec "$@"', "sh", str(group), "setpriv", "--pdeathsig", "KILL"]
+        apart = ["unshare", "--mount", "--pid", "--net", "--uts", "--ipc", "--cgroup", "--fork", "--kill-child=SIGKILL"]
+        init = [str(_INIT), str(host.folder), str(self._rootfs), host.spec.hostname, os.ttyname(slave), *names]
+        with (host.folder / "console.log").open("ab", buffering=0) as console:
+            reader = threading.Thread(target=_copy, args=(master, console.fileno()), daemon=True)
+            reader.start()
+            host.process = subprocess.Popen(
+                [*enter, *apart, "--propagation", "private", *init],
+                stdin=subprocess.DEVNULL,
+                stdout=console,
+                stderr=console,
+                start_new_session=True,
+            )
+            try:
+                self._network.plug(host.process.pid, host.address)
+            except (OSError, subprocess.CalledProcessError, RehearsalFailedError):
+                host.process.kill()  # it ended before it had a network, or never made one: its end says which
+            ready.set()
+            code = host.process.wait()
+            cgroups.remove(group)
+            os.close(slave)
+            reader.join(timeout=2)
+        os.close(master)
+        return code
+
+    def console(self, instance_id: str) -> str:
+        """The text of the console since the host was made."""
+        path = self._hosts[instance_id].folder / "console.log"
+        return path.read_text(errors="replace") if path.exists() else ""
+
+    def is_alive(self, instance_id: str) -> bool:
+        """Whether the host's init runs."""
+        host = self._hosts.get(instance_id)
+        return bool(host and host.process and host.process.poll() is None)
+
+    def reboot(self, instance_id: str) -> None:
+        """Restart the host as its own `systemctl reboot` would; a host that does not obey within ten seconds is reset."""
+        host = self._hosts[instance_id]
+        self._off(host, signal_name="RTMIN+5", stay_off=False)
+
+    def stop(self, instance_id: str) -> None:
+        """Power off. The root disk and volumes stay; the instance store is wiped, and the address given back."""
+        host = self._hosts[instance_id]
+        self._off(host, signal_name="RTMIN+4", stay_off=True)
+        disks.wipe_instance_store(host.devices)
+        self._network.give_back(host.address)
+
+    def start(self, instance_id: str) -> str:
+        """Power on again; returns the new address."""
+        host = self._hosts[instance_id]
+        host.address = self._network.take_address()
+        self._power_on(host)
+        return host.address
+
+    def _off(self, host: _Host, *, signal_name: str, stay_off: bool) -> None:
+        """Ask systemd to go (systemd(1): RTMIN+4 is poweroff, RTMIN+5 reboot), and pull the plug when it does not."""
+        host.wanted = not stay_off
+        process = host.process
+        if process is None or process.poll() is not None:
+            return
+        children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+        for child in children:
+            subprocess.run(["kill", f"-{signal_name}", child], check=False, capture_output=True)
+        try:
+            process.wait(timeout=10)
+        except subprocess.TimeoutExpired:
+            process.kill()
+        if stay_off and host.supervisor:
+            host.supervisor.join(timeout=10)
+
+    def destroy(self, instance_id: str) -> None:
+        """Remove a host and all that is its own; one that is gone already is no error."""
+        host = self._hosts.pop(instance_id, None)
+        if host is None:
+            return
+        host.wanted = False
+        if host.process and host.process.poll() is None:
+            host.process.kill()
+        if host.supervisor:
+            host.supervisor.join(timeout=10)
+        disks.detach(host.devices)
+        self._network.give_back(host.address)
+        shutil.rmtree(host.folder, ignore_errors=True)
+
+    def close(self) -> None:
+        """Remove all hosts, the packages' proxies and the network."""
+        for instance_id in list(self._hosts):
+            self.destroy(instance_id)
+        if self._packages:
+            self._packages.close()
+        self._network.close()
+
+
+def _copy(source: int, target: int) -> None:
+    """Drain a pty into a file until its other end is closed."""
+    while True:
+        try:
+            data = os.read(source, 65_536)
+        except OSError:  # EIO is how Linux says that the last slave was closed
+            return
+        if not data:
+            return
+        os.write(target, data)
+
+
+def requirements() -> list[str]:
+    """What this machine lacks to hold hosts, as sentences that say what to do; empty when it lacks nothing."""
+    missing = [f"{tool} is missing: apt-get install {package}" for tool, package in _TOOLS.items() if not shutil.which(tool, path=_SBIN)]
+    if os.geteuid() != 0:
+        missing.insert(0, "rehearsal hosts need root for namespaces, loop devices and a bridge: run with sudo")
+    elif not cgroups.available():
+        missing.append("no cgroup2 hierarchy can be written: mount cgroup2, or leave the container that hides it")
+    return missing
+
+
+_SBIN: Final = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
+
+
+def sweep(folder: Path) -> list[str]:
+    """Remove what an earlier rehearsal of this folder left when it was killed; returns what, in words."""
+    removed = [*cgroups.sweep(folder), *network.sweep(folder)]
+    time.sleep(0.05 if removed else 0)  # the kernel lets go of a killed host's mounts a moment later
+    removed += disks.sweep(folder)
+    for path in folder.iterdir() if folder.is_dir() else ():
+        if (path / "upper").is_dir():
+            shutil.rmtree(path, ignore_errors=True)
+            removed.append(f"files of {path.name}")
+    return removed

@@ -1,0 +1,122 @@
+"""One bridge for one rehearsal, with a subnet of its own: hosts and this machine reach each other, and nobody else.
+
+There is no route out, no forwarding and no name server. The bridge carries the folder it belongs to as its alias, so that a sweep only
+touches what that folder's rehearsal made.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import subprocess
+import time
+from pathlib import Path
+from typing import Any, Final
+
+from provision.errors import RehearsalFailedError
+
+__all__ = ["Network", "sweep"]
+
+_SUBNETS: Final = 200
+_FIRST_HOST: Final = 10
+_LAST_HOST: Final = 250
+_PREFIX: Final = "gprov"
+
+
+def _ip(*words: str, check: bool = True) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(["ip", *words], capture_output=True, text=True, check=check)
+
+
+def _links() -> list[dict[str, Any]]:
+    return list(json.loads(_ip("-json", "link", "show").stdout or "[]"))
+
+
+class Network:
+    """A bridge, made by the constructor.
+
+    Args:
+        owner: the folder that it belongs to.
+
+    Raises:
+        RehearsalFailedError: no bridge could be made.
+    """
+
+    def __init__(self, owner: Path) -> None:
+        self.number = self._claim(owner)
+        self.bridge = f"{_PREFIX}{self.number}"
+        self.gateway = f"10.77.{self.number}.1"
+        self._next = itertools.cycle(range(_FIRST_HOST, _LAST_HOST))
+        self._used: set[str] = set()
+        _ip("address", "add", f"{self.gateway}/24", "dev", self.bridge)
+        _ip("link", "set", self.bridge, "up")
+
+    @staticmethod
+    def _claim(owner: Path) -> int:
+        """The first number whose bridge could be made: the kernel makes a name once, so two rehearsals never share one."""
+        routes = _ip("-4", "route", "show").stdout
+        said = ""
+        for number in range(_SUBNETS):
+            if f"10.77.{number}." in routes:
+                continue
+            made = _ip("link", "add", f"{_PREFIX}{number}", "type", "bridge", check=False)
+            if made.returncode == 0:
+                _ip("link", "set", f"{_PREFIX}{number}", "alias", str(owner))
+                return number
+            said = made.stderr.strip()
+            if "File exists" not in said:
+                break
+        msg = "no network bridge could be made for the rehearsal hosts"
+        raise RehearsalFailedError(msg, hint="run as root (sudo), on a kernel with bridge and veth support", detail=said)
+
+    def take_address(self) -> str:
+        """An address that no host of this rehearsal has."""
+        for _ in range(_FIRST_HOST, _LAST_HOST):
+            address = f"10.77.{self.number}.{next(self._next)}"
+            if address not in self._used:
+                self._used.add(address)
+                return address
+        msg = "all addresses of the rehearsal are taken"
+        raise RehearsalFailedError(msg, hint="remove instances with `gpuprov down`")
+
+    def give_back(self, address: str) -> None:
+        """Let another host have the address."""
+        self._used.discard(address)
+
+    def plug(self, pid: int, address: str, *, timeout_s: float = 10) -> None:
+        """Give the network namespace of a process a card with an address, and put its other end on the bridge.
+
+        The process makes its namespace itself; until it has, it shares ours, and a card must not land there.
+        """
+        ours, deadline = os.readlink("/proc/self/ns/net"), time.monotonic() + timeout_s
+        while os.readlink(f"/proc/{pid}/ns/net") == ours:
+            if time.monotonic() > deadline:
+                msg = "a rehearsal host did not make its network namespace"
+                raise RehearsalFailedError(msg, hint="see the rehearsal's log; `gpuprov rehearse stop` cleans up")
+            time.sleep(0.005)
+        outer = f"gpv{self.number}-{address.rsplit('.', 1)[1]}"
+        _ip("link", "delete", outer, check=False)
+        _ip("link", "add", outer, "type", "veth", "peer", "name", "eth0", "netns", str(pid))
+        _ip("link", "set", outer, "master", self.bridge, "up")
+        inside = ["nsenter", "--target", str(pid), "--net", "ip"]
+        for words in (
+            ["link", "set", "lo", "up"],
+            ["address", "add", f"{address}/24", "dev", "eth0"],
+            ["link", "set", "eth0", "up"],
+        ):
+            subprocess.run([*inside, *words], check=True, capture_output=True)
+
+    def close(self) -> None:
+        """Remove the bridge; the cards went with their hosts."""
+        _ip("link", "delete", self.bridge, check=False)
+
+
+def sweep(owner: Path) -> list[str]:
+    """Remove the bridges that an earlier rehearsal of this folder left; returns their names."""
+    left = [link["ifname"] for link in _links() if link["ifname"].startswith(_PREFIX) and link.get("ifalias") == str(owner)]
+    for name in left:
+        for link in _links():
+            if link.get("master") == name:
+                _ip("link", "delete", link["ifname"], check=False)
+        _ip("link", "delete", name, check=False)
+    return [f"bridge {name}" for name in left]

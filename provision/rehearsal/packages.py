@@ -1,0 +1,151 @@
+"""Where rehearsal hosts get packages: two caching proxies on the bridge, and no other way out.
+
+apt goes through apt-cacher-ng, run by us with a configuration, cache and port of its own; pip goes through proxpi. Both run as children
+that die with the embedded cloud, and keep what they fetched in the cache folder, so that the second host takes it from this machine.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Final
+
+from provision.errors import RehearsalFailedError
+
+__all__ = ["Packages"]
+
+_START_S: Final = 20
+# proxpi redirects a client to the origin when a download takes longer than this; hosts have no way there.
+_DOWNLOAD_S: Final = 900
+
+
+class Packages:
+    """The proxies of one rehearsal.
+
+    Args:
+        cache: kept between rehearsals.
+        folder: logs and configuration of this one.
+    """
+
+    def __init__(self, cache: Path, folder: Path) -> None:
+        self._cache = cache
+        self._folder = folder
+        self._children: list[subprocess.Popen[bytes]] = []
+        self._address = ""
+        self._apt_port = 0
+        self._pip_port = 0
+
+    def start(self, address: str) -> None:
+        """Start both on the bridge's address.
+
+        The thread that calls this must live as long as the rehearsal: the children die with it.
+
+        Raises:
+            RehearsalFailedError: one of them does not answer.
+        """
+        self._address = address
+        self._apt_port, self._pip_port = _free_ports(address)
+        self._start_apt()
+        self._start_pip()
+        for name, port in (("apt-cacher-ng", self._apt_port), ("proxpi", self._pip_port)):
+            self._wait(name, port)
+
+    def _start_apt(self) -> None:
+        configuration, cache = self._folder / "apt-cacher-ng", self._cache / "apt-cacher-ng"
+        for folder in (configuration, cache):
+            folder.mkdir(parents=True, exist_ok=True)
+        settings = {
+            "CacheDir": cache,
+            "LogDir": configuration,
+            "BindAddress": self._address,
+            "Port": self._apt_port,
+            "SocketPath": configuration / "socket",
+            "PidFile": configuration / "pid",
+            "ForeGround": 1,
+            "ExThreshold": 30,
+        }
+        (configuration / "acng.conf").write_text("".join(f"{key}: {value}\n" for key, value in settings.items()))
+        self._spawn("apt-cacher-ng", ["apt-cacher-ng", "-c", str(configuration), "ForeGround=1"], {})
+
+    def _start_pip(self) -> None:
+        upstream = _pip_config("index-url")
+        environment = {
+            "PROXPI_CACHE_DIR": str(self._cache / "proxpi"),
+            "PROXPI_DOWNLOAD_TIMEOUT": str(_DOWNLOAD_S),
+            **({"PROXPI_INDEX_URL": upstream} if upstream else {}),
+        }
+        (self._cache / "proxpi").mkdir(parents=True, exist_ok=True)
+        serve = [sys.executable, "-m", "flask", "--app", "proxpi.server", "run", "--host", self._address, "--port", str(self._pip_port)]
+        self._spawn("proxpi", serve, environment)
+
+    def _spawn(self, name: str, argv: list[str], environment: dict[str, str]) -> None:
+        self._folder.mkdir(parents=True, exist_ok=True)
+        with (self._folder / f"{name}.log").open("ab") as log:
+            child = subprocess.Popen(
+                ["setpriv", "--pdeathsig", "KILL", *argv],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env={**os.environ, **environment, "PATH": f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"},
+                start_new_session=True,
+            )
+        self._children.append(child)
+
+    def _wait(self, name: str, port: int) -> None:
+        deadline = time.monotonic() + _START_S
+        while time.monotonic() < deadline:
+            try:
+                socket.create_connection((self._address, port), timeout=1).close()
+            except OSError:
+                time.sleep(0.05)
+            else:
+                return
+        log = self._folder / f"{name}.log"
+        msg = f"the package proxy {name} did not start"
+        raise RehearsalFailedError(msg, hint=f"see {log}", detail=log.read_text(errors="replace")[-1000:])
+
+    def host_files(self) -> dict[str, str]:
+        """Path in a host → content: how its apt and pip find the proxies. Empty until started."""
+        if not self._address:
+            return {}
+        return {
+            "etc/apt/apt.conf.d/01-rehearsal-proxy": f'Acquire::http::Proxy "http://{self._address}:{self._apt_port}";\n'
+            'Acquire::https::Proxy "false";\n',
+            "etc/pip.conf": f"[global]\nindex-url = http://{self._address}:{self._pip_port}/index/\ntrusted-host = {self._address}\n"
+            "disable-pip-version-check = true\n",
+        }
+
+    def close(self) -> None:
+        """End both."""
+        for child in self._children:
+            child.terminate()
+        for child in self._children:
+            try:
+                child.wait(timeout=5)
+            except subprocess.TimeoutExpired:
+                child.kill()
+                child.wait()
+        self._children.clear()
+
+
+def _free_ports(address: str) -> tuple[int, int]:
+    """Two ports that nothing has; below 32768, because apt-cacher-ng 3.7 reads its port as a signed short."""
+    found: list[int] = []
+    for port in range(20_000, 32_768):
+        with socket.socket() as trial, contextlib.suppress(OSError):
+            trial.bind((address, port))
+            found.append(port)
+        if len(found) == 2:  # noqa: PLR2004 - two proxies
+            break
+    return found[0], found[1]
+
+
+def _pip_config(key: str) -> str:
+    """What this machine's pip is configured to use, so that hosts get packages from where this machine does."""
+    asked = subprocess.run([sys.executable, "-m", "pip", "config", "get", f"global.{key}"], capture_output=True, text=True, check=False)
+    return asked.stdout.strip() if asked.returncode == 0 else ""

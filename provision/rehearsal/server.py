@@ -1,0 +1,216 @@
+"""The embedded cloud's process: moto's EC2 on loopback, in front of it the faults and the call log, behind it the hosts.
+
+    python -m provision.rehearsal.server --folder DIR [--no-hosts]
+
+It holds an exclusive lock on its folder, sweeps what a killed predecessor left, and says that it is ready by writing `server.json`. What
+moto knows is in memory: when this process ends, its hosts end with it, and the next start begins empty.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import json
+import os
+import re
+import signal
+import sys
+import threading
+import time
+import urllib.parse
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any, Final
+
+from filelock import FileLock, Timeout
+
+from provision import paths
+from provision.errors import GpuprovError
+from provision.rehearsal import hosts, rootfs
+from provision.rehearsal.faults import Fault, Faults, error_body, hang_up, wait
+from provision.rehearsal.network import Network
+from provision.rehearsal.packages import Packages
+
+__all__ = ["main", "start_ticks"]
+
+_LOGGED: Final = ("InstanceType", "ClientToken", "ImageId", "DryRun", "Name", "KeyName", "GroupId", "GroupName")
+_OWN: Final = "/_rehearsal/"
+_MAX_CALLS: Final = 10_000
+
+Start = Callable[..., Any]
+Environ = dict[str, Any]
+
+
+def start_ticks(pid: int) -> int:
+    """When a process started, in clock ticks after boot: with the pid it names one process and never a later one of the same pid."""
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])
+
+
+class Front:
+    """WSGI in front of moto: own paths, call log, faults.
+
+    Args:
+        app: moto's application.
+        caller_address: what `/_rehearsal/caller-address` answers.
+        settings: `ec2.Settings`, changed by `/_rehearsal/settings`.
+        status: called for `/_rehearsal/status`.
+    """
+
+    def __init__(
+        self, app: Callable[[Environ, Start], Iterable[bytes]], caller_address: str, settings: Any, status: Callable[[], Any]
+    ) -> None:
+        self._app = app
+        self._caller_address = caller_address
+        self._settings = settings
+        self._status = status
+        self._faults = Faults()
+        self._calls: list[dict[str, Any]] = []
+
+    def __call__(self, environ: Environ, start: Start) -> Iterable[bytes]:
+        """Answer one request."""
+        body = environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
+        environ["wsgi.input"] = io.BytesIO(body)
+        if environ["PATH_INFO"].startswith(_OWN):
+            return self._own(environ, body, start)
+        params = dict(urllib.parse.parse_qsl(body.decode("latin-1")))
+        target = environ.get("HTTP_X_AMZ_TARGET", "")
+        action = params.get("Action") or target.rpartition(".")[2]
+        if target:
+            params = {key: value for key, value in json.loads(body or b"{}").items() if isinstance(value, str)}
+        region = (re.search(r"Credential=[^/]+/\d+/([^/]+)/", environ.get("HTTP_AUTHORIZATION", "")) or ["", ""])[1]
+        call = {"time": time.time(), "action": action, "region": region, **{k: params[k] for k in _LOGGED if k in params}}
+        self._calls.append(call)
+        del self._calls[:-_MAX_CALLS]
+        fault = self._faults.next_for(action, region, params)
+        try:
+            return self._failing(fault, environ, start, json_protocol=bool(target)) if fault else self._app(environ, start)
+        finally:
+            call["seconds"] = time.time() - call["time"]
+
+    def _failing(self, fault: Fault, environ: Environ, start: Start, *, json_protocol: bool) -> Iterable[bytes]:
+        wait(fault)
+        if fault.kind == "delay":
+            return self._app(environ, start)
+        if fault.kind == "lost":
+            b"".join(self._app(environ, lambda *_a, **_k: None))
+        if fault.kind in {"lost", "drop"}:
+            hang_up(environ["werkzeug.socket"])
+        kind, answer = error_body(fault, json_protocol=json_protocol)
+        start(f"{502 if fault.kind == 'html' else fault.http} Fault", [("Content-Type", kind)])
+        return [answer]
+
+    def _own(self, environ: Environ, body: bytes, start: Start) -> Iterable[bytes]:
+        """The rehearsal's own paths; loopback only, like everything here."""
+        what, method = environ["PATH_INFO"].removeprefix(_OWN), environ["REQUEST_METHOD"]
+        answer: Any = None
+        try:
+            if what == "caller-address":
+                start("200 OK", [("Content-Type", "text/plain")])
+                return [f"{self._caller_address}\n".encode()]
+            if what == "faults" and method == "PUT":
+                self._faults.replace(json.loads(body))
+            if what == "settings" and method == "PUT":
+                for key, value in json.loads(body).items():
+                    setattr(self._settings, key, value)
+            if what == "calls" and method == "DELETE":
+                self._calls.clear()
+            answer = {"faults": self._faults.listed, "calls": lambda: self._calls, "status": self._status, "settings": lambda: None}[what]()
+        except (ValueError, TypeError, KeyError, AttributeError, re.error) as error:
+            start("400 Bad Request", [("Content-Type", "text/plain")])
+            return [f"{type(error).__name__}: {error}\n".encode()]
+        start("200 OK", [("Content-Type", "application/json")])
+        return [json.dumps(answer, default=str).encode()]
+
+
+def main() -> None:
+    """Run until SIGTERM or SIGINT."""
+    parser = argparse.ArgumentParser(description=__doc__, prog="gpuprov-rehearsal")
+    parser.add_argument("--folder", type=Path, required=True)
+    parser.add_argument("--no-hosts", action="store_true")
+    asked = parser.parse_args()
+    folder: Path = paths.private_dir(asked.folder.resolve())
+    try:
+        with FileLock(folder / "server.lock", timeout=0):
+            _serve(folder, with_hosts=not asked.no_hosts)
+    except Timeout:
+        sys.exit(f"another process serves {folder}")
+    except GpuprovError as error:
+        sys.exit(f"{error.message}\n{error.detail}\nhint: {error.hint}")
+
+
+def _serve(folder: Path, *, with_hosts: bool) -> None:
+    ready = folder / "server.json"
+    ready.unlink(missing_ok=True)
+    park = _hosts(folder) if with_hosts else None
+    gateway = park[1] if park else "127.0.0.1"
+    _progress("starting the EC2 API")
+    # moto reads these when it is imported; without a home it would read the user's AWS configuration.
+    os.environ.update(MOTO_EC2_LOAD_DEFAULT_AMIS="true", AWS_CONFIG_FILE="/dev/null", AWS_SHARED_CREDENTIALS_FILE="/dev/null")
+    from moto.moto_server.werkzeug_app import (  # noqa: PLC0415 - 0.4 s, after the sweep and the build
+        DomainDispatcherApplication,
+        MotoRequestHandler,
+        create_backend_app,
+    )
+    from werkzeug.serving import make_server  # noqa: PLC0415
+
+    from provision.rehearsal import ec2  # noqa: PLC0415
+
+    settings = ec2.Settings()
+    ec2.patch(settings, park[0] if park else None)
+    if park:
+        ended.append(lambda instance_id: ec2.ended_by_itself(park[0], instance_id))
+
+    def status() -> dict[str, Any]:
+        alive = [i for i in ec2.instances() if i.state != "terminated"]
+        return {
+            "pid": os.getpid(),
+            "hosts": with_hosts,
+            "gateway": gateway,
+            "instances": [{"id": i.id, "state": i.state, "type": i.instance_type, "address": i.public_ip} for i in alive],
+        }
+
+    front = Front(DomainDispatcherApplication(create_backend_app), gateway, settings, status)
+    server = make_server("127.0.0.1", 0, front, threaded=True, request_handler=MotoRequestHandler)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: threading.Thread(target=server.shutdown).start())
+    fresh = ready.with_suffix(".new")
+    fresh.write_text(
+        json.dumps({"pid": os.getpid(), "start_ticks": start_ticks(os.getpid()), "endpoint": f"http://127.0.0.1:{server.port}"})
+    )
+    fresh.replace(ready)
+    try:
+        server.serve_forever()
+    finally:
+        ready.unlink(missing_ok=True)
+        if park:
+            park[0].close()
+
+
+ended: list[Callable[[str], None]] = []
+"""Who is told that a host ended by itself: known only once moto is imported, after the hosts' park is made."""
+
+
+def _hosts(folder: Path) -> tuple[hosts.HostPark, str]:
+    """The park, with its root file system, network and package proxies; this thread lives as long as the process."""
+    for what in hosts.sweep(folder / "hosts"):
+        _progress(f"swept from a killed rehearsal: {what}")
+    root = rootfs.build(paths.cache_dir(), _progress)
+    _progress("starting the hosts' network and package proxies")
+    network = Network(folder / "hosts")
+    packages = Packages(paths.cache_dir(), folder / "proxies")
+    packages.start(network.gateway)
+
+    def on_exit(instance_id: str, _how: str) -> None:
+        # In a thread of its own: the caller is the host's supervisor, which removing the host waits for.
+        for tell in ended:
+            threading.Thread(target=tell, args=(instance_id,)).start()
+
+    return hosts.HostPark(folder / "hosts", rootfs=root, network=network, packages=packages, on_exit=on_exit), network.gateway
+
+
+def _progress(text: str) -> None:
+    print(f"progress: {text}", flush=True)  # noqa: T201 - the log that the client reads
+
+
+if __name__ == "__main__":
+    main()

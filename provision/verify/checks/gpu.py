@@ -1,0 +1,162 @@
+"""The GPU, its driver, and the settings that live in the driver; each setting in its layers.
+
+The verdict matrices are those of shared/facts/verification.md §2.1-2.4.
+"""
+
+from __future__ import annotations
+
+from provision.profile.model import ApplicationClocks, Profile
+from provision.verify.checks.base import Check, Verdict, failed, not_asked, passed, unknown, warned
+from provision.verify.facts import Clocks, Counters, Driver, Facts, Gpu, NotObservedError, Nvml, Persistenced, Reading
+
+__all__ = ["CHECKS"]
+
+# What NVML's device name must hold for each model of the schema.
+_NAMES = {
+    "t4": ("T4",),
+    "v100": ("V100",),
+    "p100": ("P100",),
+    "a10g": ("A10G",),
+    "a100-40gb": ("A100", "40GB"),
+    "a100-80gb": ("A100", "80GB"),
+    "l4": ("L4",),
+    "l40s": ("L40S",),
+    "h100": ("H100",),
+    "h200": ("H200",),
+    "b200": ("B200",),
+}
+_NO_GPU = "no NVIDIA GPU on this host"
+
+
+def _value(reading: Reading) -> int | float | str:
+    if reading.value is None:
+        msg = reading.unknown or "no value"
+        raise NotObservedError(msg)
+    return reading.value
+
+
+def _require_gpu(facts: Facts) -> Gpu:
+    found = facts.read(Gpu)
+    if not found.exists:
+        raise NotObservedError(_NO_GPU)
+    return found
+
+
+def _gpu(facts: Facts, profile: Profile) -> Verdict:
+    expected = f"{profile.gpu.count} x {profile.gpu.model.upper()}"
+    found = _require_gpu(facts)
+    if found.nouveau:
+        return failed(expected, "nouveau drives the GPU", "blacklist nouveau and reboot; the driver's package does it")
+    if not found.module:
+        return failed(expected, f"{len(found.pci)} on the bus, and no NVIDIA driver is loaded", "install the driver, or reboot into it")
+    names = [str(_value(device.name)) for device in facts.read(Nvml).devices]
+    # Whole words: an L40S is no L4.
+    right = [n for n in names if set(_NAMES[profile.gpu.model]) <= set(n.replace("-", " ").split())]
+    observed = ", ".join(names) or "none"
+    if len(right) < profile.gpu.count or len(right) != len(names):
+        return failed(expected, observed, "this is another machine than the profile asks for: compare instance type and profile")
+    if not found.readable or len(found.nodes) < len(names):
+        return failed(
+            expected, f"{observed}; device nodes {', '.join(found.nodes) or 'missing'} not usable", "see the modes of /dev/nvidia*"
+        )
+    return passed(expected, observed)
+
+
+def _driver(facts: Facts, profile: Profile) -> Verdict:
+    asked = profile.stack.driver
+    expected = "one driver: loaded = installed = user space" + ("" if asked == "auto" else f", branch {asked}")
+    _require_gpu(facts)
+    found = facts.read(Driver)
+    user_space = facts.raw.get("nvml")
+    nvml = str(_value(facts.read(Nvml).driver)) if isinstance(user_space, dict) and "value" in user_space else None
+    versions = {"loaded": found.loaded, "installed": found.installed, "NVML": nvml, "nvidia-smi": found.nvidia_smi}
+    seen = {where: version for where, version in versions.items() if version}
+    observed = ", ".join(f"{where} {version}" for where, version in seen.items()) or "none"
+    if not found.loaded:
+        return failed(expected, f"no driver is loaded ({observed})", "install the driver, or reboot into it")
+    if len(set(seen.values())) > 1:
+        return failed(expected, observed, "a reboot is pending: an upgrade changed the driver under the loaded module")
+    if asked != "auto" and not (found.loaded == asked or found.loaded.startswith(f"{asked}.")):
+        return failed(expected, observed, f"install driver branch {asked}")
+    if nvml is None and found.nvidia_smi is None:
+        return unknown(expected, f"{observed}; user space did not answer: {found.nvidia_smi_said or 'no NVML'}", "install nvidia-utils")
+    if found.installed is None:
+        return warned(expected, f"{observed}; the version on disk was not seen", "run where `modinfo nvidia` finds the module")
+    return passed(expected, observed)
+
+
+def _counters(facts: Facts, profile: Profile) -> Verdict:
+    asked = profile.gpu.counters
+    if asked == "admin-only":
+        return not_asked("the profile keeps performance counters for administrators")
+    if asked == "group":
+        raise NotObservedError("counters for a group through CAP_PERFMON are not checked by this release")
+    expected = "performance counters open to ordinary users: on disk, live, and as one gets them"
+    _require_gpu(facts)
+    found = facts.read(Counters)
+    user = found.as_user
+    observed = f"on disk {found.on_disk or 'not set'}, live {found.live or 'unreadable'}, ncu as {user.user or 'nobody'}: {user.outcome}"
+    if user.said and user.outcome != "open":
+        observed += f" ({user.said})"
+    if found.live is None:
+        return unknown(expected, observed, "/proc/driver/nvidia/params does not show it: look there on the host")
+    if found.live == "1":
+        if found.on_disk == "0":
+            return failed(expected, observed, "reboot or reload the module; if it persists rebuild the initramfs (`update-initramfs -u`)")
+        return failed(expected, observed, "set NVreg_RestrictProfilingToAdminUsers=0 in /etc/modprobe.d and reload the driver")
+    if user.outcome == "refused":
+        return failed(expected, observed, "open in the driver and refused to the user: a container or the hypervisor blocks it")
+    if user.outcome != "open":
+        return unknown(expected, observed, "install ncu on the host, so that an ordinary user's access can be tried")
+    if found.on_disk != "0":
+        return warned(expected, observed, "will be lost at the next boot: write the option into /etc/modprobe.d")
+    return passed(expected, observed)
+
+
+def _persistence(facts: Facts, profile: Profile) -> Verdict:
+    if not profile.gpu.persistence:
+        return not_asked("the profile does not ask for persistence mode")
+    expected = "persistence mode on now, and by the daemon at boot"
+    _require_gpu(facts)
+    modes = [_value(device.persistence) for device in facts.read(Nvml).devices]
+    unit = facts.read(Persistenced)
+    # Ubuntu's unit starts the daemon and tells it to leave the mode off.
+    at_boot = unit.exists and unit.enabled and "--no-persistence-mode" not in unit.command
+    observed = f"now {'on' if modes and all(mode == 1 for mode in modes) else 'off'}, at boot {'on' if at_boot else 'off'}"
+    if not modes or any(mode != 1 for mode in modes):
+        return failed(expected, observed, "enable nvidia-persistenced without --no-persistence-mode")
+    if not at_boot:
+        return warned(expected, observed, "will be lost at the next boot: enable nvidia-persistenced without --no-persistence-mode")
+    return passed(expected, observed)
+
+
+def _clocks(facts: Facts, profile: Profile) -> Verdict:
+    asked = profile.gpu.application_clocks
+    if asked == "default":
+        return not_asked("the profile leaves the clocks at their defaults")
+    _require_gpu(facts)
+    devices = facts.read(Nvml).devices
+    if not devices:
+        raise NotObservedError("NVML lists no device")
+    pairs = [(_value(d.app_memory_mhz), _value(d.app_graphics_mhz)) for d in devices]
+    if isinstance(asked, ApplicationClocks):
+        wanted = [(asked.memory_mhz, asked.graphics_mhz)] * len(devices)
+    else:
+        wanted = [(int(_value(d.max_memory_mhz)), int(_value(d.max_graphics_mhz))) for d in devices]
+    expected = "application clocks " + ", ".join(sorted({f"{m},{g} MHz" for m, g in wanted})) + ", set again at boot"
+    observed = ", ".join(sorted({f"{m},{g} MHz" for m, g in pairs}))
+    if pairs != [tuple(pair) for pair in wanted]:
+        return failed(expected, observed, "set them with `nvidia-smi -ac MEMORY,GRAPHICS` in a unit that runs after nvidia-persistenced")
+    unit = facts.read(Clocks)
+    if not (unit.exists and unit.enabled):
+        return warned(expected, f"{observed}; no unit sets them at boot", "will be lost at the next boot: enable gpuprov-clocks.service")
+    return passed(expected, f"{observed}, set by a unit at boot")
+
+
+CHECKS = (
+    Check("gpu", "the GPU is the one of the profile, and usable", _gpu, needs_gpu=True),
+    Check("driver", "one driver version is loaded, installed and used", _driver, needs_gpu=True),
+    Check("counters", "ordinary users may read performance counters", _counters, needs_gpu=True),
+    Check("persistence", "persistence mode is on, now and at boot", _persistence, needs_gpu=True),
+    Check("application-clocks", "application clocks are set, now and at boot", _clocks, needs_gpu=True),
+)

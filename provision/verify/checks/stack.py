@@ -1,0 +1,184 @@
+"""What is installed for the GPU: toolkit, libraries, profilers, frameworks; and OpenCV, which needs none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from provision.profile.model import Profile
+from provision.verify.checks.base import Check, Verdict, failed, not_asked, passed, unknown, warned
+from provision.verify.facts import (
+    Cudnn,
+    Cupti,
+    Encoders,
+    Facts,
+    FrameworkUsed,
+    Gpu,
+    NotObservedError,
+    Nvcc,
+    OpenCv,
+    Profilers,
+    PyTorch,
+    TensorFlow,
+)
+
+__all__ = ["CHECKS"]
+
+_LATER = "installing it is not part of this release: use an image that has it"
+_RESIZED_SUM = 504.0  # the probe's own arithmetic: the means of the 2 x 2 blocks of 0..63, rounded half to even by OpenCV
+_TOLERANCE = 16.0  # half a grey level for each of the sixteen pixels, in either direction
+_PRODUCT = 256.0**3
+
+
+def _require_gpu(facts: Facts) -> None:
+    if not facts.read(Gpu).exists:
+        raise NotObservedError("no NVIDIA GPU on this host")
+
+
+def _nvcc(facts: Facts, profile: Profile) -> Verdict:
+    asked = profile.stack.cuda
+    expected = "nvcc" if asked == "auto" else f"nvcc {asked}"
+    _require_gpu(facts)
+    found = facts.read(Nvcc).found
+    if found is None:
+        return failed(expected, "no nvcc on PATH or in /usr/local/cuda/bin", _LATER)
+    observed = f"{found.version} at {found.path}, /usr/local/cuda is {found.link}"
+    if asked != "auto" and found.version != asked:
+        return failed(expected, observed, f"install toolkit {asked}, or change stack.cuda")
+    return passed(expected, observed)
+
+
+def _cudnn(facts: Facts, profile: Profile) -> Verdict:
+    asked = profile.stack.cudnn
+    expected = "cuDNN that the loader finds" + ("" if asked == "auto" else f", {asked}")
+    _require_gpu(facts)
+    found = facts.read(Cudnn)
+    if found.library is None:
+        return failed(expected, f"the loader finds none (header: {found.header or 'none'})", _LATER)
+    # The encoding changed with cuDNN 9: shared/facts/verification.md §2.9.
+    unit = 10_000 if found.library >= 90_000 else 1_000  # noqa: PLR2004
+    version = f"{found.library // unit}.{found.library % unit // 100}.{found.library % 100}"
+    observed = f"library {version}, header {found.header or 'none'}"
+    if asked != "auto" and not f"{version}.".startswith(f"{asked}."):
+        return failed(expected, observed, f"install cuDNN {asked}, or change stack.cudnn")
+    if found.header and found.header != version:
+        return warned(expected, observed, "header and library differ: what is compiled here may not be what runs")
+    return passed(expected, observed)
+
+
+def _cupti(facts: Facts, _profile: Profile) -> Verdict:
+    expected = "CUPTI: a file, known to the loader, and it loads"
+    _require_gpu(facts)
+    found = facts.read(Cupti)
+    observed = f"{len(found.files)} files, {len(found.cached)} in the loader's cache, version {found.version or 'none'}"
+    if found.version is not None:
+        return passed(expected, observed)
+    if found.files:
+        return failed(expected, observed, "`gpuprov apply HOST --role environment` tells the loader; then run ldconfig")
+    return failed(expected, observed, _LATER)
+
+
+def _profilers(facts: Facts, profile: Profile) -> Verdict:
+    asked = profile.stack.profilers
+    if not asked:
+        return not_asked("the profile asks for no profilers")
+    expected = " and ".join(asked)
+    _require_gpu(facts)
+    found = {name: getattr(facts.read(Profilers), name) for name in asked}
+    observed = ", ".join(f"{name} {version or 'not installed'}" for name, version in found.items())
+    if any(version is None for version in found.values()):
+        return failed(expected, observed, _LATER)
+    if any(version.startswith("unreadable") for version in found.values() if version):
+        return unknown(expected, observed, "run it with --version on the host")
+    return passed(expected, observed)
+
+
+def _judge_framework(name: str, used: FrameworkUsed | None, asked: str, gpus: int) -> Verdict:
+    """Built for CUDA, has kernels for the card, and computes the right value on every GPU; the environment's name is that of the role."""
+    expected = f"{name} in /opt/gpuprov/venvs, computing on every GPU" + ("" if asked == "auto" else f", version {asked}")
+    role = "`gpuprov apply HOST --role frameworks` installs it"
+    if used is None:
+        return failed(expected, f"no environment for {name}", role)
+    if used.error:
+        return failed(expected, used.error, role)
+    built = f"{used.version}, built for CUDA {used.cuda or 'none'}"
+    if asked != "auto" and used.version.partition("+")[0] != asked:
+        return failed(expected, built, f"install {asked}, or change the profile")
+    if not used.cuda:
+        return failed(expected, f"{built}: a build for processors only", role)
+    foreign = [d.capability for d in used.devices if used.arch_list and d.capability and d.capability not in used.arch_list]
+    if foreign:
+        return failed(expected, f"{built}: no kernels for {', '.join(foreign)}", "install a build whose arch list has this GPU")
+    wrong = [d.error or f"computed {d.product}" for d in used.devices if d.product != _PRODUCT]
+    if wrong:
+        return failed(expected, f"{built}: {'; '.join(wrong)}", "see the error; drivers that are too old for the build are the usual cause")
+    if len(used.devices) < gpus:
+        return failed(expected, f"{built}: computed on {len(used.devices)} of {gpus} GPUs", "see CUDA_VISIBLE_DEVICES and the driver")
+    return passed(expected, f"{built}: right on {len(used.devices)} GPU(s)")
+
+
+def _pytorch(facts: Facts, profile: Profile) -> Verdict:
+    asked = profile.stack.frameworks.pytorch
+    if asked is None:
+        return not_asked("the profile does not ask for PyTorch")
+    _require_gpu(facts)
+    return _judge_framework("PyTorch", facts.read(PyTorch).found, asked, max(1, len(facts.read(Gpu).nodes)))
+
+
+def _tensorflow(facts: Facts, profile: Profile) -> Verdict:
+    asked = profile.stack.frameworks.tensorflow
+    if asked is None:
+        return not_asked("the profile does not ask for TensorFlow")
+    _require_gpu(facts)
+    return _judge_framework("TensorFlow", facts.read(TensorFlow).found, asked, max(1, len(facts.read(Gpu).nodes)))
+
+
+def _opencv(facts: Facts, profile: Profile) -> Verdict:
+    if profile.stack.opencv == "none":
+        return not_asked("the profile does not ask for OpenCV")
+    expected = "OpenCV in /opt/gpuprov/venvs/opencv, and it resizes an image rightly"
+    found = facts.read(OpenCv).found
+    role = "`gpuprov apply HOST --role opencv` installs it"
+    if found is None:
+        return failed(expected, "no such environment", role)
+    if found.error:
+        return failed(expected, found.error, role)
+    if found.sum is None or abs(found.sum - _RESIZED_SUM) > _TOLERANCE:
+        return failed(expected, f"{found.version}: the sum is {found.sum}, not {_RESIZED_SUM:.0f}", "the wheel does not fit this processor")
+    return passed(expected, f"{found.version}, {'with' if found.cuda else 'without'} CUDA")
+
+
+def _nvenc(facts: Facts, profile: Profile) -> Verdict:
+    if not profile.stack.ffmpeg:
+        return not_asked("the profile does not ask for ffmpeg")
+    # Neither A100 nor H100 and later data-centre chips have an encoder: shared/facts/verification.md §2.10.
+    if profile.gpu.model in {"p100", "a100-40gb", "a100-80gb", "h100", "h200", "b200"}:
+        return not_asked(f"{profile.gpu.model.upper()} has no NVENC")
+    expected = "ffmpeg built with NVENC"
+    _require_gpu(facts)
+    found = facts.read(Encoders).nvenc
+    if found is None:
+        return failed(expected, "no ffmpeg", "`gpuprov apply HOST --role base` installs it")
+    if not found:
+        return failed(expected, "built without NVENC", "use the distribution's ffmpeg")
+    # Built in is not the same as working: the encode itself is not tried by this release.
+    return warned(
+        expected,
+        f"{', '.join(found)}; no encode was tried",
+        "try `ffmpeg -f lavfi -i color=s=256x256 -frames:v 1 -c:v h264_nvenc -f null -`",
+    )
+
+
+def _check(check_id: str, title: str, judge: Callable[[Facts, Profile], Verdict], role: str | None = None) -> Check:
+    return Check(check_id, title, judge, role=role, needs_gpu=True)
+
+
+CHECKS = (
+    _check("nvcc", "the toolkit's compiler is there", _nvcc),
+    _check("cudnn", "cuDNN is there and loads", _cudnn),
+    _check("cupti", "CUPTI is there and loads", _cupti, "environment"),
+    _check("profilers", "the profilers are there", _profilers),
+    _check("pytorch", "PyTorch computes on every GPU", _pytorch, "frameworks"),
+    _check("tensorflow", "TensorFlow computes on every GPU", _tensorflow, "frameworks"),
+    _check("nvenc", "ffmpeg can use the GPU's encoder", _nvenc),
+    Check("opencv", "OpenCV works", _opencv, role="opencv"),
+)

@@ -1,0 +1,100 @@
+"""The verdict: every check over the facts, waivers applied, what was excused said first. Pure, apart from today's date."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime as dt
+
+from provision.profile.model import Profile, Waiver
+from provision.verify.checks import CHECKS, Check
+from provision.verify.facts import Facts, NotObservedError
+from provision.verify.finding import Finding, Report
+
+__all__ = ["judge"]
+
+
+def judge(
+    facts: Facts,
+    profile: Profile,
+    *,
+    host: str = "facts",
+    without_gpu: bool = False,
+    today: dt.date | None = None,
+    elapsed_s: float | None = None,
+) -> Report:
+    """Judge facts against a profile.
+
+    Args:
+        facts: what was observed.
+        profile: what should hold.
+        host: the host's name, for the report.
+        without_gpu: excuse the checks that need a GPU; the first note says how many were not proven.
+        today: the day on which waivers are looked at.
+        elapsed_s: seconds that the observation took.
+    """
+    findings = [_judge_one(check, facts, profile) for check in CHECKS]
+    notes: list[str] = []
+    if without_gpu:
+        excused = [f.check for f in findings if _excusable(f)]
+        findings = [_excuse(f) if f.check in excused else f for f in findings]
+        notes.append(f"GPU part excused by --without-gpu: {len(excused)} checks were not proven")
+    findings, about_waivers = _waive(findings, profile.verify.waivers, today or dt.datetime.now(dt.UTC).date())
+    return Report(
+        host=host,
+        profile=profile.name,
+        findings=tuple(findings),
+        notes=(*notes, *about_waivers, *_about_host(findings)),
+        observed_at=facts.gathered_at,
+        elapsed_s=elapsed_s,
+    )
+
+
+def _judge_one(check: Check, facts: Facts, profile: Profile) -> Finding:
+    try:
+        verdict = check.judge(facts, profile)
+    except NotObservedError as reason:
+        return Finding(
+            check=check.id,
+            title=check.title,
+            outcome="unknown",
+            expected=check.title,
+            observed=f"not observed: {reason}",
+            hint=check.unknown_hint,
+            role=check.role,
+            needs_gpu=check.needs_gpu,
+        )
+    return Finding(check=check.id, title=check.title, role=check.role, needs_gpu=check.needs_gpu, **dataclasses.asdict(verdict))
+
+
+def _excusable(finding: Finding) -> bool:
+    return finding.needs_gpu and finding.outcome in {"unknown", "fail", "warn"}
+
+
+def _excuse(finding: Finding) -> Finding:
+    return dataclasses.replace(finding, outcome="waived", observed=f"excused by --without-gpu: {finding.observed}", hint="")
+
+
+def _waive(findings: list[Finding], waivers: tuple[Waiver, ...], today: dt.date) -> tuple[list[Finding], list[str]]:
+    """Apply the profile's waivers; one that has expired excuses nothing, and one that nothing needs is reported."""
+    by_check = {waiver.check: waiver for waiver in waivers}
+    notes = [f"waiver of {w.check!r}: there is no such check" for w in waivers if w.check not in {f.check for f in findings}]
+    judged = []
+    for finding in findings:
+        waiver = by_check.get(finding.check)
+        if waiver is None or finding.outcome == "waived":
+            judged.append(finding)
+        elif finding.outcome in {"pass", "not-applicable"}:
+            notes.append(f"waiver of {finding.check!r} is not needed: it is {finding.outcome}")
+            judged.append(finding)
+        elif waiver.expires < today:
+            expired = f"{finding.observed}; its waiver by {waiver.owner} expired on {waiver.expires}"
+            judged.append(dataclasses.replace(finding, observed=expired))
+        else:
+            words = f"{finding.outcome}: {finding.observed}; waived by {waiver.owner} until {waiver.expires}: {waiver.reason}"
+            judged.append(dataclasses.replace(finding, outcome="waived", observed=words, hint=""))
+    return judged, notes
+
+
+def _about_host(findings: list[Finding]) -> list[str]:
+    missing = [f for f in findings if f.outcome == "unknown" and "no NVIDIA GPU on this host" in f.observed]
+    return [f"no NVIDIA GPU on this host: {len(missing)} GPU checks are unknown"] if missing else []

@@ -1,0 +1,190 @@
+"""Facts about the GPU: the device, the driver, and the settings that the profile asks for, each in its layers.
+
+Techniques and their sources: shared/facts/verification.md §2.1-2.4.
+"""
+
+from __future__ import annotations
+
+import glob
+import importlib
+import os
+import pwd
+import re
+import shutil
+
+from run import Unknown, command, read
+
+
+def pci_devices():
+    """Bus addresses of NVIDIA's display and compute devices (PCI vendor 10de, base class 03)."""
+    found = []
+    for folder in sorted(glob.glob("/sys/bus/pci/devices/*")):
+        if (read(folder + "/vendor") or "").strip() == "0x10de" and (read(folder + "/class") or "").startswith("0x03"):
+            found.append(os.path.basename(folder))
+    return found
+
+
+def present():
+    """What speaks for an NVIDIA GPU on this host: the bus, device nodes, the loaded module."""
+    nodes = sorted(path for path in glob.glob("/dev/nvidia*") if re.search(r"nvidia\d+$", path))
+    return {
+        "pci": pci_devices(),
+        "nodes": nodes,
+        "readable": all(os.access(path, os.R_OK | os.W_OK) for path in nodes),
+        "module": os.path.isdir("/sys/module/nvidia"),
+        "nouveau": os.path.isdir("/sys/module/nouveau"),
+    }
+
+
+def need_gpu():
+    """Raise the one reason that all GPU facts share on a host without a GPU."""
+    seen = present()
+    if not (seen["pci"] or seen["nodes"] or seen["module"]):
+        raise Unknown("no NVIDIA GPU on this host")
+
+
+def nvml():
+    """What the driver's library says of itself and each device; a reading that fails is its reason."""
+    need_gpu()
+    pynvml = importlib.import_module("pynvml")  # 30 ms that hosts without a GPU do not pay
+    try:
+        pynvml.nvmlInit()
+    except pynvml.NVMLError as error:
+        raise Unknown("NVML: %s" % error) from None
+
+    def ask(name, *arguments):
+        try:
+            value = getattr(pynvml, name)(*arguments)
+        except (pynvml.NVMLError, AttributeError) as error:
+            return {"unknown": str(error)}
+        return {"value": value.decode() if isinstance(value, bytes) else value}
+
+    devices = []
+    for index in range(pynvml.nvmlDeviceGetCount()):
+        handle = pynvml.nvmlDeviceGetHandleByIndex(index)
+        memory = ask("nvmlDeviceGetMemoryInfo", handle)
+        capability = ask("nvmlDeviceGetCudaComputeCapability", handle)
+        devices.append(
+            {
+                "name": ask("nvmlDeviceGetName", handle),
+                "uuid": ask("nvmlDeviceGetUUID", handle),
+                "memory_mib": {"value": memory["value"].total >> 20} if "value" in memory else memory,
+                "capability": {"value": "%d.%d" % tuple(capability["value"])} if "value" in capability else capability,
+                "persistence": ask("nvmlDeviceGetPersistenceMode", handle),
+                "app_memory_mhz": ask("nvmlDeviceGetApplicationsClock", handle, pynvml.NVML_CLOCK_MEM),
+                "app_graphics_mhz": ask("nvmlDeviceGetApplicationsClock", handle, pynvml.NVML_CLOCK_GRAPHICS),
+                "max_memory_mhz": ask("nvmlDeviceGetMaxClockInfo", handle, pynvml.NVML_CLOCK_MEM),
+                "max_graphics_mhz": ask("nvmlDeviceGetMaxClockInfo", handle, pynvml.NVML_CLOCK_GRAPHICS),
+            }
+        )
+    cuda = ask("nvmlSystemGetCudaDriverVersion_v2")
+    answer = {
+        "driver": ask("nvmlSystemGetDriverVersion"),
+        "cuda": {"value": "%d.%d" % (cuda["value"] // 1000, cuda["value"] % 1000 // 10)} if "value" in cuda else cuda,
+        "devices": devices,
+    }
+    pynvml.nvmlShutdown()
+    return answer
+
+
+def driver():
+    """The driver's version in three places: loaded into the kernel, installed on disk, and as the command line sees it."""
+    need_gpu()
+    loaded = re.search(r"NVRM version:.*?(\d+\.\d+(?:\.\d+)?)", read("/proc/driver/nvidia/version") or "")
+    answer = {"loaded": loaded.group(1) if loaded else None, "installed": None, "nvidia_smi": None, "nvidia_smi_said": ""}
+    if shutil.which("modinfo"):
+        for module in ("nvidia", "nvidia-current"):  # Debian's own packaging calls it nvidia-current
+            code, out, _ = command(["modinfo", "-F", "version", module], 10)
+            if code == 0 and out.strip():
+                answer["installed"] = out.strip()
+                break
+    if shutil.which("nvidia-smi"):
+        code, out, err = command(["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"], 20)
+        if code == 0 and out.strip():
+            answer["nvidia_smi"] = out.split()[0]
+        else:
+            answer["nvidia_smi_said"] = "exit %d: %s" % (code, (out + err).strip()[:300])
+    return answer
+
+
+def counters():
+    """The three layers of access to performance counters: on disk, live, and as an ordinary user gets them."""
+    need_gpu()
+    setting = None
+    for folder in ("/lib/modprobe.d", "/usr/lib/modprobe.d", "/run/modprobe.d", "/etc/modprobe.d"):
+        for path in sorted(glob.glob(folder + "/*.conf")):
+            for line in (read(path) or "").splitlines():
+                found = re.match(r"\s*options\s+nvidia\S*\s.*NVreg_RestrictProfilingToAdminUsers=(\d)", line)
+                setting = found.group(1) if found else setting
+    params = read("/proc/driver/nvidia/params") or ""
+    # The knob and the readout have different names; older drivers show the knob's.
+    live = re.search(r"(?:RmProfilingAdminOnly|RestrictProfilingToAdminUsers): (\d)", params)
+    return {"on_disk": setting, "live": live.group(1) if live else None, "as_user": counters_as_user()}
+
+
+def counters_as_user():
+    """What `ncu --query-metrics` says to an ordinary user; root proves nothing, so it steps down first."""
+    ncu = shutil.which("ncu") or next(
+        (p for p in sorted(glob.glob("/usr/local/cuda/bin/ncu") + glob.glob("/opt/nvidia/nsight-compute/*/ncu"))), None
+    )
+    if ncu is None:
+        return {"outcome": "no-ncu", "user": None, "said": ""}
+    argv, user = [ncu, "--query-metrics", "--devices", "0"], pwd.getpwuid(os.geteuid()).pw_name
+    env = dict(os.environ, TMPDIR="/tmp", HOME="/tmp")
+    if os.geteuid() == 0:
+        if not shutil.which("setpriv"):
+            return {"outcome": "root-only", "user": "root", "said": "no setpriv to step down with"}
+        argv = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all", "--bounding-set=-all"] + argv
+        user = "nobody"
+    code, out, err = command(argv, 60, env=env)
+    said = (out + err).strip()
+    if "ERR_NVGPUCTRPERM" in said:
+        outcome = "refused"
+    elif code == 0 and re.search(r"^\w+__\w+", out, re.MULTILINE):
+        outcome = "open"
+    else:
+        outcome = "failed"
+    lines = [line for line in said.splitlines() if "==" in line or "rror" in line]
+    return {"outcome": outcome, "user": user, "said": " ".join(lines)[:300]}
+
+
+def unit(name):
+    """Whether a unit is enabled and active, and what it starts."""
+    try:
+        code, out, _ = command(["systemctl", "show", "--property=LoadState,UnitFileState,ActiveState,ExecStart", name], 10)
+    except FileNotFoundError:
+        raise Unknown("no systemd on this host") from None
+    if code:
+        raise Unknown("systemctl failed on this host")
+    said = dict(line.partition("=")[::2] for line in out.splitlines())
+    started = re.search(r"argv\[\]=(.*?) ;", said.get("ExecStart", ""))
+    return {
+        "exists": said.get("LoadState") == "loaded",
+        "enabled": said.get("UnitFileState") in ("enabled", "static"),
+        "active": said.get("ActiveState") == "active",
+        "command": started.group(1) if started else "",
+    }
+
+
+def persistence_unit():
+    """The persistence daemon at boot."""
+    need_gpu()
+    return unit("nvidia-persistenced.service")
+
+
+def clocks_unit():
+    """The unit that sets clocks at boot."""
+    need_gpu()
+    return unit("gpuprov-clocks.service")
+
+
+def facts():
+    """Name -> function of this subject."""
+    return {
+        "gpu": present,
+        "nvml": nvml,
+        "driver": driver,
+        "counters": counters,
+        "persistence_unit": persistence_unit,
+        "clocks_unit": clocks_unit,
+    }

@@ -1,0 +1,187 @@
+"""Facts about what is installed for the GPU, and about Python environments: each is used, not only found.
+
+Techniques and their sources: shared/facts/verification.md §2.9-2.10.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import glob
+import json
+import os
+import re
+import shutil
+
+from run import Unknown, command, read
+
+VENVS = "/opt/gpuprov/venvs"
+
+OPENCV = """
+import json, cv2, numpy
+image = numpy.arange(64, dtype=numpy.uint8).reshape(8, 8)
+small = cv2.resize(image, (4, 4), interpolation=cv2.INTER_AREA)
+build = cv2.getBuildInformation()
+cuda = [line.split(":", 1)[1].strip() for line in build.splitlines() if line.strip().startswith("NVIDIA CUDA:")]
+print("gpuprov-json=" + json.dumps({"version": cv2.__version__, "sum": int(small.sum()), "cuda": bool(cuda and cuda[0].startswith("YES"))}))
+"""
+
+TORCH = """
+import json, torch
+answer = {"version": torch.__version__, "cuda": torch.version.cuda, "arch_list": torch.cuda.get_arch_list() if torch.version.cuda else []}
+answer["devices"] = []
+for index in range(torch.cuda.device_count() if torch.cuda.is_available() else 0):
+    device = {"capability": "sm_%d%d" % torch.cuda.get_device_capability(index)}
+    try:
+        one = torch.ones(256, 256, device="cuda:%d" % index)
+        device["product"] = float((one @ one).sum().item())
+    except RuntimeError as error:
+        device["error"] = str(error).splitlines()[0][:200]
+    answer["devices"].append(device)
+answer["cudnn"] = torch.backends.cudnn.version()
+print("gpuprov-json=" + json.dumps(answer))
+"""
+
+TENSORFLOW = """
+import json, os
+os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"
+import tensorflow as tf
+info = tf.sysconfig.get_build_info()
+gpus = tf.config.list_physical_devices("GPU")
+answer = {"version": tf.__version__, "cuda": info.get("cuda_version") if info.get("is_cuda_build") else None, "devices": []}
+for index in range(len(gpus)):
+    with tf.device("/GPU:%d" % index):
+        one = tf.ones((256, 256))
+        product = tf.matmul(one, one)
+        answer["devices"].append({"product": float(tf.reduce_sum(product)), "device": product.device})
+print("gpuprov-json=" + json.dumps(answer))
+"""
+
+
+def in_venv(name, script, timeout_s):
+    """Run a script with an environment's own python; {"found": None} where there is no such environment."""
+    python = "%s/%s/bin/python" % (VENVS, name)
+    if not os.path.exists(python):
+        return {"found": None}
+    code, out, err = command([python, "-c", script], timeout_s)
+    lines = [line[len("gpuprov-json=") :] for line in out.splitlines() if line.startswith("gpuprov-json=")]
+    if code == 0 and lines:
+        return {"found": json.loads(lines[-1])}
+    last = [line for line in err.strip().splitlines() if line.strip()][-1:]
+    return {"found": {"error": last[0][:300] if last else "exit %d" % code}}
+
+
+def opencv():
+    """OpenCV: its version and a real operation (the mean of 2x2 blocks of 0..63 sums to 504)."""
+    return in_venv("opencv", OPENCV, 25)
+
+
+def pytorch():
+    """PyTorch: how it was built, and a product with a known value on every GPU."""
+    return in_venv("pytorch", TORCH, 45)
+
+
+def tensorflow():
+    """TensorFlow: how it was built, and a product with a known value on every GPU."""
+    return in_venv("tensorflow", TENSORFLOW, 55)
+
+
+def binary(name):
+    """A tool of the CUDA toolkit: on PATH, or where the toolkit puts it."""
+    return shutil.which(name) or next(iter(sorted(glob.glob("/usr/local/cuda/bin/" + name))), None)
+
+
+def nvcc():
+    """The toolkit's compiler: nvidia-smi's "CUDA Version" is the driver's maximum and says nothing of it."""
+    path = binary("nvcc")
+    if path is None:
+        return {"found": None}
+    code, out, err = command([path, "--version"], 20)
+    version = re.search(r"release (\d+\.\d+)", out)
+    if code or not version:
+        raise Unknown("%s --version: %s" % (path, (out + err).strip()[:200]))
+    return {"found": {"path": path, "version": version.group(1), "link": os.path.realpath("/usr/local/cuda")}}
+
+
+def cudnn():
+    """cuDNN: what the header says and what the loader gives."""
+    header = None
+    for folder in ("/usr/include", "/usr/include/x86_64-linux-gnu", "/usr/local/cuda/include"):
+        text = read(folder + "/cudnn_version.h")
+        parts = [re.search(r"#define CUDNN_%s (\d+)" % part, text or "") for part in ("MAJOR", "MINOR", "PATCHLEVEL")]
+        if all(parts):
+            header = ".".join(part.group(1) for part in parts)
+    return {"header": header, "library": dlopened(["libcudnn.so.9", "libcudnn.so.8"], "cudnnGetVersion")}
+
+
+def cupti():
+    """CUPTI: whether its file exists, whether the loader's cache knows it, and whether it loads and answers."""
+    patterns = (
+        "/usr/local/cuda/extras/CUPTI/lib64/libcupti.so*",
+        "/usr/local/cuda/targets/*/lib/libcupti.so*",
+        "/usr/lib/x86_64-linux-gnu/libcupti.so*",
+    )
+    files = sorted(path for pattern in patterns for path in glob.glob(pattern))
+    cached = []
+    ldconfig = shutil.which("ldconfig", path="/usr/sbin:/sbin:/usr/bin:/bin")
+    if ldconfig:
+        _, out, _ = command([ldconfig, "-p"], 10)
+        cached = sorted({line.split()[-1] for line in out.splitlines() if "libcupti.so" in line})
+    return {
+        "files": files,
+        "cached": cached,
+        "version": dlopened(["libcupti.so.13", "libcupti.so.12", "libcupti.so.11.8", "libcupti.so"], "cuptiGetVersion"),
+    }
+
+
+def dlopened(names, function):
+    """The version that a library answers when the loader finds it by name; None where it finds none of the names."""
+    for name in names:
+        try:
+            library = ctypes.CDLL(name)
+        except OSError:
+            continue
+        if function == "cuptiGetVersion":
+            value = ctypes.c_uint32()
+            return value.value if library.cuptiGetVersion(ctypes.byref(value)) == 0 else None
+        library.cudnnGetVersion.restype = ctypes.c_size_t
+        return library.cudnnGetVersion()
+    return None
+
+
+def profilers():
+    """Versions of the profilers; None for one that is not there."""
+    answer = {}
+    for name in ("nsys", "ncu"):
+        path = binary(name) or next(
+            iter(sorted(glob.glob("/opt/nvidia/nsight-*/*/%s" % name) + glob.glob("/opt/nvidia/nsight-*/*/bin/%s" % name))), None
+        )
+        if path is None:
+            answer[name] = None
+            continue
+        code, out, err = command([path, "--version"], 20)
+        version = re.search(r"(\d{4}\.\d+(?:\.\d+)*)", out)
+        answer[name] = version.group(1) if code == 0 and version else "unreadable: " + (out + err).strip()[:100]
+    return answer
+
+
+def encoders():
+    """Which NVENC encoders ffmpeg was built with; the encode itself is a check of a later release."""
+    path = shutil.which("ffmpeg")
+    if path is None:
+        return {"nvenc": None}
+    _, out, _ = command([path, "-hide_banner", "-encoders"], 20)
+    return {"nvenc": sorted(set(re.findall(r"\b\w+_nvenc\b", out)))}
+
+
+def facts():
+    """Name -> function of this subject."""
+    return {
+        "opencv": opencv,
+        "pytorch": pytorch,
+        "tensorflow": tensorflow,
+        "nvcc": nvcc,
+        "cudnn": cudnn,
+        "cupti": cupti,
+        "profilers": profilers,
+        "encoders": encoders,
+    }

@@ -1,0 +1,24 @@
+#!/usr/bin/env bash
+# `make demo`: what a user sees. One profile, one machine on the embedded cloud, proven, removed; and nothing left.
+set -euo pipefail
+home=$(mktemp -d)
+export GPUPROV_HOME=$home/state GPUPROV_SSH_CONFIG=$home/ssh_config
+show() { printf '\n\033[1m$ %s\033[0m\n' "$*"; "$@"; }
+cleanup() { gpuprov rehearse stop >/dev/null 2>&1 || true; rm -rf "$home"; }
+trap cleanup EXIT
+
+show gpuprov plan --profile t4-train
+show gpuprov up --profile t4-train --rehearse --name demo --without-gpu
+show gpuprov ls
+show gpuprov ssh demo -- nproc
+echo; echo "Again: the same command finds a correct host and runs nothing."
+show gpuprov up --profile t4-train --rehearse --name demo --without-gpu
+show gpuprov verify demo --without-gpu
+show gpuprov down demo
+show gpuprov rehearse stop
+
+echo; echo "What is left on this machine:"
+left=$( { mount; ip -o link; losetup --noheadings --list; } | grep -F -e gpuprov -e gprov -e "$home" || true)
+procs=$(pgrep -fa "$home" | grep -v "$$" || true)
+printf '%s\n' "${left:-no mount, link or loop device}" "${procs:-no process}"
+[ -z "$left$procs" ]

@@ -1,0 +1,41 @@
+"""Host keys: read from what a console really prints, kept so that exactly they are known."""
+
+from pathlib import Path
+
+from provision.host import hostkeys
+
+KEY = "AAAAC3NzaC1lZDI1NTE5AAAAI" + "A" * 43
+BLOCK = (
+    "<14>Nov 21 03:00:00 cloud-init: #############\r\n"
+    "-----BEGIN SSH HOST KEY KEYS-----\r\n"
+    f"ssh-ed25519 {KEY} root@host\r\n"
+    f"ecdsa-sha2-nistp256 AAAAE2VjZHNh{'B' * 120}= root@host\r\n"
+    "-----END SSH HOST KEY KEYS-----\r\n"
+)
+
+
+def test_the_keys_between_cloud_inits_markers_are_read() -> None:
+    keys = hostkeys.parse_console(f"boot\r\n{BLOCK}login: ")
+    assert keys[0] == f"ssh-ed25519 {KEY}"
+    assert keys[1].startswith("ecdsa-sha2-nistp256 AAAAE2VjZHNh")
+
+
+def test_no_block_or_half_a_block_is_no_key() -> None:
+    assert hostkeys.parse_console("") == ()
+    assert hostkeys.parse_console(BLOCK.split("-----END", maxsplit=1)[0]) == ()
+    assert hostkeys.parse_console(f"ssh-ed25519 {KEY} outside the markers") == ()
+
+
+def test_the_last_block_wins_because_a_console_keeps_earlier_boots() -> None:
+    older = BLOCK.replace(KEY, KEY[:-1] + "Z")
+    assert hostkeys.parse_console(older + BLOCK)[0].endswith(KEY)
+
+
+def test_remembering_replaces_and_forgetting_removes_one_alias_only(tmp_path: Path) -> None:
+    known = tmp_path / "known_hosts"
+    hostkeys.remember(known, "gpuprov-a", ["ssh-ed25519 OLD"])
+    hostkeys.remember(known, "gpuprov-ab", ["ssh-ed25519 OTHER"])
+    hostkeys.remember(known, "gpuprov-a", ["ssh-ed25519 NEW", "ssh-rsa NEW"])
+    assert known.read_text() == "gpuprov-ab ssh-ed25519 OTHER\ngpuprov-a ssh-ed25519 NEW\ngpuprov-a ssh-rsa NEW\n"
+    hostkeys.forget(known, "gpuprov-a")
+    assert known.read_text() == "gpuprov-ab ssh-ed25519 OTHER\n"
