@@ -2,9 +2,14 @@
 
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from provision.clouds.aws.client import Access
+from provision.rehearsal import control
+from provision.rehearsal.control import Rehearsal
 
 os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
 
@@ -21,3 +26,31 @@ def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", "/dev/null")
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
     return home
+
+
+@pytest.fixture(scope="module")
+def ec2_api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rehearsal]:
+    """The embedded cloud without hosts: the EC2 API alone, which needs no root."""
+    folder = tmp_path_factory.mktemp("ec2")
+    yield control.start(folder, hosts=False)
+    assert control.stop(folder)
+
+
+@pytest.fixture
+def ec2(ec2_api: Rehearsal) -> Rehearsal:
+    """The same, with no faults, no calls and default settings."""
+    control.ask(ec2_api, "faults", method="PUT", body=[])
+    control.ask(ec2_api, "settings", method="PUT", body={"pending_s": 0.1, "ending_s": 0.1, "console_delay_s": 0.0, "vcpu_limit": {}})
+    control.ask(ec2_api, "calls", method="DELETE")
+    return ec2_api
+
+
+@pytest.fixture
+def access(ec2: Rehearsal) -> Access:
+    """How `AwsCloud` reaches it."""
+    return access_to(ec2)
+
+
+def access_to(rehearsal: Rehearsal) -> Access:
+    given = control.environment(rehearsal)
+    return Access(rehearsal.endpoint, given["AWS_ACCESS_KEY_ID"], given["AWS_SECRET_ACCESS_KEY"], given["GPUPROV_CALLER_ADDRESS_URL"])

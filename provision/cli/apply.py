@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import click
 
 from provision.cli import options
@@ -60,5 +62,5 @@ def command(  # noqa: PLR0917 - click passes by name
     if as_json:
         options.print_json({"roles": run.roles, "artefacts": str(run.artefacts) if run.artefacts else None, "report": run.report.as_dict()})
     else:
-        click.echo(reports.text.render(run.report, color=click.get_text_stream("stdout").isatty()))
+        click.echo(reports.text.render(run.report, color=sys.stdout.isatty()))
     ctx.exit(run.report.exit_code(strict=strict))

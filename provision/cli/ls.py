@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import sys
 
 import click
 
@@ -38,7 +39,7 @@ def command(*, rehearse: bool, as_json: bool) -> None:
                     for value in (row.name, row.state, row.cloud, row.region, row.type, row.address, row.profile, row.owner, row.deadline)
                 )
             )
-        Console(width=None if click.get_text_stream("stdout").isatty() else 200).print(table)
+        Console(width=None if sys.stdout.isatty() else 200).print(table)
     else:
         click.echo("no instances")
     for problem in found.problems:

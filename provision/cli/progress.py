@@ -43,10 +43,12 @@ class Narrator:
 
     def task(self, progress: Progress) -> None:
         """Show a task of Ansible within the step."""
+        if progress.state != "started":
+            return
         if self._live and self._status:
-            self._status.update(self._plain(f"{self._last}: {progress.role}: {progress.task}"))
+            self._status.update(self._plain(f"{self._last}: {progress.role or 'host'}: {progress.task}"))
         elif not self._live:
-            self._console.print(f"{time.monotonic() - self._started:6.1f} s    {progress.role}: {progress.task}", markup=False)
+            self._console.print(f"{time.monotonic() - self._started:6.1f} s    {progress.role or 'host'}: {progress.task}", markup=False)
 
     def _finish(self) -> None:
         if self._status:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import sys
 
 import click
 
@@ -58,7 +59,7 @@ def command(
             }
         )
     else:
-        click.echo(reports.text.render(run.report, color=click.get_text_stream("stdout").isatty()))
+        click.echo(reports.text.render(run.report, color=sys.stdout.isatty()))
         click.echo(f"\n{name}: {run.instance.id} at {run.instance.address} ({run.instance.region}), ends {run.instance.deadline}")
         click.echo(f"  ssh gpuprov-{name}    gpuprov verify {name}    gpuprov down {name}")
     ctx.exit(run.report.exit_code(strict=strict))

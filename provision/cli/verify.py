@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from pathlib import Path
 
 import click
@@ -53,5 +54,5 @@ def command(
     if as_json:
         click.echo(reports.json.render(report))
     else:
-        click.echo(reports.text.render(report, color=click.get_text_stream("stdout").isatty()))
+        click.echo(reports.text.render(report, color=sys.stdout.isatty()))
     ctx.exit(report.exit_code(strict=strict))

@@ -21,6 +21,10 @@ _HINTS: Final = (
         "make room on the host (`df -h` shows where), or raise disks.root.size_gb; then run it again, it goes on where it stopped",
     ),
     (
+        r"ensurepip",  # says nothing about the cause
+        "the virtual environment could not be filled: see that there is room (`df -h` on the host) and python3-venv is whole",
+    ),
+    (
         r"Could not get lock|Unable to (?:acquire|lock)|Failed to lock apt|dpkg frontend lock",
         "another package installation is at work on the host (upgrades of the first boot, perhaps); run it again when it is done",
     ),

@@ -173,7 +173,7 @@ def _read_yaml(raw: bytes) -> tuple[Any, dict[KeyPath, int], list[Complaint]]:
     return document, lines, problems
 
 
-def _refuse_features(raw: bytes) -> Complaint | None:  # noqa: PLR0911 - one return for each thing refused
+def _refuse_features(raw: bytes) -> Complaint | None:
     """The first use of what a profile may not use, found from events alone: nothing is composed or expanded yet."""
     depth = documents = line = 0
     for nodes, event in enumerate(yaml.parse(raw, Loader=yaml.SafeLoader)):

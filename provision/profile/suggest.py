@@ -86,7 +86,7 @@ def _line(where: tuple[str | int, ...], lines: Mapping[tuple[str | int, ...], in
     return lines.get(where, 1)
 
 
-def _say(where: tuple[str | int, ...], details: list[ErrorDetails], document: Any) -> tuple[str, str]:  # noqa: PLR0911 - one return for each kind of error
+def _say(where: tuple[str | int, ...], details: list[ErrorDetails], document: Any) -> tuple[str, str]:
     """What is wrong and what to write, from the most telling of pydantic's errors on one key."""
     first = next((d for d in details if d["type"] not in {"model_type", "literal_error"}), details[0])
     value, kind = first["input"], first["type"]

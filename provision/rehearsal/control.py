@@ -25,6 +25,8 @@ __all__ = ["Rehearsal", "ask", "environment", "running", "start", "status", "sto
 
 _START_S: Final = 600  # the first start builds a root file system
 _STOP_S: Final = 30
+# Those that this process started: held, because a Popen that is dropped complains that its process still runs, which is the point here.
+_started: Final[list[subprocess.Popen[bytes]]] = []
 _KEY: Final = "rehearsal"  # no secret: the endpoint is on loopback and checks none
 
 
@@ -69,6 +71,7 @@ def start(folder: Path, *, hosts: bool = True, progress: Callable[[str], None] =
                 stderr=output,
                 start_new_session=True,
             )
+        _started.append(process)
         return _until_ready(folder, process, log, progress)
 
 
@@ -113,11 +116,14 @@ def stop(folder: Path) -> bool:
     if found:
         os.kill(found.pid, signal.SIGTERM)
         deadline = time.monotonic() + _STOP_S
-        while running(folder) and Path(f"/proc/{found.pid}").exists() and not _is_zombie(found.pid):
+        # The process is waited for, not its file: it removes its hosts first.
+        while not _has_ended(found.pid):
             if time.monotonic() > deadline:
                 os.kill(found.pid, signal.SIGKILL)
                 break
             time.sleep(0.02)
+    for process in _started:
+        process.poll()  # reaps the ones that have ended
     if os.geteuid() == 0 and (folder / "hosts").is_dir():
         from provision.rehearsal.hosts import sweep  # noqa: PLC0415
 
@@ -125,8 +131,8 @@ def stop(folder: Path) -> bool:
     return found is not None
 
 
-def _is_zombie(pid: int) -> bool:
-    """Whether a process has ended and only waits for its parent: a test that started it may be that."""
+def _has_ended(pid: int) -> bool:
+    """Whether a process is gone, or only waits for its parent to notice: whoever started it may be that."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
     except OSError:

@@ -67,8 +67,18 @@ class Settings:
     vcpu_limit: dict[str, int] = field(default_factory=dict)
 
 
-def _refuse(code: str, message: str) -> EC2ClientError:
-    return EC2ClientError(code, message)
+def _refuse(answer: tuple[str, str]) -> EC2ClientError:
+    """EC2's error code and its words."""
+    return EC2ClientError(*answer)
+
+
+_NO_TOKEN: Final = {"", "ABCDE"}  # the last is moto's own default when none was sent
+_MISMATCH: Final = ("IdempotentParameterMismatch", "The request uses the same client token as an earlier one with other parameters.")
+_NOT_OFFERED: Final = (
+    "Unsupported",
+    "The requested configuration is currently not supported. Please check the documentation for supported configurations.",
+)
+_ONE_COUNT: Final = ("UnsupportedOperation", "The embedded cloud launches exactly MinCount instances: ask for MaxCount = MinCount.")
 
 
 def instances(region: str | None = None) -> list[Instance]:
@@ -95,24 +105,22 @@ def patch(settings: Settings, park: Park | None) -> None:
 def _patch_launch(settings: Settings, park: Park | None, lock: threading.RLock) -> None:
     make = InstanceBackend.run_instances
     seen: dict[tuple[str, str], tuple[str, Any]] = {}
-    numbers = defaultdict(int)
+    numbers: dict[str, int] = defaultdict(int)
 
     def run_instances(self: Any, image_id: str, count: int, user_data: Any, names: list[str], **wanted: Any) -> Any:
-        token, region = wanted.get("client_token"), str(wanted.get("region_name"))
+        token, region = str(wanted.get("client_token") or ""), str(wanted.get("region_name"))
         asked = json.dumps([image_id, count, str(user_data), names, wanted], sort_keys=True, default=str)
         with lock:
-            if token and token != "ABCDE" and (region, token) in seen:  # moto's own default when none was sent
+            if token not in _NO_TOKEN and (region, token) in seen:
                 before, reservation = seen[region, token]
                 if before != asked:
-                    raise _refuse(
-                        "IdempotentParameterMismatch", "The request uses the same client token as an earlier one with other parameters."
-                    )
+                    raise _refuse(_MISMATCH)
                 return reservation
-            _validate(self, image_id, str(wanted["instance_type"]), region, count, settings)
+            _validate(self, image_id, str(wanted["instance_type"]), region=region, count=count, settings=settings)
             for mapping in wanted.get("block_device_mappings", []):
                 mapping["Ebs"].setdefault("DeleteOnTermination", True)
             reservation = make(self, image_id, count, user_data, names, **wanted)
-            if token and token != "ABCDE":
+            if token not in _NO_TOKEN:
                 seen[region, token] = (asked, reservation)
             for instance in reservation.instances:
                 instance.client_token = token
@@ -129,33 +137,30 @@ def _patch_launch(settings: Settings, park: Park | None, lock: threading.RLock) 
 
     def respond(self: Any) -> Any:
         if self._get_param("MaxCount", "1") != self._get_param("MinCount", "1"):
-            raise _refuse("UnsupportedOperation", "The embedded cloud launches exactly MinCount instances: ask for MaxCount = MinCount.")
+            raise _refuse(_ONE_COUNT)
         return answer(self)
 
     InstanceResponse.run_instances = respond
     ec2_utils.filter_dict_attribute_mapping["client-token"] = "client_token"
 
 
-def _validate(backend: Any, image_id: str, kind: str, region: str, count: int, settings: Settings) -> None:
+def _validate(backend: Any, image_id: str, kind: str, *, region: str, count: int, settings: Settings) -> None:
     """Refuse as EC2 does: unknown image, unknown type, a type that the region does not have, the vCPU quota."""
     if image_id not in backend.amis:
-        raise _refuse("InvalidAMIID.NotFound", f"The image id '[{image_id}]' does not exist")
+        raise _refuse(("InvalidAMIID.NotFound", f"The image id '[{image_id}]' does not exist"))
     if kind not in INSTANCE_TYPES:
-        raise _refuse("InvalidParameterValue", f"Invalid value '{kind}' for InstanceType.")
+        raise _refuse(("InvalidParameterValue", f"Invalid value '{kind}' for InstanceType."))
     if not any(offer["InstanceType"] == kind for offer in INSTANCE_TYPE_OFFERINGS["region"].get(region, [])):
-        raise _refuse(
-            "Unsupported",
-            "The requested configuration is currently not supported. Please check the documentation for supported configurations.",
-        )
+        raise _refuse(_NOT_OFFERED)
     limit = settings.vcpu_limit.get(region)
     if limit is not None:
         running = sum(_vcpus(i.instance_type) for i in instances(region) if i.state not in {"terminated", "stopped", "shutting-down"})
         if running + count * _vcpus(kind) > limit:
-            raise _refuse(
-                "VcpuLimitExceeded",
-                f"You have requested more vCPU capacity than your current vCPU limit of {limit} allows for the instance bucket that the "
-                "specified instance type belongs to.",
+            words = (
+                f"You have requested more vCPU capacity than your current vCPU limit of {limit} allows for the instance bucket that "
+                "the specified instance type belongs to."
             )
+            raise _refuse(("VcpuLimitExceeded", words))
 
 
 def _vcpus(kind: str) -> int:
@@ -207,7 +212,7 @@ def _patch_states(settings: Settings) -> None:
     def hold(self: Any, state: InstanceState) -> None:
         self.__dict__["_held"] = state
 
-    Instance._state = property(shown, hold)
+    Instance._state = property(shown, hold)  # noqa: SLF001 - moto offers no other way to its states
 
     def wrap(method: str, name: str, code: int, then: tuple[str, int], seconds: str) -> None:
         original = getattr(Instance, method)
@@ -282,7 +287,7 @@ def _patch_keys_and_groups() -> None:
         try:
             return import_key(self, key_name, public_key_material, *rest, **named)
         except (ValueError, TypeError, IndexError) as error:
-            raise _refuse("InvalidKey.Format", "Key is not in valid OpenSSH public key format") from error
+            raise _refuse(("InvalidKey.Format", "Key is not in valid OpenSSH public key format")) from error
 
     KeyPairBackend.import_key_pair = import_key_pair
     delete_group = SecurityGroupBackend.delete_security_group
@@ -290,7 +295,7 @@ def _patch_keys_and_groups() -> None:
     def delete_security_group(self: Any, name: str | None = None, group_id: str | None = None) -> None:
         for instance in instances(self.region_name):
             if instance.state != "terminated" and any(group.id == group_id for group in instance.security_groups):
-                raise _refuse("DependencyViolation", f"resource {group_id} has a dependent object")
+                raise _refuse(("DependencyViolation", f"resource {group_id} has a dependent object"))
         delete_group(self, name, group_id)
 
     SecurityGroupBackend.delete_security_group = delete_security_group
@@ -320,7 +325,7 @@ def _patch_images() -> None:
                 region_name=self.region_name,
             )
 
-    AmiBackend._load_amis = load_amis
+    AmiBackend._load_amis = load_amis  # noqa: SLF001 - nor to its images
     get_parameter = SimpleSystemManagerBackend.get_parameter
     known = {image.parameter for image in catalog.aws().images.values()}
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import os
 import subprocess
 import time
 from pathlib import Path
@@ -88,8 +87,8 @@ class Network:
 
         The process makes its namespace itself; until it has, it shares ours, and a card must not land there.
         """
-        ours, deadline = os.readlink("/proc/self/ns/net"), time.monotonic() + timeout_s
-        while os.readlink(f"/proc/{pid}/ns/net") == ours:
+        ours, deadline = Path("/proc/self/ns/net").readlink(), time.monotonic() + timeout_s
+        while Path(f"/proc/{pid}/ns/net").readlink() == ours:
             if time.monotonic() > deadline:
                 msg = "a rehearsal host did not make its network namespace"
                 raise RehearsalFailedError(msg, hint="see the rehearsal's log; `gpuprov rehearse stop` cleans up")

@@ -20,7 +20,7 @@ __all__ = ["LOGIN", "build"]
 LOGIN: Final = "ubuntu"
 """The image's login user, as on the Ubuntu image that the hosts stand in for."""
 
-_PACKAGES: Final = [
+_PACKAGES: Final = (
     "systemd",
     "systemd-sysv",
     "dbus",
@@ -39,7 +39,7 @@ _PACKAGES: Final = [
     "ca-certificates",
     "netbase",
     "less",
-]
+)
 
 # What a cloud image has and a minimal tree does not: a cloud-init that only listens to the seed which the "hypervisor" leaves.
 _CLOUD_CFG: Final = {
@@ -65,15 +65,14 @@ _CLOUD_CFG: Final = {
     "cloud_config_modules": ["runcmd"],
     "cloud_final_modules": ["scripts-user", "keys-to-console"],
 }
-_MASKED: Final = [
+_MASKED: Final = (
     "getty.target",
     "console-getty.service",
     "systemd-networkd.service",
     "systemd-resolved.service",
     "apt-daily.timer",
     "apt-daily-upgrade.timer",
-]
-_LOGGING: Final = "[handlers]\nkeys=file\n[loggers]\nkeys=root\n[formatters]\nkeys=plain\n"
+)
 _MARKER: Final = "stand-in\n"
 _RECIPE: Final = 3  # raise when `_customize` changes, so that caches are built anew
 

@@ -19,6 +19,7 @@ import threading
 import time
 import urllib.parse
 from collections.abc import Callable, Iterable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
@@ -114,7 +115,13 @@ class Front:
                     setattr(self._settings, key, value)
             if what == "calls" and method == "DELETE":
                 self._calls.clear()
-            answer = {"faults": self._faults.listed, "calls": lambda: self._calls, "status": self._status, "settings": lambda: None}[what]()
+            answers: dict[str, Callable[[], Any]] = {
+                "faults": self._faults.listed,
+                "calls": lambda: self._calls,
+                "status": self._status,
+                "settings": lambda: asdict(self._settings),
+            }
+            answer = answers[what]()
         except (ValueError, TypeError, KeyError, AttributeError, re.error) as error:
             start("400 Bad Request", [("Content-Type", "text/plain")])
             return [f"{type(error).__name__}: {error}\n".encode()]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from rich.console import Console
 from rich.text import Text
 
@@ -29,18 +31,14 @@ def render(report: Report, *, color: bool = False) -> str:
         report: what was found.
         color: whether to use a terminal's colours. What came from the host never reaches the terminal as anything but plain text.
     """
-    console = Console(
-        force_terminal=color, no_color=not color, color_system="standard" if color else None, width=_WIDTH, highlight=False, soft_wrap=True
-    )
+    system: Literal["standard"] | None = "standard" if color else None
+    console = Console(force_terminal=color, no_color=not color, color_system=system, width=_WIDTH, highlight=False, soft_wrap=True)
     with console.capture() as captured:
         for note in report.notes:
             console.print(Text(_inert(note), style="bold"))
         took = f" in {report.elapsed_s:.1f} s" if report.elapsed_s is not None else ""
-        console.print(
-            Text(
-                f"{_inert(report.host)} against profile {report.profile}, observed {_inert(report.observed_at) or 'at an unknown time'}{took}"
-            )
-        )
+        when = _inert(report.observed_at) or "at an unknown time"
+        console.print(Text(f"{_inert(report.host)} against profile {report.profile}, observed {when}{took}"))
         for finding in report.findings:
             _one(console, finding)
         counts = ", ".join(f"{report.summary[outcome]} {outcome}" for outcome in OUTCOMES if report.summary[outcome])

@@ -76,6 +76,8 @@ class Reading(BaseModel):
 
 
 class Release(Fact):
+    """What os-release says."""
+
     name = "os"
     id: Annotated[str, Field(min_length=1)]
     version_id: str
@@ -84,12 +86,16 @@ class Release(Fact):
 
 
 class Kernel(Fact):
+    """Release and machine of the kernel."""
+
     name = "kernel"
     release: Annotated[str, Field(min_length=1)]
     machine: Annotated[str, Field(min_length=1)]
 
 
 class Identity(Fact):
+    """As whom the facts were gathered, and in which boot."""
+
     name = "identity"
     user: Annotated[str, Field(min_length=1)]
     uid: Count
@@ -98,6 +104,8 @@ class Identity(Fact):
 
 
 class Python3(Fact):
+    """The host's own python3, which ran the probe."""
+
     name = "python3"
     version: Annotated[str, Field(pattern=r"^3\.\d+")]
 
@@ -118,6 +126,8 @@ class Tool(Fact):
 
 
 class Users(Fact):
+    """The people who can log in."""
+
     name = "users"
     names: tuple[str, ...]
 
@@ -138,6 +148,8 @@ class FileSystem(BaseModel):
 
 
 class FileSystems(Fact):
+    """Every mounted file system that keeps data."""
+
     name = "file_systems"
     mounted: tuple[FileSystem, ...]
 
@@ -147,6 +159,8 @@ class FileSystems(Fact):
 
 
 class Sessions(Fact):
+    """PATH as each kind of session has it (None: not seen), and the loader's folders."""
+
     name = "sessions"
     login: str | None
     ssh: str | None
@@ -155,6 +169,8 @@ class Sessions(Fact):
 
 
 class Gpu(Fact):
+    """What speaks for an NVIDIA GPU on the host."""
+
     name = "gpu"
     pci: Annotated[tuple[str, ...], Field(strict=False)]
     nodes: Annotated[tuple[str, ...], Field(strict=False)]
@@ -183,6 +199,8 @@ class Device(BaseModel):
 
 
 class Nvml(Fact):
+    """The driver's own library on itself and each device."""
+
     name = "nvml"
     driver: Reading
     cuda: Reading
@@ -190,6 +208,8 @@ class Nvml(Fact):
 
 
 class Driver(Fact):
+    """The driver's version where it is loaded, installed and used; None where it was not found."""
+
     name = "driver"
     loaded: str | None
     installed: str | None
@@ -207,6 +227,8 @@ class AsUser(BaseModel):
 
 
 class Counters(Fact):
+    """Access to performance counters in its three layers; None where a layer says nothing."""
+
     name = "counters"
     on_disk: Annotated[str, Field(pattern=r"^[01]$")] | None
     live: Annotated[str, Field(pattern=r"^[01]$")] | None
@@ -214,6 +236,8 @@ class Counters(Fact):
 
 
 class Unit(Fact):
+    """A systemd unit."""
+
     exists: bool
     enabled: bool
     active: bool
@@ -221,10 +245,14 @@ class Unit(Fact):
 
 
 class Persistenced(Unit):
+    """The persistence daemon."""
+
     name = "persistence_unit"
 
 
 class Clocks(Unit):
+    """The unit that sets clocks at boot."""
+
     name = "clocks_unit"
 
 
@@ -238,17 +266,23 @@ class Installed(BaseModel):
 
 
 class Nvcc(Fact):
+    """The compiler of the toolkit."""
+
     name = "nvcc"
     found: Installed | None
 
 
 class Cudnn(Fact):
+    """cuDNN by its header and as the loader finds it."""
+
     name = "cudnn"
     header: str | None
     library: Count | None
 
 
 class Cupti(Fact):
+    """CUPTI's files, what the loader's cache has, and the version that it answers."""
+
     name = "cupti"
     files: Annotated[tuple[str, ...], Field(strict=False)]
     cached: Annotated[tuple[str, ...], Field(strict=False)]
@@ -256,6 +290,8 @@ class Cupti(Fact):
 
 
 class Profilers(Fact):
+    """Versions of the profilers."""
+
     name = "profilers"
     nsys: str | None
     ncu: str | None
@@ -272,6 +308,8 @@ class OpenCvUsed(BaseModel):
 
 
 class OpenCv(Fact):
+    """OpenCV in its environment."""
+
     name = "opencv"
     found: OpenCvUsed | None
 
@@ -298,16 +336,22 @@ class FrameworkUsed(BaseModel):
 
 
 class PyTorch(Fact):
+    """PyTorch in its environment."""
+
     name = "pytorch"
     found: FrameworkUsed | None
 
 
 class TensorFlow(Fact):
+    """TensorFlow in its environment."""
+
     name = "tensorflow"
     found: FrameworkUsed | None
 
 
 class Encoders(Fact):
+    """The NVENC encoders that ffmpeg was built with; None without ffmpeg."""
+
     name = "encoders"
     nvenc: Annotated[tuple[str, ...], Field(strict=False)] | None
 

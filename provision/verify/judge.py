@@ -12,6 +12,9 @@ from provision.verify.finding import Finding, Report
 
 __all__ = ["judge"]
 
+_NO_GPU = "no NVIDIA GPU on this host"
+_EXCUSE_HINT = "verify on a host with the GPU, or excuse the GPU part with --without-gpu"
+
 
 def judge(
     facts: Facts,
@@ -59,7 +62,7 @@ def _judge_one(check: Check, facts: Facts, profile: Profile) -> Finding:
             outcome="unknown",
             expected=check.title,
             observed=f"not observed: {reason}",
-            hint=check.unknown_hint,
+            hint=_EXCUSE_HINT if _NO_GPU in str(reason) else check.unknown_hint,
             role=check.role,
             needs_gpu=check.needs_gpu,
         )
@@ -96,5 +99,5 @@ def _waive(findings: list[Finding], waivers: tuple[Waiver, ...], today: dt.date)
 
 
 def _about_host(findings: list[Finding]) -> list[str]:
-    missing = [f for f in findings if f.outcome == "unknown" and "no NVIDIA GPU on this host" in f.observed]
-    return [f"no NVIDIA GPU on this host: {len(missing)} GPU checks are unknown"] if missing else []
+    missing = [f for f in findings if f.outcome == "unknown" and _NO_GPU in f.observed]
+    return [f"{_NO_GPU}: {len(missing)} GPU checks are unknown"] if missing else []

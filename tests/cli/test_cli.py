@@ -134,7 +134,7 @@ def test_the_shell_completes_profiles_and_commands() -> None:
 
 def test_a_reader_that_goes_away_is_no_traceback() -> None:
     done = subprocess.run(
-        f"{sys.executable} -m provision profile schema | head -1",  # noqa: S602 - the pipe is the point
+        f"{sys.executable} -m provision profile schema | head -1",
         shell=True,
         capture_output=True,
         text=True,

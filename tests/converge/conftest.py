@@ -15,6 +15,10 @@ from provision.host.ssh import Target
 from provision.paths import cache_dir
 from provision.profile.load import load
 from provision.profile.model import Profile
+from provision.rehearsal import rootfs
+from provision.rehearsal.hosts import HostPark, HostSpec
+from provision.rehearsal.network import Network
+from provision.rehearsal.packages import Packages
 
 INSTANCE = "i-0c0ffee0000000001"
 
@@ -44,10 +48,6 @@ def profile() -> Profile:
 
 @pytest.fixture(scope="module")
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
-    from provision.rehearsal import rootfs
-    from provision.rehearsal.hosts import HostPark, HostSpec
-    from provision.rehearsal.network import Network
-    from provision.rehearsal.packages import Packages
 
     assert os.geteuid() == 0, "rehearsal hosts need root"
     folder = tmp_path_factory.mktemp("park")
@@ -60,7 +60,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     park = HostPark(folder / "hosts", rootfs=root, network=network, packages=packages)
     try:
         public = key.with_suffix(".pub").read_text().strip()
-        address = park.create(HostSpec(INSTANCE, "converge", authorized_keys=(public,), instance_store_gb=1))
+        address = park.create(HostSpec(INSTANCE, "converge", authorized_keys=(public,), instance_store_gb=1, volume_gb=(1,)))
         config = folder / "ssh_config"
         config.write_text(
             f"Host lab\n HostName {address}\n User {rootfs.LOGIN}\n HostKeyAlias lab\n IdentityFile {key}\n IdentitiesOnly yes\n"
@@ -76,11 +76,11 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
         park.close()
 
 
-def _trust(park: object, folder: Path) -> None:
+def _trust(park: HostPark, folder: Path) -> None:
     """The host's key from its console, as `gpuprov up` does it."""
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
-        for line in park.console(INSTANCE).splitlines():  # type: ignore[attr-defined]
+        for line in park.console(INSTANCE).splitlines():
             if line.strip().startswith("ssh-ed25519 "):
                 (folder / "known_hosts").write_text(f"lab {' '.join(line.split()[:2])}\n")
                 return
@@ -95,9 +95,9 @@ def _answers(made: Lab) -> None:
         time.sleep(0.2)
 
 
-def _reboot(park: object, made: Lab) -> None:
+def _reboot(park: HostPark, made: Lab) -> None:
     before = made.shell("cat /proc/sys/kernel/random/boot_id")
-    park.reboot(INSTANCE)  # type: ignore[attr-defined]
+    park.reboot(INSTANCE)
     deadline = time.monotonic() + 60
     while made.shell("cat /proc/sys/kernel/random/boot_id", check=False) in {"", before}:
         assert time.monotonic() < deadline, "the host did not come back"

@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from shlex import quote
+from typing import Protocol
 
 import pytest
 
@@ -14,10 +16,20 @@ from provision.converge.progress import Converged, Progress
 from provision.converge.run import converge
 from provision.errors import HostUnreachableError, PlaybookFailedError, RoleUnknownError
 from provision.host.ssh import LOCALHOST, Target
-from provision.profile.model import Profile
+from provision.profile.model import DataDisk, Profile
 
 EVERYTHING = ("base", "storage", "environment", "opencv")
-DISK = "/dev/nvme1n1"
+DISK = "/dev/nvme1n1"  # the volume: the embedded host numbers volumes first
+
+
+class Lab(Protocol):
+    """The fixture of conftest.py."""
+
+    @property
+    def target(self) -> Target: ...
+    @property
+    def reboot(self) -> Callable[[], None]: ...
+    def shell(self, command: str, *, check: bool = True) -> str: ...
 
 
 class Story(list[Progress]):
@@ -102,12 +114,12 @@ def test_text_of_a_profile_that_looks_like_a_template_stays_text(profile: Profil
     poisoned = "{{ lookup('pipe', 'touch " + str(tmp_path / "evaluated") + "') }}"
     data = profile.disks.data
     assert data is not None
-    hostile = profile.model_copy(
-        update={"disks": profile.disks.model_copy(update={"data": data.model_copy(update={"mount": poisoned})})}
-    )
+    hostile = profile.model_copy(update={"disks": profile.disks.model_copy(update={"data": data.model_copy(update={"mount": poisoned})})})
     show = play(
         tmp_path,
-        "    - ansible.builtin.copy:\n        dest: " + str(tmp_path / "seen") + "\n        content: '{{ storage_mount }}'\n        mode: '0600'\n",
+        "    - ansible.builtin.copy:\n        dest: "
+        + str(tmp_path / "seen")
+        + "\n        content: '{{ storage_mount }}'\n        mode: '0600'\n",
     )
     run(LOCALHOST, hostile, ["base"], tmp_path, playbook=show)
     assert (tmp_path / "seen").read_text() == poisoned
@@ -164,7 +176,7 @@ def test_a_host_that_does_not_answer_is_unreachable_not_a_failed_playbook(profil
 class TestRealHost:
     """In the order in which a host lives; each test leaves the host as the next may expect it: reachable, with its packages."""
 
-    def test_converge_then_again_changes_nothing(self, lab, profile: Profile, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    def test_converge_then_again_changes_nothing(self, lab: Lab, profile: Profile, tmp_path: Path) -> None:
         story = Story()
         first = run(lab.target, profile, EVERYTHING, tmp_path / "first", story)
         assert first.roles == EVERYTHING
@@ -175,8 +187,13 @@ class TestRealHost:
         assert lab.shell("tmux -V && git --version && cmake --version && ffmpeg -version && gcc --version")
         assert lab.shell("/opt/gpuprov/venvs/opencv/bin/python -c 'import cv2; print(cv2.__version__)'").startswith("4.")
 
-    def test_every_kind_of_session_finds_cuda(self, lab) -> None:  # type: ignore[no-untyped-def]
-        for session in ("echo $PATH", "bash -lc 'echo $PATH'", "sh -lc 'echo $PATH'", "sudo systemd-run -q --wait --pipe sh -c 'echo $PATH'"):
+    def test_every_kind_of_session_finds_cuda(self, lab: Lab) -> None:
+        for session in (
+            "echo $PATH",
+            "bash -lc 'echo $PATH'",
+            "sh -lc 'echo $PATH'",
+            "sudo systemd-run -q --wait --pipe sh -c 'echo $PATH'",
+        ):
             path = lab.shell(session).split(":")
             assert path.count("/usr/local/cuda/bin") == 1, session
             assert "/usr/bin" in path, session
@@ -184,7 +201,7 @@ class TestRealHost:
         assert "/usr/local/cuda/extras/CUPTI/lib64" in loader
         assert "/usr/local/cuda/targets/x86_64-linux/lib" in loader
 
-    def test_data_survives_a_reboot_and_a_second_converge(self, lab, profile: Profile, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    def test_data_survives_a_reboot_and_a_second_converge(self, lab: Lab, profile: Profile, tmp_path: Path) -> None:
         lab.shell("echo precious > /data/keep")
         lab.reboot()
         assert lab.shell("cat /data/keep; findmnt -no FSTYPE /data") == "precious\next4"
@@ -192,7 +209,7 @@ class TestRealHost:
         run(lab.target, profile, ["storage"], tmp_path)
         assert lab.shell("cat /data/keep; stat -c %U /data") == "precious\nubuntu"
 
-    def test_check_mode_changes_nothing(self, lab, profile: Profile, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    def test_check_mode_changes_nothing(self, lab: Lab, profile: Profile, tmp_path: Path) -> None:
         lab.shell("sudo rm /etc/profile.d/gpuprov-cuda.sh")
         result = run(lab.target, profile, ["environment"], tmp_path, check=True, diff=True)
         assert result.changed == 1
@@ -208,45 +225,44 @@ class TestRealHost:
         ],
         ids=["swap", "xfs", "partition-table", "mounted"],
     )
-    def test_a_disk_that_holds_something_else_is_never_formatted(  # type: ignore[no-untyped-def]
-        self, lab, profile: Profile, tmp_path: Path, make: str, says: str
+    def test_a_disk_that_holds_something_else_is_never_formatted(
+        self, lab: Lab, profile: Profile, tmp_path: Path, make: str, says: str
     ) -> None:
-        clear = f"umount -q {DISK}; systemctl stop data.mount 2>/dev/null; wipefs -qa {DISK}"
+        data = DataDisk(source="volume", size_gb=1, mount="/volume")
+        volume = profile.model_copy(update={"disks": profile.disks.model_copy(update={"data": data})})
+        clear = f"umount -q {DISK}; wipefs -qa {DISK}"
         # An MBR: 0x55AA at the end of the first sector, and one Linux partition in the table.
         table = (
             "import sys; d = open(sys.argv[1], 'r+b'); s = bytearray(512); s[446:462] = bytes.fromhex('00000000830000000008000000100000');"
             " s[510:] = b'\\x55\\xaa'; d.write(s)"
         )
-        lab.shell(f"sudo sh -c {_quote(clear + ';' + make.replace('{table}', '-c ' + _quote(table)))}")
+        lab.shell(f"sudo sh -c {quote(clear + ';' + make.replace('{table}', '-c ' + quote(table)))}")
         before = lab.shell(f"sudo blkid -p -o export {DISK}")  # with the UUID that formatting would replace
         with pytest.raises(PlaybookFailedError, match=says) as caught:
-            run(lab.target, profile, ["storage"], tmp_path)
+            run(lab.target, volume, ["storage"], tmp_path)
         assert "Nothing was formatted" in caught.value.message
         assert lab.shell(f"sudo blkid -p -o export {DISK}") == before
-        lab.shell(f"sudo sh -c {_quote(clear)}")
+        lab.shell(f"sudo sh -c {quote(clear)}")
 
-    def test_a_full_disk_is_said_and_a_rerun_completes(self, lab, profile: Profile, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
-        lab.shell("sudo rm -rf /opt/gpuprov && sudo mount -t tmpfs -o size=8m tmpfs /opt")
+    def test_a_full_disk_is_said_and_a_rerun_completes(self, lab: Lab, profile: Profile, tmp_path: Path) -> None:
+        lab.shell("sudo rm -rf /opt/gpuprov && sudo mount -t tmpfs -o size=60m tmpfs /opt")
         with pytest.raises(PlaybookFailedError, match="role opencv failed") as caught:
             run(lab.target, profile, ["opencv"], tmp_path / "full")
         assert "df -h" in caught.value.hint
-        lab.shell("sudo umount /opt")
-        assert run(lab.target, profile, ["opencv"], tmp_path / "again").changed == 1
+        lab.shell("sudo mount -o remount,size=1g /opt")
+        assert run(lab.target, profile, ["opencv"], tmp_path / "again").changed == 2  # over what the first run left half-way
+        assert lab.shell("/opt/gpuprov/venvs/opencv/bin/python -c 'import cv2; print(cv2.__version__)'").startswith("4.")
 
-    def test_frameworks_refuse_a_host_without_a_gpu(self, lab, profile: Profile, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    def test_frameworks_refuse_a_host_without_a_gpu(self, lab: Lab, profile: Profile, tmp_path: Path) -> None:
         with pytest.raises(PlaybookFailedError, match=r"no NVIDIA driver is loaded .* --without-gpu"):
             run(lab.target, profile, ["frameworks"], tmp_path)
 
-    def test_sudo_that_asks_for_a_password_is_said(self, lab, profile: Profile, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
-        lab.shell("sudo sh -c 'echo \"ubuntu ALL=(ALL) NOPASSWD:ALL\" > /root/sudoers && mv /etc/sudoers.d /root/away && sleep 6 && "
-                  "mv /root/away /etc/sudoers.d' >/dev/null 2>&1 &")
+    def test_sudo_that_asks_for_a_password_is_said(self, lab: Lab, profile: Profile, tmp_path: Path) -> None:
+        lab.shell(
+            'sudo sh -c \'echo "ubuntu ALL=(ALL) NOPASSWD:ALL" > /root/sudoers && mv /etc/sudoers.d /root/away && sleep 6 && '
+            "mv /root/away /etc/sudoers.d' >/dev/null 2>&1 &"
+        )
         with pytest.raises((PlaybookFailedError, HostUnreachableError)) as caught:
             run(lab.target, profile, ["environment"], tmp_path)
         assert "sudo" in caught.value.hint
         lab.shell("sleep 6; sudo true")
-
-
-def _quote(text: str) -> str:
-    import shlex
-
-    return shlex.quote(text)

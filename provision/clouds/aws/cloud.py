@@ -238,10 +238,10 @@ class AwsCloud:
                 self._ec2.delete_security_group(GroupId=group)
             removed.append(f"security group {group}")
         with classified("ec2:DescribeKeyPairs", self.region):
-            keys = [k["KeyPairId"] for k in self._ec2.describe_key_pairs(Filters=by_tag)["KeyPairs"]]
+            keys = [k["KeyName"] for k in self._ec2.describe_key_pairs(Filters=by_tag)["KeyPairs"]]
         for key in keys:
             with classified("ec2:DeleteKeyPair", self.region):
-                self._ec2.delete_key_pair(KeyPairId=key)
+                self._ec2.delete_key_pair(KeyName=key)
             removed.append(f"key pair {key}")
         return removed
 

@@ -26,6 +26,8 @@ _NAMES = {
     "b200": ("B200",),
 }
 _NO_GPU = "no NVIDIA GPU on this host"
+_NO_DEVICE = "NVML lists no device"
+_GROUP = "counters for a group through CAP_PERFMON are not checked by this release"
 
 
 def _value(reading: Reading) -> int | float | str:
@@ -90,7 +92,7 @@ def _counters(facts: Facts, profile: Profile) -> Verdict:
     if asked == "admin-only":
         return not_asked("the profile keeps performance counters for administrators")
     if asked == "group":
-        raise NotObservedError("counters for a group through CAP_PERFMON are not checked by this release")
+        raise NotObservedError(_GROUP)
     expected = "performance counters open to ordinary users: on disk, live, and as one gets them"
     _require_gpu(facts)
     found = facts.read(Counters)
@@ -137,7 +139,7 @@ def _clocks(facts: Facts, profile: Profile) -> Verdict:
     _require_gpu(facts)
     devices = facts.read(Nvml).devices
     if not devices:
-        raise NotObservedError("NVML lists no device")
+        raise NotObservedError(_NO_DEVICE)
     pairs = [(_value(d.app_memory_mhz), _value(d.app_graphics_mhz)) for d in devices]
     if isinstance(asked, ApplicationClocks):
         wanted = [(asked.memory_mhz, asked.graphics_mhz)] * len(devices)

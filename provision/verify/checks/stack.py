@@ -23,6 +23,7 @@ from provision.verify.facts import (
 
 __all__ = ["CHECKS"]
 
+_NO_GPU = "no NVIDIA GPU on this host"
 _LATER = "installing it is not part of this release: use an image that has it"
 _RESIZED_SUM = 504.0  # the probe's own arithmetic: the means of the 2 x 2 blocks of 0..63, rounded half to even by OpenCV
 _TOLERANCE = 16.0  # half a grey level for each of the sixteen pixels, in either direction
@@ -31,7 +32,7 @@ _PRODUCT = 256.0**3
 
 def _require_gpu(facts: Facts) -> None:
     if not facts.read(Gpu).exists:
-        raise NotObservedError("no NVIDIA GPU on this host")
+        raise NotObservedError(_NO_GPU)
 
 
 def _nvcc(facts: Facts, profile: Profile) -> Verdict:
@@ -42,7 +43,7 @@ def _nvcc(facts: Facts, profile: Profile) -> Verdict:
     if found is None:
         return failed(expected, "no nvcc on PATH or in /usr/local/cuda/bin", _LATER)
     observed = f"{found.version} at {found.path}, /usr/local/cuda is {found.link}"
-    if asked != "auto" and found.version != asked:
+    if asked not in {"auto", found.version}:
         return failed(expected, observed, f"install toolkit {asked}, or change stack.cuda")
     return passed(expected, observed)
 

@@ -1,0 +1,298 @@
+"""Launching through the real SDK against the EC2 API of the embedded cloud: once, in order, classified, and nothing left behind."""
+
+import datetime as dt
+import json
+import multiprocessing
+import os
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from provision import clouds
+from provision.clouds.aws.client import Access, client
+from provision.errors import (
+    CapacityError,
+    CloudInvalidError,
+    CloudUnreachableError,
+    CredentialsExpiredError,
+    GpuprovError,
+    ImageNotFoundError,
+    InstanceNotFoundError,
+    NameTakenError,
+    PermissionRefusedError,
+    PriceOverLimitError,
+    ProfileMismatchError,
+    ThrottledError,
+)
+from provision.launch.journal import Journal
+from provision.launch.lifecycle import Launcher, destroy, regions_of, survey
+from provision.profile import load
+from provision.profile.model import Profile
+from provision.rehearsal import control
+from provision.rehearsal.control import Rehearsal
+
+KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIP6Z8Eyq6a8dy/8jo/NfTxIr+kYmRfiGzsEyoPLj1JoS test"
+PROFILE = load.load(load.find("t4-train"))
+WHERE = regions_of([PROFILE], [])
+HK, SG = "ap-east-1", "ap-southeast-1"
+
+
+@pytest.fixture
+def launcher(access: Access, tmp_path: Path) -> Launcher:
+    return Launcher(lambda c, r: clouds.connect(c, r, access), Journal(tmp_path / "journal"), rehearsal=True, on_step=lambda _: None)
+
+
+def ensure(launcher: Launcher, name: str, profile: Profile = PROFILE) -> Any:
+    return launcher.ensure(profile, load.digest(profile), name, KEY)
+
+
+def fault(ec2: Rehearsal, **rule: Any) -> None:
+    control.ask(ec2, "faults", method="PUT", body=[rule])
+
+
+def actions(ec2: Rehearsal) -> list[str]:
+    return [call["action"] for call in control.ask(ec2, "calls")]
+
+
+def everything(access: Access, name: str) -> list[str]:
+    """What AWS's own client finds tagged with a name, in every region of the profile; terminated instances are nothing."""
+    found = []
+    for _, region in WHERE:
+        ec2 = client("ec2", region, access)
+        tag = [{"Name": "tag:gpuprov:name", "Values": [name]}]
+        found += [
+            i["InstanceId"]
+            for r in ec2.describe_instances(Filters=tag)["Reservations"]
+            for i in r["Instances"]
+            if i["State"]["Name"] not in {"terminated", "shutting-down"}
+        ]
+        found += [g["GroupId"] for g in ec2.describe_security_groups(Filters=tag)["SecurityGroups"]]
+        found += [k["KeyName"] for k in ec2.describe_key_pairs(Filters=tag)["KeyPairs"]]
+    return found
+
+
+def test_five_calls_stand_before_the_launch_and_it_asks_for_what_is_secure(launcher: Launcher, ec2: Rehearsal, access: Access) -> None:
+    instance, attempts = ensure(launcher, "secure")
+    before = actions(ec2)[: actions(ec2).index("RunInstances")]
+    assert sorted(before) == [
+        "AuthorizeSecurityGroupIngress",
+        "CreateSecurityGroup",
+        "DescribeInstances",
+        "GetParameter",
+        "ImportKeyPair",
+    ]
+    assert [a.outcome for a in attempts] == ["launched"]
+    aws = client("ec2", HK, access)
+    raw = aws.describe_instances(InstanceIds=[instance.id])["Reservations"][0]["Instances"][0]
+    assert raw["MetadataOptions"]["HttpTokens"] == "required"
+    assert "IamInstanceProfile" not in raw
+    tags = {t["Key"]: t["Value"] for t in raw["Tags"]}
+    assert tags["gpuprov:name"] == "secure"
+    assert tags["gpuprov:owner"] == PROFILE.owner.email
+    assert dt.datetime.fromisoformat(tags["gpuprov:deadline"]) > dt.datetime.now(dt.UTC) + dt.timedelta(hours=11)
+    volume = aws.describe_volumes(VolumeIds=[raw["BlockDeviceMappings"][0]["Ebs"]["VolumeId"]])["Volumes"][0]
+    assert (volume["Encrypted"], volume["VolumeType"], volume["Size"]) == (True, "gp3", 200)
+    rules = aws.describe_security_groups(GroupIds=[raw["SecurityGroups"][0]["GroupId"]])["SecurityGroups"][0]["IpPermissions"]
+    assert [(r["FromPort"], r["ToPort"], [x["CidrIp"] for x in r["IpRanges"]]) for r in rules] == [(22, 22, ["127.0.0.1/32"])]
+    assert aws.describe_instance_attribute(InstanceId=instance.id, Attribute="instanceInitiatedShutdownBehavior")[
+        "InstanceInitiatedShutdownBehavior"
+    ] == {"Value": "terminate"}
+
+
+def test_asking_again_adopts_and_launches_nothing(launcher: Launcher, ec2: Rehearsal) -> None:
+    first, _ = ensure(launcher, "again")
+    second, attempts = ensure(launcher, "again")
+    assert (second.id, [a.outcome for a in attempts]) == (first.id, ["adopted"])
+    launcher.journal.drop("again")  # another machine of the same user has no journal: the tags say the same
+    third, attempts = ensure(launcher, "again")
+    assert (third.id, [a.outcome for a in attempts]) == (first.id, ["adopted"])
+    assert actions(ec2).count("RunInstances") == 1
+
+
+def test_another_profile_under_the_name_is_refused(launcher: Launcher) -> None:
+    ensure(launcher, "other")
+    changed = Profile.model_validate({**PROFILE.dump(), "purpose": "something else"})
+    with pytest.raises(ProfileMismatchError, match="launched from another"):
+        ensure(launcher, "other", changed)
+
+
+def test_a_rehearsal_and_a_real_machine_never_share_a_name(launcher: Launcher) -> None:
+    ensure(launcher, "mine")
+    real = Launcher(launcher.connect, launcher.journal, rehearsal=False, on_step=launcher.on_step)
+    with pytest.raises(NameTakenError):
+        ensure(real, "mine")
+
+
+def test_a_name_whose_instance_ended_gets_a_new_one(launcher: Launcher, access: Access) -> None:
+    first, _ = ensure(launcher, "ended")
+    client("ec2", HK, access).terminate_instances(InstanceIds=[first.id])
+    time.sleep(0.2)
+    second, _ = ensure(launcher, "ended")
+    assert second.id != first.id
+
+
+@pytest.mark.parametrize("code", ["InsufficientInstanceCapacity", "Unsupported", "VcpuLimitExceeded"])
+def test_no_capacity_and_no_quota_go_on_to_the_next_region_and_leave_nothing(
+    launcher: Launcher, ec2: Rehearsal, access: Access, code: str
+) -> None:
+    fault(ec2, kind="error", action="RunInstances", region=HK, code=code, http=500 if code.startswith("Insufficient") else 400)
+    name = f"next-{code.lower()[:5]}"
+    instance, attempts = ensure(launcher, name)
+    assert instance.region == SG
+    assert [(a.region, a.outcome) for a in attempts] == [
+        (HK, "quota-exceeded" if code.startswith("Vcpu") else "no-capacity"),
+        (SG, "launched"),
+    ]
+    assert actions(ec2).count("RunInstances") == 2  # the SDK did not retry the refusal by itself
+    assert len(everything(access, name)) == 3  # the instance, its group and its key, in Singapore only
+
+
+def test_no_place_at_all_names_every_attempt_and_leaves_nothing(launcher: Launcher, ec2: Rehearsal, access: Access) -> None:
+    fault(ec2, kind="error", action="RunInstances", code="InsufficientInstanceCapacity", http=500)
+    with pytest.raises(CapacityError) as caught:
+        ensure(launcher, "nowhere")
+    assert HK in caught.value.message
+    assert SG in caught.value.message
+    assert everything(access, "nowhere") == []
+    assert launcher.journal.get("nowhere") is None
+
+
+@pytest.mark.parametrize(
+    ("action", "code", "kind", "said"),
+    [
+        ("RunInstances", "UnauthorizedOperation", PermissionRefusedError, "ec2:RunInstances"),
+        ("CreateSecurityGroup", "UnauthorizedOperation", PermissionRefusedError, "ec2:CreateSecurityGroup"),
+        ("GetParameter", "AccessDeniedException", PermissionRefusedError, "ssm:GetParameter"),
+        ("GetParameter", "ParameterNotFound", ImageNotFoundError, ""),
+        ("RunInstances", "InvalidAMIID.NotFound", ImageNotFoundError, ""),
+        ("DescribeInstances", "RequestExpired", CredentialsExpiredError, ""),
+        ("DescribeInstances", "OptInRequired", PermissionRefusedError, HK),
+        ("RunInstances", "InvalidParameterValue", CloudInvalidError, ""),
+        ("RunInstances", "RequestLimitExceeded", ThrottledError, ""),
+    ],
+)
+def test_everything_else_stops_at_once_with_its_class_and_a_hint(  # noqa: PLR0917 - pytest passes by name
+    launcher: Launcher, ec2: Rehearsal, access: Access, action: str, code: str, kind: type[GpuprovError], said: str
+) -> None:
+    fault(ec2, kind="error", action=action, code=code)
+    with pytest.raises(kind) as caught:
+        ensure(launcher, "stops")
+    assert said in caught.value.message
+    assert caught.value.hint
+    assert code in caught.value.detail
+    control.ask(ec2, "faults", method="PUT", body=[])
+    assert everything(access, "stops") == []
+    assert "RunInstances" not in actions(ec2)[:-1] or action == "RunInstances"
+
+
+def test_a_lost_reply_is_followed_by_the_same_machine(launcher: Launcher, ec2: Rehearsal, access: Access) -> None:
+    fault(ec2, kind="lost", action="RunInstances", count=1)
+    with pytest.raises(CloudUnreachableError, match="RunInstances"):
+        ensure(launcher, "lost")
+    assert len([x for x in everything(access, "lost") if x.startswith("i-")]) == 1
+    instance, _ = ensure(launcher, "lost")
+    assert [x for x in everything(access, "lost") if x.startswith("i-")] == [instance.id]
+
+
+@pytest.mark.parametrize("kind", ["drop", "html"])
+def test_a_broken_answer_leaves_a_launch_that_can_go_on_or_be_removed(
+    launcher: Launcher, ec2: Rehearsal, access: Access, kind: str
+) -> None:
+    fault(ec2, kind=kind, action="RunInstances", count=1)
+    with pytest.raises(CloudUnreachableError):
+        ensure(launcher, f"broken-{kind}")
+    record = launcher.journal.get(f"broken-{kind}")
+    assert record is not None
+    assert record.instance_id == ""
+    destroy(launcher.connect, launcher.journal, f"broken-{kind}", WHERE, on_step=lambda _: None)
+    assert everything(access, f"broken-{kind}") == []
+
+
+def _launch_in_child(access: Access, journal: Path, name: str) -> None:
+    child = Launcher(lambda c, r: clouds.connect(c, r, access), Journal(journal), rehearsal=True, on_step=lambda _: None)
+    ensure(child, name)
+
+
+@pytest.mark.parametrize(
+    "action", ["DescribeInstances", "ImportKeyPair", "CreateSecurityGroup", "AuthorizeSecurityGroupIngress", "RunInstances"]
+)
+def test_kill_9_at_any_call_leaves_no_duplicate_and_no_orphan(
+    launcher: Launcher, ec2: Rehearsal, access: Access, tmp_path: Path, action: str
+) -> None:
+    name = f"killed-{action.lower()[:8]}"
+    fault(ec2, kind="delay", action=action, delay_s=0.5, count=1)
+    child = multiprocessing.get_context("spawn").Process(target=_launch_in_child, args=(access, tmp_path / "journal", name))
+    child.start()
+    deadline = time.monotonic() + 30
+    while action not in actions(ec2):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    assert child.pid
+    os.kill(child.pid, signal.SIGKILL)
+    child.join()
+    time.sleep(0.7)  # the delayed call is executed after its client is gone
+    instance, _ = ensure(launcher, name)
+    assert [x for x in everything(access, name) if x.startswith("i-")] == [instance.id]
+    destroy(launcher.connect, launcher.journal, name, WHERE, on_step=lambda _: None)
+    assert everything(access, name) == []
+
+
+def test_a_price_over_the_limit_is_refused_before_any_call(launcher: Launcher, ec2: Rehearsal) -> None:
+    data = PROFILE.dump()
+    data["places"] = [{"cloud": "aws", "instance_type": "g4dn.xlarge", "regions": ["us-east-1"]}]
+    data["limits"] = {"price_per_hour_usd": 0.1, "deadline_h": 1}
+    with pytest.raises(PriceOverLimitError, match=r"0\.526"):
+        ensure(launcher, "dear", Profile.model_validate(data))
+    assert actions(ec2) == []
+
+
+def test_two_at_once_on_one_name_one_wins_and_the_other_says_who(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "journal")
+    with journal.hold("a"):
+        with pytest.raises(NameTakenError, match=str(os.getpid())):
+            journal.hold("a").__enter__()
+        with journal.hold("b"):
+            pass
+    with journal.hold("a"):
+        pass
+
+
+def test_what_is_listed_is_found_by_tag_and_a_dead_region_is_said(launcher: Launcher, ec2: Rehearsal) -> None:
+    ensure(launcher, "listed")
+    fault(ec2, kind="error", action="DescribeInstances", region=SG, code="UnauthorizedOperation")
+    instances, problems = survey(launcher.connect, WHERE)
+    assert "listed" in [i.name for i in instances]
+    assert len(problems) == 1
+    assert SG in problems[0]
+
+
+def test_removing_takes_what_is_tagged_and_nothing_of_others(launcher: Launcher, access: Access) -> None:
+    aws = client("ec2", HK, access)
+    theirs = aws.create_security_group(GroupName="gpuprov-theirs", Description="of somebody else")["GroupId"]
+    ensure(launcher, "gone")
+    removed = destroy(launcher.connect, launcher.journal, "gone", WHERE, on_step=lambda _: None)
+    assert len(removed) == 3
+    assert everything(access, "gone") == []
+    assert aws.describe_security_groups(GroupIds=[theirs])["SecurityGroups"]
+    with pytest.raises(InstanceNotFoundError):
+        destroy(launcher.connect, launcher.journal, "gone", WHERE, on_step=lambda _: None)
+
+
+def test_the_journal_survives_a_broken_file_and_holds_no_secret(launcher: Launcher, tmp_path: Path) -> None:
+    ensure(launcher, "kept")
+    file = tmp_path / "journal" / "kept.json"
+    assert json.loads(file.read_text())["profile"]["name"] == "t4-train"
+    assert "rehearsal" not in file.read_text().replace('"rehearsal": true', "")  # the word is also the embedded cloud's secret key
+    file.write_text("{")
+    assert launcher.journal.get("kept") is None
+    assert ensure(launcher, "kept")[1][0].outcome == "adopted"
+
+
+def test_connect_says_which_clouds_there_are() -> None:
+    connect: Callable[[str, str], Any] = clouds.connect
+    with pytest.raises(GpuprovError, match="gcp"):
+        connect("gcp", "asia-east2")

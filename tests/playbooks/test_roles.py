@@ -1,0 +1,108 @@
+"""Every role has one skeleton, says what it takes, and passes the linters."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from provision.paths import playbooks_dir
+
+PLAYBOOKS = playbooks_dir()
+ROLES = sorted(path.name for path in (PLAYBOOKS / "roles").iterdir() if path.is_dir())
+SKELETON = {"README.md", "defaults/main.yml", "meta/main.yml", "meta/argument_specs.yml", "tasks/main.yml", "handlers/main.yml"}
+
+
+def read(role: str, name: str) -> Any:
+    return yaml.safe_load((PLAYBOOKS / "roles" / role / name).read_text())
+
+
+def tasks(role: str) -> list[dict[str, Any]]:
+    return [task for path in sorted((PLAYBOOKS / "roles" / role / "tasks").glob("*.yml")) for task in yaml.safe_load(path.read_text())]
+
+
+def run(*argv: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "HOME": str(folder), "ANSIBLE_HOME": str(folder), "NO_COLOR": "1", "LC_ALL": "C.UTF-8"}
+    tool = Path(sys.executable).parent / argv[0]
+    return subprocess.run([str(tool), *argv[1:]], cwd=PLAYBOOKS, env=environment, check=False, capture_output=True, text=True, timeout=300)
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_a_role_has_the_skeleton_and_nothing_else(role: str) -> None:
+    folder = PLAYBOOKS / "roles" / role
+    files = {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
+    assert files >= SKELETON
+    assert {name for name in files - SKELETON if not re.match(r"tasks/[a-z]+\.yml$|templates/[a-z.]+\.j2$", name)} == set()
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_main_only_lists_the_phases_and_begins_with_preflight(role: str) -> None:
+    listed = read(role, "tasks/main.yml")
+    assert [set(task) for task in listed] == [{"name", "ansible.builtin.import_tasks"}] * len(listed)
+    files = [task["ansible.builtin.import_tasks"] for task in listed]
+    assert files[0] == "preflight.yml"
+    assert set(files) == {path.name for path in (PLAYBOOKS / "roles" / role / "tasks").glob("*.yml")} - {"main.yml"}
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_the_argument_spec_states_the_defaults_by_value(role: str) -> None:
+    defaults = read(role, "defaults/main.yml")
+    options = read(role, "meta/argument_specs.yml")["argument_specs"]["main"]["options"]
+    assert {name: option["default"] for name, option in options.items()} == defaults
+    assert all(name.startswith(f"{role}_") for name in defaults)
+    readme = (PLAYBOOKS / "roles" / role / "README.md").read_text()
+    assert [name for name in defaults if f"`{name}`" not in readme] == []
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_tasks_use_builtin_modules_and_ignore_no_errors(role: str) -> None:
+    keywords = {"name", "when", "loop", "loop_control", "register", "vars", "environment", "check_mode", "changed_when", "failed_when"}
+    for task in tasks(role):
+        modules = set(task) - keywords
+        assert len(modules) == 1, task["name"]
+        assert modules.pop().startswith("ansible.builtin."), task["name"]
+        assert "ansible.builtin.shell" not in task, task["name"]
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_a_refusal_says_what_to_do(role: str) -> None:
+    refusals = [task["ansible.builtin.assert"] for task in tasks(role) if "ansible.builtin.assert" in task]
+    assert refusals
+    assert all(refusal["fail_msg"] for refusal in refusals)
+
+
+def test_syntax(tmp_path: Path) -> None:
+    done = run("ansible-playbook", "--syntax-check", "-i", "localhost,", "site.yml", folder=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_yamllint(tmp_path: Path) -> None:
+    done = run("yamllint", "--strict", "-c", ".config/yamllint.yml", ".", folder=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_ansible_lint_production(tmp_path: Path) -> None:
+    done = run("ansible-lint", "--offline", "--strict", "--profile", "production", "-c", "/dev/null", "site.yml", folder=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_mount_unit_is_named_as_systemd_names_it(tmp_path: Path) -> None:
+    """The role writes the name without asking the host; systemd-escape(1) is the authority."""
+    unit = next(task for task in tasks("storage") if "ansible.builtin.template" in task)["vars"]["_storage_unit"]
+    for mount in ("/data", "/mnt/my-data", "/srv/a.b_c/d-e/", "/.hidden"):
+        play = tmp_path / "play.yml"
+        shown = {
+            "ansible.builtin.copy": {"content": unit, "dest": str(tmp_path / "unit"), "mode": "0600"},
+            "vars": {"storage_mount": mount},
+        }
+        play.write_text(yaml.safe_dump([{"hosts": "localhost", "gather_facts": False, "tasks": [shown]}]))
+        done = run("ansible-playbook", "-i", "localhost,", "-c", "local", str(play), folder=tmp_path)
+        assert done.returncode == 0, done.stdout
+        wanted = subprocess.run(["systemd-escape", "-p", "--suffix=mount", mount], check=True, capture_output=True, text=True).stdout
+        assert (tmp_path / "unit").read_text() == wanted.strip()
