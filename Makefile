@@ -40,7 +40,7 @@ lint: setup
 
 # Root, because the hosts are Linux namespaces; the tests of everything else do not need it.
 test: lint
-	$(SUDO) env PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/pytest -n auto --dist loadgroup
+	$(SUDO) env PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/pytest -n auto --dist loadfile
 
 bench: setup
 	$(SUDO) env PATH="$(CURDIR)/$(BIN):$$PATH" bash tests/bench/run.sh
@@ -50,7 +50,7 @@ test-lowest: setup
 	$(BIN)/pip install -q uv
 	$(BIN)/uv pip compile -q --all-extras --resolution lowest-direct pyproject.toml -o .venv/lowest.txt
 	$(PYTHON) -m venv .venv-lowest && .venv-lowest/bin/pip install -q -r .venv/lowest.txt && .venv-lowest/bin/pip install -q --no-deps -e .
-	$(SUDO) env PATH="$(CURDIR)/.venv-lowest/bin:$$PATH" .venv-lowest/bin/pytest -n auto --dist loadgroup
+	$(SUDO) env PATH="$(CURDIR)/.venv-lowest/bin:$$PATH" .venv-lowest/bin/pytest -n auto --dist loadfile
 
 # No index is written into the file: it is whatever pip is configured to use.
 lock:

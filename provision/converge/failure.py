@@ -25,7 +25,7 @@ _HINTS: Final = (
         "the virtual environment could not be filled: see that there is room (`df -h` on the host) and python3-venv is whole",
     ),
     (
-        r"Could not get lock|Unable to (?:acquire|lock)|Failed to lock apt|dpkg frontend lock",
+        r"Could not get lock(?!.*No such file)|Unable to (?:acquire|lock)(?!.*No such file)|dpkg frontend lock",
         "another package installation is at work on the host (upgrades of the first boot, perhaps); run it again when it is done",
     ),
     (

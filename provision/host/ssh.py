@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
+import signal
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -95,7 +97,11 @@ async def execute(
     """
     argv = ["/bin/sh", "-c", command] if target.is_local else [*ssh_argv(target, connect_timeout_s=connect_timeout_s), command]
     process = await asyncio.create_subprocess_exec(
-        *argv, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
+        *argv,
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        start_new_session=True,  # ended as a group: a child that outlives its shell would hold the pipes open
     )
     try:
         async with asyncio.timeout(timeout_s):
@@ -105,11 +111,17 @@ async def execute(
         raise HostUnreachableError(msg, hint="see whether it is up and not overloaded; a longer --timeout may help") from None
     finally:
         if process.returncode is None:
-            process.kill()
+            _end(process)
             await process.wait()
     if done.exit_code == _SSH_FAILED and not target.is_local:
         raise _refusal(target, done.stderr.decode(errors="replace"))
     return done
+
+
+def _end(process: asyncio.subprocess.Process) -> None:
+    """Kill a command with whatever it started here."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
 
 
 async def _communicate(process: asyncio.subprocess.Process, stdin: bytes, limit: int) -> Completed:
@@ -131,7 +143,7 @@ async def _communicate(process: asyncio.subprocess.Process, stdin: bytes, limit:
             kept += chunk
             if len(kept) > limit:
                 truncated = True
-                process.kill()
+                _end(process)
                 break
         return bytes(kept[:limit])
 

@@ -56,6 +56,8 @@ mkdir -p .old
 pivot_root . .old
 umount -l /.old
 rmdir /.old
+# As on any booted system; systemd leaves it to whoever made the container.
+mount --make-rshared /
 export container=gpuprov
 # The clock, kernel modules and raw devices belong to the machine.
 exec setpriv --bounding-set=-sys_time,-sys_module,-sys_rawio /lib/systemd/systemd --system --show-status=no </dev/null >/dev/console 2>&1

@@ -13,7 +13,7 @@ from typing import Final
 from provision import paths
 from provision.clouds.base import Instance
 from provision.converge.progress import Progress
-from provision.converge.roles import ROLES, roles_for
+from provision.converge.roles import all_roles, roles_for
 from provision.converge.run import converge
 from provision.host.reach import wait_ready
 from provision.host.ssh import Target
@@ -94,8 +94,7 @@ def observe(run: Run) -> None:
 def converge_what_fails(run: Run) -> None:
     """The roles whose checks do not pass have run; none, if all pass."""
     assert run.report is not None  # noqa: S101 - the step before sets it
-    wanted = ROLES if run.all_roles else roles_for(run.report.findings)
-    _converge(run, [role for role in wanted if not (run.without_gpu and role == "frameworks")])
+    _converge(run, all_roles(run.profile, without_gpu=run.without_gpu) if run.all_roles else roles_for(run.report.findings))
 
 
 def prove(run: Run) -> None:

@@ -1,0 +1,62 @@
+"""The daemon's life: started once, found, ended, and believed only when it is itself."""
+
+import json
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from provision.errors import RehearsalFailedError, RehearsalUnavailableError
+from provision.rehearsal import control, hosts
+
+
+def test_it_starts_once_answers_and_ends(tmp_path: Path) -> None:
+    first = control.start(tmp_path, hosts=False)
+    try:
+        assert control.start(tmp_path, hosts=False) == first
+        assert control.status(tmp_path)["pid"] == first.pid
+    finally:
+        assert control.stop(tmp_path)
+    assert control.running(tmp_path) is None
+    assert control.status(tmp_path) == {"running": False}
+    assert not control.stop(tmp_path)
+
+
+def test_a_killed_one_is_not_believed_and_the_next_start_works(tmp_path: Path) -> None:
+    first = control.start(tmp_path, hosts=False)
+    os.kill(first.pid, signal.SIGKILL)
+    time.sleep(0.2)
+    assert control._has_ended(first.pid)
+    control.stop(tmp_path)
+    second = control.start(tmp_path, hosts=False)
+    assert second.pid != first.pid
+    assert control.stop(tmp_path)
+
+
+def test_a_process_that_got_its_pid_later_is_not_taken_for_it(tmp_path: Path) -> None:
+    (tmp_path / "server.json").write_text(json.dumps({"pid": os.getpid(), "start_ticks": 1, "endpoint": "http://127.0.0.1:1"}))
+    assert control.running(tmp_path) is None
+
+
+def test_a_start_that_fails_says_what_the_process_said(tmp_path: Path) -> None:
+    running = control.start(tmp_path / "a", hosts=False)
+    os.rename(tmp_path / "a" / "server.json", tmp_path / "hidden.json")  # noqa: PTH104
+    try:
+        with pytest.raises(RehearsalFailedError) as caught:
+            control.start(tmp_path / "a", hosts=False)
+        assert "another process serves" in caught.value.detail
+    finally:
+        os.rename(tmp_path / "hidden.json", tmp_path / "a" / "server.json")  # noqa: PTH104
+        assert control.stop(running.folder)
+
+
+def test_a_machine_that_lacks_something_is_told_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    monkeypatch.setattr(hosts.shutil, "which", lambda tool, path=None: None if tool == "mmdebstrap" else f"/usr/bin/{tool}")  # noqa: ARG005
+    with pytest.raises(RehearsalUnavailableError) as caught:
+        control.start(tmp_path)
+    assert "run with sudo" in caught.value.hint
+    assert "apt-get install mmdebstrap" in caught.value.hint
+    assert not (tmp_path / "server.json").exists()

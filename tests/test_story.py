@@ -1,0 +1,225 @@
+"""The whole way through the user's own door: `gpuprov up --rehearse` to a verified host and down again, on real hosts.
+
+The order of the tests in the class is the order of the story; they share one machine, so the file runs in one worker (--dist loadfile).
+"""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from provision.verify.checks import CHECKS
+
+pytestmark = pytest.mark.rehearsal
+
+GPU_CHECKS = {check.id for check in CHECKS if check.needs_gpu}
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    """One user's home for the whole story, and the proof at the end that nothing is left of it."""
+    folder = tmp_path_factory.mktemp("story")
+    (folder / "ssh_config").write_text("# mine\n")
+    environment = {
+        **{k: v for k, v in os.environ.items() if not k.startswith("AWS_") or k == "AWS_CA_BUNDLE"},
+        "GPUPROV_HOME": str(folder / "state"),
+        "GPUPROV_SSH_CONFIG": str(folder / "ssh_config"),
+        "AWS_CONFIG_FILE": "/dev/null",
+        "AWS_SHARED_CREDENTIALS_FILE": "/dev/null",
+        "AWS_EC2_METADATA_DISABLED": "true",
+    }
+    yield environment
+    gpuprov(environment, "rehearse", "stop")
+    listings = (["mount"], ["losetup", "--list"], ["ip", "-d", "link"], ["ps", "-eo", "args"])
+    text = "".join(subprocess.run(argv, capture_output=True, text=True, check=True).stdout for argv in listings)
+    assert [line for line in text.splitlines() if str(folder) in line] == []
+    assert (folder / "ssh_config").read_text() == "# mine\n"
+
+
+def gpuprov(environment: dict[str, str], *words: str, timeout_s: float = 500) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "provision", *words],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        timeout=timeout_s,
+    )
+
+
+class TestStory:
+    def test_up_launches_sets_up_and_proves(self, home: dict[str, str]) -> None:
+        done = gpuprov(home, "up", "--profile", "t4-train", "--rehearse", "--name", "a", "--without-gpu", "--json")
+        assert done.returncode == 0, done.stderr[-3000:]
+        data = json.loads(done.stdout)
+        outcomes = {f["check"]: f["outcome"] for f in data["report"]["findings"]}
+        assert [a["outcome"] for a in data["attempts"]] == ["launched"]
+        assert data["roles"] == ["base", "storage", "environment", "opencv"]
+        for check in ("python3", "gcc", "build-tools", "tmux", "ffmpeg", "data-disk", "cuda-environment", "opencv"):
+            assert outcomes[check] == "pass", check
+        assert outcomes["os"] == "warn"
+        assert {c for c, o in outcomes.items() if o == "waived"} == GPU_CHECKS - {"tensorflow"}
+        assert data["report"]["notes"][0].startswith("GPU part excused by --without-gpu: 11 checks")
+        runs = Path(data["artefacts"])
+        assert runs.stat().st_mode & 0o777 == 0o700
+
+    def test_again_changes_nothing_launches_nothing_and_takes_seconds(self, home: dict[str, str]) -> None:
+        started = time.monotonic()
+        done = gpuprov(home, "up", "--profile", "t4-train", "--rehearse", "--name", "a", "--without-gpu", "--json")
+        assert done.returncode == 0, done.stderr
+        data = json.loads(done.stdout)
+        assert (data["roles"], [a["outcome"] for a in data["attempts"]]) == ([], ["adopted"])
+        assert time.monotonic() - started < 30
+
+    def test_plain_ssh_and_ours_reach_it(self, home: dict[str, str]) -> None:
+        plain = subprocess.run(
+            ["ssh", "-F", home["GPUPROV_SSH_CONFIG"], "gpuprov-a", "nproc"],
+            capture_output=True,
+            text=True,
+            check=False,
+            stdin=subprocess.DEVNULL,
+        )
+        ours = gpuprov(home, "ssh", "a", "--", "nproc")
+        assert plain.stdout == ours.stdout == f"{os.cpu_count()}\n"
+
+    def test_text_and_json_of_verify_agree_and_unknown_is_no_pass(self, home: dict[str, str]) -> None:
+        data, text = gpuprov(home, "verify", "a", "--json"), gpuprov(home, "verify", "a")
+        assert (data.returncode, text.returncode) == (3, 3)
+        summary = json.loads(data.stdout)["summary"]
+        said = {outcome: int(count) for count, outcome in re.findall(r"(\d+) ([a-z-]+)", text.stdout.splitlines()[-1].partition(": ")[2])}
+        assert said == {k: v for k, v in summary.items() if v}
+        assert summary["unknown"] == len(GPU_CHECKS) - 1
+        assert text.stdout.splitlines()[0] == "no NVIDIA GPU on this host: 11 GPU checks are unknown"
+
+    def test_facts_judged_elsewhere_give_the_same_verdict(self, home: dict[str, str], tmp_path: Path) -> None:
+        probed = gpuprov(home, "probe", "a")
+        assert probed.returncode == 0, probed.stderr
+        (tmp_path / "facts.json").write_text(probed.stdout)
+        judged = gpuprov(home, "verify", "--facts", str(tmp_path / "facts.json"), "--profile", "t4-train", "--json")
+        there = {f["check"]: f["outcome"] for f in json.loads(judged.stdout)["findings"]}
+        here = {f["check"]: f["outcome"] for f in json.loads(gpuprov(home, "verify", "a", "--json").stdout)["findings"]}
+        assert (judged.returncode, there) == (3, here)
+
+    def test_apply_of_a_correct_host_runs_nothing(self, home: dict[str, str]) -> None:
+        done = gpuprov(home, "apply", "a", "--without-gpu", "--json")
+        assert done.returncode == 0, done.stderr
+        assert json.loads(done.stdout)["roles"] == []
+
+    def test_what_broke_on_the_host_is_found_and_only_its_role_is_run(self, home: dict[str, str]) -> None:
+        assert gpuprov(home, "ssh", "a", "sudo rm -rf /opt/gpuprov/venvs/opencv").returncode == 0
+        broken = gpuprov(home, "verify", "a", "--without-gpu")
+        assert broken.returncode == 1
+        assert "gpuprov apply HOST --role opencv" in broken.stdout
+        fixed = gpuprov(home, "apply", "a", "--without-gpu", "--json")
+        assert fixed.returncode == 0, fixed.stderr
+        assert json.loads(fixed.stdout)["roles"] == ["opencv"]
+
+    def test_it_is_listed_with_its_owner_and_deadline(self, home: dict[str, str]) -> None:
+        rows = json.loads(gpuprov(home, "ls", "--rehearse", "--json").stdout)["rows"]
+        assert [(r["name"], r["state"], r["owner"]) for r in rows] == [("a", "running", "gpu-platform@example.com")]
+        assert rows[0]["deadline"]
+
+    def test_the_deadline_is_a_timer_on_the_host(self, home: dict[str, str]) -> None:
+        done = gpuprov(
+            home, "ssh", "a", "systemctl list-timers gpuprov-deadline.timer --no-legend; systemctl is-enabled gpuprov-deadline.timer"
+        )
+        assert "gpuprov-deadline" in done.stdout
+        assert done.stdout.splitlines()[-1] == "enabled"
+
+    def test_a_changed_host_key_stops_every_command(self, home: dict[str, str]) -> None:
+        known = Path(home["GPUPROV_HOME"]) / "ssh" / "known_hosts"
+        good = known.read_text()
+        subprocess.run(["ssh", "-F", home["GPUPROV_SSH_CONFIG"], "-O", "exit", "gpuprov-a"], check=False, capture_output=True)
+        known.write_text("gpuprov-a ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIP6Z8Eyq6a8dy/8jo/NfTxIr+kYmRfiGzsEyoPLj1JoS\n")
+        try:
+            done = gpuprov(home, "verify", "a")
+            assert done.returncode == 3
+            assert "error[host-key-changed]" in done.stderr
+            known.write_text("")
+            done = gpuprov(home, "verify", "a")
+            assert (done.returncode, "error[host-key-unknown]" in done.stderr) == (3, True), done.stderr
+        finally:
+            known.write_text(good)
+
+    def test_another_profile_under_the_name_is_refused(self, home: dict[str, str]) -> None:
+        done = gpuprov(home, "up", "--profile", "v100-train", "--rehearse", "--name", "a")
+        assert (done.returncode, "error[profile-mismatch]" in done.stderr) == (2, True)
+
+    def test_a_host_that_powers_itself_off_is_gone(self, home: dict[str, str]) -> None:
+        gpuprov(home, "ssh", "a", "sudo systemctl poweroff")
+        deadline = time.monotonic() + 30
+        while json.loads(gpuprov(home, "ls", "--rehearse", "--json").stdout)["rows"]:
+            assert time.monotonic() < deadline
+            time.sleep(0.3)
+        done = gpuprov(home, "verify", "a")
+        assert (done.returncode, "error[host-unreachable]" in done.stderr) == (3, True), done.stderr
+
+    def test_down_removes_what_is_left_and_a_second_one_says_there_is_nothing(self, home: dict[str, str]) -> None:
+        done = gpuprov(home, "down", "a", "--json")
+        assert done.returncode == 0, done.stderr
+        assert {w.split()[0] for w in json.loads(done.stdout)["removed"]} == {"security", "key"}
+        again = gpuprov(home, "down", "a", "--rehearse")
+        assert (again.returncode, "error[instance-not-found]" in again.stderr) == (2, True)
+
+
+def wait_for(process: subprocess.Popen[str], words: str) -> str:
+    """Read a process's progress until the words appear."""
+    assert process.stderr is not None
+    seen = ""
+    for line in process.stderr:
+        seen += line
+        if words in line:
+            return seen
+    raise AssertionError(seen)
+
+
+@pytest.mark.parametrize("phase", ["asking for", "reading the host key", "finish its first boot", "Install the base packages"])
+def test_ctrl_c_in_any_phase_leaves_what_ls_shows_and_down_removes(home: dict[str, str], phase: str) -> None:
+    name = phase.split(maxsplit=1)[0].lower()
+    with subprocess.Popen(
+        [sys.executable, "-u", "-m", "provision", "up", "--profile", "t4-train", "--rehearse", "--name", name, "--without-gpu"],
+        env=home,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        wait_for(process, phase)
+        process.send_signal(signal.SIGINT)
+        _, rest = process.communicate(timeout=60)
+    assert process.returncode == 130, rest
+    assert "error[interrupted]" in rest
+    assert "Traceback" not in rest
+    rows = [r for r in json.loads(gpuprov(home, "ls", "--rehearse", "--json").stdout)["rows"] if r["name"] == name]
+    if phase == "asking for" and not rows:  # caught before anything was intended: then there is nothing to remove, and `down` says so
+        assert gpuprov(home, "down", name, "--rehearse").returncode == 2
+        return
+    assert [r["state"] for r in rows] in (["running"], ["pending"], ["launching?"])
+    assert gpuprov(home, "down", name).returncode == 0
+    assert [r for r in json.loads(gpuprov(home, "ls", "--rehearse", "--json").stdout)["rows"] if r["name"] == name] == []
+
+
+def test_two_ups_of_one_name_at_once_one_works_and_the_other_says_who(home: dict[str, str]) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-u", "-m", "provision", "up", "--profile", "t4-train", "--rehearse", "--name", "twice", "--without-gpu"],
+        env=home,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as first:
+        wait_for(first, "asking for")
+        second = gpuprov(home, "up", "--profile", "t4-train", "--rehearse", "--name", "twice", "--without-gpu")
+        assert (second.returncode, "error[name-taken]" in second.stderr) == (4, True), second.stderr
+        assert str(first.pid) in second.stderr
+        first.send_signal(signal.SIGINT)
+        first.communicate(timeout=60)
+    assert gpuprov(home, "down", "twice").returncode == 0

@@ -1,0 +1,130 @@
+"""Facts of a host on which the T4 profile holds in every respect: the base that cases change. Made by hand, in the probe's own form."""
+
+import copy
+from typing import Any
+
+from provision import paths
+from provision.profile import load
+from provision.profile.model import Profile
+from provision.verify.facts import Facts, parse
+from provision.verify.finding import Finding
+from provision.verify.judge import judge
+
+PROFILE = load.load(paths.profiles_dir() / "t4-train.yml")
+
+GOOD: dict[str, Any] = {
+    "os": {"id": "ubuntu", "version_id": "24.04", "pretty": "Ubuntu 24.04.3 LTS", "stand_in": False},
+    "kernel": {"release": "6.8.0-1030-aws", "machine": "x86_64"},
+    "identity": {"user": "ubuntu", "uid": 1000, "boot_id": "b", "over_ssh": True},
+    "python3": {"version": "3.12.3", "path": "/usr/bin/python3"},
+    **{
+        f"tool_{name}": {"found": {"path": f"/usr/bin/{name}", "version": version}}
+        for name, version in {"gcc": "13.3.0", "make": "4.3", "cmake": "3.28.3", "git": "2.43.0", "tmux": "3.4", "ffmpeg": "6.1.1"}.items()
+    },
+    "users": ["ubuntu"],
+    "file_systems": [
+        {
+            "source": "/dev/root",
+            "target": "/",
+            "type": "ext4",
+            "size_bytes": 200 * 10**9,
+            "free_bytes": 150 * 10**9,
+            "owner": "root",
+            "mode": 0o755,
+            "writable": False,
+            "at_boot": True,
+        },
+        {
+            "source": "/dev/nvme1n1",
+            "target": "/data",
+            "type": "ext4",
+            "size_bytes": 122 * 10**9,
+            "free_bytes": 115 * 10**9,
+            "owner": "ubuntu",
+            "mode": 0o755,
+            "writable": True,
+            "at_boot": True,
+        },
+    ],
+    "sessions": {
+        "login": "/usr/local/cuda/bin:/usr/bin",
+        "ssh": "/usr/local/cuda/bin:/usr/bin",
+        "service": "/usr/local/cuda/bin:/usr/bin",
+        "loader": ["/usr/local/cuda/extras/CUPTI/lib64", "/usr/local/cuda/targets/x86_64-linux/lib"],
+    },
+    "gpu": {"pci": ["0000:00:1e.0"], "nodes": ["/dev/nvidia0"], "readable": True, "module": True, "nouveau": False},
+    "nvml": {
+        "driver": {"value": "580.95.05"},
+        "cuda": {"value": "13.0"},
+        "devices": [
+            {
+                "name": {"value": "Tesla T4"},
+                "memory_mib": {"value": 15360},
+                "capability": {"value": "7.5"},
+                "persistence": {"value": 1},
+                "app_memory_mhz": {"value": 5001},
+                "app_graphics_mhz": {"value": 1590},
+                "max_memory_mhz": {"value": 5001},
+                "max_graphics_mhz": {"value": 1590},
+            }
+        ],
+    },
+    "driver": {"loaded": "580.95.05", "installed": "580.95.05", "nvidia_smi": "580.95.05", "nvidia_smi_said": ""},
+    "counters": {"on_disk": "0", "live": "0", "as_user": {"outcome": "open", "user": "ubuntu", "said": ""}},
+    "persistence_unit": {"exists": True, "enabled": True, "active": True, "command": "/usr/bin/nvidia-persistenced --persistence-mode"},
+    "clocks_unit": {"exists": True, "enabled": True, "active": True, "command": "/usr/bin/nvidia-smi -ac 5001,1590"},
+    "nvcc": {"found": {"path": "/usr/local/cuda/bin/nvcc", "version": "13.0", "link": "/usr/local/cuda-13.0"}},
+    "cudnn": {"header": "9.14.0", "library": 91400},
+    "cupti": {"files": ["/usr/local/cuda/extras/CUPTI/lib64/libcupti.so.13"], "cached": ["/x/libcupti.so.13"], "version": 130001},
+    "profilers": {"nsys": "2025.6.3", "ncu": "2026.1.1"},
+    "encoders": {"nvenc": ["h264_nvenc"]},
+    "opencv": {"found": {"version": "4.12.0", "sum": 504, "cuda": False}},
+    "pytorch": {
+        "found": {
+            "version": "2.13.0",
+            "cuda": "13.0",
+            "arch_list": ["sm_75", "sm_80"],
+            "devices": [{"capability": "sm_75", "product": 256.0**3}],
+            "cudnn": 91400,
+        }
+    },
+    "tensorflow": {"found": None},
+}
+
+
+def facts(**changes: Any) -> Facts:
+    """The good facts with some values changed: `name__key__key=value`; `name={...}` replaces, `name=None` removes the fact."""
+    raw: dict[str, Any] = {name: {"value": copy.deepcopy(value)} for name, value in GOOD.items()}
+    for path, value in changes.items():
+        name, *keys = path.split("__")
+        if not keys:
+            if value is None:
+                del raw[name]
+            else:
+                raw[name] = value if isinstance(value, dict) and "unknown" in value else {"value": value}
+            continue
+        node = raw[name]["value"]
+        for key in keys[:-1]:
+            node = node[int(key)] if isinstance(node, list) else node[key]
+        if isinstance(node, list):
+            node[int(keys[-1])] = value
+        else:
+            node[keys[-1]] = value
+    return parse({"schema": "gpuprov-facts/1", "gathered_at": "2026-11-21T00:00:00Z", "elapsed_s": 0.4, "facts": raw}, "test")
+
+
+def profile(**changes: Any) -> Profile:
+    """The T4 profile with some values changed, `gpu__counters="group"`."""
+    data = PROFILE.dump()
+    for path, value in changes.items():
+        node: Any = data
+        *keys, last = path.split("__")
+        for key in keys:
+            node = node[key]
+        node[last] = value
+    return Profile.model_validate(data)
+
+
+def found(check: str, observed: Facts, asked: Profile = PROFILE) -> Finding:
+    """The finding of one check."""
+    return next(f for f in judge(observed, asked, host="h").findings if f.check == check)

@@ -1,0 +1,184 @@
+"""Every check by its table: what it says to which facts, with a case for each outcome that it can have."""
+
+import importlib.util
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from provision.converge.roles import ROLES
+from provision.verify.checks import CHECKS
+
+_spec = importlib.util.spec_from_file_location("good", Path(__file__).with_name("good.py"))
+assert _spec is not None and _spec.loader is not None  # noqa: PT018
+good = importlib.util.module_from_spec(_spec)
+sys.modules["good"] = good
+_spec.loader.exec_module(good)
+
+NO_GPU = {"pci": [], "nodes": [], "readable": True, "module": False, "nouveau": False}
+FRAMEWORK = good.GOOD["pytorch"]["found"]
+# check, changed facts, changed profile, outcome, words in what was observed
+CASES: list[tuple[str, dict[str, Any], dict[str, Any], str, str]] = [
+    ("os", {}, {}, "pass", "Ubuntu 24.04.3"),
+    ("os", {"os__version_id": "22.04"}, {}, "fail", ""),
+    ("os", {"os": {"id": "debian", "version_id": "12", "pretty": "Debian 12", "stand_in": True}}, {}, "warn", "stands in"),
+    ("os", {"os": None}, {}, "unknown", "no fact"),
+    ("machine", {}, {}, "pass", "x86_64"),
+    ("machine", {"kernel__machine": "aarch64"}, {}, "fail", "aarch64"),
+    ("python3", {}, {}, "pass", "3.12.3"),
+    ("python3", {"python3__version": "3.6.8"}, {}, "fail", "3.6.8"),
+    ("python3", {"python3": {"value": None}["value"]}, {}, "unknown", ""),
+    ("python3", {"python3__version": "2.7"}, {}, "unknown", "malformed"),
+    ("gcc", {}, {}, "pass", "13.3.0"),
+    ("gcc", {"tool_gcc__found": None}, {}, "fail", "not installed"),
+    ("gcc", {}, {"stack__tools": ["tmux"]}, "not-applicable", ""),
+    ("gcc", {"tool_gcc": {"unknown": "timed out"}}, {}, "unknown", "timed out"),
+    ("build-tools", {}, {}, "pass", "make 4.3, cmake 3.28.3, git 2.43.0"),
+    ("build-tools", {"tool_cmake__found": None}, {}, "fail", "cmake"),
+    ("build-tools", {}, {"stack__tools": ["gcc"]}, "not-applicable", ""),
+    ("tmux", {"tool_tmux__found": None}, {}, "fail", ""),
+    ("tmux", {}, {}, "pass", "3.4"),
+    ("ffmpeg", {"tool_ffmpeg__found": None}, {}, "fail", ""),
+    ("ffmpeg", {}, {}, "pass", "6.1.1"),
+    ("ffmpeg", {}, {"stack__ffmpeg": False}, "not-applicable", ""),
+    ("users", {}, {}, "not-applicable", ""),
+    ("users", {}, {"users": [{"name": "ann"}]}, "fail", "ann"),
+    ("users", {"users": ["ann"]}, {"users": [{"name": "ann"}]}, "pass", ""),
+    ("data-disk", {}, {}, "pass", "/dev/nvme1n1"),
+    ("data-disk", {"file_systems__1__target": "/mnt"}, {}, "fail", "nothing is mounted at /data"),
+    ("data-disk", {"file_systems__1__type": "xfs"}, {}, "fail", "xfs"),
+    ("data-disk", {"file_systems__1__writable": False}, {}, "fail", "not writable"),
+    ("data-disk", {"file_systems__1__at_boot": False}, {}, "warn", "will not be mounted by the next boot"),
+    ("data-disk", {"file_systems__1__at_boot": None}, {}, "warn", "could not be seen"),
+    ("data-disk", {}, {"disks__data": {"source": "volume", "size_gb": 500, "mount": "/data", "filesystem": "ext4"}}, "fail", "122 GB"),
+    ("data-disk", {}, {"disks__data": None}, "not-applicable", ""),
+    ("data-disk", {"file_systems__1__size_bytes": -1}, {}, "unknown", "malformed"),
+    ("root-room", {}, {}, "pass", "150.0 of 200 GB"),
+    ("root-room", {"file_systems__0__free_bytes": 1}, {}, "fail", ""),
+    ("cuda-environment", {}, {}, "pass", ""),
+    ("cuda-environment", {"sessions__login": "/usr/bin"}, {}, "fail", "login shells"),
+    ("cuda-environment", {"sessions__service": "/usr/local/cuda/bin2"}, {}, "fail", "services"),
+    ("cuda-environment", {"sessions__loader": []}, {}, "fail", "the loader"),
+    ("cuda-environment", {"sessions__ssh": None}, {}, "unknown", "SSH commands"),
+    ("gpu", {}, {}, "pass", "Tesla T4"),
+    ("gpu", {"gpu": NO_GPU}, {}, "unknown", "no NVIDIA GPU on this host"),
+    ("gpu", {"gpu__nouveau": True}, {}, "fail", "nouveau"),
+    ("gpu", {"gpu__module": False}, {}, "fail", "no NVIDIA driver is loaded"),
+    ("gpu", {"nvml__devices__0__name": {"value": "NVIDIA L40S"}}, {"gpu__model": "l4"}, "fail", "L40S"),
+    ("gpu", {"gpu__readable": False}, {}, "fail", "not usable"),
+    ("gpu", {}, {"gpu__count": 2}, "fail", "Tesla T4"),
+    ("gpu", {"nvml": {"unknown": "NVML: Driver/library version mismatch"}}, {}, "unknown", "mismatch"),
+    ("driver", {}, {}, "pass", "580.95.05"),
+    ("driver", {}, {"stack__driver": "580"}, "pass", ""),
+    ("driver", {}, {"stack__driver": "570"}, "fail", ""),
+    ("driver", {"driver__installed": "590.44.01"}, {}, "fail", "installed 590.44.01"),
+    ("driver", {"driver__loaded": None}, {}, "fail", "no driver is loaded"),
+    ("driver", {"driver__installed": None}, {}, "warn", "on disk was not seen"),
+    (
+        "driver",
+        {"nvml": {"unknown": "no library"}, "driver__nvidia_smi": None, "driver__nvidia_smi_said": "exit 12"},
+        {},
+        "unknown",
+        "exit 12",
+    ),
+    ("counters", {}, {}, "pass", "open"),
+    ("counters", {"counters__live": "1"}, {}, "fail", "live 1"),
+    ("counters", {"counters__live": "1", "counters__on_disk": None}, {}, "fail", "not set"),
+    ("counters", {"counters__on_disk": None}, {}, "warn", "not set"),
+    ("counters", {"counters__on_disk": "1"}, {}, "warn", "on disk 1"),
+    ("counters", {"counters__as_user__outcome": "refused"}, {}, "fail", "refused"),
+    ("counters", {"counters__as_user__outcome": "no-ncu"}, {}, "unknown", "no-ncu"),
+    ("counters", {"counters__as_user__outcome": "root-only"}, {}, "unknown", "root-only"),
+    ("counters", {"counters__as_user__outcome": "failed"}, {}, "unknown", "failed"),
+    ("counters", {"counters__live": None}, {}, "unknown", "unreadable"),
+    ("counters", {}, {"gpu__counters": "admin-only"}, "not-applicable", ""),
+    ("counters", {}, {"gpu__counters": "group"}, "unknown", "CAP_PERFMON"),
+    ("persistence", {}, {}, "pass", "now on, at boot on"),
+    ("persistence", {"nvml__devices__0__persistence": {"value": 0}}, {}, "fail", "now off"),
+    ("persistence", {"persistence_unit__command": "nvidia-persistenced --no-persistence-mode"}, {}, "warn", "at boot off"),
+    ("persistence", {"persistence_unit__enabled": False}, {}, "warn", "at boot off"),
+    ("persistence", {"nvml__devices__0__persistence": {"unknown": "Not Supported"}}, {}, "unknown", "Not Supported"),
+    ("persistence", {"nvml__devices": []}, {}, "fail", ""),
+    ("persistence", {}, {"gpu__persistence": False}, "not-applicable", ""),
+    ("application-clocks", {}, {}, "pass", "5001,1590"),
+    ("application-clocks", {"nvml__devices__0__app_graphics_mhz": {"value": 585}}, {}, "fail", "5001,585"),
+    ("application-clocks", {"clocks_unit__enabled": False}, {}, "warn", "no unit"),
+    ("application-clocks", {"nvml__devices__0__app_memory_mhz": {"unknown": "deprecated"}}, {}, "unknown", "deprecated"),
+    ("application-clocks", {"nvml__devices": []}, {}, "unknown", "no device"),
+    ("application-clocks", {}, {"gpu__application_clocks": "max"}, "pass", ""),
+    ("application-clocks", {}, {"gpu__application_clocks": "default"}, "not-applicable", ""),
+    ("nvcc", {}, {}, "pass", "13.0"),
+    ("nvcc", {"nvcc__found": None}, {}, "fail", "no nvcc"),
+    ("nvcc", {}, {"stack__cuda": "12.9"}, "fail", "13.0"),
+    ("nvcc", {"nvcc": {"unknown": "broken"}}, {}, "unknown", "broken"),
+    ("cudnn", {}, {}, "pass", "9.14.0"),
+    ("cudnn", {"cudnn__library": 8907, "cudnn__header": "8.9.7"}, {}, "pass", "8.9.7"),
+    ("cudnn", {"cudnn__library": None}, {}, "fail", "header: 9.14.0"),
+    ("cudnn", {"cudnn__header": "9.1.0"}, {}, "warn", ""),
+    ("cudnn", {}, {"stack__cudnn": "9.1"}, "fail", ""),
+    ("cudnn", {}, {"stack__cudnn": "9.14"}, "pass", ""),
+    ("cudnn", {"cudnn": None}, {}, "unknown", ""),
+    ("cupti", {}, {}, "pass", "130001"),
+    ("cupti", {"cupti__version": None}, {}, "fail", "1 files"),
+    ("cupti", {"cupti__version": None, "cupti__files": []}, {}, "fail", "0 files"),
+    ("cupti", {"cupti": {"unknown": "timed out"}}, {}, "unknown", ""),
+    ("profilers", {}, {}, "pass", "nsys 2025.6.3"),
+    ("profilers", {"profilers__nsys": None}, {}, "fail", "nsys not installed"),
+    ("profilers", {"profilers__ncu": "unreadable: x"}, {}, "unknown", ""),
+    ("profilers", {}, {"stack__profilers": []}, "not-applicable", ""),
+    ("pytorch", {}, {}, "pass", "right on 1 GPU"),
+    ("pytorch", {"pytorch__found": None}, {}, "fail", "no environment"),
+    ("pytorch", {"pytorch__found": {"error": "ModuleNotFoundError"}}, {}, "fail", "ModuleNotFoundError"),
+    ("pytorch", {"pytorch__found": {**FRAMEWORK, "cuda": None}}, {}, "fail", "processors only"),
+    ("pytorch", {"pytorch__found": {**FRAMEWORK, "arch_list": ["sm_80"]}}, {}, "fail", "no kernels for sm_75"),
+    ("pytorch", {"pytorch__found": {**FRAMEWORK, "devices": [{"capability": "sm_75", "product": 1.0}]}}, {}, "fail", "computed 1.0"),
+    ("pytorch", {"pytorch__found": {**FRAMEWORK, "devices": []}}, {}, "fail", "0 of 1"),
+    ("pytorch", {}, {"stack__frameworks": {"pytorch": "2.12.0"}}, "fail", "2.13.0"),
+    ("pytorch", {"pytorch": {"unknown": "python did not end within 45 s"}}, {}, "unknown", "45 s"),
+    ("pytorch", {}, {"stack__frameworks": {}}, "not-applicable", ""),
+    ("tensorflow", {}, {}, "not-applicable", ""),
+    ("tensorflow", {}, {"stack__frameworks": {"tensorflow": "auto"}}, "fail", "no environment"),
+    (
+        "tensorflow",
+        {"tensorflow__found": {"version": "2.21.0", "cuda": "12.5", "devices": [{"product": 256.0**3}]}},
+        {"stack__frameworks": {"tensorflow": "auto"}},
+        "pass",
+        "",
+    ),
+    ("tensorflow", {"tensorflow": None}, {"stack__frameworks": {"tensorflow": "auto"}}, "unknown", ""),
+    ("nvenc", {}, {}, "warn", "no encode was tried"),
+    ("nvenc", {"encoders__nvenc": []}, {}, "fail", ""),
+    ("nvenc", {"encoders__nvenc": None}, {}, "fail", "no ffmpeg"),
+    ("nvenc", {"encoders": None}, {}, "unknown", ""),
+    ("nvenc", {}, {"gpu__model": "h100"}, "not-applicable", "H100 has no NVENC"),
+    ("opencv", {}, {}, "pass", "4.12.0, without CUDA"),
+    ("opencv", {"opencv__found": None}, {}, "fail", "no such environment"),
+    ("opencv", {"opencv__found": {"error": "ImportError: libGL"}}, {}, "fail", "libGL"),
+    ("opencv", {"opencv__found__sum": 0}, {}, "fail", "the sum is 0"),
+    ("opencv", {}, {"stack__opencv": "none"}, "not-applicable", ""),
+    ("opencv", {"opencv": {"unknown": "x"}}, {}, "unknown", ""),
+]
+
+
+@pytest.mark.parametrize(("check", "changed", "asked", "outcome", "words"), CASES, ids=lambda v: str(v)[:40])
+def test_table(check: str, changed: dict[str, Any], asked: dict[str, Any], outcome: str, words: str) -> None:
+    finding = good.found(check, good.facts(**changed), good.profile(**asked))
+    assert (finding.outcome, words in finding.observed) == (outcome, True), finding
+    assert finding.hint or outcome in {"pass", "not-applicable"}
+
+
+def test_every_check_has_a_case_and_every_case_a_check() -> None:
+    assert {check for check, *_ in CASES} == {check.id for check in CHECKS}
+    assert len(CHECKS) >= 15
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.id)
+def test_a_check_is_unique_says_what_it_proves_and_names_a_role_that_exists(check: Any) -> None:
+    assert [c.id for c in CHECKS].count(check.id) == 1
+    assert check.title
+    assert check.role is None or check.role in ROLES
+
+
+def test_every_role_has_a_check() -> None:
+    assert {check.role for check in CHECKS} - {None} == set(ROLES)

@@ -1,0 +1,191 @@
+"""The verdict: waivers, what is excused, exit codes; and facts that lie never pass and never break it."""
+
+import copy
+import datetime as dt
+import importlib.util
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from provision.errors import FactsInvalidError
+from provision.profile import load as profiles
+from provision.verify.checks import CHECKS
+from provision.verify.facts import dump, load, parse
+from provision.verify.finding import Report
+from provision.verify.judge import judge
+
+_spec = importlib.util.spec_from_file_location("good", Path(__file__).with_name("good.py"))
+assert _spec is not None and _spec.loader is not None  # noqa: PT018
+good = importlib.util.module_from_spec(_spec)
+sys.modules["good"] = good
+_spec.loader.exec_module(good)
+
+TODAY = dt.date(2026, 11, 21)
+NO_GPU = {"pci": [], "nodes": [], "readable": True, "module": False, "nouveau": False}
+RECORDED = sorted((Path(__file__).parent.parent / "data" / "facts").glob("*.json"))
+
+
+def report(observed: Any, asked: Any = good.PROFILE, **options: Any) -> Report:
+    return judge(observed, asked, host="h", today=TODAY, **options)
+
+
+def waiver(check: str, expires: str = "2026-12-31") -> dict[str, str]:
+    return {"check": check, "reason": "agreed in ISA-17", "owner": "isa@example.com", "expires": expires}
+
+
+def test_all_good_is_zero_with_the_one_warning_that_no_encode_was_tried() -> None:
+    judged = report(good.facts())
+    assert judged.exit_code() == 0
+    assert [f.check for f in judged.findings if f.outcome == "warn"] == ["nvenc"]
+    assert judged.exit_code(strict=True) == 1
+    assert sum(judged.summary.values()) == len(CHECKS)
+
+
+def test_a_failure_is_one_and_an_unknown_three_and_a_failure_wins() -> None:
+    assert report(good.facts(tool_gcc__found=None)).exit_code() == 1
+    assert report(good.facts(tool_gcc={"unknown": "x"})).exit_code() == 3
+    assert report(good.facts(tool_gcc={"unknown": "x"}, tool_tmux__found=None)).exit_code() == 1
+
+
+def test_without_gpu_is_said_first_with_the_count_and_excuses_nothing_else() -> None:
+    host = good.facts(gpu=NO_GPU, tool_gcc__found=None)
+    judged = report(host, without_gpu=True)
+    waived = [f for f in judged.findings if f.outcome == "waived"]
+    assert judged.notes[0] == f"GPU part excused by --without-gpu: {len(waived)} checks were not proven"
+    assert all(f.needs_gpu for f in waived)
+    assert judged.exit_code() == 1
+    assert report(good.facts(gpu=NO_GPU), without_gpu=True).exit_code() == 0
+    assert report(good.facts(gpu=NO_GPU)).exit_code() == 3
+
+
+def test_a_valid_waiver_lifts_a_finding_and_carries_its_owner_and_reason() -> None:
+    judged = report(good.facts(tool_gcc__found=None), good.profile(verify__waivers=[waiver("gcc")]))
+    gcc = next(f for f in judged.findings if f.check == "gcc")
+    assert gcc.outcome == "waived"
+    assert "isa@example.com" in gcc.observed
+    assert "ISA-17" in gcc.observed
+    assert judged.exit_code() == 0
+
+
+def test_an_expired_waiver_lifts_nothing_and_an_unneeded_or_unknown_one_is_reported() -> None:
+    asked = good.profile(verify__waivers=[waiver("gcc", "2026-11-20"), waiver("tmux"), waiver("no-such-check")])
+    judged = report(good.facts(tool_gcc__found=None), asked)
+    gcc = next(f for f in judged.findings if f.check == "gcc")
+    assert gcc.outcome == "fail"
+    assert "expired on 2026-11-20" in gcc.observed
+    assert any("'tmux' is not needed" in note for note in judged.notes)
+    assert any("no such check" in note for note in judged.notes)
+
+
+@pytest.mark.parametrize("path", RECORDED, ids=lambda p: p.stem)
+def test_facts_recorded_on_a_real_h200_are_read_whole_and_judged_as_what_they_are(path: Path) -> None:
+    observed = load(path)
+    asked = good.profile(gpu__model="h200", gpu__application_clocks={"memory_mhz": 3201, "graphics_mhz": 1980})
+    outcomes = {f.check: f for f in report(observed, asked).findings}
+    assert outcomes["gpu"].outcome == "pass"
+    assert outcomes["gpu"].observed == "NVIDIA H200"
+    # Open in the driver and to an ordinary user, while no file on disk says so: the next boot would close it.
+    assert outcomes["counters"].outcome == "warn"
+    assert "as nobody: open" in outcomes["counters"].observed
+    assert outcomes["cudnn"].outcome == "pass"
+    assert outcomes["cupti"].outcome == "pass"
+    assert outcomes["nvcc"].outcome == "pass"
+    assert outcomes["profilers"].outcome == "fail"
+    # A container's root without systemd: what the next boot does cannot be seen, and is not guessed.
+    assert outcomes["persistence"].outcome == "unknown"
+    assert outcomes["driver"].outcome == "warn"
+    t4 = {f.check: f.outcome for f in report(observed).findings}
+    assert t4["gpu"] == "fail"
+
+
+def test_the_same_facts_judged_from_a_file_give_the_same_verdict(tmp_path: Path) -> None:
+    path = tmp_path / "facts.json"
+    path.write_text(dump(good.facts(tool_gcc__found=None)))
+    assert report(load(path)) == report(good.facts(tool_gcc__found=None))
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", "null", '{"schema": "gpuprov-facts/2"}', '{"schema": "gpuprov-facts/1", "facts": []}', "[" * 100_000]
+)
+def test_a_file_that_holds_no_facts_is_refused(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "facts.json"
+    path.write_text(text)
+    with pytest.raises(FactsInvalidError) as caught:
+        load(path)
+    assert caught.value.hint
+
+
+USES = {  # which facts a check cannot pass without
+    "os": ["os"],
+    "machine": ["kernel"],
+    "python3": ["python3"],
+    "gcc": ["tool_gcc"],
+    "build-tools": ["tool_make", "tool_cmake", "tool_git"],
+    "tmux": ["tool_tmux"],
+    "ffmpeg": ["tool_ffmpeg"],
+    "data-disk": ["file_systems"],
+    "root-room": ["file_systems"],
+    "cuda-environment": ["sessions"],
+    "gpu": ["gpu", "nvml"],
+    "driver": ["gpu", "driver"],
+    "counters": ["gpu", "counters"],
+    "persistence": ["gpu", "nvml", "persistence_unit"],
+    "application-clocks": ["gpu", "nvml", "clocks_unit"],
+    "nvcc": ["gpu", "nvcc"],
+    "cudnn": ["gpu", "cudnn"],
+    "cupti": ["gpu", "cupti"],
+    "profilers": ["gpu", "profilers"],
+    "pytorch": ["gpu", "pytorch"],
+    "opencv": ["opencv"],
+}
+GARBAGE = st.one_of(
+    st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=8), st.lists(st.integers(), max_size=2), st.just({})
+)
+
+
+@pytest.mark.parametrize(("check", "fact"), [(c, f) for c, facts in USES.items() for f in facts])
+def test_a_fact_that_is_missing_or_unknown_never_passes(check: str, fact: str) -> None:
+    for changed in (good.facts(**{fact: None}), good.facts(**{fact: {"unknown": "not seen"}})):
+        assert good.found(check, changed).outcome in {"unknown", "fail"}
+
+
+@settings(max_examples=400, deadline=None)
+@given(data=st.data())
+def test_facts_of_a_wrong_shape_never_pass_for_what_they_replace_and_never_break_the_judge(data: st.DataObject) -> None:
+    check, fact = data.draw(st.sampled_from([(c, f) for c, facts in USES.items() for f in facts]))
+    value = data.draw(GARBAGE)
+    mutated = copy.deepcopy(good.facts().raw)
+    mutated[fact] = data.draw(st.sampled_from([{"value": value}, value, {}, {"unknown": value}, {"value": value, "unknown": "both"}]))
+    judged = judge(parse({"schema": "gpuprov-facts/1", "gathered_at": "", "elapsed_s": 0, "facts": mutated}, "x"), good.PROFILE)
+    outcome = next(f.outcome for f in judged.findings if f.check == check)
+    assert outcome in {"unknown", "fail"}, (check, fact, mutated[fact])
+
+
+def leaves(node: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    if isinstance(node, dict):
+        return [leaf for key, value in node.items() for leaf in leaves(value, (*path, key))]
+    if isinstance(node, list):
+        return [leaf for index, value in enumerate(node) for leaf in leaves(value, (*path, index))]
+    return [path]
+
+
+@settings(max_examples=400, deadline=None)
+@given(data=st.data())
+def test_any_leaf_may_be_anything_without_a_traceback(data: st.DataObject) -> None:
+    raw = json.loads(dump(good.facts()))["facts"]
+    path = data.draw(st.sampled_from(leaves(raw)))
+    node = raw
+    for part in path[:-1]:
+        node = node[part]
+    node[path[-1]] = data.draw(GARBAGE)
+    judged = judge(parse({"schema": "gpuprov-facts/1", "gathered_at": "", "elapsed_s": 0, "facts": raw}, "x"), good.PROFILE)
+    assert len(judged.findings) == len(CHECKS)
+
+
+def test_the_profile_used_here_is_the_shipped_one() -> None:
+    assert profiles.digest(good.PROFILE) == profiles.digest(profiles.load(profiles.find("t4-train")))
