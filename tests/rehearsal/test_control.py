@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import time
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from provision.errors import RehearsalFailedError, RehearsalUnavailableError
-from provision.rehearsal import control, hosts
+from provision.rehearsal import control
 
 
 def test_it_starts_once_answers_and_ends(tmp_path: Path) -> None:
@@ -54,7 +55,7 @@ def test_a_start_that_fails_says_what_the_process_said(tmp_path: Path) -> None:
 
 def test_a_machine_that_lacks_something_is_told_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    monkeypatch.setattr(hosts.shutil, "which", lambda tool, path=None: None if tool == "mmdebstrap" else f"/usr/bin/{tool}")  # noqa: ARG005
+    monkeypatch.setattr(shutil, "which", lambda tool, path=None: None if tool == "mmdebstrap" else f"/usr/bin/{tool}")  # noqa: ARG005
     with pytest.raises(RehearsalUnavailableError) as caught:
         control.start(tmp_path)
     assert "run with sudo" in caught.value.hint
