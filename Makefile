@@ -25,8 +25,8 @@ $(VENV)/.ready: pyproject.toml requirements.lock
 	  $(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends $$missing </dev/null; fi
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "gpuprov needs Python 3.11 or later: make PYTHON=python3.11 …")'
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install -q --disable-pip-version-check -r requirements.lock
-	$(BIN)/pip install -q --disable-pip-version-check --no-deps -e .
+	$(BIN)/pip install -qq --disable-pip-version-check -r requirements.lock
+	$(BIN)/pip install -qq --disable-pip-version-check --no-deps -e .
 	touch $@
 
 demo: setup
@@ -36,7 +36,7 @@ lint: setup
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(BIN)/yamllint --strict -d '{extends: default, rules: {line-length: {max: 140}, document-start: disable, comments: {min-spaces-from-content: 1}}}' profiles playbooks provision/catalog/data
+	$(BIN)/yamllint --strict -c playbooks/.config/yamllint.yml profiles playbooks provision/catalog/data
 
 # Root, because the hosts are Linux namespaces; the tests of everything else do not need it.
 test: lint
@@ -47,14 +47,14 @@ bench: setup
 
 # The oldest versions that pyproject.toml admits.
 test-lowest: setup
-	$(BIN)/pip install -q uv
+	$(BIN)/pip install -qq uv
 	$(BIN)/uv pip compile -q --all-extras --resolution lowest-direct pyproject.toml -o .venv/lowest.txt
-	$(PYTHON) -m venv .venv-lowest && .venv-lowest/bin/pip install -q -r .venv/lowest.txt && .venv-lowest/bin/pip install -q --no-deps -e .
+	$(PYTHON) -m venv .venv-lowest && .venv-lowest/bin/pip install -qq -r .venv/lowest.txt && .venv-lowest/bin/pip install -qq --no-deps -e .
 	$(SUDO) env PATH="$(CURDIR)/.venv-lowest/bin:$$PATH" .venv-lowest/bin/pytest -n auto --dist loadfile
 
 # No index is written into the file: it is whatever pip is configured to use.
 lock:
-	$(BIN)/pip install -q uv
+	$(BIN)/pip install -qq uv
 	$(BIN)/uv pip compile -q --upgrade --all-extras --generate-hashes --no-emit-index-url --no-header pyproject.toml -o requirements.lock
 
 clean:

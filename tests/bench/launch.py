@@ -52,9 +52,8 @@ def main() -> None:
         finally:
             control.stop(home / "rehearsal")
     seconds = [s for s, _ in warm]
-    print(
-        f"command -> RunInstances accepted, median of {runs} warm runs: {statistics.median(seconds):.2f} s ({min(seconds):.2f}-{max(seconds):.2f})"
-    )
+    print(f"command -> RunInstances accepted, median of {runs} warm runs: {statistics.median(seconds):.2f} s")
+    print(f"  spread {min(seconds):.2f}-{max(seconds):.2f} s")
     print(f"  API calls before it: {sorted({calls for _, calls in warm})}; first run on a cold emulator: {cold[0]:.2f} s")
 
 
