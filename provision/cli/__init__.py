@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib
 import os
 import sys
+import warnings
 from collections.abc import Sequence
 from typing import Final, cast
 
@@ -77,6 +78,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         _print_error("usage", error.format_message(), f"`{context.command_path if context else 'gpuprov'} --help` shows what it takes")
         code = EXIT_USAGE
     except (KeyboardInterrupt, click.Abort):
+        # What was half built when the signal came complains while it is collected; that is of no use to who pressed Ctrl-C.
+        sys.unraisablehook = lambda _: None
+        warnings.simplefilter("ignore")
         _print_error(
             "interrupted", "interrupted", "`gpuprov ls` shows what exists, `gpuprov down NAME` removes it, the same command goes on"
         )

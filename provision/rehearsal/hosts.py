@@ -159,7 +159,7 @@ class HostPark:
         names = [word for disk in host.devices for word in (disk.node, disk.loop, disk.link)]
         enter = ["sh", "-c", 'echo $$ > "$1/cgroup.procs"; shift; exec "$@"', "sh", str(group), "setpriv", "--pdeathsig", "KILL"]
         apart = ["unshare", "--mount", "--pid", "--net", "--uts", "--ipc", "--cgroup", "--fork", "--kill-child=SIGKILL"]
-        init = [str(_INIT), str(host.folder), str(self._rootfs), host.spec.hostname, os.ttyname(slave), *names]
+        init = ["bash", str(_INIT), str(host.folder), str(self._rootfs), host.spec.hostname, os.ttyname(slave), *names]
         with (host.folder / "console.log").open("ab", buffering=0) as console:
             reader = threading.Thread(target=_copy, args=(master, console.fileno()), daemon=True)
             reader.start()

@@ -7,8 +7,9 @@ import datetime as dt
 
 from provision.profile.model import Profile, Waiver
 from provision.verify.checks import CHECKS, Check
-from provision.verify.facts import Facts, NotObservedError
+from provision.verify.facts import Facts
 from provision.verify.finding import Finding, Report
+from provision.verify.schema import NotObservedError
 
 __all__ = ["judge"]
 

@@ -12,9 +12,10 @@ import pytest
 from provision.errors import HostUnreachableError, ProbeFailedError
 from provision.host.ssh import LOCALHOST
 from provision.profile import load
-from provision.verify.facts import Facts, Identity, Kernel, Python3, Release
+from provision.verify.facts import Facts
 from provision.verify.judge import judge
 from provision.verify.observe import observe
+from provision.verify.schema import Identity, Kernel, Python3, Release
 
 
 def look(timeout_s: float = 60) -> Facts:

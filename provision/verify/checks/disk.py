@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from provision.profile.model import Profile
 from provision.verify.checks.base import Check, Verdict, failed, not_asked, passed, warned
-from provision.verify.facts import Facts, FileSystems
+from provision.verify.facts import Facts
+from provision.verify.schema import FileSystems
 
 __all__ = ["CHECKS"]
 

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from provision.profile.model import ApplicationClocks, Profile
 from provision.verify.checks.base import Check, Verdict, failed, not_asked, passed, unknown, warned
-from provision.verify.facts import Clocks, Counters, Driver, Facts, Gpu, NotObservedError, Nvml, Persistenced, Reading
+from provision.verify.facts import Facts
+from provision.verify.schema import Clocks, Counters, Driver, Gpu, NotObservedError, Nvml, Persistenced, Reading
 
 __all__ = ["CHECKS"]
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from provision.profile.model import Profile
 from provision.verify.checks.base import Check, Verdict, failed, passed, unknown
-from provision.verify.facts import Facts, Sessions
+from provision.verify.facts import Facts
+from provision.verify.schema import Sessions
 
 __all__ = ["CHECKS"]
 

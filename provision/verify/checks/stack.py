@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 from provision.profile.model import Profile
 from provision.verify.checks.base import Check, Verdict, failed, not_asked, passed, unknown, warned
-from provision.verify.facts import (
+from provision.verify.facts import Facts
+from provision.verify.schema import (
     Cudnn,
     Cupti,
     Encoders,
-    Facts,
     FrameworkUsed,
     Gpu,
     NotObservedError,

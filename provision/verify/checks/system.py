@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 from provision.profile.model import Profile
 from provision.verify.checks.base import Check, Verdict, failed, not_asked, passed, warned
-from provision.verify.facts import Facts, Kernel, NotObservedError, Python3, Release, Users
+from provision.verify.facts import Facts
+from provision.verify.schema import Kernel, NotObservedError, Python3, Release, Users
 
 __all__ = ["CHECKS"]
 
