@@ -24,7 +24,7 @@ $(VENV)/.ready: pyproject.toml requirements.lock
 	  $(SUDO) apt-get update -q && \
 	  $(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends $$missing </dev/null; fi
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "gpuprov needs Python 3.11 or later: make PYTHON=python3.11 …")'
-	$(PYTHON) -m venv $(VENV)
+	$(PYTHON) -m venv --clear $(VENV)
 	$(BIN)/pip install -qq --disable-pip-version-check -r requirements.lock
 	$(BIN)/pip install -qq --disable-pip-version-check --no-deps -e .
 	touch $@
