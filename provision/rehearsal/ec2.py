@@ -117,6 +117,8 @@ def _patch_launch(settings: Settings, park: Park | None, lock: threading.RLock) 
                     raise _refuse(_MISMATCH)
                 return reservation
             _validate(self, image_id, str(wanted["instance_type"]), region=region, count=count, settings=settings)
+            if wanted.get("key_name") and wanted["key_name"] not in self.key_pairs:
+                raise _refuse(("InvalidKeyPair.NotFound", f"The key pair '{wanted['key_name']}' does not exist"))
             for mapping in wanted.get("block_device_mappings", []):
                 mapping["Ebs"].setdefault("DeleteOnTermination", True)
             reservation = make(self, image_id, count, user_data, names, **wanted)

@@ -76,6 +76,7 @@ def test_states_take_their_time(ec2: Rehearsal, aws: Any, image: str) -> None:
         ({"InstanceType": "p3dn.24xlarge"}, "Unsupported"),
         ({"ImageId": "ami-0123456789abcdef0"}, "InvalidAMIID.NotFound"),
         ({"SecurityGroupIds": ["sg-0123456789abcdef0"]}, "InvalidGroup.NotFound"),
+        ({"KeyName": "nobody-imported-it"}, "InvalidKeyPair.NotFound"),
         ({"MaxCount": 2}, "UnsupportedOperation"),
         ({"DryRun": True}, "DryRunOperation"),
     ],
