@@ -6,7 +6,7 @@ and what to do about it in another. One boundary prints them: `provision.cli`.
 
 from __future__ import annotations
 
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 
 __all__ = [
     "EXIT_CLOUD_OR_PLAYBOOK",
@@ -67,6 +67,34 @@ class UsageError(GpuprovError):
 
     code = "usage"
     exit_code = EXIT_USAGE
+
+
+class StackConflictError(GpuprovError):
+    """What is asked for cannot hold together, or is not in the catalogue; `conflict` holds the proof where there is one."""
+
+    code = "stack-conflict"
+    exit_code = EXIT_USAGE
+    conflict: Any = None
+
+
+class LockInvalidError(GpuprovError):
+    """A lock file that is not one, or not of this profile."""
+
+    code = "lock-invalid"
+    exit_code = EXIT_USAGE
+
+
+class LockStaleError(GpuprovError):
+    """The profile or the catalogue has changed since the lock was written."""
+
+    code = "lock-stale"
+    exit_code = EXIT_USAGE
+
+
+class IndexUnreachableError(GpuprovError):
+    """The package index gave no answer that could be used."""
+
+    code = "index-unreachable"
 
 
 class FactsInvalidError(GpuprovError):

@@ -19,6 +19,7 @@ def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """No test reads or writes this user's journal, keys, ssh configuration or cloud credentials."""
     home = tmp_path / "gpuprov-home"
     monkeypatch.setenv("GPUPROV_HOME", str(home))
+    monkeypatch.setenv("GPUPROV_OVERLAY", str(tmp_path / "overlay.json"))
     monkeypatch.setenv("GPUPROV_SSH_CONFIG", str(tmp_path / "ssh_config"))
     for name in [n for n in os.environ if n.startswith("AWS_") and n != "AWS_CA_BUNDLE"]:
         monkeypatch.delenv(name)

@@ -1,57 +1,133 @@
-"""The shipped data as typed objects. The files are ours and reviewed, so they are read plainly; tests hold their shape."""
+"""The shipped data as typed records, with what was refreshed since laid over it. Each file is read when it is first asked for."""
 
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, TypeVar
 
+import msgspec
 import yaml
 
-__all__ = ["Aws", "Image", "Price", "aws"]
+from provision.catalog import overlay, records
 
-_DATA = Path(__file__).parent / "data"
+__all__ = [
+    "BASE_DATE",
+    "aws",
+    "aws_types",
+    "closures",
+    "cudnn",
+    "driver",
+    "gcp",
+    "gpu",
+    "gpus",
+    "pytorch",
+    "sources",
+    "systems",
+    "tensorflow",
+    "toolkits",
+]
+
+BASE_DATE: Final = "2026-11-21"  # when the shipped data was last gone through
+DATA: Final = Path(__file__).parent / "data"
+
+_T = TypeVar("_T")
 
 
-@dataclass(frozen=True, slots=True)
-class Image:
-    """How AWS finds the newest image of a system, and who logs in to it."""
-
-    parameter: str
-    login: str
-    root_device: str
-
-
-@dataclass(frozen=True, slots=True)
-class Price:
-    """An on-demand price in US dollars an hour, with where it was read."""
-
-    usd_per_hour: float
-    source: str
-
-
-@dataclass(frozen=True, slots=True)
-class Aws:
-    """What is known of AWS.
-
-    Attributes:
-        regions: region codes.
-        images: (system, version) → image.
-        prices: (instance type, region) → price; a pair that is not here is not known.
-    """
-
-    regions: tuple[str, ...]
-    images: dict[tuple[str, str], Image]
-    prices: dict[tuple[str, str], Price]
+def _read(name: str, shape: type[_T]) -> _T:
+    with (DATA / name).open("rb") as file:
+        plain: Any = yaml.load(file, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506 - both are safe loaders
+    return msgspec.convert(plain, shape)
 
 
 @functools.cache
-def aws() -> Aws:
-    """The data of AWS."""
-    data: dict[str, Any] = yaml.load((_DATA / "aws.yaml").read_text(), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506 - both are safe loaders
-    return Aws(
-        regions=tuple(data["regions"]["codes"]),
-        images={(i["os"], i["version"]): Image(i["parameter"], i["login"], i["root_device"]) for i in data["images"]},
-        prices={(p["instance_type"], p["region"]): Price(p["usd_per_hour"], p["source"]) for p in data["prices"]},
-    )
+def sources() -> dict[str, records.Source]:
+    """Source id → source, those of the overlay among them."""
+    return _read("sources.yaml", dict[str, records.Source]) | overlay.read().sources()
+
+
+@functools.cache
+def gpus() -> records.Gpus:
+    """GPU models, tensor cores, acceptance figures."""
+    return _read("gpus.yaml", records.Gpus)
+
+
+def gpu(model: str) -> records.Gpu:
+    """The GPU of a model name.
+
+    Raises:
+        KeyError: there is none.
+    """
+    return next((g for g in gpus().gpus if g.model == model), None) or _missing(model)
+
+
+def _missing(model: str) -> records.Gpu:
+    raise KeyError(model)
+
+
+@functools.cache
+def aws() -> records.Aws:
+    """AWS without its instance types; prices refreshed since come first."""
+    base = _read("aws.yaml", records.Aws)
+    newer = overlay.read().aws_prices
+    known = {(p.instance_type, p.region) for p in newer}
+    return msgspec.structs.replace(base, prices=[*newer, *(p for p in base.prices if (p.instance_type, p.region) not in known)])
+
+
+@functools.cache
+def aws_types() -> dict[str, records.AwsType]:
+    """EC2 instance type → its record."""
+    base = {t.type: t for t in _read("aws-instances.yaml", records.AwsTypes).types}
+    return overlay.read().over_types(base)
+
+
+@functools.cache
+def gcp() -> records.Gcp:
+    """GCP; zones refreshed since replace those of the base."""
+    base = _read("gcp.yaml", records.Gcp)
+    return msgspec.structs.replace(base, zones=base.zones | overlay.read().gcp_zones)
+
+
+@functools.cache
+def driver() -> records.Driver:
+    """Driver branches and how they are packaged."""
+    return _read("driver.yaml", records.Driver)
+
+
+@functools.cache
+def toolkits() -> records.Toolkits:
+    """CUDA toolkits and their profilers."""
+    return _read("cuda.yaml", records.Toolkits)
+
+
+@functools.cache
+def cudnn() -> records.Cudnn:
+    """Releases of cuDNN."""
+    return _read("cudnn.yaml", records.Cudnn)
+
+
+@functools.cache
+def pytorch() -> list[records.Release]:
+    """PyTorch wheels."""
+    return _read("pytorch.yaml", records.Frameworks).releases
+
+
+@functools.cache
+def tensorflow() -> records.TensorFlow:
+    """TensorFlow wheels."""
+    return _read("tensorflow.yaml", records.TensorFlow)
+
+
+@functools.cache
+def systems() -> records.Systems:
+    """Operating systems, and OpenCV."""
+    return _read("systems.yaml", records.Systems)
+
+
+def closures(name: str) -> str | None:
+    """The text of a wheel set `data/wheels/NAME.txt`, the refreshed one before the shipped one; None when there is neither."""
+    refreshed = overlay.read().wheels.get(name)
+    if refreshed is not None:
+        return refreshed
+    path = DATA / "wheels" / f"{name}.txt"
+    return path.read_text() if path.is_file() else None

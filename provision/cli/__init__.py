@@ -21,6 +21,10 @@ __all__ = ["COMMANDS", "cli", "main"]
 
 COMMANDS: Final = {
     "up": "Launch, set up and prove a GPU host from a profile.",
+    "lock": "Resolve a profile into the exact stack that is signed, or check its lock.",
+    "explain": "Say why the stack of a profile is what it is.",
+    "diff": "Compare two locks, value by value.",
+    "catalog": "Browse and refresh what exists: GPUs, instance types, stacks.",
     "plan": "Show what `up` would make, where and at what price.",
     "verify": "Prove that a profile holds on a host.",
     "probe": "Gather a host's facts as JSON, without judging them.",

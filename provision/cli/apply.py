@@ -37,6 +37,7 @@ def command(  # noqa: PLR0917 - click passes by name
     from provision.cli.progress import narrator  # noqa: PLC0415
     from provision.converge.roles import ROLES  # noqa: PLC0415
     from provision.errors import RoleUnknownError  # noqa: PLC0415
+    from provision.profile.lock import build  # noqa: PLC0415
     from provision.workflow.session import Session  # noqa: PLC0415
     from provision.workflow.up import Run, apply  # noqa: PLC0415
 
@@ -45,10 +46,14 @@ def command(  # noqa: PLR0917 - click passes by name
             msg = f"no role called {role!a}"
             raise RoleUnknownError(msg, hint=f"write one of: {', '.join(ROLES)}")
     session = Session.open()
+    asked = session.profile_for(host, profile)
+    # Versions are exact even where nobody wrote a lock: what is set up is what would be locked today.
+    locked = session.lock_for(host, profile, asked) or build(asked, options.today())
     with narrator().speaking() as tell:
         run = Run(
             session=session,
-            profile=session.profile_for(host, profile),
+            profile=asked,
+            lock=locked,
             name=host,
             rehearsal=False,
             say=tell.say,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 from collections.abc import Callable
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem
 
-__all__ = ["as_json", "named_host", "optional_profile", "print_json", "required_profile", "strict", "without_gpu"]
+__all__ = ["as_json", "named_host", "optional_profile", "print_json", "required_profile", "strict", "today", "without_gpu"]
 
 
 def _profiles(_ctx: click.Context, _param: click.Parameter, typed: str) -> list[CompletionItem]:
@@ -38,6 +39,11 @@ strict = click.option("--strict", is_flag=True, help="Count warnings as failures
 def named_host(*, required: bool = True) -> Callable[[Any], Any]:
     """The HOST argument: an instance's name, `localhost`, or anything ssh knows."""
     return click.argument("host", metavar="HOST", required=required, shell_complete=_instances)
+
+
+def today() -> dt.date:
+    """The day whose supported releases count: the user's own."""
+    return dt.datetime.now(dt.UTC).date()
 
 
 def print_json(data: Any) -> None:

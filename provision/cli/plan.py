@@ -15,10 +15,12 @@ def command(*, profile: str, name: str | None, as_json: bool) -> None:
     """Show what `up` would make, where and at what price. Asks nobody and makes nothing."""
     from provision.launch.journal import check_name  # noqa: PLC0415 - heavy, and --help must be light
     from provision.launch.plan import plan  # noqa: PLC0415
-    from provision.profile import load  # noqa: PLC0415
+    from provision.profile import load, lockfile  # noqa: PLC0415
 
-    asked = load.load(load.find(profile))
-    planned = plan(asked, load.digest(asked), check_name(name or asked.name))
+    path = load.find(profile)
+    asked = load.load(path)
+    locked = lockfile.find_or_build(path, asked, options.today())
+    planned = plan(asked, load.digest(asked), check_name(name or asked.name), locked)
     if as_json:
         options.print_json(planned.as_dict())
         return
@@ -34,6 +36,9 @@ def command(*, profile: str, name: str | None, as_json: bool) -> None:
         if not offer.note:
             click.echo(f"      {offer.price_note}")
     for title, lines in (
+        ("stack (sha256:" + planned.lock_digest[:16] + "…)", planned.stack),
+        ("against advice", planned.warnings),
+        ("not known", planned.unresolved),
         ("image", (planned.image,)),
         ("disks", planned.disks),
         ("opens", planned.opens),

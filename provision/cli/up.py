@@ -29,11 +29,13 @@ def command(
     from provision import report as reports  # noqa: PLC0415 - heavy, and --help must be light
     from provision.cli.progress import narrator  # noqa: PLC0415
     from provision.launch.journal import check_name  # noqa: PLC0415
-    from provision.profile import load  # noqa: PLC0415
+    from provision.profile import load, lockfile  # noqa: PLC0415
     from provision.workflow.session import Session  # noqa: PLC0415
     from provision.workflow.up import Run, up  # noqa: PLC0415
 
-    asked = load.load(load.find(profile))
+    path = load.find(profile)
+    asked = load.load(path)
+    locked = lockfile.find_or_build(path, asked, options.today())
     name = check_name(name or asked.name)
     with narrator().speaking() as tell:
         run = Run(
@@ -43,6 +45,7 @@ def command(
             rehearsal=rehearse,
             say=tell.say,
             on_task=tell.task,
+            lock=locked,
             without_gpu=without_gpu,
             all_roles=all_roles,
         )
@@ -54,6 +57,7 @@ def command(
                 "instance": dataclasses.asdict(run.instance),
                 "attempts": [dataclasses.asdict(attempt) for attempt in run.attempts],
                 "roles": run.roles,
+                "lock": locked.digest,
                 "artefacts": str(run.artefacts) if run.artefacts else None,
                 "report": run.report.as_dict(),
             }

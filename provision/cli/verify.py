@@ -34,6 +34,7 @@ def command(
     """Prove that a profile holds on HOST: an instance's name, `localhost`, or anything ssh knows."""
     from provision import report as reports  # noqa: PLC0415 - heavy, and --help must be light
     from provision.cli.progress import narrator  # noqa: PLC0415
+    from provision.profile.lock import pin  # noqa: PLC0415
     from provision.verify.facts import load as load_facts  # noqa: PLC0415
     from provision.verify.judge import judge  # noqa: PLC0415
     from provision.verify.run import verify  # noqa: PLC0415
@@ -44,6 +45,8 @@ def command(
         raise click.UsageError(msg)
     session = Session.open()
     asked = session.profile_for(host, profile)
+    locked = session.lock_for(host, profile, asked)
+    asked = pin(asked, locked) if locked is not None else asked
     if facts is not None:
         report = judge(load_facts(Path(facts)), asked, without_gpu=without_gpu)
     else:

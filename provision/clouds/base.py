@@ -53,6 +53,7 @@ class Order:
         public_key: the OpenSSH public key that may log in first.
         deadline: when the machine ends itself.
         tags: put on everything that is made.
+        image_id: the image of the lock; None lets the cloud find the newest of the system.
     """
 
     name: str
@@ -66,6 +67,7 @@ class Order:
     public_key: str
     deadline: dt.datetime
     tags: dict[str, str] = field(default_factory=dict)
+    image_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from provision.errors import RoleUnknownError
+from provision.profile.locked import Lock
 from provision.profile.model import Profile
 from provision.verify.finding import Finding
 
@@ -57,8 +58,13 @@ def all_roles(profile: Profile, *, without_gpu: bool) -> tuple[str, ...]:
     return tuple(role for role in ROLES if not idle.get(role) and not (without_gpu and role in GPU_ROLES))
 
 
-def variables(profile: Profile) -> dict[str, Any]:
-    """What the roles are told; a value that is not named here stays at the role's own default."""
+def variables(profile: Profile, lock: Lock | None = None) -> dict[str, Any]:
+    """What the roles are told; a value that is not named here stays at the role's own default.
+
+    Args:
+        profile: what is asked, its open choices closed where it was locked.
+        lock: the exact versions of what a profile does not name, such as the cuDNN that TensorFlow runs with.
+    """
     stack, data = profile.stack, profile.disks.data
     told: dict[str, Any] = {
         "base_tools": list(stack.tools),
@@ -73,4 +79,17 @@ def variables(profile: Profile) -> dict[str, Any]:
         version = getattr(stack.frameworks, framework)
         if version not in {None, "auto"}:
             told[f"frameworks_{framework}_version"] = version
+    if lock is not None:
+        told |= _locked(lock)
+    return told
+
+
+def _locked(lock: Lock) -> dict[str, Any]:
+    told: dict[str, Any] = {}
+    tensorflow, opencv = lock.frameworks.get("tensorflow"), lock.opencv.environment
+    if tensorflow is not None and tensorflow.cudnn is not None:
+        told["frameworks_tensorflow_cudnn_version"] = tensorflow.cudnn
+    if opencv is not None:
+        told["opencv_version"] = opencv.version
+        told["opencv_numpy_version"] = opencv.wheel("numpy")
     return told

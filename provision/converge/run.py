@@ -31,6 +31,7 @@ from provision.paths import playbooks_dir, private_dir
 if TYPE_CHECKING:
     from ansible_runner import RunnerConfig
 
+    from provision.profile.locked import Lock
     from provision.profile.model import Profile
 
 __all__ = ["converge"]
@@ -63,6 +64,7 @@ def converge(
     run_dir: Path,
     login: str | None,
     on_progress: Callable[[Progress], None],
+    lock: Lock | None = None,
     check: bool = False,
     diff: bool = False,
     stop: threading.Event | None = None,
@@ -80,6 +82,7 @@ def converge(
         run_dir: for the artefacts; made with mode 0700.
         login: whose the data disk becomes; the user of the connection when None.
         on_progress: called in this thread.
+        lock: the exact versions, where the profile was locked.
         check: change nothing, tell what would change.
         diff: put what changes into `Progress.diff`.
         stop: see above.
@@ -96,7 +99,7 @@ def converge(
     if not selected:
         return run.converged(selected)
     user = _user(target)
-    told = variables(profile) | {"storage_owner": login or user}
+    told = variables(profile, lock) | {"storage_owner": login or user}
     _write(run.dir / "variables.json", inert.document(told))
     _write(run.dir / "inventory.json", _inventory(target, user, run.dir))
     flags = [f"-e @{shlex.quote(str(run.dir / 'variables.json'))}", *["--check"] * check, *["--diff"] * diff]

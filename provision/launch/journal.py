@@ -11,7 +11,7 @@ import json
 import os
 import re
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +51,7 @@ class Record:
         created_at, deadline: ISO 8601, UTC.
         instance_id: empty until the cloud confirmed the instance.
         address: empty until it was reached.
+        lock: the lock it was launched and set up from, as data; empty in records of releases that had none.
     """
 
     name: str
@@ -64,10 +65,15 @@ class Record:
     deadline: str
     instance_id: str = ""
     address: str = ""
+    lock: dict[str, Any] = field(default_factory=dict)
 
     def with_instance(self, instance_id: str, address: str = "") -> Record:
         """The same record once the cloud has confirmed the instance."""
         return replace(self, instance_id=instance_id, address=address or self.address)
+
+    def with_lock(self, lock: dict[str, Any]) -> Record:
+        """The same record, set up from this lock."""
+        return replace(self, lock=lock)
 
 
 class Journal:
@@ -84,7 +90,7 @@ class Journal:
         """The record of a name, or None; a file that is no record (half a disk, another version) counts as none."""
         try:
             data = json.loads((self._folder / f"{check_name(name)}.json").read_text())
-            return Record(**{field.name: data[field.name] for field in fields(Record)})
+            return Record(**{f.name: data[f.name] for f in fields(Record) if f.name in data})
         except (FileNotFoundError, json.JSONDecodeError, KeyError, TypeError):
             return None
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from provision.catalog import read as catalog
+from provision.catalog.places import aws_price
 from provision.clouds import CLOUDS
 from provision.clouds import base as clouds
 from provision.errors import (
@@ -30,6 +30,7 @@ from provision.errors import (
     QuotaExceededError,
 )
 from provision.launch.journal import Journal, Record
+from provision.profile.locked import Lock, LockedPlace
 from provision.profile.model import AwsPlace, Profile
 
 __all__ = ["Attempt", "Launcher", "destroy", "regions_of", "survey"]
@@ -59,6 +60,7 @@ class _Wanted:
     digest: str
     name: str
     public_key: str
+    lock: Lock
     unfinished: Record | None
 
     def intend(self, region: str, *, rehearsal: bool) -> Record:
@@ -76,7 +78,12 @@ class _Wanted:
             profile_digest=self.digest,
             created_at=now.isoformat(),
             deadline=(now + dt.timedelta(hours=self.profile.limits.deadline_h)).isoformat(),
+            lock=self.lock.as_dict(),
         )
+
+    def place(self, place: AwsPlace, region: str) -> LockedPlace:
+        """What the lock says of a place."""
+        return next(p for p in self.lock.places if (p.cloud, p.region, p.instance_type) == ("aws", region, place.instance_type))
 
 
 @dataclass(slots=True)
@@ -95,7 +102,7 @@ class Launcher:
     rehearsal: bool
     on_step: Callable[[str], None]
 
-    def ensure(self, profile: Profile, digest: str, name: str, public_key: str) -> tuple[clouds.Instance, list[Attempt]]:
+    def ensure(self, profile: Profile, digest: str, name: str, public_key: str, lock: Lock) -> tuple[clouds.Instance, list[Attempt]]:
         """The instance of that name: adopted if it exists, launched in the first place that has one if not.
 
         Raises:
@@ -114,7 +121,7 @@ class Launcher:
                 return found
             if record.profile_digest != digest or record.instance_id:
                 record = None  # ended since, or asked differently: a new launch under a new id
-        return self._first_place(_Wanted(profile, digest, name, public_key, record))
+        return self._first_place(_Wanted(profile, digest, name, public_key, lock, record))
 
     def _adopt(self, cloud: str, region: str, name: str, digest: str) -> tuple[clouds.Instance, list[Attempt]] | None:
         started = time.monotonic()
@@ -140,6 +147,11 @@ class Launcher:
                 attempts += [Attempt(place.cloud, zone, place.instance_type, place.market, "skipped", said, 0) for zone in place.zones]
                 continue
             for region in place.regions:
+                against = wanted.place(place, region).not_available
+                if against:
+                    attempts.append(Attempt("aws", region, place.instance_type, place.market, "skipped", against, 0))
+                    self.on_step(f"{region}: passed over: {against}")
+                    continue
                 check_price(wanted.profile, place.instance_type, region)
                 started = time.monotonic()
                 try:
@@ -154,7 +166,8 @@ class Launcher:
                 attempts.append(Attempt("aws", region, instance.type, instance.market, outcome, instance.id, seconds))
                 return instance, attempts
         if last is None:
-            msg = f"no place of profile {wanted.profile.name} can be launched by this release"
+            reasons = "; ".join(dict.fromkeys(f"{a.region} {a.instance_type}: {a.said}" for a in attempts))
+            msg = f"no place of profile {wanted.profile.name} can be launched in: {reasons}"
             raise CloudUnsupportedError(msg, hint=f"add a place on {', '.join(CLOUDS)} to the profile")
         tried = "; ".join(f"{a.region} {a.instance_type}: {a.outcome}" for a in attempts)
         msg = f"no place of the profile has a machine ({tried})"
@@ -171,7 +184,7 @@ class Launcher:
         record = wanted.intend(region, rehearsal=self.rehearsal)
         self.journal.put(record)
         try:
-            instance = cloud.launch(_order(wanted.profile, record, place, wanted.public_key))
+            instance = cloud.launch(_order(wanted, record, place))
         except CloudUnreachableError:
             raise  # nobody knows whether the machine exists: the journal keeps the token for `up`, and `down` finds it by tag
         except CloudError as error:
@@ -197,13 +210,14 @@ def check_price(profile: Profile, instance_type: str, region: str) -> None:
     Raises:
         PriceOverLimitError: it is.
     """
-    price = catalog.aws().prices.get((instance_type, region))
+    price = aws_price(instance_type, region)
     if price and price.usd_per_hour > profile.limits.price_per_hour_usd:
         msg = f"{instance_type} in {region} costs {price.usd_per_hour} USD an hour, over the limit of {profile.limits.price_per_hour_usd}"
         raise PriceOverLimitError(msg, hint="raise limits.price_per_hour_usd or remove the place")
 
 
-def _order(profile: Profile, record: Record, place: AwsPlace, public_key: str) -> clouds.Order:
+def _order(wanted: _Wanted, record: Record, place: AwsPlace) -> clouds.Order:
+    profile = wanted.profile
     data = profile.disks.data
     return clouds.Order(
         name=record.name,
@@ -214,7 +228,7 @@ def _order(profile: Profile, record: Record, place: AwsPlace, public_key: str) -
         root_gb=profile.disks.root.size_gb,
         volume_gb=data.size_gb if data else None,
         ssh_from=profile.network.ssh_from,
-        public_key=public_key,
+        public_key=wanted.public_key,
         deadline=dt.datetime.fromisoformat(record.deadline),
         tags={
             clouds.NAME_TAG: record.name,
@@ -224,6 +238,7 @@ def _order(profile: Profile, record: Record, place: AwsPlace, public_key: str) -
             clouds.OWNER_TAG: profile.owner.email,
             clouds.DEADLINE_TAG: record.deadline,
         },
+        image_id=wanted.place(place, record.region).image_id,
     )
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from provision.catalog import read as catalog
+from provision.catalog import places, read
 from provision.clouds import CLOUDS
 from provision.clouds.aws.permissions import PERMISSIONS
+from provision.profile.locked import Lock
 from provision.profile.model import AwsPlace, DataDisk, GcpPlace, Profile
 
 __all__ = ["Offer", "Plan", "plan"]
@@ -51,21 +52,25 @@ class Plan:
     deadline_h: int
     limit_per_hour_usd: float
     permissions: tuple[str, ...]
+    lock_digest: str
+    stack: tuple[str, ...]
+    warnings: tuple[str, ...]
+    unresolved: tuple[str, ...]
 
     def as_dict(self) -> dict[str, Any]:
         """The plan as JSON-compatible data."""
         return asdict(self)
 
 
-def plan(profile: Profile, digest: str, name: str) -> Plan:
-    """Read the profile as a plan."""
+def plan(profile: Profile, digest: str, name: str, lock: Lock) -> Plan:
+    """Read the profile and its lock as a plan."""
     return Plan(
         profile=profile.name,
         profile_digest=digest,
         name=name,
         purpose=profile.purpose,
         owner=f"{profile.owner.name} <{profile.owner.email}>",
-        offers=tuple(offer for place in profile.places for offer in _offers(profile, place)),
+        offers=tuple(offer for place in profile.places for offer in _offers(profile, place, lock)),
         image=f"newest {profile.os.name} {profile.os.version} of its publisher",
         disks=(f"root: {profile.disks.root.size_gb} GB gp3, encrypted", *_data_disk(profile.disks.data)),
         opens=tuple(f"tcp/22 from {'the address gpuprov runs from' if n == 'caller' else n}" for n in profile.network.ssh_from),
@@ -80,34 +85,55 @@ def plan(profile: Profile, digest: str, name: str) -> Plan:
         deadline_h=profile.limits.deadline_h,
         limit_per_hour_usd=profile.limits.price_per_hour_usd,
         permissions=PERMISSIONS,
+        lock_digest=lock.digest,
+        stack=_stack(lock),
+        warnings=lock.warnings,
+        unresolved=lock.unresolved,
     )
 
 
-def _offers(profile: Profile, place: AwsPlace | GcpPlace) -> list[Offer]:
-    if not isinstance(place, AwsPlace) or place.cloud not in CLOUDS:
+def _offers(profile: Profile, place: AwsPlace | GcpPlace, lock: Lock) -> list[Offer]:
+    where = place.regions if isinstance(place, AwsPlace) else place.zones
+    return [_offer(profile, place, region, lock) for region in where]
+
+
+def _offer(profile: Profile, place: AwsPlace | GcpPlace, region: str, lock: Lock) -> Offer:
+    locked = next(p for p in lock.places if (p.cloud, p.region, p.instance_type) == (place.cloud, region, place.instance_type))
+    price = places.aws_price(place.instance_type, region) if place.market == "on-demand" and place.cloud == "aws" else None
+    hourly = price.usd_per_hour if price else None
+    note = f"passed over: {locked.not_available}" if locked.not_available else ""
+    if not note and place.cloud not in CLOUDS:
         note = f"passed over: launching on {place.cloud} is not part of this release"
-        zones = place.regions if isinstance(place, AwsPlace) else place.zones
-        return [Offer(place.cloud, zone, place.instance_type, place.market, None, None, "not in the catalogue", note) for zone in zones]
-    offers = []
-    for region in place.regions:
-        price = catalog.aws().prices.get((place.instance_type, region))
-        hourly = price.usd_per_hour if price and place.market == "on-demand" else None
-        over = hourly is not None and hourly > profile.limits.price_per_hour_usd
-        offers.append(
-            Offer(
-                cloud="aws",
-                region=region,
-                instance_type=place.instance_type,
-                market=place.market,
-                price_per_hour_usd=hourly,
-                price_to_deadline_usd=round(hourly * profile.limits.deadline_h, 2) if hourly is not None else None,
-                price_note=price.source
-                if price
-                else "unknown: the catalogue has no price for this type and region, so the limit is not checked",
-                note="refused: over the profile's price limit" if over else "",
-            )
-        )
-    return offers
+    if not note and hourly is not None and hourly > profile.limits.price_per_hour_usd:
+        note = "refused: over the profile's price limit"
+    return Offer(
+        cloud=place.cloud,
+        region=region,
+        instance_type=place.instance_type,
+        market=place.market,
+        price_per_hour_usd=hourly,
+        price_to_deadline_usd=round(hourly * profile.limits.deadline_h, 2) if hourly is not None else None,
+        price_note=_source(price.source)
+        if price
+        else "unknown: the catalogue has no price for this type and region, so the limit is not checked",
+        note=note,
+    )
+
+
+def _source(key: str) -> str:
+    source = read.sources()[key]
+    return f"{source.title} ({source.grade}, {source.date})"
+
+
+def _stack(lock: Lock) -> tuple[str, ...]:
+    """What would be installed, in a few lines."""
+    frameworks = [f"{name} {env.version} (CUDA {env.cuda}, {len(env.wheels)} wheels)" for name, env in lock.frameworks.items()]
+    return (
+        f"driver {lock.driver.branch}, {lock.driver.flavour} kernel modules",
+        f"CUDA {lock.cuda.version} with gcc {lock.cuda.gcc}, cuDNN {lock.cudnn.version}",
+        *frameworks,
+        f"clocks: {lock.clocks.mode}",
+    )
 
 
 def _data_disk(disk: DataDisk | None) -> tuple[str, ...]:

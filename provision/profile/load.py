@@ -71,7 +71,8 @@ def _files() -> dict[str, Path]:
     found: dict[str, Path] = {}
     for folder in (Path("profiles"), paths.profiles_dir()):
         for path in sorted(folder.glob("*.y*ml")) if folder.is_dir() else ():
-            found.setdefault(path.stem, path)
+            if not path.stem.endswith(".lock"):
+                found.setdefault(path.stem, path)
     return found
 
 
@@ -239,7 +240,7 @@ def _dotted(at: KeyPath) -> str:
 def _against_catalogue(profile: Profile, lines: dict[KeyPath, int]) -> list[Complaint]:
     """What is well-formed and does not exist."""
     problems = []
-    known = catalog.aws().regions
+    known = catalog.aws().regions.codes
     for number, place in enumerate(profile.places):
         for index, region in enumerate(place.regions if isinstance(place, AwsPlace) else ()):
             if region not in known:
@@ -247,15 +248,22 @@ def _against_catalogue(profile: Profile, lines: dict[KeyPath, int]) -> list[Comp
                 where: KeyPath = ("places", number, "regions", index)
                 instead = f"did you mean {near[0]!r}?" if near else "see the regions of your account"
                 problems.append(Complaint(lines.get(where, 1), _dotted(where), f"{region!r} is not a region of AWS", instead))
-    images = catalog.aws().images
-    if (profile.os.name, profile.os.version) not in images and any(isinstance(p, AwsPlace) for p in profile.places):
-        offered = ", ".join(f"{name} {version}" for name, version in sorted(images))
-        problems.append(
-            Complaint(
-                lines.get(("os",), 1),
-                "os",
-                f"no image of {profile.os.name} {profile.os.version} is known for AWS",
-                f"write one of: {offered}",
-            )
-        )
+    problem = _system_problem(profile)
+    if problem:
+        problems.append(Complaint(lines.get(("os",), 1), "os", *problem))
     return problems
+
+
+def _system_problem(profile: Profile) -> tuple[str, str] | None:
+    """What is wrong with the system, and what to write."""
+    asked, data = (profile.os.name, profile.os.version), catalog.systems()
+    refused = next((r for r in data.refused if (r.name, r.version) == asked), None)
+    if refused:
+        return f"{' '.join(asked)} is not supported: {refused.why}", "see `gpuprov profile schema`"
+    if asked not in {(s.name, s.version) for s in data.systems}:
+        return f"{' '.join(asked)} is not supported", f"write one of: {', '.join(s.key for s in data.systems)}"
+    images = sorted({(i.os, i.version) for i in catalog.aws().images if i.parameter})
+    if asked not in images and any(isinstance(p, AwsPlace) for p in profile.places):
+        offered = ", ".join(f"{name} {version}" for name, version in images)
+        return f"no image of {' '.join(asked)} can be launched on AWS yet", f"write one of: {offered}"
+    return None

@@ -78,6 +78,8 @@ Email = Annotated[
 ]
 Version = Annotated[str, StringConstraints(pattern=r"^[0-9]{1,4}(\.[0-9]{1,5}){0,3}$")]
 VersionOrAuto = Literal["auto"] | Version
+# A wheel from another index of PyTorch's says so in its local version: 2.14.1+cu126.
+WheelVersionOrAuto = Literal["auto"] | Annotated[str, StringConstraints(pattern=r"^[0-9]{1,4}(\.[0-9]{1,5}){0,3}(\+cu[0-9]{2,4})?$")]
 AbsolutePath = Annotated[
     str, StringConstraints(pattern=r"^/[A-Za-z0-9._-]+(/[A-Za-z0-9._-]*)*$", max_length=200), AfterValidator(_absolute)
 ]
@@ -94,7 +96,25 @@ AwsRegion = Annotated[str, StringConstraints(pattern=r"^[a-z]{2}(-[a-z]+){1,3}-[
 GcpMachineType = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9]{1,3}-[a-z0-9-]{1,30}$")]
 GcpZone = Annotated[str, StringConstraints(pattern=r"^[a-z]+(-[a-z]+)*[0-9]{1,2}-[a-z]$")]
 CheckId = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9-]{1,40}$")]
-GpuModel = Literal["t4", "v100", "p100", "a10g", "a100-40gb", "a100-80gb", "l4", "l40s", "h100", "h200", "b200"]
+# The models of catalog/data/gpus.yaml; a test holds that they are the same.
+GpuModel = Literal[
+    "p4",
+    "p100",
+    "v100",
+    "t4",
+    "t4g",
+    "a10g",
+    "a100-40gb",
+    "a100-80gb",
+    "l4",
+    "l40s",
+    "h100",
+    "h200",
+    "b200",
+    "b300",
+    "rtx-pro-6000",
+    "rtx-pro-4500",
+]
 
 
 class _Frozen(BaseModel):
@@ -203,7 +223,7 @@ class Limits(_Frozen):
 class Frameworks(_Frozen):
     """Machine-learning frameworks; one that is not named is not installed."""
 
-    pytorch: VersionOrAuto | None = None
+    pytorch: WheelVersionOrAuto | None = None
     tensorflow: VersionOrAuto | None = None
 
 

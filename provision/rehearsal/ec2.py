@@ -312,12 +312,14 @@ def _patch_images() -> None:
     """Ubuntu's images and parameters in every region; moto's own 1300 images of 2017 are not loaded."""
 
     def load_amis(self: Any) -> None:
-        for (system, version), image in catalog.aws().images.items():
+        for image in catalog.aws().images:
+            if image.parameter is None:
+                continue  # found by a name pattern, which nothing launches yet
             ami = image_id(self.region_name, image.parameter)
             self.amis[ami] = Ami(
                 self,
                 ami,
-                name=f"{system}/images/hvm-ssd/{system}-{version}-amd64-server-rehearsal",
+                name=f"{image.os}/images/hvm-ssd/{image.os}-{image.version}-amd64-server-rehearsal",
                 owner_id=_CANONICAL,
                 public=True,
                 virtualization_type="hvm",
@@ -329,7 +331,7 @@ def _patch_images() -> None:
 
     AmiBackend._load_amis = load_amis  # noqa: SLF001 - nor to its images
     get_parameter = SimpleSystemManagerBackend.get_parameter
-    known = {image.parameter for image in catalog.aws().images.values()}
+    known = {image.parameter for image in catalog.aws().images if image.parameter}
 
     def get(self: Any, name: str) -> Parameter | None:
         if name not in known:

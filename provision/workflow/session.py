@@ -14,6 +14,8 @@ from provision.host.sshconfig import SshHome
 from provision.launch.journal import Journal, Record
 from provision.launch.lifecycle import Connect
 from provision.profile import load as profiles
+from provision.profile import lockfile
+from provision.profile.locked import Lock
 from provision.profile.model import Profile
 from provision.rehearsal import control
 
@@ -88,6 +90,17 @@ class Session:
         if self.ssh.knows(host):
             return self.ssh.target(host)
         return Target(name=host, destination=host)
+
+    def lock_for(self, host: str | None, given: str | None, profile: Profile) -> Lock | None:
+        """The lock that goes with `profile_for`: the one beside the profile named, or the one the instance was launched from.
+
+        Raises:
+            LockStaleError, LockInvalidError: the file beside the profile does not hold for it.
+        """
+        if given is not None:
+            return lockfile.find(profiles.find(given), profile)
+        record = self.journal.get(host) if host and self.ssh.knows(host) else None
+        return Lock.model_validate(record.lock) if record is not None and record.lock else None
 
     def profile_for(self, host: str | None, given: str | None) -> Profile:
         """The profile of a command: the one named, or the one that the instance was launched from.

@@ -19,6 +19,8 @@ from provision.host.reach import wait_ready
 from provision.host.ssh import Target
 from provision.launch.lifecycle import Attempt, Connect, Launcher
 from provision.profile import load as profiles
+from provision.profile.lock import pin
+from provision.profile.locked import Lock
 from provision.profile.model import Profile
 from provision.verify.finding import Report
 from provision.verify.run import verify
@@ -39,6 +41,7 @@ class Run:
     Attributes:
         say: told about each step, for people.
         on_task: told about each Ansible task.
+        lock: what the profile was resolved to; None for a host whose profile was never locked, whose open choices stay open.
         without_gpu: excuse the GPU part.
         all_roles: run every role, not only those whose checks do not pass.
     """
@@ -49,6 +52,7 @@ class Run:
     rehearsal: bool
     say: Callable[[str], None]
     on_task: Callable[[Progress], None]
+    lock: Lock | None = None
     without_gpu: bool = False
     all_roles: bool = False
     target: Target | None = None
@@ -63,8 +67,9 @@ def launch(run: Run) -> None:
     """The instance exists: launched in the first place that has one, or adopted."""
     connect = _connect(run)
     launcher = Launcher(connect=connect, journal=run.session.journal, rehearsal=run.rehearsal, on_step=run.say)
-    instance, run.attempts = launcher.ensure(run.profile, profiles.digest(run.profile), run.name, run.session.ssh.public_key())
-    run.instance = instance
+    assert run.lock is not None  # noqa: S101 - `up` is not called without
+    digest, public_key = profiles.digest(run.profile), run.session.ssh.public_key()
+    run.instance, run.attempts = launcher.ensure(run.profile, digest, run.name, public_key, run.lock)
 
 
 def reach(run: Run) -> None:
@@ -81,7 +86,10 @@ def reach(run: Run) -> None:
         run.session.ssh.add(run.name, address=run.instance.address, login=run.instance.login, keys=keys)
         run.say(f"waiting for {run.instance.address} to finish its first boot")
         asyncio.run(wait_ready(run.session.ssh.target(run.name), timeout_s=READY_S))
-        run.session.journal.put(record.with_instance(run.instance.id, run.instance.address))
+        record = record.with_instance(run.instance.id, run.instance.address)
+        run.session.journal.put(record)
+    if run.lock is not None and record.lock != run.lock.as_dict():
+        run.session.journal.put(record.with_lock(run.lock.as_dict()))
     run.target = run.session.ssh.target(run.name)
 
 
@@ -138,9 +146,14 @@ def _connect(run: Run) -> Connect:
     return run.session.connect(rehearsal=run.rehearsal, start=True, say=run.say)
 
 
+def _asked(run: Run) -> Profile:
+    """What must hold: the profile, its open choices closed by the lock."""
+    return pin(run.profile, run.lock) if run.lock is not None else run.profile
+
+
 def _verify(run: Run) -> Report:
     assert run.target is not None  # noqa: S101 - `reach`, or the caller of `apply`, sets it
-    return asyncio.run(verify(run.target, run.profile, without_gpu=run.without_gpu, timeout_s=PROBE_S))
+    return asyncio.run(verify(run.target, _asked(run), without_gpu=run.without_gpu, timeout_s=PROBE_S))
 
 
 def _converge(run: Run, roles: Sequence[str], *, check: bool = False, diff: bool = False) -> None:
@@ -152,5 +165,7 @@ def _converge(run: Run, roles: Sequence[str], *, check: bool = False, diff: bool
     stamp = dt.datetime.now(dt.UTC).strftime("%Y%m%dT%H%M%SZ")
     run.artefacts = paths.private_dir(paths.private_dir(run.session.state / "runs") / f"{stamp}-{run.name}-{secrets.token_hex(2)}")
     login = run.instance.login if run.instance else None
-    converge(run.target, run.profile, roles, run_dir=run.artefacts, login=login, on_progress=run.on_task, check=check, diff=diff)
+    converge(
+        run.target, _asked(run), roles, run_dir=run.artefacts, login=login, on_progress=run.on_task, lock=run.lock, check=check, diff=diff
+    )
     run.roles = tuple(roles)

@@ -4,11 +4,14 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from provision.cli import COMMANDS, main
+from provision.cli import COMMANDS
+
+Call = Callable[..., tuple[int, str, str]]
 
 
 def gpuprov(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -22,17 +25,9 @@ def gpuprov(*words: str, **environment: str) -> subprocess.CompletedProcess[str]
     )
 
 
-def call(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
-    with pytest.raises(SystemExit) as ended:
-        main(words)
-    out, err = capsys.readouterr()
-    assert isinstance(ended.value.code, int)
-    return ended.value.code, out, err
-
-
 @pytest.mark.parametrize("name", COMMANDS)
-def test_every_command_helps(capsys: pytest.CaptureFixture[str], name: str) -> None:
-    code, out, _ = call(capsys, name, "--help")
+def test_every_command_helps(call: Call, name: str) -> None:
+    code, out, _ = call(name, "--help")
     assert code == 0
     assert out.startswith(f"Usage: gpuprov {name}")
 
@@ -55,20 +50,18 @@ def test_every_command_helps(capsys: pytest.CaptureFixture[str], name: str) -> N
         (["verify", "--facts", "/nonexistent.json", "-p", "t4-train"], "facts-invalid", ""),
     ],
 )
-def test_wrong_usage_is_one_error_with_a_hint_and_exit_code_2(
-    capsys: pytest.CaptureFixture[str], words: list[str], code: str, said: str
-) -> None:
-    exit_code, out, err = call(capsys, *words)
+def test_wrong_usage_is_one_error_with_a_hint_and_exit_code_2(call: Call, words: list[str], code: str, said: str) -> None:
+    exit_code, out, err = call(*words)
     assert (exit_code, out) == (2, "")
     assert err.startswith(f"error[{code}]: ")
     assert "\nhint: " in err
     assert said in err
 
 
-def test_a_profile_that_does_not_hold_names_line_and_key(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_a_profile_that_does_not_hold_names_line_and_key(call: Call, tmp_path: Path) -> None:
     path = tmp_path / "p.yml"
     path.write_text("schema: 1\ngpuu: 1\n")
-    code, _, err = call(capsys, "up", "--profile", str(path))
+    code, _, err = call("up", "--profile", str(path))
     assert code == 2
     assert f"{path}:2: gpuu: is no key of a profile; did you mean 'gpu'?" in err
 
@@ -87,36 +80,36 @@ def test_not_asked_is_not_none() -> None:
     assert any("no AWS credentials" in problem for problem in listed["problems"])
 
 
-def test_a_plan_as_json_and_as_text_agree(capsys: pytest.CaptureFixture[str]) -> None:
-    _, text, _ = call(capsys, "plan", "--profile", "t4-train")
-    _, data, _ = call(capsys, "plan", "--profile", "t4-train", "--json")
+def test_a_plan_as_json_and_as_text_agree(call: Call) -> None:
+    _, text, _ = call("plan", "--profile", "t4-train")
+    _, data, _ = call("plan", "--profile", "t4-train", "--json")
     plan = json.loads(data)
     assert [offer["region"] for offer in plan["offers"]][:2] == ["ap-east-1", "ap-southeast-1"]
     assert all(permission in text for permission in plan["permissions"])
     assert "CVE-2018-6260" in text
 
 
-def test_an_unknown_price_is_said_to_be_unknown(capsys: pytest.CaptureFixture[str]) -> None:
-    _, data, _ = call(capsys, "plan", "--profile", "t4-train", "--json")
+def test_an_unknown_price_is_said_to_be_unknown(call: Call) -> None:
+    _, data, _ = call("plan", "--profile", "t4-train", "--json")
     offer = json.loads(data)["offers"][0]
     assert offer["price_per_hour_usd"] is None
     assert "the limit is not checked" in offer["price_note"]
 
 
-def test_profiles_are_listed_shown_checked_and_described(capsys: pytest.CaptureFixture[str]) -> None:
-    _, out, _ = call(capsys, "profile", "list", "--json")
+def test_profiles_are_listed_shown_checked_and_described(call: Call) -> None:
+    _, out, _ = call("profile", "list", "--json")
     assert {p["name"] for p in json.loads(out)} >= {"t4-train", "v100-train"}
-    _, out, _ = call(capsys, "profile", "show", "t4-train", "--json")
+    _, out, _ = call("profile", "show", "t4-train", "--json")
     digest = json.loads(out)["sha256"]
-    _, out, _ = call(capsys, "profile", "check", "t4-train")
+    _, out, _ = call("profile", "check", "t4-train")
     assert digest in out
-    _, out, _ = call(capsys, "profile", "schema")
+    _, out, _ = call("profile", "schema")
     assert json.loads(out)["title"] == "Profile"
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_completion_scripts_call_back_into_gpuprov(capsys: pytest.CaptureFixture[str], shell: str) -> None:
-    code, out, _ = call(capsys, "completion", shell)
+def test_completion_scripts_call_back_into_gpuprov(call: Call, shell: str) -> None:
+    code, out, _ = call("completion", shell)
     assert code == 0
     assert "_GPUPROV_COMPLETE" in out
 

@@ -4,16 +4,17 @@ Against the EC2 API without hosts, so that an instance never shows a host key: t
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from provision.cli import main
 from provision.rehearsal import control
 from provision.rehearsal.control import Rehearsal
 from provision.workflow import up as workflow
+
+Call = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
@@ -23,33 +24,23 @@ def cloud(own_home: Path) -> Iterator[Rehearsal]:
     control.stop(own_home / "rehearsal")
 
 
-def call(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
-    with pytest.raises(SystemExit) as ended:
-        main(words)
-    out, err = capsys.readouterr()
-    assert isinstance(ended.value.code, int)
-    return ended.value.code, out, err
+def up(call: Call, profile: str = "t4-train") -> tuple[int, str, str]:
+    return call("up", "--profile", profile, "--rehearse", "--name", "x", "--without-gpu")
 
 
-def up(capsys: pytest.CaptureFixture[str], profile: str = "t4-train") -> tuple[int, str, str]:
-    return call(capsys, "up", "--profile", profile, "--rehearse", "--name", "x", "--without-gpu")
+def rows(call: Call) -> list[dict[str, Any]]:
+    return list(json.loads(call("ls", "--rehearse", "--json")[1])["rows"])
 
 
-def rows(capsys: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
-    return list(json.loads(call(capsys, "ls", "--rehearse", "--json")[1])["rows"])
-
-
-def test_a_host_that_never_answers_is_said_kept_listed_and_removed(
-    capsys: pytest.CaptureFixture[str], cloud: Rehearsal, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_host_that_never_answers_is_said_kept_listed_and_removed(call: Call, cloud: Rehearsal, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(workflow, "CONSOLE_S", 0.5)
-    code, _, err = up(capsys)
+    code, _, err = up(call)
     assert (code, "error[host-key-unknown]" in err) == (3, True), err
-    assert [r["name"] for r in rows(capsys)] == ["x"]
-    code, out, err = call(capsys, "down", "x")
+    assert [r["name"] for r in rows(call)] == ["x"]
+    code, out, err = call("down", "x")
     assert code == 0, err
     assert "removed instance" in out
-    assert rows(capsys) == []
+    assert rows(call) == []
     assert [c["action"] for c in control.ask(cloud, "calls")].count("RunInstances") == 1
 
 
@@ -65,46 +56,42 @@ def test_a_host_that_never_answers_is_said_kept_listed_and_removed(
     ],
 )
 def test_a_refusal_of_the_cloud_is_one_error_and_leaves_nothing(
-    capsys: pytest.CaptureFixture[str], cloud: Rehearsal, rule: dict[str, Any], code: str, exit_code: int
+    call: Call, cloud: Rehearsal, rule: dict[str, Any], code: str, exit_code: int
 ) -> None:
     control.ask(cloud, "faults", method="PUT", body=[{"kind": "error", **rule}])
-    ended, out, err = up(capsys)
+    ended, out, err = up(call)
     assert (ended, out) == (exit_code, "")
     assert f"error[{code}]: " in err
     assert "\nhint: " in err
     assert "Traceback" not in err
     control.ask(cloud, "faults", method="PUT", body=[])
-    assert rows(capsys) == []
+    assert rows(call) == []
 
 
-def test_a_region_that_does_not_offer_the_type_is_passed_over_and_named(
-    capsys: pytest.CaptureFixture[str], cloud: Rehearsal, tmp_path: Path
-) -> None:
-    del cloud
+def test_a_place_without_the_gpu_asked_for_is_passed_over_without_a_launch_and_named(call: Call, cloud: Rehearsal, tmp_path: Path) -> None:
     text = Path("profiles/t4-train.yml").read_text()
     path = tmp_path / "p.yml"
     path.write_text(text.replace("g4dn.xlarge", "p3dn.24xlarge").replace("price_per_hour_usd: 1.00", "price_per_hour_usd: 40.00"))
-    code, _, err = up(capsys, str(path))
-    assert (code, "error[no-capacity]" in err) == (4, True), err
-    assert "ap-east-1 p3dn.24xlarge" in err
+    code, _, err = up(call, str(path))
+    assert (code, "error[cloud-unsupported]" in err) == (2, True), err
+    assert "ap-east-1 p3dn.24xlarge: p3dn.24xlarge has V100" in err
+    assert [c["action"] for c in control.ask(cloud, "calls")].count("RunInstances") == 0
 
 
-def test_down_of_a_rehearsal_that_ended_forgets_it(
-    capsys: pytest.CaptureFixture[str], cloud: Rehearsal, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_down_of_a_rehearsal_that_ended_forgets_it(call: Call, cloud: Rehearsal, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(workflow, "CONSOLE_S", 0.3)
-    up(capsys)
+    up(call)
     control.stop(cloud.folder)
-    code, _, err = call(capsys, "down", "x")
+    code, _, err = call("down", "x")
     assert code == 0, err
-    code, _, err = call(capsys, "down", "x", "--rehearse")
+    code, _, err = call("down", "x", "--rehearse")
     assert (code, "error[instance-not-found]" in err) == (2, True), err
 
 
-def test_rehearse_status_and_stop(capsys: pytest.CaptureFixture[str], cloud: Rehearsal) -> None:
-    _, out, _ = call(capsys, "rehearse", "status", "--json")
+def test_rehearse_status_and_stop(call: Call, cloud: Rehearsal) -> None:
+    _, out, _ = call("rehearse", "status", "--json")
     assert json.loads(out)["pid"] == cloud.pid
-    _, out, _ = call(capsys, "rehearse", "stop", "--json")
+    _, out, _ = call("rehearse", "stop", "--json")
     assert json.loads(out) == {"stopped": True}
-    _, out, _ = call(capsys, "rehearse", "status", "--json")
+    _, out, _ = call("rehearse", "status", "--json")
     assert json.loads(out) == {"running": False}

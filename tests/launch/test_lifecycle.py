@@ -31,6 +31,7 @@ from provision.errors import (
 from provision.launch.journal import Journal
 from provision.launch.lifecycle import Launcher, destroy, regions_of, survey
 from provision.profile import load
+from provision.profile.lock import build
 from provision.profile.model import Profile
 from provision.rehearsal import control
 from provision.rehearsal.control import Rehearsal
@@ -47,7 +48,7 @@ def launcher(access: Access, tmp_path: Path) -> Launcher:
 
 
 def ensure(launcher: Launcher, name: str, profile: Profile = PROFILE) -> Any:
-    return launcher.ensure(profile, load.digest(profile), name, KEY)
+    return launcher.ensure(profile, load.digest(profile), name, KEY, build(profile, dt.date(2026, 11, 21)))
 
 
 def fault(ec2: Rehearsal, **rule: Any) -> None:

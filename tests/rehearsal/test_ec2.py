@@ -7,14 +7,16 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError, ConnectionClosedError, EndpointConnectionError
 
-from provision.catalog import read as catalog
+from provision.catalog.places import aws_image
 from provision.clouds.aws.client import Access, client
 from provision.errors import RehearsalFailedError
 from provision.rehearsal import control
 from provision.rehearsal.control import Rehearsal
 
 HK = "ap-east-1"
-PARAMETER = catalog.aws().images["ubuntu", "24.04"].parameter
+IMAGE = aws_image("ubuntu", "24.04")
+assert IMAGE is not None
+PARAMETER = IMAGE.parameter
 
 
 @pytest.fixture

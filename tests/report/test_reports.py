@@ -46,4 +46,4 @@ def test_every_format_is_registered() -> None:
     from pathlib import Path
 
     folder = Path(reports.__file__).parent
-    assert set(reports.FORMATS) == {p.stem for p in folder.glob("*.py")} - {"__init__"}
+    assert set(reports.FORMATS) == {p.stem for p in folder.glob("*.py") if "\ndef render(" in p.read_text()}

@@ -13,12 +13,12 @@ from typing import Any, Final, TypeVar
 
 import tenacity
 
-from provision.catalog import read as catalog
+from provision.catalog.places import aws_image
 from provision.clouds import base
 from provision.clouds.aws.client import Access, caller_address, client
 from provision.clouds.aws.errors import classified, code_of
 from provision.clouds.aws.userdata import user_data
-from provision.errors import HostKeyUnknownError, InstanceLostError
+from provision.errors import HostKeyUnknownError, ImageNotFoundError, InstanceLostError
 from provision.host import hostkeys
 
 __all__ = ["AwsCloud"]
@@ -58,7 +58,7 @@ class AwsCloud:
     def _instance(self, raw: dict[str, Any]) -> base.Instance:
         tags = {tag["Key"]: tag["Value"] for tag in raw.get("Tags", [])}
         system = tags.get("gpuprov:os", "ubuntu 24.04").partition(" ")
-        image = catalog.aws().images.get((system[0], system[2]))
+        image = aws_image(system[0], system[2])
         return base.Instance(
             name=tags.get(base.NAME_TAG, ""),
             id=raw["InstanceId"],
@@ -83,7 +83,7 @@ class AwsCloud:
     def launch(self, order: base.Order) -> base.Instance:
         """Make the instance of an order; the client token returns the one that an earlier try of it made."""
         with ThreadPoolExecutor(max_workers=3, thread_name_prefix="aws") as pool:
-            image = pool.submit(self._image_id, order.os)
+            image = pool.submit(self._image_id, order)
             key = pool.submit(self._import_key, order)
             group = pool.submit(self._security_group, order)
             # Each is asked for its result, so that an error of one does not hide that the others were made.
@@ -94,7 +94,8 @@ class AwsCloud:
 
     def _request(self, order: base.Order) -> dict[str, Any]:
         """RunInstances without image, key and group: encrypted disks, IMDSv2, tags on everything, no role, end on power-off."""
-        root = catalog.aws().images[order.os].root_device
+        image = aws_image(*order.os)
+        root = image.root_device if image else "/dev/sda1"
         tags = _aws_tags(order)
         spot = {"InstanceMarketOptions": {"MarketType": "spot"}} if order.market == "spot" else {}
         return {
@@ -113,8 +114,14 @@ class AwsCloud:
             **spot,
         }
 
-    def _image_id(self, system: tuple[str, str]) -> str:
-        parameter = catalog.aws().images[system].parameter
+    def _image_id(self, order: base.Order) -> str:
+        if order.image_id is not None:
+            return order.image_id
+        image = aws_image(*order.os)
+        parameter = image.parameter if image else None
+        if parameter is None:
+            msg = f"how AWS names its images of {' '.join(order.os)} is not in the catalogue"
+            raise ImageNotFoundError(msg, hint="choose a system of `gpuprov profile schema` that AWS has images of, such as ubuntu 24.04")
         with classified("ssm:GetParameter", self.region):
             value = client("ssm", self.region, self._access).get_parameter(Name=parameter)["Parameter"]["Value"]
         return str(value)

@@ -5,6 +5,7 @@ The verdict matrices are those of shared/facts/verification.md §2.1-2.4.
 
 from __future__ import annotations
 
+from provision.catalog import read
 from provision.profile.model import ApplicationClocks, Profile
 from provision.verify.checks.base import Check, Verdict, failed, not_asked, passed, unknown, warned
 from provision.verify.facts import Facts
@@ -12,20 +13,6 @@ from provision.verify.schema import Clocks, Counters, Driver, Gpu, NotObservedEr
 
 __all__ = ["CHECKS"]
 
-# What NVML's device name must hold for each model of the schema.
-_NAMES = {
-    "t4": ("T4",),
-    "v100": ("V100",),
-    "p100": ("P100",),
-    "a10g": ("A10G",),
-    "a100-40gb": ("A100", "40GB"),
-    "a100-80gb": ("A100", "80GB"),
-    "l4": ("L4",),
-    "l40s": ("L40S",),
-    "h100": ("H100",),
-    "h200": ("H200",),
-    "b200": ("B200",),
-}
 _NO_GPU = "no NVIDIA GPU on this host"
 _NO_DEVICE = "NVML lists no device"
 _GROUP = "counters for a group through CAP_PERFMON are not checked by this release"
@@ -54,7 +41,8 @@ def _gpu(facts: Facts, profile: Profile) -> Verdict:
         return failed(expected, f"{len(found.pci)} on the bus, and no NVIDIA driver is loaded", "install the driver, or reboot into it")
     names = [str(_value(device.name)) for device in facts.read(Nvml).devices]
     # Whole words: an L40S is no L4.
-    right = [n for n in names if set(_NAMES[profile.gpu.model]) <= set(n.replace("-", " ").split())]
+    words = {word.upper() for word in read.gpu(profile.gpu.model).nvml_words}
+    right = [n for n in names if words <= set(n.replace("-", " ").upper().split())]
     observed = ", ".join(names) or "none"
     if len(right) < profile.gpu.count or len(right) != len(names):
         return failed(expected, observed, "this is another machine than the profile asks for: compare instance type and profile")

@@ -102,7 +102,7 @@ def _judge_framework(name: str, used: FrameworkUsed | None, asked: str, gpus: in
     if used.error:
         return failed(expected, used.error, role)
     built = f"{used.version}, built for CUDA {used.cuda or 'none'}"
-    if asked != "auto" and used.version.partition("+")[0] != asked:
+    if asked != "auto" and not _is_version(used.version, asked):
         return failed(expected, built, f"install {asked}, or change the profile")
     if not used.cuda:
         return failed(expected, f"{built}: a build for processors only", role)
@@ -115,6 +115,11 @@ def _judge_framework(name: str, used: FrameworkUsed | None, asked: str, gpus: in
     if len(used.devices) < gpus:
         return failed(expected, f"{built}: computed on {len(used.devices)} of {gpus} GPUs", "see CUDA_VISIBLE_DEVICES and the driver")
     return passed(expected, f"{built}: right on {len(used.devices)} GPU(s)")
+
+
+def _is_version(used: str, asked: str) -> bool:
+    """A build says where it is from behind a plus: one that is asked for by it must have it, else it does not matter."""
+    return used == asked if "+" in asked else used.partition("+")[0] == asked
 
 
 def _pytorch(facts: Facts, profile: Profile) -> Verdict:

@@ -1,0 +1,48 @@
+"""What all records share: a frozen shape that refuses unknown fields, versions that compare, sources, spans of compute capability."""
+
+from __future__ import annotations
+
+import datetime as dt
+import functools
+from typing import Any, Literal, cast
+
+import msgspec
+
+__all__ = ["Capabilities", "Covers", "Grade", "Record", "Source", "version"]
+
+Grade = Literal["measured", "documented", "third-party", "inferred", "memory"]
+Covers = dict[str, list[str]]
+
+
+@functools.cache
+def version(text: str) -> tuple[int, ...]:
+    """A dotted version as a tuple that compares; a local part (`+cu126`) does not count."""
+    return tuple(int(part) for part in text.partition("+")[0].split("."))
+
+
+class Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A frozen row of the catalogue; a field that it does not know is an error."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """The row as JSON-compatible data."""
+        return cast("dict[str, Any]", msgspec.to_builtins(self))
+
+
+class Source(Record, frozen=True):
+    """Where a figure was read, when, and how much that is worth."""
+
+    title: str
+    url: str
+    date: dt.date
+    grade: Grade
+
+
+class Capabilities(Record, frozen=True):
+    """A span of compute capabilities, both ends included."""
+
+    oldest: str
+    newest: str
+
+    def cover(self, capability: str) -> bool:
+        """Whether a GPU of this compute capability lies in the span."""
+        return version(self.oldest) <= version(capability) <= version(self.newest)

@@ -1,0 +1,71 @@
+"""GPUs, their tensor cores, and the figures that an acceptance run is held to."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from provision.catalog.records.base import Covers, Record
+
+__all__ = ["Acceptance", "Clocks", "Gpu", "Gpus", "Healthy", "TensorCores"]
+
+
+class Clocks(Record, frozen=True):
+    """A pair as `nvidia-smi -ac` takes it."""
+
+    memory_mhz: int
+    graphics_mhz: int
+
+
+class TensorCores(Record, frozen=True):
+    """What the tensor cores of a compute capability take as input: precision → source."""
+
+    compute_capability: str
+    architecture: str
+    takes: dict[str, str]
+    unknown: list[str]
+
+
+class Gpu(Record, frozen=True):
+    """A GPU model. Peaks are dense, in TFLOPS or TOPS; a figure that nobody found is None, not zero."""
+
+    model: str
+    name: str
+    compute_capability: str
+    machine: Literal["x86_64", "arm64"]
+    memory_gb: int
+    nvml_words: list[str]
+    sources: Covers
+    cuda_cores: int | None = None
+    bandwidth_gb_s: float | None = None
+    peaks: dict[str, float] = msgspec.field(default_factory=dict)
+    power_w: int | None = None
+    nvenc: bool | None = None
+    clocks: Clocks | None = None
+    ec2_name: str | None = None
+    gce_accelerator: str | None = None
+
+
+class Healthy(Record, frozen=True):
+    """What others measured on a healthy card."""
+
+    tensor_tflops: float | None = None
+    memory_gb_s: float | None = None
+
+
+class Acceptance(Record, frozen=True):
+    """The gates of the acceptance tier, as shares of the healthy figure."""
+
+    source: str
+    warn_share: float
+    fail_share: float
+    healthy: dict[str, Healthy]
+
+
+class Gpus(Record, frozen=True):
+    """gpus.yaml."""
+
+    tensor_cores: list[TensorCores]
+    gpus: list[Gpu]
+    acceptance: Acceptance

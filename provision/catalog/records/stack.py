@@ -1,0 +1,288 @@
+"""What is installed: driver branches, toolkits, cuDNN, framework wheels, operating systems."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Literal
+
+from provision.catalog.records.base import Capabilities, Covers, Record, version
+
+__all__ = [
+    "Branch",
+    "ClockRules",
+    "Cudnn",
+    "CudnnPackages",
+    "CudnnRelease",
+    "Driver",
+    "DriverPackages",
+    "FlavourPackages",
+    "Flavours",
+    "Floor",
+    "Frameworks",
+    "GroupCounters",
+    "Nvprof",
+    "OpenCv",
+    "OpenCvWheel",
+    "Profiler",
+    "Python",
+    "Refused",
+    "Release",
+    "System",
+    "Systems",
+    "TensorFlow",
+    "Toolkit",
+    "Toolkits",
+    "VoltaCudnn",
+]
+
+
+class Branch(Record, frozen=True):
+    """A driver branch."""
+
+    branch: str
+    designation: Literal["lts", "production", "feature", "ended", "unknown"]
+    cuda_major: int
+    compute_capability: Capabilities
+    flavours: list[Literal["open", "proprietary"]]
+    sources: Covers
+    end_of_life: dt.date | None = None
+    application_clocks: bool = True
+
+
+class Flavours(Record, frozen=True):
+    """From which compute capability the open modules work, and from which there are no others."""
+
+    source: str
+    open_from: str
+    open_only_from: str
+
+
+class ClockRules(Record, frozen=True):
+    """From where clocks can be locked, and since when application clocks are deprecated."""
+
+    locked_graphics_from: dict[str, str]
+    locked_memory_from: dict[str, str]
+    deprecated_from_branch: dict[str, str]
+
+
+class GroupCounters(Record, frozen=True):
+    """What CAP_PERFMON needs to admit a group to the counters."""
+
+    from_branch: str
+    flavour: str
+    source: str
+
+
+class FlavourPackages(Record, frozen=True):
+    """The packages of one module flavour; `stream` is a dnf module's."""
+
+    compute: list[str]
+    stream: str | None = None
+
+
+class DriverPackages(Record, frozen=True):
+    """How a package system names the driver up to a branch; `<branch>` stands for the branch."""
+
+    system: Literal["apt", "dnf", "dnf-modular"]
+    scheme: str
+    upto: str
+    pin: list[str]
+    open: FlavourPackages
+    proprietary: FlavourPackages
+    video: list[str]
+    source: str
+
+
+class Driver(Record, frozen=True):
+    """driver.yaml."""
+
+    branches: list[Branch]
+    flavours: Flavours
+    clocks: ClockRules
+    counters_for_group: GroupCounters
+    packages: list[DriverPackages]
+
+
+class Floor(Record, frozen=True):
+    """The oldest driver branch for a major release of CUDA."""
+
+    major: int
+    driver: str
+    source: str
+
+
+class Toolkit(Record, frozen=True):
+    """A CUDA toolkit."""
+
+    version: str
+    driver: str
+    compute_capability: Capabilities
+    gcc: int
+    package: str
+    sources: Covers
+    ncu: str | None = None
+    nsys: str | None = None
+
+    @property
+    def major(self) -> int:
+        """The major release, which decides the driver's floor and the library's soname."""
+        return version(self.version)[0]
+
+
+class Profiler(Record, frozen=True):
+    """Which GPUs a profiler up to a release profiles."""
+
+    tool: str
+    compute_capability: Capabilities
+    upto: str
+    source: str
+
+
+class Nvprof(Record, frozen=True):
+    """Where nvprof still works."""
+
+    traces_below: str
+    metrics_below: str
+    last_toolkit: str
+    source: str
+
+
+class Toolkits(Record, frozen=True):
+    """cuda.yaml."""
+
+    driver_floors: list[Floor]
+    toolkits: list[Toolkit]
+    profilers: list[Profiler]
+    nvprof: Nvprof
+
+
+class CudnnRelease(Record, frozen=True):
+    """A release of cuDNN."""
+
+    version: str
+    cuda_majors: list[int]
+    compute_capability: Capabilities
+    sources: Covers
+
+
+class CudnnPackages(Record, frozen=True):
+    """How a package system names cuDNN from a release on; `<major>` stands for CUDA's."""
+
+    system: Literal["apt", "dnf"]
+    names: list[str]
+    since: str
+    source: str
+
+
+class Cudnn(Record, frozen=True):
+    """cudnn.yaml."""
+
+    releases: list[CudnnRelease]
+    packages: list[CudnnPackages]
+
+
+class Release(Record, frozen=True):
+    """A framework's wheel: what it was built with, and which GPUs it has kernels for.
+
+    Attributes:
+        sass: compiled kernels, as 75 for sm_75; each runs on its own and on later minors of its major.
+        ptx: virtual architectures, compiled by the driver for anything newer.
+        cudnn: the exact pin of its metadata; None where that is a range.
+    """
+
+    version: str
+    index: str
+    cuda: str
+    cudnn: str | None
+    sass: list[int]
+    ptx: list[int]
+    python: Capabilities
+    source: str
+
+    def runs_on(self, capability: str) -> bool:
+        """Whether the wheel has something to run on a GPU of this compute capability."""
+        major, minor = version(capability)
+        compiled = any(divmod(arch, 10)[0] == major and divmod(arch, 10)[1] <= minor for arch in self.sass)
+        return compiled or any(divmod(arch, 10) <= (major, minor) for arch in self.ptx)
+
+
+class Frameworks(Record, frozen=True):
+    """pytorch.yaml."""
+
+    releases: list[Release]
+
+
+class VoltaCudnn(Record, frozen=True):
+    """The cuDNN that a range must be held to on old GPUs."""
+
+    version: str
+    source: str
+
+
+class TensorFlow(Record, frozen=True):
+    """tensorflow.yaml."""
+
+    releases: list[Release]
+    cudnn_for_volta: VoltaCudnn
+
+
+class Python(Record, frozen=True):
+    """The Python that a system's environments are made with."""
+
+    version: str
+    packages: list[str]
+
+
+class System(Record, frozen=True):
+    """An operating system; `gcc` lists what it can install, its default first."""
+
+    name: str
+    version: str
+    packages: Literal["apt", "dnf", "dnf-modular"]
+    repository: str
+    toolkits_from: str
+    gcc: list[int]
+    python: Python
+    glibc: str
+    headers: list[str]
+    kernel: dict[str, str]
+    sources: Covers
+
+    @property
+    def key(self) -> str:
+        """`ubuntu 24.04`."""
+        return f"{self.name} {self.version}"
+
+
+class Refused(Record, frozen=True):
+    """A system that is asked for often, and why not."""
+
+    name: str
+    version: str
+    why: str
+    source: str
+
+
+class OpenCvWheel(Record, frozen=True):
+    """The wheel without CUDA, and the NumPy it runs with."""
+
+    name: str
+    version: str
+    numpy: str
+    source: str
+
+
+class OpenCv(Record, frozen=True):
+    """OpenCV, as a wheel or built from source."""
+
+    wheel: OpenCvWheel
+    build_flags: list[str]
+    source: str
+
+
+class Systems(Record, frozen=True):
+    """systems.yaml."""
+
+    systems: list[System]
+    refused: list[Refused]
+    opencv: OpenCv

@@ -1,0 +1,332 @@
+"""What works together. One rule a fact of the field, over the catalogue's records; each says in one sentence why it forbids something.
+
+Nothing else in gpuprov decides compatibility. The figures are the catalogue's (`data/*.yaml`, each with its source).
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from dataclasses import dataclass
+from typing import Final
+
+from provision.catalog import read
+from provision.catalog.records import Branch, CudnnRelease, Gpu, Release, System, Toolkit, version
+from provision.catalog.solve import Rule
+
+__all__ = ["SETTLED", "ClockAsk", "gcc_for", "rules", "wheel_cudnn"]
+
+SETTLED: Final = frozenset({"lts", "production"})  # designations that live long enough to be chosen unasked
+
+
+@dataclass(frozen=True, slots=True)
+class ClockAsk:
+    """What the profile wants of the clocks: `default`, `max`, or a `pair` in MHz."""
+
+    kind: str
+    memory_mhz: int = 0
+    graphics_mhz: int = 0
+
+    def __str__(self) -> str:
+        return self.kind if self.kind != "pair" else f"{self.memory_mhz},{self.graphics_mhz} MHz"
+
+
+def gcc_for(system: System, toolkit: Toolkit) -> int | None:
+    """The system's preferred gcc that the toolkit's headers accept; None when there is none."""
+    return next((gcc for gcc in system.gcc if gcc <= toolkit.gcc), None)
+
+
+def wheel_cudnn(gpu: Gpu, release: Release) -> str | None:
+    """The cuDNN that a framework runs with on a GPU: its own exact pin, or the one a range is held to; None leaves the range open."""
+    if release.cudnn is not None:
+        return release.cudnn
+    held = read.tensorflow().cudnn_for_volta.version
+    newest = max(read.cudnn().releases, key=lambda c: version(c.version))
+    return None if newest.compute_capability.cover(gpu.compute_capability) else held
+
+
+def rules(today: dt.date) -> tuple[Rule, ...]:
+    """All rules, as of a day: support of a driver branch ends."""
+    return (*_machine(), *_driver(today), *_toolkit(), *_libraries(), *_frameworks(), *_settings())
+
+
+def _older(gpu: Gpu) -> str:
+    return f"{gpu.name} is {gpu.compute_capability}"
+
+
+def _machine() -> tuple[Rule, ...]:
+    return (
+        Rule(
+            "machine-is-x86",
+            ("gpu",),
+            lambda gpu: gpu.machine == "x86_64",
+            lambda gpu: f"{gpu.name} comes with {gpu.machine} processors only, and images and wheels here are for x86_64",
+        ),
+        Rule(
+            "system-has-python",
+            ("os",),
+            lambda system: version(system.python.version) >= (3, 8),
+            lambda system: f"Ansible needs Python 3.8 or later on the host, and {system.key} has {system.python.version}",
+        ),
+    )
+
+
+def _driver(today: dt.date) -> tuple[Rule, ...]:
+    flavours = read.driver().flavours
+
+    def flavour_fits(gpu: Gpu, flavour: str) -> bool:
+        capability = version(gpu.compute_capability)
+        if flavour == "open":
+            return capability >= version(flavours.open_from)
+        return capability < version(flavours.open_only_from)
+
+    def alive(branch: Branch) -> bool:
+        return branch.designation in SETTLED and (branch.end_of_life is None or branch.end_of_life >= today)
+
+    def why_not_alive(branch: Branch) -> str:
+        if branch.end_of_life is not None and branch.end_of_life < today:
+            return f"driver {branch.branch}: its support ended on {branch.end_of_life}"
+        if branch.designation == "unknown":
+            return f"driver {branch.branch}: no page of NVIDIA's says how long it is supported"
+        return f"driver {branch.branch} is {'a new-feature branch' if branch.designation == 'feature' else 'no longer supported'}"
+
+    return (
+        Rule(
+            "driver-drives-gpu",
+            ("gpu", "driver"),
+            lambda gpu, branch: branch.compute_capability.cover(gpu.compute_capability),
+            lambda gpu, branch: (
+                f"driver {branch.branch} drives compute capability {branch.compute_capability.oldest} to "
+                f"{branch.compute_capability.newest}, and {_older(gpu)}"
+            ),
+        ),
+        Rule(
+            "driver-has-flavour",
+            ("driver", "flavour"),
+            lambda branch, flavour: flavour in branch.flavours,
+            lambda branch, flavour: f"driver {branch.branch} is offered with {' and '.join(branch.flavours)} kernel modules, not {flavour}",
+        ),
+        Rule(
+            "modules-fit-gpu",
+            ("gpu", "flavour"),
+            flavour_fits,
+            lambda gpu, flavour: (
+                f"the open kernel modules need a GSP, which GPUs have from {flavours.open_from} on, and {_older(gpu)}"
+                if flavour == "open"
+                else f"{_older(gpu)}, and from {flavours.open_only_from} on there are no proprietary kernel modules"
+            ),
+        ),
+        Rule("driver-is-supported", ("driver",), alive, why_not_alive, soft=True),
+    )
+
+
+def _toolkit() -> tuple[Rule, ...]:
+    floors = {floor.major: floor.driver for floor in read.toolkits().driver_floors}
+
+    def profiled(ncu: str, gpu: Gpu, toolkit: Toolkit) -> bool:
+        if ncu == "no":
+            return True
+        if toolkit.ncu is None:  # the release is not known: judged as the newest that is
+            return read.toolkits().profilers[-1].compute_capability.cover(gpu.compute_capability)
+        era = version(toolkit.ncu)[:2]
+        span = next(p.compute_capability for p in read.toolkits().profilers if p.tool == "ncu" and era <= version(p.upto))
+        return span.cover(gpu.compute_capability)
+
+    return (
+        Rule(
+            "toolkit-compiles-for-gpu",
+            ("gpu", "cuda"),
+            lambda gpu, toolkit: toolkit.compute_capability.cover(gpu.compute_capability),
+            lambda gpu, toolkit: (
+                f"nvcc of CUDA {toolkit.version} compiles for compute capability {toolkit.compute_capability.oldest} to "
+                f"{toolkit.compute_capability.newest}, and {_older(gpu)}"
+            ),
+        ),
+        Rule(
+            "driver-runs-toolkit",
+            ("driver", "cuda"),
+            lambda branch, toolkit: version(branch.branch) >= version(floors[toolkit.major]),
+            lambda branch, toolkit: f"CUDA {toolkit.major} needs driver {floors[toolkit.major]} or later, not {branch.branch}",
+        ),
+        Rule(
+            "driver-is-not-older-than-toolkit",
+            ("driver", "cuda"),
+            lambda branch, toolkit: version(branch.branch) >= version(toolkit.driver)[:1],
+            lambda branch, toolkit: (
+                f"CUDA {toolkit.version} came with driver {toolkit.driver}; with {branch.branch} it runs without what is newer there"
+            ),
+            soft=True,
+        ),
+        Rule(
+            "toolkit-in-repository",
+            ("os", "cuda"),
+            lambda system, toolkit: version(toolkit.version) >= version(system.toolkits_from),
+            lambda system, toolkit: (
+                f"NVIDIA's repository for {system.key} begins with CUDA {system.toolkits_from} and has no {toolkit.version}"
+            ),
+        ),
+        Rule(
+            "toolkit-accepts-gcc",
+            ("os", "cuda"),
+            lambda system, toolkit: gcc_for(system, toolkit) is not None,
+            lambda system, toolkit: f"CUDA {toolkit.version} accepts gcc up to {toolkit.gcc}, and {system.key} has {_list(system.gcc)}",
+        ),
+        Rule(
+            "ncu-profiles-gpu",
+            ("ncu", "gpu", "cuda"),
+            profiled,
+            lambda _ncu, gpu, toolkit: (
+                f"Nsight Compute {toolkit.ncu or 'of that release'}, of CUDA {toolkit.version}, does not profile compute capability "
+                f"{gpu.compute_capability} ({gpu.name})"
+            ),
+        ),
+    )
+
+
+def _list(numbers: list[int]) -> str:
+    return ", ".join(map(str, numbers))
+
+
+def _libraries() -> tuple[Rule, ...]:
+    return (
+        Rule(
+            "cudnn-runs-on-gpu",
+            ("gpu", "cudnn"),
+            lambda gpu, cudnn: cudnn.compute_capability.cover(gpu.compute_capability),
+            lambda gpu, cudnn: (
+                f"cuDNN {cudnn.version} is for compute capability {cudnn.compute_capability.oldest} to "
+                f"{cudnn.compute_capability.newest}, and {_older(gpu)}"
+            ),
+        ),
+        Rule(
+            "cudnn-built-for-cuda",
+            ("cuda", "cudnn"),
+            lambda toolkit, cudnn: toolkit.major in cudnn.cuda_majors,
+            lambda toolkit, cudnn: f"cuDNN {cudnn.version} is built for CUDA {_list(cudnn.cuda_majors)}, not {toolkit.major}",
+        ),
+    )
+
+
+def _frameworks() -> tuple[Rule, ...]:
+    return tuple(rule for name, title in (("pytorch", "PyTorch"), ("tensorflow", "TensorFlow")) for rule in _framework(name, title))
+
+
+def _framework(name: str, title: str) -> tuple[Rule, ...]:
+    floors = {floor.major: floor.driver for floor in read.toolkits().driver_floors}
+    cudnns = {c.version: c for c in read.cudnn().releases}
+
+    def floor(release: Release) -> str:
+        return floors[version(release.cuda)[0]]
+
+    def cudnn_fits(gpu: Gpu, release: Release | None) -> bool:
+        pinned = wheel_cudnn(gpu, release) if release else None
+        return pinned is None or _nearest(pinned).compute_capability.cover(gpu.compute_capability)
+
+    def _nearest(pinned: str) -> CudnnRelease:
+        """The catalogue's newest release that is not newer, or its oldest: patch releases change nothing about which GPUs it serves."""
+        known = sorted(cudnns.values(), key=lambda c: version(c.version))
+        return next((c for c in reversed(known) if version(c.version) <= version(pinned)), known[0])
+
+    return (
+        Rule(
+            f"{name}-has-kernels",
+            ("gpu", name),
+            lambda gpu, release: release is None or release.runs_on(gpu.compute_capability),
+            lambda gpu, release: (
+                f"{title} {release.version} has kernels for {', '.join(f'sm_{arch}' for arch in release.sass)} and none for "
+                f"{gpu.name} (sm_{gpu.compute_capability.replace('.', '')})"
+            ),
+        ),
+        Rule(
+            f"{name}-driver",
+            ("driver", name),
+            lambda branch, release: release is None or version(branch.branch) >= version(floor(release)),
+            lambda branch, release: (
+                f"{title} {release.version} is built with CUDA {release.cuda}, which needs driver {floor(release)} or later, "
+                f"not {branch.branch}"
+            ),
+        ),
+        Rule(
+            f"{name}-python",
+            ("os", name),
+            lambda system, release: release is None or release.python.cover(system.python.version),
+            lambda system, release: (
+                f"{title} {release.version} has wheels for Python {release.python.oldest} to {release.python.newest}, "
+                f"and {system.key} has {system.python.version}"
+            ),
+        ),
+        Rule(
+            f"{name}-cudnn",
+            ("gpu", name),
+            cudnn_fits,
+            lambda gpu, release: (
+                f"{title} {release.version} brings cuDNN {wheel_cudnn(gpu, release)}, which does not serve {gpu.name} "
+                f"({gpu.compute_capability})"
+            ),
+        ),
+        Rule(
+            f"{name}-is-measured",
+            (name,),
+            lambda release: release is None or release.index == "default",
+            lambda release: f"{title} {release.version} comes from the index {release.index}, which nobody here could look into",
+            soft=True,
+        ),
+    )
+
+
+def _settings() -> tuple[Rule, ...]:
+    clocks, group = read.driver().clocks, read.driver().counters_for_group
+    graphics_from = version(clocks.locked_graphics_from["compute_capability"])
+    memory_from = version(clocks.locked_memory_from["compute_capability"])
+
+    def mode_fits(gpu: Gpu, ask: ClockAsk, mode: str) -> bool:
+        if ask.kind == "default":
+            return mode == "none"
+        capability = version(gpu.compute_capability)
+        if capability >= memory_from:
+            return mode == "locked"
+        if mode == "locked-graphics":
+            return capability >= graphics_from and ask.kind == "max"
+        return mode == "application"
+
+    def why_not(gpu: Gpu, ask: ClockAsk, _mode: str) -> str:
+        if ask.kind == "default":
+            return "clocks that are left at their default need no mode"
+        if version(gpu.compute_capability) >= memory_from:
+            return f"{gpu.name} ({gpu.compute_capability}) can lock both clocks, which takes the place of application clocks"
+        if ask.kind == "max":
+            return f"{gpu.name} ({gpu.compute_capability}) holds its highest clocks as application clocks, or by locking the graphics clock"
+        return (
+            f"memory clocks can be locked from {clocks.locked_memory_from['compute_capability']} on and {_older(gpu)}, so the pair {ask} "
+            "needs application clocks"
+        )
+
+    def in_reach(gpu: Gpu, ask: ClockAsk) -> bool:
+        top = gpu.clocks
+        return ask.kind != "pair" or top is None or (ask.memory_mhz <= top.memory_mhz and ask.graphics_mhz <= top.graphics_mhz)
+
+    return (
+        Rule("clocks-mode", ("gpu", "clocks", "clock_mode"), mode_fits, why_not),
+        Rule(
+            "clocks-in-reach",
+            ("gpu", "clocks"),
+            in_reach,
+            lambda gpu, ask: f"clocks {ask} are above the maximum of {gpu.name}, {gpu.clocks.memory_mhz},{gpu.clocks.graphics_mhz} MHz",
+        ),
+        Rule(
+            "driver-has-application-clocks",
+            ("driver", "clock_mode"),
+            lambda branch, mode: mode != "application" or branch.application_clocks,
+            lambda branch, _mode: f"driver {branch.branch} is said to have dropped application clocks",
+        ),
+        Rule(
+            "group-counters",
+            ("counters", "driver", "flavour"),
+            lambda counters, branch, flavour: (
+                counters != "group" or (flavour == group.flavour and version(branch.branch) >= version(group.from_branch))
+            ),
+            lambda _counters, branch, flavour: (
+                f"counters for a group need CAP_PERFMON, which the {group.flavour} kernel modules know from driver {group.from_branch} "
+                f"on; these are the {flavour} ones of {branch.branch}"
+            ),
+        ),
+    )

@@ -1,0 +1,114 @@
+"""What AWS says today about its GPU instance types: which there are, where, at what price, and the newest images."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import Any, Final
+
+from provision.catalog import read
+from provision.catalog.records import AwsPrice, AwsType
+from provision.clouds.aws.client import Access, client
+from provision.clouds.aws.errors import classified
+
+__all__ = ["images", "offered", "prices", "types"]
+
+_PRICING_REGION: Final = "us-east-1"  # the Price List API lives here and in two other regions, for all regions
+
+
+def types(region: str, access: Access) -> list[AwsType]:
+    """The instance types with GPUs, offered nowhere yet: `offered` is asked apart.
+
+    A fraction of a GPU has Count 0 in EC2's answer, so nothing is filtered by it.
+    """
+    found = []
+    with classified("ec2:DescribeInstanceTypes", region):
+        pages = client("ec2", region, access).get_paginator("describe_instance_types").paginate()
+        for page in pages:
+            found += [_type(raw) for raw in page["InstanceTypes"] if raw.get("GpuInfo", {}).get("Gpus")]
+    return [record for record in found if record is not None]
+
+
+def _type(raw: dict[str, Any]) -> AwsType | None:
+    gpu = raw["GpuInfo"]["Gpus"][0]
+    vendor = gpu.get("Manufacturer", "").lower()
+    if vendor not in {"nvidia", "amd"}:
+        return None
+    mib = gpu["MemoryInfo"]["SizeInMiB"]
+    count = gpu.get("Count") or gpu.get("GpuPartitionSize", 0)
+    disks = raw.get("InstanceStorageInfo", {}).get("Disks", [])
+    return AwsType(
+        type=raw["InstanceType"],
+        vendor=vendor,
+        gpu=_model(gpu["Name"], mib),
+        gpu_name=gpu["Name"],
+        gpus=count,
+        gpu_mib=mib,
+        vcpus=raw["VCpuInfo"]["DefaultVCpus"],
+        memory_gib=raw["MemoryInfo"]["SizeInMiB"] / 1024,
+        nvme_gb=[disk["SizeInGB"] for disk in disks for _ in range(disk["Count"])],
+        network=raw["NetworkInfo"]["NetworkPerformance"],
+        boot=raw.get("SupportedBootModes", []),
+        markets=raw.get("SupportedUsageClasses", []),
+        machine="arm64" if "arm64" in raw["ProcessorInfo"]["SupportedArchitectures"] else "x86_64",
+        source="refreshed-aws",
+        offered={},
+    )
+
+
+def _model(name: str, mib: int) -> str | None:
+    """Our model for EC2's name; the A100s differ by memory only."""
+    fitting = [g for g in read.gpus().gpus if g.ec2_name == name]
+    return min(fitting, key=lambda g: abs(g.memory_gb * 1024 - mib)).model if fitting else None
+
+
+def offered(region: str, wanted: Iterable[str], access: Access) -> dict[str, list[int]]:
+    """Instance type → the numbers of the zone ids of this region that offer it."""
+    names, found = set(wanted), defaultdict(list)
+    with classified("ec2:DescribeInstanceTypeOfferings", region):
+        pages = (
+            client("ec2", region, access).get_paginator("describe_instance_type_offerings").paginate(LocationType="availability-zone-id")
+        )
+        for page in pages:
+            for offering in page["InstanceTypeOfferings"]:
+                number = offering["Location"].rpartition("-az")[2]
+                if offering["InstanceType"] in names and number.isdigit():
+                    found[offering["InstanceType"]].append(int(number))
+    return {name: sorted(numbers) for name, numbers in found.items()}
+
+
+def images(region: str, access: Access) -> dict[str, str]:
+    """System → the id of its newest image in the region, for the systems whose publisher keeps a parameter."""
+    parameters = {image.parameter: f"{image.os} {image.version}" for image in read.aws().images if image.parameter}
+    with classified("ssm:GetParameter", region):
+        ssm = client("ssm", region, access)
+        return {system: str(ssm.get_parameter(Name=name)["Parameter"]["Value"]) for name, system in parameters.items()}
+
+
+def prices(region: str, wanted: Iterable[str], access: Access) -> list[AwsPrice]:
+    """On-demand prices of Linux on shared hardware, in US dollars an hour; a type without one is left out."""
+    found = []
+    with classified("pricing:GetProducts", _PRICING_REGION):
+        pages = client("pricing", _PRICING_REGION, access).get_paginator("get_products")
+        for name in wanted:
+            asked = {
+                "regionCode": region,
+                "instanceType": name,
+                "operatingSystem": "Linux",
+                "tenancy": "Shared",
+                "preInstalledSw": "NA",
+                "capacitystatus": "Used",
+            }
+            filters = [{"Type": "TERM_MATCH", "Field": field, "Value": value} for field, value in asked.items()]
+            listed = [json.loads(text) for page in pages.paginate(ServiceCode="AmazonEC2", Filters=filters) for text in page["PriceList"]]
+            hourly = [price for product in listed for price in _hourly(product)]
+            if hourly:
+                found.append(AwsPrice(name, region, max(hourly), "refreshed-prices"))
+    return found
+
+
+def _hourly(product: dict[str, Any]) -> list[float]:
+    dimensions = [d for term in product["terms"].get("OnDemand", {}).values() for d in term["priceDimensions"].values()]
+    found = [float(d["pricePerUnit"]["USD"]) for d in dimensions if d["unit"] == "Hrs" and "USD" in d["pricePerUnit"]]
+    return [price for price in found if price > 0]

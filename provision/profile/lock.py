@@ -1,0 +1,268 @@
+"""The lock: the exact resolved form of a profile. What is launched, set up and checked is what it says.
+
+`build` is pure: the same profile, catalogue and day give the same lock. What the catalogue does not know stands in `unresolved`, in words,
+and never as a guess.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Any, Final
+
+from provision.catalog import overlay, places, read
+from provision.catalog.records import DriverPackages, Gpu, Release, System, Toolkit, version
+from provision.catalog.resolve import NONE, Asked, Resolution, resolve
+from provision.catalog.rules import ClockAsk, gcc_for, wheel_cudnn
+from provision.catalog.wheels import WheelSet, opencv_set, set_for
+from provision.errors import StackConflictError
+from provision.profile import load as profiles
+from provision.profile.locked import (
+    Lock,
+    LockedClocks,
+    LockedCudnn,
+    LockedDriver,
+    LockedEnvironment,
+    LockedGpu,
+    LockedOpenCv,
+    LockedPlace,
+    LockedProfile,
+    LockedProfiler,
+    LockedToolkit,
+)
+from provision.profile.model import ApplicationClocks, AwsPlace, Profile
+
+__all__ = ["asked_of", "build", "catalogue_version", "pin"]
+
+_HOLD: Final = ("nvidia-*", "libnvidia-*", "cuda-*", "libcudnn*", "linux-modules-nvidia-*")  # shared/facts/stack-facts.md §5, "hold"
+
+
+def asked_of(profile: Profile) -> Asked:
+    """What a profile asks of its stack."""
+    clocks = profile.gpu.application_clocks
+    pair = ClockAsk("pair", clocks.memory_mhz, clocks.graphics_mhz) if isinstance(clocks, ApplicationClocks) else ClockAsk(clocks)
+    return Asked(
+        gpu=profile.gpu.model,
+        os=f"{profile.os.name} {profile.os.version}",
+        driver=profile.stack.driver,
+        cuda=profile.stack.cuda,
+        cudnn=profile.stack.cudnn,
+        pytorch=profile.stack.frameworks.pytorch,
+        tensorflow=profile.stack.frameworks.tensorflow,
+        ncu="ncu" in profile.stack.profilers,
+        counters=profile.gpu.counters,
+        clocks=pair,
+    )
+
+
+def build(profile: Profile, today: dt.date) -> Lock:
+    """Resolve a profile into its lock.
+
+    Args:
+        profile: what is asked.
+        today: the day whose supported driver branches count.
+
+    Raises:
+        StackConflictError: what is asked cannot hold together, or can be had in none of the places.
+    """
+    resolution = resolve(asked_of(profile), today, explain=False)
+    return _Writer(profile, resolution).lock()
+
+
+class _Writer:
+    """From resolved values to the lock's parts; what is not known is noted on the way."""
+
+    def __init__(self, profile: Profile, resolution: Resolution) -> None:
+        self.profile = profile
+        self.values = resolution.values
+        self.warnings = resolution.warnings
+        self.unresolved: list[str] = []
+        self.gpu: Gpu = read.gpu(self.values["gpu"])
+        self.system: System = next(s for s in read.systems().systems if s.key == self.values["os"])
+        self.toolkit: Toolkit = next(t for t in read.toolkits().toolkits if t.version == self.values["cuda"])
+
+    def lock(self) -> Lock:
+        located = tuple(self.places())
+        if all(place.not_available for place in located):
+            reasons = "; ".join(dict.fromkeys(place.not_available for place in located))
+            msg = f"places: none of them can be had: {reasons}"
+            raise StackConflictError(msg, hint=f"`gpuprov catalog instances --gpu {self.gpu.model}` shows what there is")
+        made: dict[str, Any] = {
+            "driver": self.driver(),
+            "cuda": LockedToolkit(
+                version=self.toolkit.version,
+                package=self.toolkit.package,
+                gcc=gcc_for(self.system, self.toolkit) or 0,  # a rule holds that there is one
+                repository=self.system.repository,
+            ),
+            "cudnn": self.cudnn(),
+            "profilers": self.profilers(),
+            "clocks": self.clocks(),
+            "frameworks": self.frameworks(),
+            "opencv": self.opencv(),
+        }
+        return Lock(
+            schema_version=1,
+            profile=LockedProfile(name=self.profile.name, sha256=profiles.digest(self.profile)),
+            catalogue=catalogue_version(),
+            os=self.system.key,
+            gpu=LockedGpu(model=self.gpu.model, compute_capability=self.gpu.compute_capability),
+            counters=self.profile.gpu.counters,
+            places=located,
+            hold=_HOLD,
+            warnings=self.warnings,
+            unresolved=tuple(self.unresolved),
+            **made,
+        )
+
+    def places(self) -> list[LockedPlace]:
+        found, ids = [], overlay.read().aws_images
+        for place in self.profile.places:
+            shared = {"instance_type": place.instance_type, "market": place.market, "kernel": self.system.kernel[place.cloud]}
+            if isinstance(place, AwsPlace):
+                image = places.aws_image(self.profile.os.name, self.profile.os.version)
+                how = (image.parameter or f"{image.owner} {image.pattern}") if image else ""
+                for region in place.regions:
+                    against = places.why_not_aws(place.instance_type, region, place.market, self.gpu.model, self.profile.gpu.count)
+                    image_id = ids.get(region, {}).get(self.system.key)
+                    if image_id is None:
+                        self.note(f"aws {region}: the image id; `gpuprov catalog refresh --only aws` finds it")
+                    found.append(
+                        LockedPlace(cloud="aws", region=region, image=how, image_id=image_id, not_available=self.known(against), **shared)
+                    )
+                continue
+            family = next((i for i in read.gcp().images if (i.os, i.version) == (self.profile.os.name, self.profile.os.version)), None)
+            if family is None:
+                self.note(f"gcp: the image family of {self.system.key}")
+            for zone in place.zones:
+                against = places.why_not_gcp(place.instance_type, zone, place.gpu, place.gpu_count)
+                against = against or self.mismatch(place.gpu, place.gpu_count)
+                how = f"{family.project}/{family.family}" if family else ""
+                found.append(LockedPlace(cloud="gcp", region=zone, image=how, image_id=None, not_available=self.known(against), **shared))
+        return found
+
+    def mismatch(self, gpu: str, count: int) -> str:
+        asked = self.profile.gpu
+        if gpu != asked.model or count < asked.count:
+            return f"the place has {count} x {gpu}, and gpu asks for {asked.count} x {asked.model}"
+        return ""
+
+    def known(self, against: str) -> str:
+        """Ignorance is not a reason against a place: it goes to what is unresolved."""
+        if "not recorded" in against or "not in the catalogue" in against:
+            self.note(f"places: {against}")
+            return ""
+        return against
+
+    def note(self, what: str) -> None:
+        if what not in self.unresolved:
+            self.unresolved.append(what)
+
+    def driver(self) -> LockedDriver:
+        branch, flavour = self.values["driver"], self.values["flavour"]
+        named = _packages(self.system, branch)
+        chosen = named.open if flavour == "open" else named.proprietary
+        packages = list(chosen.compute)
+        if self.profile.stack.ffmpeg:
+            if self.gpu.nvenc is None:
+                self.note(f"whether {self.gpu.name} has NVENC; the video libraries are installed all the same")
+            if self.gpu.nvenc is not False:
+                packages += named.video
+
+        def filled(names: list[str]) -> tuple[str, ...]:
+            return tuple(name.replace("<branch>", branch) for name in names)
+
+        return LockedDriver(
+            branch=branch,
+            flavour=flavour,  # type: ignore[arg-type]  # the domain of the variable is these two words
+            packages=filled(packages),
+            stream=filled([chosen.stream])[0] if chosen.stream else None,
+            pin=filled(named.pin),
+            headers=tuple(h for name in self.system.headers for h in self.headers(name)),
+        )
+
+    def headers(self, name: str) -> list[str]:
+        if "<flavour>" not in name:
+            return [name]
+        return sorted({name.replace("<flavour>", self.system.kernel[place.cloud]) for place in self.profile.places})
+
+    def cudnn(self) -> LockedCudnn:
+        chosen = self.values["cudnn"]
+        system = "apt" if self.system.packages == "apt" else "dnf"
+        fitting = [p for p in read.cudnn().packages if p.system == system and version(chosen) >= version(p.since)]
+        if not fitting:
+            self.note(f"what {self.system.key} calls the packages of cuDNN {chosen}")
+            return LockedCudnn(version=chosen, packages=())
+        names = max(fitting, key=lambda p: version(p.since)).names
+        mark = "=" if system == "apt" else "-"
+        return LockedCudnn(version=chosen, packages=tuple(f"{n.replace('<major>', str(self.toolkit.major))}{mark}{chosen}*" for n in names))
+
+    def profilers(self) -> dict[str, LockedProfiler]:
+        suffix = self.toolkit.version.replace(".", "-")
+        known = {"nsys": ("cuda-nsight-systems", self.toolkit.nsys), "ncu": ("cuda-nsight-compute", self.toolkit.ncu)}
+        made: dict[str, LockedProfiler] = {}
+        for tool in sorted(self.profile.stack.profilers):
+            package, release = known[tool]
+            if release is None:
+                self.note(f"the version of {tool} that comes with CUDA {self.toolkit.version}")
+            made[tool] = LockedProfiler(package=f"{package}-{suffix}", version=release)
+        return made
+
+    def clocks(self) -> LockedClocks:
+        asked = self.profile.gpu.application_clocks
+        pair = (asked.memory_mhz, asked.graphics_mhz) if isinstance(asked, ApplicationClocks) else (None, None)
+        mode = self.values["clock_mode"]
+        return LockedClocks(mode=mode, memory_mhz=pair[0], graphics_mhz=pair[1])  # type: ignore[arg-type]  # as for the flavour
+
+    def frameworks(self) -> dict[str, LockedEnvironment]:
+        releases = {"pytorch": read.pytorch(), "tensorflow": read.tensorflow().releases}
+        made = {}
+        for name, known in releases.items():
+            if self.values[name] != NONE:
+                release: Release = next(r for r in known if r.version == self.values[name])
+                wheels = set_for(name, release, self.gpu, self.system.python.version)
+                environment = self.environment(wheels, release.version)
+                cudnn = wheel_cudnn(self.gpu, release) or environment.wheel("nvidia-cudnn-cu12")
+                made[name] = environment.model_copy(update={"cuda": release.cuda, "cudnn": cudnn})
+        return made
+
+    def opencv(self) -> LockedOpenCv:
+        if self.profile.stack.opencv == "none":
+            return LockedOpenCv(environment=None, build_flags=())
+        wheels = opencv_set(self.system.python.version)
+        return LockedOpenCv(environment=self.environment(wheels, read.systems().opencv.wheel.version), build_flags=())
+
+    def environment(self, wheels: WheelSet, release: str) -> LockedEnvironment:
+        text = wheels.text()
+        if text is None:
+            self.note(f"the wheels of {wheels.name}: the index {wheels.index} was never reached; nothing is installed from it unseen")
+        return LockedEnvironment(
+            version=release,
+            index=wheels.index,
+            cuda=None,
+            cudnn=None,
+            python=wheels.python,
+            requirements=wheels.requirements,
+            wheels=tuple((text or "").splitlines()),
+        )
+
+
+def _packages(system: System, branch: str) -> DriverPackages:
+    """How the system's packages name this branch."""
+    fitting = [p for p in read.driver().packages if p.system == system.packages and version(branch) <= version(p.upto)]
+    return min(fitting, key=lambda p: version(p.upto))
+
+
+def catalogue_version() -> str:
+    """Which data a lock was made from: the shipped day, and the day of each refreshed part."""
+    parts = [f"{part.name} {part.made_at.date()}" for part in overlay.read().parts]
+    return ", ".join([read.BASE_DATE, *parts])
+
+
+def pin(profile: Profile, lock: Lock) -> Profile:
+    """The profile with every open choice closed as the lock closes it: what is set up and checked is what is locked."""
+    stack = profile.stack
+    frameworks = stack.frameworks.model_copy(update={name: locked.version for name, locked in lock.frameworks.items()})
+    # Hosts report cuDNN as three numbers; the fourth is the package's.
+    cudnn = ".".join(lock.cudnn.version.split(".")[:3])
+    closed = {"driver": lock.driver.branch, "cuda": lock.cuda.version, "cudnn": cudnn, "frameworks": frameworks}
+    return profile.model_copy(update={"stack": stack.model_copy(update=closed)})

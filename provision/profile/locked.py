@@ -1,0 +1,167 @@
+"""What a lock holds: the records of its file, and its digest."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from provision.catalog.wheels import parse
+
+__all__ = [
+    "Lock",
+    "LockedClocks",
+    "LockedCudnn",
+    "LockedDriver",
+    "LockedEnvironment",
+    "LockedGpu",
+    "LockedOpenCv",
+    "LockedPlace",
+    "LockedProfile",
+    "LockedProfiler",
+    "LockedToolkit",
+]
+
+
+class _Frozen(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, validate_by_name=True, validate_by_alias=True)
+
+
+Texts = Annotated[tuple[str, ...], Field(strict=False)]
+
+
+class LockedProfile(_Frozen):
+    """Which profile this is the lock of."""
+
+    name: str
+    sha256: str
+
+
+class LockedGpu(_Frozen):
+    """The GPU, in the words that the stack depends on."""
+
+    model: str
+    compute_capability: str
+
+
+class LockedPlace(_Frozen):
+    """One place: its image, its kernel, and what is known against it.
+
+    Attributes:
+        image: how the image is found: an SSM parameter or a family.
+        image_id: the image itself, where a refresh has found it.
+        kernel: the flavour whose headers are kept, empty where the system has one kernel.
+        not_available: why nothing can be launched there; empty when nothing is known against it.
+    """
+
+    cloud: Literal["aws", "gcp"]
+    region: str
+    instance_type: str
+    market: str
+    image: str
+    image_id: str | None
+    kernel: str
+    not_available: str
+
+
+class LockedDriver(_Frozen):
+    """The driver: branch, kernel modules, packages."""
+
+    branch: str
+    flavour: Literal["open", "proprietary"]
+    packages: Texts
+    stream: str | None
+    pin: Texts
+    headers: Texts
+
+
+class LockedToolkit(_Frozen):
+    """The CUDA toolkit, and the compiler that its headers accept."""
+
+    version: str
+    package: str
+    gcc: int
+    repository: str
+
+
+class LockedCudnn(_Frozen):
+    """cuDNN for the whole system."""
+
+    version: str
+    packages: Texts
+
+
+class LockedProfiler(_Frozen):
+    """A profiler of the toolkit's release; the version is None where the catalogue does not know it."""
+
+    package: str
+    version: str | None
+
+
+class LockedClocks(_Frozen):
+    """How the clocks are held, and at what; no pair means the maximum that the card itself reports."""
+
+    mode: Literal["none", "application", "locked", "locked-graphics"]
+    memory_mhz: int | None
+    graphics_mhz: int | None
+
+
+class LockedEnvironment(_Frozen):
+    """One virtual environment.
+
+    Attributes:
+        wheels: as pip takes them with --require-hashes; empty where nobody could resolve them.
+    """
+
+    version: str
+    index: str
+    cuda: str | None
+    cudnn: str | None
+    python: str
+    requirements: Texts
+    wheels: Texts
+
+    def wheel(self, name: str) -> str | None:
+        """The version of a package of the set."""
+        return next((w.version for w in parse("\n".join(self.wheels)) if w.name == name), None)
+
+
+class LockedOpenCv(_Frozen):
+    """OpenCV: a wheel set, or the flags of a build."""
+
+    environment: LockedEnvironment | None
+    build_flags: Texts
+
+
+class Lock(_Frozen):
+    """Everything that was decided."""
+
+    schema_version: Annotated[Literal[1], Field(alias="schema")]
+    profile: LockedProfile
+    catalogue: str
+    os: str
+    gpu: LockedGpu
+    counters: str
+    places: Annotated[tuple[LockedPlace, ...], Field(strict=False)]
+    driver: LockedDriver
+    cuda: LockedToolkit
+    cudnn: LockedCudnn
+    profilers: dict[str, LockedProfiler]
+    clocks: LockedClocks
+    frameworks: dict[str, LockedEnvironment]
+    opencv: LockedOpenCv
+    hold: Texts
+    warnings: Texts
+    unresolved: Texts
+
+    def as_dict(self) -> dict[str, Any]:
+        """JSON-compatible data under the names of the file."""
+        return self.model_dump(mode="json", by_alias=True)
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 over the canonical JSON form, hexadecimal."""
+        canonical = json.dumps(self.as_dict(), sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+        return hashlib.sha256(canonical.encode()).hexdigest()

@@ -1,0 +1,80 @@
+"""The roofline as a picture: SVG or PNG through matplotlib, or characters through plotext."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from provision.catalog.roofline import Roof
+from provision.errors import UsageError
+
+__all__ = ["draw", "in_terminal"]
+
+_MARKS: Final = ("-", "--", "-.", ":")
+_FORMATS: Final = (".svg", ".png")
+
+
+def _intensities(roofs: Sequence[Roof]) -> list[float]:
+    """From a hundredth of the lowest threshold to ten times the highest, evenly on a logarithmic axis."""
+    low, high = min(r.threshold for r in roofs) / 100, max(r.threshold for r in roofs) * 10
+    steps = 200
+    return [low * (high / low) ** (n / steps) for n in range(steps + 1)]
+
+
+def draw(roofs: Sequence[Roof], path: Path) -> None:
+    """Write the picture; the suffix decides the format.
+
+    Raises:
+        UsageError: another suffix, or matplotlib is not installed.
+    """
+    if path.suffix not in _FORMATS:
+        msg = f"{path.name!a} is neither .svg nor .png"
+        raise UsageError(msg, hint="end the name in .svg or .png")
+    pyplot = _library("matplotlib.pyplot")
+    figure, axes = pyplot.subplots(figsize=(9, 6), layout="constrained")
+    across = _intensities(roofs)
+    colours = {model: f"C{n}" for n, model in enumerate(dict.fromkeys(r.gpu for r in roofs))}
+    for n, roof in enumerate(roofs):
+        reached = [roof.attainable_tflops(i) for i in across]
+        label = f"{roof.gpu} {roof.precision}: {roof.peak_tflops:g} TFLOPS from {roof.threshold:g} FLOP/B"
+        axes.plot(across, reached, _MARKS[n % len(_MARKS)], color=colours[roof.gpu], label=label)
+        axes.plot([roof.threshold], [roof.peak_tflops], "o", color=colours[roof.gpu], markersize=5)
+    axes.set(xscale="log", yscale="log", xlabel="arithmetic intensity (FLOP/byte)", ylabel="attainable (TFLOPS, dense)", title="Roofline")
+    axes.grid(visible=True, which="both", alpha=0.2)
+    axes.legend(fontsize="small")
+    # Without a date the same data gives the same bytes.
+    figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)
+    pyplot.close(figure)
+
+
+def in_terminal(roofs: Sequence[Roof]) -> str:
+    """The same in characters.
+
+    Raises:
+        UsageError: plotext is not installed.
+    """
+    plot = _library("plotext")
+    plot.clear_figure()
+    across = _intensities(roofs)
+    for roof in roofs:
+        plot.plot(across, [roof.attainable_tflops(i) for i in across], label=f"{roof.gpu} {roof.precision}")
+    plot.xscale("log")
+    plot.yscale("log")
+    plot.xlabel("FLOP/byte")
+    plot.ylabel("TFLOPS")
+    plot.theme("clear")
+    plot.plot_size(100, 28)
+    return str(plot.build())
+
+
+def _library(name: str) -> Any:
+    import importlib  # noqa: PLC0415 - both are an extra, and slow
+
+    try:
+        if name.startswith("matplotlib"):
+            importlib.import_module("matplotlib").use("agg")
+        return importlib.import_module(name)
+    except ImportError as error:
+        msg = f"{name.partition('.')[0]} is not installed"
+        raise UsageError(msg, hint="pip install 'gpuprov[plot]'; --json and --csv need nothing") from error

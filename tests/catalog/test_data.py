@@ -1,0 +1,273 @@
+"""The shipped data: its shapes, its sources, what would contradict itself; compared with real artefacts where they are here."""
+
+import gzip
+import itertools
+import json
+import re
+from collections.abc import Iterator
+from importlib import resources
+from pathlib import Path
+from typing import Any, get_args
+
+import boto3
+import msgspec
+import pytest
+import yaml
+
+from provision.catalog import read, wheels
+from provision.catalog.records import version
+from provision.profile.model import GpuModel
+
+DATA = Path(__file__).parent.parent / "data"
+GPUS = {g.model: g for g in read.gpus().gpus}
+COVERED = [*read.gpus().gpus, *read.driver().branches, *read.toolkits().toolkits, *read.cudnn().releases, *read.systems().systems]
+
+
+def name_of(record: Any) -> str:
+    return str(next(getattr(record, n) for n in ("model", "branch", "key", "version") if hasattr(record, n)))
+
+
+# --- sources ---------------------------------------------------------------------------------------------------------
+
+
+def used_sources(node: Any) -> Iterator[str]:
+    """Every source id that stands anywhere in a file."""
+    if isinstance(node, list):
+        for item in node:
+            yield from used_sources(item)
+    for key, value in node.items() if isinstance(node, dict) else ():
+        if key in {"source", "zones_source", "opt_in_source"}:
+            yield value
+        elif key in {"sources", "takes"}:
+            yield from value if key == "sources" else value.values()
+        else:
+            yield from used_sources(value)
+
+
+def test_every_source_that_is_named_exists_and_every_source_is_named() -> None:
+    files = [yaml.safe_load(path.read_text()) for path in read.DATA.glob("*.yaml") if path.name != "sources.yaml"]
+    assert set(used_sources(files)) == set(read.sources())
+
+
+# What only says which record it is, or how others call it, is no figure.
+NAMES = {
+    "Gpu": {"model", "name", "machine", "nvml_words", "ec2_name", "gce_accelerator"},
+    "Branch": {"branch"},
+    "Toolkit": {"version"},
+    "CudnnRelease": set(),
+    "System": {"name", "version", "packages"},
+}
+
+
+@pytest.mark.parametrize("record", COVERED, ids=name_of)
+def test_every_figure_of_a_record_has_exactly_one_source(record: Any) -> None:
+    defaults = {f.name: f.default for f in msgspec.structs.fields(type(record))}
+    figures: set[str] = set()
+    for field, value in record.as_dict().items():
+        if field == "sources" or field in NAMES[type(record).__name__] or (not value and value is not False) or value == defaults[field]:
+            continue
+        parts = isinstance(value, dict) and (field == "peaks" or f"{field}.oldest" in str(record.sources))
+        figures |= {f"{field}.{part}" for part in value} if parts else {field}
+    covered = [figure for fields in record.sources.values() for figure in fields]
+    assert sorted(covered) == sorted(figures)
+
+
+def test_sources_have_dates_that_are_past() -> None:
+    for key, source in read.sources().items():
+        assert source.date.isoformat() <= read.BASE_DATE, key
+        assert source.url or source.grade in {"memory", "inferred", "third-party", "measured"}, f"{key}: a document without its address"
+
+
+def test_a_field_that_nobody_knows_is_refused() -> None:
+    plain = GPUS["t4"].as_dict() | {"cuda_coers": 1}
+    with pytest.raises(msgspec.ValidationError, match="cuda_coers"):
+        msgspec.convert(plain, type(GPUS["t4"]))
+
+
+# --- contradictions --------------------------------------------------------------------------------------------------
+
+
+def test_profiles_can_ask_for_exactly_the_gpus_of_the_catalogue() -> None:
+    assert set(get_args(GpuModel)) == set(GPUS)
+
+
+def test_every_compute_capability_has_an_architecture() -> None:
+    assert {g.compute_capability for g in GPUS.values()} == {t.compute_capability for t in read.gpus().tensor_cores}
+
+
+RATIOS = [("bf16", "fp16", 1.0), ("tf32", "fp16", 0.5), ("fp8", "fp16", 2.0), ("int8", "fp16", 2.0), ("fp4", "fp8", 2.0)]
+
+
+@pytest.mark.parametrize("model", GPUS)
+def test_peaks_keep_the_ratio_of_their_precisions(model: str) -> None:
+    peaks = GPUS[model].peaks
+    for one, other, ratio in RATIOS:
+        if one in peaks and other in peaks:
+            assert peaks[one] / peaks[other] == pytest.approx(ratio, rel=0.03), f"{one} against {other}"
+    if "int4" in peaks:  # twice INT8, or, on the L40S, the same: its datasheet says so
+        assert peaks["int4"] / peaks["int8"] in {1.0, 2.0}
+
+
+@pytest.mark.parametrize("model", GPUS)
+def test_a_peak_of_a_tensor_precision_needs_tensor_cores_that_take_it(model: str) -> None:
+    gpu = GPUS[model]
+    takes = next(t for t in read.gpus().tensor_cores if t.compute_capability == gpu.compute_capability).takes
+    for precision in {"tf32", "bf16", "fp8", "fp4", "int8", "int4"} & set(gpu.peaks):
+        assert precision in takes, precision
+    assert "fp64_tensor" not in gpu.peaks or "fp64" in takes
+
+
+def test_no_clock_of_a_profile_or_record_is_above_what_was_measured_as_the_maximum() -> None:
+    measured = json.loads((DATA / "facts" / "h200-root.json").read_text())["facts"]["nvml"]["value"]["devices"][0]
+    assert GPUS["h200"].clocks is not None
+    assert GPUS["h200"].clocks.memory_mhz <= measured["max_memory_mhz"]["value"]
+    assert GPUS["h200"].clocks.graphics_mhz <= measured["max_graphics_mhz"]["value"]
+
+
+def test_healthy_figures_lie_below_the_datasheet_and_gates_between_forty_and_a_hundred_percent_of_it() -> None:
+    acceptance = read.gpus().acceptance
+    for model, healthy in acceptance.healthy.items():
+        gpu = GPUS[model]
+        for measured, peak in ((healthy.tensor_tflops, gpu.peaks.get("fp16")), (healthy.memory_gb_s, gpu.bandwidth_gb_s)):
+            if measured is not None:
+                assert peak is not None
+                assert measured <= peak, f"{model} beats its datasheet"
+                assert acceptance.fail_share * measured >= 0.4 * peak, f"{model}: the gate would let half a card pass"
+
+
+def test_a_toolkit_comes_with_a_driver_that_runs_it_and_versions_only_grow() -> None:
+    floors = {f.major: f.driver for f in read.toolkits().driver_floors}
+    toolkits = read.toolkits().toolkits
+    for toolkit in toolkits:
+        assert version(toolkit.driver) >= version(floors[toolkit.major]), toolkit.version
+        assert toolkit.package == f"cuda-toolkit-{toolkit.version.replace('.', '-')}"
+    for older, newer in itertools.pairwise(toolkits):
+        assert version(older.version) < version(newer.version)
+        assert version(older.driver) <= version(newer.driver)
+        assert older.gcc <= newer.gcc
+        assert version(older.compute_capability.oldest) <= version(newer.compute_capability.oldest)
+        assert older.ncu is None or newer.ncu is None or version(older.ncu) < version(newer.ncu)
+
+
+def test_driver_branches_only_drop_old_gpus_and_gain_new_ones() -> None:
+    branches = read.driver().branches
+    for older, newer in itertools.pairwise(branches):
+        assert version(older.branch) < version(newer.branch)
+        assert older.cuda_major <= newer.cuda_major
+        assert version(older.compute_capability.oldest) <= version(newer.compute_capability.oldest)
+        assert version(older.compute_capability.newest) <= version(newer.compute_capability.newest)
+    lasting = [b for b in branches if b.designation in {"lts", "production", "feature"}]
+    assert all(b.end_of_life for b in lasting), "a branch whose designation is known has an end"
+
+
+@pytest.mark.parametrize("release", [*read.pytorch(), *read.tensorflow().releases], ids=lambda r: f"{r.version}-{r.cuda}")
+def test_a_wheel_does_not_need_more_than_its_cuda_gives(release: Any) -> None:
+    majors = {t.version: t.major for t in read.toolkits().toolkits} | {"12.3": 12}
+    assert int(release.cuda.split(".")[0]) in {f.major for f in read.toolkits().driver_floors}
+    newest = {"12.1": "9.0", "12.2": "9.0", "12.4": "9.0", "12.5": "9.0", "12.6": "9.0"}.get(release.cuda)
+    if newest:  # a compiler cannot have compiled for what it does not know
+        assert max(divmod(a, 10) for a in release.sass) <= version(newest)
+    if majors.get(release.cuda) == 13:
+        assert min(release.sass) >= 75
+
+
+# --- against real artefacts ------------------------------------------------------------------------------------------
+
+
+def moto(name: str) -> Any:
+    with resources.files("moto").joinpath(f"ec2/resources/{name}").open("rb") as file:
+        return json.loads(gzip.decompress(file.read()))
+
+
+def test_instance_types_are_those_that_ec2_answered() -> None:
+    """moto carries dated answers of EC2's own API; what it has no record of, the catalogue says is from elsewhere."""
+    answered = moto("instance_types.json.gz")
+    by_name = answered if isinstance(answered, dict) else {t["InstanceType"]: t for t in answered}
+    with_gpu = {name for name, raw in by_name.items() if raw.get("GpuInfo", {}).get("Gpus")}
+    ours = {name: t for name, t in read.aws_types().items() if t.source == "ec2-api-2026-08"}
+    assert set(ours) == with_gpu
+    for name, record in ours.items():
+        gpu = by_name[name]["GpuInfo"]["Gpus"][0]
+        assert (record.gpu_name, record.gpu_mib, record.vcpus) == (
+            gpu["Name"],
+            gpu["MemoryInfo"]["SizeInMiB"],
+            by_name[name]["VCpuInfo"]["DefaultVCpus"],
+        )
+        assert record.gpus == (gpu["Count"] or gpu["GpuPartitionSize"])
+        model = GPUS[record.gpu or ""]
+        assert model.ec2_name == gpu["Name"]
+        if record.gpus >= 1 and model.model != "v100":  # of which p3dn has the 32 GB variant
+            assert model.memory_gb * 1024 == pytest.approx(record.gpu_mib, rel=0.1)
+
+
+@pytest.mark.parametrize("region", [r for r, record in read.aws().regions.codes.items() if record.zones])
+def test_offerings_are_those_that_ec2_answered(region: str) -> None:
+    answered: dict[str, set[int]] = {}
+    for offering in moto(f"instance_type_offerings/availability-zone-id/{region}.json.gz"):
+        prefix, _, number = offering["Location"].rpartition("-az")
+        assert prefix == read.aws().regions.codes[region].zones
+        answered.setdefault(offering["InstanceType"], set()).add(int(number))
+    for name, record in read.aws_types().items():
+        if record.source == "ec2-api-2026-08":
+            assert set(record.offered.get(region, [])) == answered.get(name, set()), name
+    assert not any(name.startswith("p3.") for name in answered)
+
+
+def test_regions_are_those_of_botocore() -> None:
+    assert set(read.aws().regions.codes) == set(boto3.Session(region_name="us-east-1").get_available_regions("ec2"))
+
+
+def test_types_that_were_withdrawn_are_still_in_botocores_enum_which_is_no_evidence() -> None:
+    """The enum lists p3 to this day: it says what a client may write, not what exists (shared/facts/stack-facts.md §0)."""
+    client = boto3.Session().client("ec2", region_name="us-east-1")
+    enum = client.meta.service_model.shape_for("InstanceType").enum
+    assert {"p3.2xlarge", "p3.8xlarge", "p3.16xlarge"} <= set(enum)
+    assert set(read.aws_types()) <= set(enum)
+
+
+def test_quota_metrics_are_in_googles_enum() -> None:
+    """The enum Quota.metric of compute.v1, discovery revision 20261106 (google-api-python-client 2.202.0), GPU metrics only."""
+    known = set(json.loads((DATA / "gcp-quota-metrics.json").read_text()))
+    quotas = read.gcp().quotas
+    assert {quotas.all_regions, *quotas.metrics.values()} <= known
+    assert {f"PREEMPTIBLE_{metric}" for metric in quotas.metrics.values()} <= known
+
+
+def test_gcp_zones_look_like_zones_and_accelerators_have_a_gpu() -> None:
+    accelerators = {g.gce_accelerator for g in GPUS.values()}
+    for accelerator, zones in read.gcp().zones.items():
+        if accelerator != "source":
+            assert accelerator in accelerators
+            assert all(re.fullmatch(r"[a-z]+-[a-z]+[0-9]-[a-f]", zone) for zone in zones)
+
+
+# --- wheels ----------------------------------------------------------------------------------------------------------
+
+
+def test_every_wheel_set_that_can_be_named_is_shipped_and_no_other() -> None:
+    shipped = {path.stem for path in (read.DATA / "wheels").glob("*.txt")}
+    assert shipped == {made.name for made in wheels.all_sets()}
+
+
+@pytest.mark.parametrize("made", wheels.all_sets(), ids=lambda s: s.name)
+def test_a_wheel_set_holds_what_the_catalogue_says_of_its_release(made: wheels.WheelSet) -> None:
+    """The pins that uv resolved from the index's metadata, against the CUDA and cuDNN that the catalogue measured in the wheel."""
+    pinned = {w.name: w for w in wheels.parse(made.text() or "")}
+    assert all(re.fullmatch(r"[0-9a-f]{64}", digest) for w in pinned.values() for digest in w.sha256)
+    assert all(w.sha256 for w in pinned.values())
+    framework = made.name.split("-")[0]
+    known = {"torch": read.pytorch(), "tensorflow": read.tensorflow().releases}.get(framework, [])
+    release = next((r for r in known if r.version == pinned[framework].version), None) if framework in pinned else None
+    if release is None:
+        wheel = read.systems().opencv.wheel
+        assert (pinned[wheel.name].version, pinned["numpy"].version) == (wheel.version, wheel.numpy)
+        return
+    major = release.cuda.split(".")[0]
+    cudnn = pinned[f"nvidia-cudnn-cu{major}"].version
+    held = made.name.partition("-cudnn-")[2].rpartition("-")[0]
+    assert cudnn == (held or release.cudnn or cudnn)
+    runtime = pinned.get(f"nvidia-cuda-runtime-cu{major}") or pinned.get("nvidia-cuda-runtime")
+    assert runtime is not None
+    assert runtime.version.split(".")[0] == major
+    if framework == "torch":
+        assert runtime.version.startswith(f"{release.cuda}.")

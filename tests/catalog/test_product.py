@@ -1,0 +1,106 @@
+"""Every combination of GPU, system, framework and toolkit demand is resolved or refused with a reason, and each answer is checked.
+
+What is checked of a lock here is written from the facts once more, without the resolver's rules: the two must agree.
+`pytest tests/catalog/test_product.py -s` prints the counts.
+"""
+
+import datetime as dt
+import itertools
+from collections import Counter
+
+import pytest
+
+from provision.catalog import read
+from provision.catalog.resolve import Asked, Conflict, Resolution, _demands, _problem, resolve
+from provision.errors import StackConflictError
+
+TODAY = dt.date(2026, 11, 21)
+GPUS = {g.model: tuple(map(int, g.compute_capability.split("."))) for g in read.gpus().gpus}
+SYSTEMS = [s.key for s in read.systems().systems]
+FRAMEWORKS = [
+    (None, None),
+    *(("pytorch", v) for v in ["auto", *(r.version for r in read.pytorch())]),
+    *(("tensorflow", v) for v in ["auto", *(r.version for r in read.tensorflow().releases)]),
+]
+TOOLKITS = ["auto", *(t.version for t in read.toolkits().toolkits)]
+
+
+def numbers(text: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in text.split("+", maxsplit=1)[0].split("."))
+
+
+def check_lock(found: Resolution) -> None:
+    """What must be true of any stack that works, from shared/facts/stack-facts.md alone."""
+    v = found.values
+    capability, driver, cuda, cudnn = GPUS[v["gpu"]], int(v["driver"]), numbers(v["cuda"]), numbers(v["cudnn"])
+    volta_or_older, blackwell = capability < (7, 5), capability >= (10, 0)
+    assert not volta_or_older or driver <= 580  # §4.3
+    assert v["flavour"] == ("proprietary" if volta_or_older else "open") or (not blackwell and not volta_or_older)
+    assert cuda < (13,) or capability >= (7, 5)  # §4.2
+    assert cuda >= (12, 8) or not blackwell
+    assert driver >= {11: 450, 12: 525, 13: 580}[cuda[0]]  # §4.1
+    assert cudnn <= (9, 10, 2, 21) or capability >= (7, 5)  # §4.4
+    assert cuda[0] != 13 or cudnn >= (9, 12)  # the first wheels of nvidia-cudnn-cu13
+    gcc = {"ubuntu 22.04": 11, "ubuntu 24.04": 12, "debian 12": 11, "debian 13": 12, "rocky 10": 14, "alma 10": 14}.get(v["os"], 11)
+    assert gcc <= (12 if cuda < (12, 4) else 13 if cuda < (12, 8) else 14 if cuda < (13,) else 15)  # the oldest it has; §4.2
+    python = {"22.04": (3, 10), "24.04": (3, 12), "12": (3, 11), "13": (3, 13), "9": (3, 12), "10": (3, 12)}[v["os"].split()[1]]
+    if v["pytorch"] != "none":
+        check_pytorch(v["pytorch"], capability, driver, python)
+    if v["tensorflow"] != "none":
+        release = numbers(v["tensorflow"])
+        assert capability >= (6, 0) or release < (2, 17)  # §4.6: sm_60 is the oldest since 2.17
+        assert not blackwell or release >= (2, 20), "cuDNN 9.3 does not know Blackwell"
+        assert python <= ((3, 11) if release < (2, 16) else (3, 12) if release < (2, 20) else (3, 13))
+        assert driver >= 525
+
+
+def check_pytorch(wanted: str, capability: tuple[int, ...], driver: int, python: tuple[int, ...]) -> None:
+    """§4.5."""
+    release = numbers(wanted)
+    if "+cu126" in wanted:
+        assert capability < (10, 0)
+    else:
+        assert capability >= (7, 5) or release <= (2, 10, 0)
+        assert capability >= (7, 0) or release <= (2, 7, 1)
+        assert capability < (10, 0) or release >= (2, 8)
+        assert driver >= (580 if release >= (2, 11) else 525)
+    assert python >= (3, 11) or release < (2, 15)
+
+
+def check_refusal(asked: Asked, refusal: StackConflictError) -> None:
+    """The demands at fault cannot hold together, and all but any one of them can; each change that is offered works."""
+    conflict = refusal.conflict
+    assert isinstance(conflict, Conflict)
+    problem = _problem(TODAY, asked.clocks)
+    hard = [rule for rule in problem.rules if not rule.soft]
+    core = list(conflict.core)
+    assert not problem.satisfiable(core, hard)
+    for demand in core:
+        assert problem.satisfiable([d for d in core if d is not demand], hard), f"{demand.text} is not needed"
+    assert conflict.reasons
+    assert refusal.hint
+    everything = _demands(asked, problem)
+    for change in conflict.changes:
+        demand = next(d for d in core if d.key == change.key)
+        changed = type(demand)(demand.key, demand.variable, frozenset({change.to}), change.to)
+        assert problem.satisfiable([changed, *(d for d in everything if d.key != change.key)], hard), change
+
+
+@pytest.mark.parametrize("gpu", GPUS)
+def test_every_combination_is_resolved_or_refused_with_a_proof(gpu: str, capsys: pytest.CaptureFixture[str]) -> None:
+    counts: Counter[str] = Counter()
+    for system, (framework, release), cuda in itertools.product(SYSTEMS, FRAMEWORKS, TOOLKITS):
+        asked = Asked(gpu=gpu, os=system, cuda=cuda, **({framework: release} if framework else {}))  # type: ignore[arg-type]
+        try:
+            found = resolve(asked, TODAY, explain=False)
+        except StackConflictError as refusal:
+            counts[f"refused ({len(refusal.conflict.core)} demands)"] += 1
+            check_refusal(asked, refusal)
+        else:
+            counts["resolved against advice" if found.warnings else "resolved"] += 1
+            check_lock(found)
+            assert cuda in {"auto", found.values["cuda"]}
+            assert framework is None or release in {"auto", found.values[framework]}
+    assert sum(counts.values()) == len(SYSTEMS) * len(FRAMEWORKS) * len(TOOLKITS)
+    with capsys.disabled():
+        print(f"\n{gpu}: " + ", ".join(f"{n} {what}" for what, n in sorted(counts.items())), end="")  # noqa: T201 - the counts are asked for
