@@ -104,7 +104,7 @@ def test_every_command_is_a_module_and_every_module_of_commands_a_command() -> N
 def test_every_cloud_folder_is_registered() -> None:
     from provision.clouds import CLOUDS
 
-    assert {p.name for p in (PACKAGE / "clouds").iterdir() if (p / "__init__.py").exists()} == set(CLOUDS)
+    assert {p.parent.name for p in (PACKAGE / "clouds").glob("*/cloud.py")} == set(CLOUDS)
 
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda p: str(p.relative_to(PACKAGE)))

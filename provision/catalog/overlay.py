@@ -32,14 +32,15 @@ class Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     notes: list[str] = []
 
 
-class Overlay(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Overlay(msgspec.Struct, frozen=True, eq=False, forbid_unknown_fields=True):
     """Everything refreshed.
 
     Attributes:
         aws_types: instance types, their `offered` holding the refreshed regions only.
         aws_regions: the regions that were asked; what they no longer offer is taken away.
         aws_images: region → `ubuntu 24.04` → image id.
-        gcp_zones: accelerator → zones.
+        gcp_zones: accelerator → zones; an accelerator that is nowhere any more has none.
+        gcp_images: `ubuntu 24.04` → image, as `projects/PROJECT/global/images/NAME`.
         wheels: name of a wheel set → its text.
     """
 
@@ -50,6 +51,7 @@ class Overlay(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     aws_prices: list[AwsPrice] = []
     aws_images: dict[str, dict[str, str]] = {}
     gcp_zones: dict[str, list[str]] = {}
+    gcp_images: dict[str, str] = {}
     wheels: dict[str, str] = {}
 
     def sources(self) -> dict[str, Source]:

@@ -18,6 +18,7 @@ __all__ = [
     "aws_image",
     "aws_price",
     "elsewhere",
+    "gcp_regions",
     "gone",
     "offers",
     "price_of",
@@ -114,12 +115,13 @@ def _of_gcp() -> Iterator[Offer]:
     data = read.gcp()
     markets = ("on-demand", "spot")
     for attached in data.attached:
+        regions = _regions(attached.accelerator)
         for shape in attached.shapes:
             for vcpus in data.n1.vcpus:
                 memory = vcpus * data.n1.gb_per_vcpu["standard"]
                 if vcpus <= shape.vcpus and memory <= shape.memory_gb:
-                    name, regions = f"n1-standard-{vcpus}", _regions(attached.accelerator)
-                    yield Offer("gcp", name, attached.gpu, shape.gpus, vcpus, memory, 0, regions, markets, attached.source)
+                    size = (shape.gpus, vcpus, memory, 0)
+                    yield Offer("gcp", f"n1-standard-{vcpus}", attached.gpu, *size, regions, markets, attached.source)
     for machine in data.machines:
         accelerator = read.gpu(machine.gpu).gce_accelerator or ""
         size = (machine.gpus, machine.vcpus, machine.memory_gb, machine.local_ssd_gb)
@@ -133,6 +135,12 @@ def _zones(accelerator: str) -> list[str]:
 
 def _regions(accelerator: str) -> tuple[str, ...]:
     return tuple(sorted({zone.rpartition("-")[0] for zone in _zones(accelerator)}))
+
+
+def gcp_regions() -> list[str]:
+    """The regions of GCP that have any accelerator."""
+    zones = [zone for listed in read.gcp().zones.values() if isinstance(listed, list) for zone in listed]
+    return sorted({zone.rpartition("-")[0] for zone in zones})
 
 
 def _in_region(offer: Offer, region: str) -> Offer:

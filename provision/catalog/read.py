@@ -33,6 +33,9 @@ DATA: Final = Path(__file__).parent / "data"
 
 _T = TypeVar("_T")
 
+# An overlay is one object until another is written (it is hashed by identity), so what was merged with it is found again.
+_once = functools.lru_cache(maxsize=2)
+
 
 def _read(name: str, shape: type[_T]) -> _T:
     with (DATA / name).open("rb") as file:
@@ -40,10 +43,14 @@ def _read(name: str, shape: type[_T]) -> _T:
     return msgspec.convert(plain, shape)
 
 
-@functools.cache
 def sources() -> dict[str, records.Source]:
     """Source id → source, those of the overlay among them."""
-    return _read("sources.yaml", dict[str, records.Source]) | overlay.read().sources()
+    return _sources(overlay.read())
+
+
+@_once
+def _sources(over: overlay.Overlay) -> dict[str, records.Source]:
+    return _read("sources.yaml", dict[str, records.Source]) | over.sources()
 
 
 @functools.cache
@@ -65,27 +72,39 @@ def _missing(model: str) -> records.Gpu:
     raise KeyError(model)
 
 
-@functools.cache
 def aws() -> records.Aws:
     """AWS without its instance types; prices refreshed since come first."""
+    return _aws(overlay.read())
+
+
+@_once
+def _aws(over: overlay.Overlay) -> records.Aws:
     base = _read("aws.yaml", records.Aws)
-    newer = overlay.read().aws_prices
+    newer = over.aws_prices
     known = {(p.instance_type, p.region) for p in newer}
     return msgspec.structs.replace(base, prices=[*newer, *(p for p in base.prices if (p.instance_type, p.region) not in known)])
 
 
-@functools.cache
 def aws_types() -> dict[str, records.AwsType]:
     """EC2 instance type → its record."""
+    return _aws_types(overlay.read())
+
+
+@_once
+def _aws_types(over: overlay.Overlay) -> dict[str, records.AwsType]:
     base = {t.type: t for t in _read("aws-instances.yaml", records.AwsTypes).types}
-    return overlay.read().over_types(base)
+    return over.over_types(base)
 
 
-@functools.cache
 def gcp() -> records.Gcp:
     """GCP; zones refreshed since replace those of the base."""
+    return _gcp(overlay.read())
+
+
+@_once
+def _gcp(over: overlay.Overlay) -> records.Gcp:
     base = _read("gcp.yaml", records.Gcp)
-    return msgspec.structs.replace(base, zones=base.zones | overlay.read().gcp_zones)
+    return msgspec.structs.replace(base, zones=base.zones | over.gcp_zones)
 
 
 @functools.cache

@@ -44,6 +44,15 @@ def _print(columns: Sequence[str], rows: Sequence[Sequence[object]], data: Any, 
             click.echo(note, err=True)
 
 
+def _known(word: str, known: Sequence[str], what: str) -> None:
+    import difflib  # noqa: PLC0415
+
+    if word not in known:
+        near = difflib.get_close_matches(word, known, n=1)
+        msg = f"no {what} called {word!a}" + (f"; did you mean {near[0]}?" if near else "")
+        raise click.UsageError(msg)
+
+
 def _gpu(word: str) -> list[Any]:
     import difflib  # noqa: PLC0415
 
@@ -128,6 +137,8 @@ def instances(
 
     from provision.catalog import places, read  # noqa: PLC0415
 
+    if region is not None:
+        _known(region, [*read.aws().regions.codes, *places.gcp_regions()], "region")
     wanted = [g.model for g in _gpu(gpu)] if gpu else [None]
     fitting = [o for model in wanted for o in places.offers(gpu=model, region=region, cloud=cloud)]
     found = [o for model in wanted for o in places.offers(gpu=model, region=region, cloud=cloud, max_price=max_price)]
@@ -240,36 +251,33 @@ def roofline(*, models: tuple[str, ...], precisions: tuple[str, ...], output: st
 
 
 @command.command("refresh")
-@click.option("--only", "parts", type=click.Choice(["aws", "prices", "wheels"]), multiple=True, help="Only this part; may be repeated.")
+@click.option(
+    "--only", "parts", type=click.Choice(["aws", "gcp", "prices", "wheels"]), multiple=True, help="Only this part; may be repeated."
+)
 @click.option("--region", "regions", multiple=True, metavar="REGION", help="Only this region of AWS; may be repeated.")
 @click.option("--set", "sets", multiple=True, metavar="NAME", help="Only this wheel set, as torch-2.10.0-cp312; may be repeated.")
 @options.as_json
 @click.pass_context
 def refresh(ctx: click.Context, *, parts: tuple[str, ...], regions: tuple[str, ...], sets: tuple[str, ...], as_json: bool) -> None:
-    """Ask AWS and the package index what is true today, and lay it over the shipped data.
+    """Ask AWS, GCP and the package index what is true today, and lay it over the shipped data.
 
     What cannot be asked stays as it was, is named, and makes the exit code 3.
     """
     import dataclasses  # noqa: PLC0415 - heavy, and --help must be light
-    import difflib  # noqa: PLC0415
 
     from provision.catalog import overlay, read, wheels  # noqa: PLC0415
     from provision.cli.progress import narrator  # noqa: PLC0415
-    from provision.clouds.aws.client import Access  # noqa: PLC0415
+    from provision.clouds.aws.client import Access as AwsAccess  # noqa: PLC0415
+    from provision.clouds.gcp.client import Access as GcpAccess  # noqa: PLC0415
     from provision.errors import EXIT_UNKNOWN  # noqa: PLC0415
     from provision.workflow import refresh as work  # noqa: PLC0415
 
-    for given, known, what in (
-        (regions, list(read.aws().regions.codes), "region"),
-        (sets, [s.name for s in wheels.all_sets()], "wheel set"),
-    ):
-        for word in given:
-            if word not in known:
-                near = difflib.get_close_matches(word, known, n=1)
-                msg = f"no {what} called {word!a}" + (f"; did you mean {near[0]}?" if near else "")
-                raise click.UsageError(msg)
+    for region in regions:
+        _known(region, list(read.aws().regions.codes), "region")
+    for name in sets:
+        _known(name, [s.name for s in wheels.all_sets()], "wheel set")
     with narrator().speaking() as tell:
-        outcome = work.refresh(parts or work.PARTS, regions, sets, access=Access(), say=tell.say)
+        outcome = work.refresh(parts or work.PARTS, regions, sets, aws=AwsAccess(), gcp=GcpAccess(), say=tell.say)
     if as_json:
         options.print_json({**dataclasses.asdict(outcome), "path": str(overlay.path())})
     else:

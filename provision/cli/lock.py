@@ -39,9 +39,10 @@ def command(*, profile: str, check: bool, output: str | None, as_json: bool) -> 
         if differs:
             msg = "\n  ".join([f"{target} is stale ({len(differs)} differences)", *differs])
             raise LockStaleError(msg, hint=f"`gpuprov lock {profile}` writes it again")
-        click.echo(f"{target}: holds (sha256:{fresh.digest})") if not as_json else options.print_json(
-            {"path": str(target), "sha256": old.digest}
-        )
+        if as_json:
+            options.print_json({"path": str(target), "sha256": old.digest})
+        else:
+            click.echo(f"{target}: holds (sha256:{old.digest})")
         return
     text = lockfile.dump(fresh)
     if output == "-":

@@ -115,7 +115,7 @@ class _Writer:
         )
 
     def places(self) -> list[LockedPlace]:
-        found, ids = [], overlay.read().aws_images
+        found, ids, families = [], overlay.read().aws_images, overlay.read().gcp_images
         for place in self.profile.places:
             shared = {"instance_type": place.instance_type, "market": place.market, "kernel": self.system.kernel[place.cloud]}
             if isinstance(place, AwsPlace):
@@ -137,7 +137,16 @@ class _Writer:
                 against = places.why_not_gcp(place.instance_type, zone, place.gpu, place.gpu_count)
                 against = against or self.mismatch(place.gpu, place.gpu_count)
                 how = f"{family.project}/{family.family}" if family else ""
-                found.append(LockedPlace(cloud="gcp", region=zone, image=how, image_id=None, not_available=self.known(against), **shared))
+                found.append(
+                    LockedPlace(
+                        cloud="gcp",
+                        region=zone,
+                        image=how,
+                        image_id=families.get(self.system.key),
+                        not_available=self.known(against),
+                        **shared,
+                    )
+                )
         return found
 
     def mismatch(self, gpu: str, count: int) -> str:

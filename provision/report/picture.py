@@ -32,19 +32,23 @@ def draw(roofs: Sequence[Roof], path: Path) -> None:
         msg = f"{path.name!a} is neither .svg nor .png"
         raise UsageError(msg, hint="end the name in .svg or .png")
     pyplot = _library("matplotlib.pyplot")
-    figure, axes = pyplot.subplots(figsize=(9, 6), layout="constrained")
+    figure, axes = pyplot.subplots(figsize=(12, 6.5), layout="constrained")
     across = _intensities(roofs)
     colours = {model: f"C{n}" for n, model in enumerate(dict.fromkeys(r.gpu for r in roofs))}
-    for n, roof in enumerate(roofs):
+    styles: dict[str, str] = {}
+    for n, precision in enumerate(dict.fromkeys(r.precision for r in roofs)):
+        styles[precision] = _MARKS[n % len(_MARKS)]
+    for roof in roofs:
         reached = [roof.attainable_tflops(i) for i in across]
         label = f"{roof.gpu} {roof.precision}: {roof.peak_tflops:g} TFLOPS from {roof.threshold:g} FLOP/B"
-        axes.plot(across, reached, _MARKS[n % len(_MARKS)], color=colours[roof.gpu], label=label)
+        axes.plot(across, reached, styles[roof.precision], color=colours[roof.gpu], label=label)
         axes.plot([roof.threshold], [roof.peak_tflops], "o", color=colours[roof.gpu], markersize=5)
     axes.set(xscale="log", yscale="log", xlabel="arithmetic intensity (FLOP/byte)", ylabel="attainable (TFLOPS, dense)", title="Roofline")
     axes.grid(visible=True, which="both", alpha=0.2)
-    axes.legend(fontsize="small")
-    # Without a date the same data gives the same bytes.
-    figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)
+    figure.legend(loc="outside right upper", fontsize="small")  # beside the axes: over them it hides the lower roofs
+    # Without a date, and with ids that are not drawn at random, the same data gives the same bytes.
+    with pyplot.rc_context({"svg.hashsalt": "gpuprov"}):
+        figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)
     pyplot.close(figure)
 
 

@@ -16,12 +16,13 @@ import msgspec
 from provision.catalog import overlay, read, wheels
 from provision.catalog.overlay import Overlay, Part
 from provision.catalog.records import AwsType
-from provision.clouds.aws.client import Access
+from provision.clouds.aws.client import Access as AwsAccess
+from provision.clouds.gcp.client import Access as GcpAccess
 from provision.errors import CloudError, GpuprovError
 
 __all__ = ["PARTS", "Age", "Outcome", "ages", "refresh"]
 
-PARTS: Final = ("aws", "prices", "wheels")
+PARTS: Final = ("aws", "gcp", "prices", "wheels")
 _OLD_DAYS: Final = 90  # prices and images of the clouds change a few times a year; after a quarter nobody should rely on them unasked
 
 Say = Callable[[str], None]
@@ -52,14 +53,15 @@ class Age:
     old: bool
 
 
-def refresh(parts: Sequence[str], regions: Sequence[str], sets: Sequence[str], *, access: Access, say: Say) -> Outcome:
+def refresh(parts: Sequence[str], regions: Sequence[str], sets: Sequence[str], *, aws: AwsAccess, gcp: GcpAccess, say: Say) -> Outcome:
     """Refresh the named parts and write the overlay.
 
     Args:
         parts: of `PARTS`.
         regions: AWS regions to ask; all that the catalogue knows when empty.
         sets: names of wheel sets to resolve again; all when empty.
-        access: whose AWS.
+        aws: whose AWS.
+        gcp: whose GCP.
         say: told what is going on.
 
     Raises:
@@ -69,8 +71,9 @@ def refresh(parts: Sequence[str], regions: Sequence[str], sets: Sequence[str], *
     errors: list[GpuprovError] = []
     where = list(regions) or [code for code, region in read.aws().regions.codes.items() if region.zones is not None]
     steps: dict[str, Callable[[Overlay], Overlay]] = {
-        "aws": lambda before: _aws(before, where, access, outcome, say),
-        "prices": lambda before: _prices(before, where, access, outcome, say),
+        "aws": lambda before: _aws(before, where, aws, outcome, say),
+        "gcp": lambda before: _gcp(before, gcp, outcome, say),
+        "prices": lambda before: _prices(before, where, aws, outcome, say),
         "wheels": lambda before: _wheels(before, sets, outcome, say),
     }
     for part in parts:
@@ -92,7 +95,7 @@ def _done(before: Overlay, part: str, origin: str) -> list[Part]:
     return [*(p for p in before.parts if p.name != part), Part(part, now, origin)]
 
 
-def _aws(before: Overlay, regions: Sequence[str], access: Access, outcome: Outcome, say: Say) -> Overlay:
+def _aws(before: Overlay, regions: Sequence[str], access: AwsAccess, outcome: Outcome, say: Say) -> Overlay:
     from provision.clouds.aws import catalogue  # noqa: PLC0415 - boto3, which only this part needs
 
     say(f"asking AWS for its instance types, and {len(regions)} regions what they offer")
@@ -137,7 +140,21 @@ def _moved(region: str, base: dict[str, AwsType], offers: dict[str, list[int]]) 
     return [f"{region}: now has {name}" for name in came] + [f"{region}: no longer has {name}" for name in went]
 
 
-def _prices(before: Overlay, regions: Sequence[str], access: Access, outcome: Outcome, say: Say) -> Overlay:
+def _gcp(before: Overlay, access: GcpAccess, outcome: Outcome, say: Say) -> Overlay:
+    from provision.clouds.gcp import catalogue  # noqa: PLC0415 - Google's client, which only this part needs
+
+    say("asking GCP where its accelerators are, and for its newest images")
+    had, found = read.gcp().zones, catalogue.zones(access)
+    for name in sorted(set(had) - {"source"}):
+        now, old = set(found.setdefault(name, [])), set(had[name])
+        outcome.changed += [f"{zone}: now has {name}" for zone in sorted(now - old)]
+        outcome.changed += [f"{zone}: no longer has {name}" for zone in sorted(old - now)]
+    origin = f"Compute Engine{f' at {access.endpoint_url}' if access.endpoint_url else ''}"
+    images = catalogue.images(access)
+    return msgspec.structs.replace(before, parts=_done(before, "gcp", origin), gcp_zones=found, gcp_images=images)
+
+
+def _prices(before: Overlay, regions: Sequence[str], access: AwsAccess, outcome: Outcome, say: Say) -> Overlay:
     from provision.clouds.aws import catalogue  # noqa: PLC0415 - as above
 
     fresh = {(p.instance_type, p.region): p for p in before.aws_prices}

@@ -1,0 +1,31 @@
+"""The roofline: peak over bandwidth, for what is known and nothing else."""
+
+import math
+
+import pytest
+
+from provision.catalog import read, roofline
+
+
+@pytest.mark.parametrize(("model", "precision", "threshold"), [("t4", "fp16", 203.1), ("h100", "bf16", 295.4), ("v100", "fp16", 138.9)])
+def test_the_threshold_is_the_peak_over_the_bandwidth(model: str, precision: str, threshold: float) -> None:
+    roof = next(r for r in roofline.roofs(read.gpu(model)) if r.precision == precision)
+    assert roof.threshold == threshold
+
+
+def test_memory_limits_below_the_threshold_and_arithmetic_above() -> None:
+    for gpu in read.gpus().gpus:
+        for roof in roofline.roofs(gpu):
+            exact = 1000 * roof.peak_tflops / roof.bandwidth_gb_s
+            assert math.isclose(roof.attainable_tflops(exact / 2), roof.peak_tflops / 2)
+            assert roof.attainable_tflops(exact * 2) == roof.peak_tflops
+
+
+def test_a_gpu_whose_bandwidth_is_not_known_has_no_roof() -> None:
+    assert roofline.roofs(read.gpu("p4")) == []
+
+
+def test_a_short_name_means_all_of_its_kind() -> None:
+    assert [g.model for g in roofline.models("a100")] == ["a100-40gb", "a100-80gb"]
+    with pytest.raises(KeyError):
+        roofline.models("a1")

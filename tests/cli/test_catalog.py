@@ -1,0 +1,192 @@
+"""Browsing the catalogue and locking profiles, through the command line."""
+
+import csv
+import io
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from provision.profile import load
+
+Call = Callable[..., tuple[int, str, str]]
+
+TABLES = {
+    "gpus": ["gpus"],
+    "precision": ["precision"],
+    "instances": ["instances", "--gpu", "t4", "--region", "us-east-1"],
+    "where": ["where", "g4dn.xlarge"],
+    "stacks": ["stacks", "--gpu", "v100"],
+    "roofline": ["roofline", "t4", "a100", "h100"],
+}
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Path:
+    """A copy of a shipped profile and its lock."""
+    shutil.copy(load.find("v100-train"), tmp_path)
+    shutil.copy(load.find("v100-train").with_name("v100-train.lock.yml"), tmp_path)
+    return tmp_path / "v100-train.yml"
+
+
+def changed(path: Path, old: str, new: str) -> Path:
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new))
+    return path
+
+
+@pytest.mark.parametrize("words", TABLES.values(), ids=TABLES)
+def test_a_table_is_the_same_rows_as_text_json_and_csv(call: Call, words: list[str]) -> None:
+    code, text, _ = call("catalog", *words)
+    assert code == 0
+    rows = json.loads(call("catalog", *words, "--json")[1])
+    listed = list(csv.DictReader(io.StringIO(call("catalog", *words, "--csv")[1])))
+    assert len(listed) > 2
+    lines = [line for line in text.splitlines() if line.strip() and set(line.strip()) != {"─"}][1:]
+    assert len(lines) == len(listed)
+    assert rows
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["instances", "--gpu", "t5"], "there are p4, p100"),
+        (["instances", "--gpu", "h1000"], "did you mean h100"),
+        (["instances", "--region", "eu-wst-1"], "did you mean eu-west-1?"),
+        (["instances", "--sort", "prize"], "'price'"),
+        (["instances", "--max-price", "cheap"], "--max-price"),
+        (["stacks"], "--gpu"),
+        (["roofline"], "MODEL"),
+        (["roofline", "t4", "--precision", "fp17"], "fp16"),
+        (["roofline", "t4", "-o", "x.gif"], "neither .svg nor .png"),
+        (["refresh", "--only", "azure"], "'aws'"),
+        (["refresh", "--region", "eu-wst-1"], "did you mean eu-west-1?"),
+        (["refresh", "--set", "torch-2.10.0-cp31"], "did you mean torch-2.10.0-cp31"),
+    ],
+)
+def test_a_wrong_word_is_one_error_with_the_nearest_right_one(call: Call, words: list[str], said: str) -> None:
+    code, out, err = call("catalog", *words)
+    assert (code, out) == (2, "")
+    assert said in err
+    assert "hint: " in err
+
+
+def test_instances_are_sorted_and_under_the_price(call: Call) -> None:
+    code, out, _ = call("catalog", "instances", "--gpu", "t4", "--region", "us-east-1", "--max-price", "5", "--sort", "price", "--csv")
+    prices = [float(row["USD/h"]) for row in csv.DictReader(io.StringIO(out))]
+    assert code == 0
+    assert prices == sorted(prices)
+    assert len(prices) > 3
+    assert max(prices) <= 5
+
+
+def test_a_withdrawn_type_says_so_and_where_else(call: Call) -> None:
+    code, out, err = call("catalog", "where", "p3.2xlarge")
+    assert code == 1
+    assert "withdrawn everywhere" in out + err
+    assert "p3dn.24xlarge" in out + err
+
+
+def test_the_roofline_is_drawn(call: Call, tmp_path: Path) -> None:
+    svg, png = tmp_path / "r.svg", tmp_path / "r.png"
+    for path in (svg, png):
+        assert call("catalog", "roofline", "t4", "h100", "--precision", "fp16", "-o", str(path))[0] == 0
+    assert "t4 fp16" in svg.read_text() or "<path" in svg.read_text()
+    assert png.read_bytes().startswith(b"\x89PNG")
+    first = svg.read_bytes()
+    call("catalog", "roofline", "t4", "h100", "--precision", "fp16", "-o", str(svg))
+    assert svg.read_bytes() == first
+    assert "FLOP/byte" in call("catalog", "roofline", "t4", "--plot")[1]
+
+
+def test_without_the_drawing_libraries_the_extra_is_named(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    import sys
+
+    monkeypatch.setitem(sys.modules, "plotext", None)
+    code, _, err = call("catalog", "roofline", "t4", "--plot")
+    assert code == 2
+    assert "pip install 'gpuprov[plot]'" in err
+
+
+def test_age_says_how_old_and_what_is_wrong_with_the_overlay(call: Call, tmp_path: Path) -> None:
+    (tmp_path / "overlay.json").write_text("0\n{}")
+    code, out, err = call("catalog", "age")
+    assert code == 0
+    assert out.startswith("shipped: ")
+    assert "cut off or was edited" in err
+    assert "cut off" in json.loads(call("catalog", "age", "--json")[1])["problem"]
+
+
+def test_explain_tells_every_choice_and_what_was_passed_over(call: Call) -> None:
+    code, out, _ = call("explain", "v100-train")
+    assert code == 0
+    assert "PyTorch 2.11.0 has kernels for sm_75" in out
+    assert "the open kernel modules need a GSP" in out
+    _, out, _ = call("explain", "t4-train", "cuda")
+    assert "not 13.4: CUDA 13.4 came with driver" in out
+    code, _, err = call("explain", "t4-train", "cudda")
+    assert (code, "did you mean cuda" in err) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("change", "said", "way_out"),
+    [
+        (("pytorch: auto", "pytorch: 2.15.0"), "none for V100 (sm_70)", "2.10.0"),
+        (('driver: "580"', 'driver: "595"'), "V100", "580"),
+    ],
+)
+def test_a_stack_that_cannot_be_is_refused_with_its_core_and_the_nearest_change(
+    call: Call, own: Path, change: tuple[str, str], said: str, way_out: str
+) -> None:
+    changed(own, *change)
+    for command in ("lock", "explain"):
+        code, out, err = call(command, str(own))
+        assert (code, out) == (2, ""), command
+        assert "error[stack-conflict]" in err
+        assert said in err
+        assert way_out in err.partition("hint: ")[2]
+
+
+def test_lock_writes_and_checks(call: Call, own: Path) -> None:
+    target = own.with_name("v100-train.lock.yml")
+    text = target.read_text()
+    assert call("lock", "--check", str(own))[0] == 0
+    target.unlink()
+    code, _, err = call("lock", "--check", str(own))
+    assert (code, "error[lock-invalid]" in err) == (2, True)
+    assert call("lock", str(own))[0] == 0
+    assert target.read_text() == text
+    assert call("lock", str(own), "-o", "-")[1] == text
+
+
+def test_a_lock_that_would_come_out_otherwise_is_stale_and_the_difference_is_told(call: Call, own: Path) -> None:
+    changed(own, "pytorch: auto", "pytorch: 2.9.1")
+    code, _, err = call("lock", "--check", str(own))
+    assert code == 2
+    assert "error[lock-stale]" in err
+    assert "frameworks.pytorch.version: 2.10.0 → 2.9.1" in err
+    code, out, _ = call("diff", str(own.with_name("v100-train.lock.yml")), str(own))
+    assert code == 1
+    assert "frameworks.pytorch.wheels: torch 2.10.0 → 2.9.1" in out
+    _, out, _ = call("lock", str(own))
+    assert "frameworks.pytorch.version: 2.10.0 → 2.9.1" in out
+    assert call("diff", str(own.with_name("v100-train.lock.yml")), str(own))[:2] == (0, "no difference\n")
+
+
+@pytest.mark.parametrize(
+    "command", [["plan", "-p"], ["apply", "localhost", "-p"], ["up", "--rehearse", "-p"], ["verify", "localhost", "-p"]]
+)
+def test_no_command_goes_on_with_a_stale_lock(call: Call, own: Path, command: list[str]) -> None:
+    changed(own, "pytorch: auto", "pytorch: 2.9.1")
+    code, out, err = call(*command, str(own))
+    assert (code, out) == (2, "")
+    assert "error[lock-stale]" in err
+
+
+def test_a_lock_edited_by_hand_is_refused(call: Call, own: Path) -> None:
+    changed(own.with_name("v100-train.lock.yml"), "branch: '580'", "branch: '570'")
+    code, _, err = call("plan", "-p", str(own))
+    assert (code, "was changed by hand" in err) == (2, True)

@@ -1,0 +1,78 @@
+"""A refresh keeps what it got, names what it did not get, and never takes the base away."""
+
+import datetime as dt
+
+import pytest
+
+from provision.catalog import overlay, places, read, wheels
+from provision.clouds.aws.client import Access
+from provision.clouds.gcp.client import Access as GcpAccess
+from provision.errors import CloudError, GpuprovError, IndexUnreachableError
+from provision.rehearsal import control
+from provision.rehearsal.control import Rehearsal
+from provision.workflow import refresh as work
+
+NOBODY = GcpAccess("p", "http://127.0.0.1:9")
+SET = "torch-2.10.0-cp312"
+
+
+def refresh(*parts: str, access: Access, regions: tuple[str, ...] = ("us-east-1", "eu-west-1")) -> work.Outcome:
+    return work.refresh(parts, regions, [SET], aws=access, gcp=NOBODY, say=lambda _: None)
+
+
+def test_aws_is_asked_and_the_overlay_is_dated(access: Access) -> None:
+    outcome = refresh("aws", access=access)
+    assert (outcome.refreshed, outcome.failed) == (["aws"], [])
+    assert overlay.problem() == ""
+    assert overlay.read().aws_regions == ["us-east-1", "eu-west-1"]
+    assert places.where("aws", "g4dn.xlarge")["us-east-1"]
+    (shipped, aws) = work.ages(dt.datetime.now(dt.UTC).date())
+    assert (shipped.part, aws.part, aws.days, aws.old) == ("shipped", "aws", 0, False)
+
+
+def test_a_region_that_is_refused_keeps_what_was_known_of_it(ec2: Rehearsal, access: Access) -> None:
+    before = places.where("aws", "g4dn.xlarge")["eu-west-1"]
+    rule = {"kind": "error", "action": "DescribeInstanceTypeOfferings", "region": "eu-west-1", "code": "UnauthorizedOperation"}
+    control.ask(ec2, "faults", method="PUT", body=[rule])
+    outcome = refresh("aws", access=access)
+    assert outcome.refreshed == ["aws"]
+    assert [line for line in outcome.failed if line.startswith("aws eu-west-1: ")]
+    assert overlay.read().aws_regions == ["us-east-1"]
+    assert places.where("aws", "g4dn.xlarge")["eu-west-1"] == before
+
+
+def test_a_part_that_fails_leaves_the_others(access: Access) -> None:
+    outcome = refresh("gcp", "aws", access=access)
+    assert outcome.refreshed == ["aws"]
+    assert [line for line in outcome.failed if line.startswith("gcp: GCP did not answer")]
+    assert len(read.gcp().zones["nvidia-tesla-t4"]) > 1
+
+
+def test_when_nothing_can_be_refreshed_the_first_reason_is_the_error_and_nothing_is_written(access: Access) -> None:
+    with pytest.raises(CloudError) as caught:
+        refresh("gcp", access=access)
+    assert "GCP did not answer" in caught.value.message
+    assert not overlay.path().exists()
+
+
+def test_an_index_that_is_down_leaves_the_shipped_wheels(access: Access, monkeypatch: pytest.MonkeyPatch) -> None:
+    def down(_: wheels.WheelSet) -> str:
+        msg = "the package index gave no wheels"
+        raise IndexUnreachableError(msg, hint="later")
+
+    monkeypatch.setattr(wheels, "resolve_with_uv", down)  # the real one against a dead index: tests/catalog/test_wheels.py
+    with pytest.raises(GpuprovError):
+        refresh("wheels", access=access)
+    assert not overlay.path().exists()
+    assert read.closures(SET)
+
+
+def test_other_wheels_are_told_and_used(access: Access, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wheels, "resolve_with_uv", lambda _: "torch==2.10.0 --hash=sha256:00\n")
+    assert refresh("wheels", access=access).changed == [f"{SET}: other wheels"]
+    assert read.closures(SET) == "torch==2.10.0 --hash=sha256:00\n"
+
+
+def test_old_data_is_called_old() -> None:
+    (shipped,) = work.ages(dt.date.fromisoformat(read.BASE_DATE) + dt.timedelta(days=91))
+    assert shipped.old
