@@ -17,11 +17,13 @@ __all__ = [
     "aws_types",
     "closures",
     "cudnn",
+    "distribution",
     "driver",
     "gcp",
     "gpu",
     "gpus",
     "pytorch",
+    "repositories",
     "sources",
     "systems",
     "tensorflow",
@@ -141,6 +143,17 @@ def tensorflow() -> records.TensorFlow:
 def systems() -> records.Systems:
     """Operating systems, and OpenCV."""
     return _read("systems.yaml", records.Systems)
+
+
+@functools.cache
+def repositories() -> records.Repositories:
+    """Where packages come from, and what they are called."""
+    return _read("repositories.yaml", records.Repositories)
+
+
+def distribution(system: str) -> records.Distribution | None:
+    """The distribution's own packages of driver and toolkit, for a system such as `debian 12`; None where none are known."""
+    return next((d for d in repositories().distributions if d.system == system), None)
 
 
 def closures(name: str) -> str | None:

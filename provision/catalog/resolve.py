@@ -36,6 +36,7 @@ _TITLES: Final = {
     "clock_mode": ("clocks", "gpu.application_clocks"),
     "counters": ("counters", "gpu.counters"),
     "clocks": ("clocks", "gpu.application_clocks"),
+    "packages": ("packages", "sources.packages"),
 }
 
 
@@ -61,6 +62,7 @@ class Asked:
     tensorflow: str | None = None
     ncu: bool = False
     counters: str = "admin-only"
+    packages: str = "nvidia"
     clocks: ClockAsk = field(default_factory=lambda: ClockAsk("default"))
 
 
@@ -166,6 +168,7 @@ def _problem(today: dt.date, clocks: ClockAsk) -> Problem:
             "flavour": {"open": "open", "proprietary": "proprietary"},
             "cuda": {v: toolkits[v] for v in newest_first(toolkits)},
             "cudnn": {v: cudnns[v] for v in newest_first(cudnns)},
+            "packages": {word: word for word in ("nvidia", "distribution")},
             "ncu": {"no": "no", "yes": "yes"},
             "counters": {word: word for word in ("admin-only", "group", "all-users")},
             "clocks": {str(clocks): clocks} | {kind: ClockAsk(kind) for kind in ("default", "max")},
@@ -191,6 +194,7 @@ def _demands(asked: Asked, problem: Problem) -> list[Demand]:
             demands.append(Demand(key, name, frozenset(problem.variables[name]) - {NONE}, f"{title} of any version"))
         else:
             demands.append(_versioned(problem, name, wanted))
+    demands.append(Demand("sources.packages", "packages", frozenset({asked.packages}), f"packages of {_WHOSE[asked.packages]}"))
     demands.append(Demand("gpu.counters", "counters", frozenset({asked.counters}), f"counters: {asked.counters}"))
     demands.append(Demand("gpu.application_clocks", "clocks", frozenset({str(asked.clocks)}), f"clocks at {asked.clocks}"))
     demands.append(Demand("stack.profilers", "ncu", frozenset({"yes" if asked.ncu else "no"}), "ncu" if asked.ncu else "no ncu"))
@@ -237,6 +241,7 @@ def _choices(problem: Problem, demands: Sequence[Demand], values: dict[str, str]
         made.append(choice(name, value))
 
 
+_WHOSE: Final = {"nvidia": "NVIDIA", "distribution": "the distribution itself"}
 _VERSIONED: Final = frozenset({"pytorch", "tensorflow", "driver", "cuda", "cudnn"})
 
 

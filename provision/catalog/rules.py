@@ -119,6 +119,16 @@ def _driver(today: dt.date) -> tuple[Rule, ...]:
     )
 
 
+def _own(system: System, part: str) -> str | None:
+    found = read.distribution(system.key)
+    return getattr(found, part) if found else None
+
+
+def _not_own(system: System, part: str, wanted: str) -> str:
+    has = _own(system, part)
+    return f"the packages of {system.key} itself have {'no such thing' if has is None else has}, not {wanted}"
+
+
 def _toolkit() -> tuple[Rule, ...]:
     floors = {floor.major: floor.driver for floor in read.toolkits().driver_floors}
 
@@ -158,11 +168,23 @@ def _toolkit() -> tuple[Rule, ...]:
         ),
         Rule(
             "toolkit-in-repository",
-            ("os", "cuda"),
-            lambda system, toolkit: version(toolkit.version) >= version(system.toolkits_from),
-            lambda system, toolkit: (
+            ("os", "cuda", "packages"),
+            lambda system, toolkit, packages: packages != "nvidia" or version(toolkit.version) >= version(system.toolkits_from),
+            lambda system, toolkit, _packages: (
                 f"NVIDIA's repository for {system.key} begins with CUDA {system.toolkits_from} and has no {toolkit.version}"
             ),
+        ),
+        Rule(
+            "toolkit-in-distribution",
+            ("os", "cuda", "packages"),
+            lambda system, toolkit, packages: packages == "nvidia" or _own(system, "cuda") == toolkit.version,
+            lambda system, toolkit, _packages: _not_own(system, "cuda", f"CUDA {toolkit.version}"),
+        ),
+        Rule(
+            "driver-in-distribution",
+            ("os", "driver", "packages"),
+            lambda system, branch, packages: packages == "nvidia" or _own(system, "driver") == branch.branch,
+            lambda system, branch, _packages: _not_own(system, "driver", f"driver {branch.branch}"),
         ),
         Rule(
             "toolkit-accepts-gcc",

@@ -10,8 +10,8 @@ import datetime as dt
 from typing import Any, Final
 
 from provision.catalog import overlay, places, read
-from provision.catalog.records import DriverPackages, Gpu, Release, System, Toolkit, version
-from provision.catalog.resolve import NONE, Asked, Resolution, resolve
+from provision.catalog.records import Gpu, Release, System, Toolkit
+from provision.catalog.resolve import AUTO, NONE, Asked, Resolution, resolve
 from provision.catalog.rules import ClockAsk, gcc_for, wheel_cudnn
 from provision.catalog.wheels import WheelSet, opencv_set, set_for
 from provision.errors import StackConflictError
@@ -19,7 +19,6 @@ from provision.profile import load as profiles
 from provision.profile.locked import (
     Lock,
     LockedClocks,
-    LockedCudnn,
     LockedDriver,
     LockedEnvironment,
     LockedGpu,
@@ -30,6 +29,7 @@ from provision.profile.locked import (
     LockedToolkit,
 )
 from provision.profile.model import ApplicationClocks, AwsPlace, Profile
+from provision.profile.packages import Names, system_of
 
 __all__ = ["asked_of", "build", "catalogue_version", "pin"]
 
@@ -45,12 +45,13 @@ def asked_of(profile: Profile) -> Asked:
         os=f"{profile.os.name} {profile.os.version}",
         driver=profile.stack.driver,
         cuda=profile.stack.cuda,
-        cudnn=profile.stack.cudnn,
+        cudnn=AUTO if profile.stack.cudnn == "none" else profile.stack.cudnn,
         pytorch=profile.stack.frameworks.pytorch,
         tensorflow=profile.stack.frameworks.tensorflow,
         ncu="ncu" in profile.stack.profilers,
         counters=profile.gpu.counters,
         clocks=pair,
+        packages=profile.sources.packages,
     )
 
 
@@ -77,7 +78,9 @@ class _Writer:
         self.warnings = resolution.warnings
         self.unresolved: list[str] = []
         self.gpu: Gpu = read.gpu(self.values["gpu"])
-        self.system: System = next(s for s in read.systems().systems if s.key == self.values["os"])
+        self.system: System = system_of(self.values["os"])
+        own = profile.sources.packages == "distribution"
+        self.names = Names(profile, self.system, read.distribution(self.system.key) if own else None)
         self.toolkit: Toolkit = next(t for t in read.toolkits().toolkits if t.version == self.values["cuda"])
 
     def lock(self) -> Lock:
@@ -86,16 +89,14 @@ class _Writer:
             reasons = "; ".join(dict.fromkeys(place.not_available for place in located))
             msg = f"places: none of them can be had: {reasons}"
             raise StackConflictError(msg, hint=f"`gpuprov catalog instances --gpu {self.gpu.model}` shows what there is")
+        driver, profilers, cudnn = self.driver(), self.profilers(), self.names.cudnn(self.values["cudnn"], self.toolkit)
+        package, home = self.names.toolkit(self.toolkit)
+        gcc = gcc_for(self.system, self.toolkit) or 0  # a rule holds that there is one
         made: dict[str, Any] = {
-            "driver": self.driver(),
-            "cuda": LockedToolkit(
-                version=self.toolkit.version,
-                package=self.toolkit.package,
-                gcc=gcc_for(self.system, self.toolkit) or 0,  # a rule holds that there is one
-                repository=self.system.repository,
-            ),
-            "cudnn": self.cudnn(),
-            "profilers": self.profilers(),
+            "driver": driver,
+            "cuda": LockedToolkit(version=self.toolkit.version, package=package, home=home, gcc=gcc),
+            "cudnn": cudnn,
+            "profilers": profilers,
             "clocks": self.clocks(),
             "frameworks": self.frameworks(),
             "opencv": self.opencv(),
@@ -108,9 +109,12 @@ class _Writer:
             gpu=LockedGpu(model=self.gpu.model, compute_capability=self.gpu.compute_capability),
             counters=self.profile.gpu.counters,
             places=located,
+            repositories=self.names.repositories(),
+            wheel_index=self.profile.sources.wheels.url if self.profile.sources.wheels else None,
+            packages=self.names.by_role(driver, package, gcc, cudnn, [p.package for p in profilers.values()]),
             hold=_HOLD,
             warnings=self.warnings,
-            unresolved=tuple(self.unresolved),
+            unresolved=tuple(dict.fromkeys([*self.unresolved, *self.names.notes])),
             **made,
         )
 
@@ -167,53 +171,19 @@ class _Writer:
             self.unresolved.append(what)
 
     def driver(self) -> LockedDriver:
-        branch, flavour = self.values["driver"], self.values["flavour"]
-        named = _packages(self.system, branch)
-        chosen = named.open if flavour == "open" else named.proprietary
-        packages = list(chosen.compute)
-        if self.profile.stack.ffmpeg:
-            if self.gpu.nvenc is None:
-                self.note(f"whether {self.gpu.name} has NVENC; the video libraries are installed all the same")
-            if self.gpu.nvenc is not False:
-                packages += named.video
-
-        def filled(names: list[str]) -> tuple[str, ...]:
-            return tuple(name.replace("<branch>", branch) for name in names)
-
-        return LockedDriver(
-            branch=branch,
-            flavour=flavour,  # type: ignore[arg-type]  # the domain of the variable is these two words
-            packages=filled(packages),
-            stream=filled([chosen.stream])[0] if chosen.stream else None,
-            pin=filled(named.pin),
-            headers=tuple(h for name in self.system.headers for h in self.headers(name)),
-        )
-
-    def headers(self, name: str) -> list[str]:
-        if "<flavour>" not in name:
-            return [name]
-        return sorted({name.replace("<flavour>", self.system.kernel[place.cloud]) for place in self.profile.places})
-
-    def cudnn(self) -> LockedCudnn:
-        chosen = self.values["cudnn"]
-        system = "apt" if self.system.packages == "apt" else "dnf"
-        fitting = [p for p in read.cudnn().packages if p.system == system and version(chosen) >= version(p.since)]
-        if not fitting:
-            self.note(f"what {self.system.key} calls the packages of cuDNN {chosen}")
-            return LockedCudnn(version=chosen, packages=())
-        names = max(fitting, key=lambda p: version(p.since)).names
-        mark = "=" if system == "apt" else "-"
-        return LockedCudnn(version=chosen, packages=tuple(f"{n.replace('<major>', str(self.toolkit.major))}{mark}{chosen}*" for n in names))
+        video = self.profile.stack.ffmpeg and self.gpu.nvenc is not False
+        if video and self.gpu.nvenc is None:
+            self.note(f"whether {self.gpu.name} has NVENC; the video libraries are installed all the same")
+        return self.names.driver(self.values["driver"], self.values["flavour"], video=video)
 
     def profilers(self) -> dict[str, LockedProfiler]:
-        suffix = self.toolkit.version.replace(".", "-")
-        known = {"nsys": ("cuda-nsight-systems", self.toolkit.nsys), "ncu": ("cuda-nsight-compute", self.toolkit.ncu)}
+        known = {"nsys": self.toolkit.nsys, "ncu": self.toolkit.ncu}
         made: dict[str, LockedProfiler] = {}
         for tool in sorted(self.profile.stack.profilers):
-            package, release = known[tool]
-            if release is None:
+            release = None if self.names.distribution else known[tool]
+            if release is None and not self.names.distribution:
                 self.note(f"the version of {tool} that comes with CUDA {self.toolkit.version}")
-            made[tool] = LockedProfiler(package=f"{package}-{suffix}", version=release)
+            made[tool] = LockedProfiler(package=self.names.profiler(tool, self.toolkit), version=release)
         return made
 
     def clocks(self) -> LockedClocks:
@@ -253,12 +223,6 @@ class _Writer:
             requirements=wheels.requirements,
             wheels=tuple((text or "").splitlines()),
         )
-
-
-def _packages(system: System, branch: str) -> DriverPackages:
-    """How the system's packages name this branch."""
-    fitting = [p for p in read.driver().packages if p.system == system.packages and version(branch) <= version(p.upto)]
-    return min(fitting, key=lambda p: version(p.upto))
 
 
 def catalogue_version() -> str:

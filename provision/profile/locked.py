@@ -21,6 +21,7 @@ __all__ = [
     "LockedPlace",
     "LockedProfile",
     "LockedProfiler",
+    "LockedRepository",
     "LockedToolkit",
 ]
 
@@ -66,8 +67,21 @@ class LockedPlace(_Frozen):
     not_available: str
 
 
+class LockedRepository(_Frozen):
+    """A package repository, trusted by the fingerprint of its key, or by a keyring that the system's image has."""
+
+    kind: Literal["apt", "dnf"]
+    name: str
+    url: str
+    suite: str | None
+    components: Texts
+    keyring: str | None
+    key: str | None
+    fingerprint: str | None
+
+
 class LockedDriver(_Frozen):
-    """The driver: branch, kernel modules, packages."""
+    """The driver: branch, kernel modules, packages; `module` is what its options must name."""
 
     branch: str
     flavour: Literal["open", "proprietary"]
@@ -75,15 +89,16 @@ class LockedDriver(_Frozen):
     stream: str | None
     pin: Texts
     headers: Texts
+    module: str
 
 
 class LockedToolkit(_Frozen):
-    """The CUDA toolkit, and the compiler that its headers accept."""
+    """The CUDA toolkit, the folder that /usr/local/cuda stands for, and the compiler that its headers accept."""
 
     version: str
     package: str
+    home: str
     gcc: int
-    repository: str
 
 
 class LockedCudnn(_Frozen):
@@ -136,7 +151,12 @@ class LockedOpenCv(_Frozen):
 
 
 class Lock(_Frozen):
-    """Everything that was decided."""
+    """Everything that was decided.
+
+    Attributes:
+        packages: role → the packages that it needs, as apt or dnf takes them.
+        wheel_index: the package index; None for the default one.
+    """
 
     schema_version: Annotated[Literal[1], Field(alias="schema")]
     profile: LockedProfile
@@ -152,6 +172,9 @@ class Lock(_Frozen):
     clocks: LockedClocks
     frameworks: dict[str, LockedEnvironment]
     opencv: LockedOpenCv
+    repositories: Annotated[tuple[LockedRepository, ...], Field(strict=False)]
+    wheel_index: str | None
+    packages: dict[str, Texts]
     hold: Texts
     warnings: Texts
     unresolved: Texts

@@ -21,16 +21,19 @@ __all__ = [
     "GcpPlace",
     "Gpu",
     "Limits",
+    "Mirror",
     "Network",
     "OperatingSystem",
     "Owner",
     "Place",
     "Profile",
     "RootDisk",
+    "Sources",
     "Stack",
     "User",
     "Verification",
     "Waiver",
+    "WheelIndex",
 ]
 
 SCHEMA_VERSION: Final = 1
@@ -83,6 +86,8 @@ WheelVersionOrAuto = Literal["auto"] | Annotated[str, StringConstraints(pattern=
 AbsolutePath = Annotated[
     str, StringConstraints(pattern=r"^/[A-Za-z0-9._-]+(/[A-Za-z0-9._-]*)*$", max_length=200), AfterValidator(_absolute)
 ]
+Url = Annotated[str, StringConstraints(pattern=r"^https?://[A-Za-z0-9.-]{1,253}(:[0-9]{1,5})?(/[A-Za-z0-9._~+-]+)*/?$", max_length=300)]
+Fingerprint = Annotated[str, StringConstraints(pattern=r"^[0-9A-F]{40}$")]
 Login = Annotated[str, StringConstraints(pattern=r"^[a-z_][a-z0-9_-]{0,31}$")]
 PublicKey = Annotated[
     str,
@@ -232,7 +237,7 @@ class Stack(_Frozen):
 
     driver: VersionOrAuto = "auto"
     cuda: VersionOrAuto = "auto"
-    cudnn: VersionOrAuto = "auto"
+    cudnn: Literal["none"] | VersionOrAuto = "auto"
     frameworks: Frameworks = Frameworks()
     opencv: Literal["wheel", "none"] = "none"
     ffmpeg: bool = False
@@ -243,6 +248,32 @@ class Stack(_Frozen):
         "tmux",
     )
     profilers: Annotated[tuple[Literal["nsys", "ncu"], ...], Field(max_length=5, strict=False)] = ()
+
+
+class Mirror(_Frozen):
+    """A package repository that takes the place of NVIDIA's, trusted by the fingerprint of its key and by nothing else."""
+
+    url: Url
+    key: Url
+    fingerprint: Fingerprint
+
+
+class WheelIndex(_Frozen):
+    """A package index that takes the place of the default one; what it has must have the hashes of the lock."""
+
+    url: Url
+
+
+class Sources(_Frozen):
+    """Where software comes from.
+
+    `packages: distribution` takes the distribution's own driver and toolkit instead of NVIDIA's.
+    """
+
+    packages: Literal["nvidia", "distribution"] = "nvidia"
+    apt: Mirror | None = None
+    dnf: Mirror | None = None
+    wheels: WheelIndex | None = None
 
 
 class ApplicationClocks(_Frozen):
@@ -310,6 +341,7 @@ class Profile(_Frozen):
     network: Network = Network()
     limits: Limits
     stack: Stack
+    sources: Sources = Sources()
     gpu: Gpu
     users: Annotated[tuple[User, ...], Field(max_length=50, strict=False)] = ()
     verify: Verification = Verification()

@@ -24,6 +24,7 @@ from provision.catalog.records.clouds import (
     Withdrawn,
 )
 from provision.catalog.records.gpus import Acceptance, Clocks, Gpu, Gpus, Healthy, TensorCores
+from provision.catalog.records.packages import BasePackages, Distribution, Repositories, Repository
 from provision.catalog.records.stack import (
     Branch,
     ClockRules,
@@ -64,6 +65,7 @@ __all__ = [
     "AwsRegions",
     "AwsType",
     "AwsTypes",
+    "BasePackages",
     "Branch",
     "Capabilities",
     "ClockRules",
@@ -72,6 +74,7 @@ __all__ = [
     "Cudnn",
     "CudnnPackages",
     "CudnnRelease",
+    "Distribution",
     "Driver",
     "DriverPackages",
     "FlavourPackages",
@@ -96,6 +99,8 @@ __all__ = [
     "Record",
     "Refused",
     "Release",
+    "Repositories",
+    "Repository",
     "Shape",
     "Source",
     "System",

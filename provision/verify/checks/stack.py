@@ -50,6 +50,8 @@ def _nvcc(facts: Facts, profile: Profile) -> Verdict:
 
 def _cudnn(facts: Facts, profile: Profile) -> Verdict:
     asked = profile.stack.cudnn
+    if asked == "none":
+        return not_asked("the profile wants no cuDNN beside those of the frameworks")
     expected = "cuDNN that the loader finds" + ("" if asked == "auto" else f", {asked}")
     _require_gpu(facts)
     found = facts.read(Cudnn)

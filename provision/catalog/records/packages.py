@@ -1,0 +1,71 @@
+"""Where packages come from, and what systems call them."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from provision.catalog.records.base import Record
+
+__all__ = ["BasePackages", "Distribution", "Repositories", "Repository"]
+
+Manager = Literal["apt", "dnf"]
+
+
+class Repository(Record, frozen=True):
+    """NVIDIA's repository for one package manager; `key` lies beside its index, and only its fingerprint is trusted."""
+
+    packages: Manager
+    url: str
+    key: str
+    fingerprint: str
+    source: str
+
+
+class Distribution(Record, frozen=True):
+    """A distribution's own packages of the driver and the toolkit.
+
+    Attributes:
+        gcc: the major version that its toolkit compiles with.
+        module: what the kernel module is called, which is what its options must name.
+        cuda_home: where its toolkit lies.
+    """
+
+    system: str
+    url: str
+    suite: str
+    components: list[str]
+    keyring: str
+    driver: str
+    cuda: str
+    gcc: int
+    module: str
+    open: list[str]
+    proprietary: list[str]
+    video: list[str]
+    toolkit: list[str]
+    cuda_home: str
+    cupti: list[str]
+    nsys: list[str]
+    ncu: list[str]
+    source: str
+
+
+class BasePackages(Record, frozen=True):
+    """What every host gets, what the profile's tools are called, and what holds versions."""
+
+    packages: Manager
+    always: list[str]
+    tools: dict[str, list[str]]
+    gcc: list[str]
+    ffmpeg: list[str]
+    xfs: list[str]
+    hold: list[str]
+    source: str
+
+
+class Repositories(Record, frozen=True):
+    """repositories.yaml."""
+
+    nvidia: list[Repository]
+    distributions: list[Distribution]
+    base: list[BasePackages]

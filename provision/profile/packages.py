@@ -1,0 +1,164 @@
+"""From a resolved stack to package names by role, and to the repositories that have them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from provision.catalog import read
+from provision.catalog.records import Distribution, DriverPackages, System, Toolkit, version
+from provision.profile.locked import LockedCudnn, LockedDriver, LockedRepository
+from provision.profile.model import Mirror, Profile
+
+__all__ = ["Names", "system_of"]
+
+
+def system_of(key: str) -> System:
+    """The catalogue's record of a system such as `debian 12`."""
+    return next(s for s in read.systems().systems if s.key == key)
+
+
+@dataclass(slots=True)
+class Names:
+    """What the parts of a stack are called on one system, from one source.
+
+    Attributes:
+        distribution: the distribution's own packages, where the profile takes those.
+        notes: what is not known, in words.
+    """
+
+    profile: Profile
+    system: System
+    distribution: Distribution | None
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def manager(self) -> str:
+        """`apt` or `dnf`."""
+        return "apt" if self.system.packages == "apt" else "dnf"
+
+    def driver(self, branch: str, flavour: str, *, video: bool) -> LockedDriver:
+        """The driver's packages, its pins, and the headers that its modules are built with."""
+        headers = tuple(h for name in self.system.headers for h in self._headers(name))
+        if self.distribution:
+            own = self.distribution
+            names = [*(own.open if flavour == "open" else own.proprietary), *(own.video if video else ())]
+            return LockedDriver(
+                branch=branch,
+                flavour=flavour,  # type: ignore[arg-type]  # the domain of the variable is these two words
+                packages=tuple(names),
+                stream=None,
+                pin=(),
+                headers=headers,
+                module=own.module,
+            )
+        named = _packages(self.system, branch)
+        chosen = named.open if flavour == "open" else named.proprietary
+
+        def filled(names: Sequence[str]) -> tuple[str, ...]:
+            return tuple(name.replace("<branch>", branch) for name in names)
+
+        return LockedDriver(
+            branch=branch,
+            flavour=flavour,  # type: ignore[arg-type]  # as above
+            packages=filled([*chosen.compute, *(named.video if video else ())]),
+            stream=filled([chosen.stream])[0] if chosen.stream else None,
+            pin=filled(named.pin),
+            headers=headers,
+            module="nvidia",
+        )
+
+    def _headers(self, name: str) -> list[str]:
+        if "<flavour>" not in name:
+            return [name]
+        return sorted({name.replace("<flavour>", self.system.kernel[place.cloud]) for place in self.profile.places})
+
+    def cudnn(self, chosen: str, toolkit: Toolkit) -> LockedCudnn:
+        """CuDNN for the whole system; none where the profile wants none."""
+        if self.profile.stack.cudnn == "none":
+            return LockedCudnn(version="none", packages=())
+        if self.distribution:
+            self.notes.append(f"a cuDNN among the packages of {self.system.key} itself: there is only one that downloads it from NVIDIA")
+            return LockedCudnn(version=chosen, packages=())
+        fitting = [p for p in read.cudnn().packages if p.system == self.manager and version(chosen) >= version(p.since)]
+        if not fitting:
+            self.notes.append(f"what {self.system.key} calls the packages of cuDNN {chosen}")
+            return LockedCudnn(version=chosen, packages=())
+        names = max(fitting, key=lambda p: version(p.since)).names
+        mark = "=" if self.manager == "apt" else "-"
+        return LockedCudnn(version=chosen, packages=tuple(f"{n.replace('<major>', str(toolkit.major))}{mark}{chosen}*" for n in names))
+
+    def profiler(self, tool: str, toolkit: Toolkit) -> str:
+        """The package of `nsys` or `ncu`."""
+        if self.distribution:
+            return str(getattr(self.distribution, tool)[0])
+        return f"{ {'nsys': 'cuda-nsight-systems', 'ncu': 'cuda-nsight-compute'}[tool] }-{toolkit.version.replace('.', '-')}"
+
+    def toolkit(self, toolkit: Toolkit) -> tuple[str, str]:
+        """The toolkit's package, and the folder that /usr/local/cuda stands for."""
+        if self.distribution:
+            return self.distribution.toolkit[0], self.distribution.cuda_home
+        return toolkit.package, f"/usr/local/cuda-{toolkit.version}"
+
+    def by_role(
+        self, driver: LockedDriver, cuda: str, gcc: int, cudnn: LockedCudnn, profilers: Sequence[str]
+    ) -> dict[str, tuple[str, ...]]:
+        """Role → the packages that it needs; a role that needs none is left out."""
+        base = next(b for b in read.repositories().base if b.packages == self.manager)
+        stack = self.profile.stack
+        compiler = [name.replace("<major>", str(gcc)) for name in base.gcc] if gcc != self.system.gcc[0] else []
+        tools = [name for tool in stack.tools for name in base.tools[tool]]
+        data = self.profile.disks.data
+        python = list(self.system.python.packages)
+        wanted = {
+            "base": [*base.always, *tools, *compiler],
+            "storage": base.xfs if data and data.filesystem == "xfs" else [],
+            "nvidia_driver": [*base.hold, *driver.headers, *driver.pin, *driver.packages],
+            "cuda_toolkit": [cuda],
+            "cupti": self.distribution.cupti if self.distribution else [],
+            "cudnn": list(cudnn.packages),
+            "nsight": list(profilers),
+            "pytorch": python if stack.frameworks.pytorch else [],
+            "tensorflow": python if stack.frameworks.tensorflow else [],
+            "opencv": python if stack.opencv != "none" else [],
+            "ffmpeg": base.ffmpeg if stack.ffmpeg else [],
+        }
+        return {role: tuple(dict.fromkeys(names)) for role, names in wanted.items() if names}
+
+    def repositories(self) -> tuple[LockedRepository, ...]:
+        """Where the packages come from, beside what the system's image already knows."""
+        if self.distribution:
+            own = self.distribution
+            return (
+                LockedRepository(
+                    kind="apt",
+                    name="distribution",
+                    url=own.url,
+                    suite=own.suite,
+                    components=tuple(own.components),
+                    keyring=own.keyring,
+                    key=None,
+                    fingerprint=None,
+                ),
+            )
+        mirror: Mirror | None = getattr(self.profile.sources, self.manager)
+        nvidia = next(r for r in read.repositories().nvidia if r.packages == self.manager)
+        url = mirror.url if mirror else nvidia.url.replace("<repository>", self.system.repository)
+        return (
+            LockedRepository(
+                kind=self.manager,  # type: ignore[arg-type]  # the property gives these two words
+                name="mirror" if mirror else "nvidia",
+                url=url,
+                suite="/" if self.manager == "apt" else None,
+                components=(),
+                keyring=None,
+                key=mirror.key if mirror else f"{url}{nvidia.key}",
+                fingerprint=mirror.fingerprint if mirror else nvidia.fingerprint,
+            ),
+        )
+
+
+def _packages(system: System, branch: str) -> DriverPackages:
+    """How the system's packages of NVIDIA's name this branch."""
+    fitting = [p for p in read.driver().packages if p.system == system.packages and version(branch) <= version(p.upto)]
+    return min(fitting, key=lambda p: version(p.upto))
