@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import datetime as dt
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from provision.catalog import read
 from provision.catalog.records import Branch, CudnnRelease, Gpu, Release, System, Toolkit, version
@@ -46,7 +46,7 @@ def wheel_cudnn(gpu: Gpu, release: Release) -> str | None:
 
 def rules(today: dt.date) -> tuple[Rule, ...]:
     """All rules, as of a day: support of a driver branch ends."""
-    return (*_machine(), *_driver(today), *_toolkit(), *_libraries(), *_frameworks(), *_settings())
+    return (*_machine(), *_driver(today), *_toolkit(), *_repositories(), *_libraries(), *_frameworks(), *_settings())
 
 
 def _older(gpu: Gpu) -> str:
@@ -119,14 +119,45 @@ def _driver(today: dt.date) -> tuple[Rule, ...]:
     )
 
 
-def _own(system: System, part: str) -> str | None:
+def _own(system: System, part: str) -> Any:
     found = read.distribution(system.key)
     return getattr(found, part) if found else None
 
 
 def _not_own(system: System, part: str, wanted: str) -> str:
     has = _own(system, part)
-    return f"the packages of {system.key} itself have {'no such thing' if has is None else has}, not {wanted}"
+    return f"{system.key} itself packages {has or 'none'}, not {wanted}"
+
+
+def _repositories() -> tuple[Rule, ...]:
+    return (
+        Rule(
+            "toolkit-in-repository",
+            ("os", "cuda", "packages"),
+            lambda system, toolkit, packages: packages != "nvidia" or version(toolkit.version) >= version(system.toolkits_from),
+            lambda system, toolkit, _packages: (
+                f"NVIDIA's repository for {system.key} begins with CUDA {system.toolkits_from} and has no {toolkit.version}"
+            ),
+        ),
+        Rule(
+            "toolkit-in-distribution",
+            ("os", "cuda", "packages"),
+            lambda system, toolkit, packages: packages == "nvidia" or _own(system, "cuda") == toolkit.version,
+            lambda system, toolkit, _packages: _not_own(system, "cuda", f"CUDA {toolkit.version}"),
+        ),
+        Rule(
+            "driver-in-distribution",
+            ("os", "driver", "packages"),
+            lambda system, branch, packages: packages == "nvidia" or _own(system, "driver") == branch.branch,
+            lambda system, branch, _packages: _not_own(system, "driver", f"driver {branch.branch}"),
+        ),
+        Rule(
+            "flavour-in-distribution",
+            ("os", "flavour", "packages"),
+            lambda system, flavour, packages: packages == "nvidia" or bool(_own(system, flavour)),
+            lambda system, flavour, _packages: f"{system.key} itself packages no {flavour} kernel modules that can be installed",
+        ),
+    )
 
 
 def _toolkit() -> tuple[Rule, ...]:
@@ -165,26 +196,6 @@ def _toolkit() -> tuple[Rule, ...]:
                 f"CUDA {toolkit.version} came with driver {toolkit.driver}; with {branch.branch} it runs without what is newer there"
             ),
             soft=True,
-        ),
-        Rule(
-            "toolkit-in-repository",
-            ("os", "cuda", "packages"),
-            lambda system, toolkit, packages: packages != "nvidia" or version(toolkit.version) >= version(system.toolkits_from),
-            lambda system, toolkit, _packages: (
-                f"NVIDIA's repository for {system.key} begins with CUDA {system.toolkits_from} and has no {toolkit.version}"
-            ),
-        ),
-        Rule(
-            "toolkit-in-distribution",
-            ("os", "cuda", "packages"),
-            lambda system, toolkit, packages: packages == "nvidia" or _own(system, "cuda") == toolkit.version,
-            lambda system, toolkit, _packages: _not_own(system, "cuda", f"CUDA {toolkit.version}"),
-        ),
-        Rule(
-            "driver-in-distribution",
-            ("os", "driver", "packages"),
-            lambda system, branch, packages: packages == "nvidia" or _own(system, "driver") == branch.branch,
-            lambda system, branch, _packages: _not_own(system, "driver", f"driver {branch.branch}"),
         ),
         Rule(
             "toolkit-accepts-gcc",

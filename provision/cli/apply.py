@@ -62,7 +62,7 @@ def command(  # noqa: PLR0917 - click passes by name
             all_roles=all_roles,
             target=session.target(host),
         )
-        apply(run, roles=roles or (ROLES if all_roles and check else None), check=check, diff=diff)
+        apply(run, roles=roles or None, check=check, diff=diff)
     assert run.report is not None  # noqa: S101 - the observation sets it
     if as_json:
         options.print_json({"roles": run.roles, "artefacts": str(run.artefacts) if run.artefacts else None, "report": run.report.as_dict()})

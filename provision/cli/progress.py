@@ -42,7 +42,13 @@ class Narrator:
         self._last = step
 
     def task(self, progress: Progress) -> None:
-        """Show a task of Ansible within the step."""
+        """Show a task of Ansible within the step, and what it changes where that was asked for."""
+        if progress.diff:
+            if self._status:
+                self._status.stop()
+            self._console.print(progress.diff.rstrip(), markup=False)
+            if self._status:
+                self._status.start()
         if progress.state != "started":
             return
         if self._live and self._status:

@@ -29,17 +29,18 @@ def command(
     from provision import report as reports  # noqa: PLC0415 - heavy, and --help must be light
     from provision.cli.progress import narrator  # noqa: PLC0415
     from provision.launch.journal import check_name  # noqa: PLC0415
-    from provision.profile import load, lockfile  # noqa: PLC0415
+    from provision.profile import load  # noqa: PLC0415
     from provision.workflow.session import Session  # noqa: PLC0415
     from provision.workflow.up import Run, up  # noqa: PLC0415
 
     path = load.find(profile)
     asked = load.load(path)
-    locked = lockfile.find_or_build(path, asked, options.today())
+    session = Session.open()
+    locked = session.lock(path, asked, options.today(), rehearsal=rehearse)
     name = check_name(name or asked.name)
     with narrator().speaking() as tell:
         run = Run(
-            session=Session.open(),
+            session=session,
             profile=asked,
             name=name,
             rehearsal=rehearse,

@@ -1,24 +1,50 @@
-"""Which roles there are, which ones a host needs, and what the profile tells them. Nothing else decides either."""
+"""Which roles there are, which ones a host needs, and what the lock tells them. Nothing else decides either."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
+from provision.catalog import read
 from provision.errors import RoleUnknownError
-from provision.profile.locked import Lock
+from provision.profile.locked import Lock, LockedEnvironment
 from provision.profile.model import Profile
 from provision.verify.finding import Finding
 
-__all__ = ["GPU_ROLES", "ROLES", "all_roles", "in_order", "roles_for", "variables"]
+__all__ = ["GPU_ROLES", "ROLES", "all_roles", "in_order", "roles_for", "variables", "with_groundwork"]
 
-ROLES: Final = ("base", "storage", "environment", "opencv", "frameworks")
+ROLES: Final = (
+    "preflight",
+    "sources",
+    "counters",
+    "packages",
+    "base",
+    "storage",
+    "nvidia_driver",
+    "persistence",
+    "clocks",
+    "cuda_toolkit",
+    "cudnn",
+    "cupti",
+    "nsight",
+    "ffmpeg",
+    "opencv",
+    "pytorch",
+    "tensorflow",
+)
+# Their packages are not in the repositories that an image already knows.
+_FROM_REPOSITORIES: Final = frozenset({"nvidia_driver", "cuda_toolkit", "cudnn", "cupti", "nsight"})
 
 # Roles that are excused together with the GPU.
-GPU_ROLES: Final = frozenset({"frameworks"})
+GPU_ROLES: Final = frozenset(
+    {"counters", "nvidia_driver", "persistence", "clocks", "cuda_toolkit", "cudnn", "nsight", "pytorch", "tensorflow"}
+)
 
 # What has been found as it should be, or has been excused, or could not be made better by a role.
 _AT_REST: Final = frozenset({"pass", "warn", "waived", "not-applicable"})
+_LEAST_FREE_GB: Final = 5
+# Measured on a Debian 12 host by `make test-full`, and rounded up; wheels are unpacked beside their downloads.
+_NEEDS_GB: Final = {"nvidia_driver": 2, "cuda_toolkit": 8, "nsight": 4, "pytorch": 9, "tensorflow": 9, "opencv": 1}
 
 
 def in_order(names: Iterable[str]) -> tuple[str, ...]:
@@ -32,6 +58,21 @@ def in_order(names: Iterable[str]) -> tuple[str, ...]:
         msg = f"there is no role {name!r}"
         raise RoleUnknownError(msg, hint=f"the roles are {', '.join(ROLES)}")
     return tuple(role for role in ROLES if role in wanted)
+
+
+def with_groundwork(names: Sequence[str], lock: Lock) -> tuple[str, ...]:
+    """The named roles and what they stand on: preflight always, repositories and packages where one of them needs packages."""
+    if not names:
+        return ()
+    needed = {"preflight"}
+    if any(lock.packages.get(name) for name in names):
+        needed.add("packages")
+    if any(lock.packages.get(name) for name in _FROM_REPOSITORIES & set(names)):
+        needed.add("sources")
+    # The driver reads its options when it is loaded first: they must be there before it is.
+    if "nvidia_driver" in names:
+        needed.add("counters")
+    return in_order({*names, *needed})
 
 
 def roles_for(findings: Iterable[Finding]) -> tuple[str, ...]:
@@ -49,47 +90,71 @@ def roles_for(findings: Iterable[Finding]) -> tuple[str, ...]:
 
 def all_roles(profile: Profile, *, without_gpu: bool) -> tuple[str, ...]:
     """Every role that the profile gives something to do, whatever the findings say (`--all`)."""
-    frameworks = profile.stack.frameworks
+    stack = profile.stack
     idle = {
         "storage": profile.disks.data is None,
-        "opencv": profile.stack.opencv == "none",
-        "frameworks": frameworks.pytorch is None and frameworks.tensorflow is None,
+        "persistence": not profile.gpu.persistence,
+        "cudnn": stack.cudnn == "none",
+        "nsight": not stack.profilers,
+        "ffmpeg": not stack.ffmpeg,
+        "opencv": stack.opencv == "none",
+        "pytorch": stack.frameworks.pytorch is None,
+        "tensorflow": stack.frameworks.tensorflow is None,
     }
     return tuple(role for role in ROLES if not idle.get(role) and not (without_gpu and role in GPU_ROLES))
 
 
-def variables(profile: Profile, lock: Lock | None = None) -> dict[str, Any]:
+def variables(profile: Profile, lock: Lock, roles: Sequence[str]) -> dict[str, Any]:
     """What the roles are told; a value that is not named here stays at the role's own default.
 
     Args:
-        profile: what is asked, its open choices closed where it was locked.
-        lock: the exact versions of what a profile does not name, such as the cuDNN that TensorFlow runs with.
+        profile: what is asked.
+        lock: what that was resolved to.
+        roles: those that run; their packages are installed, and no others.
     """
-    stack, data = profile.stack, profile.disks.data
+    data, clocks, driver = profile.disks.data, lock.clocks, lock.driver
+    nvidia = [r.model_dump(mode="json") for r in lock.repositories]
+    dnf = [r for r in nvidia if r["kind"] == "dnf"]
     told: dict[str, Any] = {
-        "base_tools": list(stack.tools),
-        "base_ffmpeg": stack.ffmpeg,
+        "preflight_systems": [system.key for system in read.systems().systems],
+        "preflight_system": lock.os,
+        "preflight_free_gb": max(_LEAST_FREE_GB, sum(_NEEDS_GB.get(role, 0) for role in roles)),
+        "sources_apt": [r for r in nvidia if r["kind"] == "apt"],
+        "sources_dnf": dnf,
+        "sources_branch": driver.branch,
+        "sources_pinned": _patterns(driver.packages),
+        "sources_hold": list(lock.hold),
+        "sources_stream": driver.stream or "",
+        "counters_open": profile.gpu.counters == "all-users",
+        # Debian's packages call the module nvidia-current; whoever replaces them by NVIDIA's has the other name.
+        "counters_modules": list(dict.fromkeys([driver.module, "nvidia"])),
+        "packages_by_role": {role: list(lock.packages[role]) for role in roles if role in lock.packages},
         "base_users": [{"name": user.name, "ssh_keys": list(user.ssh_keys)} for user in profile.users],
-        "frameworks_pytorch_enabled": stack.frameworks.pytorch is not None,
-        "frameworks_tensorflow_enabled": stack.frameworks.tensorflow is not None,
+        "nvidia_driver_module": driver.module,
+        "nvidia_driver_packages": [] if dnf else list(driver.packages),
+        "nvidia_driver_versionlock": [f"*nvidia*{driver.branch}*"] if dnf else [],
+        "clocks_mode": clocks.mode,
+        "clocks_memory_mhz": clocks.memory_mhz or 0,
+        "clocks_graphics_mhz": clocks.graphics_mhz or 0,
+        "cuda_toolkit_home": lock.cuda.home,
     }
     if data is not None:
         told |= {"storage_source": data.source, "storage_mount": data.mount, "storage_filesystem": data.filesystem}
-    for framework in ("pytorch", "tensorflow"):
-        version = getattr(stack.frameworks, framework)
-        if version not in {None, "auto"}:
-            told[f"frameworks_{framework}_version"] = version
-    if lock is not None:
-        told |= _locked(lock)
+    environments = {**lock.frameworks, "opencv": lock.opencv.environment}
+    for name, environment in environments.items():
+        if environment is not None:
+            told |= _environment(name, environment, lock)
     return told
 
 
-def _locked(lock: Lock) -> dict[str, Any]:
-    told: dict[str, Any] = {}
-    tensorflow, opencv = lock.frameworks.get("tensorflow"), lock.opencv.environment
-    if tensorflow is not None and tensorflow.cudnn is not None:
-        told["frameworks_tensorflow_cudnn_version"] = tensorflow.cudnn
-    if opencv is not None:
-        told["opencv_version"] = opencv.version
-        told["opencv_numpy_version"] = opencv.wheel("numpy")
-    return told
+def _environment(name: str, environment: LockedEnvironment, lock: Lock) -> dict[str, Any]:
+    packages = lock.packages.get(name, ())
+    # EL's newer Pythons come as packages of that name; elsewhere python3 is the version that the wheels are for.
+    python = next((f"/usr/bin/{package}" for package in packages if package.startswith("python3.")), "/usr/bin/python3")
+    told = {f"{name}_wheels": list(environment.wheels), f"{name}_python": python}
+    return told | ({f"{name}_index": lock.wheel_index} if lock.wheel_index else {})
+
+
+def _patterns(packages: Sequence[str]) -> list[str]:
+    """What is pinned to the driver's branch: its own packages, without the versions that some of them carry in their names."""
+    return sorted({name.partition("=")[0] for name in packages if "nvidia" in name or name.startswith("libcuda1")})

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from provision.converge import failure, inert, processes
 from provision.converge.progress import Converged, Progress, State
-from provision.converge.roles import in_order, variables
+from provision.converge.roles import in_order, variables, with_groundwork
 from provision.errors import GpuprovError, PlaybookFailedError
 from provision.host.ssh import Target
 from provision.paths import playbooks_dir, private_dir
@@ -61,10 +61,10 @@ def converge(
     profile: Profile,
     roles: Sequence[str],
     *,
+    lock: Lock,
     run_dir: Path,
     login: str | None,
     on_progress: Callable[[Progress], None],
-    lock: Lock | None = None,
     check: bool = False,
     diff: bool = False,
     stop: threading.Event | None = None,
@@ -78,11 +78,11 @@ def converge(
     Args:
         target: the host.
         profile: what the roles are told.
-        roles: names out of `ROLES`; none at all is no work.
+        roles: names out of `ROLES`, to which their groundwork is added; none at all is no work.
+        lock: the exact versions.
         run_dir: for the artefacts; made with mode 0700.
         login: whose the data disk becomes; the user of the connection when None.
         on_progress: called in this thread.
-        lock: the exact versions, where the profile was locked.
         check: change nothing, tell what would change.
         diff: put what changes into `Progress.diff`.
         stop: see above.
@@ -93,13 +93,13 @@ def converge(
         PlaybookFailedError: a task failed; the message names role and task.
         HostUnreachableError: the connection failed.
     """
-    selected = in_order(roles)
+    selected = with_groundwork(in_order(roles), lock)
     begun = time.monotonic()
     run = _Run(target, private_dir(run_dir.resolve()), on_progress, begun)
     if not selected:
         return run.converged(selected)
     user = _user(target)
-    told = variables(profile, lock) | {"storage_owner": login or user}
+    told = variables(profile, lock, selected) | {"storage_owner": login or user}
     _write(run.dir / "variables.json", inert.document(told))
     _write(run.dir / "inventory.json", _inventory(target, user, run.dir))
     flags = [f"-e @{shlex.quote(str(run.dir / 'variables.json'))}", *["--check"] * check, *["--diff"] * diff]
@@ -221,6 +221,7 @@ def _config(run_dir: Path, playbook: Path, roles: tuple[str, ...], flags: str) -
         "ANSIBLE_CONFIG": str(playbooks_dir() / "ansible.cfg"),
         "ANSIBLE_HOME": str(run_dir / "ansible"),
         "ANSIBLE_ROLES_PATH": str(playbooks_dir() / "roles"),
+        "ANSIBLE_COLLECTIONS_PATH": str(playbooks_dir() / "collections"),
         # ansible-runner switches host key checking off unless this is said.
         "ANSIBLE_HOST_KEY_CHECKING": "True",
         "ANSIBLE_CALLBACK_PLUGINS": "",

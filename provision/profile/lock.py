@@ -6,6 +6,7 @@ and never as a guess.
 
 from __future__ import annotations
 
+import dataclasses
 import datetime as dt
 from typing import Any, Final
 
@@ -55,17 +56,19 @@ def asked_of(profile: Profile) -> Asked:
     )
 
 
-def build(profile: Profile, today: dt.date) -> Lock:
+def build(profile: Profile, today: dt.date, *, system: str | None = None) -> Lock:
     """Resolve a profile into its lock.
 
     Args:
         profile: what is asked.
         today: the day whose supported driver branches count.
+        system: another one than the profile's, such as that of a rehearsal host which stands in for it.
 
     Raises:
         StackConflictError: what is asked cannot hold together, or can be had in none of the places.
     """
-    resolution = resolve(asked_of(profile), today, explain=False)
+    asked = asked_of(profile)
+    resolution = resolve(dataclasses.replace(asked, os=system or asked.os), today, explain=False)
     return _Writer(profile, resolution).lock()
 
 

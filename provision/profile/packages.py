@@ -113,7 +113,7 @@ class Names:
         wanted = {
             "base": [*base.always, *tools, *compiler],
             "storage": base.xfs if data and data.filesystem == "xfs" else [],
-            "nvidia_driver": [*base.hold, *driver.headers, *driver.pin, *driver.packages],
+            "nvidia_driver": [*base.driver, *driver.headers, *driver.pin, *driver.packages],
             "cuda_toolkit": [cuda],
             "cupti": self.distribution.cupti if self.distribution else [],
             "cudnn": list(cudnn.packages),
@@ -129,17 +129,18 @@ class Names:
         """Where the packages come from, beside what the system's image already knows."""
         if self.distribution:
             own = self.distribution
-            return (
+            return tuple(
                 LockedRepository(
                     kind="apt",
-                    name="distribution",
-                    url=own.url,
-                    suite=own.suite,
+                    name=archive.suite,
+                    url=archive.url,
+                    suite=archive.suite,
                     components=tuple(own.components),
                     keyring=own.keyring,
                     key=None,
                     fingerprint=None,
-                ),
+                )
+                for archive in own.archives
             )
         mirror: Mirror | None = getattr(self.profile.sources, self.manager)
         nvidia = next(r for r in read.repositories().nvidia if r.packages == self.manager)

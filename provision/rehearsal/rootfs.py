@@ -15,7 +15,7 @@ from filelock import FileLock
 
 from provision.errors import RehearsalFailedError
 
-__all__ = ["LOGIN", "build"]
+__all__ = ["LOGIN", "build", "system"]
 
 LOGIN: Final = "ubuntu"
 """The image's login user, as on the Ubuntu image that the hosts stand in for."""
@@ -106,17 +106,28 @@ def build(cache: Path, progress: Callable[[str], None]) -> Path:
     return finished
 
 
+def system() -> str:
+    """The system of the hosts in the words of the catalogue, as `debian 12`: that of this machine."""
+    fields = _os_release()
+    return f"{fields.get('ID', '?')} {fields.get('VERSION_ID', '?')}"
+
+
+def _os_release() -> dict[str, str]:
+    lines = Path("/etc/os-release").read_text().splitlines()
+    return {name: value.strip('"') for name, _, value in (line.partition("=") for line in lines)}
+
+
 def _distribution() -> tuple[str, str]:
     """This machine's suite and its package sources, as apt knows them: the hosts are of the same distribution."""
-    fields = dict(line.split("=", 1) for line in Path("/etc/os-release").read_text().splitlines() if "=" in line)
-    suite, system = fields.get("VERSION_CODENAME", "").strip('"'), fields.get("ID", "").strip('"')
+    fields = _os_release()
+    suite = fields.get("VERSION_CODENAME", "")
     listed = subprocess.run(
         ["apt-get", "indextargets", "--format", "$(REPO_URI) $(RELEASE) $(COMPONENT) $(ORIGIN)", "Created-By: Packages"],
         capture_output=True,
         text=True,
         check=True,
     ).stdout
-    origins = {"debian": {"Debian"}, "ubuntu": {"Ubuntu"}}.get(system, set())
+    origins = {"debian": {"Debian"}, "ubuntu": {"Ubuntu"}}.get(fields.get("ID", ""), set())
     lines = {
         f"deb {uri} {release} {component}"
         for uri, release, component, origin in (line.split(" ", 3) for line in listed.splitlines())

@@ -39,17 +39,18 @@ def render(report: Report, *, color: bool = False) -> str:
         took = f" in {report.elapsed_s:.1f} s" if report.elapsed_s is not None else ""
         when = _inert(report.observed_at) or "at an unknown time"
         console.print(Text(f"{_inert(report.host)} against profile {report.profile}, observed {when}{took}"))
+        width = max((len(finding.check) for finding in report.findings), default=0) + 1
         for finding in report.findings:
-            _one(console, finding)
+            _one(console, finding, width)
         counts = ", ".join(f"{report.summary[outcome]} {outcome}" for outcome in OUTCOMES if report.summary[outcome])
         console.print(Text(f"{len(report.findings)} checks: {counts}", style="bold"))
     return captured.get().rstrip("\n")
 
 
-def _one(console: Console, finding: Finding) -> None:
+def _one(console: Console, finding: Finding, width: int) -> None:
     line = Text("  ")
     line.append(f"{finding.outcome:<15}", style=_STYLES[finding.outcome])
-    line.append(f"{finding.check:<20}")
+    line.append(f"{finding.check:<{width}}")
     line.append(_inert(finding.observed))
     console.print(line)
     if finding.outcome in _EXPLAINED:

@@ -209,6 +209,22 @@ class Driver(Fact):
     nvidia_smi_said: str
 
 
+class KernelModule(BaseModel):
+    """A kernel that has headers, and whether the driver's module was built for it."""
+
+    model_config = ConfigDict(frozen=True, strict=True, extra="ignore")
+    kernel: str
+    built: bool
+
+
+class Modules(Fact):
+    """The driver's module on disk, and what is held against upgrades."""
+
+    name = "modules"
+    kernels: Annotated[tuple[KernelModule, ...], Field(strict=False)]
+    held: Annotated[tuple[str, ...], Field(strict=False)]
+
+
 class AsUser(BaseModel):
     """What an ordinary user got when she asked for counters."""
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from provision import clouds, paths
+from provision.catalog import read as catalog
 from provision.clouds.aws.client import Access
 from provision.errors import InstanceNotFoundError, RehearsalFailedError
 from provision.host.ssh import LOCALHOST, Target
@@ -15,9 +17,10 @@ from provision.launch.journal import Journal, Record
 from provision.launch.lifecycle import Connect
 from provision.profile import load as profiles
 from provision.profile import lockfile
+from provision.profile.lock import build
 from provision.profile.locked import Lock
 from provision.profile.model import Profile
-from provision.rehearsal import control
+from provision.rehearsal import control, rootfs
 
 __all__ = ["Session"]
 
@@ -91,15 +94,33 @@ class Session:
             return self.ssh.target(host)
         return Target(name=host, destination=host)
 
+    def lock(self, path: Path, profile: Profile, today: dt.date, *, rehearsal: bool) -> Lock:
+        """The exact stack of a profile: the lock beside it, or what would be locked today.
+
+        A rehearsal host is of this machine's system and stands in for the profile's; its packages and wheels are those of its own.
+
+        Raises:
+            LockStaleError, LockInvalidError: there is a lock, and it does not hold.
+            StackConflictError: there is none, and none can be made.
+        """
+        locked = lockfile.find(path, profile)
+        own = rootfs.system() if rehearsal else None
+        if own is not None and own in {system.key for system in catalog.systems().systems}:
+            return build(profile, today, system=own)
+        return locked or build(profile, today)
+
     def lock_for(self, host: str | None, given: str | None, profile: Profile) -> Lock | None:
         """The lock that goes with `profile_for`: the one beside the profile named, or the one the instance was launched from.
 
         Raises:
             LockStaleError, LockInvalidError: the file beside the profile does not hold for it.
         """
-        if given is not None:
-            return lockfile.find(profiles.find(given), profile)
         record = self.journal.get(host) if host and self.ssh.knows(host) else None
+        if given is not None:
+            path = profiles.find(given)
+            if record is not None and record.rehearsal:
+                return self.lock(path, profile, dt.datetime.now(dt.UTC).date(), rehearsal=True)
+            return lockfile.find(path, profile)
         return Lock.model_validate(record.lock) if record is not None and record.lock else None
 
     def profile_for(self, host: str | None, given: str | None) -> Profile:

@@ -101,8 +101,7 @@ def observe(run: Run) -> None:
 
 def converge_what_fails(run: Run) -> None:
     """The roles whose checks do not pass have run; none, if all pass."""
-    assert run.report is not None  # noqa: S101 - the step before sets it
-    _converge(run, all_roles(run.profile, without_gpu=run.without_gpu) if run.all_roles else roles_for(run.report.findings))
+    _converge(run, _needed(run))
 
 
 def prove(run: Run) -> None:
@@ -133,10 +132,7 @@ def apply(run: Run, *, roles: Sequence[str] | None = None, check: bool = False, 
         diff: show what changes in files.
     """
     observe(run)
-    if roles is None:
-        converge_what_fails(run)
-    else:
-        _converge(run, roles, check=check, diff=diff)
+    _converge(run, _needed(run) if roles is None else roles, check=check, diff=diff)
     if not check:
         prove(run)
     return run
@@ -144,6 +140,12 @@ def apply(run: Run, *, roles: Sequence[str] | None = None, check: bool = False, 
 
 def _connect(run: Run) -> Connect:
     return run.session.connect(rehearsal=run.rehearsal, start=True, say=run.say)
+
+
+def _needed(run: Run) -> Sequence[str]:
+    """The roles whose checks do not pass; all that the profile gives something to do, where that is asked for."""
+    assert run.report is not None  # noqa: S101 - the observation sets it
+    return all_roles(run.profile, without_gpu=run.without_gpu) if run.all_roles else roles_for(run.report.findings)
 
 
 def _asked(run: Run) -> Profile:
@@ -161,6 +163,7 @@ def _converge(run: Run, roles: Sequence[str], *, check: bool = False, diff: bool
     if not roles:
         run.say("nothing to set up")
         return
+    assert run.lock is not None  # noqa: S101 - a host is never set up from open choices
     run.say(f"setting up: {', '.join(roles)}")
     stamp = dt.datetime.now(dt.UTC).strftime("%Y%m%dT%H%M%SZ")
     run.artefacts = paths.private_dir(paths.private_dir(run.session.state / "runs") / f"{stamp}-{run.name}-{secrets.token_hex(2)}")

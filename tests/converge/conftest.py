@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import os
 import subprocess
 import time
@@ -14,6 +15,8 @@ import pytest
 from provision.host.ssh import Target
 from provision.paths import cache_dir
 from provision.profile.load import load
+from provision.profile.lock import build
+from provision.profile.locked import Lock
 from provision.profile.model import Profile
 from provision.rehearsal import rootfs
 from provision.rehearsal.hosts import HostPark, HostSpec
@@ -44,6 +47,12 @@ class Lab:
 @pytest.fixture(scope="session")
 def profile() -> Profile:
     return load(Path(__file__).parents[2] / "profiles" / "t4-train.yml")
+
+
+@pytest.fixture(scope="session")
+def lock(profile: Profile) -> Lock:
+    """Of the system that the hosts are."""
+    return build(profile, dt.date(2026, 11, 21), system="debian 12")
 
 
 @pytest.fixture(scope="module")

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from provision.converge.roles import GPU_ROLES, ROLES, all_roles, in_order, roles_for, variables
+from provision.converge.roles import GPU_ROLES, ROLES, all_roles, in_order, roles_for, variables, with_groundwork
 from provision.errors import RoleUnknownError
 from provision.paths import playbooks_dir
+from provision.profile.lock import build
+from provision.profile.locked import Lock
 from provision.profile.model import Frameworks, Profile, User
 from provision.verify.finding import OUTCOMES, Finding, Outcome
 
@@ -37,43 +40,75 @@ def test_only_what_failed_or_is_unknown_asks_for_its_role(outcome: Outcome) -> N
     assert roles_for([finding("base", outcome)]) == (("base",) if outcome in {"fail", "unknown"} else ())
 
 
-@pytest.mark.parametrize(("outcome", "roles"), [("unknown", ()), ("not-applicable", ()), ("waived", ()), ("fail", ("frameworks",))])
+@pytest.mark.parametrize(("outcome", "roles"), [("unknown", ()), ("not-applicable", ()), ("waived", ()), ("fail", ("pytorch",))])
 def test_a_gpu_that_nobody_has_seen_asks_for_nothing(outcome: Outcome, roles: tuple[str, ...]) -> None:
-    assert roles_for([finding("frameworks", outcome, needs_gpu=True)]) == roles
+    assert roles_for([finding("pytorch", outcome, needs_gpu=True)]) == roles
 
 
 def test_an_unknown_role_is_refused_with_the_list() -> None:
     with pytest.raises(RoleUnknownError) as caught:
         in_order(["base", "drivers"])
     assert "'drivers'" in caught.value.message
-    assert "environment" in caught.value.hint
+    assert "nvidia_driver" in caught.value.hint
 
 
 def test_all_leaves_out_what_the_profile_does_not_ask_for(profile: Profile) -> None:
-    assert all_roles(profile, without_gpu=False) == ROLES
-    assert all_roles(profile, without_gpu=True) == ("base", "storage", "environment", "opencv")
-    stack = profile.stack.model_copy(update={"opencv": "none", "frameworks": Frameworks()})
+    assert set(ROLES) - set(all_roles(profile, without_gpu=False)) == {"tensorflow"}
+    assert set(all_roles(profile, without_gpu=True)) & GPU_ROLES == set()
+    stack = profile.stack.model_copy(
+        update={"opencv": "none", "frameworks": Frameworks(), "ffmpeg": False, "profilers": (), "cudnn": "none"}
+    )
     bare = profile.model_copy(update={"stack": stack, "disks": profile.disks.model_copy(update={"data": None})})
-    assert all_roles(bare, without_gpu=False) == ("base", "environment")
+    idle = {"storage", "cudnn", "nsight", "ffmpeg", "opencv", "pytorch", "tensorflow"}
+    assert set(ROLES) - set(all_roles(bare, without_gpu=False)) == idle
 
 
-def test_the_profile_reaches_the_roles(profile: Profile) -> None:
+@pytest.mark.parametrize(
+    ("named", "run"),
+    [
+        ([], ()),
+        (["clocks"], ("preflight", "clocks")),
+        (["opencv"], ("preflight", "packages", "opencv")),
+        (["cudnn"], ("preflight", "sources", "packages", "cudnn")),
+        (["nvidia_driver"], ("preflight", "sources", "counters", "packages", "nvidia_driver")),
+    ],
+)
+def test_a_role_brings_what_it_stands_on(lock: Lock, named: list[str], run: tuple[str, ...]) -> None:
+    assert with_groundwork(named, lock) == run
+
+
+def test_the_profile_and_its_lock_reach_the_roles(profile: Profile, lock: Lock) -> None:
     key = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIE0ErkjIdLTXvSdmAZCTTBJ5bRqsgV4ugVAJ4ZsV6Zyw ada@example"
-    stack = profile.stack.model_copy(update={"frameworks": Frameworks(pytorch="2.9.1")})
-    told = variables(profile.model_copy(update={"users": (User(name="ada", ssh_keys=(key,)),), "stack": stack}))
+    told = variables(profile.model_copy(update={"users": (User(name="ada", ssh_keys=(key,)),)}), lock, ["pytorch", "nvidia_driver"])
     assert told["base_users"] == [{"name": "ada", "ssh_keys": [key]}]
     assert (told["storage_mount"], told["storage_filesystem"], told["storage_source"]) == ("/data", "ext4", "instance-store")
-    assert (told["frameworks_pytorch_enabled"], told["frameworks_tensorflow_enabled"]) == (True, False)
-    assert told["frameworks_pytorch_version"] == "2.9.1"
-    assert told["base_ffmpeg"] is True
+    assert told["pytorch_wheels"] == list(lock.frameworks["pytorch"].wheels)
+    assert set(told["packages_by_role"]) == {"pytorch", "nvidia_driver"}
+    assert told["counters_open"] is True
+    assert (told["clocks_mode"], told["clocks_memory_mhz"], told["clocks_graphics_mhz"]) == ("application", 5001, 1590)
+    assert told["preflight_free_gb"] > variables(profile, lock, ["clocks"])["preflight_free_gb"]
 
 
-def test_auto_leaves_the_version_to_the_role(profile: Profile) -> None:
-    assert "frameworks_pytorch_version" not in variables(profile)
+def test_only_what_is_named_is_pinned_and_held(profile: Profile, lock: Lock) -> None:
+    told = variables(profile, lock, ["nvidia_driver"])
+    assert told["sources_branch"] == lock.driver.branch
+    assert all("nvidia" in pattern or pattern.startswith("libcuda1") for pattern in told["sources_pinned"])
+    assert told["nvidia_driver_packages"] == list(lock.driver.packages)
+    assert told["nvidia_driver_versionlock"] == []
 
 
-def test_no_role_is_told_what_it_does_not_know(profile: Profile) -> None:
+def test_on_el_dnf_is_told_the_stream_and_locks_the_branch(profile: Profile) -> None:
+    el = build(profile, dt.date(2026, 11, 21), system="rocky 9")
+    told = variables(profile, el, ["nvidia_driver", "pytorch"])
+    assert told["sources_apt"] == []
+    assert told["sources_dnf"][0]["fingerprint"] == "610C7B14E068A878070DA4E99CD0A493D42D0685"
+    assert told["sources_stream"] == f"nvidia-driver:{el.driver.branch}-open"
+    assert told["nvidia_driver_versionlock"] == [f"*nvidia*{el.driver.branch}*"]
+    assert told["pytorch_python"] == "/usr/bin/python3.12"
+
+
+def test_no_role_is_told_what_it_does_not_know(profile: Profile, lock: Lock) -> None:
     known: set[Any] = set()
     for path in Path(playbooks_dir() / "roles").glob("*/defaults/main.yml"):
         known |= set(re.findall(r"(?m)^(\w+):", path.read_text()))
-    assert set(variables(profile)) | {"storage_owner"} <= known
+    assert set(variables(profile, lock, ROLES)) | {"storage_owner"} <= known

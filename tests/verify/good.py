@@ -70,6 +70,7 @@ GOOD: dict[str, Any] = {
         ],
     },
     "driver": {"loaded": "580.95.05", "installed": "580.95.05", "nvidia_smi": "580.95.05", "nvidia_smi_said": ""},
+    "modules": {"kernels": [{"kernel": "6.8.0-1030-aws", "built": True}], "held": ["nvidia-dkms-open"]},
     "counters": {"on_disk": "0", "live": "0", "as_user": {"outcome": "open", "user": "ubuntu", "said": ""}},
     "persistence_unit": {"exists": True, "enabled": True, "active": True, "command": "/usr/bin/nvidia-persistenced --persistence-mode"},
     "clocks_unit": {"exists": True, "enabled": True, "active": True, "command": "/usr/bin/nvidia-smi -ac 5001,1590"},

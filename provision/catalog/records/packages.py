@@ -6,7 +6,7 @@ from typing import Literal
 
 from provision.catalog.records.base import Record
 
-__all__ = ["BasePackages", "Distribution", "Repositories", "Repository"]
+__all__ = ["Archive", "BasePackages", "Distribution", "Repositories", "Repository"]
 
 Manager = Literal["apt", "dnf"]
 
@@ -21,18 +21,25 @@ class Repository(Record, frozen=True):
     source: str
 
 
+class Archive(Record, frozen=True):
+    """One suite of a distribution's archive."""
+
+    url: str
+    suite: str
+
+
 class Distribution(Record, frozen=True):
     """A distribution's own packages of the driver and the toolkit.
 
     Attributes:
         gcc: the major version that its toolkit compiles with.
         module: what the kernel module is called, which is what its options must name.
+        open: the driver with open kernel modules; empty where that cannot be installed.
         cuda_home: where its toolkit lies.
     """
 
     system: str
-    url: str
-    suite: str
+    archives: list[Archive]
     components: list[str]
     keyring: str
     driver: str
@@ -51,7 +58,7 @@ class Distribution(Record, frozen=True):
 
 
 class BasePackages(Record, frozen=True):
-    """What every host gets, what the profile's tools are called, and what holds versions."""
+    """What every host gets, what the profile's tools are called, and what builds and holds the driver."""
 
     packages: Manager
     always: list[str]
@@ -59,7 +66,7 @@ class BasePackages(Record, frozen=True):
     gcc: list[str]
     ffmpeg: list[str]
     xfs: list[str]
-    hold: list[str]
+    driver: list[str]
     source: str
 
 

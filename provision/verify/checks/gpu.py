@@ -9,7 +9,7 @@ from provision.catalog import read
 from provision.profile.model import ApplicationClocks, Profile
 from provision.verify.checks.base import Check, Verdict, failed, not_asked, passed, unknown, warned
 from provision.verify.facts import Facts
-from provision.verify.schema import Clocks, Counters, Driver, Gpu, NotObservedError, Nvml, Persistenced, Reading
+from provision.verify.schema import Clocks, Counters, Driver, Gpu, Modules, NotObservedError, Nvml, Persistenced, Reading
 
 __all__ = ["CHECKS"]
 
@@ -104,6 +104,51 @@ def _counters(facts: Facts, profile: Profile) -> Verdict:
     return passed(expected, observed)
 
 
+def _driver_on_disk(facts: Facts, _profile: Profile) -> Verdict:
+    expected = "the driver's module built for every kernel that has headers, and its packages held"
+    found = facts.read(Modules)
+    kernels = ", ".join(f"{k.kernel} {'built' if k.built else 'NOT built'}" for k in found.kernels) or "no kernel has headers"
+    held = [name for name in found.held if "nvidia" in name]
+    observed = f"{kernels}; held: {', '.join(held) or 'nothing of the driver'}"
+    role = "`gpuprov apply HOST --role nvidia_driver` installs, builds and holds it"
+    if not found.kernels or not all(kernel.built for kernel in found.kernels):
+        return failed(expected, observed, role)
+    return passed(expected, observed) if held else warned(expected, observed, role)
+
+
+def _counters_on_disk(facts: Facts, profile: Profile) -> Verdict:
+    wanted = "0" if profile.gpu.counters == "all-users" else "1"
+    expected = f"NVreg_RestrictProfilingToAdminUsers={wanted} at the next load of the driver"
+    found = facts.read(Counters).on_disk
+    observed = "not set, which means 1" if found is None else f"set to {found}"
+    if (found or "1") == wanted:
+        return passed(expected, observed)
+    return failed(expected, observed, "`gpuprov apply HOST --role counters` writes it")
+
+
+def _persistence_at_boot(facts: Facts, profile: Profile) -> Verdict:
+    if not profile.gpu.persistence:
+        return not_asked("the profile does not ask for persistence mode")
+    expected = "nvidia-persistenced is started at boot, and told to switch the mode on"
+    unit = facts.read(Persistenced)
+    if not unit.exists:
+        return failed(expected, "there is no such unit", "`gpuprov apply HOST --role persistence` installs it")
+    observed = f"{'enabled' if unit.enabled else 'not enabled'}: {unit.command}"
+    if unit.enabled and "--persistence-mode" in unit.command.split():
+        return passed(expected, observed)
+    return failed(expected, observed, "`gpuprov apply HOST --role persistence` says it explicitly")
+
+
+def _clocks_at_boot(facts: Facts, profile: Profile) -> Verdict:
+    if profile.gpu.application_clocks == "default":
+        return not_asked("the profile leaves the clocks at their defaults")
+    expected = "gpuprov-clocks.service sets the clocks at boot"
+    unit = facts.read(Clocks)
+    if unit.exists and unit.enabled:
+        return passed(expected, "enabled")
+    return failed(expected, "not enabled" if unit.exists else "there is no such unit", "`gpuprov apply HOST --role clocks` writes it")
+
+
 def _persistence(facts: Facts, profile: Profile) -> Verdict:
     if not profile.gpu.persistence:
         return not_asked("the profile does not ask for persistence mode")
@@ -146,8 +191,12 @@ def _clocks(facts: Facts, profile: Profile) -> Verdict:
 
 CHECKS = (
     Check("gpu", "the GPU is the one of the profile, and usable", _gpu, needs_gpu=True),
-    Check("driver", "one driver version is loaded, installed and used", _driver, needs_gpu=True),
-    Check("counters", "ordinary users may read performance counters", _counters, needs_gpu=True),
-    Check("persistence", "persistence mode is on, now and at boot", _persistence, needs_gpu=True),
-    Check("application-clocks", "application clocks are set, now and at boot", _clocks, needs_gpu=True),
+    Check("driver-on-disk", "the driver is built for every kernel, and held", _driver_on_disk, role="nvidia_driver", needs_gpu=True),
+    Check("driver", "one driver version is loaded, installed and used", _driver, role="nvidia_driver", needs_gpu=True),
+    Check("counters-on-disk", "the next load of the driver has the profile's choice", _counters_on_disk, role="counters", needs_gpu=True),
+    Check("counters", "ordinary users may read performance counters", _counters, role="counters", needs_gpu=True),
+    Check("persistence-at-boot", "persistence mode is switched on at boot", _persistence_at_boot, role="persistence", needs_gpu=True),
+    Check("persistence", "persistence mode is on, now and at boot", _persistence, role="persistence", needs_gpu=True),
+    Check("clocks-at-boot", "a unit sets the clocks at boot", _clocks_at_boot, role="clocks", needs_gpu=True),
+    Check("application-clocks", "application clocks are set, now and at boot", _clocks, role="clocks", needs_gpu=True),
 )

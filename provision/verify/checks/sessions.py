@@ -22,11 +22,11 @@ def _environment(facts: Facts, _profile: Profile) -> Verdict:
     if not _CUPTI & {folder.rstrip("/") for folder in found.loader}:
         without.append("the loader (CUPTI)")
     if without:
-        return failed(expected, f"missing in {', '.join(without)}", "`gpuprov apply HOST --role environment` sets it up")
+        return failed(expected, f"missing in {', '.join(without)}", "`gpuprov apply HOST --role cupti` sets it up")
     unseen = [session for session, path in paths.items() if path is None]
     if unseen:
         return unknown(expected, f"could not be seen: {', '.join(unseen)}", "run the check over SSH, on a host with systemd and bash")
     return passed(expected, "in all of them")
 
 
-CHECKS = (Check("cuda-environment", "every kind of session finds CUDA and CUPTI", _environment, role="environment"),)
+CHECKS = (Check("cuda-environment", "every kind of session finds CUDA and CUPTI", _environment, role="cupti"),)

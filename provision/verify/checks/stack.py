@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from provision.catalog import read
 from provision.profile.model import Profile
 from provision.verify.checks.base import Check, Verdict, failed, not_asked, passed, unknown, warned
 from provision.verify.facts import Facts
@@ -24,7 +25,6 @@ from provision.verify.schema import (
 __all__ = ["CHECKS"]
 
 _NO_GPU = "no NVIDIA GPU on this host"
-_LATER = "installing it is not part of this release: use an image that has it"
 _RESIZED_SUM = 504.0  # the probe's own arithmetic: the means of the 2 x 2 blocks of 0..63, rounded half to even by OpenCV
 _TOLERANCE = 16.0  # half a grey level for each of the sixteen pixels, in either direction
 _PRODUCT = 256.0**3
@@ -38,11 +38,12 @@ def _require_gpu(facts: Facts) -> None:
 def _nvcc(facts: Facts, profile: Profile) -> Verdict:
     asked = profile.stack.cuda
     expected = "nvcc" if asked == "auto" else f"nvcc {asked}"
-    _require_gpu(facts)
     found = facts.read(Nvcc).found
     if found is None:
-        return failed(expected, "no nvcc on PATH or in /usr/local/cuda/bin", _LATER)
-    observed = f"{found.version} at {found.path}, /usr/local/cuda is {found.link}"
+        return failed(expected, "no nvcc on PATH or in /usr/local/cuda/bin", "`gpuprov apply HOST --role cuda_toolkit` installs it")
+    observed = f"{found.version} at {found.path}, /usr/local/cuda is {found.link or 'not there'}"
+    if not found.link:
+        return failed(expected, observed, "`gpuprov apply HOST --role cuda_toolkit` links it")
     if asked not in {"auto", found.version}:
         return failed(expected, observed, f"install toolkit {asked}, or change stack.cuda")
     return passed(expected, observed)
@@ -53,10 +54,11 @@ def _cudnn(facts: Facts, profile: Profile) -> Verdict:
     if asked == "none":
         return not_asked("the profile wants no cuDNN beside those of the frameworks")
     expected = "cuDNN that the loader finds" + ("" if asked == "auto" else f", {asked}")
-    _require_gpu(facts)
     found = facts.read(Cudnn)
     if found.library is None:
-        return failed(expected, f"the loader finds none (header: {found.header or 'none'})", _LATER)
+        return failed(
+            expected, f"the loader finds none (header: {found.header or 'none'})", "`gpuprov apply HOST --role cudnn` installs it"
+        )
     # The encoding changed with cuDNN 9: shared/facts/verification.md §2.9.
     unit = 10_000 if found.library >= 90_000 else 1_000  # noqa: PLR2004
     version = f"{found.library // unit}.{found.library % unit // 100}.{found.library % 100}"
@@ -70,14 +72,13 @@ def _cudnn(facts: Facts, profile: Profile) -> Verdict:
 
 def _cupti(facts: Facts, _profile: Profile) -> Verdict:
     expected = "CUPTI: a file, known to the loader, and it loads"
-    _require_gpu(facts)
     found = facts.read(Cupti)
     observed = f"{len(found.files)} files, {len(found.cached)} in the loader's cache, version {found.version or 'none'}"
     if found.version is not None:
         return passed(expected, observed)
     if found.files:
-        return failed(expected, observed, "`gpuprov apply HOST --role environment` tells the loader; then run ldconfig")
-    return failed(expected, observed, _LATER)
+        return failed(expected, observed, "`gpuprov apply HOST --role cupti` tells the loader; then run ldconfig")
+    return failed(expected, observed, "`gpuprov apply HOST --role cuda_toolkit` installs it")
 
 
 def _profilers(facts: Facts, profile: Profile) -> Verdict:
@@ -85,29 +86,21 @@ def _profilers(facts: Facts, profile: Profile) -> Verdict:
     if not asked:
         return not_asked("the profile asks for no profilers")
     expected = " and ".join(asked)
-    _require_gpu(facts)
     found = {name: getattr(facts.read(Profilers), name) for name in asked}
     observed = ", ".join(f"{name} {version or 'not installed'}" for name, version in found.items())
     if any(version is None for version in found.values()):
-        return failed(expected, observed, _LATER)
+        return failed(expected, observed, "`gpuprov apply HOST --role nsight` installs it")
     if any(version.startswith("unreadable") for version in found.values() if version):
         return unknown(expected, observed, "run it with --version on the host")
     return passed(expected, observed)
 
 
 def _judge_framework(name: str, used: FrameworkUsed | None, asked: str, gpus: int) -> Verdict:
-    """Built for CUDA, has kernels for the card, and computes the right value on every GPU; the environment's name is that of the role."""
+    """Computes the right value on every GPU; the environment's name is that of the role."""
     expected = f"{name} in /opt/gpuprov/venvs, computing on every GPU" + ("" if asked == "auto" else f", version {asked}")
-    role = "`gpuprov apply HOST --role frameworks` installs it"
-    if used is None:
-        return failed(expected, f"no environment for {name}", role)
-    if used.error:
-        return failed(expected, used.error, role)
-    built = f"{used.version}, built for CUDA {used.cuda or 'none'}"
-    if asked != "auto" and not _is_version(used.version, asked):
-        return failed(expected, built, f"install {asked}, or change the profile")
-    if not used.cuda:
-        return failed(expected, f"{built}: a build for processors only", role)
+    built, problem = _installed(name, used, asked)
+    if problem is not None or used is None:
+        return failed(expected, built, problem or "")
     foreign = [d.capability for d in used.devices if used.arch_list and d.capability and d.capability not in used.arch_list]
     if foreign:
         return failed(expected, f"{built}: no kernels for {', '.join(foreign)}", "install a build whose arch list has this GPU")
@@ -117,6 +110,41 @@ def _judge_framework(name: str, used: FrameworkUsed | None, asked: str, gpus: in
     if len(used.devices) < gpus:
         return failed(expected, f"{built}: computed on {len(used.devices)} of {gpus} GPUs", "see CUDA_VISIBLE_DEVICES and the driver")
     return passed(expected, f"{built}: right on {len(used.devices)} GPU(s)")
+
+
+def _installed(name: str, used: FrameworkUsed | None, asked: str) -> tuple[str, str | None]:
+    """What was found of a framework, and what is to be done when it is not what was asked for; None when it is."""
+    role = f"`gpuprov apply HOST --role {name.lower()}` installs it"
+    if used is None:
+        return f"no environment for {name}", role
+    if used.error:
+        return used.error, role
+    built = f"{used.version}, built for CUDA {used.cuda or 'none'}"
+    if asked != "auto" and not _is_version(used.version, asked):
+        return built, role
+    if not used.cuda:
+        return f"{built}: a build for processors only", role
+    return built, None
+
+
+def _judge_installed(name: str, used: FrameworkUsed | None, asked: str, gpu: str) -> Verdict:
+    """It imports, is built for CUDA, and has kernels for the profile's GPU, as far as it says; no GPU is needed to know."""
+    expected = f"{name} imports, is built for CUDA and has kernels for {gpu.upper()}" + ("" if asked == "auto" else f", version {asked}")
+    built, problem = _installed(name, used, asked)
+    if problem is not None or used is None:
+        return failed(expected, built, problem or "")
+    arch = f"sm_{read.gpu(gpu).compute_capability.replace('.', '')}"
+    if used.arch_list and not _runs(arch, used.arch_list):
+        return failed(
+            expected, f"{built}: kernels for {', '.join(used.arch_list)}", "`gpuprov explain PROFILE pytorch` says which release has them"
+        )
+    return passed(expected, built + (f", kernels for {', '.join(used.arch_list)}" if used.arch_list else ""))
+
+
+def _runs(arch: str, built: tuple[str, ...]) -> bool:
+    """Machine code of the same major and a lower minor runs as well (CUDA C++ Programming Guide, binary compatibility)."""
+    major, minor = arch[3:-1], arch[-1]
+    return any(a.startswith("sm_") and a[3:-1] == major and a[-1] <= minor for a in built)
 
 
 def _is_version(used: str, asked: str) -> bool:
@@ -130,6 +158,20 @@ def _pytorch(facts: Facts, profile: Profile) -> Verdict:
         return not_asked("the profile does not ask for PyTorch")
     _require_gpu(facts)
     return _judge_framework("PyTorch", facts.read(PyTorch).found, asked, max(1, len(facts.read(Gpu).nodes)))
+
+
+def _pytorch_installed(facts: Facts, profile: Profile) -> Verdict:
+    asked = profile.stack.frameworks.pytorch
+    if asked is None:
+        return not_asked("the profile does not ask for PyTorch")
+    return _judge_installed("PyTorch", facts.read(PyTorch).found, asked, profile.gpu.model)
+
+
+def _tensorflow_installed(facts: Facts, profile: Profile) -> Verdict:
+    asked = profile.stack.frameworks.tensorflow
+    if asked is None:
+        return not_asked("the profile does not ask for TensorFlow")
+    return _judge_installed("TensorFlow", facts.read(TensorFlow).found, asked, profile.gpu.model)
 
 
 def _tensorflow(facts: Facts, profile: Profile) -> Verdict:
@@ -165,7 +207,7 @@ def _nvenc(facts: Facts, profile: Profile) -> Verdict:
     _require_gpu(facts)
     found = facts.read(Encoders).nvenc
     if found is None:
-        return failed(expected, "no ffmpeg", "`gpuprov apply HOST --role base` installs it")
+        return failed(expected, "no ffmpeg", "`gpuprov apply HOST --role ffmpeg` installs it")
     if not found:
         return failed(expected, "built without NVENC", "use the distribution's ffmpeg")
     # Built in is not the same as working: the encode itself is not tried by this release.
@@ -181,12 +223,14 @@ def _check(check_id: str, title: str, judge: Callable[[Facts, Profile], Verdict]
 
 
 CHECKS = (
-    _check("nvcc", "the toolkit's compiler is there", _nvcc),
-    _check("cudnn", "cuDNN is there and loads", _cudnn),
-    _check("cupti", "CUPTI is there and loads", _cupti, "environment"),
-    _check("profilers", "the profilers are there", _profilers),
-    _check("pytorch", "PyTorch computes on every GPU", _pytorch, "frameworks"),
-    _check("tensorflow", "TensorFlow computes on every GPU", _tensorflow, "frameworks"),
+    _check("nvcc", "the toolkit's compiler is there", _nvcc, "cuda_toolkit"),
+    _check("cudnn", "cuDNN is there and loads", _cudnn, "cudnn"),
+    _check("cupti", "CUPTI is there and loads", _cupti, "cupti"),
+    _check("profilers", "the profilers are there", _profilers, "nsight"),
+    _check("pytorch-installed", "PyTorch imports and has kernels for the GPU", _pytorch_installed, "pytorch"),
+    _check("pytorch", "PyTorch computes on every GPU", _pytorch, "pytorch"),
+    _check("tensorflow-installed", "TensorFlow imports and is built for CUDA", _tensorflow_installed, "tensorflow"),
+    _check("tensorflow", "TensorFlow computes on every GPU", _tensorflow, "tensorflow"),
     _check("nvenc", "ffmpeg can use the GPU's encoder", _nvenc),
     Check("opencv", "OpenCV works", _opencv, role="opencv"),
 )

@@ -98,6 +98,6 @@ CHECKS = (
     Check("gcc", "gcc is installed", _tool("gcc", asked=_in_tools("gcc")), role="base"),
     Check("build-tools", "make, cmake and git are installed", _build_tools, role="base"),
     Check("tmux", "tmux is installed", _tool("tmux", asked=_in_tools("tmux")), role="base"),
-    Check("ffmpeg", "ffmpeg is installed", _tool("ffmpeg", asked=lambda p: p.stack.ffmpeg), role="base"),
+    Check("ffmpeg", "ffmpeg is installed", _tool("ffmpeg", asked=lambda p: p.stack.ffmpeg), role="ffmpeg"),
     Check("users", "the people of the profile have accounts", _users, role="base"),
 )

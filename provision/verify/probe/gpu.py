@@ -107,9 +107,24 @@ def driver():
     return answer
 
 
+def modules():
+    """Each kernel that has headers, and whether the driver's module was built for it; what is held against upgrades."""
+    kernels = []
+    for path in sorted(glob.glob("/lib/modules/*/build")):
+        if os.path.exists(path + "/Makefile"):
+            kernel = os.path.basename(os.path.dirname(path))
+            names = [name for _, _, found in os.walk("/lib/modules/" + kernel) for name in found]
+            kernels.append({"kernel": kernel, "built": any(re.match(r"nvidia(-current(-open)?)?\.ko(\.|$)", name) for name in names)})
+    held = []
+    if shutil.which("apt-mark"):
+        held = command(["apt-mark", "showhold"], 20)[1].split()
+    elif shutil.which("dnf"):
+        held = [line.strip() for line in (read("/etc/dnf/plugins/versionlock.list") or "").splitlines() if line and line[0] != "#"]
+    return {"kernels": kernels, "held": sorted(held)}
+
+
 def counters():
     """The three layers of access to performance counters: on disk, live, and as an ordinary user gets them."""
-    need_gpu()
     setting = None
     for folder in ("/lib/modprobe.d", "/usr/lib/modprobe.d", "/run/modprobe.d", "/etc/modprobe.d"):
         for path in sorted(glob.glob(folder + "/*.conf")):
@@ -119,7 +134,9 @@ def counters():
     params = read("/proc/driver/nvidia/params") or ""
     # The knob and the readout have different names; older drivers show the knob's.
     live = re.search(r"(?:RmProfilingAdminOnly|RestrictProfilingToAdminUsers): (\d)", params)
-    return {"on_disk": setting, "live": live.group(1) if live else None, "as_user": counters_as_user()}
+    here = bool(pci_devices() or glob.glob("/dev/nvidia[0-9]*"))
+    as_user = counters_as_user() if here else {"outcome": "no-gpu", "user": None, "said": ""}
+    return {"on_disk": setting, "live": live.group(1) if live else None, "as_user": as_user}
 
 
 def counters_as_user():
@@ -168,13 +185,11 @@ def unit(name):
 
 def persistence_unit():
     """The persistence daemon at boot."""
-    need_gpu()
     return unit("nvidia-persistenced.service")
 
 
 def clocks_unit():
     """The unit that sets clocks at boot."""
-    need_gpu()
     return unit("gpuprov-clocks.service")
 
 
@@ -184,6 +199,7 @@ def facts():
         "gpu": present,
         "nvml": nvml,
         "driver": driver,
+        "modules": modules,
         "counters": counters,
         "persistence_unit": persistence_unit,
         "clocks_unit": clocks_unit,

@@ -27,7 +27,9 @@ print("gpuprov-json=" + json.dumps({"version": cv2.__version__, "sum": int(small
 
 TORCH = """
 import json, torch
-answer = {"version": torch.__version__, "cuda": torch.version.cuda, "arch_list": torch.cuda.get_arch_list() if torch.version.cuda else []}
+answer = {"version": torch.__version__, "cuda": torch.version.cuda, "arch_list": []}
+if torch.version.cuda:
+    answer["arch_list"] = torch._C._cuda_getArchFlags().split()  # get_arch_list() is empty where no GPU is
 answer["devices"] = []
 for index in range(torch.cuda.device_count() if torch.cuda.is_available() else 0):
     device = {"capability": "sm_%d%d" % torch.cuda.get_device_capability(index)}
@@ -99,7 +101,13 @@ def nvcc():
     version = re.search(r"release (\d+\.\d+)", out)
     if code or not version:
         raise Unknown("%s --version: %s" % (path, (out + err).strip()[:200]))
-    return {"found": {"path": path, "version": version.group(1), "link": os.path.realpath("/usr/local/cuda")}}
+    return {
+        "found": {
+            "path": path,
+            "version": version.group(1),
+            "link": os.path.realpath("/usr/local/cuda") if os.path.isdir("/usr/local/cuda") else "",
+        }
+    }
 
 
 def cudnn():

@@ -1,0 +1,167 @@
+#!/usr/bin/python
+"""The driver after its packages: held, built for every kernel that has headers, loaded where there is a GPU."""
+
+from __future__ import annotations
+
+DOCUMENTATION = """
+module: driver
+short_description: Hold the driver, build its module for every kernel that has headers, and load it
+description:
+  - Packages are held by apt-mark or dnf's versionlock.
+  - A kernel is one with a build folder in /lib/modules. One whose module cannot be built is a failure that shows the end of DKMS's log.
+  - Without an NVIDIA device on the bus nothing is loaded.
+options:
+  module: {description: What the kernel module is called., type: str, required: true}
+  packages: {description: What apt holds., type: list, elements: str, default: []}
+  patterns: {description: What dnf locks., type: list, elements: str, default: []}
+author: [gpuprov]
+"""
+EXAMPLES = """
+- name: Load the driver
+  gpuprov.host.driver: {module: nvidia}
+"""
+RETURN = """
+changes: {description: What was or would be changed, a line each., returned: always, type: list}
+kernels: {description: The kernels that have the module., returned: always, type: list}
+reboot: {description: Whether another version is loaded and cannot be unloaded., returned: always, type: bool}
+"""
+
+import glob
+import os
+import re
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.gpuprov.host.plugins.module_utils.ledger import Ledger, run
+
+
+class Driver:
+    """One run of the module."""
+
+    def __init__(self, module):
+        self.module = module
+        self.changes = []
+
+    def act(self, argv, undo=None):
+        """A command that must succeed, and what reverses it."""
+        self.changes.append(" ".join(argv))
+        if self.module.check_mode:
+            return
+        if undo:
+            ledger = Ledger("nvidia_driver")
+            if undo not in ledger.data["undo"]:
+                ledger.data["undo"].append(undo)
+                ledger.save()
+        code, said = run(argv)
+        if code:
+            self.module.fail_json(msg="`%s` failed with %d: %s" % (" ".join(argv), code, said.strip()[-1000:]))
+
+    def hold(self):
+        """No upgrade behind the loaded module's back."""
+        if os.path.exists("/usr/bin/apt-mark"):
+            held = set(run(["apt-mark", "showhold"])[1].split())
+            # One that is not installed yet, in check mode, is held after its installation.
+            free = [name for name in self.module.params["packages"] if name.partition(":")[0] not in held]
+            if free:
+                self.act(["apt-mark", "hold", *free], ["apt-mark", "unhold", *free])
+        elif self.module.params["patterns"]:
+            locked = run(["dnf", "--quiet", "versionlock", "list"])[1]
+            free = [pattern for pattern in self.module.params["patterns"] if pattern not in locked]
+            if free:
+                verb = ["dnf", "--assumeyes", "--quiet", "versionlock"]
+                self.act([*verb, "add", "--raw", *free], [*verb, "delete", "--raw", *free])
+
+    def build(self):
+        """The module for every kernel that has headers; the kernels that have it."""
+        ready = []
+        for kernel in kernels():
+            if not built(kernel):
+                self.act(["dkms", "autoinstall", "-k", kernel])
+            if built(kernel) or self.module.check_mode:
+                ready.append(kernel)
+            else:
+                self.module.fail_json(msg="DKMS built no module for kernel %s: %s" % (kernel, log()))
+        return ready
+
+    def load(self, ready):
+        """The installed version is the loaded one; True when only a boot can make it so."""
+        name = self.module.params["module"]
+        if not on_the_bus() or self.module.check_mode:
+            return False
+        if os.uname().release not in ready:
+            self.module.fail_json(
+                msg="the running kernel %s has no headers here: boot the newest one, then run this again" % os.uname().release
+            )
+        installed = run(["modinfo", "-F", "version", name])[1].strip()
+        if loaded() == installed:
+            return False
+        if loaded() is not None:
+            run(["systemctl", "stop", "nvidia-persistenced.service"])
+            if run(["modprobe", "--remove", "nvidia_uvm", "nvidia_drm", "nvidia_modeset", name])[0]:
+                return True
+        self.act(["modprobe", name])
+        return False
+
+
+def kernels():
+    """Kernels with headers."""
+    return sorted(
+        os.path.basename(os.path.dirname(path)) for path in glob.glob("/lib/modules/*/build") if os.path.exists(path + "/Makefile")
+    )
+
+
+def built(kernel):
+    """Whether a kernel has the module, wherever its packages put it."""
+    return any(
+        re.match(r"nvidia(-current(-open)?)?\.ko(\.(xz|zst|gz))?$", name)
+        for _, _, names in os.walk("/lib/modules/" + kernel)
+        for name in names
+    )
+
+
+def log():
+    """The end of DKMS's newest log."""
+    logs = sorted(glob.glob("/var/lib/dkms/*/*/build/make.log"), key=os.path.getmtime)
+    if not logs:
+        return "there is no log; is the driver's DKMS package installed?"
+    with open(logs[-1], encoding="utf-8", errors="replace") as file:
+        return file.read().strip()[-1000:]
+
+
+def on_the_bus():
+    """Whether there is an NVIDIA device (PCI vendor 10de, display class)."""
+    for folder in glob.glob("/sys/bus/pci/devices/*"):
+        with open(folder + "/vendor", encoding="ascii") as vendor, open(folder + "/class", encoding="ascii") as kind:
+            if vendor.read().strip() == "0x10de" and kind.read().startswith("0x03"):
+                return True
+    return False
+
+
+def loaded():
+    """The version that is loaded, or None."""
+    try:
+        with open("/proc/driver/nvidia/version", encoding="utf-8") as file:
+            found = re.search(r"NVRM version:.*?(\d+\.\d+(?:\.\d+)?)", file.read())
+    except OSError:
+        return None
+    return found.group(1) if found else None
+
+
+def main():
+    """As Ansible calls it."""
+    module = AnsibleModule(
+        argument_spec={
+            "module": {"type": "str", "required": True},
+            "packages": {"type": "list", "elements": "str", "default": []},
+            "patterns": {"type": "list", "elements": "str", "default": []},
+        },
+        supports_check_mode=True,
+    )
+    driver = Driver(module)
+    driver.hold()
+    ready = driver.build()
+    reboot = driver.load(ready)
+    module.exit_json(changed=bool(driver.changes), changes=driver.changes, kernels=ready, reboot=reboot)
+
+
+if __name__ == "__main__":
+    main()

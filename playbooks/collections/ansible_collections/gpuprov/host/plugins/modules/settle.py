@@ -1,0 +1,251 @@
+#!/usr/bin/python
+"""Bring the files, links, following commands and units of one role into their state, and note what was there before."""
+
+from __future__ import annotations
+
+DOCUMENTATION = """
+module: settle
+short_description: Bring files, links, following commands and units of one role into their state
+description:
+  - Writes files and links in one step each, then runs the commands that must follow them, then settles units.
+  - What was there before is written to /var/lib/gpuprov/changes/ROLE.json before it is changed; the module gpuprov.host.undo puts it back.
+  - A command that follows is remembered by the digest of what it follows, and only after it succeeded. A run that is interrupted between
+    a file and its command makes the command again.
+options:
+  role: {description: Whose changes these are., type: str, required: true}
+  files:
+    description: Files with their content.
+    type: list
+    elements: dict
+    default: []
+    suboptions:
+      path: {description: Where., type: path, required: true}
+      content: {description: The whole text., type: str, required: true}
+      mode: {description: Octal., type: str, default: "0644"}
+      owner: {description: User., type: str, default: root}
+      group: {description: Group., type: str, default: root}
+  links:
+    description: Symbolic links.
+    type: list
+    elements: dict
+    default: []
+    suboptions:
+      path: {description: Where., type: path, required: true}
+      target: {description: To what., type: str, required: true}
+  absent: {description: Paths of files that must not be., type: list, elements: path, default: []}
+  follow:
+    description: Commands that must have run since the files and links changed.
+    type: list
+    elements: dict
+    default: []
+    suboptions:
+      argv: {description: The command., type: list, elements: str, required: true}
+      undo: {description: What follows an undo; the same command where nothing is said., type: list, elements: str}
+      also: {description: Something else whose change makes it run again, such as a version., type: str, default: ""}
+      needs: {description: A path that must exist and be writable; without it the command has no place here., type: path}
+      proof: {description: A command that succeeds where the effect still holds; without it only changes count., type: list, elements: str}
+  units:
+    description: Units of systemd; restarted when a file of this role changed since they were.
+    type: list
+    elements: dict
+    default: []
+    suboptions:
+      name: {description: The unit., type: str, required: true}
+      enabled: {description: At boot., type: bool, default: true}
+      started: {description: Now., type: bool, default: true}
+      optional: {description: Whether a unit that cannot start now is no failure., type: bool, default: false}
+author: [gpuprov]
+"""
+EXAMPLES = """
+- name: Open the counters at the next load of the driver
+  gpuprov.host.settle:
+    role: counters
+    files: [{path: /etc/modprobe.d/gpuprov-counters.conf, content: "options nvidia NVreg_RestrictProfilingToAdminUsers=0\n"}]
+    follow: [{argv: [update-initramfs, -u, -k, all]}]
+"""
+RETURN = """
+changes: {description: What was or would be changed, a line each., returned: always, type: list}
+"""
+
+import base64
+import difflib
+import hashlib
+import json
+import os
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.gpuprov.host.plugins.module_utils.ledger import Ledger, ids, link, run, state_of, unit_state, write
+
+
+class Settling:
+    """One run of the module."""
+
+    def __init__(self, module):
+        self.module = module
+        self.ledger = Ledger(module.params["role"])
+        self.changes = []
+        self.diffs = []
+
+    def file(self, wanted):
+        """One file."""
+        try:
+            uid, gid = ids(wanted["owner"], wanted["group"])
+        except KeyError as error:
+            if not self.module.check_mode:
+                raise
+            self.changes.append("%s (%s)" % (wanted["path"], error))
+            return
+        content = wanted["content"].encode()
+        target = {"kind": "file", "content": base64.b64encode(content).decode(), "mode": int(wanted["mode"], 8), "uid": uid, "gid": gid}
+        self.path(wanted["path"], target, lambda: write(wanted["path"], content, target["mode"], uid, gid))
+
+    def path(self, path, target, act):
+        """A path in its state."""
+        before = state_of(path)
+        if before == target:
+            return
+        if before["kind"] == "folder":
+            self.module.fail_json(msg="%s is a folder, and a %s belongs there: move it away" % (path, target["kind"]))
+        self.changes.append(path)
+        self.diffs.append(difference(path, before, target))
+        if not self.module.check_mode:
+            self.ledger.note("files", path, before)
+            # Whatever followed the old state must follow the new one, also when this run ends here.
+            self.ledger.data["stamps"] = {}
+            self.ledger.save()
+            act()
+
+    def absent(self, path):
+        """No file."""
+        self.path(path, {"kind": "absent"}, lambda: os.unlink(path))
+
+    def stamp(self, key, also, act, what, proof=None):
+        """Do what must follow the files, unless it was done since they have this content and still holds."""
+        parameters = self.module.params
+        basis = [parameters["files"], parameters["links"], parameters["absent"], also]
+        digest = hashlib.sha256(json.dumps(basis, sort_keys=True).encode()).hexdigest()
+        if self.ledger.data["stamps"].get(key) == digest and (proof is None or run(proof)[0] == 0):
+            return False
+        self.changes.append(what)
+        if not self.module.check_mode:
+            act()
+            self.ledger.data["stamps"][key] = digest
+            self.ledger.save()
+        return True
+
+    def command(self, wanted):
+        """One command."""
+        argv = wanted["argv"]
+        if wanted["needs"] and not os.access(wanted["needs"], os.W_OK):
+            return
+        undo = argv if wanted["undo"] is None else wanted["undo"]
+
+        def act():
+            if undo and undo not in self.ledger.data["undo"]:
+                self.ledger.data["undo"].append(undo)
+                self.ledger.save()
+            self.run(argv)
+
+        self.stamp(" ".join(argv), wanted["also"], act, " ".join(argv), wanted["proof"])
+
+    def run(self, argv):
+        """A command that must succeed."""
+        code, said = run(argv)
+        if code:
+            self.module.fail_json(msg="`%s` failed with %d: %s" % (" ".join(argv), code, said.strip()[-1000:]))
+
+    def unit(self, wanted):
+        """One unit."""
+        name = wanted["name"]
+        before = unit_state(name)
+        if before["stale"] and not self.module.check_mode:
+            self.run(["systemctl", "daemon-reload"])
+            before = unit_state(name)
+        if not before["exists"] and not self.module.check_mode:
+            self.module.fail_json(msg="there is no unit %s" % name)
+        if wanted["enabled"] != before["enabled"]:
+            verb = "enable" if wanted["enabled"] else "disable"
+            self.changes.append("%s %s" % (verb, name))
+            if not self.module.check_mode:
+                self.ledger.note("units", name, {"enabled": before["enabled"], "active": before["active"]})
+                self.run(["systemctl", verb, "--quiet", name])
+        if not wanted["started"]:
+            return
+
+        def start():
+            self.ledger.note("units", name, {"enabled": before["enabled"], "active": before["active"]})
+            code, said = run(["systemctl", "restart", name])
+            if code and not wanted["optional"]:
+                self.module.fail_json(msg="%s does not start: %s" % (name, said.strip()[-1000:]))
+
+        if not self.stamp("unit " + name, "", start, "restart %s" % name) and not before["active"] and not wanted["optional"]:
+            self.changes.append("start %s" % name)
+            if not self.module.check_mode:
+                self.run(["systemctl", "start", name])
+
+
+def difference(path, before, after):
+    """What changes, as a unified diff."""
+
+    def lines(state):
+        if state["kind"] == "file":
+            return base64.b64decode(state["content"]).decode("utf-8", "replace").splitlines(keepends=True)
+        return ["-> %s\n" % state["target"]] if state["kind"] == "link" else []
+
+    text = "".join(difflib.unified_diff(lines(before), lines(after), "%s (before)" % path, "%s (after)" % path))
+    if not text and before.get("mode") != after.get("mode"):
+        text = "%s: mode %o -> %o\n" % (path, before.get("mode", 0), after.get("mode", 0))
+    return {"prepared": text or "%s: another owner\n" % path}
+
+
+def main():
+    """As Ansible calls it."""
+    a_file = {
+        "path": {"type": "path", "required": True},
+        "content": {"type": "str", "required": True},
+        "mode": {"type": "str", "default": "0644"},
+        "owner": {"type": "str", "default": "root"},
+        "group": {"type": "str", "default": "root"},
+    }
+    a_link = {"path": {"type": "path", "required": True}, "target": {"type": "str", "required": True}}
+    a_command = {
+        "argv": {"type": "list", "elements": "str", "required": True},
+        "undo": {"type": "list", "elements": "str"},
+        "also": {"type": "str", "default": ""},
+        "needs": {"type": "path"},
+        "proof": {"type": "list", "elements": "str"},
+    }
+    a_unit = {
+        "name": {"type": "str", "required": True},
+        "enabled": {"type": "bool", "default": True},
+        "started": {"type": "bool", "default": True},
+        "optional": {"type": "bool", "default": False},
+    }
+    several = {"type": "list", "elements": "dict", "default": []}
+    module = AnsibleModule(
+        argument_spec={
+            "role": {"type": "str", "required": True},
+            "files": dict(several, options=a_file),
+            "links": dict(several, options=a_link),
+            "absent": {"type": "list", "elements": "path", "default": []},
+            "follow": dict(several, options=a_command),
+            "units": dict(several, options=a_unit),
+        },
+        supports_check_mode=True,
+    )
+    settling = Settling(module)
+    for wanted in module.params["files"]:
+        settling.file(wanted)
+    for wanted in module.params["links"]:
+        settling.path(wanted["path"], {"kind": "link", "target": wanted["target"]}, lambda w=wanted: link(w["path"], w["target"]))
+    for path in module.params["absent"]:
+        settling.absent(path)
+    for wanted in module.params["follow"]:
+        settling.command(wanted)
+    for wanted in module.params["units"]:
+        settling.unit(wanted)
+    module.exit_json(changed=bool(settling.changes), changes=settling.changes, diff=settling.diffs)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,123 @@
+#!/usr/bin/python
+"""Put back what roles changed on this host."""
+
+from __future__ import annotations
+
+DOCUMENTATION = """
+module: undo
+short_description: Put back what roles changed on this host
+description:
+  - Units, files, links and packages become what they were before the named roles first changed them; the last role is undone first.
+options:
+  roles: {description: Roles, in the order in which they were run., type: list, elements: str, required: true}
+author: [gpuprov]
+"""
+EXAMPLES = """
+- name: Undo the clocks
+  gpuprov.host.undo:
+    roles: [clocks]
+"""
+RETURN = """
+changes: {description: What was or would be changed, a line each., returned: always, type: list}
+"""
+
+import os
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.gpuprov.host.plugins.module_utils.ledger import Ledger, installed, put_back, run, state_of, unit_state
+
+
+class Undoing:
+    """One run of the module."""
+
+    def __init__(self, module):
+        self.module = module
+        self.changes = []
+
+    def role(self, name):
+        """One role's units, files and commands."""
+        ledger = Ledger(name)
+        for unit, before in ledger.data["units"].items():
+            self.unit(unit, before)
+        for path, before in reversed(list(ledger.data["files"].items())):
+            if state_of(path) != before and before["kind"] != "folder":
+                self.changes.append("%s: %s" % (path, {"absent": "removed"}.get(before["kind"], "put back")))
+                if not self.module.check_mode:
+                    put_back(path, before)
+        for argv in ledger.data["undo"]:
+            self.changes.append(" ".join(argv))
+            if not self.module.check_mode:
+                self.run(argv)
+        if not self.module.check_mode and os.path.exists(ledger.path):
+            run(["systemctl", "daemon-reload"])
+            os.unlink(ledger.path)
+
+    def unit(self, name, before):
+        """One unit."""
+        now = unit_state(name)
+        if now["active"] and not before["active"]:
+            self.changes.append("stop %s" % name)
+            if not self.module.check_mode:
+                self.run(["systemctl", "stop", name])
+        if now["enabled"] and not before["enabled"]:
+            self.changes.append("disable %s" % name)
+            if not self.module.check_mode:
+                self.run(["systemctl", "disable", "--quiet", name])
+
+    def packages(self, roles):
+        """The packages that only these roles asked for, and what came along with them."""
+        ledger = Ledger("packages")
+        wanted, before = ledger.data.get("wanted", {}), set(ledger.data.get("before", []))
+        kept = {bare(n) for role, names in wanted.items() if role not in roles for n in names}
+        ours = {bare(n) for role in roles for n in wanted.get(role, [])}
+        here = installed()
+        gone = sorted(name for name in here & ours if name not in before and name not in kept)
+        if gone:
+            self.changes.append("remove %s" % " ".join(gone))
+            if not self.module.check_mode:
+                self.remove(gone, before)
+        if not self.module.check_mode and wanted:
+            ledger.data["wanted"] = {role: names for role, names in wanted.items() if role not in roles}
+            if ledger.data["wanted"]:
+                ledger.save()
+            elif os.path.exists(ledger.path):
+                os.unlink(ledger.path)
+
+    def remove(self, gone, before):
+        """Remove packages, and those of their dependencies that nothing needs and that were not there before."""
+        os.environ["DEBIAN_FRONTEND"] = "noninteractive"
+        if os.path.exists("/usr/bin/apt-get"):
+            self.run(["apt-mark", "unhold", *gone])
+            self.run(["apt-get", "purge", "--yes", "--quiet", *gone])
+            orphans = [line.split()[1] for line in run(["apt-get", "--simulate", "autoremove"])[1].splitlines() if line.startswith("Remv ")]
+            orphans = [name for name in orphans if name not in before]
+            if orphans:
+                self.run(["apt-get", "purge", "--yes", "--quiet", *orphans])
+        else:
+            self.run(["dnf", "remove", "--assumeyes", "--quiet", *gone])
+
+    def run(self, argv):
+        """A command that must succeed."""
+        code, said = run(argv)
+        if code:
+            self.module.fail_json(msg="`%s` failed with %d: %s" % (" ".join(argv), code, said.strip()[-1000:]))
+
+
+def bare(name):
+    """A package's name without the version that was asked for."""
+    return name.partition("=")[0]
+
+
+def main():
+    """As Ansible calls it."""
+    module = AnsibleModule(argument_spec={"roles": {"type": "list", "elements": "str", "required": True}}, supports_check_mode=True)
+    undoing = Undoing(module)
+    roles = module.params["roles"]
+    for role in reversed(roles):
+        undoing.role(role)
+    undoing.packages(roles)
+    module.exit_json(changed=bool(undoing.changes), changes=undoing.changes)
+
+
+if __name__ == "__main__":
+    main()
