@@ -29,6 +29,7 @@ COMMANDS: Final = {
     "verify": "Prove that a profile holds on a host.",
     "probe": "Gather a host's facts as JSON, without judging them.",
     "apply": "Set up a host that exists.",
+    "undo": "Put back what the roles changed on a host.",
     "ls": "List the instances that gpuprov launched.",
     "ssh": "Open a shell, or run a command, on an instance.",
     "down": "Remove an instance and everything made for it.",

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from provision.profile.locked import Lock
     from provision.profile.model import Profile
 
-__all__ = ["converge"]
+__all__ = ["converge", "undo"]
 
 # What Ansible and the ssh under it need of the caller's environment; everything else, credentials foremost, stays out.
 _KEPT: Final = ("DISPLAY", "HOME", "LOGNAME", "PATH", "SSH_AUTH_SOCK", "TMPDIR", "USER", "XDG_RUNTIME_DIR")
@@ -94,32 +94,65 @@ def converge(
         HostUnreachableError: the connection failed.
     """
     selected = with_groundwork(in_order(roles), lock)
-    begun = time.monotonic()
-    run = _Run(target, private_dir(run_dir.resolve()), on_progress, begun)
-    if not selected:
-        return run.converged(selected)
-    user = _user(target)
-    told = variables(profile, lock, selected) | {"storage_owner": login or user}
-    _write(run.dir / "variables.json", inert.document(told))
-    _write(run.dir / "inventory.json", _inventory(target, user, run.dir))
-    flags = [f"-e @{shlex.quote(str(run.dir / 'variables.json'))}", *["--check"] * check, *["--diff"] * diff]
-    config = _config(run.dir, playbook or playbooks_dir() / "site.yml", selected, " ".join(flags))
+    run = _Run(target, private_dir(run_dir.resolve()), on_progress)
+    if selected:
+        told = variables(profile, lock, selected) | {"storage_owner": login or _user(target)}
+        flags = ["--check"] * check + ["--diff"] * diff
+        _play(run, playbook or playbooks_dir() / "site.yml", told, tags=selected, flags=flags, stop=stop)
+    return run.converged(selected)
+
+
+def undo(
+    target: Target,
+    roles: Sequence[str],
+    *,
+    run_dir: Path,
+    on_progress: Callable[[Progress], None],
+    check: bool = False,
+    stop: threading.Event | None = None,
+) -> Converged:
+    """Put back what the named roles changed on the host, the last role first.
+
+    Args:
+        target: the host.
+        roles: names out of `ROLES`.
+        run_dir: for the artefacts; made with mode 0700.
+        on_progress: called in this thread; `Progress.diff` says what was or would be put back, a line each.
+        check: change nothing.
+        stop: as for `converge`.
+
+    Raises:
+        RoleUnknownError, PlaybookFailedError, HostUnreachableError: as for `converge`.
+    """
+    selected = in_order(roles)
+    run = _Run(target, private_dir(run_dir.resolve()), on_progress)
+    told = {"undo_roles": list(selected)}
+    _play(run, playbooks_dir() / "undo.yml", told, tags=(), flags=["--diff", *["--check"] * check], stop=stop)
+    return run.converged(selected)
+
+
+def _play(
+    run: _Run, playbook: Path, told: Mapping[str, Any], *, tags: Sequence[str], flags: Sequence[str], stop: threading.Event | None
+) -> None:
+    """Run a playbook on the one host, and raise what went wrong."""
+    _write(run.dir / "variables.json", inert.document(dict(told)))
+    _write(run.dir / "inventory.json", _inventory(run.target, _user(run.target), run.dir))
+    config = _config(run.dir, playbook, tags, " ".join([f"-e @{shlex.quote(str(run.dir / 'variables.json'))}", *flags]))
     try:
         exit_code = _drive(config, run, stop)
     finally:
-        _renew_connection(target)
+        _renew_connection(run.target)
     run.raise_failure(exit_code, _output(config))
-    return run.converged(selected)
 
 
 class _Run:
     """One run's events, counted and passed on."""
 
-    def __init__(self, target: Target, folder: Path, on_progress: Callable[[Progress], None], begun: float) -> None:
+    def __init__(self, target: Target, folder: Path, on_progress: Callable[[Progress], None]) -> None:
         self.dir = folder
-        self._target = target
+        self.target = target
         self._on_progress = on_progress
-        self._begun = begun
+        self._begun = time.monotonic()
         self._ended: dict[State, list[str]] = {state: [] for state in ("ok", "changed", "skipped", "failed", "unreachable")}
         self._failure: GpuprovError | None = None
         self.interrupted = False
@@ -139,14 +172,14 @@ class _Run:
             if state == "failed":
                 self._failure = failure.failed_task(role, task, result, run_dir=str(self.dir))
             elif state == "unreachable":
-                self._failure = failure.unreachable(self._target.name, task, result)
+                self._failure = failure.unreachable(self.target.name, task, result)
             self._tell(role, task, state, task_s=float(data.get("duration") or 0.0), diff=_diff(result))
         return True
 
     def _tell(self, role: str, task: str, state: State, *, task_s: float = 0.0, diff: str = "") -> None:
         elapsed_s = time.monotonic() - self._begun
         try:
-            self._on_progress(Progress(role, task, self._target.name, state, elapsed_s, task_s, diff))
+            self._on_progress(Progress(role, task, self.target.name, state, elapsed_s, task_s, diff))
         except KeyboardInterrupt:
             self.interrupted = True
 
@@ -213,7 +246,7 @@ def _interrupts_noted(run: _Run) -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-def _config(run_dir: Path, playbook: Path, roles: tuple[str, ...], flags: str) -> RunnerConfig:
+def _config(run_dir: Path, playbook: Path, tags: Sequence[str], flags: str) -> RunnerConfig:
     """Everything ansible-runner is told."""
     from ansible_runner import RunnerConfig  # noqa: PLC0415 - as above
 
@@ -233,7 +266,7 @@ def _config(run_dir: Path, playbook: Path, roles: tuple[str, ...], flags: str) -
         private_data_dir=str(run_dir),
         playbook=str(playbook),
         inventory=str(run_dir / "inventory.json"),
-        tags=",".join(roles),
+        tags=",".join(tags) or None,
         cmdline=flags,
         envvars=ours,
         quiet=True,

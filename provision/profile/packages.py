@@ -161,5 +161,9 @@ class Names:
 
 def _packages(system: System, branch: str) -> DriverPackages:
     """How the system's packages of NVIDIA's name this branch."""
-    fitting = [p for p in read.driver().packages if p.system == system.packages and version(branch) <= version(p.upto)]
+    fitting = [
+        p
+        for p in read.driver().packages
+        if p.system == system.packages and p.only in {None, system.name} and version(branch) <= version(p.upto)
+    ]
     return min(fitting, key=lambda p: version(p.upto))

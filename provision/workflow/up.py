@@ -14,7 +14,7 @@ from provision import paths
 from provision.clouds.base import Instance
 from provision.converge.progress import Progress
 from provision.converge.roles import all_roles, roles_for
-from provision.converge.run import converge
+from provision.converge import run as converge
 from provision.host.reach import wait_ready
 from provision.host.ssh import Target
 from provision.launch.lifecycle import Attempt, Connect, Launcher
@@ -138,6 +138,24 @@ def apply(run: Run, *, roles: Sequence[str] | None = None, check: bool = False, 
     return run
 
 
+def undo(session: Session, host: str, roles: Sequence[str], *, check: bool, say: Callable[[str], None]) -> list[str]:
+    """Put back what the roles changed on a host; returns what was or would be, a line each."""
+    changes: list[str] = []
+
+    def told(progress: Progress) -> None:
+        changes.extend(progress.diff.splitlines())
+
+    say(f"putting back what {'the roles' if len(roles) > 1 else roles[0]} changed on {host}")
+    converge.undo(session.target(host), roles, run_dir=_artefacts(session, host), on_progress=told, check=check)
+    return changes
+
+
+def _artefacts(session: Session, name: str) -> Path:
+    """A folder of its own for what Ansible says."""
+    stamp = dt.datetime.now(dt.UTC).strftime("%Y%m%dT%H%M%SZ")
+    return paths.private_dir(paths.private_dir(session.state / "runs") / f"{stamp}-{name}-{secrets.token_hex(2)}")
+
+
 def _connect(run: Run) -> Connect:
     return run.session.connect(rehearsal=run.rehearsal, start=True, say=run.say)
 
@@ -165,10 +183,9 @@ def _converge(run: Run, roles: Sequence[str], *, check: bool = False, diff: bool
         return
     assert run.lock is not None  # noqa: S101 - a host is never set up from open choices
     run.say(f"setting up: {', '.join(roles)}")
-    stamp = dt.datetime.now(dt.UTC).strftime("%Y%m%dT%H%M%SZ")
-    run.artefacts = paths.private_dir(paths.private_dir(run.session.state / "runs") / f"{stamp}-{run.name}-{secrets.token_hex(2)}")
+    run.artefacts = _artefacts(run.session, run.name)
     login = run.instance.login if run.instance else None
-    converge(
+    converge.converge(
         run.target, _asked(run), roles, run_dir=run.artefacts, login=login, on_progress=run.on_task, lock=run.lock, check=check, diff=diff
     )
     run.roles = tuple(roles)

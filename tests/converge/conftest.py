@@ -30,6 +30,7 @@ INSTANCE = "i-0c0ffee0000000001"
 class Lab:
     target: Target
     reboot: Callable[[], None]
+    gateway: str
 
     def shell(self, command: str, *, check: bool = True) -> str:
         """A connection of its own each time, so that what a session gets is seen as a new one gets it."""
@@ -76,7 +77,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
             f" UserKnownHostsFile {folder}/known_hosts\n GlobalKnownHostsFile /dev/null\n StrictHostKeyChecking yes\n"
             f" ControlMaster auto\n ControlPath {folder}/%C\n ControlPersist 5\n"
         )
-        made = Lab(Target("lab", "lab", config), lambda: _reboot(park, made))
+        made = Lab(Target("lab", "lab", config), lambda: _reboot(park, made), network.gateway)
         _trust(park, folder)
         _answers(made)
         yield made

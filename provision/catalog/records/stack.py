@@ -81,7 +81,7 @@ class FlavourPackages(Record, frozen=True):
 
 
 class DriverPackages(Record, frozen=True):
-    """How a package system names the driver up to a branch; `<branch>` stands for the branch."""
+    """How a package system names the driver up to a branch; `<branch>` stands for the branch, `only` for one distribution."""
 
     system: Literal["apt", "dnf", "dnf-modular"]
     scheme: str
@@ -91,6 +91,7 @@ class DriverPackages(Record, frozen=True):
     proprietary: FlavourPackages
     video: list[str]
     source: str
+    only: str | None = None
 
 
 class Driver(Record, frozen=True):

@@ -27,7 +27,7 @@ class Ledger:
                 self.data = json.load(file)
         except FileNotFoundError:
             self.data = {}
-        for part, empty in (("files", {}), ("units", {}), ("stamps", {}), ("undo", [])):
+        for part, empty in (("files", {}), ("units", {}), ("folders", {}), ("stamps", {}), ("undo", [])):
             self.data.setdefault(part, empty)
 
     def save(self):
@@ -40,6 +40,16 @@ class Ledger:
         if key not in self.data[part]:
             self.data[part][key] = state
             self.save()
+
+
+def missing_folders(path):
+    """The folders above a path that are not there yet."""
+    found = []
+    folder = os.path.dirname(path)
+    while folder != "/" and not os.path.exists(folder):
+        found.append(folder)
+        folder = os.path.dirname(folder)
+    return found
 
 
 def state_of(path):

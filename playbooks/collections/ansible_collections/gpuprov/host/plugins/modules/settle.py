@@ -32,6 +32,7 @@ options:
     suboptions:
       path: {description: Where., type: path, required: true}
       target: {description: To what., type: str, required: true}
+  noted: {description: Paths that another task will write; undo makes them what they are now., type: list, elements: path, default: []}
   absent: {description: Paths of files that must not be., type: list, elements: path, default: []}
   follow:
     description: Commands that must have run since the files and links changed.
@@ -74,7 +75,16 @@ import json
 import os
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.gpuprov.host.plugins.module_utils.ledger import Ledger, ids, link, run, state_of, unit_state, write
+from ansible_collections.gpuprov.host.plugins.module_utils.ledger import (
+    Ledger,
+    ids,
+    link,
+    missing_folders,
+    run,
+    state_of,
+    unit_state,
+    write,
+)
 
 
 class Settling:
@@ -110,6 +120,8 @@ class Settling:
         self.diffs.append(difference(path, before, target))
         if not self.module.check_mode:
             self.ledger.note("files", path, before)
+            for folder in missing_folders(path):
+                self.ledger.note("folders", folder, True)
             # Whatever followed the old state must follow the new one, also when this run ends here.
             self.ledger.data["stamps"] = {}
             self.ledger.save()
@@ -227,6 +239,7 @@ def main():
             "role": {"type": "str", "required": True},
             "files": dict(several, options=a_file),
             "links": dict(several, options=a_link),
+            "noted": {"type": "list", "elements": "path", "default": []},
             "absent": {"type": "list", "elements": "path", "default": []},
             "follow": dict(several, options=a_command),
             "units": dict(several, options=a_unit),
@@ -234,6 +247,8 @@ def main():
         supports_check_mode=True,
     )
     settling = Settling(module)
+    for path in module.params["noted"] if not module.check_mode else []:
+        settling.ledger.note("files", path, state_of(path))
     for wanted in module.params["files"]:
         settling.file(wanted)
     for wanted in module.params["links"]:

@@ -48,6 +48,9 @@ class Undoing:
             self.changes.append(" ".join(argv))
             if not self.module.check_mode:
                 self.run(argv)
+        for folder in sorted(ledger.data["folders"], reverse=True):
+            if os.path.isdir(folder) and not os.listdir(folder) and not self.module.check_mode:
+                os.rmdir(folder)
         if not self.module.check_mode and os.path.exists(ledger.path):
             run(["systemctl", "daemon-reload"])
             os.unlink(ledger.path)
@@ -89,7 +92,10 @@ class Undoing:
         if os.path.exists("/usr/bin/apt-get"):
             self.run(["apt-mark", "unhold", *gone])
             self.run(["apt-get", "purge", "--yes", "--quiet", *gone])
-            orphans = [line.split()[1] for line in run(["apt-get", "--simulate", "autoremove"])[1].splitlines() if line.startswith("Remv ")]
+            # Something that was there before may recommend or suggest what came along with ours; it did without it.
+            weak = ["-o", "APT::AutoRemove::RecommendsImportant=false", "-o", "APT::AutoRemove::SuggestsImportant=false"]
+            said = run(["apt-get", *weak, "--simulate", "autoremove"])[1]
+            orphans = [line.split()[1] for line in said.splitlines() if line.startswith("Remv ")]
             orphans = [name for name in orphans if name not in before]
             if orphans:
                 self.run(["apt-get", "purge", "--yes", "--quiet", *orphans])
@@ -114,9 +120,11 @@ def main():
     undoing = Undoing(module)
     roles = module.params["roles"]
     for role in reversed(roles):
-        undoing.role(role)
+        if role != "packages":  # whose record the packages need last
+            undoing.role(role)
     undoing.packages(roles)
-    module.exit_json(changed=bool(undoing.changes), changes=undoing.changes)
+    told = [{"prepared": "\n".join(undoing.changes)}] if undoing.changes else []
+    module.exit_json(changed=bool(undoing.changes), changes=undoing.changes, diff=told)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,151 @@
+"""Signed repositories of small packages that carry the real names: what the roles install where NVIDIA's servers cannot be reached.
+
+A package holds what a check looks at (a module file, a unit, a command that says its version), and nothing that computes.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime as dt
+import functools
+import gzip
+import hashlib
+import http.server
+import os
+import subprocess
+import threading
+from email.utils import format_datetime
+from pathlib import Path
+
+__all__ = ["KERNEL", "Package", "Repository", "packages"]
+
+KERNEL = "6.1.0-99-cloud-amd64"
+SHELL = "#!/bin/sh\n"
+# As Ubuntu ships it: active, and told to leave the mode off.
+PERSISTENCED = """[Unit]
+Description=NVIDIA Persistence Daemon
+
+[Service]
+Type=simple
+ExecStart=/usr/bin/nvidia-persistenced --user nvidia-persistenced --no-persistence-mode --verbose
+
+[Install]
+WantedBy=multi-user.target
+"""
+
+
+@dataclasses.dataclass(frozen=True)
+class Package:
+    """One package: a name, a version, files by path; a content that begins with #! is executable."""
+
+    name: str
+    version: str
+    files: dict[str, str] = dataclasses.field(default_factory=dict)
+
+
+def packages(names: list[str], branch: str, cuda: str) -> list[Package]:
+    """A package for every name, with the version that the lock asks for and the files that the checks look at."""
+    home = f"usr/local/cuda-{cuda}"
+    files = {
+        "kernel-open-dkms": {f"lib/modules/{KERNEL}/updates/dkms/nvidia.ko": "module"},
+        "linux-headers": {f"lib/modules/{KERNEL}/build/Makefile": "all:\n"},
+        "nvidia-driver-cuda": {
+            "usr/bin/nvidia-persistenced": f"{SHELL}exec sleep infinity\n",
+            "lib/systemd/system/nvidia-persistenced.service": PERSISTENCED,
+        },
+        "cuda-toolkit": {f"{home}/bin/nvcc": f"{SHELL}echo 'Cuda compilation tools, release {cuda}, V{cuda}.0'\n"},
+        "nsight-systems": {f"{home}/bin/nsys": f"{SHELL}echo 'NVIDIA Nsight Systems version 2025.6.3.0'\n"},
+        "nsight-compute": {f"{home}/bin/ncu": f"{SHELL}echo 'Version 2026.1.1.0'\n"},
+    }
+    made = []
+    for asked in names:
+        name, _, wanted = asked.partition("=")
+        version = wanted.replace("*", "-1") if wanted else f"99.{branch}.1" if "linux-headers" in name else f"{branch}.1"
+        made.append(Package(name, version, {p: c for part, held in files.items() if part in name for p, c in held.items()}))
+    return made
+
+
+class _Quiet(http.server.SimpleHTTPRequestHandler):
+    """Serves a folder; a path that a test put into `broken` answers as that says."""
+
+    broken: dict[str, tuple[int, bytes]] = {}  # noqa: RUF012 - a class of its own for each repository
+
+    def do_GET(self) -> None:
+        for part, (status, body) in self.broken.items():
+            if part in self.path:
+                self.send_response(status)
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+                return
+        super().do_GET()
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name is the library's
+        pass
+
+
+class Repository:
+    """A flat apt repository, signed, served on an address.
+
+    Args:
+        folder: where it is built.
+        address: of the bridge that the hosts are on.
+    """
+
+    def __init__(self, folder: Path, address: str) -> None:
+        self.folder = folder / "repository"
+        self.folder.mkdir(parents=True)
+        self._gpg = folder / "gpg"
+        self._gpg.mkdir(mode=0o700)
+        self.fingerprint = self._key("packages of a test")
+        (self.folder / "key.asc").write_bytes(self._run("gpg", "--batch", "--armor", "--export", self.fingerprint))
+        self.handler = type("Handler", (_Quiet,), {"broken": {}})
+        self._server = http.server.ThreadingHTTPServer((address, 0), functools.partial(self.handler, directory=str(self.folder)))
+        self.url = f"http://{address}:{self._server.server_port}/"
+        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._thread.join()
+        self._server.server_close()
+
+    def _run(self, *argv: str) -> bytes:
+        return subprocess.run(argv, check=True, capture_output=True, env={**os.environ, "GNUPGHOME": str(self._gpg)}).stdout
+
+    def _key(self, name: str) -> str:
+        self._run("gpg", "--batch", "-q", "--passphrase", "", "--quick-gen-key", name, "rsa2048", "sign", "never")
+        listed = self._run("gpg", "--batch", "--with-colons", "--list-keys", name).decode()
+        return next(line.split(":")[9] for line in listed.splitlines() if line.startswith("fpr"))
+
+    def add(self, made: list[Package]) -> None:
+        """Build the packages, and the index that lists all of them."""
+        for package in made:
+            root = self.folder.parent / "build" / package.name
+            for path, content in package.files.items():
+                (root / path).parent.mkdir(parents=True, exist_ok=True)
+                (root / path).write_text(content)
+                (root / path).chmod(0o755 if content.startswith("#!") else 0o644)
+            (root / "DEBIAN").mkdir(parents=True, exist_ok=True)
+            (root / "DEBIAN/control").write_text(
+                f"Package: {package.name}\nVersion: {package.version}\nArchitecture: amd64\nMaintainer: test <test@example.com>\n"
+                "Description: a small package that carries a real name\n"
+            )
+            target = self.folder / f"{package.name}_{package.version}_amd64.deb"
+            self._run("dpkg-deb", "--build", "--root-owner-group", "-Znone", str(root), str(target))
+        self.index()
+
+    def index(self) -> None:
+        """Packages, Release and InRelease."""
+        entries = []
+        for deb in sorted(self.folder.glob("*.deb")):
+            control = self._run("dpkg-deb", "--field", str(deb)).decode().rstrip()
+            digest = hashlib.sha256(deb.read_bytes()).hexdigest()
+            entries.append(f"{control}\nFilename: ./{deb.name}\nSize: {deb.stat().st_size}\nSHA256: {digest}\n")
+        listed = "\n".join(entries).encode()
+        release = f"Origin: test\nSuite: /\nDate: {format_datetime(dt.datetime.now(dt.UTC), usegmt=True)}\nArchitectures: amd64\nSHA256:\n"
+        for name, content in (("Packages", listed), ("Packages.gz", gzip.compress(listed, mtime=0))):
+            (self.folder / name).write_bytes(content)
+            release += f" {hashlib.sha256(content).hexdigest()} {len(content)} {name}\n"
+        (self.folder / "Release").write_text(release)
+        self._run("gpg", "--batch", "-q", "--yes", "--clearsign", "-o", str(self.folder / "InRelease"), str(self.folder / "Release"))

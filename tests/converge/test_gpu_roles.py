@@ -1,0 +1,227 @@
+"""The roles for the GPU on a real host without one, against a signed repository of small packages that carry the real names.
+
+What each role leaves on disk is looked at by our probe and by testinfra, which nobody here wrote.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import datetime as dt
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import testinfra
+
+from provision.converge.progress import Converged, Progress
+from provision.converge.roles import ROLES
+from provision.converge.run import converge, undo
+from provision.errors import PlaybookFailedError
+from provision.profile.lock import build, pin
+from provision.profile.locked import Lock
+from provision.profile.model import Profile
+from provision.rehearsal import rootfs
+from provision.verify.finding import Finding
+from provision.verify.run import verify
+
+from .conftest import Lab
+from .repository import KERNEL, Repository, packages
+
+pytestmark = pytest.mark.rehearsal
+GPU = ("nvidia_driver", "persistence", "clocks", "cuda_toolkit", "cudnn", "cupti", "nsight")
+ON_DISK = ("driver-on-disk", "counters-on-disk", "persistence-at-boot", "clocks-at-boot", "nvcc", "profilers", "cuda-environment")
+WATCHED = "/etc /usr/local /usr/share/keyrings /opt /lib/systemd/system"
+
+
+@pytest.fixture(scope="module")
+def repository(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Repository]:
+    made = Repository(tmp_path_factory.mktemp("repository"), lab.gateway)
+    # Not through the caching proxy, which would remember what a test broke.
+    lab.shell(f"""echo 'Acquire::http::Proxy::{lab.gateway} "DIRECT";' | sudo tee /etc/apt/apt.conf.d/02-direct""")
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="module")
+def asked(profile: Profile, repository: Repository) -> Profile:
+    """The T4 profile with the repository in NVIDIA's place and nothing heavy."""
+    plain = profile.dump()
+    plain["sources"]["apt"] = {"url": repository.url, "key": f"{repository.url}key.asc", "fingerprint": repository.fingerprint}
+    plain["stack"] |= {"frameworks": {}, "opencv": "none", "ffmpeg": False, "tools": ["make"]}
+    plain["disks"]["data"] = None
+    return Profile.model_validate(plain)
+
+
+@pytest.fixture(scope="module")
+def locked(asked: Profile, repository: Repository) -> Lock:
+    made = build(asked, dt.date(2026, 11, 21), system=rootfs.system())
+    names = [name for role in GPU for name in made.packages.get(role, ()) if name != "dkms"]
+    repository.add(packages(names, made.driver.branch, made.cuda.version))
+    return made
+
+
+class Host:
+    """The host, the profile and its lock: what every test does with them."""
+
+    def __init__(self, lab: Lab, asked: Profile, locked: Lock, folder: Path) -> None:
+        self.lab, self.asked, self.locked, self.folder = lab, asked, locked, folder
+
+    def converge(self, name: str, roles: tuple[str, ...] = GPU, **more: Any) -> Converged:
+        told = more.pop("on_progress", lambda _: None)
+        fixed: dict[str, Any] = {"lock": self.locked, "run_dir": self.folder / name, "login": "ubuntu", "on_progress": told}
+        return converge(self.lab.target, self.asked, roles, **fixed, **more)
+
+    def undo(self, name: str, roles: tuple[str, ...] = ROLES) -> list[str]:
+        lines: list[str] = []
+        undo(self.lab.target, roles, run_dir=self.folder / name, on_progress=lambda p: lines.extend(p.diff.splitlines()))
+        return lines
+
+    def findings(self) -> dict[str, Finding]:
+        report = asyncio.run(verify(self.lab.target, pin(self.asked, self.locked), timeout_s=60))
+        return {finding.check: finding for finding in report.findings}
+
+    def state(self) -> str:
+        """Every file, link and mode below the folders that roles write to, and the packages; without what differs on each run."""
+        listed = self.lab.shell(f"sudo find {WATCHED} -path /etc/ssh -prune -o -printf '%y %m %u %p %l\\n' | sort")
+        sums = self.lab.shell(f"sudo find {WATCHED} -type f ! -name 'ld.so.cache' -exec sha256sum {{}} + | sort -k2")
+        installed = self.lab.shell("dpkg-query -W -f '${Package} ${Version} ${db:Status-Abbrev}\\n'")
+        units = self.lab.shell("systemctl list-unit-files --no-legend | grep -v '^session-' | sort")
+        return "\n".join([listed, sums, installed, units])
+
+
+@pytest.fixture
+def host(lab: Lab, asked: Profile, locked: Lock, tmp_path: Path) -> Host:
+    return Host(lab, asked, locked, tmp_path)
+
+
+@pytest.fixture(scope="module")
+def before() -> dict[str, str]:
+    """What the host was before any role ran."""
+    return {}
+
+
+def test_check_mode_predicts_the_first_run_and_changes_nothing(host: Host, before: dict[str, str]) -> None:
+    before["state"] = host.state()
+    predicted = host.converge("check", check=True)
+    assert host.state() == before["state"]
+    story: list[Progress] = []
+    first = host.converge("first", on_progress=story.append)
+    assert first.changed > 0
+    # A dry run tells of packages where it notes them; the real one where it installs them.
+    swapped = {"packages: Note what is installed": "packages: Install the packages with apt"}
+    told = {swapped.get(task, task) for task in predicted.changed_tasks}
+    # The driver is built and held by its own package's first installation, which a dry run does not see.
+    assert told >= set(first.changed_tasks) - {"sources: Fetch the keys of the repositories"}
+
+
+def test_the_second_run_changes_nothing(host: Host) -> None:
+    assert host.converge("second").changed_tasks == ()
+
+
+def test_our_checks_pass_for_what_is_on_disk(host: Host) -> None:
+    found = host.findings()
+    assert {check: found[check].outcome for check in ON_DISK} == dict.fromkeys(ON_DISK, "pass"), [found[c] for c in ON_DISK]
+    assert found["gpu"].outcome == "unknown"
+
+
+def test_testinfra_agrees(host: Host) -> None:
+    seen = testinfra.get_host(f"ssh://{host.lab.target.destination}", ssh_config=str(host.lab.target.config), sudo=True)
+    option = seen.file("/etc/modprobe.d/gpuprov-counters.conf")
+    assert option.contains("^options nvidia NVreg_RestrictProfilingToAdminUsers=0$")
+    assert (option.user, option.mode) == ("root", 0o644)
+    assert seen.file("/etc/modprobe.d/gpuprov-nouveau.conf").contains("^blacklist nouveau$")
+    assert seen.service("nvidia-persistenced").is_enabled
+    assert seen.service("nvidia-persistenced").is_running
+    assert "--persistence-mode" in seen.check_output("systemctl show -p ExecStart nvidia-persistenced")
+    assert "--no-persistence-mode" not in seen.check_output("systemctl show -p ExecStart nvidia-persistenced")
+    assert seen.service("gpuprov-clocks").is_enabled
+    assert seen.file("/usr/local/cuda").linked_to == f"/usr/local/cuda-{host.locked.cuda.version}"
+    assert seen.package("nvidia-driver-cuda").is_installed
+    held = seen.check_output("apt-mark showhold").split()
+    assert set(host.locked.driver.packages) <= set(held)
+    assert seen.file(f"/lib/modules/{KERNEL}/updates/dkms/nvidia.ko").exists
+    assert seen.file("/etc/sysctl.d/60-gpuprov-perf.conf").contains("kernel.perf_event_paranoid = 2")
+    assert host.asked.sources.apt is not None
+    assert seen.file("/etc/apt/sources.list.d/gpuprov.sources").contains(host.asked.sources.apt.fingerprint)
+    assert "trusted" not in seen.file("/etc/apt/sources.list.d/gpuprov.sources").content_string
+    # What apt itself makes of the pin: no newer branch comes in behind our back.
+    assert " 1001" in seen.check_output("apt-cache policy nvidia-driver-cuda")
+
+
+def test_everything_survives_a_reboot(host: Host) -> None:
+    host.lab.reboot()
+    found = host.findings()
+    assert {check: found[check].outcome for check in ON_DISK} == dict.fromkeys(ON_DISK, "pass")
+    assert host.lab.shell("systemctl is-active nvidia-persistenced") == "active"
+
+
+def test_a_newer_branch_does_not_come_in_behind_our_back(host: Host, repository: Repository) -> None:
+    newer = packages(["nvidia-driver-cuda"], "999", host.locked.cuda.version)
+    repository.add(newer)
+    host.lab.shell("sudo apt-get update -qq && sudo apt-get dist-upgrade -y -qq")
+    assert host.lab.shell("dpkg-query -W -f '${Version}' nvidia-driver-cuda") == f"{host.locked.driver.branch}.1"
+
+
+def test_what_someone_changed_by_hand_is_put_right(host: Host) -> None:
+    host.lab.shell("echo 'options nvidia NVreg_RestrictProfilingToAdminUsers=1' | sudo tee /etc/modprobe.d/gpuprov-counters.conf")
+    host.lab.shell("sudo apt-mark unhold nvidia-driver-cuda; sudo systemctl disable -q --now nvidia-persistenced")
+    assert host.findings()["counters-on-disk"].outcome == "fail"
+    fixed = host.converge("fixed", ("counters", "nvidia_driver", "persistence"))
+    assert {"counters: Write the option of the kernel module"} <= set(fixed.changed_tasks)
+    found = host.findings()
+    assert {check: found[check].outcome for check in ON_DISK} == dict.fromkeys(ON_DISK, "pass")
+    assert "nvidia-driver-cuda" in host.lab.shell("apt-mark showhold").split()
+
+
+def test_one_role_is_undone_alone(host: Host) -> None:
+    assert "/etc/systemd/system/gpuprov-clocks.service: removed" in host.undo("undo", ("clocks",))
+    assert host.findings()["clocks-at-boot"].outcome == "fail"
+    assert host.findings()["persistence-at-boot"].outcome == "pass"
+    assert host.undo("again", ("clocks",)) == []
+
+
+def test_undo_leaves_the_host_as_it_was_before(host: Host, before: dict[str, str]) -> None:
+    host.undo("all")
+    was, now = set(before["state"].splitlines()), set(host.state().splitlines())
+    assert (sorted(now - was), sorted(was - now)) == ([], [])
+    assert host.lab.shell("sudo ls /var/lib/gpuprov/changes") == ""
+
+
+@pytest.mark.parametrize(
+    ("broken", "said"),
+    [
+        ({"key.asc": (404, b"gone")}, "Fetch the keys"),
+        ({"InRelease": (404, b"gone"), "Release": (404, b"gone")}, "Install the packages"),
+        ({"InRelease": (200, b"<html>a captive portal</html>")}, "Install the packages"),
+        ({".deb": (404, b"gone")}, "Install the packages"),
+        ({".deb": (200, b"garbage")}, "Install the packages"),
+    ],
+    ids=["no-key", "no-index", "garbage-index", "no-package", "garbage-package"],
+)
+def test_a_repository_that_fails_is_said_and_a_rerun_completes(
+    host: Host, repository: Repository, broken: dict[str, tuple[int, bytes]], said: str
+) -> None:
+    host.lab.shell("sudo rm -rf /var/lib/apt/lists/*nvidia* /var/lib/apt/lists/10.* /var/cache/apt/archives/*.deb")
+    repository.handler.broken = broken
+    with pytest.raises(PlaybookFailedError, match=said) as caught:
+        host.converge("broken", ("cudnn",))
+    assert caught.value.hint
+    repository.handler.broken = {}
+    host.converge("whole", ("cudnn",))
+    assert host.lab.shell("dpkg-query -W -f '${Status}' libcudnn9-cuda-13") == "install ok installed"
+    host.undo("undo")
+
+
+def test_a_repository_signed_by_another_key_is_refused_although_its_key_is_served(host: Host, repository: Repository) -> None:
+    mirror = host.asked.sources.apt
+    assert mirror is not None
+    wrong = host.asked.sources.model_copy(update={"apt": mirror.model_copy(update={"fingerprint": "0" * 40})})
+    host.asked = host.asked.model_copy(update={"sources": wrong})
+    host.locked = build(host.asked, dt.date(2026, 11, 21), system=rootfs.system())
+    del repository
+    with pytest.raises(PlaybookFailedError, match="Install the packages") as caught:
+        host.converge("wrong", ("cudnn",))
+    assert caught.value.hint
+    assert host.lab.shell("dpkg-query -W -f '${Status}' libcudnn9-cuda-13 2>/dev/null || true") in {"", "unknown ok not-installed"}
+    host.undo("undo")
