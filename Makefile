@@ -2,7 +2,7 @@
 #   make demo    the main job on the embedded cloud: up, verify, down
 #   make test    everything CI runs
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint bench lock test-lowest clean
+.PHONY: help setup demo test test-full lint bench lock test-lowest clean
 
 PYTHON ?= python3
 VENV := .venv
@@ -41,6 +41,10 @@ lint: setup
 # Root, because the hosts are Linux namespaces; the tests of everything else do not need it.
 test: lint
 	$(SUDO) env PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/pytest -n auto --dist loadfile
+
+# Gigabytes and minutes: Debian's real driver, toolkit, profilers and the frameworks' real wheels on one host.
+test-full: setup
+	$(SUDO) env PATH="$(CURDIR)/$(BIN):$$PATH" bash tests/full.sh
 
 bench: setup
 	$(SUDO) env PATH="$(CURDIR)/$(BIN):$$PATH" bash tests/bench/run.sh

@@ -12,9 +12,9 @@ from typing import Final
 
 from provision import paths
 from provision.clouds.base import Instance
+from provision.converge import run as converge
 from provision.converge.progress import Progress
 from provision.converge.roles import all_roles, roles_for
-from provision.converge import run as converge
 from provision.host.reach import wait_ready
 from provision.host.ssh import Target
 from provision.launch.lifecycle import Attempt, Connect, Launcher

@@ -16,6 +16,7 @@ import subprocess
 import threading
 from email.utils import format_datetime
 from pathlib import Path
+from typing import ClassVar
 
 __all__ = ["KERNEL", "Package", "Repository", "packages"]
 
@@ -68,7 +69,7 @@ def packages(names: list[str], branch: str, cuda: str) -> list[Package]:
 class _Quiet(http.server.SimpleHTTPRequestHandler):
     """Serves a folder; a path that a test put into `broken` answers as that says."""
 
-    broken: dict[str, tuple[int, bytes]] = {}  # noqa: RUF012 - a class of its own for each repository
+    broken: ClassVar[dict[str, tuple[int, bytes]]] = {}
 
     def do_GET(self) -> None:
         for part, (status, body) in self.broken.items():
@@ -99,11 +100,15 @@ class Repository:
         self._gpg.mkdir(mode=0o700)
         self.fingerprint = self._key("packages of a test")
         (self.folder / "key.asc").write_bytes(self._run("gpg", "--batch", "--armor", "--export", self.fingerprint))
-        self.handler = type("Handler", (_Quiet,), {"broken": {}})
-        self._server = http.server.ThreadingHTTPServer((address, 0), functools.partial(self.handler, directory=str(self.folder)))
+        self._server = http.server.ThreadingHTTPServer((address, 0), functools.partial(_Quiet, directory=str(self.folder)))
         self.url = f"http://{address}:{self._server.server_port}/"
         self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
         self._thread.start()
+
+    @staticmethod
+    def breaks(broken: dict[str, tuple[int, bytes]]) -> None:
+        """Answer paths that hold a text with a status and a body instead; nothing, to be whole again."""
+        _Quiet.broken = broken
 
     def close(self) -> None:
         self._server.shutdown()

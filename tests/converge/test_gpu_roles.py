@@ -87,7 +87,7 @@ class Host:
         sums = self.lab.shell(f"sudo find {WATCHED} -type f ! -name 'ld.so.cache' -exec sha256sum {{}} + | sort -k2")
         installed = self.lab.shell("dpkg-query -W -f '${Package} ${Version} ${db:Status-Abbrev}\\n'")
         units = self.lab.shell("systemctl list-unit-files --no-legend | grep -v '^session-' | sort")
-        return "\n".join([listed, sums, installed, units])
+        return f"{listed}\n{sums}\n{installed}\n{units}"
 
 
 @pytest.fixture
@@ -203,11 +203,11 @@ def test_a_repository_that_fails_is_said_and_a_rerun_completes(
     host: Host, repository: Repository, broken: dict[str, tuple[int, bytes]], said: str
 ) -> None:
     host.lab.shell("sudo rm -rf /var/lib/apt/lists/*nvidia* /var/lib/apt/lists/10.* /var/cache/apt/archives/*.deb")
-    repository.handler.broken = broken
+    repository.breaks(broken)
     with pytest.raises(PlaybookFailedError, match=said) as caught:
         host.converge("broken", ("cudnn",))
     assert caught.value.hint
-    repository.handler.broken = {}
+    repository.breaks({})
     host.converge("whole", ("cudnn",))
     assert host.lab.shell("dpkg-query -W -f '${Status}' libcudnn9-cuda-13") == "install ok installed"
     host.undo("undo")
