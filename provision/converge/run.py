@@ -94,7 +94,7 @@ def converge(
         HostUnreachableError: the connection failed.
     """
     selected = with_groundwork(in_order(roles), lock)
-    run = _Run(target, private_dir(run_dir.resolve()), on_progress)
+    run = _Run(target, private_dir(run_dir.resolve()), on_progress, diff=diff)
     if selected:
         told = variables(profile, lock, selected) | {"storage_owner": login or _user(target)}
         flags = ["--check"] * check + ["--diff"] * diff
@@ -125,7 +125,7 @@ def undo(
         RoleUnknownError, PlaybookFailedError, HostUnreachableError: as for `converge`.
     """
     selected = in_order(roles)
-    run = _Run(target, private_dir(run_dir.resolve()), on_progress)
+    run = _Run(target, private_dir(run_dir.resolve()), on_progress, diff=True)
     told = {"undo_roles": list(selected)}
     _play(run, playbooks_dir() / "undo.yml", told, tags=(), flags=["--diff", *["--check"] * check], stop=stop)
     return run.converged(selected)
@@ -148,8 +148,9 @@ def _play(
 class _Run:
     """One run's events, counted and passed on."""
 
-    def __init__(self, target: Target, folder: Path, on_progress: Callable[[Progress], None]) -> None:
+    def __init__(self, target: Target, folder: Path, on_progress: Callable[[Progress], None], *, diff: bool) -> None:
         self.dir = folder
+        self._diff = diff
         self.target = target
         self._on_progress = on_progress
         self._begun = time.monotonic()
@@ -173,7 +174,7 @@ class _Run:
                 self._failure = failure.failed_task(role, task, result, run_dir=str(self.dir))
             elif state == "unreachable":
                 self._failure = failure.unreachable(self.target.name, task, result)
-            self._tell(role, task, state, task_s=float(data.get("duration") or 0.0), diff=_diff(result))
+            self._tell(role, task, state, task_s=float(data.get("duration") or 0.0), diff=_diff(result) if self._diff else "")
         return True
 
     def _tell(self, role: str, task: str, state: State, *, task_s: float = 0.0, diff: str = "") -> None:

@@ -113,7 +113,8 @@ class Names:
         wanted = {
             "base": [*base.always, *tools, *compiler],
             "storage": base.xfs if data and data.filesystem == "xfs" else [],
-            "nvidia_driver": [*base.driver, *driver.headers, *driver.pin, *driver.packages],
+            # What dnf pins is a pattern and no package.
+            "nvidia_driver": [*base.driver, *driver.headers, *(driver.pin if self.manager == "apt" else ()), *driver.packages],
             "cuda_toolkit": [cuda],
             "cupti": self.distribution.cupti if self.distribution else [],
             "cudnn": list(cudnn.packages),

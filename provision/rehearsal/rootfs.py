@@ -9,7 +9,7 @@ import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
 from filelock import FileLock
 
@@ -40,6 +40,16 @@ _PACKAGES: Final = (
     "netbase",
     "less",
 )
+
+_EL_PACKAGES: Final = ("dnf", "dnf-plugins-core", "rpm", "gnupg")
+_EL_RELEASE: Final = """NAME="Rocky Linux"
+VERSION="9.6 (stand-in)"
+ID="rocky"
+ID_LIKE="rhel centos fedora"
+VERSION_ID="9.6"
+PLATFORM_ID="platform:el9"
+PRETTY_NAME="Rocky Linux 9.6 (stand-in)"
+"""
 
 # What a cloud image has and a minimal tree does not: a cloud-init that only listens to the seed which the "hypervisor" leaves.
 _CLOUD_CFG: Final = {
@@ -77,18 +87,21 @@ _MARKER: Final = "stand-in\n"
 _RECIPE: Final = 3  # raise when `_customize` changes, so that caches are built anew
 
 
-def build(cache: Path, progress: Callable[[str], None]) -> Path:
+def build(cache: Path, progress: Callable[[str], None], *, like: Literal["own", "el"] = "own") -> Path:
     """The root file system for this machine's distribution, from the cache or newly built (about 40 s and 270 MB).
 
     Args:
         cache: folder that survives; one build serves all rehearsals of this machine.
         progress: told what takes time.
+        like: `el` for a host that manages its packages with dnf and rpm, and calls itself Rocky Linux 9. What is below is this machine's
+            distribution all the same: it stands in for what a role does, not for what EL's own packages do.
 
     Raises:
         RehearsalFailedError: mmdebstrap failed.
     """
     suite, sources = _distribution()
-    digest = hashlib.sha256(json.dumps([_RECIPE, suite, sources, _PACKAGES, _CLOUD_CFG, _MASKED]).encode()).hexdigest()[:16]
+    included = _PACKAGES + (_EL_PACKAGES if like == "el" else ())
+    digest = hashlib.sha256(json.dumps([_RECIPE, suite, sources, included, _CLOUD_CFG, _MASKED]).encode()).hexdigest()[:16]
     finished = cache / f"rootfs-{suite}-{digest}"
     if finished.is_dir():
         return finished
@@ -100,8 +113,10 @@ def build(cache: Path, progress: Callable[[str], None]) -> Path:
                 shutil.rmtree(stale)
         progress(f"building the hosts' root file system ({suite}, once, about a minute)")
         building = finished.with_suffix(".building")
-        _debootstrap(suite, sources, building)
+        _debootstrap(suite, sources, building, included)
         _customize(building)
+        if like == "el":
+            _turn_into_el(building)
         building.rename(finished)
     return finished
 
@@ -136,10 +151,10 @@ def _distribution() -> tuple[str, str]:
     return suite, "".join(f"{line}\n" for line in sorted(lines))
 
 
-def _debootstrap(suite: str, sources: str, folder: Path) -> None:
+def _debootstrap(suite: str, sources: str, folder: Path, included: tuple[str, ...]) -> None:
     left_out = [f"--dpkgopt=path-exclude=/usr/share/{what}/*" for what in ("doc", "man", "locale", "info")]
     done = subprocess.run(
-        ["mmdebstrap", "--mode=root", "--variant=minbase", f"--include={','.join(_PACKAGES)}", *left_out, suite, str(folder), "-"],
+        ["mmdebstrap", "--mode=root", "--variant=minbase", f"--include={','.join(included)}", *left_out, suite, str(folder), "-"],
         input=sources,
         capture_output=True,
         text=True,
@@ -175,3 +190,12 @@ def _customize(root: Path) -> None:
     environment = {"PATH": os.environ["PATH"], "LC_ALL": "C.UTF-8"}
     subprocess.run(["systemctl", f"--root={root}", "-q", "mask", *_MASKED], check=True, capture_output=True, env=environment)
     subprocess.run(["systemctl", f"--root={root}", "-q", "enable", "ssh.service"], check=True, capture_output=True, env=environment)
+
+
+def _turn_into_el(root: Path) -> None:
+    """Leave dnf and rpm as the only package managers, with nothing installed by them."""
+    (root / "etc/os-release").unlink()
+    (root / "etc/os-release").write_text(_EL_RELEASE)
+    (root / "etc/redhat-release").write_text("Rocky Linux release 9.6 (stand-in)\n")
+    for path in [root / "etc/debian_version", *(root / "usr/bin").glob("apt*"), *(root / "usr/bin").glob("dpkg*")]:
+        path.unlink()

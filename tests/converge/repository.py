@@ -18,7 +18,7 @@ from email.utils import format_datetime
 from pathlib import Path
 from typing import ClassVar
 
-__all__ = ["KERNEL", "Package", "Repository", "packages"]
+__all__ = ["KERNEL", "Package", "Repository", "RpmRepository", "packages"]
 
 KERNEL = "6.1.0-99-cloud-amd64"
 SHELL = "#!/bin/sh\n"
@@ -48,6 +48,12 @@ def packages(names: list[str], branch: str, cuda: str) -> list[Package]:
     """A package for every name, with the version that the lock asks for and the files that the checks look at."""
     home = f"usr/local/cuda-{cuda}"
     files = {
+        "nvidia-open": {
+            f"lib/modules/{KERNEL}/extra/nvidia.ko": "module",
+            "usr/bin/nvidia-persistenced": f"{SHELL}exec sleep infinity\n",
+            "usr/lib/systemd/system/nvidia-persistenced.service": PERSISTENCED,
+        },
+        "kernel-devel": {f"lib/modules/{KERNEL}/build/Makefile": "all:\n"},
         "kernel-open-dkms": {f"lib/modules/{KERNEL}/updates/dkms/nvidia.ko": "module"},
         "linux-headers": {f"lib/modules/{KERNEL}/build/Makefile": "all:\n"},
         "nvidia-driver-cuda": {
@@ -60,7 +66,8 @@ def packages(names: list[str], branch: str, cuda: str) -> list[Package]:
     }
     made = []
     for asked in names:
-        name, _, wanted = asked.partition("=")
+        # apt asks for name=version*, dnf for name-version*.
+        name, _, wanted = asked.partition("=") if "=" in asked else asked.rpartition("-") if asked.endswith("*") else (asked, "", "")
         version = wanted.replace("*", "-1") if wanted else f"99.{branch}.1" if "linux-headers" in name else f"{branch}.1"
         made.append(Package(name, version, {p: c for part, held in files.items() if part in name for p, c in held.items()}))
     return made
@@ -85,8 +92,8 @@ class _Quiet(http.server.SimpleHTTPRequestHandler):
         pass
 
 
-class Repository:
-    """A flat apt repository, signed, served on an address.
+class _Served:
+    """A folder with a signing key of its own, served on an address.
 
     Args:
         folder: where it is built.
@@ -123,14 +130,24 @@ class Repository:
         listed = self._run("gpg", "--batch", "--with-colons", "--list-keys", name).decode()
         return next(line.split(":")[9] for line in listed.splitlines() if line.startswith("fpr"))
 
+    def _lay_out(self, package: Package) -> Path:
+        """The package's files below a folder."""
+        root = self.folder.parent / "build" / package.name
+        for path, content in package.files.items():
+            (root / path).parent.mkdir(parents=True, exist_ok=True)
+            (root / path).write_text(content)
+            (root / path).chmod(0o755 if content.startswith("#!") else 0o644)
+        root.mkdir(parents=True, exist_ok=True)
+        return root
+
+
+class Repository(_Served):
+    """A flat apt repository, signed."""
+
     def add(self, made: list[Package]) -> None:
         """Build the packages, and the index that lists all of them."""
         for package in made:
-            root = self.folder.parent / "build" / package.name
-            for path, content in package.files.items():
-                (root / path).parent.mkdir(parents=True, exist_ok=True)
-                (root / path).write_text(content)
-                (root / path).chmod(0o755 if content.startswith("#!") else 0o644)
+            root = self._lay_out(package)
             (root / "DEBIAN").mkdir(parents=True, exist_ok=True)
             (root / "DEBIAN/control").write_text(
                 f"Package: {package.name}\nVersion: {package.version}\nArchitecture: amd64\nMaintainer: test <test@example.com>\n"
@@ -138,9 +155,9 @@ class Repository:
             )
             target = self.folder / f"{package.name}_{package.version}_amd64.deb"
             self._run("dpkg-deb", "--build", "--root-owner-group", "-Znone", str(root), str(target))
-        self.index()
+        self._index()
 
-    def index(self) -> None:
+    def _index(self) -> None:
         """Packages, Release and InRelease."""
         entries = []
         for deb in sorted(self.folder.glob("*.deb")):
@@ -154,3 +171,49 @@ class Repository:
             release += f" {hashlib.sha256(content).hexdigest()} {len(content)} {name}\n"
         (self.folder / "Release").write_text(release)
         self._run("gpg", "--batch", "-q", "--yes", "--clearsign", "-o", str(self.folder / "InRelease"), str(self.folder / "Release"))
+
+
+class RpmRepository(_Served):
+    """A dnf repository of signed packages, with module streams."""
+
+    def add(self, made: list[Package], streams: dict[str, list[str]]) -> None:
+        """Build and sign the packages, and the index that lists all of them.
+
+        Args:
+            made: the packages.
+            streams: `nvidia-driver:595-open` → the packages that are seen when it is enabled.
+        """
+        for package in made:
+            self._build(package)
+        self._run("createrepo_c", "--quiet", str(self.folder))
+        documents = [self._stream(name, names) for name, names in streams.items()]
+        (self.folder.parent / "modules.yaml").write_text("".join(documents))
+        self._run("modifyrepo_c", "--mdtype=modules", str(self.folder.parent / "modules.yaml"), str(self.folder / "repodata"))
+
+    def _build(self, package: Package) -> None:
+        root, top = self._lay_out(package), self.folder.parent / "rpmbuild"
+        top.mkdir(exist_ok=True)
+        version, _, release = package.version.partition("-")
+        spec = top / f"{package.name}.spec"
+        listed = "".join(f'"/{path}"\n' for path in package.files)
+        spec.write_text(
+            f"Name: {package.name}\nVersion: {version}\nRelease: {release or '1'}\nSummary: a small package that carries a real name\n"
+            f"License: none\nBuildArch: x86_64\nAutoReqProv: no\n%description\nSmall.\n"
+            f"%install\nmkdir -p %{{buildroot}}\ncp -a {root}/. %{{buildroot}}/\n%files\n{listed}"
+        )
+        fixed = {"_topdir": top, "_rpmdir": self.folder, "_rpmfilename": "%{NAME}-%{VERSION}-%{RELEASE}.%{ARCH}.rpm"}
+        defined = [word for name, value in fixed.items() for word in ("--define", f"{name} {value}")]
+        defined += ["--define", "__os_install_post %{nil}", "--define", "debug_package %{nil}"]
+        self._run("rpmbuild", "-bb", "--quiet", *defined, str(spec))
+        built = self.folder / f"{package.name}-{version}-{release or '1'}.x86_64.rpm"
+        self._run("rpmsign", "--define", f"_gpg_name {self.fingerprint}", "--define", "__gpg /usr/bin/gpg", "--addsign", str(built))
+
+    def _stream(self, named: str, names: list[str]) -> str:
+        name, _, stream = named.partition(":")
+        parts = [path.stem.rsplit("-", 2) for path in sorted(self.folder.glob("*.rpm"))]
+        listed = [f"{package}-0:{version}-{rest}" for package, version, rest in parts if package in names]
+        return (
+            f"---\ndocument: modulemd\nversion: 2\ndata:\n  name: {name}\n  stream: '{stream}'\n  version: 1\n  context: c0ffee00\n"
+            f"  arch: x86_64\n  summary: s\n  description: d\n  license:\n    module: [MIT]\n"
+            f"  artifacts:\n    rpms: [{', '.join(listed)}]\n...\n"
+        )

@@ -5,94 +5,21 @@ What each role leaves on disk is looked at by our probe and by testinfra, which 
 
 from __future__ import annotations
 
-import asyncio
 import datetime as dt
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
 
 import pytest
 import testinfra
 
-from provision.converge.progress import Converged, Progress
-from provision.converge.roles import ROLES
-from provision.converge.run import converge, undo
+from provision.converge.progress import Progress
 from provision.errors import PlaybookFailedError
-from provision.profile.lock import build, pin
-from provision.profile.locked import Lock
-from provision.profile.model import Profile
+from provision.profile.lock import build
 from provision.rehearsal import rootfs
-from provision.verify.finding import Finding
-from provision.verify.run import verify
 
-from .conftest import Lab
+from .conftest import Host
 from .repository import KERNEL, Repository, packages
 
 pytestmark = pytest.mark.rehearsal
-GPU = ("nvidia_driver", "persistence", "clocks", "cuda_toolkit", "cudnn", "cupti", "nsight")
 ON_DISK = ("driver-on-disk", "counters-on-disk", "persistence-at-boot", "clocks-at-boot", "nvcc", "profilers", "cuda-environment")
-WATCHED = "/etc /usr/local /usr/share/keyrings /opt /lib/systemd/system"
-
-
-@pytest.fixture(scope="module")
-def repository(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Repository]:
-    made = Repository(tmp_path_factory.mktemp("repository"), lab.gateway)
-    # Not through the caching proxy, which would remember what a test broke.
-    lab.shell(f"""echo 'Acquire::http::Proxy::{lab.gateway} "DIRECT";' | sudo tee /etc/apt/apt.conf.d/02-direct""")
-    yield made
-    made.close()
-
-
-@pytest.fixture(scope="module")
-def asked(profile: Profile, repository: Repository) -> Profile:
-    """The T4 profile with the repository in NVIDIA's place and nothing heavy."""
-    plain = profile.dump()
-    plain["sources"]["apt"] = {"url": repository.url, "key": f"{repository.url}key.asc", "fingerprint": repository.fingerprint}
-    plain["stack"] |= {"frameworks": {}, "opencv": "none", "ffmpeg": False, "tools": ["make"]}
-    plain["disks"]["data"] = None
-    return Profile.model_validate(plain)
-
-
-@pytest.fixture(scope="module")
-def locked(asked: Profile, repository: Repository) -> Lock:
-    made = build(asked, dt.date(2026, 11, 21), system=rootfs.system())
-    names = [name for role in GPU for name in made.packages.get(role, ()) if name != "dkms"]
-    repository.add(packages(names, made.driver.branch, made.cuda.version))
-    return made
-
-
-class Host:
-    """The host, the profile and its lock: what every test does with them."""
-
-    def __init__(self, lab: Lab, asked: Profile, locked: Lock, folder: Path) -> None:
-        self.lab, self.asked, self.locked, self.folder = lab, asked, locked, folder
-
-    def converge(self, name: str, roles: tuple[str, ...] = GPU, **more: Any) -> Converged:
-        told = more.pop("on_progress", lambda _: None)
-        fixed: dict[str, Any] = {"lock": self.locked, "run_dir": self.folder / name, "login": "ubuntu", "on_progress": told}
-        return converge(self.lab.target, self.asked, roles, **fixed, **more)
-
-    def undo(self, name: str, roles: tuple[str, ...] = ROLES) -> list[str]:
-        lines: list[str] = []
-        undo(self.lab.target, roles, run_dir=self.folder / name, on_progress=lambda p: lines.extend(p.diff.splitlines()))
-        return lines
-
-    def findings(self) -> dict[str, Finding]:
-        report = asyncio.run(verify(self.lab.target, pin(self.asked, self.locked), timeout_s=60))
-        return {finding.check: finding for finding in report.findings}
-
-    def state(self) -> str:
-        """Every file, link and mode below the folders that roles write to, and the packages; without what differs on each run."""
-        listed = self.lab.shell(f"sudo find {WATCHED} -path /etc/ssh -prune -o -printf '%y %m %u %p %l\\n' | sort")
-        sums = self.lab.shell(f"sudo find {WATCHED} -type f ! -name 'ld.so.cache' -exec sha256sum {{}} + | sort -k2")
-        installed = self.lab.shell("dpkg-query -W -f '${Package} ${Version} ${db:Status-Abbrev}\\n'")
-        units = self.lab.shell("systemctl list-unit-files --no-legend | grep -v '^session-' | sort")
-        return f"{listed}\n{sums}\n{installed}\n{units}"
-
-
-@pytest.fixture
-def host(lab: Lab, asked: Profile, locked: Lock, tmp_path: Path) -> Host:
-    return Host(lab, asked, locked, tmp_path)
 
 
 @pytest.fixture(scope="module")

@@ -94,7 +94,6 @@ def test_only_what_is_named_is_pinned_and_held(profile: Profile, lock: Lock) -> 
     assert told["sources_branch"] == lock.driver.branch
     assert all("nvidia" in pattern or pattern.startswith("libcuda1") for pattern in told["sources_pinned"])
     assert told["nvidia_driver_packages"] == list(lock.driver.packages)
-    assert told["nvidia_driver_versionlock"] == []
 
 
 def test_on_el_dnf_is_told_the_stream_and_locks_the_branch(profile: Profile) -> None:
@@ -103,7 +102,10 @@ def test_on_el_dnf_is_told_the_stream_and_locks_the_branch(profile: Profile) -> 
     assert told["sources_apt"] == []
     assert told["sources_dnf"][0]["fingerprint"] == "610C7B14E068A878070DA4E99CD0A493D42D0685"
     assert told["sources_stream"] == f"nvidia-driver:{el.driver.branch}-open"
-    assert told["nvidia_driver_versionlock"] == [f"*nvidia*{el.driver.branch}*"]
+    assert told["sources_locked"] == []
+    ten = build(profile, dt.date(2026, 11, 21), system="rocky 10")
+    assert variables(profile, ten, ["nvidia_driver"])["sources_locked"] == [f"*nvidia*{ten.driver.branch}*"]
+    assert not any("*" in name for name in ten.packages["nvidia_driver"])
     assert told["pytorch_python"] == "/usr/bin/python3.12"
 
 

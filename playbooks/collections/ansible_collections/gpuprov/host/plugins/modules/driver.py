@@ -12,8 +12,7 @@ description:
   - Without an NVIDIA device on the bus nothing is loaded.
 options:
   module: {description: What the kernel module is called., type: str, required: true}
-  packages: {description: What apt holds., type: list, elements: str, default: []}
-  patterns: {description: What dnf locks., type: list, elements: str, default: []}
+  packages: {description: What is held., type: list, elements: str, default: []}
 author: [gpuprov]
 """
 EXAMPLES = """
@@ -63,12 +62,12 @@ class Driver:
             free = [name for name in self.module.params["packages"] if name.partition(":")[0] not in held]
             if free:
                 self.act(["apt-mark", "hold", *free], ["apt-mark", "unhold", *free])
-        elif self.module.params["patterns"]:
+        elif os.path.exists("/usr/bin/dnf"):
             locked = run(["dnf", "--quiet", "versionlock", "list"])[1]
-            free = [pattern for pattern in self.module.params["patterns"] if pattern not in locked]
+            free = [name for name in self.module.params["packages"] if name not in locked]
             if free:
                 verb = ["dnf", "--assumeyes", "--quiet", "versionlock"]
-                self.act([*verb, "add", "--raw", *free], [*verb, "delete", "--raw", *free])
+                self.act([*verb, "add", *free], [*verb, "delete", *free])
 
     def build(self):
         """The module for every kernel that has headers; the kernels that have it."""
@@ -152,7 +151,6 @@ def main():
         argument_spec={
             "module": {"type": "str", "required": True},
             "packages": {"type": "list", "elements": "str", "default": []},
-            "patterns": {"type": "list", "elements": "str", "default": []},
         },
         supports_check_mode=True,
     )

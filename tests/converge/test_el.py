@@ -1,0 +1,118 @@
+"""The roles on a host that manages its packages with dnf and rpm, against a signed repository with module streams.
+
+The host calls itself Rocky Linux 9 and is this machine's distribution below: what is proven is what our roles do with dnf, rpm, streams,
+keys and version locks, and nothing about EL's own packages or kernels.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import testinfra
+
+from provision.errors import PlaybookFailedError
+from provision.profile.lock import build
+from provision.profile.locked import Lock
+from provision.profile.model import Profile
+
+from .conftest import GPU, Host, Lab
+from .repository import KERNEL, Package, RpmRepository, packages
+
+pytestmark = pytest.mark.rehearsal
+ROLES = ("base", *GPU)
+ON_DISK = ("driver-on-disk", "counters-on-disk", "persistence-at-boot", "clocks-at-boot", "nvcc", "profilers", "cuda-environment")
+
+
+@pytest.fixture(scope="module")
+def repository(el_lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RpmRepository]:
+    made = RpmRepository(tmp_path_factory.mktemp("rpms"), el_lab.gateway)
+    # Such as Rocky's own, which has what the base role wants and EPEL's release package.
+    el_lab.shell(
+        f"printf '[base]\\nname=base\\nbaseurl={made.url}\\nenabled=1\\ngpgcheck=1\\ngpgkey={made.url}key.asc\\n' | "
+        "sudo install -D /dev/stdin /etc/yum.repos.d/base.repo && sudo rpm --initdb"
+    )
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="module")
+def asked(profile: Profile, repository: RpmRepository) -> Profile:
+    plain = profile.dump()
+    plain["os"] = {"name": "rocky", "version": "9"}
+    plain["sources"]["dnf"] = {"url": repository.url, "key": f"{repository.url}key.asc", "fingerprint": repository.fingerprint}
+    plain["stack"] |= {"frameworks": {}, "opencv": "none", "ffmpeg": False, "tools": ["make"]}
+    plain["disks"]["data"] = None
+    return Profile.model_validate(plain)
+
+
+@pytest.fixture(scope="module")
+def locked(asked: Profile, repository: RpmRepository) -> Lock:
+    made = build(asked, dt.date(2026, 11, 21))
+    names = [name for role in ROLES for name in made.packages.get(role, ())]
+    small = packages(names, made.driver.branch, made.cuda.version)
+    assert made.driver.stream is not None
+    repository.add([*small, Package("epel-release", "9")], {made.driver.stream: list(made.driver.packages), "nvidia-driver:latest": []})
+    return made
+
+
+@pytest.fixture
+def host(el_lab: Lab, asked: Profile, locked: Lock, tmp_path: Path) -> Host:
+    return Host(el_lab, asked, locked, tmp_path)
+
+
+def test_a_key_with_another_fingerprint_is_refused_before_anything_is_installed(host: Host) -> None:
+    mirror = host.asked.sources.dnf
+    assert mirror is not None
+    wrong = host.asked.sources.model_copy(update={"dnf": mirror.model_copy(update={"fingerprint": "0" * 40})})
+    host.asked = host.asked.model_copy(update={"sources": wrong})
+    host.locked = build(host.asked, dt.date(2026, 11, 21))
+    # The first test: later dnf itself has taken the key for the repository that stands for Rocky's own.
+    with pytest.raises(PlaybookFailedError, match="Trust the keys") as caught:
+        host.converge("wrong", ("cudnn",))
+    assert "fingerprint" in caught.value.message
+    assert "cudnn" not in host.lab.shell("rpm -qa")
+
+
+def test_another_stream_that_is_enabled_already_is_reset(host: Host) -> None:
+    host.lab.shell("sudo dnf -y -q module enable nvidia-driver:latest")
+    first = host.converge("first", ROLES)
+    assert first.changed > 0
+    enabled = host.lab.shell("sudo dnf -q module list --enabled")
+    assert f"{host.locked.driver.branch}-open [e]" in enabled
+    assert "latest" not in enabled
+
+
+def test_the_second_run_changes_nothing(host: Host) -> None:
+    assert host.converge("second", ROLES).changed_tasks == ()
+
+
+def test_our_checks_pass_for_what_is_on_disk(host: Host) -> None:
+    found = host.findings()
+    assert {check: found[check].outcome for check in ON_DISK} == dict.fromkeys(ON_DISK, "pass"), [found[c] for c in ON_DISK]
+    assert found["os"].outcome in {"pass", "warn"}
+
+
+def test_testinfra_agrees(host: Host) -> None:
+    seen = testinfra.get_host(f"ssh://{host.lab.target.destination}", ssh_config=str(host.lab.target.config), sudo=True)
+    for name in host.locked.driver.packages:
+        assert seen.check_output(f"rpm -q {name}").startswith(f"{name}-{host.locked.driver.branch}")
+    assert "nvidia-open" in seen.check_output("dnf -q versionlock list")
+    assert "gpgcheck=1" in seen.file("/etc/yum.repos.d/gpuprov.repo").content_string
+    assert seen.file(f"/lib/modules/{KERNEL}/extra/nvidia.ko").exists
+    assert "--persistence-mode" in seen.check_output("systemctl show -p ExecStart nvidia-persistenced")
+
+
+def test_everything_survives_a_reboot(host: Host) -> None:
+    host.lab.reboot()
+    found = host.findings()
+    assert {check: found[check].outcome for check in ON_DISK} == dict.fromkeys(ON_DISK, "pass")
+
+
+def test_undo_removes_what_was_added(host: Host) -> None:
+    host.undo("all")
+    assert "nvidia" not in host.lab.shell("rpm -qa; sudo dnf -q versionlock list")
+    assert host.lab.shell("sudo ls /var/lib/gpuprov/changes") == ""
+    assert host.lab.shell("ls /etc/yum.repos.d") == "base.repo"

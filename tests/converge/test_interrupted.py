@@ -1,0 +1,84 @@
+"""A run that is killed after each of its tasks, and run again: the host ends as if nothing had happened."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from provision.converge.progress import Progress
+from provision.profile import lockfile
+
+from .conftest import GPU, Host
+
+pytestmark = pytest.mark.rehearsal
+
+# Kills itself and every process of its run, without a word, when the task of that number begins.
+PROGRAM = """
+import json, os, signal, sys
+from pathlib import Path
+from provision.converge.run import converge
+from provision.host.ssh import Target
+from provision.profile import lockfile
+from provision.profile.model import Profile
+
+asked = json.loads(Path(sys.argv[1]).read_text())
+begun = 0
+
+def told(progress):
+    global begun
+    begun += progress.state == "started"
+    if begun > asked["after"]:
+        for path in Path("/proc").glob("[0-9]*/cmdline"):
+            try:
+                ours = asked["run_dir"].encode() in path.read_bytes()
+            except OSError:
+                continue
+            if ours and path.parent.name != str(os.getpid()):
+                os.kill(int(path.parent.name), signal.SIGKILL)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+converge(
+    Target("lab", "lab", Path(asked["config"])), Profile.model_validate(asked["profile"]), asked["roles"], login="ubuntu",
+    lock=lockfile.parse(asked["lock"], "test"), run_dir=Path(asked["run_dir"]), on_progress=told,
+)
+"""
+
+
+def run_and_kill(host: Host, after: int, folder: Path) -> bool:
+    """Whether the run was killed, because it had more than so many tasks."""
+    program, asked = folder / "program.py", folder / f"asked-{after}.json"
+    program.write_text(PROGRAM)
+    told = {"config": str(host.lab.target.config), "profile": host.asked.dump(), "lock": lockfile.dump(host.locked), "roles": GPU}
+    asked.write_text(json.dumps({**told, "run_dir": str(folder / f"run-{after}"), "after": after}))
+    root = str(Path(__file__).parents[2])
+    done = subprocess.run(
+        [sys.executable, str(program), str(asked)],
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=180,
+        env={**os.environ, "PYTHONPATH": root},
+        start_new_session=True,
+    )
+    assert done.returncode in {0, -9}, done.stderr
+    return done.returncode == -9
+
+
+def test_killed_after_every_task_the_host_ends_the_same(host: Host, tmp_path: Path) -> None:
+    story: list[Progress] = []
+    host.converge("whole", on_progress=story.append)
+    tasks = [progress for progress in story if progress.state == "started"]
+    whole = host.state()
+    host.undo("undo")
+    kills = 0
+    while run_and_kill(host, kills + 1, tmp_path):
+        kills += 1
+    assert kills == len(tasks) - 1
+    assert set(whole.splitlines()) ^ set(host.state().splitlines()) == set()
+    assert host.converge("again").changed_tasks == ()
+    host.undo("last")
