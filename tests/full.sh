@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The real thing on one rehearsal host (Debian 12): Debian's own driver, built by DKMS against a real kernel's headers, CUDA toolkit, CUPTI,
-# Nsight Systems and Nsight Compute, PyTorch's and TensorFlow's wheels. About 10 GB of downloads and 30 GB of disk the first time.
+# Nsight Systems and Nsight Compute, PyTorch's and TensorFlow's wheels. 7.5 GB of downloads and 33 GB of disk the first time.
 # Every layer that needs no GPU must pass; those that need one are unknown, so that the last verify exits with 3.
 set -euo pipefail
 cd "$(dirname "$0")/.."
