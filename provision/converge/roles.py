@@ -120,6 +120,7 @@ def variables(profile: Profile, lock: Lock, roles: Sequence[str]) -> dict[str, A
         "preflight_systems": [system.key for system in read.systems().systems],
         "preflight_system": lock.os,
         "preflight_free_gb": max(_LEAST_FREE_GB, sum(_NEEDS_GB.get(role, 0) for role in roles)),
+        "preflight_modules": "nvidia_driver" in roles,
         "sources_apt": [r for r in nvidia if r["kind"] == "apt"],
         "sources_dnf": dnf,
         "sources_branch": driver.branch,

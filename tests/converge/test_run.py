@@ -267,6 +267,13 @@ class TestRealHost:
         assert run(lab.target, profile, ["opencv"], tmp_path / "again").changed == 1  # over what the first run left half-way
         assert lab.shell("/opt/gpuprov/venvs/opencv/bin/python -c 'import cv2; print(cv2.__version__)'").startswith("4.")
 
+    def test_another_package_manager_is_waited_for(self, lab: Lab, profile: Profile, tmp_path: Path) -> None:
+        held = "import fcntl, time; f = open('/var/lib/dpkg/lock-frontend', 'r+b'); fcntl.lockf(f, fcntl.LOCK_EX); time.sleep(9)"
+        lab.shell(f"sudo sh -c {quote(f'nohup python3 -c {quote(held)} >/dev/null 2>&1 &')}; sleep 0.5")
+        story = Story()
+        run(lab.target, profile, ["cupti"], tmp_path, story)
+        assert max(progress.task_s for progress in story if progress.role == "preflight") > 4
+
     def test_sudo_that_asks_for_a_password_is_said(self, lab: Lab, profile: Profile, tmp_path: Path) -> None:
         lab.shell(
             'sudo sh -c \'echo "ubuntu ALL=(ALL) NOPASSWD:ALL" > /root/sudoers && mv /etc/sudoers.d /root/away && sleep 6 && '
