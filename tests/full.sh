@@ -44,7 +44,7 @@ int main() {
   int count = -1;
   cudaError_t said = cudaGetDeviceCount(&count);
   std::printf("built; the runtime says: %s\n", cudaGetErrorString(said));
-  return said == cudaSuccess ? 0 : 0;
+  return 0; // whichever it says: this host has no GPU
 }
 CU
 on_host "python3 -c 'import ctypes; v = ctypes.c_uint32(); print(\"cuptiGetVersion\", ctypes.CDLL(\"libcupti.so.11.8\").cuptiGetVersion(ctypes.byref(v)), v.value)'"

@@ -83,7 +83,8 @@ class _Wanted:
 
     def place(self, place: AwsPlace, region: str) -> LockedPlace:
         """What the lock says of a place."""
-        return next(p for p in self.lock.places if (p.cloud, p.region, p.instance_type) == ("aws", region, place.instance_type))
+        wanted = ("aws", region, place.instance_type, place.market)
+        return next(p for p in self.lock.places if (p.cloud, p.region, p.instance_type, p.market) == wanted)
 
 
 @dataclass(slots=True)

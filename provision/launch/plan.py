@@ -98,7 +98,8 @@ def _offers(profile: Profile, place: AwsPlace | GcpPlace, lock: Lock) -> list[Of
 
 
 def _offer(profile: Profile, place: AwsPlace | GcpPlace, region: str, lock: Lock) -> Offer:
-    locked = next(p for p in lock.places if (p.cloud, p.region, p.instance_type) == (place.cloud, region, place.instance_type))
+    wanted = (place.cloud, region, place.instance_type, place.market)
+    locked = next(p for p in lock.places if (p.cloud, p.region, p.instance_type, p.market) == wanted)
     price = places.aws_price(place.instance_type, region) if place.market == "on-demand" and place.cloud == "aws" else None
     hourly = price.usd_per_hour if price else None
     note = f"passed over: {locked.not_available}" if locked.not_available else ""

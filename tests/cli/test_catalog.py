@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -45,9 +46,14 @@ def test_a_table_is_the_same_rows_as_text_json_and_csv(call: Call, words: list[s
     rows = json.loads(call("catalog", *words, "--json")[1])
     listed = list(csv.DictReader(io.StringIO(call("catalog", *words, "--csv")[1])))
     assert len(listed) > 2
+    columns = next(line for line in text.splitlines() if line.strip()).split()
+    assert columns == " ".join(listed[0]).split()
     lines = [line for line in text.splitlines() if line.strip() and set(line.strip()) != {"─"}][1:]
     assert len(lines) == len(listed)
-    assert rows
+    # The first word of a row is the same in all three forms; JSON may hold several rows in one entry.
+    firsts = [next(iter(row.values())) for row in listed]
+    assert [line.split()[0] for line in lines] == [first.split()[0] for first in firsts]
+    assert set(" ".join(firsts).split()) <= set(re.findall(r"[A-Za-z0-9.-]+", json.dumps(rows)))
 
 
 @pytest.mark.parametrize(
@@ -94,7 +100,9 @@ def test_the_roofline_is_drawn(call: Call, tmp_path: Path) -> None:
     svg, png = tmp_path / "r.svg", tmp_path / "r.png"
     for path in (svg, png):
         assert call("catalog", "roofline", "t4", "h100", "--precision", "fp16", "-o", str(path))[0] == 0
-    assert "t4 fp16" in svg.read_text() or "<path" in svg.read_text()
+    drawn = svg.read_text()
+    assert "<!-- t4 fp16: 65 TFLOPS from 203.1 FLOP/B -->" in drawn
+    assert "<!-- h100 fp16: 989.5 TFLOPS from 295.4 FLOP/B -->" in drawn
     assert png.read_bytes().startswith(b"\x89PNG")
     first = svg.read_bytes()
     call("catalog", "roofline", "t4", "h100", "--precision", "fp16", "-o", str(svg))

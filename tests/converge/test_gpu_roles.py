@@ -119,12 +119,13 @@ def test_undo_leaves_the_host_as_it_was_before(host: Host, before: dict[str, str
     ("broken", "said"),
     [
         ({"key.asc": (404, b"gone")}, "Fetch the keys"),
+        ({"key.asc": (200, b"<html>a captive portal</html>")}, "Install the packages"),
         ({"InRelease": (404, b"gone"), "Release": (404, b"gone")}, "Install the packages"),
         ({"InRelease": (200, b"<html>a captive portal</html>")}, "Install the packages"),
         ({".deb": (404, b"gone")}, "Install the packages"),
         ({".deb": (200, b"garbage")}, "Install the packages"),
     ],
-    ids=["no-key", "no-index", "garbage-index", "no-package", "garbage-package"],
+    ids=["no-key", "garbage-key", "no-index", "garbage-index", "no-package", "garbage-package"],
 )
 def test_a_repository_that_fails_is_said_and_a_rerun_completes(
     host: Host, repository: Repository, broken: dict[str, tuple[int, bytes]], said: str

@@ -297,3 +297,16 @@ def test_connect_says_which_clouds_there_are() -> None:
     connect: Callable[[str, str], Any] = clouds.connect
     with pytest.raises(GpuprovError, match="gcp"):
         connect("gcp", "asia-east2")
+
+
+def test_of_two_places_that_differ_by_market_alone_the_right_one_is_passed_over(launcher: Launcher) -> None:
+    plain = PROFILE.dump()
+    one = {"cloud": "aws", "instance_type": "g4dn.xlarge", "regions": [SG]}
+    plain["places"] = [{**one, "market": "spot"}, {**one, "market": "on-demand"}]
+    profile = Profile.model_validate(plain)
+    lock = build(profile, dt.date(2026, 11, 21))
+    spot, on_demand = lock.places
+    lock = lock.model_copy(update={"places": (spot.model_copy(update={"not_available": "not sold as spot"}), on_demand)})
+    instance, attempts = launcher.ensure(profile, load.digest(profile), "x", KEY, lock)
+    assert instance.market == "on-demand"
+    assert [(a.market, a.outcome) for a in attempts] == [("spot", "skipped"), ("on-demand", "launched")]

@@ -52,9 +52,9 @@ def test_what_cannot_be_looked_into_is_unresolved_and_has_no_wheels() -> None:
 
 def test_the_driver_is_named_as_the_system_names_it() -> None:
     on_ubuntu = build(profile(), TODAY).driver
-    assert f"nvidia-headless-{on_ubuntu.branch}-open" in " ".join(on_ubuntu.packages) or any(
-        on_ubuntu.branch in package for package in [*on_ubuntu.packages, *on_ubuntu.pin]
-    )
+    assert on_ubuntu.packages[:2] == ("libnvidia-compute", "nvidia-dkms-open")
+    assert on_ubuntu.pin == (f"nvidia-driver-pinning-{on_ubuntu.branch}",)
+    assert build(profile(), TODAY, system="debian 12").driver.packages[:2] == ("nvidia-driver-cuda", "nvidia-kernel-open-dkms")
     assert not any("<" in name for name in [*on_ubuntu.packages, *on_ubuntu.headers, *on_ubuntu.pin])
     assert build(load.load(load.find("v100-train")), TODAY).driver.flavour == "proprietary"
 

@@ -93,6 +93,7 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any], str, str]] = [
     ("counters-on-disk", {"counters__on_disk": None}, {"gpu__counters": "admin-only"}, "pass", "not set"),
     ("counters-on-disk", {}, {"gpu__counters": "admin-only"}, "fail", "set to 0"),
     ("counters-on-disk", {"counters": {"unknown": "x"}}, {}, "unknown", "x"),
+    ("counters-on-disk", {"counters__on_disk": "1"}, {"gpu__counters": "group"}, "unknown", "CAP_PERFMON"),
     ("persistence-at-boot", {"gpu": NO_GPU}, {}, "pass", "--persistence-mode"),
     (
         "persistence-at-boot",
@@ -132,6 +133,13 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any], str, str]] = [
     ("persistence", {}, {"gpu__persistence": False}, "not-applicable", ""),
     ("application-clocks", {}, {}, "pass", "5001,1590"),
     ("application-clocks", {"nvml__devices__0__app_graphics_mhz": {"value": 585}}, {}, "fail", "5001,585"),
+    (
+        "application-clocks",
+        {"nvml__devices__0__app_graphics_mhz": {"value": 585}},
+        {"gpu__model": "h100"},
+        "unknown",
+        "locked instead",
+    ),
     ("application-clocks", {"clocks_unit__enabled": False}, {}, "warn", "no unit"),
     ("application-clocks", {"nvml__devices__0__app_memory_mhz": {"unknown": "deprecated"}}, {}, "unknown", "deprecated"),
     ("application-clocks", {"nvml__devices": []}, {}, "unknown", "no device"),

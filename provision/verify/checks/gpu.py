@@ -6,6 +6,7 @@ The verdict matrices are those of shared/facts/verification.md §2.1-2.4.
 from __future__ import annotations
 
 from provision.catalog import read
+from provision.catalog.records import version
 from provision.profile.model import ApplicationClocks, Profile
 from provision.verify.checks.base import Check, Verdict, failed, not_asked, passed, unknown, warned
 from provision.verify.facts import Facts
@@ -117,6 +118,8 @@ def _driver_on_disk(facts: Facts, _profile: Profile) -> Verdict:
 
 
 def _counters_on_disk(facts: Facts, profile: Profile) -> Verdict:
+    if profile.gpu.counters == "group":
+        raise NotObservedError(_GROUP)
     wanted = "0" if profile.gpu.counters == "all-users" else "1"
     expected = f"NVreg_RestrictProfilingToAdminUsers={wanted} at the next load of the driver"
     found = facts.read(Counters).on_disk
@@ -182,6 +185,10 @@ def _clocks(facts: Facts, profile: Profile) -> Verdict:
     expected = "application clocks " + ", ".join(sorted({f"{m},{g} MHz" for m, g in wanted})) + ", set again at boot"
     observed = ", ".join(sorted({f"{m},{g} MHz" for m, g in pairs}))
     if pairs != [tuple(pair) for pair in wanted]:
+        locked_from = version(read.driver().clocks.locked_memory_from["compute_capability"])
+        if version(read.gpu(profile.gpu.model).compute_capability) >= locked_from:
+            # The role locks them there, which application clocks do not show, and NVML has no reading of a lock.
+            return unknown(expected, f"{observed}; clocks of this GPU are locked instead, which is not read", "see the SM clock under load")
         return failed(expected, observed, "set them with `nvidia-smi -ac MEMORY,GRAPHICS` in a unit that runs after nvidia-persistenced")
     unit = facts.read(Clocks)
     if not (unit.exists and unit.enabled):
