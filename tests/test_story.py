@@ -19,8 +19,8 @@ from provision.verify.checks import CHECKS
 
 pytestmark = pytest.mark.rehearsal
 
-# The profile asks for no TensorFlow.
-GPU_CHECKS = {check.id for check in CHECKS if check.needs_gpu} - {"tensorflow", "tensorflow-installed"}
+# What the profile does not ask for.
+GPU_CHECKS = {check.id for check in CHECKS if check.needs_gpu} - {"tensorflow", "tensorflow-installed", "jax", "jax-installed", "extras"}
 
 
 @pytest.fixture(scope="module")

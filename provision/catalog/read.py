@@ -19,6 +19,8 @@ __all__ = [
     "cudnn",
     "distribution",
     "driver",
+    "extras",
+    "frameworks",
     "gcp",
     "gpu",
     "gpus",
@@ -140,6 +142,18 @@ def tensorflow() -> records.TensorFlow:
 
 
 @functools.cache
+def frameworks() -> dict[str, list[records.Release]]:
+    """Framework → its releases, oldest first; the names are those of `stack.frameworks`."""
+    return {"pytorch": pytorch(), "tensorflow": tensorflow().releases, "jax": _read("jax.yaml", records.Frameworks).releases}
+
+
+@functools.cache
+def extras() -> dict[str, records.Extra]:
+    """What `stack.extras` may name."""
+    return {extra.name: extra for extra in _read("extras.yaml", records.Extras).extras}
+
+
+@functools.cache
 def systems() -> records.Systems:
     """Operating systems, and OpenCV."""
     return _read("systems.yaml", records.Systems)
@@ -161,5 +175,5 @@ def closures(name: str) -> str | None:
     refreshed = overlay.read().wheels.get(name)
     if refreshed is not None:
         return refreshed
-    path = DATA / "wheels" / f"{name}.txt"
-    return path.read_text() if path.is_file() else None
+    paths = (DATA / "wheels" / f"{name}.txt", DATA / "wheels" / "extras" / f"{name}.txt")
+    return next((path.read_text() for path in paths if path.is_file()), None)

@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from provision.catalog import read
+from provision.catalog.optional import optional_rules
 from provision.catalog.records import version
-from provision.catalog.rules import ClockAsk, rules
+from provision.catalog.rules import TITLES, ClockAsk, rules
 from provision.catalog.solve import Demand, Problem, Rule, choice
 from provision.errors import StackConflictError
 
@@ -21,6 +22,7 @@ __all__ = ["AUTO", "NONE", "Asked", "Change", "Choice", "Conflict", "Resolution"
 
 AUTO: Final = "auto"
 NONE: Final = "none"
+_WITHOUT: Final = "without "
 
 # What a person calls each variable, and where a profile asks for it.
 _TITLES: Final = {
@@ -28,6 +30,7 @@ _TITLES: Final = {
     "os": ("system", "os"),
     "pytorch": ("PyTorch", "stack.frameworks.pytorch"),
     "tensorflow": ("TensorFlow", "stack.frameworks.tensorflow"),
+    "jax": ("JAX", "stack.frameworks.jax"),
     "driver": ("driver", "stack.driver"),
     "flavour": ("kernel modules", "stack.driver"),
     "cuda": ("CUDA", "stack.cuda"),
@@ -47,8 +50,9 @@ class Asked:
     Attributes:
         gpu: model, as `v100`.
         os: system, as `ubuntu 22.04`.
-        driver, cuda, cudnn, pytorch, tensorflow: `auto`, or a version, which may leave its last parts open.
-        ncu: whether Nsight Compute must work.
+        driver, cuda, cudnn, pytorch, tensorflow, jax: `auto`, or a version, which may leave its last parts open.
+        ncu, nvprof: whether Nsight Compute, or its predecessor, must work.
+        extras: names of optional components.
         counters: `all-users`, `group` or `admin-only`.
         clocks: what the profile wants of the clocks.
     """
@@ -60,7 +64,10 @@ class Asked:
     cudnn: str = AUTO
     pytorch: str | None = None
     tensorflow: str | None = None
+    jax: str | None = None
     ncu: bool = False
+    nvprof: bool = False
+    extras: tuple[str, ...] = ()
     counters: str = "admin-only"
     packages: str = "nvidia"
     clocks: ClockAsk = field(default_factory=lambda: ClockAsk("default"))
@@ -128,7 +135,7 @@ def resolve(asked: Asked, today: dt.date, *, explain: bool = True) -> Resolution
     Raises:
         StackConflictError: there is none; `conflict` on it says which demands are at fault.
     """
-    problem = _problem(today, asked.clocks)
+    problem = _problem(today, asked.clocks, _optional(asked))
     demands = _demands(asked, problem)
     hard = [rule for rule in problem.rules if not rule.soft]
     soft = [rule for rule in problem.rules if rule.soft]
@@ -148,13 +155,12 @@ def resolve(asked: Asked, today: dt.date, *, explain: bool = True) -> Resolution
 
 
 @functools.lru_cache(maxsize=8)
-def _problem(today: dt.date, clocks: ClockAsk) -> Problem:
+def _problem(today: dt.date, clocks: ClockAsk, optional: tuple[str, ...] = ()) -> Problem:
     def newest_first(versions: Iterable[str]) -> list[str]:
         # Of one version the index that was measured comes first.
         return sorted(versions, key=lambda v: (version(v), "+" not in v), reverse=True)
 
-    torch = {r.version: r for r in read.pytorch()}
-    tensor = {r.version: r for r in read.tensorflow().releases}
+    frameworks = {name: {r.version: r for r in releases} for name, releases in read.frameworks().items()}
     toolkits = {t.version: t for t in read.toolkits().toolkits}
     cudnns = {c.version: c for c in read.cudnn().releases}
     branches = {b.branch: b for b in read.driver().branches}
@@ -162,8 +168,7 @@ def _problem(today: dt.date, clocks: ClockAsk) -> Problem:
         {
             "gpu": {g.model: g for g in read.gpus().gpus},
             "os": {s.key: s for s in read.systems().systems},
-            "pytorch": {**{v: torch[v] for v in newest_first(torch)}, NONE: None},
-            "tensorflow": {**{v: tensor[v] for v in newest_first(tensor)}, NONE: None},
+            **{name: {**{v: known[v] for v in newest_first(known)}, NONE: None} for name, known in frameworks.items()},
             "driver": {v: branches[v] for v in newest_first(branches)},
             "flavour": {"open": "open", "proprietary": "proprietary"},
             "cuda": {v: toolkits[v] for v in newest_first(toolkits)},
@@ -173,9 +178,15 @@ def _problem(today: dt.date, clocks: ClockAsk) -> Problem:
             "counters": {word: word for word in ("admin-only", "group", "all-users")},
             "clocks": {str(clocks): clocks} | {kind: ClockAsk(kind) for kind in ("default", "max")},
             "clock_mode": {mode: mode for mode in ("none", "locked", "application", "locked-graphics")},
+            **{name: {name: read.extras().get(name, name), f"{_WITHOUT}{name}": None} for name in optional},
         },
-        rules(today),
+        (*rules(today), *optional_rules(optional)),
     )
+
+
+def _optional(asked: Asked) -> tuple[str, ...]:
+    """Parts that are variables only where they are asked for; unlike the rest, leaving them out has no say in anything."""
+    return (*(("nvprof",) if asked.nvprof else ()), *sorted(asked.extras))
 
 
 def _demands(asked: Asked, problem: Problem) -> list[Demand]:
@@ -185,7 +196,7 @@ def _demands(asked: Asked, problem: Problem) -> list[Demand]:
         wanted = getattr(asked, name)
         if wanted != AUTO:
             demands.append(_versioned(problem, name, wanted))
-    for name in ("pytorch", "tensorflow"):
+    for name in TITLES:
         wanted = getattr(asked, name)
         title, key = _TITLES[name]
         if wanted is None:
@@ -198,7 +209,8 @@ def _demands(asked: Asked, problem: Problem) -> list[Demand]:
     demands.append(Demand("gpu.counters", "counters", frozenset({asked.counters}), f"counters: {asked.counters}"))
     demands.append(Demand("gpu.application_clocks", "clocks", frozenset({str(asked.clocks)}), f"clocks at {asked.clocks}"))
     demands.append(Demand("stack.profilers", "ncu", frozenset({"yes" if asked.ncu else "no"}), "ncu" if asked.ncu else "no ncu"))
-    return demands
+    optional = [(name, *_title(name)) for name in _optional(asked)]
+    return [*demands, *(Demand(key, name, frozenset({name}), title) for name, title, key in optional)]
 
 
 def _versioned(problem: Problem, name: str, wanted: str) -> Demand:
@@ -227,7 +239,7 @@ def _choices(problem: Problem, demands: Sequence[Demand], values: dict[str, str]
     made: list[Demand] = []
     asked = {d.variable: d for d in demands}
     for name, value in values.items():
-        title, key = _TITLES[name]
+        title, key = _title(name)
         demand = asked.get(name)
         if demand is None or len(demand.keys) > 1:
             better = [k for k in problem.variables[name] if demand is None or k in demand.keys]
@@ -242,7 +254,7 @@ def _choices(problem: Problem, demands: Sequence[Demand], values: dict[str, str]
 
 
 _WHOSE: Final = {"nvidia": "NVIDIA", "distribution": "the distribution itself"}
-_VERSIONED: Final = frozenset({"pytorch", "tensorflow", "driver", "cuda", "cudnn"})
+_VERSIONED: Final = frozenset({*TITLES, "driver", "cuda", "cudnn"})
 
 
 def _why_not(problem: Problem, demands: Sequence[Demand], active: Sequence[Rule]) -> str:
@@ -283,10 +295,23 @@ def _by_nearness(problem: Problem, demand: Demand) -> list[str]:
     return sorted(others, key=lambda k: (k == NONE, abs(order.index(k) - at), order.index(k)))
 
 
+def _title(name: str) -> tuple[str, str]:
+    """What a person calls a variable, and the key of a profile that asks for it."""
+    if name in _TITLES:
+        return _TITLES[name]
+    extra = read.extras().get(name)
+    return (extra.title, "stack.extras") if extra else (name, "stack.profilers")
+
+
+def _way(change: Change) -> str:
+    left_out = change.to.removeprefix(_WITHOUT)
+    return f"{change.key} to {change.to}" if left_out == change.to else f"{change.key} so that it has no {left_out}"
+
+
 def _refusal(conflict: Conflict) -> StackConflictError:
     what = " + ".join(d.text for d in conflict.core)
     why = "; ".join(conflict.reasons)
-    ways = ", or ".join(f"{change.key} to {change.to}" for change in conflict.changes)
+    ways = ", or ".join(_way(change) for change in conflict.changes)
     error = StackConflictError(f"{what}: {why}", hint=f"change {ways}" if ways else "no single change helps: ask for less")
     error.conflict = conflict
     return error

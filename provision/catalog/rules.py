@@ -13,8 +13,9 @@ from provision.catalog import read
 from provision.catalog.records import Branch, CudnnRelease, Gpu, Release, System, Toolkit, version
 from provision.catalog.solve import Rule
 
-__all__ = ["SETTLED", "ClockAsk", "gcc_for", "rules", "wheel_cudnn"]
+__all__ = ["SETTLED", "TITLES", "ClockAsk", "gcc_for", "older", "rules", "wheel_cudnn"]
 
+TITLES: Final = {"pytorch": "PyTorch", "tensorflow": "TensorFlow", "jax": "JAX"}
 SETTLED: Final = frozenset({"lts", "production"})  # designations that live long enough to be chosen unasked
 
 
@@ -49,7 +50,8 @@ def rules(today: dt.date) -> tuple[Rule, ...]:
     return (*_machine(), *_driver(today), *_toolkit(), *_repositories(), *_libraries(), *_frameworks(), *_settings())
 
 
-def _older(gpu: Gpu) -> str:
+def older(gpu: Gpu) -> str:
+    """The part of a sentence that says which GPU is meant."""
     return f"{gpu.name} is {gpu.compute_capability}"
 
 
@@ -96,7 +98,7 @@ def _driver(today: dt.date) -> tuple[Rule, ...]:
             lambda gpu, branch: branch.compute_capability.cover(gpu.compute_capability),
             lambda gpu, branch: (
                 f"driver {branch.branch} drives compute capability {branch.compute_capability.oldest} to "
-                f"{branch.compute_capability.newest}, and {_older(gpu)}"
+                f"{branch.compute_capability.newest}, and {older(gpu)}"
             ),
         ),
         Rule(
@@ -110,9 +112,9 @@ def _driver(today: dt.date) -> tuple[Rule, ...]:
             ("gpu", "flavour"),
             flavour_fits,
             lambda gpu, flavour: (
-                f"the open kernel modules need a GSP, which GPUs have from {flavours.open_from} on, and {_older(gpu)}"
+                f"the open kernel modules need a GSP, which GPUs have from {flavours.open_from} on, and {older(gpu)}"
                 if flavour == "open"
-                else f"{_older(gpu)}, and from {flavours.open_only_from} on there are no proprietary kernel modules"
+                else f"{older(gpu)}, and from {flavours.open_only_from} on there are no proprietary kernel modules"
             ),
         ),
         Rule("driver-is-supported", ("driver",), alive, why_not_alive, soft=True),
@@ -179,7 +181,7 @@ def _toolkit() -> tuple[Rule, ...]:
             lambda gpu, toolkit: toolkit.compute_capability.cover(gpu.compute_capability),
             lambda gpu, toolkit: (
                 f"nvcc of CUDA {toolkit.version} compiles for compute capability {toolkit.compute_capability.oldest} to "
-                f"{toolkit.compute_capability.newest}, and {_older(gpu)}"
+                f"{toolkit.compute_capability.newest}, and {older(gpu)}"
             ),
         ),
         Rule(
@@ -227,7 +229,7 @@ def _libraries() -> tuple[Rule, ...]:
             lambda gpu, cudnn: cudnn.compute_capability.cover(gpu.compute_capability),
             lambda gpu, cudnn: (
                 f"cuDNN {cudnn.version} is for compute capability {cudnn.compute_capability.oldest} to "
-                f"{cudnn.compute_capability.newest}, and {_older(gpu)}"
+                f"{cudnn.compute_capability.newest}, and {older(gpu)}"
             ),
         ),
         Rule(
@@ -240,7 +242,7 @@ def _libraries() -> tuple[Rule, ...]:
 
 
 def _frameworks() -> tuple[Rule, ...]:
-    return tuple(rule for name, title in (("pytorch", "PyTorch"), ("tensorflow", "TensorFlow")) for rule in _framework(name, title))
+    return tuple(rule for name, title in TITLES.items() for rule in _framework(name, title))
 
 
 def _framework(name: str, title: str) -> tuple[Rule, ...]:
@@ -329,7 +331,7 @@ def _settings() -> tuple[Rule, ...]:
         if ask.kind == "max":
             return f"{gpu.name} ({gpu.compute_capability}) holds its highest clocks as application clocks, or by locking the graphics clock"
         return (
-            f"memory clocks can be locked from {clocks.locked_memory_from['compute_capability']} on and {_older(gpu)}, so the pair {ask} "
+            f"memory clocks can be locked from {clocks.locked_memory_from['compute_capability']} on and {older(gpu)}, so the pair {ask} "
             "needs application clocks"
         )
 

@@ -13,19 +13,22 @@ import subprocess
 import sysconfig
 import tempfile
 import tomllib
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from provision.catalog import read
-from provision.catalog.records import Gpu, Release, version
+from provision.catalog.records import Extra, Gpu, Release, version
 from provision.catalog.rules import wheel_cudnn
 from provision.errors import IndexUnreachableError
 
-__all__ = ["Wheel", "WheelSet", "all_sets", "opencv_set", "parse", "resolve_with_uv", "set_for"]
+__all__ = ["NONE_FIT", "Wheel", "WheelSet", "all_sets", "extra_set", "extra_wheels", "opencv_set", "parse", "resolve_with_uv", "set_for"]
 
 _PLATFORM: Final = "x86_64-manylinux_2_28"  # the oldest glibc of the catalogue's systems is 2.34
 _TIMEOUT_S: Final = 300
+# The whole text of an extra's set that the index cannot make beside PyTorch's own wheels: that is an answer too, and worth keeping.
+NONE_FIT: Final = "# no release of it goes with"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,12 +49,14 @@ class WheelSet:
         requirements: what is asked of the index.
         python: as `3.12`.
         index: `default`, or the name of an index of PyTorch's.
+        within: the set that this one adds to, whose versions it keeps; its text has only what comes on top.
     """
 
     name: str
     requirements: tuple[str, ...]
     python: str
     index: str = "default"
+    within: str | None = None
 
     def text(self) -> str | None:
         """The set's wheels as pip takes them, refreshed or shipped; None when nobody resolved it yet."""
@@ -63,11 +68,27 @@ def set_for(framework: str, release: Release, gpu: Gpu, python: str) -> WheelSet
     tag = f"cp{python.replace('.', '')}"
     if framework == "pytorch":
         return WheelSet(f"torch-{release.version}-{tag}", (f"torch=={release.version}",), python, release.index)
-    asked = f"tensorflow[and-cuda]=={release.version}"
+    asked = f"{ {'tensorflow': 'tensorflow[and-cuda]', 'jax': 'jax[cuda12]'}[framework] }=={release.version}"
     held = wheel_cudnn(gpu, release) if release.cudnn is None else None
     if held is None:
-        return WheelSet(f"tensorflow-{release.version}-{tag}", (asked,), python)
-    return WheelSet(f"tensorflow-{release.version}-cudnn-{held}-{tag}", (asked, f"nvidia-cudnn-cu12=={held}"), python)
+        return WheelSet(f"{framework}-{release.version}-{tag}", (asked,), python)
+    return WheelSet(f"{framework}-{release.version}-cudnn-{held}-{tag}", (asked, f"nvidia-cudnn-cu12=={held}"), python)
+
+
+def extra_set(extra: Extra, release: Release, python: str) -> WheelSet | None:
+    """What an extra adds to PyTorch's environment; None where it has no wheels for that release's CUDA."""
+    asked = extra.of_major(extra.requirement, release.cuda)
+    if asked is None or release.index != "default":
+        return None
+    within = f"torch-{release.version}-cp{python.replace('.', '')}"
+    return WheelSet(f"{within}-{extra.name}", (asked,), python, within=within)
+
+
+def extra_wheels(extra: Extra, release: Release, python: str) -> tuple[str, ...]:
+    """The lines that an extra adds to PyTorch's own; none where no release of it goes with them, or nobody asked the index yet."""
+    made = extra_set(extra, release, python)
+    text = (made.text() if made else None) or ""
+    return tuple(line for line in text.splitlines() if not line.startswith("#"))
 
 
 def opencv_set(python: str) -> WheelSet:
@@ -82,14 +103,21 @@ def all_sets() -> list[WheelSet]:
     """Every set that a resolution can name and that the default index can make."""
     pythons = sorted({s.python.version for s in read.systems().systems}, key=version)
     gpus = [g for g in read.gpus().gpus if g.machine == "x86_64"]
-    frameworks = [("pytorch", r) for r in read.pytorch()] + [("tensorflow", r) for r in read.tensorflow().releases]
+    frameworks = [(name, release) for name, releases in read.frameworks().items() for release in releases]
     sets = {
         made.name: made
         for (framework, release), gpu, python in itertools.product(frameworks, gpus, pythons)
         if release.index == "default" and release.python.cover(python) and release.runs_on(gpu.compute_capability)
         for made in [set_for(framework, release, gpu, python)]
     }
-    return [*sets.values(), *(opencv_set(python) for python in pythons)]
+    return [*sets.values(), *_extra_sets(pythons), *(opencv_set(python) for python in pythons)]
+
+
+def _extra_sets(pythons: Sequence[str]) -> Iterable[WheelSet]:
+    for extra, release, python in itertools.product(read.extras().values(), read.pytorch(), pythons):
+        made = extra_set(extra, release, python) if release.python.cover(python) else None
+        if made is not None:
+            yield made
 
 
 def parse(text: str) -> list[Wheel]:
@@ -113,7 +141,8 @@ def resolve_with_uv(wanted: WheelSet) -> str:
     """
     with tempfile.TemporaryDirectory() as folder:
         asked, answer = Path(folder) / "requirements.in", Path(folder) / "pylock.toml"
-        asked.write_text("\n".join(wanted.requirements) + "\n")
+        kept = parse(read.closures(wanted.within) or "") if wanted.within else []
+        asked.write_text("\n".join([*wanted.requirements, *(f"{wheel.name}=={wheel.version}" for wheel in kept)]) + "\n")
         command = [_uv(), "pip", "compile", "--quiet", "--no-header", "--no-build", "--format", "pylock.toml"]
         command += ["--python-version", wanted.python, "--python-platform", _PLATFORM, str(asked), "--output-file", str(answer)]
         try:
@@ -121,12 +150,15 @@ def resolve_with_uv(wanted: WheelSet) -> str:
         except subprocess.TimeoutExpired as error:
             msg = f"the package index did not settle {wanted.name} in {_TIMEOUT_S} s"
             raise IndexUnreachableError(msg, hint="try again later; the shipped wheel sets stay in use") from error
+        if done.returncode != 0 and wanted.within and "No solution found" in done.stderr:
+            return f"{NONE_FIT} what {wanted.within} holds\n"
         if done.returncode != 0:
             msg = f"the package index gave no wheels for {wanted.name}"
             raise IndexUnreachableError(msg, hint="see --verbose; the shipped wheel sets stay in use", detail=done.stderr.strip())
         locked = tomllib.loads(answer.read_text())
     lines = []
-    for package in locked["packages"]:
+    there = {wheel.name for wheel in kept}
+    for package in (p for p in locked["packages"] if p["name"] not in there):
         hashes = sorted({wheel["hashes"]["sha256"] for wheel in package["wheels"]})
         lines.append(f"{package['name']}=={package['version']}" + "".join(f" --hash=sha256:{digest}" for digest in hashes))
     return "\n".join(lines) + "\n"

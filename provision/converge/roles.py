@@ -31,13 +31,15 @@ ROLES: Final = (
     "opencv",
     "pytorch",
     "tensorflow",
+    "jax",
+    "extras",
 )
 # Their packages are not in the repositories that an image already knows.
-_FROM_REPOSITORIES: Final = frozenset({"nvidia_driver", "cuda_toolkit", "cudnn", "cupti", "nsight"})
+_FROM_REPOSITORIES: Final = frozenset({"nvidia_driver", "cuda_toolkit", "cudnn", "cupti", "nsight", "extras"})
 
 # Roles that are excused together with the GPU.
 GPU_ROLES: Final = frozenset(
-    {"counters", "nvidia_driver", "persistence", "clocks", "cuda_toolkit", "cudnn", "nsight", "pytorch", "tensorflow"}
+    {"counters", "nvidia_driver", "persistence", "clocks", "cuda_toolkit", "cudnn", "nsight", "pytorch", "tensorflow", "jax", "extras"}
 )
 
 # What has been found as it should be, or has been excused, or could not be made better by a role.
@@ -45,7 +47,8 @@ _AT_REST: Final = frozenset({"pass", "warn", "waived", "not-applicable"})
 _LEAST_FREE_GB: Final = 5
 # Shares that were not measured one by one, chosen so that their sum is above the whole: t4-debian on a Debian 12 host took 33 GB of the
 # disk, of it 7.5 GB the packages' caches of the machine that holds the host (2026-11-21, `root-room` before and after, `du` of the caches).
-_NEEDS_GB: Final = {"nvidia_driver": 2, "cuda_toolkit": 8, "nsight": 4, "pytorch": 9, "tensorflow": 9, "opencv": 1}
+# Those of jax and extras go by the size of their downloads alone.
+_NEEDS_GB: Final = {"nvidia_driver": 2, "cuda_toolkit": 8, "nsight": 4, "pytorch": 9, "tensorflow": 9, "jax": 7, "extras": 2, "opencv": 1}
 
 
 def in_order(names: Iterable[str]) -> tuple[str, ...]:
@@ -70,9 +73,15 @@ def with_groundwork(names: Sequence[str], lock: Lock) -> tuple[str, ...]:
         needed.add("packages")
     if any(lock.packages.get(name) for name in _FROM_REPOSITORIES & set(names)):
         needed.add("sources")
+    # An environment that is made anew has nothing of what was added to it.
+    if "pytorch" in names and any(extra.wheels for extra in lock.extras.values()):
+        needed.add("extras")
     # The driver reads its options when it is loaded first: they must be there before it is.
-    if "nvidia_driver" in names:
+    # The logins belong to the group that it makes.
+    if "nvidia_driver" in names or ("base" in names and lock.counters == "group"):
         needed.add("counters")
+    if "counters" in names and lock.counters == "group":
+        needed.add("base")
     return in_order({*names, *needed})
 
 
@@ -101,6 +110,8 @@ def all_roles(profile: Profile, *, without_gpu: bool) -> tuple[str, ...]:
         "opencv": stack.opencv == "none",
         "pytorch": stack.frameworks.pytorch is None,
         "tensorflow": stack.frameworks.tensorflow is None,
+        "jax": stack.frameworks.jax is None,
+        "extras": not stack.extras,
     }
     return tuple(role for role in ROLES if not idle.get(role) and not (without_gpu and role in GPU_ROLES))
 
@@ -116,11 +127,14 @@ def variables(profile: Profile, lock: Lock, roles: Sequence[str]) -> dict[str, A
     data, clocks, driver = profile.disks.data, lock.clocks, lock.driver
     nvidia = [r.model_dump(mode="json") for r in lock.repositories]
     dnf = [r for r in nvidia if r["kind"] == "dnf"]
+    mirrored = profile.sources.apt is not None or profile.sources.dnf is not None
     told: dict[str, Any] = {
         "preflight_systems": [system.key for system in read.systems().systems],
         "preflight_system": lock.os,
         "preflight_free_gb": max(_LEAST_FREE_GB, sum(_NEEDS_GB.get(role, 0) for role in roles)),
         "preflight_modules": "nvidia_driver" in roles,
+        # A mirror may have them, and is not known to the host before the role sources.
+        "preflight_headers": list(driver.headers) if "nvidia_driver" in roles and not mirrored else [],
         "sources_apt": [r for r in nvidia if r["kind"] == "apt"],
         "sources_dnf": dnf,
         "sources_branch": driver.branch,
@@ -129,10 +143,12 @@ def variables(profile: Profile, lock: Lock, roles: Sequence[str]) -> dict[str, A
         "sources_stream": driver.stream or "",
         "sources_locked": list(driver.pin) if dnf else [],
         "counters_open": profile.gpu.counters == "all-users",
+        "counters_group": profile.gpu.counters == "group",
         # Debian's packages call the module nvidia-current; whoever replaces them by NVIDIA's has the other name.
         "counters_modules": list(dict.fromkeys([driver.module, "nvidia"])),
         "packages_by_role": {role: list(lock.packages[role]) for role in roles if role in lock.packages},
         "base_users": [{"name": user.name, "ssh_keys": list(user.ssh_keys)} for user in profile.users],
+        "base_groups": ["gpuprov-counters"] if profile.gpu.counters == "group" else [],
         "nvidia_driver_module": driver.module,
         "nvidia_driver_packages": list(driver.packages),
         "clocks_mode": clocks.mode,
@@ -142,11 +158,16 @@ def variables(profile: Profile, lock: Lock, roles: Sequence[str]) -> dict[str, A
     }
     if data is not None:
         told |= {"storage_source": data.source, "storage_mount": data.mount, "storage_filesystem": data.filesystem}
+    told |= {
+        "extras_wheels": sorted({line for extra in lock.extras.values() for line in extra.wheels}),
+        "extras_packages": [extra.package for extra in lock.extras.values() if extra.wheels and extra.package],
+        "extras_units": [{"name": extra.unit, "optional": True} for extra in lock.extras.values() if extra.unit],
+    }
     environments = {**lock.frameworks, "opencv": lock.opencv.environment}
     for name, environment in environments.items():
         if environment is not None:
             told |= _environment(name, environment, lock)
-    return told
+    return told | ({"extras_index": lock.wheel_index} if lock.wheel_index else {})
 
 
 def _environment(name: str, environment: LockedEnvironment, lock: Lock) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from provision.catalog import overlay, places, read
 from provision.catalog.records import Gpu, Release, System, Toolkit
 from provision.catalog.resolve import AUTO, NONE, Asked, Resolution, resolve
 from provision.catalog.rules import ClockAsk, gcc_for, wheel_cudnn
-from provision.catalog.wheels import WheelSet, opencv_set, set_for
+from provision.catalog.wheels import WheelSet, extra_wheels, opencv_set, parse, set_for
 from provision.errors import StackConflictError
 from provision.profile import load as profiles
 from provision.profile.locked import (
@@ -22,6 +22,7 @@ from provision.profile.locked import (
     LockedClocks,
     LockedDriver,
     LockedEnvironment,
+    LockedExtra,
     LockedGpu,
     LockedOpenCv,
     LockedPlace,
@@ -49,7 +50,10 @@ def asked_of(profile: Profile) -> Asked:
         cudnn=AUTO if profile.stack.cudnn == "none" else profile.stack.cudnn,
         pytorch=profile.stack.frameworks.pytorch,
         tensorflow=profile.stack.frameworks.tensorflow,
+        jax=profile.stack.frameworks.jax,
         ncu="ncu" in profile.stack.profilers,
+        nvprof="nvprof" in profile.stack.profilers,
+        extras=profile.stack.extras,
         counters=profile.gpu.counters,
         clocks=pair,
         packages=profile.sources.packages,
@@ -104,6 +108,7 @@ class _Writer:
             "frameworks": self.frameworks(),
             "opencv": self.opencv(),
         }
+        made["extras"] = self.extras(made["frameworks"])
         return Lock(
             schema_version=1,
             profile=LockedProfile(name=self.profile.name, sha256=profiles.digest(self.profile)),
@@ -114,7 +119,7 @@ class _Writer:
             places=located,
             repositories=self.names.repositories(),
             wheel_index=self.profile.sources.wheels.url if self.profile.sources.wheels else None,
-            packages=self.names.by_role(driver, package, gcc, cudnn, [p.package for p in profilers.values()]),
+            packages=self.names.by_role(driver, made["cuda"], cudnn, [p.package for p in profilers.values()]),
             hold=_HOLD,
             warnings=self.warnings,
             unresolved=tuple(dict.fromkeys([*self.unresolved, *self.names.notes])),
@@ -180,7 +185,7 @@ class _Writer:
         return self.names.driver(self.values["driver"], self.values["flavour"], video=video)
 
     def profilers(self) -> dict[str, LockedProfiler]:
-        known = {"nsys": self.toolkit.nsys, "ncu": self.toolkit.ncu}
+        known = {"nsys": self.toolkit.nsys, "ncu": self.toolkit.ncu, "nvprof": f"{self.toolkit.version}"}
         made: dict[str, LockedProfiler] = {}
         for tool in sorted(self.profile.stack.profilers):
             release = None if self.names.distribution else known[tool]
@@ -196,9 +201,8 @@ class _Writer:
         return LockedClocks(mode=mode, memory_mhz=pair[0], graphics_mhz=pair[1])  # type: ignore[arg-type]  # as for the flavour
 
     def frameworks(self) -> dict[str, LockedEnvironment]:
-        releases = {"pytorch": read.pytorch(), "tensorflow": read.tensorflow().releases}
         made = {}
-        for name, known in releases.items():
+        for name, known in read.frameworks().items():
             if self.values[name] != NONE:
                 release: Release = next(r for r in known if r.version == self.values[name])
                 wheels = set_for(name, release, self.gpu, self.system.python.version)
@@ -206,6 +210,39 @@ class _Writer:
                 cudnn = wheel_cudnn(self.gpu, release) or environment.wheel("nvidia-cudnn-cu12")
                 made[name] = environment.model_copy(update={"cuda": release.cuda, "cudnn": cudnn})
         return made
+
+    def extras(self, frameworks: dict[str, LockedEnvironment]) -> dict[str, LockedExtra]:
+        made = {}
+        for extra in (read.extras()[name] for name in sorted(self.profile.stack.extras)):
+            if extra.how == "packages":
+                made[extra.name] = LockedExtra(version=extra.version, environment=None, package=None, unit=extra.unit, wheels=())
+                continue
+            where = next(name for name in extra.frameworks if name in frameworks)  # a rule holds that there is one
+            into = frameworks[where]
+            wheels: tuple[str, ...] = ()
+            if extra.how == "wheels":
+                release = next(r for r in read.frameworks()[where] if r.version == into.version)
+                wheels = extra_wheels(extra, release, into.python)
+                known, name = parse("\n".join(wheels)), (extra.of_major(extra.requirement, release.cuda) or "").partition("==")[0]
+            else:
+                known, name = parse("\n".join(into.wheels)), extra.of_major(extra.wheel, into.cuda or "") or ""
+            found = next((wheel.version for wheel in known if wheel.name == name), None)
+            if found is None:
+                self.note(f"which release of {extra.title} the wheels of {where} bring")
+            made[extra.name] = LockedExtra(version=found or "", environment=where, package=name, unit=None, wheels=wheels)
+        self.agree(made)
+        return made
+
+    @staticmethod
+    def agree(made: dict[str, LockedExtra]) -> None:
+        """Refuse components whose sets, each resolved with PyTorch's and none with another's, want different versions of one package."""
+        wanted: dict[str, tuple[str, str]] = {}
+        for name, extra in made.items():
+            for wheel in parse("\n".join(extra.wheels)):
+                other, version = wanted.setdefault(wheel.name, (name, wheel.version))
+                if version != wheel.version:
+                    msg = f"stack.extras: {other} brings {wheel.name} {version}, and {name} {wheel.version}"
+                    raise StackConflictError(msg, hint=f"leave one of {other} and {name} out, or refresh both wheel sets")
 
     def opencv(self) -> LockedOpenCv:
         if self.profile.stack.opencv == "none":

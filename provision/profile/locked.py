@@ -16,6 +16,7 @@ __all__ = [
     "LockedCudnn",
     "LockedDriver",
     "LockedEnvironment",
+    "LockedExtra",
     "LockedGpu",
     "LockedOpenCv",
     "LockedPlace",
@@ -143,6 +144,22 @@ class LockedEnvironment(_Frozen):
         return next((w.version for w in parse("\n".join(self.wheels)) if w.name == name), None)
 
 
+class LockedExtra(_Frozen):
+    """An optional component.
+
+    Attributes:
+        environment: whose environment it is in; None for what is installed as packages.
+        package: what the index calls it.
+        wheels: what it adds there; empty where a framework's own wheels bring it.
+    """
+
+    version: str
+    environment: str | None
+    package: str | None
+    unit: str | None
+    wheels: Texts
+
+
 class LockedOpenCv(_Frozen):
     """OpenCV: a wheel set, or the flags of a build."""
 
@@ -172,6 +189,7 @@ class Lock(_Frozen):
     clocks: LockedClocks
     frameworks: dict[str, LockedEnvironment]
     opencv: LockedOpenCv
+    extras: dict[str, LockedExtra]
     repositories: Annotated[tuple[LockedRepository, ...], Field(strict=False)]
     wheel_index: str | None
     packages: dict[str, Texts]

@@ -122,6 +122,10 @@ GpuModel = Literal[
 ]
 
 
+# The names of catalog/data/extras.yaml; a test holds that they are the same.
+Extra = Literal["triton", "nccl", "nvtx", "dali", "cutlass", "dcgm", "tensorrt", "transformer-engine", "flash-attn", "apex"]
+
+
 class _Frozen(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, str_max_length=2000)
 
@@ -230,6 +234,7 @@ class Frameworks(_Frozen):
 
     pytorch: WheelVersionOrAuto | None = None
     tensorflow: VersionOrAuto | None = None
+    jax: VersionOrAuto | None = None
 
 
 class Stack(_Frozen):
@@ -247,7 +252,8 @@ class Stack(_Frozen):
         "git",
         "tmux",
     )
-    profilers: Annotated[tuple[Literal["nsys", "ncu"], ...], Field(max_length=5, strict=False)] = ()
+    profilers: Annotated[tuple[Literal["nsys", "ncu", "nvprof"], ...], Field(max_length=5, strict=False)] = ()
+    extras: Annotated[tuple[Extra, ...], Field(max_length=20, strict=False)] = ()
 
 
 class Mirror(_Frozen):

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from provision.catalog import read
 from provision.catalog.records import Distribution, DriverPackages, System, Toolkit, version
-from provision.profile.locked import LockedCudnn, LockedDriver, LockedRepository
+from provision.profile.locked import LockedCudnn, LockedDriver, LockedRepository, LockedToolkit
 from provision.profile.model import Mirror, Profile
 
 __all__ = ["Names", "system_of"]
@@ -89,10 +89,11 @@ class Names:
         return LockedCudnn(version=chosen, packages=tuple(f"{n.replace('<major>', str(toolkit.major))}{mark}{chosen}*" for n in names))
 
     def profiler(self, tool: str, toolkit: Toolkit) -> str:
-        """The package of `nsys` or `ncu`."""
+        """The package of `nsys`, `ncu` or `nvprof`."""
         if self.distribution:
             return str(getattr(self.distribution, tool)[0])
-        return f"{ {'nsys': 'cuda-nsight-systems', 'ncu': 'cuda-nsight-compute'}[tool] }-{toolkit.version.replace('.', '-')}"
+        name = {"nsys": "cuda-nsight-systems", "ncu": "cuda-nsight-compute", "nvprof": "cuda-nvprof"}[tool]
+        return f"{name}-{toolkit.version.replace('.', '-')}"
 
     def toolkit(self, toolkit: Toolkit) -> tuple[str, str]:
         """The toolkit's package, and the folder that /usr/local/cuda stands for."""
@@ -100,10 +101,16 @@ class Names:
             return self.distribution.toolkit[0], self.distribution.cuda_home
         return toolkit.package, f"/usr/local/cuda-{toolkit.version}"
 
+    def extras(self, cuda_major: int) -> list[str]:
+        """The packages of those optional components that are installed as packages."""
+        chosen = [read.extras()[name] for name in self.profile.stack.extras]
+        return [name.replace("<major>", str(cuda_major)) for extra in chosen for name in extra.packages.get(self.manager, [])]
+
     def by_role(
-        self, driver: LockedDriver, cuda: str, gcc: int, cudnn: LockedCudnn, profilers: Sequence[str]
+        self, driver: LockedDriver, cuda: LockedToolkit, cudnn: LockedCudnn, profilers: Sequence[str]
     ) -> dict[str, tuple[str, ...]]:
         """Role → the packages that it needs; a role that needs none is left out."""
+        gcc, cuda_major = cuda.gcc, version(cuda.version)[0]
         base = next(b for b in read.repositories().base if b.packages == self.manager)
         stack = self.profile.stack
         compiler = [name.replace("<major>", str(gcc)) for name in base.gcc] if gcc != self.system.gcc[0] else []
@@ -115,12 +122,14 @@ class Names:
             "storage": base.xfs if data and data.filesystem == "xfs" else [],
             # What dnf pins is a pattern and no package.
             "nvidia_driver": [*base.driver, *driver.headers, *(driver.pin if self.manager == "apt" else ()), *driver.packages],
-            "cuda_toolkit": [cuda],
+            "cuda_toolkit": [cuda.package],
             "cupti": self.distribution.cupti if self.distribution else [],
             "cudnn": list(cudnn.packages),
             "nsight": list(profilers),
             "pytorch": python if stack.frameworks.pytorch else [],
             "tensorflow": python if stack.frameworks.tensorflow else [],
+            "jax": python if stack.frameworks.jax else [],
+            "extras": self.extras(cuda_major),
             "opencv": python if stack.opencv != "none" else [],
             "ffmpeg": base.ffmpeg if stack.ffmpeg else [],
         }

@@ -15,6 +15,7 @@ __all__ = [
     "Device",
     "Driver",
     "Encoders",
+    "Extras",
     "Fact",
     "FileSystem",
     "FileSystems",
@@ -24,6 +25,7 @@ __all__ = [
     "Gpu",
     "Identity",
     "Installed",
+    "Jax",
     "Kernel",
     "NotObservedError",
     "Nvcc",
@@ -234,6 +236,16 @@ class AsUser(BaseModel):
     said: str
 
 
+class AsGroup(BaseModel):
+    """What a member of the group gets: her effective capabilities in hexadecimal, and what ncu said; None where it was not tried."""
+
+    model_config = ConfigDict(frozen=True, strict=True, extra="ignore")
+    members: Annotated[tuple[str, ...], Field(strict=False)]
+    capabilities: Annotated[str, Field(pattern=r"^[0-9a-f]{16}$")] | None
+    outcome: str
+    said: str
+
+
 class Counters(Fact):
     """Access to performance counters in its three layers; None where a layer says nothing."""
 
@@ -241,6 +253,7 @@ class Counters(Fact):
     on_disk: Annotated[str, Field(pattern=r"^[01]$")] | None
     live: Annotated[str, Field(pattern=r"^[01]$")] | None
     as_user: AsUser
+    as_group: AsGroup | None = None
 
 
 class Unit(Fact):
@@ -303,6 +316,7 @@ class Profilers(Fact):
     name = "profilers"
     nsys: str | None
     ncu: str | None
+    nvprof: str | None = None
 
 
 class OpenCvUsed(BaseModel):
@@ -355,6 +369,21 @@ class TensorFlow(Fact):
 
     name = "tensorflow"
     found: FrameworkUsed | None
+
+
+class Jax(Fact):
+    """JAX in its environment."""
+
+    name = "jax"
+    found: FrameworkUsed | None
+
+
+class Extras(Fact):
+    """Environment → package → version, names normalised; and DCGM's version."""
+
+    name = "extras"
+    environments: dict[str, dict[str, str]]
+    dcgm: str | None
 
 
 class Encoders(Fact):

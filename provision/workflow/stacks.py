@@ -28,8 +28,7 @@ def survey(gpu: str, system: str, today: dt.date) -> list[dict[str, Any]]:
     parts = {
         "cuda": [t.version for t in read.toolkits().toolkits],
         "cudnn": [c.version for c in read.cudnn().releases],
-        "pytorch": [r.version for r in read.pytorch()],
-        "tensorflow": [r.version for r in read.tensorflow().releases],
+        **{name: [r.version for r in releases] for name, releases in read.frameworks().items()},
     }
     if system not in {s.key for s in read.systems().systems}:
         resolve(Asked(gpu=gpu, os=system), today)  # says what there is

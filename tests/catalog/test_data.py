@@ -16,7 +16,7 @@ import yaml
 
 from provision.catalog import read, wheels
 from provision.catalog.records import version
-from provision.profile.model import GpuModel
+from provision.profile.model import Extra, GpuModel
 
 DATA = Path(__file__).parent.parent / "data"
 GPUS = {g.model: g for g in read.gpus().gpus}
@@ -160,7 +160,7 @@ def test_driver_branches_only_drop_old_gpus_and_gain_new_ones() -> None:
     assert all(b.end_of_life for b in lasting), "a branch whose designation is known has an end"
 
 
-@pytest.mark.parametrize("release", [*read.pytorch(), *read.tensorflow().releases], ids=lambda r: f"{r.version}-{r.cuda}")
+@pytest.mark.parametrize("release", [r for releases in read.frameworks().values() for r in releases], ids=lambda r: f"{r.version}-{r.cuda}")
 def test_a_wheel_does_not_need_more_than_its_cuda_gives(release: Any) -> None:
     majors = {t.version: t.major for t in read.toolkits().toolkits} | {"12.3": 12}
     assert int(release.cuda.split(".")[0]) in {f.major for f in read.toolkits().driver_floors}
@@ -245,7 +245,7 @@ def test_gcp_zones_look_like_zones_and_accelerators_have_a_gpu() -> None:
 
 
 def test_every_wheel_set_that_can_be_named_is_shipped_and_no_other() -> None:
-    shipped = {path.stem for path in (read.DATA / "wheels").glob("*.txt")}
+    shipped = {path.stem for path in (read.DATA / "wheels").rglob("*.txt")}
     assert shipped == {made.name for made in wheels.all_sets()}
 
 
@@ -256,7 +256,10 @@ def test_a_wheel_set_holds_what_the_catalogue_says_of_its_release(made: wheels.W
     assert all(re.fullmatch(r"[0-9a-f]{64}", digest) for w in pinned.values() for digest in w.sha256)
     assert all(w.sha256 for w in pinned.values())
     framework = made.name.split("-")[0]
-    known = {"torch": read.pytorch(), "tensorflow": read.tensorflow().releases}.get(framework, [])
+    known = {"torch": read.pytorch(), **read.frameworks()}.get(framework, [])
+    if made.within:
+        check_extra(made, pinned)
+        return
     release = next((r for r in known if r.version == pinned[framework].version), None) if framework in pinned else None
     if release is None:
         wheel = read.systems().opencv.wheel
@@ -271,3 +274,21 @@ def test_a_wheel_set_holds_what_the_catalogue_says_of_its_release(made: wheels.W
     assert runtime.version.split(".")[0] == major
     if framework == "torch":
         assert runtime.version.startswith(f"{release.cuda}.")
+
+
+def check_extra(made: wheels.WheelSet, pinned: dict[str, wheels.Wheel]) -> None:
+    """What comes on top of PyTorch's own wheels: the component at the version asked for, and nothing that is there already."""
+    if not pinned:
+        assert (made.text() or "").startswith(wheels.NONE_FIT)
+        return
+    name, _, version_asked = made.requirements[0].partition("==")
+    assert pinned[name].version == version_asked
+    assert not set(pinned) & {w.name for w in wheels.parse(read.closures(made.within or "") or "")}
+
+
+def test_extras_are_those_that_a_profile_may_name() -> None:
+    assert set(get_args(Extra)) == set(read.extras())
+    for extra in read.extras().values():
+        assert extra.why or extra.how != "refused"
+        assert bool(extra.requirement) == (extra.how == "wheels")
+        assert set(extra.frameworks) <= set(read.frameworks())

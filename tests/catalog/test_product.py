@@ -19,8 +19,7 @@ GPUS = {g.model: tuple(map(int, g.compute_capability.split("."))) for g in read.
 SYSTEMS = [s.key for s in read.systems().systems]
 FRAMEWORKS = [
     (None, None),
-    *(("pytorch", v) for v in ["auto", *(r.version for r in read.pytorch())]),
-    *(("tensorflow", v) for v in ["auto", *(r.version for r in read.tensorflow().releases)]),
+    *((name, v) for name, releases in read.frameworks().items() for v in ["auto", *(r.version for r in releases)]),
 ]
 TOOLKITS = ["auto", *(t.version for t in read.toolkits().toolkits)]
 
@@ -52,6 +51,11 @@ def check_lock(found: Resolution) -> None:
         assert not blackwell or release >= (2, 20), "cuDNN 9.3 does not know Blackwell"
         assert python <= ((3, 11) if release < (2, 16) else (3, 12) if release < (2, 20) else (3, 13))
         assert driver >= 525
+    if v["jax"] != "none":
+        release = numbers(v["jax"])
+        assert driver >= 525
+        assert python >= (3, 12) or release < (0, 11)
+        assert python >= (3, 11) or release < (0, 7)
 
 
 def check_pytorch(wanted: str, capability: tuple[int, ...], driver: int, python: tuple[int, ...]) -> None:

@@ -206,7 +206,7 @@ class TestTime:
 class TestWords:
     def test_every_choice_explains_itself(self) -> None:
         found = resolve(Asked(gpu="v100", os=JAMMY, pytorch="auto", tensorflow="auto", ncu=True), TODAY)
-        assert [c.variable for c in found.choices][:5] == ["gpu", "os", "pytorch", "tensorflow", "driver"]
+        assert [c.variable for c in found.choices][:6] == ["gpu", "os", "pytorch", "tensorflow", "jax", "driver"]
         for choice in found.choices:
             assert choice.because or choice.value == "none" or choice.variable in {"flavour", "clock_mode"}, choice
             assert all(why and not re.fullmatch(r"[a-z-]+", why) for _, why in choice.passed_over), "a rule's name is no reason"
@@ -232,3 +232,58 @@ class TestWords:
     def test_a_version_may_leave_its_last_parts_open_and_no_more(self) -> None:
         assert "is not in the catalogue" in refused(gpu="t4", pytorch="2.1").message, "2.1 is not 2.10"
         assert values(gpu="t4", cudnn="9.10")["cudnn"] == "9.10.2.21"
+
+
+class TestOptionalComponents:
+    def test_what_works_changes_nothing_else(self) -> None:
+        plain = values(gpu="t4", pytorch="auto")
+        more = values(gpu="t4", pytorch="auto", extras=("dcgm", "nccl", "nvtx", "triton"))
+        assert {name: value for name, value in more.items() if name in plain} == plain
+
+    @pytest.mark.parametrize(
+        ("asked", "reason", "way"),
+        [
+            ({"gpu": "t4", "extras": ("flash-attn",)}, "compute capability 8.0", "stack.extras so that it has no flash-attn"),
+            ({"gpu": "v100", "extras": ("tensorrt",)}, "TensorRT 10 would need compute capability 7.5", "no tensorrt"),
+            ({"gpu": "t4", "extras": ("apex",)}, "torch.amp", "no apex"),
+            ({"gpu": "t4", "extras": ("transformer-engine",)}, "source only", "no transformer-engine"),
+            ({"gpu": "t4", "extras": ("dali",)}, "the profile asks for no PyTorch", "stack.frameworks.pytorch to"),
+            ({"gpu": "t4", "extras": ("nccl",)}, "comes with PyTorch or TensorFlow or JAX", "stack.frameworks.jax to"),
+            ({"gpu": "p100", "pytorch": "2.7.1", "extras": ("triton",)}, "serves compute capability 7.0 and later", "no triton"),
+            (
+                {"gpu": "t4", "os": "debian 12", "packages": "distribution", "driver": "535", "extras": ("dcgm",)},
+                "NVIDIA's repositories",
+                "no dcgm",
+            ),
+        ],
+    )
+    def test_what_does_not_is_refused_with_the_reason(self, asked: dict[str, object], reason: str, way: str) -> None:
+        error = refused(**asked)
+        assert reason in error.message
+        assert way in error.hint
+
+    def test_auto_takes_the_newest_pytorch_that_the_component_goes_with(self) -> None:
+        found = values(gpu="t4", pytorch="auto", extras=("cutlass",))["pytorch"]
+        text = read.closures(f"torch-{found}-cp312-cutlass")
+        assert text
+        assert "nvidia-cutlass==" in text
+
+    def test_nvprof_where_it_works_and_a_clear_word_where_it_does_not(self) -> None:
+        """It traces below 8.0, reads metrics below 7.5, and CUDA 13 has none."""
+        v100 = resolve(Asked(gpu="v100", os=NOBLE, nvprof=True), TODAY)
+        assert v100.values["cuda"] == "12.9"
+        assert v100.warnings == ()
+        t4 = resolve(Asked(gpu="t4", os=NOBLE, nvprof=True), TODAY)
+        assert t4.values["cuda"] == "12.9"
+        assert any("reads no metric on" in warning for warning in t4.warnings)
+        assert "runs on nothing from compute capability 8.0 on" in refused(gpu="a100-40gb", nvprof=True).message
+        assert "CUDA 13.0 has none" in refused(gpu="t4", cuda="13.0", nvprof=True).message
+
+
+def test_jax_on_volta_has_its_cudnn_held() -> None:
+    found = values(gpu="v100", jax="auto")
+    assert found["jax"] == "0.12.0.1"
+    held = read.closures(f"jax-{found['jax']}-cudnn-9.10.2.21-cp312")
+    assert held
+    assert "nvidia-cudnn-cu12==9.10.2.21" in held
+    assert values(gpu="t4", os=JAMMY, jax="auto")["jax"] == "0.6.2"

@@ -14,6 +14,8 @@ SETS = {made.name: made for made in wheels.all_sets()}
 def test_a_set_is_shipped_with_exact_versions_and_hashes(name: str) -> None:
     text = SETS[name].text()
     assert text is not None
+    if SETS[name].within and text.startswith(wheels.NONE_FIT):
+        return
     found = wheels.parse(text)
     pinned = {w.name: w.version for w in found}
     for requirement in SETS[name].requirements:

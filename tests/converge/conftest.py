@@ -34,7 +34,7 @@ from provision.verify.run import verify
 from .repository import Repository, packages
 
 INSTANCE = "i-0c0ffee0000000001"
-GPU = ("nvidia_driver", "persistence", "clocks", "cuda_toolkit", "cudnn", "cupti", "nsight")
+GPU = ("nvidia_driver", "persistence", "clocks", "cuda_toolkit", "cudnn", "cupti", "nsight", "extras")
 WATCHED = "/etc /usr/local /usr/share/keyrings /opt /lib/systemd/system"
 
 
@@ -150,7 +150,7 @@ def asked(profile: Profile, repository: Repository) -> Profile:
     """The T4 profile with the repository in NVIDIA's place and nothing heavy."""
     plain = profile.dump()
     plain["sources"]["apt"] = {"url": repository.url, "key": f"{repository.url}key.asc", "fingerprint": repository.fingerprint}
-    plain["stack"] |= {"frameworks": {}, "opencv": "none", "ffmpeg": False, "tools": ["make"]}
+    plain["stack"] |= {"frameworks": {}, "opencv": "none", "ffmpeg": False, "tools": ["make"], "extras": ["dcgm"]}
     plain["disks"]["data"] = None
     return Profile.model_validate(plain)
 

@@ -61,6 +61,10 @@ def packages(names: list[str], branch: str, cuda: str) -> list[Package]:
             "lib/systemd/system/nvidia-persistenced.service": PERSISTENCED,
         },
         "cuda-toolkit": {f"{home}/bin/nvcc": f"{SHELL}echo 'Cuda compilation tools, release {cuda}, V{cuda}.0'\n"},
+        "datacenter-gpu-manager-4-core": {
+            "usr/bin/dcgmi": f"{SHELL}echo 'dcgmi  version: 4.5.2'\n",
+            "lib/systemd/system/nvidia-dcgm.service": "[Service]\nExecStart=/bin/sleep infinity\n[Install]\nWantedBy=multi-user.target\n",
+        },
         "nsight-systems": {f"{home}/bin/nsys": f"{SHELL}echo 'NVIDIA Nsight Systems version 2025.6.3.0'\n"},
         "nsight-compute": {f"{home}/bin/ncu": f"{SHELL}echo 'Version 2026.1.1.0'\n"},
     }
@@ -153,7 +157,7 @@ class Repository(_Served):
                 f"Package: {package.name}\nVersion: {package.version}\nArchitecture: amd64\nMaintainer: test <test@example.com>\n"
                 "Description: a small package that carries a real name\n"
             )
-            target = self.folder / f"{package.name}_{package.version}_amd64.deb"
+            target = self.folder / f"{package.name}_{package.version.rpartition(':')[2]}_amd64.deb"
             self._run("dpkg-deb", "--build", "--root-owner-group", "-Znone", str(root), str(target))
         self._index()
 
@@ -188,6 +192,14 @@ class RpmRepository(_Served):
         self._run("createrepo_c", "--quiet", str(self.folder))
         documents = [self._stream(name, names) for name, names in streams.items()]
         (self.folder.parent / "modules.yaml").write_text("".join(documents))
+        self._run("modifyrepo_c", "--mdtype=modules", str(self.folder.parent / "modules.yaml"), str(self.folder / "repodata"))
+
+    def resign(self, name: str, by: str | None) -> None:
+        """Sign a package anew: with a key that nobody trusts, or with the repository's own; and index it as it is now."""
+        key = self._key(by) if by else self.fingerprint
+        (built,) = self.folder.glob(f"{name}-[0-9]*.rpm")
+        self._run("rpmsign", "--define", f"_gpg_name {key}", "--define", "__gpg /usr/bin/gpg", "--resign", str(built))
+        self._run("createrepo_c", "--quiet", "--update", str(self.folder))
         self._run("modifyrepo_c", "--mdtype=modules", str(self.folder.parent / "modules.yaml"), str(self.folder / "repodata"))
 
     def _build(self, package: Package) -> None:

@@ -111,6 +111,21 @@ def test_everything_survives_a_reboot(host: Host) -> None:
     assert {check: found[check].outcome for check in ON_DISK} == dict.fromkeys(ON_DISK, "pass")
 
 
+def test_a_package_that_somebody_else_signed_is_refused_and_a_rerun_completes(host: Host, repository: RpmRepository) -> None:
+    name = host.locked.packages["cudnn"][0].rpartition("-")[0]
+    host.undo("undo", ("cudnn", "packages"))
+    repository.resign(name, "somebody else")
+    host.lab.shell("sudo dnf -q clean all")
+    with pytest.raises(PlaybookFailedError, match="Install the packages") as caught:
+        host.converge("foreign", ("cudnn",))
+    assert "not signed" in caught.value.message.lower() or "gpg" in caught.value.message.lower(), caught.value.message
+    assert name not in host.lab.shell("rpm -qa")
+    repository.resign(name, None)
+    host.lab.shell("sudo dnf -q clean all")
+    host.converge("whole", ROLES)
+    assert name in host.lab.shell("rpm -qa")
+
+
 def test_undo_removes_what_was_added(host: Host) -> None:
     host.undo("all")
     assert "nvidia" not in host.lab.shell("rpm -qa; sudo dnf -q versionlock list")

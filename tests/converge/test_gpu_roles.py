@@ -6,20 +6,22 @@ What each role leaves on disk is looked at by our probe and by testinfra, which 
 from __future__ import annotations
 
 import datetime as dt
+import subprocess
 
 import pytest
 import testinfra
 
 from provision.converge.progress import Progress
-from provision.errors import PlaybookFailedError
+from provision.errors import HostUnreachableError, PlaybookFailedError
 from provision.profile.lock import build
+from provision.profile.model import User
 from provision.rehearsal import rootfs
 
 from .conftest import Host
 from .repository import KERNEL, Repository, packages
 
 pytestmark = pytest.mark.rehearsal
-ON_DISK = ("driver-on-disk", "counters-on-disk", "persistence-at-boot", "clocks-at-boot", "nvcc", "profilers", "cuda-environment")
+ON_DISK = ("driver-on-disk", "counters-on-disk", "persistence-at-boot", "clocks-at-boot", "nvcc", "profilers", "cuda-environment", "extras")
 
 
 @pytest.fixture(scope="module")
@@ -63,6 +65,8 @@ def test_testinfra_agrees(host: Host) -> None:
     assert "--persistence-mode" in seen.check_output("systemctl show -p ExecStart nvidia-persistenced")
     assert "--no-persistence-mode" not in seen.check_output("systemctl show -p ExecStart nvidia-persistenced")
     assert seen.service("gpuprov-clocks").is_enabled
+    assert seen.service("nvidia-dcgm").is_enabled
+    assert seen.package("datacenter-gpu-manager-4-core").version == "1:4.5.2-1"
     assert seen.file("/usr/local/cuda").linked_to == f"/usr/local/cuda-{host.locked.cuda.version}"
     assert seen.package("nvidia-driver-cuda").is_installed
     held = seen.check_output("apt-mark showhold").split()
@@ -95,7 +99,7 @@ def test_what_someone_changed_by_hand_is_put_right(host: Host) -> None:
     host.lab.shell("sudo apt-mark unhold nvidia-driver-cuda; sudo systemctl disable -q --now nvidia-persistenced")
     assert host.findings()["counters-on-disk"].outcome == "fail"
     fixed = host.converge("fixed", ("counters", "nvidia_driver", "persistence"))
-    assert {"counters: Write the option of the kernel module"} <= set(fixed.changed_tasks)
+    assert {"counters: Write the option of the kernel module, and the door for a group where there is one"} <= set(fixed.changed_tasks)
     found = host.findings()
     assert {check: found[check].outcome for check in ON_DISK} == dict.fromkeys(ON_DISK, "pass")
     assert "nvidia-driver-cuda" in host.lab.shell("apt-mark showhold").split()
@@ -152,4 +156,51 @@ def test_a_repository_signed_by_another_key_is_refused_although_its_key_is_serve
         host.converge("wrong", ("cudnn",))
     assert caught.value.hint
     assert host.lab.shell("dpkg-query -W -f '${Status}' libcudnn9-cuda-13 2>/dev/null || true") in {"", "unknown ok not-installed"}
+    host.undo("undo")
+
+
+def test_counters_for_a_group_are_one_capability_and_nothing_else(host: Host) -> None:
+    gpu = host.asked.gpu.model_copy(update={"counters": "group", "model": "l4", "application_clocks": "default"})
+    host.asked = host.asked.model_copy(update={"gpu": gpu, "users": (User(name="ada"),)})
+    host.locked = build(host.asked, dt.date(2026, 11, 21), system=rootfs.system())
+    assert host.findings()["counters-on-disk"].outcome == "fail"
+    host.converge("group", ("counters", "base"))
+    found = host.findings()["counters-on-disk"]
+    assert (found.outcome, found.observed) == ("pass", "option 1, 1 members, capabilities 0000004000000000")
+    assert host.converge("again", ("counters", "base")).changed_tasks == ()
+    as_ada = "sudo setpriv --reuid=ada --regid=ada --init-groups"
+    assert host.lab.shell(f"cd /; {as_ada} env HOME=/home/ada X='a b' with-counters sh -c 'id -un; echo \"$HOME\"'") == "ada\n/home/ada"
+    # What she could not do before, she cannot do now: neither files of others, nor becoming somebody else.
+    for forbidden in ("cat /etc/shadow", "/usr/bin/sudo -n id", "chown ada /etc/hosts", "setpriv --reuid=0 id"):
+        assert "permitted" not in host.lab.shell(f"cd /; {as_ada} with-counters {forbidden} && echo permitted", check=False), forbidden
+    # Nor does a changed PATH make the helper run anything as root.
+    host.lab.shell(
+        "printf '#!/bin/sh\\nid -u > /tmp/who\\n' | sudo tee /tmp/setpriv /tmp/sudo >/dev/null; sudo chmod 755 /tmp/setpriv /tmp/sudo"
+    )
+    host.lab.shell(f"cd /; {as_ada} env PATH=/tmp:/usr/bin:/bin with-counters true; sudo test ! -e /tmp/who")
+    assert "password is required" in host.lab.shell("sudo setpriv --reuid=nobody --clear-groups with-counters id 2>&1 || true")
+    host.converge("admin", ("counters",))
+    gone = host.asked.model_copy(update={"gpu": gpu.model_copy(update={"counters": "admin-only"})})
+    host.asked, host.locked = gone, build(gone, dt.date(2026, 11, 21), system=rootfs.system())
+    host.converge("closed", ("counters",))
+    assert host.lab.shell("ls /etc/sudoers.d/gpuprov-counters /usr/local/bin/with-counters 2>/dev/null || true") == ""
+    host.undo("undo")
+    assert host.lab.shell("getent group gpuprov-counters || true") == ""
+
+
+def test_a_connection_that_drops_in_the_middle_of_a_role_is_said_and_a_rerun_completes(host: Host) -> None:
+    dropped: list[str] = []
+
+    def drop(progress: Progress) -> None:
+        if progress.task == "Install the packages with apt" and progress.state == "started" and not dropped:
+            dropped.append(progress.task)
+            subprocess.run(["pkill", "-KILL", "-f", f"ssh: {host.lab.target.config}".rpartition("/")[0]], check=False)
+            host.lab.shell("sudo pkill -KILL -u ubuntu sshd", check=False)
+
+    with pytest.raises((HostUnreachableError, PlaybookFailedError)) as caught:
+        host.converge("dropped", ("cudnn",), on_progress=drop)
+    assert dropped
+    assert caught.value.hint
+    host.converge("whole", ("cudnn",))
+    assert host.lab.shell("dpkg-query -W -f '${Status}' libcudnn9-cuda-13") == "install ok installed"
     host.undo("undo")

@@ -53,13 +53,13 @@ def test_an_unknown_role_is_refused_with_the_list() -> None:
 
 
 def test_all_leaves_out_what_the_profile_does_not_ask_for(profile: Profile) -> None:
-    assert set(ROLES) - set(all_roles(profile, without_gpu=False)) == {"tensorflow"}
+    assert set(ROLES) - set(all_roles(profile, without_gpu=False)) == {"tensorflow", "jax", "extras"}
     assert set(all_roles(profile, without_gpu=True)) & GPU_ROLES == set()
     stack = profile.stack.model_copy(
         update={"opencv": "none", "frameworks": Frameworks(), "ffmpeg": False, "profilers": (), "cudnn": "none"}
     )
     bare = profile.model_copy(update={"stack": stack, "disks": profile.disks.model_copy(update={"data": None})})
-    idle = {"storage", "cudnn", "nsight", "ffmpeg", "opencv", "pytorch", "tensorflow"}
+    idle = {"storage", "cudnn", "nsight", "ffmpeg", "opencv", "pytorch", "tensorflow", "jax", "extras"}
     assert set(ROLES) - set(all_roles(bare, without_gpu=False)) == idle
 
 
@@ -75,6 +75,31 @@ def test_all_leaves_out_what_the_profile_does_not_ask_for(profile: Profile) -> N
 )
 def test_a_role_brings_what_it_stands_on(lock: Lock, named: list[str], run: tuple[str, ...]) -> None:
     assert with_groundwork(named, lock) == run
+
+
+def test_an_environment_that_is_made_anew_gets_its_extras_again(profile: Profile) -> None:
+    stack = profile.stack.model_copy(update={"extras": ("dali", "dcgm", "nvtx", "triton")})
+    asked = profile.model_copy(update={"stack": stack})
+    locked = build(asked, dt.date(2026, 11, 21))
+    assert with_groundwork(["pytorch"], locked)[-2:] == ("pytorch", "extras")
+    told = variables(asked, locked, ["extras"])
+    assert told["extras_packages"] == ["nvidia-dali-cuda130", "nvtx"]
+    assert told["extras_units"] == [{"name": "nvidia-dcgm.service", "optional": True}]
+    names = [line.partition("==")[0] for line in told["extras_wheels"]]
+    assert "torch" not in names
+    assert len(names) == len(set(names)), "what two components share comes in one version"
+    assert locked.extras["triton"].version == "3.9.0"
+    assert "datacenter-gpu-manager-4-cuda13=1:4.5.2-1" in locked.packages["extras"]
+
+
+def test_logins_join_the_group_that_may_read_counters(profile: Profile) -> None:
+    gpu = profile.gpu.model_copy(update={"counters": "group"})
+    asked = profile.model_copy(update={"gpu": gpu})
+    locked = build(asked, dt.date(2026, 11, 21))
+    assert with_groundwork(["base"], locked)[:3] == ("preflight", "counters", "packages")
+    assert "base" in with_groundwork(["counters"], locked)
+    told = variables(asked, locked, ["counters"])
+    assert (told["counters_open"], told["counters_group"], told["base_groups"]) == (False, True, ["gpuprov-counters"])
 
 
 def test_the_profile_and_its_lock_reach_the_roles(profile: Profile, lock: Lock) -> None:

@@ -49,6 +49,7 @@ def test_a_host_that_can_be_set_up_passes(tmp_path: Path) -> None:
     [
         ({"systems": ["ubuntu 24.04"], "system": "ubuntu 24.04"}, ["is not supported; ubuntu 24.04 are"]),
         ({"systems": [rootfs.system(), "rocky 9"], "system": "rocky 9"}, ["and the profile is for rocky 9"]),
+        ({"headers": ["no-such-headers-of-anybody"]}, ["no repository has no-such-headers-of-anybody"]),
         ({"free_gb": 10**6}, ["GB free, and the stack needs 1000000"]),
         ({"free_gb": 10**6, "systems": ["rocky 9"], "system": "rocky 9"}, ["is not supported", "GB free"]),
     ],

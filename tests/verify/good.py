@@ -90,6 +90,8 @@ GOOD: dict[str, Any] = {
         }
     },
     "tensorflow": {"found": None},
+    "jax": {"found": None},
+    "extras": {"environments": {"pytorch": {"torch": "2.13.0", "triton": "3.9.0", "nvtx": "0.2.17"}}, "dcgm": "4.5.2"},
 }
 
 

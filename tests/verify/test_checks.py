@@ -17,6 +17,10 @@ sys.modules["good"] = good
 _spec.loader.exec_module(good)
 
 NO_GPU = {"pci": [], "nodes": [], "readable": True, "module": False, "nouveau": False}
+GROUP = {"gpu__counters": "group"}
+MEMBER = {"members": ["ada"], "capabilities": "0000004000000000", "outcome": "open", "said": ""}
+JAX = {"stack__frameworks": {"jax": "0.12.0.1"}}
+CLOSED = {"counters__live": "1", "counters__on_disk": "1", "counters__as_user__outcome": "refused"}
 FRAMEWORK = good.GOOD["pytorch"]["found"]
 # check, changed facts, changed profile, outcome, words in what was observed
 CASES: list[tuple[str, dict[str, Any], dict[str, Any], str, str]] = [
@@ -93,7 +97,18 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any], str, str]] = [
     ("counters-on-disk", {"counters__on_disk": None}, {"gpu__counters": "admin-only"}, "pass", "not set"),
     ("counters-on-disk", {}, {"gpu__counters": "admin-only"}, "fail", "set to 0"),
     ("counters-on-disk", {"counters": {"unknown": "x"}}, {}, "unknown", "x"),
-    ("counters-on-disk", {"counters__on_disk": "1"}, {"gpu__counters": "group"}, "unknown", "CAP_PERFMON"),
+    ("counters-on-disk", {}, GROUP, "fail", "no with-counters"),
+    ("counters-on-disk", {"gpu": NO_GPU, "counters__on_disk": "1", "counters__as_group": MEMBER}, GROUP, "pass", "0000004000000000"),
+    ("counters-on-disk", {"counters__on_disk": "0", "counters__as_group": MEMBER}, GROUP, "fail", "option 0"),
+    ("counters-on-disk", {"counters__on_disk": "1", "counters__as_group": {**MEMBER, "members": []}}, GROUP, "fail", "0 members"),
+    ("counters-on-disk", {"counters__on_disk": "1", "counters__as_group": {**MEMBER, "capabilities": None}}, GROUP, "unknown", "not seen"),
+    (
+        "counters-on-disk",
+        {"counters__on_disk": "1", "counters__as_group": {**MEMBER, "capabilities": "000001ffffffffff"}},
+        GROUP,
+        "fail",
+        "000001ffffffffff",
+    ),
     ("persistence-at-boot", {"gpu": NO_GPU}, {}, "pass", "--persistence-mode"),
     (
         "persistence-at-boot",
@@ -123,7 +138,13 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any], str, str]] = [
     ("counters", {"counters__as_user__outcome": "failed"}, {}, "unknown", "failed"),
     ("counters", {"counters__live": None}, {}, "unknown", "unreadable"),
     ("counters", {}, {"gpu__counters": "admin-only"}, "not-applicable", ""),
-    ("counters", {}, {"gpu__counters": "group"}, "unknown", "CAP_PERFMON"),
+    ("counters", {**CLOSED, "counters__as_group": MEMBER}, GROUP, "pass", "as a member: open"),
+    ("counters", {"counters__as_group": MEMBER}, GROUP, "fail", "live 0"),
+    ("counters", CLOSED, GROUP, "fail", "no with-counters"),
+    ("counters", {**CLOSED, "counters__as_group": {**MEMBER, "outcome": "refused"}}, GROUP, "fail", "as a member: refused"),
+    ("counters", {**CLOSED, "counters__as_group": {**MEMBER, "outcome": "not-tried"}}, GROUP, "unknown", "not-tried"),
+    ("counters", {**CLOSED, "counters__live": None, "counters__as_group": MEMBER}, GROUP, "unknown", "unreadable"),
+    ("counters", {"gpu": NO_GPU}, GROUP, "unknown", "no NVIDIA GPU"),
     ("persistence", {}, {}, "pass", "now on, at boot on"),
     ("persistence", {"nvml__devices__0__persistence": {"value": 0}}, {}, "fail", "now off"),
     ("persistence", {"persistence_unit__command": "nvidia-persistenced --no-persistence-mode"}, {}, "warn", "at boot off"),
@@ -195,6 +216,23 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any], str, str]] = [
         "pass",
         "",
     ),
+    ("jax-installed", {}, {}, "not-applicable", ""),
+    ("jax-installed", {}, {"stack__frameworks": {"jax": "auto"}}, "fail", "no environment"),
+    ("jax-installed", {"gpu": NO_GPU, "jax__found": {"version": "0.12.0.1", "cuda": "12.9"}}, JAX, "pass", "0.12.0.1"),
+    ("jax-installed", {"jax__found": {"version": "0.12.0.1", "cuda": None}}, JAX, "fail", "processors only"),
+    ("jax-installed", {"jax": None}, JAX, "unknown", ""),
+    ("jax", {}, {}, "not-applicable", ""),
+    ("jax", {"jax__found": {"version": "0.12.0.1", "cuda": "12.9", "devices": [{"product": 256.0**3}]}}, JAX, "pass", "right on 1"),
+    ("jax", {"jax__found": {"version": "0.12.0.1", "cuda": "12.9", "devices": []}}, JAX, "fail", "0 of 1"),
+    ("jax", {"gpu": NO_GPU}, JAX, "unknown", "no NVIDIA GPU"),
+    ("extras", {}, {}, "not-applicable", ""),
+    ("extras", {"gpu": NO_GPU}, {"stack__extras": ["nvtx", "triton", "dcgm"]}, "pass", "DCGM 4.5.2"),
+    ("extras", {}, {"stack__extras": ["dali"]}, "fail", "DALI not installed"),
+    ("extras", {"extras__environments__pytorch__nvtx": "0.2.10"}, {"stack__extras": ["nvtx"]}, "fail", "0.2.10"),
+    ("extras", {"extras__dcgm": None}, {"stack__extras": ["dcgm"]}, "fail", "DCGM not installed"),
+    ("extras", {"extras__dcgm": "3.3.6"}, {"stack__extras": ["dcgm"]}, "fail", "3.3.6"),
+    ("extras", {"extras__environments": {"opencv": {"nvtx": "0.2.17"}}}, {"stack__extras": ["nvtx"]}, "fail", "not installed"),
+    ("extras", {"extras": None}, {"stack__extras": ["nvtx"]}, "unknown", ""),
     ("tensorflow", {"tensorflow": None}, {"stack__frameworks": {"tensorflow": "auto"}}, "unknown", ""),
     ("nvenc", {}, {}, "warn", "no encode was tried"),
     ("nvenc", {"encoders__nvenc": []}, {}, "fail", ""),

@@ -54,6 +54,7 @@ class Distribution(Record, frozen=True):
     cupti: list[str]
     nsys: list[str]
     ncu: list[str]
+    nvprof: list[str]
     source: str
 
 

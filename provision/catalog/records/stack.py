@@ -5,6 +5,8 @@ from __future__ import annotations
 import datetime as dt
 from typing import Literal
 
+import msgspec
+
 from provision.catalog.records.base import Capabilities, Covers, Record, version
 
 __all__ = [
@@ -15,6 +17,8 @@ __all__ = [
     "CudnnRelease",
     "Driver",
     "DriverPackages",
+    "Extra",
+    "Extras",
     "FlavourPackages",
     "Flavours",
     "Floor",
@@ -211,6 +215,45 @@ class Frameworks(Record, frozen=True):
     """pytorch.yaml."""
 
     releases: list[Release]
+
+
+class Extra(Record, frozen=True):
+    """What `stack.extras` may name.
+
+    Attributes:
+        how: brought by a framework's own wheels, added to PyTorch's environment as wheels, installed as packages, or refused.
+        frameworks: those that bring it, or into whose environment it goes.
+        wheel: CUDA's major version, or `any` → the wheel that a framework brings it in.
+        requirement: the same → what is asked of the index.
+        packages: package manager → names; `<major>` stands for CUDA's.
+        version: of the packages.
+        unit: the service that comes with it.
+        compute_capability: which GPUs it serves; None where all.
+        why: the reason against what is refused.
+    """
+
+    name: str
+    title: str
+    how: Literal["framework", "wheels", "packages", "refused"]
+    source: str
+    frameworks: list[str] = msgspec.field(default_factory=list)
+    wheel: dict[str, str] = msgspec.field(default_factory=dict)
+    requirement: dict[str, str] = msgspec.field(default_factory=dict)
+    packages: dict[str, list[str]] = msgspec.field(default_factory=dict)
+    version: str = ""
+    unit: str = ""
+    compute_capability: Capabilities | None = None
+    why: str = ""
+
+    def of_major(self, table: dict[str, str], cuda: str) -> str | None:
+        """The entry of a table for a CUDA version; None where there is none."""
+        return table.get("any") or table.get(cuda.split(".", maxsplit=1)[0])
+
+
+class Extras(Record, frozen=True):
+    """extras.yaml."""
+
+    extras: list[Extra]
 
 
 class VoltaCudnn(Record, frozen=True):

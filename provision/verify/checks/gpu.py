@@ -5,6 +5,8 @@ The verdict matrices are those of shared/facts/verification.md §2.1-2.4.
 
 from __future__ import annotations
 
+from typing import Final
+
 from provision.catalog import read
 from provision.catalog.records import version
 from provision.profile.model import ApplicationClocks, Profile
@@ -16,7 +18,7 @@ __all__ = ["CHECKS"]
 
 _NO_GPU = "no NVIDIA GPU on this host"
 _NO_DEVICE = "NVML lists no device"
-_GROUP = "counters for a group through CAP_PERFMON are not checked by this release"
+_PERFMON: Final = 1 << 38  # CAP_PERFMON in linux/capability.h
 
 
 def _value(reading: Reading) -> int | float | str:
@@ -82,7 +84,7 @@ def _counters(facts: Facts, profile: Profile) -> Verdict:
     if asked == "admin-only":
         return not_asked("the profile keeps performance counters for administrators")
     if asked == "group":
-        raise NotObservedError(_GROUP)
+        return _counters_of_group(facts)
     expected = "performance counters open to ordinary users: on disk, live, and as one gets them"
     _require_gpu(facts)
     found = facts.read(Counters)
@@ -117,9 +119,28 @@ def _driver_on_disk(facts: Facts, _profile: Profile) -> Verdict:
     return passed(expected, observed) if held else warned(expected, observed, role)
 
 
+def _counters_of_group(facts: Facts) -> Verdict:
+    expected = "performance counters closed to ordinary users, and open to the group gpuprov-counters through with-counters"
+    _require_gpu(facts)
+    found = facts.read(Counters)
+    group, user = found.as_group, found.as_user
+    observed = f"live {found.live or 'unreadable'}, ncu as {user.user or 'nobody'}: {user.outcome}"
+    observed += f", as a member: {group.outcome if group else 'no with-counters'}"
+    role = "`gpuprov apply HOST --role counters --role base` makes the group, the command and its members"
+    if found.live == "0" or user.outcome == "open":
+        return failed(expected, observed, "the driver lets everybody: set NVreg_RestrictProfilingToAdminUsers=1 and reload it")
+    if group is None or not group.members:
+        return failed(expected, observed, role)
+    if group.outcome == "refused":
+        return failed(expected, observed, "the driver does not honour CAP_PERFMON: it needs the open kernel modules of 570 or later")
+    if found.live is None or user.outcome != "refused" or group.outcome != "open":
+        return unknown(expected, observed, "run the probe as root, with ncu on the host")
+    return passed(expected, observed)
+
+
 def _counters_on_disk(facts: Facts, profile: Profile) -> Verdict:
     if profile.gpu.counters == "group":
-        raise NotObservedError(_GROUP)
+        return _group_on_disk(facts)
     wanted = "0" if profile.gpu.counters == "all-users" else "1"
     expected = f"NVreg_RestrictProfilingToAdminUsers={wanted} at the next load of the driver"
     found = facts.read(Counters).on_disk
@@ -127,6 +148,23 @@ def _counters_on_disk(facts: Facts, profile: Profile) -> Verdict:
     if (found or "1") == wanted:
         return passed(expected, observed)
     return failed(expected, observed, "`gpuprov apply HOST --role counters` writes it")
+
+
+def _group_on_disk(facts: Facts) -> Verdict:
+    expected = "NVreg_RestrictProfilingToAdminUsers=1, and with-counters gives members of gpuprov-counters CAP_PERFMON and nothing else"
+    found = facts.read(Counters)
+    group = found.as_group
+    role = "`gpuprov apply HOST --role counters --role base` makes the group, the command and its members"
+    if group is None:
+        return failed(expected, "no with-counters", role)
+    observed = f"option {found.on_disk or 'not set'}, {len(group.members)} members, capabilities {group.capabilities or 'not seen'}"
+    if (found.on_disk or "1") != "1" or not group.members:
+        return failed(expected, observed, role)
+    if group.capabilities is None:
+        return unknown(expected, f"{observed} {group.said}".strip(), "run the probe as root, so that it can be tried as a member")
+    if int(group.capabilities, 16) != _PERFMON:
+        return failed(expected, observed, role)
+    return passed(expected, observed)
 
 
 def _persistence_at_boot(facts: Facts, profile: Profile) -> Verdict:

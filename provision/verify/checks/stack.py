@@ -12,8 +12,10 @@ from provision.verify.schema import (
     Cudnn,
     Cupti,
     Encoders,
+    Extras,
     FrameworkUsed,
     Gpu,
+    Jax,
     NotObservedError,
     Nvcc,
     OpenCv,
@@ -182,6 +184,42 @@ def _tensorflow(facts: Facts, profile: Profile) -> Verdict:
     return _judge_framework("TensorFlow", facts.read(TensorFlow).found, asked, max(1, len(facts.read(Gpu).nodes)))
 
 
+def _jax_installed(facts: Facts, profile: Profile) -> Verdict:
+    asked = profile.stack.frameworks.jax
+    if asked is None:
+        return not_asked("the profile does not ask for JAX")
+    return _judge_installed("JAX", facts.read(Jax).found, asked, profile.gpu.model)
+
+
+def _jax(facts: Facts, profile: Profile) -> Verdict:
+    asked = profile.stack.frameworks.jax
+    if asked is None:
+        return not_asked("the profile does not ask for JAX")
+    _require_gpu(facts)
+    return _judge_framework("JAX", facts.read(Jax).found, asked, max(1, len(facts.read(Gpu).nodes)))
+
+
+def _extras(facts: Facts, profile: Profile) -> Verdict:
+    asked = [read.extras()[name] for name in profile.stack.extras]
+    if not asked:
+        return not_asked("the profile asks for no optional components")
+    found = facts.read(Extras)
+    expected, observed, missing = [], [], []
+    for extra in asked:
+        pins = dict(pin.partition("==")[::2] for pin in (*extra.requirement.values(), *(f"{name}==" for name in extra.wheel.values())))
+        wanted = {extra.version} - {""} if extra.how == "packages" else set(pins.values()) - {""}
+        held = [found.environments.get(where, {}) for where in extra.frameworks]
+        versions = {packages[name] for packages in held for name in pins if name in packages}
+        versions |= {found.dcgm} if extra.how == "packages" and found.dcgm else set()
+        expected.append(f"{extra.title} {' or '.join(sorted(wanted))}".strip())
+        observed.append(f"{extra.title} {' and '.join(sorted(versions)) or 'not installed'}")
+        if not versions or (wanted and not versions <= wanted):
+            missing.append(extra.name)
+    if missing:
+        return failed(", ".join(expected), ", ".join(observed), "`gpuprov apply HOST --role extras` installs it")
+    return passed(", ".join(expected), ", ".join(observed))
+
+
 def _opencv(facts: Facts, profile: Profile) -> Verdict:
     if profile.stack.opencv == "none":
         return not_asked("the profile does not ask for OpenCV")
@@ -231,6 +269,9 @@ CHECKS = (
     _check("pytorch", "PyTorch computes on every GPU", _pytorch, "pytorch"),
     _check("tensorflow-installed", "TensorFlow imports and is built for CUDA", _tensorflow_installed, "tensorflow"),
     _check("tensorflow", "TensorFlow computes on every GPU", _tensorflow, "tensorflow"),
+    _check("jax-installed", "JAX imports and has its CUDA plugin", _jax_installed, "jax"),
+    _check("jax", "JAX computes on every GPU", _jax, "jax"),
+    _check("extras", "the optional components are there", _extras, "extras"),
     _check("nvenc", "ffmpeg can use the GPU's encoder", _nvenc),
     Check("opencv", "OpenCV works", _opencv, role="opencv"),
 )

@@ -6,6 +6,7 @@ Techniques and their sources: shared/facts/verification.md §2.1-2.4.
 from __future__ import annotations
 
 import glob
+import grp
 import importlib
 import os
 import pwd
@@ -136,24 +137,59 @@ def counters():
     live = re.search(r"(?:RmProfilingAdminOnly|RestrictProfilingToAdminUsers): (\d)", params)
     here = bool(pci_devices() or glob.glob("/dev/nvidia[0-9]*"))
     as_user = counters_as_user() if here else {"outcome": "no-gpu", "user": None, "said": ""}
-    return {"on_disk": setting, "live": live.group(1) if live else None, "as_user": as_user}
+    return {"on_disk": setting, "live": live.group(1) if live else None, "as_user": as_user, "as_group": counters_as_group(here)}
+
+
+def query_metrics():
+    """The command that lists the metrics of the first GPU, as far as whoever runs it may read them; None without ncu."""
+    ncu = shutil.which("ncu") or next(
+        (p for p in sorted(glob.glob("/usr/local/cuda/bin/ncu") + glob.glob("/opt/nvidia/nsight-compute/*/ncu"))), None
+    )
+    return [ncu, "--query-metrics", "--devices", "0"] if ncu else None
+
+
+def counters_as_group(here):
+    """What a member of gpuprov-counters gets through `with-counters`: her capabilities, and ncu's word; None without that command."""
+    if not os.path.exists("/usr/local/bin/with-counters"):
+        return None
+    try:
+        members = sorted(grp.getgrnam("gpuprov-counters").gr_mem)
+    except KeyError:
+        members = []
+    me = pwd.getpwuid(os.geteuid()).pw_name
+    answer = {"members": members, "capabilities": None, "outcome": "not-tried", "said": ""}
+    if not members or (me not in members and os.geteuid() != 0):
+        return answer
+    step = []
+    if me not in members:
+        member = pwd.getpwnam(members[0])
+        step = ["setpriv", "--reuid=%d" % member.pw_uid, "--regid=%d" % member.pw_gid, "--init-groups", "--inh-caps=-all"]
+    code, out, err = command(step + ["/usr/local/bin/with-counters", "cat", "/proc/self/status"], 20)
+    effective = re.search(r"^CapEff:\s*([0-9a-f]{16})$", out, re.MULTILINE)
+    answer["capabilities"] = effective.group(1) if code == 0 and effective else None
+    answer["said"] = "" if code == 0 else (out + err).strip()[:300]
+    argv = query_metrics()
+    if here and argv and code == 0:
+        answer.update(judged(*command(step + ["/usr/local/bin/with-counters"] + argv, 60)))
+    return answer
 
 
 def counters_as_user():
     """What `ncu --query-metrics` says to an ordinary user; root proves nothing, so it steps down first."""
-    ncu = shutil.which("ncu") or next(
-        (p for p in sorted(glob.glob("/usr/local/cuda/bin/ncu") + glob.glob("/opt/nvidia/nsight-compute/*/ncu"))), None
-    )
-    if ncu is None:
+    argv, user = query_metrics(), pwd.getpwuid(os.geteuid()).pw_name
+    if argv is None:
         return {"outcome": "no-ncu", "user": None, "said": ""}
-    argv, user = [ncu, "--query-metrics", "--devices", "0"], pwd.getpwuid(os.geteuid()).pw_name
     env = dict(os.environ, TMPDIR="/tmp", HOME="/tmp")
     if os.geteuid() == 0:
         if not shutil.which("setpriv"):
             return {"outcome": "root-only", "user": "root", "said": "no setpriv to step down with"}
         argv = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all", "--bounding-set=-all"] + argv
         user = "nobody"
-    code, out, err = command(argv, 60, env=env)
+    return dict(judged(*command(argv, 60, env=env)), user=user)
+
+
+def judged(code, out, err):
+    """What ncu's answer means."""
     said = (out + err).strip()
     if "ERR_NVGPUCTRPERM" in said:
         outcome = "refused"
@@ -162,7 +198,7 @@ def counters_as_user():
     else:
         outcome = "failed"
     lines = [line for line in said.splitlines() if "==" in line or "rror" in line]
-    return {"outcome": outcome, "user": user, "said": " ".join(lines)[:300]}
+    return {"outcome": outcome, "said": " ".join(lines)[:300]}
 
 
 def unit(name):

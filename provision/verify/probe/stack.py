@@ -59,6 +59,29 @@ print("gpuprov-json=" + json.dumps(answer))
 """
 
 
+JAX = """
+import json, os
+os.environ["XLA_PYTHON_CLIENT_PREALLOCATE"] = "false"
+os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
+import importlib.metadata
+import jax, jax.numpy
+try:
+    cuda = importlib.metadata.version("nvidia-cuda-runtime-cu12").rpartition(".")[0]
+    importlib.metadata.version("jax-cuda12-plugin")
+except importlib.metadata.PackageNotFoundError:
+    cuda = None
+try:
+    gpus = jax.devices("gpu")
+except RuntimeError:
+    gpus = []
+answer = {"version": jax.__version__, "cuda": cuda, "devices": []}
+for gpu in gpus:
+    one = jax.device_put(jax.numpy.ones((256, 256)), gpu)
+    answer["devices"].append({"product": float((one @ one).sum()), "device": str(gpu)})
+print("gpuprov-json=" + json.dumps(answer))
+"""
+
+
 def in_venv(name, script, timeout_s):
     """Run a script with an environment's own python; {"found": None} where there is no such environment."""
     python = "%s/%s/bin/python" % (VENVS, name)
@@ -85,6 +108,25 @@ def pytorch():
 def tensorflow():
     """TensorFlow: how it was built, and a product with a known value on every GPU."""
     return in_venv("tensorflow", TENSORFLOW, 55)
+
+
+def jax():
+    """JAX: its CUDA plugin, and a product with a known value on every GPU."""
+    return in_venv("jax", JAX, 55)
+
+
+def extras():
+    """Which packages each environment holds, by their metadata, and the version of DCGM."""
+    held = {}
+    for path in sorted(glob.glob(VENVS + "/*/lib/python3*/site-packages/*.dist-info")):
+        name, _, version = os.path.basename(path)[: -len(".dist-info")].rpartition("-")
+        held.setdefault(path[len(VENVS) + 1 :].split("/")[0], {})[re.sub("[-_.]+", "-", name).lower()] = version
+    dcgm = None
+    if shutil.which("dcgmi"):
+        _, out, _ = command(["dcgmi", "--version"], 10)
+        version = re.search(r"version:\s*(\d+(?:\.\d+)+)", out)
+        dcgm = version.group(1) if version else "unreadable"
+    return {"environments": held, "dcgm": dcgm}
 
 
 def binary(name):
@@ -159,7 +201,7 @@ def dlopened(names, function):
 def profilers():
     """Versions of the profilers; None for one that is not there."""
     answer = {}
-    for name in ("nsys", "ncu"):
+    for name in ("nsys", "ncu", "nvprof"):
         path = binary(name) or next(
             iter(sorted(glob.glob("/opt/nvidia/nsight-*/*/%s" % name) + glob.glob("/opt/nvidia/nsight-*/*/bin/%s" % name))), None
         )
@@ -167,8 +209,8 @@ def profilers():
             answer[name] = None
             continue
         code, out, err = command([path, "--version"], 20)
-        version = re.search(r"(\d{4}\.\d+(?:\.\d+)*)", out)
-        answer[name] = version.group(1) if code == 0 and version else "unreadable: " + (out + err).strip()[:100]
+        version = re.search(r"(\d{4}\.\d+(?:\.\d+)*|Release version \d+\.\d+)", out)
+        answer[name] = version.group(1).rpartition(" ")[2] if code == 0 and version else "unreadable: " + (out + err).strip()[:100]
     return answer
 
 
@@ -187,6 +229,8 @@ def facts():
         "opencv": opencv,
         "pytorch": pytorch,
         "tensorflow": tensorflow,
+        "jax": jax,
+        "extras": extras,
         "nvcc": nvcc,
         "cudnn": cudnn,
         "cupti": cupti,

@@ -14,6 +14,7 @@ options:
   free_gb: {description: What must be free on the root file system., type: int, required: true}
   wait_s: {description: How long is waited., type: int, required: true}
   modules: {description: Whether kernel modules will be built here., type: bool, default: false}
+  headers: {description: Packages that a repository of the host must have., type: list, elements: str, default: []}
 author: [gpuprov]
 """
 EXAMPLES = """
@@ -25,9 +26,11 @@ system: {description: The system of this host., returned: always, type: str}
 """
 
 import fcntl
+import glob
 import os
 import platform
 import re
+import shutil
 import subprocess
 import time
 
@@ -108,6 +111,28 @@ def secure_boot():
     )
 
 
+def without_candidate(names):
+    """Which packages no repository that this host knows has; none where it has not yet asked its repositories, or cannot be asked."""
+    missing = []
+    for name in names:
+        if shutil.which("apt-cache"):
+            if not glob.glob("/var/lib/apt/lists/*_Packages*"):
+                return []
+            argv = ["apt-cache", "policy", name]
+        else:
+            argv = ["dnf", "--quiet", "repoquery", name]
+        try:
+            done = subprocess.run(
+                argv, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL, timeout=120, check=False
+            )
+        except (OSError, subprocess.TimeoutExpired):
+            return []
+        said = done.stdout.decode("utf-8", "replace")
+        known = "Candidate:" in said and "Candidate: (none)" not in said if argv[0] == "apt-cache" else bool(said.strip())
+        missing += [] if known or done.returncode else [name]
+    return missing
+
+
 def main():
     """As Ansible calls it."""
     module = AnsibleModule(
@@ -117,6 +142,7 @@ def main():
             "free_gb": {"type": "int", "required": True},
             "wait_s": {"type": "int", "required": True},
             "modules": {"type": "bool", "default": False},
+            "headers": {"type": "list", "elements": "str", "default": []},
         },
         supports_check_mode=True,
     )
@@ -133,6 +159,9 @@ def main():
     if free < asked["free_gb"]:
         problems.append("/ has %d GB free, and the stack needs %d" % (free, asked["free_gb"]))
     problems += [secure_boot()] if asked["modules"] and secure_boot() else []
+    missing = without_candidate(asked["headers"])
+    if missing:
+        problems.append("no repository has %s, which the driver is built with: add the system's own to it" % " and ".join(missing))
     problems += [said for said in (cloud_init(asked["wait_s"]), package_managers(asked["wait_s"])) if said]
     if problems:
         module.fail_json(msg="; ".join(problems))

@@ -1,0 +1,102 @@
+"""Rules about what is optional: nvprof, and the components of `stack.extras`. Each is a variable only where a profile asks for it.
+
+A component's value is its record, or None where a change would leave it out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from provision.catalog import read
+from provision.catalog.records import Extra, Release, System, version
+from provision.catalog.rules import TITLES, older
+from provision.catalog.solve import Rule
+from provision.catalog.wheels import extra_wheels
+
+__all__ = ["optional_rules"]
+
+
+def optional_rules(names: Iterable[str]) -> tuple[Rule, ...]:
+    """The rules about optional components, for those that are asked for: each is a variable that is the component, or None."""
+    return tuple(rule for name in names for rule in (_nvprof() if name == "nvprof" else _extra(read.extras()[name])))
+
+
+def _nvprof() -> tuple[Rule, ...]:
+    known = read.toolkits().nvprof
+    return (
+        Rule(
+            "nvprof-in-toolkit",
+            ("cuda", "nvprof"),
+            lambda toolkit, nvprof: nvprof is None or version(toolkit.version) <= version(known.last_toolkit),
+            lambda toolkit, _nvprof: f"nvprof came with CUDA up to {known.last_toolkit}, and CUDA {toolkit.version} has none",
+        ),
+        Rule(
+            "nvprof-traces-gpu",
+            ("gpu", "nvprof"),
+            lambda gpu, nvprof: nvprof is None or version(gpu.compute_capability) < version(known.traces_below),
+            lambda gpu, _nvprof: (
+                f"nvprof runs on nothing from compute capability {known.traces_below} on, and {older(gpu)}; nsys and ncu do"
+            ),
+        ),
+        Rule(
+            "nvprof-reads-metrics",
+            ("gpu", "nvprof"),
+            lambda gpu, nvprof: nvprof is None or version(gpu.compute_capability) < version(known.metrics_below),
+            lambda gpu, _nvprof: f"from {known.metrics_below} on nvprof only traces: `nvprof -m` reads no metric on {gpu.name}, `ncu` does",
+            soft=True,
+        ),
+    )
+
+
+def _extra(extra: Extra) -> tuple[Rule, ...]:
+    if extra.how == "refused":
+        return (Rule(f"{extra.name}-is-installed", (extra.name,), lambda it: it is None, lambda _it: f"{extra.title}: {extra.why}"),)
+    found = []
+    span = extra.compute_capability
+    if span is not None:
+        found.append(
+            Rule(
+                f"{extra.name}-serves-gpu",
+                ("gpu", extra.name),
+                lambda gpu, it: it is None or span.cover(gpu.compute_capability),
+                lambda gpu, _it: f"{extra.title} serves compute capability {span.oldest} and later, and {older(gpu)}: {extra.why}",
+            )
+        )
+    if extra.how == "packages":
+        found.append(
+            Rule(
+                f"{extra.name}-in-repository",
+                ("packages", extra.name),
+                lambda packages, it: it is None or packages == "nvidia",
+                lambda _packages, _it: f"{extra.title} is in NVIDIA's repositories and in no distribution's own",
+            )
+        )
+    if extra.how == "framework":
+        titles = " or ".join(TITLES[name] for name in extra.frameworks)
+        found.append(
+            Rule(
+                f"{extra.name}-comes-with-framework",
+                (*extra.frameworks, extra.name),
+                lambda *values: values[-1] is None or any(release is not None for release in values[:-1]),
+                lambda *_values: f"{extra.title} comes with {titles}, and the profile asks for no {titles}",
+            )
+        )
+    if extra.how == "wheels":
+        found.append(Rule(f"{extra.name}-goes-with-pytorch", ("os", "pytorch", extra.name), _goes_with(extra), _why_not_with(extra)))
+    return tuple(found)
+
+
+def _goes_with(extra: Extra) -> Callable[..., bool]:
+    def goes(system: System, release: Release | None, it: Extra | None) -> bool:
+        return it is None or (release is not None and bool(extra_wheels(extra, release, system.python.version)))
+
+    return goes
+
+
+def _why_not_with(extra: Extra) -> Callable[..., str]:
+    def why(system: System, release: Release | None, _it: Extra | None) -> str:
+        if release is None:
+            return f"{extra.title} is installed into PyTorch's environment, and the profile asks for no PyTorch"
+        return f"no release of {extra.title} goes with the wheels of PyTorch {release.version} for Python {system.python.version}"
+
+    return why
