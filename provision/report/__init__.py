@@ -2,8 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from provision.errors import UsageError
 from provision.report import json, text
+from provision.report.base import Format
+from provision.verify.finding import Report
 
-__all__ = ["FORMATS", "json", "text"]
+__all__ = ["FORMATS", "json", "render", "text"]
 
-FORMATS = {"text": text.render, "json": json.render}
+FORMATS: dict[str, Format] = {
+    "text": Format("people, in a terminal", ".txt", text.render),
+    "json": Format("programs: gpuprov-report/1, of several hosts gpuprov-reports/1", ".json", json.render),
+}
+
+
+def render(name: str, reports: Sequence[Report]) -> str:
+    """The reports in one format, without the end of the last line (which `click.echo` adds, and a file must get).
+
+    Raises:
+        UsageError: no such format, or no report.
+    """
+    if name not in FORMATS:
+        msg = f"no report format {name!a}"
+        raise UsageError(msg, hint=f"one of {', '.join(FORMATS)}")
+    if not reports:
+        msg = "no host was verified, so that there is nothing to report"
+        raise UsageError(msg, hint="name at least one host")
+    return FORMATS[name].render(*reports)

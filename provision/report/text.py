@@ -7,7 +7,8 @@ from typing import Literal
 from rich.console import Console
 from rich.text import Text
 
-from provision.verify.finding import OUTCOMES, Finding, Outcome, Report
+from provision.report.base import EXPLAINED, counted, inert
+from provision.verify.finding import Finding, Outcome, Report, summary
 
 __all__ = ["render"]
 
@@ -19,47 +20,73 @@ _STYLES: dict[Outcome, str] = {
     "unknown": "bold yellow",
     "not-applicable": "dim",
 }
-_EXPLAINED = {"fail", "warn", "unknown"}
 _WIDTH = 160
-_LONGEST = 400
+_COLUMN = 14  # the longest outcome
+_LONGEST_NAME = 40
 
 
-def render(report: Report, *, color: bool = False) -> str:
-    """The report as text.
+def render(*reports: Report, color: bool = False) -> str:
+    """The reports as text; of several hosts one after the other, then what does not pass everywhere as a table.
 
     Args:
-        report: what was found.
+        *reports: what was found.
         color: whether to use a terminal's colours. What came from the host never reaches the terminal as anything but plain text.
     """
     system: Literal["standard"] | None = "standard" if color else None
     console = Console(force_terminal=color, no_color=not color, color_system=system, width=_WIDTH, highlight=False, soft_wrap=True)
     with console.capture() as captured:
-        for note in report.notes:
-            console.print(Text(_inert(note), style="bold"))
-        took = f" in {report.elapsed_s:.1f} s" if report.elapsed_s is not None else ""
-        when = _inert(report.observed_at) or "at an unknown time"
-        console.print(Text(f"{_inert(report.host)} against profile {report.profile}, observed {when}{took}"))
-        width = max((len(finding.check) for finding in report.findings), default=0) + 1
-        for finding in report.findings:
-            _one(console, finding, width)
-        counts = ", ".join(f"{report.summary[outcome]} {outcome}" for outcome in OUTCOMES if report.summary[outcome])
-        console.print(Text(f"{len(report.findings)} checks: {counts}", style="bold"))
+        for report in reports:
+            _one_host(console, report)
+            if len(reports) > 1:
+                console.print()
+        if len(reports) > 1:
+            _side_by_side(console, reports)
+            total = sum(len(report.findings) for report in reports)
+            console.print(Text(f"{len(reports)} hosts, {total} checks: {counted(summary(reports))}", style="bold"))
     return captured.get().rstrip("\n")
+
+
+def _one_host(console: Console, report: Report) -> None:
+    for note in report.notes:
+        console.print(Text(inert(note), style="bold"))
+    took = f" in {report.elapsed_s:.1f} s" if report.elapsed_s is not None else ""
+    when = inert(report.observed_at) or "at an unknown time"
+    console.print(Text(f"{inert(report.host)} against profile {inert(report.profile)}, observed {when}{took}"))
+    width = max((len(inert(finding.check)) for finding in report.findings), default=0) + 1
+    for finding in report.findings:
+        _one(console, finding, width)
+    console.print(Text(f"{len(report.findings)} checks: {counted(report.summary)}", style="bold"))
 
 
 def _one(console: Console, finding: Finding, width: int) -> None:
     line = Text("  ")
     line.append(f"{finding.outcome:<15}", style=_STYLES[finding.outcome])
-    line.append(f"{finding.check:<{width}}")
-    line.append(_inert(finding.observed))
+    line.append(f"{inert(finding.check):<{width}}")
+    line.append(inert(finding.observed))
     console.print(line)
-    if finding.outcome in _EXPLAINED:
-        console.print(Text(f"{'':19}expected: {_inert(finding.expected)}"))
+    if finding.outcome in EXPLAINED:
+        console.print(Text(f"{'':19}expected: {inert(finding.expected)}"))
         if finding.hint:
-            console.print(Text(f"{'':19}hint: {_inert(finding.hint)}"))
+            console.print(Text(f"{'':19}hint: {inert(finding.hint)}"))
 
 
-def _inert(text: str) -> str:
-    """Text from a host as it may be shown: one line, nothing that a terminal would obey, bounded."""
-    shown = "".join(c if c.isprintable() else "�" for c in text)
-    return shown if len(shown) <= _LONGEST else shown[: _LONGEST - 1] + "…"
+def _side_by_side(console: Console, reports: tuple[Report, ...]) -> None:
+    """A row for each check that some host does not pass, a column for each host; what does not apply somewhere is no reason for a row."""
+    outcomes = [{finding.check: finding.outcome for finding in report.findings} for report in reports]
+    checks = dict.fromkeys(finding.check for report in reports for finding in report.findings)
+    rows = [check for check in checks if any(column.get(check, "pass") not in {"pass", "not-applicable"} for column in outcomes)]
+    if not rows:
+        return
+    names = [inert(report.host, _LONGEST_NAME) for report in reports]
+    first = max(len(name) for name in ("not everywhere", *(inert(check, _LONGEST_NAME) for check in rows))) + 1
+    widths = [max(len(name), _COLUMN) + 1 for name in names]
+    heads = "".join(f"{name:<{width}}" for name, width in zip(names, widths, strict=True))
+    console.print(Text(f"  {'not everywhere':<{first}}{heads}".rstrip(), style="bold"))
+    for check in rows:
+        line = Text(f"  {inert(check, _LONGEST_NAME):<{first}}")
+        for column, width in zip(outcomes, widths, strict=True):
+            outcome = column.get(check)
+            line.append(f"{outcome or 'not checked':<{width}}", style=_STYLES[outcome] if outcome else "dim")
+        line.rstrip()
+        console.print(line)
+    console.print()

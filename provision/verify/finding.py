@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, get_args
 
 from provision.errors import EXIT_FAILED_CHECK, EXIT_OK, EXIT_UNKNOWN
 
-__all__ = ["OUTCOMES", "Finding", "Outcome", "Report"]
+__all__ = ["OUTCOMES", "Finding", "Outcome", "Report", "exit_code", "summary"]
 
 Outcome = Literal["pass", "fail", "warn", "waived", "unknown", "not-applicable"]
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
@@ -61,7 +62,7 @@ class Report:
     schema: str = field(default="gpuprov-report/1")
 
     @property
-    def summary(self) -> dict[str, int]:
+    def summary(self) -> dict[Outcome, int]:
         """How many findings of each outcome, every outcome named."""
         counts = Counter(finding.outcome for finding in self.findings)
         return {outcome: counts[outcome] for outcome in OUTCOMES}
@@ -76,3 +77,16 @@ class Report:
     def as_dict(self) -> dict[str, Any]:
         """The report as JSON-compatible data."""
         return {**asdict(self), "summary": self.summary, "exit_code": self.exit_code()}
+
+
+def summary(reports: Sequence[Report]) -> dict[Outcome, int]:
+    """How many findings of each outcome on all hosts together, every outcome named."""
+    return {outcome: sum(report.summary[outcome] for report in reports) for outcome in OUTCOMES}
+
+
+def exit_code(reports: Sequence[Report], *, strict: bool = False) -> int:
+    """The verdict on several hosts: a failure anywhere outweighs what is unknown, and of no host nothing is known."""
+    codes = {report.exit_code(strict=strict) for report in reports}
+    if EXIT_FAILED_CHECK in codes:
+        return EXIT_FAILED_CHECK
+    return EXIT_UNKNOWN if EXIT_UNKNOWN in codes or not codes else EXIT_OK

@@ -1,49 +1,97 @@
-"""Reports: text and JSON say the same, and nothing from a host reaches a terminal as anything but text."""
+"""All formats over the same reports: registered, pure, bounded, and the verdict of several hosts."""
 
-import json
+from pathlib import Path
+
+import pytest
 
 from provision import report as reports
-from provision.verify.finding import OUTCOMES, Finding, Report
+from provision.errors import UsageError
+from provision.report.base import inert, observed_at, spans
+from provision.verify.finding import OUTCOMES, Report, exit_code, summary
 
-FINDINGS = tuple(Finding(f"check-{o}", "title", o, f"expected {o}", f"observed {o}", "do this" if o != "pass" else "") for o in OUTCOMES)
-REPORT = Report("host", "t4-train", FINDINGS, notes=("GPU part excused by --without-gpu: 1 checks were not proven",), elapsed_s=1.25)
-EVIL = "\x1b[2J\x07\r\n\u202egnp.exe [bold]x[/bold] {{ 7*7 }} <b> " + "x" * 10_000
+from .examples import CASES, CLEAN, EMPTY, EVIL, FINDINGS, ONE, UNKNOWN
 
-
-def test_the_summary_of_both_formats_agrees() -> None:
-    data = json.loads(reports.json.render(REPORT))
-    assert data["summary"] == dict.fromkeys(OUTCOMES, 1)
-    last = reports.text.render(REPORT).splitlines()[-1]
-    assert last == f"{len(FINDINGS)} checks: " + ", ".join(f"1 {o}" for o in OUTCOMES)
-
-
-def test_what_was_excused_stands_in_the_first_line() -> None:
-    assert reports.text.render(REPORT).splitlines()[0] == REPORT.notes[0]
-
-
-def test_expected_and_hint_stand_with_what_does_not_pass_and_only_there() -> None:
-    text = reports.text.render(REPORT)
-    assert "expected: expected fail" in text
-    assert "expected: expected unknown" in text
-    assert "expected: expected pass" not in text
-
-
-def test_hostile_text_is_inert_and_bounded_in_text_and_whole_in_json() -> None:
-    hostile = Report(EVIL, "p", (Finding("c", "t", "fail", EVIL, EVIL, EVIL),), notes=(EVIL,), observed_at=EVIL)
-    text = reports.text.render(hostile)
-    assert all(c.isprintable() or c == "\n" for c in text)
-    assert "[bold]x[/bold]" in text
-    assert len(text) < 5_000
-    assert json.loads(reports.json.render(hostile))["findings"][0]["observed"] == EVIL
-
-
-def test_colour_is_only_used_where_asked_for() -> None:
-    assert "\x1b[" not in reports.text.render(REPORT)
-    assert "\x1b[" in reports.text.render(REPORT, color=True)
+EVERY = pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 
 
 def test_every_format_is_registered() -> None:
-    from pathlib import Path
-
     folder = Path(reports.__file__).parent
-    assert set(reports.FORMATS) == {p.stem for p in folder.glob("*.py") if "\ndef render(" in p.read_text()}
+    modules = {p.stem for p in folder.glob("*.py") if "\ndef render(" in p.read_text()} - {"__init__"}
+    assert set(reports.FORMATS) == modules
+    assert len({form.suffix for form in reports.FORMATS.values()}) == len(modules)
+    assert all(form.about for form in reports.FORMATS.values())
+
+
+@EVERY
+@pytest.mark.parametrize("name", reports.FORMATS)
+def test_a_format_is_a_pure_function_whose_result_is_plain_text_of_whole_lines(name: str, case: tuple[Report, ...]) -> None:
+    written = reports.render(name, case)
+    assert written == reports.render(name, list(case))
+    assert not written.endswith("\n")
+    assert all(c.isprintable() or c == "\n" for c in written), "nothing that a terminal obeys, whatever the format escapes"
+    assert "\x1b" not in written
+    written.encode()
+
+
+@pytest.mark.parametrize("name", [name for name in reports.FORMATS if name != "json"])
+def test_a_host_that_floods_cannot_flood_the_reader(name: str) -> None:
+    assert len(reports.render(name, CASES["hostile"])) < 250_000
+    assert "x" * 2_001 not in reports.render(name, CASES["hostile"])
+
+
+def test_a_format_that_is_not_there_and_no_report_at_all_are_refused_with_a_way_out() -> None:
+    with pytest.raises(UsageError) as caught:
+        reports.render("pdf", [ONE])
+    assert "json" in caught.value.hint
+    with pytest.raises(UsageError, match="nothing to report"):
+        reports.render("text", [])
+
+
+@pytest.mark.parametrize(
+    ("hosts", "code"),
+    [((ONE,), 1), ((CLEAN,), 0), ((UNKNOWN,), 3), ((CLEAN, UNKNOWN), 3), ((UNKNOWN, ONE), 1), ((CLEAN, CLEAN), 0), ((), 3)],
+)
+def test_the_verdict_on_several_hosts_is_the_worst_and_of_none_unknown(hosts: tuple[Report, ...], code: int) -> None:
+    assert exit_code(hosts) == code
+
+
+def test_strict_reaches_every_host_and_counts_are_added() -> None:
+    warned = Report("w", "p", (FINDINGS[OUTCOMES.index("warn")],))
+    assert exit_code([CLEAN, warned]) == 0
+    assert exit_code([CLEAN, warned], strict=True) == 1
+    assert summary([ONE, ONE, CLEAN])["pass"] == 3
+    assert summary([EMPTY]) == dict.fromkeys(OUTCOMES, 0)
+
+
+def test_inert_text_is_one_bounded_line_without_anything_to_obey() -> None:
+    shown = inert(EVIL)
+    assert shown.isprintable()
+    assert len(shown) == 400
+    assert shown.endswith("…")
+    assert inert("x" * 400) == "x" * 400
+    assert inert("Ünïcode 漢字 ✓") == "Ünïcode 漢字 ✓"
+
+
+def test_commands_stand_between_backticks_and_an_odd_backtick_is_only_itself() -> None:
+    assert list(spans("run `a b` now")) == [(False, "run "), (True, "a b"), (False, " now")]
+    assert list(spans("a ` b")) == [(False, "a ` b")]
+    assert list(spans("")) == []
+
+
+@pytest.mark.parametrize(
+    ("said", "meant"),
+    [
+        ("2026-11-21T04:00:39Z", "2026-11-21T04:00:39+00:00"),
+        ("2026-11-21T04:00:39", "2026-11-21T04:00:39+00:00"),
+        ("2026-11-21T06:00:39+02:00", "2026-11-21T04:00:39+00:00"),
+    ],
+)
+def test_the_hour_of_an_observation_is_read_in_utc(said: str, meant: str) -> None:
+    observed = observed_at(Report("h", "p", (), observed_at=said))
+    assert observed is not None
+    assert observed.isoformat() == meant
+
+
+@pytest.mark.parametrize("said", ["", "yesterday", EVIL, "0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00"])
+def test_what_is_not_a_time_is_none(said: str) -> None:
+    assert observed_at(Report("h", "p", (), observed_at=said)) is None

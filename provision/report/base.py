@@ -1,0 +1,76 @@
+"""What the formats share: what one is, text that stays text, words between backticks, the hour of an observation."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from provision.verify.finding import OUTCOMES, Outcome, Report
+
+__all__ = ["EXPLAINED", "GLYPHS", "LONGEST", "Format", "Renderer", "counted", "inert", "observed_at", "spans"]
+
+LONGEST = 400
+# What a reader is told more about: the rest needs nothing of her.
+EXPLAINED: tuple[Outcome, ...] = ("fail", "unknown", "warn")
+# Beside the word, so that an outcome is found at a glance by those who do not see its colour.
+GLYPHS: dict[Outcome, str] = {"pass": "✓", "fail": "✗", "warn": "!", "waived": "◇", "unknown": "?", "not-applicable": "–"}  # noqa: RUF001
+
+
+class Renderer(Protocol):
+    """Reports in, one document out; pure, and without the end of its last line."""
+
+    def __call__(self, *reports: Report) -> str:
+        """The document."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """One way to write reports.
+
+    Attributes:
+        about: who reads it, for `--help`.
+        suffix: how a file of it is called.
+        render: writes it.
+    """
+
+    about: str
+    suffix: str
+    render: Renderer
+
+
+def inert(text: str, longest: int = LONGEST) -> str:
+    """Text from a host as it may be shown: one line, nothing that a terminal or a bidirectional layout would obey, bounded."""
+    # Cut first: the rest would be looked at for nothing.
+    shown = "".join(c if c.isprintable() else "�" for c in text[: longest + 1])
+    return shown if len(shown) <= longest else shown[: longest - 1] + "…"
+
+
+def spans(text: str, longest: int = LONGEST) -> Iterator[tuple[bool, str]]:
+    """A hint cut at its backticks, inert: whether it is a command, and the words. With an odd backtick nothing is a command."""
+    parts = inert(text, longest).split("`")
+    if len(parts) % 2 == 0:
+        yield False, "`".join(parts)
+        return
+    for index, part in enumerate(parts):
+        if part:
+            yield bool(index % 2), part
+
+
+def counted(summary: Mapping[Outcome, int]) -> str:
+    """Such as `28 pass, 1 fail`: outcomes that occur, in their order."""
+    return ", ".join(f"{summary[outcome]} {outcome}" for outcome in OUTCOMES if summary[outcome])
+
+
+def observed_at(report: Report) -> dt.datetime | None:
+    """When the facts were gathered, in UTC; None when the host's word for it is not a time."""
+    try:
+        observed = dt.datetime.fromisoformat(report.observed_at)
+    except ValueError:
+        return None
+    try:
+        return observed.replace(tzinfo=dt.UTC) if observed.tzinfo is None else observed.astimezone(dt.UTC)
+    except OverflowError:  # the first or last day of all, in another zone
+        return None
