@@ -5,15 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from provision.errors import UsageError
-from provision.report import json, text
+from provision.report import ctrf, json, junit, markdown, nagios, prometheus, tap, text
 from provision.report.base import Format
 from provision.verify.finding import Report
 
-__all__ = ["FORMATS", "json", "render", "text"]
+__all__ = ["FORMATS", "ctrf", "json", "junit", "markdown", "nagios", "prometheus", "render", "tap", "text"]
 
 FORMATS: dict[str, Format] = {
     "text": Format("people, in a terminal", ".txt", text.render),
     "json": Format("programs: gpuprov-report/1, of several hosts gpuprov-reports/1", ".json", json.render),
+    "markdown": Format("people, in an issue or a job's summary", ".md", markdown.render),
+    "junit": Format("CI: a test suite for each host", ".xml", junit.render),
+    "tap": Format("test harnesses: TAP version 14", ".tap", tap.render),
+    "ctrf": Format("CI: Common Test Report Format", ".ctrf.json", ctrf.render),
+    "nagios": Format("monitoring: one line with counts", ".nagios", nagios.render),
+    "prometheus": Format("monitoring: node_exporter's text files", ".prom", prometheus.render),
 }
 
 

@@ -1,0 +1,77 @@
+"""The report for CI systems that read the Common Test Report Format (ctrf.io)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any, Final
+
+from provision import __version__
+from provision.report.base import inert, observed_at
+from provision.verify.finding import Finding, Outcome, Report, exit_code, summary
+
+__all__ = ["render"]
+
+_SPECIFICATION: Final = "1.0.0"
+# `rawStatus` carries our own word. Unknown is not a pass, and nobody saw it fail.
+_STATUS: Final[dict[Outcome, str]] = {
+    "pass": "passed",
+    "warn": "passed",
+    "waived": "passed",
+    "fail": "failed",
+    "unknown": "other",
+    "not-applicable": "skipped",
+}
+
+
+def render(*reports: Report) -> str:
+    """One document, a suite for each host."""
+    data = {
+        "reportFormat": "CTRF",
+        "specVersion": _SPECIFICATION,
+        "generatedBy": "gpuprov",
+        "results": {
+            "tool": {"name": "gpuprov", "version": __version__},
+            "summary": _summary(reports),
+            "tests": [_test(finding, report) for report in reports for finding in report.findings],
+            "extra": {"exit_code": exit_code(reports), "outcomes": summary(reports), "notes": _notes(reports)},
+        },
+    }
+    return json.dumps(data, indent=2, ensure_ascii=False)
+
+
+def _summary(reports: Sequence[Report]) -> dict[str, int]:
+    """Counts, and from when to when the hosts were observed: 0 where no host said a time."""
+    counts = summary(reports)
+    statuses = dict.fromkeys(("passed", "failed", "skipped", "pending", "other"), 0)
+    for outcome, count in counts.items():
+        statuses[_STATUS[outcome]] += count
+    spans = [
+        (begun := round(observed.timestamp() * 1000), begun + round((report.elapsed_s or 0) * 1000))
+        for report in reports
+        if (observed := observed_at(report))
+    ]
+    start, stop = min((begin for begin, _ in spans), default=0), max((end for _, end in spans), default=0)
+    return {"tests": sum(counts.values()), **statuses, "suites": len(reports), "start": start, "stop": stop}
+
+
+def _test(finding: Finding, report: Report) -> dict[str, Any]:
+    test: dict[str, Any] = {
+        "name": inert(finding.check) or "?",
+        "status": _STATUS[finding.outcome],
+        "rawStatus": finding.outcome,
+        "duration": 0,  # one round trip observes everything
+        "suite": [inert(report.profile), inert(report.host)],
+        "extra": {"title": inert(finding.title), "expected": inert(finding.expected), "observed": inert(finding.observed)},
+    }
+    if finding.outcome != "pass":
+        test["message"] = inert(finding.observed)
+    if finding.hint:
+        test["extra"]["hint"] = inert(finding.hint)
+    if finding.role:
+        test["extra"]["role"] = inert(finding.role)
+    return test
+
+
+def _notes(reports: Sequence[Report]) -> list[dict[str, str]]:
+    return [{"host": inert(report.host), "note": inert(note)} for report in reports for note in report.notes]

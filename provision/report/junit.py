@@ -1,0 +1,70 @@
+"""The report for CI systems: JUnit's XML, a test suite for each host."""
+
+from __future__ import annotations
+
+from xml.etree import ElementTree as ET  # written here, never read: nothing of theirs is parsed
+
+from provision.report.base import inert, observed_at
+from provision.verify.finding import Finding, Report, summary
+
+__all__ = ["render"]
+
+
+def render(*reports: Report) -> str:
+    """`fail` is a failure, `unknown` an error, `not-applicable` skipped; waived and warned checks pass and say so in their output."""
+    counts = summary(reports)
+    root = ET.Element("testsuites", name="gpuprov", tests=str(sum(counts.values())))
+    root.set("failures", str(counts["fail"]))
+    root.set("errors", str(counts["unknown"]))
+    root.set("skipped", str(counts["not-applicable"]))
+    for report in reports:
+        root.append(_suite(report))
+    ET.indent(root)
+    return '<?xml version="1.0" encoding="UTF-8"?>\n' + ET.tostring(root, encoding="unicode")
+
+
+def _suite(report: Report) -> ET.Element:
+    counts = report.summary
+    suite = ET.Element("testsuite", name=inert(report.host), hostname=inert(report.host), tests=str(len(report.findings)))
+    suite.set("failures", str(counts["fail"]))
+    suite.set("errors", str(counts["unknown"]))
+    suite.set("skipped", str(counts["not-applicable"]))
+    suite.set("time", f"{report.elapsed_s or 0:.3f}")
+    if observed := observed_at(report):
+        # The schema that Jenkins checks with allows neither a zone nor fractions.
+        suite.set("timestamp", observed.strftime("%Y-%m-%dT%H:%M:%S"))
+    properties = ET.SubElement(suite, "properties")
+    ET.SubElement(properties, "property", name="profile", value=inert(report.profile))
+    for note in report.notes:
+        ET.SubElement(properties, "property", name="note", value=inert(note))
+    for finding in report.findings:
+        suite.append(_case(finding, report.profile))
+    return suite
+
+
+def _case(finding: Finding, profile: str) -> ET.Element:
+    # One round trip observes everything, so that no check has a time of its own.
+    case = ET.Element("testcase", name=inert(finding.check), classname=f"gpuprov.{inert(profile)}", time="0")
+    match finding.outcome:
+        case "fail":
+            _explained(case, "failure", finding)
+        case "unknown":
+            _explained(case, "error", finding)
+        case "not-applicable":
+            ET.SubElement(case, "skipped", message=inert(finding.observed))
+        case "waived" | "warn":
+            ET.SubElement(case, "system-out").text = f"{finding.outcome}: {_words(finding)}"
+        case "pass":
+            pass
+    return case
+
+
+def _explained(case: ET.Element, tag: str, finding: Finding) -> None:
+    ET.SubElement(case, tag, message=inert(finding.observed), type=finding.outcome).text = _words(finding)
+
+
+def _words(finding: Finding) -> str:
+    lines = [inert(finding.title), f"observed: {inert(finding.observed)}", f"expected: {inert(finding.expected)}"]
+    if finding.hint:
+        lines.append(f"hint: {inert(finding.hint)}")
+    return "\n".join(lines)

@@ -1,0 +1,60 @@
+"""The report for test harnesses: the Test Anything Protocol, version 14."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+from provision.errors import EXIT_OK
+from provision.report.base import EXPLAINED, inert
+from provision.verify.finding import Finding, Report
+
+__all__ = ["render"]
+
+
+def render(*reports: Report) -> str:
+    """A test point for each check; of several hosts a subtest for each.
+
+    `unknown` is `not ok`; `waived` is `not ok` with a `TODO`, which harnesses do not count as a failure; `not-applicable` is skipped.
+    """
+    lines = ["TAP version 14"]
+    if len(reports) == 1:
+        lines += _points(reports[0])
+    else:
+        lines.append(f"1..{len(reports)}")
+        for number, report in enumerate(reports, 1):
+            lines.append(f"# Subtest: {_escaped(report.host)}")
+            lines += [f"    {line}" for line in _points(report)]
+            lines.append(f"{'ok' if report.exit_code() == EXIT_OK else 'not ok'} {number} - {_escaped(report.host)}")
+    return "\n".join(lines)
+
+
+def _points(report: Report) -> Iterator[str]:
+    # A plan of nothing must say why.
+    yield f"1..{len(report.findings)}" if report.findings else "1..0 # no check was made"
+    yield f"# {inert(report.host)} against profile {inert(report.profile)}, observed {inert(report.observed_at) or 'at an unknown time'}"
+    yield from (f"# {inert(note)}" for note in report.notes)
+    for number, finding in enumerate(report.findings, 1):
+        yield from _point(number, finding)
+
+
+def _point(number: int, finding: Finding) -> Iterator[str]:
+    word = "not ok" if finding.outcome in {"fail", "unknown", "waived"} else "ok"
+    directive = ""
+    if finding.outcome == "waived":
+        directive = f" # TODO waived: {_escaped(finding.observed)}"
+    elif finding.outcome == "not-applicable":
+        directive = f" # SKIP {_escaped(finding.observed)}"
+    yield f"{word} {number} - {_escaped(finding.check)}: {_escaped(finding.title)}{directive}"
+    if finding.outcome in EXPLAINED:
+        yield "  ---"
+        for key in ("outcome", "observed", "expected", "hint", "role"):
+            if value := getattr(finding, key):
+                # A JSON string is a YAML string, without YAML's ways to mean something else.
+                yield f"  {key}: {json.dumps(inert(value), ensure_ascii=False)}"
+        yield "  ..."
+
+
+def _escaped(text: str) -> str:
+    """Without a `#` that would begin a directive."""
+    return inert(text).replace("\\", "\\\\").replace("#", "\\#")

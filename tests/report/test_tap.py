@@ -1,0 +1,80 @@
+"""TAP version 14, read by its grammar."""
+
+import json
+import re
+
+import pytest
+
+from provision.report import tap
+from provision.verify.finding import Report
+
+from .examples import CASES, EMPTY, HOSTILE, ONE
+
+POINT = re.compile(r"(?P<word>ok|not ok) (?P<number>\d+) - (?P<text>(?:[^#\\]|\\[#\\])*?)(?: # (?P<directive>TODO|SKIP) (?P<reason>.*))?")
+PLAN = re.compile(r"1\.\.(\d+)( # .+)?")
+
+
+def points(lines: list[str]) -> list[re.Match[str]]:
+    """The points of one document, without its subtests; every line must be one that the grammar has."""
+    found: list[re.Match[str]] = []
+    planned, block = None, False
+    for line in lines:
+        if line.startswith("    "):
+            continue
+        if block:
+            assert re.fullmatch(r'  (\.\.\.|[a-z]+: ".*")', line), line
+            assert line == "  ..." or isinstance(json.loads(line.partition(": ")[2]), str)
+            block = line != "  ..."
+        elif line == "  ---":
+            assert found, "diagnostics follow a point"
+            block = True
+        elif plan := PLAN.fullmatch(line):
+            planned = int(plan[1])
+        elif not line.startswith("#"):
+            point = POINT.fullmatch(line)
+            assert point, line
+            found.append(point)
+            assert int(point["number"]) == len(found)
+    assert planned == len(found)
+    assert not block
+    return found
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_every_line_is_of_the_grammar_and_the_plan_is_kept(case: tuple[Report, ...]) -> None:
+    first, *lines = tap.render(*case).split("\n")
+    assert first == "TAP version 14"
+    top = points(lines)
+    if len(case) == 1:
+        assert len(top) == len(case[0].findings)
+        return
+    assert [point["word"] for point in top] == ["ok" if report.exit_code() == 0 else "not ok" for report in case]
+    subtests = "\n".join(lines).split("# Subtest: ")[1:]
+    for text, report in zip(subtests, case, strict=True):
+        inner = points([line.removeprefix("    ") for line in text.split("\n") if line.startswith("    ")])
+        assert len(inner) == len(report.findings)
+
+
+def test_each_outcome_has_its_word_and_directive() -> None:
+    read = {
+        p["text"].partition(":")[0].removeprefix("check-"): (p["word"], p["directive"]) for p in points(tap.render(ONE).split("\n")[1:])
+    }
+    assert read == {
+        "pass": ("ok", None),
+        "fail": ("not ok", None),
+        "warn": ("ok", None),
+        "waived": ("not ok", "TODO"),
+        "unknown": ("not ok", None),
+        "not-applicable": ("ok", "SKIP"),
+    }
+
+
+def test_hostile_text_forges_neither_a_point_nor_a_directive() -> None:
+    found = points(tap.render(HOSTILE).split("\n")[1:])
+    assert [p["directive"] for p in found] == [None, None, None, "TODO", None, "SKIP"]
+    assert "\\# SKIP" in found[0]["text"]
+
+
+def test_a_plan_of_nothing_says_why_and_notes_are_comments() -> None:
+    assert "1..0 # no check was made" in tap.render(EMPTY).split("\n")
+    assert f"# {ONE.notes[0]}" in tap.render(ONE).split("\n")
