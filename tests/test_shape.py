@@ -40,6 +40,7 @@ HOMES = {
     "yaml": {"profile/load.py", "profile/lockfile.py", "catalog/read.py"},
     "msgspec": {"catalog", "workflow/refresh.py"},
     "clingo": {"catalog/solve.py"},
+    "jinja2": {"report/html.py"},
     "matplotlib": {"report/picture.py"},
     "plotext": {"report/picture.py"},
     "pynvml": {"verify/probe"},

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from provision.errors import UsageError
-from provision.report import ctrf, json, junit, markdown, nagios, prometheus, tap, text
+from provision.report import ctrf, html, json, junit, markdown, nagios, prometheus, tap, text
 from provision.report.base import Format
 from provision.verify.finding import Report
 
-__all__ = ["FORMATS", "ctrf", "json", "junit", "markdown", "nagios", "prometheus", "render", "tap", "text"]
+__all__ = ["FORMATS", "ctrf", "html", "json", "junit", "markdown", "nagios", "prometheus", "render", "tap", "text"]
 
 FORMATS: dict[str, Format] = {
     "text": Format("people, in a terminal", ".txt", text.render),
     "json": Format("programs: gpuprov-report/1, of several hosts gpuprov-reports/1", ".json", json.render),
+    "html": Format("people, in a browser or on paper", ".html", html.render),
     "markdown": Format("people, in an issue or a job's summary", ".md", markdown.render),
     "junit": Format("CI: a test suite for each host", ".xml", junit.render),
     "tap": Format("test harnesses: TAP version 14", ".tap", tap.render),

@@ -1,0 +1,208 @@
+"""The page as a file: self-contained, escaped, accessible in what can be read from the markup. What a browser makes of it: test_browser."""
+
+import base64
+import hashlib
+import itertools
+import re
+from collections import Counter
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from provision.report import html
+from provision.verify.finding import OUTCOMES, Report
+
+from .examples import CASES, CLEAN, EMPTY, HOSTILE, ONE, UNKNOWN
+
+VOID = {"meta", "input", "img", "link", "br", "hr"}
+TEMPLATES = Path(html.__file__).parent / "templates"
+SVG = '<svg xmlns="http://www.w3.org/2000/svg"><style>*{fill:red}</style><script>alert(1)</script><g id="checks"/></svg>'
+
+
+class Page(HTMLParser):
+    """Every element with its attributes, the words that are seen, and a failure where a tag is not closed in its turn."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str]]] = []
+        self.words: list[str] = []
+        self.open: list[str] = []
+        self.declared: list[str] = []
+        self.feed(text)
+        self.close()
+        assert not self.open
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        assert len(dict(attrs)) == len(attrs), f"an attribute of {tag} comes twice"
+        self.elements.append((tag, {name: value or "" for name, value in attrs}))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, {name: value or "" for name, value in attrs}))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if self.open and self.open[-1] not in {"style", "script"}:
+            self.words.append(data)
+
+    def handle_decl(self, decl: str) -> None:
+        self.declared.append(decl)
+
+    def all(self, tag: str) -> list[dict[str, str]]:
+        return [attributes for name, attributes in self.elements if name == tag]
+
+    @property
+    def text(self) -> str:
+        return " ".join(" ".join(self.words).split())
+
+
+@pytest.fixture(params=list(CASES.values()), ids=list(CASES))
+def page(request: pytest.FixtureRequest) -> Page:
+    return Page(html.render(*request.param, roofline_svg=SVG))
+
+
+def test_nothing_is_asked_of_anybody(page: Page) -> None:
+    assert page.declared == ["doctype html"]
+    for tag, attributes in page.elements:
+        assert tag not in {"link", "iframe", "object", "embed", "base", "audio", "video", "source"}
+        for name, value in attributes.items():
+            assert not name.startswith("on"), f"{tag} has a handler in its markup"
+            assert name != "style"
+            if name in {"src", "href", "action", "srcset", "data", "poster", "xlink:href"}:
+                assert value.startswith(("#", "data:image/svg+xml;base64,")), (tag, name, value)
+    assert "@import" not in (TEMPLATES / "report.css").read_text()
+    assert "url(" not in (TEMPLATES / "report.css").read_text()
+
+
+def test_the_policy_admits_our_style_and_our_script_by_their_digests_and_nothing_else() -> None:
+    written = html.render(ONE)
+    policy = next(m["content"] for m in Page(written).all("meta") if m.get("http-equiv") == "Content-Security-Policy")
+    assert "unsafe" not in policy
+    assert policy.startswith("default-src 'none'; ")
+    for tag in ("style", "script"):
+        [inside] = re.findall(rf"<{tag}>(.*?)</{tag}>", written, re.DOTALL)
+        digest = base64.b64encode(hashlib.sha256(inside.encode()).digest()).decode()
+        assert f"{tag}-src 'sha256-{digest}'" in policy
+
+
+def test_ids_are_unique_and_every_reference_has_its_target(page: Page) -> None:
+    ids = Counter(a["id"] for _, a in page.elements if "id" in a)
+    assert max(ids.values()) == 1
+    for _, attributes in page.elements:
+        assert attributes.get("aria-labelledby", "verdict") in ids
+        if attributes.get("href", "").startswith("#"):
+            assert attributes["href"][1:] in ids
+
+
+def test_tables_name_their_headers_and_headings_skip_no_level(page: Page) -> None:
+    assert all(th.get("scope") in {"row", "col"} for th in page.all("th"))
+    levels = [int(tag[1]) for tag, _ in page.elements if re.fullmatch("h[1-6]", tag)]
+    assert levels[0] == 1
+    assert levels.count(1) == 1
+    assert all(after <= before + 1 for before, after in itertools.pairwise(levels))
+    assert all(image["alt"] for image in page.all("img"))
+    assert [h["lang"] for h in page.all("html")] == ["en"]
+
+
+def test_the_skip_link_is_first_and_the_verdict_comes_before_everything(page: Page) -> None:
+    body = page.elements[[tag for tag, _ in page.elements].index("body") + 1 :]
+    assert body[0] == ("a", {"class": "skip", "href": "#verdict"})
+    sections = [a["id"] for tag, a in page.elements if tag == "section" and "id" in a]
+    assert sections == [s for s in ("verdict", "needs", "waived", "hosts", "matrix", "roofline", "checks") if s in sections]
+
+
+def test_each_finding_unfolds_and_what_does_not_pass_is_unfolded() -> None:
+    page = Page(html.render(ONE))
+    details = page.all("details")
+    assert len(details) == len(page.all("summary")) == len(ONE.findings) + 4
+    assert {d["data-outcome"]: "open" in d for d in details if "data-outcome" in d} == {
+        "fail": True,
+        "unknown": True,
+        "warn": True,
+        "waived": False,
+    }
+    for words in ("expected fail", "observed fail", "do gpuprov apply HOST --role fail now", ONE.notes[0]):
+        assert words in page.text
+
+
+@pytest.mark.parametrize(
+    ("hosts", "sentence"),
+    [
+        ((ONE,), "host-a does not hold profile t4-train: 1 check fails, 1 check is unknown"),
+        ((CLEAN,), "host-b holds profile t4-train"),
+        ((UNKNOWN,), "host-c is not proven to hold profile t4-train: 1 check is unknown"),
+        ((EMPTY,), "No check was made, so nothing is proven"),
+        ((CLEAN, CLEAN), "All 2 hosts hold profile t4-train"),
+        ((ONE, CLEAN, UNKNOWN), "1 of 3 hosts does not hold profile t4-train; 1 is not proven to"),
+        ((CLEAN, UNKNOWN), "1 of 2 hosts is not proven to hold profile t4-train"),
+        ((CLEAN, Report("x", "v100-train", CLEAN.findings)), "All 2 hosts hold their profiles"),
+    ],
+)
+def test_the_verdict_is_one_sentence(hosts: tuple[Report, ...], sentence: str) -> None:
+    assert f'<h1 id="sentence"><bdi>{sentence}</bdi></h1>' in html.render(*hosts)
+
+
+def test_an_outcome_is_a_word_and_a_glyph_and_never_colour_alone() -> None:
+    written = html.render(ONE, CLEAN)
+    for outcome in OUTCOMES:
+        badge = re.search(rf'<span class="badge {outcome}"><span class="glyph" aria-hidden="true">(.)</span> {outcome}</span>', written)
+        assert badge, outcome
+    cells = re.findall(
+        r'<td class="([a-z-]+)">(?:<span class="glyph" aria-hidden="true">.</span> )<span class="word">([a-z -]+)</span></td>', written
+    )
+    assert len(cells) == 2 * len(OUTCOMES)
+    assert all(name == word or (name, word) == ("missing", "not checked") for name, word in cells)
+
+
+def test_hostile_text_stays_text() -> None:
+    written = html.render(HOSTILE, ONE)
+    page = Page(written)
+    assert len(page.all("script")) == len(page.all("style")) == 1
+    assert not page.all("b")
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in written
+    assert "{{ 7*7 }}" in written
+    assert "alert(1)" in page.text
+
+
+def test_the_same_finding_on_several_hosts_is_told_once() -> None:
+    fleet = CASES["a fleet"]
+    issues = [d for d in Page(html.render(*fleet)).all("details") if "issue" in d.get("class", "")]
+    assert len(issues) == 4
+    assert "30 of 45 hosts" in html.render(*fleet)
+    assert html.render(*fleet).count('<table class="matrix') == 3
+
+
+def test_a_roofline_is_a_picture_that_cannot_reach_the_page_and_none_is_drawn_unless_given() -> None:
+    assert 'id="roofline"' not in html.render(ONE)
+    page = Page(html.render(ONE, roofline_svg=SVG))
+    [image] = page.all("img")
+    assert base64.b64decode(image["src"].partition(",")[2]).decode() == SVG
+    assert len(page.all("style")) == 1
+
+
+def luminance(colour: str) -> float:
+    parts = [int(colour[n : n + 2], 16) / 255 for n in (1, 3, 5)]
+    red, green, blue = (p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def contrast(one: str, other: str) -> float:
+    low, high = sorted((luminance(one), luminance(other)))
+    return (high + 0.05) / (low + 0.05)
+
+
+@pytest.mark.parametrize("ground", [0, 1], ids=["light", "dark"])
+def test_every_pair_of_colours_that_is_used_has_a_contrast_of_4_5(ground: int) -> None:
+    block = re.findall(r":root \{(.*?)\}", (TEMPLATES / "report.css").read_text(), re.DOTALL)[ground]
+    colours = dict(re.findall(r"--([a-z-]+): (#[0-9a-f]{6})", block))
+    pairs = [(front, back) for front in ("text", "quiet", "link") for back in ("ground", "raised")]
+    for outcome in OUTCOMES:
+        pairs += [(outcome, "ground"), (outcome, f"{outcome}-ground"), ("text", f"{outcome}-ground")]
+        # The counts of all outcomes stand on the ground of the verdict.
+        pairs += [(outcome, f"{verdict}-ground") for verdict in ("pass", "fail", "unknown")]
+    low = {pair: round(contrast(colours[pair[0]], colours[pair[1]]), 2) for pair in pairs}
+    assert {pair: ratio for pair, ratio in low.items() if ratio < 4.5} == {}
