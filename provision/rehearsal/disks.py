@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import subprocess
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 __all__ = ["Disk", "attach", "detach", "sweep", "wipe_instance_store"]
@@ -30,9 +30,8 @@ def attach(folder: Path, *, instance_store_gb: int, volume_gb: tuple[int, ...]) 
     wanted = [(size, False) for size in volume_gb] + ([(instance_store_gb, True)] if instance_store_gb else [])
     found = []
     for number, (size_gb, ephemeral) in enumerate(wanted, start=1):
-        serial = hashlib.sha256(f"{folder.name}-{number}".encode()).hexdigest()[:17].upper()
-        kind = f"Instance_Storage_AWS{serial}" if ephemeral else f"Elastic_Block_Store_vol{serial.lower()}"
-        link = f"nvme-Amazon_EC2_NVMe_{kind}" if ephemeral else f"nvme-Amazon_{kind}"
+        seed = f"{folder.name}-{number}"
+        link = _instance_storage(seed) if ephemeral else f"nvme-Amazon_Elastic_Block_Store_vol{_serial(seed).lower()}"
         file = folder / f"disk{number}.img"
         _blank(file, size_gb * 10**9)  # EC2 counts instance stores in powers of ten
         loop = subprocess.run(["losetup", "--find", "--show", str(file)], check=True, capture_output=True, text=True).stdout.strip()
@@ -45,8 +44,8 @@ def _blank(file: Path, size: int) -> None:
         sparse.truncate(size)
 
 
-def wipe_instance_store(found: list[Disk]) -> None:
-    """Blank the ephemeral disks, as a stop does."""
+def wipe_instance_store(found: list[Disk]) -> list[Disk]:
+    """The disks after a stop: those inside the machine are blank, and others, because the next start is on another machine."""
     for disk in found:
         if disk.ephemeral:
             size = disk.file.stat().st_size
@@ -56,6 +55,15 @@ def wipe_instance_store(found: list[Disk]) -> None:
             # The loop device remembers the size at its attachment, and pages of the old content.
             subprocess.run(["losetup", "--set-capacity", disk.loop], check=False, capture_output=True)
             subprocess.run(["blockdev", "--flushbufs", disk.loop], check=False, capture_output=True)
+    return [replace(disk, link=_instance_storage(disk.link)) if disk.ephemeral else disk for disk in found]
+
+
+def _instance_storage(seed: str) -> str:
+    return f"nvme-Amazon_EC2_NVMe_Instance_Storage_AWS{_serial(seed)}"
+
+
+def _serial(seed: str) -> str:
+    return hashlib.sha256(seed.encode()).hexdigest()[:17].upper()
 
 
 def detach(found: list[Disk]) -> None:

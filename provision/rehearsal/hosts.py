@@ -198,10 +198,10 @@ class HostPark:
         self._off(host, signal_name="RTMIN+5", stay_off=False)
 
     def stop(self, instance_id: str) -> None:
-        """Power off. The root disk and volumes stay; the instance store is wiped, and the address given back."""
+        """Power off. The root disk and volumes stay; the instance store is another, blank one, and the address given back."""
         host = self._hosts[instance_id]
         self._off(host, signal_name="RTMIN+4", stay_off=True)
-        disks.wipe_instance_store(host.devices)
+        host.devices = disks.wipe_instance_store(host.devices)
         self._network.give_back(host.address)
 
     def start(self, instance_id: str) -> str:
