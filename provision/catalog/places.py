@@ -8,6 +8,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Final
 
 from provision.catalog import read
 from provision.catalog.records import AwsImage, AwsType, Shape
@@ -20,6 +21,7 @@ __all__ = [
     "elsewhere",
     "gcp_regions",
     "gone",
+    "local_disks",
     "offers",
     "price_of",
     "quota_of",
@@ -27,6 +29,8 @@ __all__ = [
     "why_not_aws",
     "why_not_gcp",
 ]
+
+_LOCAL_SSD_GB: Final = 375  # the smallest that GCP has; a larger total is one or several
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,6 +176,19 @@ def aws_price(instance_type: str, region: str) -> Price | None:
     """The on-demand price of an EC2 instance type in a region, or None."""
     found = next((p for p in read.aws().prices if (p.instance_type, p.region) == (instance_type, region)), None)
     return Price(found.usd_per_hour, found.source) if found else None
+
+
+def local_disks(cloud: str, instance_type: str) -> int | None:
+    """How many disks are inside a machine of this type; None where only their total is known, or nothing."""
+    if cloud == "aws":
+        record = read.aws_types().get(instance_type)
+        return len(record.nvme_gb) if record else None
+    if instance_type.startswith("n1-"):  # has those that one attaches, and gpuprov attaches none
+        return 0
+    machine = next((m for m in read.gcp().machines if m.type == instance_type), None)
+    if machine is None or machine.local_ssd_gb > _LOCAL_SSD_GB:
+        return None
+    return 1 if machine.local_ssd_gb else 0
 
 
 def where(cloud: str, instance_type: str, gpu: str | None = None) -> dict[str, tuple[str, ...]]:

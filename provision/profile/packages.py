@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from provision.catalog import read
+from provision.catalog import places, read
 from provision.catalog.records import Distribution, DriverPackages, System, Toolkit, version
 from provision.profile.locked import LockedCudnn, LockedDriver, LockedRepository, LockedToolkit
 from provision.profile.model import Mirror, Profile
@@ -115,11 +115,10 @@ class Names:
         stack = self.profile.stack
         compiler = [name.replace("<major>", str(gcc)) for name in base.gcc] if gcc != self.system.gcc[0] else []
         tools = [name for tool in stack.tools for name in base.tools[tool]]
-        data = self.profile.disks.data
         python = list(self.system.python.packages)
         wanted = {
             "base": [*base.always, *tools, *compiler],
-            "storage": base.xfs if data and data.filesystem == "xfs" else [],
+            "storage": [*(base.xfs if self._xfs() else ()), *(base.stripe if self._stripes() else ())],
             # What dnf pins is a pattern and no package.
             "nvidia_driver": [*base.driver, *driver.headers, *(driver.pin if self.manager == "apt" else ()), *driver.packages],
             "cuda_toolkit": [cuda.package],
@@ -134,6 +133,17 @@ class Names:
             "ffmpeg": base.ffmpeg if stack.ffmpeg else [],
         }
         return {role: tuple(dict.fromkeys(names)) for role, names in wanted.items() if names}
+
+    def _xfs(self) -> bool:
+        data = self.profile.disks.data
+        return data is not None and data.filesystem == "xfs"
+
+    def _stripes(self) -> bool:
+        """Whether one of the places may have several disks inside the machine; of a type that nobody knows it is assumed."""
+        data = self.profile.disks.data
+        if data is None or data.source != "instance-store":
+            return False
+        return any(places.local_disks(place.cloud, place.instance_type) not in {0, 1} for place in self.profile.places)
 
     def repositories(self) -> tuple[LockedRepository, ...]:
         """Where the packages come from, beside what the system's image already knows."""

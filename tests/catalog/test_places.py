@@ -84,3 +84,20 @@ def test_every_price_and_every_offer_is_of_a_type_that_exists() -> None:
         assert price.instance_type in types or places.gone(price.instance_type)
     for record in types.values():
         assert set(record.offered) <= set(regions)
+
+
+@pytest.mark.parametrize(
+    ("cloud", "instance_type", "disks"),
+    [
+        ("aws", "g4dn.xlarge", 1),
+        ("aws", "p5.48xlarge", 8),
+        ("aws", "p3.2xlarge", 0),
+        ("aws", "x9.huge", None),
+        ("gcp", "n1-standard-8", 0),
+        ("gcp", "a2-ultragpu-1g", 1),
+        ("gcp", "a2-ultragpu-8g", None),  # the catalogue has their total alone
+        ("gcp", "z9-gpu-1g", None),
+    ],
+)
+def test_how_many_disks_are_inside(cloud: str, instance_type: str, disks: int | None) -> None:
+    assert places.local_disks(cloud, instance_type) == disks

@@ -91,3 +91,21 @@ def test_the_resolved_gcc_is_one_that_the_toolkit_s_headers_accept() -> None:
     lock = build(profile(), TODAY)
     toolkit = next(t for t in read.toolkits().toolkits if t.version == lock.cuda.version)
     assert 0 < lock.cuda.gcc <= toolkit.gcc
+
+
+@pytest.mark.parametrize(
+    ("instance_type", "gpu", "data", "packages"),
+    [
+        ("g6.xlarge", "l4", {"source": "instance-store", "mount": "/data"}, ()),
+        ("g6.8xlarge", "l4", {"source": "instance-store", "mount": "/data"}, ("mdadm",)),
+        ("g6.8xlarge", "l4", {"source": "instance-store", "mount": "/data", "filesystem": "xfs"}, ("xfsprogs", "mdadm")),
+        ("g6.8xlarge", "l4", {"source": "volume", "size_gb": 9, "mount": "/data"}, ()),
+        ("g6.8xlarge", "l4", None, ()),
+    ],
+)
+def test_what_stripes_disks_is_asked_for_where_there_may_be_several(
+    instance_type: str, gpu: str, data: dict[str, object] | None, packages: tuple[str, ...]
+) -> None:
+    places = [{"cloud": "aws", "instance_type": instance_type, "regions": ["us-east-1"]}]
+    asked = profile(gpu__model=gpu, gpu__application_clocks="default", disks__data=data, places=places)
+    assert build(asked, TODAY).packages.get("storage", ()) == packages

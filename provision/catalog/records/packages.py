@@ -67,6 +67,7 @@ class BasePackages(Record, frozen=True):
     gcc: list[str]
     ffmpeg: list[str]
     xfs: list[str]
+    stripe: list[str]
     driver: list[str]
     source: str
 
