@@ -102,7 +102,6 @@ def all_roles(profile: Profile, *, without_gpu: bool) -> tuple[str, ...]:
     """Every role that the profile gives something to do, whatever the findings say (`--all`)."""
     stack = profile.stack
     idle = {
-        "storage": profile.disks.data is None,
         "persistence": not profile.gpu.persistence,
         "cudnn": stack.cudnn == "none",
         "nsight": not stack.profilers,

@@ -42,6 +42,7 @@ WATCHED = "/etc /usr/local /usr/share/keyrings /opt /lib/systemd/system"
 class Lab:
     target: Target
     reboot: Callable[[], None]
+    stop_and_start: Callable[[], None]
     gateway: str
 
     def shell(self, command: str, *, check: bool = True) -> str:
@@ -94,18 +95,22 @@ def _park(folder: Path, like: Literal["own", "el"]) -> Iterator[Lab]:
         public = key.with_suffix(".pub").read_text().strip()
         address = park.create(HostSpec(INSTANCE, "converge", authorized_keys=(public,), instance_store_gb=1, volume_gb=(1,)))
         config = folder / "ssh_config"
-        config.write_text(
-            f"Host lab\n HostName {address}\n User {rootfs.LOGIN}\n HostKeyAlias lab\n IdentityFile {key}\n IdentitiesOnly yes\n"
-            f" UserKnownHostsFile {folder}/known_hosts\n GlobalKnownHostsFile /dev/null\n StrictHostKeyChecking yes\n"
-            f" ControlMaster auto\n ControlPath {folder}/%C\n ControlPersist 5\n"
-        )
-        made = Lab(Target("lab", "lab", config), lambda: _reboot(park, made), network.gateway)
+        _reach(folder, address)
+        made = Lab(Target("lab", "lab", config), lambda: _reboot(park, made), lambda: _stop_and_start(park, made, folder), network.gateway)
         _trust(park, folder)
         _answers(made)
         yield made
         subprocess.run(["ssh", "-F", str(config), "-O", "exit", "lab"], check=False, capture_output=True)
     finally:
         park.close()
+
+
+def _reach(folder: Path, address: str) -> None:
+    (folder / "ssh_config").write_text(
+        f"Host lab\n HostName {address}\n User {rootfs.LOGIN}\n HostKeyAlias lab\n IdentityFile {folder}/id\n IdentitiesOnly yes\n"
+        f" UserKnownHostsFile {folder}/known_hosts\n GlobalKnownHostsFile /dev/null\n StrictHostKeyChecking yes\n"
+        f" ControlMaster auto\n ControlPath {folder}/%C\n ControlPersist 5\n"
+    )
 
 
 def _trust(park: HostPark, folder: Path) -> None:
@@ -134,6 +139,13 @@ def _reboot(park: HostPark, made: Lab) -> None:
     while made.shell("cat /proc/sys/kernel/random/boot_id", check=False) in {"", before}:
         assert time.monotonic() < deadline, "the host did not come back"
         time.sleep(0.2)
+
+
+def _stop_and_start(park: HostPark, made: Lab, folder: Path) -> None:
+    """As on EC2: another address, and another, blank instance store."""
+    park.stop(INSTANCE)
+    _reach(folder, park.start(INSTANCE))
+    _answers(made)
 
 
 @pytest.fixture(scope="module")

@@ -59,7 +59,7 @@ def test_all_leaves_out_what_the_profile_does_not_ask_for(profile: Profile) -> N
         update={"opencv": "none", "frameworks": Frameworks(), "ffmpeg": False, "profilers": (), "cudnn": "none"}
     )
     bare = profile.model_copy(update={"stack": stack, "disks": profile.disks.model_copy(update={"data": None})})
-    idle = {"storage", "cudnn", "nsight", "ffmpeg", "opencv", "pytorch", "tensorflow", "jax", "extras"}
+    idle = {"cudnn", "nsight", "ffmpeg", "opencv", "pytorch", "tensorflow", "jax", "extras"}
     assert set(ROLES) - set(all_roles(bare, without_gpu=False)) == idle
 
 
