@@ -38,6 +38,7 @@ __all__ = [
     "Python3",
     "Reading",
     "Release",
+    "RootDisk",
     "Sessions",
     "TensorFlow",
     "Tool",
@@ -150,6 +151,25 @@ class FileSystems(Fact):
     def at(self, target: str) -> FileSystem | None:
         """The file system mounted last at a path."""
         return next((fs for fs in reversed(self.mounted) if fs.target == target), None)
+
+
+class Partition(BaseModel):
+    """The partition of the root file system: its disk, its own size, what is free behind it, and what the file system has of it."""
+
+    model_config = ConfigDict(frozen=True, strict=True, extra="ignore")
+    disk_bytes: Annotated[int, Field(gt=0, lt=2**63)]
+    size_bytes: Annotated[int, Field(gt=0, lt=2**63)]
+    behind_bytes: Annotated[int, Field(ge=0, lt=2**63)]
+    file_system_bytes: Annotated[int, Field(gt=0, lt=2**63)]
+
+
+class RootDisk(Fact):
+    """What / lies on; no partition where it is not ext4 or xfs on one."""
+
+    name = "root_disk"
+    source: str
+    type: Annotated[str, Field(min_length=1)]
+    partition: Partition | None
 
 
 class Sessions(Fact):

@@ -46,6 +46,16 @@ GOOD: dict[str, Any] = {
             "at_boot": True,
         },
     ],
+    "root_disk": {
+        "source": "/dev/root",
+        "type": "ext4",
+        "partition": {
+            "disk_bytes": 214748364800,
+            "size_bytes": 213674622976,
+            "behind_bytes": 1048064,
+            "file_system_bytes": 206900000000,
+        },
+    },
     "sessions": {
         "login": "/usr/local/cuda/bin:/usr/bin",
         "ssh": "/usr/local/cuda/bin:/usr/bin",

@@ -129,6 +129,7 @@ USES = {  # which facts a check cannot pass without
     "tmux": ["tool_tmux"],
     "ffmpeg": ["tool_ffmpeg"],
     "data-disk": ["file_systems"],
+    "root-grown": ["root_disk"],
     "root-room": ["file_systems"],
     "cuda-environment": ["sessions"],
     "gpu": ["gpu", "nvml"],

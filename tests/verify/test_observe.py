@@ -15,7 +15,7 @@ from provision.profile import load
 from provision.verify.facts import Facts
 from provision.verify.judge import judge
 from provision.verify.observe import observe
-from provision.verify.schema import Identity, Kernel, Python3, Release
+from provision.verify.schema import Identity, Kernel, Python3, Release, RootDisk
 
 
 def look(timeout_s: float = 60) -> Facts:
@@ -122,3 +122,12 @@ def test_the_probes_source_is_python_3_8() -> None:
 
     for path in sorted((Path(module.__file__).parent / "probe").glob("*.py")):
         ast.parse(path.read_text(), feature_version=(3, 8))
+
+
+def test_a_root_that_lies_on_a_disk_is_measured_and_any_other_is_told_apart() -> None:
+    here = look().read(RootDisk)
+    kind = subprocess.run(["findmnt", "-rno", "FSTYPE", "/"], check=True, capture_output=True, text=True).stdout.strip()
+    assert here.type == kind
+    if here.partition is not None:
+        assert here.partition.size_bytes + here.partition.behind_bytes <= here.partition.disk_bytes
+        assert here.partition.file_system_bytes <= here.partition.size_bytes

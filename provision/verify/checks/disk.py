@@ -1,17 +1,19 @@
-"""Disks: the data disk in its layers (mounted now, of its kind, mounted by the next boot, usable), and room on the root disk."""
+"""Disks: the data disk in its layers (mounted now, of its kind, mounted by the next boot, usable); a grown root disk, and room on it."""
 
 from __future__ import annotations
 
 from provision.profile.model import Profile
 from provision.verify.checks.base import Check, Verdict, failed, not_asked, passed, warned
 from provision.verify.facts import Facts
-from provision.verify.schema import FileSystems
+from provision.verify.schema import FileSystems, RootDisk
 
 __all__ = ["CHECKS"]
 
 _GB = 10**9
 # A file system's own structures take a few per cent; ext4 also keeps 5 % for root.
 _USABLE = 0.90
+# Behind the last partition: alignment, and the second copy of the partition table.
+_SLACK = 0.01
 _ROLE = "`gpuprov apply HOST --role storage` sets it up"
 
 
@@ -49,7 +51,22 @@ def _root_room(facts: Facts, profile: Profile) -> Verdict:
     return passed(expected, observed)
 
 
+def _root_grown(facts: Facts, _profile: Profile) -> Verdict:
+    found = facts.read(RootDisk)
+    expected = "a root partition and file system that fill their disk"
+    if found.partition is None:
+        return not_asked(f"/ is {found.type} on {found.source}: no partition that gpuprov would grow")
+    disk, part, system = (
+        size / _GB for size in (found.partition.disk_bytes, found.partition.size_bytes, found.partition.file_system_bytes)
+    )
+    observed = f"a disk of {disk:.1f} GB, the partition {part:.1f}, its file system {system:.1f}"
+    if found.partition.behind_bytes > found.partition.disk_bytes * _SLACK or system < part * _USABLE:
+        return failed(expected, observed, "`gpuprov apply HOST --role storage` grows it, without a reboot")
+    return passed(expected, observed)
+
+
 CHECKS = (
     Check("data-disk", "the data disk is mounted, of its kind, and survives a reboot", _data_disk, role="storage"),
+    Check("root-grown", "the root file system fills its disk", _root_grown, role="storage"),
     Check("root-room", "the root disk has room", _root_room),
 )

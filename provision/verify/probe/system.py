@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import os
 import platform
 import pwd
@@ -100,6 +101,37 @@ def file_systems():
     return found
 
 
+def root_disk():
+    """How far the root partition and its file system fill their disk; only type and source where / is not ext4 or xfs on a partition."""
+    mounted = [line.split(" ")[:3] for line in (read("/proc/self/mounts") or "").splitlines()]
+    source, _, kind = [parts for parts in mounted if parts[1] == "/"][-1]
+    found = {"source": source, "type": kind, "partition": None}
+    number = os.stat("/").st_dev
+    node = os.path.realpath("/sys/dev/block/%d:%d" % (os.major(number), os.minor(number)))
+    if kind not in ("ext4", "xfs"):
+        return found
+    if not os.path.isdir(node):
+        raise Unknown("/sys does not show %s, which / lies on" % source)
+    if not os.path.exists(node + "/partition"):
+        return found
+    disk = os.path.dirname(node)
+    start, size, whole = sectors(node + "/start"), sectors(node + "/size"), sectors(disk + "/size")
+    starts = [sectors(path) for path in glob.glob(disk + "/*/start")]
+    space = os.statvfs("/")
+    found["partition"] = {
+        "disk_bytes": whole * 512,
+        "size_bytes": size * 512,
+        "behind_bytes": (min([at for at in starts if at > start] + [whole]) - start - size) * 512,
+        "file_system_bytes": space.f_blocks * space.f_frsize,
+    }
+    return found
+
+
+def sectors(path):
+    """A number of /sys in its unit of 512 bytes, whatever the disk's own sectors are."""
+    return int(read(path) or "")
+
+
 def owner(uid):
     """The name of a user id, or the id where it has none."""
     try:
@@ -169,5 +201,6 @@ def facts():
         python3=python3,
         users=users,
         file_systems=file_systems,
+        root_disk=root_disk,
         sessions=sessions,
     )
