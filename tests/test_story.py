@@ -19,8 +19,9 @@ from provision.verify.checks import CHECKS
 
 pytestmark = pytest.mark.rehearsal
 
-# What the profile does not ask for.
-GPU_CHECKS = {check.id for check in CHECKS if check.needs_gpu} - {"tensorflow", "tensorflow-installed", "jax", "jax-installed", "extras"}
+# What the profile does not ask for; and what is not there as long as no driver is: a file of its options, a kernel in /boot.
+NOT_ASKED = {"tensorflow", "tensorflow-installed", "jax", "jax-installed", "extras", "initramfs", "every-kernel"}
+GPU_CHECKS = {check.id for check in CHECKS if check.needs_gpu} - NOT_ASKED
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +65,18 @@ class TestStory:
         outcomes = {f["check"]: f["outcome"] for f in data["report"]["findings"]}
         assert [a["outcome"] for a in data["attempts"]] == ["launched"]
         assert data["roles"] == ["base", "storage", "cupti", "ffmpeg", "opencv"]
-        for check in ("python3", "gcc", "build-tools", "tmux", "ffmpeg", "data-disk", "cuda-environment", "opencv"):
+        for check in (
+            "python3",
+            "gcc",
+            "build-tools",
+            "tmux",
+            "ffmpeg",
+            "data-disk",
+            "cuda-environment",
+            "opencv",
+            "environment",
+            "pynvml",
+        ):
             assert outcomes[check] == "pass", check
         assert outcomes["os"] == "warn"
         assert {c for c, o in outcomes.items() if o == "waived"} == GPU_CHECKS

@@ -9,38 +9,25 @@ from pydantic import BaseModel, ConfigDict, Field
 __all__ = [
     "AsUser",
     "Clocks",
+    "Count",
     "Counters",
-    "Cudnn",
-    "Cupti",
     "Device",
     "Driver",
-    "Encoders",
-    "Extras",
     "Fact",
     "FileSystem",
     "FileSystems",
     "Found",
-    "FrameworkDevice",
-    "FrameworkUsed",
     "Gpu",
     "Identity",
-    "Installed",
-    "Jax",
     "Kernel",
     "NotObservedError",
-    "Nvcc",
     "Nvml",
-    "OpenCv",
-    "OpenCvUsed",
     "Persistenced",
-    "Profilers",
-    "PyTorch",
     "Python3",
     "Reading",
     "Release",
     "RootDisk",
     "Sessions",
-    "TensorFlow",
     "Tool",
     "Unit",
     "Users",
@@ -191,6 +178,7 @@ class Gpu(Fact):
     readable: bool
     module: bool
     nouveau: bool
+    modes: dict[str, Count] | None = None
 
     @property
     def exists(self) -> bool:
@@ -210,6 +198,35 @@ class Device(BaseModel):
     app_graphics_mhz: Reading = Reading(unknown="not read")
     max_memory_mhz: Reading = Reading(unknown="not read")
     max_graphics_mhz: Reading = Reading(unknown="not read")
+    pci: Reading = Reading(unknown="not read")
+    virtualization: Reading = Reading(unknown="not read")
+    ecc: Reading = Reading(unknown="not read")
+    ecc_pending: Reading = Reading(unknown="not read")
+    uncorrected: Reading = Reading(unknown="not read")
+    uncorrected_ever: Reading = Reading(unknown="not read")
+    sram_threshold: Reading = Reading(unknown="not read")
+    retired_single: Reading = Reading(unknown="not read")
+    retired_double: Reading = Reading(unknown="not read")
+    retired_pending: Reading = Reading(unknown="not read")
+    remapped_correctable: Reading = Reading(unknown="not read")
+    remapped_uncorrectable: Reading = Reading(unknown="not read")
+    remapped_pending: Reading = Reading(unknown="not read")
+    remapped_failure: Reading = Reading(unknown="not read")
+    unrepairable: Reading = Reading(unknown="not read")
+    recovery_action: Reading = Reading(unknown="not read")
+    inforom: Reading = Reading(unknown="not read")
+    event_reasons: Reading = Reading(unknown="not read")
+    hw_thermal: Reading = Reading(unknown="not read")
+    hw_power_brake: Reading = Reading(unknown="not read")
+    pcie_generation: Reading = Reading(unknown="not read")
+    pcie_generation_max: Reading = Reading(unknown="not read")
+    pcie_generation_gpu: Reading = Reading(unknown="not read")
+    pcie_width: Reading = Reading(unknown="not read")
+    pcie_width_max: Reading = Reading(unknown="not read")
+    links: Reading = Reading(unknown="not read")
+    links_up: Reading = Reading(unknown="not read")
+    fabric_state: Reading = Reading(unknown="not read")
+    fabric_status: Reading = Reading(unknown="not read")
 
 
 class Nvml(Fact):
@@ -245,6 +262,7 @@ class Modules(Fact):
     name = "modules"
     kernels: Annotated[tuple[KernelModule, ...], Field(strict=False)]
     held: Annotated[tuple[str, ...], Field(strict=False)]
+    installed: Annotated[tuple[KernelModule, ...], Field(strict=False)] | None = None
 
 
 class AsUser(BaseModel):
@@ -295,119 +313,3 @@ class Clocks(Unit):
     """The unit that sets clocks at boot."""
 
     name = "clocks_unit"
-
-
-class Installed(BaseModel):
-    """The compiler of the toolkit."""
-
-    model_config = ConfigDict(frozen=True, strict=True, extra="ignore")
-    path: str
-    version: Annotated[str, Field(pattern=r"^\d+\.\d+$")]
-    link: str
-
-
-class Nvcc(Fact):
-    """The compiler of the toolkit."""
-
-    name = "nvcc"
-    found: Installed | None
-
-
-class Cudnn(Fact):
-    """cuDNN by its header and as the loader finds it."""
-
-    name = "cudnn"
-    header: str | None
-    library: Count | None
-
-
-class Cupti(Fact):
-    """CUPTI's files, what the loader's cache has, and the version that it answers."""
-
-    name = "cupti"
-    files: Annotated[tuple[str, ...], Field(strict=False)]
-    cached: Annotated[tuple[str, ...], Field(strict=False)]
-    version: Count | None
-
-
-class Profilers(Fact):
-    """Versions of the profilers."""
-
-    name = "profilers"
-    nsys: str | None
-    ncu: str | None
-    nvprof: str | None = None
-
-
-class OpenCvUsed(BaseModel):
-    """OpenCV after a real operation; `error` when it did not get there."""
-
-    model_config = ConfigDict(frozen=True, strict=True, extra="ignore")
-    version: str = ""
-    sum: int | None = None
-    cuda: bool = False
-    error: str = ""
-
-
-class OpenCv(Fact):
-    """OpenCV in its environment."""
-
-    name = "opencv"
-    found: OpenCvUsed | None
-
-
-class FrameworkDevice(BaseModel):
-    """One GPU as a framework used it: the product of two 256 x 256 matrices of ones sums to 256 ** 3."""
-
-    model_config = ConfigDict(frozen=True, strict=True, extra="ignore")
-    capability: str = ""
-    product: float | None = None
-    device: str = ""
-    error: str = ""
-
-
-class FrameworkUsed(BaseModel):
-    """A framework after a real product; `error` when it did not get there."""
-
-    model_config = ConfigDict(frozen=True, strict=True, extra="ignore")
-    version: str = ""
-    cuda: str | None = None
-    arch_list: Annotated[tuple[str, ...], Field(strict=False)] = ()
-    devices: Annotated[tuple[FrameworkDevice, ...], Field(strict=False)] = ()
-    error: str = ""
-
-
-class PyTorch(Fact):
-    """PyTorch in its environment."""
-
-    name = "pytorch"
-    found: FrameworkUsed | None
-
-
-class TensorFlow(Fact):
-    """TensorFlow in its environment."""
-
-    name = "tensorflow"
-    found: FrameworkUsed | None
-
-
-class Jax(Fact):
-    """JAX in its environment."""
-
-    name = "jax"
-    found: FrameworkUsed | None
-
-
-class Extras(Fact):
-    """Environment → package → version, names normalised; and DCGM's version."""
-
-    name = "extras"
-    environments: dict[str, dict[str, str]]
-    dcgm: str | None
-
-
-class Encoders(Fact):
-    """The NVENC encoders that ffmpeg was built with; None without ffmpeg."""
-
-    name = "encoders"
-    nvenc: Annotated[tuple[str, ...], Field(strict=False)] | None

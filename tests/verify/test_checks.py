@@ -10,11 +10,18 @@ import pytest
 from provision.converge.roles import ROLES
 from provision.verify.checks import CHECKS
 
-_spec = importlib.util.spec_from_file_location("good", Path(__file__).with_name("good.py"))
-assert _spec is not None and _spec.loader is not None  # noqa: PT018
-good = importlib.util.module_from_spec(_spec)
-sys.modules["good"] = good
-_spec.loader.exec_module(good)
+
+def beside(name: str) -> Any:
+    """A module of this folder: in pytest's importlib mode it is in no package."""
+    spec = importlib.util.spec_from_file_location(name, Path(__file__).with_name(f"{name}.py"))
+    assert spec is not None and spec.loader is not None  # noqa: PT018
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+good = beside("good")
 
 NO_GPU = {"pci": [], "nodes": [], "readable": True, "module": False, "nouveau": False}
 GROUP = {"gpu__counters": "group"}
@@ -22,6 +29,8 @@ MEMBER = {"members": ["ada"], "capabilities": "0000004000000000", "outcome": "op
 JAX = {"stack__frameworks": {"jax": "0.12.0.1"}}
 CLOSED = {"counters__live": "1", "counters__on_disk": "1", "counters__as_user__outcome": "refused"}
 FRAMEWORK = good.GOOD["pytorch"]["found"]
+SESSIONS = {"code": 187, "said": "[h264_nvenc @ 0x5] OpenEncodeSessionEx failed: out of memory (10): (no details)"}
+NOT_SUPPORTED = {"unknown": "Not Supported"}
 # check, changed facts, changed profile, outcome, words in what was observed
 CASES: list[tuple[str, dict[str, Any], dict[str, Any], str, str]] = [
     ("os", {}, {}, "pass", "Ubuntu 24.04.3"),
@@ -176,12 +185,12 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any], str, str]] = [
     ("nvcc", {"nvcc__found": None}, {}, "fail", "no nvcc"),
     ("nvcc", {}, {"stack__cuda": "12.9"}, "fail", "13.0"),
     ("nvcc", {"nvcc": {"unknown": "broken"}}, {}, "unknown", "broken"),
-    ("cudnn", {}, {}, "pass", "9.14.0"),
+    ("cudnn", {}, {}, "pass", "9.19.0"),
     ("cudnn", {"cudnn__library": 8907, "cudnn__header": "8.9.7"}, {}, "pass", "8.9.7"),
-    ("cudnn", {"cudnn__library": None}, {}, "fail", "header: 9.14.0"),
+    ("cudnn", {"cudnn__library": None}, {}, "fail", "header: 9.19.0"),
     ("cudnn", {"cudnn__header": "9.1.0"}, {}, "warn", ""),
     ("cudnn", {}, {"stack__cudnn": "9.1"}, "fail", ""),
-    ("cudnn", {}, {"stack__cudnn": "9.14"}, "pass", ""),
+    ("cudnn", {}, {"stack__cudnn": "9.19"}, "pass", ""),
     ("cudnn", {"cudnn": None}, {}, "unknown", ""),
     ("cudnn", {}, {"stack__cudnn": "none"}, "not-applicable", ""),
     ("nvcc", {"nvcc__found__link": ""}, {}, "fail", "/usr/local/cuda is not there"),
@@ -240,10 +249,18 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any], str, str]] = [
     ("extras", {"extras__environments": {"opencv": {"nvtx": "0.2.17"}}}, {"stack__extras": ["nvtx"]}, "fail", "not installed"),
     ("extras", {"extras": None}, {"stack__extras": ["nvtx"]}, "unknown", ""),
     ("tensorflow", {"tensorflow": None}, {"stack__frameworks": {"tensorflow": "auto"}}, "unknown", ""),
-    ("nvenc", {}, {}, "warn", "no encode was tried"),
-    ("nvenc", {"encoders__nvenc": []}, {}, "fail", ""),
+    ("nvenc", {}, {}, "pass", "a frame was encoded"),
+    ("nvenc", {"encoders__nvenc": []}, {}, "fail", "built without NVENC"),
     ("nvenc", {"encoders__nvenc": None}, {}, "fail", "no ffmpeg"),
+    ("nvenc", {"encoders__encode": None}, {}, "unknown", "no encode was tried"),
+    ("nvenc", {"encoders__encode": SESSIONS}, {}, "warn", "out of memory (10)"),
+    ("nvenc", {"encoders__encode": {"code": 1, "said": "Cannot load libnvidia-encode.so.1"}}, {}, "fail", "libnvidia-encode.so.1"),
+    ("nvenc", {"encoders__encode": {"code": 1, "said": "No capable devices found"}}, {}, "fail", "No capable devices"),
+    ("nvenc", {"encoders__encode": {"code": 139, "said": ""}}, {}, "fail", "ended with 139"),
     ("nvenc", {"encoders": None}, {}, "unknown", ""),
+    ("nvenc", {"gpu": NO_GPU}, {}, "unknown", "no NVIDIA GPU"),
+    ("nvenc", {}, {"gpu__model": "b300"}, "not-applicable", "B300 has no NVENC"),
+    ("nvenc", {}, {"stack__ffmpeg": False}, "not-applicable", "ffmpeg"),
     ("nvenc", {}, {"gpu__model": "h100"}, "not-applicable", "H100 has no NVENC"),
     ("opencv", {}, {}, "pass", "4.12.0, without CUDA"),
     ("opencv", {"opencv__found": None}, {}, "fail", "no such environment"),
@@ -251,6 +268,7 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any], str, str]] = [
     ("opencv", {"opencv__found__sum": 0}, {}, "fail", "the sum is 0"),
     ("opencv", {}, {"stack__opencv": "none"}, "not-applicable", ""),
     ("opencv", {"opencv": {"unknown": "x"}}, {}, "unknown", ""),
+    *beside("cases").cases(good),
 ]
 
 

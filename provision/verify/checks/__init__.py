@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from provision.verify.checks import disk, gpu, sessions, stack, system
+from provision.verify.checks import disk, gpu, health, links, sessions, skew, stack, surroundings, system
 from provision.verify.checks.base import Check
 
 __all__ = ["CHECKS", "Check"]
@@ -14,5 +14,9 @@ CHECKS: Final[tuple[Check, ...]] = (
     *disk.CHECKS,
     *sessions.CHECKS,
     *gpu.CHECKS,
+    *health.CHECKS,
+    *links.CHECKS,
     *stack.CHECKS,
+    *skew.CHECKS,
+    *surroundings.CHECKS,
 )

@@ -5,11 +5,29 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from provision.catalog.records import version
 from provision.profile.model import Profile
 from provision.verify.facts import Facts
 from provision.verify.finding import Outcome
+from provision.verify.schema import Device, Gpu, NotObservedError, Nvml, Reading
 
-__all__ = ["Check", "Verdict", "failed", "not_asked", "passed", "unknown", "warned"]
+__all__ = [
+    "Check",
+    "Verdict",
+    "devices",
+    "dotted",
+    "failed",
+    "not_asked",
+    "number",
+    "passed",
+    "require_gpu",
+    "unknown",
+    "unsupported",
+    "value",
+    "warned",
+]
+
+_NO_GPU = "no NVIDIA GPU on this host"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,3 +84,71 @@ def unknown(expected: str, observed: str, hint: str) -> Verdict:
 def not_asked(why: str) -> Verdict:
     """The profile does not ask for it, or the hardware cannot have it."""
     return Verdict("not-applicable", "nothing", why)
+
+
+def require_gpu(facts: Facts) -> Gpu:
+    """What speaks for a GPU, on a host that has one.
+
+    Raises:
+        NotObservedError: there is none, in the words that a report counts.
+    """
+    found = facts.read(Gpu)
+    if not found.exists:
+        raise NotObservedError(_NO_GPU)
+    return found
+
+
+def devices(facts: Facts) -> tuple[Device, ...]:
+    """The GPUs as NVML sees them, at least one.
+
+    Raises:
+        NotObservedError: there is none, or NVML did not answer.
+    """
+    require_gpu(facts)
+    found = facts.read(Nvml).devices
+    if not found:
+        msg = "NVML lists no device"
+        raise NotObservedError(msg)
+    return found
+
+
+def value(reading: Reading) -> int | float | str:
+    """What was read.
+
+    Raises:
+        NotObservedError: nothing was, with NVML's reason.
+    """
+    if reading.value is None:
+        raise NotObservedError(reading.unknown or "no value")
+    return reading.value
+
+
+def number(reading: Reading) -> int:
+    """What was read, as a count.
+
+    Raises:
+        NotObservedError: nothing was, or what can be no count.
+    """
+    found = value(reading)
+    if not isinstance(found, int) or found < 0:
+        msg = f"NVML read {found!r}, which can be no count"
+        raise NotObservedError(msg)
+    return found
+
+
+def unsupported(reading: Reading) -> bool:
+    """Whether NVML says that this GPU or this driver has no such thing, as opposed to not having said it."""
+    return reading.value is None and any(words in (reading.unknown or "") for words in ("Not Supported", "Function Not Found"))
+
+
+def dotted(text: str) -> tuple[int, ...]:
+    """A version that was observed, as a tuple that compares.
+
+    Raises:
+        NotObservedError: it is none.
+    """
+    try:
+        return version(text)
+    except ValueError as error:
+        msg = f"the version is malformed: {text[:50]!r}"
+        raise NotObservedError(msg) from error

@@ -10,39 +10,23 @@ from typing import Final
 from provision.catalog import read
 from provision.catalog.records import version
 from provision.profile.model import ApplicationClocks, Profile
-from provision.verify.checks.base import Check, Verdict, failed, not_asked, passed, unknown, warned
+from provision.verify.checks.base import Check, Verdict, devices, failed, not_asked, number, passed, require_gpu, unknown, value, warned
 from provision.verify.facts import Facts
-from provision.verify.schema import Clocks, Counters, Driver, Gpu, Modules, NotObservedError, Nvml, Persistenced, Reading
+from provision.verify.schema import Clocks, Counters, Driver, Modules, Nvml, Persistenced
 
 __all__ = ["CHECKS"]
 
-_NO_GPU = "no NVIDIA GPU on this host"
-_NO_DEVICE = "NVML lists no device"
 _PERFMON: Final = 1 << 38  # CAP_PERFMON in linux/capability.h
-
-
-def _value(reading: Reading) -> int | float | str:
-    if reading.value is None:
-        msg = reading.unknown or "no value"
-        raise NotObservedError(msg)
-    return reading.value
-
-
-def _require_gpu(facts: Facts) -> Gpu:
-    found = facts.read(Gpu)
-    if not found.exists:
-        raise NotObservedError(_NO_GPU)
-    return found
 
 
 def _gpu(facts: Facts, profile: Profile) -> Verdict:
     expected = f"{profile.gpu.count} x {profile.gpu.model.upper()}"
-    found = _require_gpu(facts)
+    found = require_gpu(facts)
     if found.nouveau:
         return failed(expected, "nouveau drives the GPU", "blacklist nouveau and reboot; the driver's package does it")
     if not found.module:
         return failed(expected, f"{len(found.pci)} on the bus, and no NVIDIA driver is loaded", "install the driver, or reboot into it")
-    names = [str(_value(device.name)) for device in facts.read(Nvml).devices]
+    names = [str(value(device.name)) for device in facts.read(Nvml).devices]
     # Whole words: an L40S is no L4.
     words = {word.upper() for word in read.gpu(profile.gpu.model).nvml_words}
     right = [n for n in names if words <= set(n.replace("-", " ").upper().split())]
@@ -59,10 +43,10 @@ def _gpu(facts: Facts, profile: Profile) -> Verdict:
 def _driver(facts: Facts, profile: Profile) -> Verdict:
     asked = profile.stack.driver
     expected = "one driver: loaded = installed = user space" + ("" if asked == "auto" else f", branch {asked}")
-    _require_gpu(facts)
+    require_gpu(facts)
     found = facts.read(Driver)
     user_space = facts.raw.get("nvml")
-    nvml = str(_value(facts.read(Nvml).driver)) if isinstance(user_space, dict) and "value" in user_space else None
+    nvml = str(value(facts.read(Nvml).driver)) if isinstance(user_space, dict) and "value" in user_space else None
     versions = {"loaded": found.loaded, "installed": found.installed, "NVML": nvml, "nvidia-smi": found.nvidia_smi}
     seen = {where: version for where, version in versions.items() if version}
     observed = ", ".join(f"{where} {version}" for where, version in seen.items()) or "none"
@@ -86,7 +70,7 @@ def _counters(facts: Facts, profile: Profile) -> Verdict:
     if asked == "group":
         return _counters_of_group(facts)
     expected = "performance counters open to ordinary users: on disk, live, and as one gets them"
-    _require_gpu(facts)
+    require_gpu(facts)
     found = facts.read(Counters)
     user = found.as_user
     observed = f"on disk {found.on_disk or 'not set'}, live {found.live or 'unreadable'}, ncu as {user.user or 'nobody'}: {user.outcome}"
@@ -121,7 +105,7 @@ def _driver_on_disk(facts: Facts, _profile: Profile) -> Verdict:
 
 def _counters_of_group(facts: Facts) -> Verdict:
     expected = "performance counters closed to ordinary users, and open to the group gpuprov-counters through with-counters"
-    _require_gpu(facts)
+    require_gpu(facts)
     found = facts.read(Counters)
     group, user = found.as_group, found.as_user
     observed = f"live {found.live or 'unreadable'}, ncu as {user.user or 'nobody'}: {user.outcome}"
@@ -194,8 +178,8 @@ def _persistence(facts: Facts, profile: Profile) -> Verdict:
     if not profile.gpu.persistence:
         return not_asked("the profile does not ask for persistence mode")
     expected = "persistence mode on now, and by the daemon at boot"
-    _require_gpu(facts)
-    modes = [_value(device.persistence) for device in facts.read(Nvml).devices]
+    require_gpu(facts)
+    modes = [value(device.persistence) for device in facts.read(Nvml).devices]
     unit = facts.read(Persistenced)
     # Ubuntu's unit starts the daemon and tells it to leave the mode off.
     at_boot = unit.exists and unit.enabled and "--no-persistence-mode" not in unit.command
@@ -211,15 +195,12 @@ def _clocks(facts: Facts, profile: Profile) -> Verdict:
     asked = profile.gpu.application_clocks
     if asked == "default":
         return not_asked("the profile leaves the clocks at their defaults")
-    _require_gpu(facts)
-    devices = facts.read(Nvml).devices
-    if not devices:
-        raise NotObservedError(_NO_DEVICE)
-    pairs = [(_value(d.app_memory_mhz), _value(d.app_graphics_mhz)) for d in devices]
+    found = devices(facts)
+    pairs = [(value(d.app_memory_mhz), value(d.app_graphics_mhz)) for d in found]
     if isinstance(asked, ApplicationClocks):
-        wanted = [(asked.memory_mhz, asked.graphics_mhz)] * len(devices)
+        wanted = [(asked.memory_mhz, asked.graphics_mhz)] * len(found)
     else:
-        wanted = [(int(_value(d.max_memory_mhz)), int(_value(d.max_graphics_mhz))) for d in devices]
+        wanted = [(number(d.max_memory_mhz), number(d.max_graphics_mhz)) for d in found]
     expected = "application clocks " + ", ".join(sorted({f"{m},{g} MHz" for m, g in wanted})) + ", set again at boot"
     observed = ", ".join(sorted({f"{m},{g} MHz" for m, g in pairs}))
     if pairs != [tuple(pair) for pair in wanted]:

@@ -6,17 +6,17 @@ from collections.abc import Callable
 
 from provision.catalog import read
 from provision.profile.model import Profile
-from provision.verify.checks.base import Check, Verdict, failed, not_asked, passed, unknown, warned
+from provision.verify.checks.base import Check, Verdict, failed, not_asked, passed, require_gpu, unknown, warned
 from provision.verify.facts import Facts
-from provision.verify.schema import (
+from provision.verify.schema import Gpu
+from provision.verify.schema_stack import (
     Cudnn,
     Cupti,
+    Encode,
     Encoders,
     Extras,
     FrameworkUsed,
-    Gpu,
     Jax,
-    NotObservedError,
     Nvcc,
     OpenCv,
     Profilers,
@@ -26,15 +26,16 @@ from provision.verify.schema import (
 
 __all__ = ["CHECKS"]
 
-_NO_GPU = "no NVIDIA GPU on this host"
 _RESIZED_SUM = 504.0  # the probe's own arithmetic: the means of the 2 x 2 blocks of 0..63, rounded half to even by OpenCV
 _TOLERANCE = 16.0  # half a grey level for each of the sixteen pixels, in either direction
 _PRODUCT = 256.0**3
-
-
-def _require_gpu(facts: Facts) -> None:
-    if not facts.read(Gpu).exists:
-        raise NotObservedError(_NO_GPU)
+_ENCODE = "ffmpeg -f lavfi -i color=s=256x256 -frames:v 1 -c:v h264_nvenc -f null -"
+_ENCODE_ERRORS = (
+    ("Cannot load libnvidia-encode", "install the driver's encoding library, libnvidia-encode"),
+    ("Cannot load libcuda", "the driver's user space is not there: install it"),
+    ("Driver does not support the required nvenc API", "ffmpeg is newer than the driver: use the distribution's ffmpeg, or a newer driver"),
+    ("No capable devices found", "this GPU has no encoder, or not one for this frame"),
+)
 
 
 def _nvcc(facts: Facts, profile: Profile) -> Verdict:
@@ -158,7 +159,7 @@ def _pytorch(facts: Facts, profile: Profile) -> Verdict:
     asked = profile.stack.frameworks.pytorch
     if asked is None:
         return not_asked("the profile does not ask for PyTorch")
-    _require_gpu(facts)
+    require_gpu(facts)
     return _judge_framework("PyTorch", facts.read(PyTorch).found, asked, max(1, len(facts.read(Gpu).nodes)))
 
 
@@ -180,7 +181,7 @@ def _tensorflow(facts: Facts, profile: Profile) -> Verdict:
     asked = profile.stack.frameworks.tensorflow
     if asked is None:
         return not_asked("the profile does not ask for TensorFlow")
-    _require_gpu(facts)
+    require_gpu(facts)
     return _judge_framework("TensorFlow", facts.read(TensorFlow).found, asked, max(1, len(facts.read(Gpu).nodes)))
 
 
@@ -195,7 +196,7 @@ def _jax(facts: Facts, profile: Profile) -> Verdict:
     asked = profile.stack.frameworks.jax
     if asked is None:
         return not_asked("the profile does not ask for JAX")
-    _require_gpu(facts)
+    require_gpu(facts)
     return _judge_framework("JAX", facts.read(Jax).found, asked, max(1, len(facts.read(Gpu).nodes)))
 
 
@@ -238,22 +239,33 @@ def _opencv(facts: Facts, profile: Profile) -> Verdict:
 def _nvenc(facts: Facts, profile: Profile) -> Verdict:
     if not profile.stack.ffmpeg:
         return not_asked("the profile does not ask for ffmpeg")
-    # Neither A100 nor H100 and later data-centre chips have an encoder: shared/facts/verification.md §2.10.
-    if profile.gpu.model in {"p100", "a100-40gb", "a100-80gb", "h100", "h200", "b200"}:
+    # Neither A100 nor H100 and later data-centre chips have an encoder: shared/facts/verification.md §2.10, and the catalogue.
+    if profile.gpu.model == "p100" or read.gpu(profile.gpu.model).nvenc is False:
         return not_asked(f"{profile.gpu.model.upper()} has no NVENC")
-    expected = "ffmpeg built with NVENC"
-    _require_gpu(facts)
-    found = facts.read(Encoders).nvenc
-    if found is None:
+    expected = "ffmpeg built with NVENC, and one frame encoded by the GPU"
+    require_gpu(facts)
+    found = facts.read(Encoders)
+    if found.nvenc is None:
         return failed(expected, "no ffmpeg", "`gpuprov apply HOST --role ffmpeg` installs it")
-    if not found:
-        return failed(expected, "built without NVENC", "use the distribution's ffmpeg")
-    # Built in is not the same as working: the encode itself is not tried by this release.
-    return warned(
-        expected,
-        f"{', '.join(found)}; no encode was tried",
-        "try `ffmpeg -f lavfi -i color=s=256x256 -frames:v 1 -c:v h264_nvenc -f null -`",
-    )
+    if "h264_nvenc" not in found.nvenc:
+        return failed(expected, f"built without NVENC for H.264: {', '.join(found.nvenc) or 'none'}", "use the distribution's ffmpeg")
+    if found.encode is None:
+        return unknown(expected, f"{', '.join(found.nvenc)}; no encode was tried", f"try `{_ENCODE}`")
+    return _encoded(expected, found.encode)
+
+
+def _encoded(expected: str, encode: Encode) -> Verdict:
+    """What became of the frame; ffmpeg's words of libavcodec/nvenc.c, which the exit code does not tell apart."""
+    if encode.code == 0:
+        return passed(expected, "a frame was encoded" + (f" ({encode.said})" if encode.said else ""))
+    observed = f"ffmpeg ended with {encode.code}: {encode.said or 'without a word'}"
+    for words, hint in _ENCODE_ERRORS:
+        if words in encode.said:
+            return failed(expected, observed, hint)
+    # All sessions taken, or no memory left for one: the encoder works, and for somebody else at the moment.
+    if any(words in encode.said for words in ("out of memory", "incompatible client key", "No free encoding session")):
+        return warned(expected, observed, "the limit of sessions is reached, or the memory used up: see who encodes, and look again")
+    return failed(expected, observed, f"try `{_ENCODE}` on the host")
 
 
 def _check(check_id: str, title: str, judge: Callable[[Facts, Profile], Verdict], role: str | None = None) -> Check:

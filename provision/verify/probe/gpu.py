@@ -1,26 +1,29 @@
 """Facts about the GPU: the device, the driver, and the settings that the profile asks for, each in its layers.
 
-Techniques and their sources: shared/facts/verification.md §2.1-2.4.
+Techniques and their sources: shared/facts/verification.md §2.1-2.8.
 """
 
 from __future__ import annotations
 
+import ctypes
 import glob
 import grp
 import importlib
 import os
+import platform
 import pwd
 import re
 import shutil
+import stat
 
 from run import Unknown, command, read
 
 
-def pci_devices():
-    """Bus addresses of NVIDIA's display and compute devices (PCI vendor 10de, base class 03)."""
+def pci_devices(kind="0x03"):
+    """Bus addresses of NVIDIA's devices of a PCI class, display and compute (03) unless told; the vendor is 10de."""
     found = []
     for folder in sorted(glob.glob("/sys/bus/pci/devices/*")):
-        if (read(folder + "/vendor") or "").strip() == "0x10de" and (read(folder + "/class") or "").startswith("0x03"):
+        if (read(folder + "/vendor") or "").strip() == "0x10de" and (read(folder + "/class") or "").startswith(kind):
             found.append(os.path.basename(folder))
     return found
 
@@ -34,6 +37,7 @@ def present():
         "readable": all(os.access(path, os.R_OK | os.W_OK) for path in nodes),
         "module": os.path.isdir("/sys/module/nvidia"),
         "nouveau": os.path.isdir("/sys/module/nouveau"),
+        "modes": {path: stat.S_IMODE(os.stat(path).st_mode) for path in sorted(glob.glob("/dev/nvidia*")) if not os.path.isdir(path)},
     }
 
 
@@ -56,8 +60,10 @@ def nvml():
     def ask(name, *arguments):
         try:
             value = getattr(pynvml, name)(*arguments)
-        except (pynvml.NVMLError, AttributeError) as error:
+        except pynvml.NVMLError as error:
             return {"unknown": str(error)}
+        except AttributeError:
+            return {"unknown": "Not Supported by this pynvml"}
         return {"value": value.decode() if isinstance(value, bytes) else value}
 
     devices = []
@@ -67,6 +73,9 @@ def nvml():
         capability = ask("nvmlDeviceGetCudaComputeCapability", handle)
         devices.append(
             {
+                **memory_health(pynvml, ask, handle),
+                **limits(pynvml, ask, handle),
+                **link(pynvml, ask, handle),
                 "name": ask("nvmlDeviceGetName", handle),
                 "uuid": ask("nvmlDeviceGetUUID", handle),
                 "memory_mib": {"value": memory["value"].total >> 20} if "value" in memory else memory,
@@ -86,6 +95,116 @@ def nvml():
     }
     pynvml.nvmlShutdown()
     return answer
+
+
+def parts(answer, *names):
+    """A reading of several numbers as a reading each; a reason for none is the reason of each of them."""
+    if "value" in answer:
+        return {name: {"value": value} for name, value in zip(names, answer["value"])}  # noqa: B905 - strict= is of Python 3.10
+    return dict.fromkeys(names, answer)
+
+
+def filled(ask, name, handle, record):
+    """The record that NVML fills, or its reason."""
+    answer = ask(name, handle, ctypes.byref(record))
+    return {"value": record} if "value" in answer else answer
+
+
+def field(pynvml, ask, handle, number):
+    """One of NVML's numbered fields: each has a return code of its own, and says which member of the union it filled."""
+    answer = ask("nvmlDeviceGetFieldValues", handle, [number])
+    if "value" not in answer:
+        return answer
+    got = answer["value"][0]
+    if got.nvmlReturn == 2:  # an invalid argument: the field's number is of a later driver
+        return {"unknown": "Not Supported by this driver"}
+    if got.nvmlReturn:
+        return {"unknown": str(pynvml.NVMLError(got.nvmlReturn))}
+    member = dict(enumerate(("dVal", "uiVal", "ulVal", "ullVal", "sllVal", "siVal", "usVal"))).get(got.valueType, "ullVal")
+    return {"value": getattr(got.value, member)}
+
+
+def memory_health(pynvml, ask, handle):
+    """Memory errors of one device, what the driver did about them, and what it asks for."""
+    count, valid = {}, ask("nvmlDeviceValidateInforom", handle)
+    for name, cause in (("retired_single", 0), ("retired_double", 1)):
+        pages = ask("nvmlDeviceGetRetiredPages", handle, cause)
+        count[name] = {"value": len(pages["value"])} if "value" in pages else pages
+    sram = {"unknown": "Not Supported by this pynvml"}
+    if hasattr(pynvml, "c_nvmlEccSramErrorStatus_v1_t"):
+        sram = filled(ask, "nvmlDeviceGetSramEccErrorStatus", handle, pynvml.c_nvmlEccSramErrorStatus_v1_t())
+    # A corrupt infoROM is the one answer of this call that is no failure to answer.
+    damaged = "orrupted infoROM" in valid.get("unknown", "")
+    return {
+        **count,
+        **parts(ask("nvmlDeviceGetEccMode", handle), "ecc", "ecc_pending"),
+        # By position: failure is the fourth and last. Azure's health check looks for it in a query of three.
+        **parts(
+            ask("nvmlDeviceGetRemappedRows", handle),
+            "remapped_correctable",
+            "remapped_uncorrectable",
+            "remapped_pending",
+            "remapped_failure",
+        ),
+        "uncorrected": ask("nvmlDeviceGetTotalEccErrors", handle, 1, 0),
+        "uncorrected_ever": ask("nvmlDeviceGetTotalEccErrors", handle, 1, 1),
+        "sram_threshold": {"value": sram["value"].bThresholdExceeded} if "value" in sram else sram,
+        "retired_pending": ask("nvmlDeviceGetRetiredPagesPendingStatus", handle),
+        "unrepairable": ask("nvmlDeviceGetUnrepairableMemoryFlag_v1", handle),
+        "recovery_action": field(pynvml, ask, handle, 230),
+        "inforom": {"value": 0} if damaged else {"value": 1} if "value" in valid else valid,
+    }
+
+
+def limits(pynvml, ask, handle):
+    """What holds the clocks of one device down now, and for how long something has since the driver was loaded."""
+    now = ask("nvmlDeviceGetCurrentClocksEventReasons", handle)
+    return {
+        # The name before driver 535.
+        "event_reasons": now if "value" in now else ask("nvmlDeviceGetCurrentClocksThrottleReasons", handle),
+        "hw_thermal": field(pynvml, ask, handle, 270),
+        "hw_power_brake": field(pynvml, ask, handle, 271),
+    }
+
+
+def link(pynvml, ask, handle):
+    """Where one device sits and how it is connected: the bus, NVLink, the fabric."""
+    pci, states = ask("nvmlDeviceGetPciInfo", handle), []
+    for number in range(getattr(pynvml, "NVML_NVLINK_MAX_LINKS", 18)):
+        state = ask("nvmlDeviceGetNvLinkState", handle, number)
+        if "value" not in state:
+            break
+        states.append(state["value"])
+    fabric_info = {"unknown": "Not Supported by this pynvml"}
+    if hasattr(pynvml, "c_nvmlGpuFabricInfoV_t"):
+        fabric_info = filled(ask, "nvmlDeviceGetGpuFabricInfoV", handle, pynvml.c_nvmlGpuFabricInfoV_t())
+    if "value" in fabric_info:
+        fabric_info = {"value": (fabric_info["value"].state, fabric_info["value"].status)}
+    if "value" in pci:
+        bus = pci["value"].busId
+        pci = {"value": (bus.decode() if isinstance(bus, bytes) else bus).lower()}
+    return {
+        **parts(fabric_info, "fabric_state", "fabric_status"),
+        "pci": pci,
+        "virtualization": ask("nvmlDeviceGetVirtualizationMode", handle),
+        "pcie_generation": ask("nvmlDeviceGetCurrPcieLinkGeneration", handle),
+        "pcie_generation_max": ask("nvmlDeviceGetMaxPcieLinkGeneration", handle),
+        "pcie_generation_gpu": ask("nvmlDeviceGetGpuMaxPcieLinkGeneration", handle),
+        "pcie_width": ask("nvmlDeviceGetCurrPcieLinkWidth", handle),
+        "pcie_width_max": ask("nvmlDeviceGetMaxPcieLinkWidth", handle),
+        "links": {"value": len(states)} if states else state,
+        "links_up": {"value": states.count(1)} if states else state,
+    }
+
+
+def fabric():
+    """The NVSwitches that this host sees (PCI class 0680, or a device node), and the unit of the fabric manager; None without systemd."""
+    need_gpu()
+    try:
+        manager = unit("nvidia-fabricmanager.service")
+    except Unknown:
+        manager = None
+    return {"switches": len(pci_devices("0x0680")) or len(glob.glob("/dev/nvidia-nvswitch[0-9]*")), "manager": manager}
 
 
 def driver():
@@ -109,29 +228,48 @@ def driver():
 
 
 def modules():
-    """Each kernel that has headers, and whether the driver's module was built for it; what is held against upgrades."""
-    kernels = []
-    for path in sorted(glob.glob("/lib/modules/*/build")):
-        if os.path.exists(path + "/Makefile"):
-            kernel = os.path.basename(os.path.dirname(path))
-            names = [name for _, _, found in os.walk("/lib/modules/" + kernel) for name in found]
-            kernels.append({"kernel": kernel, "built": any(re.match(r"nvidia(-current(-open)?)?\.ko(\.|$)", name) for name in names)})
-    held = []
+    """Each kernel that has headers or is installed, and whether it has the driver's module; what is held against upgrades."""
+    kernels, installed, held = [], [], []
+    for folder in sorted(glob.glob("/lib/modules/*/")):
+        kernel = os.path.basename(folder[:-1])
+        names = [name for _, _, found in os.walk(folder) for name in found]
+        state = {"kernel": kernel, "built": any(re.match(r"nvidia(-current(-open)?)?\.ko(\.|$)", name) for name in names)}
+        if os.path.exists(folder + "build/Makefile"):
+            kernels.append(state)
+        if os.path.exists("/boot/vmlinuz-" + kernel) or os.path.exists(folder + "vmlinuz"):
+            installed.append(state)
     if shutil.which("apt-mark"):
         held = command(["apt-mark", "showhold"], 20)[1].split()
     elif shutil.which("dnf"):
         held = [line.strip() for line in (read("/etc/dnf/plugins/versionlock.list") or "").splitlines() if line and line[0] != "#"]
-    return {"kernels": kernels, "held": sorted(held)}
+    return {"kernels": kernels, "installed": installed, "held": sorted(held)}
 
 
-def counters():
-    """The three layers of access to performance counters: on disk, live, and as an ordinary user gets them."""
-    setting = None
+def option():
+    """The file that decides on the counters at the next load of the driver, and its choice: the last one wins."""
+    deciding = (None, None)
     for folder in ("/lib/modprobe.d", "/usr/lib/modprobe.d", "/run/modprobe.d", "/etc/modprobe.d"):
         for path in sorted(glob.glob(folder + "/*.conf")):
             for line in (read(path) or "").splitlines():
                 found = re.match(r"\s*options\s+nvidia\S*\s.*NVreg_RestrictProfilingToAdminUsers=(\d)", line)
-                setting = found.group(1) if found else setting
+                deciding = (path, found.group(1)) if found else deciding
+    return deciding
+
+
+def initramfs():
+    """That file, and the running kernel's initramfs, which holds a copy of it: when each was written."""
+    path, kernel = option()[0], platform.release()
+    images = ["/boot/initrd.img-" + kernel, "/boot/initramfs-%s.img" % kernel]
+    image = next((name for name in images if os.path.exists(name)), None)
+    return {
+        "option": {"path": path, "changed": os.stat(path).st_mtime} if path else None,
+        "image": {"path": image, "changed": os.stat(image).st_mtime} if image else None,
+    }
+
+
+def counters():
+    """The three layers of access to performance counters: on disk, live, and as an ordinary user gets them."""
+    setting = option()[1]
     params = read("/proc/driver/nvidia/params") or ""
     # The knob and the readout have different names; older drivers show the knob's.
     live = re.search(r"(?:RmProfilingAdminOnly|RestrictProfilingToAdminUsers): (\d)", params)
@@ -237,6 +375,8 @@ def facts():
         "driver": driver,
         "modules": modules,
         "counters": counters,
+        "initramfs": initramfs,
+        "fabric": fabric,
         "persistence_unit": persistence_unit,
         "clocks_unit": clocks_unit,
     }

@@ -1,4 +1,4 @@
-"""Facts about the system: release, user, tools, file systems, sessions."""
+"""Facts about the system: release, user, tools, file systems, sessions, kernel log, upgrades, clock."""
 
 from __future__ import annotations
 
@@ -21,6 +21,26 @@ TOOLS = {
     "tmux": ["-V"],
     "ffmpeg": ["-version"],
 }
+# What changes how every program uses the GPU: DCGM's ten (shared/facts/verification.md §1b), and those that users set and forget.
+VARIABLES = (
+    "LD_LIBRARY_PATH",
+    "LD_PRELOAD",
+    "CUDA_VISIBLE_DEVICES",
+    "NVIDIA_TF32_OVERRIDE",
+    "CUDA_LAUNCH_BLOCKING",
+    "XLA_FLAGS",
+    "CUDA_INJECTION32_PATH",
+    "CUDA_INJECTION64_PATH",
+    "CUDA_AUTO_BOOST",
+    "CUDA_ENABLE_COREDUMP_ON_EXCEPTION",
+    "CUDA_COREDUMP_FILE",
+    "CUDA_DEVICE_WAITS_ON_EXCEPTION",
+    "CUDA_PROFILE",
+    "COMPUTE_PROFILE",
+    "OPENCL_PROFILE",
+    "NSIGHT_CUDA_DEBUGGER",
+)
+XID = re.compile(r"NVRM: Xid \((?:PCI:)?([0-9a-fA-F:.]+)\)[^:]*: (\d+)")
 FILE_SYSTEMS = {"ext2", "ext3", "ext4", "xfs", "btrfs", "overlay", "zfs", "f2fs"}
 
 
@@ -157,12 +177,16 @@ def mount_units():
     return units
 
 
+def clean():
+    """The environment that a login begins with."""
+    person = pwd.getpwuid(os.geteuid())
+    return {"HOME": person.pw_dir, "USER": person.pw_name, "LOGNAME": person.pw_name, "PATH": "/usr/bin:/bin", "TERM": "dumb"}
+
+
 def sessions():
     """The PATH that each kind of session has, and the folders of the loader's configuration."""
-    person = pwd.getpwuid(os.geteuid())
-    clean = {"HOME": person.pw_dir, "USER": person.pw_name, "LOGNAME": person.pw_name, "PATH": "/usr/bin:/bin", "TERM": "dumb"}
     mark = "gpuprov-path="
-    code, out, _ = command(["bash", "-lc", "echo %s$PATH" % mark], 10, env=clean)
+    code, out, _ = command(["bash", "-lc", "echo %s$PATH" % mark], 10, env=clean())
     login = [line[len(mark) :] for line in out.splitlines() if line.startswith(mark)]
     try:
         code, out, _ = command(["systemctl", "show-environment"], 10)
@@ -190,6 +214,96 @@ def loader_folders():
     return folders
 
 
+def chosen(lines):
+    """Those of the variables that `NAME=value` lines set; the last one wins, as in a shell."""
+    said = [line.partition("=") for line in lines]
+    return {name: value.strip("\"'")[:500] for name, _, value in said if name in VARIABLES}
+
+
+def variables():
+    """What each kind of session and /etc/environment set of the variables that change what CUDA does."""
+    mark = "gpuprov-environment"
+    _, out, _ = command(["bash", "-lc", "echo %s; env" % mark], 10, env=clean())
+    _, here, login = out.rpartition(mark + "\n")
+    try:
+        code, service, _ = command(["systemctl", "show-environment"], 10)
+    except FileNotFoundError:
+        code, service = 1, ""
+    system = [re.sub(r"^\s*(export\s+)?", "", line) for line in (read("/etc/environment") or "").splitlines()]
+    return {
+        "login": chosen(login.splitlines()) if here else None,
+        "ssh": chosen("%s=%s" % item for item in os.environ.items()) if "SSH_CONNECTION" in os.environ else None,
+        "service": chosen(service.splitlines()) if code == 0 else None,
+        "system": chosen(system),
+    }
+
+
+def kernel_log():
+    """The lines of the kernel log of this boot and where they are from; a log that this user may not read is no empty log."""
+    refused = []
+    for argv in (["journalctl", "-k", "-b", "0", "-o", "cat", "--no-pager"], ["dmesg"]):
+        try:
+            code, out, err = command(argv, 20)
+        except FileNotFoundError:
+            refused.append("no %s" % argv[0])
+            continue
+        lines = [line for line in out.splitlines() if line.strip() and not line.startswith("-- ")]
+        if code == 0 and lines:
+            return " ".join(argv[:3]), lines
+        refused.append("%s: %s" % (argv[0], (err.strip().splitlines() or ["shows nothing to this user"])[-1][:200]))
+    raise Unknown("the kernel log cannot be read (%s): run as root, or as a member of adm or systemd-journal" % "; ".join(refused))
+
+
+def xids():
+    """The driver's complaints since the boot, by GPU and code. A GPU that fell off the bus may be said without a code: it is 79."""
+    source, lines = kernel_log()
+    events = {}
+    for line in lines:
+        said = XID.search(line)
+        key = (said.group(1).lower(), int(said.group(2))) if said else None
+        if not said and "NVRM" in line and "fallen off the bus" in line:
+            where = re.search(r"GPU (?:at )?(?:PCI:)?([0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2})", line)
+            key = (where.group(1).lower() if where else "", 79)
+        if key:
+            before = events.get(key, {"count": 0})
+            events[key] = {"pci": key[0], "code": key[1], "count": before["count"] + 1, "last": line.strip()[:200]}
+    # The ring of dmesg and a journal that was rotated lose their beginning first, where every boot says its version.
+    complete = any("Linux version" in line for line in lines[:50])
+    return {"source": source, "complete": complete, "events": [events[key] for key in sorted(events)]}
+
+
+def upgrades():
+    """Packages of the driver, whether upgrades are installed unattended, and what these leave out."""
+    found = sorted({os.path.basename(path)[: -len(".list")].split(":")[0] for path in glob.glob("/var/lib/dpkg/info/*nvidia*.list")})
+    unattended, excluded = False, []
+    if shutil.which("apt-config"):
+        code, out, err = command(["apt-config", "dump"], 20)
+        if code:
+            raise Unknown("apt-config dump: %s" % err.strip()[:200])
+        said = re.findall(r'^([\w:-]+) "(.*)";$', out, re.MULTILINE)
+        period = [value for name, value in said if name == "APT::Periodic::Unattended-Upgrade"][-1:]
+        unattended = bool(shutil.which("unattended-upgrade")) and bool(period) and period[0] not in ("", "0")
+        excluded = [value for name, value in said if name == "Unattended-Upgrade::Package-Blacklist::"]
+    elif shutil.which("rpm"):
+        _, out, _ = command(["rpm", "-qa", "--qf", "%{NAME}\\n", "*nvidia*"], 20)
+        found = sorted(set(out.split()))
+        automatic = read("/etc/dnf/automatic.conf") or ""
+        unattended = bool(re.search(r"^\s*apply_updates\s*=\s*(yes|true|1)", automatic, re.MULTILINE))
+        for line in re.findall(r"^\s*(?:exclude|excludepkgs)\s*=(.*)$", automatic + "\n" + (read("/etc/dnf/dnf.conf") or ""), re.MULTILINE):
+            excluded += line.replace(",", " ").split()
+    return {"packages": found, "unattended": unattended, "excluded": sorted(excluded)}
+
+
+def clock():
+    """How long the host is up, and whether its clock follows a time server."""
+    try:
+        code, out, _ = command(["timedatectl", "show", "--property=NTPSynchronized", "--value"], 10)
+    except FileNotFoundError:
+        code, out = 1, ""
+    up = float((read("/proc/uptime") or "").split()[0])
+    return {"up_s": up, "synchronised": {"yes": True, "no": False}.get(out.strip()) if code == 0 else None}
+
+
 def facts():
     """Name -> function of this subject."""
     named = {"tool_" + name: (lambda name=name: {"found": tool(name)}) for name in TOOLS}
@@ -203,4 +317,8 @@ def facts():
         file_systems=file_systems,
         root_disk=root_disk,
         sessions=sessions,
+        variables=variables,
+        xids=xids,
+        upgrades=upgrades,
+        clock=clock,
     )

@@ -1,0 +1,175 @@
+"""What surrounds the stack and breaks it later: variables that users set and forget, packages that shadow, boots and upgrades to come.
+
+Sources: shared/facts/verification.md §1b, §2.1 and §7.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+from typing import Final
+
+from provision.profile.model import Profile
+from provision.verify.checks.base import Check, Verdict, dotted, failed, not_asked, passed, unknown, warned
+from provision.verify.facts import Facts
+from provision.verify.schema import Modules, NotObservedError
+from provision.verify.schema_health import Initramfs, Upgrades, Variables
+from provision.verify.schema_stack import Extras, Nvcc
+
+__all__ = ["CHECKS"]
+
+_CUDA_FOLDER: Final = re.compile(r"/cuda-(\d+(?:\.\d+)?)(?:/|$)")
+# What each does to every program of the host; DCGM's ten, of which most debug or trace, and those that users set for one run and forget.
+_DOUBTFUL: Final = {
+    "LD_PRELOAD": "another library comes before CUDA's",
+    "NVIDIA_TF32_OVERRIDE": "the precision of frameworks is overridden",
+    "CUDA_LAUNCH_BLOCKING": "every kernel is waited for",
+    "XLA_FLAGS": "XLA compiles otherwise than by default",
+    "CUDA_INJECTION32_PATH": "a tracer is loaded",
+    "CUDA_INJECTION64_PATH": "a tracer is loaded",
+    "CUDA_AUTO_BOOST": "clocks are boosted otherwise than set",
+    "CUDA_ENABLE_COREDUMP_ON_EXCEPTION": "a failing kernel writes the GPU's memory to disk",
+    "CUDA_COREDUMP_FILE": "a failing kernel writes the GPU's memory to disk",
+    "CUDA_DEVICE_WAITS_ON_EXCEPTION": "a failing kernel hangs, for a debugger",
+    "CUDA_PROFILE": "everything is profiled",
+    "COMPUTE_PROFILE": "everything is profiled",
+    "OPENCL_PROFILE": "everything is profiled",
+    "NSIGHT_CUDA_DEBUGGER": "a debugger is resident",
+}
+# Switches, which 0 leaves off.
+_SWITCHES: Final = frozenset(
+    {"CUDA_LAUNCH_BLOCKING", "CUDA_ENABLE_COREDUMP_ON_EXCEPTION", "CUDA_DEVICE_WAITS_ON_EXCEPTION", "CUDA_PROFILE"}
+)
+# Since this release the package of that name only asks for nvidia-ml-py, and PyTorch warns of it; before, its folder hides the module.
+_PYNVML_EMPTY: Final = (12,)
+
+
+def _environment(facts: Facts, profile: Profile) -> Verdict:
+    expected = "no variable that changes what CUDA does to every program"
+    found = facts.read(Variables)
+    seen = {"login shells": found.login, "SSH commands": found.ssh, "services": found.service, "/etc/environment": found.system}
+    bad, doubtful = [], []
+    for where, named in seen.items():
+        for name, value in (named or {}).items():
+            wrong = _breaks(name, value, facts, profile)
+            if wrong:
+                bad.append(f"{name}={value} in {where}: {wrong}")
+            elif name == "CUDA_VISIBLE_DEVICES":
+                doubtful.append(f"{name}={value} in {where}: GPUs that are added later stay hidden")
+            elif name in _DOUBTFUL and value and not (name in _SWITCHES and value == "0"):
+                doubtful.append(f"{name}={value} in {where}: {_DOUBTFUL[name]}")
+    if bad:
+        return failed(expected, "; ".join(bad + doubtful), "remove it from /etc/environment, /etc/profile.d and the shells' own files")
+    if doubtful:
+        return warned(expected, "; ".join(doubtful), "set it where one program is started, not for everybody")
+    unseen = [where for where, named in seen.items() if named is None and where != "SSH commands"]
+    if unseen:
+        return unknown(expected, f"could not be seen: {', '.join(unseen)}", "run the check on a host with systemd and bash")
+    return passed(expected, "none is set")
+
+
+def _breaks(name: str, value: str, facts: Facts, profile: Profile) -> str:
+    """Why a value breaks what runs with it; empty when it does not."""
+    if name == "CUDA_VISIBLE_DEVICES":
+        # The first entry that is no GPU ends the list: nothing behind -1 is seen.
+        named = re.split(r",?\s*-1|NoDevFiles", value)[0]
+        shown = len([entry for entry in named.split(",") if entry.strip()])
+        return f"programs see {shown} of {profile.gpu.count} GPUs" if shown < profile.gpu.count else ""
+    if name != "LD_LIBRARY_PATH":
+        return ""
+    folders = [folder for folder in value.split(":") if folder]
+    if any(part == "stubs" for folder in folders for part in folder.split("/")):
+        return "the linker's stubs come before the driver's libraries, and fail every call"
+    others = {match[1] for match in map(_CUDA_FOLDER.search, folders) if match}
+    if not others:
+        return ""
+    compiler = facts.read(Nvcc).found
+    if compiler is None:
+        return f"it names CUDA {', '.join(sorted(others))}, and no toolkit is installed"
+    # A folder may name the major release alone.
+    foreign = {other for other in others if not f"{compiler.version}.".startswith(f"{other}.")}
+    return f"it names CUDA {', '.join(sorted(foreign))}, and the toolkit is {compiler.version}" if foreign else ""
+
+
+def _pynvml(facts: Facts, _profile: Profile) -> Verdict:
+    expected = "NVML's Python module comes from nvidia-ml-py, in every environment"
+    found = facts.read(Extras).environments
+    if not found:
+        return not_asked("there is no Python environment of gpuprov's")
+    shadowed = {name: packages["pynvml"] for name, packages in found.items() if "pynvml" in packages}
+    observed = ", ".join(f"pynvml {packaged} in {name}" for name, packaged in sorted(shadowed.items()))
+    hint = "uninstall pynvml there and install nvidia-ml-py again: /opt/gpuprov/venvs/NAME/bin/pip"
+    old = [name for name, packaged in shadowed.items() if dotted(packaged)[:1] < _PYNVML_EMPTY]
+    if old:
+        return failed(expected, f"{observed}: its folder hides the module of nvidia-ml-py", hint)
+    if shadowed:
+        return warned(expected, f"{observed}: deprecated, and PyTorch warns of it at each import", hint)
+    return passed(expected, f"no pynvml package in {', '.join(sorted(found))}")
+
+
+def _initramfs(facts: Facts, _profile: Profile) -> Verdict:
+    expected = "an initramfs that is newer than the option on the performance counters"
+    found = facts.read(Initramfs)
+    if found.option is None:
+        return not_asked("no file in modprobe.d decides on the counters")
+    if found.image is None:
+        return unknown(expected, f"{found.option.path}, and no initramfs of the running kernel in /boot", "see how this host boots")
+    observed = f"{found.image.path} is {{}} than {found.option.path}"
+    # Equal stamps are of a file system that counts whole seconds; the role writes the option first.
+    if found.image.changed >= found.option.changed:
+        return passed(expected, observed.format("newer"))
+    hint = "rebuild it: `update-initramfs -u -k all` or `dracut -f --regenerate-all`"
+    return warned(expected, f"{observed.format('older')}: a driver that is loaded from it has the former choice", hint)
+
+
+def _every_kernel(facts: Facts, _profile: Profile) -> Verdict:
+    expected = "the driver's module for every kernel that can be booted"
+    found = facts.read(Modules).installed
+    if found is None:
+        msg = "the probe sent no installed kernels"
+        raise NotObservedError(msg)
+    if not found:
+        return not_asked("no kernel is installed on this host: something outside boots it")
+    observed = ", ".join(f"{kernel.kernel} {'has it' if kernel.built else 'has NOT'}" for kernel in found)
+    if all(kernel.built for kernel in found):
+        return passed(expected, observed)
+    hint = "install the headers of that kernel, for DKMS to build it (`dkms status`), or remove the kernel: a boot into it has no driver"
+    return failed(expected, observed, hint)
+
+
+def _upgrades(facts: Facts, _profile: Profile) -> Verdict:
+    expected = "no upgrade of the driver that nobody asked for"
+    found = facts.read(Upgrades)
+    # The container toolkit goes its own way, and replaces no driver.
+    packages = [name for name in found.packages if "container" not in name]
+    if not packages:
+        return not_asked("no package of the driver is installed")
+    if not found.unattended:
+        return passed(expected, "upgrades are not installed unattended")
+    held = set(facts.read(Modules).held)
+    left = [name for name in packages if name not in held and not _excluded(name, found.excluded)]
+    if not left:
+        return passed(expected, f"unattended, and its {len(packages)} packages are held or left out")
+    shown = ", ".join(left[:5]) + (f" and {len(left) - 5} more" if len(left) > 5 else "")  # noqa: PLR2004 - of a long list
+    hint = "hold them (`apt-mark hold`, `dnf versionlock add`), or name them in Unattended-Upgrade::Package-Blacklist"
+    return warned(expected, f"unattended upgrades would take {shown}", hint)
+
+
+def _excluded(name: str, patterns: tuple[str, ...]) -> bool:
+    """Whether a pattern leaves a package out: apt's are regular expressions that match from the beginning, dnf's are shell patterns."""
+    for pattern in patterns:
+        try:
+            if fnmatch.fnmatchcase(name, pattern) or re.match(pattern, name):
+                return True
+        except re.error:
+            continue
+    return False
+
+
+CHECKS = (
+    Check("environment", "no forgotten variable changes what CUDA does", _environment),
+    Check("pynvml", "no package hides NVML's Python module", _pynvml),
+    Check("initramfs", "the next boot has the profile's choice on counters", _initramfs, needs_gpu=True),
+    Check("every-kernel", "every kernel that can be booted has the driver", _every_kernel, needs_gpu=True),
+    Check("upgrades", "no unattended upgrade replaces the driver", _upgrades),
+)
