@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -147,8 +148,8 @@ def dotted(text: str) -> tuple[int, ...]:
     Raises:
         NotObservedError: it is none.
     """
-    try:
-        return version(text)
-    except ValueError as error:
+    # Digits of the decimal system alone, and no more of them than a version has: int() takes others, and refuses very long ones.
+    if not re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,9})*(\+.*)?", text):
         msg = f"the version is malformed: {text[:50]!r}"
-        raise NotObservedError(msg) from error
+        raise NotObservedError(msg)
+    return version(text)

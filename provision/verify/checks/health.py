@@ -98,7 +98,11 @@ def _memory(device: Device) -> tuple[list[str], list[str], list[str]]:
         bad.append(f"{now} uncorrected ECC errors since the driver was loaded")
     elif ever:
         doubtful.append(f"{ever} uncorrected ECC errors in its life, none since the driver was loaded")
-    replaced = _rows if dotted(str(value(device.capability))) >= (8, 0) else _pages
+    capability = value(device.capability)
+    if not isinstance(capability, str):
+        msg = f"NVML read {capability!r}, which can be no compute capability"
+        raise NotObservedError(msg)
+    replaced = _rows if dotted(capability) >= (8, 0) else _pages
     wrong, odd, read = replaced(device)
     return bad + wrong, doubtful + odd, ["ECC on, no uncorrected error", *read]
 
