@@ -10,10 +10,12 @@ from provision.verify.checks import CHECKS, Check
 from provision.verify.facts import Facts
 from provision.verify.finding import Finding, Report
 from provision.verify.schema import NotObservedError
+from provision.verify.schema_health import Clock
 
 __all__ = ["judge"]
 
 _NO_GPU = "no NVIDIA GPU on this host"
+_JUST_UP_S = 120
 _EXCUSE_HINT = "verify on a host with the GPU, or excuse the GPU part with --without-gpu"
 
 
@@ -47,7 +49,7 @@ def judge(
         host=host,
         profile=profile.name,
         findings=tuple(findings),
-        notes=(*notes, *about_waivers, *_about_host(findings)),
+        notes=(*notes, *about_waivers, *_about_host(findings), *_about_clock(facts)),
         observed_at=facts.gathered_at,
         elapsed_s=elapsed_s,
     )
@@ -102,3 +104,15 @@ def _waive(findings: list[Finding], waivers: tuple[Waiver, ...], today: dt.date)
 def _about_host(findings: list[Finding]) -> list[str]:
     missing = [f for f in findings if f.outcome == "unknown" and _NO_GPU in f.observed]
     return [f"{_NO_GPU}: {len(missing)} GPU checks are unknown"] if missing else []
+
+
+def _about_clock(facts: Facts) -> list[str]:
+    """What makes the times of a report doubtful, or its settings younger than they look; nothing where the probe is older than the fact."""
+    try:
+        clock = facts.read(Clock)
+    except NotObservedError:
+        return []
+    notes = [] if clock.synchronised is not False else ["the host's clock follows no time server: its times may be off"]
+    if clock.up_s < _JUST_UP_S:
+        notes.append(f"the host is up for {clock.up_s:.0f} s: units of the boot may still be at work")
+    return notes

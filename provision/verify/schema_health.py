@@ -85,5 +85,5 @@ class Clock(Fact):
     """How long the host is up, and whether its clock follows a time server; None where nothing says."""
 
     name = "clock"
-    up_s: Annotated[float, Field(ge=0)]
+    up_s: Annotated[float, Field(ge=0, allow_inf_nan=False)]
     synchronised: bool | None

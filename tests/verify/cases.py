@@ -5,6 +5,41 @@ from typing import Any
 NO_GPU: dict[str, Any] = {"pci": [], "nodes": [], "readable": True, "module": False, "nouveau": False}
 NOT_SUPPORTED = {"unknown": "Not Supported"}
 
+# What NVML answered on a real H100 80GB HBM3 under driver 580.159.04, passed through to a virtual machine, idle, on 2026-11-21.
+H100: dict[str, Any] = {
+    "name": "NVIDIA H100 80GB HBM3",
+    "capability": "9.0",
+    "pci": "00000000:00:06.0",
+    "virtualization": 1,
+    "ecc": 1,
+    "ecc_pending": 1,
+    "uncorrected": 0,
+    "uncorrected_ever": 0,
+    "sram_threshold": 0,
+    "retired_single": NOT_SUPPORTED,
+    "retired_double": NOT_SUPPORTED,
+    "retired_pending": NOT_SUPPORTED,
+    "remapped_correctable": 0,
+    "remapped_uncorrectable": 0,
+    "remapped_pending": 0,
+    "remapped_failure": 0,
+    "unrepairable": 0,
+    "recovery_action": 0,
+    "inforom": 1,
+    "event_reasons": 1,
+    "hw_thermal": 0,
+    "hw_power_brake": 0,
+    "pcie_generation": 5,
+    "pcie_generation_max": 5,
+    "pcie_generation_gpu": 5,
+    "pcie_width": 16,
+    "pcie_width_max": 16,
+    "links": NOT_SUPPORTED,
+    "links_up": NOT_SUPPORTED,
+    "fabric_state": 0,
+    "fabric_status": 0,
+}
+
 
 def gpu(**readings: Any) -> dict[str, Any]:
     """Changed readings of the one GPU: a plain value was read, a dictionary is put in as it is."""
@@ -41,6 +76,11 @@ def cases(good: Any) -> list[tuple[str, dict[str, Any], dict[str, Any], str, str
     frameworks = good.GOOD["pytorch"]["found"]
     return [
         ("gpu-health", {}, {}, "pass", "ECC on, no uncorrected error"),
+        ("gpu-health", gpu(**H100), {"gpu__model": "h100"}, "pass", "0 + 0 rows remapped"),
+        ("throttling", gpu(**H100), {"gpu__model": "h100"}, "pass", "idle"),
+        ("pcie", gpu(**H100), {"gpu__model": "h100"}, "pass", "generation 5 of 5, 16 of 16 lanes"),
+        ("nvlink", gpu(**H100), {"gpu__model": "h100"}, "not-applicable", "no NVLink"),
+        ("fabric", gpu(**H100), {"gpu__model": "h100"}, "not-applicable", "no NVSwitch"),
         ("gpu-health", ampere, {}, "pass", "2 + 1 rows remapped"),
         ("gpu-health", {"gpu": NO_GPU}, {}, "unknown", "no NVIDIA GPU"),
         ("gpu-health", {"nvml__devices": []}, {}, "unknown", "no device"),
@@ -133,6 +173,8 @@ def cases(good: Any) -> list[tuple[str, dict[str, Any], dict[str, Any], str, str
         ("skew", {"cudnn__library": 91400}, {}, "unknown", "the catalogue does not say of this version"),
         ("skew", {"cudnn__library": 99900}, {}, "pass", "cuDNN 9.99.0"),
         ("skew", {"pytorch__found": {**frameworks, "version": "2.11.0"}}, {"gpu__model": "v100"}, "fail", "V100"),
+        ("skew", {"pytorch__found": {**frameworks, "version": "2.13.0+cu130"}}, {}, "pass", "PyTorch 2.13.0+cu130"),
+        ("skew", {"pytorch__found": {**frameworks, "version": "2.13.0+rocm", "cuda": None}}, {}, "unknown", "not in the catalogue"),
         ("skew", {"pytorch": None}, {}, "unknown", "no fact"),
         ("skew", {"gpu": NO_GPU}, {}, "unknown", "no NVIDIA GPU"),
         ("environment", {}, {}, "pass", "none is set"),

@@ -104,6 +104,16 @@ def test_facts_recorded_on_a_real_h200_are_read_whole_and_judged_as_what_they_ar
     assert t4["gpu"] == "fail"
 
 
+def test_a_clock_that_follows_nothing_and_a_host_that_has_just_started_are_noted() -> None:
+    assert report(good.facts()).notes == ()
+    assert report(good.facts(clock={"unknown": "x"})).notes == ()
+    notes = report(good.facts(clock__up_s=14.6, clock__synchronised=False)).notes
+    assert notes == (
+        "the host's clock follows no time server: its times may be off",
+        "the host is up for 15 s: units of the boot may still be at work",
+    )
+
+
 def test_the_same_facts_judged_from_a_file_give_the_same_verdict(tmp_path: Path) -> None:
     path = tmp_path / "facts.json"
     path.write_text(dump(good.facts(tool_gcc__found=None)))

@@ -10,7 +10,7 @@ import itertools
 from typing import Any, Final
 
 from provision.catalog import read
-from provision.catalog.records import CudnnRelease
+from provision.catalog.records import CudnnRelease, Release
 from provision.catalog.rules import TITLES, rules
 from provision.profile.model import Profile
 from provision.verify.checks.base import Check, Verdict, dotted, failed, passed, require_gpu, unknown, warned
@@ -75,10 +75,16 @@ def _installed(facts: Facts) -> list[tuple[str, str, list[Any]]]:
     }
     for name, framework in used.items():
         if framework is not None and framework.version:
-            # A build of another index (2.13.0+cu126) is another release than the one of that number alone.
-            releases = [r for r in read.frameworks()[name] if framework.version in {r.version, r.version.partition("+")[0]}]
-            parts.append((name, f"{TITLES[name]} {framework.version}", releases))
+            parts.append((name, f"{TITLES[name]} {framework.version}", _builds(name, framework)))
     return parts
+
+
+def _builds(name: str, used: FrameworkUsed) -> list[Release]:
+    """The catalogue's builds that it may be: of its number, and of its CUDA. The part behind a plus says no more than that CUDA does."""
+    number, _, local = used.version.partition("+")
+    same = [known for known in read.frameworks()[name] if known.version.partition("+")[0] == number]
+    built = [known for known in same if f"{used.cuda}.".startswith(f"{known.cuda}.")]
+    return built if built or local else same
 
 
 def _around(found: tuple[int, ...]) -> list[CudnnRelease]:
