@@ -29,7 +29,7 @@ answer = json.load(open(sys.argv[1]))
 assert answer["roles"] == [], answer["roles"]
 outcomes = {f["check"]: f["outcome"] for f in answer["report"]["findings"]}
 on_disk = ["driver-on-disk", "counters-on-disk", "persistence-at-boot", "clocks-at-boot", "nvcc", "cupti", "profilers", "pytorch-installed",
-           "tensorflow-installed", "opencv", "cuda-environment", "ffmpeg", "gcc"]
+           "tensorflow-installed", "opencv", "cuda-environment", "ffmpeg", "gcc", "environment", "pynvml", "upgrades"]
 assert {c: outcomes[c] for c in on_disk} == dict.fromkeys(on_disk, "pass"), outcomes
 print(answer["report"]["summary"])
 PY

@@ -228,6 +228,8 @@ def cases(good: Any) -> list[tuple[str, dict[str, Any], dict[str, Any], str, str
         ("upgrades", {}, {}, "pass", "held or left out"),
         ("upgrades", {"modules__held": []}, {}, "warn", "nvidia-dkms-open"),
         ("upgrades", {"modules__held": [], "upgrades__excluded": ["nvidia-"]}, {}, "pass", "held or left out"),
+        ("upgrades", {"modules__held": ["nvidia-dkms-open-3:580.95.05-1.el9.*"]}, {}, "pass", "held or left out"),
+        ("upgrades", {"modules__held": ["nvidia-dkms-open-580"]}, {}, "warn", "nvidia-dkms-open"),
         ("upgrades", {"modules__held": [], "upgrades__excluded": ["("]}, {}, "warn", "nvidia-dkms-open"),
         ("upgrades", {"upgrades__unattended": False}, {}, "pass", "not installed unattended"),
         ("upgrades", {"upgrades__packages": ["nvidia-container-toolkit"]}, {}, "not-applicable", "no package"),

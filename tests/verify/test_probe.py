@@ -2,6 +2,8 @@
 
 import ctypes
 import importlib
+import json
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +13,10 @@ from typing import Any
 import pytest
 
 import provision.verify.observe as observing
+from provision.verify.facts import Facts
+from provision.verify.schema import Fact, Modules
+from provision.verify.schema_health import Clock, Fabric, Initramfs, Upgrades, Variables, Xids
+from provision.verify.schema_stack import Encoders
 
 PROBE = Path(observing.__file__).parent / "probe"
 
@@ -199,6 +205,17 @@ def test_apts_own_word_on_unattended_upgrades(probe: Any, bin_folder: Path) -> N
     tool(bin_folder, "unattended-upgrade", "exit 0")
     found = probe.system.upgrades()
     assert (found["unattended"], found["excluded"]) == (True, ["nvidia-"])
+
+
+@pytest.mark.parametrize("kind", [Xids, Variables, Upgrades, Clock, Initramfs, Modules, Encoders, Fabric], ids=lambda kind: kind.name)
+def test_what_this_machine_says_holds_its_shape_or_is_unknown_with_a_reason(probe: Any, kind: type[Fact]) -> None:
+    everything = {**probe.stack.facts(), **probe.gpu.facts(), **probe.system.facts()}
+    raw = probe.run.gather({kind.name: everything[kind.name]}, 30)
+    if "unknown" in raw[kind.name]:
+        # Neither is a failure of the probe's own: no GPU here, or a log that this user may not read.
+        assert re.search("no NVIDIA GPU|cannot be read", raw[kind.name]["unknown"])
+    else:
+        assert Facts("", 0.0, json.loads(json.dumps(raw))).read(kind)
 
 
 def test_only_variables_that_matter_leave_the_host(probe: Any) -> None:

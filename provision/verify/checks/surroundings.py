@@ -146,13 +146,18 @@ def _upgrades(facts: Facts, _profile: Profile) -> Verdict:
         return not_asked("no package of the driver is installed")
     if not found.unattended:
         return passed(expected, "upgrades are not installed unattended")
-    held = set(facts.read(Modules).held)
-    left = [name for name in packages if name not in held and not _excluded(name, found.excluded)]
+    held = facts.read(Modules).held
+    left = [name for name in packages if not _held(name, held) and not _excluded(name, found.excluded)]
     if not left:
         return passed(expected, f"unattended, and its {len(packages)} packages are held or left out")
     shown = ", ".join(left[:5]) + (f" and {len(left) - 5} more" if len(left) > 5 else "")  # noqa: PLR2004 - of a long list
     hint = "hold them (`apt-mark hold`, `dnf versionlock add`), or name them in Unattended-Upgrade::Package-Blacklist"
     return warned(expected, f"unattended upgrades would take {shown}", hint)
+
+
+def _held(name: str, held: tuple[str, ...]) -> bool:
+    """Whether a package stays as it is: apt holds names, dnf locks names with versions, such as nvidia-driver-3:580.95.05-1.el9."""
+    return any(lock == name or re.match(rf"{re.escape(name)}-(\d+:)?\d+\.\d", lock) for lock in held)
 
 
 def _excluded(name: str, patterns: tuple[str, ...]) -> bool:
