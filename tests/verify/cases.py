@@ -54,7 +54,15 @@ def xid(code: int, pci: str = "0000:00:1e", count: int = 1) -> dict[str, Any]:
 def two(facts: dict[str, Any], first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:
     """Two GPUs like the one of some facts, with these readings."""
     one = facts["nvml"]["devices"][0]
-    return {"nvml__devices": [{**one, **{k: {"value": v} for k, v in changed.items()}} for changed in (first, second)]}
+    said = [
+        {name: value if isinstance(value, dict) else {"value": value} for name, value in changed.items()} for changed in (first, second)
+    ]
+    return {"nvml__devices": [{**one, **readings} for readings in said]}
+
+
+def lost(reading: str) -> dict[str, Any]:
+    """A GPU that does not answer this reading."""
+    return {reading: {"unknown": "GPU is lost"}}
 
 
 def cases(good: Any) -> list[tuple[str, dict[str, Any], dict[str, Any], str, str]]:
@@ -109,6 +117,10 @@ def cases(good: Any) -> list[tuple[str, dict[str, Any], dict[str, Any], str, str
         ("gpu-health", gpu(inforom=0), {}, "fail", "infoROM is corrupt"),
         ("gpu-health", gpu(sram_threshold=1), {}, "fail", "SRAM"),
         ("gpu-health", gpu(unrepairable=1), {}, "fail", "cannot be repaired"),
+        ("gpu-health", two(good.GOOD, lost("uncorrected"), {"uncorrected": 2}), {}, "fail", "GPU 1: 2 uncorrected"),
+        ("gpu-health", two(good.GOOD, lost("uncorrected"), {}), {}, "unknown", "GPU 0: GPU is lost"),
+        ("throttling", two(good.GOOD, lost("event_reasons"), {"event_reasons": 0x40}), {}, "fail", "GPU 1: hardware thermal"),
+        ("pcie", two(good.GOOD, lost("pcie_width"), {"pcie_width": 1}), {}, "fail", "GPU 1: generation 1 of 3, 1 of 8"),
         ("xid", {}, {}, "pass", "journalctl -k -b: none"),
         ("xid", xid(79), {}, "fail", "XID 79 on GPU 0 (0000:00:1e)"),
         ("xid", xid(79, pci=""), {}, "fail", "XID 79 on a GPU"),

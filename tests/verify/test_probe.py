@@ -231,3 +231,35 @@ def test_a_frame_is_encoded_only_where_a_gpu_is_and_is_large_enough(probe: Any, 
     assert encode["code"] == 3
     assert "s=256x256" in encode["said"]
     assert encode["said"].endswith("-f null -")
+
+
+def test_every_kernel_with_headers_or_an_image_is_looked_into(probe: Any, tmp_path: Path, monkeypatch: Any, bin_folder: Path) -> None:
+    for kernel, files in {
+        "6.8.0-1": ("build/Makefile", "vmlinuz", "updates/dkms/nvidia.ko.zst"),
+        "6.8.0-2": ("vmlinuz", "kernel/drivers/net/nvidia-shm.ko"),
+        "6.8.0-3": ("build/Makefile", "updates/dkms/nvidia-current-open.ko"),
+    }.items():
+        for name in files:
+            path = tmp_path / "modules" / kernel / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.touch()
+    folders = [f"{folder}/" for folder in (tmp_path / "modules").iterdir()]
+    monkeypatch.setattr(probe.gpu.glob, "glob", lambda _: folders)
+    tool(bin_folder, "apt-mark", "echo nvidia-dkms-open; echo gcc")
+    found = probe.gpu.modules()
+    assert found["installed"] == [{"kernel": "6.8.0-1", "built": True}, {"kernel": "6.8.0-2", "built": False}]
+    assert found["kernels"] == [{"kernel": "6.8.0-1", "built": True}, {"kernel": "6.8.0-3", "built": True}]
+    assert found["held"] == ["gcc", "nvidia-dkms-open"]
+
+
+def test_the_last_file_that_speaks_of_the_counters_decides_and_is_the_one_that_the_initramfs_must_have(
+    probe: Any, tmp_path: Path, monkeypatch: Any
+) -> None:
+    texts = {"/lib/modprobe.d/a.conf": "1", "/etc/modprobe.d/b.conf": "0", "/etc/modprobe.d/c.conf": None}
+    paths = {tmp_path / path.rpartition("/")[2]: value for path, value in texts.items()}
+    for path, value in paths.items():
+        path.write_text(f"options nvidia NVreg_RestrictProfilingToAdminUsers={value}\n" if value else "options nvidia x=1\n")
+    monkeypatch.setattr(probe.gpu.glob, "glob", lambda pattern: [str(p) for p in paths] if pattern.startswith("/etc/") else [])
+    assert probe.gpu.option() == (str(tmp_path / "b.conf"), "0")
+    option = probe.gpu.initramfs()["option"]
+    assert option == {"path": str(tmp_path / "b.conf"), "changed": (tmp_path / "b.conf").stat().st_mtime}

@@ -68,14 +68,21 @@ def _health(facts: Facts, _profile: Profile) -> Verdict:
     bad: list[str] = []
     doubtful: list[str] = []
     seen: list[str] = []
+    unread: list[str] = []
     for index, device in enumerate(devices(facts)):
-        wrong, odd, read = (list(part) for part in zip(_memory(device), _rest(device), strict=True))
+        try:
+            wrong, odd, read = (list(part) for part in zip(_memory(device), _rest(device), strict=True))
+        except NotObservedError as reason:  # one GPU that does not answer hides no other that is broken
+            unread.append(f"GPU {index}: {reason}")
+            continue
         bad += [f"GPU {index}: {word}" for words in wrong for word in words]
         doubtful += [f"GPU {index}: {word}" for words in odd for word in words]
         seen += [f"GPU {index}: {word}" for words in read for word in words]
     if bad:
         hint = "drain the host and reset the GPU or reboot; if it comes back, have the GPU replaced"
-        return failed(expected, "; ".join(bad + doubtful), hint)
+        return failed(expected, "; ".join(bad + doubtful + unread), hint)
+    if unread:
+        raise NotObservedError("; ".join(unread))
     if doubtful:
         return warned(expected, "; ".join(doubtful), "look again after a day: a count that grows is a GPU that fails")
     return passed(expected, "; ".join(seen))
@@ -188,24 +195,36 @@ def _indices(facts: Facts) -> dict[str, int]:
 
 def _throttling(facts: Facts, _profile: Profile) -> Verdict:
     expected = "nothing of the hardware or the heat holds the clocks down"
+    found = devices(facts)
+    if all(unsupported(device.event_reasons) for device in found):
+        return not_asked("this GPU does not tell what holds its clocks down")
     hard: list[str] = []
     soft: list[str] = []
     seen: list[str] = []
-    for index, device in enumerate(devices(facts)):
-        if unsupported(device.event_reasons):
-            return not_asked("this GPU does not tell what holds its clocks down")
-        bits = number(device.event_reasons)
+    unread: list[str] = []
+    for index, device in enumerate(found):
+        try:
+            bits, before = number(device.event_reasons), _before(device)
+        except NotObservedError as reason:
+            unread.append(f"GPU {index}: {reason}")
+            continue
         for known, said in ((_HARDWARE, hard), (_THERMAL, soft), (_ORDINARY, seen)):
             said += [f"GPU {index}: {name}" for bit, name in known.items() if bits & bit]
-        for name, reading in (("too hot", device.hw_thermal), ("without power", device.hw_power_brake)):
-            # Counted since the driver was loaded; older drivers have no such count.
-            if not unsupported(reading) and number(reading):
-                soft.append(f"GPU {index} was {name} before: its hardware has slowed it down since the driver was loaded")
+        soft += [f"GPU {index} was {name} before: its hardware has slowed it down since the driver was loaded" for name in before]
     if hard:
-        return failed(expected, "; ".join(hard + soft), "see temperature, fans and power supply: `nvidia-smi -q -d TEMPERATURE,POWER`")
+        hint = "see temperature, fans and power supply: `nvidia-smi -q -d TEMPERATURE,POWER`"
+        return failed(expected, "; ".join(hard + soft + unread), hint)
+    if unread:
+        raise NotObservedError("; ".join(unread))
     if soft:
         return warned(expected, "; ".join(soft), "see temperature and air flow, and `gpuprov verify --tier perf` for what it costs")
     return passed(expected, "; ".join(seen) or "nothing")
+
+
+def _before(device: Device) -> list[str]:
+    """For what the hardware has slowed a GPU down since the driver was loaded; older drivers do not count it."""
+    counted = {"too hot": device.hw_thermal, "without power": device.hw_power_brake}
+    return [name for name, reading in counted.items() if not unsupported(reading) and number(reading)]
 
 
 CHECKS = (

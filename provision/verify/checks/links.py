@@ -66,11 +66,15 @@ def _nodes(facts: Facts, _profile: Profile) -> Verdict:
 def _pcie(facts: Facts, profile: Profile) -> Verdict:
     generation, width = _PCIE.get(profile.gpu.model, _PCIE_OTHERS)
     expected = f"PCIe generation {generation} or later, {width} lanes or more"
-    bad, doubtful, seen = [], [], []
+    bad, doubtful, seen, unread = [], [], [], []
     virtual = False
     for index, device in enumerate(devices(facts)):
-        now, most = number(device.pcie_generation), number(device.pcie_generation_max)
-        lanes, most_lanes = number(device.pcie_width), number(device.pcie_width_max)
+        try:
+            now, most = number(device.pcie_generation), number(device.pcie_generation_max)
+            lanes, most_lanes = number(device.pcie_width), number(device.pcie_width_max)
+        except NotObservedError as reason:
+            unread.append(f"GPU {index}: {reason}")
+            continue
         # The generation of now is shown and not judged: an idle GPU lowers it, and raises it within milliseconds of load.
         words = f"GPU {index}: generation {now} of {most}, {lanes} of {most_lanes} lanes"
         seen.append(words)
@@ -81,7 +85,11 @@ def _pcie(facts: Facts, profile: Profile) -> Verdict:
             doubtful.append(words)
     note = "; in a virtual machine the link can be made up: the copies of `--tier perf` decide" if virtual else ""
     if bad:
-        return failed(expected, "; ".join(bad) + note, "another slot, riser or machine: the card cannot get its data through this link")
+        return failed(
+            expected, "; ".join(bad + unread) + note, "another slot, riser or machine: the card cannot get its data through this link"
+        )
+    if unread:
+        raise NotObservedError("; ".join(unread) + note)
     if doubtful:
         return warned(expected, "; ".join(doubtful) + note, "reseat the card, or take another slot: lanes are missing")
     return passed(expected, "; ".join(seen) + note)
