@@ -49,7 +49,7 @@ def judge(
         host=host,
         profile=profile.name,
         findings=tuple(findings),
-        notes=(*notes, *about_waivers, *_about_host(findings), *_about_clock(facts)),
+        notes=(*notes, *about_waivers, *_about_host(findings), *_about_boot(facts)),
         observed_at=facts.gathered_at,
         elapsed_s=elapsed_s,
     )
@@ -106,7 +106,7 @@ def _about_host(findings: list[Finding]) -> list[str]:
     return [f"{_NO_GPU}: {len(missing)} GPU checks are unknown"] if missing else []
 
 
-def _about_clock(facts: Facts) -> list[str]:
+def _about_boot(facts: Facts) -> list[str]:
     """What makes the times of a report doubtful, or its settings younger than they look; nothing where the probe is older than the fact."""
     try:
         clock = facts.read(Clock)

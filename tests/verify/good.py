@@ -130,7 +130,7 @@ GOOD: dict[str, Any] = {
     "cupti": {"files": ["/usr/local/cuda/extras/CUPTI/lib64/libcupti.so.13"], "cached": ["/x/libcupti.so.13"], "version": 130001},
     "profilers": {"nsys": "2025.6.3", "ncu": "2026.1.1"},
     "encoders": {"nvenc": ["h264_nvenc"], "encode": {"code": 0, "said": ""}},
-    "xids": {"source": "journalctl -k -b", "complete": True, "events": []},
+    "xids": {"source": "journalctl -k", "complete": True, "events": []},
     "fabric": {"switches": 0, "manager": {"exists": False, "enabled": False, "active": False, "command": ""}},
     "variables": {"login": {}, "ssh": {}, "service": {}, "system": {}},
     "initramfs": {

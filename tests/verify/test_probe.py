@@ -4,6 +4,7 @@ import ctypes
 import importlib
 import json
 import re
+import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -146,9 +147,13 @@ def test_records_that_nvml_fills_retired_pages_links_and_a_corrupt_inforom(probe
 
 @pytest.fixture
 def bin_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The only folder on PATH."""
-    monkeypatch.setenv("PATH", str(tmp_path))
-    return tmp_path
+    """The only folder on PATH, with what a shell needs."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    for name in ("sed", "head"):
+        (folder / name).symlink_to(str(shutil.which(name)))
+    monkeypatch.setenv("PATH", str(folder))
+    return folder
 
 
 def tool(folder: Path, name: str, text: str) -> None:
@@ -190,6 +195,15 @@ def test_a_log_that_may_not_be_read_is_no_empty_log(probe: Any, bin_folder: Path
     tool(bin_folder, "dmesg", "echo 'dmesg: read kernel buffer failed: Operation not permitted' >&2; exit 1")
     with pytest.raises(probe.run.Unknown, match="Operation not permitted"):
         probe.system.xids()
+
+
+def test_a_log_of_many_megabytes_that_are_not_the_drivers_is_read_to_its_end(probe: Any, bin_folder: Path) -> None:
+    noise = "[   70.0] veth0: entered promiscuous mode, and other words that nobody asks for\n" * 80_000
+    (bin_folder / "log").write_text(LOG + noise + "[  999.0] NVRM: Xid (PCI:0000:9b:00): 79, pid=1, GPU has fallen off the bus.\n")
+    tool(bin_folder, "journalctl", f"exec {shutil.which('cat', path='/usr/bin:/bin')} {bin_folder}/log")
+    source, lines = probe.system.kernel_log()
+    assert (source, len(lines)) == ("journalctl -k", 51)
+    assert ("0000:9b:00", 79) in {(event["pci"], event["code"]) for event in probe.system.xids()["events"]}
 
 
 def test_a_log_without_its_beginning_says_so(probe: Any, bin_folder: Path) -> None:
