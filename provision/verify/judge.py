@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime as dt
+import textwrap
 
 from provision.profile.model import Profile, Waiver
 from provision.verify.checks import CHECKS, Check
@@ -13,6 +14,7 @@ from provision.verify.schema import NotObservedError
 
 __all__ = ["Selection", "judge"]
 
+_PIECE = 300
 _NO_GPU = "no NVIDIA GPU on this host"
 _EXCUSE_HINT = "verify on a host with the GPU, or excuse the GPU part with --without-gpu"
 
@@ -52,7 +54,8 @@ def judge(
     """
     findings = [_judge_one(check, facts, profile) for check in CHECKS if selection.takes(check.id)]
     left_out = [check.id for check in CHECKS if not selection.takes(check.id)]
-    notes = [f"not checked, by --only or --skip: {', '.join(left_out)}"] if left_out else []
+    # In pieces, because formats cut a long line, and each check that was left out is named.
+    notes = [f"not checked, by --only or --skip: {piece}" for piece in textwrap.wrap(", ".join(left_out), _PIECE)]
     if without_gpu:
         excused = [f.check for f in findings if _excusable(f)]
         findings = [_excuse(f) if f.check in excused else f for f in findings]
