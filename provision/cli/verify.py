@@ -18,6 +18,14 @@ if TYPE_CHECKING:
 FORMATS = ("text", "json", "html", "markdown", "junit", "tap", "ctrf", "nagios", "prometheus")
 
 
+def _print_schema(ctx: click.Context, _param: click.Parameter, wanted: bool) -> None:  # noqa: FBT001 - click's signature
+    if wanted:
+        from provision.report.json import schema  # noqa: PLC0415 - heavy, and --help must be light
+
+        options.print_json(schema())
+        ctx.exit()
+
+
 @click.command("verify")
 @click.argument("hosts", metavar="[HOST]…", nargs=-1, shell_complete=options.complete_instances)
 @options.optional_profile
@@ -40,6 +48,9 @@ FORMATS = ("text", "json", "html", "markdown", "junit", "tap", "ctrf", "nagios",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
     help="Also write report, facts, profile and lock, bound by digests.",
+)
+@click.option(
+    "--schema", is_flag=True, is_eager=True, expose_value=False, callback=_print_schema, help="Print the JSON Schema of --json, and end."
 )
 @options.without_gpu
 @options.strict
