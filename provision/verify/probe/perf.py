@@ -32,11 +32,11 @@ class Crew:
     def __init__(self, python, count, until):
         """Start them; `until` is when all must have ended, by the monotonic clock."""
         self.until, self.said, self.loaded, self.ended = until, queue.Queue(), {}, {}
-        self.last, self.lost = [""] * count, {}
+        self.last, self.lost, self.listeners = [""] * count, {}, []
         limit = str(max(1, int(until - time.monotonic()) + 5))
         # The order of NVML; all GPUs, whatever the environment of whoever asks leaves visible.
         environment = {name: value for name, value in os.environ.items() if name != "CUDA_VISIBLE_DEVICES"}
-        environment["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"
+        environment.update(CUDA_DEVICE_ORDER="PCI_BUS_ID", CUDA_CACHE_DISABLE="1")  # the cache would be left below her home
         self.workers = [
             subprocess.Popen(
                 [python, "-Bc", WORKER, str(rank), str(count), limit],
@@ -50,7 +50,8 @@ class Crew:
         ]
         for rank, worker in enumerate(self.workers):
             threading.Thread(target=self.listen, args=(rank, worker.stdout), daemon=True).start()
-            threading.Thread(target=self.keep_last, args=(rank, worker.stderr), daemon=True).start()
+            self.listeners.append(threading.Thread(target=self.keep_last, args=(rank, worker.stderr), daemon=True))
+            self.listeners[rank].start()
 
     def listen(self, rank, stream):
         """Pass on what a worker says, with the time at which it came; None when it ended."""
@@ -92,6 +93,7 @@ class Crew:
             except queue.Empty:
                 break
             if name is None and rank in waiting:
+                self.listeners[rank].join(1)
                 answer = {"reason": "died", "unknown": "%s: the process ended (%s)" % (part, self.last[rank] or "without a word")}
                 self.lost[rank] = answer["unknown"]
             if name in (part, None) and rank in waiting:
@@ -259,8 +261,12 @@ def measured():
         copies = {}
         for rank in ranks:  # in turn: side by side they would share the host's memory and the switches between
             copies.update(crew.ask("copies", [rank]))
-        alone = {"reason": "one-gpu", "unknown": "there is one GPU"}
-        reduced = crew.ask("all_reduce", ranks, free_port()) if count > 1 else {0: alone}
+        reduced = {0: {"reason": "one-gpu", "unknown": "there is one GPU"}}
+        if count > 1:
+            # Without one of them the others would wait for it until their deadline.
+            reduced = crew.ask("all_reduce", [] if crew.lost else ranks, free_port()) or {
+                0: {"reason": "not-run", "unknown": str(next(iter(crew.lost.values())))}
+            }
     finally:
         meter.stopped.set()
         crew.end()
@@ -280,7 +286,7 @@ def measured():
             }
         )
     # NCCL takes orders from the environment: what was ordered explains what was measured.
-    orders = {name: value for name, value in sorted(os.environ.items()) if name.startswith("NCCL_")}
+    orders = {name: value for name, value in sorted(os.environ.items()) if name.startswith("NCCL_") and name != "NCCL_VERSION"}
     worst = next((answer for answer in reduced.values() if "unknown" in answer), reduced[0])
     return {"torch": torch, "devices": devices, "all_reduce": dict(worst, environment=orders)}
 
