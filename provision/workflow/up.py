@@ -167,8 +167,10 @@ def _needed(run: Run) -> Sequence[str]:
 
 
 def _asked(run: Run) -> Profile:
-    """What must hold: the profile, its open choices closed by the lock."""
-    return pin(run.profile, run.lock) if run.lock is not None else run.profile
+    """What must hold: the profile, its open choices closed by the lock; what tier quick does not look at could not be set up either."""
+    asked = pin(run.profile, run.lock) if run.lock is not None else run.profile
+    tier = "standard" if asked.verify.tier == "quick" else asked.verify.tier
+    return asked.model_copy(update={"verify": asked.verify.model_copy(update={"tier": tier})})
 
 
 def _verify(run: Run) -> Report:

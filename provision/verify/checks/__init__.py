@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from provision.verify.checks import disk, gpu, sessions, stack, system
+from provision.verify.checks import disk, gpu, perf, sessions, stack, system
 from provision.verify.checks.base import Check
 
 __all__ = ["CHECKS", "Check"]
@@ -15,4 +15,5 @@ CHECKS: Final[tuple[Check, ...]] = (
     *sessions.CHECKS,
     *gpu.CHECKS,
     *stack.CHECKS,
+    *perf.CHECKS,
 )

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Final, Literal
 
 from provision.profile.model import Profile
 from provision.verify.facts import Facts
 from provision.verify.finding import Outcome
 
-__all__ = ["Check", "Verdict", "failed", "not_asked", "passed", "unknown", "warned"]
+__all__ = ["TIERS", "Check", "Tier", "Verdict", "failed", "not_asked", "passed", "unknown", "warned"]
+
+Tier = Literal["quick", "standard", "perf"]
+TIERS: Final[tuple[Tier, ...]] = ("quick", "standard", "perf")  # each looks at all that those before it look at
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +37,7 @@ class Check:
         role: the Ansible role that makes it so, or None where none can.
         needs_gpu: whether it is excused together with the GPU.
         unknown_hint: what to do when it could not be observed.
+        tier: the first at which it is judged; see FIRST_TIER in the probe for the facts.
     """
 
     id: str
@@ -41,6 +46,7 @@ class Check:
     role: str | None = None
     needs_gpu: bool = False
     unknown_hint: str = "see the reason; `gpuprov probe HOST` shows all facts"
+    tier: Tier = "quick"
 
 
 def passed(expected: str, observed: str) -> Verdict:
