@@ -20,7 +20,13 @@ from provision.verify.checks import CHECKS
 pytestmark = pytest.mark.rehearsal
 
 # What the profile does not ask for.
-GPU_CHECKS = {check.id for check in CHECKS if check.needs_gpu} - {"tensorflow", "tensorflow-installed", "jax", "jax-installed", "extras"}
+GPU_CHECKS = {c.id for c in CHECKS if c.needs_gpu and c.tier != "perf"} - {
+    "tensorflow",
+    "tensorflow-installed",
+    "jax",
+    "jax-installed",
+    "extras",
+}
 
 
 @pytest.fixture(scope="module")

@@ -167,15 +167,16 @@ def _needed(run: Run) -> Sequence[str]:
 
 
 def _asked(run: Run) -> Profile:
-    """What must hold: the profile, its open choices closed by the lock; what tier quick does not look at could not be set up either."""
-    asked = pin(run.profile, run.lock) if run.lock is not None else run.profile
-    tier = "standard" if asked.verify.tier == "quick" else asked.verify.tier
-    return asked.model_copy(update={"verify": asked.verify.model_copy(update={"tier": tier})})
+    """What must hold: the profile, its open choices closed by the lock."""
+    return pin(run.profile, run.lock) if run.lock is not None else run.profile
 
 
 def _verify(run: Run) -> Report:
     assert run.target is not None  # noqa: S101 - `reach`, or the caller of `apply`, sets it
-    return asyncio.run(verify(run.target, _asked(run), without_gpu=run.without_gpu, timeout_s=PROBE_S))
+    asked = _asked(run)
+    if asked.verify.tier == "quick":  # what nobody looks at would never be set up
+        asked = asked.model_copy(update={"verify": asked.verify.model_copy(update={"tier": "standard"})})
+    return asyncio.run(verify(run.target, asked, without_gpu=run.without_gpu, timeout_s=PROBE_S))
 
 
 def _converge(run: Run, roles: Sequence[str], *, check: bool = False, diff: bool = False) -> None:

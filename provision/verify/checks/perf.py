@@ -144,7 +144,8 @@ def _each(
     wrong: Callable[[MeasuredDevice], bool],
 ) -> list[_One]:
     """Every GPU of a check by itself and against the others, of which only those count that nobody else used."""
-    undisturbed = [r for r in (rate(d) for d in perf.devices if not _others(d) and not wrong(d)) if r is not None]
+    alone = [(rate(d), gate(d).most) for d in perf.devices if not _others(d) and not wrong(d)]
+    undisturbed = [r for r, most in alone if r is not None and (most is None or r <= most * _ABSURD)]
     found = []
     for number, device in enumerate(perf.devices):
         value, other = rate(device), _others(device)
@@ -159,7 +160,7 @@ def _each(
         elif other:
             found.append(_One("unknown", f"GPU {number}: {figure(device)}, also used by {other} ({_why(device)})", _AGAIN))
         else:
-            outcome, said_beside = _against(gate(device), value, max(undisturbed))
+            outcome, said_beside = _against(gate(device), value, max(undisturbed, default=value))
             words = ", ".join([figure(device), *said_beside])
             hint = _LOW if outcome in {"fail", "warn"} else "compare with a host of the same kind: no figure is known to hold it to"
             found.append(_One(outcome, f"GPU {number}: {words}" + ("" if outcome == "pass" else f" ({_why(device)})"), hint))

@@ -49,9 +49,10 @@ class Crew:
             for rank in range(count)
         ]
         for rank, worker in enumerate(self.workers):
-            threading.Thread(target=self.listen, args=(rank, worker.stdout), daemon=True).start()
             self.listeners.append(threading.Thread(target=self.keep_last, args=(rank, worker.stderr), daemon=True))
-            self.listeners[rank].start()
+            self.listeners.append(threading.Thread(target=self.listen, args=(rank, worker.stdout), daemon=True))
+        for listener in self.listeners:
+            listener.start()
 
     def listen(self, rank, stream):
         """Pass on what a worker says, with the time at which it came; None when it ended."""
@@ -93,7 +94,7 @@ class Crew:
             except queue.Empty:
                 break
             if name is None and rank in waiting:
-                self.listeners[rank].join(1)
+                self.listeners[2 * rank].join(1)
                 answer = {"reason": "died", "unknown": "%s: the process ended (%s)" % (part, self.last[rank] or "without a word")}
                 self.lost[rank] = answer["unknown"]
             if name in (part, None) and rank in waiting:
@@ -112,6 +113,14 @@ class Crew:
             worker.kill()
         for worker in self.workers:
             worker.wait()
+        for listener in self.listeners:
+            listener.join(1)
+        for worker in self.workers:
+            for stream in (worker.stdin, worker.stdout, worker.stderr):
+                try:
+                    stream.close()
+                except OSError:
+                    pass  # an order that nobody read
 
 
 class Meter:
