@@ -6,6 +6,7 @@ Techniques and their sources: shared/facts/verification.md §2.5, §2.8, §2.11.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import queue
@@ -117,10 +118,8 @@ class Crew:
             listener.join(1)
         for worker in self.workers:
             for stream in (worker.stdin, worker.stdout, worker.stderr):
-                try:
+                with contextlib.suppress(OSError):  # an order that nobody read
                     stream.close()
-                except OSError:
-                    pass  # an order that nobody read
 
 
 class Meter:
