@@ -10,6 +10,8 @@ BIN := $(VENV)/bin
 # Where the user is root nothing is needed to become root; elsewhere sudo is.
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
 DEBIAN := python3-venv openssh-client mmdebstrap apt-cacher-ng iproute2 util-linux e2fsprogs ca-certificates gnupg rpm createrepo-c
+# For the report's page; Ubuntu has it as a snap only, and skips those tests.
+DEBIAN += $(if $(filter debian,$(shell . /etc/os-release && echo $$ID)),chromium fonts-dejavu-core)
 
 help:
 	@sed -n 's/^#   //p' Makefile

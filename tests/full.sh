@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The real thing on one rehearsal host (Debian 12): Debian's own driver, built by DKMS against a real kernel's headers, CUDA toolkit, CUPTI,
-# Nsight Systems and Nsight Compute, PyTorch's and TensorFlow's wheels. 7.5 GB of downloads and 33 GB of disk the first time.
+# Nsight Systems and Nsight Compute, nvprof, the wheels of PyTorch, TensorFlow, JAX and DALI. About 10 GB of downloads the first time.
 # Every layer that needs no GPU must pass; those that need one are unknown, so that the last verify exits with 3.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -29,7 +29,7 @@ answer = json.load(open(sys.argv[1]))
 assert answer["roles"] == [], answer["roles"]
 outcomes = {f["check"]: f["outcome"] for f in answer["report"]["findings"]}
 on_disk = ["driver-on-disk", "counters-on-disk", "persistence-at-boot", "clocks-at-boot", "nvcc", "cupti", "profilers", "pytorch-installed",
-           "tensorflow-installed", "opencv", "cuda-environment", "ffmpeg", "gcc"]
+           "tensorflow-installed", "jax-installed", "extras", "opencv", "cuda-environment", "ffmpeg", "gcc"]
 assert {c: outcomes[c] for c in on_disk} == dict.fromkeys(on_disk, "pass"), outcomes
 print(answer["report"]["summary"])
 PY
@@ -48,7 +48,7 @@ int main() {
 }
 CU
 on_host "python3 -c 'import ctypes; v = ctypes.c_uint32(); print(\"cuptiGetVersion\", ctypes.CDLL(\"libcupti.so.11.8\").cuptiGetVersion(ctypes.byref(v)), v.value)'"
-on_host 'nsys --version; ncu --version | tail -1; /opt/gpuprov/venvs/pytorch/bin/python -c "import torch; print(torch.__version__, torch.ones(2) @ torch.ones(2))"; /opt/gpuprov/venvs/tensorflow/bin/python -c "import tensorflow as tf; print(tf.__version__, tf.sysconfig.get_build_info()[\"cuda_version\"])" 2>/dev/null'
+on_host 'nsys --version; ncu --version | tail -1; /opt/gpuprov/venvs/pytorch/bin/python -c "import torch; print(torch.__version__, torch.ones(2) @ torch.ones(2))"; nvprof --version | tail -1; with-pytorch python -c "import nvidia.dali, nvtx, triton; print(\"dali\", nvidia.dali.__version__, \"triton\", triton.__version__)"; with-jax python -c "import jax; print(\"jax\", jax.__version__, jax.numpy.ones(2) @ jax.numpy.ones(2))" 2>/dev/null; /opt/gpuprov/venvs/tensorflow/bin/python -c "import tensorflow as tf; print(tf.__version__, tf.sysconfig.get_build_info()[\"cuda_version\"])" 2>/dev/null'
 echo "== after a reboot"
 before=$(on_host cat /proc/sys/kernel/random/boot_id)
 on_host 'sudo systemctl reboot' || true

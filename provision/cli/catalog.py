@@ -44,15 +44,6 @@ def _print(columns: Sequence[str], rows: Sequence[Sequence[object]], data: Any, 
             click.echo(note, err=True)
 
 
-def _known(word: str, known: Sequence[str], what: str) -> None:
-    import difflib  # noqa: PLC0415
-
-    if word not in known:
-        near = difflib.get_close_matches(word, known, n=1)
-        msg = f"no {what} called {word!a}" + (f"; did you mean {near[0]}?" if near else "")
-        raise click.UsageError(msg)
-
-
 def _gpu(word: str) -> list[Any]:
     import difflib  # noqa: PLC0415
 
@@ -138,7 +129,7 @@ def instances(
     from provision.catalog import places, read  # noqa: PLC0415
 
     if region is not None:
-        _known(region, [*read.aws().regions.codes, *places.gcp_regions()], "region")
+        options.known(region, [*read.aws().regions.codes, *places.gcp_regions()], "region")
     wanted = [g.model for g in _gpu(gpu)] if gpu else [None]
     fitting = [o for model in wanted for o in places.offers(gpu=model, region=region, cloud=cloud)]
     found = [o for model in wanted for o in places.offers(gpu=model, region=region, cloud=cloud, max_price=max_price)]
@@ -273,9 +264,9 @@ def refresh(ctx: click.Context, *, parts: tuple[str, ...], regions: tuple[str, .
     from provision.workflow import refresh as work  # noqa: PLC0415
 
     for region in regions:
-        _known(region, list(read.aws().regions.codes), "region")
+        options.known(region, list(read.aws().regions.codes), "region")
     for name in sets:
-        _known(name, [s.name for s in wheels.all_sets()], "wheel set")
+        options.known(name, [s.name for s in wheels.all_sets()], "wheel set")
     with narrator().speaking() as tell:
         outcome = work.refresh(parts or work.PARTS, regions, sets, aws=AwsAccess(), gcp=GcpAccess(), say=tell.say)
     if as_json:

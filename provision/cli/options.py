@@ -4,13 +4,30 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-from collections.abc import Callable
+import os
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import click
 from click.shell_completion import CompletionItem
 
-__all__ = ["as_json", "named_host", "optional_profile", "print_json", "required_profile", "strict", "today", "without_gpu"]
+__all__ = [
+    "as_json",
+    "complete_instances",
+    "known",
+    "named_host",
+    "optional_profile",
+    "print_json",
+    "required_profile",
+    "seconds",
+    "strict",
+    "to_json",
+    "today",
+    "without_gpu",
+    "write",
+]
 
 
 def _profiles(_ctx: click.Context, _param: click.Parameter, typed: str) -> list[CompletionItem]:
@@ -19,7 +36,8 @@ def _profiles(_ctx: click.Context, _param: click.Parameter, typed: str) -> list[
     return [CompletionItem(listed.name, help=listed.purpose) for listed in load.list_profiles() if listed.name.startswith(typed)]
 
 
-def _instances(_ctx: click.Context, _param: click.Parameter, typed: str) -> list[CompletionItem]:
+def complete_instances(_ctx: click.Context, _param: click.Parameter, typed: str) -> list[CompletionItem]:
+    """What a shell completes where a host is meant: the instances launched from here."""
     from provision.workflow.session import Session  # noqa: PLC0415
 
     return [CompletionItem(record.name) for record in Session.open().journal.all() if record.name.startswith(typed)]
@@ -38,7 +56,7 @@ strict = click.option("--strict", is_flag=True, help="Count warnings as failures
 
 def named_host(*, required: bool = True) -> Callable[[Any], Any]:
     """The HOST argument: an instance's name, `localhost`, or anything ssh knows."""
-    return click.argument("host", metavar="HOST", required=required, shell_complete=_instances)
+    return click.argument("host", metavar="HOST", required=required, shell_complete=complete_instances)
 
 
 def today() -> dt.date:
@@ -48,4 +66,41 @@ def today() -> dt.date:
 
 def print_json(data: Any) -> None:
     """Print JSON for programs: stable keys, one document."""
-    click.echo(json.dumps(data, indent=2, ensure_ascii=False, default=str))
+    click.echo(to_json(data))
+
+
+def to_json(data: Any) -> str:
+    """JSON for programs: stable keys, one document."""
+    return json.dumps(data, indent=2, ensure_ascii=False, default=str)
+
+
+def write(path: Path, text: str) -> None:
+    """Write a file that was asked for, whole or not at all."""
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        beside.write_text(text, encoding="utf-8")
+        beside.replace(path)
+    except OSError as error:
+        msg = f"cannot write {path}: {error.strerror}"
+        raise click.UsageError(msg) from error
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+def known(word: str, all_known: Sequence[str], what: str) -> None:
+    """Refuse a word that is none of those known, with the nearest."""
+    import difflib  # noqa: PLC0415
+
+    if word not in all_known:
+        near = difflib.get_close_matches(word, all_known, n=1)
+        msg = f"no {what} called {word!a}" + (f"; did you mean {near[0]}?" if near else "")
+        raise click.UsageError(msg)
+
+
+def seconds(text: str) -> float:
+    """A time such as `90s`, `10m` or `2h`; a bare number is seconds."""
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)([smh]?)", text)
+    if found is None:
+        msg = f"{text!a} is no time; write it as 90s, 10m or 2h"
+        raise click.UsageError(msg)
+    return float(found[1]) * {"": 1, "s": 1, "m": 60, "h": 3600}[found[2]]

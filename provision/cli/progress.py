@@ -5,12 +5,16 @@ from __future__ import annotations
 import contextlib
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from rich.console import Console
+from rich.live import Live
 from rich.status import Status
+from rich.table import Table
+from rich.text import Text
 
 from provision.converge.progress import Progress
+from provision.verify.finding import Report
 
 __all__ = ["Narrator", "narrator"]
 
@@ -28,6 +32,7 @@ class Narrator:
         self._status: Status | None = None
         self._started = time.monotonic()
         self._last = ""
+        self._lives: list[Live] = []
 
     def say(self, step: str) -> None:
         """Begin a step; the one before it is done."""
@@ -56,6 +61,31 @@ class Narrator:
         elif not self._live:
             self._console.print(f"{time.monotonic() - self._started:6.1f} s    {progress.role or 'host'}: {progress.task}", markup=False)
 
+    def hosts(self, names: Sequence[str]) -> Callable[[str, Report | None], None]:
+        """A line a host, on a terminal all at once and kept up to date; elsewhere a line when a host was judged.
+
+        Returns:
+            What to call when a host is looked at (with None) and when it was judged.
+        """
+        if len(names) == 1:
+            self.say(f"observing {names[0]}")
+            return lambda _name, _report: None
+        states = dict.fromkeys(names, "waits")
+        live = Live(console=self._console, auto_refresh=True, transient=True) if self._live else None
+        if live:
+            self._finish()
+            live.start()
+            self._lives.append(live)
+
+        def told(name: str, report: Report | None) -> None:
+            states[name] = "observing …" if report is None else _verdict(report)
+            if live:
+                live.update(_states(states))
+            elif report is not None:
+                self._console.print(f"{time.monotonic() - self._started:6.1f} s  {name}: {states[name]}", markup=False)
+
+        return told
+
     def _finish(self) -> None:
         if self._status:
             self._status.stop()
@@ -72,7 +102,23 @@ class Narrator:
         try:
             yield self
         finally:
+            while self._lives:
+                self._lives.pop().stop()
             self._finish()
+
+
+def _verdict(report: Report) -> str:
+    if report.findings and report.findings[0].check == "reachable":
+        return f"unreachable: {report.findings[0].observed}"
+    counts = report.summary
+    return ", ".join(f"{counts[outcome]} {outcome}" for outcome in counts if counts[outcome])
+
+
+def _states(states: dict[str, str]) -> Table:
+    table = Table(box=None, pad_edge=False, show_header=False)
+    for name, state in states.items():
+        table.add_row(Text(name), Text(state))
+    return table
 
 
 def narrator() -> Narrator:

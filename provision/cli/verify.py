@@ -2,20 +2,56 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from provision.cli import options
 
+if TYPE_CHECKING:
+    from provision.verify.finding import Report
+
+# The registry of provision.report, which --help must not import; a test holds that they are the same.
+FORMATS = ("text", "json", "html", "markdown", "junit", "tap", "ctrf", "nagios", "prometheus")
+
+
+def _print_schema(ctx: click.Context, _param: click.Parameter, wanted: bool) -> None:  # noqa: FBT001 - click's signature
+    if wanted:
+        from provision.report.json import schema  # noqa: PLC0415 - heavy, and --help must be light
+
+        options.print_json(schema())
+        ctx.exit()
+
 
 @click.command("verify")
-@options.named_host(required=False)
+@click.argument("hosts", metavar="[HOST]…", nargs=-1, shell_complete=options.complete_instances)
 @options.optional_profile
-@click.option("--facts", type=click.Path(dir_okay=False, allow_dash=True), help="Judge facts from `gpuprov probe` instead of a host.")
-@click.option("--timeout", "timeout_s", type=click.FloatRange(1, 3600), default=120, show_default=True, help="Seconds for the observation.")
+@click.option("--launched", is_flag=True, help="Also every instance that was launched from here.")
+@click.option("--inventory", type=click.Path(path_type=Path), metavar="FILE", help="Also the hosts of an Ansible inventory.")
+@click.option(
+    "--facts", "files", multiple=True, type=click.Path(dir_okay=False, allow_dash=True, path_type=Path),
+    help="Judge facts from `gpuprov probe` instead of hosts; may be repeated.",
+)  # fmt: skip
+@click.option("--only", multiple=True, metavar="CHECK", help="Make this check only; may be repeated.")
+@click.option("--skip", multiple=True, metavar="CHECK", help="Do not make this check; may be repeated. The report names it.")
+@click.option("--wait", "wait", default="0", metavar="TIME", help="Look again until all holds, as 90s or 10m.")
+@click.option("--after-reboot", type=click.Path(dir_okay=False, path_type=Path), metavar="FACTS", help="Facts from before: what was lost?")
+@click.option("--jobs", type=click.IntRange(1, 256), default=32, show_default=True, help="Hosts to observe at once.")
+@click.option("--timeout", "timeout_s", type=click.FloatRange(1, 3600), default=120, show_default=True, help="Seconds for one observation.")
+@click.option("--format", "form", type=click.Choice(FORMATS), help="What to print.  [default: text]")
+@click.option("--html", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Also write the page here.")
+@click.option(
+    "--evidence",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Also write report, facts, profile and lock, bound by digests.",
+)
+@click.option(
+    "--schema", is_flag=True, is_eager=True, expose_value=False, callback=_print_schema, help="Print the JSON Schema of --json, and end."
+)
 @options.without_gpu
 @options.strict
 @options.as_json
@@ -23,39 +59,77 @@ from provision.cli import options
 def command(
     ctx: click.Context,
     *,
-    host: str | None,
+    hosts: tuple[str, ...],
     profile: str | None,
-    facts: str | None,
+    launched: bool,
+    inventory: Path | None,
+    files: tuple[Path, ...],
+    only: tuple[str, ...],
+    skip: tuple[str, ...],
+    wait: str,
+    after_reboot: Path | None,
+    jobs: int,
     timeout_s: float,
+    form: str | None,
+    html: Path | None,
+    evidence: Path | None,
     without_gpu: bool,
     strict: bool,
     as_json: bool,
 ) -> None:
-    """Prove that a profile holds on HOST: an instance's name, `localhost`, or anything ssh knows."""
+    """Prove that a profile holds on each HOST: an instance's name, `localhost`, or anything ssh knows.
+
+    Exits with 0 when all holds, 1 when a check failed, 3 when something is unknown or a host could not be reached.
+    """
     from provision import report as reports  # noqa: PLC0415 - heavy, and --help must be light
     from provision.cli.progress import narrator  # noqa: PLC0415
-    from provision.profile.lock import pin  # noqa: PLC0415
-    from provision.verify.facts import load as load_facts  # noqa: PLC0415
-    from provision.verify.judge import judge  # noqa: PLC0415
-    from provision.verify.run import verify  # noqa: PLC0415
+    from provision.errors import EXIT_FAILED_CHECK, EXIT_OK  # noqa: PLC0415
+    from provision.verify.checks import CHECKS  # noqa: PLC0415
+    from provision.verify.finding import exit_code  # noqa: PLC0415
+    from provision.verify.judge import Selection  # noqa: PLC0415
+    from provision.workflow import proof  # noqa: PLC0415
     from provision.workflow.session import Session  # noqa: PLC0415
 
-    if (host is None) == (facts is None):
+    _refuse_contradictions(any_files=bool(files), any_hosts=bool(hosts or launched or inventory), form=form, as_json=as_json)
+    for name in (*only, *skip):
+        options.known(name, [check.id for check in CHECKS], "check")
+    how = proof.How(Selection(frozenset(only), frozenset(skip)), without_gpu, timeout_s, jobs, options.seconds(wait))
+    session = Session.open()
+    if files:
+        verified = proof.judged(session, files, profile, how)
+    else:
+        with narrator().speaking() as tell:
+            verified = proof.observed(session, proof.Which(hosts, launched, inventory), profile, how, tell.hosts)
+    found = [one.report for one in verified]
+    lost, lost_code = proof.after_reboot(verified, after_reboot, how) if after_reboot else ([], EXIT_OK)
+    name = "json" if as_json else form or "text"
+    _print(name, found, lost)
+    if html:
+        options.write(html, reports.render("html", found) + "\n")
+    if evidence:
+        from provision.verify.evidence import evidence as evidence_of  # noqa: PLC0415
+
+        options.write(evidence, options.to_json(evidence_of(verified)) + "\n")
+    code = exit_code(found, strict=strict)
+    # A failure outweighs what is unknown, here as everywhere.
+    ctx.exit(EXIT_FAILED_CHECK if EXIT_FAILED_CHECK in {code, lost_code} else max(code, lost_code))
+
+
+def _refuse_contradictions(*, any_files: bool, any_hosts: bool, form: str | None, as_json: bool) -> None:
+    if any_files == any_hosts:
         msg = "give either a HOST or --facts FILE"
         raise click.UsageError(msg)
-    session = Session.open()
-    asked = session.profile_for(host, profile)
-    locked = session.lock_for(host, profile, asked)
-    asked = pin(asked, locked) if locked is not None else asked
-    if facts is not None:
-        report = judge(load_facts(Path(facts)), asked, without_gpu=without_gpu)
+    if as_json and form not in {None, "json"}:
+        msg = f"--json and --format {form} ask for two things"
+        raise click.UsageError(msg)
+
+
+def _print(name: str, found: Sequence[Report], lost: Sequence[str]) -> None:
+    from provision import report as reports  # noqa: PLC0415
+
+    if name == "text" and len(found) == 1:
+        click.echo(reports.text.render(found[0], color=sys.stdout.isatty()))
     else:
-        assert host is not None  # noqa: S101 - one of the two is given
-        with narrator().speaking() as tell:
-            tell.say(f"observing {host}")
-            report = asyncio.run(verify(session.target(host), asked, without_gpu=without_gpu, timeout_s=timeout_s))
-    if as_json:
-        click.echo(reports.json.render(report))
-    else:
-        click.echo(reports.text.render(report, color=sys.stdout.isatty()))
-    ctx.exit(report.exit_code(strict=strict))
+        click.echo(reports.render(name, found))
+    for line in lost:
+        click.echo(line, err=name != "text")

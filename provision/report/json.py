@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
-from provision.verify.finding import Report, exit_code, summary
+from pydantic import TypeAdapter
 
-__all__ = ["render"]
+from provision.verify.finding import OUTCOMES, Report, exit_code, summary
+
+__all__ = ["render", "schema"]
 
 
 def render(*reports: Report) -> str:
@@ -20,3 +23,38 @@ def render(*reports: Report) -> str:
         "exit_code": exit_code(reports),
     }
     return json.dumps(data, indent=2, sort_keys=True)
+
+
+def schema() -> dict[str, Any]:
+    """The JSON Schema (2020-12) of both documents, made from the types themselves."""
+    one = TypeAdapter(Report).json_schema()
+    shared = {
+        "summary": {
+            "type": "object",
+            "properties": {outcome: {"type": "integer", "minimum": 0} for outcome in OUTCOMES},
+            "required": list(OUTCOMES),
+            "additionalProperties": False,
+        },
+        "exit_code": {"type": "integer", "enum": [0, 1, 3]},
+    }
+    definitions = {
+        name: {**made, "required": sorted(made["properties"]), "additionalProperties": False} for name, made in one.pop("$defs", {}).items()
+    }
+    report = {
+        **one,
+        "properties": {**one["properties"], **shared, "schema": {"const": "gpuprov-report/1"}},
+        "required": sorted({*one["properties"], *shared}),
+        "additionalProperties": False,
+    }
+    several = {
+        "type": "object",
+        "properties": {"schema": {"const": "gpuprov-reports/1"}, "hosts": {"type": "array", "items": {"$ref": "#/$defs/Host"}}, **shared},
+        "required": ["schema", "hosts", *shared],
+        "additionalProperties": False,
+    }
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "Report of gpuprov verify",
+        "oneOf": [{"$ref": "#/$defs/Host"}, several],
+        "$defs": {**definitions, "Host": report},
+    }

@@ -73,7 +73,7 @@ def test_a_key_with_another_fingerprint_is_refused_before_anything_is_installed(
     with pytest.raises(PlaybookFailedError, match="Trust the keys") as caught:
         host.converge("wrong", ("cudnn",))
     assert "fingerprint" in caught.value.message
-    assert "cudnn" not in host.lab.shell("rpm -qa")
+    assert "cudnn" not in host.lab.shell("sudo rpm -qa")
 
 
 def test_another_stream_that_is_enabled_already_is_reset(host: Host) -> None:
@@ -113,21 +113,23 @@ def test_everything_survives_a_reboot(host: Host) -> None:
 
 def test_a_package_that_somebody_else_signed_is_refused_and_a_rerun_completes(host: Host, repository: RpmRepository) -> None:
     name = host.locked.packages["cudnn"][0].rpartition("-")[0]
-    host.undo("undo", ("cudnn", "packages"))
+    host.undo("undo", ("cudnn",))
+    assert name not in host.lab.shell("sudo rpm -qa")
     repository.resign(name, "somebody else")
     host.lab.shell("sudo dnf -q clean all")
     with pytest.raises(PlaybookFailedError, match="Install the packages") as caught:
         host.converge("foreign", ("cudnn",))
     assert "not signed" in caught.value.message.lower() or "gpg" in caught.value.message.lower(), caught.value.message
-    assert name not in host.lab.shell("rpm -qa")
+    assert name not in host.lab.shell("sudo rpm -qa")
     repository.resign(name, None)
     host.lab.shell("sudo dnf -q clean all")
     host.converge("whole", ROLES)
-    assert name in host.lab.shell("rpm -qa")
+    assert name in host.lab.shell("sudo rpm -qa")
 
 
 def test_undo_removes_what_was_added(host: Host) -> None:
     host.undo("all")
-    assert "nvidia" not in host.lab.shell("rpm -qa; sudo dnf -q versionlock list")
+    left = host.lab.shell("sudo rpm -qa; sudo dnf -q versionlock list")
+    assert [name for name in ("nvidia", "cuda", "cudnn", "nsight") if name in left] == []
     assert host.lab.shell("sudo ls /var/lib/gpuprov/changes") == ""
     assert host.lab.shell("ls /etc/yum.repos.d") == "base.repo"

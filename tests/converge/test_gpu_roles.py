@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import datetime as dt
 import subprocess
+import threading
 
 import pytest
 import testinfra
@@ -160,7 +161,7 @@ def test_a_repository_signed_by_another_key_is_refused_although_its_key_is_serve
 
 
 def test_counters_for_a_group_are_one_capability_and_nothing_else(host: Host) -> None:
-    gpu = host.asked.gpu.model_copy(update={"counters": "group", "model": "l4", "application_clocks": "default"})
+    gpu = host.asked.gpu.model_copy(update={"counters": "group"})
     host.asked = host.asked.model_copy(update={"gpu": gpu, "users": (User(name="ada"),)})
     host.locked = build(host.asked, dt.date(2026, 11, 21), system=rootfs.system())
     assert host.findings()["counters-on-disk"].outcome == "fail"
@@ -179,7 +180,6 @@ def test_counters_for_a_group_are_one_capability_and_nothing_else(host: Host) ->
     )
     host.lab.shell(f"cd /; {as_ada} env PATH=/tmp:/usr/bin:/bin with-counters true; sudo test ! -e /tmp/who")
     assert "password is required" in host.lab.shell("sudo setpriv --reuid=nobody --clear-groups with-counters id 2>&1 || true")
-    host.converge("admin", ("counters",))
     gone = host.asked.model_copy(update={"gpu": gpu.model_copy(update={"counters": "admin-only"})})
     host.asked, host.locked = gone, build(gone, dt.date(2026, 11, 21), system=rootfs.system())
     host.converge("closed", ("counters",))
@@ -188,18 +188,47 @@ def test_counters_for_a_group_are_one_capability_and_nothing_else(host: Host) ->
     assert host.lab.shell("getent group gpuprov-counters || true") == ""
 
 
-def test_a_connection_that_drops_in_the_middle_of_a_role_is_said_and_a_rerun_completes(host: Host) -> None:
-    dropped: list[str] = []
+def drops(host: Host) -> int:
+    """Cut the connections to the host here, and say how many there were."""
+    pattern = f"ssh: {host.lab.target.config}".rpartition("/")[0]
+    done = subprocess.run(["pkill", "-c", "-KILL", "-f", pattern], check=False, capture_output=True, text=True)
+    return int(done.stdout or 0)
+
+
+def test_a_connection_that_drops_in_the_middle_of_a_role_is_taken_up_again(host: Host) -> None:
+    cut: list[int] = []
 
     def drop(progress: Progress) -> None:
-        if progress.task == "Install the packages with apt" and progress.state == "started" and not dropped:
-            dropped.append(progress.task)
-            subprocess.run(["pkill", "-KILL", "-f", f"ssh: {host.lab.target.config}".rpartition("/")[0]], check=False)
-            host.lab.shell("sudo pkill -KILL -u ubuntu sshd", check=False)
+        if progress.task == "Install the packages with apt" and progress.state == "started" and not cut:
+            cut.append(drops(host))
 
-    with pytest.raises((HostUnreachableError, PlaybookFailedError)) as caught:
-        host.converge("dropped", ("cudnn",), on_progress=drop)
-    assert dropped
+    host.converge("dropped", ("cudnn",), on_progress=drop)
+    assert cut
+    assert cut[0] >= 1
+    assert host.lab.shell("dpkg-query -W -f '${Status}' libcudnn9-cuda-13") == "install ok installed"
+    assert host.converge("again", ("cudnn",)).changed_tasks == ()
+    host.undo("undo")
+
+
+def test_a_connection_that_stays_away_is_said_and_a_rerun_completes(host: Host) -> None:
+    over = threading.Event()
+
+    def keep_cutting() -> None:
+        while not over.wait(0.1):
+            drops(host)
+
+    cutter = threading.Thread(target=keep_cutting)
+
+    def begin(progress: Progress) -> None:
+        if progress.role == "packages" and progress.state == "started" and not cutter.is_alive():
+            cutter.start()
+
+    try:
+        with pytest.raises(HostUnreachableError) as caught:
+            host.converge("away", ("cudnn",), on_progress=begin)
+    finally:
+        over.set()
+        cutter.join()
     assert caught.value.hint
     host.converge("whole", ("cudnn",))
     assert host.lab.shell("dpkg-query -W -f '${Status}' libcudnn9-cuda-13") == "install ok installed"

@@ -2,8 +2,11 @@
 
 import json
 
+import jsonschema
+import pytest
+
 from provision.report import json as report_json
-from provision.verify.finding import OUTCOMES
+from provision.verify.finding import OUTCOMES, Report
 
 from .examples import CLEAN, EVIL, HOSTILE, ONE, UNKNOWN
 
@@ -22,3 +25,21 @@ def test_several_hosts_are_one_document_with_a_list() -> None:
     assert data["hosts"] == [json.loads(report_json.render(each)) for each in (CLEAN, UNKNOWN)]
     assert data["summary"] == {**dict.fromkeys(OUTCOMES, 0), "pass": 2, "unknown": 1}
     assert data["exit_code"] == 3
+
+
+@pytest.mark.parametrize("reports", [(ONE,), (HOSTILE,), (CLEAN, UNKNOWN)], ids=["one", "hostile", "several"])
+def test_the_published_schema_admits_what_is_printed_and_nothing_else(reports: tuple[Report, ...]) -> None:
+    schema = report_json.schema()
+    jsonschema.Draft202012Validator.check_schema(schema)
+    data = json.loads(report_json.render(*reports))
+    jsonschema.validate(data, schema)
+    report = data["hosts"][0] if "hosts" in data else data
+    for spoilt in ({"outcome": "skipped"}, {"observed": None}, {"more": 1}):
+        before = dict(report["findings"][0])
+        report["findings"][0] |= spoilt
+        with pytest.raises(jsonschema.ValidationError):
+            jsonschema.validate(data, schema)
+        report["findings"][0] = before
+    del data["summary"]["unknown"]
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(data, schema)

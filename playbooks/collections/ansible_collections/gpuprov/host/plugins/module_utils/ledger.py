@@ -144,3 +144,13 @@ def installed():
         return {line.split()[-1] for line in said.splitlines() if line.startswith(("ii", "hi"))}
     code, said = run(["rpm", "--query", "--all", "--queryformat", "%{NAME}\n"])
     return set(said.split()) if code == 0 else set()
+
+
+def bare(asked, present):
+    """The installed package that is meant by what apt (name=version*) or dnf (name-version*) was asked for; None when there is none.
+
+    Of dnf's form only the installed names say where the version begins: cuda-toolkit-13-2 is a name.
+    """
+    name = asked.partition("=")[0]
+    fitting = [known for known in present if name == known or (name.startswith(known + "-") and name[len(known) + 1].isdigit())]
+    return max(fitting, key=len) if fitting else None

@@ -23,7 +23,7 @@ missing: {description: Those of the wanted packages that are not installed., ret
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.gpuprov.host.plugins.module_utils.ledger import Ledger, installed
+from ansible_collections.gpuprov.host.plugins.module_utils.ledger import Ledger, bare, installed
 
 
 def main():
@@ -38,7 +38,7 @@ def main():
         ledger.data["wanted"] = dict(wanted, **fresh)
         ledger.save()
     names = {name for names in module.params["wanted"].values() for name in names}
-    missing = sorted(name for name in names if name.partition("=")[0] not in present)
+    missing = sorted(name for name in names if bare(name, present) is None)
     # A package manager cannot simulate what comes from a repository that a dry run has not written.
     predicted = {"prepared": "".join("+ package %s\n" % name for name in missing)}
     module.exit_json(changed=module.check_mode and bool(missing), missing=missing, diff=[predicted] if missing else [])

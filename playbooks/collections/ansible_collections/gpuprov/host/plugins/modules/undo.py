@@ -24,7 +24,7 @@ changes: {description: What was or would be changed, a line each., returned: alw
 import os
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.gpuprov.host.plugins.module_utils.ledger import Ledger, installed, put_back, run, state_of, unit_state
+from ansible_collections.gpuprov.host.plugins.module_utils.ledger import Ledger, bare, installed, put_back, run, state_of, unit_state
 
 
 class Undoing:
@@ -71,9 +71,9 @@ class Undoing:
         """The packages that only these roles asked for, and what came along with them."""
         ledger = Ledger("packages")
         wanted, before = ledger.data.get("wanted", {}), set(ledger.data.get("before", []))
-        kept = {bare(n) for role, names in wanted.items() if role not in roles for n in names}
-        ours = {bare(n) for role in roles for n in wanted.get(role, [])}
         here = installed()
+        kept = {bare(n, here) for role, names in wanted.items() if role not in roles for n in names}
+        ours = {bare(n, here) for role in roles for n in wanted.get(role, [])}
         gone = sorted(name for name in here & ours if name not in before and name not in kept)
         if gone:
             self.changes.append("remove %s" % " ".join(gone))
@@ -107,11 +107,6 @@ class Undoing:
         code, said = run(argv)
         if code:
             self.module.fail_json(msg="`%s` failed with %d: %s" % (" ".join(argv), code, said.strip()[-1000:]))
-
-
-def bare(name):
-    """A package's name without the version that was asked for."""
-    return name.partition("=")[0]
 
 
 def main():

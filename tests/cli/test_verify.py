@@ -1,0 +1,181 @@
+"""`gpuprov verify` of several hosts, of files, with formats, evidence, selections; and `gpuprov diff` of two hosts."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from provision.cli.verify import FORMATS
+from provision.report import FORMATS as REGISTRY
+from provision.verify import evidence as proof
+
+from ..verify.good import GOOD  # noqa: TID252 - the tests have no root package
+
+
+@dataclass
+class Done:
+    exit_code: int
+    stdout: str
+    stderr: str
+
+    @property
+    def output(self) -> str:
+        return self.stdout + self.stderr
+
+
+Run = Callable[..., Done]
+
+
+@pytest.fixture
+def run(call: Callable[..., tuple[int, str, str]]) -> Run:
+    return lambda *words: Done(*call(*words))
+
+
+def facts_file(folder: Path, name: str, **changes: Any) -> Path:
+    raw = {key: {"value": value} for key, value in GOOD.items()}
+    raw |= {key: {"value": {**GOOD[key], **value}} for key, value in changes.items()}
+    path = folder / f"{name}.json"
+    data = {"schema": "gpuprov-facts/1", "gathered_at": "2026-11-21T00:00:00Z", "elapsed_s": 1, "facts": raw}
+    path.write_text(json.dumps(data))
+    return path
+
+
+def test_the_formats_of_the_command_are_those_of_the_registry() -> None:
+    assert list(FORMATS) == list(REGISTRY)
+
+
+def test_several_files_are_one_report_with_the_worst_verdict(tmp_path: Path, run: Run) -> None:
+    good, bad = facts_file(tmp_path, "good"), facts_file(tmp_path, "bad", python3={"version": "2.7.5"})
+    done = run("verify", "--profile", "t4-train", "--facts", str(good), "--facts", str(bad), "--format", "junit")
+    assert '<testsuite name="good"' in done.output or 'name="good' in done.output
+    assert "bad" in done.output
+    both = json.loads(run("verify", "-p", "t4-train", "--facts", str(good), "--facts", str(bad), "--json").output)
+    assert [report["host"] for report in both["hosts"]] == ["good", "bad"]
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_every_format_is_printed(tmp_path: Path, form: str, run: Run) -> None:
+    path = facts_file(tmp_path, "one")
+    done = run("verify", "-p", "t4-train", "--facts", str(path), "--format", form)
+    assert done.exit_code in {0, 1, 3}
+    assert done.output.strip()
+
+
+def test_what_is_left_out_is_named_and_proves_nothing(tmp_path: Path, run: Run) -> None:
+    path = facts_file(tmp_path, "one")
+    done = run("verify", "-p", "t4-train", "--facts", str(path), "--only", "gcc", "--only", "tmux")
+    assert "not checked, by --only or --skip: " in done.output
+    assert "2 checks" in done.output
+    left = run("verify", "-p", "t4-train", "--facts", str(path), "--skip", "gcc", "--json")
+    assert "gcc" not in [finding["check"] for finding in json.loads(left.output)["findings"]]
+    wrong = run("verify", "-p", "t4-train", "--facts", str(path), "--skip", "gccc")
+    assert (wrong.exit_code, "did you mean gcc?" in wrong.output) == (2, True)
+
+
+def test_evidence_binds_what_was_judged(tmp_path: Path, run: Run) -> None:
+    path, out = facts_file(tmp_path, "one"), tmp_path / "evidence.json"
+    done = run("verify", "-p", "t4-train", "--facts", str(path), "--evidence", str(out), "--json")
+    data = json.loads(out.read_text())
+    proof.check(data)
+    assert data["hosts"][0]["findings_sha256"] == proof.findings_digest(json.loads(done.output))
+    assert data["hosts"][0]["lock"]["profile"]["name"] == "t4-train"
+    for part in ("report", "facts", "profile", "lock"):
+        changed = json.loads(out.read_text())
+        changed["hosts"][0][part]["x"] = 1
+        with pytest.raises(Exception, match=f"the {part} of"):
+            proof.check(changed)
+    fewer = json.loads(out.read_text())
+    fewer["hosts"] = []
+    with pytest.raises(Exception, match="taken from it"):
+        proof.check(fewer)
+
+
+def test_the_page_is_written_whole_or_not_at_all(tmp_path: Path, run: Run) -> None:
+    path, page = facts_file(tmp_path, "one"), tmp_path / "report.html"
+    run("verify", "-p", "t4-train", "--facts", str(path), "--html", str(page))
+    assert page.read_text().startswith("<!doctype html>")
+    gone = run("verify", "-p", "t4-train", "--facts", str(path), "--html", str(tmp_path / "no" / "report.html"))
+    assert (gone.exit_code, "cannot write" in gone.output) == (2, True)
+    assert list(tmp_path.glob(".*")) == []
+
+
+class TestHosts:
+    """Hosts over a stand-in for ssh on PATH: localhost's own probe under other names, and one that does not answer."""
+
+    @pytest.fixture
+    def _ssh(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        folder = tmp_path / "bin"
+        folder.mkdir()
+        program = folder / "ssh"
+        program.write_text(
+            '#!/bin/sh\nfor last; do :; done\ncase " $* " in *" down "*) echo "ssh: connect to host down port 22: Connection refused" >&2; '
+            'exit 255;; esac\nexec /bin/sh -c "$last"\n'
+        )
+        program.chmod(program.stat().st_mode | stat.S_IXUSR)
+        monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+        monkeypatch.setenv("GPUPROV_HOME", str(tmp_path / "home"))
+
+    @pytest.mark.usefixtures("_ssh")
+    def test_a_host_that_cannot_be_reached_is_apart_from_one_that_fails(self, run: Run) -> None:
+        done = run("verify", "up", "down", "-p", "t4-train", "--json")
+        reports = {report["host"]: report for report in json.loads(done.stdout)["hosts"]}
+        assert [f["check"] for f in reports["down"]["findings"]] == ["reachable"]
+        assert reports["down"]["exit_code"] == 3
+        assert "Connection refused" in reports["down"]["findings"][0]["observed"]
+        assert len(reports["up"]["findings"]) > 20
+        assert "down: unreachable" in done.stderr
+        alone = run("verify", "down", "-p", "t4-train")
+        assert (alone.exit_code, "error[" in alone.output) == (3, True)
+
+    @pytest.mark.usefixtures("_ssh")
+    def test_the_hosts_of_an_inventory_are_meant_too(self, tmp_path: Path, run: Run) -> None:
+        inventory = tmp_path / "hosts.yml"
+        inventory.write_text("gpus:\n  hosts:\n    a: {ansible_host: 127.0.0.9, ansible_port: 2222}\n    b: {}\n")
+        done = run("verify", "--inventory", str(inventory), "-p", "t4-train", "--only", "tmux", "--format", "tap")
+        assert "a" in done.stdout
+        evil = tmp_path / "evil.yml"
+        evil.write_text('gpus:\n  hosts:\n    a: {ansible_host: "x\\n  ProxyCommand touch /tmp/owned"}\n')
+        refused = run("verify", "--inventory", str(evil), "-p", "t4-train")
+        assert (refused.exit_code, "where a host name, user, port or path belongs" in refused.output) == (2, True)
+        empty = run("verify", "--inventory", str(tmp_path / "none.yml"), "-p", "t4-train")
+        assert (empty.exit_code, "Ansible finds no host" in empty.output) == (2, True)
+
+    @pytest.mark.usefixtures("_ssh")
+    def test_waiting_ends_when_its_time_is_over(self, run: Run) -> None:
+        done = run("verify", "down", "-p", "t4-train", "--wait", "1s", "--json")
+        assert (done.exit_code, json.loads(done.stdout)["findings"][0]["check"]) == (3, "reachable")
+        wrong = run("verify", "down", "-p", "t4-train", "--wait", "soon")
+        assert (wrong.exit_code, "write it as 90s, 10m or 2h" in wrong.output) == (2, True)
+
+
+class TestAfterReboot:
+    def test_what_was_lost_is_said(self, tmp_path: Path, run: Run) -> None:
+        identity = GOOD["identity"]
+        before = facts_file(tmp_path, "before")
+        after = facts_file(tmp_path, "after", identity={**identity, "boot_id": "2"}, persistence_unit={"enabled": False})
+        done = run("verify", "-p", "t4-train", "--facts", str(after), "--after-reboot", str(before))
+        assert "persistence-at-boot did not survive the reboot" in done.output
+        assert done.exit_code == 1
+
+    def test_without_a_reboot_nothing_is_proven(self, tmp_path: Path, run: Run) -> None:
+        before = facts_file(tmp_path, "before")
+        done = run("verify", "-p", "t4-train", "--facts", str(before), "--after-reboot", str(before))
+        assert "nothing is proven about the reboot" in done.output
+        assert done.exit_code in {1, 3}
+
+
+def test_two_hosts_are_compared_fact_by_fact(tmp_path: Path, run: Run) -> None:
+    old, new = facts_file(tmp_path, "old"), facts_file(tmp_path, "new", driver={"loaded": "595.44.01"})
+    done = run("diff", str(old), str(new))
+    assert done.output == "driver.loaded: 580.95.05 → 595.44.01\n"
+    assert done.exit_code == 1
+    assert run("diff", str(old), str(old)).output == "no difference\n"
+    mixed = run("diff", str(old), "t4-train")
+    assert (mixed.exit_code, "are of two kinds" in mixed.output) == (2, True)
