@@ -21,7 +21,7 @@ pytestmark = pytest.mark.rehearsal
 
 # What the profile does not ask for; and what is not there as long as no driver is: a file of its options, a kernel in /boot.
 NOT_ASKED = {"tensorflow", "tensorflow-installed", "jax", "jax-installed", "extras", "initramfs", "every-kernel"}
-GPU_CHECKS = {check.id for check in CHECKS if check.needs_gpu} - NOT_ASKED
+GPU_CHECKS = {check.id for check in CHECKS if check.needs_gpu and check.tier != "perf"} - NOT_ASKED
 
 
 @pytest.fixture(scope="module")

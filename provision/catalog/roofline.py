@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from provision.catalog import read
 from provision.catalog.records import Gpu
 
-__all__ = ["PRECISIONS", "Roof", "models", "roofs"]
+__all__ = ["PRECISIONS", "Point", "Roof", "models", "roofs"]
 
 PRECISIONS = ("fp64", "fp64_tensor", "fp32", "tf32", "bf16", "fp16", "fp8", "fp4", "int8", "int4")
 
@@ -35,6 +35,21 @@ class Roof:
     def attainable_tflops(self, intensity: float) -> float:
         """TFLOPS that a kernel with so many operations a byte can reach."""
         return min(self.peak_tflops, self.bandwidth_gb_s * intensity / 1000)
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """What something reached on a GPU.
+
+    Attributes:
+        label: what and how much, for a person.
+        intensity: its operations a byte.
+        tflops: what it reached.
+    """
+
+    label: str
+    intensity: float
+    tflops: float
 
 
 def models(word: str) -> list[Gpu]:

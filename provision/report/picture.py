@@ -6,24 +6,31 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from provision.catalog.roofline import Roof
+from provision.catalog.roofline import Point, Roof
 from provision.errors import UsageError
 
 __all__ = ["draw", "in_terminal"]
 
 _MARKS: Final = ("-", "--", "-.", ":")
+_FILLS: Final = ("full", "none", "left", "right")
 _FORMATS: Final = (".svg", ".png")
 
 
-def _intensities(roofs: Sequence[Roof]) -> list[float]:
-    """From a hundredth of the lowest threshold to ten times the highest, evenly on a logarithmic axis."""
-    low, high = min(r.threshold for r in roofs) / 100, max(r.threshold for r in roofs) * 10
+def _intensities(roofs: Sequence[Roof], points: Sequence[Point] = ()) -> list[float]:
+    """From a hundredth of the lowest threshold to ten times the highest, and so far as there are points, evenly on a logarithmic axis."""
+    low = min([min(r.threshold for r in roofs) / 100, *(p.intensity / 2 for p in points)])
+    high = max([max(r.threshold for r in roofs) * 10, *(p.intensity * 2 for p in points)])
     steps = 200
     return [low * (high / low) ** (n / steps) for n in range(steps + 1)]
 
 
-def draw(roofs: Sequence[Roof], path: Path) -> None:
+def draw(roofs: Sequence[Roof], path: Path, points: Sequence[Point] = ()) -> None:
     """Write the picture; the suffix decides the format.
+
+    Args:
+        roofs: what the GPUs can reach.
+        path: the file.
+        points: what was measured, such as `provision.verify.points` makes of facts.
 
     Raises:
         UsageError: another suffix, or matplotlib is not installed.
@@ -33,7 +40,7 @@ def draw(roofs: Sequence[Roof], path: Path) -> None:
         raise UsageError(msg, hint="end the name in .svg or .png")
     pyplot = _library("matplotlib.pyplot")
     figure, axes = pyplot.subplots(figsize=(12, 6.5), layout="constrained")
-    across = _intensities(roofs)
+    across = _intensities(roofs, points)
     colours = {model: f"C{n}" for n, model in enumerate(dict.fromkeys(r.gpu for r in roofs))}
     styles: dict[str, str] = {}
     for n, precision in enumerate(dict.fromkeys(r.precision for r in roofs)):
@@ -43,6 +50,10 @@ def draw(roofs: Sequence[Roof], path: Path) -> None:
         label = f"{roof.gpu} {roof.precision}: {roof.peak_tflops:g} TFLOPS from {roof.threshold:g} FLOP/B"
         axes.plot(across, reached, styles[roof.precision], color=colours[roof.gpu], label=label)
         axes.plot([roof.threshold], [roof.peak_tflops], "o", color=colours[roof.gpu], markersize=5)
+    for n, point in enumerate(points):
+        axes.plot(
+            [point.intensity], [point.tflops], "*", color="black", markersize=11, fillstyle=_FILLS[n % len(_FILLS)], label=point.label
+        )
     axes.set(xscale="log", yscale="log", xlabel="arithmetic intensity (FLOP/byte)", ylabel="attainable (TFLOPS, dense)", title="Roofline")
     axes.grid(visible=True, which="both", alpha=0.2)
     figure.legend(loc="outside right upper", fontsize="small")  # beside the axes: over them it hides the lower roofs
@@ -52,7 +63,7 @@ def draw(roofs: Sequence[Roof], path: Path) -> None:
     pyplot.close(figure)
 
 
-def in_terminal(roofs: Sequence[Roof]) -> str:
+def in_terminal(roofs: Sequence[Roof], points: Sequence[Point] = ()) -> str:
     """The same in characters.
 
     Raises:
@@ -60,9 +71,11 @@ def in_terminal(roofs: Sequence[Roof]) -> str:
     """
     plot = _library("plotext")
     plot.clear_figure()
-    across = _intensities(roofs)
+    across = _intensities(roofs, points)
     for roof in roofs:
         plot.plot(across, [roof.attainable_tflops(i) for i in across], label=f"{roof.gpu} {roof.precision}")
+    for point in points:
+        plot.scatter([point.intensity], [point.tflops], marker="x", label=point.label)
     plot.xscale("log")
     plot.yscale("log")
     plot.xlabel("FLOP/byte")

@@ -8,6 +8,7 @@ import textwrap
 
 from provision.profile.model import Profile, Waiver
 from provision.verify.checks import CHECKS, Check
+from provision.verify.checks.base import TIERS
 from provision.verify.facts import Facts
 from provision.verify.finding import Finding, Report
 from provision.verify.schema import NotObservedError
@@ -75,6 +76,17 @@ def judge(
 
 
 def _judge_one(check: Check, facts: Facts, profile: Profile) -> Finding:
+    asked = profile.verify.tier
+    if TIERS.index(check.tier) > TIERS.index(asked):
+        return Finding(
+            check=check.id,
+            title=check.title,
+            outcome="not-applicable",
+            expected="nothing",
+            observed=f"not checked: tier {asked} leaves it out, tier {check.tier} has it",
+            role=check.role,
+            needs_gpu=check.needs_gpu,
+        )
     try:
         verdict = check.judge(facts, profile)
     except NotObservedError as reason:

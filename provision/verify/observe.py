@@ -20,7 +20,7 @@ from provision.verify.facts import Facts, parse
 __all__ = ["observe"]
 
 _PROBE: Final = Path(__file__).parent / "probe"
-_MODULES: Final = ("run", "system", "gpu", "stack")  # in the order in which they import each other
+_MODULES: Final = ("run", "system", "gpu", "stack", "worker", "perf")  # in the order in which they import each other
 _MAX_FACTS: Final = 16 * 1024 * 1024
 
 # What runs on the host before anything of ours is there: read a line with a length, then that many bytes, then run them.
@@ -35,8 +35,8 @@ class Sent(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     def exec_module(self, module):
         exec(compile(sent["modules"][module.__name__], "<gpuprov %s>" % module.__name__, "exec"), module.__dict__)
 sys.meta_path.insert(0, Sent())
-import run, system, gpu, stack
-run.main(sent["request"], dict(stack.facts(), **gpu.facts(), **system.facts()))
+import run, system, gpu, stack, perf
+run.main(sent["request"], dict(stack.facts(), **gpu.facts(), **system.facts(), **perf.facts()))
 """
 
 
@@ -49,19 +49,21 @@ def _modules() -> dict[str, str]:
     return {**sources, "pynvml": Path(found.origin).read_text()}
 
 
-def _parcel(nonce: str, deadline_s: float) -> bytes:
+def _parcel(nonce: str, deadline_s: float, tier: str) -> bytes:
     """The bytes for the probe's standard input."""
-    body = zlib.compress(json.dumps({"modules": _modules(), "request": {"nonce": nonce, "deadline_s": deadline_s}}).encode(), 6)
+    request = {"nonce": nonce, "deadline_s": deadline_s, "tier": tier}
+    body = zlib.compress(json.dumps({"modules": _modules(), "request": request}).encode(), 6)
     loader = _LOADER.encode()
     return b"%d\n%s%d\n%s" % (len(loader), loader, len(body), body)
 
 
-async def observe(target: Target, *, timeout_s: float = 60) -> Facts:
+async def observe(target: Target, *, timeout_s: float = 60, tier: str = "standard") -> Facts:
     """Gather the facts of a host.
 
     Args:
         target: which host.
         timeout_s: for everything; the probe itself gets three seconds less, so that it can still say what it did not get.
+        tier: how much is gathered: quick, standard or perf.
 
     Raises:
         ProbeFailedError: the host ran something and no facts came back.
@@ -73,7 +75,8 @@ async def observe(target: Target, *, timeout_s: float = 60) -> Facts:
         f"if command -v python3 >/dev/null 2>&1; then exec python3 -IB -c {shlex.quote(_FIRST)}; "
         f"else printf '\\n<<gpuprov {nonce} none>>\\n'; fi"
     )
-    done = await execute(target, command, stdin=_parcel(nonce, max(1.0, timeout_s - 3)), timeout_s=timeout_s, max_output_bytes=_MAX_FACTS)
+    parcel = _parcel(nonce, max(1.0, timeout_s - 3), tier)
+    done = await execute(target, command, stdin=parcel, timeout_s=timeout_s, max_output_bytes=_MAX_FACTS)
     return _unframe(target, done, nonce)
 
 

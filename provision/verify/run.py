@@ -26,6 +26,6 @@ async def verify(target: Target, profile: Profile, *, without_gpu: bool = False,
         GpuprovError: the host could not be observed at all.
     """
     started = time.monotonic()
-    facts = await observe(target, timeout_s=timeout_s)
+    facts = await observe(target, timeout_s=timeout_s, tier=profile.verify.tier)
     elapsed_s = round(time.monotonic() - started, 3)
     return judge(facts, profile, host=target.name, without_gpu=without_gpu, elapsed_s=elapsed_s)

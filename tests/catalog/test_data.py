@@ -135,6 +135,29 @@ def test_healthy_figures_lie_below_the_datasheet_and_gates_between_forty_and_a_h
                 assert acceptance.fail_share * measured >= 0.4 * peak, f"{model}: the gate would let half a card pass"
 
 
+# GB/s that the slot of each card can carry, one way: PCIe generation 3, 4 and 5 with 16 lanes (PCI Express Base Specification).
+LINKS = {"v100": 15.76, "a100-40gb": 31.5, "a100-80gb": 31.5, "h100": 63.0, "h200": 63.0}
+# GB/s of NVLink, one way: V100 and A100 have 6 x 25 and 12 x 25, H100 and H200 18 x 25 (datasheets count both ways).
+NVLINKS = {"v100": 150, "a100-40gb": 300, "a100-80gb": 300, "h100": 450, "h200": 450}
+# A sum that the switches add up on the way can be up to twice as fast as the links (NCCL's NVLS, from Hopper on).
+IN_SWITCH = {"h100", "h200"}
+
+
+def test_floors_of_copies_and_gates_of_sums_lie_between_forty_and_a_hundred_percent_of_what_their_links_carry() -> None:
+    acceptance = read.gpus().acceptance
+    assert 0.4 <= acceptance.fail_share < acceptance.warn_share < acceptance.sibling_share < 1
+    assert 0.4 <= acceptance.link_share < 1
+    for model, healthy in acceptance.healthy.items():
+        if healthy.copies_floor_gb_s is not None:
+            assert 0.4 * LINKS[model] <= healthy.copies_floor_gb_s <= LINKS[model], model
+        for count, figure in healthy.all_reduce_gb_s.items():
+            most = NVLINKS[model] * (2 if model in IN_SWITCH else 1)
+            assert figure <= most, f"{count} {model}"
+            assert acceptance.fail_share * figure >= 0.4 * NVLINKS[model], f"{count} {model}"
+    assert set(acceptance.all_reduce_reported) <= set(GPUS)
+    assert not [m for m in acceptance.all_reduce_reported if acceptance.healthy.get(m) and acceptance.healthy[m].all_reduce_gb_s]
+
+
 def test_a_toolkit_comes_with_a_driver_that_runs_it_and_versions_only_grow() -> None:
     floors = {f.major: f.driver for f in read.toolkits().driver_floors}
     toolkits = read.toolkits().toolkits

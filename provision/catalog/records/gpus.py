@@ -48,18 +48,23 @@ class Gpu(Record, frozen=True):
 
 
 class Healthy(Record, frozen=True):
-    """What others measured on a healthy card."""
+    """What others measured on a healthy card: products, copies in memory, the bus of a sum over so many GPUs; the least of host copies."""
 
     tensor_tflops: float | None = None
     memory_gb_s: float | None = None
+    copies_floor_gb_s: float | None = None
+    all_reduce_gb_s: dict[int, float] = msgspec.field(default_factory=dict)
 
 
 class Acceptance(Record, frozen=True):
-    """The gates of the acceptance tier, as shares of the healthy figure."""
+    """The gates of the acceptance tier: shares of the healthy figure, of the best GPU beside, of the link; whose sums are only reported."""
 
     source: str
     warn_share: float
     fail_share: float
+    sibling_share: float
+    link_share: float
+    all_reduce_reported: list[str]
     healthy: dict[str, Healthy]
 
 

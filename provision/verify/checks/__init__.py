@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from provision.verify.checks import disk, gpu, health, links, sessions, skew, stack, surroundings, system
+from provision.verify.checks import disk, gpu, health, links, perf, sessions, skew, stack, surroundings, system
 from provision.verify.checks.base import Check
 
 __all__ = ["CHECKS", "Check"]
@@ -19,4 +19,5 @@ CHECKS: Final[tuple[Check, ...]] = (
     *stack.CHECKS,
     *skew.CHECKS,
     *surroundings.CHECKS,
+    *perf.CHECKS,
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Final, Literal
 
 from provision.catalog.records import version
 from provision.profile.model import Profile
@@ -13,7 +14,9 @@ from provision.verify.finding import Outcome
 from provision.verify.schema import Device, Gpu, NotObservedError, Nvml, Reading
 
 __all__ = [
+    "TIERS",
     "Check",
+    "Tier",
     "Verdict",
     "devices",
     "dotted",
@@ -28,6 +31,8 @@ __all__ = [
     "warned",
 ]
 
+Tier = Literal["quick", "standard", "perf"]
+TIERS: Final[tuple[Tier, ...]] = ("quick", "standard", "perf")  # each looks at all that those before it look at
 _NO_GPU = "no NVIDIA GPU on this host"
 
 
@@ -52,6 +57,7 @@ class Check:
         role: the Ansible role that makes it so, or None where none can.
         needs_gpu: whether it is excused together with the GPU.
         unknown_hint: what to do when it could not be observed.
+        tier: the first at which it is judged; see FIRST_TIER in the probe for the facts.
     """
 
     id: str
@@ -60,6 +66,7 @@ class Check:
     role: str | None = None
     needs_gpu: bool = False
     unknown_hint: str = "see the reason; `gpuprov probe HOST` shows all facts"
+    tier: Tier = "quick"
 
 
 def passed(expected: str, observed: str) -> Verdict:

@@ -67,8 +67,23 @@ def _counters(facts: Facts, profile: Profile) -> Verdict:
     asked = profile.gpu.counters
     if asked == "admin-only":
         return not_asked("the profile keeps performance counters for administrators")
-    if asked == "group":
-        return _counters_of_group(facts)
+    if profile.verify.tier == "quick":
+        return _counters_live(facts, "1" if asked == "group" else "0")
+    return _counters_of_group(facts) if asked == "group" else _counters_of_all(facts)
+
+
+def _counters_live(facts: Facts, wanted: str) -> Verdict:
+    """Without a profiler only a wrong setting can be shown: what the driver allows, something else can still refuse."""
+    _require_gpu(facts)
+    live, expected = facts.read(Counters).live, f"RmProfilingAdminOnly: {wanted}"
+    if live is None:
+        return unknown(expected, "unreadable", "/proc/driver/nvidia/params does not show it: look there on the host")
+    if live != wanted:
+        return failed(expected, f"live {live}", "`gpuprov apply HOST --role counters` writes it; then reboot or reload the driver")
+    return not_asked(f"live {live}; not checked as an ordinary user gets them: tier quick runs no profiler, tier standard does")
+
+
+def _counters_of_all(facts: Facts) -> Verdict:
     expected = "performance counters open to ordinary users: on disk, live, and as one gets them"
     require_gpu(facts)
     found = facts.read(Counters)

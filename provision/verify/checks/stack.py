@@ -269,7 +269,9 @@ def _encoded(expected: str, encode: Encode) -> Verdict:
 
 
 def _check(check_id: str, title: str, judge: Callable[[Facts, Profile], Verdict], role: str | None = None) -> Check:
-    return Check(check_id, title, judge, role=role, needs_gpu=True)
+    # Those whose facts import a framework or start an encoder: tier quick leaves them out.
+    slow = check_id.partition("-")[0] in {"pytorch", "tensorflow", "jax", "nvenc"}
+    return Check(check_id, title, judge, role=role, needs_gpu=True, tier="standard" if slow else "quick")
 
 
 CHECKS = (
@@ -285,5 +287,5 @@ CHECKS = (
     _check("jax", "JAX computes on every GPU", _jax, "jax"),
     _check("extras", "the optional components are there", _extras, "extras"),
     _check("nvenc", "ffmpeg can use the GPU's encoder", _nvenc),
-    Check("opencv", "OpenCV works", _opencv, role="opencv"),
+    Check("opencv", "OpenCV works", _opencv, role="opencv", tier="standard"),
 )

@@ -16,7 +16,7 @@ import re
 import shutil
 import stat
 
-from run import Unknown, command, read
+from run import REQUEST, Unknown, command, read
 
 
 def pci_devices(kind="0x03"):
@@ -274,8 +274,16 @@ def counters():
     # The knob and the readout have different names; older drivers show the knob's.
     live = re.search(r"(?:RmProfilingAdminOnly|RestrictProfilingToAdminUsers): (\d)", params)
     here = bool(pci_devices() or glob.glob("/dev/nvidia[0-9]*"))
-    as_user = counters_as_user() if here else {"outcome": "no-gpu", "user": None, "said": ""}
-    return {"on_disk": setting, "live": live.group(1) if live else None, "as_user": as_user, "as_group": counters_as_group(here)}
+    as_user = {"outcome": "no-gpu", "user": None, "said": ""}
+    if here:
+        quick = {"outcome": "not-tried", "user": None, "said": "tier quick runs no profiler"}
+        as_user = quick if REQUEST["tier"] == "quick" else counters_as_user()
+    return {
+        "on_disk": setting,
+        "live": live.group(1) if live else None,
+        "as_user": as_user,
+        "as_group": counters_as_group(here and REQUEST["tier"] != "quick"),
+    }
 
 
 def query_metrics():

@@ -12,6 +12,18 @@ import time
 import zlib
 
 FACT_S = 30
+TIERS = ("quick", "standard", "perf")
+# The first tier that gathers a fact; what is not named is gathered by all. Quick imports no framework and starts no encoder (and no
+# profiler: see `gpu.counters`); what perf adds loads the GPU, and is run by itself when all else has ended.
+FIRST_TIER = {
+    "opencv": "standard",
+    "pytorch": "standard",
+    "tensorflow": "standard",
+    "jax": "standard",
+    "encoders": "standard",
+    "perf": "perf",
+}
+REQUEST = {"tier": "standard", "until": time.monotonic() + FACT_S}
 
 
 class Unknown(Exception):  # noqa: N818 - an answer, not an error
@@ -62,16 +74,29 @@ def gather(facts, deadline_s):
         thread.start()
     for thread in threads:
         thread.join(max(0.0, until - time.monotonic()))
-    late = {"unknown": "not observed within %d s" % deadline_s}
+    late = {"unknown": "not observed within %d s" % round(max(0, deadline_s))}
     return {name: answers.get(name, late) for name in facts}
 
 
+def gather_tier(facts, tier, until):
+    """Run the facts of a tier, first all that may run side by side, then those that must be alone; of the others only the reason."""
+    rank = {name: TIERS.index(FIRST_TIER.get(name, "quick")) for name in facts}
+    answers = gather({name: facts[name] for name in facts if rank[name] <= min(1, TIERS.index(tier))}, until - time.monotonic())
+    for name in facts:
+        if rank[name] > TIERS.index(tier):
+            answers[name] = {"unknown": "not gathered by tier %s" % tier}
+        elif rank[name] > 1:
+            answers.update(gather({name: facts[name]}, until - time.monotonic()))
+    return answers
+
+
 def main(request, facts):
-    """Gather and print. `request` holds the nonce of the frame and the overall deadline."""
+    """Gather and print. `request` holds the nonce of the frame, the overall deadline, and the tier (standard where it says none)."""
     started = time.time()
+    REQUEST.update(request, until=time.monotonic() + request["deadline_s"])
     answer = {
         "gathered_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(started)),
-        "facts": gather(facts, request["deadline_s"]),
+        "facts": gather_tier(facts, REQUEST["tier"], REQUEST["until"]),
     }
     answer["elapsed_s"] = round(time.time() - started, 3)
     packed = base64.b64encode(zlib.compress(json.dumps(answer).encode()))

@@ -1,0 +1,304 @@
+"""What the GPUs do under load: a tensor-core product, memory, copies to and from the host, a sum over all of them.
+
+One process a GPU takes one part after another from its standard input, and so ends with whoever started it; meanwhile NVML is read here.
+Techniques and their sources: shared/facts/verification.md §2.5, §2.8, §2.11. No setting is touched.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import queue
+import socket
+import subprocess
+import threading
+import time
+
+from gpu import need_gpu
+from run import REQUEST, Unknown, read
+from stack import VENVS
+from worker import WORKER
+
+TOTAL_S = 60
+# What a part may take; all together no more than TOTAL_S. Importing PyTorch from a cold disk takes longest.
+LIMITS_S = {"start": 30, "gemm": 15, "memory": 8, "copies": 6, "all_reduce": 25}
+SAMPLE_S = 0.1
+SETTLE_S = 0.5  # of each load, before clocks and power are those of the load
+
+
+class Crew:
+    """One process a GPU, and what each said of each part."""
+
+    def __init__(self, python, count, until):
+        """Start them; `until` is when all must have ended, by the monotonic clock."""
+        self.until, self.said, self.loaded, self.ended = until, queue.Queue(), {}, {}
+        self.last, self.lost, self.listeners = [""] * count, {}, []
+        limit = str(max(1, int(until - time.monotonic()) + 5))
+        # The order of NVML; all GPUs, whatever the environment of whoever asks leaves visible.
+        environment = {name: value for name, value in os.environ.items() if name != "CUDA_VISIBLE_DEVICES"}
+        environment.update(CUDA_DEVICE_ORDER="PCI_BUS_ID", CUDA_CACHE_DISABLE="1")  # the cache would be left below her home
+        self.workers = [
+            subprocess.Popen(
+                [python, "-Bc", WORKER, str(rank), str(count), limit],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                env=environment,
+                cwd="/",
+            )
+            for rank in range(count)
+        ]
+        for rank, worker in enumerate(self.workers):
+            self.listeners.append(threading.Thread(target=self.keep_last, args=(rank, worker.stderr), daemon=True))
+            self.listeners.append(threading.Thread(target=self.listen, args=(rank, worker.stdout), daemon=True))
+        for listener in self.listeners:
+            listener.start()
+
+    def listen(self, rank, stream):
+        """Pass on what a worker says, with the time at which it came; None when it ended."""
+        for line in stream:
+            mark, found, text = line.partition(b"gpuprov-json=")
+            if found and not mark:
+                said = json.loads(text)
+                if said["part"] == "loaded":
+                    self.loaded[rank] = time.monotonic()
+                else:
+                    self.said.put((rank, said["part"], said["answer"]))
+        self.said.put((rank, None, None))
+
+    def keep_last(self, rank, stream):
+        """Keep the last line of a worker's complaints."""
+        for line in stream:
+            text = line.decode("utf-8", "replace").strip()
+            self.last[rank] = text[:300] or self.last[rank]
+
+    def ask(self, part, ranks, words=""):
+        """Let some workers do a part at the same time; rank -> answer, and for each that gave none the reason."""
+        waiting, answers = set(), {}
+        for rank in ranks:
+            if rank in self.lost:
+                answers[rank] = {"reason": "not-run", "unknown": self.lost[rank]}
+                continue
+            waiting.add(rank)
+            if part != "start":
+                try:
+                    self.workers[rank].stdin.write(("%s %s\n" % (part, words)).encode())
+                    self.workers[rank].stdin.flush()
+                except OSError:
+                    pass  # it ended: `listen` says so
+        limit = max(0.0, min(LIMITS_S[part], self.until - time.monotonic()))
+        end = time.monotonic() + limit
+        while waiting:
+            try:
+                rank, name, answer = self.said.get(timeout=max(0.0, end - time.monotonic()))
+            except queue.Empty:
+                break
+            if name is None and rank in waiting:
+                self.listeners[2 * rank].join(1)
+                answer = {"reason": "died", "unknown": "%s: the process ended (%s)" % (part, self.last[rank] or "without a word")}
+                self.lost[rank] = answer["unknown"]
+            if name in (part, None) and rank in waiting:
+                answers[rank] = answer
+                self.ended[rank] = time.monotonic()
+                waiting.discard(rank)
+        for rank in waiting:
+            self.workers[rank].kill()
+            answers[rank] = {"reason": "timeout", "unknown": "%s did not end within %d s" % (part, limit)}
+            self.lost[rank] = answers[rank]["unknown"]
+        return answers
+
+    def end(self):
+        """Leave no process behind."""
+        for worker in self.workers:
+            worker.kill()
+        for worker in self.workers:
+            worker.wait()
+        for listener in self.listeners:
+            listener.join(1)
+        for worker in self.workers:
+            for stream in (worker.stdin, worker.stdout, worker.stderr):
+                with contextlib.suppress(OSError):  # an order that nobody read
+                    stream.close()
+
+
+class Meter:
+    """NVML's readings of every GPU, taken again and again while the crew works."""
+
+    def __init__(self):
+        """Open the library; a driver that does not answer is the reason why nothing is measured."""
+        import pynvml
+
+        self.nvml = pynvml
+        try:
+            pynvml.nvmlInit()
+            self.handles = [pynvml.nvmlDeviceGetHandleByIndex(index) for index in range(pynvml.nvmlDeviceGetCount())]
+        except pynvml.NVMLError as error:
+            raise Unknown("NVML: %s" % error) from None
+        self.samples, self.stopped = [], threading.Event()
+
+    def first(self, *calls):
+        """What the first of several functions answers that this driver has; None where none does."""
+        for name, *arguments in calls:
+            try:
+                return getattr(self.nvml, name)(*arguments)
+            except (self.nvml.NVMLError, AttributeError, TypeError):
+                continue
+        return None
+
+    def processes(self, handle):
+        """Process id -> name of everything that computes or draws on a GPU; None where the driver does not say."""
+        found = None
+        for name in ("nvmlDeviceGetComputeRunningProcesses", "nvmlDeviceGetGraphicsRunningProcesses"):
+            listed = self.first((name, handle))
+            if listed is not None:
+                found = dict(found or {}, **{str(p.pid): (read("/proc/%d/comm" % p.pid) or "").strip() for p in listed})
+        return found
+
+    def sample(self, handle):
+        """One reading of one GPU."""
+        power, limit = self.first(("nvmlDeviceGetPowerUsage", handle)), self.first(("nvmlDeviceGetEnforcedPowerLimit", handle))
+        return {
+            "sm_mhz": self.first(("nvmlDeviceGetClockInfo", handle, self.nvml.NVML_CLOCK_SM)),
+            "power_w": None if power is None else power / 1000,
+            "power_limit_w": None if limit is None else limit / 1000,
+            "temperature_c": self.first(
+                ("nvmlDeviceGetTemperatureV", handle, self.nvml.NVML_TEMPERATURE_GPU),
+                ("nvmlDeviceGetTemperature", handle, self.nvml.NVML_TEMPERATURE_GPU),
+            ),
+            "reasons": self.first(
+                ("nvmlDeviceGetCurrentClocksEventReasons", handle), ("nvmlDeviceGetCurrentClocksThrottleReasons", handle)
+            ),
+            "link_generation": self.first(("nvmlDeviceGetCurrPcieLinkGeneration", handle)),
+            "link_width": self.first(("nvmlDeviceGetCurrPcieLinkWidth", handle)),
+            "processes": self.processes(handle),
+        }
+
+    def busy(self):
+        """Per cent of the last moment in which each GPU ran something; None where the driver does not say."""
+        rates = [self.first(("nvmlDeviceGetUtilizationRates", handle)) for handle in self.handles]
+        return [None if rate is None else rate.gpu for rate in rates]
+
+    def watch(self):
+        """Sample until told to stop; run in a thread."""
+        while not self.stopped.wait(SAMPLE_S):
+            self.samples.append((time.monotonic(), [self.sample(handle) for handle in self.handles]))
+
+    def load(self, index, since, until):
+        """What one GPU was doing between two moments, and its link and its other users all the time."""
+        seen = [(at, devices[index]) for at, devices in self.samples]
+        during = [sample for at, sample in seen if since <= at <= until]
+
+        def of(name, choose):
+            values = [sample[name] for sample in during if sample[name] is not None]
+            return choose(values) if values else None
+
+        links = [(s["link_generation"], s["link_width"]) for _, s in seen if s["link_generation"] and s["link_width"]]
+        generation, width = max(links, default=(None, None))
+        bits = [sample["reasons"] for sample in during if sample["reasons"] is not None]
+        handle = self.handles[index]
+        return {
+            "samples": len(during),
+            "sm_mhz": of("sm_mhz", middle),
+            "max_sm_mhz": self.first(("nvmlDeviceGetMaxClockInfo", handle, self.nvml.NVML_CLOCK_SM)),
+            "power_w": of("power_w", middle),
+            "power_limit_w": of("power_limit_w", middle),
+            "temperature_c": of("temperature_c", max),
+            "reasons": shares(bits) if bits else None,
+            "link_generation": generation,
+            "link_width": width,
+            "max_link_generation": self.first(("nvmlDeviceGetMaxPcieLinkGeneration", handle)),
+            "max_link_width": self.first(("nvmlDeviceGetMaxPcieLinkWidth", handle)),
+        }
+
+
+def shares(bits):
+    """Bit of the clocks event reasons -> the share of the samples in which it was set."""
+    return {str(1 << n): round(sum(b >> n & 1 for b in bits) / len(bits), 2) for n in range(32) if any(b >> n & 1 for b in bits)}
+
+
+def middle(values):
+    """The median, or the upper of the two in the middle."""
+    return sorted(values)[len(values) // 2]
+
+
+def others(before, samples, own):
+    """Who was on a GPU before and during; in a container our own process may be listed by a number that nobody has here."""
+    during = {}
+    for sample in samples:
+        during.update(sample or {})
+    strange = {pid: name for pid, name in during.items() if pid not in own and pid not in before}
+    if not own & set(during) and len(strange) == 1 and not os.path.exists("/proc/" + next(iter(strange))):
+        strange = {}
+    return {
+        "before": sorted("%s %s" % item for item in before.items()),
+        "during": sorted("%s %s" % item for item in dict({p: n for p, n in before.items() if p in during}, **strange).items()),
+        "seen": any(sample is not None for sample in samples),
+    }
+
+
+def free_port():
+    """A port of the loopback that nobody listens on."""
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return str(one.getsockname()[1])
+
+
+def measured():
+    """All parts on all GPUs, one after another, in at most TOTAL_S."""
+    need_gpu()
+    python = VENVS + "/pytorch/bin/python"
+    if not os.path.exists(python):
+        raise Unknown("no PyTorch in %s/pytorch to measure with" % VENVS)
+    until = min(time.monotonic() + TOTAL_S, REQUEST["until"]) - 1
+    meter = Meter()
+    count = len(meter.handles)
+    before = [meter.processes(handle) or {} for handle in meter.handles]
+    crew = Crew(python, count, until)
+    ranks = range(count)
+    try:
+        started = crew.ask("start", ranks)
+        torch = next((answer for answer in started.values() if "version" in answer), None)
+        if torch is None:
+            raise Unknown("PyTorch does not start: %s" % started[0]["unknown"] if started else "NVML lists no device")
+        busy = meter.busy()
+        threading.Thread(target=meter.watch, daemon=True).start()
+        gemm = crew.ask("gemm", ranks)
+        windows = [(crew.loaded.get(rank, until) + SETTLE_S, crew.ended.get(rank, until)) for rank in ranks]
+        memory = crew.ask("memory", ranks)
+        copies = {}
+        for rank in ranks:  # in turn: side by side they would share the host's memory and the switches between
+            copies.update(crew.ask("copies", [rank]))
+        reduced = {0: {"reason": "one-gpu", "unknown": "there is one GPU"}}
+        if count > 1:
+            # Without one of them the others would wait for it until their deadline.
+            reduced = crew.ask("all_reduce", [] if crew.lost else ranks, free_port()) or {
+                0: {"reason": "not-run", "unknown": str(next(iter(crew.lost.values())))}
+            }
+    finally:
+        meter.stopped.set()
+        crew.end()
+    own = {str(worker.pid) for worker in crew.workers}
+    seen = list(meter.samples)
+    devices = []
+    for rank, handle in enumerate(meter.handles):
+        name = meter.first(("nvmlDeviceGetName", handle)) or ""
+        devices.append(
+            {
+                "name": name.decode() if isinstance(name, bytes) else name,
+                "gemm": gemm[rank],
+                "memory": memory[rank],
+                "copies": copies[rank],
+                "load": meter.load(rank, *windows[rank]),
+                "others": dict(others(before[rank], [s[rank]["processes"] for _, s in seen], own), busy_before=busy[rank]),
+            }
+        )
+    # NCCL takes orders from the environment: what was ordered explains what was measured.
+    orders = {name: value for name, value in sorted(os.environ.items()) if name.startswith("NCCL_") and name != "NCCL_VERSION"}
+    worst = next((answer for answer in reduced.values() if "unknown" in answer), reduced[0])
+    return {"torch": torch, "devices": devices, "all_reduce": dict(worst, environment=orders)}
+
+
+def facts():
+    """Name -> function of this subject."""
+    return {"perf": measured}

@@ -1,0 +1,119 @@
+"""What one process a GPU runs in the PyTorch of the host: `perf` names the parts on its standard input, and reads the answers.
+
+Random data throughout: zeros take less power, and so run faster than any real work (verification.md §2.11).
+"""
+
+from __future__ import annotations
+
+WORKER = """
+import json, os, signal, statistics, sys
+rank, world = int(sys.argv[1]), int(sys.argv[2])
+signal.alarm(int(sys.argv[3]))  # a kernel that hangs does not see the end of standard input
+
+def say(**answer):
+    print("gpuprov-json=" + json.dumps(answer), flush=True)
+
+def timed(work, seconds):
+    # Seconds of one call: as the median of the later half of blocks of about 20 ms between two events, and in the fastest block.
+    def block(calls):
+        begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        begin.record()
+        for _ in range(calls):
+            work()
+        end.record()
+        end.synchronize()
+        return begin.elapsed_time(end) / 1000
+    block(2)
+    calls = max(1, int(0.02 / max(block(2) / 2, 1e-6)))
+    say(part="loaded")
+    took = []
+    while sum(took) < seconds or len(took) < 4:
+        took.append(block(calls))
+    return statistics.median(took[len(took) // 2 :]) / calls, min(took) / calls
+
+def drawn(count, seed):
+    made = torch.Generator(device).manual_seed(seed)
+    return torch.randint(-(2**31), 2**31 - 1, (count,), dtype=torch.int32, device=device, generator=made)
+
+def gemm():
+    major = torch.cuda.get_device_capability(device)[0]
+    precision, kind = {7: ("fp16", torch.float16)}.get(major, ("bf16", torch.bfloat16) if major >= 8 else ("fp32", torch.float32))
+    size, free = 8192, torch.cuda.mem_get_info(device)[0]
+    while 3 * size * size * 4 > free / 2 and size > 1024:
+        size //= 2
+    one, other = (torch.randn(size, size, dtype=kind, device=device) for _ in range(2))
+    product = torch.empty_like(one)
+    took, fastest = timed(lambda: torch.matmul(one, other, out=product), 5)
+    exact = one[:64].double() @ other[:, :64].double()
+    off = ((product[:64, :64].double() - exact).norm() / exact.norm()).item()
+    rates = {"tflops": round(2 * size**3 / fastest / 1e12, 2), "sustained_tflops": round(2 * size**3 / took / 1e12, 2)}
+    return dict(rates, precision=precision, size=size, error=off if off == off else 1.0)
+
+def memory():
+    count = int(min(2 << 30, torch.cuda.mem_get_info(device)[0] // 6)) // 4
+    source = drawn(count, 1)
+    target = torch.empty_like(source)
+    took, _ = timed(lambda: target.copy_(source), 1.5)
+    return {"gb_s": round(2 * 4 * count / took / 1e9, 1), "bytes": 4 * count, "right": torch.equal(source, target)}
+
+def copies():
+    count = int(min(512 << 20, torch.cuda.mem_get_info(device)[0] // 6)) // 4
+    there = drawn(count, 2)
+    here = torch.empty(count, dtype=torch.int32, pin_memory=True)
+    down, _ = timed(lambda: here.copy_(there, non_blocking=True), 0.4)
+    back = torch.empty_like(there)
+    up, _ = timed(lambda: back.copy_(here, non_blocking=True), 0.4)
+    rates = {"to_device_gb_s": round(4 * count / up / 1e9, 2), "to_host_gb_s": round(4 * count / down / 1e9, 2)}
+    return dict(rates, bytes=4 * count, right=torch.equal(there, back))
+
+def all_reduce(port):
+    import datetime
+    import torch.distributed as group
+    where = "tcp://127.0.0.1:" + port
+    group.init_process_group("nccl", init_method=where, rank=rank, world_size=world, timeout=datetime.timedelta(seconds=20))
+    room = torch.tensor([torch.cuda.mem_get_info(device)[0] // 6], device=device)
+    group.all_reduce(room, op=group.ReduceOp.MIN)
+    count = int(min(1 << 30, room.item())) // 4
+    def numbers(seed):  # whole, so that their sum is the same in any order
+        return torch.empty(count, device=device).random_(0, 1000, generator=torch.Generator(device).manual_seed(seed))
+    mine, expected = numbers(rank), numbers(0)
+    for other in range(1, world):
+        expected += numbers(other)
+    group.all_reduce(mine)
+    right = torch.tensor([float(torch.equal(mine, expected))], device=device)
+    group.all_reduce(right, op=group.ReduceOp.MIN)
+    def once():
+        begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        begin.record()
+        group.all_reduce(mine)
+        end.record()
+        end.synchronize()
+        return begin.elapsed_time(end) / 1000
+    once()
+    often = torch.tensor([min(20, max(3, int(3 / once())))], device=device)
+    group.broadcast(often, 0)
+    took = torch.tensor([statistics.median(once() for _ in range(int(often.item())))], device=device)
+    group.all_reduce(took, op=group.ReduceOp.MAX)
+    rate = 4 * count / took.item() / 1e9
+    version = torch.cuda.nccl.version()
+    group.destroy_process_group()
+    return {
+        "gpus": world, "bus_gb_s": round(rate * 2 * (world - 1) / world, 2), "algorithm_gb_s": round(rate, 2), "bytes": 4 * count,
+        "right": bool(right.item()), "nccl": ".".join(map(str, version)),
+    }
+
+import torch
+device = torch.device("cuda", rank)
+built = {"version": torch.__version__, "cuda": torch.version.cuda}
+say(part="start", answer=built if built["cuda"] else {"reason": "missing", "unknown": "PyTorch is built without CUDA"})
+for line in iter(sys.stdin.readline, ""):
+    part, *words = line.split()
+    try:
+        torch.cuda.set_device(device)  # events are recorded on the current device
+        answer = {"gemm": gemm, "memory": memory, "copies": copies, "all_reduce": all_reduce}[part](*words)
+    except Exception as error:
+        short = isinstance(error, torch.cuda.OutOfMemoryError)
+        answer = {"reason": "no-memory" if short else "failed", "unknown": (str(error) or repr(error)).strip().splitlines()[0][:300]}
+    torch.cuda.empty_cache()
+    say(part=part, answer=answer)
+"""
