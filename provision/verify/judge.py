@@ -13,6 +13,7 @@ from provision.verify.schema import NotObservedError
 
 __all__ = ["judge"]
 
+_CLOCK_OFF_S = 60
 _NO_GPU = "no NVIDIA GPU on this host"
 _EXCUSE_HINT = "verify on a host with the GPU, or excuse the GPU part with --without-gpu"
 
@@ -47,7 +48,7 @@ def judge(
         host=host,
         profile=profile.name,
         findings=tuple(findings),
-        notes=(*notes, *about_waivers, *_about_host(findings)),
+        notes=(*notes, *about_waivers, *_about_host(findings), *_about_clock(facts)),
         observed_at=facts.gathered_at,
         elapsed_s=elapsed_s,
     )
@@ -102,3 +103,13 @@ def _waive(findings: list[Finding], waivers: tuple[Waiver, ...], today: dt.date)
 def _about_host(findings: list[Finding]) -> list[str]:
     missing = [f for f in findings if f.outcome == "unknown" and _NO_GPU in f.observed]
     return [f"{_NO_GPU}: {len(missing)} GPU checks are unknown"] if missing else []
+
+
+def _about_clock(facts: Facts) -> list[str]:
+    """A clock that is wrong makes certificates, package indexes and the dates of logs and waivers wrong."""
+    ahead_s = facts.clock_ahead_s
+    if ahead_s is None or abs(ahead_s) < _CLOCK_OFF_S:
+        return []
+    days, seconds = divmod(round(abs(ahead_s)), 86_400)
+    long = f"{days} days" if days else f"{seconds} s"
+    return [f"the host's clock is {long} {'ahead of' if ahead_s > 0 else 'behind'} this machine's: every date that it gave is off by that"]
