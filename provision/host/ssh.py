@@ -113,6 +113,8 @@ async def execute(
         if process.returncode is None:
             _end(process)
             await process.wait()
+        # A child that left the session may hold the pipes open for ever; asyncio has no public way to let go of them.
+        process._transport.close()  # type: ignore[attr-defined]  # noqa: SLF001
     if done.exit_code == _SSH_FAILED and not target.is_local:
         raise _refusal(target, done.stderr.decode(errors="replace"))
     return done
@@ -153,7 +155,12 @@ async def _communicate(process: asyncio.subprocess.Process, stdin: bytes, limit:
 
 def _refusal(target: Target, stderr: str) -> GpuprovError:
     """What OpenSSH's own words mean; anything unread counts as unreachable, with the words as detail."""
-    last = next((line.strip() for line in reversed(stderr.splitlines()) if line.strip()), "no reason given")
+    last = next((line.strip() for line in reversed(stderr.splitlines()) if line.strip()), "")
+    if not last:  # ssh says why it cannot connect; a command that was killed over there ends with the same code, and silently
+        return HostUnreachableError(
+            f"{target.name} ended the session and gave no reason",
+            hint="what ran there was killed or ended with code 255: look for an out-of-memory kill in its kernel log, and try again",
+        )
     if "REMOTE HOST IDENTIFICATION HAS CHANGED" in stderr:
         return HostKeyChangedError(
             f"{target.name} shows another host key than the one that is known",

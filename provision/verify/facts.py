@@ -5,6 +5,7 @@ A fact that is missing, malformed or absurd is unknown as well, so that no check
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
 from dataclasses import dataclass
@@ -16,10 +17,15 @@ from pydantic import ValidationError
 from provision.errors import FactsInvalidError
 from provision.verify.schema import Fact, Found, NotObservedError, Tool
 
-__all__ = ["Facts", "dump", "load", "parse"]
+__all__ = ["MAX_BYTES", "SCHEMA", "Facts", "dump", "load", "parse"]
 
 SCHEMA: Final = "gpuprov-facts/1"
-_MAX_BYTES: Final = 16 * 1024 * 1024
+# Real facts are tens of kilobytes. What is made of JSON text needs up to thirty times its size in memory.
+MAX_BYTES: Final = 4 * 1024 * 1024
+_MAX_FACT: Final = 512 * 1024
+_MAX_REASON: Final = 500
+_MAX_FACTS: Final = 1000
+_MAX_ELAPSED_S: Final = 1_000_000
 
 F = TypeVar("F", bound=Fact)
 
@@ -54,7 +60,7 @@ class Facts:
             msg = f"the probe sent no fact {name!r}"
             raise NotObservedError(msg)
         if "value" not in answer:
-            raise NotObservedError(str(answer["unknown"]))
+            raise NotObservedError(str(answer["unknown"])[:_MAX_REASON])
         value = answer["value"]
         try:
             # JSON mode: in JSON an array is the only sequence there is.
@@ -64,6 +70,14 @@ class Facts:
             where = ".".join(map(str, first["loc"]))
             msg = f"the fact {name!r} is malformed at {where or 'its top'}: {first['msg']}"
             raise NotObservedError(msg) from error
+
+    @property
+    def clock_ahead_s(self) -> float | None:
+        """Seconds by which the host's clock was ahead of the client's; None where nobody compared them."""
+        match self.raw.get("clock_ahead"):
+            case {"value": {"ahead_s": int() | float() as seconds}}:
+                return float(seconds)
+        return None
 
     def tool(self, name: str) -> Found | None:
         """Where a tool is, None if it is not there.
@@ -88,7 +102,22 @@ def parse(data: Any, origin: str) -> Facts:
     if not isinstance(gathered, str) or not isinstance(elapsed, int | float) or not isinstance(raw, dict):
         msg = f"{origin} holds broken facts: gathered_at, elapsed_s or facts is not what it should be"
         raise FactsInvalidError(msg, hint=hint)
-    return Facts(gathered, float(elapsed), raw)
+    if not abs(elapsed) < _MAX_ELAPSED_S:  # written so that it holds for NaN as well
+        msg = f"{origin} holds broken facts: they took longer than anybody waits"
+        raise FactsInvalidError(msg, hint=hint)
+    if len(raw) > _MAX_FACTS:
+        msg = f"{origin} holds {len(raw)} facts, and there are never more than {_MAX_FACTS}"
+        raise FactsInvalidError(msg, hint=hint)
+    return Facts(gathered[:40], float(elapsed), {name: _bounded(answer) for name, answer in raw.items()})
+
+
+def _bounded(answer: Any) -> Any:
+    """A fact as it is; unknown where it is larger than it can be, so that no check and no report has to carry it."""
+    try:
+        size = len(json.dumps(answer))
+    except (ValueError, RecursionError):
+        return {"unknown": "nested deeper than facts are"}
+    return answer if size <= _MAX_FACT else {"unknown": f"{size >> 10} KiB were sent for it, more than a fact can be"}
 
 
 def dump(facts: Facts) -> str:
@@ -104,8 +133,9 @@ def load(path: Path) -> Facts:
         FactsInvalidError: it cannot be read, or holds no facts.
     """
     try:
-        raw = sys.stdin.buffer.read(_MAX_BYTES + 1) if str(path) == "-" else path.read_bytes()[: _MAX_BYTES + 1]
-        if len(raw) > _MAX_BYTES:
+        with contextlib.nullcontext(sys.stdin.buffer) if str(path) == "-" else path.open("rb") as file:
+            raw = file.read(MAX_BYTES + 1)
+        if len(raw) > MAX_BYTES:
             msg = f"{path} is larger than facts can be"
             raise FactsInvalidError(msg, hint="make one with `gpuprov probe HOST > facts.json`")
         return parse(json.loads(raw), str(path))

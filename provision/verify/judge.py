@@ -16,6 +16,7 @@ from provision.verify.schema_health import Clock
 
 __all__ = ["Selection", "judge"]
 
+_CLOCK_OFF_S = 60
 _PIECE = 300
 _NO_GPU = "no NVIDIA GPU on this host"
 _JUST_UP_S = 120
@@ -69,7 +70,7 @@ def judge(
         host=host,
         profile=profile.name,
         findings=tuple(findings),
-        notes=(*notes, *about_waivers, *_about_host(findings), *_about_boot(facts)),
+        notes=(*notes, *about_waivers, *_about_host(findings), *_about_boot(facts), *_about_clock(facts)),
         observed_at=facts.gathered_at,
         elapsed_s=elapsed_s,
     )
@@ -147,3 +148,13 @@ def _about_boot(facts: Facts) -> list[str]:
     if clock.up_s < _JUST_UP_S:
         notes.append(f"the host is up for {clock.up_s:.0f} s: units of the boot may still be at work")
     return notes
+
+
+def _about_clock(facts: Facts) -> list[str]:
+    """A clock that is wrong makes certificates, package indexes and the dates of logs and waivers wrong."""
+    ahead_s = facts.clock_ahead_s
+    if ahead_s is None or abs(ahead_s) < _CLOCK_OFF_S:
+        return []
+    days, seconds = divmod(round(abs(ahead_s)), 86_400)
+    long = f"{days} days" if days else f"{seconds} s"
+    return [f"the host's clock is {long} {'ahead of' if ahead_s > 0 else 'behind'} this machine's: every date that it gave is off by that"]

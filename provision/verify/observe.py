@@ -1,8 +1,13 @@
-"""Facts from a host in one round trip: one connection, one command, the probe on its standard input, a framed answer."""
+"""Facts from a host in one round trip: one connection, one command, the probe on its standard input, a framed answer.
+
+The host is not believed: what it prints may be cut off, doubled, corrupted, endless or about another day, and none of that may cost
+more than the time and the memory that were allowed for, or end in anything but facts, unknown facts or an error that says what came.
+"""
 
 from __future__ import annotations
 
 import base64
+import datetime as dt
 import importlib.util
 import json
 import re
@@ -11,39 +16,50 @@ import shlex
 import zlib
 from functools import cache
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
-from provision.errors import ProbeFailedError
+from provision.errors import FactsInvalidError, GpuprovError, ProbeFailedError
 from provision.host.ssh import Completed, Target, execute
-from provision.verify.facts import Facts, parse
+from provision.verify.facts import MAX_BYTES, SCHEMA, Facts, parse
 
-__all__ = ["observe"]
+__all__ = ["MODULES", "PROBE", "observe"]
 
-_PROBE: Final = Path(__file__).parent / "probe"
-_MODULES: Final = ("run", "system", "gpu", "stack", "worker", "perf")  # in the order in which they import each other
-_MAX_FACTS: Final = 16 * 1024 * 1024
+PROBE: Final = Path(__file__).parent / "probe"
+MODULES: Final = ("run", "system", "gpu", "stack", "worker", "perf")  # in the order in which they import each other
+_MAX_OUTPUT: Final = 2 * MAX_BYTES
 
 # What runs on the host before anything of ours is there: read a line with a length, then that many bytes, then run them.
 _FIRST: Final = "import sys;s=sys.stdin.buffer;exec(s.read(int(s.readline())))"
+# A python3 that is too old for the probe is a fact like others, said in words that it understands.
 # pynvml is found by the import system only when a fact asks for it: compiling its 10,000 lines takes longer than all other facts.
+# The last module's facts start first: those of `stack` take longest.
 _LOADER: Final = """
 import importlib.abc, importlib.util, json, sys, types, zlib
-sent = json.loads(zlib.decompress(s.read(int(s.readline()))))
+sent = json.loads(zlib.decompress(s.read(int(s.readline()))).decode())
+if sys.version_info < (3, 7):
+    import base64, time
+    found = {"version": "%d.%d.%d" % sys.version_info[:3], "path": sys.executable}
+    told = {"gathered_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), "elapsed_s": 0, "facts": {"python3": {"value": found}}}
+    packed = base64.b64encode(zlib.compress(json.dumps(told).encode())).decode()
+    print("\\n<<gpuprov %s %d>>%s<<end>>" % (sent["request"]["nonce"], len(packed), packed))
+    sys.exit()
 class Sent(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     def find_spec(self, name, path=None, target=None):
         return importlib.util.spec_from_loader(name, self) if name in sent["modules"] else None
     def exec_module(self, module):
         exec(compile(sent["modules"][module.__name__], "<gpuprov %s>" % module.__name__, "exec"), module.__dict__)
 sys.meta_path.insert(0, Sent())
-import run, system, gpu, stack, perf
-run.main(sent["request"], dict(stack.facts(), **gpu.facts(), **system.facts(), **perf.facts()))
+facts = {}
+for name in reversed(sent["order"]):
+    facts.update(getattr(importlib.import_module(name), "facts", dict)())
+importlib.import_module("run").main(sent["request"], facts)
 """
 
 
 @cache
 def _modules() -> dict[str, str]:
     """The probe's modules and pynvml as source text."""
-    sources = {name: (_PROBE / f"{name}.py").read_text() for name in _MODULES}
+    sources = {name: (PROBE / f"{name}.py").read_text() for name in MODULES}
     found = importlib.util.find_spec("pynvml")
     assert found is not None and found.origin is not None  # noqa: S101, PT018 - a dependency of ours
     return {**sources, "pynvml": Path(found.origin).read_text()}
@@ -52,9 +68,22 @@ def _modules() -> dict[str, str]:
 def _parcel(nonce: str, deadline_s: float, tier: str) -> bytes:
     """The bytes for the probe's standard input."""
     request = {"nonce": nonce, "deadline_s": deadline_s, "tier": tier}
-    body = zlib.compress(json.dumps({"modules": _modules(), "request": request}).encode(), 6)
+    body = zlib.compress(json.dumps({"modules": _modules(), "order": MODULES[1:], "request": request}).encode(), 6)
     loader = _LOADER.encode()
     return b"%d\n%s%d\n%s" % (len(loader), loader, len(body), body)
+
+
+def _command(nonce: str) -> str:
+    """What the host's shell is asked to run.
+
+    One word list for whatever login shell there is (fish, tcsh), which hands it to a POSIX sh: a host without python3 is an answer, not
+    a failure. The frames are never spelled out in it, because a host may print back what it was asked. -I keeps the user's environment
+    and folder out of the imports.
+    """
+    script = (
+        f'if command -v python3 >/dev/null 2>&1; then exec python3 -IB -c "{_FIRST}"; else printf "\\n<<gpuprov %s none>>\\n" {nonce}; fi'
+    )
+    return f"exec /bin/sh -c {shlex.quote(script)}"
 
 
 async def observe(target: Target, *, timeout_s: float = 60, tier: str = "standard") -> Facts:
@@ -70,26 +99,66 @@ async def observe(target: Target, *, timeout_s: float = 60, tier: str = "standar
         GpuprovError: as `provision.host.ssh.execute` raises them.
     """
     nonce = secrets.token_hex(8)
-    # POSIX sh first: a host without python3 is an answer, not a failure. -I keeps the user's environment and folder out of the imports.
-    command = (
-        f"if command -v python3 >/dev/null 2>&1; then exec python3 -IB -c {shlex.quote(_FIRST)}; "
-        f"else printf '\\n<<gpuprov {nonce} none>>\\n'; fi"
-    )
     parcel = _parcel(nonce, max(1.0, timeout_s - 3), tier)
-    done = await execute(target, command, stdin=parcel, timeout_s=timeout_s, max_output_bytes=_MAX_FACTS)
-    return _unframe(target, done, nonce)
+    done = await execute(target, _command(nonce), stdin=parcel, timeout_s=timeout_s, max_output_bytes=_MAX_OUTPUT)
+    return _unframe(target, done, nonce, dt.datetime.now(dt.UTC))
 
 
-def _unframe(target: Target, done: Completed, nonce: str) -> Facts:
-    """Find the one frame with our nonce, whatever a banner, a profile script or a careless python printed around it."""
+def _unframe(target: Target, done: Completed, nonce: str, now: dt.datetime) -> Facts:
+    """Find the frame with our nonce, whatever a banner, a profile script or a careless python printed around it."""
+    why = "more output than can be facts" if done.truncated else f"exit code {done.exit_code}"
+    for found in re.finditer(rb"<<gpuprov %s (\d{1,9})>>([A-Za-z0-9+/=]*)<<end>>" % nonce.encode(), done.stdout):
+        try:
+            said = _unpack(found[2], int(found[1]))
+            return parse(
+                {**said, "schema": SCHEMA, "facts": {**said["facts"], "clock_ahead": _clock(said, now)}}, f"the probe on {target.name}"
+            )
+        except (ValueError, TypeError, KeyError, zlib.error, RecursionError, FactsInvalidError) as error:
+            why = f"its answer is broken: {str(error)[:200] or type(error).__name__}"
     if f"<<gpuprov {nonce} none>>".encode() in done.stdout:
-        return parse({"schema": "gpuprov-facts/1", "gathered_at": "", "elapsed_s": 0, "facts": {"python3": {"value": None}}}, "no python3")
-    found = re.search(rb"<<gpuprov %s (\d+)>>([A-Za-z0-9+/=]*)<<end>>" % nonce.encode(), done.stdout)
-    if found is None or len(found[2]) != int(found[1]):
-        said = (done.stderr or done.stdout)[-500:].decode(errors="replace").strip()
-        why = "more output than can be facts" if done.truncated else f"exit code {done.exit_code}"
-        msg = f"the probe ran on {target.name} and no facts came back ({why})"
-        raise ProbeFailedError(msg, hint=f"see whether `ssh {target.destination or 'localhost'} python3 -V` works", detail=said)
+        return parse({"schema": SCHEMA, "gathered_at": "", "elapsed_s": 0, "facts": {"python3": {"value": None}}}, "no python3")
+    raise _nothing(target, done, why, cut=f"<<gpuprov {nonce} ".encode() in done.stdout)
+
+
+def _unpack(frame: bytes, length: int) -> dict[str, Any]:
+    """What a frame holds, whole and no larger than facts can be.
+
+    Raises:
+        ValueError, TypeError, KeyError, zlib.error, RecursionError: it does not.
+    """
+    if len(frame) != length:
+        msg = f"{len(frame)} characters came of {length}"
+        raise ValueError(msg)
     unpacker = zlib.decompressobj()
-    data = unpacker.decompress(base64.b64decode(found[2]), _MAX_FACTS)
-    return parse({"schema": "gpuprov-facts/1", **json.loads(data)}, f"the probe on {target.name}")
+    text = unpacker.decompress(base64.b64decode(frame, validate=True), MAX_BYTES)
+    if unpacker.unconsumed_tail or not unpacker.eof:
+        msg = "it is cut off, or larger than facts can be"
+        raise ValueError(msg)
+    said = json.loads(text)
+    if not isinstance(said, dict) or not isinstance(said["facts"], dict):
+        msg = "it holds no facts"
+        raise TypeError(msg)
+    return said
+
+
+def _clock(said: dict[str, Any], now: dt.datetime) -> dict[str, Any]:
+    """How far the host's clock is ahead of ours: the one fact that only both sides together can give."""
+    try:
+        began = now - dt.timedelta(seconds=float(said["elapsed_s"]))
+        return {"value": {"ahead_s": round((dt.datetime.fromisoformat(said["gathered_at"]) - began).total_seconds(), 1)}}
+    except (ValueError, TypeError, KeyError, OverflowError):
+        return {"unknown": "the host named no time that could be read"}
+
+
+def _nothing(target: Target, done: Completed, why: str, *, cut: bool) -> GpuprovError:
+    """The error for an answer that holds no facts, with what came instead."""
+    host = target.destination or "localhost"
+    by_hand = "run what `gpuprov probe --script` prints on it by hand, and judge that file with `gpuprov verify --facts`"
+    if done.truncated:
+        hint = f"something prints without end at login or when python3 starts: see `ssh {host} true`; or {by_hand}"
+    elif cut:
+        hint = f"the answer began and did not arrive whole: try again; or {by_hand}"
+    else:
+        hint = f"see whether `ssh {host} python3 -V` works; or {by_hand}"
+    said = (done.stderr or done.stdout)[-500:].decode(errors="replace").strip()
+    return ProbeFailedError(f"the probe ran on {target.name} and no facts came back ({why})", hint=hint, detail=said)

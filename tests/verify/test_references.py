@@ -125,8 +125,8 @@ def test_imbue_ends_with_0_whatever_it_finds() -> None:
 def test_imbue_loses_its_answer_when_the_output_has_no_final_newline(tail: bytes) -> None:
     body = base64.b64encode(zlib.compress(b'{"gathered_at": "", "elapsed_s": 0, "facts": {"os": {"unknown": "x"}}}'))
     said = b"Welcome, no newline<<gpuprov n0nce %d>>%s<<end>>%s" % (len(body), body, tail)
-    facts = observing._unframe(LOCALHOST, Completed(0, said, b"", truncated=False), "n0nce")
-    assert facts.raw == {"os": {"unknown": "x"}}
+    facts = observing._unframe(LOCALHOST, Completed(0, said, b"", truncated=False), "n0nce", dt.datetime.now(dt.UTC))
+    assert facts.raw["os"] == {"unknown": "x"}
 
 
 def test_gcm_reports_ok_for_a_check_that_is_switched_off() -> None:

@@ -74,7 +74,7 @@ def _counters(facts: Facts, profile: Profile) -> Verdict:
 
 def _counters_live(facts: Facts, wanted: str) -> Verdict:
     """Without a profiler only a wrong setting can be shown: what the driver allows, something else can still refuse."""
-    _require_gpu(facts)
+    require_gpu(facts)
     live, expected = facts.read(Counters).live, f"RmProfilingAdminOnly: {wanted}"
     if live is None:
         return unknown(expected, "unreadable", "/proc/driver/nvidia/params does not show it: look there on the host")

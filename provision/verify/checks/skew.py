@@ -94,4 +94,4 @@ def _around(found: tuple[int, ...]) -> list[CudnnRelease]:
     return same or [c for c in known if dotted(c.version)[:3] < found][-1:] + [c for c in known if dotted(c.version)[:3] > found][:1]
 
 
-CHECKS = (Check("skew", "driver, CUDA, cuDNN and frameworks work together", _skew, needs_gpu=True),)
+CHECKS = (Check("skew", "driver, CUDA, cuDNN and frameworks work together", _skew, needs_gpu=True, tier="standard"),)

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import json
 import os
+import selectors
+import signal
 import subprocess
 import sys
 import threading
@@ -24,27 +27,70 @@ FIRST_TIER = {
     "perf": "perf",
 }
 REQUEST = {"tier": "standard", "until": time.monotonic() + FACT_S}
+# Facts that start a framework or a profiler may take longer; a function of another module says so by its attribute `deadline_s`.
+SLOW_S = {"pytorch": 50, "tensorflow": 60, "jax": 60, "counters": 130, "perf": 90}
+MOST_OUTPUT = 4 << 20
+MOST_REASON = 500
+RUNNING = set()
 
 
 class Unknown(Exception):  # noqa: N818 - an answer, not an error
     """A fact that could not be observed, with the reason."""
 
 
-def command(argv, timeout_s=FACT_S, env=None, stdin=None):
+def command(argv, timeout_s=FACT_S, env=None):
     """Run a command; returns (exit code, standard output, standard error). A missing one raises FileNotFoundError."""
+    process = subprocess.Popen(
+        argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env, start_new_session=True
+    )
+    RUNNING.add(process)
     try:
-        done = subprocess.run(
-            argv,
-            stdin=subprocess.DEVNULL if stdin is None else None,
-            input=stdin,
-            capture_output=True,
-            timeout=timeout_s,
-            env=env,
-            check=False,
-        )
+        out, err = outputs(process, argv[0], timeout_s)
+    except Unknown:
+        end(process)
+        raise
+    finally:
+        RUNNING.discard(process)
+        process.stdout.close()
+        process.stderr.close()
+    return process.returncode, out.decode("utf-8", "replace"), err.decode("utf-8", "replace")
+
+
+def end(process):
+    """Kill a command with all that it started, and do not wait: a tool that hangs inside the driver cannot be killed."""
+    with contextlib.suppress(OSError):
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+def outputs(process, name, timeout_s):
+    """What a process prints until it has ended; one that does not end in time, or prints more than facts can be, is Unknown."""
+    until = time.monotonic() + timeout_s
+    printed = {process.stdout: [], process.stderr: []}
+    left = MOST_OUTPUT
+    with selectors.DefaultSelector() as waiting:
+        for stream in printed:
+            waiting.register(stream, selectors.EVENT_READ)
+        # A child left behind may hold the streams open: what matters is the end of the command itself, with nothing more to read.
+        while waiting.get_map():
+            ended = process.poll() is not None
+            ready = waiting.select(0 if ended else max(0.0, min(0.2, until - time.monotonic())))
+            for key, _ in ready:
+                data = os.read(key.fd, 65536)
+                printed[key.fileobj].append(data)
+                left -= len(data)
+                if not data:
+                    waiting.unregister(key.fileobj)
+            if ended and not ready:
+                break
+            if left < 0:
+                raise Unknown("%s printed more than %d MB" % (name, MOST_OUTPUT >> 20))
+            if time.monotonic() > until:
+                raise Unknown("%s did not end within %d s" % (name, timeout_s))
+    try:
+        process.wait(max(0.1, until - time.monotonic()))
     except subprocess.TimeoutExpired:
-        raise Unknown("%s did not end within %d s" % (argv[0], timeout_s)) from None
-    return done.returncode, done.stdout.decode("utf-8", "replace"), done.stderr.decode("utf-8", "replace")
+        raise Unknown("%s did not end within %d s" % (name, timeout_s)) from None
+    return b"".join(printed[process.stdout]), b"".join(printed[process.stderr])
 
 
 def read(path, limit=1 << 20):
@@ -64,18 +110,33 @@ def gather(facts, deadline_s):
         try:
             answers[name] = {"value": function()}
         except Unknown as reason:
-            answers[name] = {"unknown": str(reason)}
+            answers[name] = {"unknown": str(reason)[:MOST_REASON]}
+        except ImportError as error:
+            answers[name] = {"unknown": "this python3 has no module %s" % error.name}
         except Exception as error:  # noqa: BLE001 - a fact that breaks must not take the others along; its reason travels
-            answers[name] = {"unknown": "%s: %s" % (type(error).__name__, error)}
+            answers[name] = {"unknown": ("%s: %s" % (type(error).__name__, error))[:MOST_REASON]}
 
-    threads = [threading.Thread(target=observe, args=item, daemon=True) for item in facts.items()]
-    until = time.monotonic() + deadline_s
-    for thread in threads:
+    started = time.monotonic()
+    allowed = {name: min(deadline_s, getattr(function, "deadline_s", SLOW_S.get(name, FACT_S))) for name, function in facts.items()}
+    threads = {name: threading.Thread(target=observe, args=(name, function), daemon=True) for name, function in facts.items()}
+    for thread in threads.values():
         thread.start()
-    for thread in threads:
-        thread.join(max(0.0, until - time.monotonic()))
-    late = {"unknown": "not observed within %d s" % round(max(0, deadline_s))}
-    return {name: answers.get(name, late) for name in facts}
+    for name in sorted(threads, key=allowed.get):
+        threads[name].join(max(0.0, started + allowed[name] - time.monotonic()))
+    for process in list(RUNNING):
+        end(process)
+    return {name: answers.get(name, {"unknown": "not observed within %d s" % round(max(0, allowed[name]))}) for name in facts}
+
+
+def answer(facts, deadline_s, tier="standard"):
+    """What a tier observes, when by this host's clock, and how long it took."""
+    # What imports a framework, or runs a kernel of it, would leave compiled files behind.
+    os.environ.update(PYTHONDONTWRITEBYTECODE="1", CUDA_CACHE_DISABLE="1")
+    started = time.monotonic()
+    REQUEST.update(tier=tier, until=started + deadline_s)
+    observed = {"gathered_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), "facts": gather_tier(facts, tier, REQUEST["until"])}
+    observed["elapsed_s"] = round(time.monotonic() - started, 3)
+    return observed
 
 
 def gather_tier(facts, tier, until):
@@ -92,14 +153,8 @@ def gather_tier(facts, tier, until):
 
 def main(request, facts):
     """Gather and print. `request` holds the nonce of the frame, the overall deadline, and the tier (standard where it says none)."""
-    started = time.time()
-    REQUEST.update(request, until=time.monotonic() + request["deadline_s"])
-    answer = {
-        "gathered_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(started)),
-        "facts": gather_tier(facts, REQUEST["tier"], REQUEST["until"]),
-    }
-    answer["elapsed_s"] = round(time.time() - started, 3)
-    packed = base64.b64encode(zlib.compress(json.dumps(answer).encode()))
+    told = answer(facts, request["deadline_s"], request.get("tier", "standard"))
+    packed = base64.b64encode(zlib.compress(json.dumps(told).encode()))
     sys.stdout.write("\n<<gpuprov %s %d>>%s<<end>>\n" % (request["nonce"], len(packed), packed.decode()))
     sys.stdout.flush()
     os._exit(0)  # a fact that hangs must not keep the connection

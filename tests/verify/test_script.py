@@ -1,0 +1,139 @@
+"""The probe as one file: readable, the same each time, complete, and judged as what `gpuprov probe` brings."""
+
+import ast
+import dataclasses
+import hashlib
+import json
+import os
+import re
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from provision.profile import load as profiles
+from provision.verify.facts import Facts, load, parse
+from provision.verify.judge import judge
+from provision.verify.observe import MODULES, PROBE
+from provision.verify.script import script
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "gpuprov-probe.py"
+    path.write_text(script())
+    return path
+
+
+def digest(facts: Facts) -> str:
+    """Of the findings without the run's own numbers: free space and the like change between two looks."""
+    findings = [dataclasses.asdict(f) for f in judge(facts, profiles.load(profiles.find("t4-train"))).findings]
+    return hashlib.sha256(json.dumps(findings).encode()).hexdigest()
+
+
+def by_hand(file: Path, *options: str, env: dict[str, str] | None = None) -> tuple[Path, dict[str, Any]]:
+    """What an administrator does: the system's own python3, and nothing of ours."""
+    facts = file.with_suffix(".json")
+    with facts.open("wb") as out:
+        subprocess.run(["python3", *options, file.name], stdout=out, check=True, env=env or dict(os.environ), cwd=file.parent)
+    return facts, json.loads(facts.read_text())
+
+
+def command_line(*words: str) -> subprocess.CompletedProcess[str]:
+    argv = [sys.executable, "-m", "provision", *words]
+    return subprocess.run(argv, capture_output=True, text=True, check=False, cwd=PROBE.parents[2], stdin=subprocess.DEVNULL)
+
+
+def test_one_version_gives_the_same_bytes(file: Path) -> None:
+    for seed in ("1", "2"):
+        said = subprocess.run(
+            [sys.executable, "-m", "provision", "probe", "--script"],
+            capture_output=True,
+            check=True,
+            cwd=PROBE.parents[2],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+        )
+        assert said.stdout == file.read_bytes()
+
+
+def test_it_is_python_3_8_that_a_person_can_read(file: Path) -> None:
+    text = file.read_text()
+    tree = ast.parse(text, feature_version=(3, 8))
+    assert "python3 gpuprov-probe.py > facts.json" in (ast.get_docstring(tree) or "")
+    assert max(map(len, text.splitlines())) <= 140
+    assert not re.search(r"[A-Za-z0-9+/]{100}", text), "no encoded blobs"
+    assert re.findall(r"^# (\w+)\n#\n", text, re.MULTILINE) == list(MODULES)
+    called = {node.func.id for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)}
+    assert not called & {"exec", "eval", "compile", "__import__"}
+
+
+def test_every_line_of_the_probe_is_in_it(file: Path) -> None:
+    """So that nobody has to trust the assembly: what was read in one place is what runs in the other."""
+    here = Counter(line for line in file.read_text().splitlines() if line.strip())
+    for name in MODULES:
+        text = (PROBE / f"{name}.py").read_text()
+        body = text.splitlines()[ast.parse(text).body[0].end_lineno or 0 :]
+        among_us = re.compile(rf"from ({'|'.join(MODULES)}|__future__) import |def facts\(\):")
+        missing = [line for line in body if line.strip() and not among_us.match(line) and not here[line]]
+        assert missing == []
+
+
+def test_the_modules_share_no_name_that_would_mean_another_thing_in_one_file() -> None:
+    names = Counter(
+        name
+        for module in MODULES
+        for node in ast.parse((PROBE / f"{module}.py").read_text()).body
+        for name in (
+            [node.name]
+            if isinstance(node, ast.FunctionDef | ast.ClassDef)
+            else [t.id for t in node.targets if isinstance(t, ast.Name)]
+            if isinstance(node, ast.Assign)
+            else []
+        )
+    )
+    assert [name for name, times in names.items() if times > 1] == ["facts"]
+    for module in MODULES:
+        for node in ast.walk(ast.parse((PROBE / f"{module}.py").read_text())):
+            if isinstance(node, ast.Import):
+                assert not {alias.name for alias in node.names} & set(MODULES), "import names, not modules: there are none in one file"
+            elif isinstance(node, ast.ImportFrom) and node.module in MODULES:
+                assert node.col_offset == 0
+                assert all(alias.asname is None for alias in node.names)
+
+
+def test_its_facts_are_those_of_the_probe_and_get_the_same_verdict(file: Path, tmp_path: Path) -> None:
+    path, by_script = by_hand(file)
+    asked = command_line("probe", "localhost")
+    assert asked.returncode == 0, asked.stderr
+    by_probe = json.loads(asked.stdout)
+    assert set(by_script) == set(by_probe)
+    assert set(by_probe["facts"]) - set(by_script["facts"]) == {"clock_ahead"}  # what takes two machines to say
+    # Free space moves between two looks, and each ran under the python3 that it found.
+    moved = {"file_systems", "root_disk"}
+    for name in moved:
+        by_script["facts"][name] = by_probe["facts"][name]
+    other = tmp_path / "other.json"
+    other.write_text(json.dumps(by_script))
+    assert digest(load(other)) == digest(parse(by_probe, "probe"))
+    judged = command_line("verify", "--facts", str(path), "--profile", "t4-train")
+    assert judged.returncode in {1, 3}, judged.stderr
+
+
+def test_it_needs_nothing_installed_and_says_what_it_could_not_read_without_pynvml(file: Path) -> None:
+    _, bare = by_hand(file, "-S", env={"PATH": "/usr/bin:/bin"})
+    assert bare["facts"]["kernel"]["value"]["release"] == os.uname().release
+    # As on a host with a GPU: the one fact that asks for pynvml says which module is not there.
+    forced = file.with_name("forced.py")
+    forced.write_text(file.read_text().replace("def need_gpu():", "def need_gpu():\n    return\n\n\ndef never():"))
+    _, told = by_hand(forced, "-S", "-I", env={"PATH": "/usr/bin:/bin"})
+    assert told["facts"]["nvml"] == {"unknown": "this python3 has no module pynvml"}
+
+
+def test_the_command_asks_for_either_a_host_or_the_script() -> None:
+    for words in (["probe"], ["probe", "--script", "localhost"]):
+        said = command_line(*words)
+        assert said.returncode == 2
+        assert "--script" in said.stderr
