@@ -12,7 +12,9 @@ from provision.verify.schema import Identity, NotObservedError
 __all__ = ["changes", "lost"]
 
 # Different at each look, and nobody's choice.
-_PASSING: Final = frozenset({"identity.boot_id", "memory.available_mib", "load"})
+_PASSING: Final = frozenset({"identity.boot_id", "memory.available_mib", "load", "clock.up_s"})
+# The same of each GPU: an idle one lowers its link, and says that it idles.
+_PASSING_OF_GPU: Final = (".pcie_generation.value", ".event_reasons.value")
 _HELD: Final = frozenset({"pass", "waived", "warn"})
 
 
@@ -22,7 +24,8 @@ def changes(old: Facts, new: Facts) -> list[str]:
     lines = []
     for name in sorted({*before, *after}):
         was, now = before.get(name, "nothing"), after.get(name, "nothing")
-        if was != now and name not in _PASSING and name.split(".", maxsplit=1)[0] not in _PASSING:
+        passing = name in _PASSING or name.split(".", maxsplit=1)[0] in _PASSING or name.endswith(_PASSING_OF_GPU)
+        if was != now and not passing:
             lines.append(f"{name}: {was} → {now}")
     return lines
 
