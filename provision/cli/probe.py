@@ -12,7 +12,8 @@ from provision.cli import options
 @click.command("probe")
 @options.named_host()
 @click.option("--timeout", "timeout_s", type=click.FloatRange(1, 3600), default=120, show_default=True, help="Seconds for the observation.")
-def command(*, host: str, timeout_s: float) -> None:
+@options.tier
+def command(*, host: str, timeout_s: float, tier: str | None) -> None:
     """Gather the facts of HOST as JSON, without judging them.
 
     `gpuprov verify --facts FILE --profile …` judges them anywhere, with the same verdict.
@@ -24,5 +25,5 @@ def command(*, host: str, timeout_s: float) -> None:
 
     with narrator().speaking() as tell:
         tell.say(f"observing {host}")
-        facts = asyncio.run(observe(Session.open().target(host), timeout_s=timeout_s))
+        facts = asyncio.run(observe(Session.open().target(host), timeout_s=timeout_s, tier=tier or "standard"))
     click.echo(dump(facts), nl=False)
