@@ -23,6 +23,7 @@ __all__ = [
     "required_profile",
     "seconds",
     "strict",
+    "tier",
     "to_json",
     "today",
     "without_gpu",
@@ -51,6 +52,11 @@ optional_profile = click.option(
 )
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON on standard output.")
 without_gpu = click.option("--without-gpu", is_flag=True, help="Excuse the GPU part; the report says so in its first line.")
+tier = click.option(
+    "--tier",
+    type=click.Choice(["quick", "standard", "perf"]),
+    help="How much to look at: quick imports no framework, perf also measures under load.  [default: as the profile says, or standard]",
+)
 strict = click.option("--strict", is_flag=True, help="Count warnings as failures.")
 
 

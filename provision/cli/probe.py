@@ -12,11 +12,9 @@ from provision.cli import options
 @click.command("probe")
 @options.named_host(required=False)
 @click.option("--script", "as_script", is_flag=True, help="Print the probe as one Python file, to be read and run on the host by hand.")
-@click.option(
-    "--tier", type=click.Choice(("quick", "standard", "perf")), default="standard", show_default=True, help="How much is gathered."
-)
+@options.tier
 @click.option("--timeout", "timeout_s", type=click.FloatRange(1, 3600), default=120, show_default=True, help="Seconds for the observation.")
-def command(*, host: str | None, as_script: bool, tier: str, timeout_s: float) -> None:
+def command(*, host: str | None, as_script: bool, timeout_s: float, tier: str | None) -> None:
     """Gather the facts of HOST as JSON, without judging them.
 
     `gpuprov verify --facts FILE --profile …` judges them anywhere, with the same verdict.
@@ -35,5 +33,5 @@ def command(*, host: str | None, as_script: bool, tier: str, timeout_s: float) -
         return
     with narrator().speaking() as tell:
         tell.say(f"observing {host}")
-        facts = asyncio.run(observe(Session.open().target(host), timeout_s=timeout_s, tier=tier))
+        facts = asyncio.run(observe(Session.open().target(host), timeout_s=timeout_s, tier=tier or "standard"))
     click.echo(dump(facts), nl=False)

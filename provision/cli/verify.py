@@ -12,9 +12,9 @@ import click
 from provision.cli import options
 
 if TYPE_CHECKING:
+    from provision.verify.checks.base import Tier
     from provision.verify.finding import Report
 
-TIERS = ("quick", "standard", "perf")
 # The registry of provision.report, which --help must not import; a test holds that they are the same.
 FORMATS = ("text", "json", "html", "markdown", "junit", "tap", "ctrf", "nagios", "prometheus")
 
@@ -38,7 +38,7 @@ def _print_schema(ctx: click.Context, _param: click.Parameter, wanted: bool) -> 
 )  # fmt: skip
 @click.option("--only", multiple=True, metavar="CHECK", help="Make this check only; may be repeated.")
 @click.option("--skip", multiple=True, metavar="CHECK", help="Do not make this check; may be repeated. The report names it.")
-@click.option("--tier", type=click.Choice(TIERS), help="How much is proven.  [default: the profile's]")
+@options.tier
 @click.option("--wait", "wait", default="0", metavar="TIME", help="Look again until all holds, as 90s or 10m.")
 @click.option("--after-reboot", type=click.Path(dir_okay=False, path_type=Path), metavar="FACTS", help="Facts from before: what was lost?")
 @click.option("--jobs", type=click.IntRange(1, 256), default=32, show_default=True, help="Hosts to observe at once.")
@@ -68,7 +68,7 @@ def command(
     files: tuple[Path, ...],
     only: tuple[str, ...],
     skip: tuple[str, ...],
-    tier: str | None,
+    tier: Tier | None,
     wait: str,
     after_reboot: Path | None,
     jobs: int,
@@ -96,7 +96,7 @@ def command(
     _refuse_contradictions(any_files=bool(files), any_hosts=bool(hosts or launched or inventory), form=form, as_json=as_json)
     for name in (*only, *skip):
         options.known(name, [check.id for check in CHECKS], "check")
-    how = proof.How(Selection(frozenset(only), frozenset(skip)), without_gpu, timeout_s, jobs, options.seconds(wait), tier)
+    how = proof.How(Selection(frozenset(only), frozenset(skip), tier), without_gpu, timeout_s, jobs, options.seconds(wait))
     session = Session.open()
     if files:
         verified = proof.judged(session, files, profile, how)

@@ -79,7 +79,7 @@ async def verify_all(
             say(one.target.name, None)
             started = time.monotonic()
             try:
-                facts = await observe(one.target, timeout_s=timeout_s, tier=one.profile.verify.tier)
+                facts = await observe(one.target, timeout_s=timeout_s, tier=selection.tier_of(one.profile))
             except GpuprovError as error:
                 if len(asked) == 1 and not wait_s:
                     raise

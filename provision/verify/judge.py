@@ -8,7 +8,7 @@ import textwrap
 
 from provision.profile.model import Profile, Waiver
 from provision.verify.checks import CHECKS, Check
-from provision.verify.checks.base import TIERS
+from provision.verify.checks.base import TIERS, Tier
 from provision.verify.facts import Facts
 from provision.verify.finding import Finding, Report
 from provision.verify.schema import NotObservedError
@@ -25,10 +25,21 @@ _EXCUSE_HINT = "verify on a host with the GPU, or excuse the GPU part with --wit
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Selection:
-    """Which checks are made: all but `skip`, or `only` these. What is left out is named in the report, and proves nothing."""
+    """Which checks are made: all but `skip`, or `only` these, of a tier. What is left out is named in the report, and proves nothing.
+
+    Attributes:
+        only: these checks; empty means all.
+        skip: not these.
+        tier: how much is looked at; None means what the profile says.
+    """
 
     only: frozenset[str] = frozenset()
     skip: frozenset[str] = frozenset()
+    tier: Tier | None = None
+
+    def tier_of(self, profile: Profile) -> Tier:
+        """How much is looked at where this profile should hold."""
+        return self.tier or profile.verify.tier
 
     def takes(self, check: str) -> bool:
         """Whether a check is made."""
@@ -56,7 +67,8 @@ def judge(
         today: the day on which waivers are looked at.
         elapsed_s: seconds that the observation took.
     """
-    findings = [_judge_one(check, facts, profile) for check in CHECKS if selection.takes(check.id)]
+    asked = profile.model_copy(update={"verify": profile.verify.model_copy(update={"tier": selection.tier_of(profile)})})
+    findings = [_judge_one(check, facts, asked) for check in CHECKS if selection.takes(check.id)]
     left_out = [check.id for check in CHECKS if not selection.takes(check.id)]
     # In pieces, because formats cut a long line, and each check that was left out is named.
     notes = [f"not checked, by --only or --skip: {piece}" for piece in textwrap.wrap(", ".join(left_out), _PIECE)]

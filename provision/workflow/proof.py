@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -12,7 +11,6 @@ from pathlib import Path
 from provision.errors import EXIT_FAILED_CHECK, EXIT_OK, EXIT_UNKNOWN, UsageError
 from provision.host.ssh import Target
 from provision.profile.lock import pin
-from provision.profile.model import Profile
 from provision.verify.compare import lost
 from provision.verify.facts import load
 from provision.verify.finding import Report
@@ -45,12 +43,6 @@ class How:
     timeout_s: float
     jobs: int
     wait_s: float
-    tier: str | None = None
-
-    def of(self, profile: Profile) -> Profile:
-        """The profile with the tier that was asked for, where one was."""
-        verification = profile.verify.model_copy(update={"tier": self.tier or profile.verify.tier})
-        return profile.model_copy(update={"verify": verification})
 
 
 def judged(session: Session, files: Sequence[Path], profile: str | None, how: How) -> list[Verified]:
@@ -61,7 +53,7 @@ def judged(session: Session, files: Sequence[Path], profile: str | None, how: Ho
     """
     wanted = session.profile_for(None, profile)
     locked = session.lock_for(None, profile, wanted)
-    asked = how.of(pin(wanted, locked) if locked is not None else wanted)
+    asked = pin(wanted, locked) if locked is not None else wanted
     verified = []
     for path in files:
         name = path.stem if len(files) > 1 else "facts"
@@ -86,7 +78,7 @@ def observed(session: Session, which: Which, profile: str | None, how: How, watc
     """
     with tempfile.TemporaryDirectory(prefix="gpuprov-") as folder:
         found = targets(session, which.named, launched=which.launched, inventory=which.inventory, folder=Path(folder))
-        asked = [dataclasses.replace(one, profile=how.of(one.profile)) for one in asked_of(session, found, profile)]
+        asked = asked_of(session, found, profile)
         say = watch([target.name for target in found])
         return asyncio.run(
             verify_all(

@@ -24,7 +24,7 @@ from provision.verify.checks import CHECKS
 from provision.verify.checks.base import TIERS
 from provision.verify.facts import Facts, load, parse
 from provision.verify.finding import Finding
-from provision.verify.judge import judge
+from provision.verify.judge import Selection, judge
 from provision.verify.points import points
 
 _spec = importlib.util.spec_from_file_location("good", Path(__file__).with_name("good.py"))
@@ -209,6 +209,12 @@ class TestTiers:
             parse({"schema": "gpuprov-facts/1", "gathered_at": "", "elapsed_s": 0, "facts": cut}, "x"), good.profile(verify={"tier": tier})
         )
         assert not [f for f in report.findings if "not gathered" in f.observed]
+
+    def test_a_tier_asked_for_by_hand_goes_before_the_profiles(self) -> None:
+        facts = measured()
+        for tier, outcome in (("quick", "not-applicable"), ("standard", "not-applicable"), ("perf", "pass"), (None, "not-applicable")):
+            report = judge(facts, asked("standard"), selection=Selection(tier=tier))  # type: ignore[arg-type]
+            assert next(f.outcome for f in report.findings if f.check == "gemm") == outcome
 
     def test_facts_of_a_lower_tier_than_asked_for_are_unknown(self) -> None:
         facts = good.facts(perf={"unknown": "not gathered by tier standard"})

@@ -38,6 +38,7 @@ _LANE: Final = {1: 0.25, 2: 0.5, 3: 0.985, 4: 1.969, 5: 3.938, 6: 7.563}
 _WORST: Final[tuple[Outcome, ...]] = ("fail", "unknown", "warn", "pass")
 
 _LOW = "see what held it back; if it stays so on an idle host, hand the machine back and launch another"
+_COMPARE = "compare with a host of the same kind that is known to be well"
 _AGAIN = "stop what else uses the GPU, and measure again with --tier perf"
 
 
@@ -81,7 +82,7 @@ def _table(perf: Perf, profile: Profile) -> tuple[Card, Healthy]:
 def _shares(what: str, healthy: float | None, most: float | None) -> _Gate:
     gates = read.gpus().acceptance
     if healthy is None:
-        return _Gate(f"{what}; no healthy figure is known of this GPU", most=most)
+        return _Gate(f"{what}; no healthy figure is known to hold it to", most=most)
     warn, fail = gates.warn_share * healthy, gates.fail_share * healthy
     return _Gate(f"{what}: at least {warn:.4g} of a healthy {healthy:g}", warn, fail, most)
 
@@ -162,7 +163,7 @@ def _each(
         else:
             outcome, said_beside = _against(gate(device), value, max(undisturbed, default=value))
             words = ", ".join([figure(device), *said_beside])
-            hint = _LOW if outcome in {"fail", "warn"} else "compare with a host of the same kind: no figure is known to hold it to"
+            hint = _LOW if outcome in {"fail", "warn"} else _COMPARE
             found.append(_One(outcome, f"GPU {number}: {words}" + ("" if outcome == "pass" else f" ({_why(device)})"), hint))
     return found
 
@@ -281,7 +282,7 @@ def _all_reduce(facts: Facts, profile: Profile) -> Verdict:
     if card.model in read.gpus().acceptance.all_reduce_reported:
         return passed("a right sum over all GPUs; its rate is the host's", rate)
     outcome, _ = _against(gate, found.bus_gb_s, found.bus_gb_s)
-    hint = _LOW if outcome != "unknown" else "compare with a host of the same kind: no figure is known to hold it to"
+    hint = _LOW if outcome != "unknown" else _COMPARE
     return _together(gate.expected, [_One(outcome, rate + ("" if outcome == "pass" else why), hint)])
 
 
