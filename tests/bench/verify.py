@@ -33,10 +33,10 @@ from provision.workflow.session import Session
 ROUND_TRIP_MS = 80
 PROFILE = load.load(load.find("t4-train"))
 TOOLS = ["gcc", "make", "cmake", "git", "tmux", "ffmpeg", "python3", "nvcc", "nvidia-smi", "ncu"]
-FILES = [f"/etc/{n}" for n in "os-release passwd group fstab hosts hostname profile ld.so.conf shells login.defs".split()]
-    f"/etc/{n}" for n in ("os-release", "passwd", "group", "fstab", "hosts", "hostname", "profile", "ld.so.conf", "shells", "login.defs")
+FILES = [
+    f"/etc/{n}" for n in ["os-release", "passwd", "group", "fstab", "hosts", "hostname", "profile", "ld.so.conf", "shells", "login.defs"]
 ]
-COMMANDS = "uname -r,uname -m,id -un,id -u,nproc,cat /proc/meminfo,cat /proc/mounts,df /,ls /dev,ls /etc/apt".split(",")
+COMMANDS = ["uname -r", "uname -m", "id -un", "id -u", "nproc", "cat /proc/meminfo", "cat /proc/mounts", "df /", "ls /dev", "ls /etc/apt"]
 
 # What the command costs without what it does before it connects: the profile is read while the host answers.
 EARLY = """
@@ -58,15 +58,14 @@ text.render(report)
 def main() -> None:
     name, runs = sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 7
     crowds = [int(n) for n in sys.argv[3:]] or [16, 64]
-    tell(
-        f"load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores, medians of {runs} interleaved runs ({max(1, runs // 3)} of the peers)"
-    )
+    tell(f"load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
+    tell(f"medians of {runs} interleaved runs, of the peers {max(1, runs // 3)}")
     more = "echo MaxStartups 200 | sudo tee /etc/ssh/sshd_config.d/10-bench.conf && sudo systemctl reload ssh"
     ours = Session.open().target(name)
     shell(["ssh", "-F", str(ours.config), ours.destination, more])
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
-        for delay_ms in (0, ROUND_TRIP_MS):
+        for delay_ms in (ROUND_TRIP_MS, 0):
             with Far(name, folder / f"at-{delay_ms}", delay_ms) as far:
                 tell(f"{delay_ms} ms round trip")
                 one_host(far, runs, folder)
