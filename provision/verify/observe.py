@@ -20,18 +20,20 @@ from typing import Any, Final
 
 from provision.errors import FactsInvalidError, GpuprovError, ProbeFailedError
 from provision.host.ssh import Completed, Target, execute
-from provision.verify.facts import MAX_BYTES, SCHEMA, Facts, parse
+from provision.verify.facts import SCHEMA, Facts, parse
 
 __all__ = ["MODULES", "PROBE", "observe"]
 
 PROBE: Final = Path(__file__).parent / "probe"
 MODULES: Final = ("run", "system", "gpu", "stack", "worker", "perf")  # in the order in which they import each other
-_MAX_OUTPUT: Final = 2 * MAX_BYTES
+_MAX_OUTPUT: Final = 8 * 1024 * 1024
+_MAX_FACTS: Final = 4 * 1024 * 1024
 
 # What runs on the host before anything of ours is there: read a line with a length, then that many bytes, then run them.
 _FIRST: Final = "import sys;s=sys.stdin.buffer;exec(s.read(int(s.readline())))"
 # A python3 that is too old for the probe is a fact like others, said in words that it understands.
-# pynvml is found by the import system only when a fact asks for it: compiling its 10,000 lines takes longer than all other facts.
+# pynvml follows behind and is read only when a fact asks for it: its 10,000 lines take a long way to travel and longer to compile than
+# all other facts take together.
 # The last module's facts start first: those of `stack` take longest.
 _LOADER: Final = """
 import importlib.abc, importlib.util, json, sys, types, zlib
@@ -45,8 +47,10 @@ if sys.version_info < (3, 7):
     sys.exit()
 class Sent(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     def find_spec(self, name, path=None, target=None):
-        return importlib.util.spec_from_loader(name, self) if name in sent["modules"] else None
+        return importlib.util.spec_from_loader(name, self) if name in sent["modules"] or name == "pynvml" else None
     def exec_module(self, module):
+        if module.__name__ == "pynvml":
+            sent["modules"]["pynvml"] = zlib.decompress(s.read(int(s.readline()))).decode()
         exec(compile(sent["modules"][module.__name__], "<gpuprov %s>" % module.__name__, "exec"), module.__dict__)
 sys.meta_path.insert(0, Sent())
 facts = {}
@@ -58,19 +62,24 @@ importlib.import_module("run").main(sent["request"], facts)
 
 @cache
 def _modules() -> dict[str, str]:
-    """The probe's modules and pynvml as source text."""
-    sources = {name: (PROBE / f"{name}.py").read_text() for name in MODULES}
+    """The probe's modules as source text."""
+    return {name: (PROBE / f"{name}.py").read_text() for name in MODULES}
+
+
+@cache
+def _pynvml() -> bytes:
+    """NVIDIA's module, packed once for all hosts."""
     found = importlib.util.find_spec("pynvml")
     assert found is not None and found.origin is not None  # noqa: S101, PT018 - a dependency of ours
-    return {**sources, "pynvml": Path(found.origin).read_text()}
+    return zlib.compress(Path(found.origin).read_bytes(), 6)
 
 
 def _parcel(nonce: str, deadline_s: float, tier: str) -> bytes:
     """The bytes for the probe's standard input."""
     request = {"nonce": nonce, "deadline_s": deadline_s, "tier": tier}
-    body = zlib.compress(json.dumps({"modules": _modules(), "order": MODULES[1:], "request": request}).encode(), 6)
-    loader = _LOADER.encode()
-    return b"%d\n%s%d\n%s" % (len(loader), loader, len(body), body)
+    sent = {"modules": _modules(), "order": MODULES[1:], "request": request}
+    parts = _LOADER.encode(), zlib.compress(json.dumps(sent).encode(), 6), _pynvml()
+    return b"".join(b"%d\n%s" % (len(part), part) for part in parts)
 
 
 def _command(nonce: str) -> str:
@@ -130,7 +139,7 @@ def _unpack(frame: bytes, length: int) -> dict[str, Any]:
         msg = f"{len(frame)} characters came of {length}"
         raise ValueError(msg)
     unpacker = zlib.decompressobj()
-    text = unpacker.decompress(base64.b64decode(frame, validate=True), MAX_BYTES)
+    text = unpacker.decompress(base64.b64decode(frame, validate=True), _MAX_FACTS)
     if unpacker.unconsumed_tail or not unpacker.eof:
         msg = "it is cut off, or larger than facts can be"
         raise ValueError(msg)

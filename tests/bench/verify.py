@@ -6,7 +6,7 @@ Ansible have a ControlPath, as their manuals advise, opened and closed within th
 that client and hosts share the cores of this machine; its sshd, which takes ten strangers at a time, is told to take 200. testinfra and
 paramiko are taken from TESTINFRA (a path to a python with both) and left out where that is not set.
 
-Run: python tests/bench/verify.py NAME [RUNS [HOSTS …]]     (NAME: an instance of `gpuprov up --rehearse`)
+Run: python tests/bench/verify.py NAME [RUNS [HOSTS …]]   (NAME: an instance of `gpuprov up --rehearse`)
 """
 
 import asyncio
@@ -34,32 +34,38 @@ ROUND_TRIP_MS = 80
 PROFILE = load.load(load.find("t4-train"))
 TOOLS = ["gcc", "make", "cmake", "git", "tmux", "ffmpeg", "python3", "nvcc", "nvidia-smi", "ncu"]
 FILES = [
-    f"/etc/{n}" for n in ("os-release", "passwd", "group", "fstab", "hosts", "hostname", "profile", "ld.so.conf", "shells", "login.defs")
+    f"/etc/{n}" for n in ["os-release", "passwd", "group", "fstab", "hosts", "hostname", "profile", "ld.so.conf", "shells", "login.defs"]
 ]
-COMMANDS = [
-    "uname -r",
-    "uname -m",
-    "id -un",
-    "id -u",
-    "nproc",
-    "cat /proc/meminfo",
-    "cat /proc/mounts",
-    "df /",
-    "ls /dev",
-    "ls /etc/modprobe.d",
-]
+COMMANDS = ["uname -r", "uname -m", "id -un", "id -u", "nproc", "cat /proc/meminfo", "cat /proc/mounts", "df /", "ls /dev", "ls /etc/apt"]
+
+# The same in a process that imports nothing else of the command line.
+EARLY = """
+import asyncio, sys
+from pathlib import Path
+from provision.host.ssh import Target
+from provision.verify.run import verify
+
+def profile():
+    from provision.profile import load
+    return load.load(load.find("t4-train"))
+
+report = asyncio.run(verify(Target("far0", "far0", Path(sys.argv[1])), profile()))
+from provision.report import text
+text.render(report)
+"""
 
 
 def main() -> None:
     name, runs = sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 7
     crowds = [int(n) for n in sys.argv[3:]] or [16, 64]
-    tell(f"load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores, medians of {runs} interleaved runs")
+    tell(f"load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
+    tell(f"medians of {runs} interleaved runs, of the peers {max(1, runs // 3)}")
     more = "echo MaxStartups 200 | sudo tee /etc/ssh/sshd_config.d/10-bench.conf && sudo systemctl reload ssh"
     ours = Session.open().target(name)
     shell(["ssh", "-F", str(ours.config), ours.destination, more])
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
-        for delay_ms in (0, ROUND_TRIP_MS):
+        for delay_ms in (ROUND_TRIP_MS, 0):
             with Far(name, folder / f"at-{delay_ms}", delay_ms) as far:
                 tell(f"{delay_ms} ms round trip")
                 one_host(far, runs, folder)
@@ -131,7 +137,8 @@ def one_host(far: Far, runs: int, folder: Path) -> None:
     ways: dict[str, Callable[[], object]] = {
         "ssh true": lambda: shell(["ssh", "-F", str(far.config), "far0", "true"]),
         "gpuprov verify, the command": lambda: shell(ours, far.env, (0, 1, 3)),
-        "gpuprov verify, within a process": lambda: asyncio.run(verify(far.target(), PROFILE)),
+        "verify() in a new process": lambda: shell([sys.executable, "-c", EARLY, str(far.config)]),
+        "verify() in this process": lambda: asyncio.run(verify(far.target(), PROFILE)),
     }
     found = medians(ways, runs)
     bare, command = found["ssh true"], found["gpuprov verify, the command"]
@@ -139,7 +146,7 @@ def one_host(far: Far, runs: int, folder: Path) -> None:
         tell(f"  {way:<34} {seconds:6.2f} s   {seconds / bare:5.2f} x ssh true")
     target = 1.3 * bare + 0.3
     tell(f"  {'target: 1.3 x ssh true + 0.3 s':<34} {target:6.2f} s   {'met' if command <= target else 'missed'} by the command")
-    for way, seconds in medians(peers(far, folder), min(3, runs)).items():
+    for way, seconds in medians(peers(far, folder), max(1, runs // 3)).items():
         tell(f"  {way:<34} {seconds:6.2f} s   {seconds / command:5.1f} x the command")
 
 

@@ -5,6 +5,7 @@ Techniques and their sources: shared/facts/verification.md §2.1-2.8.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import glob
 import grp
@@ -15,6 +16,7 @@ import pwd
 import re
 import shutil
 import stat
+import tempfile
 
 from run import REQUEST, Unknown, command, read
 
@@ -294,6 +296,17 @@ def query_metrics():
     return [ncu, "--query-metrics", "--devices", "0"] if ncu else None
 
 
+@contextlib.contextmanager
+def scratch(root=()):
+    """The environment for a profiler, whose caches go to a folder that is removed with it; it may run as another user than this one."""
+    folder = tempfile.mkdtemp(prefix="gpuprov-")
+    os.chmod(folder, 0o777)  # noqa: S103 - a name that nobody knows, for as long as ncu runs
+    try:
+        yield dict(os.environ, TMPDIR=folder, HOME=folder)
+    finally:
+        command(list(root) + ["rm", "-rf", folder], 10)
+
+
 def counters_as_group(here):
     """What a member of gpuprov-counters gets through `with-counters`: her capabilities, and ncu's word; None without that command."""
     if not os.path.exists("/usr/local/bin/with-counters"):
@@ -317,7 +330,8 @@ def counters_as_group(here):
     answer["said"] = "" if code == 0 else (out + err).strip()[:300]
     argv = query_metrics()
     if here and argv and code == 0:
-        answer.update(judged(*command(step + ["/usr/local/bin/with-counters"] + argv, 60)))
+        with scratch(root) as env:
+            answer.update(judged(*command(step + ["/usr/local/bin/with-counters"] + argv, 60, env=env)))
     return answer
 
 
@@ -326,13 +340,13 @@ def counters_as_user():
     argv, user = query_metrics(), pwd.getpwuid(os.geteuid()).pw_name
     if argv is None:
         return {"outcome": "no-ncu", "user": None, "said": ""}
-    env = dict(os.environ, TMPDIR="/tmp", HOME="/tmp")
     if os.geteuid() == 0:
         if not shutil.which("setpriv"):
             return {"outcome": "root-only", "user": "root", "said": "no setpriv to step down with"}
         argv = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all", "--bounding-set=-all"] + argv
         user = "nobody"
-    return dict(judged(*command(argv, 60, env=env)), user=user)
+    with scratch() as env:
+        return dict(judged(*command(argv, 60, env=env)), user=user)
 
 
 def judged(code, out, err):
