@@ -7,7 +7,9 @@ from pathlib import Path
 
 import platformdirs
 
-__all__ = ["cache_dir", "playbooks_dir", "private_dir", "profiles_dir", "state_dir"]
+from provision.errors import UsageError
+
+__all__ = ["cache_dir", "cache_path", "playbooks_dir", "private_dir", "profiles_dir", "state_dir"]
 
 _PACKAGE = Path(__file__).resolve().parent
 
@@ -35,15 +37,32 @@ def state_dir() -> Path:
 
 
 def cache_dir() -> Path:
-    """What can be made again (root file systems, downloads); `GPUPROV_CACHE` moves it."""
-    home = os.environ.get("GPUPROV_CACHE")
-    path = Path(home) if home else platformdirs.user_cache_path("gpuprov")
-    path.mkdir(parents=True, exist_ok=True)
+    """What can be made again (root file systems, downloads); `GPUPROV_CACHE` moves it.
+
+    Raises:
+        UsageError: the folder cannot be made.
+    """
+    path = cache_path()
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        msg = f"cannot make {path}: {error.strerror}"
+        raise UsageError(msg, hint="GPUPROV_CACHE names another folder") from error
     return path
+
+
+def cache_path() -> Path:
+    """Where the cache is, or would be: to read from it nothing has to be made."""
+    home = os.environ.get("GPUPROV_CACHE")
+    return Path(home) if home else platformdirs.user_cache_path("gpuprov")
 
 
 def private_dir(path: Path) -> Path:
     """Make a folder that only its owner can enter, and return it."""
-    path.mkdir(mode=0o700, parents=True, exist_ok=True)
-    path.chmod(0o700)
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        path.chmod(0o700)
+    except OSError as error:
+        msg = f"cannot make {path}: {error.strerror}"
+        raise UsageError(msg, hint="GPUPROV_HOME names another folder") from error
     return path

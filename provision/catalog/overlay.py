@@ -75,7 +75,7 @@ class Overlay(msgspec.Struct, frozen=True, eq=False, forbid_unknown_fields=True)
 def path() -> Path:
     """Where the overlay lies: in the cache, or where `GPUPROV_OVERLAY` says, so that a team can share one."""
     given = os.environ.get("GPUPROV_OVERLAY")
-    return Path(given) if given else paths.cache_dir() / "catalog" / "overlay.json"
+    return Path(given) if given else paths.cache_path() / "catalog" / "overlay.json"
 
 
 def read() -> Overlay:

@@ -25,7 +25,7 @@ from provision.verify.facts import SCHEMA, Facts, parse
 __all__ = ["MODULES", "PROBE", "observe"]
 
 PROBE: Final = Path(__file__).parent / "probe"
-MODULES: Final = ("run", "system", "gpu", "stack", "worker", "perf")  # in the order in which they import each other
+MODULES: Final = ("run", "system", "gpu", "counters", "stack", "worker", "perf")  # in the order in which they import each other
 _MAX_OUTPUT: Final = 8 * 1024 * 1024
 _MAX_FACTS: Final = 4 * 1024 * 1024
 

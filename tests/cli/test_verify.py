@@ -179,3 +179,14 @@ def test_two_hosts_are_compared_fact_by_fact(tmp_path: Path, run: Run) -> None:
     assert run("diff", str(old), str(old)).output == "no difference\n"
     mixed = run("diff", str(old), "t4-train")
     assert (mixed.exit_code, "are of two kinds" in mixed.output) == (2, True)
+
+
+def test_a_folder_that_cannot_be_made_is_an_error_with_a_way_out(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GPUPROV_HOME", "/dev/null/gpuprov")
+    done = run("verify", "localhost", "-p", "t4-train")
+    assert (done.exit_code, "error[" in done.stderr, "hint: GPUPROV_HOME names another folder" in done.stderr) == (2, True, True)
+
+
+def test_judging_needs_no_cache(run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("GPUPROV_CACHE", "/dev/null/gpuprov")
+    assert run("verify", "-p", "t4-train", "--facts", str(facts_file(tmp_path, "one"))).exit_code in {0, 1, 3}

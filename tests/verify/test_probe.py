@@ -25,7 +25,7 @@ PROBE = Path(observing.__file__).parent / "probe"
 @pytest.fixture
 def probe(monkeypatch: pytest.MonkeyPatch) -> Iterator[SimpleNamespace]:
     """The probe's modules under the names that they have on a host."""
-    names = ("run", "system", "gpu", "stack")
+    names = ("run", "system", "gpu", "counters", "stack")
     monkeypatch.syspath_prepend(str(PROBE))
     before = {name: sys.modules.pop(name) for name in names if name in sys.modules}
     yield SimpleNamespace(**{name: importlib.import_module(name) for name in names})
@@ -223,7 +223,7 @@ def test_apts_own_word_on_unattended_upgrades(probe: Any, bin_folder: Path) -> N
 
 @pytest.mark.parametrize("kind", [Xids, Variables, Upgrades, Clock, Initramfs, Modules, Encoders, Fabric], ids=lambda kind: kind.name)
 def test_what_this_machine_says_holds_its_shape_or_is_unknown_with_a_reason(probe: Any, kind: type[Fact]) -> None:
-    everything = {**probe.stack.facts(), **probe.gpu.facts(), **probe.system.facts()}
+    everything = {**probe.stack.facts(), **probe.counters.facts(), **probe.gpu.facts(), **probe.system.facts()}
     raw = probe.run.gather({kind.name: everything[kind.name]}, 30)
     if "unknown" in raw[kind.name]:
         # Neither is a failure of the probe's own: no GPU here, or a log that this user may not read.
@@ -274,6 +274,6 @@ def test_the_last_file_that_speaks_of_the_counters_decides_and_is_the_one_that_t
     for path, value in paths.items():
         path.write_text(f"options nvidia NVreg_RestrictProfilingToAdminUsers={value}\n" if value else "options nvidia x=1\n")
     monkeypatch.setattr(probe.gpu.glob, "glob", lambda pattern: [str(p) for p in paths] if pattern.startswith("/etc/") else [])
-    assert probe.gpu.option() == (str(tmp_path / "b.conf"), "0")
-    option = probe.gpu.initramfs()["option"]
+    assert probe.counters.option() == (str(tmp_path / "b.conf"), "0")
+    option = probe.counters.initramfs()["option"]
     assert option == {"path": str(tmp_path / "b.conf"), "changed": (tmp_path / "b.conf").stat().st_mtime}
