@@ -1,11 +1,12 @@
-"""Rules about what is optional: nvprof, and the components of `stack.extras`. Each is a variable only where a profile asks for it.
+"""Rules about what is optional: nvprof, OpenCV with CUDA, and the components of `stack.extras`.
 
-A component's value is its record, or None where a change would leave it out.
+Each is a variable only where a profile asks for it. A component's value is its record, or None where a change would leave it out.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import Final
 
 from provision.catalog import read
 from provision.catalog.records import Extra, Release, System, version
@@ -13,12 +14,29 @@ from provision.catalog.rules import TITLES, older
 from provision.catalog.solve import Rule
 from provision.catalog.wheels import extra_wheels
 
-__all__ = ["optional_rules"]
+__all__ = ["OPENCV", "optional_rules"]
+
+OPENCV: Final = "opencv-cuda"
 
 
 def optional_rules(names: Iterable[str]) -> tuple[Rule, ...]:
     """The rules about optional components, for those that are asked for: each is a variable that is the component, or None."""
-    return tuple(rule for name in names for rule in (_nvprof() if name == "nvprof" else _extra(read.extras()[name])))
+    own = {"nvprof": _nvprof, OPENCV: _opencv}
+    return tuple(rule for name in names for rule in (own[name]() if name in own else _extra(read.extras()[name])))
+
+
+def _opencv() -> tuple[Rule, ...]:
+    build = read.systems().opencv.build
+    return (
+        Rule(
+            "opencv-builds-with-cuda",
+            ("cuda", OPENCV),
+            lambda toolkit, opencv: opencv is None or version(toolkit.version) < version(build.cuda_below),
+            lambda toolkit, _opencv: (
+                f"the source of OpenCV {build.version} does not build with CUDA {build.cuda_below} and later ({toolkit.version})"
+            ),
+        ),
+    )
 
 
 def _nvprof() -> tuple[Rule, ...]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from provision.catalog import read
-from provision.catalog.optional import optional_rules
+from provision.catalog.optional import OPENCV, optional_rules
 from provision.catalog.records import version
 from provision.catalog.rules import TITLES, ClockAsk, rules
 from provision.catalog.solve import Demand, Problem, Rule, choice
@@ -40,6 +40,7 @@ _TITLES: Final = {
     "counters": ("counters", "gpu.counters"),
     "clocks": ("clocks", "gpu.application_clocks"),
     "packages": ("packages", "sources.packages"),
+    OPENCV: ("OpenCV with CUDA", "stack.opencv"),
 }
 
 
@@ -52,6 +53,7 @@ class Asked:
         os: system, as `ubuntu 22.04`.
         driver, cuda, cudnn, pytorch, tensorflow, jax: `auto`, or a version, which may leave its last parts open.
         ncu, nvprof: whether Nsight Compute, or its predecessor, must work.
+        opencv: whether OpenCV is built with CUDA.
         extras: names of optional components.
         counters: `all-users`, `group` or `admin-only`.
         clocks: what the profile wants of the clocks.
@@ -67,6 +69,7 @@ class Asked:
     jax: str | None = None
     ncu: bool = False
     nvprof: bool = False
+    opencv: bool = False
     extras: tuple[str, ...] = ()
     counters: str = "admin-only"
     packages: str = "nvidia"
@@ -186,7 +189,7 @@ def _problem(today: dt.date, clocks: ClockAsk, optional: tuple[str, ...] = ()) -
 
 def _optional(asked: Asked) -> tuple[str, ...]:
     """Parts that are variables only where they are asked for; unlike the rest, leaving them out has no say in anything."""
-    return (*(("nvprof",) if asked.nvprof else ()), *sorted(asked.extras))
+    return (*(("nvprof",) if asked.nvprof else ()), *((OPENCV,) if asked.opencv else ()), *sorted(asked.extras))
 
 
 def _demands(asked: Asked, problem: Problem) -> list[Demand]:
@@ -305,6 +308,8 @@ def _title(name: str) -> tuple[str, str]:
 
 def _way(change: Change) -> str:
     left_out = change.to.removeprefix(_WITHOUT)
+    if left_out == OPENCV:
+        return f"{change.key} to wheel"
     return f"{change.key} to {change.to}" if left_out == change.to else f"{change.key} so that it has no {left_out}"
 
 

@@ -23,7 +23,19 @@ from provision.catalog.records import Extra, Gpu, Release, version
 from provision.catalog.rules import wheel_cudnn
 from provision.errors import IndexUnreachableError
 
-__all__ = ["NONE_FIT", "Wheel", "WheelSet", "all_sets", "extra_set", "extra_wheels", "opencv_set", "parse", "resolve_with_uv", "set_for"]
+__all__ = [
+    "NONE_FIT",
+    "Wheel",
+    "WheelSet",
+    "all_sets",
+    "extra_set",
+    "extra_wheels",
+    "opencv_set",
+    "opencv_tools",
+    "parse",
+    "resolve_with_uv",
+    "set_for",
+]
 
 _PLATFORM: Final = "x86_64-manylinux_2_28"  # the oldest glibc of the catalogue's systems is 2.34
 _TIMEOUT_S: Final = 300
@@ -99,6 +111,13 @@ def opencv_set(python: str) -> WheelSet:
     )
 
 
+def opencv_tools(python: str) -> WheelSet:
+    """What OpenCV's source is built with, its own build requirements among it."""
+    build = read.systems().opencv.build
+    own = next(it.tools for it in build.by_python if version(python) <= version(it.upto))
+    return WheelSet(f"opencv-build-{build.version}-cp{python.replace('.', '')}", tuple(sorted([*build.tools, *own])), python)
+
+
 def all_sets() -> list[WheelSet]:
     """Every set that a resolution can name and that the default index can make."""
     pythons = sorted({s.python.version for s in read.systems().systems}, key=version)
@@ -110,7 +129,7 @@ def all_sets() -> list[WheelSet]:
         if release.index == "default" and release.python.cover(python) and release.runs_on(gpu.compute_capability)
         for made in [set_for(framework, release, gpu, python)]
     }
-    return [*sets.values(), *_extra_sets(pythons), *(opencv_set(python) for python in pythons)]
+    return [*sets.values(), *_extra_sets(pythons), *(made(python) for python in pythons for made in (opencv_set, opencv_tools))]
 
 
 def _extra_sets(pythons: Sequence[str]) -> Iterable[WheelSet]:

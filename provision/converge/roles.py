@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from provision.catalog import read
 from provision.errors import RoleUnknownError
+from provision.paths import cache_dir
 from provision.profile.locked import Lock, LockedEnvironment
 from provision.profile.model import Profile
 from provision.verify.finding import Finding
@@ -49,6 +50,7 @@ _LEAST_FREE_GB: Final = 5
 # disk, of it 7.5 GB the packages' caches of the machine that holds the host (2026-11-21, `root-room` before and after, `du` of the caches).
 # Those of jax and extras go by the size of their downloads alone.
 _NEEDS_GB: Final = {"nvidia_driver": 2, "cuda_toolkit": 8, "nsight": 4, "pytorch": 9, "tensorflow": 9, "jax": 7, "extras": 2, "opencv": 1}
+_BUILD_GB: Final = 2  # of OpenCV: sdist, source, objects, wheel and tools came to 1 GB on Debian 12
 
 
 def in_order(names: Iterable[str]) -> tuple[str, ...]:
@@ -73,6 +75,8 @@ def with_groundwork(names: Sequence[str], lock: Lock) -> tuple[str, ...]:
         needed.add("packages")
     if any(lock.packages.get(name) for name in _FROM_REPOSITORIES & set(names)):
         needed.add("sources")
+    if "opencv" in names and lock.opencv.source:
+        needed |= {"sources", "cuda_toolkit"}
     # An environment that is made anew has nothing of what was added to it.
     if "pytorch" in names and any(extra.wheels for extra in lock.extras.values()):
         needed.add("extras")
@@ -127,10 +131,11 @@ def variables(profile: Profile, lock: Lock, roles: Sequence[str]) -> dict[str, A
     nvidia = [r.model_dump(mode="json") for r in lock.repositories]
     dnf = [r for r in nvidia if r["kind"] == "dnf"]
     mirrored = profile.sources.apt is not None or profile.sources.dnf is not None
+    builds = _BUILD_GB if "opencv" in roles and lock.opencv.source else 0
     told: dict[str, Any] = {
         "preflight_systems": [system.key for system in read.systems().systems],
         "preflight_system": lock.os,
-        "preflight_free_gb": max(_LEAST_FREE_GB, sum(_NEEDS_GB.get(role, 0) for role in roles)),
+        "preflight_free_gb": max(_LEAST_FREE_GB, sum(_NEEDS_GB.get(role, 0) for role in roles) + builds),
         "preflight_modules": "nvidia_driver" in roles,
         # A mirror may have them, and is not known to the host before the role sources.
         "preflight_headers": list(driver.headers) if "nvidia_driver" in roles and not mirrored else [],
@@ -166,6 +171,15 @@ def variables(profile: Profile, lock: Lock, roles: Sequence[str]) -> dict[str, A
     for name, environment in environments.items():
         if environment is not None:
             told |= _environment(name, environment, lock)
+    if lock.opencv.source is not None and lock.opencv.tools is not None:
+        told |= {
+            "opencv_source": lock.opencv.source,
+            "opencv_flags": list(lock.opencv.build_flags),
+            "opencv_tools": list(lock.opencv.tools.wheels),
+            "opencv_key": lock.opencv.key,
+            "opencv_cuda_home": lock.cuda.home,
+            "opencv_cache": str(cache_dir() / "opencv"),
+        }
     return told | ({"extras_index": lock.wheel_index} if lock.wheel_index else {})
 
 

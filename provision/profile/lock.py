@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import dataclasses
 import datetime as dt
+import hashlib
+import json
 from typing import Any, Final
 
 from provision.catalog import overlay, places, read
 from provision.catalog.records import Gpu, Release, System, Toolkit
 from provision.catalog.resolve import AUTO, NONE, Asked, Resolution, resolve
 from provision.catalog.rules import ClockAsk, gcc_for, wheel_cudnn
-from provision.catalog.wheels import WheelSet, extra_wheels, opencv_set, parse, set_for
+from provision.catalog.wheels import WheelSet, extra_wheels, opencv_set, opencv_tools, parse, set_for
 from provision.errors import StackConflictError
 from provision.profile import load as profiles
 from provision.profile.locked import (
@@ -53,6 +55,7 @@ def asked_of(profile: Profile) -> Asked:
         jax=profile.stack.frameworks.jax,
         ncu="ncu" in profile.stack.profilers,
         nvprof="nvprof" in profile.stack.profilers,
+        opencv=profile.stack.opencv == "cuda",
         extras=profile.stack.extras,
         counters=profile.gpu.counters,
         clocks=pair,
@@ -106,7 +109,7 @@ class _Writer:
             "profilers": profilers,
             "clocks": self.clocks(),
             "frameworks": self.frameworks(),
-            "opencv": self.opencv(),
+            "opencv": self.opencv(home, gcc),
         }
         made["extras"] = self.extras(made["frameworks"])
         return Lock(
@@ -244,11 +247,36 @@ class _Writer:
                     msg = f"stack.extras: {other} brings {wheel.name} {version}, and {name} {wheel.version}"
                     raise StackConflictError(msg, hint=f"leave one of {other} and {name} out, or refresh both wheel sets")
 
-    def opencv(self) -> LockedOpenCv:
+    def opencv(self, cuda_home: str, gcc: int) -> LockedOpenCv:
         if self.profile.stack.opencv == "none":
             return LockedOpenCv(environment=None, build_flags=())
-        wheels = opencv_set(self.system.python.version)
-        return LockedOpenCv(environment=self.environment(wheels, read.systems().opencv.wheel.version), build_flags=())
+        known, python = read.systems().opencv, self.system.python.version
+        environment = self.environment(opencv_set(python), known.wheel.version)
+        if self.profile.stack.opencv == "wheel":
+            return LockedOpenCv(environment=environment, build_flags=())
+        build, where = known.build, f"{self.system.key} + CUDA {self.toolkit.version}"
+        if where not in build.built:
+            self.note(f"whether OpenCV {build.version} builds on {where}: it was built on {' and '.join(build.built)}")
+        tools = self.environment(opencv_tools(python), build.version)
+        cc, cxx = self.names.compilers(gcc)
+        held = {"cc": cc, "cxx": cxx, "cuda_home": cuda_home, "compute_capability": self.gpu.compute_capability}
+        flags = []
+        for flag in build.flags:
+            for word, value in held.items():
+                flag = flag.replace(f"<{word}>", value)  # noqa: PLW2901 - filled in, one word after the other
+            flags.append(flag)
+        source = f"{build.name}=={build.version} --hash=sha256:{build.sha256}"
+        basis = [source, flags, gcc, self.toolkit.version, python, self.system.key, tools.wheels]
+        # NumPy is what remains of the set: OpenCV itself is not taken from the index.
+        rest = tuple(line for line in environment.wheels if not line.startswith(f"{known.wheel.name}=="))
+        runtime = {"version": build.version, "wheels": rest, "requirements": (f"numpy=={known.wheel.numpy}",)}
+        return LockedOpenCv(
+            environment=environment.model_copy(update=runtime),
+            build_flags=tuple(flags),
+            source=source,
+            tools=tools,
+            key=hashlib.sha256(json.dumps(basis).encode()).hexdigest(),
+        )
 
     def environment(self, wheels: WheelSet, release: str) -> LockedEnvironment:
         text = wheels.text()

@@ -161,10 +161,19 @@ class LockedExtra(_Frozen):
 
 
 class LockedOpenCv(_Frozen):
-    """OpenCV: a wheel set, or the flags of a build."""
+    """OpenCV: a wheel set, or the source and how it is built; then the environment has what it runs with beside itself.
+
+    Attributes:
+        source: one line as pip takes it with --require-hashes.
+        tools: what it is built with.
+        key: of the wheel that comes of it, SHA-256 over everything that it depends on.
+    """
 
     environment: LockedEnvironment | None
     build_flags: Texts
+    source: str | None = None
+    tools: LockedEnvironment | None = None
+    key: str | None = None
 
 
 class Lock(_Frozen):

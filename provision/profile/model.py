@@ -238,13 +238,16 @@ class Frameworks(_Frozen):
 
 
 class Stack(_Frozen):
-    """What is installed. `auto` is the newest that works on this GPU and is supported."""
+    """What is installed. `auto` is the newest that works on this GPU and is supported.
+
+    `opencv: wheel` is without CUDA; `cuda` is built from source on the first host, for this GPU's compute capability alone.
+    """
 
     driver: VersionOrAuto = "auto"
     cuda: VersionOrAuto = "auto"
     cudnn: Literal["none"] | VersionOrAuto = "auto"
     frameworks: Frameworks = Frameworks()
-    opencv: Literal["wheel", "none"] = "none"
+    opencv: Literal["wheel", "cuda", "none"] = "none"
     ffmpeg: bool = False
     tools: Annotated[tuple[Literal["gcc", "make", "cmake", "git", "tmux"], ...], Field(max_length=20, strict=False)] = (
         "gcc",

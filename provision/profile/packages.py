@@ -101,6 +101,21 @@ class Names:
             return self.distribution.toolkit[0], self.distribution.cuda_home
         return toolkit.package, f"/usr/local/cuda-{toolkit.version}"
 
+    def compilers(self, gcc: int) -> tuple[str, str]:
+        """The C and C++ compilers of a major version of gcc."""
+        if self.manager == "apt":
+            return f"/usr/bin/gcc-{gcc}", f"/usr/bin/g++-{gcc}"
+        folder = "/usr/bin" if gcc == self.system.gcc[0] else f"/opt/rh/gcc-toolset-{gcc}/root/usr/bin"
+        return f"{folder}/gcc", f"{folder}/g++"
+
+    def _opencv(self, compiler: Sequence[str]) -> list[str]:
+        """What the environment is made with, and what OpenCV is built with where it is."""
+        python = self.system.python.packages
+        if self.profile.stack.opencv != "cuda":
+            return [*python] if self.profile.stack.opencv == "wheel" else []
+        base = next(b for b in read.repositories().base if b.packages == self.manager)
+        return [*python, *(name.replace("<python>", python[0]) for name in base.build), *compiler]
+
     def extras(self, cuda_major: int) -> list[str]:
         """The packages of those optional components that are installed as packages."""
         chosen = [read.extras()[name] for name in self.profile.stack.extras]
@@ -113,7 +128,8 @@ class Names:
         gcc, cuda_major = cuda.gcc, version(cuda.version)[0]
         base = next(b for b in read.repositories().base if b.packages == self.manager)
         stack = self.profile.stack
-        compiler = [name.replace("<major>", str(gcc)) for name in base.gcc] if gcc != self.system.gcc[0] else []
+        named = [name.replace("<major>", str(gcc)) for name in base.gcc]
+        compiler = named if gcc != self.system.gcc[0] else []
         tools = [name for tool in stack.tools for name in base.tools[tool]]
         python = list(self.system.python.packages)
         wanted = {
@@ -129,7 +145,7 @@ class Names:
             "tensorflow": python if stack.frameworks.tensorflow else [],
             "jax": python if stack.frameworks.jax else [],
             "extras": self.extras(cuda_major),
-            "opencv": python if stack.opencv != "none" else [],
+            "opencv": self._opencv(named if self.manager == "apt" else compiler),
             "ffmpeg": base.ffmpeg if stack.ffmpeg else [],
         }
         return {role: tuple(dict.fromkeys(names)) for role, names in wanted.items() if names}

@@ -19,6 +19,7 @@ __all__ = [
     "Jax",
     "Nvcc",
     "OpenCv",
+    "OpenCvDevice",
     "OpenCvUsed",
     "Profilers",
     "PyTorch",
@@ -68,6 +69,14 @@ class Profilers(Fact):
     nvprof: str | None = None
 
 
+class OpenCvDevice(BaseModel):
+    """One GPU as OpenCV used it: the sum of the image that it made smaller."""
+
+    model_config = ConfigDict(frozen=True, strict=True, extra="ignore")
+    sum: int | None = None
+    error: str = ""
+
+
 class OpenCvUsed(BaseModel):
     """OpenCV after a real operation; `error` when it did not get there."""
 
@@ -75,6 +84,8 @@ class OpenCvUsed(BaseModel):
     version: str = ""
     sum: int | None = None
     cuda: bool = False
+    arch_list: Annotated[tuple[str, ...], Field(strict=False)] = ()
+    devices: Annotated[tuple[OpenCvDevice, ...], Field(strict=False)] = ()
     error: str = ""
 
 

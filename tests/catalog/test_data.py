@@ -284,6 +284,9 @@ def test_a_wheel_set_holds_what_the_catalogue_says_of_its_release(made: wheels.W
         check_extra(made, pinned)
         return
     release = next((r for r in known if r.version == pinned[framework].version), None) if framework in pinned else None
+    if made.name.startswith("opencv-build-"):
+        assert {f"{name}=={wheel.version}" for name, wheel in pinned.items()} >= set(made.requirements)
+        return
     if release is None:
         wheel = read.systems().opencv.wheel
         assert (pinned[wheel.name].version, pinned["numpy"].version) == (wheel.version, wheel.numpy)

@@ -92,6 +92,21 @@ def test_an_environment_that_is_made_anew_gets_its_extras_again(profile: Profile
     assert "datacenter-gpu-manager-4-cuda13=1:4.5.2-1" in locked.packages["extras"]
 
 
+def test_opencv_with_cuda_stands_on_the_toolkit_and_is_told_how_it_is_built(profile: Profile, lock: Lock) -> None:
+    asked = profile.model_copy(update={"stack": profile.stack.model_copy(update={"opencv": "cuda", "frameworks": Frameworks()})})
+    locked = build(asked, dt.date(2026, 11, 21))
+    assert with_groundwork(["opencv"], locked) == ("preflight", "sources", "packages", "cuda_toolkit", "opencv")
+    told = variables(asked, locked, ["opencv"])
+    assert told["opencv_key"] == locked.opencv.key
+    assert told["opencv_flags"] == list(locked.opencv.build_flags)
+    assert told["opencv_source"].startswith("opencv-contrib-python==")
+    assert told["opencv_cuda_home"] == locked.cuda.home
+    assert [line.partition("==")[0] for line in told["opencv_wheels"]] == ["numpy"]
+    both = ["cuda_toolkit", "opencv"]
+    assert variables(asked, locked, both)["preflight_free_gb"] > variables(profile, lock, both)["preflight_free_gb"]
+    assert "opencv_source" not in variables(profile, lock, ["opencv"])
+
+
 def test_logins_join_the_group_that_may_read_counters(profile: Profile) -> None:
     gpu = profile.gpu.model_copy(update={"counters": "group"})
     asked = profile.model_copy(update={"gpu": gpu})

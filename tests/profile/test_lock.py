@@ -109,3 +109,56 @@ def test_what_stripes_disks_is_asked_for_where_there_may_be_several(
     places = [{"cloud": "aws", "instance_type": instance_type, "regions": ["us-east-1"]}]
     asked = profile(gpu__model=gpu, gpu__application_clocks="default", disks__data=data, places=places)
     assert build(asked, TODAY).packages.get("storage", ()) == packages
+
+
+CUDA_CV: dict[str, object] = {"stack__opencv": "cuda", "stack__frameworks": {}, "stack__profilers": [], "stack__extras": []}
+
+
+def test_opencv_with_cuda_is_a_source_its_tools_and_its_flags_each_exact() -> None:
+    lock = build(profile("t4-debian", **CUDA_CV), TODAY)
+    made = lock.opencv
+    assert made.source == f"opencv-contrib-python==4.12.0.88 --hash=sha256:{read.systems().opencv.build.sha256}"
+    assert {"-DWITH_CUDA=ON", "-DCUDA_ARCH_BIN=7.5", "-DCUDA_ARCH_PTX="} <= set(made.build_flags)
+    assert {"-DCUDA_HOST_COMPILER=/usr/bin/g++-11", f"-DCUDA_TOOLKIT_ROOT_DIR={lock.cuda.home}"} <= set(made.build_flags)
+    assert not any("<" in flag or " " in flag for flag in made.build_flags)
+    assert made.tools is not None
+    assert made.tools.wheel("scikit-build")
+    assert all(" --hash=sha256:" in line for line in made.tools.wheels)
+    assert made.environment is not None
+    assert [line.partition("==")[0] for line in made.environment.wheels] == ["numpy"]
+    assert lock.packages["opencv"] == ("python3-venv", "python3-dev", "pkg-config", "gcc-11", "g++-11")
+    assert not any("OpenCV" in line for line in lock.unresolved)
+
+
+def test_the_key_of_a_built_opencv_depends_on_what_it_is_built_from_and_on_nothing_else() -> None:
+    key = build(profile("t4-debian", **CUDA_CV), TODAY).opencv.key
+    assert key == "180082291880ef8f695096e973a864341e033b191b2acc3aaea548ab25812a0d"
+    same = profile("t4-debian", **CUDA_CV, purpose="another", stack__tools=["git"], limits__deadline_h=2)
+    assert build(same, TODAY + dt.timedelta(days=1)).opencv.key == key
+    other = {"gpu__model": "v100", "gpu__application_clocks": "default", "gpu__counters": "admin-only"}
+    places = [{"cloud": "aws", "instance_type": "p3dn.24xlarge", "regions": ["us-east-1"]}]
+    volta = build(profile("t4-debian", **CUDA_CV, **other, places=places), TODAY)
+    assert volta.opencv.key not in {key, None}
+
+
+def test_the_wheel_s_lock_has_no_build() -> None:
+    made = build(profile("t4-debian"), TODAY).opencv
+    assert (made.source, made.tools, made.key, made.build_flags) == (None, None, None, ())
+
+
+def test_opencv_with_a_cuda_that_it_cannot_be_built_with_is_refused_with_a_way_out() -> None:
+    with pytest.raises(StackConflictError) as caught:
+        build(profile(stack__opencv="cuda", stack__cuda="13.0"), TODAY)
+    assert "OpenCV 4.12.0.88 does not build with CUDA 13.0" in caught.value.message
+    assert "stack.opencv to wheel" in caught.value.hint
+    assert "stack.cuda to 12.9" in caught.value.hint
+
+
+def test_a_build_that_nobody_tried_is_said_to_be_one() -> None:
+    lock = build(profile(stack__opencv="cuda", stack__frameworks={}, stack__profilers=[]), TODAY)
+    assert lock.cuda.version == "12.9"
+    assert any(line.startswith("whether OpenCV 4.12.0.88 builds on ubuntu 24.04 + CUDA 12.9") for line in lock.unresolved)
+    assert build(profile(stack__opencv="cuda", stack__frameworks={}), TODAY, system="rocky 9").packages["opencv"][:2] == (
+        "python3.12",
+        "python3.12-devel",
+    )

@@ -26,6 +26,8 @@ good = beside("good")
 NO_GPU = {"pci": [], "nodes": [], "readable": True, "module": False, "nouveau": False}
 GROUP = {"gpu__counters": "group"}
 MEMBER = {"members": ["ada"], "capabilities": "0000004000000000", "outcome": "open", "said": ""}
+CV = {"stack__opencv": "cuda"}
+CV_FOUND = {"version": "4.12.0", "sum": 504, "cuda": True, "arch_list": ["75"], "devices": []}
 JAX = {"stack__frameworks": {"jax": "0.12.0.1"}}
 CLOSED = {"counters__live": "1", "counters__on_disk": "1", "counters__as_user__outcome": "refused"}
 FRAMEWORK = good.GOOD["pytorch"]["found"]
@@ -268,6 +270,21 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any], str, str]] = [
     ("opencv", {"opencv__found__sum": 0}, {}, "fail", "the sum is 0"),
     ("opencv", {}, {"stack__opencv": "none"}, "not-applicable", ""),
     ("opencv", {"opencv": {"unknown": "x"}}, {}, "unknown", ""),
+    ("opencv", {}, CV, "fail", "4.12.0, without CUDA"),
+    ("opencv", {"gpu": NO_GPU, "opencv__found": CV_FOUND}, CV, "pass", "with CUDA for sm_75"),
+    ("opencv", {"opencv__found": {**CV_FOUND, "arch_list": ["80"]}}, CV, "fail", "with CUDA for sm_80"),
+    ("opencv", {"opencv__found": {**CV_FOUND, "arch_list": []}}, CV, "fail", "with CUDA"),
+    ("opencv", {"opencv__found": {**CV_FOUND, "cuda": False, "arch_list": []}}, CV, "fail", "without CUDA"),
+    ("opencv", {"opencv__found": CV_FOUND}, {}, "pass", "with CUDA"),
+    ("opencv-cuda", {}, {}, "not-applicable", ""),
+    ("opencv-cuda", {"opencv__found": {**CV_FOUND, "devices": [{"sum": 504}]}}, CV, "pass", "right on 1 GPU"),
+    ("opencv-cuda", {"opencv__found": {**CV_FOUND, "devices": [{"sum": 0}]}}, CV, "fail", "the sum is 0"),
+    ("opencv-cuda", {"opencv__found": {**CV_FOUND, "devices": [{"error": "no kernel image"}]}}, CV, "fail", "no kernel image"),
+    ("opencv-cuda", {"opencv__found": CV_FOUND}, CV, "fail", "used 0 of 1"),
+    ("opencv-cuda", {}, CV, "fail", "no OpenCV that was built with CUDA"),
+    ("opencv-cuda", {"opencv__found": None}, CV, "fail", "no OpenCV"),
+    ("opencv-cuda", {"gpu": NO_GPU, "opencv__found": CV_FOUND}, CV, "unknown", "no NVIDIA GPU"),
+    ("opencv-cuda", {"opencv": None}, CV, "unknown", ""),
     *beside("cases").cases(good),
 ]
 

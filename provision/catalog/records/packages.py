@@ -59,7 +59,7 @@ class Distribution(Record, frozen=True):
 
 
 class BasePackages(Record, frozen=True):
-    """What every host gets, what the profile's tools are called, and what builds and holds the driver."""
+    """What every host gets, what the profile's tools are called, what builds and holds the driver, and what builds for Python."""
 
     packages: Manager
     always: list[str]
@@ -69,6 +69,7 @@ class BasePackages(Record, frozen=True):
     xfs: list[str]
     stripe: list[str]
     driver: list[str]
+    build: list[str]
     source: str
 
 

@@ -26,6 +26,8 @@ __all__ = [
     "GroupCounters",
     "Nvprof",
     "OpenCv",
+    "OpenCvBuild",
+    "OpenCvTools",
     "OpenCvWheel",
     "Profiler",
     "Python",
@@ -316,12 +318,40 @@ class OpenCvWheel(Record, frozen=True):
     source: str
 
 
+class OpenCvTools(Record, frozen=True):
+    """What the source is built with under a Python up to this one, beside what it is built with everywhere."""
+
+    upto: str
+    tools: list[str]
+
+
+class OpenCvBuild(Record, frozen=True):
+    """The source distribution with opencv_contrib, and how it is built.
+
+    Attributes:
+        sha256: of its file on the index.
+        cuda_below: the first CUDA that it cannot be built with.
+        built: where it was built, in words.
+        flags: of CMake; `<…>` stands for what the lock knows.
+    """
+
+    name: str
+    version: str
+    sha256: str
+    cuda_below: str
+    built: list[str]
+    tools: list[str]
+    by_python: list[OpenCvTools]
+    flags: list[str]
+    source: str
+    sources: dict[str, list[str]]
+
+
 class OpenCv(Record, frozen=True):
     """OpenCV, as a wheel or built from source."""
 
     wheel: OpenCvWheel
-    build_flags: list[str]
-    source: str
+    build: OpenCvBuild
 
 
 class Systems(Record, frozen=True):

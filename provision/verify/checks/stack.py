@@ -221,19 +221,45 @@ def _extras(facts: Facts, profile: Profile) -> Verdict:
     return passed(", ".join(expected), ", ".join(observed))
 
 
+def _is_resized(total: int | None) -> bool:
+    return total is not None and abs(total - _RESIZED_SUM) <= _TOLERANCE
+
+
 def _opencv(facts: Facts, profile: Profile) -> Verdict:
     if profile.stack.opencv == "none":
         return not_asked("the profile does not ask for OpenCV")
-    expected = "OpenCV in /opt/gpuprov/venvs/opencv, and it resizes an image rightly"
+    arch = read.gpu(profile.gpu.model).compute_capability.replace(".", "")
+    own = f", built with CUDA for sm_{arch}" if profile.stack.opencv == "cuda" else ""
+    expected = f"OpenCV in /opt/gpuprov/venvs/opencv{own}, and it resizes an image rightly"
     found = facts.read(OpenCv).found
     role = "`gpuprov apply HOST --role opencv` installs it"
     if found is None:
         return failed(expected, "no such environment", role)
     if found.error:
         return failed(expected, found.error, role)
-    if found.sum is None or abs(found.sum - _RESIZED_SUM) > _TOLERANCE:
+    if not _is_resized(found.sum):
         return failed(expected, f"{found.version}: the sum is {found.sum}, not {_RESIZED_SUM:.0f}", "the wheel does not fit this processor")
-    return passed(expected, f"{found.version}, {'with' if found.cuda else 'without'} CUDA")
+    kernels = f" for {', '.join(f'sm_{name}' for name in found.arch_list)}" if found.arch_list else ""
+    observed = f"{found.version}, {'with' if found.cuda else 'without'} CUDA{kernels}"
+    if own and not (found.cuda and arch in found.arch_list):
+        return failed(expected, observed, "`gpuprov apply HOST --role opencv` builds it")
+    return passed(expected, observed)
+
+
+def _opencv_cuda(facts: Facts, profile: Profile) -> Verdict:
+    if profile.stack.opencv != "cuda":
+        return not_asked("the profile does not ask for OpenCV with CUDA")
+    expected = "OpenCV resizes an image rightly on every GPU"
+    require_gpu(facts)
+    found, gpus = facts.read(OpenCv).found, max(1, len(facts.read(Gpu).nodes))
+    if found is None or found.error or not found.cuda:
+        return failed(expected, "no OpenCV that was built with CUDA", "`gpuprov apply HOST --role opencv` builds it")
+    wrong = [device.error or f"the sum is {device.sum}, not {_RESIZED_SUM:.0f}" for device in found.devices if not _is_resized(device.sum)]
+    if wrong:
+        return failed(expected, "; ".join(wrong), "see the error; a driver that is too old for the toolkit is the usual cause")
+    if len(found.devices) < gpus:
+        return failed(expected, f"used {len(found.devices)} of {gpus} GPUs", "see CUDA_VISIBLE_DEVICES and the driver")
+    return passed(expected, f"{found.version}: right on {len(found.devices)} GPU(s)")
 
 
 def _nvenc(facts: Facts, profile: Profile) -> Verdict:
@@ -270,7 +296,7 @@ def _encoded(expected: str, encode: Encode) -> Verdict:
 
 def _check(check_id: str, title: str, judge: Callable[[Facts, Profile], Verdict], role: str | None = None) -> Check:
     # Those whose facts import a framework or start an encoder: tier quick leaves them out.
-    slow = check_id.partition("-")[0] in {"pytorch", "tensorflow", "jax", "nvenc"}
+    slow = check_id.partition("-")[0] in {"pytorch", "tensorflow", "jax", "nvenc", "opencv"}
     return Check(check_id, title, judge, role=role, needs_gpu=True, tier="standard" if slow else "quick")
 
 
@@ -288,4 +314,5 @@ CHECKS = (
     _check("extras", "the optional components are there", _extras, "extras"),
     _check("nvenc", "ffmpeg can use the GPU's encoder", _nvenc),
     Check("opencv", "OpenCV works", _opencv, role="opencv", tier="standard"),
+    _check("opencv-cuda", "OpenCV works on every GPU", _opencv_cuda, "opencv"),
 )

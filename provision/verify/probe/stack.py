@@ -20,9 +20,21 @@ OPENCV = """
 import json, cv2, numpy
 image = numpy.arange(64, dtype=numpy.uint8).reshape(8, 8)
 small = cv2.resize(image, (4, 4), interpolation=cv2.INTER_AREA)
-build = cv2.getBuildInformation()
-cuda = [line.split(":", 1)[1].strip() for line in build.splitlines() if line.strip().startswith("NVIDIA CUDA:")]
-print("gpuprov-json=" + json.dumps({"version": cv2.__version__, "sum": int(small.sum()), "cuda": bool(cuda and cuda[0].startswith("YES"))}))
+said = [line.partition(":")[::2] for line in cv2.getBuildInformation().splitlines()]
+built = {name.strip(): value.strip() for name, value in said if name.strip().startswith("NVIDIA ")}
+answer = {"version": cv2.__version__, "sum": int(small.sum()), "cuda": built.get("NVIDIA CUDA", "").startswith("YES")}
+answer["arch_list"] = built.get("NVIDIA GPU arch", "").split()
+answer["devices"] = []
+for index in range(max(0, cv2.cuda.getCudaEnabledDeviceCount()) if answer["cuda"] else 0):
+    try:
+        cv2.cuda.setDevice(index)
+        there = cv2.cuda_GpuMat()
+        there.upload(image)
+        back = cv2.cuda.resize(there, (4, 4), interpolation=cv2.INTER_AREA).download()
+        answer["devices"].append({"sum": int(back.sum())})
+    except cv2.error as error:
+        answer["devices"].append({"error": str(error).splitlines()[0][:200]})
+print("gpuprov-json=" + json.dumps(answer))
 """
 
 TORCH = """
@@ -96,7 +108,7 @@ def in_venv(name, script, timeout_s):
 
 
 def opencv():
-    """OpenCV: its version and a real operation (the mean of 2x2 blocks of 0..63 sums to 504)."""
+    """OpenCV: how it was built, and a real operation (the mean of 2x2 blocks of 0..63 sums to 504), also on every GPU that it can use."""
     return in_venv("opencv", OPENCV, 25)
 
 
