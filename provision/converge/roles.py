@@ -171,16 +171,23 @@ def variables(profile: Profile, lock: Lock, roles: Sequence[str]) -> dict[str, A
     for name, environment in environments.items():
         if environment is not None:
             told |= _environment(name, environment, lock)
-    if lock.opencv.source is not None and lock.opencv.tools is not None:
-        told |= {
-            "opencv_source": lock.opencv.source,
-            "opencv_flags": list(lock.opencv.build_flags),
-            "opencv_tools": list(lock.opencv.tools.wheels),
-            "opencv_key": lock.opencv.key,
-            "opencv_cuda_home": lock.cuda.home,
-            "opencv_cache": str(cache_dir() / "opencv"),
-        }
+    told |= _built(lock)
     return told | ({"extras_index": lock.wheel_index} if lock.wheel_index else {})
+
+
+def _built(lock: Lock) -> dict[str, Any]:
+    """How OpenCV is built; nothing where it is not."""
+    made = lock.opencv
+    if made.source is None or made.tools is None:
+        return {}
+    return {
+        "opencv_source": made.source,
+        "opencv_flags": list(made.build_flags),
+        "opencv_tools": list(made.tools.wheels),
+        "opencv_key": made.key,
+        "opencv_cuda_home": lock.cuda.home,
+        "opencv_cache": str(cache_dir() / "opencv"),
+    }
 
 
 def _environment(name: str, environment: LockedEnvironment, lock: Lock) -> dict[str, Any]:
