@@ -10,6 +10,8 @@ BIN := $(VENV)/bin
 # Where the user is root nothing is needed to become root; elsewhere sudo is.
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
 DEBIAN := python3-venv openssh-client mmdebstrap apt-cacher-ng iproute2 util-linux e2fsprogs ca-certificates gnupg rpm createrepo-c
+# A server for the tests that lie to the verifier over the real ssh; it listens on loopback for as long as they run, and is not started here.
+DEBIAN += openssh-server
 # For the report's page; Ubuntu has it as a snap only, and skips those tests.
 DEBIAN += $(if $(filter debian,$(shell . /etc/os-release && echo $$ID)),chromium fonts-dejavu-core)
 
@@ -18,11 +20,12 @@ help:
 
 setup: $(VENV)/.ready
 
-# apt-cacher-ng is run by gpuprov itself, on a bridge of its own; the service that Debian would start is masked when we install it.
+# apt-cacher-ng is run by gpuprov itself, on a bridge of its own; services that Debian would start are masked when we install them.
 $(VENV)/.ready: pyproject.toml requirements.lock
 	@missing=""; for p in $(DEBIAN); do dpkg -s $$p >/dev/null 2>&1 || missing="$$missing $$p"; done; \
 	if [ -n "$$missing" ]; then echo "installing Debian packages:$$missing"; \
 	  case "$$missing" in *apt-cacher-ng*) [ ! -d /run/systemd/system ] || $(SUDO) systemctl mask apt-cacher-ng.service ;; esac; \
+	  case "$$missing" in *openssh-server*) [ ! -d /run/systemd/system ] || $(SUDO) systemctl mask ssh.service ssh.socket ;; esac; \
 	  $(SUDO) apt-get update -q && \
 	  $(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends $$missing </dev/null; fi
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "gpuprov needs Python 3.11 or later: make PYTHON=python3.11 …")'

@@ -155,49 +155,29 @@ def _is_version(used: str, asked: str) -> bool:
     return used == asked if "+" in asked else used.partition("+")[0] == asked
 
 
-def _pytorch(facts: Facts, profile: Profile) -> Verdict:
-    asked = profile.stack.frameworks.pytorch
-    if asked is None:
-        return not_asked("the profile does not ask for PyTorch")
-    require_gpu(facts)
-    return _judge_framework("PyTorch", facts.read(PyTorch).found, asked, max(1, len(facts.read(Gpu).nodes)))
+def _has(title: str, fact: type[PyTorch | TensorFlow | Jax]) -> Callable[[Facts, Profile], Verdict]:
+    """The judge of a framework on disk; the fact has the name that `stack.frameworks` has."""
+
+    def judge(facts: Facts, profile: Profile) -> Verdict:
+        asked = getattr(profile.stack.frameworks, fact.name)
+        if asked is None:
+            return not_asked(f"the profile does not ask for {title}")
+        return _judge_installed(title, facts.read(fact).found, asked, profile.gpu.model)
+
+    return judge
 
 
-def _pytorch_installed(facts: Facts, profile: Profile) -> Verdict:
-    asked = profile.stack.frameworks.pytorch
-    if asked is None:
-        return not_asked("the profile does not ask for PyTorch")
-    return _judge_installed("PyTorch", facts.read(PyTorch).found, asked, profile.gpu.model)
+def _computes(title: str, fact: type[PyTorch | TensorFlow | Jax]) -> Callable[[Facts, Profile], Verdict]:
+    """The judge of a framework on the GPUs."""
 
+    def judge(facts: Facts, profile: Profile) -> Verdict:
+        asked = getattr(profile.stack.frameworks, fact.name)
+        if asked is None:
+            return not_asked(f"the profile does not ask for {title}")
+        require_gpu(facts)
+        return _judge_framework(title, facts.read(fact).found, asked, max(1, len(facts.read(Gpu).nodes)))
 
-def _tensorflow_installed(facts: Facts, profile: Profile) -> Verdict:
-    asked = profile.stack.frameworks.tensorflow
-    if asked is None:
-        return not_asked("the profile does not ask for TensorFlow")
-    return _judge_installed("TensorFlow", facts.read(TensorFlow).found, asked, profile.gpu.model)
-
-
-def _tensorflow(facts: Facts, profile: Profile) -> Verdict:
-    asked = profile.stack.frameworks.tensorflow
-    if asked is None:
-        return not_asked("the profile does not ask for TensorFlow")
-    require_gpu(facts)
-    return _judge_framework("TensorFlow", facts.read(TensorFlow).found, asked, max(1, len(facts.read(Gpu).nodes)))
-
-
-def _jax_installed(facts: Facts, profile: Profile) -> Verdict:
-    asked = profile.stack.frameworks.jax
-    if asked is None:
-        return not_asked("the profile does not ask for JAX")
-    return _judge_installed("JAX", facts.read(Jax).found, asked, profile.gpu.model)
-
-
-def _jax(facts: Facts, profile: Profile) -> Verdict:
-    asked = profile.stack.frameworks.jax
-    if asked is None:
-        return not_asked("the profile does not ask for JAX")
-    require_gpu(facts)
-    return _judge_framework("JAX", facts.read(Jax).found, asked, max(1, len(facts.read(Gpu).nodes)))
+    return judge
 
 
 def _extras(facts: Facts, profile: Profile) -> Verdict:
@@ -305,12 +285,12 @@ CHECKS = (
     _check("cudnn", "cuDNN is there and loads", _cudnn, "cudnn"),
     _check("cupti", "CUPTI is there and loads", _cupti, "cupti"),
     _check("profilers", "the profilers are there", _profilers, "nsight"),
-    _check("pytorch-installed", "PyTorch imports and has kernels for the GPU", _pytorch_installed, "pytorch"),
-    _check("pytorch", "PyTorch computes on every GPU", _pytorch, "pytorch"),
-    _check("tensorflow-installed", "TensorFlow imports and is built for CUDA", _tensorflow_installed, "tensorflow"),
-    _check("tensorflow", "TensorFlow computes on every GPU", _tensorflow, "tensorflow"),
-    _check("jax-installed", "JAX imports and has its CUDA plugin", _jax_installed, "jax"),
-    _check("jax", "JAX computes on every GPU", _jax, "jax"),
+    _check("pytorch-installed", "PyTorch imports and has kernels for the GPU", _has("PyTorch", PyTorch), "pytorch"),
+    _check("pytorch", "PyTorch computes on every GPU", _computes("PyTorch", PyTorch), "pytorch"),
+    _check("tensorflow-installed", "TensorFlow imports and is built for CUDA", _has("TensorFlow", TensorFlow), "tensorflow"),
+    _check("tensorflow", "TensorFlow computes on every GPU", _computes("TensorFlow", TensorFlow), "tensorflow"),
+    _check("jax-installed", "JAX imports and has its CUDA plugin", _has("JAX", Jax), "jax"),
+    _check("jax", "JAX computes on every GPU", _computes("JAX", Jax), "jax"),
     _check("extras", "the optional components are there", _extras, "extras"),
     _check("nvenc", "ffmpeg can use the GPU's encoder", _nvenc),
     Check("opencv", "OpenCV works", _opencv, role="opencv", tier="standard"),
