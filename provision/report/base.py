@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import importlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Protocol
@@ -33,12 +34,17 @@ class Format:
     Attributes:
         about: who reads it, for `--help`.
         suffix: how a file of it is called.
-        render: writes it.
+        module: where its `render` is.
     """
 
     about: str
     suffix: str
-    render: Renderer
+    module: str
+
+    def render(self, *reports: Report) -> str:
+        """Write it; see `Renderer`."""
+        renderer: Renderer = importlib.import_module(self.module).render
+        return renderer(*reports)
 
 
 def inert(text: str, longest: int = LONGEST) -> str:
