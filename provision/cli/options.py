@@ -15,11 +15,14 @@ from click.shell_completion import CompletionItem
 
 __all__ = [
     "as_json",
+    "bundle",
     "complete_instances",
     "known",
     "named_host",
     "optional_profile",
+    "organisation",
     "print_json",
+    "profile_to_run",
     "required_profile",
     "seconds",
     "strict",
@@ -47,6 +50,9 @@ def complete_instances(_ctx: click.Context, _param: click.Parameter, typed: str)
 required_profile = click.option(
     "-p", "--profile", required=True, metavar="NAME|FILE", shell_complete=_profiles, help="A profile's name, or a YAML file."
 )
+profile_to_run = click.option(
+    "-p", "--profile", metavar="NAME|FILE", shell_complete=_profiles, help="A profile's name, or a YAML file; or give a --bundle."
+)
 optional_profile = click.option(
     "-p", "--profile", metavar="NAME|FILE", shell_complete=_profiles, help="The profile that should hold; an instance knows its own."
 )
@@ -58,6 +64,24 @@ tier = click.option(
     help="How much to look at: quick imports no framework, perf also measures under load.  [default: as the profile says, or standard]",
 )
 strict = click.option("--strict", is_flag=True, help="Count warnings as failures.")
+
+
+bundle = click.option(
+    "--bundle", metavar="FILE", type=click.Path(path_type=Path), help="A signed review bundle: its profile and lock are what runs."
+)
+
+
+def organisation(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The options that say where the organisation's files are."""
+    for option in (
+        click.option(
+            "--revoked", metavar="FILE", help="Keys that no longer count.  [default: GPUPROV_REVOKED, or /etc/gpuprov/revoked_keys]"
+        ),
+        click.option("--signers", metavar="FILE", help="Who may sign.  [default: GPUPROV_SIGNERS, or /etc/gpuprov/allowed_signers]"),
+        click.option("--policy", metavar="FILE", help="The rules.  [default: GPUPROV_POLICY, or /etc/gpuprov/policy.yml]"),
+    ):
+        command = option(command)
+    return command
 
 
 def named_host(*, required: bool = True) -> Callable[[Any], Any]:

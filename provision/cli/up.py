@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import datetime as dt
 import sys
+from pathlib import Path
 
 import click
 
@@ -11,32 +13,54 @@ from provision.cli import options
 
 
 @click.command("up")
-@options.required_profile
+@options.profile_to_run
+@options.bundle
 @click.option("--name", metavar="NAME", help="What to call the instance; the profile's name by default.")
 @click.option("--rehearse", is_flag=True, help="Use the embedded cloud: no account, no cost, real Linux hosts on this machine.")
 @click.option("--all", "all_roles", is_flag=True, help="Run every role, not only those whose checks do not pass.")
+@options.organisation
 @options.without_gpu
 @options.strict
 @options.as_json
 @click.pass_context
 def command(
-    ctx: click.Context, *, profile: str, name: str | None, rehearse: bool, all_roles: bool, without_gpu: bool, strict: bool, as_json: bool
+    ctx: click.Context,
+    *,
+    profile: str | None,
+    bundle: Path | None,
+    name: str | None,
+    rehearse: bool,
+    all_roles: bool,
+    policy: str | None,
+    signers: str | None,
+    revoked: str | None,
+    without_gpu: bool,
+    strict: bool,
+    as_json: bool,
 ) -> None:
     """Launch, set up and prove a GPU host from a profile.
 
-    Run again with the same name it adopts the instance, runs what does not pass, and proves the result.
+    Run again with the same name it adopts the instance, runs what does not pass, and proves the result. Where the organisation's rules
+    demand signatures, only a signed bundle is run.
     """
     from provision.cli.progress import narrator  # noqa: PLC0415
     from provision.launch.journal import check_name  # noqa: PLC0415
     from provision.profile import load  # noqa: PLC0415
     from provision.report import text  # noqa: PLC0415 - heavy, and --help must be light
+    from provision.review.approval import Asked, admit  # noqa: PLC0415
+    from provision.review.where import Organisation  # noqa: PLC0415
     from provision.workflow.session import Session  # noqa: PLC0415
     from provision.workflow.up import Run, up  # noqa: PLC0415
 
-    path = load.find(profile)
-    asked = load.load(path)
+    if profile is None and bundle is None:
+        msg = "what to run is not said: give --profile or --bundle"
+        raise click.UsageError(msg)
+    path = load.find(profile) if profile is not None else None
+    given = Asked.read(path, options.today()) if path else None
+    admitted = admit(given, bundle, Organisation.find(policy, signers, revoked), dt.datetime.now(dt.UTC))
+    asked = admitted.profile
     session = Session.open()
-    locked = session.lock(path, asked, options.today(), rehearsal=rehearse)
+    locked = session.lock(path, asked, options.today(), rehearsal=rehearse, signed=admitted.lock)
     name = check_name(name or asked.name)
     with narrator().speaking() as tell:
         run = Run(
@@ -59,6 +83,7 @@ def command(
                 "attempts": [dataclasses.asdict(attempt) for attempt in run.attempts],
                 "roles": run.roles,
                 "lock": locked.digest,
+                "bundle": admitted.bundle,
                 "artefacts": str(run.artefacts) if run.artefacts else None,
                 "report": run.report.as_dict(),
             }

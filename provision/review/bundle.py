@@ -26,7 +26,7 @@ from provision.errors import BundleInvalidError
 from provision.profile import load as profiles
 from provision.profile import lockfile
 from provision.profile.locked import Lock
-from provision.profile.model import Profile
+from provision.profile.model import AwsPlace, Profile
 
 __all__ = ["PRINCIPAL", "STATEMENT", "Bundle", "Statement", "add", "canonical", "pack", "read", "statement", "write"]
 
@@ -216,6 +216,11 @@ def _check_statement(path: Path, stated: Statement, profile: Profile, lock: Lock
         raise _wrong(path, "lock.yml", "locks something else than the statement says")
     if lock.profile.sha256 != stated.profile.sha256:
         raise _wrong(path, "lock.yml", "is the lock of another profile")
+    asked = {(p.cloud, r, p.instance_type, p.market) for p in profile.places for r in (p.regions if isinstance(p, AwsPlace) else p.zones)}
+    locked = {(p.cloud, p.region, p.instance_type, p.market) for p in lock.places}
+    meant = (asked, f"{profile.os.name} {profile.os.version}", profile.gpu.model, profile.gpu.counters)
+    if meant != (locked, lock.os, lock.gpu.model, lock.counters):
+        raise _wrong(path, "lock.yml", "locks other places, another system, GPU or counters than the profile asks for")
     if (stated.policy.sha256 if stated.policy else None) != (None if policy is None else _sha256(policy)):
         raise _wrong(path, "policy.yml", "is not the one that the statement names")
 

@@ -1,0 +1,58 @@
+"""`gpuprov policy`."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime as dt
+
+import click
+
+from provision.cli import options
+
+
+@click.group("policy")
+def command() -> None:
+    """Check profiles against the organisation's rules."""
+
+
+@command.command("check")
+@click.argument("profile", metavar="NAME|FILE")
+@click.option("--policy", metavar="FILE", help="The rules.  [default: GPUPROV_POLICY, or /etc/gpuprov/policy.yml]")
+@options.as_json
+@click.pass_context
+def check(ctx: click.Context, *, profile: str, policy: str | None, as_json: bool) -> None:
+    """Say whether a profile keeps the rules: every violation with its line. What is not known is a violation. Asks nobody."""
+    from provision.errors import EXIT_USAGE, PolicyInvalidError  # noqa: PLC0415 - heavy, and --help must be light
+    from provision.profile import load, lockfile  # noqa: PLC0415
+    from provision.review import approval  # noqa: PLC0415
+    from provision.review.where import Organisation  # noqa: PLC0415
+
+    loaded = approval.rules_for(Organisation.find(policy))
+    if loaded is None:
+        msg = "there are no rules to check against"
+        raise PolicyInvalidError(msg, hint="name a file with --policy or GPUPROV_POLICY; `gpuprov policy schema` says what it may hold")
+    path = load.find(profile)
+    asked = load.load(path)
+    lock = lockfile.find_or_build(path, asked, options.today())
+    broken = approval.violations(loaded, asked, lock, path.read_bytes(), dt.datetime.now(dt.UTC))
+    if as_json:
+        options.print_json(
+            {
+                "policy": {"name": loaded.policy.name, "path": str(loaded.path), "sha256": loaded.sha256},
+                "profile": {"name": asked.name, "path": str(path), "sha256": load.digest(asked)},
+                "violations": [dataclasses.asdict(violation) for violation in broken],
+            }
+        )
+    else:
+        click.echo(f"{path}: keeps the rules {loaded.policy.name}" if not broken else f"{path}: breaks the rules {loaded.policy.name}")
+        for violation in broken:
+            click.echo(f"  {violation}")
+    ctx.exit(EXIT_USAGE if broken else 0)
+
+
+@command.command("schema")
+def schema() -> None:
+    """Print the JSON Schema of the rules, for editors."""
+    from provision.review import policy as policies  # noqa: PLC0415
+
+    options.print_json(policies.schema())
