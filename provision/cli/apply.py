@@ -5,10 +5,14 @@ from __future__ import annotations
 import datetime as dt
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from provision.cli import options
+
+if TYPE_CHECKING:
+    from provision.review.where import Organisation
 
 
 @click.command("apply")
@@ -29,9 +33,7 @@ def command(  # noqa: PLR0917 - click passes by name
     host: str,
     profile: str | None,
     bundle: Path | None,
-    policy: str | None,
-    signers: str | None,
-    revoked: str | None,
+    organisation: Organisation,
     roles: tuple[str, ...],
     all_roles: bool,  # noqa: FBT001 - as above
     check: bool,  # noqa: FBT001
@@ -48,7 +50,6 @@ def command(  # noqa: PLR0917 - click passes by name
     from provision.profile.lock import build  # noqa: PLC0415
     from provision.report import text  # noqa: PLC0415 - heavy, and --help must be light
     from provision.review.approval import Asked, admit  # noqa: PLC0415
-    from provision.review.where import Organisation  # noqa: PLC0415
     from provision.workflow.session import Session  # noqa: PLC0415
     from provision.workflow.up import Run, apply  # noqa: PLC0415
 
@@ -61,7 +62,7 @@ def command(  # noqa: PLR0917 - click passes by name
     if bundle is None or profile is not None:
         named, path = session.profile_for(host, profile), load.find(profile) if profile is not None else None
         given = Asked(named, lambda: session.lock_for(host, profile, named) or build(named, options.today()), path)
-    admitted = admit(given, bundle, Organisation.find(policy, signers, revoked), dt.datetime.now(dt.UTC))
+    admitted = admit(given, bundle, organisation, dt.datetime.now(dt.UTC))
     asked = admitted.profile
     # Versions are exact even where nobody wrote a lock: what is set up is what would be locked today.
     locked = session.lock_for(host, profile, asked, signed=admitted.lock) or build(asked, options.today())

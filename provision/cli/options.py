@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import functools
 import json
 import os
 import re
@@ -21,6 +22,7 @@ __all__ = [
     "named_host",
     "optional_profile",
     "organisation",
+    "organisation_rules",
     "print_json",
     "profile_to_run",
     "required_profile",
@@ -71,17 +73,31 @@ bundle = click.option(
 )
 
 
+_POLICY = click.option("--policy", metavar="FILE", help="The rules.  [default: GPUPROV_POLICY, or /etc/gpuprov/policy.yml]")
+_SIGNERS = click.option("--signers", metavar="FILE", help="Who may sign.  [default: GPUPROV_SIGNERS, or /etc/gpuprov/allowed_signers]")
+_REVOKED = click.option(
+    "--revoked", metavar="FILE", help="Keys that no longer count.  [default: GPUPROV_REVOKED, or /etc/gpuprov/revoked_keys]"
+)
+
+
 def organisation(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The options that say where the organisation's files are."""
-    for option in (
-        click.option(
-            "--revoked", metavar="FILE", help="Keys that no longer count.  [default: GPUPROV_REVOKED, or /etc/gpuprov/revoked_keys]"
-        ),
-        click.option("--signers", metavar="FILE", help="Who may sign.  [default: GPUPROV_SIGNERS, or /etc/gpuprov/allowed_signers]"),
-        click.option("--policy", metavar="FILE", help="The rules.  [default: GPUPROV_POLICY, or /etc/gpuprov/policy.yml]"),
-    ):
-        command = option(command)
-    return command
+    """The options that say where the organisation's files are, as the argument `organisation`."""
+    return _POLICY(_SIGNERS(_REVOKED(_found(command))))
+
+
+def organisation_rules(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The same for commands that only look at rules."""
+    return _POLICY(_found(command))
+
+
+def _found(command: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(command)
+    def run(*args: Any, policy: str | None, signers: str | None = None, revoked: str | None = None, **kwargs: Any) -> Any:
+        from provision.review.where import Organisation  # noqa: PLC0415 - completion must not slow down --help
+
+        return command(*args, organisation=Organisation.find(policy, signers, revoked), **kwargs)
+
+    return run
 
 
 def named_host(*, required: bool = True) -> Callable[[Any], Any]:

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import datetime as dt
+from typing import TYPE_CHECKING
 
 import click
 
 from provision.cli import options
+
+if TYPE_CHECKING:
+    from provision.review.where import Organisation
 
 
 @click.group("policy")
@@ -17,17 +21,16 @@ def command() -> None:
 
 @command.command("check")
 @click.argument("profile", metavar="NAME|FILE")
-@click.option("--policy", metavar="FILE", help="The rules.  [default: GPUPROV_POLICY, or /etc/gpuprov/policy.yml]")
+@options.organisation_rules
 @options.as_json
 @click.pass_context
-def check(ctx: click.Context, *, profile: str, policy: str | None, as_json: bool) -> None:
+def check(ctx: click.Context, *, profile: str, organisation: Organisation, as_json: bool) -> None:
     """Say whether a profile keeps the rules: every violation with its line. What is not known is a violation. Asks nobody."""
     from provision.errors import EXIT_USAGE, PolicyInvalidError  # noqa: PLC0415 - heavy, and --help must be light
     from provision.profile import load, lockfile  # noqa: PLC0415
     from provision.review import approval  # noqa: PLC0415
-    from provision.review.where import Organisation  # noqa: PLC0415
 
-    loaded = approval.rules_for(Organisation.find(policy))
+    loaded = approval.rules_for(organisation)
     if loaded is None:
         msg = "there are no rules to check against"
         raise PolicyInvalidError(msg, hint="name a file with --policy or GPUPROV_POLICY; `gpuprov policy schema` says what it may hold")

@@ -6,10 +6,15 @@ import dataclasses
 import datetime as dt
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from provision.cli import options
+
+if TYPE_CHECKING:
+    from provision.review.where import Organisation
+    from provision.workflow.up import Run
 
 
 @click.command("up")
@@ -31,9 +36,7 @@ def command(
     name: str | None,
     rehearse: bool,
     all_roles: bool,
-    policy: str | None,
-    signers: str | None,
-    revoked: str | None,
+    organisation: Organisation,
     without_gpu: bool,
     strict: bool,
     as_json: bool,
@@ -45,10 +48,8 @@ def command(
     """
     from provision.cli.progress import narrator  # noqa: PLC0415
     from provision.launch.journal import check_name  # noqa: PLC0415
-    from provision.profile import load  # noqa: PLC0415
-    from provision.report import text  # noqa: PLC0415 - heavy, and --help must be light
+    from provision.profile import load  # noqa: PLC0415 - heavy, and --help must be light
     from provision.review.approval import Asked, admit  # noqa: PLC0415
-    from provision.review.where import Organisation  # noqa: PLC0415
     from provision.workflow.session import Session  # noqa: PLC0415
     from provision.workflow.up import Run, up  # noqa: PLC0415
 
@@ -57,7 +58,7 @@ def command(
         raise click.UsageError(msg)
     path = load.find(profile) if profile is not None else None
     given = Asked.read(path, options.today()) if path else None
-    admitted = admit(given, bundle, Organisation.find(policy, signers, revoked), dt.datetime.now(dt.UTC))
+    admitted = admit(given, bundle, organisation, dt.datetime.now(dt.UTC))
     asked = admitted.profile
     session = Session.open()
     locked = session.lock(path, asked, options.today(), rehearsal=rehearse, signed=admitted.lock)
@@ -75,6 +76,14 @@ def command(
             all_roles=all_roles,
         )
         up(run)
+    assert run.report is not None  # noqa: S101 - the last step sets it
+    _show(run, admitted.bundle, as_json=as_json)
+    ctx.exit(run.report.exit_code(strict=strict))
+
+
+def _show(run: Run, bundle: str | None, *, as_json: bool) -> None:
+    from provision.report import text  # noqa: PLC0415 - heavy, and --help must be light
+
     assert run.report is not None and run.instance is not None  # noqa: S101, PT018 - the last step sets the report, the first the instance
     if as_json:
         options.print_json(
@@ -82,14 +91,13 @@ def command(
                 "instance": dataclasses.asdict(run.instance),
                 "attempts": [dataclasses.asdict(attempt) for attempt in run.attempts],
                 "roles": run.roles,
-                "lock": locked.digest,
-                "bundle": admitted.bundle,
+                "lock": run.lock.digest if run.lock else None,
+                "bundle": bundle,
                 "artefacts": str(run.artefacts) if run.artefacts else None,
                 "report": run.report.as_dict(),
             }
         )
     else:
         click.echo(text.render(run.report, color=sys.stdout.isatty()))
-        click.echo(f"\n{name}: {run.instance.id} at {run.instance.address} ({run.instance.region}), ends {run.instance.deadline}")
-        click.echo(f"  ssh gpuprov-{name}    gpuprov verify {name}    gpuprov down {name}")
-    ctx.exit(run.report.exit_code(strict=strict))
+        click.echo(f"\n{run.name}: {run.instance.id} at {run.instance.address} ({run.instance.region}), ends {run.instance.deadline}")
+        click.echo(f"  ssh gpuprov-{run.name}    gpuprov verify {run.name}    gpuprov down {run.name}")

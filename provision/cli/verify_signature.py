@@ -5,26 +5,28 @@ from __future__ import annotations
 import dataclasses
 import datetime as dt
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from provision.cli import options
+
+if TYPE_CHECKING:
+    from provision.review.where import Organisation
 
 
 @click.command("verify-signature")
 @click.argument("bundle", metavar="BUNDLE", type=click.Path(path_type=Path))
 @options.organisation
 @options.as_json
-def command(*, bundle: Path, policy: str | None, signers: str | None, revoked: str | None, as_json: bool) -> None:
+def command(*, bundle: Path, organisation: Organisation, as_json: bool) -> None:
     """Say who signed a review bundle, and until when; fail unless as many have as the rules demand.
 
     Without rules one signature is enough. Every digest of the bundle is checked first.
     """
     from provision.review import approval, sign  # noqa: PLC0415 - heavy, and --help must be light
     from provision.review import bundle as bundles  # noqa: PLC0415
-    from provision.review.where import Organisation  # noqa: PLC0415
 
-    organisation = Organisation.find(policy, signers, revoked)
     now = dt.datetime.now(dt.UTC)
     reviewed = bundles.read(bundle)
     loaded = approval.rules_for(organisation, reviewed)
