@@ -13,9 +13,9 @@ from typing import Final
 
 from provision.errors import UsageError
 
-__all__ = ["Organisation", "named"]
+__all__ = ["FOLDER", "Organisation", "named"]
 
-_FOLDER: Final = Path("/etc/gpuprov")
+FOLDER: Final = Path("/etc/gpuprov")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ def named(said: str | None, variable: str, default: str) -> Path | None:
     """
     name = said or os.environ.get(variable)
     if not name:
-        path = _FOLDER / default
+        path = FOLDER / default
         return path if os.path.lexists(path) else None
     if not Path(name).is_file():
         msg = f"no file {name!r}"
