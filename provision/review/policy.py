@@ -176,7 +176,9 @@ def parse(raw: bytes, path: Path) -> Loaded:
     policy, _, problems = profiles.typed(raw, Policy, "policy")
     if policy is None:
         ordered = sorted(problems, key=lambda complaint: complaint.line)
-        text = "\n".join([f"{path} holds no rules ({len(ordered)} complaints)", *(c.line_of(path) for c in ordered)])
+        text = "\n".join(
+            [f"{path} holds no rules ({len(ordered)} complaint{'' if len(ordered) == 1 else 's'})", *(c.line_of(path) for c in ordered)]
+        )
         raise PolicyInvalidError(text, hint="correct the lines above; `gpuprov policy schema` describes every key")
     return Loaded(path, raw, policy)
 

@@ -35,7 +35,7 @@ class Violation:
     Attributes:
         reason: what the profile asks and what the rule allows.
         key: dotted, as in the profile.
-        line: of the key or of what stands around it; None where the profile has no file.
+        line: of the key or of what stands around it; None where nothing of it stands in a file.
         known: False when it could not be decided.
         why: the organisation's own words for the rule.
     """
@@ -102,7 +102,7 @@ def check(
             rule,
             broken.reason,
             ".".join(map(str, broken.key)),
-            line_at(broken.key, lines) if lines is not None else None,
+            line_at(broken.key, lines) if lines and broken.key[:1] in lines else None,
             broken.known,
             policy.reasons.get(rule, ""),
         )

@@ -196,11 +196,16 @@ def test_a_hostile_zip_is_refused(tmp_path: Path, raw: bytes, said: str) -> None
     assert sorted(p.name for p in tmp_path.iterdir() if p != path and p.name != "gpuprov-home") == []
 
 
+def to_link(path: Path, target: str) -> None:
+    path.rename(path.parent.parent / "aside")
+    path.symlink_to(target)
+
+
 @pytest.mark.parametrize(
     ("do", "said"),
     [
-        (lambda f: (f / "review.md").unlink() or (f / "review.md").symlink_to("/etc/hostname"), "review.md is no plain file"),
-        (lambda f: shutil.rmtree(f / "render") or (f / "render").symlink_to("/etc"), "render is no plain file"),
+        (lambda f: to_link(f / "review.md", "/etc/hostname"), "review.md is no plain file"),
+        (lambda f: to_link(f / "render", "/etc"), "render is no plain file"),
         (lambda f: os.mkfifo(f / "pipe"), "pipe is no plain file"),
         (lambda f: (f / ".git").mkdir(), ".git/x has a name"),
         (lambda f: (f / "big").write_bytes(b"0" * 9_000_000), "big is too large"),
