@@ -136,7 +136,7 @@ def _environment() -> SandboxedEnvironment:
     from jinja2 import StrictUndefined  # noqa: PLC0415 - only a review fills them in
     from jinja2.sandbox import SandboxedEnvironment  # noqa: PLC0415
 
-    return SandboxedEnvironment(undefined=StrictUndefined, autoescape=False)  # noqa: S701 - words for data, and no page
+    return SandboxedEnvironment(undefined=StrictUndefined, autoescape=False)
 
 
 def _evaluated(expression: str, values: Mapping[str, Any]) -> Any:

@@ -23,7 +23,7 @@ from provision.errors import ProfileInvalidError, ProfileNotFoundError
 from provision.profile.model import AwsPlace, Profile
 from provision.profile.suggest import Complaint, complaints_of
 
-__all__ = ["Listed", "digest", "find", "list_profiles", "load", "parse", "schema"]
+__all__ = ["Listed", "digest", "find", "lines", "list_profiles", "load", "parse", "schema"]
 
 _MAX_BYTES: Final = 64 * 1024  # the shipped profiles are under 4 KiB
 _MAX_DEPTH: Final = 12  # the schema is five deep
@@ -125,6 +125,11 @@ def parse(raw: bytes, path: Path) -> Profile:
             if not problems:
                 return profile
     raise _invalid(path, problems)
+
+
+def lines(raw: bytes) -> dict[str, int]:
+    """Where each key of a profile's text stands: `places.0.regions.1` → its line, from 1. What is not YAML has none."""
+    return {_dotted(at): line for at, line in _read_yaml(raw)[1].items() if at}
 
 
 def digest(profile: Profile) -> str:
