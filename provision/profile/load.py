@@ -24,7 +24,7 @@ from provision.errors import ProfileInvalidError, ProfileNotFoundError
 from provision.profile.model import AwsPlace, Profile
 from provision.profile.suggest import Complaint, complaints_of
 
-__all__ = ["Lines", "Listed", "digest", "find", "list_profiles", "load", "parse", "schema", "typed"]
+__all__ = ["Listed", "digest", "find", "lines", "list_profiles", "load", "parse", "schema", "typed"]
 
 _MAX_BYTES: Final = 64 * 1024  # the shipped profiles are under 4 KiB
 _MAX_DEPTH: Final = 12  # the schema is five deep
@@ -137,6 +137,11 @@ def typed(raw: bytes, model: type[Model], what: str) -> tuple[Model | None, Line
         return model.model_validate(document), lines, []
     except ValidationError as error:
         return None, lines, complaints_of(error, document, lines, model, what)
+
+
+def lines(raw: bytes) -> dict[str, int]:
+    """Where each key of a file stands: `places.0.regions.1` → its line, from 1. What is not YAML has none."""
+    return {_dotted(at): line for at, line in _read_yaml(raw)[1].items() if at}
 
 
 def digest(profile: Profile) -> str:

@@ -14,7 +14,7 @@ from pydantic_core import ErrorDetails
 
 from provision.profile.model import Profile
 
-__all__ = ["Complaint", "complaints_of", "line_at"]
+__all__ = ["Complaint", "complaints_of"]
 
 _UNITS: Final = {
     "_gb": "a whole number of GB",
@@ -66,7 +66,7 @@ def complaints_of(
     complaints = []
     for where, several in found.items():
         problem, instead = _say(where, several, document, model, what)
-        complaints.append(Complaint(line_at(where, lines), ".".join(map(str, where)), problem, instead))
+        complaints.append(Complaint(_line(where, lines), ".".join(map(str, where)), problem, instead))
     return complaints
 
 
@@ -93,7 +93,7 @@ def _child(node: Any, part: str | int) -> Any:
     return _ABSENT
 
 
-def line_at(where: tuple[str | int, ...], lines: Mapping[tuple[str | int, ...], int]) -> int:
+def _line(where: tuple[str | int, ...], lines: Mapping[tuple[str | int, ...], int]) -> int:
     """The line of the key, or of the nearest thing around it that stands in the file."""
     while where and where not in lines:
         where = where[:-1]

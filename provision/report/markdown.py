@@ -9,7 +9,7 @@ from typing import Final
 from provision.report.base import EXPLAINED, GLYPHS, counted, inert, spans
 from provision.verify.finding import Finding, Outcome, Report, summary
 
-__all__ = ["render"]
+__all__ = ["cell", "code", "prose", "render"]
 
 # Emphasis, links, HTML, entities, tables, formulas, and what makes GitHub see an address or a name in plain words.
 _MARKUP: Final = re.compile(r"([\\`*_\[\]<>#|~&@:.$^])")
@@ -30,20 +30,20 @@ def render(*reports: Report) -> str:
 
 
 def _one_host(report: Report, level: str) -> Iterator[str]:
-    yield f"{level} {_code(report.host)} against profile {_code(report.profile)}"
+    yield f"{level} {code(report.host)} against profile {code(report.profile)}"
     yield ""
     for note in report.notes:
-        yield f"> **{_prose(note)}**"
+        yield f"> **{prose(note)}**"
         yield ""
     took = f" in {report.elapsed_s:.1f} s" if report.elapsed_s is not None else ""
-    when = _code(report.observed_at) if report.observed_at else "at an unknown time"
+    when = code(report.observed_at) if report.observed_at else "at an unknown time"
     yield f"{len(report.findings)} checks: {counted(report.summary) or 'none was made'}. Observed {when}{took}."
     yield ""
     if report.findings:
         yield "| outcome | check | observed |"
         yield "|---|---|---|"
         for finding in report.findings:
-            yield f"| {_outcome(finding.outcome)} | {_cell(finding.check)} | {_cell(finding.observed)} |"
+            yield f"| {_outcome(finding.outcome)} | {cell(finding.check)} | {cell(finding.observed)} |"
         yield ""
     explained = [finding for outcome in EXPLAINED for finding in report.findings if finding.outcome == outcome]
     if explained:
@@ -54,11 +54,11 @@ def _one_host(report: Report, level: str) -> Iterator[str]:
 
 
 def _details(finding: Finding) -> Iterator[str]:
-    yield f"- {_outcome(finding.outcome)} {_code(finding.check)}: {_prose(finding.title)}"
-    yield f"  - expected: {_code(finding.expected)}"
-    yield f"  - observed: {_code(finding.observed)}"
+    yield f"- {_outcome(finding.outcome)} {code(finding.check)}: {prose(finding.title)}"
+    yield f"  - expected: {code(finding.expected)}"
+    yield f"  - observed: {code(finding.observed)}"
     if finding.hint:
-        yield f"  - hint: {_prose(finding.hint)}"
+        yield f"  - hint: {prose(finding.hint)}"
     yield ""
 
 
@@ -68,11 +68,11 @@ def _side_by_side(reports: Sequence[Report]) -> Iterator[str]:
     rows = [check for check in checks if any(column.get(check, "pass") not in {"pass", "not-applicable"} for column in outcomes)]
     if not rows:
         return
-    yield f"| not everywhere | {' | '.join(_cell(report.host) for report in reports)} |"
+    yield f"| not everywhere | {' | '.join(cell(report.host) for report in reports)} |"
     yield f"|---|{'---|' * len(reports)}"
     for check in rows:
         cells = (_outcome(found) if (found := column.get(check)) else "not checked" for column in outcomes)
-        yield f"| {_cell(check)} | {' | '.join(cells)} |"
+        yield f"| {cell(check)} | {' | '.join(cells)} |"
     yield ""
 
 
@@ -82,16 +82,16 @@ def _outcome(outcome: Outcome) -> str:
     return f"**{words}**" if outcome in EXPLAINED else words
 
 
-def _prose(text: str) -> str:
+def prose(text: str) -> str:
     """Words of a sentence in which nothing is markup but the commands between backticks."""
-    return "".join(_code(part) if command or _REFERENCE.search(part) else _escaped(part) for command, part in spans(text))
+    return "".join(code(part) if command or _REFERENCE.search(part) else _escaped(part) for command, part in spans(text))
 
 
 def _escaped(text: str) -> str:
     return _MARKUP.sub(r"\\\1", text)
 
 
-def _code(text: str, longest: int = 0) -> str:
+def code(text: str, longest: int = 0) -> str:
     """A code span, in which no markup, link, mention or HTML is read: fenced with more backticks than it holds."""
     shown = inert(text, longest) if longest else inert(text)
     if not shown.strip():
@@ -101,6 +101,6 @@ def _code(text: str, longest: int = 0) -> str:
     return f"{fence}{edge}{shown}{edge}{fence}"
 
 
-def _cell(text: str) -> str:
+def cell(text: str) -> str:
     """The same within a table, whose bars are read even before code spans are."""
-    return _code(text, _IN_TABLE).replace("|", "\\|")
+    return code(text, _IN_TABLE).replace("|", "\\|")

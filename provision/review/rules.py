@@ -20,7 +20,7 @@ from provision.profile import load as profiles
 from provision.profile.load import KeyPath
 from provision.profile.locked import Lock
 from provision.profile.model import AwsPlace, Profile
-from provision.profile.suggest import line_at
+from provision.review.controls import line_of
 from provision.review.policy import Loaded, Policy, Rule
 
 __all__ = ["RULES", "Violation", "check", "judge"]
@@ -84,7 +84,7 @@ _Rule = Callable[[_Case], Iterator[_Broken]]
 
 
 def check(
-    policy: Policy, profile: Profile, lock: Lock, offers: Sequence[Offer], *, today: dt.date, lines: Mapping[KeyPath, int] | None = None
+    policy: Policy, profile: Profile, lock: Lock, offers: Sequence[Offer], *, today: dt.date, lines: Mapping[str, int] | None = None
 ) -> list[Violation]:
     """Every violation, in the order of the rules.
 
@@ -94,15 +94,15 @@ def check(
         lock: what it is resolved to.
         offers: the places of the plan with their prices.
         today: the day from which waivers are counted.
-        lines: where the keys of the profile stand.
+        lines: dotted key → line of the profile.
     """
     case = _Case(policy, profile, lock, offers, today)
     return [
         Violation(
             rule,
             broken.reason,
-            ".".join(map(str, broken.key)),
-            line_at(broken.key, lines) if lines and broken.key[:1] in lines else None,
+            _dotted(broken.key),
+            line_of(_dotted(broken.key), lines or {})[0],
             broken.known,
             policy.reasons.get(rule, ""),
         )
@@ -114,9 +114,13 @@ def check(
 
 def judge(loaded: Loaded, profile: Profile, lock: Lock, raw: bytes | None, today: dt.date) -> list[Violation]:
     """`check` with the plan's prices, and the lines of the profile's bytes where there are any."""
-    lines = profiles.typed(raw, Profile, "profile")[1] if raw is not None else None
+    lines = profiles.lines(raw) if raw is not None else None
     offers = plan(profile, profiles.digest(profile), profile.name, lock).offers
     return check(loaded.policy, profile, lock, offers, today=today, lines=lines)
+
+
+def _dotted(key: KeyPath) -> str:
+    return ".".join(map(str, key))
 
 
 def _fits(value: str, globs: Sequence[str]) -> bool:

@@ -47,7 +47,7 @@ def offers_of(profile: Profile, price: float | None = None) -> tuple[Offer, ...]
 def broken(rule: dict[str, Any], lock: Lock = LOCK, price: float | None = 0.5, **changes: Any) -> list[Violation]:
     policy = Policy.model_validate({"schema": 1, "name": "isa", **rule})
     profile = profile_with(**changes)
-    lines = load.typed(RAW, Profile, "profile")[1]
+    lines = load.lines(RAW)
     return rules.check(policy, profile, lock, offers_of(profile, price), today=TODAY, lines=lines)
 
 

@@ -1,0 +1,217 @@
+"""The part of a review that the cloud makes: places, prices, disks, doors, calls and permissions. Nothing is asked of anybody."""
+
+from __future__ import annotations
+
+import datetime as dt
+import ipaddress
+from typing import Any, Final
+
+from provision.catalog import places, read
+from provision.clouds import CLOUDS, base
+from provision.clouds.aws.permissions import PERMISSIONS
+from provision.clouds.aws.userdata import user_data
+from provision.profile import load as profiles
+from provision.profile.locked import Lock, LockedPlace
+from provision.profile.model import AwsPlace, GcpPlace, Profile
+from provision.review.tree import Call, Change, Disk, Door, Money, Permission, Place
+
+__all__ = ["addresses_in", "calls", "disks", "doors", "first_boot", "money", "permissions", "places_of", "tags"]
+
+# A moment that stands for the deadline where a request is shown: it is replaced by words.
+_ONCE: Final = dt.datetime(2000, 1, 1, tzinfo=dt.UTC)
+_ONCE_WORDS: Final = "2000-01-01 00:00:00 UTC"
+_LAUNCH: Final = "<launch>"  # as long as what names take of it
+_BESIDE: Final = "disks, public addresses and traffic are billed beside it, and their prices are not in the catalogue"
+
+
+def places_of(profile: Profile, lock: Lock) -> tuple[Place, ...]:
+    """Every place with its price, in the order in which they are tried."""
+    by_key = {(p.cloud, p.region, p.instance_type, p.market): p for p in lock.places}
+    return tuple(
+        _place(profile, place, where, by_key[place.cloud, where, place.instance_type, place.market])
+        for place in profile.places
+        for where in (place.regions if isinstance(place, AwsPlace) else place.zones)
+    )
+
+
+def _place(profile: Profile, place: AwsPlace | GcpPlace, where: str, locked: LockedPlace) -> Place:
+    price = _price(place, where)
+    hourly = price.usd_per_hour if price else None
+    passed = locked.not_available
+    if not passed and place.cloud not in CLOUDS:
+        passed = f"launching on {place.cloud} is not part of this release"
+    if not passed and price and price.whole and price.usd_per_hour > profile.limits.price_per_hour_usd:
+        passed = "over the profile's price limit"
+    return Place(
+        cloud=place.cloud,
+        region=where,
+        instance_type=place.instance_type,
+        market=place.market,
+        gpus=f"{profile.gpu.count} x {read.gpu(profile.gpu.model).name}",
+        image=locked.image,
+        image_id=locked.image_id,
+        usd_per_hour=hourly,
+        usd_to_deadline=None if hourly is None else round(hourly * profile.limits.deadline_h, 2),
+        price_source=_source(price.source) if price else _no_price(place),
+        price_whole=price is None or price.whole,
+        passed_over=passed,
+    )
+
+
+def _price(place: AwsPlace | GcpPlace, where: str) -> places.Price | None:
+    if place.market != "on-demand":
+        return None
+    if isinstance(place, AwsPlace):
+        return places.aws_price(place.instance_type, where)
+    region = where.rpartition("-")[0]
+    offers = places.offers(gpu=place.gpu, region=region, cloud="gcp")
+    fitting = next((o for o in offers if o.instance_type == place.instance_type and o.gpus == place.gpu_count), None)
+    return fitting.price if fitting else None
+
+
+def _no_price(place: AwsPlace | GcpPlace) -> str:
+    if place.market == "spot":
+        return "unknown: the price of spot machines changes by the hour"
+    return "unknown: the catalogue has no price for this type there"
+
+
+def _source(key: str) -> str:
+    source = read.sources()[key]
+    return f"{source.title} ({source.grade}, {source.date})"
+
+
+def money(profile: Profile, found: tuple[Place, ...]) -> Money:
+    """What it costs: a ceiling only where it is enforced, which takes a known price."""
+    tried = [p for p in found if not p.passed_over]
+    known = [p.usd_per_hour for p in tried if p.usd_per_hour is not None and p.price_whole]
+    unknown = len(tried) - len(known)
+    limit, hours = profile.limits.price_per_hour_usd, profile.limits.deadline_h
+    return Money(
+        limit_usd_per_hour=limit,
+        deadline_h=hours,
+        limit_to_deadline_usd=round(limit * hours, 2),
+        ceiling_usd=None if unknown or not tried else round(limit * hours, 2),
+        lowest_usd_per_hour=min(known, default=None),
+        highest_usd_per_hour=max(known, default=None),
+        unknown_places=unknown,
+        beside=_BESIDE,
+    )
+
+
+def disks(profile: Profile) -> tuple[Disk, ...]:
+    """The disks of each instance."""
+    found = [Disk("root volume", profile.disks.root.size_gb, "by the cloud", "/", "as in the image", "removed with the instance")]
+    data = profile.disks.data
+    if data is not None and data.source == "volume":
+        found.append(Disk("data volume", data.size_gb, "by the cloud", data.mount, data.filesystem, "removed with the instance"))
+    elif data is not None:
+        kept = "empty after each stop; gone with the instance"
+        found.append(Disk("disk inside the machine", None, "by the machine's own hardware", data.mount, data.filesystem, kept))
+    return tuple(found)
+
+
+def doors(profile: Profile) -> tuple[Door, ...]:
+    """The rules of the security group."""
+    opened = [Door("in", "22/tcp (SSH)", network, _meaning(network)) for network in profile.network.ssh_from]
+    return (*opened, Door("out", "every port", "everywhere", "the group says nothing about it, and the cloud's default lets all out"))
+
+
+def addresses_in(network: str) -> int:
+    """How many addresses may open a connection."""
+    return 1 if network == "caller" else ipaddress.ip_network(network).num_addresses
+
+
+def _meaning(network: str) -> str:
+    if network == "caller":
+        return "the one public address that `gpuprov up` is run from; the same for everybody behind one NAT"
+    count = addresses_in(network)
+    return "one address" if count == 1 else f"{count:,} addresses" if count < 2**32 else f"{count:.0e} addresses"
+
+
+def tags(profile: Profile) -> tuple[str, ...]:
+    """What is put on everything that is made."""
+    return tuple(f"{key} = {value}" for key, value in sorted(_order(profile, profile.places[0]).tags.items()))
+
+
+def first_boot(profile: Profile) -> tuple[Change, ...]:
+    """What the first boot writes from the user data of the instance, before any role runs."""
+    if not any(isinstance(place, AwsPlace) for place in profile.places):
+        return ()
+    says = f"powers the machine off {profile.limits.deadline_h} hours after the launch, which ends it"
+    gone = "ends with the instance"
+    return (
+        Change("first boot", "unit", "/etc/systemd/system/gpuprov-deadline.timer", says, gone),
+        Change("first boot", "unit", "/etc/systemd/system/gpuprov-deadline.service", "what that timer starts", gone),
+        Change("first boot", "login", "the image's login user and root", "passwords and root are refused over SSH", gone),
+    )
+
+
+def permissions(profile: Profile) -> tuple[Permission, ...]:
+    """What each cloud of the profile must allow. The one place to swap when a provider computes its smallest policy document."""
+    found = []
+    for cloud in dict.fromkeys(place.cloud for place in profile.places):
+        if cloud == "aws":
+            note = "every action that launching, listing and removing calls; not yet narrowed to regions, types and tags"
+            found.append(Permission("aws", PERMISSIONS, None, note))
+        else:
+            found.append(Permission(cloud, None, None, f"unknown: launching on {cloud} is not part of this release"))
+    return tuple(found)
+
+
+def calls(profile: Profile) -> tuple[Call, ...]:
+    """The calls that change something, and those that find what they need, for the first place that would be tried on AWS.
+
+    The requests are the provider's own, except for the moment of the deadline, the launch's id and the key, which are not known yet.
+    """
+    place = next((p for p in profile.places if isinstance(p, AwsPlace)), None)
+    if place is None:
+        return ()
+    from provision.clouds.aws import cloud as aws  # noqa: PLC0415 - boto3's home; importing it imports no boto3 yet
+
+    order = _order(profile, place)
+    name, made = aws._resource_name(order), aws._aws_tags(order)  # noqa: SLF001 - public in clouds/aws/request.py of issue 6: swap here
+    image = places.aws_image(*order.os)
+    ip = [{"IpProtocol": "tcp", "FromPort": 22, "ToPort": 22, "Sources": list(order.ssh_from)}]
+    run = {
+        "ImageId": "<the image>",
+        "KeyName": name,
+        "SecurityGroupIds": ["<the group>"],
+        **aws.AwsCloud(place.regions[0])._request(order),  # noqa: SLF001 - as above
+    }
+    run["UserData"] = user_data(deadline=_ONCE).replace(_ONCE_WORDS, f"<launch + {profile.limits.deadline_h} h>")
+    group_tags = [{"ResourceType": "security-group", "Tags": made}]
+    said: list[tuple[str, str, dict[str, Any]]] = [
+        ("ec2:DescribeInstances", "find what an earlier run made", {"Filters": [{"Name": f"tag:{base.NAME_TAG}", "Values": [order.name]}]}),
+        ("ssm:GetParameter", "find the image, where the lock has no id", {"Name": image.parameter if image else None}),
+        ("ec2:ImportKeyPair", "let the launch key in", {"KeyName": name, "PublicKeyMaterial": order.public_key}),
+        ("ec2:CreateSecurityGroup", "make the group", {"GroupName": name, "TagSpecifications": group_tags}),
+        ("ec2:AuthorizeSecurityGroupIngress", "open SSH and nothing else", {"GroupId": "<the group>", "IpPermissions": ip}),
+        ("ec2:RunInstances", "make the instance", run),
+        ("ec2:GetConsoleOutput", "read the host keys", {"InstanceId": "<the instance>", "Latest": True}),
+    ]
+    return tuple(Call("aws", action, why, parameters) for action, why, parameters in said)
+
+
+def _order(profile: Profile, place: AwsPlace | GcpPlace) -> base.Order:
+    """The order of a launch, with words where the launch decides."""
+    data = profile.disks.data
+    return base.Order(
+        name=profile.name,
+        launch_id=_LAUNCH,
+        instance_type=place.instance_type,
+        market=place.market,
+        os=(profile.os.name, profile.os.version),
+        root_gb=profile.disks.root.size_gb,
+        volume_gb=data.size_gb if data and data.source == "volume" else None,
+        ssh_from=profile.network.ssh_from,
+        public_key="<the public key that gpuprov makes for this machine>",
+        deadline=_ONCE,
+        tags={
+            base.NAME_TAG: profile.name,
+            base.LAUNCH_TAG: _LAUNCH,
+            base.PROFILE_TAG: profile.name,
+            base.PROFILE_DIGEST_TAG: profiles.digest(profile),
+            base.OWNER_TAG: profile.owner.email,
+            base.DEADLINE_TAG: f"<launch + {profile.limits.deadline_h} h>",
+        },
+    )

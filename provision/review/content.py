@@ -1,0 +1,85 @@
+"""From a profile and its lock to a review: pure, so that the same input gives the same bytes. Nothing is asked of the network."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from provision import __version__
+from provision.catalog import read
+from provision.profile import load as profiles
+from provision.profile.locked import Lock
+from provision.profile.model import Profile
+from provision.review import cloud, software
+from provision.review.controls import controls, line_of
+from provision.review.risks import gains, risks
+from provision.review.tree import SCHEMA, Question, Review, Waived
+
+__all__ = ["content"]
+
+_QUESTIONS = (
+    Question("purpose", "The purpose needs this machine, and the owner answers for it."),
+    Question("risks", "Each risk above is accepted, or the profile will be changed."),
+    Question("places", "These regions, machine types and public addresses are allowed for this purpose."),
+    Question("price", "The price, the limit and the deadline are accepted."),
+    Question("exposure", "Who can reach the machine, and from where, is accepted."),
+    Question("software", "The repositories, packages and wheels may be installed."),
+    Question("host", "The changes on the host are accepted."),
+    Question("permissions", "The permissions may be given to whoever runs `gpuprov up`."),
+    Question("proof", "What `gpuprov verify` proves is enough, and the waivers hold."),
+)
+
+
+def content(profile: Profile, lock: Lock, source: bytes, *, differs: Sequence[str] = ()) -> Review:
+    """Everything that a reviewer needs.
+
+    Args:
+        profile: what is asked.
+        lock: what that was resolved to; of this very profile.
+        source: the bytes of the profile's file, for the lines that cause things.
+        differs: what the lock holds otherwise than it would be resolved now, as `lockfile.stale` says it.
+    """
+    lines = profiles.lines(source)
+    found = cloud.places_of(profile, lock)
+    packages, environments = software.packages(profile, lock), software.environments(lock)
+    changed = software.host_changes(profile, lock)
+    return Review(
+        schema=SCHEMA,
+        profile=profile.name,
+        profile_sha256=profiles.digest(profile),
+        lock_sha256=lock.digest,
+        catalogue=lock.catalogue,
+        made_by=f"gpuprov {__version__}",
+        purpose=profile.purpose,
+        owner=profile.owner.name,
+        owner_email=profile.owner.email,
+        system=f"{profile.os.name} {profile.os.version}",
+        gpu=f"{profile.gpu.count} x {read.gpu(profile.gpu.model).name}",
+        risks=risks(profile, lock, lines, places=found, packages=packages, environments=environments, differs=differs),
+        gains=gains(profile, lock),
+        places=found,
+        disks=cloud.disks(profile),
+        addresses="one public IPv4 address and one private one, both of the cloud's default network; no name",
+        tags=cloud.tags(profile),
+        money=cloud.money(profile, found),
+        doors=cloud.doors(profile),
+        logins=(
+            "the image's login user: the launch key that gpuprov makes, sudo without a password",
+            *(f"{user.name}: {len(user.ssh_keys)} keys of the profile, no password, no sudo" for user in profile.users),
+        ),
+        repositories=software.repositories(lock),
+        packages=packages,
+        environments=environments,
+        changes=changed,
+        reboots=sum(change.kind == "reboot" for change in changed),
+        undo=software.undo(changed),
+        controls=controls(profile, lines, changed),
+        tier=profile.verify.tier,
+        waivers=tuple(
+            Waived(w.check, w.reason, w.owner, w.expires.isoformat(), line_of(f"verify.waivers.{number}", lines)[0])
+            for number, w in enumerate(profile.verify.waivers)
+        ),
+        permissions=cloud.permissions(profile),
+        calls=cloud.calls(profile),
+        questions=_QUESTIONS,
+        text=tuple(source.decode(errors="replace").splitlines()),
+    )

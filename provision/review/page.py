@@ -1,0 +1,99 @@
+"""The review as a page: one file that asks nobody for anything, for a browser or for paper, in the look of the reports.
+
+The page is read without its script, which only exports the answers of the checklist. Its policy admits the style and the script that
+are written here, by their digests, and nothing else: what a profile says could not run even if the template let it through.
+"""
+
+from __future__ import annotations
+
+import base64
+import functools
+import hashlib
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from provision import report
+from provision.report.base import inert, spans
+from provision.review.tree import SEVERITIES, Review, Severity
+
+if TYPE_CHECKING:
+    from jinja2 import Template
+
+__all__ = ["render"]
+
+_TEMPLATES: Final = Path(__file__).parent / "templates"
+_STYLE: Final = Path(report.__file__).parent / "templates" / "report.css"
+_LONGEST: Final = 2_000
+# A severity in the colours of an outcome, and a glyph for those who do not see them.
+TONES: Final[dict[Severity, str]] = {"high": "fail", "medium": "warn", "low": "unknown", "note": "not-applicable"}
+GLYPHS: Final[dict[Severity, str]] = {"high": "▲", "medium": "!", "low": "▽", "note": "i"}
+
+
+def render(review: Review) -> str:
+    """One self-contained page, without the end of its last line."""
+    style = _STYLE.read_text(encoding="utf-8") + (_TEMPLATES / "review.css").read_text(encoding="utf-8")
+    script = (_TEMPLATES / "review.js").read_text(encoding="utf-8")
+    worst = next((severity for severity in SEVERITIES if review.count(severity)), "note")
+    by_role: dict[str, list[Any]] = {}
+    for change in review.changes:
+        by_role.setdefault(change.role, []).append(change)
+    at: dict[int, list[Any]] = {}
+    for risk in review.risks:
+        if risk.line is not None:
+            at.setdefault(risk.line, []).append(risk)
+    return _template().render(
+        review=review,
+        tone=TONES[worst],
+        glyph=GLYPHS[worst],
+        counts={severity: review.count(severity) for severity in SEVERITIES if review.count(severity)},
+        bars=list(_bars(review)),
+        by_role=by_role,
+        at=at,
+        policy=_policy(style, script),
+        style=style,
+        script=script,
+    )
+
+
+def _bars(review: Review) -> Iterator[tuple[str, float, float]]:
+    """The parts of a bar of 100: tone, where it begins, how wide it is."""
+    begin = 0.0
+    for severity in SEVERITIES:
+        if width := 100 * review.count(severity) / max(1, len(review.risks)):
+            yield TONES[severity], round(begin, 3), round(width, 3)
+            begin += width
+
+
+def _policy(style: str, script: str) -> str:
+    """The Content Security Policy: nothing but this style and this script."""
+
+    def digest(text: str) -> str:
+        return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+    return f"default-src 'none'; style-src {digest(style)}; script-src {digest(script)}; base-uri 'none'; form-action 'none'"
+
+
+def _line(text: str) -> str:
+    """A value on one line; a line break of a text is a space."""
+    return inert(text.replace("\n", " "), _LONGEST)
+
+
+@functools.cache
+def _template() -> Template:
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined  # noqa: PLC0415 - only for this
+
+    environment = Environment(
+        loader=FileSystemLoader(_TEMPLATES), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    environment.filters |= {
+        "inert": _line,
+        "spans": lambda text: spans(text, _LONGEST),
+        "usd": lambda figure: "not known" if figure is None else f"{figure:,.2f} USD",
+        "usd_h": lambda figure: "not known" if figure is None else f"{figure:.3f} USD",
+        # Indented for people; each line is inert, and the template escapes it.
+        "data": lambda data: "\n".join(inert(line, _LONGEST) for line in json.dumps(data, indent=2, ensure_ascii=False).splitlines()),
+    }
+    environment.globals |= {"SEVERITIES": SEVERITIES, "TONES": TONES, "GLYPHS": GLYPHS}
+    return environment.get_template("review.html")

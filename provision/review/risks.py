@@ -1,0 +1,262 @@
+"""What a decision should know first: each risk with a severity, the reason, a narrower choice, and the line of the profile behind it.
+
+Severity, from the side of whoever answers for the account: *high* lets others in or installs what nobody checked; *medium* weakens a
+boundary, or leaves something open that a signature should close; *low* is worth knowing; a *note* surprises nobody who knows the stack.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from provision.catalog import read
+from provision.catalog.records import version
+from provision.profile.locked import Lock
+from provision.profile.model import AwsPlace, Profile
+from provision.review.cloud import addresses_in
+from provision.review.controls import line_of
+from provision.review.tree import SEVERITIES, Environment, Gain, Package, Place, Risk, Severity
+
+__all__ = ["gains", "risks"]
+
+_LONG_H: Final = 7 * 24
+_SHOWN: Final = 5
+
+
+class _Found:
+    """What was found, with the lines of the profile."""
+
+    def __init__(self, lines: Mapping[str, int]) -> None:
+        self._lines = lines
+        self.risks: list[Risk] = []
+
+    def add(self, risk_id: str, severity: Severity, title: str, reason: str, *, narrower: str = "", key: str = "") -> None:
+        """One more."""
+        line, written = line_of(key, self._lines) if key else (None, False)
+        self.risks.append(Risk(risk_id, severity, title, reason, narrower, key, line, written))
+
+
+def risks(
+    profile: Profile,
+    lock: Lock,
+    lines: Mapping[str, int],
+    *,
+    places: Sequence[Place],
+    packages: Sequence[Package],
+    environments: Sequence[Environment],
+    differs: Sequence[str],
+) -> tuple[Risk, ...]:
+    """Every risk, the gravest first, and among equals in the order of the subjects.
+
+    Args:
+        profile: what is asked.
+        lock: what that was resolved to.
+        lines: dotted key → line of the profile.
+        places: the places with their prices.
+        packages: what is installed by name.
+        environments: the wheels.
+        differs: what the lock holds otherwise than it would be resolved now.
+    """
+    found = _Found(lines)
+    _lock(found, lock, environments, differs)
+    _counters(found, profile, lock)
+    _doors(found, profile)
+    _money(found, profile, places)
+    _host(found, profile)
+    _places(found, profile, places)
+    _software(found, profile, lock, packages)
+    _proof(found, profile)
+    return tuple(sorted(found.risks, key=lambda risk: SEVERITIES.index(risk.severity)))
+
+
+def _lock(found: _Found, lock: Lock, environments: Sequence[Environment], differs: Sequence[str]) -> None:
+    odd = [wheel.name for environment in environments for wheel in environment.wheels if not wheel.hashes]
+    if odd:
+        found.add(
+            "not-pinned",
+            "high",
+            f"{len(odd)} lines of the lock's wheels name no version with a hash",
+            f"pip may take something else for them, or obey an option: {_some(odd)}",
+            narrower="write the lock again with `gpuprov lock`",
+        )
+    if differs:
+        found.add(
+            "lock-differs",
+            "medium",
+            "The lock is not what this profile resolves to with the catalogue here",
+            f"an older or another catalogue, or another hand: {_some(differs)}",
+            narrower="write the lock again with `gpuprov lock`, and review that",
+        )
+    for warning in lock.warnings:
+        key = "stack.driver" if warning.startswith("driver") else "stack"
+        found.add("against-advice", "medium", "Against advice", warning, narrower="another release, or a waiver with an owner", key=key)
+
+
+def _doors(found: _Found, profile: Profile) -> None:
+    for number, network in enumerate(profile.network.ssh_from):
+        key = f"network.ssh_from.{number}"
+        count = addresses_in(network)
+        if network == "caller":
+            why = "whoever shares that address, behind one NAT or VPN, can reach port 22 too; a login still takes a key"
+            found.add("ssh-open", "low", "SSH is open to the address that `up` is run from", why, narrower="name a /32 there", key=key)
+            continue
+        small, large = (8, 16) if ipaddress.ip_network(network).version == 4 else (64, 80)  # noqa: PLR2004 - IPv4
+        severity: Severity = "high" if count > 2**large else "medium" if count > 2**small else "low"
+        shown = f"{count:,}" if count < 2**40 else f"{count:.0e}"
+        why = f"{shown} address{'es' if count > 1 else ''} can open a connection to port 22; a login still takes a key"
+        found.add("ssh-open", severity, f"SSH is open to {network}", why, narrower="a smaller network, or `caller`", key=key)
+    why = "every machine gets a public address of the default network, and is reached through it"
+    found.add(
+        "public-address", "medium", "The machine has a public address", why, narrower="no key asks for a private one yet", key="places"
+    )
+    why = "the security group lets every connection out, as the cloud's default does"
+    found.add("egress", "low", "Nothing limits where the machine connects to", why, narrower="rules of the network it is placed in")
+
+
+def _counters(found: _Found, profile: Profile, lock: Lock) -> None:
+    if profile.gpu.counters == "all-users":
+        rule = read.driver().counters_for_group
+        able = lock.driver.flavour == rule.flavour and version(lock.driver.branch) >= version(rule.from_branch)
+        group = (
+            "`group` (members of one group, through a helper)" if able else f"`group` needs {rule.flavour} modules of {rule.from_branch}"
+        )
+        why = "re-opens the side channel of CVE-2018-6260: whoever has a login can watch from the counters what others' jobs do on the GPU"
+        severity: Severity = "high" if profile.users else "medium"
+        if not profile.users:
+            why += "; the profile asks for no login beside the image's own"
+        found.add(
+            "counters-open",
+            severity,
+            "Every local user may read the GPU's performance counters",
+            why,
+            narrower=f"{group}, or `admin-only` (profile with sudo)",
+            key="gpu.counters",
+        )
+    elif profile.gpu.counters == "group":
+        why = "a rule of sudo lets them run one helper as root; it becomes the caller again with CAP_PERFMON and nothing else"
+        title = "Members of gpuprov-counters may read the GPU's counters"
+        found.add("counters-group", "low", title, why, narrower="`admin-only`", key="gpu.counters")
+
+
+def _host(found: _Found, profile: Profile) -> None:
+    why = "the image's first login may do everything without a password; whoever has the launch key is root"
+    narrower = "give people logins of `users`, which have no sudo, and keep the launch key"
+    found.add("login-sudo", "medium", "The image's login user has sudo without a password", why, narrower=narrower, key="os")
+    why = "the driver's modules are built on the host and are not signed; with Secure Boot on, setting up is refused"
+    found.add("secure-boot", "medium", "Secure Boot must be off", why, key="stack.driver")
+    why = "unattended upgrades leave the driver and CUDA alone, so that security fixes of them come with a new lock and not before"
+    found.add("held-back", "low", "The driver is not upgraded by itself", why, narrower="review a new lock regularly", key="stack.driver")
+    if profile.stack.profilers:
+        why = "kernel.perf_event_paranoid is 2: ordinary users may sample their own processes, and not the kernel"
+        found.add("perf-events", "low", "Ordinary users may sample CPUs", why, narrower="no profilers", key="stack.profilers")
+    for number, user in enumerate(profile.users):
+        why = f"{len(user.ssh_keys)} keys of the profile let {user.name} in, without sudo; the login stays after an undo"
+        found.add("login", "note", f"{user.name} gets a login", why, key=f"users.{number}")
+
+
+def _money(found: _Found, profile: Profile, places: Sequence[Place]) -> None:
+    unknown = [f"{p.cloud} {p.region}" for p in places if not p.passed_over and (p.usd_per_hour is None or not p.price_whole)]
+    if unknown:
+        why = f"the limit an hour is checked against the catalogue, which does not know the whole price of {_some(unknown)}"
+        narrower = "places with a known price; `gpuprov catalog refresh` asks for prices"
+        found.add(
+            "price-unknown", "medium", "The price limit is not enforced everywhere", why, narrower=narrower, key="limits.price_per_hour_usd"
+        )
+    if profile.limits.deadline_h > _LONG_H:
+        why = f"the machine may run {profile.limits.deadline_h / 24:.0f} days before it ends itself"
+        found.add("deadline-long", "low", "The deadline is far", why, narrower="a shorter one; it can be moved", key="limits.deadline_h")
+    if any(isinstance(p, AwsPlace) for p in profile.places):
+        why = "EC2 has no deadline of its own: a timer on the host powers it off, which ends it, and root there can stop the timer"
+        narrower = "an alarm on the account's side beside it"
+        found.add(
+            "deadline-inside", "low", "On AWS the deadline is kept by the machine itself", why, narrower=narrower, key="limits.deadline_h"
+        )
+
+
+def _places(found: _Found, profile: Profile, places: Sequence[Place]) -> None:
+    open_images = [f"{p.cloud} {p.region}" for p in places if p.image_id is None and not p.passed_over]
+    if open_images:
+        why = f"the newest image of its publisher at the moment of the launch is taken in {_some(open_images)}"
+        narrower = "`gpuprov catalog refresh`, then `gpuprov lock`, writes the ids into the lock"
+        found.add("image-open", "medium", "The image is not pinned by its id", why, narrower=narrower, key="os")
+    for number, place in enumerate(profile.places):
+        if place.market == "spot":
+            why = "the cloud may end the machine at any moment; what was not saved is lost"
+            found.add("spot", "low", "A spot machine", why, narrower="`on-demand`", key=f"places.{number}.market")
+    passed: dict[str, list[str]] = {}
+    for place in places:
+        if place.passed_over:
+            passed.setdefault(place.passed_over, []).append(f"{place.cloud} {place.region}")
+    for why, where in passed.items():
+        found.add("passed-over", "note", f"Passed over: {_some(where)}", why, key="places")
+    if all(place.passed_over for place in places):
+        why = "every place of the profile would be passed over: what is signed could not be launched by this release"
+        found.add("nowhere", "medium", "No place would be tried", why, narrower="a place that can be launched in", key="places")
+    data = profile.disks.data
+    if data is not None and data.source == "instance-store":
+        why = f"what lies in {data.mount} is lost when the machine stops or ends"
+        found.add("data-lost", "note", "The data disk is empty after each stop", why, narrower="`source: volume`", key="disks.data.source")
+
+
+def _software(found: _Found, profile: Profile, lock: Lock, packages: Sequence[Package]) -> None:
+    open_versions = [p.name for p in packages if p.version is None]
+    if open_versions:
+        why = (
+            f"the newest that the repositories have on that day, and what they depend on, signed by the repositories' keys; "
+            f"the driver stays in branch {lock.driver.branch}"
+        )
+        title = f"{len(open_versions)} of {len(packages)} packages have no exact version"
+        found.add("versions-open", "low", title, why, narrower="a mirror that is a snapshot (`sources`)", key="stack")
+    for words in lock.unresolved:
+        if "the image id" not in words:
+            found.add("unresolved", "low", "Not known to the catalogue", words, key="stack")
+    for kind in ("apt", "dnf"):
+        if getattr(profile.sources, kind):
+            why = "whoever runs it decides what is installed as root; its key is trusted by the fingerprint in the profile"
+            found.add("mirror", "low", f"Packages come from a mirror of {kind}", why, key=f"sources.{kind}")
+    if profile.sources.wheels:
+        why = "it cannot change what is installed: every wheel must have a hash of the lock"
+        found.add("wheel-index", "note", "Wheels come from another index", why, key="sources.wheels")
+    if lock.opencv.source:
+        why = "the wheel is built on the first host and copied to others: it is as trustworthy as that host"
+        found.add("built-here", "low", "OpenCV is built from source", why, narrower="`opencv: wheel`", key="stack.opencv")
+
+
+def _proof(found: _Found, profile: Profile) -> None:
+    for number, waiver in enumerate(profile.verify.waivers):
+        why = f"{waiver.reason} ({waiver.owner}, until {waiver.expires.isoformat()})"
+        title = f"A failure of {waiver.check} is excused"
+        found.add("waiver", "medium", title, why, narrower="no waiver", key=f"verify.waivers.{number}")
+    if profile.verify.tier == "quick":
+        why = "no framework is imported and nothing is computed on the GPU"
+        found.add("tier-quick", "note", "The proof is a quick one", why, narrower="`tier: standard`", key="verify.tier")
+
+
+def gains(profile: Profile, lock: Lock) -> tuple[Gain, ...]:
+    """What security gains, in the order of a launch."""
+    on_aws = any(isinstance(p, AwsPlace) for p in profile.places)
+    found = [
+        Gain("Disks are encrypted", "root and data volumes, whatever the account's default is"),
+        *([Gain("IMDSv2 alone", "the metadata service answers only with a session token, one hop away")] if on_aws else []),
+        Gain("No role", "the machine has no permission at the cloud, so that a break-in gets none"),
+        Gain("Login by key alone", "passwords and root are refused over SSH from the first boot on"),
+        Gain(
+            "Host keys are known before the first connection", "read over the cloud's own channel; an unknown or changed key stops the run"
+        ),
+        Gain("It ends itself", f"after {profile.limits.deadline_h} hours, whatever the client does"),
+        Gain("Repositories are trusted by fingerprint", "a key that was exchanged on the way is refused; `trusted=yes` is nowhere"),
+    ]
+    if any(environment.wheels for environment in lock.frameworks.values()):
+        found.append(
+            Gain("Wheels are trusted by hash", "nothing without one, nothing that the lock does not name, nothing built on the way")
+        )
+    found.append(
+        Gain("Everything is tagged and noted", "what exists is found by tag, what was changed on the host is put back from a ledger")
+    )
+    return tuple(found)
+
+
+def _some(words: Sequence[str]) -> str:
+    shown = ", ".join(words[:_SHOWN])
+    return shown if len(words) <= _SHOWN else f"{shown} and {len(words) - _SHOWN} more"

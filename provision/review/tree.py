@@ -1,0 +1,299 @@
+"""What a review says, as plain frozen data: every form of it (page, Markdown, JSON, terminal) shows this and nothing else."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any, Final, Literal, get_args
+
+from provision.converge.declared import Change
+
+__all__ = [
+    "SCHEMA",
+    "SEVERITIES",
+    "Call",
+    "Change",
+    "Control",
+    "Disk",
+    "Door",
+    "Environment",
+    "Gain",
+    "Money",
+    "Package",
+    "Permission",
+    "Place",
+    "Question",
+    "Repository",
+    "Review",
+    "Risk",
+    "Severity",
+    "Waived",
+    "Wheel",
+]
+
+SCHEMA: Final = "gpuprov-review/1"
+Severity = Literal["high", "medium", "low", "note"]
+SEVERITIES: Final[tuple[Severity, ...]] = get_args(Severity)
+
+
+@dataclass(frozen=True, slots=True)
+class Risk:
+    """Something that a decision should know.
+
+    Attributes:
+        id: the same for the same kind of risk in every review.
+        reason: why it is one.
+        narrower: what would make it smaller; empty when nothing does.
+        key: the key of the profile that causes it, dotted; empty when none does.
+        line: where the key, or the nearest that is written above it, stands in the profile.
+        written: whether that very key is written there; otherwise its default causes the risk.
+    """
+
+    id: str
+    severity: Severity
+    title: str
+    reason: str
+    narrower: str
+    key: str
+    line: int | None
+    written: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Gain:
+    """What is better than with a machine made by hand, and what proves it."""
+
+    title: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """One place that is tried, in the order of the profile.
+
+    Attributes:
+        image: how the image is found, and its id where it is locked.
+        usd_per_hour: from the catalogue; None when it is not known there.
+        usd_to_deadline: the same for the whole time.
+        price_source: where the price was read and when; why there is none.
+        price_whole: False where only the GPU's part of the price is known.
+        passed_over: why it would not be used; empty when it would be tried.
+    """
+
+    cloud: str
+    region: str
+    instance_type: str
+    market: str
+    gpus: str
+    image: str
+    image_id: str | None
+    usd_per_hour: float | None
+    usd_to_deadline: float | None
+    price_source: str
+    price_whole: bool
+    passed_over: str
+
+
+@dataclass(frozen=True, slots=True)
+class Disk:
+    """A disk of each instance."""
+
+    what: str
+    size_gb: int | None
+    encrypted: str
+    mount: str
+    filesystem: str
+    kept: str
+
+
+@dataclass(frozen=True, slots=True)
+class Door:
+    """One rule of the security group: who may open a connection to what."""
+
+    direction: Literal["in", "out"]
+    port: str
+    network: str
+    meaning: str
+
+
+@dataclass(frozen=True, slots=True)
+class Money:
+    """What it costs; every figure in US dollars.
+
+    Attributes:
+        ceiling_usd: the hourly limit until the deadline; None where a place has no known price, for which the limit is not enforced.
+        lowest_usd_per_hour, highest_usd_per_hour: over the places whose whole price is known.
+        beside: what is billed and in no figure here.
+    """
+
+    limit_usd_per_hour: float
+    deadline_h: int
+    limit_to_deadline_usd: float
+    ceiling_usd: float | None
+    lowest_usd_per_hour: float | None
+    highest_usd_per_hour: float | None
+    unknown_places: int
+    beside: str
+
+
+@dataclass(frozen=True, slots=True)
+class Repository:
+    """Where packages come from; trusted by the fingerprint of its key, or by a keyring of the image."""
+
+    name: str
+    kind: str
+    url: str
+    trust: str
+
+
+@dataclass(frozen=True, slots=True)
+class Package:
+    """A package that is asked for by name; `version` is None where the lock pins none."""
+
+    name: str
+    version: str | None
+    origin: str
+    roles: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Wheel:
+    """One wheel, or source distribution, and the hashes one of which it must have."""
+
+    name: str
+    version: str
+    hashes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """A virtual environment and every wheel in it."""
+
+    name: str
+    version: str
+    index: str
+    wheels: tuple[Wheel, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Control:
+    """One check, and what leads to it: the id is the same in the profile's waivers, the roles, every report and this review.
+
+    Attributes:
+        keys: the keys of the profile that ask for it.
+        lines: where they stand, in the same order.
+        role: what makes it so; None where nothing can.
+        tasks: how many things that role changes.
+        applies: whether `verify` will judge it at the profile's tier; `why` says why not.
+        waived: until which day; empty when it is not.
+    """
+
+    check: str
+    title: str
+    keys: tuple[str, ...]
+    lines: tuple[int | None, ...]
+    role: str | None
+    tasks: int
+    tier: str
+    applies: bool
+    why: str
+    waived: str
+
+
+@dataclass(frozen=True, slots=True)
+class Permission:
+    """What one cloud must allow; `actions` is None where it is not known."""
+
+    cloud: str
+    actions: tuple[str, ...] | None
+    document: dict[str, Any] | None
+    note: str
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One call of a cloud's API that a launch makes, with its parameters as data."""
+
+    cloud: str
+    action: str
+    why: str
+    parameters: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Waived:
+    """A finding that somebody takes responsibility for."""
+
+    check: str
+    reason: str
+    owner: str
+    expires: str
+    line: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What a reviewer answers on the page."""
+
+    id: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Review:
+    """Everything that is needed to decide.
+
+    Attributes:
+        text: the lines of the profile's file.
+    """
+
+    schema: str
+    profile: str
+    profile_sha256: str
+    lock_sha256: str
+    catalogue: str
+    made_by: str
+    purpose: str
+    owner: str
+    owner_email: str
+    system: str
+    gpu: str
+    risks: tuple[Risk, ...]
+    gains: tuple[Gain, ...]
+    places: tuple[Place, ...]
+    disks: tuple[Disk, ...]
+    addresses: str
+    tags: tuple[str, ...]
+    money: Money
+    doors: tuple[Door, ...]
+    logins: tuple[str, ...]
+    repositories: tuple[Repository, ...]
+    packages: tuple[Package, ...]
+    environments: tuple[Environment, ...]
+    changes: tuple[Change, ...]
+    reboots: int
+    undo: tuple[str, ...]
+    controls: tuple[Control, ...]
+    tier: str
+    waivers: tuple[Waived, ...]
+    permissions: tuple[Permission, ...]
+    calls: tuple[Call, ...]
+    questions: tuple[Question, ...]
+    text: tuple[str, ...]
+
+    def as_dict(self) -> dict[str, Any]:
+        """The review as JSON-compatible data."""
+        return asdict(self)
+
+    @property
+    def sentence(self) -> str:
+        """What is decided on, in one sentence without its full stop."""
+        tried = [place for place in self.places if not place.passed_over]
+        if not tried:
+            return f"{self.profile}: a machine with {self.gpu} that this release can launch in none of its places"
+        money = self.money
+        cost = f"and {money.ceiling_usd:.2f} USD" if money.ceiling_usd is not None else "at a price that is not known everywhere"
+        return f"{self.profile}: a machine with {self.gpu} for at most {money.deadline_h} hours {cost}"
+
+    def count(self, severity: Severity) -> int:
+        """How many risks have it."""
+        return sum(risk.severity == severity for risk in self.risks)
