@@ -36,7 +36,7 @@ def command(*, bundle: Path, key: Path, principal: str, days: int, pages_differ:
         msg = f"{bundle}: {', '.join(unlike)} is not what this machine makes of the profile and lock in it"
         raise SignatureRefusedError(
             msg,
-            hint="write the pages here with `gpuprov review` and read those; --pages-differ signs all the same, such as one of another release",
+            hint="write the pages here with `gpuprov review` and read those; --pages-differ signs all the same",
         )
     approval = sign.sign(reviewed, key=key, principal=principal, days=days, now=dt.datetime.now(dt.UTC))
     if as_json:

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from provision.errors import BundleInvalidError, LockInvalidError
-from provision.profile import load
+from provision.profile import load, lockfile
 from provision.review import bundle
 from tests.review.samples import files, restated
 
@@ -129,13 +129,19 @@ def test_a_forger_who_makes_the_digests_agree_is_found_by_meaning(path: Path, ma
 
 def test_a_lock_for_other_places_than_the_profiles_is_refused(path: Path) -> None:
     profile = load.parse(FILES["profile.yml"], Path("profile.yml"))
-    from provision.profile import lockfile
-
     lock = lockfile.parse(FILES["lock.yml"].decode(), "lock.yml")
     forged = lock.model_copy(update={"places": lock.places[1:]})
     made = {**FILES, "lock.yml": lockfile.dump(forged).encode()}
     put(path, {**made, bundle.STATEMENT: bundle.statement(profile, forged, FILES["policy.yml"], made)})
     with pytest.raises(BundleInvalidError, match=r"lock\.yml locks other places"):
+        bundle.read(path)
+
+
+def test_a_lock_of_another_profile_is_refused(path: Path) -> None:
+    profile, lock = load.parse(FILES["profile.yml"], Path("p.yml")), lockfile.parse(OTHER["lock.yml"].decode(), "lock.yml")
+    made = {**FILES, "lock.yml": OTHER["lock.yml"]}
+    put(path, {**made, bundle.STATEMENT: bundle.statement(profile, lock, FILES["policy.yml"], made)})
+    with pytest.raises(BundleInvalidError, match=r"lock\.yml is the lock of another profile"):
         bundle.read(path)
 
 
