@@ -8,6 +8,7 @@ import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -48,7 +49,7 @@ def only(path: Path, organisation: Organisation, now: dt.datetime = NOW, rule: S
     return signature
 
 
-def by_hand(path: Path, principal: str, who: Path, *, namespace: str = sign.NAMESPACE, more: bytes = b"", **changed: str) -> None:
+def by_hand(path: Path, principal: str, who: Path, *, namespace: str = sign.NAMESPACE, more: bytes = b"", **changed: Any) -> None:
     """An approval that says what one likes, signed by ssh-keygen as one likes."""
     reviewed = bundle.read(path)
     stamp = "%Y-%m-%dT%H:%M:%SZ"
