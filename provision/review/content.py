@@ -66,6 +66,7 @@ def content(profile: Profile, lock: Lock, source: bytes, *, differs: Sequence[st
             "the image's login user: the launch key that gpuprov makes, sudo without a password",
             *(f"{user.name}: {len(user.ssh_keys)} keys of the profile, no password, no sudo" for user in profile.users),
         ),
+        stack=software.stack(lock),
         repositories=software.repositories(lock),
         packages=packages,
         environments=environments,

@@ -35,7 +35,7 @@ def render(review: Review) -> str:
     """One self-contained page, without the end of its last line."""
     style = _STYLE.read_text(encoding="utf-8") + (_TEMPLATES / "review.css").read_text(encoding="utf-8")
     script = (_TEMPLATES / "review.js").read_text(encoding="utf-8")
-    worst = next((severity for severity in SEVERITIES if review.count(severity)), "note")
+    worst: Severity = next((severity for severity in SEVERITIES if review.count(severity)), "note")
     by_role: dict[str, list[Any]] = {}
     for change in review.changes:
         by_role.setdefault(change.role, []).append(change)

@@ -185,12 +185,12 @@ def _places(found: _Found, profile: Profile, places: Sequence[Place]) -> None:
             why = "the cloud may end the machine at any moment; what was not saved is lost"
             found.add("spot", "low", "A spot machine", why, narrower="`on-demand`", key=f"places.{number}.market")
     passed: dict[str, list[str]] = {}
-    for place in places:
-        if place.passed_over:
-            passed.setdefault(place.passed_over, []).append(f"{place.cloud} {place.region}")
+    for tried in places:
+        if tried.passed_over:
+            passed.setdefault(tried.passed_over, []).append(f"{tried.cloud} {tried.region}")
     for why, where in passed.items():
         found.add("passed-over", "note", f"Passed over: {_some(where)}", why, key="places")
-    if all(place.passed_over for place in places):
+    if all(p.passed_over for p in places):
         why = "every place of the profile would be passed over: what is signed could not be launched by this release"
         found.add("nowhere", "medium", "No place would be tried", why, narrower="a place that can be launched in", key="places")
     data = profile.disks.data

@@ -243,6 +243,7 @@ class Review:
     """Everything that is needed to decide.
 
     Attributes:
+        stack: the parts of the stack and their versions, in words.
         text: the lines of the profile's file.
     """
 
@@ -266,6 +267,7 @@ class Review:
     money: Money
     doors: tuple[Door, ...]
     logins: tuple[str, ...]
+    stack: tuple[tuple[str, str], ...]
     repositories: tuple[Repository, ...]
     packages: tuple[Package, ...]
     environments: tuple[Environment, ...]
