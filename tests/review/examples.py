@@ -19,7 +19,7 @@ KEY = "ssh-ed25519 " + "A" * 68
 HOSTILE = {
     "html": "<script>document.title='it ran'</script><img src=x onerror=\"document.title='it ran'\"></bdi></section>",
     "attribute": "\" onmouseover=\"document.title='it ran'\" x=\"' autofocus onfocus='alert(1)",
-    "markdown": "](javascript:alert(1)) ![x](http://127.0.0.1:9/x.png) `` ` `` | a | b | @someone #12 <b>bold</b> https://example.com **x**",
+    "markdown": "](javascript:alert(1)) ![x](http://127.0.0.1:9/x.png) `` ` `` | a | b | @someone #12 <b>b</b> https://example.com **x**",
     "jinja": "{{ 7 * 6 }}{% for x in ().__class__.__base__.__subclasses__() %}{{ x }}{% endfor %}{# gone #}",
     "shell": "$(touch /tmp/it-ran); `touch /tmp/it-ran` && rm -rf ~ | sh > /dev/null",
     "ansi": "\x1b[31mred\x1b[0m\x1b]0;title\x07\x1b[2J",

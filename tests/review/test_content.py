@@ -19,7 +19,7 @@ from provision.review.tree import SEVERITIES, Review
 from provision.verify.checks import CHECKS
 from provision.verify.judge import judge
 
-from ..verify import good
+from ..verify import good  # noqa: TID252 - the tests have no root package
 from .examples import EVERYTHING, HOSTILE, SHIPPED, changed, hostile, review, shipped
 
 
@@ -199,7 +199,15 @@ def test_the_model_refuses_what_a_profile_may_not_hold_and_carries_the_rest_as_d
     """Every text field of the model, through the real door."""
     plain = shipped("t4-train")[0].dump()
     refused = 0
-    fields = [("purpose",), ("owner", "name"), ("owner", "email"), ("name",), ("os", "version"), ("disks", "data", "mount"), ("gpu", "model")]
+    fields = [
+        ("purpose",),
+        ("owner", "name"),
+        ("owner", "email"),
+        ("name",),
+        ("os", "version"),
+        ("disks", "data", "mount"),
+        ("gpu", "model"),
+    ]
     for path in fields:
         document = json.loads(json.dumps(plain))
         at = document
