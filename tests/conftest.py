@@ -1,4 +1,4 @@
-"""What protects every test: a home of its own, no real cloud, no real configuration of the user."""
+"""What protects every test: a home of its own, no real cloud, no real configuration of the user or the organisation."""
 
 import os
 import sys
@@ -10,6 +10,7 @@ import pytest
 from provision.clouds.aws.client import Access
 from provision.rehearsal import control
 from provision.rehearsal.control import Rehearsal
+from provision.review import where
 
 os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
 
@@ -23,6 +24,9 @@ def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("GPUPROV_SSH_CONFIG", str(tmp_path / "ssh_config"))
     for name in [n for n in os.environ if n.startswith("AWS_") and n != "AWS_CA_BUNDLE"]:
         monkeypatch.delenv(name)
+    for name in ("GPUPROV_POLICY", "GPUPROV_SIGNERS", "GPUPROV_REVOKED"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(where, "FOLDER", tmp_path / "etc-gpuprov")
     monkeypatch.setenv("AWS_CONFIG_FILE", "/dev/null")
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", "/dev/null")
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")

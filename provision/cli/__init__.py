@@ -27,6 +27,9 @@ COMMANDS: Final = {
     "catalog": "Browse and refresh what exists: GPUs, instance types, stacks.",
     "review": "Write what others need to decide on a profile, as pages and data.",
     "plan": "Show what `up` would make, where and at what price.",
+    "policy": "Check profiles against the organisation's rules.",
+    "sign": "Approve a review bundle with an SSH key.",
+    "verify-signature": "Say who signed a review bundle, and whether that is enough.",
     "verify": "Prove that a profile holds on hosts.",
     "probe": "Gather a host's facts as JSON, without judging them.",
     "apply": "Set up a host that exists.",
@@ -38,7 +41,7 @@ COMMANDS: Final = {
     "rehearse": "Start, stop and inspect the embedded cloud.",
     "completion": "Print the completion script of a shell.",
 }
-"""Name → one line of help; each is the module of the same name. A test compares this with the folder."""
+"""Name → one line of help; each is the module of the same name, with _ for -. A test compares this with the folder."""
 
 
 class _LazyGroup(click.Group):
@@ -50,7 +53,7 @@ class _LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - click's signature
         if cmd_name not in COMMANDS:
             return None
-        return cast("click.Command", importlib.import_module(f"provision.cli.{cmd_name}").command)
+        return cast("click.Command", importlib.import_module(f"provision.cli.{cmd_name.replace('-', '_')}").command)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click's signature
         with formatter.section("Commands"):

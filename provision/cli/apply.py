@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from provision.cli import options
 
+if TYPE_CHECKING:
+    from provision.review.where import Organisation
+
 
 @click.command("apply")
 @options.named_host()
 @options.optional_profile
+@options.bundle
+@options.organisation
 @click.option("--role", "roles", multiple=True, metavar="ROLE", help="Run this role and no other; may be repeated.")
 @click.option("--all", "all_roles", is_flag=True, help="Run every role, not only those whose checks do not pass.")
 @click.option("--check", is_flag=True, help="Predict, change nothing.")
@@ -24,6 +32,8 @@ def command(  # noqa: PLR0917 - click passes by name
     ctx: click.Context,
     host: str,
     profile: str | None,
+    bundle: Path | None,
+    organisation: Organisation,
     roles: tuple[str, ...],
     all_roles: bool,  # noqa: FBT001 - as above
     check: bool,  # noqa: FBT001
@@ -36,8 +46,10 @@ def command(  # noqa: PLR0917 - click passes by name
     from provision.cli.progress import narrator  # noqa: PLC0415
     from provision.converge.roles import ROLES  # noqa: PLC0415
     from provision.errors import RoleUnknownError  # noqa: PLC0415
+    from provision.profile import load  # noqa: PLC0415
     from provision.profile.lock import build  # noqa: PLC0415
     from provision.report import text  # noqa: PLC0415 - heavy, and --help must be light
+    from provision.review.approval import Asked, admit  # noqa: PLC0415
     from provision.workflow.session import Session  # noqa: PLC0415
     from provision.workflow.up import Run, apply  # noqa: PLC0415
 
@@ -46,9 +58,14 @@ def command(  # noqa: PLR0917 - click passes by name
             msg = f"no role called {role!a}"
             raise RoleUnknownError(msg, hint=f"write one of: {', '.join(ROLES)}")
     session = Session.open()
-    asked = session.profile_for(host, profile)
+    given = None
+    if bundle is None or profile is not None:
+        named, path = session.profile_for(host, profile), load.find(profile) if profile is not None else None
+        given = Asked(named, lambda: session.lock_for(host, profile, named) or build(named, options.today()), path)
+    admitted = admit(given, bundle, organisation, dt.datetime.now(dt.UTC))
+    asked = admitted.profile
     # Versions are exact even where nobody wrote a lock: what is set up is what would be locked today.
-    locked = session.lock_for(host, profile, asked) or build(asked, options.today())
+    locked = session.lock_for(host, profile, asked, signed=admitted.lock) or build(asked, options.today())
     with narrator().speaking() as tell:
         run = Run(
             session=session,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import functools
 import json
 import os
 import re
@@ -15,11 +16,15 @@ from click.shell_completion import CompletionItem
 
 __all__ = [
     "as_json",
+    "bundle",
     "complete_instances",
     "known",
     "named_host",
     "optional_profile",
+    "organisation",
+    "organisation_rules",
     "print_json",
+    "profile_to_run",
     "required_profile",
     "seconds",
     "strict",
@@ -47,6 +52,9 @@ def complete_instances(_ctx: click.Context, _param: click.Parameter, typed: str)
 required_profile = click.option(
     "-p", "--profile", required=True, metavar="NAME|FILE", shell_complete=_profiles, help="A profile's name, or a YAML file."
 )
+profile_to_run = click.option(
+    "-p", "--profile", metavar="NAME|FILE", shell_complete=_profiles, help="A profile's name, or a YAML file; or give a --bundle."
+)
 optional_profile = click.option(
     "-p", "--profile", metavar="NAME|FILE", shell_complete=_profiles, help="The profile that should hold; an instance knows its own."
 )
@@ -58,6 +66,38 @@ tier = click.option(
     help="How much to look at: quick imports no framework, perf also measures under load.  [default: as the profile says, or standard]",
 )
 strict = click.option("--strict", is_flag=True, help="Count warnings as failures.")
+
+
+bundle = click.option(
+    "--bundle", metavar="FILE", type=click.Path(path_type=Path), help="A signed review bundle: its profile and lock are what runs."
+)
+
+
+_POLICY = click.option("--policy", metavar="FILE", help="The rules.  [default: GPUPROV_POLICY, or /etc/gpuprov/policy.yml]")
+_SIGNERS = click.option("--signers", metavar="FILE", help="Who may sign.  [default: GPUPROV_SIGNERS, or /etc/gpuprov/allowed_signers]")
+_REVOKED = click.option(
+    "--revoked", metavar="FILE", help="Keys that no longer count.  [default: GPUPROV_REVOKED, or /etc/gpuprov/revoked_keys]"
+)
+
+
+def organisation(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The options that say where the organisation's files are, as the argument `organisation`."""
+    return _POLICY(_SIGNERS(_REVOKED(_found(command))))
+
+
+def organisation_rules(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The same for commands that only look at rules."""
+    return _POLICY(_found(command))
+
+
+def _found(command: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(command)
+    def run(*args: Any, policy: str | None, signers: str | None = None, revoked: str | None = None, **kwargs: Any) -> Any:
+        from provision.review.where import Organisation  # noqa: PLC0415 - completion must not slow down --help
+
+        return command(*args, organisation=Organisation.find(policy, signers, revoked), **kwargs)
+
+    return run
 
 
 def named_host(*, required: bool = True) -> Callable[[Any], Any]:

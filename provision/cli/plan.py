@@ -2,27 +2,38 @@
 
 from __future__ import annotations
 
+import dataclasses
+import datetime as dt
+from typing import TYPE_CHECKING
+
 import click
 
 from provision.cli import options
+
+if TYPE_CHECKING:
+    from provision.review.where import Organisation
 
 
 @click.command("plan")
 @options.required_profile
 @click.option("--name", metavar="NAME", help="What the instance would be called; the profile's name by default.")
+@options.organisation_rules
 @options.as_json
-def command(*, profile: str, name: str | None, as_json: bool) -> None:
+def command(*, profile: str, name: str | None, organisation: Organisation, as_json: bool) -> None:
     """Show what `up` would make, where and at what price. Asks nobody and makes nothing."""
     from provision.launch.journal import check_name  # noqa: PLC0415 - heavy, and --help must be light
     from provision.launch.plan import plan  # noqa: PLC0415
     from provision.profile import load, lockfile  # noqa: PLC0415
+    from provision.review import approval  # noqa: PLC0415
 
     path = load.find(profile)
     asked = load.load(path)
     locked = lockfile.find_or_build(path, asked, options.today())
     planned = plan(asked, load.digest(asked), check_name(name or asked.name), locked)
+    loaded = approval.rules_for(organisation)
+    broken = approval.violations(loaded, asked, locked, path.read_bytes(), dt.datetime.now(dt.UTC)) if loaded else []
     if as_json:
-        options.print_json(planned.as_dict())
+        options.print_json({**planned.as_dict(), "violations": [dataclasses.asdict(violation) for violation in broken] if loaded else None})
         return
     click.echo(
         f"{planned.name}: {planned.purpose}\nowner: {planned.owner}\nprofile: {planned.profile} sha256:{planned.profile_digest[:16]}…\n"
@@ -44,6 +55,8 @@ def command(*, profile: str, name: str | None, as_json: bool) -> None:
         ("opens", planned.opens),
         ("secured", planned.secured),
         ("gives up", planned.gives_up),
+        ("signatures needed", (str(loaded.policy.signatures.required),) if loaded and loaded.policy.signatures else ()),
+        (f"against the rules {loaded.policy.name}: `up` will refuse" if loaded else "", [str(violation) for violation in broken]),
         ("permissions needed", planned.permissions),
     ):
         if lines:

@@ -10,12 +10,13 @@ import difflib
 import hashlib
 import json
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import yaml
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from provision import paths
 from provision.catalog import read as catalog
@@ -23,7 +24,7 @@ from provision.errors import ProfileInvalidError, ProfileNotFoundError
 from provision.profile.model import AwsPlace, Profile
 from provision.profile.suggest import Complaint, complaints_of
 
-__all__ = ["Listed", "digest", "find", "lines", "list_profiles", "load", "parse", "schema"]
+__all__ = ["Listed", "digest", "find", "lines", "list_profiles", "load", "parse", "schema", "typed"]
 
 _MAX_BYTES: Final = 64 * 1024  # the shipped profiles are under 4 KiB
 _MAX_DEPTH: Final = 12  # the schema is five deep
@@ -31,6 +32,8 @@ _MAX_NODES: Final = 5_000
 _SUFFIXES: Final = (".yml", ".yaml")
 
 KeyPath = tuple[str | int, ...]
+Lines = Mapping[KeyPath, int]
+Model = TypeVar("Model", bound=BaseModel)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,26 +112,35 @@ def parse(raw: bytes, path: Path) -> Profile:
     Raises:
         ProfileInvalidError: as `load` does.
     """
-    if len(raw) > _MAX_BYTES:
-        raise _invalid(
-            path,
-            [Complaint(1, "", f"larger than {_MAX_BYTES // 1024} KiB", "a profile is one machine purpose; split it")],
-        )
-    document, lines, problems = _read_yaml(raw)
-    if not problems:
-        try:
-            profile = Profile.model_validate(document)
-        except ValidationError as error:
-            problems = complaints_of(error, document, lines)
-        else:
-            problems = _against_catalogue(profile, lines)
-            if not problems:
-                return profile
+    profile, lines, problems = typed(raw, Profile, "profile")
+    if profile is not None:
+        problems = _against_catalogue(profile, lines)
+        if not problems:
+            return profile
     raise _invalid(path, problems)
 
 
+def typed(raw: bytes, model: type[Model], what: str) -> tuple[Model | None, Lines, list[Complaint]]:
+    """Plain YAML as a model: the model or complaints, and the line of every key.
+
+    Args:
+        raw: the file's bytes.
+        model: what they should hold.
+        what: the word for it, which is also the command that shows its schema.
+    """
+    if len(raw) > _MAX_BYTES:
+        return None, {}, [Complaint(1, "", f"larger than {_MAX_BYTES // 1024} KiB", f"a {what} is one purpose; split it")]
+    document, lines, problems = _read_yaml(raw)
+    if problems:
+        return None, lines, problems
+    try:
+        return model.model_validate(document), lines, []
+    except ValidationError as error:
+        return None, lines, complaints_of(error, document, lines, model, what)
+
+
 def lines(raw: bytes) -> dict[str, int]:
-    """Where each key of a profile's text stands: `places.0.regions.1` → its line, from 1. What is not YAML has none."""
+    """Where each key of a file stands: `places.0.regions.1` → its line, from 1. What is not YAML has none."""
     return {_dotted(at): line for at, line in _read_yaml(raw)[1].items() if at}
 
 
@@ -251,7 +263,7 @@ def _dotted(at: KeyPath) -> str:
     return ".".join(map(str, at))
 
 
-def _against_catalogue(profile: Profile, lines: dict[KeyPath, int]) -> list[Complaint]:
+def _against_catalogue(profile: Profile, lines: Lines) -> list[Complaint]:
     """What is well-formed and does not exist."""
     problems = []
     known = catalog.aws().regions.codes

@@ -6,6 +6,7 @@ The last line is the SHA-256 of everything above it, so that a hand edit is noti
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,7 +18,7 @@ from provision.profile import load as profiles
 from provision.profile.locked import Lock
 from provision.profile.model import Profile
 
-__all__ = ["changes", "dump", "find", "find_or_build", "parse", "path_for", "read", "stale"]
+__all__ = ["changes", "differences", "dump", "find", "find_or_build", "parse", "path_for", "read", "stale"]
 
 _MAX_BYTES: Final = 256 * 1024
 
@@ -108,7 +109,12 @@ def stale(lock: Lock, fresh: Lock) -> list[str]:
 
 def changes(old: Lock, new: Lock) -> list[str]:
     """What differs between two locks, one line a value: `driver.branch: 580 → 595`; lists tell what came and went."""
-    return list(_compare("", old.as_dict(), new.as_dict()))
+    return differences(old.as_dict(), new.as_dict())
+
+
+def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
+    """What differs between two documents of plain data, in the words of `changes`."""
+    return list(_compare("", dict(old), dict(new)))
 
 
 def _compare(at: str, old: Any, new: Any) -> list[str]:

@@ -42,8 +42,22 @@ class Complaint:
         return f"  {path}:{self.line}: {where}{self.problem}; {self.instead}"
 
 
-def complaints_of(error: ValidationError, document: Any, lines: Mapping[tuple[str | int, ...], int]) -> list[Complaint]:
-    """All complaints, at most one for each key: the branches of a union complain separately in pydantic."""
+def complaints_of(
+    error: ValidationError,
+    document: Any,
+    lines: Mapping[tuple[str | int, ...], int],
+    model: type[BaseModel] = Profile,
+    what: str = "profile",
+) -> list[Complaint]:
+    """All complaints, at most one for each key: the branches of a union complain separately in pydantic.
+
+    Args:
+        error: what pydantic said of the document.
+        document: the plain data.
+        lines: where each key stands.
+        model: what the file should hold.
+        what: the word for it, which is also the command that shows its schema.
+    """
     found: dict[tuple[str | int, ...], list[ErrorDetails]] = {}
     for details in error.errors(include_url=False):
         if details["type"] == "too_short" and details["input"]:
@@ -51,7 +65,7 @@ def complaints_of(error: ValidationError, document: Any, lines: Mapping[tuple[st
         found.setdefault(_present(details["loc"], document, missing=details["type"] == "missing"), []).append(details)
     complaints = []
     for where, several in found.items():
-        problem, instead = _say(where, several, document)
+        problem, instead = _say(where, several, document, model, what)
         complaints.append(Complaint(_line(where, lines), ".".join(map(str, where)), problem, instead))
     return complaints
 
@@ -86,15 +100,15 @@ def _line(where: tuple[str | int, ...], lines: Mapping[tuple[str | int, ...], in
     return lines.get(where, 1)
 
 
-def _say(where: tuple[str | int, ...], details: list[ErrorDetails], document: Any) -> tuple[str, str]:
+def _say(where: tuple[str | int, ...], details: list[ErrorDetails], document: Any, model: type[BaseModel], what: str) -> tuple[str, str]:
     """What is wrong and what to write, from the most telling of pydantic's errors on one key."""
     first = next((d for d in details if d["type"] not in {"model_type", "literal_error"}), details[0])
     value, kind = first["input"], first["type"]
     key = str(where[-1]) if where else ""
     if kind == "extra_forbidden":
-        return "is no key of a profile", _nearest(key, sorted(_keys_at(where[:-1], document)))
+        return f"is no key of a {what}", _nearest(key, sorted(_keys_at(where[:-1], document, model)))
     if kind == "missing":
-        return "is missing", f"add it: {_unit(key) or 'see `gpuprov profile schema`'}"
+        return "is missing", f"add it: {_unit(key) or f'see `gpuprov {what} schema`'}"
     if kind.startswith(("union_tag", "literal_error", "enum")):
         allowed = [
             word
@@ -110,7 +124,7 @@ def _say(where: tuple[str | int, ...], details: list[ErrorDetails], document: An
     if kind == "string_pattern_mismatch":
         return f"cannot be {_quote(value)}", f"it must match {first['ctx']['pattern']}"
     if kind in {"model_type", "dict_type", "model_attributes_type"}:
-        return f"cannot be {_quote(value)}", f"it holds the keys {', '.join(sorted(_keys_at(where, document)))}"
+        return f"cannot be {_quote(value)}", f"it holds the keys {', '.join(sorted(_keys_at(where, document, model)))}"
     return f"cannot be {_quote(value)}", first["msg"].removeprefix("Value error, ")
 
 
@@ -129,9 +143,9 @@ def _nearest(word: str, allowed: list[str]) -> str:
     return f"did you mean {near[0]!r}?" if near else f"write one of: {', '.join(allowed)}"
 
 
-def _keys_at(where: tuple[str | int, ...], document: Any) -> set[str]:
+def _keys_at(where: tuple[str | int, ...], document: Any, model: type[BaseModel]) -> set[str]:
     """The keys that the schema knows at a place of the file."""
-    models: set[type[BaseModel]] = {Profile}
+    models: set[type[BaseModel]] = {model}
     node: Any = document
     for part in where:
         node = _child(node, part)

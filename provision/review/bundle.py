@@ -26,7 +26,7 @@ from provision.errors import BundleInvalidError
 from provision.profile import load as profiles
 from provision.profile import lockfile
 from provision.profile.locked import Lock
-from provision.profile.model import Profile
+from provision.profile.model import AwsPlace, Profile
 
 __all__ = ["PRINCIPAL", "STATEMENT", "Bundle", "Statement", "add", "canonical", "pack", "read", "statement", "write"]
 
@@ -194,11 +194,11 @@ def read(path: Path) -> Bundle:
     approvals = {name: files.pop(name) for name in [*files] if name.startswith(_APPROVALS)}
     for name in sorted({*files, *stated.files}):
         if name not in stated.files:
-            raise _wrong(path, name, "is not named by the statement")
+            raise _wrong(path, name, f"is not named by {STATEMENT}")
         if name not in files:
-            raise _wrong(path, name, "is missing")
+            raise _wrong(path, name, f"is missing, and {STATEMENT} names it")
         if _sha256(files[name]) != stated.files[name]:
-            raise _wrong(path, name, "is not what the statement says")
+            raise _wrong(path, name, f"is not what {STATEMENT} says")
     for name in ("profile.yml", "lock.yml"):
         if name not in files:
             raise _wrong(path, name, "is missing")
@@ -211,13 +211,18 @@ def read(path: Path) -> Bundle:
 def _check_statement(path: Path, stated: Statement, profile: Profile, lock: Lock, policy: bytes | None) -> None:
     """The digests of meaning agree with the files, and the files with each other."""
     if (stated.profile.name, stated.profile.sha256) != (profile.name, profiles.digest(profile)):
-        raise _wrong(path, "profile.yml", "asks something else than the statement says")
+        raise _wrong(path, "profile.yml", f"asks something else than {STATEMENT} says")
     if stated.lock.sha256 != lock.digest:
-        raise _wrong(path, "lock.yml", "locks something else than the statement says")
+        raise _wrong(path, "lock.yml", f"locks something else than {STATEMENT} says")
     if lock.profile.sha256 != stated.profile.sha256:
-        raise _wrong(path, "lock.yml", "is the lock of another profile")
+        raise _wrong(path, "lock.yml", f"is the lock of another profile than {STATEMENT} names")
+    asked = {(p.cloud, r, p.instance_type, p.market) for p in profile.places for r in (p.regions if isinstance(p, AwsPlace) else p.zones)}
+    locked = {(p.cloud, p.region, p.instance_type, p.market) for p in lock.places}
+    meant = (asked, f"{profile.os.name} {profile.os.version}", profile.gpu.model, profile.gpu.counters)
+    if meant != (locked, lock.os, lock.gpu.model, lock.counters):
+        raise _wrong(path, "lock.yml", "locks other places, another system, GPU or counters than the profile asks for")
     if (stated.policy.sha256 if stated.policy else None) != (None if policy is None else _sha256(policy)):
-        raise _wrong(path, "policy.yml", "is not the one that the statement names")
+        raise _wrong(path, "policy.yml", f"is not the one that {STATEMENT} names")
 
 
 def _statement(path: Path, raw: bytes) -> Statement:

@@ -93,8 +93,8 @@ class Session:
         """How a HOST argument is reached: an instance of ours, this machine, or whatever the user's ssh makes of it."""
         return self.ssh.reach(host)
 
-    def lock(self, path: Path, profile: Profile, today: dt.date, *, rehearsal: bool) -> Lock:
-        """The exact stack of a profile: the lock beside it, or what would be locked today.
+    def lock(self, path: Path | None, profile: Profile, today: dt.date, *, rehearsal: bool, signed: Lock | None = None) -> Lock:
+        """The exact stack of a profile: what was signed, the lock beside it, or what would be locked today.
 
         A rehearsal host is of this machine's system and stands in for the profile's; its packages and wheels are those of its own.
 
@@ -106,19 +106,22 @@ class Session:
         from provision.profile.lock import build  # noqa: PLC0415
         from provision.rehearsal import rootfs  # noqa: PLC0415
 
-        locked = lockfile.find(path, profile)
+        locked = signed if signed is not None or path is None else lockfile.find(path, profile)
         own = rootfs.system() if rehearsal else None
         if own is not None and own in {system.key for system in catalog.systems().systems}:
             return build(profile, today, system=own)
         return locked or build(profile, today)
 
-    def lock_for(self, host: str | None, given: str | None, profile: Profile) -> Lock | None:
-        """The lock that goes with `profile_for`: the one beside the profile named, or the one the instance was launched from.
+    def lock_for(self, host: str | None, given: str | None, profile: Profile, *, signed: Lock | None = None) -> Lock | None:
+        """The lock that goes with `profile_for`: what was signed, beside the profile named, or what the instance was launched from.
 
         Raises:
             LockStaleError, LockInvalidError: the file beside the profile does not hold for it.
         """
         record = self.journal.get(host) if host and self.ssh.knows(host) else None
+        if signed is not None:
+            rehearsal = record is not None and record.rehearsal
+            return self.lock(None, profile, dt.datetime.now(dt.UTC).date(), rehearsal=rehearsal, signed=signed)
         if given is not None:
             path = profiles.find(given)
             if record is not None and record.rehearsal:

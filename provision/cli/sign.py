@@ -1,0 +1,40 @@
+"""`gpuprov sign`."""
+
+from __future__ import annotations
+
+import datetime as dt
+from pathlib import Path
+
+import click
+
+from provision.cli import options
+
+
+@click.command("sign")
+@click.argument("bundle", metavar="BUNDLE", type=click.Path(path_type=Path))
+@click.option("--key", required=True, metavar="FILE", type=click.Path(path_type=Path), help="A private key, or the .pub of an agent's.")
+@click.option("--as", "principal", required=True, metavar="NAME", help="Your name as the allowed_signers file has it.")
+@click.option("--days", type=click.IntRange(1, 3650), default=30, show_default=True, help="How long the approval counts.")
+@options.as_json
+def command(*, bundle: Path, key: Path, principal: str, days: int, as_json: bool) -> None:
+    """Approve a review bundle with an SSH key.
+
+    The signature is over the bundle's statement: profile, lock, rules and every page. ssh-keygen makes it, so that agents and hardware
+    keys work.
+    """
+    from provision.profile import lockfile  # noqa: PLC0415 - heavy, and --help must be light
+    from provision.profile.lock import build  # noqa: PLC0415
+    from provision.review import bundle as bundles  # noqa: PLC0415
+    from provision.review import sign  # noqa: PLC0415
+
+    reviewed = bundles.read(bundle)
+    for line in lockfile.stale(build(reviewed.profile, options.today()), reviewed.lock):
+        click.echo(f"not what this machine would lock today: {line}", err=True)
+    approval = sign.sign(reviewed, key=key, principal=principal, days=days, now=dt.datetime.now(dt.UTC))
+    if as_json:
+        options.print_json({"bundle": str(bundle), **approval.model_dump(by_alias=True)})
+        return
+    click.echo(f"{bundle}: signed by {principal} until {approval.expires}")
+    click.echo(f"  profile {reviewed.profile.name} sha256:{reviewed.statement.profile.sha256}")
+    click.echo(f"  lock    sha256:{reviewed.statement.lock.sha256}")
+    click.echo(f"  bundle  sha256:{reviewed.digest}")

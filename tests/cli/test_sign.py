@@ -1,0 +1,169 @@
+"""Two parties, three people and one bundle, through the command line, up to the call that would launch."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from provision import paths
+from provision.profile import load, lockfile
+from provision.review import bundle
+from tests.review.samples import People
+
+Call = Callable[..., tuple[int, str, str]]
+
+RULES = """\
+schema: 1
+name: isa-rules
+contact: isa@example.com
+clouds: [aws]
+counters: [group, admin-only]
+max_deadline_h: 12
+owner_domains: [example.com]
+reasons:
+  counters: Users of one machine may not watch each other.
+signatures: {required: 2, principals: [alice@example.com, bob@example.com], max_age_days: 30}
+"""
+
+
+@pytest.fixture
+def people(tmp_path: Path) -> People:
+    return People.make(tmp_path / "isa")
+
+
+@pytest.fixture
+def profile(tmp_path: Path) -> Path:
+    """What the engineer wrote first: too wide in two ways."""
+    folder = tmp_path / "engineer"
+    folder.mkdir()
+    path = folder / "t4-train.yml"
+    path.write_bytes((paths.profiles_dir() / "t4-train.yml").read_bytes())
+    return path
+
+
+@pytest.fixture
+def policy(tmp_path: Path) -> Path:
+    path = tmp_path / "policy.yml"
+    path.write_text(RULES)
+    return path
+
+
+def narrowed(profile: Path) -> None:
+    text = profile.read_text()
+    start, end = text.index("  - cloud: gcp"), text.index("os:\n")
+    profile.write_text((text[:start] + text[end:]).replace("counters: all-users", "counters: group"))
+
+
+def bundled(profile: Path, policy: Path) -> Path:
+    """What `gpuprov review` writes, with a page of one line."""
+    asked, lock = load.load(profile), lockfile.read(lockfile.path_for(profile))
+    made = {"profile.yml": profile.read_bytes(), "lock.yml": lockfile.dump(lock).encode(), "policy.yml": policy.read_bytes()}
+    made["review.md"] = b"# review\n"
+    path = profile.with_name("t4-train.bundle.zip")
+    bundle.write(path, {**made, bundle.STATEMENT: bundle.statement(asked, lock, made["policy.yml"], made)})
+    return path
+
+
+def test_the_two_party_story(  # noqa: PLR0917 - pytest passes by name
+    call: Call, people: People, profile: Path, policy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def become(who: str) -> None:
+        monkeypatch.setenv("GPUPROV_HOME", str(tmp_path / f"home-{who}"))
+
+    monkeypatch.setenv("GPUPROV_POLICY", str(policy))
+    become("engineer")
+    code, out, _ = call("policy", "check", str(profile))
+    assert code == 2
+    assert "places.1.cloud: gcp; allowed: aws (rule clouds)" in out
+    assert "(rule counters: Users of one machine may not watch each other.)" in out
+    code, out, _ = call("plan", "-p", str(profile))
+    assert (code, "against the rules isa-rules: `up` will refuse:" in out, "signatures needed:\n  2" in out) == (0, True, True)
+    code, _, err = call("up", "-p", str(profile))
+    assert (code, "error[policy-violated]: t4-train breaks the rules isa-rules (2 violations)" in err) == (2, True), err
+    assert "hint: change the profile, or ask isa@example.com" in err
+
+    narrowed(profile)
+    assert call("lock", str(profile))[0] == 0
+    code, out, _ = call("policy", "check", str(profile), "--json")
+    assert (code, json.loads(out)["violations"]) == (0, [])
+    code, _, err = call("up", "-p", str(profile))
+    assert (code, "error[signature-missing]" in err, "no bundle of t4-train is given" in err) == (2, True, True)
+    path = bundled(profile, policy)
+    code, _, err = call("up", "--bundle", str(path))
+    assert (code, "who may sign is not known" in err) == (2, True), "the engineer has no allowed_signers"
+
+    become("isa")
+    monkeypatch.setenv("GPUPROV_SIGNERS", str(people.signers))
+    code, out, err = call("verify-signature", str(path))
+    assert (code, "0 of 2 signatures" in out, "error[signature-missing]" in err) == (2, True, True)
+    code, out, err = call("sign", str(path), "--key", str(people.alice), "--as", "alice@example.com", "--days", "14")
+    assert (code, f"{path}: signed by alice@example.com until 20" in out) == (0, True), err
+    assert f"bundle  sha256:{bundle.read(path).digest}" in out
+    code, _, err = call("up", "--bundle", str(path))
+    assert (code, "has 1 of 2 signatures" in err) == (2, True), err
+    assert call("sign", str(path), "--key", str(people.bob), "--as", "bob@example.com")[0] == 0
+    code, out, _ = call("verify-signature", str(path))
+    assert (code, out.count("\n  holds   "), "2 of 2 signatures" in out) == (0, 2, True)
+    code, out, _ = call("verify-signature", str(path), "--json")
+    said = json.loads(out)
+    assert (said["counted"], said["required"], said["statement"]) == (2, 2, bundle.read(path).digest)
+
+    # Past the gate: the next thing that `up` needs is an account, and `apply` a host.
+    code, _, err = call("up", "--bundle", str(path))
+    assert (code, "error[credentials-missing]" in err) == (4, True), err
+    code, _, err = call("apply", "no.invalid", "--bundle", str(path))
+    assert (code, "error[host-unreachable]" in err) == (3, True), err
+
+    become("engineer")
+    profile.write_text(profile.read_text().replace("deadline_h: 12", "deadline_h: 11"))
+    for words in (["up"], ["apply", "no.invalid"]):
+        code, _, err = call(*words, "-p", str(profile), "--bundle", str(path))
+        assert (code, "error[bundle-stale]" in err) == (2, True), err
+        assert "\n  limits.deadline_h: 12 → 11\n" in err
+    code, _, err = call("apply", "no.invalid", "-p", str(profile))
+    assert code == 2
+
+
+def test_a_revoked_signer_stops_the_run(  # noqa: PLR0917 - as above
+    call: Call, people: People, profile: Path, policy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    narrowed(profile)
+    assert call("lock", str(profile))[0] == 0
+    path = bundled(profile, policy)
+    for name in ("alice", "bob"):
+        assert call("sign", str(path), "--key", str(people.folder / name), "--as", f"{name}@example.com", "--json")[0] == 0
+    (tmp_path / "revoked").write_bytes(people.bob.with_name("bob.pub").read_bytes())
+    monkeypatch.setenv("GPUPROV_REVOKED", str(tmp_path / "revoked"))
+    code, out, err = call("verify-signature", str(path), "--signers", str(people.signers), "--policy", str(policy))
+    assert (code, "lapsed  bob@example.com" in out, "which is revoked" in out, "1 of 2" in err) == (2, True, True, True)
+    code, _, err = call("up", "--bundle", str(path), "--signers", str(people.signers), "--policy", str(policy))
+    assert (code, "error[signature-missing]" in err) == (2, True)
+
+
+def test_a_lock_that_this_machine_would_not_write_is_said_to_who_signs(call: Call, people: People, profile: Path, policy: Path) -> None:
+    assert call("lock", str(profile))[0] == 0
+    beside = lockfile.path_for(profile)
+    lock = lockfile.read(beside)
+    forged = lock.repositories[0].model_copy(update={"url": "https://evil.example/"})
+    beside.write_text(lockfile.dump(lock.model_copy(update={"repositories": (forged,)})))
+    path = bundled(profile, policy)
+    code, _, err = call("sign", str(path), "--key", str(people.alice), "--as", "alice@example.com")
+    assert code == 0
+    assert "not what this machine would lock today: repositories.0.url: https://developer" in err
+    assert "→ https://evil.example/" in err
+
+
+def test_up_without_profile_and_bundle_is_wrong_usage(call: Call) -> None:
+    code, _, err = call("up")
+    assert (code, "give --profile or --bundle" in err) == (2, True)
+
+
+def test_policy_check_without_rules_says_so(call: Call) -> None:
+    code, _, err = call("policy", "check", "t4-train")
+    assert (code, "error[policy-invalid]: there are no rules" in err) == (2, True)
+
+
+def test_the_schema_of_rules_is_printed(call: Call) -> None:
+    code, out, _ = call("policy", "schema")
+    assert (code, "max_deadline_h" in json.loads(out)["properties"]) == (0, True)

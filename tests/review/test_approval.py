@@ -1,0 +1,199 @@
+import datetime as dt
+from pathlib import Path
+
+import pytest
+
+from provision.errors import (
+    BundleInvalidError,
+    BundleStaleError,
+    GpuprovError,
+    LockStaleError,
+    PolicyInvalidError,
+    PolicyViolatedError,
+    SignatureMissingError,
+    SignatureRefusedError,
+)
+from provision.profile import load, lockfile
+from provision.profile.locked import Lock
+from provision.review import bundle, sign
+from provision.review.approval import Admitted, Asked, admit
+from provision.review.where import Organisation
+from tests.review.samples import People, files
+
+NOW = dt.datetime.now(dt.UTC)
+TODAY = NOW.date()
+TWO = b"schema: 1\nname: isa-rules\ncontact: isa@example.com\nsignatures: {required: 2}\n"
+STRICT = b"schema: 1\nname: strict\nmax_deadline_h: 8\nsignatures: {required: 1}\n"
+
+
+@pytest.fixture(scope="module")
+def people(tmp_path_factory: pytest.TempPathFactory) -> People:
+    return People.make(tmp_path_factory.mktemp("people"))
+
+
+@pytest.fixture
+def profile(tmp_path: Path) -> Path:
+    """The engineer's own file, with its lock beside it."""
+    made = files()
+    path = tmp_path / "t4-train.yml"
+    path.write_bytes(made["profile.yml"])
+    lockfile.path_for(path).write_bytes(made["lock.yml"])
+    return path
+
+
+def rules(tmp_path: Path, raw: bytes) -> Path:
+    path = tmp_path / "policy.yml"
+    path.write_bytes(raw)
+    return path
+
+
+def bundled(tmp_path: Path, people: People, *signers: str, policy: bytes | None = None) -> Path:
+    path = tmp_path / "t4.bundle.zip"
+    bundle.write(path, files(policy))
+    for name in signers:
+        sign.sign(bundle.read(path), key=people.folder / name, principal=f"{name}@example.com", days=30, now=NOW)
+    return path
+
+
+def refused(kind: type[GpuprovError], asked: Asked | None, path: Path | None, organisation: Organisation) -> str:
+    with pytest.raises(kind) as error:
+        admit(asked, path, organisation, NOW)
+    assert error.value.exit_code == 2
+    return error.value.message
+
+
+def test_without_rules_and_bundle_anything_runs_and_no_lock_is_asked_for(profile: Path) -> None:
+    def never() -> Lock:
+        pytest.fail("nobody needs it")
+
+    asked = Asked(load.load(profile), never, profile)
+    assert admit(asked, None, Organisation(), NOW) == Admitted(asked.profile)
+
+
+def test_rules_that_are_kept_and_demand_no_signature_admit_a_profile(profile: Path, tmp_path: Path) -> None:
+    organisation = Organisation(policy=rules(tmp_path, b"schema: 1\nname: isa-rules\nmax_deadline_h: 12\n"))
+    assert admit(Asked.read(profile, TODAY), None, organisation, NOW).lock is None
+
+
+def test_a_broken_rule_refuses_with_its_line(profile: Path, tmp_path: Path) -> None:
+    said = refused(PolicyViolatedError, Asked.read(profile, TODAY), None, Organisation(policy=rules(tmp_path, STRICT)))
+    line = next(n for n, text in enumerate(profile.read_text().splitlines(), 1) if "deadline_h: 12" in text)
+    head, violation = said.splitlines()
+    assert head == "t4-train breaks the rules strict (1 violation)"
+    assert violation == f"  line {line}: limits.deadline_h: 12 h; at most 8 h are allowed (rule max_deadline_h)"
+
+
+def test_a_profile_without_a_file_is_judged_without_lines(profile: Path, tmp_path: Path) -> None:
+    read = Asked.read(profile, TODAY)
+    said = refused(PolicyViolatedError, Asked(read.profile, read.lock), None, Organisation(policy=rules(tmp_path, STRICT)))
+    assert "\n  limits.deadline_h: 12 h" in said
+
+
+def test_rules_that_demand_signatures_refuse_a_profile_without_a_bundle(profile: Path, tmp_path: Path, people: People) -> None:
+    organisation = Organisation(rules(tmp_path, TWO), people.signers)
+    assert "demand 2 signatures, and no bundle of t4-train is given" in refused(
+        SignatureMissingError, Asked.read(profile, TODAY), None, organisation
+    )
+
+
+def test_enough_signatures_admit_the_bundles_profile_and_lock(tmp_path: Path, people: People, profile: Path) -> None:
+    path = bundled(tmp_path, people, "alice", "bob")
+    reviewed = bundle.read(path)
+    for asked in (None, Asked.read(profile, TODAY)):
+        admitted = admit(asked, path, Organisation(rules(tmp_path, TWO), people.signers), NOW)
+        assert (admitted.profile, admitted.lock, admitted.bundle) == (reviewed.profile, reviewed.lock, reviewed.digest)
+        assert [s.outcome for s in admitted.signatures] == ["holds", "holds"]
+
+
+def test_too_few_refuse(tmp_path: Path, people: People) -> None:
+    path = bundled(tmp_path, people, "alice")
+    assert "has 1 of 2 signatures" in refused(SignatureMissingError, None, path, Organisation(rules(tmp_path, TWO), people.signers))
+
+
+def test_a_bundle_needs_one_signature_even_where_there_are_no_rules(tmp_path: Path, people: People) -> None:
+    organisation = Organisation(signers=people.signers)
+    assert "has 0 of 1" in refused(SignatureMissingError, None, bundled(tmp_path, people), organisation)
+    path = bundled(tmp_path, people, "alice")
+    assert "there is no allowed_signers file" in refused(SignatureMissingError, None, path, Organisation())
+    assert admit(None, path, organisation, NOW).bundle == bundle.read(path).digest
+
+
+def test_the_rules_of_the_bundle_count_where_this_machine_has_none(tmp_path: Path, people: People) -> None:
+    organisation = Organisation(signers=people.signers)
+    path = bundled(tmp_path, people, "alice", policy=TWO)
+    assert "has 1 of 2 signatures" in refused(SignatureMissingError, None, path, organisation)
+    path.unlink()
+    path = bundled(tmp_path, people, "alice", policy=STRICT)
+    assert "breaks the rules strict" in refused(PolicyViolatedError, None, path, organisation)
+
+
+def test_rules_that_became_stricter_since_the_signature_refuse(tmp_path: Path, people: People) -> None:
+    path = bundled(tmp_path, people, "alice", policy=b"schema: 1\nname: lax\n")
+    organisation = Organisation(signers=people.signers)
+    assert admit(None, path, organisation, NOW).lock is not None
+    strict = Organisation(rules(tmp_path, STRICT), people.signers)
+    assert "at most 8 h" in refused(PolicyViolatedError, None, path, strict)
+
+
+def test_a_changed_profile_is_refused_with_what_it_means_and_not_how_it_is_written(tmp_path: Path, people: People, profile: Path) -> None:
+    path = bundled(tmp_path, people, "alice")
+    organisation = Organisation(signers=people.signers)
+    lockfile.path_for(profile).unlink()
+    text = profile.read_text()
+    profile.write_text("# another comment\n" + text.replace("deadline_h: 12 ", "deadline_h:   12 "))
+    assert admit(Asked.read(profile, TODAY), path, organisation, NOW).bundle
+    profile.write_text(text.replace("deadline_h: 12 ", "deadline_h: 13 ").replace("counters: all-users", "counters: group"))
+    said = refused(BundleStaleError, Asked.read(profile, TODAY), path, organisation)
+    assert said.splitlines()[1:] == ["  limits.deadline_h: 12 → 13", "  gpu.counters: all-users → group"]
+    assert said.startswith(f"t4-train was changed since {path} was reviewed\n")
+
+
+def test_what_a_changed_profile_says_cannot_forge_a_line(tmp_path: Path, people: People, profile: Path) -> None:
+    path = bundled(tmp_path, people, "alice")
+    text = (
+        profile.read_text()
+        .replace("purpose: Train", 'purpose: "Train\\n  limits.deadline_h: 1 → 2\\n')
+        .replace("Hong Kong.\n", 'Hong Kong."\n', 1)
+    )
+    profile.write_text(text)
+    said = refused(BundleStaleError, Asked.read(profile, TODAY), path, Organisation(signers=people.signers))
+    assert len(said.splitlines()) == 2
+
+
+def test_a_changed_lock_is_refused_with_its_values(tmp_path: Path, people: People, profile: Path) -> None:
+    path = bundled(tmp_path, people, "alice")
+    lock = lockfile.read(lockfile.path_for(profile))
+    changed = lock.model_copy(update={"driver": lock.driver.model_copy(update={"branch": "580"})})
+    lockfile.path_for(profile).write_text(lockfile.dump(changed))
+    said = refused(BundleStaleError, Asked.read(profile, TODAY), path, Organisation(signers=people.signers))
+    assert f"driver.branch: {lock.driver.branch} → 580" in said
+    profile.write_text(profile.read_text().replace("min_free_gb: 5", "min_free_gb: 6"))
+    assert "min_free_gb: 5 → 6" in refused(BundleStaleError, Asked.read(profile, TODAY), path, Organisation(signers=people.signers))
+
+
+def test_a_lock_that_is_older_than_the_profile_is_said_where_rules_need_it(profile: Path, tmp_path: Path) -> None:
+    profile.write_text(profile.read_text().replace("min_free_gb: 5", "min_free_gb: 6"))
+    with pytest.raises(LockStaleError):
+        admit(Asked.read(profile, TODAY), None, Organisation(policy=rules(tmp_path, STRICT)), NOW)
+
+
+def test_what_cannot_be_read_refuses(tmp_path: Path, people: People, profile: Path) -> None:
+    path = bundled(tmp_path, people, "alice")
+    organisation = Organisation(rules(tmp_path, b"nonsense"), people.signers)
+    refused(PolicyInvalidError, Asked.read(profile, TODAY), None, organisation)
+    refused(PolicyInvalidError, None, path, organisation)
+    refused(BundleInvalidError, None, tmp_path / "no.zip", organisation)
+    raw = bytearray(path.read_bytes())
+    raw[len(raw) // 2] ^= 1
+    path.write_bytes(raw)
+    refused(BundleInvalidError, None, path, Organisation(signers=people.signers))
+
+
+def test_a_tampered_approval_beside_a_good_one_refuses(tmp_path: Path, people: People) -> None:
+    path = tmp_path / "t4.bundle"
+    bundle.write(path, files())
+    for name in ("alice", "bob"):
+        sign.sign(bundle.read(path), key=people.folder / name, principal=f"{name}@example.com", days=30, now=NOW)
+    (path / "approvals/bob@example.com.json").write_bytes(b"{}\n")
+    said = refused(SignatureRefusedError, None, path, Organisation(signers=people.signers))
+    assert "approvals/bob@example.com.json is no approval" in said
