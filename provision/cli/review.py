@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,10 @@ if TYPE_CHECKING:
     from provision.profile.locked import Lock
     from provision.profile.model import Profile
     from provision.review.against import Shift
+    from provision.review.content import Judged
+    from provision.review.policy import Loaded
     from provision.review.tree import Review
+    from provision.review.where import Organisation
 
 _COLOURS = {"high": "red", "medium": "yellow", "low": "blue", "note": None}
 _SIGNS = {"wider": "+", "narrower": "-", "other": "~"}
@@ -27,29 +31,31 @@ _SIGNS = {"wider": "+", "narrower": "-", "other": "~"}
 @click.option(
     "--against", metavar="OLD", help="Show only what changed since OLD: a bundle, a lock or a profile. Writes nothing without -o."
 )
+@options.organisation_rules
 @options.as_json
-def command(*, profile: str, output: str | None, against: str | None, as_json: bool) -> None:
+def command(*, profile: str, output: str | None, against: str | None, organisation: Organisation, as_json: bool) -> None:
     """Write what others need to decide on a profile: pages, data, profile and lock in one bundle. Asks nobody.
 
     The page shows the risks first, then what will exist, its price, who can reach it, what is installed and changed, and what will be
-    proven. Equal input gives equal bytes.
+    proven. Equal input gives equal bytes on the same day. What breaks the organisation's rules is a high risk, and no error here.
     """
     from provision.cli.progress import narrator  # noqa: PLC0415 - heavy, and --help must be light
     from provision.profile import load  # noqa: PLC0415
-    from provision.review import bundle  # noqa: PLC0415
+    from provision.review import approval, bundle  # noqa: PLC0415
 
+    rules = approval.rules_for(organisation)
     with narrator().speaking() as tell:
         path = load.find(profile)
         tell.say(f"reading {path.name}")
         source = path.read_bytes()
         asked = load.parse(source, path)
-        review, lock = _reviewed(path, source, asked)
-        changed = _against(against, review, lock) if against else None
+        review, lock = _reviewed(path, source, asked, rules)
+        changed = _against(against, review, lock, rules) if against else None
         target = Path(output or f"{asked.name}.bundle") if output or not against else None
         if target is not None:
             tell.say(f"writing {target}")
-            files = _files(review, source, lock)
-            files[bundle.STATEMENT] = bundle.statement(asked, lock, None, files)
+            files = _files(review, source, lock) | ({"policy.yml": rules.raw} if rules else {})
+            files[bundle.STATEMENT] = bundle.statement(asked, lock, rules.raw if rules else None, files)
             bundle.write(target, files)
     digest = bundle.read(target).digest if target is not None else None
     if as_json:
@@ -65,7 +71,7 @@ def command(*, profile: str, output: str | None, against: str | None, as_json: b
         click.echo(f"\n{target}: sha256:{digest}")
 
 
-def _reviewed(path: Path, source: bytes, asked: Profile) -> tuple[Review, Lock]:
+def _reviewed(path: Path, source: bytes, asked: Profile, rules: Loaded | None) -> tuple[Review, Lock]:
     """The review of a profile with the lock beside it, or with what would be locked now."""
     from provision.profile import lockfile  # noqa: PLC0415
     from provision.profile.lock import build  # noqa: PLC0415
@@ -74,7 +80,18 @@ def _reviewed(path: Path, source: bytes, asked: Profile) -> tuple[Review, Lock]:
     found = lockfile.find(path, asked)
     fresh = build(asked, options.today())
     differs = [line for line in lockfile.stale(found, fresh) if ".image_id:" not in line] if found else []
-    return content(asked, found or fresh, source, differs=differs), found or fresh
+    lock = found or fresh
+    return content(asked, lock, source, differs=differs, judged=_judged(rules, asked, lock, source)), lock
+
+
+def _judged(rules: Loaded | None, asked: Profile, lock: Lock, source: bytes) -> Judged | None:
+    from provision.review import approval  # noqa: PLC0415
+    from provision.review.content import Judged  # noqa: PLC0415
+
+    if rules is None:
+        return None
+    broken = approval.violations(rules, asked, lock, source, dt.datetime.now(dt.UTC))
+    return Judged(rules.policy.name, rules.sha256, tuple(broken))
 
 
 def _files(review: Review, source: bytes, lock: Lock) -> dict[str, bytes]:
@@ -92,22 +109,25 @@ def _files(review: Review, source: bytes, lock: Lock) -> dict[str, bytes]:
     }
 
 
-def _against(old: str, review: Review, lock: Lock) -> Sequence[Shift]:
+def _against(old: str, review: Review, lock: Lock, rules: Loaded | None) -> Sequence[Shift]:
     """What changed since a bundle, a lock or a profile."""
     from provision.profile import load, lockfile  # noqa: PLC0415
-    from provision.review import against, bundle  # noqa: PLC0415
+    from provision.review import against, approval, bundle  # noqa: PLC0415
     from provision.review.content import content  # noqa: PLC0415
+    from provision.review.where import Organisation  # noqa: PLC0415
 
     path = Path(old)
     if path.is_dir() or path.suffix == ".zip":
         there = bundle.read(path)
-        before = content(there.profile, there.lock, there.files["profile.yml"])
+        source = there.files["profile.yml"]
+        judged = _judged(approval.rules_for(Organisation(), there), there.profile, there.lock, source)
+        before = content(there.profile, there.lock, source, judged=judged)
         return against.shifts(against.as_reviewed(before, there.files.get("review.json", b"")), review)
     if old.endswith((".lock.yml", ".lock.yaml")):
         return against.of_locks(lockfile.read(path), lock)
     found = load.find(old)
     source = found.read_bytes()
-    before, _ = _reviewed(found, source, load.parse(source, found))
+    before, _ = _reviewed(found, source, load.parse(source, found), rules)
     return against.shifts(before, review)
 
 

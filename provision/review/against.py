@@ -96,7 +96,7 @@ def _profile(old: Review, new: Review) -> Iterator[Shift]:
 def _risks(old: Review, new: Review) -> Iterator[Shift]:
     # A line that moved is no change of the risk.
     was, now = ([replace(r, line=None, written=True) for r in review.risks] for review in (old, new))
-    for before, after in _paired(was, now, lambda r: (r.id, r.title)):
+    for before, after in _paired(was, now, lambda r: (r.id, r.title, r.key)):
         if before is None and after is not None:
             yield Shift("risks", "wider", f"new, {after.severity}: {after.title}", after.reason)
         elif after is None and before is not None:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 
 from provision.report.base import inert
 from provision.report.markdown import code, prose
-from provision.review.page import GLYPHS
+from provision.review.page import GLYPHS, pretty
 from provision.review.tree import Change, Control, Environment, Money, Permission, Place, Review, Risk
 
 __all__ = ["render"]
@@ -35,7 +34,12 @@ def render(review: Review) -> str:
         ("Questions", [f"- [ ] {_say(question.text)}" for question in review.questions]),
         (
             "Digests",
-            [f"- profile {code(review.profile_sha256)}", f"- lock {code(review.lock_sha256)}", f"- made by {code(review.made_by)}"],
+            [
+                f"- profile {code(review.profile_sha256)}",
+                f"- lock {code(review.lock_sha256)}",
+                f"- rules {code(review.rules)} {code(review.rules_sha256)}",
+                f"- made by {code(review.made_by)}",
+            ],
         ),
     ):
         lines += [f"## {title}", "", *body, ""]
@@ -200,12 +204,12 @@ def _permissions(review: Review) -> list[str]:
         lines += [f"### {_say(each.cloud)}", "", _say(each.note), "", *_granted(each)]
     for call in review.calls:
         lines += [f"#### {code(call.action)}: {_say(call.why)}", ""]
-        lines += [*_block("\n".join(inert(line, _LONGEST) for line in json.dumps(call.parameters, indent=2).splitlines()), "json"), ""]
+        lines += [*_block(pretty(call.parameters), "json"), ""]
     return lines
 
 
 def _granted(permission: Permission) -> list[str]:
     lines = [*(f"- {code(action)}" for action in permission.actions or ()), ""]
     if permission.document:
-        lines += [*_block(json.dumps(permission.document, indent=2), "json"), ""]
+        lines += [*_block(pretty(permission.document), "json"), ""]
     return lines

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from provision.catalog import read
@@ -16,12 +17,22 @@ from provision.profile.locked import Lock
 from provision.profile.model import AwsPlace, Profile
 from provision.review.cloud import addresses_in
 from provision.review.controls import line_of
+from provision.review.rules import Violation
 from provision.review.tree import SEVERITIES, Environment, Gain, Package, Place, Risk, Severity
 
-__all__ = ["gains", "risks"]
+__all__ = ["Judged", "gains", "risks"]
 
 _LONG_H: Final = 7 * 24
 _SHOWN: Final = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """The organisation's rules by name and digest, and what breaks them."""
+
+    name: str
+    sha256: str
+    broken: tuple[Violation, ...]
 
 
 class _Found:
@@ -46,6 +57,7 @@ def risks(
     packages: Sequence[Package],
     environments: Sequence[Environment],
     differs: Sequence[str],
+    judged: Judged | None,
 ) -> tuple[Risk, ...]:
     """Every risk, the gravest first, and among equals in the order of the subjects.
 
@@ -57,8 +69,14 @@ def risks(
         packages: what is installed by name.
         environments: the wheels.
         differs: what the lock holds otherwise than it would be resolved now.
+        judged: the organisation's rules, where there are any.
     """
     found = _Found(lines)
+    for broken in judged.broken if judged else ():
+        known = "" if broken.known else "it could not be decided: "
+        why = f"{known}{broken.reason}{f'; {broken.why}' if broken.why else ''}"
+        title = f"Against the rule {broken.rule}"
+        found.add("against-rules", "high", title, why, narrower="what the rule allows; `up` refuses this", key=broken.key)
     _lock(found, lock, environments, differs)
     _counters(found, profile, lock)
     _doors(found, profile)
@@ -90,7 +108,8 @@ def _lock(found: _Found, lock: Lock, environments: Sequence[Environment], differ
         )
     for warning in lock.warnings:
         key = "stack.driver" if warning.startswith("driver") else "stack"
-        found.add("against-advice", "medium", "Against advice", warning, narrower="another release, or a waiver with an owner", key=key)
+        why = "the catalogue advises against it, and the profile asks for it"
+        found.add("against-advice", "medium", warning, why, narrower="another choice, or somebody who answers for this one", key=key)
 
 
 def _doors(found: _Found, profile: Profile) -> None:
@@ -210,7 +229,8 @@ def _software(found: _Found, profile: Profile, lock: Lock, packages: Sequence[Pa
         found.add("versions-open", "low", title, why, narrower="a mirror that is a snapshot (`sources`)", key="stack")
     for words in lock.unresolved:
         if "the image id" not in words:
-            found.add("unresolved", "low", "Not known to the catalogue", words, key="stack")
+            why = "the catalogue does not know it, so that the lock cannot hold it"
+            found.add("unresolved", "low", f"Not known: {words}", why, key="stack")
     for kind in ("apt", "dnf"):
         if getattr(profile.sources, kind):
             why = "whoever runs it decides what is installed as root; its key is trusted by the fingerprint in the profile"
@@ -233,10 +253,12 @@ def _proof(found: _Found, profile: Profile) -> None:
         found.add("tier-quick", "note", "The proof is a quick one", why, narrower="`tier: standard`", key="verify.tier")
 
 
-def gains(profile: Profile, lock: Lock) -> tuple[Gain, ...]:
+def gains(profile: Profile, lock: Lock, judged: Judged | None = None) -> tuple[Gain, ...]:
     """What security gains, in the order of a launch."""
     on_aws = any(isinstance(p, AwsPlace) for p in profile.places)
+    kept = judged is not None and not judged.broken
     found = [
+        *([Gain("The rules are kept", f"nothing breaks the rules {judged.name}")] if judged and kept else []),
         Gain("Disks are encrypted", "root and data volumes, whatever the account's default is"),
         *([Gain("IMDSv2 alone", "the metadata service answers only with a session token, one hop away")] if on_aws else []),
         Gain("No role", "the machine has no permission at the cloud, so that a break-in gets none"),

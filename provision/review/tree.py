@@ -243,6 +243,7 @@ class Review:
     """Everything that is needed to decide.
 
     Attributes:
+        rules: the name of the organisation's rules that the profile was judged by; empty where there are none.
         stack: the parts of the stack and their versions, in words.
         text: the lines of the profile's file.
     """
@@ -258,6 +259,8 @@ class Review:
     owner_email: str
     system: str
     gpu: str
+    rules: str
+    rules_sha256: str
     risks: tuple[Risk, ...]
     gains: tuple[Gain, ...]
     places: tuple[Place, ...]

@@ -194,3 +194,20 @@ def test_a_changed_bundle_is_refused_as_the_old_one(tmp_path: Path) -> None:
     (old / "review.json").write_bytes((old / "review.json").read_bytes().replace(b"medium", b"low", 1))
     done = CliRunner().invoke(cli, ["review", "t4-train", "--against", str(old)])
     assert "review.json" in str(done.exception)
+
+
+def test_the_organisations_rules_are_judged_and_travel_along(tmp_path: Path) -> None:
+    rules, out = tmp_path / "rules.yml", tmp_path / "t4.bundle"
+    told = {}
+    for name, hours in (("strict", 6), ("kind", 24)):
+        rules.write_text(f"schema: 1\nname: isa-rules\nmax_deadline_h: {hours}\n")
+        done = CliRunner().invoke(cli, ["review", "t4-train", "-o", str(out), "--policy", str(rules), "--json"])
+        assert done.exit_code == 0, done.output
+        told[name] = json.loads(done.stdout)["review"]
+        assert bundle.read(out).files["policy.yml"] == rules.read_bytes()
+    [broken] = [risk for risk in told["strict"]["risks"] if risk["id"] == "against-rules"]
+    assert (broken["severity"], broken["key"]) == ("high", "limits.deadline_h")
+    assert "deadline_h: 12" in told["strict"]["text"][broken["line"] - 1]
+    assert told["strict"]["risks"][0] == broken
+    assert "The rules are kept" in [gain["title"] for gain in told["kind"]["gains"]]
+    assert told["kind"]["rules_sha256"] == bundle.read(out).statement.policy.sha256  # type: ignore[union-attr] # there is one
