@@ -24,6 +24,8 @@ __all__ = ["Judged", "gains", "risks"]
 
 _LONG_H: Final = 7 * 24
 _SHOWN: Final = 5
+_PRIVATE: Final = tuple(ipaddress.IPv4Network(network) for network in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16"))
+_LOCAL: Final = ipaddress.IPv6Network("fc00::/7")
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,9 +123,13 @@ def _doors(found: _Found, profile: Profile) -> None:
             found.add("ssh-open", "low", "SSH is open to the address that `up` is run from", why, narrower="name a /32 there", key=key)
             continue
         small, large = (8, 16) if ipaddress.ip_network(network).version == 4 else (64, 80)  # noqa: PLR2004 - IPv4
-        severity: Severity = "high" if count > 2**large else "medium" if count > 2**small else "low"
+        inside = _is_inside(network)
+        # One step less for networks that only those connected to them can come from.
+        steps: Sequence[Severity] = ("medium", "low", "low") if inside else ("high", "medium", "low")
+        severity = steps[0] if count > 2**large else steps[1] if count > 2**small else steps[2]
         shown = f"{count:,}" if count < 2**40 else f"{count:.0e}"
         why = f"{shown} address{'es' if count > 1 else ''} can open a connection to port 22; a login still takes a key"
+        why += "; they are private, so that they reach it only through a network that is connected to its own" if inside else ""
         found.add("ssh-open", severity, f"SSH is open to {network}", why, narrower="a smaller network, or `caller`", key=key)
     why = "every machine gets a public address of the default network, and is reached through it"
     found.add(
@@ -131,6 +137,14 @@ def _doors(found: _Found, profile: Profile) -> None:
     )
     why = "the security group lets every connection out, as the cloud's default does"
     found.add("egress", "low", "Nothing limits where the machine connects to", why, narrower="rules of the network it is placed in")
+
+
+def _is_inside(network: str) -> bool:
+    """Whether all of a network is private (RFC 1918 and 4193); what is reserved for examples is not."""
+    asked = ipaddress.ip_network(network)
+    if isinstance(asked, ipaddress.IPv4Network):
+        return any(asked.subnet_of(private) for private in _PRIVATE)
+    return asked.subnet_of(_LOCAL)
 
 
 def _counters(found: _Found, profile: Profile, lock: Lock) -> None:

@@ -287,7 +287,7 @@ class Review:
 
     def as_dict(self) -> dict[str, Any]:
         """The review as JSON-compatible data."""
-        return asdict(self)
+        return {**asdict(self), "sentence": self.sentence}
 
     @property
     def sentence(self) -> str:

@@ -56,7 +56,7 @@ def changed(folder: Path, *swaps: tuple[str, str], name: str = "t4-train") -> tu
 
 
 EVERYTHING = (
-    ("ssh_from: [caller]", "ssh_from: [10.0.0.0/8, 192.0.2.0/24, 198.51.100.7/32]"),
+    ("ssh_from: [caller]", "ssh_from: [8.0.0.0/8, 10.0.0.0/8, 192.0.2.0/24, 198.51.100.7/32]"),
     ("users: [] #", f"users: [{{name: ada, ssh_keys: [{KEY}]}}] #"),
     ("opencv: wheel", "opencv: cuda"),
     ("pytorch: auto", "pytorch: auto\n    tensorflow: auto\n    jax: auto"),
