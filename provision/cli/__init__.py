@@ -25,6 +25,7 @@ COMMANDS: Final = {
     "explain": "Say why the stack of a profile is what it is.",
     "diff": "Compare two locks, or two hosts, value by value.",
     "catalog": "Browse and refresh what exists: GPUs, instance types, stacks.",
+    "review": "Write what others need to decide on a profile, as pages and data.",
     "plan": "Show what `up` would make, where and at what price.",
     "policy": "Check profiles against the organisation's rules.",
     "sign": "Approve a review bundle with an SSH key.",

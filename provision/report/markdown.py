@@ -9,7 +9,7 @@ from typing import Final
 from provision.report.base import EXPLAINED, GLYPHS, counted, inert, spans
 from provision.verify.finding import Finding, Outcome, Report, summary
 
-__all__ = ["cell", "code", "prose", "render"]
+__all__ = ["code", "prose", "render"]
 
 # Emphasis, links, HTML, entities, tables, formulas, and what makes GitHub see an address or a name in plain words.
 _MARKUP: Final = re.compile(r"([\\`*_\[\]<>#|~&@:.$^])")
@@ -43,7 +43,7 @@ def _one_host(report: Report, level: str) -> Iterator[str]:
         yield "| outcome | check | observed |"
         yield "|---|---|---|"
         for finding in report.findings:
-            yield f"| {_outcome(finding.outcome)} | {cell(finding.check)} | {cell(finding.observed)} |"
+            yield f"| {_outcome(finding.outcome)} | {_cell(finding.check)} | {_cell(finding.observed)} |"
         yield ""
     explained = [finding for outcome in EXPLAINED for finding in report.findings if finding.outcome == outcome]
     if explained:
@@ -68,11 +68,11 @@ def _side_by_side(reports: Sequence[Report]) -> Iterator[str]:
     rows = [check for check in checks if any(column.get(check, "pass") not in {"pass", "not-applicable"} for column in outcomes)]
     if not rows:
         return
-    yield f"| not everywhere | {' | '.join(cell(report.host) for report in reports)} |"
+    yield f"| not everywhere | {' | '.join(_cell(report.host) for report in reports)} |"
     yield f"|---|{'---|' * len(reports)}"
     for check in rows:
         cells = (_outcome(found) if (found := column.get(check)) else "not checked" for column in outcomes)
-        yield f"| {cell(check)} | {' | '.join(cells)} |"
+        yield f"| {_cell(check)} | {' | '.join(cells)} |"
     yield ""
 
 
@@ -101,6 +101,6 @@ def code(text: str, longest: int = 0) -> str:
     return f"{fence}{edge}{shown}{edge}{fence}"
 
 
-def cell(text: str) -> str:
+def _cell(text: str) -> str:
     """The same within a table, whose bars are read even before code spans are."""
     return code(text, _IN_TABLE).replace("|", "\\|")

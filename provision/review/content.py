@@ -11,10 +11,10 @@ from provision.profile.locked import Lock
 from provision.profile.model import Profile
 from provision.review import cloud, software
 from provision.review.controls import controls, line_of
-from provision.review.risks import gains, risks
+from provision.review.risks import Judged, gains, risks
 from provision.review.tree import SCHEMA, Question, Review, Waived
 
-__all__ = ["content"]
+__all__ = ["Judged", "content"]
 
 _QUESTIONS = (
     Question("purpose", "The purpose needs this machine, and the owner answers for it."),
@@ -29,7 +29,7 @@ _QUESTIONS = (
 )
 
 
-def content(profile: Profile, lock: Lock, source: bytes, *, differs: Sequence[str] = ()) -> Review:
+def content(profile: Profile, lock: Lock, source: bytes, *, differs: Sequence[str] = (), judged: Judged | None = None) -> Review:
     """Everything that a reviewer needs.
 
     Args:
@@ -37,6 +37,7 @@ def content(profile: Profile, lock: Lock, source: bytes, *, differs: Sequence[st
         lock: what that was resolved to; of this very profile.
         source: the bytes of the profile's file, for the lines that cause things.
         differs: what the lock holds otherwise than it would be resolved now, as `lockfile.stale` says it.
+        judged: the organisation's rules and what breaks them; None where there are none.
     """
     lines = profiles.lines(source)
     found = cloud.places_of(profile, lock)
@@ -54,8 +55,10 @@ def content(profile: Profile, lock: Lock, source: bytes, *, differs: Sequence[st
         owner_email=profile.owner.email,
         system=f"{profile.os.name} {profile.os.version}",
         gpu=f"{profile.gpu.count} x {read.gpu(profile.gpu.model).name}",
-        risks=risks(profile, lock, lines, places=found, packages=packages, environments=environments, differs=differs),
-        gains=gains(profile, lock),
+        risks=risks(profile, lock, lines, places=found, packages=packages, environments=environments, differs=differs, judged=judged),
+        gains=gains(profile, lock, judged),
+        rules=judged.name if judged else "",
+        rules_sha256=judged.sha256 if judged else "",
         places=found,
         disks=cloud.disks(profile),
         addresses="one public IPv4 address and one private one, both of the cloud's default network; no name",
@@ -66,6 +69,7 @@ def content(profile: Profile, lock: Lock, source: bytes, *, differs: Sequence[st
             "the image's login user: the launch key that gpuprov makes, sudo without a password",
             *(f"{user.name}: {len(user.ssh_keys)} keys of the profile, no password, no sudo" for user in profile.users),
         ),
+        stack=software.stack(lock),
         repositories=software.repositories(lock),
         packages=packages,
         environments=environments,

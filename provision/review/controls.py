@@ -50,6 +50,10 @@ _ASKED: Final[Mapping[str, tuple[Callable[[Profile], bool], str]]] = {
     "tmux": (lambda p: "tmux" in p.stack.tools, "tmux is not asked for"),
     "clocks-at-boot": (lambda p: p.gpu.application_clocks != "default", "the clocks are left to the card"),
     "application-clocks": (lambda p: p.gpu.application_clocks != "default", "the clocks are left to the card"),
+    "counters": (
+        lambda p: p.gpu.counters != "all-users" or p.verify.tier != "quick",
+        "needs `--tier standard`: what an ordinary user gets takes a profiler to see",
+    ),
     "all-reduce": (lambda p: p.gpu.count > 1, "there is one GPU"),
 }
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 
 from provision.report.base import inert
-from provision.report.markdown import cell, code, prose
-from provision.review.page import GLYPHS
+from provision.report.markdown import code, prose
+from provision.review.page import GLYPHS, pretty
 from provision.review.tree import Change, Control, Environment, Money, Permission, Place, Review, Risk
 
 __all__ = ["render"]
@@ -35,7 +34,12 @@ def render(review: Review) -> str:
         ("Questions", [f"- [ ] {_say(question.text)}" for question in review.questions]),
         (
             "Digests",
-            [f"- profile {code(review.profile_sha256)}", f"- lock {code(review.lock_sha256)}", f"- made by {code(review.made_by)}"],
+            [
+                f"- profile {code(review.profile_sha256)}",
+                f"- lock {code(review.lock_sha256)}",
+                f"- rules {code(review.rules)} {code(review.rules_sha256)}",
+                f"- made by {code(review.made_by)}",
+            ],
         ),
     ):
         lines += [f"## {title}", "", *body, ""]
@@ -97,10 +101,10 @@ def _usd(figure: float | None, digits: int = 2) -> str:
 def _exists(review: Review) -> list[str]:
     def row(place: Place) -> list[str]:
         hourly = _usd(place.usd_per_hour, 3) + ("" if place.price_whole else " (GPU alone)")
-        image = cell(place.image_id or place.image)
+        image = _whole(place.image_id or place.image)
         return [
-            cell(f"{place.cloud} {place.region}"),
-            cell(f"{place.instance_type} {place.market}"),
+            _whole(f"{place.cloud} {place.region}"),
+            _whole(f"{place.instance_type} {place.market}"),
             image,
             hourly,
             _usd(place.usd_to_deadline),
@@ -108,7 +112,7 @@ def _exists(review: Review) -> list[str]:
         ]
 
     disks = [
-        [d.what, str(d.size_gb or "as the type has"), cell(d.mount), _plain(d.filesystem), _plain(d.encrypted), _plain(d.kept)]
+        [d.what, str(d.size_gb or "as the type has"), _whole(d.mount), _plain(d.filesystem), _plain(d.encrypted), _plain(d.kept)]
         for d in review.disks
     ]
     return [
@@ -129,8 +133,8 @@ def _price(review: Review) -> list[str]:
         else f"{money.ceiling_usd:.2f} USD"
     )
     return [
-        f"- an hour: {_usd(money.lowest_usd_per_hour, 3)} to {_usd(money.highest_usd_per_hour, 3)} USD; "
-        f"not known for {money.unknown_places} of the places that would be tried",
+        f"- an hour: {_usd(money.lowest_usd_per_hour, 3)} to {_usd(money.highest_usd_per_hour, 3)} USD",
+        f"- places that would be tried whose price is not known: {money.unknown_places}",
         f"- limit: {money.limit_usd_per_hour:.2f} USD an hour, {money.limit_to_deadline_usd:.2f} USD in {money.deadline_h} hours",
         f"- ceiling: {ceiling}",
         f"- beside it: {_say(money.beside)}",
@@ -140,15 +144,17 @@ def _price(review: Review) -> list[str]:
 
 
 def _exposure(review: Review) -> list[str]:
-    rows = [[d.direction, _plain(d.port), cell(d.network), _plain(d.meaning)] for d in review.doors]
+    rows = [[d.direction, _plain(d.port), _whole(d.network), _plain(d.meaning)] for d in review.doors]
     return [*_table(["direction", "port", "network", "which is"], rows), "", *(f"- {_say(login)}" for login in review.logins)]
 
 
 def _software(review: Review) -> list[str]:
     packages = [
-        [cell(p.name), cell(p.version) if p.version else "the newest there", _plain(p.origin), ", ".join(p.roles)] for p in review.packages
+        [_whole(p.name), _whole(p.version) if p.version else "the newest there", _plain(p.origin), ", ".join(p.roles)]
+        for p in review.packages
     ]
-    lines = [f"- repository {code(r.name)} ({r.kind}): {code(r.url)}, trusted by {code(r.trust)}" for r in review.repositories]
+    lines = [f"- {_say(part)}: {_say(words)}" for part, words in review.stack]
+    lines += [f"- repository {code(r.name)} ({r.kind}): {code(r.url)}, trusted by {code(r.trust)}" for r in review.repositories]
     lines += ["", *_table(["package", "version", "from", "for"], packages)]
     for environment in review.environments:
         lines += ["", *_wheels(environment)]
@@ -179,8 +185,8 @@ def _whole(text: str) -> str:
 
 def _proof(review: Review) -> list[str]:
     def row(each: Control) -> list[str]:
-        keys = ", ".join(f"{cell(key)}{f' (line {line})' if line else ''}" for key, line in zip(each.keys, each.lines, strict=True))
-        return [cell(each.check), _plain(each.title), keys, each.role or "observed alone", each.tier, each.waived or ""]
+        keys = ", ".join(f"{_whole(key)}{f' (line {line})' if line else ''}" for key, line in zip(each.keys, each.lines, strict=True))
+        return [_whole(each.check), _plain(each.title), keys, each.role or "observed alone", each.tier, each.waived or ""]
 
     idle = ", ".join(f"{code(c.check)} ({_say(c.why)})" for c in review.controls if not c.applies)
     return [
@@ -198,12 +204,12 @@ def _permissions(review: Review) -> list[str]:
         lines += [f"### {_say(each.cloud)}", "", _say(each.note), "", *_granted(each)]
     for call in review.calls:
         lines += [f"#### {code(call.action)}: {_say(call.why)}", ""]
-        lines += [*_block("\n".join(inert(line, _LONGEST) for line in json.dumps(call.parameters, indent=2).splitlines()), "json"), ""]
+        lines += [*_block(pretty(call.parameters), "json"), ""]
     return lines
 
 
 def _granted(permission: Permission) -> list[str]:
     lines = [*(f"- {code(action)}" for action in permission.actions or ()), ""]
     if permission.document:
-        lines += [*_block(json.dumps(permission.document, indent=2), "json"), ""]
+        lines += [*_block(pretty(permission.document), "json"), ""]
     return lines

@@ -21,11 +21,12 @@ from provision.review.tree import SEVERITIES, Review, Severity
 if TYPE_CHECKING:
     from jinja2 import Template
 
-__all__ = ["render"]
+__all__ = ["GLYPHS", "TONES", "pretty", "render"]
 
 _TEMPLATES: Final = Path(__file__).parent / "templates"
 _STYLE: Final = Path(report.__file__).parent / "templates" / "report.css"
 _LONGEST: Final = 2_000
+_WIDE: Final = 110
 # A severity in the colours of an outcome, and a glyph for those who do not see them.
 TONES: Final[dict[Severity, str]] = {"high": "fail", "medium": "warn", "low": "unknown", "note": "not-applicable"}
 GLYPHS: Final[dict[Severity, str]] = {"high": "▲", "medium": "!", "low": "▽", "note": "i"}
@@ -35,7 +36,7 @@ def render(review: Review) -> str:
     """One self-contained page, without the end of its last line."""
     style = _STYLE.read_text(encoding="utf-8") + (_TEMPLATES / "review.css").read_text(encoding="utf-8")
     script = (_TEMPLATES / "review.js").read_text(encoding="utf-8")
-    worst = next((severity for severity in SEVERITIES if review.count(severity)), "note")
+    worst: Severity = next((severity for severity in SEVERITIES if review.count(severity)), "note")
     by_role: dict[str, list[Any]] = {}
     for change in review.changes:
         by_role.setdefault(change.role, []).append(change)
@@ -55,6 +56,18 @@ def render(review: Review) -> str:
         style=style,
         script=script,
     )
+
+
+def pretty(data: Any, indent: int = 0) -> str:
+    """Data as JSON for people: what fits a line is on one. Each line is inert, and still to be escaped."""
+    flat = json.dumps(data, ensure_ascii=False)
+    if indent + len(flat) <= _WIDE or not isinstance(data, dict | list) or not data:
+        return inert(flat, _LONGEST)
+    inner, outer = " " * (indent + 2), " " * indent
+    if isinstance(data, dict):
+        parts = [f"{inner}{inert(json.dumps(key, ensure_ascii=False), _LONGEST)}: {pretty(data[key], indent + 2)}" for key in data]
+        return "{\n" + ",\n".join(parts) + f"\n{outer}}}"
+    return "[\n" + ",\n".join(f"{inner}{pretty(each, indent + 2)}" for each in data) + f"\n{outer}]"
 
 
 def _bars(review: Review) -> Iterator[tuple[str, float, float]]:
@@ -93,7 +106,7 @@ def _template() -> Template:
         "usd": lambda figure: "not known" if figure is None else f"{figure:,.2f} USD",
         "usd_h": lambda figure: "not known" if figure is None else f"{figure:.3f} USD",
         # Indented for people; each line is inert, and the template escapes it.
-        "data": lambda data: "\n".join(inert(line, _LONGEST) for line in json.dumps(data, indent=2, ensure_ascii=False).splitlines()),
+        "data": pretty,
     }
     environment.globals |= {"SEVERITIES": SEVERITIES, "TONES": TONES, "GLYPHS": GLYPHS}
     return environment.get_template("review.html")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from provision.catalog import read
@@ -16,12 +17,24 @@ from provision.profile.locked import Lock
 from provision.profile.model import AwsPlace, Profile
 from provision.review.cloud import addresses_in
 from provision.review.controls import line_of
+from provision.review.rules import Violation
 from provision.review.tree import SEVERITIES, Environment, Gain, Package, Place, Risk, Severity
 
-__all__ = ["gains", "risks"]
+__all__ = ["Judged", "gains", "risks"]
 
 _LONG_H: Final = 7 * 24
 _SHOWN: Final = 5
+_PRIVATE: Final = tuple(ipaddress.IPv4Network(network) for network in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16"))
+_LOCAL: Final = ipaddress.IPv6Network("fc00::/7")
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """The organisation's rules by name and digest, and what breaks them."""
+
+    name: str
+    sha256: str
+    broken: tuple[Violation, ...]
 
 
 class _Found:
@@ -46,6 +59,7 @@ def risks(
     packages: Sequence[Package],
     environments: Sequence[Environment],
     differs: Sequence[str],
+    judged: Judged | None,
 ) -> tuple[Risk, ...]:
     """Every risk, the gravest first, and among equals in the order of the subjects.
 
@@ -57,8 +71,14 @@ def risks(
         packages: what is installed by name.
         environments: the wheels.
         differs: what the lock holds otherwise than it would be resolved now.
+        judged: the organisation's rules, where there are any.
     """
     found = _Found(lines)
+    for broken in judged.broken if judged else ():
+        known = "" if broken.known else "it could not be decided: "
+        why = f"{known}{broken.reason}{f'; {broken.why}' if broken.why else ''}"
+        title = f"Against the rule {broken.rule}"
+        found.add("against-rules", "high", title, why, narrower="what the rule allows; `up` refuses this", key=broken.key)
     _lock(found, lock, environments, differs)
     _counters(found, profile, lock)
     _doors(found, profile)
@@ -90,7 +110,8 @@ def _lock(found: _Found, lock: Lock, environments: Sequence[Environment], differ
         )
     for warning in lock.warnings:
         key = "stack.driver" if warning.startswith("driver") else "stack"
-        found.add("against-advice", "medium", "Against advice", warning, narrower="another release, or a waiver with an owner", key=key)
+        why = "the catalogue advises against it, and the profile asks for it"
+        found.add("against-advice", "medium", warning, why, narrower="another choice, or somebody who answers for this one", key=key)
 
 
 def _doors(found: _Found, profile: Profile) -> None:
@@ -102,9 +123,13 @@ def _doors(found: _Found, profile: Profile) -> None:
             found.add("ssh-open", "low", "SSH is open to the address that `up` is run from", why, narrower="name a /32 there", key=key)
             continue
         small, large = (8, 16) if ipaddress.ip_network(network).version == 4 else (64, 80)  # noqa: PLR2004 - IPv4
-        severity: Severity = "high" if count > 2**large else "medium" if count > 2**small else "low"
+        inside = _is_inside(network)
+        # One step less for networks that only those connected to them can come from.
+        steps: Sequence[Severity] = ("medium", "low", "low") if inside else ("high", "medium", "low")
+        severity = steps[0] if count > 2**large else steps[1] if count > 2**small else steps[2]
         shown = f"{count:,}" if count < 2**40 else f"{count:.0e}"
         why = f"{shown} address{'es' if count > 1 else ''} can open a connection to port 22; a login still takes a key"
+        why += "; they are private, so that they reach it only through a network that is connected to its own" if inside else ""
         found.add("ssh-open", severity, f"SSH is open to {network}", why, narrower="a smaller network, or `caller`", key=key)
     why = "every machine gets a public address of the default network, and is reached through it"
     found.add(
@@ -112,6 +137,14 @@ def _doors(found: _Found, profile: Profile) -> None:
     )
     why = "the security group lets every connection out, as the cloud's default does"
     found.add("egress", "low", "Nothing limits where the machine connects to", why, narrower="rules of the network it is placed in")
+
+
+def _is_inside(network: str) -> bool:
+    """Whether all of a network is private (RFC 1918 and 4193); what is reserved for examples is not."""
+    asked = ipaddress.ip_network(network)
+    if isinstance(asked, ipaddress.IPv4Network):
+        return any(asked.subnet_of(private) for private in _PRIVATE)
+    return asked.subnet_of(_LOCAL)
 
 
 def _counters(found: _Found, profile: Profile, lock: Lock) -> None:
@@ -185,12 +218,12 @@ def _places(found: _Found, profile: Profile, places: Sequence[Place]) -> None:
             why = "the cloud may end the machine at any moment; what was not saved is lost"
             found.add("spot", "low", "A spot machine", why, narrower="`on-demand`", key=f"places.{number}.market")
     passed: dict[str, list[str]] = {}
-    for place in places:
-        if place.passed_over:
-            passed.setdefault(place.passed_over, []).append(f"{place.cloud} {place.region}")
+    for tried in places:
+        if tried.passed_over:
+            passed.setdefault(tried.passed_over, []).append(f"{tried.cloud} {tried.region}")
     for why, where in passed.items():
         found.add("passed-over", "note", f"Passed over: {_some(where)}", why, key="places")
-    if all(place.passed_over for place in places):
+    if all(p.passed_over for p in places):
         why = "every place of the profile would be passed over: what is signed could not be launched by this release"
         found.add("nowhere", "medium", "No place would be tried", why, narrower="a place that can be launched in", key="places")
     data = profile.disks.data
@@ -210,7 +243,8 @@ def _software(found: _Found, profile: Profile, lock: Lock, packages: Sequence[Pa
         found.add("versions-open", "low", title, why, narrower="a mirror that is a snapshot (`sources`)", key="stack")
     for words in lock.unresolved:
         if "the image id" not in words:
-            found.add("unresolved", "low", "Not known to the catalogue", words, key="stack")
+            why = "the catalogue does not know it, so that the lock cannot hold it"
+            found.add("unresolved", "low", f"Not known: {words}", why, key="stack")
     for kind in ("apt", "dnf"):
         if getattr(profile.sources, kind):
             why = "whoever runs it decides what is installed as root; its key is trusted by the fingerprint in the profile"
@@ -233,10 +267,12 @@ def _proof(found: _Found, profile: Profile) -> None:
         found.add("tier-quick", "note", "The proof is a quick one", why, narrower="`tier: standard`", key="verify.tier")
 
 
-def gains(profile: Profile, lock: Lock) -> tuple[Gain, ...]:
+def gains(profile: Profile, lock: Lock, judged: Judged | None = None) -> tuple[Gain, ...]:
     """What security gains, in the order of a launch."""
     on_aws = any(isinstance(p, AwsPlace) for p in profile.places)
+    kept = judged is not None and not judged.broken
     found = [
+        *([Gain("The rules are kept", f"nothing breaks the rules {judged.name}")] if judged and kept else []),
         Gain("Disks are encrypted", "root and data volumes, whatever the account's default is"),
         *([Gain("IMDSv2 alone", "the metadata service answers only with a session token, one hop away")] if on_aws else []),
         Gain("No role", "the machine has no permission at the cloud, so that a break-in gets none"),

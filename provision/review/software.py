@@ -14,10 +14,25 @@ from provision.profile.model import Profile
 from provision.review.cloud import first_boot
 from provision.review.tree import Change, Environment, Package, Repository, Wheel
 
-__all__ = ["environments", "host_changes", "packages", "repositories", "undo"]
+__all__ = ["environments", "host_changes", "packages", "repositories", "stack", "undo"]
 
 # As pip takes one with --require-hashes; a source distribution has the same form.
 _PIN: Final = re.compile(r"(?P<name>[A-Za-z0-9][A-Za-z0-9._-]*)==(?P<version>[A-Za-z0-9.!+_-]+)(?P<hashes>( --hash=sha256:[0-9a-f]{64})+)")
+
+
+def stack(lock: Lock) -> tuple[tuple[str, str], ...]:
+    """The parts of the stack and their versions, in words."""
+    clocks = lock.clocks
+    pair = "" if clocks.graphics_mhz is None else f" at {clocks.memory_mhz} and {clocks.graphics_mhz} MHz"
+    return (
+        ("driver", f"branch {lock.driver.branch}, {lock.driver.flavour} kernel modules"),
+        ("CUDA", f"{lock.cuda.version}, compiled with gcc {lock.cuda.gcc}"),
+        ("cuDNN", lock.cudnn.version),
+        *((name, f"{e.version}{f' built with CUDA {e.cuda}' if e.cuda else ''}") for name, e in lock.frameworks.items()),
+        *((("opencv", lock.opencv.environment.version),) if lock.opencv.environment else ()),
+        *((name, extra.version) for name, extra in lock.extras.items()),
+        ("clocks", f"{lock.clocks.mode}{pair}"),
+    )
 
 
 def repositories(lock: Lock) -> tuple[Repository, ...]:

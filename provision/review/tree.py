@@ -243,6 +243,8 @@ class Review:
     """Everything that is needed to decide.
 
     Attributes:
+        rules: the name of the organisation's rules that the profile was judged by; empty where there are none.
+        stack: the parts of the stack and their versions, in words.
         text: the lines of the profile's file.
     """
 
@@ -257,6 +259,8 @@ class Review:
     owner_email: str
     system: str
     gpu: str
+    rules: str
+    rules_sha256: str
     risks: tuple[Risk, ...]
     gains: tuple[Gain, ...]
     places: tuple[Place, ...]
@@ -266,6 +270,7 @@ class Review:
     money: Money
     doors: tuple[Door, ...]
     logins: tuple[str, ...]
+    stack: tuple[tuple[str, str], ...]
     repositories: tuple[Repository, ...]
     packages: tuple[Package, ...]
     environments: tuple[Environment, ...]
@@ -282,7 +287,7 @@ class Review:
 
     def as_dict(self) -> dict[str, Any]:
         """The review as JSON-compatible data."""
-        return asdict(self)
+        return {**asdict(self), "sentence": self.sentence}
 
     @property
     def sentence(self) -> str:

@@ -1,4 +1,4 @@
-// Saves the answers of the checklist. The page says everything without it.
+// Saves the answers of the checklist, and unfolds what is printed. The page says everything without it.
 (() => {
   "use strict";
   const form = document.querySelector(".answers");
@@ -46,6 +46,13 @@
   }
   form.addEventListener("submit", (event) => event.preventDefault());
   form.addEventListener("change", count);
+  // On paper nothing can be unfolded later, and not every browser lets the style sheet do it.
+  let folded = [];
+  addEventListener("beforeprint", () => {
+    folded = [...document.querySelectorAll("details:not([open])")];
+    for (const each of folded) each.open = true;
+  });
+  addEventListener("afterprint", () => { for (const each of folded) each.open = false; });
   form.querySelector(".export").hidden = false;
   count();
 })();
