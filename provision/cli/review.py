@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +15,6 @@ if TYPE_CHECKING:
     from provision.profile.locked import Lock
     from provision.profile.model import Profile
     from provision.review.against import Shift
-    from provision.review.content import Judged
     from provision.review.policy import Loaded
     from provision.review.tree import Review
     from provision.review.where import Organisation
@@ -74,45 +72,24 @@ def command(*, profile: str, output: str | None, against: str | None, organisati
 def _reviewed(path: Path, source: bytes, asked: Profile, rules: Loaded | None) -> tuple[Review, Lock]:
     """The review of a profile with the lock beside it, or with what would be locked now."""
     from provision.profile import lockfile  # noqa: PLC0415
-    from provision.profile.lock import build  # noqa: PLC0415
-    from provision.review.content import content  # noqa: PLC0415
+    from provision.review import pages  # noqa: PLC0415
 
-    found = lockfile.find(path, asked)
-    fresh = build(asked, options.today())
-    differs = [line for line in lockfile.stale(found, fresh) if ".image_id:" not in line] if found else []
-    lock = found or fresh
-    return content(asked, lock, source, differs=differs, judged=_judged(rules, asked, lock, source)), lock
-
-
-def _judged(rules: Loaded | None, asked: Profile, lock: Lock, source: bytes) -> Judged | None:
-    from provision.review import approval  # noqa: PLC0415
-    from provision.review.content import Judged  # noqa: PLC0415
-
-    if rules is None:
-        return None
-    broken = approval.violations(rules, asked, lock, source, dt.datetime.now(dt.UTC))
-    return Judged(rules.policy.name, rules.sha256, tuple(broken))
+    lock = lockfile.find_or_build(path, asked, options.today())
+    return pages.review_of(asked, lock, source, rules, options.today()), lock
 
 
 def _files(review: Review, source: bytes, lock: Lock) -> dict[str, bytes]:
     """The parts of the bundle but its statement."""
     from provision.profile import lockfile  # noqa: PLC0415
-    from provision.review import markdown, page  # noqa: PLC0415
-    from provision.review.bundle import canonical  # noqa: PLC0415
+    from provision.review import pages  # noqa: PLC0415
 
-    return {
-        "profile.yml": source,
-        "lock.yml": lockfile.dump(lock).encode(),
-        "review.html": f"{page.render(review)}\n".encode(),
-        "review.md": f"{markdown.render(review)}\n".encode(),
-        "review.json": canonical(review.as_dict()),
-    }
+    return {"profile.yml": source, "lock.yml": lockfile.dump(lock).encode(), **pages.pages(review)}
 
 
 def _against(old: str, review: Review, lock: Lock, rules: Loaded | None) -> Sequence[Shift]:
     """What changed since a bundle, a lock or a profile."""
     from provision.profile import load, lockfile  # noqa: PLC0415
-    from provision.review import against, approval, bundle  # noqa: PLC0415
+    from provision.review import against, approval, bundle, pages  # noqa: PLC0415
     from provision.review.content import content  # noqa: PLC0415
     from provision.review.where import Organisation  # noqa: PLC0415
 
@@ -120,7 +97,7 @@ def _against(old: str, review: Review, lock: Lock, rules: Loaded | None) -> Sequ
     if path.is_dir() or path.suffix == ".zip":
         there = bundle.read(path)
         source = there.files["profile.yml"]
-        judged = _judged(approval.rules_for(Organisation(), there), there.profile, there.lock, source)
+        judged = pages.judged(approval.rules_for(Organisation(), there), there.profile, there.lock, source, options.today())
         before = content(there.profile, there.lock, source, judged=judged)
         return against.shifts(against.as_reviewed(before, there.files.get("review.json", b"")), review)
     if old.endswith((".lock.yml", ".lock.yaml")):

@@ -28,10 +28,9 @@ def command(*, bundle: Path, key: Path, principal: str, days: int, pages_differ:
     from provision.review import pages, sign  # noqa: PLC0415
 
     reviewed = bundles.read(bundle)
-    differing = pages.differs(reviewed.profile, reviewed.lock, options.today())
-    for line in differing:
-        click.echo(f"not what this machine would lock today: {line}", err=True)
-    unlike = pages.unlike(reviewed, differing)
+    for line in pages.differs(reviewed.profile, reviewed.lock, options.today()):
+        click.echo(f"this machine would lock otherwise today: {line}", err=True)
+    unlike = pages.unlike(reviewed, options.today())
     if unlike and not pages_differ:
         msg = f"{bundle}: {', '.join(unlike)} is not what this machine makes of the profile and lock in it"
         raise SignatureRefusedError(

@@ -13,10 +13,12 @@ from provision.profile.locked import Lock
 from provision.profile.model import Profile
 from provision.review import markdown, page
 from provision.review.bundle import Bundle, canonical
-from provision.review.content import content
+from provision.review.content import Judged, content
+from provision.review.policy import Loaded, parse
+from provision.review.rules import judge
 from provision.review.tree import Review
 
-__all__ = ["differs", "pages", "unlike"]
+__all__ = ["differs", "judged", "pages", "review_of", "unlike"]
 
 
 def pages(review: Review) -> dict[str, bytes]:
@@ -28,21 +30,36 @@ def pages(review: Review) -> dict[str, bytes]:
     }
 
 
-def differs(profile: Profile, lock: Lock, today: dt.date) -> list[str]:
-    """What a lock holds otherwise than it would be resolved here and now, line by line; image ids, which only a cloud knows, left out.
+def review_of(profile: Profile, lock: Lock, source: bytes, rules: Loaded | None, today: dt.date) -> Review:
+    """The review of a profile under the organisation's rules, on a day.
 
     Raises:
         StackConflictError: the profile cannot be resolved here and now.
     """
-    return [line for line in lockfile.stale(build(profile, today), lock) if ".image_id:" not in line]
+    return content(profile, lock, source, differs=differs(profile, lock, today), judged=judged(rules, profile, lock, source, today))
 
 
-def unlike(bundle: Bundle, differing: list[str]) -> list[str]:
-    """Which pages of a bundle are not what this machine makes of its profile and lock; one that is not there says nothing.
+def judged(rules: Loaded | None, profile: Profile, lock: Lock, source: bytes, today: dt.date) -> Judged | None:
+    """What the organisation's rules say of a profile, for its review; None without rules."""
+    return Judged(rules.policy.name, rules.sha256, tuple(judge(rules, profile, lock, source, today))) if rules else None
 
-    Args:
-        bundle: as it was read.
-        differing: what `differs` says of its lock.
+
+def differs(profile: Profile, lock: Lock, today: dt.date) -> list[str]:
+    """What a lock holds otherwise than it would be resolved here and now, line by line; image ids, which only a cloud knows, left out.
+
+    Raises:
+        StackConflictError: as `review_of`.
     """
-    mine = pages(content(bundle.profile, bundle.lock, bundle.files["profile.yml"], differs=differing))
+    return [line for line in lockfile.stale(lock, build(profile, today)) if ".image_id:" not in line]
+
+
+def unlike(bundle: Bundle, today: dt.date) -> list[str]:
+    """Which pages of a bundle are not what this machine makes of its profile, lock and rules; one that is not there says nothing.
+
+    Raises:
+        StackConflictError: as `review_of`.
+    """
+    raw = bundle.files.get("policy.yml")
+    rules = parse(raw, bundle.path / "policy.yml") if raw is not None else None
+    mine = pages(review_of(bundle.profile, bundle.lock, bundle.files["profile.yml"], rules, today))
     return [name for name, data in mine.items() if name in bundle.files and bundle.files[name] != data]

@@ -7,10 +7,8 @@ from pathlib import Path
 import pytest
 
 from provision import paths
-from provision.cli import options
-from provision.profile import load, lockfile
-from provision.review import bundle, pages
-from provision.review.content import content
+from provision.profile import lockfile
+from provision.review import bundle
 from tests.review.samples import People
 
 Call = Callable[..., tuple[int, str, str]]
@@ -57,18 +55,9 @@ def narrowed(profile: Path) -> None:
     profile.write_text((text[:start] + text[end:]).replace("counters: all-users", "counters: group"))
 
 
-def bundled(profile: Path, policy: Path) -> Path:
-    """What `gpuprov review` writes."""
-    asked, lock, source = load.load(profile), lockfile.read(lockfile.path_for(profile)), profile.read_bytes()
-    differing = pages.differs(asked, lock, options.today())
-    made = {
-        "profile.yml": source,
-        "lock.yml": lockfile.dump(lock).encode(),
-        "policy.yml": policy.read_bytes(),
-        **pages.pages(content(asked, lock, source, differs=differing)),
-    }
+def bundled(call: Call, profile: Path, policy: Path) -> Path:
     path = profile.with_name("t4-train.bundle.zip")
-    bundle.write(path, {**made, bundle.STATEMENT: bundle.statement(asked, lock, made["policy.yml"], made)})
+    assert call("review", str(profile), "-o", str(path), "--policy", str(policy))[0] == 0
     return path
 
 
@@ -96,7 +85,7 @@ def test_the_two_party_story(  # noqa: PLR0917 - pytest passes by name
     assert (code, json.loads(out)["violations"]) == (0, [])
     code, _, err = call("up", "-p", str(profile))
     assert (code, "error[signature-missing]" in err, "no bundle of t4-train is given" in err) == (2, True, True)
-    path = bundled(profile, policy)
+    path = bundled(call, profile, policy)
     code, _, err = call("up", "--bundle", str(path))
     assert (code, "who may sign is not known" in err) == (2, True), "the engineer has no allowed_signers"
 
@@ -137,7 +126,7 @@ def test_a_revoked_signer_stops_the_run(  # noqa: PLR0917 - as above
 ) -> None:
     narrowed(profile)
     assert call("lock", str(profile))[0] == 0
-    path = bundled(profile, policy)
+    path = bundled(call, profile, policy)
     for name in ("alice", "bob"):
         assert call("sign", str(path), "--key", str(people.folder / name), "--as", f"{name}@example.com", "--json")[0] == 0
     (tmp_path / "revoked").write_bytes(people.bob.with_name("bob.pub").read_bytes())
@@ -154,11 +143,10 @@ def test_a_lock_that_this_machine_would_not_write_is_said_to_who_signs(call: Cal
     lock = lockfile.read(beside)
     forged = lock.repositories[0].model_copy(update={"url": "https://evil.example/"})
     beside.write_text(lockfile.dump(lock.model_copy(update={"repositories": (forged,)})))
-    path = bundled(profile, policy)
+    path = bundled(call, profile, policy)
     code, _, err = call("sign", str(path), "--key", str(people.alice), "--as", "alice@example.com")
     assert code == 0
-    assert "not what this machine would lock today: repositories.0.url: https://developer" in err
-    assert "→ https://evil.example/" in err
+    assert "this machine would lock otherwise today: repositories.0.url: https://evil.example/ → https://developer." in err
 
 
 @pytest.mark.parametrize("name", ["review.html", "review.md", "review.json"])
@@ -166,7 +154,7 @@ def test_a_page_that_says_something_else_than_the_profile_is_not_signed(
     call: Call, people: People, profile: Path, policy: Path, name: str
 ) -> None:
     assert call("lock", str(profile))[0] == 0
-    path = bundled(profile, policy)
+    path = bundled(call, profile, policy)
     made = dict(bundle.read(path).files)
     assert b"for at most 12 hours" in made[name] or b'"deadline_h":12' in made[name]
     made[name] = made[name].replace(b"for at most 12 hours", b"for at most 1 hours").replace(b'"deadline_h":12', b'"deadline_h":1')

@@ -1,6 +1,4 @@
 import datetime as dt
-import hashlib
-import json
 import re
 from pathlib import Path
 from typing import Any, get_args
@@ -192,14 +190,6 @@ def test_the_plans_own_prices_are_judged() -> None:
     assert plan(profile, "", "x", LOCK).offers[2].price_per_hour_usd is None
     found = rules.judge(loaded, profile, LOCK, RAW, TODAY)
     assert ("places.1.zones.0", False) in {(v.key, v.known) for v in found}
-
-
-def test_what_was_found_is_recorded_for_the_bundle() -> None:
-    loaded = policies.parse(b"schema: 1\nname: isa\nmax_deadline_h: 8\n", Path("p.yml"))
-    found = rules.judge(loaded, load.load(PATH), LOCK, RAW, TODAY)
-    recorded = json.loads(rules.record(loaded, found))
-    assert recorded["policy"] == {"name": "isa", "sha256": hashlib.sha256(loaded.raw).hexdigest()}
-    assert [(v["rule"], v["key"], v["known"]) for v in recorded["violations"]] == [("max_deadline_h", "limits.deadline_h", True)]
 
 
 # --- the file -----------------------------------------------------------------------------------------------------

@@ -49,7 +49,7 @@ def only(path: Path, organisation: Organisation, now: dt.datetime = NOW, rule: S
     return signature
 
 
-def by_hand(path: Path, principal: str, who: Path, *, namespace: str = sign.NAMESPACE, more: bytes = b"", **changed: Any) -> None:
+def by_hand(path: Path, principal: str, who: Path, *, namespace: str = sign.NAMESPACE, tail: bytes = b"", **changed: Any) -> None:
     """An approval that says what one likes, signed by ssh-keygen as one likes."""
     reviewed = bundle.read(path)
     stamp = "%Y-%m-%dT%H:%M:%SZ"
@@ -61,7 +61,7 @@ def by_hand(path: Path, principal: str, who: Path, *, namespace: str = sign.NAME
         "expires": (NOW + dt.timedelta(days=1)).strftime(stamp),
         **changed,
     }
-    raw = bundle.canonical(said) + more
+    raw = bundle.canonical(said) + tail
     command = ["ssh-keygen", "-q", "-Y", "sign", "-n", namespace, "-f", str(who)]
     made = subprocess.run(command, input=raw, capture_output=True, check=True).stdout
     name = f"approvals/{principal}.json"
@@ -262,14 +262,14 @@ def test_an_approval_under_another_name_is_refused(path: Path, people: People) -
         {"signed_at": "2026-02-30T00:00:00Z"},
     ],
 )
-def test_what_is_no_approval_is_refused_though_it_is_signed(path: Path, people: People, changed: dict[str, str]) -> None:
+def test_what_is_no_approval_is_refused_though_it_is_signed(path: Path, people: People, changed: dict[str, Any]) -> None:
     by_hand(path, ALICE, people.alice, **changed)
     assert f"approvals/{ALICE}.json is no approval" in refusal(path, people)
 
 
-@pytest.mark.parametrize("more", [b" ", b"\n", b"\n\n"])
-def test_an_approval_in_another_spelling_is_refused_though_it_is_signed(path: Path, people: People, more: bytes) -> None:
-    by_hand(path, ALICE, people.alice, more=more)
+@pytest.mark.parametrize("tail", [b" ", b"\n", b"\n\n"])
+def test_an_approval_in_another_spelling_is_refused_though_it_is_signed(path: Path, people: People, tail: bytes) -> None:
+    by_hand(path, ALICE, people.alice, tail=tail)
     assert f"approvals/{ALICE}.json is no approval" in refusal(path, people)
 
 
