@@ -60,11 +60,11 @@ def command(
                 "roles": run.roles,
                 "lock": locked.digest,
                 "artefacts": str(run.artefacts) if run.artefacts else None,
-                "report": run.report.as_dict(),
+                "report": run.report.as_dict(strict=strict),
             }
         )
     else:
-        click.echo(reports.text.render(run.report, color=sys.stdout.isatty()))
+        click.echo(reports.text.render(run.report, strict=strict, color=sys.stdout.isatty()))
         click.echo(f"\n{name}: {run.instance.id} at {run.instance.address} ({run.instance.region}), ends {run.instance.deadline}")
         click.echo(f"  ssh gpuprov-{name}    gpuprov verify {name}    gpuprov down {name}")
     ctx.exit(run.report.exit_code(strict=strict))

@@ -13,7 +13,7 @@ from provision.cli import options
 
 if TYPE_CHECKING:
     from provision.verify.checks.base import Tier
-    from provision.verify.finding import Report
+    from provision.verify.fleet import Verified
 
 # The registry of provision.report, which --help must not import; a test holds that they are the same.
 FORMATS = ("text", "json", "html", "markdown", "junit", "tap", "ctrf", "nagios", "prometheus")
@@ -84,8 +84,7 @@ def command(
 
     Exits with 0 when all holds, 1 when a check failed, 3 when something is unknown or a host could not be reached.
     """
-    from provision import report as reports  # noqa: PLC0415 - heavy, and --help must be light
-    from provision.cli.progress import narrator  # noqa: PLC0415
+    from provision.cli.progress import narrator  # noqa: PLC0415 - heavy, and --help must be light
     from provision.errors import EXIT_FAILED_CHECK, EXIT_OK  # noqa: PLC0415
     from provision.verify.checks import CHECKS  # noqa: PLC0415
     from provision.verify.finding import exit_code  # noqa: PLC0415
@@ -106,13 +105,13 @@ def command(
     found = [one.report for one in verified]
     lost, lost_code = proof.after_reboot(verified, after_reboot, how) if after_reboot else ([], EXIT_OK)
     name = "json" if as_json else form or "text"
-    _print(name, found, lost)
+    _print(name, verified, lost, strict=strict)
     if html:
-        options.write(html, reports.render("html", found) + "\n")
+        options.write(html, _rendered("html", verified, strict=strict) + "\n")
     if evidence:
         from provision.verify.evidence import evidence as evidence_of  # noqa: PLC0415
 
-        options.write(evidence, options.to_json(evidence_of(verified)) + "\n")
+        options.write(evidence, options.to_json(evidence_of(verified, strict=strict)) + "\n")
     code = exit_code(found, strict=strict)
     # A failure outweighs what is unknown, here as everywhere.
     ctx.exit(EXIT_FAILED_CHECK if EXIT_FAILED_CHECK in {code, lost_code} else max(code, lost_code))
@@ -127,12 +126,23 @@ def _refuse_contradictions(*, any_files: bool, any_hosts: bool, form: str | None
         raise click.UsageError(msg)
 
 
-def _print(name: str, found: Sequence[Report], lost: Sequence[str]) -> None:
-    from provision import report as reports  # noqa: PLC0415
-
-    if name == "text" and len(found) == 1:
-        click.echo(reports.text.render(found[0], color=sys.stdout.isatty()))
-    else:
-        click.echo(reports.render(name, found))
+def _print(name: str, verified: Sequence[Verified], lost: Sequence[str], *, strict: bool) -> None:
+    click.echo(_rendered(name, verified, strict=strict))
     for line in lost:
         click.echo(line, err=name != "text")
+
+
+def _rendered(name: str, verified: Sequence[Verified], *, strict: bool) -> str:
+    """The reports in one format: text of one host in the terminal's colours, the page with what was measured."""
+    from provision import report as reports  # noqa: PLC0415
+
+    found = [one.report for one in verified]
+    if name == "text" and len(found) == 1:
+        return reports.text.render(found[0], strict=strict, color=sys.stdout.isatty())
+    if name == "html" and found:
+        from provision.report.chart import charts  # noqa: PLC0415
+        from provision.verify.points import measured  # noqa: PLC0415
+
+        points = [seen for one in verified if (seen := measured(one.report.host, one.facts))]
+        return reports.html.render(*found, strict=strict, charts=charts(points))
+    return reports.render(name, found, strict=strict)
