@@ -26,10 +26,10 @@ def command(
 
     Run again with the same name it adopts the instance, runs what does not pass, and proves the result.
     """
-    from provision import report as reports  # noqa: PLC0415 - heavy, and --help must be light
     from provision.cli.progress import narrator  # noqa: PLC0415
     from provision.launch.journal import check_name  # noqa: PLC0415
     from provision.profile import load  # noqa: PLC0415
+    from provision.report import text  # noqa: PLC0415 - heavy, and --help must be light
     from provision.workflow.session import Session  # noqa: PLC0415
     from provision.workflow.up import Run, up  # noqa: PLC0415
 
@@ -64,7 +64,7 @@ def command(
             }
         )
     else:
-        click.echo(reports.text.render(run.report, strict=strict, color=sys.stdout.isatty()))
+        click.echo(text.render(run.report, strict=strict, color=sys.stdout.isatty()))
         click.echo(f"\n{name}: {run.instance.id} at {run.instance.address} ({run.instance.region}), ends {run.instance.deadline}")
         click.echo(f"  ssh gpuprov-{name}    gpuprov verify {name}    gpuprov down {name}")
     ctx.exit(run.report.exit_code(strict=strict))

@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import os
 import signal
+from collections.abc import AsyncIterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -77,7 +78,7 @@ async def execute(
     target: Target,
     command: str,
     *,
-    stdin: bytes = b"",
+    stdin: bytes | AsyncIterable[bytes] = b"",
     timeout_s: float,
     connect_timeout_s: int = 10,
     max_output_bytes: int = 16 * 1024 * 1024,
@@ -88,7 +89,7 @@ async def execute(
     Args:
         target: where.
         command: a POSIX shell command line; quoting values is the caller's duty (`shlex.quote`).
-        stdin: bytes for the command's standard input.
+        stdin: bytes for the command's standard input; in parts where they are not all known when the connection is opened.
         timeout_s: for everything, the connection included.
         connect_timeout_s: for the TCP connection and the handshake.
         max_output_bytes: per stream; the command is ended when it prints more.
@@ -128,7 +129,7 @@ def _end(process: asyncio.subprocess.Process) -> None:
         os.killpg(process.pid, signal.SIGKILL)
 
 
-async def _communicate(process: asyncio.subprocess.Process, stdin: bytes, limit: int, heard: bytearray) -> Completed:
+async def _communicate(process: asyncio.subprocess.Process, stdin: bytes | AsyncIterable[bytes], limit: int, heard: bytearray) -> Completed:
     """Feed and drain the three streams at once, ending the process when it prints more than `limit` bytes."""
     assert process.stdin is not None and process.stdout is not None and process.stderr is not None  # noqa: S101, PT018
     truncated = False
@@ -136,7 +137,12 @@ async def _communicate(process: asyncio.subprocess.Process, stdin: bytes, limit:
     async def feed(stream: asyncio.StreamWriter) -> None:
         # A command that does not read its input is no failure of ours.
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-            stream.write(stdin)
+            if isinstance(stdin, bytes):
+                stream.write(stdin)
+            else:
+                async for part in stdin:
+                    stream.write(part)
+                    await stream.drain()
             await stream.drain()
         stream.close()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import importlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
@@ -57,12 +58,17 @@ class Format:
     Attributes:
         about: who reads it, for `--help`.
         suffix: how a file of it is called.
-        render: writes it.
+        module: where its `render` is.
     """
 
     about: str
     suffix: str
-    render: Renderer
+    module: str
+
+    def render(self, *reports: Report, strict: bool = False) -> str:
+        """Write it; see `Renderer`."""
+        renderer: Renderer = importlib.import_module(self.module).render
+        return renderer(*reports, strict=strict)
 
 
 @dataclass(frozen=True, slots=True)

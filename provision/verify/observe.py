@@ -16,14 +16,17 @@ import re
 import secrets
 import shlex
 import zlib
+from collections.abc import AsyncIterator, Awaitable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from provision.errors import FactsInvalidError, GpuprovError, HostUnreachableError, ProbeFailedError
 from provision.host.ssh import Completed, Target, execute
-from provision.verify.facts import SCHEMA, Facts, parse
+
+if TYPE_CHECKING:  # the models of the facts take longer to import than all the rest, and a connection may be opened meanwhile
+    from provision.verify.facts import Facts
 
 __all__ = ["MODULES", "PROBE", "observe"]
 
@@ -38,16 +41,17 @@ _FIRST: Final = "import sys;s=sys.stdin.buffer;exec(s.read(int(s.readline())))"
 # A python3 that is too old for the probe is a fact like others, said in words that it understands.
 # pynvml follows behind and is read only when a fact asks for it: its 10,000 lines take a long way to travel and longer to compile than
 # all other facts take together.
-# The last module's facts start first: those of `stack` take longest.
+# The last module's facts start first: those of `stack` take longest. What is asked comes last, so that the modules are compiled by then.
 _LOADER: Final = """
 import importlib.abc, importlib.util, json, sys, types, zlib
 sent = json.loads(zlib.decompress(s.read(int(s.readline()))).decode())
 if sys.version_info < (3, 7):
     import base64, time
+    request = json.loads(s.read(int(s.readline())).decode())
     found = {"version": "%d.%d.%d" % sys.version_info[:3], "path": sys.executable}
     told = {"gathered_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), "elapsed_s": 0, "facts": {"python3": {"value": found}}}
     packed = base64.b64encode(zlib.compress(json.dumps(told).encode())).decode()
-    print("\\n<<gpuprov %s %d>>%s<<end>>" % (sent["request"]["nonce"], len(packed), packed))
+    print("\\n<<gpuprov %s %d>>%s<<end>>" % (request["nonce"], len(packed), packed))
     sys.exit()
 class Sent(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     def find_spec(self, name, path=None, target=None):
@@ -60,7 +64,8 @@ sys.meta_path.insert(0, Sent())
 facts = {}
 for name in reversed(sent["order"]):
     facts.update(getattr(importlib.import_module(name), "facts", dict)())
-importlib.import_module("run").main(sent["request"], facts)
+request = json.loads(s.read(int(s.readline())).decode())
+importlib.import_module("run").main(request, facts)
 """
 
 
@@ -78,12 +83,21 @@ def _pynvml() -> bytes:
     return zlib.compress(Path(found.origin).read_bytes(), 6)
 
 
-def _parcel(nonce: str, deadline_s: float, tier: str) -> bytes:
+@cache
+def _program() -> bytes:
+    """The probe, packed once for all hosts."""
+    return zlib.compress(json.dumps({"modules": _modules(), "order": MODULES[1:]}).encode(), 6)
+
+
+async def _parcel(nonce: str, deadline_s: float, tier: str | Awaitable[str]) -> AsyncIterator[bytes]:
     """The bytes for the probe's standard input."""
-    request = {"nonce": nonce, "deadline_s": deadline_s, "tier": tier}
-    sent = {"modules": _modules(), "order": MODULES[1:], "request": request}
-    parts = _LOADER.encode(), zlib.compress(json.dumps(sent).encode(), 6), _pynvml()
-    return b"".join(b"%d\n%s" % (len(part), part) for part in parts)
+
+    def piece(part: bytes) -> bytes:
+        return b"%d\n%s" % (len(part), part)
+
+    yield piece(_LOADER.encode()) + piece(_program())
+    asked = tier if isinstance(tier, str) else await tier
+    yield piece(json.dumps({"nonce": nonce, "deadline_s": deadline_s, "tier": asked}).encode()) + piece(_pynvml())
 
 
 def _command(nonce: str) -> str:
@@ -99,13 +113,13 @@ def _command(nonce: str) -> str:
     return f"exec /bin/sh -c {shlex.quote(script)}"
 
 
-async def observe(target: Target, *, timeout_s: float = 60, tier: str = "standard") -> Facts:
+async def observe(target: Target, *, timeout_s: float = 60, tier: str | Awaitable[str] = "standard") -> Facts:
     """Gather the facts of a host.
 
     Args:
         target: which host.
         timeout_s: for everything; the probe itself gets three seconds less, so that it can still say what it did not get.
-        tier: how much is gathered: quick, standard or perf.
+        tier: how much is gathered: quick, standard or perf; the connection is opened before an awaited one is known.
 
     Raises:
         ProbeFailedError: the host ran something and no facts came back.
@@ -125,6 +139,8 @@ async def observe(target: Target, *, timeout_s: float = 60, tier: str = "standar
 
 def _unframe(target: Target, done: Completed, nonce: str, now: dt.datetime) -> Facts:
     """Find the frame with our nonce, whatever a banner, a profile script or a careless python printed around it."""
+    from provision.verify.facts import SCHEMA, parse  # noqa: PLC0415 - see the top
+
     why = "more output than can be facts" if done.truncated else f"exit code {done.exit_code}"
     parts = _parts(done.stdout, nonce)
     for found in re.finditer(rb"<<gpuprov %s (\d{1,9})>>([A-Za-z0-9+/=]*)<<end>>" % nonce.encode(), done.stdout):
@@ -177,6 +193,8 @@ def _parts(printed: bytes, nonce: str) -> _Parts:
 
 def _partial(target: Target, parts: _Parts, reason: str) -> Facts | None:
     """What came of an answer that broke off; None where that is nothing."""
+    from provision.verify.facts import SCHEMA, parse  # noqa: PLC0415 - see the top
+
     if not parts.came:
         return None
     facts = {**parts.facts(reason), "clock_ahead": {"unknown": reason}}

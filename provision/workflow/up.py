@@ -19,8 +19,7 @@ from provision.host.reach import wait_ready
 from provision.host.ssh import Target
 from provision.launch.lifecycle import Attempt, Connect, Launcher
 from provision.profile import load as profiles
-from provision.profile.lock import pin
-from provision.profile.locked import Lock
+from provision.profile.locked import Lock, pin
 from provision.profile.model import Profile
 from provision.verify.finding import Report
 from provision.verify.run import verify

@@ -29,7 +29,7 @@ import base64, json, os, signal, sys, time, zlib
 s = sys.stdin.buffer
 loader = s.read(int(s.readline()))
 sent = json.loads(zlib.decompress(s.read(int(s.readline()))))
-nonce = sent["request"]["nonce"]
+nonce = json.loads(s.read(int(s.readline())))["nonce"]
 GOOD = {{"gathered_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), "elapsed_s": 0.1, "facts": {{
     "kernel": {{"value": {{"release": "6.1", "machine": "x86_64"}}}}}}}}
 def packed(answer):
