@@ -99,7 +99,7 @@ def command(
 
     for name in (*only, *skip):
         options.known(name, [check.id for check in CHECKS], "check")
-    how = proof.How(Selection(frozenset(only), frozenset(skip), tier), without_gpu, timeout_s, jobs, options.seconds(wait))
+    how = proof.How(Selection(frozenset(only), frozenset(skip), tier), without_gpu, timeout_s, jobs, options.seconds(wait), strict)
     session = Session.open()
     if files:
         verified = proof.judged(session, files, profile, how)
