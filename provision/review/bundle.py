@@ -40,6 +40,7 @@ _MAX_FILES: Final = 2_000  # the folder of roles is the largest part
 _MAX_FILE: Final = 8 * 1024 * 1024
 _MAX_TOTAL: Final = 32 * 1024 * 1024
 _MAX_APPROVAL: Final = 16 * 1024  # an RSA signature of 16384 bits takes 4 KiB
+_MAX_APPROVALS: Final = 64  # each costs some runs of ssh-keygen
 _MADE_BY_UNIX: Final = 3
 _MODE: Final = stat.S_IFREG | 0o644
 _EPOCH: Final = (1980, 1, 1, 0, 0, 0)  # the first moment that a zip can name
@@ -244,6 +245,8 @@ def _paired(path: Path, approvals: Mapping[str, bytes]) -> dict[str, tuple[bytes
         if len(data) > _MAX_APPROVAL:
             raise _wrong(path, name, f"is larger than {_MAX_APPROVAL // 1024} KiB")
         principals[found[1]] = None
+        if len(principals) > _MAX_APPROVALS:
+            raise _wrong(path, name, f"is one more than {_MAX_APPROVALS} approvals")
     return {p: (approvals.get(f"{_APPROVALS}{p}.json"), approvals.get(f"{_APPROVALS}{p}.json.sig")) for p in sorted(principals)}
 
 
@@ -294,6 +297,8 @@ def _read_zip(path: Path) -> dict[str, bytes]:
         with zipfile.ZipFile(io.BytesIO(raw)) as archive:
             if len(archive.infolist()) > _MAX_FILES:
                 raise _wrong(path, part, f"names more than {_MAX_FILES} files")
+            if sum(entry.file_size for entry in archive.infolist()) > len(raw):
+                raise _wrong(path, part, "names files that overlap")
             for entry in archive.infolist():
                 part = entry.filename
                 if part in files:

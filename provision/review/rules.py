@@ -9,7 +9,7 @@ import datetime as dt
 import ipaddress
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from fnmatch import fnmatchcase
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -20,10 +20,11 @@ from provision.profile import load as profiles
 from provision.profile.load import KeyPath
 from provision.profile.locked import Lock
 from provision.profile.model import AwsPlace, Profile
+from provision.review.bundle import canonical
 from provision.review.controls import line_of
 from provision.review.policy import Loaded, Policy, Rule
 
-__all__ = ["RULES", "Violation", "check", "judge"]
+__all__ = ["RULES", "Violation", "check", "judge", "record"]
 
 _TAGS: Final = frozenset(value for name, value in vars(clouds).items() if name.endswith("_TAG"))
 
@@ -117,6 +118,17 @@ def judge(loaded: Loaded, profile: Profile, lock: Lock, raw: bytes | None, today
     lines = profiles.lines(raw) if raw is not None else None
     offers = plan(profile, profiles.digest(profile), profile.name, lock).offers
     return check(loaded.policy, profile, lock, offers, today=today, lines=lines)
+
+
+def record(loaded: Loaded, found: Sequence[Violation]) -> bytes:
+    """What was found when a bundle was written, as its file `violations.json`; `up` asks anew all the same."""
+    return canonical(
+        {
+            "schema": "gpuprov-violations/1",
+            "policy": {"name": loaded.policy.name, "sha256": loaded.sha256},
+            "violations": [asdict(violation) for violation in found],
+        }
+    )
 
 
 def _dotted(key: KeyPath) -> str:

@@ -7,8 +7,10 @@ from pathlib import Path
 import pytest
 
 from provision import paths
+from provision.cli import options
 from provision.profile import load, lockfile
-from provision.review import bundle
+from provision.review import bundle, pages
+from provision.review.content import content
 from tests.review.samples import People
 
 Call = Callable[..., tuple[int, str, str]]
@@ -56,10 +58,15 @@ def narrowed(profile: Path) -> None:
 
 
 def bundled(profile: Path, policy: Path) -> Path:
-    """What `gpuprov review` writes, with a page of one line."""
-    asked, lock = load.load(profile), lockfile.read(lockfile.path_for(profile))
-    made = {"profile.yml": profile.read_bytes(), "lock.yml": lockfile.dump(lock).encode(), "policy.yml": policy.read_bytes()}
-    made["review.md"] = b"# review\n"
+    """What `gpuprov review` writes."""
+    asked, lock, source = load.load(profile), lockfile.read(lockfile.path_for(profile)), profile.read_bytes()
+    differing = pages.differs(asked, lock, options.today())
+    made = {
+        "profile.yml": source,
+        "lock.yml": lockfile.dump(lock).encode(),
+        "policy.yml": policy.read_bytes(),
+        **pages.pages(content(asked, lock, source, differs=differing)),
+    }
     path = profile.with_name("t4-train.bundle.zip")
     bundle.write(path, {**made, bundle.STATEMENT: bundle.statement(asked, lock, made["policy.yml"], made)})
     return path
@@ -152,6 +159,25 @@ def test_a_lock_that_this_machine_would_not_write_is_said_to_who_signs(call: Cal
     assert code == 0
     assert "not what this machine would lock today: repositories.0.url: https://developer" in err
     assert "→ https://evil.example/" in err
+
+
+@pytest.mark.parametrize("name", ["review.html", "review.md", "review.json"])
+def test_a_page_that_says_something_else_than_the_profile_is_not_signed(
+    call: Call, people: People, profile: Path, policy: Path, name: str
+) -> None:
+    assert call("lock", str(profile))[0] == 0
+    path = bundled(profile, policy)
+    made = dict(bundle.read(path).files)
+    assert b"for at most 12 hours" in made[name] or b'"deadline_h":12' in made[name]
+    made[name] = made[name].replace(b"for at most 12 hours", b"for at most 1 hours").replace(b'"deadline_h":12', b'"deadline_h":1')
+    read = bundle.read(path)
+    bundle.write(path, {**made, bundle.STATEMENT: bundle.statement(read.profile, read.lock, made["policy.yml"], made)})
+    words = ("sign", str(path), "--key", str(people.alice), "--as", "alice@example.com")
+    code, _, err = call(*words)
+    assert (code, f"error[signature-refused]: {path}: {name} is not what this machine makes of" in err) == (2, True), err
+    assert bundle.read(path).approvals == {}
+    assert call(*words, "--pages-differ")[0] == 0
+    assert [*bundle.read(path).approvals] == ["alice@example.com"]
 
 
 def test_up_without_profile_and_bundle_is_wrong_usage(call: Call) -> None:

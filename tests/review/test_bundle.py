@@ -3,6 +3,7 @@ import io
 import os
 import shutil
 import stat
+import struct
 import warnings
 import zipfile
 from collections.abc import Callable
@@ -14,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from provision.errors import BundleInvalidError, LockInvalidError
-from provision.profile import load
+from provision.profile import load, lockfile
 from provision.review import bundle
 from tests.review.samples import files, restated
 
@@ -114,8 +115,10 @@ OTHER = files(old="deadline_h: 12", new="deadline_h: 99")
         ({**FILES, bundle.STATEMENT: FILES[bundle.STATEMENT].replace(b'{"files"', b'{"a":1,"files"')}, "statement.json is no statement"),
         ({**FILES, "approvals/x.txt": b""}, "approvals/x.txt is no approval"),
         ({**FILES, "approvals/a/b.json": b""}, "approvals/a/b.json is no approval"),
+        ({**FILES, **{f"approvals/a{n}.json": b"" for n in range(65)}}, "is one more than 64 approvals"),
         ({**FILES, "approvals/a.json": b" " * 20_000}, "approvals/a.json is larger than 16 KiB"),
     ],
+    ids=lambda value: value if isinstance(value, str) else "files",
 )
 def test_a_forger_who_makes_the_digests_agree_is_found_by_meaning(path: Path, made: dict[str, bytes], said: str) -> None:
     put(path, made)
@@ -126,13 +129,19 @@ def test_a_forger_who_makes_the_digests_agree_is_found_by_meaning(path: Path, ma
 
 def test_a_lock_for_other_places_than_the_profiles_is_refused(path: Path) -> None:
     profile = load.parse(FILES["profile.yml"], Path("profile.yml"))
-    from provision.profile import lockfile
-
     lock = lockfile.parse(FILES["lock.yml"].decode(), "lock.yml")
     forged = lock.model_copy(update={"places": lock.places[1:]})
     made = {**FILES, "lock.yml": lockfile.dump(forged).encode()}
     put(path, {**made, bundle.STATEMENT: bundle.statement(profile, forged, FILES["policy.yml"], made)})
     with pytest.raises(BundleInvalidError, match=r"lock\.yml locks other places"):
+        bundle.read(path)
+
+
+def test_a_lock_of_another_profile_is_refused(path: Path) -> None:
+    profile, lock = load.parse(FILES["profile.yml"], Path("p.yml")), lockfile.parse(OTHER["lock.yml"].decode(), "lock.yml")
+    made = {**FILES, "lock.yml": OTHER["lock.yml"]}
+    put(path, {**made, bundle.STATEMENT: bundle.statement(profile, lock, FILES["policy.yml"], made)})
+    with pytest.raises(BundleInvalidError, match=r"lock\.yml is the lock of another profile"):
         bundle.read(path)
 
 
@@ -149,6 +158,19 @@ def zipped(*entries: tuple[str | zipfile.ZipInfo, bytes], compression: int = zip
         for name, data in entries:
             archive.writestr(name, data)
     return out.getvalue()
+
+
+EVERY_BYTE = bytes(range(256))
+
+
+def overlapping() -> bytes:
+    """Ten files of 7 MiB in a kilobyte: each begins inside the one before, as zip bombs without compression do."""
+    raw = bytearray(zipped(*((f"f{n}", b"") for n in range(10))))
+    at = raw.find(b"PK\x01\x02")
+    while at >= 0:
+        raw[at + 20 : at + 28] = struct.pack("<II", 7 << 20, 7 << 20)
+        at = raw.find(b"PK\x01\x02", at + 1)
+    return bytes(raw)
 
 
 def link(name: str) -> zipfile.ZipInfo:
@@ -177,14 +199,17 @@ def link(name: str) -> zipfile.ZipInfo:
         (zipped(("a", b"1"), ("a/b", b"2")), "a stands twice"),
         (zipped((link("profile.yml"), b"/etc/shadow")), "profile.yml is no plain file"),
         (zipped(("a/", b"")), "a/ is no plain file"),
-        (zipped(("a", b"0" * 10_000_000), compression=zipfile.ZIP_DEFLATED), "a is compressed"),
+        (zipped(("a", b"0" * 10_000_000), compression=zipfile.ZIP_DEFLATED), "overlap"),
+        (zipped(("a", EVERY_BYTE), compression=zipfile.ZIP_DEFLATED), "a is compressed"),
         (zipped(("a", b"0" * 9_000_000)), "a is compressed, or too large"),
         (b"0" * (33 * 1024 * 1024), "larger than 32 MiB"),
         (zipped(*((f"f{n}", b"") for n in range(2_100))), "names more than 2000 files"),
+        (overlapping(), "names files that overlap"),
         (zipped(*sorted(FILES.items())), "is packed in another way"),
         (ZIP + b"\0", "the zip's directory"),
         (b"\0" + ZIP, "is packed in another way"),
     ],
+    ids=lambda value: value if isinstance(value, str) else "zip",
 )
 def test_a_hostile_zip_is_refused(tmp_path: Path, raw: bytes, said: str) -> None:
     path = tmp_path / "x.bundle.zip"

@@ -1,4 +1,6 @@
 import datetime as dt
+import hashlib
+import json
 import re
 from pathlib import Path
 from typing import Any, get_args
@@ -192,6 +194,14 @@ def test_the_plans_own_prices_are_judged() -> None:
     assert ("places.1.zones.0", False) in {(v.key, v.known) for v in found}
 
 
+def test_what_was_found_is_recorded_for_the_bundle() -> None:
+    loaded = policies.parse(b"schema: 1\nname: isa\nmax_deadline_h: 8\n", Path("p.yml"))
+    found = rules.judge(loaded, load.load(PATH), LOCK, RAW, TODAY)
+    recorded = json.loads(rules.record(loaded, found))
+    assert recorded["policy"] == {"name": "isa", "sha256": hashlib.sha256(loaded.raw).hexdigest()}
+    assert [(v["rule"], v["key"], v["known"]) for v in recorded["violations"]] == [("max_deadline_h", "limits.deadline_h", True)]
+
+
 # --- the file -----------------------------------------------------------------------------------------------------
 
 
@@ -225,7 +235,7 @@ def test_a_file_that_holds_no_rules_is_refused_with_line_and_what_to_write(tmp_p
     assert "gpuprov policy schema" in refused.value.hint
 
 
-@pytest.mark.parametrize("raw", [b"", b"\xff", b"# " + b"x" * 70_000, b"- a\n", b"schema: 2\nname: isa\n"])
+@pytest.mark.parametrize("raw", [b"", b"\xff", b"# " + b"x" * 70_000, b"- a\n", b"schema: 2\nname: isa\n"], ids=len)
 def test_bytes_that_are_no_rules_are_refused(raw: bytes) -> None:
     with pytest.raises(PolicyInvalidError):
         policies.parse(raw, Path("p.yml"))

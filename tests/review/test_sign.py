@@ -8,6 +8,7 @@ import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -48,7 +49,7 @@ def only(path: Path, organisation: Organisation, now: dt.datetime = NOW, rule: S
     return signature
 
 
-def by_hand(path: Path, principal: str, who: Path, *, namespace: str = sign.NAMESPACE, **changed: str) -> None:
+def by_hand(path: Path, principal: str, who: Path, *, namespace: str = sign.NAMESPACE, more: bytes = b"", **changed: Any) -> None:
     """An approval that says what one likes, signed by ssh-keygen as one likes."""
     reviewed = bundle.read(path)
     stamp = "%Y-%m-%dT%H:%M:%SZ"
@@ -60,7 +61,7 @@ def by_hand(path: Path, principal: str, who: Path, *, namespace: str = sign.NAME
         "expires": (NOW + dt.timedelta(days=1)).strftime(stamp),
         **changed,
     }
-    raw = bundle.canonical(said)
+    raw = bundle.canonical(said) + more
     command = ["ssh-keygen", "-q", "-Y", "sign", "-n", namespace, "-f", str(who)]
     made = subprocess.run(command, input=raw, capture_output=True, check=True).stdout
     name = f"approvals/{principal}.json"
@@ -264,6 +265,37 @@ def test_an_approval_under_another_name_is_refused(path: Path, people: People) -
 def test_what_is_no_approval_is_refused_though_it_is_signed(path: Path, people: People, changed: dict[str, str]) -> None:
     by_hand(path, ALICE, people.alice, **changed)
     assert f"approvals/{ALICE}.json is no approval" in refusal(path, people)
+
+
+@pytest.mark.parametrize("more", [b" ", b"\n", b"\n\n"])
+def test_an_approval_in_another_spelling_is_refused_though_it_is_signed(path: Path, people: People, more: bytes) -> None:
+    by_hand(path, ALICE, people.alice, more=more)
+    assert f"approvals/{ALICE}.json is no approval" in refusal(path, people)
+
+
+def respelled(armour: str) -> dict[str, str]:
+    """The same signature to a decoder that forgives."""
+    head, *body, end, _ = armour.split("\n")
+    whole = "".join(body)
+    last = whole[-3:]
+    assert last in {"A==", "Q==", "g==", "w=="}, "the last of its letters has four bits that nothing reads"
+    return {
+        "bits that nothing reads": armour.replace(f"{last}\n", f"{chr(ord(last[0]) + 1)}==\n"),
+        "other lines": "\n".join([head, *(whole[n : n + 64] for n in range(0, len(whole), 64)), end, ""]),
+        "an empty line": armour.replace("\n", "\n\n", 1),
+        "other ends of lines": armour.replace("\n", "\r\n"),
+        "a last word": armour + "bye\n",
+        "a first word": "hello\n" + armour,
+        "no end of line": armour.rstrip("\n"),
+    }
+
+
+@pytest.mark.parametrize("how", list(respelled("h\nAAA==\ne\n")))
+def test_a_signature_in_another_spelling_is_refused(path: Path, people: People, how: str) -> None:
+    by_hand(path, ALICE, people.alice)
+    armour = (bundle.read(path).approvals[ALICE][1] or b"").decode()
+    bundle.add(bundle.read(path), {f"approvals/{ALICE}.json.sig": respelled(armour)[how].encode()})
+    assert f"approvals/{ALICE}.json.sig is no signature of ssh-keygen" in refusal(path, people)
 
 
 # --- how many -----------------------------------------------------------------------------------------------------
