@@ -77,11 +77,11 @@ def command(
         )
         up(run)
     assert run.report is not None  # noqa: S101 - the last step sets it
-    _show(run, admitted.bundle, as_json=as_json)
+    _show(run, admitted.bundle, strict=strict, as_json=as_json)
     ctx.exit(run.report.exit_code(strict=strict))
 
 
-def _show(run: Run, bundle: str | None, *, as_json: bool) -> None:
+def _show(run: Run, bundle: str | None, *, strict: bool, as_json: bool) -> None:
     from provision.report import text  # noqa: PLC0415 - heavy, and --help must be light
 
     assert run.report is not None and run.instance is not None  # noqa: S101, PT018 - the last step sets the report, the first the instance
@@ -94,10 +94,10 @@ def _show(run: Run, bundle: str | None, *, as_json: bool) -> None:
                 "lock": run.lock.digest if run.lock else None,
                 "bundle": bundle,
                 "artefacts": str(run.artefacts) if run.artefacts else None,
-                "report": run.report.as_dict(),
+                "report": run.report.as_dict(strict=strict),
             }
         )
     else:
-        click.echo(text.render(run.report, color=sys.stdout.isatty()))
+        click.echo(text.render(run.report, strict=strict, color=sys.stdout.isatty()))
         click.echo(f"\n{run.name}: {run.instance.id} at {run.instance.address} ({run.instance.region}), ends {run.instance.deadline}")
         click.echo(f"  ssh gpuprov-{run.name}    gpuprov verify {run.name}    gpuprov down {run.name}")
