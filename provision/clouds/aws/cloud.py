@@ -17,7 +17,7 @@ from provision.catalog.places import aws_image
 from provision.clouds import base
 from provision.clouds.aws.client import Access, caller_address, client
 from provision.clouds.aws.errors import classified, code_of
-from provision.clouds.aws.userdata import user_data
+from provision.clouds.userdata import user_data
 from provision.errors import HostKeyUnknownError, ImageNotFoundError, InstanceLostError
 from provision.host import hostkeys
 
