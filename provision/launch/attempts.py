@@ -105,9 +105,9 @@ class Attempts:
             self._give_up(error)
             raise
         if len(self.made) < self.wanted.minimum:
-            error = self._nowhere(refusals)
-            self._give_up(error)
-            raise error
+            nowhere = self._nowhere(refusals)
+            self._give_up(nowhere)
+            raise nowhere
 
     def _try(self, option: Option) -> Refusal | None:
         handle = self.ours.handle((option.cloud, option.region))

@@ -55,8 +55,8 @@ class Launcher:
         """
         record = self.journal.get(wanted.name)
         if record is not None and record.rehearsal != self.rehearsal:
-            where = "in the embedded cloud" if record.rehearsal else "at a cloud"
-            msg = f"{wanted.name!r} is already the name of an instance {where}"
+            kind = "in the embedded cloud" if record.rehearsal else "at a cloud"
+            msg = f"{wanted.name!r} is already the name of an instance {kind}"
             raise NameTakenError(msg, hint=f"choose another --name, or remove that one with `gpuprov down {wanted.name}`")
         listed = place.options(wanted.profile, wanted.lock, wanted.only)
         if record is None or not record.machines:
