@@ -217,6 +217,14 @@ class Journal:
         with self.log_of(name).open("a") as file:
             file.write(json.dumps({"at": dt.datetime.now(dt.UTC).isoformat(timespec="milliseconds"), **entry}) + "\n")
 
+    def held(self, name: str) -> bool:
+        """Whether a gpuprov of this user is at work on a name."""
+        try:
+            with self.hold(name):
+                return False
+        except NameTakenError:
+            return True
+
     @contextlib.contextmanager
     def hold(self, name: str) -> Iterator[None]:
         """Be the only gpuprov of this user at work on a name; the lock dies with the process.
