@@ -29,7 +29,8 @@ LOGIN: Final = "log in with `gcloud auth application-default login` and name a p
 _UNAUTHORIZED, _FORBIDDEN, _MISSING, _CONFLICT, _TOO_MANY, _SERVER_ERROR = 401, 403, 404, 409, 429, 500
 _SOME = 300
 
-# Codes of operation.error.errors[], the most telling first. ZONE_RESOURCE_POOL_EXHAUSTED*, QUOTA_EXCEEDED: shared/facts/stack-facts.md §10.5.
+# Codes of operation.error.errors[], the most telling first. ZONE_RESOURCE_POOL_EXHAUSTED*, QUOTA_EXCEEDED: shared/facts/stack-facts.md
+# §10.5.
 # The others: skypilot-org/skypilot and GoogleCloudPlatform/cluster-toolkit (slurm capacity circuit), which branch on them.
 # VM_MIN_COUNT_NOT_REACHED is only the summary of a bulk insert and stands beside its cause, or alone.
 _CODES: Final[dict[str, type[CloudError]]] = {

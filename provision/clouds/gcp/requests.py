@@ -1,4 +1,4 @@
-"""What Compute Engine is asked for an order: plain data, in the spelling of Google's client, and nothing that depends on the hour but time left.
+"""What Compute Engine is asked for an order: plain data, in the spelling of Google's client; only the time left depends on the hour.
 
 A machine is described once, as the `instanceProperties` of a bulk insert, which name types; a single insert takes paths instead.
 """
@@ -47,7 +47,7 @@ _NETWORK: Final = "global/networks/default"
 # Rules are read from the lowest number. The default network's own default-allow-ssh (0.0.0.0/0) stands at 65534, and rules that people
 # write without a number at 1000: ours stand before both, so that nobody but the profile's networks reaches port 22.
 _ALLOW_PRIORITY, _DENY_PRIORITY = 900, 950
-# https://cloud.google.com/compute/docs/instances/limit-vm-runtime: 30 seconds to 120 days; standard and spot machines, not legacy preemptible
+# https://cloud.google.com/compute/docs/instances/limit-vm-runtime: 30 seconds to 120 days; for standard and spot machines, not preemptible
 _RUN_SECONDS: Final = (30, 120 * 24 * 3600)
 # On GCE a power-off only stops the machine, and a stopped one is not deleted by its time limit: the host's own timer must come after it
 # (the limit may act 30 s late, same page). It ends a machine whose limit began anew, after a restart of Google's.
@@ -80,15 +80,14 @@ def machine_names(order: base.Order) -> list[str]:
     return [f"gpuprov-{base.host_name(order.name, whole, order.first + i)}" for i in range(order.count)]
 
 
-def labels(order: base.Order) -> dict[str, str]:
+def _labels(order: base.Order) -> dict[str, str]:
     """The labels of everything that can have some."""
     return {name: label(order.tags[tag]) for tag, name in LABELS.items() if order.tags.get(tag)}
 
 
-def description(order: base.Order) -> str:
+def description(name: str, launch_id: str, owner: str) -> str:
     """What stands in the description of things that have no labels."""
-    kept = (base.NAME_TAG, base.LAUNCH_TAG, base.OWNER_TAG)
-    return json.dumps({tag: order.tags[tag] for tag in kept if tag in order.tags}, sort_keys=True)
+    return json.dumps({base.NAME_TAG: name, base.LAUNCH_TAG: launch_id, base.OWNER_TAG: owner}, sort_keys=True)
 
 
 def image_of(system: tuple[str, str]) -> GcpImage:
@@ -120,20 +119,20 @@ def run_seconds(deadline: dt.datetime, now: dt.datetime | None = None) -> int:
     least, most = _RUN_SECONDS
     left = int((deadline - (now or dt.datetime.now(dt.UTC))).total_seconds())
     if not least <= left <= most:
-        msg = f"GCP limits a machine's run to {least} s at least and {most // 86_400} days at most; to the deadline {deadline:%F %R} are {left} s"
+        msg = f"GCP lets a machine run {least} s at least and {most // 86_400} days at most; to the deadline {deadline:%F %R} are {left} s"
         raise CloudInvalidError(msg, hint="change limits.deadline_h of the profile, or give `gpuprov extend` another time")
     return left
 
 
-def scheduling(order: base.Order) -> dict[str, Any]:
+def scheduling(market: str, deadline: dt.datetime) -> dict[str, Any]:
     """No live migration with a GPU, the time limit with deletion, and spot as spot."""
-    spot = order.market == "spot"
+    spot = market == "spot"
     return {
         "on_host_maintenance": "TERMINATE",  # a GPU cannot migrate (shared/facts/stack-facts.md §10.3)
         "automatic_restart": not spot,  # spot cannot be restarted (same place)
         "provisioning_model": "SPOT" if spot else "STANDARD",
         "instance_termination_action": "DELETE",
-        "max_run_duration": {"seconds": run_seconds(order.deadline)},
+        "max_run_duration": {"seconds": run_seconds(deadline)},
     }
 
 
@@ -162,7 +161,7 @@ def _local_ssds(order: base.Order) -> int:
 
 def _disk(order: base.Order, size_gb: int, **more: Any) -> dict[str, Any]:
     kind = "hyperdisk-balanced" if order.instance_type.startswith(_HYPERDISK_ONLY) else "pd-balanced"
-    made = {"disk_size_gb": size_gb, "disk_type": kind, "labels": labels(order), **more}
+    made = {"disk_size_gb": size_gb, "disk_type": kind, "labels": _labels(order), **more}
     return {"type_": "PERSISTENT", "auto_delete": True, "initialize_params": made}
 
 
@@ -174,7 +173,7 @@ def _disks(order: base.Order) -> list[dict[str, Any]]:
     return [boot, *data, *([scratch] * _local_ssds(order))]
 
 
-def metadata(order: base.Order) -> dict[str, Any]:
+def _metadata(order: base.Order) -> dict[str, Any]:
     """The key, the tags in full, and what a machine may show of itself."""
     login = image_of(order.os).login
     tags = {**order.tags, "gpuprov:os": " ".join(order.os)}
@@ -199,12 +198,12 @@ def _properties(order: base.Order) -> dict[str, Any]:
         "guest_accelerators": _accelerators(order),
         "disks": _disks(order),
         "network_interfaces": [nic],
-        "scheduling": scheduling(order),
+        "scheduling": scheduling(order.market, order.deadline),
         # Modules built on the host carry no signature that Secure Boot knows (shared/facts/stack-facts.md §11); the rest of it holds.
         "shielded_instance_config": {"enable_secure_boot": False, "enable_vtpm": True, "enable_integrity_monitoring": True},
         "tags": {"items": [network_tag(order.launch_id)]},
-        "labels": labels(order),
-        "metadata": metadata(order),
+        "labels": _labels(order),
+        "metadata": _metadata(order),
         "service_accounts": [],  # no role, no scopes: nothing on the machine can speak for the project
     }
 
@@ -239,11 +238,11 @@ def bulk(order: base.Order, zones: Iterable[str]) -> dict[str, Any]:
     return made
 
 
-def firewalls(order: base.Order, networks: Iterable[str]) -> list[dict[str, Any]]:
+def firewalls(launch_id: str, described: str, networks: Iterable[str]) -> list[dict[str, Any]]:
     """Port 22 for these networks and for nobody else; the two families of addresses cannot share a rule."""
     wanted = list(networks)
-    tag, port = network_tag(order.launch_id), [{"I_p_protocol": "tcp", "ports": ["22"]}]
-    common = {"network": _NETWORK, "direction": "INGRESS", "target_tags": [tag], "description": description(order)}
+    tag, port = network_tag(launch_id), [{"I_p_protocol": "tcp", "ports": ["22"]}]
+    common = {"network": _NETWORK, "direction": "INGRESS", "target_tags": [tag], "description": described}
     made = []
     for suffix, ours, everyone in (
         ("", [n for n in wanted if ":" not in n], "0.0.0.0/0"),
