@@ -219,7 +219,7 @@ def _disk(world: World, place: Place, new: dict[str, Any], size: str) -> str:
         "status": "READY",
         "type": f"{BASE}projects/{PROJECT}/{place.scope}/diskTypes/{kind}",
         "labelFingerprint": fingerprint(new.get("labels", {})),
-        **{key: new[key] for key in ("labels", "sourceImage") if new.get(key)},
+        **{key: new[key] for key in ("description", "labels", "sourceImage") if new.get(key)},
     }
     return str(world.add(place, "disk", body)["selfLink"])
 
