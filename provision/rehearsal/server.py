@@ -18,7 +18,7 @@ import sys
 import threading
 import time
 import urllib.parse
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
@@ -27,7 +27,7 @@ from filelock import FileLock, Timeout
 
 from provision import paths
 from provision.errors import GpuprovError
-from provision.rehearsal import gce, hosts, rootfs
+from provision.rehearsal import gce, hosts, iam, rootfs
 from provision.rehearsal.faults import Fault, Faults, error_body, hang_up, wait
 from provision.rehearsal.network import Network
 from provision.rehearsal.packages import Packages
@@ -53,17 +53,28 @@ class Front:
     Args:
         app: moto's application.
         caller_address: what `/_rehearsal/caller-address` answers.
-        settings: `ec2.Settings` and `gce`'s, changed by `/_rehearsal/settings`.
+        settings: `ec2.Settings`, changed by `/_rehearsal/settings`.
         status: called for `/_rehearsal/status`.
+        tags_of: (region, id) → tags, for the conditions of `settings.allowed`.
+        beside: the settings of the embedded GCP, changed with those of EC2.
     """
 
     def __init__(
-        self, app: Callable[[Environ, Start], Iterable[bytes]], caller_address: str, settings: Sequence[Any], status: Callable[[], Any]
+        self,
+        app: Callable[[Environ, Start], Iterable[bytes]],
+        caller_address: str,
+        settings: Any,
+        status: Callable[[], Any],
+        tags_of: iam.TagsOf,
+        *,
+        beside: Any,
     ) -> None:
         self._app = app
         self._caller_address = caller_address
         self._settings = settings
         self._status = status
+        self._tags_of = tags_of
+        self._beside = beside
         self.faults = Faults()
         self.calls: list[dict[str, Any]] = []
 
@@ -78,15 +89,28 @@ class Front:
         action = params.get("Action") or target.rpartition(".")[2]
         if target:
             params = {key: value for key, value in json.loads(body or b"{}").items() if isinstance(value, str)}
-        region = (re.search(r"Credential=[^/]+/\d+/([^/]+)/", environ.get("HTTP_AUTHORIZATION", "")) or ["", ""])[1]
+        scope = re.search(r"Credential=[^/]+/\d+/([^/]+)/([^/]+)/", environ.get("HTTP_AUTHORIZATION", ""))
+        region, service = scope.groups() if scope else ("", "")
         call = {"time": time.time(), "action": action, "region": region, **{k: params[k] for k in _LOGGED if k in params}}
         self.calls.append(call)
         del self.calls[:-_MAX_CALLS]
-        fault = self.faults.next_for(action, region, params)
+        fault = self.faults.next_for(action, region, params) or self._refused(iam.Call(service, action, region, params))
         try:
             return self._failing(fault, environ, start, json_protocol=bool(target)) if fault else self._app(environ, start)
         finally:
             call["seconds"] = time.time() - call["time"]
+
+    def _refused(self, call: iam.Call) -> Fault | None:
+        """The answer to a call that these credentials may not make, as a fault."""
+        if call.region in self._settings.not_opted_in:
+            words = "AWS was not able to validate the provided access credentials"
+            return Fault("error", code="AuthFailure", message=words, http=401)
+        said = iam.refusal(self._settings.allowed, call, self._tags_of) if self._settings.allowed is not None else ""
+        if not said:
+            return None
+        if call.service != "ec2":
+            return Fault("error", code="AccessDeniedException", message=said)
+        return Fault("error", code="UnauthorizedOperation", message=f"You are not authorized to perform this operation. {said}", http=403)
 
     def _failing(self, fault: Fault, environ: Environ, start: Start, *, json_protocol: bool) -> Iterable[bytes]:
         wait(fault)
@@ -112,14 +136,14 @@ class Front:
                 self.faults.replace(json.loads(body))
             if what == "settings" and method == "PUT":
                 for key, value in json.loads(body).items():
-                    setattr(next((s for s in self._settings if hasattr(s, key)), self._settings[0]), key, value)
+                    setattr(self._beside if hasattr(self._beside, key) else self._settings, key, value)
             if what == "calls" and method == "DELETE":
                 self.calls.clear()
             answers: dict[str, Callable[[], Any]] = {
                 "faults": self.faults.listed,
                 "calls": lambda: self.calls,
                 "status": self._status,
-                "settings": lambda: {key: value for s in self._settings for key, value in asdict(s).items()},
+                "settings": lambda: asdict(self._settings) | asdict(self._beside),
             }
             answer = answers[what]()
         except (ValueError, TypeError, KeyError, AttributeError, re.error) as error:
@@ -161,6 +185,7 @@ def _serve(folder: Path, *, with_hosts: bool) -> None:
     from werkzeug.serving import make_server  # noqa: PLC0415
 
     from provision.rehearsal import ec2  # noqa: PLC0415
+    from provision.rehearsal.ec2_model import tags_of  # noqa: PLC0415
 
     settings = ec2.Settings()
     ec2.patch(settings, park[0] if park else None)
@@ -174,7 +199,7 @@ def _serve(folder: Path, *, with_hosts: bool) -> None:
         ours = [{"id": i.id, "state": i.state, "type": i.instance_type, "address": i.public_ip} for i in alive]
         return {"pid": os.getpid(), "hosts": with_hosts, "gateway": gateway, "instances": [*ours, *gce.shown(gcp)]}
 
-    front = Front(DomainDispatcherApplication(create_backend_app), gateway, [settings, gcp.settings], status)
+    front = Front(DomainDispatcherApplication(create_backend_app), gateway, settings, status, tags_of, beside=gcp.settings)
     server = make_server("127.0.0.1", 0, front, threaded=True, request_handler=MotoRequestHandler)
     second = make_server("127.0.0.1", 0, gce.Api(gcp, front.faults, front.calls, front.own), threaded=True, request_handler=gce.Quiet)
     threading.Thread(target=second.serve_forever, daemon=True).start()

@@ -102,7 +102,7 @@ class AwsCloud:
             group = self._security_group(order)
             image_id = image.result()
         try:
-            with classified("ec2:RunInstances", self.region):
+            with classified("ec2:RunInstances", self.region, instance_type=order.instance_type):
                 reply = self._once.run_instances(ImageId=image_id, SecurityGroupIds=[group], **request.run_instances(order, self.region))
         except CloudInvalidError:
             self._groups_made.pop(order.launch_id, None)  # it may have been removed meanwhile: the next try looks again

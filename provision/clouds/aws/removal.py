@@ -30,6 +30,7 @@ class Kind:
         id: the key of one entry's id.
         delete: the client's method, empty where instances are terminated in one call.
         takes: the parameter that `delete` takes the id in.
+        waits: the filter by id of those that end with their instance, a moment after it.
     """
 
     kind: str
@@ -38,6 +39,7 @@ class Kind:
     id: str
     delete: str
     takes: str
+    waits: str = ""
 
     @property
     def describes(self) -> str:
@@ -66,7 +68,7 @@ KINDS: Final = (
     ),
     Kind("instance", "describe_instances", "Reservations", "InstanceId", "terminate_instances", "InstanceIds"),
     Kind("elastic-ip", "describe_addresses", "Addresses", "AllocationId", "release_address", "AllocationId"),
-    Kind("volume", "describe_volumes", "Volumes", "VolumeId", "delete_volume", "VolumeId"),
+    Kind("volume", "describe_volumes", "Volumes", "VolumeId", "delete_volume", "VolumeId", "volume-id"),
     Kind(
         "network-interface",
         "describe_network_interfaces",
@@ -74,6 +76,7 @@ KINDS: Final = (
         "NetworkInterfaceId",
         "delete_network_interface",
         "NetworkInterfaceId",
+        "network-interface-id",
     ),
     Kind("security-group", "describe_security_groups", "SecurityGroups", "GroupId", "delete_security_group", "GroupId"),
     Kind(
@@ -145,11 +148,14 @@ def remove(things: Sequence[base.Thing], region: str, access: Access, *, on_step
         alive = [t for t in of_kind if t.alive]
         if alive:
             on_step(f"removing {', '.join(map(str, alive))}")
+        ids = [t.id for t in of_kind]
         if name == "instance":
-            _terminate(ec2, [t.id for t in of_kind], region)
+            _terminate(ec2, ids, region)
+        elif kind.waits:
+            _clear(ec2, kind, ids, region)
         else:
             with ThreadPoolExecutor(max_workers=8, thread_name_prefix="aws") as pool:
-                list(pool.map(partial(_delete, ec2, kind, region), [t.id for t in of_kind]))
+                list(pool.map(partial(_delete, ec2, kind, region), ids))
         removed += [str(t) for t in alive]
     return removed
 
@@ -168,6 +174,34 @@ def _terminate(ec2: Any, ids: Sequence[str], region: str) -> None:
             found = [i for page in pages for r in page["Reservations"] for i in r["Instances"]]
         return [i["InstanceId"] for i in found if i["State"]["Name"] != "terminated"]
 
+    _until_none(left, region)
+
+
+def _clear(ec2: Any, kind: Kind, ids: Sequence[str], region: str) -> None:
+    """Wait for those that end with their instance, and delete those that stay.
+
+    What is gone is not asked to be deleted: whether EC2 answers that with "not found", or with "not authorized" because what is gone
+    has no tags for a policy's condition to hold, is written nowhere.
+    """
+
+    def left() -> list[str]:
+        with classified(kind.describes, region):
+            reply = getattr(ec2, kind.describe)(Filters=[{"Name": kind.waits, "Values": list(ids)}])
+        found = {entry[kind.id]: entry.get("State", entry.get("Status")) for entry in reply[kind.listed]}
+        for thing_id, state in found.items():
+            if state == "available":
+                _delete(ec2, kind, region, thing_id)
+        return [thing_id for thing_id, state in found.items() if state not in {"deleting", "deleted"}]
+
+    _until_none(left, region)
+
+
+def _until_none(left: Callable[[], list[str]], region: str) -> None:
+    """Ask at growing intervals until nothing is left.
+
+    Raises:
+        InstanceLostError: something is, after five minutes.
+    """
     still = tenacity.Retrying(
         retry=tenacity.retry_if_result(bool),
         wait=_WAIT,
