@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     is_flag=False,
     flag_value="aws",
     type=click.Choice(["aws", "gcp"]),
-    help="Use the embedded cloud: no account, no cost, real Linux hosts on this machine. Only places of that cloud are tried.  [alone: aws]",
+    help="Use the embedded cloud: no account, no cost, real hosts on this machine; only places on this cloud are tried.  [alone: aws]",
 )
 @click.option("--all", "all_roles", is_flag=True, help="Run every role, not only those whose checks do not pass.")
 @options.without_gpu
@@ -70,8 +70,7 @@ def command(
     if minimum is not None and minimum > count:
         msg = f"--min {minimum} is more than --count {count}"
         raise click.UsageError(msg)
-    path = load.find(profile)
-    asked = load.load(path)
+    asked = load.load(path := load.find(profile))
     session = Session.open()
     locked = session.lock(path, asked, options.today(), rehearsal=rehearse is not None)
     name = check_name(name or asked.name)

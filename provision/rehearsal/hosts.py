@@ -56,6 +56,8 @@ class HostSpec:
         authorized_keys: OpenSSH public keys that may log in as the image's user.
         instance_store_gb: size of the ephemeral disk; 0 for none.
         volume_gb: sizes of the data volumes.
+        disk_names: GCE's names of the disks, volumes first; without them they are named as on EC2.
+        instance_stores: how many disks the instance store is.
     """
 
     instance_id: str
@@ -64,6 +66,8 @@ class HostSpec:
     authorized_keys: tuple[str, ...] = ()
     instance_store_gb: int = 0
     volume_gb: tuple[int, ...] = ()
+    disk_names: tuple[str, ...] = ()
+    instance_stores: int = 1
 
 
 @dataclass(slots=True)
@@ -113,7 +117,13 @@ class HostPark:
         host = _Host(spec, folder, self._network.take_address())
         self._hosts[spec.instance_id] = host
         self._seed(host)
-        host.devices = disks.attach(folder, instance_store_gb=spec.instance_store_gb, volume_gb=spec.volume_gb)
+        host.devices = disks.attach(
+            folder,
+            instance_store_gb=spec.instance_store_gb,
+            volume_gb=spec.volume_gb,
+            names=spec.disk_names,
+            stores=spec.instance_stores,
+        )
         self._power_on(host)
         return host.address
 

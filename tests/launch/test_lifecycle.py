@@ -325,8 +325,9 @@ def test_the_journal_survives_a_broken_file_and_holds_no_secret(launcher: Launch
 
 def test_connect_says_which_clouds_there_are() -> None:
     connect: Callable[[str, str], Any] = clouds.connect
-    with pytest.raises(GpuprovError, match="gcp"):
-        connect("gcp", "asia-east2")
+    assert connect("gcp", "asia-east2").spans == "project"
+    with pytest.raises(GpuprovError, match="azure"):
+        connect("azure", "asia-east2")
 
 
 def test_of_two_places_that_differ_by_market_alone_the_right_one_is_passed_over(launcher: Launcher) -> None:

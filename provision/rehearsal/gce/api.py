@@ -33,7 +33,7 @@ _UUID: Final = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _FAULTS: Final = ("error", "html", "drop", "lost", "delay", "operation")
 
 
-class Quiet(WSGIRequestHandler):  # type: ignore[misc]  # werkzeug is not typed for us
+class Quiet(WSGIRequestHandler):
     """The server's handler: what is asked stands in the call log."""
 
     def log(self, *_: Any) -> None:

@@ -78,15 +78,19 @@ def _spec(guest: Guest, instance: dict[str, Any]) -> HostSpec:
     """The host: the boot disk is the root, which it has anyway; keys are those of the image's login user."""
     said = metadata_of(instance)
     keys = [line.partition(":") for line in said.get("ssh-keys", "").splitlines()]
-    disks = instance["disks"]
-    scratch = sum(disk.get("type") == "SCRATCH" for disk in disks)
+    volumes = [d for d in instance["disks"] if not d.get("boot") and d.get("type") != "SCRATCH"]
+    stores = sum(d.get("type") == "SCRATCH" for d in instance["disks"]) + guest.machine.local_ssd_gb // _LOCAL_SSD_GB
+    # The links that Google's udev rules make: docs.cloud.google.com/compute/docs/disks/disk-symlinks
+    names = [*(d["deviceName"] for d in volumes), *(f"local-nvme-ssd-{number}" for number in range(stores))]
     return HostSpec(
         instance_id=guest.host_id(instance),
         hostname=instance["name"],
         user_data=said.get("user-data", "").encode(),
         authorized_keys=tuple(key.strip() for user, _, key in keys if user.strip() == rootfs.LOGIN and key.strip()),
-        instance_store_gb=scratch * _LOCAL_SSD_GB + guest.machine.local_ssd_gb,
-        volume_gb=tuple(int(d["diskSizeGb"]) for d in disks if not d.get("boot") and d.get("type") != "SCRATCH"),
+        instance_store_gb=stores * _LOCAL_SSD_GB,
+        volume_gb=tuple(int(d["diskSizeGb"]) for d in volumes),
+        disk_names=tuple(names),
+        instance_stores=max(stores, 1),
     )
 
 

@@ -99,7 +99,7 @@ def stock_out(zone: str, guest: Guest, elsewhere: list[str]) -> dict[str, Any]:
     attachment = ",".join(f"{name}:{count}" for name, count in sorted(guest.accelerators.items()))
     metadata = {"zone": zone, "vmType": guest.machine.name, "attachment": attachment, "zonesAvailable": ",".join(elsewhere)}
     info = {"reason": "resource_availability", "domain": "compute.googleapis.com", "metadatas": metadata}
-    details = [{"errorInfo": info}, {"localizedMessage": {"locale": "en-US", "message": words}}]
+    details: list[dict[str, Any]] = [{"errorInfo": info}, {"localizedMessage": {"locale": "en-US", "message": words}}]
     return failure("ZONE_RESOURCE_POOL_EXHAUSTED_WITH_DETAILS", words, details=details)
 
 
