@@ -47,7 +47,8 @@ class Extended:
 def _found(session: Session, name: str, *, rehearsal: bool, say: Say) -> tuple[Ours, list[Instance], Record | None]:
     ours, places, record = ours_of(session, name, rehearsal=rehearsal, say=say)
     say(f"looking for {name}")
-    return ours, lifecycle.machines(ours, name, places), record
+    known = record.regions if record is not None and record.machines else places
+    return ours, lifecycle.machines(ours, name, known), record
 
 
 def stop(session: Session, name: str, *, rehearsal: bool, say: Say) -> list[Instance]:

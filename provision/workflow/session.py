@@ -11,6 +11,7 @@ from typing import Any
 from provision import clouds, paths
 from provision.catalog import read as catalog
 from provision.clouds.aws.client import Access
+from provision.clouds.gcp.client import Access as GcpAccess
 from provision.errors import InstanceNotFoundError, RehearsalFailedError
 from provision.host.ssh import LOCALHOST, Target
 from provision.host.sshconfig import SshHome
@@ -74,7 +75,8 @@ class Session:
             secret_access_key=given["AWS_SECRET_ACCESS_KEY"],
             caller_address_url=given["GPUPROV_CALLER_ADDRESS_URL"],
         )
-        return {"aws": aws}
+        gcp = GcpAccess(project=given["GOOGLE_CLOUD_PROJECT"], endpoint_url=running.gcp_endpoint, caller_address_url=aws.caller_address_url)
+        return {"aws": aws, "gcp": gcp}
 
     def record(self, name: str) -> Record:
         """What the journal knows of a launch, or of the launch of one of several machines.
