@@ -19,6 +19,7 @@ from provision.clouds.userdata import user_data
 from provision.errors import CloudInvalidError, ImageNotFoundError
 
 __all__ = [
+    "ATTEMPT_LABEL",
     "LABELS",
     "TAGS_ITEM",
     "bulk",
@@ -43,6 +44,7 @@ LABELS: Final = {
     base.FIRST_TAG: "gpuprov-first",
     base.COUNT_TAG: "gpuprov-count",
 }
+ATTEMPT_LABEL: Final = "gpuprov-attempt"  # which attempt of a launch made it: Order.token, without the region, which a machine shows
 _NETWORK: Final = "global/networks/default"
 # Rules are read from the lowest number. The default network's own default-allow-ssh (0.0.0.0/0) stands at 65534, and rules that people
 # write without a number at 1000: ours stand before both, so that nobody but the profile's networks reaches port 22.
@@ -75,12 +77,12 @@ def network_tag(launch_id: str) -> str:
 
 
 def machine_names(order: base.Order, taken: Iterable[str] = ()) -> list[str]:
-    """What the machines of this attempt are called at GCE: its own numbers, or those that earlier attempts left out.
+    """What the machines of this attempt are called at GCE: its own numbers, or those that other attempts of the launch left out.
 
     Which of several machines a bulk insert makes when it makes fewer is not said, so that -1 and -3 may exist and this attempt is for -2.
     """
-    whole = max(int(order.tags.get(base.COUNT_TAG, "1")), order.first + order.count - 1)
-    numbers = [*range(order.first, whole + 1), *range(1, order.first)]
+    whole = int(order.tags.get(base.COUNT_TAG, str(order.count)))
+    numbers = [*range(order.first, whole + 1), *range(1, min(order.first, whole + 1)), *range(whole + 1, whole + order.count + 1)]
     names = [f"gpuprov-{base.host_name(order.name, whole, number)}" for number in numbers]
     used = set(taken)
     return [name for name in names if name not in used][: order.count]
@@ -88,7 +90,8 @@ def machine_names(order: base.Order, taken: Iterable[str] = ()) -> list[str]:
 
 def _labels(order: base.Order) -> dict[str, str]:
     """The labels of everything that can have some."""
-    return {name: label(order.tags[tag]) for tag, name in LABELS.items() if order.tags.get(tag)}
+    tags = {name: label(order.tags[tag]) for tag, name in LABELS.items() if order.tags.get(tag)}
+    return {**tags, ATTEMPT_LABEL: order.token("")}
 
 
 def description(name: str, launch_id: str, owner: str) -> str:
