@@ -13,7 +13,8 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from provision.catalog import read
-from provision.catalog.records import GcpImage, GcpMachine
+from provision.catalog.places import attached_ssds
+from provision.catalog.records import GcpImage
 from provision.clouds import base
 from provision.clouds.userdata import user_data
 from provision.errors import CloudInvalidError, ImageNotFoundError
@@ -150,27 +151,11 @@ def scheduling(market: str, deadline: dt.datetime) -> dict[str, Any]:
     }
 
 
-def _built_in(instance_type: str) -> GcpMachine | None:
-    return next((m for m in read.gcp().machines if m.type == instance_type), None)
-
-
 def _accelerators(order: base.Order) -> list[dict[str, Any]]:
     """What is attached: N1 alone takes any, the other families have theirs inside."""
     if not order.instance_type.startswith("n1-"):
         return []
     return [{"accelerator_type": read.gpu(order.gpu).gce_accelerator or "", "accelerator_count": order.gpu_count}]
-
-
-def _local_ssds(order: base.Order) -> int:
-    """How many local SSDs must be attached for `instance_store`."""
-    if not order.instance_store:
-        return 0
-    if order.instance_type.startswith("n1-"):
-        return 1
-    machine = _built_in(order.instance_type)
-    if machine and not machine.local_ssd_gb and order.instance_type.startswith(("a2-", "g2-")):
-        return min(machine.gpus, _LOCAL_SSD_MOST)
-    return 0  # inside the machine type, without being asked for
 
 
 def _disk(order: base.Order, size_gb: int, **more: Any) -> dict[str, Any]:
@@ -185,7 +170,7 @@ def _disks(order: base.Order) -> list[dict[str, Any]]:
     boot = _disk(order, order.root_gb, source_image=source_image(order)) | {"boot": True}
     data = [_disk(order, order.volume_gb) | {"device_name": "gpuprov-data"}] if order.volume_gb else []
     scratch = {"type_": "SCRATCH", "auto_delete": True, "interface": "NVME", "initialize_params": {"disk_type": "local-ssd"}}
-    return [boot, *data, *([scratch] * _local_ssds(order))]
+    return [boot, *data, *([scratch] * (attached_ssds(order.instance_type) if order.instance_store else 0))]
 
 
 def _metadata(order: base.Order) -> dict[str, Any]:
