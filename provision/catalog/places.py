@@ -181,7 +181,7 @@ def aws_price(instance_type: str, region: str) -> Price | None:
 
 
 def local_disks(cloud: str, instance_type: str) -> int | None:
-    """How many disks a machine of this type has inside when the data disk is to be there; None where only their total is known, or nothing."""
+    """How many disks a machine of this type has inside when the data disk is to be there; None where nobody knows, or their total alone."""
     if cloud == "aws":
         record = read.aws_types().get(instance_type)
         return len(record.nvme_gb) if record else None
