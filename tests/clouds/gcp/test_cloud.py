@@ -28,7 +28,7 @@ from provision.errors import (
 )
 from provision.rehearsal import control
 from provision.rehearsal.control import GCP_PROJECT, Rehearsal
-from tests.clouds.contract import CloudContract, Failure, Rig, alive
+from tests.clouds.contract import CloudContract, Failure, Rig, alive, ids
 
 REGION, ZONE = "asia-east1", "asia-east1-a"
 MAKING = r"compute\.(instances|regionInstances)\.(insert|bulkInsert)"
@@ -141,6 +141,16 @@ class TestContract(CloudContract):
         made += rig.cloud().launch(rest)
         assert sorted(i.name for i in made) == [f"{order.name}-{n}" for n in (1, 2, 3)]
         assert [i.name for i in rig.cloud().launch(rest)] == [made[-1].name]
+
+    @pytest.mark.parametrize("zone", [ZONE, ""])
+    def test_an_attempt_fills_the_gap_that_another_left(self, rig: GcpRig, zone: str) -> None:
+        order = rig.order(count=3, minimum=1)
+        second = dataclasses.replace(order, first=2, count=1, tags={**order.tags, base.FIRST_TAG: "2"}).at(ZONE)
+        rig.cloud().launch(second)
+        rest = dataclasses.replace(order, count=2, minimum=2).at(zone)
+        others = rig.cloud().launch(rest)
+        assert sorted(i.name for i in others) == [f"{order.name}-1", f"{order.name}-3"]
+        assert ids(rig.cloud().launch(rest)) == ids(others)
 
     def test_the_deadline_moves(self, rig: Rig) -> None:
         """On GCP that of a stopped machine alone; a running one keeps it, and it is said."""
