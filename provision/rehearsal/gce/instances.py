@@ -227,7 +227,7 @@ def room(world: World, zone: str) -> int | None:
     most: int | None = world.settings.gce_capacity.get(zone)
     if most is None:
         return None
-    return most - sum(i["status"] != "TERMINATED" for _, i in world.within(PROJECT, "instances", f"zones/{zone}"))
+    return most - sum(1 for _, i in world.within(PROJECT, "instances", f"zones/{zone}") if i["status"] != "TERMINATED")
 
 
 def out_of_stock(world: World, zone: str, guest: Guest) -> dict[str, Any] | None:
