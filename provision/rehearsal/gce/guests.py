@@ -80,9 +80,9 @@ def metadata_of(instance: dict[str, Any]) -> dict[str, str]:
 
 
 def _spec(guest: Guest, instance: dict[str, Any]) -> HostSpec:
-    """The host: the boot disk is the root, which it has anyway; keys are those of the image's login user."""
+    """The host: the boot disk is the root, which it has anyway; keys are those of the metadata, each for the user that it names."""
     said = metadata_of(instance)
-    keys = [line.partition(":") for line in said.get("ssh-keys", "").splitlines()]
+    keys = [(user.strip(), key.strip()) for user, _, key in (line.partition(":") for line in said.get("ssh-keys", "").splitlines()) if key]
     volumes = [d for d in instance["disks"] if not d.get("boot") and d.get("type") != "SCRATCH"]
     stores = sum(d.get("type") == "SCRATCH" for d in instance["disks"]) + guest.machine.local_ssd_gb // _LOCAL_SSD_GB
     # The links that Google's udev rules make: docs.cloud.google.com/compute/docs/disks/disk-symlinks
@@ -91,7 +91,8 @@ def _spec(guest: Guest, instance: dict[str, Any]) -> HostSpec:
         instance_id=guest.host_id(instance),
         hostname=instance["name"],
         user_data=said.get("user-data", "").encode(),
-        authorized_keys=tuple(key.strip() for user, _, key in keys if user.strip() == rootfs.LOGIN and key.strip()),
+        authorized_keys=tuple(key for user, key in keys if user == rootfs.LOGIN),
+        accounts=tuple((user, key) for user, key in keys if user != rootfs.LOGIN),
         instance_store_gb=stores * _LOCAL_SSD_GB,
         volume_gb=tuple(int(d["diskSizeGb"]) for d in volumes),
         disk_names=tuple(names),

@@ -48,18 +48,18 @@ def test_it_is_logged_into_with_the_host_key_of_its_guest_attributes(hosts: Gce,
     key, known, name = tmp_path / "id", tmp_path / "known", "gpu-1"
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key)], check=True)
     metadata = {
-        "ssh-keys": f"{rootfs.LOGIN}:{key.with_suffix('.pub').read_text().strip()}",
+        "ssh-keys": "\n".join(f"{user}:{key.with_suffix('.pub').read_text().strip()}" for user in (rootfs.LOGIN, "rocky")),
         "user-data": '#cloud-config\n{"runcmd": [["sh", "-c", "echo from-user-data > /etc/told"]]}\n',
         "enable-guest-attributes": "TRUE",
     }
     items = [c.Items(key=k, value=v) for k, v in metadata.items()]
     hosts.done(hosts.insert(name, disks=disks(), metadata=c.Metadata(items=items)))
 
-    def run(command: str) -> str:
+    def run(command: str, user: str = rootfs.LOGIN) -> str:
         address = hosts.until(name, "RUNNING").network_interfaces[0].access_configs[0].nat_i_p
         known.write_text("".join(f"{address} {k}\n" for k in known_keys(hosts, name)))
         options = ["BatchMode=yes", "ConnectTimeout=2", "StrictHostKeyChecking=yes", f"UserKnownHostsFile={known}", "LogLevel=ERROR"]
-        argv = ["ssh", "-F", "/dev/null", "-i", str(key), *[w for o in options for w in ("-o", o)], f"{rootfs.LOGIN}@{address}", command]
+        argv = ["ssh", "-F", "/dev/null", "-i", str(key), *[w for o in options for w in ("-o", o)], f"{user}@{address}", command]
         deadline = time.monotonic() + 60
         while (done := subprocess.run(argv, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)).returncode:
             assert time.monotonic() < deadline, done.stderr
@@ -67,6 +67,7 @@ def test_it_is_logged_into_with_the_host_key_of_its_guest_attributes(hosts: Gce,
         return done.stdout.strip()
 
     assert run("cloud-init status --wait >/dev/null; cat /etc/told; hostname").split() == ["from-user-data", name]
+    assert run("sudo -n whoami", "rocky") == "root"
     links = run("ls /dev/disk/by-id").split()
     assert {"google-data", "google-local-nvme-ssd-0"} <= set(links)
     run("sudo touch /root/kept")
