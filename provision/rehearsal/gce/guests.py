@@ -44,6 +44,7 @@ class Guest:
     Attributes:
         accelerators: accelerator type → how many, built in or attached.
         spot: whether it may be taken back.
+        addresses: how many external ones it has.
         running_since: when it last came to RUNNING, on the monotonic clock; None while it does not run.
         made: whether it ever had a host.
         host_on: whether that runs, or is being started.
@@ -56,6 +57,7 @@ class Guest:
     machine: Machine
     accelerators: dict[str, int]
     spot: bool
+    addresses: int = 0
     running_since: float | None = None
     made: bool = False
     host_on: bool = False

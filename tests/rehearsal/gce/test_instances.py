@@ -83,6 +83,9 @@ def test_an_operation_takes_its_time_or_none(gce: Gce) -> None:
         (scheduled(max_run_duration=c.Duration(seconds=5), instance_termination_action="DELETE"), "between 30 seconds and 120 days"),
         (scheduled(max_run_duration=c.Duration(seconds=10**8), instance_termination_action="DELETE"), "between 30 seconds and 120 days"),
         (scheduled(instance_termination_action="DELETE"), "needs SPOT"),
+        (scheduled(termination_time="tomorrow", instance_termination_action="DELETE"), "RFC 3339"),
+        (scheduled(termination_time="2026-12-01T00:00:00", instance_termination_action="DELETE"), "RFC 3339"),
+        (scheduled(termination_time="2026-01-01T00:00:00Z", instance_termination_action="DELETE"), "between 30 seconds"),
     ],
 )
 def test_what_cannot_be_is_refused_at_once_and_nothing_is_made(gce: Gce, more: dict[str, Any], says: str) -> None:
@@ -186,6 +189,14 @@ def test_the_longest_run_is_enforced(gce: Gce, action: str) -> None:
     time.sleep(0.3)
     assert gce.names(f"name={name}") == ([] if action == "DELETE" else [name])
     assert gce.names(f"name={name} AND status=TERMINATED") == ([] if action == "DELETE" else [name])
+
+
+def test_a_run_may_end_at_a_time(gce: Gce) -> None:
+    gce.ask("settings", {"gce_shortest_run_s": 0.5})
+    at = (dt.datetime.now(dt.UTC) + dt.timedelta(seconds=1)).isoformat()
+    name = gce.made(**scheduled(termination_time=at, instance_termination_action="DELETE"))
+    time.sleep(1.3)
+    assert gce.names(f"name={name}") == []
 
 
 def test_a_stop_ends_the_limit_and_a_start_begins_it_anew(gce: Gce) -> None:
@@ -307,6 +318,13 @@ def test_the_quota_of_a_region_counts_what_runs_there(gce: Gce, *, spot: bool, m
     assert gce.get(first, zone=zone).status == "TERMINATED"
     for name in (first, second):
         gce.done(gce.instances.delete_unary(project=gce.project, zone=zone, instance=name))
+
+
+@pytest.mark.parametrize("metric", ["INSTANCES", "IN_USE_ADDRESSES", "CPUS"])
+def test_every_quota_that_is_shown_is_kept(gce: Gce, metric: str) -> None:
+    gce.ask("settings", {"gce_quota": {"me-west1": {metric: 0}}})
+    assert quota(gce, metric, "me-west1") == (0, 0)
+    assert f"'{metric}'" in gce.done(gce.insert(zone="me-west1-b")).error.errors[0].message
 
 
 def test_the_quota_over_all_regions_stands_beside_it(gce: Gce) -> None:
