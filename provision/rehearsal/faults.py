@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import socket
@@ -33,6 +34,9 @@ class Fault:
         code, message, http: of an `error` or an `operation`; for an error of GCP the code is its `reason`.
         details: the `errorDetails` of an `operation`, in Google's JSON.
         delay_s: seconds before anything else happens.
+        skip: how many matching calls pass before it applies.
+        after_s: seconds before the connection is closed, of a `drop` or a `lost`: time to kill a client that waits for its answer.
+        held: set by the embedded cloud when those seconds begin.
     """
 
     kind: Kind
@@ -45,6 +49,9 @@ class Fault:
     http: int = 400
     details: list[dict[str, Any]] = field(default_factory=list)
     delay_s: float = 0.0
+    skip: int = 0
+    after_s: float = 0.0
+    held: bool = False
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
@@ -86,6 +93,9 @@ class Faults:
         with self._lock:
             for rule in self._rules:
                 if rule.kind in kinds and rule.applies(action, region, params):
+                    if rule.skip:
+                        rule.skip -= 1
+                        continue
                     rule.count -= 1
                     return rule
         return None
@@ -103,13 +113,17 @@ def error_body(fault: Fault, *, json_protocol: bool) -> tuple[str, bytes]:
     return "text/xml", f'<?xml version="1.0"?><Response>{body}<RequestID>rehearsal</RequestID></Response>'.encode()
 
 
-def hang_up(connection: socket.socket) -> None:
-    """Close a connection without a word.
+def hang_up(connection: socket.socket, fault: Fault) -> None:
+    """Close a connection without a word, when the fault says.
 
     Raises:
         ConnectionAbortedError: always, so that the server stops handling the request.
     """
-    connection.shutdown(socket.SHUT_RDWR)
+    if fault.after_s:
+        fault.held = True
+        time.sleep(fault.after_s)
+    with contextlib.suppress(OSError):  # the client may be gone
+        connection.shutdown(socket.SHUT_RDWR)
     connection.close()
     raise ConnectionAbortedError
 

@@ -155,13 +155,13 @@ class Api:
         if fault.kind == "error":
             raise Refused(fault.http, fault.code, fault.message or fault.code)
         if fault.kind == "drop":
-            hang_up(environ["werkzeug.socket"])
+            hang_up(environ["werkzeug.socket"], fault)
         if fault.kind == "operation":
             failed = operations.failure(fault.code, fault.message or fault.code, http=fault.http, details=fault.details)
             return HTTPStatus.OK, self._do(replace(call, failing=failed))
         answer = self._do(call)
         if fault.kind == "lost":
-            hang_up(environ["werkzeug.socket"])
+            hang_up(environ["werkzeug.socket"], fault)
         return HTTPStatus.OK, answer
 
 
