@@ -77,7 +77,7 @@ def test_it_is_logged_into_with_the_host_key_of_its_guest_attributes(hosts: Gce,
     hosts.done(hosts.instances.start_unary(project=hosts.project, zone=ZONE, instance=name))
     assert run("sudo ls /root/kept") == "/root/kept"
     # A power-off inside stops the instance.
-    run("sudo systemd-run --on-active=0.2 systemctl poweroff")
+    run("sudo systemd-run --on-active=0.2 --timer-property=AccuracySec=10ms systemctl poweroff")
     hosts.until(name, "TERMINATED")
     assert "SSH HOST KEY" in hosts.instances.get_serial_port_output(project=hosts.project, zone=ZONE, instance=name).contents
     hosts.done(hosts.instances.delete_unary(project=hosts.project, zone=ZONE, instance=name))
