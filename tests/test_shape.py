@@ -46,6 +46,7 @@ HOMES = {
     "pynvml": {"verify/probe"},
     "moto": {"rehearsal"},
     "proxpi": {"rehearsal"},
+    "werkzeug": {"rehearsal"},
 }
 FORBIDDEN_NAMES = {"utils", "common", "helpers", "misc", "manager"}
 MODULES = sorted(p for p in PACKAGE.rglob("*.py") if "_data" not in p.parts)

@@ -18,7 +18,7 @@ import sys
 import threading
 import time
 import urllib.parse
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
@@ -53,28 +53,24 @@ class Front:
     Args:
         app: moto's application.
         caller_address: what `/_rehearsal/caller-address` answers.
-        settings: `ec2.Settings`, changed by `/_rehearsal/settings`.
+        settings: `ec2.Settings` and `gce`'s, changed by `/_rehearsal/settings`.
         status: called for `/_rehearsal/status`.
         tags_of: (region, id) → tags, for the conditions of `settings.allowed`.
-        beside: the settings of the embedded GCP, changed with those of EC2.
     """
 
     def __init__(
         self,
         app: Callable[[Environ, Start], Iterable[bytes]],
         caller_address: str,
-        settings: Any,
+        settings: Sequence[Any],
         status: Callable[[], Any],
         tags_of: iam.TagsOf,
-        *,
-        beside: Any,
     ) -> None:
         self._app = app
         self._caller_address = caller_address
         self._settings = settings
         self._status = status
         self._tags_of = tags_of
-        self._beside = beside
         self.faults = Faults()
         self.calls: list[dict[str, Any]] = []
 
@@ -102,10 +98,11 @@ class Front:
 
     def _refused(self, call: iam.Call) -> Fault | None:
         """The answer to a call that these credentials may not make, as a fault."""
-        if call.region in self._settings.not_opted_in:
+        settings = self._settings[0]  # EC2's
+        if call.region in settings.not_opted_in:
             words = "AWS was not able to validate the provided access credentials"
             return Fault("error", code="AuthFailure", message=words, http=401)
-        said = iam.refusal(self._settings.allowed, call, self._tags_of) if self._settings.allowed is not None else ""
+        said = iam.refusal(settings.allowed, call, self._tags_of) if settings.allowed is not None else ""
         if not said:
             return None
         if call.service != "ec2":
@@ -136,14 +133,14 @@ class Front:
                 self.faults.replace(json.loads(body))
             if what == "settings" and method == "PUT":
                 for key, value in json.loads(body).items():
-                    setattr(self._beside if hasattr(self._beside, key) else self._settings, key, value)
+                    setattr(next((s for s in self._settings if hasattr(s, key)), self._settings[0]), key, value)
             if what == "calls" and method == "DELETE":
                 self.calls.clear()
             answers: dict[str, Callable[[], Any]] = {
                 "faults": self.faults.listed,
                 "calls": lambda: self.calls,
                 "status": self._status,
-                "settings": lambda: asdict(self._settings) | asdict(self._beside),
+                "settings": lambda: {key: value for s in self._settings for key, value in asdict(s).items()},
             }
             answer = answers[what]()
         except (ValueError, TypeError, KeyError, AttributeError, re.error) as error:
@@ -190,7 +187,7 @@ def _serve(folder: Path, *, with_hosts: bool) -> None:
     settings = ec2.Settings()
     ec2.patch(settings, park[0] if park else None)
     _progress("starting the GCP API")
-    gcp = gce.world(gce.Settings(), park[0] if park else None)
+    gcp = gce.new_world(gce.Settings(), park[0] if park else None)
     if park:
         ended.extend([lambda instance_id: ec2.ended_by_itself(park[0], instance_id), lambda host: gce.ended_by_itself(gcp, host)])
 
@@ -199,7 +196,7 @@ def _serve(folder: Path, *, with_hosts: bool) -> None:
         ours = [{"id": i.id, "state": i.state, "type": i.instance_type, "address": i.public_ip} for i in alive]
         return {"pid": os.getpid(), "hosts": with_hosts, "gateway": gateway, "instances": [*ours, *gce.shown(gcp)]}
 
-    front = Front(DomainDispatcherApplication(create_backend_app), gateway, settings, status, tags_of, beside=gcp.settings)
+    front = Front(DomainDispatcherApplication(create_backend_app), gateway, [settings, gcp.settings], status, tags_of)
     server = make_server("127.0.0.1", 0, front, threaded=True, request_handler=MotoRequestHandler)
     second = make_server("127.0.0.1", 0, gce.Api(gcp, front.faults, front.calls, front.own), threaded=True, request_handler=gce.Quiet)
     threading.Thread(target=second.serve_forever, daemon=True).start()

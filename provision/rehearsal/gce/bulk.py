@@ -45,6 +45,9 @@ def _wanted(call: Call) -> tuple[list[str], int]:
     Raises:
         Refused: the numbers or names contradict one another.
     """
+    beyond = sorted({"sourceInstanceTemplate", "instanceFlexibilityPolicy"} & call.body.keys())
+    if beyond:
+        raise Refused(501, "notImplemented", f"The embedded GCP does not do bulkInsert with {', '.join(beyond)}")
     if "instanceProperties" not in call.body:
         raise required("resource.instanceProperties")
     given = len(call.body.get("perInstanceProperties", {}))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import datetime as dt
 import re
 from collections.abc import Callable
 from http import HTTPStatus
@@ -56,7 +57,8 @@ def planned(world: World, place: Place, wanted: dict[str, Any]) -> tuple[Guest, 
     _check_labels(body.get("labels", {}))
     if any(len(item.get("value", "").encode()) > _MOST_METADATA for item in body.get("metadata", {}).get("items", [])):
         raise invalid("resource.metadata.items[].value", "…", f"A value has at most {_MOST_METADATA} bytes.")
-    guest = Guest(place, given, cards, spot)
+    addresses = sum(len(card.get("accessConfigs", [])) for card in body["networkInterfaces"])
+    guest = Guest(place, given, cards, spot, addresses)
     if given.cards:
         link = f"{BASE}projects/{PROJECT}/zones/{zone}/acceleratorTypes/{given.accelerator}"
         body["guestAccelerators"] = [{"acceleratorType": link, "acceleratorCount": given.cards}]
@@ -111,9 +113,21 @@ def check_scheduling(world: World, scheduling: dict[str, Any]) -> None:
         raise invalid("resource.scheduling.instanceTerminationAction", action, "It needs SPOT or a limit of the run time.")
     if limited and not action:
         raise invalid("resource.scheduling.instanceTerminationAction", "", "A limit of the run time needs it.")
-    seconds = float(scheduling.get("maxRunDuration", {}).get("seconds", world.settings.gce_shortest_run_s))
-    if not world.settings.gce_shortest_run_s <= seconds <= _LONGEST_RUN_S:
-        raise invalid("resource.scheduling.maxRunDuration", seconds, "It must be between 30 seconds and 120 days.")
+    if limited and not world.settings.gce_shortest_run_s <= _run_s(scheduling) <= _LONGEST_RUN_S:
+        words = "The run time must be between 30 seconds and 120 days."
+        raise invalid("resource.scheduling.maxRunDuration", f"{_run_s(scheduling):.0f} s", words)
+
+
+def _run_s(scheduling: dict[str, Any]) -> float:
+    """How long an instance may run that comes to run now."""
+    if "maxRunDuration" in scheduling:
+        return float(scheduling["maxRunDuration"].get("seconds", 0)) + float(scheduling["maxRunDuration"].get("nanos", 0)) / 1e9
+    try:
+        until = dt.datetime.fromisoformat(scheduling["terminationTime"])
+        return (until - dt.datetime.now(dt.UTC)).total_seconds()
+    except (ValueError, TypeError) as error:
+        words = "It must be a time in RFC 3339 text format."
+        raise invalid("resource.scheduling.terminationTime", scheduling["terminationTime"], words) from error
 
 
 def _check_labels(labels: dict[str, str]) -> None:
@@ -227,7 +241,7 @@ def room(world: World, zone: str) -> int | None:
     most: int | None = world.settings.gce_capacity.get(zone)
     if most is None:
         return None
-    return most - sum(i["status"] != "TERMINATED" for _, i in world.within(PROJECT, "instances", f"zones/{zone}"))
+    return most - sum(1 for _, i in world.within(PROJECT, "instances", f"zones/{zone}") if i["status"] != "TERMINATED")
 
 
 def out_of_stock(world: World, zone: str, guest: Guest) -> dict[str, Any] | None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from http import HTTPStatus
 from typing import Any, Final
 
-from provision.rehearsal.gce.guests import ALIVE, end, erase, guest_of, host_keys, metadata_of, power_off, power_on
+from provision.rehearsal.gce.guests import ALIVE, end, erase, guest_of, host_keys, host_off, metadata_of, power_off, power_on
 from provision.rehearsal.gce.instances import check_scheduling, out_of_stock
 from provision.rehearsal.gce.operations import begin
 from provision.rehearsal.gce.quota import shortage
@@ -46,7 +46,7 @@ def _stop(call: Call) -> dict[str, Any]:
         raise Refused(HTTPStatus.BAD_REQUEST, "badRequest", words)
     if call.failing or instance["status"] not in ALIVE:
         return begin(call, place)
-    return begin(call, place, finish=power_off(call.world, instance))
+    return begin(call, place, finish=power_off(call.world, instance), settle=lambda: host_off(call.world, instance))
 
 
 def _start(call: Call) -> dict[str, Any]:
@@ -88,12 +88,9 @@ def _set_labels(call: Call) -> dict[str, Any]:
         raise stale("label")
     labels = call.body.get("labels", {})
 
-    def finish() -> None:
-        if not call.failing:
-            instance["labels"] = labels
-
-    instance["labelFingerprint"] = fingerprint(labels)
-    return begin(call, place, finish=finish)
+    if not call.failing:
+        instance |= {"labels": labels, "labelFingerprint": fingerprint(labels)}
+    return begin(call, place)
 
 
 def _set_metadata(call: Call) -> dict[str, Any]:

@@ -12,13 +12,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
+from provision.rehearsal.control import GCP_PROJECT
 from provision.rehearsal.gce.discovery import Method
 from provision.rehearsal.gce.refusals import exists, not_found
 from provision.rehearsal.hosts import HostSpec
 
 __all__ = ["BASE", "PROJECT", "Call", "Clock", "Handler", "Park", "Place", "Settings", "World", "fingerprint", "last", "now"]
 
-PROJECT: Final = "gpuprov-rehearsal"
+PROJECT: Final = GCP_PROJECT
 BASE: Final = "https://www.googleapis.com/compute/v1/"  # what links in answers begin with, whatever the endpoint
 
 
