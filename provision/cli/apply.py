@@ -33,11 +33,11 @@ def command(  # noqa: PLR0917 - click passes by name
     as_json: bool,  # noqa: FBT001
 ) -> None:
     """Set up HOST, which exists: observe it, run the roles whose checks do not pass, prove the result."""
-    from provision import report as reports  # noqa: PLC0415 - heavy, and --help must be light
     from provision.cli.progress import narrator  # noqa: PLC0415
     from provision.converge.roles import ROLES  # noqa: PLC0415
     from provision.errors import RoleUnknownError  # noqa: PLC0415
     from provision.profile.lock import build  # noqa: PLC0415
+    from provision.report import text  # noqa: PLC0415 - heavy, and --help must be light
     from provision.workflow.session import Session  # noqa: PLC0415
     from provision.workflow.up import Run, apply  # noqa: PLC0415
 
@@ -65,7 +65,8 @@ def command(  # noqa: PLR0917 - click passes by name
         apply(run, roles=roles or None, check=check, diff=diff)
     assert run.report is not None  # noqa: S101 - the observation sets it
     if as_json:
-        options.print_json({"roles": run.roles, "artefacts": str(run.artefacts) if run.artefacts else None, "report": run.report.as_dict()})
+        artefacts = str(run.artefacts) if run.artefacts else None
+        options.print_json({"roles": run.roles, "artefacts": artefacts, "report": run.report.as_dict(strict=strict)})
     else:
-        click.echo(reports.text.render(run.report, color=sys.stdout.isatty()))
+        click.echo(text.render(run.report, strict=strict, color=sys.stdout.isatty()))
     ctx.exit(run.report.exit_code(strict=strict))

@@ -98,10 +98,10 @@ def command(
             raise
     found = [host.report for host in run.hosts if host.report is not None]
     if as_json:
-        options.print_json(_as_data(run, locked.digest))
+        options.print_json(_as_data(run, locked.digest, strict=strict))
     else:
         _tell_attempts(run)
-        _tell_hosts(run, found)
+        _tell_hosts(run, found, strict=strict)
     ctx.exit(max(report.exit_code(strict=strict) for report in found))
 
 
@@ -116,23 +116,23 @@ def _tell_attempts(run: Run, *, as_json: bool = False, error: GpuprovError | Non
         click.echo(f"{attempts(run.attempts)}\n(also in {run.session.journal.log_of(run.name)})", err=True)
 
 
-def _tell_hosts(run: Run, found: list[Report]) -> None:
-    from provision import report as reports  # noqa: PLC0415 - heavy, and --help must be light
+def _tell_hosts(run: Run, found: list[Report], *, strict: bool) -> None:
+    from provision.report import text  # noqa: PLC0415 - heavy, and --help must be light
 
-    click.echo(reports.text.render(*found, color=sys.stdout.isatty()))
+    click.echo(text.render(*found, strict=strict, color=sys.stdout.isatty()))
     for host in run.hosts:
         assert host.instance is not None  # noqa: S101 - the first step sets it
         click.echo(f"\n{host.name}: {host.instance.id} at {host.instance.address} ({host.instance.zone}), ends {host.instance.deadline}")
         click.echo(f"  ssh gpuprov-{host.name}    gpuprov verify {host.name}    gpuprov down {run.name}")
 
 
-def _as_data(run: Run, digest: str) -> dict[str, Any]:
+def _as_data(run: Run, digest: str, *, strict: bool) -> dict[str, Any]:
     hosts = [
         {
             "instance": dataclasses.asdict(host.instance) if host.instance else None,
             "roles": host.roles,
             "artefacts": str(host.artefacts) if host.artefacts else None,
-            "report": host.report.as_dict() if host.report else None,
+            "report": host.report.as_dict(strict=strict) if host.report else None,
         }
         for host in run.hosts
     ]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,8 +13,9 @@ import click
 from provision.cli import options
 
 if TYPE_CHECKING:
+    from provision.verify.ahead import Ahead
     from provision.verify.checks.base import Tier
-    from provision.verify.finding import Report
+    from provision.verify.fleet import Verified
 
 # The registry of provision.report, which --help must not import; a test holds that they are the same.
 FORMATS = ("text", "json", "html", "markdown", "junit", "tap", "ctrf", "nagios", "prometheus")
@@ -84,8 +86,10 @@ def command(
 
     Exits with 0 when all holds, 1 when a check failed, 3 when something is unknown or a host could not be reached.
     """
-    from provision import report as reports  # noqa: PLC0415 - heavy, and --help must be light
-    from provision.cli.progress import narrator  # noqa: PLC0415
+    _refuse_contradictions(any_files=bool(files), any_hosts=bool(hosts or launched or inventory), form=form, as_json=as_json)
+    # Before all else: the connections open while the rest is imported.
+    ahead = ctx.with_resource(_ahead(hosts[:jobs], timeout_s, tier, profile))
+    from provision.cli.progress import narrator  # noqa: PLC0415 - heavy, and --help must be light
     from provision.errors import EXIT_FAILED_CHECK, EXIT_OK  # noqa: PLC0415
     from provision.verify.checks import CHECKS  # noqa: PLC0415
     from provision.verify.finding import exit_code  # noqa: PLC0415
@@ -93,29 +97,44 @@ def command(
     from provision.workflow import proof  # noqa: PLC0415
     from provision.workflow.session import Session  # noqa: PLC0415
 
-    _refuse_contradictions(any_files=bool(files), any_hosts=bool(hosts or launched or inventory), form=form, as_json=as_json)
     for name in (*only, *skip):
         options.known(name, [check.id for check in CHECKS], "check")
-    how = proof.How(Selection(frozenset(only), frozenset(skip), tier), without_gpu, timeout_s, jobs, options.seconds(wait))
+    how = proof.How(Selection(frozenset(only), frozenset(skip), tier), without_gpu, timeout_s, jobs, options.seconds(wait), strict)
     session = Session.open()
     if files:
         verified = proof.judged(session, files, profile, how)
     else:
         with narrator().speaking() as tell:
-            verified = proof.observed(session, proof.Which(hosts, launched, inventory), profile, how, tell.hosts)
+            verified = proof.observed(session, proof.Which(hosts, launched, inventory), profile, how, watch=tell.hosts, ahead=ahead)
     found = [one.report for one in verified]
     lost, lost_code = proof.after_reboot(verified, after_reboot, how) if after_reboot else ([], EXIT_OK)
     name = "json" if as_json else form or "text"
-    _print(name, found, lost)
+    _print(name, verified, lost, strict=strict)
     if html:
-        options.write(html, reports.render("html", found) + "\n")
+        options.write(html, _rendered("html", verified, strict=strict) + "\n")
     if evidence:
         from provision.verify.evidence import evidence as evidence_of  # noqa: PLC0415
 
-        options.write(evidence, options.to_json(evidence_of(verified)) + "\n")
+        options.write(evidence, options.to_json(evidence_of(verified, strict=strict)) + "\n")
     code = exit_code(found, strict=strict)
     # A failure outweighs what is unknown, here as everywhere.
     ctx.exit(EXIT_FAILED_CHECK if EXIT_FAILED_CHECK in {code, lost_code} else max(code, lost_code))
+
+
+@contextlib.contextmanager
+def _ahead(hosts: Sequence[str], timeout_s: float, tier: Tier | None, profile: str | None) -> Iterator[Ahead]:
+    """Connections to the hosts that were named, on their way, and what is asked of them as soon as that is known."""
+    from provision import paths  # noqa: PLC0415 - as above
+    from provision.host.sshconfig import SshHome  # noqa: PLC0415
+    from provision.verify.ahead import Ahead  # noqa: PLC0415
+
+    home = SshHome(paths.state_dir() / "ssh")
+    with Ahead([home.reach(host) for host in hosts], timeout_s=timeout_s) as ahead:
+        if hosts and profile:
+            from provision.profile import load  # noqa: PLC0415 - as above, and after the connections
+
+            ahead.tell(tier or load.load(load.find(profile)).verify.tier)
+        yield ahead
 
 
 def _refuse_contradictions(*, any_files: bool, any_hosts: bool, form: str | None, as_json: bool) -> None:
@@ -127,12 +146,26 @@ def _refuse_contradictions(*, any_files: bool, any_hosts: bool, form: str | None
         raise click.UsageError(msg)
 
 
-def _print(name: str, found: Sequence[Report], lost: Sequence[str]) -> None:
-    from provision import report as reports  # noqa: PLC0415
-
-    if name == "text" and len(found) == 1:
-        click.echo(reports.text.render(found[0], color=sys.stdout.isatty()))
-    else:
-        click.echo(reports.render(name, found))
+def _print(name: str, verified: Sequence[Verified], lost: Sequence[str], *, strict: bool) -> None:
+    click.echo(_rendered(name, verified, strict=strict))
     for line in lost:
         click.echo(line, err=name != "text")
+
+
+def _rendered(name: str, verified: Sequence[Verified], *, strict: bool) -> str:
+    """The reports in one format: text of one host in the terminal's colours, the page with what was measured."""
+    from provision import report as reports  # noqa: PLC0415
+
+    found = [one.report for one in verified]
+    if name == "text" and len(found) == 1:
+        from provision.report import text  # noqa: PLC0415
+
+        return text.render(found[0], strict=strict, color=sys.stdout.isatty())
+    if name == "html" and found:
+        from provision.report import html  # noqa: PLC0415
+        from provision.report.chart import charts  # noqa: PLC0415
+        from provision.verify.points import measured  # noqa: PLC0415
+
+        points = [seen for one in verified if (seen := measured(one.report.host, one.facts))]
+        return html.render(*found, strict=strict, charts=charts(points))
+    return reports.render(name, found, strict=strict)

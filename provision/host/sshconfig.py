@@ -15,7 +15,7 @@ from pathlib import Path
 from filelock import FileLock
 
 from provision.host import hostkeys
-from provision.host.ssh import Target
+from provision.host.ssh import LOCALHOST, Target
 from provision.paths import private_dir
 
 __all__ = ["SshHome", "alias_of"]
@@ -59,6 +59,12 @@ class SshHome:
     def target(self, name: str) -> Target:
         """How `provision.host.ssh` reaches the instance of that name."""
         return Target(name=name, destination=alias_of(name), config=self._config)
+
+    def reach(self, host: str) -> Target:
+        """How a HOST argument is reached: an instance of ours, this machine, or whatever the user's ssh makes of it."""
+        if host in {"localhost", "127.0.0.1"}:
+            return LOCALHOST
+        return self.target(host) if self.knows(host) else Target(name=host, destination=host)
 
     def knows(self, name: str) -> bool:
         """Whether there is an entry for the instance."""

@@ -35,7 +35,7 @@ from provision.profile.locked import (
 from provision.profile.model import ApplicationClocks, AwsPlace, Profile
 from provision.profile.packages import Names, system_of
 
-__all__ = ["asked_of", "build", "catalogue_version", "pin"]
+__all__ = ["asked_of", "build", "catalogue_version"]
 
 _HOLD: Final = ("nvidia-*", "libnvidia-*", "cuda-*", "libcudnn*", "linux-modules-nvidia-*")  # shared/facts/stack-facts.md §5, "hold"
 
@@ -297,13 +297,3 @@ def catalogue_version() -> str:
     """Which data a lock was made from: the shipped day, and the day of each refreshed part."""
     parts = [f"{part.name} {part.made_at.date()}" for part in overlay.read().parts]
     return ", ".join([read.BASE_DATE, *parts])
-
-
-def pin(profile: Profile, lock: Lock) -> Profile:
-    """The profile with every open choice closed as the lock closes it: what is set up and checked is what is locked."""
-    stack = profile.stack
-    frameworks = stack.frameworks.model_copy(update={name: locked.version for name, locked in lock.frameworks.items()})
-    # Hosts report cuDNN as three numbers; the fourth is the package's.
-    cudnn = ".".join(lock.cudnn.version.split(".")[:3])
-    closed = {"driver": lock.driver.branch, "cuda": lock.cuda.version, "cudnn": cudnn, "frameworks": frameworks}
-    return profile.model_copy(update={"stack": stack.model_copy(update=closed)})

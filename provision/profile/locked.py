@@ -1,4 +1,4 @@
-"""What a lock holds: the records of its file, and its digest."""
+"""What a lock holds: the records of its file, its digest, and what it makes of a profile."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from provision.catalog.wheels import parse
+from provision.profile.model import Profile
 
 __all__ = [
     "Lock",
@@ -24,6 +25,7 @@ __all__ = [
     "LockedProfiler",
     "LockedRepository",
     "LockedToolkit",
+    "pin",
 ]
 
 
@@ -215,3 +217,13 @@ class Lock(_Frozen):
         """SHA-256 over the canonical JSON form, hexadecimal."""
         canonical = json.dumps(self.as_dict(), sort_keys=True, separators=(",", ":"), ensure_ascii=True)
         return hashlib.sha256(canonical.encode()).hexdigest()
+
+
+def pin(profile: Profile, lock: Lock) -> Profile:
+    """The profile with every open choice closed as the lock closes it: what is set up and checked is what is locked."""
+    stack = profile.stack
+    frameworks = stack.frameworks.model_copy(update={name: locked.version for name, locked in lock.frameworks.items()})
+    # Hosts report cuDNN as three numbers; the fourth is the package's.
+    cudnn = ".".join(lock.cudnn.version.split(".")[:3])
+    closed = {"driver": lock.driver.branch, "cuda": lock.cuda.version, "cudnn": cudnn, "frameworks": frameworks}
+    return profile.model_copy(update={"stack": stack.model_copy(update=closed)})

@@ -14,7 +14,6 @@ from pydantic import ValidationError
 
 from provision.errors import LockInvalidError, LockStaleError
 from provision.profile import load as profiles
-from provision.profile.lock import build
 from provision.profile.locked import Lock
 from provision.profile.model import Profile
 
@@ -97,6 +96,8 @@ def find_or_build(profile_path: Path, profile: Profile, today: dt.date) -> Lock:
         LockStaleError, LockInvalidError: there is one, and it does not hold.
         StackConflictError: there is none, and none can be made.
     """
+    from provision.profile.lock import build  # noqa: PLC0415 - the resolver, which who has a lock does not need
+
     return find(profile_path, profile) or build(profile, today)
 
 

@@ -14,6 +14,7 @@ from provision.errors import EXIT_OK, GpuprovError
 from provision.host.ssh import Target
 from provision.profile.locked import Lock
 from provision.profile.model import Profile
+from provision.verify.ahead import Ahead
 from provision.verify.facts import Facts
 from provision.verify.finding import Finding, Report
 from provision.verify.judge import Selection, judge
@@ -56,6 +57,8 @@ async def verify_all(
     timeout_s: float = 60,
     jobs: int = 32,
     wait_s: float = 0,
+    strict: bool = False,
+    ahead: Ahead | None = None,
     say: Callable[[str, Report | None], None] = lambda _host, _report: None,
 ) -> list[Verified]:
     """Prove on running hosts that their profiles hold.
@@ -67,6 +70,8 @@ async def verify_all(
         timeout_s: for one observation of one host.
         jobs: how many hosts are observed at once.
         wait_s: how long to look again at a host that does not hold yet.
+        strict: whether a host with a warning does not hold yet.
+        ahead: observations that were begun already.
         say: told of each host when its observation begins (None) and when it was judged.
 
     Raises:
@@ -77,9 +82,11 @@ async def verify_all(
     async def once(one: Asked) -> Verified:
         async with slots:
             say(one.target.name, None)
-            started = time.monotonic()
+            tier = selection.tier_of(one.profile)
+            begun = ahead.take(one.target, tier) if ahead else None
+            started = ahead.began if ahead and begun else time.monotonic()
             try:
-                facts = await observe(one.target, timeout_s=timeout_s, tier=selection.tier_of(one.profile))
+                facts = await (asyncio.wrap_future(begun) if begun else observe(one.target, timeout_s=timeout_s, tier=tier))
             except GpuprovError as error:
                 if len(asked) == 1 and not wait_s:
                     raise
@@ -90,7 +97,7 @@ async def verify_all(
 
     async def until_it_holds(one: Asked) -> Verified:
         again = tenacity.AsyncRetrying(
-            retry=tenacity.retry_if_result(lambda found: found.report.exit_code() != EXIT_OK),
+            retry=tenacity.retry_if_result(lambda found: found.report.exit_code(strict=strict) != EXIT_OK),
             wait=tenacity.wait_fixed(_AGAIN_S),
             stop=tenacity.stop_after_delay(max(0.0, wait_s - _AGAIN_S)) if wait_s else tenacity.stop_after_attempt(1),
             retry_error_callback=lambda state: state.outcome.result() if state.outcome else None,

@@ -12,7 +12,8 @@ from typing import Any
 
 from provision.errors import UsageError
 from provision.host.ssh import Target
-from provision.profile.lock import pin
+from provision.profile.locked import Lock, pin
+from provision.profile.model import Profile
 from provision.verify.fleet import Asked
 from provision.workflow.session import Session
 
@@ -95,9 +96,24 @@ def asked_of(session: Session, found: Sequence[Target], profile: str | None) -> 
         InstanceNotFoundError: neither is known of a host.
         LockStaleError, LockInvalidError: the lock beside the profile does not hold.
     """
+    if profile is None:
+        return [_its_own(session, target) for target in found]
+    # Read once for all of them; only a rehearsal host has a lock of its own, for its own system.
+    wanted, locks = session.profile_for(None, profile), {}
     asked = []
     for target in found:
-        wanted = session.profile_for(target.name, profile)
-        locked = session.lock_for(target.name, profile, wanted)
-        asked.append(Asked(target, pin(wanted, locked) if locked is not None else wanted, locked))
+        record = session.journal.get(target.name) if session.ssh.knows(target.name) else None
+        kind = record is not None and record.rehearsal
+        if kind not in locks:
+            locks[kind] = session.lock_for(target.name, profile, wanted)
+        asked.append(_pinned(target, wanted, locks[kind]))
     return asked
+
+
+def _its_own(session: Session, target: Target) -> Asked:
+    wanted = session.profile_for(target.name, None)
+    return _pinned(target, wanted, session.lock_for(target.name, None, wanted))
+
+
+def _pinned(target: Target, wanted: Profile, locked: Lock | None) -> Asked:
+    return Asked(target, pin(wanted, locked) if locked is not None else wanted, locked)

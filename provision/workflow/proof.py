@@ -10,7 +10,8 @@ from pathlib import Path
 
 from provision.errors import EXIT_FAILED_CHECK, EXIT_OK, EXIT_UNKNOWN, UsageError
 from provision.host.ssh import Target
-from provision.profile.lock import pin
+from provision.profile.locked import pin
+from provision.verify.ahead import Ahead
 from provision.verify.compare import lost
 from provision.verify.facts import load
 from provision.verify.finding import Report
@@ -43,6 +44,7 @@ class How:
     timeout_s: float
     jobs: int
     wait_s: float
+    strict: bool = False
 
 
 def judged(session: Session, files: Sequence[Path], profile: str | None, how: How) -> list[Verified]:
@@ -63,7 +65,9 @@ def judged(session: Session, files: Sequence[Path], profile: str | None, how: Ho
     return verified
 
 
-def observed(session: Session, which: Which, profile: str | None, how: How, watch: Callable[[list[str]], Say]) -> list[Verified]:
+def observed(
+    session: Session, which: Which, profile: str | None, how: How, *, watch: Callable[[list[str]], Say], ahead: Ahead | None = None
+) -> list[Verified]:
     """Running hosts against the profiles that should hold on them.
 
     Args:
@@ -72,6 +76,7 @@ def observed(session: Session, which: Which, profile: str | None, how: How, watc
         profile: for all of them; None for each host's own.
         how: which checks, and how to observe.
         watch: given the hosts' names, what is told of each of them.
+        ahead: observations of some of them that were begun already.
 
     Raises:
         GpuprovError: as `targets`, `asked_of` and `verify_all` raise them.
@@ -88,6 +93,8 @@ def observed(session: Session, which: Which, profile: str | None, how: How, watc
                 timeout_s=how.timeout_s,
                 jobs=how.jobs,
                 wait_s=how.wait_s,
+                strict=how.strict,
+                ahead=ahead,
                 say=say,
             )
         )

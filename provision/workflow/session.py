@@ -6,23 +6,21 @@ import datetime as dt
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from provision import clouds, paths
-from provision.catalog import read as catalog
-from provision.clouds.aws.client import Access
-from provision.clouds.gcp.client import Access as GcpAccess
 from provision.errors import InstanceNotFoundError, RehearsalFailedError
-from provision.host.ssh import LOCALHOST, Target
+from provision.host.ssh import Target
 from provision.host.sshconfig import SshHome
 from provision.launch.journal import Journal, Record
-from provision.launch.regions import Connect
 from provision.profile import load as profiles
 from provision.profile import lockfile
-from provision.profile.lock import build
 from provision.profile.locked import Lock
 from provision.profile.model import Profile
-from provision.rehearsal import control, rootfs
+from provision.rehearsal import control
+
+if TYPE_CHECKING:
+    from provision.launch.regions import Connect
 
 __all__ = ["Session"]
 
@@ -64,6 +62,9 @@ class Session:
         return lambda cloud, region: clouds.connect(cloud, region, access.get(cloud))
 
     def _rehearsal_access(self, *, start: bool, say: Say) -> dict[str, Any]:
+        from provision.clouds.aws.client import Access  # noqa: PLC0415 - who only reads about a host needs no cloud
+        from provision.clouds.gcp.client import Access as GcpAccess  # noqa: PLC0415
+
         running = control.start(self.rehearsal_folder, progress=say) if start else control.running(self.rehearsal_folder)
         if running is None:
             msg = "the embedded cloud does not run"
@@ -92,11 +93,7 @@ class Session:
 
     def target(self, host: str) -> Target:
         """How a HOST argument is reached: an instance of ours, this machine, or whatever the user's ssh makes of it."""
-        if host in {"localhost", "127.0.0.1"}:
-            return LOCALHOST
-        if self.ssh.knows(host):
-            return self.ssh.target(host)
-        return Target(name=host, destination=host)
+        return self.ssh.reach(host)
 
     def lock(self, path: Path, profile: Profile, today: dt.date, *, rehearsal: bool) -> Lock:
         """The exact stack of a profile: the lock beside it, or what would be locked today.
@@ -107,6 +104,10 @@ class Session:
             LockStaleError, LockInvalidError: there is a lock, and it does not hold.
             StackConflictError: there is none, and none can be made.
         """
+        from provision.catalog import read as catalog  # noqa: PLC0415 - the resolver and its data
+        from provision.profile.lock import build  # noqa: PLC0415
+        from provision.rehearsal import rootfs  # noqa: PLC0415
+
         locked = lockfile.find(path, profile)
         own = rootfs.system() if rehearsal else None
         if own is not None and own in {system.key for system in catalog.systems().systems}:

@@ -24,8 +24,7 @@ from provision.launch.launcher import Launcher
 from provision.launch.place import Attempt
 from provision.launch.regions import Connect
 from provision.profile import load as profiles
-from provision.profile.lock import pin
-from provision.profile.locked import Lock
+from provision.profile.locked import Lock, pin
 from provision.profile.model import Profile
 from provision.verify.finding import Report
 from provision.verify.run import verify

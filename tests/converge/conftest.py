@@ -21,8 +21,8 @@ from provision.converge.run import converge, undo
 from provision.host.ssh import Target
 from provision.paths import cache_dir
 from provision.profile.load import load
-from provision.profile.lock import build, pin
-from provision.profile.locked import Lock
+from provision.profile.lock import build
+from provision.profile.locked import Lock, pin
 from provision.profile.model import Profile
 from provision.rehearsal import rootfs
 from provision.rehearsal.hosts import HostPark, HostSpec

@@ -7,7 +7,8 @@ import pytest
 from provision.catalog import overlay, read
 from provision.errors import StackConflictError
 from provision.profile import load, lockfile
-from provision.profile.lock import build, pin
+from provision.profile.lock import build
+from provision.profile.locked import pin
 from provision.profile.model import Profile
 
 TODAY = dt.date(2026, 11, 21)

@@ -1,0 +1,42 @@
+"""Observations that begin early: taken once, told once, and closed where nobody took them."""
+
+import os
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from provision.host.ssh import LOCALHOST, Target
+from provision.verify.ahead import Ahead
+
+
+def test_what_was_begun_is_taken_once() -> None:
+    with Ahead([LOCALHOST], timeout_s=30) as ahead:
+        begun = ahead.take(LOCALHOST, "quick")
+        assert begun is not None
+        facts = begun.result(30)
+        assert facts.raw["kernel"]["value"]["release"] == os.uname().release
+        assert "not gathered by tier quick" in facts.raw["pytorch"]["unknown"]
+        assert ahead.take(LOCALHOST, "quick") is None
+        assert ahead.take(Target("other", "other"), "quick") is None
+
+
+def test_what_was_told_another_tier_is_not_taken() -> None:
+    with Ahead([LOCALHOST], timeout_s=30) as ahead:
+        ahead.tell("quick")
+        assert ahead.take(LOCALHOST, "standard") is None
+
+
+def test_what_nobody_took_is_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stand-in for ssh that would stay for ever: the bin folder is on PATH as a user's wrapper would be."""
+    ssh, seen = tmp_path / "ssh", tmp_path / "pid"
+    ssh.write_text(f"#!{sys.executable}\nimport os, time\nopen({str(seen)!r}, 'w').write(str(os.getpid()))\ntime.sleep(600)\n")
+    ssh.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    started = time.monotonic()
+    with Ahead([Target("far", "far")], timeout_s=60):
+        while not seen.exists() or not seen.read_text():
+            assert time.monotonic() - started < 20
+            time.sleep(0.01)
+    assert not Path(f"/proc/{seen.read_text()}").exists()
