@@ -404,3 +404,18 @@ def test_a_start_after_the_deadline_is_refused_with_the_way_out(rig: GcpRig) -> 
     with pytest.raises(CloudInvalidError) as caught:
         cloud.start([stopped], timeout_s=20)
     assert "gpuprov extend" in caught.value.hint
+
+
+@pytest.mark.parametrize("operation_s", [0.0, 0.1])
+def test_an_attempt_that_failed_is_not_answered_with_its_old_failure(rig: GcpRig, operation_s: float) -> None:
+    rig.set(gce_operation_s=operation_s)
+    order = rig.order().at(ZONE)
+    rig.stock({ZONE: 0})
+    rig.forget()
+    for _ in range(2):
+        with pytest.raises(CapacityError):
+            rig.cloud().launch(order)  # each time a client that knows nothing of the one before
+    rig.set(gce_capacity={})
+    (made,) = rig.cloud().launch(order)
+    assert [i.id for i in rig.cloud().find(order.name)] == [made.id]
+    assert rig.calls().count(rig.making) == 1 + 2 + 3
