@@ -15,6 +15,8 @@ from typing import Any
 
 from provision import clouds
 from provision.clouds.aws.client import Access, client
+from provision.clouds.gcp import sdk
+from provision.clouds.gcp.client import Access as GcpAccess
 from provision.errors import GpuprovError
 from provision.launch.attempts import Wanted
 from provision.launch.journal import Journal
@@ -27,12 +29,13 @@ from provision.launch.sweep import clear_away, leftovers
 from provision.profile.locked import Lock
 from provision.profile.model import Profile
 
+ACCESS = {"aws": Access, "gcp": GcpAccess}
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIP6Z8Eyq6a8dy/8jo/NfTxIr+kYmRfiGzsEyoPLj1JoS test"
 QUICK = Patience(throttled_s=1.0, unanswered=3, pause_s=0.02, round_s=0.1)
 
 
 def do(job: dict[str, Any]) -> dict[str, Any]:
-    access = {"aws": Access(**job["access"]["aws"])}
+    access = {cloud: ACCESS[cloud](**given, timeout_s=job["timeout_s"]) for cloud, given in job["access"].items()}
     profile, journal = Profile.model_validate(job["profile"]), Journal(Path(job["journal"]))
     ours = Ours(lambda cloud, region: clouds.connect(cloud, region, access[cloud]), lambda _: None, QUICK)
     where = regions_of([profile], [])
@@ -66,6 +69,8 @@ def main() -> None:
     # SDKs read their models once here: 0.4 s that each fork then has.
     client("ec2", "us-east-1", Access("http://127.0.0.1:9", "none", "none"))
     client("ssm", "us-east-1", Access("http://127.0.0.1:9", "none", "none"))
+    if "gcp" in sys.argv[1:]:
+        sdk.compute()
     print("ready", flush=True)
     for line in sys.stdin:
         job = json.loads(line)

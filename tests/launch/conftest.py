@@ -17,6 +17,8 @@ from typing import Any
 import pytest
 
 from provision.clouds.aws.client import Access, client
+from provision.clouds.gcp.client import Access as GcpAccess
+from provision.clouds.gcp.client import client as gcp_client
 from provision.profile import load
 from provision.profile.lock import build
 from provision.profile.model import Profile
@@ -84,7 +86,7 @@ AWS = Kind(
     name="aws",
     place={"cloud": "aws", "instance_type": "g4dn.xlarge", "regions": ["ap-southeast-1", "ap-northeast-1"]},
     regions=("ap-southeast-1", "ap-northeast-1"),
-    access=lambda rehearsal: asdict(aws_access(rehearsal)),
+    access=lambda rehearsal: {key: value for key, value in asdict(aws_access(rehearsal)).items() if key != "timeout_s"},
     everything=aws_everything,
     machine="i-",
     launch="RunInstances",
@@ -92,7 +94,53 @@ AWS = Kind(
     scarce={"zone_capacity": {"ap-southeast-1a": 1, "ap-southeast-1b": 1, "ap-southeast-1c": 0}},
     plain={"pending_s": 0.0, "ending_s": 0.0, "zone_capacity": {}, "vcpu_limit": {}, "not_opted_in": [], "allowed": None},
 )
-KINDS = [AWS]
+
+
+def gcp_access(rehearsal: Rehearsal) -> GcpAccess:
+    given = control.environment(rehearsal)
+    return GcpAccess(given["GOOGLE_CLOUD_PROJECT"], rehearsal.gcp_endpoint, given["GPUPROV_CALLER_ADDRESS_URL"])
+
+
+def gcp_everything(rehearsal: Rehearsal, _regions: tuple[str, ...], name: str | None) -> list[str]:
+    """What Google's own client finds in the project: all machines, disks, addresses and templates, and our firewall rules."""
+    access = gcp_access(rehearsal)
+    project: Any = {"project": access.project}
+    found = []
+    for kind, field in (("Instances", "instances"), ("Disks", "disks"), ("Addresses", "addresses")):
+        pages = gcp_client(f"{kind}Client", access).aggregated_list(request=project)
+        found += [(f"{kind} " if kind != "Instances" else "", raw) for _, scoped in pages for raw in getattr(scoped, field)]
+    ids = [f"{kind}{raw.name}" for kind, raw in found if name is None or raw.labels.get("gpuprov-name") == name]
+    rules = gcp_client("FirewallsClient", access).list(request=project)
+    mine = [rule for rule in rules if rule.name.startswith("gpuprov")]
+    return ids + [f"Rule {rule.name}" for rule in mine if name is None]
+
+
+GCP = Kind(
+    name="gcp",
+    place={
+        "cloud": "gcp",
+        "instance_type": "n1-standard-8",
+        "gpu": "t4",
+        "gpu_count": 1,
+        "zones": ["asia-east1-a", "asia-east1-c", "asia-southeast1-a"],
+    },
+    regions=("asia-east1", "asia-southeast1"),
+    access=lambda rehearsal: {key: value for key, value in asdict(gcp_access(rehearsal)).items() if key != "timeout_s"},
+    everything=gcp_everything,
+    machine="gpuprov",
+    launch=r"compute.instances.insert",
+    refusal={"kind": "operation", "code": "ZONE_RESOURCE_POOL_EXHAUSTED", "http": 503},
+    scarce={"gce_capacity": {"asia-east1-a": 1, "asia-east1-c": 1}},
+    plain={
+        "gce_operation_s": 0.0,
+        "gce_running_s": 0.0,
+        "gce_quota": {},
+        "gce_capacity": {},
+        "gce_allowed": None,
+        "gce_maintenance": {},
+    },
+)
+KINDS = [AWS, GCP]
 
 
 class Clients:
@@ -104,7 +152,7 @@ class Clients:
         self._lock = build(self.profile, TODAY).as_dict()
         environment = {**os.environ, "AWS_CONFIG_FILE": "/dev/null", "AWS_SHARED_CREDENTIALS_FILE": "/dev/null"}
         self._process = subprocess.Popen(
-            [sys.executable, str(Path(__file__).with_name("client.py"))],
+            [sys.executable, str(Path(__file__).with_name("client.py")), kind.name],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -116,7 +164,9 @@ class Clients:
         assert self._process.stdout is not None
         return self._process.stdout.readline().strip()
 
-    def start(self, do: str, name: str, *, count: int = 1, minimum: int | None = None, home: str = "home") -> tuple[int, Path]:
+    def start(
+        self, do: str, name: str, *, count: int = 1, minimum: int | None = None, home: str = "home", timeout_s: float = 30
+    ) -> tuple[int, Path]:
         """Start a job; returns its process and the file of its result."""
         self._number += 1
         out = self._folder / f"{self._number}.json"
@@ -126,6 +176,7 @@ class Clients:
             "count": count,
             "minimum": minimum or count,
             "out": str(out),
+            "timeout_s": timeout_s,
             "journal": str(self._folder / home),
             "access": {self.kind.name: self.kind.access(self.rehearsal)},
             "profile": self.profile.dump(),

@@ -24,12 +24,14 @@ class Access:
         endpoint_url: another place than AWS, such as the embedded cloud.
         access_key_id, secret_access_key: explicit credentials for it.
         caller_address_url: answers with the address under which instances see this machine.
+        timeout_s: how long one call may go unanswered.
     """
 
     endpoint_url: str | None = None
     access_key_id: str | None = None
     secret_access_key: str | None = None
     caller_address_url: str | None = None
+    timeout_s: float = 30.0
 
 
 _SERVICES: Final = ("ec2", "pricing", "service-quotas", "ssm")
@@ -106,7 +108,7 @@ def _client(service: str, region: str, access: Access, retried: bool) -> Any:  #
     config = Config(
         retries={"mode": "standard", "total_max_attempts": 4 if retried else 1},
         connect_timeout=10,
-        read_timeout=30,
+        read_timeout=access.timeout_s,
         user_agent_appid="gpuprov",
         max_pool_connections=10,
     )

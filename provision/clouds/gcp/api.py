@@ -15,7 +15,7 @@ from typing import Any, Final, TypeVar
 
 import tenacity
 
-from provision.clouds.gcp.client import TIMEOUT_S, Access, client, project_of
+from provision.clouds.gcp.client import Access, client, project_of
 from provision.clouds.gcp.errors import classified, of_operation
 from provision.errors import CloudError, CloudUnreachableError, ThrottledError
 
@@ -97,7 +97,7 @@ class Api:
         more: dict[str, Any] = {"retry": None} if method.endswith("_unary") else {}
         with classified(action, where):
             asked = getattr(client(f"{kind}Client", self.access), method)
-            return asked(request={"project": self.project, **request}, timeout=TIMEOUT_S, **more)
+            return asked(request={"project": self.project, **request}, timeout=self.access.timeout_s, **more)
 
     def pages(self, kind: str, method: str, action: str, **request: Any) -> list[Any]:
         """All that a list call finds, whatever the number of its pages; with `aggregated_list` the (scope, list) pairs."""

@@ -10,6 +10,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator
 from typing import Any, Final
 
+from provision.clouds.gcp import sdk
 from provision.errors import (
     CapacityError,
     CloudError,
@@ -78,9 +79,10 @@ def classified(action: str, where: str = "") -> Iterator[None]:
         action: the permission that the call needs, such as `compute.instances.create`.
         where: a zone or region, or nothing.
     """
-    from google.api_core.exceptions import GoogleAPICallError, RetryError  # noqa: PLC0415
-    from google.auth.exceptions import GoogleAuthError, InvalidOperation, RefreshError  # noqa: PLC0415
-    from requests import RequestException  # noqa: PLC0415 - Google's REST transport lets these through
+    with sdk.importing:
+        from google.api_core.exceptions import GoogleAPICallError, RetryError  # noqa: PLC0415
+        from google.auth.exceptions import GoogleAuthError, InvalidOperation, RefreshError  # noqa: PLC0415
+        from requests import RequestException  # noqa: PLC0415 - Google's REST transport lets these through
 
     asked = f"{action} in {where}" if where else action
     try:

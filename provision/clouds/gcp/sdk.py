@@ -15,10 +15,12 @@ import threading
 from types import ModuleType
 from typing import Any, Final
 
-__all__ = ["compute", "preload"]
+__all__ = ["compute", "importing", "preload"]
 
 _PACKAGE: Final = "google.cloud.compute_v1"
 _loading: Final = threading.Lock()
+importing: Final = threading.RLock()
+"""Held while anything of Google's is imported: two threads that come to `requests` from two sides stop each other with a deadlock error."""
 
 
 def compute() -> ModuleType:
@@ -37,7 +39,8 @@ def compute() -> ModuleType:
             service = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name.removesuffix("Client")).lower()
             gc.disable()
             try:
-                home = importlib.import_module(f"{_PACKAGE}.services.{service}" if name.endswith("Client") else f"{_PACKAGE}.types")
+                with importing:
+                    home = importlib.import_module(f"{_PACKAGE}.services.{service}" if name.endswith("Client") else f"{_PACKAGE}.types")
                 return getattr(home, name)
             except (ImportError, AttributeError):
                 module.__dict__.pop("__getattr__", None)  # another layout than the one we know
