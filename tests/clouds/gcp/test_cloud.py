@@ -25,6 +25,7 @@ from provision.errors import (
     NameTakenError,
     PermissionRefusedError,
     QuotaExceededError,
+    ThrottledError,
 )
 from provision.rehearsal import control
 from provision.rehearsal.control import GCP_PROJECT, Rehearsal
@@ -419,3 +420,12 @@ def test_an_attempt_that_failed_is_not_answered_with_its_old_failure(rig: GcpRig
     (made,) = rig.cloud().launch(order)
     assert [i.id for i in rig.cloud().find(order.name)] == [made.id]
     assert rig.calls().count(rig.making) == 1 + 2 + 3
+
+
+def test_a_quota_of_calls_is_no_quota_of_machines(rig: GcpRig) -> None:
+    order = rig.order().at(ZONE)
+    rig.faults({"kind": "error", "action": r"compute\.instances\.get", "code": "quotaExceeded", "http": 403, "count": 1})
+    with pytest.raises(ThrottledError):
+        rig.cloud().launch(order)
+    (made,) = rig.cloud().launch(order)
+    assert [i.id for i in rig.cloud().find(order.name)] == [made.id]
