@@ -61,11 +61,11 @@ def project_of(access: Access) -> str:
     Raises:
         CredentialsMissingError: none is named anywhere.
     """
-    import google.auth  # noqa: PLC0415
-    from google.auth.exceptions import DefaultCredentialsError  # noqa: PLC0415
-
     if access.project:
         return access.project
+    with sdk.importing:
+        import google.auth  # noqa: PLC0415
+        from google.auth.exceptions import DefaultCredentialsError  # noqa: PLC0415
     try:
         _, project = google.auth.default()
     except DefaultCredentialsError as error:

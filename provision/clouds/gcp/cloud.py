@@ -36,7 +36,7 @@ __all__ = ["GcpCloud"]
 
 _CREATE = "compute.instances.create"
 _INSERTED_S = 300.0
-_MOST_TRIES = 1000  # of one attempt, all failed; each costs one call to learn it
+_MOST_TRIES = 64  # of one attempt, all failed; each costs one call to learn it
 # Guest attributes may be asked 10 times a minute (https://cloud.google.com/compute/docs/metadata/manage-guest-attributes): at 0, 0.5, 1.5,
 # 3.5, 7.5, 15.5 s and then every 10 s is 10 in the first minute.
 _ATTRIBUTES_FIRST_S, _ATTRIBUTES_LONGEST_S = 0.5, 10.0
@@ -143,13 +143,15 @@ class GcpCloud:
     def _begun(self, order: base.Order, names: Sequence[str], token: str) -> Any:
         """The operation that makes the machines: the one of an earlier try, or a new one where that try failed.
 
-        GCE answers a request id that it knows with the operation that it was given first, for a failed one as well: an answer that is
-        over and failed at once is an old one, and the attempt has the next id.
+        GCE answers a request id that it knows with the operation that it was given first, for a failed one as well: one that is over and
+        has failed at once, and began before it was asked for, is of an earlier try, and the attempt has the next id.
         """
+        started = dt.datetime.now(dt.UTC)
         for number in range(self._failed[token], _MOST_TRIES):
             self._failed[token] = number
             begun = self._insert(order, names, requests.request_id(token, str(number)))
-            if begun.status.name != "DONE" or not begun.error.errors:
+            over = begun.status.name == "DONE" and begun.error.errors and begun.insert_time
+            if not over or dt.datetime.fromisoformat(begun.insert_time) >= started:
                 break
         return begun
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any, Final
 
 from provision.clouds.gcp import sdk
@@ -103,7 +103,7 @@ def classified(action: str, where: str = "") -> Iterator[None]:
         raise CloudUnreachableError(msg, hint=_HINTS[CloudUnreachableError], detail=f"{type(error).__name__}: {error}") from error
 
 
-def of_answer(status: int, said: str, reasons: Iterable[str], asked: str) -> CloudError:
+def of_answer(status: int, said: str, reasons: Collection[str], asked: str) -> CloudError:
     """Our error for a call that was refused.
 
     Args:
@@ -118,6 +118,9 @@ def of_answer(status: int, said: str, reasons: Iterable[str], asked: str) -> Clo
         return CredentialsExpiredError(f"GCP does not accept the credentials for {asked} any more", hint=LOGIN, detail=detail)
     if status == _TOO_MANY:
         return _made(ThrottledError, told, detail, asked)
+    if status == _FORBIDDEN and "accessNotConfigured" in reasons:
+        hint = "whoever owns the project enables it: `gcloud services enable compute.googleapis.com`"
+        return PermissionRefusedError("the Compute Engine API is not enabled in this project", hint=hint, detail=detail)
     if status == _FORBIDDEN:
         kind = next((_REASONS[reason] for reason in reasons if reason in _REASONS), PermissionRefusedError)
         return _made(kind, told, detail, asked)

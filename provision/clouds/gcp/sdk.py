@@ -18,14 +18,13 @@ from typing import Any, Final
 __all__ = ["compute", "importing", "preload"]
 
 _PACKAGE: Final = "google.cloud.compute_v1"
-_loading: Final = threading.Lock()
 importing: Final = threading.RLock()
 """Held while anything of Google's is imported: two threads that come to `requests` from two sides stop each other with a deadlock error."""
 
 
 def compute() -> ModuleType:
     """The package, loaded as far as it has been asked for."""
-    with _loading:
+    with importing:
         if _PACKAGE in sys.modules:
             return sys.modules[_PACKAGE]
         spec = importlib.util.find_spec(_PACKAGE)
@@ -41,7 +40,7 @@ def compute() -> ModuleType:
             try:
                 with importing:
                     home = importlib.import_module(f"{_PACKAGE}.services.{service}" if name.endswith("Client") else f"{_PACKAGE}.types")
-                return getattr(home, name)
+                return module.__dict__.setdefault(name, getattr(home, name))
             except (ImportError, AttributeError):
                 module.__dict__.pop("__getattr__", None)  # another layout than the one we know
                 run(module)

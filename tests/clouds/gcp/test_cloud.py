@@ -25,6 +25,7 @@ from provision.errors import (
     NameTakenError,
     PermissionRefusedError,
     QuotaExceededError,
+    ThrottledError,
 )
 from provision.rehearsal import control
 from provision.rehearsal.control import GCP_PROJECT, Rehearsal
@@ -404,3 +405,27 @@ def test_a_start_after_the_deadline_is_refused_with_the_way_out(rig: GcpRig) -> 
     with pytest.raises(CloudInvalidError) as caught:
         cloud.start([stopped], timeout_s=20)
     assert "gpuprov extend" in caught.value.hint
+
+
+@pytest.mark.parametrize("operation_s", [0.0, 0.1])
+def test_an_attempt_that_failed_is_not_answered_with_its_old_failure(rig: GcpRig, operation_s: float) -> None:
+    rig.set(gce_operation_s=operation_s)
+    order = rig.order().at(ZONE)
+    rig.stock({ZONE: 0})
+    rig.forget()
+    for _ in range(2):
+        with pytest.raises(CapacityError):
+            rig.cloud().launch(order)  # each time a client that knows nothing of the one before
+    rig.set(gce_capacity={})
+    (made,) = rig.cloud().launch(order)
+    assert [i.id for i in rig.cloud().find(order.name)] == [made.id]
+    assert rig.calls().count(rig.making) == 1 + 2 + 3
+
+
+def test_a_quota_of_calls_is_no_quota_of_machines(rig: GcpRig) -> None:
+    order = rig.order().at(ZONE)
+    rig.faults({"kind": "error", "action": r"compute\.instances\.get", "code": "quotaExceeded", "http": 403, "count": 1})
+    with pytest.raises(ThrottledError):
+        rig.cloud().launch(order)
+    (made,) = rig.cloud().launch(order)
+    assert [i.id for i in rig.cloud().find(order.name)] == [made.id]
