@@ -88,6 +88,7 @@ def test_every_call_meets_every_fault(clients: Any, often: str, capsys: pytest.C
                 assert outcome in {ours, "launched", "cloud-unreachable"}, (action, label, result)
                 assert action != clients.kind.launch or outcome == ours, (action, label, result)
             assert result.get("hint", "x"), (action, label, result)
+            clients.faults([])
             assert len(clients.machines(name)) <= 1, (action, label)
             if rule["kind"] == "delay":
                 time.sleep(rule["delay_s"])  # what is on its way is carried out after its client has gone: not while things are counted
