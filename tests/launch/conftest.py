@@ -143,7 +143,9 @@ GCP = Kind(
         "gce_maintenance": {},
     },
 )
-KINDS = [AWS, GCP]
+KINDS = {kind.name: kind for kind in (AWS, GCP)}
+# Their files import these tests, a file for each cloud, so that they run beside each other.
+pytest.register_assert_rewrite("tests.launch.crash", "tests.launch.faults")
 
 
 class Clients:
@@ -249,11 +251,12 @@ class Clients:
         self._process.stdout.close()
 
 
-@pytest.fixture(scope="module", params=KINDS, ids=lambda kind: kind.name)
+@pytest.fixture(scope="module")
 def clients(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Clients]:
+    """One of a module's own cloud, which its `KIND` names."""
     folder = tmp_path_factory.mktemp("clients")
     rehearsal = control.start(folder / "rehearsal", hosts=False)
-    made = Clients(rehearsal, request.param, folder)
+    made = Clients(rehearsal, KINDS[request.module.KIND], folder)
     made.settings()
     yield made
     made.close()

@@ -85,7 +85,8 @@ def test_every_call_meets_every_fault(clients: Any, often: str, capsys: pytest.C
             assert seconds < BOUND_S, (action, label, seconds)
             # Refused for ever ends as what it is. Anything may come of a look that is passed over, or of a place that has a neighbour.
             if often == "for ever":
-                assert outcome in {ours, "launched", "cloud-unreachable"}, (action, label, result)
+                read = {"throttled"} if label == "quotaExceeded" else set[str]()  # of calls, where no machine is asked for
+                assert outcome in {ours, "launched", "cloud-unreachable", *read}, (action, label, result)
                 assert action != clients.kind.launch or outcome == ours, (action, label, result)
             assert result.get("hint", "x"), (action, label, result)
             clients.faults([])
