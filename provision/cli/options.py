@@ -7,6 +7,7 @@ import functools
 import json
 import os
 import re
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,10 +17,14 @@ from click.shell_completion import CompletionItem
 
 __all__ = [
     "as_json",
+    "assume_yes",
     "bundle",
     "complete_instances",
+    "confirmed",
+    "in_rehearsal",
     "known",
     "named_host",
+    "need_terminal",
     "optional_profile",
     "organisation",
     "organisation_rules",
@@ -46,7 +51,12 @@ def complete_instances(_ctx: click.Context, _param: click.Parameter, typed: str)
     """What a shell completes where a host is meant: the instances launched from here."""
     from provision.workflow.session import Session  # noqa: PLC0415
 
-    return [CompletionItem(record.name) for record in Session.open().journal.all() if record.name.startswith(typed)]
+    return [
+        CompletionItem(name)
+        for record in Session.open().journal.all()
+        for name in dict.fromkeys([record.name, *record.hosts])
+        if name.startswith(typed)
+    ]
 
 
 required_profile = click.option(
@@ -98,6 +108,32 @@ def _found(command: Callable[..., Any]) -> Callable[..., Any]:
         return command(*args, organisation=Organisation.find(policy, signers, revoked), **kwargs)
 
     return run
+
+
+in_rehearsal = click.option("--rehearse", is_flag=True, help="In the embedded cloud; an instance launched from here knows where it is.")
+assume_yes = click.option("-y", "--yes", is_flag=True, help="Do it without asking.")
+
+
+def confirmed(question: str, lines: Sequence[str], *, yes: bool) -> bool:
+    """Whether the user agrees to what the lines say; shown on standard error, so that standard output stays data."""
+    if yes:
+        return True
+    for line in lines:
+        click.echo(f"  {line}", err=True)
+    return click.confirm(question, err=True)
+
+
+def need_terminal(*, yes: bool, what: str) -> None:
+    """Refuse to ask where nobody can answer, before anything is asked of a cloud.
+
+    Raises:
+        UsageError: there is no terminal, and no --yes.
+    """
+    from provision.errors import UsageError  # noqa: PLC0415 - --help must be light
+
+    if not yes and not sys.stdin.isatty():
+        msg = f"{what} asks first, and there is no terminal to answer from"
+        raise UsageError(msg, hint="say --yes to do it without asking")
 
 
 def named_host(*, required: bool = True) -> Callable[[Any], Any]:

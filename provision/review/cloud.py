@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import ipaddress
+from dataclasses import replace
 from typing import Any, Final
 
 from provision.catalog import places, read
 from provision.clouds import CLOUDS, base
-from provision.clouds.aws.permissions import PERMISSIONS
-from provision.clouds.aws.userdata import user_data
+from provision.clouds import permissions as needed
+from provision.clouds.aws.permissions import policy
+from provision.launch import place as placing
+from provision.launch.journal import Pending, Record
+from provision.launch.place import Option
 from provision.profile import load as profiles
 from provision.profile.locked import Lock, LockedPlace
 from provision.profile.model import AwsPlace, GcpPlace, Profile
@@ -18,7 +21,7 @@ from provision.review.tree import Call, Change, Disk, Door, Money, Permission, P
 __all__ = ["addresses_in", "calls", "disks", "doors", "first_boot", "money", "permissions", "places_of", "tags"]
 
 # A moment that stands for the deadline where a request is shown: it is replaced by words.
-_ONCE: Final = dt.datetime(2000, 1, 1, tzinfo=dt.UTC)
+_ONCE: Final = "2000-01-01T00:00:00+00:00"
 _ONCE_WORDS: Final = "2000-01-01 00:00:00 UTC"
 _LAUNCH: Final = "<launch>"  # as long as what names take of it
 _BESIDE: Final = "disks, public addresses and traffic are billed beside it, and their prices are not in the catalogue"
@@ -128,16 +131,14 @@ def _meaning(network: str) -> str:
     return "one address" if count == 1 else f"{count:,} addresses" if count < 2**32 else f"{count:.0e} addresses"
 
 
-def tags(profile: Profile) -> tuple[str, ...]:
+def tags(profile: Profile, lock: Lock) -> tuple[str, ...]:
     """What is put on everything that is made."""
-    return tuple(f"{key} = {value}" for key, value in sorted(_order(profile, profile.places[0]).tags.items()))
+    return tuple(f"{key} = {value}" for key, value in sorted(_order(profile, placing.options(profile, lock)[0]).tags.items()))
 
 
 def first_boot(profile: Profile) -> tuple[Change, ...]:
     """What the first boot writes from the user data of the instance, before any role runs."""
-    if not any(isinstance(place, AwsPlace) for place in profile.places):
-        return ()
-    says = f"powers the machine off {profile.limits.deadline_h} hours after the launch, which ends it"
+    says = f"powers the machine off {profile.limits.deadline_h} hours after the launch, which ends it (GCP ends it by itself before that)"
     gone = "ends with the instance"
     return (
         Change("first boot", "unit", "/etc/systemd/system/gpuprov-deadline.timer", says, gone),
@@ -146,72 +147,72 @@ def first_boot(profile: Profile) -> tuple[Change, ...]:
     )
 
 
-def permissions(profile: Profile) -> tuple[Permission, ...]:
-    """What each cloud of the profile must allow. The one place to swap when a provider computes its smallest policy document."""
+def permissions(profile: Profile, lock: Lock) -> tuple[Permission, ...]:
+    """What each cloud of the profile must allow, from the first question to the last removal."""
     found = []
-    for cloud in dict.fromkeys(place.cloud for place in profile.places):
+    by_cloud: dict[str, list[Option]] = {}
+    for option in placing.options(profile, lock):
+        by_cloud.setdefault(option.cloud, []).append(option)
+    for cloud, chosen in by_cloud.items():
+        actions = tuple(sorted({action for option in chosen for action in needed(cloud, _order(profile, option))}))
         if cloud == "aws":
-            note = "every action that launching, listing and removing calls; not yet narrowed to regions, types and tags"
-            found.append(Permission("aws", PERMISSIONS, None, note))
+            document = policy(
+                name=profile.name,
+                regions=list(dict.fromkeys(option.region for option in chosen)),
+                instance_types=sorted({option.place.instance_type for option in chosen}),
+                spot=any(option.place.market == "spot" for option in chosen),
+            )
+            note = "every action of launching, looking after and removing; the policy document narrows them to places, types and this name"
+            found.append(Permission(cloud, actions, document, note))
         else:
-            found.append(Permission(cloud, None, None, f"unknown: launching on {cloud} is not part of this release"))
+            found.append(Permission(cloud, actions, None, "every permission of launching, looking after and removing, for a custom role"))
     return tuple(found)
 
 
-def calls(profile: Profile) -> tuple[Call, ...]:
+def calls(profile: Profile, lock: Lock) -> tuple[Call, ...]:
     """The calls that change something, and those that find what they need, for the first place that would be tried on AWS.
 
-    The requests are the provider's own, except for the moment of the deadline, the launch's id and the key, which are not known yet.
+    The requests are the provider's own, except for what only the launch knows: its id, its key, its token and the moment of the deadline.
     """
-    place = next((p for p in profile.places if isinstance(p, AwsPlace)), None)
-    if place is None:
+    option = next((o for o in placing.options(profile, lock) if isinstance(o.place, AwsPlace) and not o.against), None)
+    if option is None:
         return ()
-    from provision.clouds.aws import cloud as aws  # noqa: PLC0415 - boto3's home; importing it imports no boto3 yet
+    from provision.clouds.aws import request  # noqa: PLC0415 - boto3's home; importing it imports no boto3
 
-    order = _order(profile, place)
-    name, made = aws._resource_name(order), aws._aws_tags(order)  # noqa: SLF001 - public in clouds/aws/request.py of issue 6: swap here
+    order = _order(profile, option)
+    name, made = request.resource_name(order), request.tag_list(order)
     image = places.aws_image(*order.os)
-    ip = [{"IpProtocol": "tcp", "FromPort": 22, "ToPort": 22, "Sources": list(order.ssh_from)}]
-    run = {
-        "ImageId": "<the image>",
-        "KeyName": name,
-        "SecurityGroupIds": ["<the group>"],
-        **aws.AwsCloud(place.regions[0])._request(order),  # noqa: SLF001 - as above
-    }
-    run["UserData"] = user_data(deadline=_ONCE).replace(_ONCE_WORDS, f"<launch + {profile.limits.deadline_h} h>")
     group_tags = [{"ResourceType": "security-group", "Tags": made}]
+    group = {"GroupName": name, "Description": f"gpuprov {order.name}: SSH", "TagSpecifications": group_tags}
+    ip = request.ingress("<the address of who launches>" if network == "caller" else network for network in order.ssh_from)
+    run = {
+        **request.run_instances(order, option.region),
+        "ClientToken": "<of the launch and the attempt>",
+        "ImageId": order.image_id or "<the image>",
+        "SecurityGroupIds": ["<the group>"],
+    }
+    run["UserData"] = run["UserData"].replace(_ONCE_WORDS, f"<launch + {profile.limits.deadline_h} h>")
     said: list[tuple[str, str, dict[str, Any]]] = [
         ("ec2:DescribeInstances", "find what an earlier run made", {"Filters": [{"Name": f"tag:{base.NAME_TAG}", "Values": [order.name]}]}),
-        ("ssm:GetParameter", "find the image, where the lock has no id", {"Name": image.parameter if image else None}),
-        ("ec2:ImportKeyPair", "let the launch key in", {"KeyName": name, "PublicKeyMaterial": order.public_key}),
-        ("ec2:CreateSecurityGroup", "make the group", {"GroupName": name, "TagSpecifications": group_tags}),
-        ("ec2:AuthorizeSecurityGroupIngress", "open SSH and nothing else", {"GroupId": "<the group>", "IpPermissions": ip}),
+        *(
+            [("ssm:GetParameter", "find the image: the lock has no id", {"Name": image.parameter if image else None})]
+            if order.image_id is None
+            else []
+        ),
+        ("ec2:CreateSecurityGroup", "make the group", group),
+        ("ec2:AuthorizeSecurityGroupIngress", "open SSH and nothing else", {"GroupId": "<the group>", "IpPermissions": [ip]}),
         ("ec2:RunInstances", "make the instance", run),
         ("ec2:GetConsoleOutput", "read the host keys", {"InstanceId": "<the instance>", "Latest": True}),
     ]
     return tuple(Call("aws", action, why, parameters) for action, why, parameters in said)
 
 
-def _order(profile: Profile, place: AwsPlace | GcpPlace) -> base.Order:
-    """The order of a launch, with words where the launch decides."""
-    data = profile.disks.data
-    return base.Order(
-        name=profile.name,
-        launch_id=_LAUNCH,
-        instance_type=place.instance_type,
-        market=place.market,
-        os=(profile.os.name, profile.os.version),
-        root_gb=profile.disks.root.size_gb,
-        volume_gb=data.size_gb if data and data.source == "volume" else None,
-        ssh_from=profile.network.ssh_from,
-        public_key="<the public key that gpuprov makes for this machine>",
-        deadline=_ONCE,
-        tags={
-            base.NAME_TAG: profile.name,
-            base.LAUNCH_TAG: _LAUNCH,
-            base.PROFILE_TAG: profile.name,
-            base.PROFILE_DIGEST_TAG: profiles.digest(profile),
-            base.OWNER_TAG: profile.owner.email,
-            base.DEADLINE_TAG: f"<launch + {profile.limits.deadline_h} h>",
-        },
+def _order(profile: Profile, option: Option) -> base.Order:
+    """The order of a launch's first attempt at a place, with words where the launch decides."""
+    record = Record(
+        profile.name, _LAUNCH, rehearsal=False, profile={}, profile_digest=profiles.digest(profile), created_at="", deadline=_ONCE
     )
+    pending = Pending(option.index, option.region, option.zones[0] if option.zones else "", 1, 1, 1)
+    key = "<the public key that gpuprov makes for this machine>"
+    order = placing.order_of(record, profile, option, key, pending)
+    return replace(order, tags={**order.tags, base.DEADLINE_TAG: f"<launch + {profile.limits.deadline_h} h>"})

@@ -62,7 +62,7 @@ def content(profile: Profile, lock: Lock, source: bytes, *, differs: Sequence[st
         places=found,
         disks=cloud.disks(profile),
         addresses="one public IPv4 address and one private one, both of the cloud's default network; no name",
-        tags=cloud.tags(profile),
+        tags=cloud.tags(profile, lock),
         money=cloud.money(profile, found),
         doors=cloud.doors(profile),
         logins=(
@@ -82,8 +82,8 @@ def content(profile: Profile, lock: Lock, source: bytes, *, differs: Sequence[st
             Waived(w.check, w.reason, w.owner, w.expires.isoformat(), line_of(f"verify.waivers.{number}", lines)[0])
             for number, w in enumerate(profile.verify.waivers)
         ),
-        permissions=cloud.permissions(profile),
-        calls=cloud.calls(profile),
+        permissions=cloud.permissions(profile, lock),
+        calls=cloud.calls(profile, lock),
         questions=_QUESTIONS,
         text=tuple(source.decode(errors="replace").splitlines()),
     )

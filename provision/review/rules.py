@@ -69,7 +69,7 @@ class _Case:
             aws = isinstance(place, AwsPlace)
             for index, region in enumerate(place.regions if isinstance(place, AwsPlace) else place.zones):
                 wanted = (place.cloud, region, place.instance_type, place.market)
-                found = (o for o in self.offers if (o.cloud, o.region, o.instance_type, o.market) == wanted)
+                found = (o for o in self.offers if (o.cloud, o.zone or o.region, o.instance_type, o.market) == wanted)
                 yield ("places", number, "regions" if aws else "zones", index), region, next(found, None)
 
 
@@ -175,7 +175,7 @@ def _price_to_deadline(case: _Case) -> Iterator[_Broken]:
 def _priced(case: _Case, most: float, price: Callable[[Offer], float | None], what: str) -> Iterator[_Broken]:
     for key, region, offer in case.spots():
         found = price(offer) if offer else None
-        if found is None:
+        if offer is None or found is None or (found <= most and not offer.price_whole):
             yield _Broken(key, f"what {region} costs {what}; at most {most:.2f} USD is allowed", known=False)
         elif found > most:
             yield _Broken(key, f"{region} costs {found:.2f} USD {what}; at most {most:.2f} is allowed")

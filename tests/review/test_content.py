@@ -10,6 +10,7 @@ from pydantic import ValidationError
 from provision.clouds.aws.permissions import PERMISSIONS
 from provision.converge.declared import declared
 from provision.converge.roles import ROLES
+from provision.launch.plan import plan
 from provision.profile import load
 from provision.profile.model import Profile
 from provision.review import against
@@ -21,6 +22,18 @@ from provision.verify.judge import judge
 
 from ..verify import good  # noqa: TID252 - the tests have no root package
 from .examples import EVERYTHING, HOSTILE, SHIPPED, changed, hostile, review, shipped
+
+# The place on GCP, of whose price the catalogue knows a part.
+GCP = (
+    """  - cloud: gcp
+    instance_type: n1-standard-8
+    gpu: t4
+    gpu_count: 1
+    zones: [asia-east2-a, asia-east2-c] # the two zones of Hong Kong with T4
+    market: on-demand
+""",
+    "",
+)
 
 
 def risk_ids(found: Review) -> dict[str, str]:
@@ -135,6 +148,7 @@ def test_a_ceiling_is_named_only_where_it_is_enforced(tmp_path: Path) -> None:
         tmp_path,
         ("      - ap-east-1 #", "      - us-east-1 #"),
         ("      - ap-southeast-1 # Singapore, where g4dn is cheaper and more often in stock\n", ""),
+        GCP,
     )
     priced = content(*one)
     assert priced.money.ceiling_usd == 12.0
@@ -144,11 +158,16 @@ def test_a_ceiling_is_named_only_where_it_is_enforced(tmp_path: Path) -> None:
     assert "12.00 USD" in priced.sentence
 
 
-def test_permissions_are_the_providers_own_and_unknown_is_said() -> None:
+def test_permissions_are_the_providers_own() -> None:
+    profile, lock, _ = shipped("t4-train")
     aws, gcp = review().permissions
+    assert {"aws": aws.actions, "gcp": gcp.actions} == plan(profile, "", "t4-train", lock).permissions
     assert aws.actions == PERMISSIONS
-    assert gcp.actions is None
-    assert "unknown" in gcp.note
+    assert aws.document
+    named = {action for statement in aws.document["Statement"] for action in statement["Action"]}
+    assert named <= set(PERMISSIONS)  # without those of spot, because no place is spot
+    assert not [action for action in named if "Spot" in action]
+    assert "*" not in json.dumps([s["Action"] for s in aws.document["Statement"]])
 
 
 def test_the_calls_are_the_providers_own_requests() -> None:

@@ -40,7 +40,8 @@ def offers_of(profile: Profile, price: float | None = None) -> tuple[Offer, ...]
     found = plan(profile, "", "x", LOCK).offers
     hours = profile.limits.deadline_h
     return tuple(
-        Offer(o.cloud, o.region, o.instance_type, o.market, price, price * hours if price is not None else None, "", "") for o in found
+        Offer(o.cloud, o.region, o.instance_type, o.market, price, price * hours if price is not None else None, "", "", o.zone)
+        for o in found
     )
 
 
@@ -187,9 +188,14 @@ def test_a_violation_says_line_key_reason_rule_and_the_organisations_words() -> 
 def test_the_plans_own_prices_are_judged() -> None:
     loaded = policies.parse(b"schema: 1\nname: isa\nmax_price_per_hour_usd: 100\n", Path("p.yml"))
     profile = load.load(PATH)
-    assert plan(profile, "", "x", LOCK).offers[2].price_per_hour_usd is None
+    offer = plan(profile, "", "x", LOCK).offers[2]
+    assert offer.price_per_hour_usd is not None
+    assert not offer.price_whole
     found = rules.judge(loaded, profile, LOCK, RAW, TODAY)
-    assert ("places.1.zones.0", False) in {(v.key, v.known) for v in found}
+    # The price of the GPU alone says nothing about the machine, unless it is over the limit by itself.
+    assert {("places.1.zones.0", False), ("places.1.zones.1", False)} <= {(v.key, v.known) for v in found}
+    tight = policies.parse(b"schema: 1\nname: isa\nmax_price_per_hour_usd: 0.2\n", Path("p.yml"))
+    assert ("places.1.zones.0", True) in {(v.key, v.known) for v in rules.judge(tight, profile, LOCK, RAW, TODAY)}
 
 
 # --- the file -----------------------------------------------------------------------------------------------------
