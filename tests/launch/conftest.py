@@ -64,7 +64,8 @@ class Kind:
         machine: begins the id of a machine in that.
         launch: a pattern for the call that makes machines.
         refusal: what that call says when there is no capacity, as a fault.
-        settings: one zone that has one machine, the others enough; `no_wait` makes states change at once.
+        scarce: settings of two zones with one machine each; `plain` makes states change at once; `unseen` lets no description show a new
+            machine, None where the cloud's descriptions are consistent.
     """
 
     name: str
@@ -77,6 +78,7 @@ class Kind:
     refusal: dict[str, Any]
     scarce: dict[str, Any]
     plain: dict[str, Any]
+    unseen: dict[str, Any] | None = None
 
     def profile(self, **changes: Any) -> Profile:
         return Profile.model_validate({**BASE.dump(), "places": [self.place], **changes})
@@ -92,7 +94,8 @@ AWS = Kind(
     launch="RunInstances",
     refusal={"kind": "error", "code": "InsufficientInstanceCapacity", "http": 500},
     scarce={"zone_capacity": {"ap-southeast-1a": 1, "ap-southeast-1b": 1, "ap-southeast-1c": 0}},
-    plain={"pending_s": 0.0, "ending_s": 0.0, "zone_capacity": {}, "vcpu_limit": {}, "not_opted_in": [], "allowed": None},
+    unseen={"unseen_s": 30.0},
+    plain={"unseen_s": 0.0, "pending_s": 0.0, "ending_s": 0.0, "zone_capacity": {}, "vcpu_limit": {}, "not_opted_in": [], "allowed": None},
 )
 
 

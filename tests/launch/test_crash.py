@@ -28,6 +28,30 @@ def undisturbed(clients: Any, do: str, **job: Any) -> int:
     return calls
 
 
+@pytest.mark.parametrize("count", [1, 3])
+def test_kill_9_while_the_cloud_does_not_show_what_it_made(clients: Any, count: int, capsys: pytest.CaptureFixture[str]) -> None:
+    """Then only the token that was journalled knows of the machines: the second run asks with it, and is given the same ones."""
+    if clients.kind.unseen is None:
+        pytest.skip(f"descriptions of {clients.kind.name} are consistent")
+    clients.settings()
+    total = undisturbed(clients, "up", count=count)
+    killed = 0
+    for call in range(1, total + 1):
+        name = f"u{next(numbers)}"
+        clients.settings(**clients.kind.unseen)
+        killed += clients.killed_at(call, executed=True, do="up", name=name, count=count)
+        result = clients.run("up", name, count=count)
+        assert "error" not in result, (call, result)
+        clients.settings()
+        assert result["ids"] == clients.machines(name), (call, result)
+        assert len(result["ids"]) == count, (call, result)
+        clients.run("down", name)
+        assert clients.left() == [], (call, clients.left())
+    with capsys.disabled():
+        print(f"\n  {clients.kind.name:4} up    count {count}, unseen    killed after : {killed:3} of {total:3} calls, all survived")
+    assert killed >= total * 0.7
+
+
 @pytest.mark.parametrize("executed", [False, True], ids=["before", "after"])
 @pytest.mark.parametrize(
     ("do", "count", "minimum", "scarce"),
@@ -64,4 +88,5 @@ def test_kill_9_at_every_call(
     with capsys.disabled():
         when = "after" if executed else "before"
         print(f"\n  {clients.kind.name:4} {do:5} count {count} min {minimum}  killed {when:6}: {killed:3} of {total:3} calls, all survived")
-    assert killed >= total - 2  # calls of parallel threads may come in another order, and number differ by a retry
+    # An operation is asked after until it is done, so that their number differs from run to run; the table says what was tried.
+    assert killed >= total * 0.7
