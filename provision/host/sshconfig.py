@@ -7,6 +7,7 @@ include that includes itself is refused by OpenSSH.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import subprocess
@@ -94,7 +95,9 @@ class SshHome:
             "  StrictHostKeyChecking yes\n"
             "  UpdateHostKeys no\n"
             "  ControlMaster auto\n"
-            f'  ControlPath "{self._control_folder()}/%C"\n'
+            # The alias is part of it: %C knows the address, and of two machines that had one address after each other, or of an impostor,
+            # the open connection of the first would be taken for the second's, whose host key nobody then looks at.
+            f'  ControlPath "{self._control_folder()}/{hashlib.sha256(alias.encode()).hexdigest()[:8]}-%C"\n'
             "  ControlPersist 60\n"
         )
         self._write(alias, entry)

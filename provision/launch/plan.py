@@ -24,6 +24,17 @@ _UNKNOWN: Final = "unknown: the catalogue has no price for this type, region and
 # A key of the right form for the text of an order that nobody launches.
 _NO_KEY: Final = "ssh-ed25519 " + "A" * 68
 
+# What each cloud's provider asks for beside that; tests of the clouds hold it.
+_SECURED: Final = {
+    "aws": ("aws: IMDSv2 required", "aws: no instance role", "aws: host keys read from the console"),
+    "gcp": (
+        "gcp: no service account",
+        "gcp: host keys read from guest attributes",
+        "gcp: the project's own SSH keys do not log in",
+        "gcp: port 22 denied to all others, whatever the network's default rules say",
+    ),
+}
+
 
 @dataclass(frozen=True, slots=True)
 class Offer:
@@ -111,15 +122,9 @@ def plan(profile: Profile, digest: str, name: str, lock: Lock, *, ask: Ours | No
         owner=f"{profile.owner.name} <{profile.owner.email}>",
         offers=tuple(_offer(profile, option, answers.get(option, ())) for option in listed),
         image=f"newest {profile.os.name} {profile.os.version} of its publisher",
-        disks=(f"root: {profile.disks.root.size_gb} GB gp3, encrypted", *_data_disk(profile.disks.data)),
+        disks=(f"root: {profile.disks.root.size_gb} GB network disk, encrypted", *_data_disk(profile.disks.data)),
         opens=tuple(f"tcp/22 from {'the address gpuprov runs from' if n == 'caller' else n}" for n in profile.network.ssh_from),
-        secured=(
-            "IMDSv2 required",
-            "disks encrypted",
-            "no instance role",
-            "login by key only",
-            "host key read from the console",
-        ),
+        secured=("disks encrypted", "login by key only", "ends itself at the deadline", *(s for cloud in needed for s in _SECURED[cloud])),
         gives_up=_gives_up(profile),
         deadline_h=profile.limits.deadline_h,
         limit_per_hour_usd=profile.limits.price_per_hour_usd,
@@ -215,7 +220,8 @@ def _stack(lock: Lock) -> tuple[str, ...]:
 def _data_disk(disk: DataDisk | None) -> tuple[str, ...]:
     if disk is None:
         return ()
-    what = "the machine's own NVMe, empty after each stop" if disk.source == "instance-store" else f"{disk.size_gb} GB gp3, encrypted"
+    own = disk.source == "instance-store"
+    what = "the machine's own NVMe, empty after each stop" if own else f"{disk.size_gb} GB network disk, encrypted"
     return (f"{disk.mount}: {what}, {disk.filesystem}",)
 
 

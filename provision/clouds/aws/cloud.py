@@ -59,6 +59,7 @@ class AwsCloud:
         self._access = access or Access()
         self._groups_made: dict[str, str] = {}
         self._making_group = threading.Lock()
+        self._images: dict[str, str] = {}
 
     @property
     def _ec2(self) -> Any:
@@ -119,9 +120,11 @@ class AwsCloud:
         if parameter is None:
             msg = f"how AWS names its images of {' '.join(order.os)} is not in the catalogue"
             raise ImageNotFoundError(msg, hint="choose a system of `gpuprov profile schema` that AWS has images of, such as ubuntu 24.04")
-        with classified("ssm:GetParameter", self.region):
-            value = client("ssm", self.region, self._access).get_parameter(Name=parameter)["Parameter"]["Value"]
-        return str(value)
+        if parameter not in self._images:  # asked once: a later attempt of the same launch, in another zone, is for the same image
+            with classified("ssm:GetParameter", self.region):
+                value = client("ssm", self.region, self._access).get_parameter(Name=parameter)["Parameter"]["Value"]
+            self._images[parameter] = str(value)
+        return self._images[parameter]
 
     def _security_group(self, order: base.Order, pool: ThreadPoolExecutor) -> str:
         """A group in the default VPC that opens port 22 to the order's networks and nothing else; one for all attempts of a launch."""
