@@ -139,9 +139,17 @@ class PermissionRefusedError(CloudError):
 
 
 class CapacityError(CloudError):
-    """The place has no machine of this type now; the next zone may."""
+    """The place has no machine of this type now; the next zone may.
+
+    Args:
+        elsewhere: the zones of the region that the cloud itself named as having one.
+    """
 
     code = "no-capacity"
+
+    def __init__(self, message: str, *, hint: str, detail: str = "", elsewhere: tuple[str, ...] = ()) -> None:
+        super().__init__(message, hint=hint, detail=detail)
+        self.elsewhere = elsewhere
 
 
 class QuotaExceededError(CloudError):

@@ -14,6 +14,19 @@ from provision.rehearsal.control import Rehearsal
 os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
 
 
+_PLAIN = {
+    "pending_s": 0.1,
+    "ending_s": 0.1,
+    "console_delay_s": 0.0,
+    "vcpu_limit": {},
+    "zone_capacity": {},
+    "not_opted_in": [],
+    "events": {},
+    "spot_status": {},
+    "allowed": None,
+}
+
+
 @pytest.fixture(autouse=True)
 def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """No test reads or writes this user's journal, keys, ssh configuration or cloud credentials."""
@@ -41,7 +54,7 @@ def ec2_api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rehearsal]:
 def ec2(ec2_api: Rehearsal) -> Rehearsal:
     """The same, with no faults, no calls and default settings."""
     control.ask(ec2_api, "faults", method="PUT", body=[])
-    control.ask(ec2_api, "settings", method="PUT", body={"pending_s": 0.1, "ending_s": 0.1, "console_delay_s": 0.0, "vcpu_limit": {}})
+    control.ask(ec2_api, "settings", method="PUT", body=_PLAIN)
     control.ask(ec2_api, "calls", method="DELETE")
     return ec2_api
 

@@ -1,29 +1,36 @@
 """The contract between the clouds and everything above them: a Protocol and the dataclasses that cross it.
 
 A cloud object speaks for one region. It classifies every error once, into the classes of `provision.errors`: capacity (the next zone
-or region may have one), quota (another region may), throttled, refused (names the permission), invalid, unreachable. It puts the tags
-of `Order.tags` on everything that it makes, and finds and removes by tag alone.
+may have one), quota (another region may), throttled, refused (names the permission), invalid, unreachable. It puts the tags of
+`Order.tags` on everything that it makes, and finds and removes by tag alone. No call of it is sent twice by the SDK when it makes
+something: an answer is classified, and a lost reply is asked for again by the caller, under the same token.
 """
 
 from __future__ import annotations
 
 import datetime as dt
+import hashlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from dataclasses import dataclass, field, replace
+from typing import ClassVar, Literal, Protocol
 
 __all__ = [
+    "COUNT_TAG",
     "DEADLINE_TAG",
+    "FIRST_TAG",
     "LAUNCH_TAG",
     "NAME_TAG",
     "OWNER_TAG",
     "PROFILE_DIGEST_TAG",
     "PROFILE_TAG",
+    "Answer",
     "Cloud",
     "Instance",
     "Order",
     "State",
     "Step",
+    "Thing",
+    "host_name",
 ]
 
 NAME_TAG = "gpuprov:name"
@@ -32,49 +39,93 @@ PROFILE_TAG = "gpuprov:profile"
 PROFILE_DIGEST_TAG = "gpuprov:profile-digest"
 OWNER_TAG = "gpuprov:owner"
 DEADLINE_TAG = "gpuprov:deadline"
+COUNT_TAG = "gpuprov:count"
+FIRST_TAG = "gpuprov:first"
 
 State = Literal["pending", "running", "stopping", "stopped", "shutting-down", "terminated"]
 Step = Callable[[str], None]
 
 
+def host_name(name: str, count: int, index: int) -> str:
+    """What one machine of a launch is called: the launch's name, or with several NAME-1, NAME-2, …
+
+    Args:
+        name: the launch's name.
+        count: how many the whole launch asked for.
+        index: from 1.
+    """
+    return name if count == 1 else f"{name}-{index}"
+
+
 @dataclass(frozen=True, slots=True)
 class Order:
-    """Everything that a launch needs, decided before the first call; the same order asked twice makes one machine.
+    """Everything that one attempt needs, decided before the first call; the same order asked twice makes one set of machines.
 
     Attributes:
-        name: what the user calls the machine.
-        launch_id: fresh for each launch; the client token and the names of all that is made derive from it.
+        name: what the user calls the launch; with several machines, the stem of their names.
+        launch_id: hexadecimal, fresh for each launch; tokens and the names of all that is made derive from it.
         instance_type: the cloud's name of the machine type.
+        gpu: the catalogue's model; what is attached where a machine type has none of its own (N1).
+        gpu_count: how many of them.
         market: on-demand or spot.
         os: (system, version), as in the catalogue.
         root_gb: size of the encrypted boot volume.
         volume_gb: size of an encrypted data volume, or None.
+        instance_store: whether the profile's data disk is inside the machine; it is attached where it is not built in (GCP's local SSD).
         ssh_from: networks that may reach port 22, or `caller`.
         public_key: the OpenSSH public key that may log in first.
-        deadline: when the machine ends itself.
-        tags: put on everything that is made.
+        deadline: when the machines end themselves.
+        tags: put on everything that is made, NAME_TAG to FIRST_TAG among them.
         image_id: the image of the lock; None lets the cloud find the newest of the system.
+        zone: the only zone that is tried; empty lets the cloud choose one of its region.
+        count: how many this attempt asks for.
+        minimum: how many it must get; fewer is CapacityError and nothing is left.
+        first: the index of the first machine of this attempt, from 1.
     """
 
     name: str
     launch_id: str
     instance_type: str
+    gpu: str
+    gpu_count: int
     market: Literal["on-demand", "spot"]
     os: tuple[str, str]
     root_gb: int
     volume_gb: int | None
+    instance_store: bool
     ssh_from: tuple[str, ...]
     public_key: str
     deadline: dt.datetime
     tags: dict[str, str] = field(default_factory=dict)
     image_id: str | None = None
+    zone: str = ""
+    count: int = 1
+    minimum: int = 1
+    first: int = 1
+
+    def at(self, zone: str) -> Order:
+        """The same order in another zone."""
+        return replace(self, zone=zone)
+
+    def token(self, region: str) -> str:
+        """What makes asking again harmless: 32 hexadecimal digits, the same for the same attempt of the same launch."""
+        asked = (self.launch_id, region, self.zone, self.instance_type, self.market, str(self.first), str(self.count), str(self.minimum))
+        return hashlib.sha256("/".join(asked).encode()).hexdigest()[:32]
 
 
 @dataclass(frozen=True, slots=True)
 class Instance:
-    """A machine at a cloud, as its tags and the cloud describe it."""
+    """A machine at a cloud, as its tags and the cloud describe it.
+
+    Attributes:
+        name: of this machine, as `host_name` makes it.
+        group: the launch's name, NAME_TAG; the same as `name` where one machine was asked for.
+        launched_at, deadline: ISO 8601, UTC.
+        login: the image's first user.
+    """
 
     name: str
+    group: str
     id: str
     cloud: str
     region: str
@@ -90,19 +141,72 @@ class Instance:
     owner: str
     launched_at: str
     deadline: str
+    count: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Thing:
+    """Anything of ours at a cloud, found by its tags.
+
+    Attributes:
+        kind: as the cloud calls it: instance, volume, security-group, key-pair, address, spot-request, launch-template, disk, firewall, …
+        id: what it is removed by.
+        group: NAME_TAG.
+        where: region, zone or `global`.
+        alive: false for an instance that ended and that the cloud still shows.
+    """
+
+    kind: str
+    id: str
+    group: str
+    launch_id: str
+    owner: str
+    where: str
+    alive: bool = True
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.id} in {self.where}"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One thing that the cloud said when it was asked before a launch.
+
+    Attributes:
+        about: `region`, `offered`, `quota`, `image` or `dry-run`.
+        holds: None when it could not be asked; `said` is then the reason.
+    """
+
+    about: str
+    holds: bool | None
+    said: str
 
 
 class Cloud(Protocol):
     """One region of one cloud, with the caller's credentials."""
 
     region: str
+    spans: ClassVar[Literal["region", "project"]]
+    """How far `find` and `things` see: this region, or everything of the account whatever the region."""
 
     def find(self, name: str | None = None) -> list[Instance]:
-        """Our instances that are not terminated, by tag; all of them, or those of one name."""
+        """Our instances that are not terminated, by tag; all of them, or those of one launch's name."""
         ...
 
-    def launch(self, order: Order) -> Instance:
-        """Make the machine and all it needs; the same order asked again returns the same machine."""
+    def zones(self, order: Order) -> list[str]:
+        """The zones of the region that have the type, asked once; those that the catalogue knows where the cloud need not be asked."""
+        ...
+
+    def launch(self, order: Order) -> list[Instance]:
+        """Make the machines and all they need; the same order asked again returns the same machines.
+
+        Raises:
+            CapacityError: fewer than `minimum`; `elsewhere` of it holds the zones that the cloud named instead.
+        """
+        ...
+
+    def examine(self, order: Order) -> list[Answer]:
+        """What the cloud says before a launch: changes nothing, costs nothing."""
         ...
 
     def wait_running(self, instance: Instance, *, timeout_s: float) -> Instance:
@@ -113,6 +217,33 @@ class Cloud(Protocol):
         """The public SSH host keys, read over the cloud's own channel and not over the network to be trusted."""
         ...
 
-    def destroy(self, name: str, *, on_step: Step) -> Sequence[str]:
-        """Remove everything tagged with the name; returns what was removed. Nothing there is no error."""
+    def notices(self, instances: Sequence[Instance]) -> dict[str, tuple[str, ...]]:
+        """Instance id → what the cloud announced: maintenance, a spot interruption, a retirement."""
+        ...
+
+    def stop(self, instances: Sequence[Instance], *, timeout_s: float) -> None:
+        """Power off and wait until they are stopped; stopped ones are left alone."""
+        ...
+
+    def start(self, instances: Sequence[Instance], *, timeout_s: float) -> list[Instance]:
+        """Power on and wait until they run; they may have other addresses."""
+        ...
+
+    def extend(self, instances: Sequence[Instance], deadline: dt.datetime) -> None:
+        """Move the deadline where the cloud holds it, and its tag; a timer on the host is the caller's to move."""
+        ...
+
+    def allow(self, name: str, networks: Sequence[str]) -> list[str]:
+        """Open port 22 of a launch to exactly these networks (`caller` among them is resolved); returns what is open now."""
+        ...
+
+    def things(self, name: str | None = None) -> list[Thing]:
+        """Everything of ours, by tag: instances, and what was made for them."""
+        ...
+
+    def remove(self, things: Sequence[Thing], *, on_step: Step) -> list[str]:
+        """Remove them in the order in which they depend on one another, and wait until they are gone.
+
+        What is gone already is no error. Returns a phrase for each that was removed.
+        """
         ...

@@ -185,7 +185,7 @@ class Launcher:
         record = wanted.intend(region, rehearsal=self.rehearsal)
         self.journal.put(record)
         try:
-            instance = cloud.launch(_order(wanted, record, place))
+            instance = cloud.launch(_order(wanted, record, place))[0]
         except CloudUnreachableError:
             raise  # nobody knows whether the machine exists: the journal keeps the token for `up`, and `down` finds it by tag
         except CloudError as error:
@@ -197,7 +197,7 @@ class Launcher:
     def _undo(self, cloud: clouds.Cloud, name: str, error: CloudError) -> None:
         """Remove what a refused attempt had already made; say so in its error when that fails as well."""
         try:
-            cloud.destroy(name, on_step=self.on_step)
+            cloud.remove(cloud.things(name), on_step=self.on_step)
         except CloudError as second:
             error.hint += f" (a key or security group may be left: `gpuprov down {name}`)"
             error.detail += f"; while cleaning up: {second.message}"
@@ -224,10 +224,13 @@ def _order(wanted: _Wanted, record: Record, place: AwsPlace) -> clouds.Order:
         name=record.name,
         launch_id=record.launch_id,
         instance_type=place.instance_type,
+        gpu=profile.gpu.model,
+        gpu_count=profile.gpu.count,
         market=place.market,
         os=(profile.os.name, profile.os.version),
         root_gb=profile.disks.root.size_gb,
         volume_gb=data.size_gb if data else None,
+        instance_store=data is not None and data.source == "instance-store",
         ssh_from=profile.network.ssh_from,
         public_key=wanted.public_key,
         deadline=dt.datetime.fromisoformat(record.deadline),
@@ -238,6 +241,8 @@ def _order(wanted: _Wanted, record: Record, place: AwsPlace) -> clouds.Order:
             clouds.PROFILE_DIGEST_TAG: record.profile_digest,
             clouds.OWNER_TAG: profile.owner.email,
             clouds.DEADLINE_TAG: record.deadline,
+            clouds.COUNT_TAG: "1",
+            clouds.FIRST_TAG: "1",
         },
         image_id=wanted.place(place, record.region).image_id,
     )
@@ -286,7 +291,8 @@ def destroy(connect: Connect, journal: Journal, name: str, where: Iterable[tuple
     removed: list[str] = []
     for cloud, region in sorted(where):
         on_step(f"looking for {name} in {region}")
-        removed += [f"{what} in {region}" for what in connect(cloud, region).destroy(name, on_step=on_step)]
+        handle = connect(cloud, region)
+        removed += handle.remove(handle.things(name), on_step=on_step)
     known = journal.get(name)
     journal.drop(name)
     if not removed and known is None:

@@ -27,7 +27,7 @@ from filelock import FileLock, Timeout
 
 from provision import paths
 from provision.errors import GpuprovError
-from provision.rehearsal import hosts, rootfs
+from provision.rehearsal import hosts, iam, rootfs
 from provision.rehearsal.faults import Fault, Faults, error_body, hang_up, wait
 from provision.rehearsal.network import Network
 from provision.rehearsal.packages import Packages
@@ -55,15 +55,22 @@ class Front:
         caller_address: what `/_rehearsal/caller-address` answers.
         settings: `ec2.Settings`, changed by `/_rehearsal/settings`.
         status: called for `/_rehearsal/status`.
+        tags_of: (region, id) → tags, for the conditions of `settings.allowed`.
     """
 
     def __init__(
-        self, app: Callable[[Environ, Start], Iterable[bytes]], caller_address: str, settings: Any, status: Callable[[], Any]
+        self,
+        app: Callable[[Environ, Start], Iterable[bytes]],
+        caller_address: str,
+        settings: Any,
+        status: Callable[[], Any],
+        tags_of: iam.TagsOf,
     ) -> None:
         self._app = app
         self._caller_address = caller_address
         self._settings = settings
         self._status = status
+        self._tags_of = tags_of
         self._faults = Faults()
         self._calls: list[dict[str, Any]] = []
 
@@ -78,15 +85,28 @@ class Front:
         action = params.get("Action") or target.rpartition(".")[2]
         if target:
             params = {key: value for key, value in json.loads(body or b"{}").items() if isinstance(value, str)}
-        region = (re.search(r"Credential=[^/]+/\d+/([^/]+)/", environ.get("HTTP_AUTHORIZATION", "")) or ["", ""])[1]
+        scope = re.search(r"Credential=[^/]+/\d+/([^/]+)/([^/]+)/", environ.get("HTTP_AUTHORIZATION", ""))
+        region, service = scope.groups() if scope else ("", "")
         call = {"time": time.time(), "action": action, "region": region, **{k: params[k] for k in _LOGGED if k in params}}
         self._calls.append(call)
         del self._calls[:-_MAX_CALLS]
-        fault = self._faults.next_for(action, region, params)
+        fault = self._faults.next_for(action, region, params) or self._refused(iam.Call(service, action, region, params))
         try:
             return self._failing(fault, environ, start, json_protocol=bool(target)) if fault else self._app(environ, start)
         finally:
             call["seconds"] = time.time() - call["time"]
+
+    def _refused(self, call: iam.Call) -> Fault | None:
+        """The answer to a call that these credentials may not make, as a fault."""
+        if call.region in self._settings.not_opted_in:
+            words = "AWS was not able to validate the provided access credentials"
+            return Fault("error", code="AuthFailure", message=words, http=401)
+        said = iam.refusal(self._settings.allowed, call, self._tags_of) if self._settings.allowed is not None else ""
+        if not said:
+            return None
+        if call.service != "ec2":
+            return Fault("error", code="AccessDeniedException", message=said)
+        return Fault("error", code="UnauthorizedOperation", message=f"You are not authorized to perform this operation. {said}", http=403)
 
     def _failing(self, fault: Fault, environ: Environ, start: Start, *, json_protocol: bool) -> Iterable[bytes]:
         wait(fault)
@@ -161,6 +181,7 @@ def _serve(folder: Path, *, with_hosts: bool) -> None:
     from werkzeug.serving import make_server  # noqa: PLC0415
 
     from provision.rehearsal import ec2  # noqa: PLC0415
+    from provision.rehearsal.ec2_model import tags_of  # noqa: PLC0415
 
     settings = ec2.Settings()
     ec2.patch(settings, park[0] if park else None)
@@ -176,7 +197,7 @@ def _serve(folder: Path, *, with_hosts: bool) -> None:
             "instances": [{"id": i.id, "state": i.state, "type": i.instance_type, "address": i.public_ip} for i in alive],
         }
 
-    front = Front(DomainDispatcherApplication(create_backend_app), gateway, settings, status)
+    front = Front(DomainDispatcherApplication(create_backend_app), gateway, settings, status, tags_of)
     server = make_server("127.0.0.1", 0, front, threaded=True, request_handler=MotoRequestHandler)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: threading.Thread(target=server.shutdown).start())

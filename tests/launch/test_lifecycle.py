@@ -76,7 +76,7 @@ def everything(access: Access, name: str) -> list[str]:
     return found
 
 
-def test_five_calls_stand_before_the_launch_and_it_asks_for_what_is_secure(launcher: Launcher, ec2: Rehearsal, access: Access) -> None:
+def test_four_calls_stand_before_the_launch_and_it_asks_for_what_is_secure(launcher: Launcher, ec2: Rehearsal, access: Access) -> None:
     instance, attempts = ensure(launcher, "secure")
     before = actions(ec2)[: actions(ec2).index("RunInstances")]
     assert sorted(before) == [
@@ -84,7 +84,6 @@ def test_five_calls_stand_before_the_launch_and_it_asks_for_what_is_secure(launc
         "CreateSecurityGroup",
         "DescribeInstances",
         "GetParameter",
-        "ImportKeyPair",
     ]
     assert [a.outcome for a in attempts] == ["launched"]
     aws = client("ec2", HK, access)
@@ -149,7 +148,7 @@ def test_no_capacity_and_no_quota_go_on_to_the_next_region_and_leave_nothing(
         (SG, "launched"),
     ]
     assert actions(ec2).count("RunInstances") == 2  # the SDK did not retry the refusal by itself
-    assert len(everything(access, name)) == 3  # the instance, its group and its key, in Singapore only
+    assert len(everything(access, name)) == 2  # the instance and its group, in Singapore only
 
 
 def test_no_place_at_all_names_every_attempt_and_leaves_nothing(launcher: Launcher, ec2: Rehearsal, access: Access) -> None:
@@ -218,9 +217,7 @@ def _launch_in_child(access: Access, journal: Path, name: str) -> None:
     ensure(child, name)
 
 
-@pytest.mark.parametrize(
-    "action", ["DescribeInstances", "ImportKeyPair", "CreateSecurityGroup", "AuthorizeSecurityGroupIngress", "RunInstances"]
-)
+@pytest.mark.parametrize("action", ["DescribeInstances", "CreateSecurityGroup", "AuthorizeSecurityGroupIngress", "RunInstances"])
 def test_kill_9_at_any_call_leaves_no_duplicate_and_no_orphan(
     launcher: Launcher, ec2: Rehearsal, access: Access, tmp_path: Path, action: str
 ) -> None:

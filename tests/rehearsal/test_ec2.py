@@ -79,7 +79,8 @@ def test_states_take_their_time(ec2: Rehearsal, aws: Any, image: str) -> None:
         ({"ImageId": "ami-0123456789abcdef0"}, "InvalidAMIID.NotFound"),
         ({"SecurityGroupIds": ["sg-0123456789abcdef0"]}, "InvalidGroup.NotFound"),
         ({"KeyName": "nobody-imported-it"}, "InvalidKeyPair.NotFound"),
-        ({"MaxCount": 2}, "UnsupportedOperation"),
+        ({"MinCount": 2}, "InvalidParameterValue"),
+        ({"Placement": {"AvailabilityZone": "us-east-1a"}}, "InvalidParameterValue"),
         ({"DryRun": True}, "DryRunOperation"),
     ],
 )

@@ -3,20 +3,11 @@
 from __future__ import annotations
 
 import functools
-import ipaddress
-import os
 import threading
-import urllib.error
-import urllib.request
 from dataclasses import dataclass
 from typing import Any, Final
 
-from provision.errors import CloudUnreachableError
-
-__all__ = ["Access", "caller_address", "client"]
-
-# AWS's own echo service: https://checkip.amazonaws.com answers with the caller's public address as text.
-_CHECK_IP: Final = "https://checkip.amazonaws.com"
+__all__ = ["Access", "client"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,26 +70,3 @@ def _client(service: str, region: str, access: Access, retried: bool) -> Any:  #
         aws_secret_access_key=access.secret_access_key,
         config=config,
     )
-
-
-def caller_address(access: Access) -> str:
-    """The address from which this machine is seen, as a network of one address.
-
-    Raises:
-        CloudUnreachableError: nobody told, or what was told is no address.
-    """
-    url = access.caller_address_url or os.environ.get("GPUPROV_CALLER_ADDRESS_URL") or _CHECK_IP
-    if not url.startswith(("https://", "http://127.0.0.1")):
-        msg = f"the address service {url!r} is not HTTPS"
-        raise CloudUnreachableError(msg, hint="unset GPUPROV_CALLER_ADDRESS_URL, or give an https:// address")
-    try:
-        with urllib.request.urlopen(url, timeout=10) as reply:  # noqa: S310 - the scheme is checked above
-            text = reply.read(100).decode("ascii", "replace").strip()
-        return str(ipaddress.ip_network(text))
-    except (urllib.error.URLError, TimeoutError, ValueError) as error:
-        msg = "the address of this machine could not be found out"
-        raise CloudUnreachableError(
-            msg,
-            hint="write the network that may use SSH into network.ssh_from of the profile, instead of `caller`",
-            detail=f"{url}: {error}",
-        ) from error

@@ -1,24 +1,159 @@
-"""The permissions that our calls need, apart from the SDK so that a plan can name them in milliseconds."""
+"""The permissions that our calls need, apart from the SDK so that a plan can name them in milliseconds.
+
+The conditions are those of the Service Authorization Reference of EC2
+(docs.aws.amazon.com/service-authorization/latest/reference/list_amazonec2.html). Describing cannot be narrowed to resources there.
+"""
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Iterable, Sequence
+from typing import Any, Final, Literal, get_args
 
-__all__ = ["PERMISSIONS"]
+from provision.clouds import base
 
-PERMISSIONS: Final = (
+__all__ = ["COMMANDS", "NEEDS", "PERMISSIONS", "Command", "policy"]
+
+Command = Literal[
+    "find", "launch", "zones", "examine", "wait", "host_keys", "notices", "stop", "start", "extend", "allow", "things", "remove"
+]
+COMMANDS: Final[tuple[Command, ...]] = get_args(Command)
+
+_SPOT: Final = {"ec2:CancelSpotInstanceRequests", "ec2:DescribeSpotInstanceRequests"}
+_LAUNCH: Final = (
     "ec2:AuthorizeSecurityGroupIngress",
     "ec2:CreateSecurityGroup",
     "ec2:CreateTags",
-    "ec2:DeleteKeyPair",
-    "ec2:DeleteSecurityGroup",
-    "ec2:DescribeInstances",
-    "ec2:DescribeKeyPairs",
     "ec2:DescribeSecurityGroups",
-    "ec2:GetConsoleOutput",
-    "ec2:ImportKeyPair",
     "ec2:RunInstances",
-    "ec2:TerminateInstances",
     "ssm:GetParameter",
 )
-"""What launching, listing and destroying needs, and nothing else."""
+NEEDS: Final[dict[Command, tuple[str, ...]]] = {
+    "find": ("ec2:DescribeInstances",),
+    "launch": _LAUNCH,
+    "zones": ("ec2:DescribeInstanceTypeOfferings",),
+    "examine": (
+        "ec2:CreateSecurityGroup",
+        "ec2:CreateTags",
+        "ec2:DescribeImages",
+        "ec2:DescribeInstances",
+        "ec2:DescribeInstanceTypeOfferings",
+        "ec2:DescribeRegions",
+        "ec2:RunInstances",
+        "servicequotas:GetServiceQuota",
+        "ssm:GetParameter",
+    ),
+    "wait": ("ec2:DescribeInstances",),
+    "host_keys": ("ec2:GetConsoleOutput",),
+    "notices": ("ec2:DescribeInstanceStatus", "ec2:DescribeSpotInstanceRequests"),
+    "stop": ("ec2:DescribeInstances", "ec2:StopInstances"),
+    "start": ("ec2:DescribeInstances", "ec2:StartInstances"),
+    "extend": ("ec2:CreateTags",),
+    "allow": ("ec2:AuthorizeSecurityGroupIngress", "ec2:DescribeSecurityGroups", "ec2:RevokeSecurityGroupIngress"),
+    "things": (
+        "ec2:DescribeInstances",
+        "ec2:DescribeNetworkInterfaces",
+        "ec2:DescribeSecurityGroups",
+        "ec2:DescribeSpotInstanceRequests",
+        "ec2:DescribeTags",
+        "ec2:DescribeVolumes",
+    ),
+    "remove": (
+        "ec2:CancelSpotInstanceRequests",
+        "ec2:DeleteNetworkInterface",
+        "ec2:DeleteSecurityGroup",
+        "ec2:DeleteVolume",
+        "ec2:DescribeInstances",
+        "ec2:DescribeNetworkInterfaces",
+        "ec2:DescribeVolumes",
+        "ec2:TerminateInstances",
+    ),
+}
+"""What each call of the contract needs; those about spot only where a place is spot."""
+
+PERMISSIONS: Final = tuple(sorted({action for needed in NEEDS.values() for action in needed}))
+"""What all of them need, and nothing else."""
+
+_MADE: Final = ("instance", "volume", "network-interface", "security-group")
+_OURS: Final = {
+    "instance": ("ec2:GetConsoleOutput", "ec2:StartInstances", "ec2:StopInstances", "ec2:TerminateInstances"),
+    "security-group": ("ec2:AuthorizeSecurityGroupIngress", "ec2:DeleteSecurityGroup", "ec2:RevokeSecurityGroupIngress"),
+    "volume": ("ec2:DeleteVolume",),
+    "network-interface": ("ec2:DeleteNetworkInterface",),
+    "spot-instances-request": ("ec2:CancelSpotInstanceRequests",),
+}
+
+
+def policy(
+    *, name: str, regions: Sequence[str], instance_types: Sequence[str], spot: bool, commands: Iterable[Command] = COMMANDS
+) -> dict[str, Any]:
+    """The smallest identity-based IAM policy document with which these commands work for one launch.
+
+    Args:
+        name: of the launch, NAME_TAG; with `*` in it, of all launches that it matches.
+        regions: where it may be.
+        instance_types: which machines may be launched.
+        spot: whether a place is spot.
+        commands: the calls of the contract that must work.
+
+    Returns:
+        The document as data. What exists is touched only when it carries the name's tag; what is made must carry it.
+    """
+    needed = {action for command in commands for action in NEEDS[command]} - (set() if spot else _SPOT)
+    made = (*_MADE, "spot-instances-request") if spot else _MADE
+    named, region_is = "StringLike" if "*" in name else "StringEquals", {"aws:RequestedRegion": sorted(regions)}
+    requested = {f"aws:RequestTag/{base.NAME_TAG}": name}
+    machines = [kind for kind in made if kind not in {"instance", "security-group"}]
+    tagging = {"ec2:CreateAction": ["CreateSecurityGroup", "RunInstances"]}
+    asked = [action for action in needed if action.startswith(("ec2:Describe", "servicequotas:")) and action != "ec2:DescribeRegions"]
+    owned = {named: {f"ec2:ResourceTag/{base.NAME_TAG}": name}}
+    statements = [
+        _statement("Ask", asked, ["*"], {"StringEquals": region_is}),
+        _statement("AskAboutRegions", needed & {"ec2:DescribeRegions"}, ["*"], {}),
+        _statement("FindImage", needed & {"ssm:GetParameter"}, [f"arn:aws:ssm:{r}::parameter/aws/service/*" for r in regions], {}),
+        _statement(
+            "LaunchWith",
+            needed & {"ec2:RunInstances"},
+            [*_arns(regions, ["subnet", "security-group"]), *(f"arn:aws:ec2:{r}::image/*" for r in regions)],
+            {},
+        ),
+        _statement(
+            "LaunchMachines",
+            needed & {"ec2:RunInstances"},
+            _arns(regions, ["instance"]),
+            _merged({named: requested}, {"StringEquals": {"ec2:InstanceType": sorted(instance_types)}}),
+        ),
+        _statement("LaunchTheirParts", needed & {"ec2:RunInstances"}, _arns(regions, machines), {named: requested}),
+        _statement("GroupIn", needed & {"ec2:CreateSecurityGroup"}, _arns(regions, ["vpc"]), {}),
+        _statement("Group", needed & {"ec2:CreateSecurityGroup"}, _arns(regions, ["security-group"]), {named: requested}),
+        _statement(
+            "TagWhatIsMade", needed & {"ec2:CreateTags"}, _arns(regions, made), _merged({named: requested}, {"StringEquals": tagging})
+        ),
+        *(_statement(f"Own{_title(kind)}", needed & set(actions), _arns(regions, [kind]), owned) for kind, actions in _OURS.items()),
+    ]
+    if "extend" in set(commands):
+        deadline_only = {"ForAllValues:StringEquals": {"aws:TagKeys": [base.DEADLINE_TAG]}}
+        statements.append(_statement("MoveDeadline", {"ec2:CreateTags"}, _arns(regions, ["instance"]), _merged(owned, deadline_only)))
+    return {"Version": "2012-10-17", "Statement": [s for s in statements if s["Action"]]}
+
+
+def _statement(sid: str, actions: Iterable[str], resources: list[str], condition: dict[str, Any]) -> dict[str, Any]:
+    statement: dict[str, Any] = {"Sid": sid, "Effect": "Allow", "Action": sorted(actions), "Resource": resources}
+    return {**statement, "Condition": condition} if condition else statement
+
+
+def _merged(*conditions: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """All of the conditions; two of the same operator become one with the keys of both."""
+    merged: dict[str, dict[str, Any]] = {}
+    for condition in conditions:
+        for operator, keys in condition.items():
+            merged[operator] = {**merged.get(operator, {}), **keys}
+    return merged
+
+
+def _arns(regions: Sequence[str], kinds: Iterable[str]) -> list[str]:
+    # The account is left open: a policy is bound to that of whoever it is attached to, and resources of others are in none of ours.
+    return [f"arn:aws:ec2:{region}:*:{kind}/*" for region in regions for kind in kinds]
+
+
+def _title(kind: str) -> str:
+    return "".join(word.capitalize() for word in kind.split("-"))

@@ -23,7 +23,7 @@ WantedBy=timers.target
 """
 
 
-def user_data(*, deadline: dt.datetime) -> str:
+def user_data(*, deadline: dt.datetime, authorized_key: str = "") -> str:
     """A `#cloud-config` document.
 
     The deadline is a timer on the host because EC2 has none of its own; with the shutdown behaviour *terminate* a power-off ends the
@@ -31,10 +31,11 @@ def user_data(*, deadline: dt.datetime) -> str:
 
     Args:
         deadline: an aware time; its UTC form goes into the timer.
+        authorized_key: the OpenSSH public key that may log in as the image's first user; empty where the cloud brings it.
     """
     at = deadline.astimezone(dt.UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
     timer = _TIMER.format(at=at)
-    document = {
+    document: dict[str, object] = {
         "ssh_pwauth": False,
         "disable_root": True,
         "write_files": [
@@ -43,5 +44,8 @@ def user_data(*, deadline: dt.datetime) -> str:
         ],
         "runcmd": [["systemctl", "daemon-reload"], ["systemctl", "enable", "--now", "gpuprov-deadline.timer"]],
     }
+    if authorized_key:
+        # No key pair has to be imported, tagged and removed for it.
+        document["ssh_authorized_keys"] = [authorized_key.strip()]
     # JSON is YAML, and json.dumps cannot produce anything that cloud-init would read as more than data.
     return "#cloud-config\n" + json.dumps(document, indent=1, sort_keys=True) + "\n"

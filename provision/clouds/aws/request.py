@@ -1,0 +1,114 @@
+"""What EC2 is asked for an order, and what its answers describe: pure, so that the same order gives the same bytes."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterable
+from typing import Any
+
+from provision.catalog.places import aws_image
+from provision.clouds import base
+from provision.clouds.userdata import user_data
+
+__all__ = ["ingress", "instance_of", "resource_name", "run_instances", "tag_list", "tags_of"]
+
+_OS_TAG = "gpuprov:os"
+
+
+def resource_name(order: base.Order) -> str:
+    """What the security group of a launch is called: the same for every attempt of it."""
+    return f"gpuprov-{order.name}-{order.launch_id[:8]}"
+
+
+def tag_list(order: base.Order) -> list[dict[str, str]]:
+    """The order's tags as EC2 takes them, with a Name for its console and the system for the login."""
+    tags = {"Name": f"gpuprov-{order.name}", **order.tags, _OS_TAG: " ".join(order.os)}
+    return [{"Key": key, "Value": value} for key, value in sorted(tags.items())]
+
+
+def tags_of(raw: dict[str, Any]) -> dict[str, str]:
+    """The tags of anything that EC2 described."""
+    return {tag["Key"]: tag["Value"] for tag in raw.get("Tags") or raw.get("TagSet") or []}
+
+
+def run_instances(order: base.Order, region: str) -> dict[str, Any]:
+    """RunInstances without image and group: encrypted disks, IMDSv2, tags on everything, no role, end on power-off."""
+    image = aws_image(*order.os)
+    root = image.root_device if image else "/dev/sda1"
+    tagged = ["instance", "volume", "network-interface"]
+    asked: dict[str, Any] = {
+        "InstanceType": order.instance_type,
+        "MinCount": order.minimum,
+        "MaxCount": order.count,
+        "ClientToken": order.token(region),
+        "UserData": user_data(deadline=order.deadline, authorized_key=order.public_key),
+        "InstanceInitiatedShutdownBehavior": "terminate",
+        "MetadataOptions": {"HttpTokens": "required", "HttpEndpoint": "enabled", "HttpPutResponseHopLimit": 1},
+        "BlockDeviceMappings": [
+            _volume(root, order.root_gb),
+            *([_volume("/dev/sdf", order.volume_gb)] if order.volume_gb else []),
+        ],
+    }
+    if order.zone:
+        asked["Placement"] = {"AvailabilityZone": order.zone}
+    if order.market == "spot":
+        # One-time: a request that stayed would start a machine that nobody waits for.
+        options = {"SpotInstanceType": "one-time", "InstanceInterruptionBehavior": "terminate"}
+        asked["InstanceMarketOptions"] = {"MarketType": "spot", "SpotOptions": options}
+        tagged.append("spot-instances-request")
+    asked["TagSpecifications"] = [{"ResourceType": kind, "Tags": tag_list(order)} for kind in tagged]
+    return asked
+
+
+def _volume(device: str, size_gb: int) -> dict[str, Any]:
+    return {
+        "DeviceName": device,
+        "Ebs": {"VolumeSize": size_gb, "VolumeType": "gp3", "Encrypted": True, "DeleteOnTermination": True},
+    }
+
+
+def ingress(networks: Iterable[str]) -> dict[str, Any]:
+    """The permission that opens port 22 to networks of both families."""
+    wanted = list(networks)
+    return {
+        "IpProtocol": "tcp",
+        "FromPort": 22,
+        "ToPort": 22,
+        "IpRanges": [{"CidrIp": n, "Description": "SSH"} for n in wanted if ":" not in n],
+        "Ipv6Ranges": [{"CidrIpv6": n, "Description": "SSH"} for n in wanted if ":" in n],
+    }
+
+
+def instance_of(raw: dict[str, Any], region: str) -> base.Instance:
+    """EC2's description of one of our instances; which of several it is follows from its place in its own RunInstances."""
+    tags = tags_of(raw)
+    system = tags.get(_OS_TAG, "ubuntu 24.04").partition(" ")
+    image = aws_image(system[0], system[2])
+    group = tags.get(base.NAME_TAG, "")
+    count = _number(tags.get(base.COUNT_TAG))
+    index = _number(tags.get(base.FIRST_TAG)) + int(raw.get("AmiLaunchIndex", 0))
+    return base.Instance(
+        name=base.host_name(group, count, index),
+        group=group,
+        id=raw["InstanceId"],
+        cloud="aws",
+        region=region,
+        zone=raw.get("Placement", {}).get("AvailabilityZone", ""),
+        type=raw["InstanceType"],
+        market=raw.get("InstanceLifecycle", "on-demand"),
+        state=raw["State"]["Name"],
+        address=raw.get("PublicIpAddress", ""),
+        login=image.login if image else "ubuntu",
+        launch_id=tags.get(base.LAUNCH_TAG, ""),
+        profile=tags.get(base.PROFILE_TAG, ""),
+        profile_digest=tags.get(base.PROFILE_DIGEST_TAG, ""),
+        owner=tags.get(base.OWNER_TAG, ""),
+        launched_at=raw["LaunchTime"].astimezone(dt.UTC).isoformat(timespec="seconds"),
+        deadline=tags.get(base.DEADLINE_TAG, ""),
+        count=count,
+    )
+
+
+def _number(text: str | None) -> int:
+    """A tag's number; anybody may write a tag, so anything else counts as one."""
+    return int(text) if text and text.isascii() and text.isdigit() else 1
