@@ -190,3 +190,94 @@ def test_a_rule_that_is_none_is_refused_and_none_is_taken(ec2: Rehearsal, rule: 
     with pytest.raises(RehearsalFailedError):
         control.ask(ec2, "faults", method="PUT", body=[rule])
     assert [r["action"] for r in control.ask(ec2, "faults")] == ["Nothing"]
+
+
+# --- zones, quotas, spot, events ----------------------------------------------------------------------------------
+
+
+def everywhere(aws: Any, image: str, **more: Any) -> tuple[str, int]:
+    """Zone and number of the machines of one RunInstances."""
+    asked = {"ImageId": image, "InstanceType": "g4dn.xlarge", "ClientToken": uuid.uuid4().hex, **more}
+    made = aws.run_instances(**asked)["Instances"]
+    (zone,) = {i["Placement"]["AvailabilityZone"] for i in made}
+    assert sorted(i["AmiLaunchIndex"] for i in made) == list(range(len(made)))
+    return zone, len(made)
+
+
+def test_a_zone_runs_out_and_the_answer_names_the_others(ec2: Rehearsal, aws: Any, image: str) -> None:
+    control.ask(ec2, "settings", method="PUT", body={"zone_capacity": {"ap-east-1a": 3, "ap-east-1b": 0}})
+    at_a = {"Placement": {"AvailabilityZone": "ap-east-1a"}}
+    assert everywhere(aws, image, MinCount=1, MaxCount=2, **at_a) == ("ap-east-1a", 2)
+    with pytest.raises(ClientError) as caught:
+        everywhere(aws, image, MinCount=2, MaxCount=2, **at_a)
+    error = caught.value.response
+    assert (error["Error"]["Code"], error["ResponseMetadata"]["HTTPStatusCode"]) == ("InsufficientInstanceCapacity", 500)
+    assert error["Error"]["Message"].endswith("choosing ap-east-1c.")
+    assert everywhere(aws, image, MinCount=1, MaxCount=2, **at_a) == ("ap-east-1a", 1)  # what there is, when it is enough
+    assert everywhere(aws, image, MinCount=2, MaxCount=2) == ("ap-east-1c", 2)
+    control.ask(ec2, "settings", method="PUT", body={"zone_capacity": dict.fromkeys(["ap-east-1a", "ap-east-1b", "ap-east-1c"], 0)})
+    assert refused(everywhere, aws, image, MinCount=1, MaxCount=1) == "InsufficientInstanceCapacity"
+    left = control.ask(ec2, "settings")["zone_capacity"]
+    assert left == {"ap-east-1a": 0, "ap-east-1b": 0, "ap-east-1c": 0}
+
+
+def test_a_quota_limits_how_many_of_those_asked_for(ec2: Rehearsal, access: Access) -> None:
+    region = "eu-central-1"
+    aws = client("ec2", region, access, retried=False)
+    image = client("ssm", region, access).get_parameter(Name=PARAMETER)["Parameter"]["Value"]
+    control.ask(ec2, "settings", method="PUT", body={"vcpu_limit": {region: 9}})
+    assert everywhere(aws, image, MinCount=1, MaxCount=5)[1] == 2
+    spot = {"InstanceMarketOptions": {"MarketType": "spot"}}
+    assert everywhere(aws, image, MinCount=2, MaxCount=2, **spot)[1] == 2  # another quota
+    assert refused(everywhere, aws, image, MinCount=1, MaxCount=1, **spot) == "MaxSpotInstanceCountExceeded"
+    quotas = client("service-quotas", region, access)
+    assert quotas.get_service_quota(ServiceCode="ec2", QuotaCode="L-DB2E81BA")["Quota"]["Value"] == 9
+    assert refused(quotas.get_service_quota, ServiceCode="ec2", QuotaCode="L-00000000") == "NoSuchResourceException"
+
+
+def test_regions_say_whether_they_are_enabled_and_refuse_credentials_when_not(ec2: Rehearsal, aws: Any, access: Access) -> None:
+    control.ask(ec2, "settings", method="PUT", body={"not_opted_in": [HK]})
+    home = client("ec2", "us-east-1", access)
+    assert HK not in {r["RegionName"] for r in home.describe_regions()["Regions"]}
+    (region,) = home.describe_regions(AllRegions=True, RegionNames=[HK])["Regions"]
+    assert region["OptInStatus"] == "not-opted-in"
+    assert refused(aws.describe_instances) == "AuthFailure"
+    assert refused(home.describe_regions, RegionNames=["xx-nowhere-1"]) == "InvalidParameterValue"
+
+
+def test_spot_has_requests_and_prices(aws: Any, image: str) -> None:
+    tags = [{"ResourceType": "spot-instances-request", "Tags": [{"Key": "a", "Value": "b"}]}]
+    made = run(aws, image, InstanceMarketOptions={"MarketType": "spot"}, TagSpecifications=tags)
+    (request,) = aws.describe_spot_instance_requests(Filters=[{"Name": "tag:a", "Values": ["b"]}])["SpotInstanceRequests"]
+    assert (request["InstanceId"], request["State"], request["Status"]["Code"]) == (made["InstanceId"], "active", "fulfilled")
+    aws.terminate_instances(InstanceIds=[made["InstanceId"]])
+    by_id = aws.describe_spot_instance_requests(SpotInstanceRequestIds=[request["SpotInstanceRequestId"]])["SpotInstanceRequests"]
+    assert by_id[0]["State"] == "closed"
+    assert refused(aws.describe_spot_instance_requests, SpotInstanceRequestIds=["sir-00000000"]) == "InvalidSpotInstanceRequestID.NotFound"
+    prices = aws.describe_spot_price_history(InstanceTypes=["g4dn.xlarge"], ProductDescriptions=["Linux/UNIX"])["SpotPriceHistory"]
+    assert {p["AvailabilityZone"] for p in prices} == {"ap-east-1a", "ap-east-1b", "ap-east-1c"}
+    assert all(0.01 < float(p["SpotPrice"]) < 0.526 for p in prices)
+
+
+# --- policies -----------------------------------------------------------------------------------------------------
+
+
+def test_a_policy_is_enforced_with_ec2s_code_and_names_the_action(ec2: Rehearsal, aws: Any, access: Access) -> None:
+    statement = {
+        "Effect": "Allow",
+        "Action": "ec2:Describe*",
+        "Resource": "*",
+        "Condition": {"StringEquals": {"aws:RequestedRegion": [HK]}},
+    }
+    control.ask(ec2, "settings", method="PUT", body={"allowed": {"Version": "2012-10-17", "Statement": [statement]}})
+    aws.describe_instances()
+    with pytest.raises(ClientError) as caught:
+        aws.create_security_group(GroupName="x", Description="x")
+    error = caught.value.response
+    assert (error["Error"]["Code"], error["ResponseMetadata"]["HTTPStatusCode"]) == ("UnauthorizedOperation", 403)
+    assert "ec2:CreateSecurityGroup" in error["Error"]["Message"]
+    assert refused(client("ec2", "us-east-1", access).describe_instances) == "UnauthorizedOperation"
+    assert refused(client("ssm", HK, access).get_parameter, Name=PARAMETER) == "AccessDeniedException"
+    statements = [statement, {"Effect": "Deny", "Action": "*", "Resource": "*"}]
+    control.ask(ec2, "settings", method="PUT", body={"allowed": {"Version": "2012-10-17", "Statement": statements}})
+    assert refused(aws.describe_instances) == "UnauthorizedOperation"

@@ -97,9 +97,9 @@ class AwsCloud:
 
     def launch(self, order: base.Order) -> list[base.Instance]:
         """Make the machines of an order; the client token returns those that an earlier try of it made."""
-        with ThreadPoolExecutor(max_workers=1, thread_name_prefix="aws") as pool:
+        with ThreadPoolExecutor(max_workers=2, thread_name_prefix="aws") as pool:
             image = pool.submit(self._image_id, order)
-            group = self._security_group(order)
+            group = self._security_group(order, pool)
             image_id = image.result()
         try:
             with classified("ec2:RunInstances", self.region, instance_type=order.instance_type):
@@ -121,17 +121,17 @@ class AwsCloud:
             value = client("ssm", self.region, self._access).get_parameter(Name=parameter)["Parameter"]["Value"]
         return str(value)
 
-    def _security_group(self, order: base.Order) -> str:
+    def _security_group(self, order: base.Order, pool: ThreadPoolExecutor) -> str:
         """A group in the default VPC that opens port 22 to the order's networks and nothing else; one for all attempts of a launch."""
         with self._making_group:
             known = self._groups_made.get(order.launch_id)
             if known is None:
-                known = self._groups_made[order.launch_id] = self._make_group(order)
+                known = self._groups_made[order.launch_id] = self._make_group(order, pool)
             return known
 
-    def _make_group(self, order: base.Order) -> str:
+    def _make_group(self, order: base.Order, pool: ThreadPoolExecutor) -> str:
         name = request.resource_name(order)
-        networks = resolved(order.ssh_from, self._access.caller_address_url)
+        networks = pool.submit(resolved, order.ssh_from, self._access.caller_address_url)
         with classified("ec2:CreateSecurityGroup", self.region):
             made = self._unless_there(
                 "InvalidGroup.Duplicate",
@@ -145,7 +145,7 @@ class AwsCloud:
         with classified("ec2:AuthorizeSecurityGroupIngress", self.region):
             self._unless_there(
                 "InvalidPermission.Duplicate",
-                lambda: self._once.authorize_security_group_ingress(GroupId=group, IpPermissions=[request.ingress(networks)]),
+                lambda: self._once.authorize_security_group_ingress(GroupId=group, IpPermissions=[request.ingress(networks.result())]),
             )
         return group
 

@@ -1,0 +1,131 @@
+"""Every answer of AWS has its class, its way out, and names what it is about."""
+
+import botocore.exceptions as boto
+import pytest
+
+from provision import errors
+from provision.clouds.aws.errors import classified, classify
+from provision.errors import (
+    CapacityError,
+    CloudError,
+    CloudInvalidError,
+    CloudUnreachableError,
+    CredentialsExpiredError,
+    CredentialsMissingError,
+    ImageNotFoundError,
+    PermissionRefusedError,
+    QuotaExceededError,
+    ThrottledError,
+)
+
+HINTED = (
+    "We currently do not have sufficient g4dn.xlarge capacity in the Availability Zone you requested (us-east-1a). Our system will be "
+    "working on provisioning additional capacity. You can currently get g4dn.xlarge capacity by not specifying an Availability Zone in "
+    "your request or choosing us-east-1b, us-east-1c, us-east-1d."
+)
+
+
+def answer(code: str, message: str = "", status: int = 400) -> boto.ClientError:
+    return boto.ClientError({"Error": {"Code": code, "Message": message}, "ResponseMetadata": {"HTTPStatusCode": status}}, "RunInstances")
+
+
+def told(code: str, message: str = "", status: int = 400, instance_type: str = "") -> CloudError:
+    return classify(answer(code, message, status), action="ec2:RunInstances", region="us-east-1", instance_type=instance_type)
+
+
+@pytest.mark.parametrize(
+    ("code", "status", "kind"),
+    [
+        ("InsufficientInstanceCapacity", 500, CapacityError),
+        ("UnfulfillableCapacity", 500, CapacityError),
+        ("Unsupported", 400, CapacityError),
+        ("SpotMaxPriceTooLow", 400, CapacityError),
+        ("VcpuLimitExceeded", 400, QuotaExceededError),
+        ("MaxSpotInstanceCountExceeded", 400, QuotaExceededError),
+        ("SecurityGroupLimitExceeded", 400, QuotaExceededError),
+        ("RequestLimitExceeded", 503, ThrottledError),
+        ("ThrottlingException", 400, ThrottledError),
+        ("UnauthorizedOperation", 403, PermissionRefusedError),
+        ("OptInRequired", 401, PermissionRefusedError),
+        ("PendingVerification", 400, PermissionRefusedError),
+        ("RequestExpired", 400, CredentialsExpiredError),
+        ("AuthFailure", 401, CredentialsMissingError),
+        ("InvalidAMIID.NotFound", 400, ImageNotFoundError),
+        ("MissingParameter", 400, CloudInvalidError),
+        ("InvalidParameterCombination", 400, CloudInvalidError),
+        ("IdempotentParameterMismatch", 400, CloudInvalidError),
+        ("NeverHeardOfIt", 400, CloudInvalidError),
+        ("NeverHeardOfIt", 500, CloudUnreachableError),
+        ("InternalError", 500, CloudUnreachableError),
+        ("Unavailable", 503, CloudUnreachableError),
+        ("502", 502, CloudUnreachableError),
+    ],
+)
+def test_an_answer_has_its_class(code: str, status: int, kind: type[CloudError]) -> None:
+    error = told(code, "said so", status)
+    assert type(error) is kind
+    assert error.hint
+    assert "\n" not in error.message
+    assert code in error.detail
+    assert "us-east-1" in error.message
+
+
+@pytest.mark.parametrize(
+    ("said", "elsewhere"),
+    [
+        (HINTED, ("us-east-1b", "us-east-1c", "us-east-1d")),
+        ("… in your request or choosing us-west-2b.", ("us-west-2b",)),
+        ("… or choosing ap-southeast-1a, or ap-southeast-1c.", ("ap-southeast-1a", "ap-southeast-1c")),
+        ("There is no capacity in us-east-1a.", ()),
+        ("choosing wisely helps", ()),
+        ("", ()),
+    ],
+)
+def test_the_zones_that_ec2_names_instead(said: str, elsewhere: tuple[str, ...]) -> None:
+    error = told("InsufficientInstanceCapacity", said, 500)
+    assert isinstance(error, CapacityError)
+    assert error.elsewhere == elsewhere
+
+
+@pytest.mark.parametrize(
+    ("code", "instance_type", "quota"),
+    [
+        ("VcpuLimitExceeded", "g4dn.xlarge", "L-DB2E81BA"),
+        ("VcpuLimitExceeded", "gr6.4xlarge", "L-DB2E81BA"),
+        ("VcpuLimitExceeded", "p3dn.24xlarge", "L-417A185B"),
+        ("MaxSpotInstanceCountExceeded", "g5.xlarge", "L-3819A6DF"),
+        ("MaxSpotInstanceCountExceeded", "p4d.24xlarge", "L-7212CCBC"),
+        ("VcpuLimitExceeded", "t3.micro", ""),
+        ("VolumeLimitExceeded", "g4dn.xlarge", ""),
+    ],
+)
+def test_the_hint_names_the_quota_of_the_family(code: str, instance_type: str, quota: str) -> None:
+    hint = told(code, instance_type=instance_type).hint
+    assert (f"quota {quota} " in hint) if quota else ("L-" not in hint)
+
+
+def test_the_missing_action_is_the_one_that_aws_names() -> None:
+    said = (
+        "You are not authorized to perform this operation. User: arn:aws:iam::1:user/x is not authorized to perform: ec2:CreateTags on "
+        "resource: arn:aws:ec2:us-east-1:1:instance/* because no identity-based policy allows the ec2:CreateTags action. Encoded …"
+    )
+    assert "refuses ec2:CreateTags in us-east-1" in told("UnauthorizedOperation", said, 403).message
+    assert "refuses ec2:RunInstances in us-east-1" in told("UnauthorizedOperation", "no", 403).message
+
+
+@pytest.mark.parametrize(
+    ("raised", "kind"),
+    [
+        (boto.NoCredentialsError(), CredentialsMissingError),
+        (boto.ProfileNotFound(profile="x"), CredentialsMissingError),
+        (boto.SSOTokenLoadError(error_msg="x"), CredentialsExpiredError),
+        (boto.EndpointConnectionError(endpoint_url="https://x"), CloudUnreachableError),
+        (boto.ReadTimeoutError(endpoint_url="https://x"), CloudUnreachableError),
+    ],
+)
+def test_what_botocore_says_itself(raised: boto.BotoCoreError, kind: type[CloudError]) -> None:
+    with pytest.raises(errors.CloudError) as caught, classified("ec2:DescribeInstances", "us-east-1"):
+        raise raised
+    assert type(caught.value) is kind
+    assert caught.value.hint
+    assert caught.value.__cause__ is raised

@@ -1,0 +1,147 @@
+"""The computed IAM policy is enough for a whole life, and no action of it can be left out: judged by the embedded cloud's IAM."""
+
+from __future__ import annotations
+
+import copy
+import datetime as dt
+import json
+from typing import Any
+
+import pytest
+
+from provision.clouds import base
+from provision.clouds.aws.client import Access
+from provision.clouds.aws.cloud import AwsCloud
+from provision.clouds.aws.permissions import COMMANDS, NEEDS, PERMISSIONS, policy
+from provision.errors import HostKeyUnknownError, PermissionRefusedError
+from provision.rehearsal.control import Rehearsal
+from tests.clouds.aws.test_cloud import REGION, AwsRig
+
+MANAGED_POLICY_LIMIT = 6144  # characters without white space: docs.aws.amazon.com/IAM/latest/UserGuide/reference_iam-quotas.html
+FEW = {"ec2:CancelSpotInstanceRequests", "ec2:DescribeSpotInstanceRequests"}
+
+
+@pytest.fixture
+def rig(ec2: Rehearsal, access: Access) -> AwsRig:
+    return AwsRig(ec2, access)
+
+
+def document(name: str, *, spot: bool = True) -> dict[str, Any]:
+    return policy(name=name, regions=[REGION], instance_types=["g4dn.xlarge"], spot=spot)
+
+
+def actions(given: dict[str, Any]) -> set[str]:
+    return {action for statement in given["Statement"] for action in statement["Action"]}
+
+
+def without(given: dict[str, Any], action: str) -> dict[str, Any]:
+    fewer = copy.deepcopy(given)
+    for statement in fewer["Statement"]:
+        statement["Action"] = [a for a in statement["Action"] if a != action]
+    return fewer
+
+
+def leftovers(rig: AwsRig, order: base.Order) -> None:
+    """What an interrupted machine may leave behind: a volume and a network card that nothing holds; made by the account's owner."""
+    tags = [{"Key": base.NAME_TAG, "Value": order.name}]
+    zone = f"{REGION}a"
+    rig.client.create_volume(AvailabilityZone=zone, Size=8, TagSpecifications=[{"ResourceType": "volume", "Tags": tags}])
+    subnet = rig.client.describe_subnets(Filters=[{"Name": "availability-zone", "Values": [zone]}])["Subnets"][0]["SubnetId"]
+    rig.client.create_network_interface(SubnetId=subnet, TagSpecifications=[{"ResourceType": "network-interface", "Tags": tags}])
+
+
+def live(rig: AwsRig, order: base.Order) -> None:
+    """A whole life of a machine: every call of the contract, each with what came of it."""
+    cloud = rig.cloud()
+    assert cloud.zones(order)
+    refused = [a for a in cloud.examine(order) if not a.holds]
+    if refused:
+        raise PermissionRefusedError(refused[0].said, hint="as examined")
+    assert cloud.find(order.name) == []
+    made = cloud.launch(order)
+    # A fresh object finds the group of an earlier one by its name, as after a crash.
+    assert AwsCloud(REGION, rig.access).launch(order)
+    ready = [cloud.wait_running(i, timeout_s=20) for i in made]
+    with pytest.raises(HostKeyUnknownError):  # without hosts nothing is printed
+        cloud.host_keys(ready[0], timeout_s=0.1)
+    assert cloud.notices(ready) == {}
+    cloud.extend(ready, order.deadline + dt.timedelta(hours=1))
+    cloud.allow(order.name, ["192.0.2.0/24"])
+    cloud.stop(ready, timeout_s=20)
+    cloud.start(cloud.find(order.name), timeout_s=20)
+    things = cloud.things(order.name)
+    cloud.remove(things, on_step=lambda _: None)
+    assert [t for t in cloud.things(order.name) if t.alive] == []
+
+
+def test_a_whole_life_needs_no_more_than_the_policy(rig: AwsRig) -> None:
+    order = rig.order(market="spot", count=2, minimum=2, volume_gb=20)
+    leftovers(rig, order)
+    rig.set(allowed=document(order.name))
+    live(rig, order)
+
+
+@pytest.mark.parametrize("action", PERMISSIONS)
+def test_without_one_action_the_error_names_it(rig: AwsRig, action: str) -> None:
+    order = rig.order(market="spot")
+    leftovers(rig, order)
+    given = document(order.name)
+    assert action in actions(given)
+    rig.set(allowed=without(given, action))
+    with pytest.raises(PermissionRefusedError) as caught:
+        live(rig, order)
+    assert f"refuses {action} in {REGION}" in caught.value.message
+    assert caught.value.hint
+
+
+def test_the_policy_touches_nothing_of_another_name(rig: AwsRig) -> None:
+    theirs, mine = rig.order(), rig.order()
+    cloud = rig.cloud()
+    (other,) = cloud.launch(theirs)
+    cloud.wait_running(other, timeout_s=20)
+    rig.set(allowed=document(mine.name, spot=False))
+    for act in (
+        lambda: cloud.stop(cloud.find(theirs.name), timeout_s=5),
+        lambda: cloud.remove(cloud.things(theirs.name), on_step=lambda _: None),
+        lambda: cloud.extend([other], theirs.deadline),
+        lambda: cloud.allow(theirs.name, ["192.0.2.0/24"]),
+        lambda: cloud.launch(theirs),
+        lambda: cloud.launch(rig.order(mine.name, instance_type="g4dn.2xlarge")),
+        lambda: cloud.launch(rig.order(mine.name, market="spot")),
+        lambda: AwsCloud("eu-west-1", rig.access).find(mine.name),
+    ):
+        with pytest.raises(PermissionRefusedError):
+            act()
+    assert cloud.launch(mine)
+
+
+def test_only_the_deadline_may_be_written_anew(rig: AwsRig) -> None:
+    order = rig.order()
+    (made,) = rig.cloud().launch(order)
+    rig.set(allowed=document(order.name))
+    with pytest.raises(Exception, match=r"UnauthorizedOperation.*ec2:CreateTags"):
+        rig.client.create_tags(Resources=[made.id], Tags=[{"Key": base.NAME_TAG, "Value": "another"}])
+    rig.cloud().extend([made], order.deadline)
+
+
+def test_a_policy_for_all_launches_of_a_stem(rig: AwsRig) -> None:
+    order = rig.order("team-a")
+    rig.set(allowed=policy(name="team-*", regions=[REGION], instance_types=["g4dn.xlarge"], spot=False))
+    cloud = rig.cloud()
+    cloud.launch(order)
+    with pytest.raises(PermissionRefusedError):
+        cloud.launch(rig.order("other-a"))
+    cloud.remove(cloud.things("team-a"), on_step=lambda _: None)
+
+
+def test_the_document_is_small_and_holds_what_the_commands_need() -> None:
+    given = policy(name="train", regions=["ap-east-1", "us-east-1", "eu-west-1"], instance_types=["g4dn.xlarge"], spot=True)
+    assert actions(given) == set(PERMISSIONS)
+    assert len(json.dumps(given, separators=(",", ":"))) < MANAGED_POLICY_LIMIT
+    assert len({s["Sid"] for s in given["Statement"]}) == len(given["Statement"])
+    assert not any("*" in action for action in actions(given))
+    on_demand = policy(name="train", regions=[REGION], instance_types=["g4dn.xlarge"], spot=False)
+    assert actions(on_demand) == set(PERMISSIONS) - FEW
+    for command in COMMANDS:
+        one = policy(name="train", regions=[REGION], instance_types=["g4dn.xlarge"], spot=True, commands=[command])
+        assert actions(one) == set(NEEDS[command])

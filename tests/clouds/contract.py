@@ -1,0 +1,311 @@
+"""What every cloud must do, as a suite: a cloud's test file gives a `rig` and inherits the tests.
+
+class TestAws(CloudContract):
+    @pytest.fixture
+    def rig(self, ...) -> Rig: ...
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import uuid
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar, Literal
+
+import pytest
+
+from provision.clouds import base
+from provision.errors import (
+    CapacityError,
+    CloudError,
+    CloudInvalidError,
+    CloudUnreachableError,
+    CredentialsExpiredError,
+    InstanceNotFoundError,
+    PermissionRefusedError,
+    QuotaExceededError,
+    ThrottledError,
+)
+
+KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIP6Z8Eyq6a8dy/8jo/NfTxIr+kYmRfiGzsEyoPLj1JoS test"
+OWNER = "isa@example.org"
+Failure = Literal["capacity", "quota", "throttled", "refused", "invalid", "expired", "server", "html", "drop"]
+CLASSES: dict[Failure, type[CloudError]] = {
+    "capacity": CapacityError,
+    "quota": QuotaExceededError,
+    "throttled": ThrottledError,
+    "refused": PermissionRefusedError,
+    "invalid": CloudInvalidError,
+    "expired": CredentialsExpiredError,
+    "server": CloudUnreachableError,
+    "html": CloudUnreachableError,
+    "drop": CloudUnreachableError,
+}
+
+
+class Rig(ABC):
+    """One region of one emulated cloud, and how it is made to fail."""
+
+    region: ClassVar[str]
+    """A region with at least two zones that have the order's machine type."""
+    making: ClassVar[str]
+    """The action in the call log that makes machines."""
+    machine: ClassVar[dict[str, Any]]
+    """instance_type, gpu, gpu_count and os of an order."""
+
+    @abstractmethod
+    def cloud(self) -> base.Cloud:
+        """A cloud object that has seen nothing yet."""
+
+    @abstractmethod
+    def calls(self) -> list[str]:
+        """The actions called since the last `forget`, in their order."""
+
+    @abstractmethod
+    def forget(self) -> None:
+        """Empty the call log."""
+
+    @abstractmethod
+    def stock(self, left: dict[str, int]) -> None:
+        """How many machines each of these zones has left; all others have no end of them."""
+
+    @abstractmethod
+    def no_quota(self) -> None:
+        """Let the account's quota be smaller than one machine."""
+
+    @abstractmethod
+    def fail(self, how: Failure) -> None:
+        """Let every call that makes machines fail so."""
+
+    @abstractmethod
+    def lose_reply(self) -> None:
+        """Let the next call that makes machines be carried out and its reply be lost."""
+
+    @abstractmethod
+    def heal(self) -> None:
+        """Take back all of the above."""
+
+    def order(self, name: str = "", **changes: Any) -> base.Order:
+        """An order for one machine under a fresh launch id."""
+        name, launch_id = name or f"c{uuid.uuid4().hex[:8]}", uuid.uuid4().hex
+        deadline = dt.datetime.now(dt.UTC).replace(microsecond=0) + dt.timedelta(hours=12)
+        tags = {
+            base.NAME_TAG: name,
+            base.LAUNCH_TAG: launch_id,
+            base.PROFILE_TAG: "t4-train",
+            base.PROFILE_DIGEST_TAG: "0" * 64,
+            base.OWNER_TAG: OWNER,
+            base.DEADLINE_TAG: deadline.isoformat(),
+            base.COUNT_TAG: str(changes.get("count", 1)),
+            base.FIRST_TAG: str(changes.get("first", 1)),
+        }
+        plain: dict[str, Any] = {
+            "market": "on-demand",
+            "root_gb": 100,
+            "volume_gb": None,
+            "instance_store": False,
+            "ssh_from": ("caller",),
+            "public_key": KEY,
+            "tags": tags,
+        }
+        return base.Order(name=name, launch_id=launch_id, deadline=deadline, **{**plain, **self.machine, **changes})
+
+
+def ids(instances: list[base.Instance]) -> list[str]:
+    return sorted(i.id for i in instances)
+
+
+def alive(cloud: base.Cloud, name: str) -> list[base.Thing]:
+    return [t for t in cloud.things(name) if t.alive]
+
+
+class CloudContract:
+    """The suite; every test launches under a name of its own."""
+
+    def test_one_machine_carries_what_was_ordered_and_is_found_by_its_tags(self, rig: Rig) -> None:
+        order = rig.order()
+        (made,) = rig.cloud().launch(order)
+        (found,) = rig.cloud().find(order.name)
+        assert found.id == made.id
+        assert (found.name, found.group, found.count) == (order.name, order.name, 1)
+        assert (found.launch_id, found.profile, found.profile_digest, found.owner) == (order.launch_id, "t4-train", "0" * 64, OWNER)
+        assert (found.type, found.market, found.region) == (order.instance_type, "on-demand", rig.region)
+        assert found.deadline == order.deadline.isoformat()
+        assert dt.datetime.fromisoformat(found.launched_at).utcoffset() == dt.timedelta(0)
+        assert found.id in ids(rig.cloud().find())
+        assert rig.cloud().find("nobody") == []
+
+    def test_asking_again_returns_the_same_machines(self, rig: Rig) -> None:
+        order = rig.order(count=2, minimum=2)
+        first = rig.cloud().launch(order)
+        assert ids(rig.cloud().launch(order)) == ids(first)
+        assert ids(rig.cloud().find(order.name)) == ids(first)
+
+    def test_several_have_names_and_addresses_of_their_own(self, rig: Rig) -> None:
+        order = rig.order(count=3, minimum=3)
+        made = rig.cloud().launch(order)
+        wanted = [f"{order.name}-{n}" for n in (1, 2, 3)]
+        assert sorted(i.name for i in made) == wanted
+        cloud = rig.cloud()
+        ready = [cloud.wait_running(i, timeout_s=20) for i in made]
+        assert len({i.address for i in ready}) == 3
+        assert sorted(i.name for i in cloud.find(order.name)) == wanted
+        assert {i.group for i in ready} == {order.name}
+
+    def test_a_later_attempt_goes_on_with_the_numbers(self, rig: Rig) -> None:
+        order = rig.order(count=2, minimum=2, first=2)
+        order.tags[base.COUNT_TAG] = "3"
+        assert sorted(i.name for i in rig.cloud().launch(order)) == [f"{order.name}-2", f"{order.name}-3"]
+
+    def test_a_machine_lands_in_the_zone_that_was_asked_for(self, rig: Rig) -> None:
+        order = rig.order()
+        zones = rig.cloud().zones(order)
+        assert len(zones) >= 2
+        (made,) = rig.cloud().launch(order.at(zones[-1]))
+        assert made.zone == zones[-1]
+
+    def test_without_a_zone_the_cloud_finds_one_that_has_it(self, rig: Rig) -> None:
+        order = rig.order()
+        *empty, last = rig.cloud().zones(order)
+        rig.stock(dict.fromkeys(empty, 0))
+        (made,) = rig.cloud().launch(order)
+        assert made.zone == last
+
+    def test_an_empty_zone_is_said_with_those_that_have_it_and_makes_nothing(self, rig: Rig) -> None:
+        order = rig.order()
+        first, *others = rig.cloud().zones(order)
+        rig.stock({first: 0})
+        cloud = rig.cloud()
+        with pytest.raises(CapacityError) as caught:
+            cloud.launch(order.at(first))
+        assert set(caught.value.elsewhere) <= set(others)
+        assert caught.value.elsewhere
+        assert cloud.find(order.name) == []
+        (made,) = cloud.launch(order.at(caught.value.elsewhere[0]))
+        assert made.zone == caught.value.elsewhere[0]
+
+    def test_fewer_than_asked_for_and_enough(self, rig: Rig) -> None:
+        order = rig.order(count=3, minimum=2)
+        zone = rig.cloud().zones(order)[0]
+        rig.stock({zone: 2})
+        made = rig.cloud().launch(order.at(zone))
+        assert sorted(i.name for i in made) == [f"{order.name}-1", f"{order.name}-2"]
+
+    def test_fewer_than_the_minimum_is_nothing(self, rig: Rig) -> None:
+        order = rig.order(count=3, minimum=3)
+        zone = rig.cloud().zones(order)[0]
+        rig.stock({zone: 2})
+        with pytest.raises(CapacityError):
+            rig.cloud().launch(order.at(zone))
+        assert rig.cloud().find(order.name) == []
+
+    def test_no_quota_is_no_capacity_of_another_zone(self, rig: Rig) -> None:
+        order = rig.order()
+        rig.no_quota()
+        with pytest.raises(QuotaExceededError) as caught:
+            rig.cloud().launch(order)
+        assert caught.value.hint
+        answers = {a.about: a for a in rig.cloud().examine(order)}
+        assert answers["quota"].holds is False
+
+    @pytest.mark.parametrize("how", CLASSES)
+    def test_an_answer_has_its_class_and_the_call_is_not_sent_again(self, rig: Rig, how: Failure) -> None:
+        rig.forget()
+        rig.fail(how)
+        order = rig.order()
+        with pytest.raises(CLASSES[how]) as caught:
+            rig.cloud().launch(order)
+        assert type(caught.value) is CLASSES[how]
+        assert caught.value.hint
+        assert rig.calls().count(rig.making) == 1
+        rig.heal()
+        assert rig.cloud().find(order.name) == []
+        (made,) = rig.cloud().launch(order)  # the same order, once the cloud is well again
+        assert ids(rig.cloud().find(order.name)) == [made.id]
+
+    def test_a_lost_reply_is_asked_for_again(self, rig: Rig) -> None:
+        order = rig.order(count=2, minimum=2)
+        rig.lose_reply()
+        with pytest.raises(CloudUnreachableError):
+            rig.cloud().launch(order)
+        assert ids(rig.cloud().launch(order)) == ids(rig.cloud().find(order.name))
+        assert len(rig.cloud().find(order.name)) == 2
+
+    def test_examining_answers_everything_and_makes_nothing(self, rig: Rig) -> None:
+        order = rig.order()
+        answers = {a.about: a for a in rig.cloud().examine(order)}
+        assert set(answers) >= {"region", "offered", "quota", "image"}
+        assert [a for a in answers.values() if a.holds is False] == []
+        assert all(a.said for a in answers.values())
+        assert rig.cloud().things(order.name) == []
+
+    def test_off_and_on(self, rig: Rig) -> None:
+        order = rig.order()
+        cloud = rig.cloud()
+        (made,) = cloud.launch(order)
+        running = cloud.wait_running(made, timeout_s=20)
+        assert running.state == "running"
+        cloud.stop([running], timeout_s=20)
+        (stopped,) = cloud.find(order.name)
+        assert stopped.state == "stopped"
+        rig.forget()
+        cloud.stop([stopped], timeout_s=20)  # left alone
+        assert not [a for a in rig.calls() if "stop" in a.lower()]
+        (again,) = cloud.start([stopped], timeout_s=20)
+        assert (again.id, again.state) == (made.id, "running")
+        assert again.address
+
+    def test_the_deadline_moves(self, rig: Rig) -> None:
+        order = rig.order()
+        made = rig.cloud().launch(order)
+        later = order.deadline + dt.timedelta(hours=3)
+        rig.cloud().extend(made, later)
+        (found,) = rig.cloud().find(order.name)
+        assert dt.datetime.fromisoformat(found.deadline) == later
+
+    def test_exactly_the_networks_that_are_allowed_are_open(self, rig: Rig) -> None:
+        order = rig.order(ssh_from=("192.0.2.0/24",))
+        rig.cloud().launch(order)
+        cloud = rig.cloud()
+        assert cloud.allow(order.name, ["198.51.100.7/32", "192.0.2.0/24"]) == ["192.0.2.0/24", "198.51.100.7/32"]
+        assert cloud.allow(order.name, ["198.51.100.7/32"]) == ["198.51.100.7/32"]
+        (own,) = cloud.allow(order.name, ["caller"])
+        assert own.endswith(("/32", "/128"))
+        with pytest.raises(InstanceNotFoundError):
+            cloud.allow("nobody", ["caller"])
+
+    def test_nothing_is_announced_of_a_quiet_machine(self, rig: Rig) -> None:
+        made = rig.cloud().launch(rig.order())
+        assert rig.cloud().notices(made) == {}
+        assert rig.cloud().notices([]) == {}
+
+    def test_removing_takes_everything_of_a_name_and_nothing_else(self, rig: Rig) -> None:
+        mine, other = rig.order(count=2, minimum=2, volume_gb=50), rig.order()
+        cloud = rig.cloud()
+        cloud.launch(mine)
+        cloud.launch(other)
+        things = cloud.things(mine.name)
+        assert {t.group for t in things} == {mine.name}
+        assert {t.owner for t in things} == {OWNER}
+        assert len([t for t in things if t.kind == "instance"]) == 2
+        assert set(map(str, things)) <= set(map(str, cloud.things()))
+        steps: list[str] = []
+        removed = cloud.remove(things, on_step=steps.append)
+        assert len(removed) == len(things)
+        assert steps
+        assert alive(cloud, mine.name) == []
+        assert cloud.find(mine.name) == []
+        cloud.remove(things, on_step=steps.append)  # gone already: no error
+        assert len(cloud.find(other.name)) == 1
+        cloud.remove(cloud.things(other.name), on_step=steps.append)
+        assert alive(cloud, other.name) == []
+
+    def test_what_a_refused_launch_made_can_be_removed(self, rig: Rig) -> None:
+        order = rig.order()
+        rig.fail("capacity")
+        cloud = rig.cloud()
+        with pytest.raises(CapacityError):
+            cloud.launch(order)
+        rig.heal()
+        cloud.remove(cloud.things(order.name), on_step=lambda _: None)
+        assert alive(cloud, order.name) == []
