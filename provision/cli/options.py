@@ -41,7 +41,12 @@ def complete_instances(_ctx: click.Context, _param: click.Parameter, typed: str)
     """What a shell completes where a host is meant: the instances launched from here."""
     from provision.workflow.session import Session  # noqa: PLC0415
 
-    return [CompletionItem(record.name) for record in Session.open().journal.all() if record.name.startswith(typed)]
+    return [
+        CompletionItem(name)
+        for record in Session.open().journal.all()
+        for name in dict.fromkeys([record.name, *record.hosts])
+        if name.startswith(typed)
+    ]
 
 
 required_profile = click.option(

@@ -47,7 +47,7 @@ Step = Callable[[str], None]
 
 
 def host_name(name: str, count: int, index: int) -> str:
-    """What one machine of a launch is called: the launch's name, or with several NAME-1, NAME-2, …
+    """What one machine of a launch is called: the launch's name, or with several NAME-1, NAME-2 and so on.
 
     Args:
         name: the launch's name.

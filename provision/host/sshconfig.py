@@ -70,10 +70,18 @@ class SshHome:
         """Whether there is an entry for the instance."""
         return self._hosts.exists() and f"\nHost {alias_of(name)}\n" in "\n" + self._hosts.read_text()
 
-    def add(self, name: str, *, address: str, login: str, keys: tuple[str, ...]) -> None:
-        """Write the entry and the host keys of an instance, and include our file in the user's configuration."""
+    def add(self, name: str, *, address: str, login: str, keys: tuple[str, ...] | None) -> None:
+        """Write the entry and the host keys of an instance, and include our file in the user's configuration.
+
+        Args:
+            name: of the instance.
+            address: where it is.
+            login: its first user.
+            keys: the only host keys that are accepted; None keeps those that are known, as for a machine that has only moved.
+        """
         alias = alias_of(name)
-        hostkeys.remember(self.known_hosts, alias, keys)
+        if keys is not None:
+            hostkeys.remember(self.known_hosts, alias, keys)
         entry = (
             f"Host {alias}\n"
             f"  HostName {address}\n"

@@ -21,10 +21,14 @@ from filelock import FileLock
 from provision.errors import RehearsalFailedError, RehearsalUnavailableError
 from provision.paths import private_dir
 
-__all__ = ["Rehearsal", "ask", "environment", "running", "start", "status", "stop"]
+__all__ = ["GCP_PROJECT", "Rehearsal", "ask", "environment", "running", "start", "status", "stop"]
+
+GCP_PROJECT: Final = "gpuprov-rehearsal"
+"""The only project of the embedded GCP."""
 
 _START_S: Final = 600  # the first start builds a root file system
 _STOP_S: Final = 30
+_PACKAGES: Final = ("moto", "proxpi", "googleapiclient")
 # Those that this process started: held, because a Popen that is dropped complains that its process still runs, which is the point here.
 _started: Final[list[subprocess.Popen[bytes]]] = []
 _KEY: Final = "rehearsal"  # no secret: the endpoint is on loopback and checks none
@@ -32,11 +36,17 @@ _KEY: Final = "rehearsal"  # no secret: the endpoint is on loopback and checks n
 
 @dataclass(frozen=True, slots=True)
 class Rehearsal:
-    """A running embedded cloud."""
+    """A running embedded cloud.
+
+    Attributes:
+        endpoint: of its AWS.
+        gcp_endpoint: of its GCP.
+    """
 
     endpoint: str
     pid: int
     folder: Path
+    gcp_endpoint: str = ""
 
 
 def running(folder: Path) -> Rehearsal | None:
@@ -46,7 +56,7 @@ def running(folder: Path) -> Rehearsal | None:
         started = int(Path(f"/proc/{said['pid']}/stat").read_text().rpartition(")")[2].split()[19])
     except (OSError, ValueError, KeyError, IndexError):
         return None
-    return Rehearsal(said["endpoint"], said["pid"], folder) if started == said["start_ticks"] else None
+    return Rehearsal(said["endpoint"], said["pid"], folder, said.get("gcp_endpoint", "")) if started == said["start_ticks"] else None
 
 
 def start(folder: Path, *, hosts: bool = True, progress: Callable[[str], None] = lambda _: None) -> Rehearsal:
@@ -98,9 +108,7 @@ def _until_ready(folder: Path, process: subprocess.Popen[bytes], log: Path, prog
 
 
 def _require(*, hosts: bool) -> None:
-    missing = [
-        f"the Python package {name} is missing: pip install 'gpuprov[rehearse]'" for name in ("moto", "proxpi") if find_spec(name) is None
-    ]
+    missing = [f"the Python package {name} is missing: pip install 'gpuprov[rehearse]'" for name in _PACKAGES if find_spec(name) is None]
     if hosts:
         from provision.rehearsal.hosts import requirements  # noqa: PLC0415 - only who starts hosts pays for it
 
@@ -144,11 +152,14 @@ def status(folder: Path) -> dict[str, Any]:
     found = running(folder)
     if found is None:
         return {"running": False}
-    return {"running": True, "endpoint": found.endpoint, **ask(found, "status")}
+    return {"running": True, "endpoint": found.endpoint, "gcp_endpoint": found.gcp_endpoint, **ask(found, "status")}
 
 
 def environment(rehearsal: Rehearsal) -> dict[str, str]:
-    """What any AWS client needs to speak to it, and to nobody else."""
+    """What any client of AWS or GCP needs to speak to it, and to nobody else.
+
+    GPUPROV_GCP_ENDPOINT is ours: Google's library has no variable for it. It is spoken to without credentials.
+    """
     return {
         "AWS_ENDPOINT_URL": rehearsal.endpoint,
         "AWS_ACCESS_KEY_ID": _KEY,
@@ -156,12 +167,14 @@ def environment(rehearsal: Rehearsal) -> dict[str, str]:
         "AWS_CONFIG_FILE": "/dev/null",
         "AWS_SHARED_CREDENTIALS_FILE": "/dev/null",
         "AWS_EC2_METADATA_DISABLED": "true",
+        "GPUPROV_GCP_ENDPOINT": rehearsal.gcp_endpoint,
+        "GOOGLE_CLOUD_PROJECT": GCP_PROJECT,
         "GPUPROV_CALLER_ADDRESS_URL": f"{rehearsal.endpoint}/_rehearsal/caller-address",
     }
 
 
 def ask(rehearsal: Rehearsal, what: str, *, method: str = "GET", body: Iterable[Any] | dict[str, Any] | None = None) -> Any:
-    """One of its own paths: `status`, `calls` (GET, DELETE), `faults` (GET, PUT), `settings` (PUT).
+    """One of its own paths: `status`, `calls` (GET, DELETE), `faults` (GET, PUT), `settings` (GET, PUT).
 
     Raises:
         RehearsalFailedError: it does not answer, or not to this.

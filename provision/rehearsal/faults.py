@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import socket
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final, Literal, get_args
 
 __all__ = ["KINDS", "Fault", "Faults"]
 
-Kind = Literal["error", "html", "drop", "lost", "delay"]
+Kind = Literal["error", "html", "drop", "lost", "delay", "operation"]
 KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
+_ON_THE_WIRE: Final = ("error", "html", "drop", "lost", "delay")
 
 
 @dataclass(slots=True)
@@ -23,13 +25,18 @@ class Fault:
 
     Attributes:
         kind: `error` answers with an error of the service; `html` with a page, as a broken balancer does; `drop` closes the connection
-            unanswered; `lost` executes the call and then closes the connection; `delay` answers late.
-        action: a regular expression for the whole action, such as `RunInstances` or `Describe.*`.
-        region: a regular expression for the whole region code.
+            unanswered; `lost` executes the call and then closes the connection; `delay` answers late; `operation` lets the operation
+            of a call to GCP end with an error.
+        action: a regular expression for the whole action, such as `RunInstances`, `Describe.*` or `compute.instances.insert`.
+        region: a regular expression for the whole region code; on GCP for the zone, or the region, or `global`.
         params: request parameters that must be equal.
         count: how many calls it still applies to.
-        code, message, http: of an `error`.
+        code, message, http: of an `error` or an `operation`; for an error of GCP the code is its `reason`.
+        details: the `errorDetails` of an `operation`, in Google's JSON.
         delay_s: seconds before anything else happens.
+        skip: how many matching calls pass before it applies.
+        after_s: seconds before the connection is closed, of a `drop` or a `lost`: time to kill a client that waits for its answer.
+        held: set by the embedded cloud when those seconds begin.
     """
 
     kind: Kind
@@ -40,7 +47,11 @@ class Fault:
     code: str = "InternalError"
     message: str = ""
     http: int = 400
+    details: list[dict[str, Any]] = field(default_factory=list)
     delay_s: float = 0.0
+    skip: int = 0
+    after_s: float = 0.0
+    held: bool = False
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
@@ -77,11 +88,14 @@ class Faults:
         with self._lock:
             return [asdict(rule) for rule in self._rules]
 
-    def next_for(self, action: str, region: str, params: dict[str, str]) -> Fault | None:
-        """The rule for a call, counted down, or None."""
+    def next_for(self, action: str, region: str, params: dict[str, str], kinds: Collection[str] = _ON_THE_WIRE) -> Fault | None:
+        """The rule of one of these kinds for a call, counted down, or None."""
         with self._lock:
             for rule in self._rules:
-                if rule.applies(action, region, params):
+                if rule.kind in kinds and rule.applies(action, region, params):
+                    if rule.skip:
+                        rule.skip -= 1
+                        continue
                     rule.count -= 1
                     return rule
         return None
@@ -99,13 +113,17 @@ def error_body(fault: Fault, *, json_protocol: bool) -> tuple[str, bytes]:
     return "text/xml", f'<?xml version="1.0"?><Response>{body}<RequestID>rehearsal</RequestID></Response>'.encode()
 
 
-def hang_up(connection: socket.socket) -> None:
-    """Close a connection without a word.
+def hang_up(connection: socket.socket, fault: Fault) -> None:
+    """Close a connection without a word, when the fault says.
 
     Raises:
         ConnectionAbortedError: always, so that the server stops handling the request.
     """
-    connection.shutdown(socket.SHUT_RDWR)
+    if fault.after_s:
+        fault.held = True
+        time.sleep(fault.after_s)
+    with contextlib.suppress(OSError):  # the client may be gone
+        connection.shutdown(socket.SHUT_RDWR)
     connection.close()
     raise ConnectionAbortedError
 

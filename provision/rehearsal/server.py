@@ -1,4 +1,4 @@
-"""The embedded cloud's process: moto's EC2 on loopback, in front of it the faults and the call log, behind it the hosts.
+"""The embedded clouds' process: moto's EC2 and our GCP on loopback, in front of them the faults and the call log, behind them the hosts.
 
     python -m provision.rehearsal.server --folder DIR [--no-hosts]
 
@@ -18,7 +18,7 @@ import sys
 import threading
 import time
 import urllib.parse
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
@@ -27,7 +27,7 @@ from filelock import FileLock, Timeout
 
 from provision import paths
 from provision.errors import GpuprovError
-from provision.rehearsal import hosts, iam, rootfs
+from provision.rehearsal import gce, hosts, iam, rootfs
 from provision.rehearsal.faults import Fault, Faults, error_body, hang_up, wait
 from provision.rehearsal.network import Network
 from provision.rehearsal.packages import Packages
@@ -53,7 +53,7 @@ class Front:
     Args:
         app: moto's application.
         caller_address: what `/_rehearsal/caller-address` answers.
-        settings: `ec2.Settings`, changed by `/_rehearsal/settings`.
+        settings: `ec2.Settings` and `gce`'s, changed by `/_rehearsal/settings`.
         status: called for `/_rehearsal/status`.
         tags_of: (region, id) → tags, for the conditions of `settings.allowed`.
     """
@@ -62,7 +62,7 @@ class Front:
         self,
         app: Callable[[Environ, Start], Iterable[bytes]],
         caller_address: str,
-        settings: Any,
+        settings: Sequence[Any],
         status: Callable[[], Any],
         tags_of: iam.TagsOf,
     ) -> None:
@@ -71,15 +71,15 @@ class Front:
         self._settings = settings
         self._status = status
         self._tags_of = tags_of
-        self._faults = Faults()
-        self._calls: list[dict[str, Any]] = []
+        self.faults = Faults()
+        self.calls: list[dict[str, Any]] = []
 
     def __call__(self, environ: Environ, start: Start) -> Iterable[bytes]:
         """Answer one request."""
         body = environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
         environ["wsgi.input"] = io.BytesIO(body)
         if environ["PATH_INFO"].startswith(_OWN):
-            return self._own(environ, body, start)
+            return self.own(environ, body, start)
         params = dict(urllib.parse.parse_qsl(body.decode("latin-1")))
         target = environ.get("HTTP_X_AMZ_TARGET", "")
         action = params.get("Action") or target.rpartition(".")[2]
@@ -88,9 +88,9 @@ class Front:
         scope = re.search(r"Credential=[^/]+/\d+/([^/]+)/([^/]+)/", environ.get("HTTP_AUTHORIZATION", ""))
         region, service = scope.groups() if scope else ("", "")
         call = {"time": time.time(), "action": action, "region": region, **{k: params[k] for k in _LOGGED if k in params}}
-        self._calls.append(call)
-        del self._calls[:-_MAX_CALLS]
-        fault = self._faults.next_for(action, region, params) or self._refused(iam.Call(service, action, region, params))
+        self.calls.append(call)
+        del self.calls[:-_MAX_CALLS]
+        fault = self.faults.next_for(action, region, params) or self._refused(iam.Call(service, action, region, params))
         try:
             return self._failing(fault, environ, start, json_protocol=bool(target)) if fault else self._app(environ, start)
         finally:
@@ -98,10 +98,11 @@ class Front:
 
     def _refused(self, call: iam.Call) -> Fault | None:
         """The answer to a call that these credentials may not make, as a fault."""
-        if call.region in self._settings.not_opted_in:
+        settings = self._settings[0]  # EC2's
+        if call.region in settings.not_opted_in:
             words = "AWS was not able to validate the provided access credentials"
             return Fault("error", code="AuthFailure", message=words, http=401)
-        said = iam.refusal(self._settings.allowed, call, self._tags_of) if self._settings.allowed is not None else ""
+        said = iam.refusal(settings.allowed, call, self._tags_of) if settings.allowed is not None else ""
         if not said:
             return None
         if call.service != "ec2":
@@ -115,12 +116,12 @@ class Front:
         if fault.kind == "lost":
             b"".join(self._app(environ, lambda *_a, **_k: None))
         if fault.kind in {"lost", "drop"}:
-            hang_up(environ["werkzeug.socket"])
+            hang_up(environ["werkzeug.socket"], fault)
         kind, answer = error_body(fault, json_protocol=json_protocol)
         start(f"{502 if fault.kind == 'html' else fault.http} Fault", [("Content-Type", kind)])
         return [answer]
 
-    def _own(self, environ: Environ, body: bytes, start: Start) -> Iterable[bytes]:
+    def own(self, environ: Environ, body: bytes, start: Start) -> Iterable[bytes]:
         """The rehearsal's own paths; loopback only, like everything here."""
         what, method = environ["PATH_INFO"].removeprefix(_OWN), environ["REQUEST_METHOD"]
         answer: Any = None
@@ -129,17 +130,17 @@ class Front:
                 start("200 OK", [("Content-Type", "text/plain")])
                 return [f"{self._caller_address}\n".encode()]
             if what == "faults" and method == "PUT":
-                self._faults.replace(json.loads(body))
+                self.faults.replace(json.loads(body))
             if what == "settings" and method == "PUT":
                 for key, value in json.loads(body).items():
-                    setattr(self._settings, key, value)
+                    setattr(next((s for s in self._settings if hasattr(s, key)), self._settings[0]), key, value)
             if what == "calls" and method == "DELETE":
-                self._calls.clear()
+                self.calls.clear()
             answers: dict[str, Callable[[], Any]] = {
-                "faults": self._faults.listed,
-                "calls": lambda: self._calls,
+                "faults": self.faults.listed,
+                "calls": lambda: self.calls,
                 "status": self._status,
-                "settings": lambda: asdict(self._settings),
+                "settings": lambda: {key: value for s in self._settings for key, value in asdict(s).items()},
             }
             answer = answers[what]()
         except (ValueError, TypeError, KeyError, AttributeError, re.error) as error:
@@ -185,31 +186,32 @@ def _serve(folder: Path, *, with_hosts: bool) -> None:
 
     settings = ec2.Settings()
     ec2.patch(settings, park[0] if park else None)
+    _progress("starting the GCP API")
+    gcp = gce.world(gce.Settings(), park[0] if park else None)
     if park:
-        ended.append(lambda instance_id: ec2.ended_by_itself(park[0], instance_id))
+        ended.extend([lambda instance_id: ec2.ended_by_itself(park[0], instance_id), lambda host: gce.ended_by_itself(gcp, host)])
 
     def status() -> dict[str, Any]:
         alive = [i for i in ec2.instances() if i.state != "terminated"]
-        return {
-            "pid": os.getpid(),
-            "hosts": with_hosts,
-            "gateway": gateway,
-            "instances": [{"id": i.id, "state": i.state, "type": i.instance_type, "address": i.public_ip} for i in alive],
-        }
+        ours = [{"id": i.id, "state": i.state, "type": i.instance_type, "address": i.public_ip} for i in alive]
+        return {"pid": os.getpid(), "hosts": with_hosts, "gateway": gateway, "instances": [*ours, *gce.shown(gcp)]}
 
-    front = Front(DomainDispatcherApplication(create_backend_app), gateway, settings, status, tags_of)
+    front = Front(DomainDispatcherApplication(create_backend_app), gateway, [settings, gcp.settings], status, tags_of)
     server = make_server("127.0.0.1", 0, front, threaded=True, request_handler=MotoRequestHandler)
+    second = make_server("127.0.0.1", 0, gce.Api(gcp, front.faults, front.calls, front.own), threaded=True, request_handler=gce.Quiet)
+    threading.Thread(target=second.serve_forever, daemon=True).start()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: threading.Thread(target=server.shutdown).start())
     fresh = ready.with_suffix(".new")
-    fresh.write_text(
-        json.dumps({"pid": os.getpid(), "start_ticks": start_ticks(os.getpid()), "endpoint": f"http://127.0.0.1:{server.port}"})
-    )
+    endpoints = {"endpoint": f"http://127.0.0.1:{server.port}", "gcp_endpoint": f"http://127.0.0.1:{second.port}"}
+    fresh.write_text(json.dumps({"pid": os.getpid(), "start_ticks": start_ticks(os.getpid()), **endpoints}))
     fresh.replace(ready)
     try:
         server.serve_forever()
     finally:
         ready.unlink(missing_ok=True)
+        gcp.clock.close()
+        second.shutdown()
         if park:
             park[0].close()
 

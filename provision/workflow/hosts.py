@@ -43,7 +43,7 @@ def targets(session: Session, named: Sequence[str], *, launched: bool, inventory
     Raises:
         UsageError: there is none, or the inventory cannot be read.
     """
-    names = [*named, *(record.name for record in session.journal.all())] if launched else list(named)
+    names = [*named, *(name for record in session.journal.all() for name in record.hosts)] if launched else list(named)
     found = {name: session.target(name) for name in names}
     if inventory is not None:
         found |= {target.name: target for target in _of_inventory(inventory, folder) if target.name not in found}

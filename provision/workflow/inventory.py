@@ -7,7 +7,9 @@ from dataclasses import dataclass
 
 from provision.errors import CredentialsExpiredError, CredentialsMissingError, ProfileInvalidError
 from provision.launch.journal import Record
-from provision.launch.lifecycle import Connect, destroy, regions_of, survey
+from provision.launch.lifecycle import destroy, survey
+from provision.launch.ours import Ours
+from provision.launch.regions import Connect, regions_of
 from provision.profile import load as profiles
 from provision.profile.model import Profile
 from provision.rehearsal import control
@@ -58,7 +60,7 @@ def inventory(session: Session, *, rehearsal_only: bool, say: Say) -> Inventory:
         where = _where(session, rehearsal=rehearsal)
         say(f"asking {len(where)} regions of {'the embedded cloud' if rehearsal else 'AWS'}")
         try:
-            instances, unasked = survey(connect, where)
+            instances, _, unasked = survey(Ours(connect, say), where)
         except (CredentialsMissingError, CredentialsExpiredError) as error:
             problems.append(f"AWS: {error.message}")
             continue
@@ -79,7 +81,7 @@ def inventory(session: Session, *, rehearsal_only: bool, say: Say) -> Inventory:
             for i in instances
         ]
     seen = {row.name for row in rows}
-    rows += [_unfinished(record) for record in session.journal.all() if record.name not in seen and not record.instance_id]
+    rows += [_unfinished(record) for record in session.journal.all() if record.name not in seen and not record.machines]
     return Inventory(tuple(sorted(rows, key=lambda row: row.name)), tuple(problems))
 
 
@@ -99,12 +101,13 @@ def remove(session: Session, name: str, *, rehearsal: bool, say: Say) -> list[st
             # Its instances ended with it; what a killed one left on this machine is swept.
             control.stop(session.rehearsal_folder)
             removed = ["what the embedded cloud had left"] if record else []
-            destroy(session.connect(rehearsal=False), session.journal, name, (), on_step=say)
+            destroy(Ours(session.connect(rehearsal=False), say), session.journal, name, ())
         else:
             connect = session.connect(rehearsal=rehearsal)
-            removed = destroy(connect, session.journal, name, _where(session, rehearsal=rehearsal, record=record), on_step=say)
-        if session.ssh.knows(name):
-            session.ssh.remove(name)
+            removed = destroy(Ours(connect, say), session.journal, name, _where(session, rehearsal=rehearsal, record=record))
+        for host in dict.fromkeys([name, *(record.hosts if record else ())]):
+            if session.ssh.knows(host):
+                session.ssh.remove(host)
     return removed
 
 
@@ -124,5 +127,13 @@ def _where(session: Session, *, rehearsal: bool, record: Record | None = None) -
 def _unfinished(record: Record) -> Row:
     owner = str(record.profile.get("owner", {}).get("email", ""))
     return Row(
-        record.name, "launching?", record.cloud, record.region, "", "", str(record.profile.get("name", "")), owner, record.deadline, ""
+        record.name,
+        "launching?",
+        *(record.touched or (("", ""),))[-1],
+        "",
+        "",
+        str(record.profile.get("name", "")),
+        owner,
+        record.deadline,
+        "",
     )

@@ -6,7 +6,7 @@ import datetime as dt
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from provision import clouds, paths
 from provision.errors import InstanceNotFoundError, RehearsalFailedError
@@ -20,8 +20,7 @@ from provision.profile.model import Profile
 from provision.rehearsal import control
 
 if TYPE_CHECKING:
-    from provision.clouds.aws.client import Access
-    from provision.launch.lifecycle import Connect
+    from provision.launch.regions import Connect
 
 __all__ = ["Session"]
 
@@ -59,10 +58,10 @@ class Session:
             RehearsalFailedError: it does not run and may not be started.
             RehearsalUnavailableError: this machine cannot hold it.
         """
-        access = self._rehearsal_access(start=start, say=say) if rehearsal else None
-        return lambda cloud, region: clouds.connect(cloud, region, access)
+        access = self._rehearsal_access(start=start, say=say) if rehearsal else {}
+        return lambda cloud, region: clouds.connect(cloud, region, access.get(cloud))
 
-    def _rehearsal_access(self, *, start: bool, say: Say) -> Access:
+    def _rehearsal_access(self, *, start: bool, say: Say) -> dict[str, Any]:
         from provision.clouds.aws.client import Access  # noqa: PLC0415 - who only reads about a host needs no cloud
 
         running = control.start(self.rehearsal_folder, progress=say) if start else control.running(self.rehearsal_folder)
@@ -70,20 +69,21 @@ class Session:
             msg = "the embedded cloud does not run"
             raise RehearsalFailedError(msg, hint="`gpuprov rehearse start` starts it; what ran in it ended with it")
         given = control.environment(running)
-        return Access(
+        aws = Access(
             endpoint_url=given["AWS_ENDPOINT_URL"],
             access_key_id=given["AWS_ACCESS_KEY_ID"],
             secret_access_key=given["AWS_SECRET_ACCESS_KEY"],
             caller_address_url=given["GPUPROV_CALLER_ADDRESS_URL"],
         )
+        return {"aws": aws}
 
     def record(self, name: str) -> Record:
-        """What the journal knows of a name.
+        """What the journal knows of a launch, or of the launch of one of several machines.
 
         Raises:
             InstanceNotFoundError: nothing.
         """
-        record = self.journal.get(name)
+        record = self.journal.of(name)
         if record is None:
             msg = f"no instance called {name!r} was launched from here"
             raise InstanceNotFoundError(msg, hint="`gpuprov ls` shows what there is; `gpuprov up --name …` makes one")
@@ -118,7 +118,7 @@ class Session:
         Raises:
             LockStaleError, LockInvalidError: the file beside the profile does not hold for it.
         """
-        record = self.journal.get(host) if host and self.ssh.knows(host) else None
+        record = self.journal.of(host) if host and self.ssh.knows(host) else None
         if given is not None:
             path = profiles.find(given)
             if record is not None and record.rehearsal:
@@ -134,7 +134,7 @@ class Session:
         """
         if given is not None:
             return profiles.load(profiles.find(given))
-        record = self.journal.get(host) if host and self.ssh.knows(host) else None
+        record = self.journal.of(host) if host and self.ssh.knows(host) else None
         if record is None:
             msg = "which profile should hold is not known"
             raise InstanceNotFoundError(msg, hint="say it with --profile; only instances that gpuprov launched from here carry their own")

@@ -6,7 +6,8 @@ import asyncio
 import datetime as dt
 import secrets
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
@@ -17,7 +18,11 @@ from provision.converge.progress import Progress
 from provision.converge.roles import all_roles, roles_for
 from provision.host.reach import wait_ready
 from provision.host.ssh import Target
-from provision.launch.lifecycle import Attempt, Connect, Launcher
+from provision.launch.attempts import Wanted
+from provision.launch.journal import Machine, Record
+from provision.launch.launcher import Launcher
+from provision.launch.place import Attempt
+from provision.launch.regions import Connect
 from provision.profile import load as profiles
 from provision.profile.locked import Lock, pin
 from provision.profile.model import Profile
@@ -43,6 +48,10 @@ class Run:
         lock: what the profile was resolved to; None for a host whose profile was never locked, whose open choices stay open.
         without_gpu: excuse the GPU part.
         all_roles: run every role, not only those whose checks do not pass.
+        count, minimum: how many machines, and how many are enough.
+        wait_s: for how long capacity is waited for.
+        only: the one cloud whose places are tried; None for all.
+        members: with several machines, the run of each.
     """
 
     session: Session
@@ -54,41 +63,78 @@ class Run:
     lock: Lock | None = None
     without_gpu: bool = False
     all_roles: bool = False
+    count: int = 1
+    minimum: int = 1
+    wait_s: float = 0.0
+    only: str | None = None
     target: Target | None = None
     instance: Instance | None = None
     attempts: list[Attempt] = field(default_factory=list)
     report: Report | None = None
     roles: tuple[str, ...] = ()
     artefacts: Path | None = None
+    members: list[Run] = field(default_factory=list)
+
+    @property
+    def hosts(self) -> list[Run]:
+        """The run of each machine: itself, where there is one."""
+        return self.members or [self]
 
 
 def launch(run: Run) -> None:
-    """The instance exists: launched in the first place that has one, or adopted."""
+    """The machines exist: launched in the first place that has them, or adopted. What was tried is known whatever came of it."""
     connect = _connect(run)
-    launcher = Launcher(connect=connect, journal=run.session.journal, rehearsal=run.rehearsal, on_step=run.say)
+    launcher = Launcher(connect=connect, journal=run.session.journal, rehearsal=run.rehearsal, on_step=run.say, attempts=run.attempts)
     assert run.lock is not None  # noqa: S101 - `up` is not called without
-    digest, public_key = profiles.digest(run.profile), run.session.ssh.public_key()
-    run.instance, run.attempts = launcher.ensure(run.profile, digest, run.name, public_key, run.lock)
+    wanted = Wanted(
+        profile=run.profile,
+        digest=profiles.digest(run.profile),
+        name=run.name,
+        public_key=run.session.ssh.public_key(),
+        lock=run.lock,
+        count=run.count,
+        minimum=run.minimum,
+        wait_s=run.wait_s,
+        only=run.only,
+    )
+    instances = launcher.ensure(wanted)
+    run.instance = instances[0]
+    if run.count > 1:
+        run.members = [_member(run, instance) for instance in instances]
+
+
+def _member(run: Run, instance: Instance) -> Run:
+    """The run of one machine of several, which says its name with each step."""
+    return replace(run, name=instance.name, instance=instance, members=[], say=lambda step: run.say(f"{instance.name}: {step}"))
 
 
 def reach(run: Run) -> None:
     """It runs, its host key is known from the cloud's own channel, and it lets us in."""
     assert run.instance is not None  # noqa: S101 - the step before sets it
     cloud = _connect(run)(run.instance.cloud, run.instance.region)
+    if run.instance.state in {"stopped", "stopping"}:
+        run.say(f"starting {run.instance.id}, which is stopped")
+        (run.instance,) = cloud.start([run.instance], timeout_s=RUNNING_S)
     if run.instance.state != "running" or not run.instance.address:
         run.say(f"waiting for {run.instance.id} to run")
         run.instance = cloud.wait_running(run.instance, timeout_s=RUNNING_S)
-    record = run.session.record(run.name)
-    if record.address != run.instance.address or not run.session.ssh.knows(run.name):
-        run.say("reading the host key from the console")
-        keys = cloud.host_keys(run.instance, timeout_s=CONSOLE_S)
-        run.session.ssh.add(run.name, address=run.instance.address, login=run.instance.login, keys=keys)
-        run.say(f"waiting for {run.instance.address} to finish its first boot")
+    instance, record = run.instance, run.session.record(run.name)
+    known = record.machine(instance.name) or Machine(instance.name, instance.id, instance.cloud, instance.region)
+    if known.address != instance.address or not run.session.ssh.knows(run.name):
+        keys = None
+        if not (known.id == instance.id and known.address and run.session.ssh.knows(run.name)):
+            run.say("reading the host key over the cloud's own channel")
+            keys = cloud.host_keys(instance, timeout_s=CONSOLE_S)
+        # A machine that only moved keeps its host keys: another one on the new address is refused.
+        run.session.ssh.add(run.name, address=instance.address, login=instance.login, keys=keys)
+        run.say(f"waiting for {instance.address} to finish its first boot")
         asyncio.run(wait_ready(run.session.ssh.target(run.name), timeout_s=READY_S))
-        record = record.with_instance(run.instance.id, run.instance.address)
-        run.session.journal.put(record)
-    if run.lock is not None and record.lock != run.lock.as_dict():
-        run.session.journal.put(record.with_lock(run.lock.as_dict()))
+
+    def reached(now: Record) -> Record:
+        now = now.with_address(instance.id, instance.address)
+        return now.with_lock(run.lock.as_dict()) if run.lock is not None else now
+
+    run.session.journal.update(record.name, reached)
     run.target = run.session.ssh.target(run.name)
 
 
@@ -114,11 +160,25 @@ STEPS: Final = (launch, reach, observe, converge_what_fails, prove)
 
 
 def up(run: Run) -> Run:
-    """Do the steps; a second `up` of a correct host does the first three and finds nothing to do."""
+    """Do the steps, several machines at the same time; a second `up` of a correct host does the first three and finds nothing to do.
+
+    Raises:
+        GpuprovError: of the first machine for which a step failed, after the others were done.
+    """
     with run.session.journal.hold(run.name):
-        for step in STEPS:
-            step(run)
+        launch(run)
+        with ThreadPoolExecutor(max_workers=len(run.hosts), thread_name_prefix="host") as pool:
+            running = [pool.submit(_steps, host) for host in run.hosts] if run.members else []
+        for future in running:
+            future.result()
+        if not run.members:
+            _steps(run)
     return run
+
+
+def _steps(run: Run) -> None:
+    for step in STEPS[1:]:
+        step(run)
 
 
 def apply(run: Run, *, roles: Sequence[str] | None = None, check: bool = False, diff: bool = False) -> Run:

@@ -39,7 +39,7 @@ def main() -> None:
         folder = Path(place)
         play = write_play(folder)
         for delay_ms in (0, ROUND_TRIP_MS):
-            with Far(session, name, record.address, folder / f"at-{delay_ms}", delay_ms) as target:
+            with Far(session, name, record.machines[0].address, folder / f"at-{delay_ms}", delay_ms) as target:
                 tell(f"{delay_ms} ms round trip, medians of {runs}")
                 bare = timed(runs, [*target.ssh, "true"])
                 tell(f"  ssh true                       {bare:6.2f} s")

@@ -68,7 +68,7 @@ class Far:
     def __init__(self, name: str, folder: Path, delay_ms: float) -> None:
         folder.mkdir()
         session = Session.open()
-        address = session.record(name).address
+        address = session.record(name).machines[0].address
         relay = [sys.executable, str(Path(__file__).with_name("delay.py")), address, "22", str(delay_ms / 2)]
         self._relay = subprocess.Popen(relay, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         assert self._relay.stdout is not None

@@ -14,6 +14,7 @@ import pytest
 
 from provision import clouds
 from provision.clouds.aws.client import Access, client
+from provision.clouds.base import Instance
 from provision.errors import (
     CapacityError,
     CloudInvalidError,
@@ -29,7 +30,12 @@ from provision.errors import (
     ThrottledError,
 )
 from provision.launch.journal import Journal
-from provision.launch.lifecycle import Launcher, destroy, regions_of, survey
+from provision.launch.launcher import Launcher, Wanted
+from provision.launch.lifecycle import destroy, survey
+from provision.launch.ours import Ours
+from provision.launch.patience import Patience
+from provision.launch.place import Attempt
+from provision.launch.regions import regions_of
 from provision.profile import load
 from provision.profile.lock import build
 from provision.profile.model import Profile
@@ -40,15 +46,28 @@ KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIP6Z8Eyq6a8dy/8jo/NfTxIr+kYmRfiGzsEyo
 PROFILE = load.load(load.find("t4-train"))
 WHERE = regions_of([PROFILE], [])
 HK, SG = "ap-east-1", "ap-southeast-1"
+QUICK = Patience(throttled_s=0.5, unanswered=3, pause_s=0.05, round_s=0.1)
 
 
 @pytest.fixture
 def launcher(access: Access, tmp_path: Path) -> Launcher:
-    return Launcher(lambda c, r: clouds.connect(c, r, access), Journal(tmp_path / "journal"), rehearsal=True, on_step=lambda _: None)
+    return launcher_of(access, tmp_path / "journal")
 
 
-def ensure(launcher: Launcher, name: str, profile: Profile = PROFILE) -> Any:
-    return launcher.ensure(profile, load.digest(profile), name, KEY, build(profile, dt.date(2026, 11, 21)))
+def launcher_of(access: Access, journal: Path) -> Launcher:
+    connect = lambda c, r: clouds.connect(c, r, access)  # noqa: E731
+    return Launcher(connect, Journal(journal), rehearsal=True, on_step=lambda _: None, patience=QUICK)
+
+
+def ensure(launcher: Launcher, name: str, profile: Profile = PROFILE) -> tuple[Instance, list[Attempt]]:
+    launcher.attempts.clear()
+    lock = build(profile, dt.date(2026, 11, 21))
+    (instance,) = launcher.ensure(Wanted(profile, load.digest(profile), name, KEY, lock))
+    return instance, list(launcher.attempts)
+
+
+def down(launcher: Launcher, name: str) -> list[str]:
+    return destroy(Ours(launcher.connect, launcher.on_step, QUICK), launcher.journal, name, WHERE)
 
 
 def fault(ec2: Rehearsal, **rule: Any) -> None:
@@ -76,12 +95,15 @@ def everything(access: Access, name: str) -> list[str]:
     return found
 
 
-def test_four_calls_stand_before_the_launch_and_it_asks_for_what_is_secure(launcher: Launcher, ec2: Rehearsal, access: Access) -> None:
+def test_a_look_everywhere_and_three_calls_stand_before_the_launch_and_it_asks_for_what_is_secure(
+    launcher: Launcher, ec2: Rehearsal, access: Access
+) -> None:
     instance, attempts = ensure(launcher, "secure")
     before = actions(ec2)[: actions(ec2).index("RunInstances")]
     assert sorted(before) == [
         "AuthorizeSecurityGroupIngress",
         "CreateSecurityGroup",
+        "DescribeInstances",
         "DescribeInstances",
         "GetParameter",
     ]
@@ -143,11 +165,13 @@ def test_no_capacity_and_no_quota_go_on_to_the_next_region_and_leave_nothing(
     name = f"next-{code.lower()[:5]}"
     instance, attempts = ensure(launcher, name)
     assert instance.region == SG
-    assert [(a.region, a.outcome) for a in attempts] == [
-        (HK, "quota-exceeded" if code.startswith("Vcpu") else "no-capacity"),
-        (SG, "launched"),
-    ]
-    assert actions(ec2).count("RunInstances") == 2  # the SDK did not retry the refusal by itself
+    tried = [(a.region, a.zone, a.outcome) for a in attempts]
+    if code.startswith("Vcpu"):  # another zone cannot help
+        assert tried == [(HK, "", "quota-exceeded"), (SG, attempts[-1].zone, "launched")]
+    else:
+        zones = ["", *(f"{HK}{letter}" for letter in "abc")]
+        assert tried == [*((HK, zone, "no-capacity") for zone in zones), (SG, attempts[-1].zone, "launched")]
+    assert actions(ec2).count("RunInstances") == len(attempts)  # the SDK did not retry a refusal by itself
     assert len(everything(access, name)) == 2  # the instance and its group, in Singapore only
 
 
@@ -191,30 +215,39 @@ def test_everything_else_stops_at_once_with_its_class_and_a_hint(  # noqa: PLR09
 
 def test_a_lost_reply_is_followed_by_the_same_machine(launcher: Launcher, ec2: Rehearsal, access: Access) -> None:
     fault(ec2, kind="lost", action="RunInstances", count=1)
-    with pytest.raises(CloudUnreachableError, match="RunInstances"):
-        ensure(launcher, "lost")
-    assert len([x for x in everything(access, "lost") if x.startswith("i-")]) == 1
-    instance, _ = ensure(launcher, "lost")
+    instance, attempts = ensure(launcher, "lost")
+    assert [a.outcome for a in attempts] == ["cloud-unreachable", "launched"]
     assert [x for x in everything(access, "lost") if x.startswith("i-")] == [instance.id]
 
 
+def test_replies_that_stay_lost_leave_a_launch_that_goes_on(launcher: Launcher, ec2: Rehearsal, access: Access) -> None:
+    fault(ec2, kind="lost", action="RunInstances")
+    with pytest.raises(CloudUnreachableError, match="RunInstances"):
+        ensure(launcher, "gone-on")
+    assert len([x for x in everything(access, "gone-on") if x.startswith("i-")]) == 1
+    record = launcher.journal.get("gone-on")
+    assert record is not None
+    assert record.pending is not None
+    control.ask(ec2, "faults", method="PUT", body=[])
+    instance, _ = ensure(launcher, "gone-on")
+    assert [x for x in everything(access, "gone-on") if x.startswith("i-")] == [instance.id]
+
+
 @pytest.mark.parametrize("kind", ["drop", "html"])
-def test_a_broken_answer_leaves_a_launch_that_can_go_on_or_be_removed(
-    launcher: Launcher, ec2: Rehearsal, access: Access, kind: str
-) -> None:
-    fault(ec2, kind=kind, action="RunInstances", count=1)
+def test_a_broken_answer_leaves_a_launch_that_can_be_removed(launcher: Launcher, ec2: Rehearsal, access: Access, kind: str) -> None:
+    fault(ec2, kind=kind, action="RunInstances")
     with pytest.raises(CloudUnreachableError):
         ensure(launcher, f"broken-{kind}")
     record = launcher.journal.get(f"broken-{kind}")
     assert record is not None
-    assert record.instance_id == ""
-    destroy(launcher.connect, launcher.journal, f"broken-{kind}", WHERE, on_step=lambda _: None)
+    assert record.machines == ()
+    assert actions(ec2).count("RunInstances") == QUICK.unanswered
+    down(launcher, f"broken-{kind}")
     assert everything(access, f"broken-{kind}") == []
 
 
 def _launch_in_child(access: Access, journal: Path, name: str) -> None:
-    child = Launcher(lambda c, r: clouds.connect(c, r, access), Journal(journal), rehearsal=True, on_step=lambda _: None)
-    ensure(child, name)
+    ensure(launcher_of(access, journal), name)
 
 
 @pytest.mark.parametrize("action", ["DescribeInstances", "CreateSecurityGroup", "AuthorizeSecurityGroupIngress", "RunInstances"])
@@ -235,7 +268,7 @@ def test_kill_9_at_any_call_leaves_no_duplicate_and_no_orphan(
     time.sleep(0.7)  # the delayed call is executed after its client is gone
     instance, _ = ensure(launcher, name)
     assert [x for x in everything(access, name) if x.startswith("i-")] == [instance.id]
-    destroy(launcher.connect, launcher.journal, name, WHERE, on_step=lambda _: None)
+    down(launcher, name)
     assert everything(access, name) == []
 
 
@@ -262,7 +295,7 @@ def test_two_at_once_on_one_name_one_wins_and_the_other_says_who(tmp_path: Path)
 def test_what_is_listed_is_found_by_tag_and_a_dead_region_is_said(launcher: Launcher, ec2: Rehearsal) -> None:
     ensure(launcher, "listed")
     fault(ec2, kind="error", action="DescribeInstances", region=SG, code="UnauthorizedOperation")
-    instances, problems = survey(launcher.connect, WHERE)
+    instances, _, problems = survey(Ours(launcher.connect, launcher.on_step), WHERE)
     assert "listed" in [i.name for i in instances]
     assert len(problems) == 1
     assert SG in problems[0]
@@ -272,12 +305,12 @@ def test_removing_takes_what_is_tagged_and_nothing_of_others(launcher: Launcher,
     aws = client("ec2", HK, access)
     theirs = aws.create_security_group(GroupName="gpuprov-theirs", Description="of somebody else")["GroupId"]
     ensure(launcher, "gone")
-    removed = destroy(launcher.connect, launcher.journal, "gone", WHERE, on_step=lambda _: None)
-    assert len(removed) == 3
+    removed = down(launcher, "gone")
+    assert [what.split()[0] for what in removed] == ["instance", "volume", "security-group"]
     assert everything(access, "gone") == []
     assert aws.describe_security_groups(GroupIds=[theirs])["SecurityGroups"]
     with pytest.raises(InstanceNotFoundError):
-        destroy(launcher.connect, launcher.journal, "gone", WHERE, on_step=lambda _: None)
+        down(launcher, "gone")
 
 
 def test_the_journal_survives_a_broken_file_and_holds_no_secret(launcher: Launcher, tmp_path: Path) -> None:
@@ -304,6 +337,6 @@ def test_of_two_places_that_differ_by_market_alone_the_right_one_is_passed_over(
     lock = build(profile, dt.date(2026, 11, 21))
     spot, on_demand = lock.places
     lock = lock.model_copy(update={"places": (spot.model_copy(update={"not_available": "not sold as spot"}), on_demand)})
-    instance, attempts = launcher.ensure(profile, load.digest(profile), "x", KEY, lock)
+    (instance,) = launcher.ensure(Wanted(profile, load.digest(profile), "x", KEY, lock))
     assert instance.market == "on-demand"
-    assert [(a.market, a.outcome) for a in attempts] == [("spot", "skipped"), ("on-demand", "launched")]
+    assert [(a.market, a.outcome) for a in launcher.attempts] == [("spot", "skipped"), ("on-demand", "launched")]

@@ -1,0 +1,179 @@
+"""Machines of a profile under a name, once: adopted if they exist, asked for again if an earlier run was cut off, else launched.
+
+The journal is written before each attempt, so that whoever comes after a kill asks for the same attempt under the same token before
+anything else. After a launch the tags are read once more: of two clients that launched under one name, the older launch stays.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from provision.clouds import base as clouds
+from provision.errors import CapacityError, CloudError, NameTakenError, ProfileMismatchError, QuotaExceededError
+from provision.launch import place
+from provision.launch.attempts import Attempts, Wanted
+from provision.launch.journal import Journal, Record
+from provision.launch.ours import Ours
+from provision.launch.patience import PATIENT, Patience
+from provision.launch.place import Attempt
+from provision.launch.regions import Connect
+
+__all__ = ["Launcher", "Wanted"]
+
+
+@dataclass(slots=True)
+class Launcher:
+    """Makes the machines of a profile exist, once.
+
+    Args:
+        connect: (cloud, region) → cloud object.
+        journal: where the intent is written before the first call.
+        rehearsal: noted in the journal, so that later commands find the right cloud.
+        on_step: told what is about to happen.
+        patience: how often is asked again.
+        attempts: filled while it works, so that it can be shown whatever comes of it.
+    """
+
+    connect: Connect
+    journal: Journal
+    rehearsal: bool
+    on_step: clouds.Step
+    patience: Patience = PATIENT
+    attempts: list[Attempt] = field(default_factory=list)
+
+    def ensure(self, wanted: Wanted) -> list[clouds.Instance]:
+        """The machines of that name, at least `minimum` of them.
+
+        Raises:
+            NameTakenError: the name belongs to a machine of the other kind of cloud, or an older launch of somebody else has it.
+            ProfileMismatchError: it exists and was made from another profile, or with another count.
+            PriceOverLimitError, CloudUnsupportedError: the catalogue already says no.
+            CloudError: no place had one, or a cloud said something that no other place can mend.
+        """
+        record = self.journal.get(wanted.name)
+        if record is not None and record.rehearsal != self.rehearsal:
+            kind = "in the embedded cloud" if record.rehearsal else "at a cloud"
+            msg = f"{wanted.name!r} is already the name of an instance {kind}"
+            raise NameTakenError(msg, hint=f"choose another --name, or remove that one with `gpuprov down {wanted.name}`")
+        listed = place.options(wanted.profile, wanted.lock, wanted.only)
+        if record is None or not record.machines:
+            place.check_prices(wanted.profile, listed)
+        ours = Ours(self.connect, self.on_step, self.patience)
+        where = {(o.cloud, o.region) for o in listed if not o.against} | (record.regions if record else set())
+        found = ours.look(wanted.name, where)
+        mine = [instance for instance in found if record is not None and instance.launch_id == record.launch_id]
+        if record is not None and record.complete and mine:
+            found = mine  # in use: whoever else has the name since is not taken for it
+        known = self._known(wanted, record, found, ours)
+        work = Attempts(ours, self.journal, wanted, listed, known, self.attempts, self._again)
+        if found:
+            work.adopt(found)
+        else:
+            place.check_prices(wanted.profile, listed)
+            self.journal.put(known)
+        self._resume(work)
+        if len(work.made) < wanted.minimum:
+            work.rounds()
+        self._confirm(work, where)
+        return sorted(work.made, key=lambda i: (len(i.name), i.name))
+
+    def _known(self, wanted: Wanted, record: Record | None, found: Sequence[clouds.Instance], ours: Ours) -> Record:
+        """The record to go on from: of the oldest launch that exists, of the one that was cut off, or a fresh one."""
+        if found:
+            oldest = found[0]
+            same = record is not None and record.launch_id == oldest.launch_id
+            if record is not None and not same:
+                ours.clear(record, record.regions)  # what an attempt of ours may have left beside the older launch
+            _compare(wanted, oldest)
+            if record is not None and same:
+                return record
+            fresh = self._fresh(wanted)
+            created, deadline = oldest.launched_at, oldest.deadline or fresh.deadline
+            return replace(fresh, launch_id=oldest.launch_id, created_at=created, deadline=deadline)
+        if record is None:
+            return self._fresh(wanted)
+        asked = (record.profile_digest, record.count, record.minimum)
+        if not record.machines and asked == (wanted.digest, wanted.count, wanted.minimum):
+            return record  # cut off before anything was confirmed
+        ours.clear(record, record.regions)  # ended since, or asked differently: a new launch under a new id
+        return self._fresh(wanted)
+
+    def _fresh(self, wanted: Wanted) -> Record:
+        now = dt.datetime.now(dt.UTC).replace(microsecond=0)
+        return Record(
+            name=wanted.name,
+            launch_id=secrets.token_hex(16),
+            rehearsal=self.rehearsal,
+            profile=wanted.profile.dump(),
+            profile_digest=wanted.digest,
+            created_at=now.isoformat(),
+            deadline=(now + dt.timedelta(hours=wanted.profile.limits.deadline_h)).isoformat(),
+            count=wanted.count,
+            minimum=wanted.minimum,
+            lock=wanted.lock.as_dict(),
+        )
+
+    def _again(self, wanted: Wanted) -> Record:
+        """The record of another round: a launch of its own, because a cloud that remembers tokens would repeat its refusal."""
+        record = self._fresh(wanted)
+        self.journal.put(record)
+        return record
+
+    def _resume(self, work: Attempts) -> None:
+        """Ask for the attempt that was cut off, under its own token, unless all that it asked for is there."""
+        pending, name, count = work.record.pending, work.record.name, work.record.count
+        if pending is None:
+            return
+        asked = {clouds.host_name(name, count, pending.first + i) for i in range(pending.count)}
+        option = next((o for o in work.listed if not o.against and (o.index, o.region) == (pending.place, pending.region)), None)
+        if asked <= {instance.name for instance in work.made} or option is None:
+            return
+        self.on_step(f"an earlier run was cut off while it asked for {option}: asking for the same again")
+        try:
+            work.attempt(option, pending)
+        except (CapacityError, QuotaExceededError):
+            self.on_step("it left nothing: going through the places")
+
+    def _confirm(self, work: Attempts, where: set[tuple[str, str]]) -> None:
+        """Journal the machines, see whether an older launch has the name, and remove what refused regions were given.
+
+        Raises:
+            NameTakenError: one has; ours is removed.
+        """
+        work.journal_machines()
+        if any(attempt.outcome == "launched" for attempt in self.attempts):
+            oldest = next(iter(work.ours.look(work.record.name, where | work.record.regions)), None)
+            if oldest is not None and oldest.launch_id != work.record.launch_id:
+                self.on_step(f"an older launch is called {work.record.name}: removing ours")
+                work.ours.clear(work.record, work.record.regions)
+                self.journal.drop(work.record.name)
+                msg = f"{oldest.group!r} was launched by {oldest.owner} at {oldest.launched_at} ({oldest.id} in {oldest.region})"
+                raise NameTakenError(msg, hint="the same command adopts it; another --name launches beside it")
+        unneeded = work.unneeded()
+        try:
+            work.ours.clear(work.record, unneeded)
+        except CloudError as error:
+            self.on_step(f"something may be left where no machine was had: {error.message}")  # the journal knows where; `down` removes it
+            unneeded = set()
+        self.journal.put(
+            replace(work.record, minimum=work.wanted.minimum, touched=tuple(pair for pair in work.record.touched if pair not in unneeded))
+        )
+
+
+def _compare(wanted: Wanted, oldest: clouds.Instance) -> None:
+    """See that what exists is what is asked for.
+
+    Raises:
+        ProfileMismatchError: it is not.
+    """
+    name = wanted.name
+    if oldest.profile_digest != wanted.digest:
+        msg = f"{name!r} exists ({oldest.id} in {oldest.region}) and was launched from another {oldest.profile!r}"
+        hint = f"`gpuprov down {name}` removes it, another --name leaves it, `gpuprov apply {name} --profile …` sets it up anew"
+        raise ProfileMismatchError(msg, hint=hint)
+    if oldest.count != wanted.count:
+        msg = f"{name!r} exists and was launched with --count {oldest.count}, not {wanted.count}"
+        raise ProfileMismatchError(msg, hint=f"say --count {oldest.count}, or `gpuprov down {name}` first")

@@ -1,0 +1,81 @@
+"""Asking again: how long a throttled or unanswered call is repeated, and how long capacity is waited for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, TypeVar
+
+import tenacity
+
+from provision.clouds.base import Step
+from provision.errors import CapacityError, CloudUnreachableError, ThrottledError
+
+__all__ = ["PATIENT", "Patience"]
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How often and for how long.
+
+    Attributes:
+        throttled_s: for how long a throttled call is repeated, with growing pauses. EC2 refills its bucket of RunInstances by two a
+            second (AWS's "Request throttling for the Amazon EC2 API"), so that a minute is long.
+        unanswered: how often a call without an answer is sent in all.
+        pause_s: the first pause; each later one is twice as long, up to 20 s.
+        round_s: the first pause between two rounds of --wait-capacity; each later one is half as long again, up to 5 minutes.
+    """
+
+    throttled_s: float = 90.0
+    unanswered: int = 3
+    pause_s: float = 1.0
+    round_s: float = 20.0
+
+    def ask(self, call: Callable[[], T], *, on_step: Step, what: str, repeat_unanswered: bool = True) -> T:
+        """Call, and again while it is throttled or unanswered; every other answer is returned or raised at once.
+
+        Args:
+            call: sent again as it is: whoever makes something with it gives it the same token.
+            on_step: told before each pause.
+            what: the call in words.
+            repeat_unanswered: false where the SDK has already sent it several times, as it may with a call that makes nothing.
+        """
+
+        def enough(state: tenacity.RetryCallState) -> bool:
+            error = state.outcome.exception() if state.outcome else None
+            if isinstance(error, ThrottledError):
+                return (state.seconds_since_start or 0) + state.upcoming_sleep > self.throttled_s
+            return not repeat_unanswered or state.attempt_number >= self.unanswered
+
+        def told(state: tenacity.RetryCallState) -> None:
+            error = state.outcome.exception() if state.outcome else None
+            why = "throttled" if isinstance(error, ThrottledError) else "no answer"
+            on_step(f"{what}: {why}, asking again in {state.upcoming_sleep:.1f} s")
+
+        return tenacity.Retrying(
+            retry=tenacity.retry_if_exception_type((ThrottledError, CloudUnreachableError)),
+            wait=tenacity.wait_exponential(multiplier=self.pause_s, exp_base=2, max=20) + tenacity.wait_random(0, self.pause_s / 4),
+            stop=enough,
+            before_sleep=told,
+            reraise=True,
+        )(call)
+
+    def rounds(self, one: Callable[[], T], *, for_s: float, on_step: Step) -> T:
+        """Do a round, and further ones while there is no capacity and time is left."""
+
+        def told(state: tenacity.RetryCallState) -> None:
+            left = for_s - (state.seconds_since_start or 0)
+            on_step(f"no capacity anywhere; round {state.attempt_number + 1} in {state.upcoming_sleep:.0f} s ({left / 60:.0f} min left)")
+
+        return tenacity.Retrying(
+            retry=tenacity.retry_if_exception_type(CapacityError),
+            wait=tenacity.wait_exponential(multiplier=self.round_s, exp_base=1.5, max=300) + tenacity.wait_random(0, self.round_s / 10),
+            stop=tenacity.stop_before_delay(for_s),
+            before_sleep=told,
+            reraise=True,
+        )(one)
+
+
+PATIENT: Final = Patience()
