@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 __all__ = ["CLOUDS", "connect"]
 
 # Strings, imported on use: an SDK costs up to 1.6 s to import and may not be installed.
-CLOUDS: Final = {"aws": "provision.clouds.aws.cloud:AwsCloud"}
+CLOUDS: Final = {"aws": "provision.clouds.aws.cloud:AwsCloud", "gcp": "provision.clouds.gcp.cloud:GcpCloud"}
 
 
 def connect(cloud: str, region: str, access: Any = None) -> Cloud:

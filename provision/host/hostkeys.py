@@ -1,4 +1,4 @@
-"""Host keys known before the first connection: read from a console's text, kept in a known_hosts file of our own."""
+"""Host keys known before the first connection: read from a console's text or an agent's answer, kept in a known_hosts file of our own."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 from filelock import FileLock
 
-__all__ = ["forget", "parse_console", "remember"]
+__all__ = ["forget", "parse_console", "parse_pairs", "remember"]
 
 # cloud-init prints the public keys between these lines (cloudinit/config/cc_keys_to_console.py and tools/write-ssh-key-fingerprints).
 _BLOCK = re.compile(r"-----BEGIN SSH HOST KEY KEYS-----(.*?)-----END SSH HOST KEY KEYS-----", re.DOTALL)
@@ -19,6 +19,11 @@ def parse_console(text: str) -> tuple[str, ...]:
     """The host keys of the last complete block in a console's output, as `type base64`; empty while there is none."""
     blocks = _BLOCK.findall(text.replace("\r", ""))
     return tuple(f"{kind} {key}" for kind, key in _KEY.findall(blocks[-1])) if blocks else ()
+
+
+def parse_pairs(pairs: Iterable[tuple[str, str]]) -> tuple[str, ...]:
+    """The host keys among pairs of key type and base64, as an agent on the host publishes them; anything else is left out."""
+    return tuple(sorted(key for key in (f"{kind} {value.strip()}" for kind, value in pairs) if _KEY.fullmatch(key)))
 
 
 def remember(known_hosts: Path, alias: str, keys: Iterable[str]) -> None:

@@ -1,1 +1,1 @@
-"""Google Compute Engine. Only what the catalogue asks of it; launching is not part of this release."""
+"""Google Compute Engine through google-cloud-compute, the only home of that library."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 
 from provision.catalog import read
-from provision.clouds.gcp.client import TIMEOUT_S, Access, classified, client, project_of
+from provision.clouds.gcp.client import TIMEOUT_S, Access, client, project_of
+from provision.clouds.gcp.errors import classified
 
 __all__ = ["images", "zones"]
 

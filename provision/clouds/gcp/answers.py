@@ -1,0 +1,116 @@
+"""What GCE's resources mean in our words: pure functions of what it described."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from collections.abc import Mapping
+from typing import Any, Final
+
+from provision.clouds import base
+from provision.clouds.gcp.api import last
+from provision.clouds.gcp.requests import LABELS, TAGS_ITEM, image_of
+from provision.errors import ImageNotFoundError
+
+__all__ = ["instance_of", "notices_of", "region_of", "tags_of", "tags_of_firewall"]
+
+# https://docs.cloud.google.com/compute/docs/instances/instance-lifecycle: TERMINATED is a stopped machine that still exists. A machine
+# under repair is one that Google tries to bring back.
+_STATES: Final[Mapping[str, base.State]] = {
+    "PENDING": "pending",
+    "PROVISIONING": "pending",
+    "STAGING": "pending",
+    "REPAIRING": "pending",
+    "RUNNING": "running",
+    "PENDING_STOP": "stopping",
+    "STOPPING": "stopping",
+    "SUSPENDING": "stopping",
+    "STOPPED": "stopped",
+    "SUSPENDED": "stopped",
+    "TERMINATED": "stopped",
+    "DEPROVISIONING": "shutting-down",
+}
+_OS_TAG: Final = "gpuprov:os"
+
+
+def region_of(zone: str) -> str:
+    """The region of a zone."""
+    return zone.rpartition("-")[0]
+
+
+def tags_of(raw: Any) -> dict[str, str]:
+    """Our tags: in full from the metadata of an instance, else what its labels keep of them."""
+    of_labels = {tag: raw.labels[name] for tag, name in LABELS.items() if name in raw.labels}
+    items = getattr(raw, "metadata", None)
+    text = next((item.value for item in items.items if item.key == TAGS_ITEM), "") if items else ""
+    return of_labels | _strings(text)
+
+
+def tags_of_firewall(raw: Any) -> dict[str, str]:
+    """Our tags of a firewall rule: GCE gives it no labels, so that they stand in its description."""
+    return _strings(raw.description)
+
+
+def _strings(text: str) -> dict[str, str]:
+    """What a JSON object of strings holds; nothing where it is none, since anybody of the project may have written it."""
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return {}
+    return {str(k): str(v) for k, v in found.items()} if isinstance(found, dict) else {}
+
+
+def instance_of(raw: Any) -> base.Instance:
+    """Our instance for GCE's."""
+    tags = tags_of(raw)
+    zone = last(raw.zone)
+    system = tags.get(_OS_TAG, "ubuntu 24.04").partition(" ")
+    launched = dt.datetime.fromisoformat(raw.creation_timestamp) if raw.creation_timestamp else None
+    addresses = [config.nat_i_p for nic in raw.network_interfaces for config in nic.access_configs if config.nat_i_p]
+    return base.Instance(
+        name=raw.name.removeprefix("gpuprov-"),
+        group=tags.get(base.NAME_TAG, ""),
+        id=raw.name,
+        cloud="gcp",
+        region=region_of(zone),
+        zone=zone,
+        type=last(raw.machine_type),
+        market="spot" if raw.scheduling.provisioning_model == "SPOT" else "on-demand",
+        state=_STATES.get(raw.status, "pending"),
+        address=addresses[0] if addresses else "",
+        login=_login(system[0], system[2]),
+        launch_id=tags.get(base.LAUNCH_TAG, ""),
+        profile=tags.get(base.PROFILE_TAG, ""),
+        profile_digest=tags.get(base.PROFILE_DIGEST_TAG, ""),
+        owner=tags.get(base.OWNER_TAG, ""),
+        launched_at=launched.astimezone(dt.UTC).isoformat(timespec="seconds") if launched else "",
+        deadline=tags.get(base.DEADLINE_TAG, ""),
+        count=_number(tags.get(base.COUNT_TAG, "")),
+    )
+
+
+def _login(system: str, version: str) -> str:
+    try:
+        return image_of((system, version)).login
+    except ImageNotFoundError:
+        return system
+
+
+def _number(text: str) -> int:
+    return int(text) if text.isdigit() else 1
+
+
+def notices_of(raw: Any) -> tuple[str, ...]:
+    """What GCE announced of an instance: maintenance, its end by time limit, a spot machine that was taken back."""
+    found = []
+    coming = raw.resource_status.upcoming_maintenance
+    if coming.window_start_time:
+        latest = f", at the latest {coming.latest_window_start_time}" if coming.latest_window_start_time else ""
+        kind = coming.type_.lower() if coming.type_ else "planned"
+        found.append(f"{kind} maintenance ({coming.maintenance_status.lower() or 'pending'}) from {coming.window_start_time}{latest}")
+    ends = raw.resource_status.scheduling.termination_timestamp
+    if ends:
+        found.append(f"deleted by its time limit at {ends}")
+    if raw.scheduling.provisioning_model == "SPOT" and _STATES.get(raw.status) in {"stopping", "shutting-down"}:
+        found.append("spot: it is being taken back or stopped")
+    return tuple(found)

@@ -1,0 +1,251 @@
+"""GCP: launch, find, wait, host keys, power, who may come in.
+
+A warm launch is four calls: the two firewall rules at the same time, the insert, and the wait for all three operations. Whether there was
+a machine is said by the operation, not by the insert. Names of what is made derive from the launch, so that asking again finds it.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any, ClassVar, Literal
+
+from provision.catalog import places
+from provision.clouds import base
+from provision.clouds.caller import resolved
+from provision.clouds.gcp import examine, power, removal, requests, rules, sdk
+from provision.clouds.gcp.answers import instance_of, notices_of, tags_of_firewall
+from provision.clouds.gcp.api import Api, asked_in, at_once, poll
+from provision.clouds.gcp.client import Access
+from provision.clouds.gcp.errors import AlreadyThereError, GoneError, of_operation, quota
+from provision.errors import (
+    CapacityError,
+    CloudError,
+    CloudUnreachableError,
+    HostKeyUnknownError,
+    InstanceNotFoundError,
+    NameTakenError,
+    QuotaExceededError,
+    ThrottledError,
+)
+from provision.host import hostkeys
+
+__all__ = ["GcpCloud"]
+
+_CREATE = "compute.instances.create"
+_INSERTED_S = 300.0
+# Guest attributes may be asked 10 times a minute (https://cloud.google.com/compute/docs/metadata/manage-guest-attributes): at 0, 0.5, 1.5,
+# 3.5, 7.5, 15.5 s and then every 10 s is 10 in the first minute.
+_ATTRIBUTES_FIRST_S, _ATTRIBUTES_LONGEST_S = 0.5, 10.0
+
+
+class GcpCloud:
+    """The `Cloud` of one GCP region; it finds and removes in the whole project, whose lists know no region.
+
+    Args:
+        region: such as asia-east2.
+        access: whose GCP; by default the user's own, or the one that GPUPROV_GCP_ENDPOINT names.
+    """
+
+    spans: ClassVar[Literal["region", "project"]] = "project"
+
+    def __init__(self, region: str, access: Access | None = None) -> None:
+        self.region = region
+        # Google's library has no variable for another endpoint; the embedded GCP is found by ours.
+        self._access = access or Access(endpoint_url=os.environ.get("GPUPROV_GCP_ENDPOINT") or None)
+        self._api = Api(self._access)
+        # How often an attempt has failed for certain: GCE would answer the same request id with the operation that failed.
+        self._failed: Counter[str] = Counter()
+        sdk.preload()
+
+    # --- finding --------------------------------------------------------------------------------------------------
+
+    def find(self, name: str | None = None) -> list[base.Instance]:
+        """Our instances in the project that exist."""
+        return self._found(removal.labelled(name))
+
+    def _found(self, query: str) -> list[base.Instance]:
+        scopes = self._api.pages("Instances", "aggregated_list", "compute.instances.list", filter=query)
+        found = [instance_of(raw) for _, scoped in scopes for raw in scoped.instances]
+        return sorted(found, key=lambda i: (i.launched_at, i.name))
+
+    def zones(self, order: base.Order) -> list[str]:
+        """The zones of the region that have the GPU, as the catalogue knows them."""
+        return list(places.where("gcp", order.instance_type, order.gpu).get(self.region, ()))
+
+    def examine(self, order: base.Order) -> list[base.Answer]:
+        """What GCP says before a launch: the region, the type, the quotas and their use, the image."""
+        return examine.examine(self._api, order, self.region, self.zones(order))
+
+    # --- launching ------------------------------------------------------------------------------------------------
+
+    def launch(self, order: base.Order) -> list[base.Instance]:
+        """Make the machines of an order; asked again, the request id and the names return those that an earlier try made."""
+        networks = resolved(order.ssh_from, self._access.caller_address_url)
+        described = requests.description(order.name, order.launch_id, order.tags.get(base.OWNER_TAG, ""))
+        opening = rules.opening(self._api, order.launch_id, described, networks)
+        made = self._make(order)
+        try:
+            rules.settled(self._api, opening)
+        except (CloudUnreachableError, ThrottledError):
+            raise  # what became of the rules is not known: asked again, the launch goes on
+        except CloudError:
+            removal.remove(self._api, [_thing(i) for i in made], on_step=lambda _: None)
+            raise
+        return made
+
+    def _make(self, order: base.Order) -> list[base.Instance]:
+        token = order.token(self.region)
+        try:
+            begun = self._insert(order, requests.request_id(token, str(self._failed[token])))
+        except AlreadyThereError as error:
+            return self._adopted(order, error)
+        done = self._api.ended(begun, _CREATE, timeout_s=_INSERTED_S)
+        failure = self._failure(done, order)
+        if failure is None or order.count > 1 or not order.zone:
+            made = self._of_attempt(order)
+            if len(made) >= order.minimum:
+                return made
+            # GCE undoes a bulk insert below its minimum itself; what it left is not kept.
+            removal.remove(self._api, [_thing(i) for i in made], on_step=lambda _: None)
+        self._failed[token] += 1
+        if isinstance(failure, AlreadyThereError):
+            return self._adopted(order, failure)
+        where = order.zone or self.region
+        raise failure or CapacityError(
+            f"{_CREATE} in {where}: fewer than {order.minimum} of {order.count} machines could be made",
+            hint="try again later, or add another zone, region or machine type to the profile's places",
+        )
+
+    def _insert(self, order: base.Order, request_id: str) -> Any:
+        """The call that makes machines: one in a zone, several in a zone, or any number in whichever zones of the region have them."""
+        if order.zone and order.count == 1:
+            given = {"zone": order.zone, "instance_resource": requests.instance(order)}
+            return self._api.call("Instances", "insert_unary", _CREATE, where=order.zone, request_id=request_id, **given)
+        body = {"bulk_insert_instance_resource_resource": requests.bulk(order, self.zones(order)), "request_id": request_id}
+        if order.zone:
+            return self._api.call("Instances", "bulk_insert_unary", _CREATE, where=order.zone, zone=order.zone, **body)
+        return self._api.call("RegionInstances", "bulk_insert_unary", _CREATE, where=self.region, region=self.region, **body)
+
+    def _failure(self, done: Any, order: base.Order) -> CloudError | None:
+        """What the codes of an operation mean, with what can be asked to explain them."""
+        errors = list(done.error.errors)
+        if not errors:
+            return None
+        if all(error.code == "VM_MIN_COUNT_NOT_REACHED" for error in errors):
+            errors += self._api.cause(done)
+        failure = of_operation(errors, done.http_error_status_code, asked_in(_CREATE, order.zone or self.region))
+        metric = getattr(failure, "metric", "")
+        if isinstance(failure, QuotaExceededError) and metric:
+            now = examine.usage_of(self._api, metric, self.region)
+            if now is not None:
+                return quota(failure.message, failure.detail, metric=metric, limit=now[0], usage=now[1])
+        return failure
+
+    def _of_attempt(self, order: base.Order) -> list[base.Instance]:
+        """The machines of this attempt that exist, in the order of their names."""
+        if order.zone and order.count == 1:
+            name = requests.machine_names(order)[0]
+            raw = self._api.call("Instances", "get", "compute.instances.get", where=order.zone, zone=order.zone, instance=name)
+            return [i for i in [instance_of(raw)] if i.launch_id == order.launch_id]
+        places_of = {name: index for index, name in enumerate(requests.machine_names(order))}
+        found = [i for i in self._found(removal.labelled(order.launch_id, base.LAUNCH_TAG)) if i.id in places_of]
+        return sorted(found, key=lambda i: places_of[i.id])
+
+    def _adopted(self, order: base.Order, error: AlreadyThereError) -> list[base.Instance]:
+        """The machines that have the names of this attempt, if they are its own."""
+        made = self._of_attempt(order)
+        if len(made) >= order.minimum:
+            return made
+        names = ", ".join(requests.machine_names(order))
+        msg = f"{names} in {order.zone or self.region} is the name of another machine of project {self._api.project}"
+        raise NameTakenError(msg, hint="choose another --name, or remove that one", detail=error.detail) from error
+
+    # --- waiting --------------------------------------------------------------------------------------------------
+
+    def wait_running(self, instance: base.Instance, *, timeout_s: float) -> base.Instance:
+        """Poll until the instance runs and has a public address."""
+        return power.until_running(self._api, instance, timeout_s=timeout_s)
+
+    def host_keys(self, instance: base.Instance, *, timeout_s: float) -> tuple[str, ...]:
+        """Read the keys that Google's agent on the machine published as guest attributes, over Google's API."""
+
+        def read() -> tuple[str, ...]:
+            try:
+                found = self._api.call(
+                    "Instances",
+                    "get_guest_attributes",
+                    "compute.instances.getGuestAttributes",
+                    where=instance.zone,
+                    zone=instance.zone,
+                    instance=instance.id,
+                    query_path="hostkeys/",
+                )
+            except GoneError:  # nothing was published yet
+                return ()
+            return hostkeys.parse_pairs((item.key, item.value) for item in found.query_value.items)
+
+        keys = poll(read, bool, timeout_s=timeout_s, first_s=_ATTRIBUTES_FIRST_S, longest_s=_ATTRIBUTES_LONGEST_S)
+        if keys:
+            return keys
+        msg = f"the agent of {instance.id} published no SSH host keys within {timeout_s:g} s"
+        raise HostKeyUnknownError(msg, hint=f"run the same `gpuprov up` again to go on waiting; `gpuprov down {instance.group}` gives up")
+
+    def notices(self, instances: Sequence[base.Instance]) -> dict[str, tuple[str, ...]]:
+        """What GCE says of the instances: maintenance, their time limit, a spot machine taken back."""
+
+        def of(instance: base.Instance) -> tuple[str, ...]:
+            raw = power.described(self._api, instance)
+            return notices_of(raw) if raw is not None else ("it is gone",)
+
+        return {i.id: said for i, said in zip(instances, at_once(of, instances), strict=True) if said}
+
+    # --- power ----------------------------------------------------------------------------------------------------
+
+    def stop(self, instances: Sequence[base.Instance], *, timeout_s: float) -> None:
+        """Stop them and wait until they are stopped; local SSDs lose what is on them."""
+        at_once(lambda i: power.stop(self._api, i, timeout_s=timeout_s), instances)
+
+    def start(self, instances: Sequence[base.Instance], *, timeout_s: float) -> list[base.Instance]:
+        """Start the stopped ones with the time that is left to their deadline, and wait until all run."""
+        return at_once(lambda i: power.start(self._api, i, timeout_s=timeout_s), instances)
+
+    def extend(self, instances: Sequence[base.Instance], deadline: dt.datetime) -> None:
+        """Move the time limit and the tag of stopped machines; GCE changes neither limit nor action of a running one.
+
+        Raises:
+            CloudInvalidError: one of them is not stopped; nothing was changed then.
+        """
+        power.extend(self._api, instances, deadline)
+
+    # --- who may come in ------------------------------------------------------------------------------------------
+
+    def allow(self, name: str, networks: Sequence[str]) -> list[str]:
+        """Open port 22 of the launches of that name to exactly these networks; a rule that is missing is made again."""
+        wanted = resolved(networks, self._access.caller_address_url)
+        there = rules.listed(self._api, name)
+        launches = {tags[base.LAUNCH_TAG]: tags.get(base.OWNER_TAG, "") for tags in map(tags_of_firewall, there) if base.LAUNCH_TAG in tags}
+        if not launches:
+            launches = {i.launch_id: i.owner for i in self.find(name) if i.launch_id}
+        if not launches:
+            msg = f"{name!r} has neither machines nor firewall rules in project {self._api.project}"
+            raise InstanceNotFoundError(msg, hint="`gpuprov ls` shows what there is")
+        for launch_id, owner in launches.items():
+            rules.open_to(self._api, launch_id, requests.description(name, launch_id, owner), wanted, there)
+        return sorted(wanted)
+
+    # --- removing -------------------------------------------------------------------------------------------------
+
+    def things(self, name: str | None = None) -> list[base.Thing]:
+        """Everything of ours in the project."""
+        return removal.things(self._api, name)
+
+    def remove(self, things: Sequence[base.Thing], *, on_step: base.Step) -> list[str]:
+        """Remove them in the order in which they depend on one another, and wait until they are gone."""
+        return removal.remove(self._api, things, on_step=on_step)
+
+
+def _thing(instance: base.Instance) -> base.Thing:
+    return base.Thing("instance", instance.id, instance.group, instance.launch_id, instance.owner, instance.zone)

@@ -1,0 +1,67 @@
+"""The IAM permissions that exactly one order needs, computed from it and without Google's client, so that a plan can name them.
+
+Which method needs which: the "Permissions required" of each method in the reference of Compute Engine
+(https://docs.cloud.google.com/compute/docs/reference/rest/v1), for insert also "Create an instance"; nobody has run them on a real project.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from provision.clouds import base
+
+__all__ = ["ENDING", "LIFECYCLE", "PRE_CHECKS", "launching", "permissions"]
+
+PRE_CHECKS: Final = ("compute.machineTypes.get", "compute.projects.get", "compute.regions.get")
+ENDING: Final = (
+    "compute.addresses.list",
+    "compute.disks.delete",
+    "compute.disks.list",
+    "compute.firewalls.delete",
+    "compute.firewalls.list",
+    "compute.instances.delete",
+    "compute.instances.list",
+    "compute.networks.updatePolicy",  # beside every change of a firewall rule
+)
+LIFECYCLE: Final = (
+    "compute.firewalls.update",
+    "compute.instances.setMetadata",
+    "compute.instances.setScheduling",
+    "compute.instances.start",
+    "compute.instances.stop",
+)
+"""stop, start, extend, allow."""
+
+
+def launching(order: base.Order) -> tuple[str, ...]:
+    """What making the machines of an order and waiting for them needs."""
+    needed = {
+        "compute.disks.create",
+        "compute.disks.setLabels",
+        "compute.firewalls.create",
+        "compute.firewalls.update",  # rules of an earlier try get today's address
+        "compute.globalOperations.get",
+        "compute.images.useReadOnly",
+        "compute.instances.create",
+        "compute.instances.delete",  # fewer than asked for are not kept
+        "compute.instances.get",
+        "compute.instances.getGuestAttributes",
+        "compute.instances.list",
+        "compute.instances.setLabels",
+        "compute.instances.setMetadata",
+        "compute.instances.setTags",
+        "compute.networks.updatePolicy",
+        "compute.subnetworks.use",
+        "compute.subnetworks.useExternalIp",
+        "compute.zoneOperations.get",
+    }
+    if not order.zone:
+        needed.add("compute.regionOperations.get")
+    return tuple(sorted(needed))
+
+
+def permissions(order: base.Order) -> tuple[str, ...]:
+    """Everything from the first question to the last removal of an order, sorted."""
+    image = ("compute.images.get",) if order.image_id else ("compute.images.getFromFamily",)
+    accelerator = ("compute.acceleratorTypes.get",) if order.instance_type.startswith("n1-") else ()
+    return tuple(sorted({*PRE_CHECKS, *image, *accelerator, *launching(order), *LIFECYCLE, *ENDING}))

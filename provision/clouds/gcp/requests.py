@@ -1,0 +1,255 @@
+"""What Compute Engine is asked for an order: plain data, in the spelling of Google's client; only the time left depends on the hour.
+
+A machine is described once, as the `instanceProperties` of a bulk insert, which name types; a single insert takes paths instead.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import re
+import uuid
+from collections.abc import Iterable
+from typing import Any, Final
+
+from provision.catalog import read
+from provision.catalog.records import GcpImage, GcpMachine
+from provision.clouds import base
+from provision.clouds.userdata import user_data
+from provision.errors import CloudInvalidError, ImageNotFoundError
+
+__all__ = [
+    "LABELS",
+    "TAGS_ITEM",
+    "bulk",
+    "description",
+    "firewalls",
+    "image_of",
+    "instance",
+    "label",
+    "machine_names",
+    "network_tag",
+    "request_id",
+    "run_seconds",
+    "scheduling",
+]
+
+TAGS_ITEM: Final = "gpuprov-tags"  # metadata: a label may hold neither `:` nor `@`
+LABELS: Final = {
+    base.NAME_TAG: "gpuprov-name",
+    base.LAUNCH_TAG: "gpuprov-launch",
+    base.PROFILE_TAG: "gpuprov-profile",
+    base.OWNER_TAG: "gpuprov-owner",
+    base.FIRST_TAG: "gpuprov-first",
+    base.COUNT_TAG: "gpuprov-count",
+}
+_NETWORK: Final = "global/networks/default"
+# Rules are read from the lowest number. The default network's own default-allow-ssh (0.0.0.0/0) stands at 65534, and rules that people
+# write without a number at 1000: ours stand before both, so that nobody but the profile's networks reaches port 22.
+_ALLOW_PRIORITY, _DENY_PRIORITY = 900, 950
+# https://cloud.google.com/compute/docs/instances/limit-vm-runtime: 30 seconds to 120 days; for standard and spot machines, not preemptible
+_RUN_SECONDS: Final = (30, 120 * 24 * 3600)
+# On GCE a power-off only stops the machine, and a stopped one is not deleted by its time limit: the host's own timer must come after it
+# (the limit may act 30 s late, same page). It ends a machine whose limit began anew, after a restart of Google's.
+_TIMER_AFTER: Final = dt.timedelta(minutes=10)
+_LOCAL_SSD_MOST: Final = (
+    8  # 1 to 8, then 16 and 24: N1 of AllowedLocalSSDCount in cockroachdb/cockroach; A2, G2 from memory: one for each GPU
+)
+_HYPERDISK_ONLY: Final = ("a3-ultragpu-", "a4-", "a4x-", "g4-")  # take no persistent disk (from memory)
+_GVNIC_ONLY: Final = ("a3-", "a4-", "a4x-", "g4-")  # have no virtio network (from memory)
+
+
+def label(value: str) -> str:
+    """A value as a label may hold it: 63 of lower-case letters, digits, `-` and `_`."""
+    return re.sub(r"[^a-z0-9_-]+", "-", value.lower())[:63].strip("-")
+
+
+def request_id(*parts: str) -> str:
+    """A UUID that makes asking again harmless: the same for the same parts."""
+    return str(uuid.uuid5(uuid.NAMESPACE_URL, "gpuprov/" + "/".join(parts)))
+
+
+def network_tag(launch_id: str) -> str:
+    """The network tag of a launch's machines, and the stem of its firewall rules' names."""
+    return f"gpuprov-{launch_id}"
+
+
+def machine_names(order: base.Order) -> list[str]:
+    """What the machines of this attempt are called at GCE."""
+    whole = int(order.tags.get(base.COUNT_TAG, str(order.count)))
+    return [f"gpuprov-{base.host_name(order.name, whole, order.first + i)}" for i in range(order.count)]
+
+
+def _labels(order: base.Order) -> dict[str, str]:
+    """The labels of everything that can have some."""
+    return {name: label(order.tags[tag]) for tag, name in LABELS.items() if order.tags.get(tag)}
+
+
+def description(name: str, launch_id: str, owner: str) -> str:
+    """What stands in the description of things that have no labels."""
+    return json.dumps({base.NAME_TAG: name, base.LAUNCH_TAG: launch_id, base.OWNER_TAG: owner}, sort_keys=True)
+
+
+def image_of(system: tuple[str, str]) -> GcpImage:
+    """The image family of a system.
+
+    Raises:
+        ImageNotFoundError: GCP has none that we know.
+    """
+    found = next((i for i in read.gcp().images if (i.os, i.version) == system), None)
+    if found is None:
+        msg = f"no image family of {' '.join(system)} on GCP is known"
+        known = ", ".join(f"{i.os} {i.version}" for i in read.gcp().images)
+        raise ImageNotFoundError(msg, hint=f"choose one of {known}, or another cloud")
+    return found
+
+
+def source_image(order: base.Order) -> str:
+    """The image of the lock, else the family, of which GCE takes the newest."""
+    family = image_of(order.os)
+    return order.image_id or f"projects/{family.project}/global/images/family/{family.family}"
+
+
+def run_seconds(deadline: dt.datetime, now: dt.datetime | None = None) -> int:
+    """The seconds that a machine may run.
+
+    Raises:
+        CloudInvalidError: fewer or more than GCE admits.
+    """
+    least, most = _RUN_SECONDS
+    left = int((deadline - (now or dt.datetime.now(dt.UTC))).total_seconds())
+    if not least <= left <= most:
+        msg = f"GCP lets a machine run {least} s at least and {most // 86_400} days at most; to the deadline {deadline:%F %R} are {left} s"
+        raise CloudInvalidError(msg, hint="change limits.deadline_h of the profile, or give `gpuprov extend` another time")
+    return left
+
+
+def scheduling(market: str, deadline: dt.datetime) -> dict[str, Any]:
+    """No live migration with a GPU, the time limit with deletion, and spot as spot."""
+    spot = market == "spot"
+    return {
+        "on_host_maintenance": "TERMINATE",  # a GPU cannot migrate (shared/facts/stack-facts.md §10.3)
+        "automatic_restart": not spot,  # spot cannot be restarted (same place)
+        "provisioning_model": "SPOT" if spot else "STANDARD",
+        "instance_termination_action": "DELETE",
+        "max_run_duration": {"seconds": run_seconds(deadline)},
+    }
+
+
+def _built_in(instance_type: str) -> GcpMachine | None:
+    return next((m for m in read.gcp().machines if m.type == instance_type), None)
+
+
+def _accelerators(order: base.Order) -> list[dict[str, Any]]:
+    """What is attached: N1 alone takes any, the other families have theirs inside."""
+    if not order.instance_type.startswith("n1-"):
+        return []
+    return [{"accelerator_type": read.gpu(order.gpu).gce_accelerator or "", "accelerator_count": order.gpu_count}]
+
+
+def _local_ssds(order: base.Order) -> int:
+    """How many local SSDs must be attached for `instance_store`."""
+    if not order.instance_store:
+        return 0
+    if order.instance_type.startswith("n1-"):
+        return 1
+    machine = _built_in(order.instance_type)
+    if machine and not machine.local_ssd_gb and order.instance_type.startswith(("a2-", "g2-")):
+        return min(machine.gpus, _LOCAL_SSD_MOST)
+    return 0  # inside the machine type, without being asked for
+
+
+def _disk(order: base.Order, size_gb: int, **more: Any) -> dict[str, Any]:
+    kind = "hyperdisk-balanced" if order.instance_type.startswith(_HYPERDISK_ONLY) else "pd-balanced"
+    made = {"disk_size_gb": size_gb, "disk_type": kind, "labels": _labels(order), **more}
+    return {"type_": "PERSISTENT", "auto_delete": True, "initialize_params": made}
+
+
+def _disks(order: base.Order) -> list[dict[str, Any]]:
+    """Boot, data, local SSDs; encrypted at rest by Google's keys, which cannot be switched off."""
+    boot = _disk(order, order.root_gb, source_image=source_image(order)) | {"boot": True}
+    data = [_disk(order, order.volume_gb) | {"device_name": "gpuprov-data"}] if order.volume_gb else []
+    scratch = {"type_": "SCRATCH", "auto_delete": True, "interface": "NVME", "initialize_params": {"disk_type": "local-ssd"}}
+    return [boot, *data, *([scratch] * _local_ssds(order))]
+
+
+def _metadata(order: base.Order) -> dict[str, Any]:
+    """The key, the tags in full, and what a machine may show of itself."""
+    login = image_of(order.os).login
+    tags = {**order.tags, "gpuprov:os": " ".join(order.os)}
+    items = {
+        "ssh-keys": f"{login}:{order.public_key.strip()}",
+        "block-project-ssh-keys": "TRUE",
+        "enable-oslogin": "FALSE",
+        "enable-guest-attributes": "TRUE",  # where Google's agent publishes the host keys
+        "serial-port-enable": "FALSE",
+        "user-data": user_data(deadline=order.deadline + _TIMER_AFTER),
+        TAGS_ITEM: json.dumps(tags, sort_keys=True),
+    }
+    return {"items": [{"key": key, "value": value} for key, value in items.items()]}
+
+
+def _properties(order: base.Order) -> dict[str, Any]:
+    nic: dict[str, Any] = {"network": _NETWORK, "access_configs": [{"name": "External NAT", "type_": "ONE_TO_ONE_NAT"}]}
+    if order.instance_type.startswith(_GVNIC_ONLY):
+        nic["nic_type"] = "GVNIC"
+    return {
+        "machine_type": order.instance_type,
+        "guest_accelerators": _accelerators(order),
+        "disks": _disks(order),
+        "network_interfaces": [nic],
+        "scheduling": scheduling(order.market, order.deadline),
+        # Modules built on the host carry no signature that Secure Boot knows (shared/facts/stack-facts.md §11); the rest of it holds.
+        "shielded_instance_config": {"enable_secure_boot": False, "enable_vtpm": True, "enable_integrity_monitoring": True},
+        "tags": {"items": [network_tag(order.launch_id)]},
+        "labels": _labels(order),
+        "metadata": _metadata(order),
+        "service_accounts": [],  # no role, no scopes: nothing on the machine can speak for the project
+    }
+
+
+def instance(order: base.Order) -> dict[str, Any]:
+    """The resource of a single insert into `order.zone`."""
+    made = _properties(order)
+    where = f"zones/{order.zone}"
+    made["name"] = machine_names(order)[0]
+    made["machine_type"] = f"{where}/machineTypes/{order.instance_type}"
+    for accelerator in made["guest_accelerators"]:
+        accelerator["accelerator_type"] = f"{where}/acceleratorTypes/{accelerator['accelerator_type']}"
+    for disk in made["disks"]:
+        disk["initialize_params"] = {
+            **disk["initialize_params"],
+            "disk_type": f"{where}/diskTypes/{disk['initialize_params']['disk_type']}",
+        }
+    return made
+
+
+def bulk(order: base.Order, zones: Iterable[str]) -> dict[str, Any]:
+    """The resource of a bulk insert; GCE chooses among the zones where the order names none."""
+    made: dict[str, Any] = {
+        "count": order.count,
+        "min_count": order.minimum,
+        "per_instance_properties": {name: {} for name in machine_names(order)},
+        "instance_properties": _properties(order),
+    }
+    if not order.zone:
+        allowed = {f"zones/{zone}": {"preference": "ALLOW"} for zone in zones}
+        made["location_policy"] = {"locations": allowed, "target_shape": "ANY"}
+    return made
+
+
+def firewalls(launch_id: str, described: str, networks: Iterable[str]) -> list[dict[str, Any]]:
+    """Port 22 for these networks and for nobody else; the two families of addresses cannot share a rule."""
+    wanted = list(networks)
+    tag, port = network_tag(launch_id), [{"I_p_protocol": "tcp", "ports": ["22"]}]
+    common = {"network": _NETWORK, "direction": "INGRESS", "target_tags": [tag], "description": described}
+    made = []
+    for suffix, ours, everyone in (
+        ("", [n for n in wanted if ":" not in n], "0.0.0.0/0"),
+        ("-v6", [n for n in wanted if ":" in n], "::/0"),
+    ):
+        if ours:
+            made.append({"name": f"{tag}{suffix}", "priority": _ALLOW_PRIORITY, "allowed": port, "source_ranges": ours, **common})
+        if ours or not suffix:
+            made.append({"name": f"{tag}-deny{suffix}", "priority": _DENY_PRIORITY, "denied": port, "source_ranges": [everyone], **common})
+    return made
