@@ -276,6 +276,51 @@ class RoleUnknownError(GpuprovError):
     exit_code = EXIT_USAGE
 
 
+# --- what others decide -------------------------------------------------------------------------------------------
+
+
+class BundleInvalidError(GpuprovError):
+    """A review bundle that is not one, or of which a part is not what its statement says."""
+
+    code = "bundle-invalid"
+    exit_code = EXIT_USAGE
+
+
+class BundleStaleError(GpuprovError):
+    """What is asked for now is not what the bundle holds."""
+
+    code = "bundle-stale"
+    exit_code = EXIT_USAGE
+
+
+class SignatureMissingError(GpuprovError):
+    """Fewer people have signed than the organisation's rules demand."""
+
+    code = "signature-missing"
+    exit_code = EXIT_USAGE
+
+
+class SignatureRefusedError(GpuprovError):
+    """A signature is there that does not hold, or none could be made."""
+
+    code = "signature-refused"
+    exit_code = EXIT_USAGE
+
+
+class PolicyInvalidError(GpuprovError):
+    """A file of the organisation's rules that cannot be read as such; all complaints stand in the message."""
+
+    code = "policy-invalid"
+    exit_code = EXIT_USAGE
+
+
+class PolicyViolatedError(GpuprovError):
+    """What is asked for breaks the organisation's rules, or cannot be shown to keep them."""
+
+    code = "policy-violated"
+    exit_code = EXIT_USAGE
+
+
 # --- the embedded cloud -------------------------------------------------------------------------------------------
 
 

@@ -1,0 +1,365 @@
+"""A review bundle: what is reviewed and signed, as a folder or as one file, and read back whole or refused.
+
+Reading is for bundles from strangers. Only files that the statement names are accepted, each by its digest; a zip must be, byte for byte,
+what `pack` makes of its files, so that no two programs can read it differently.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import re
+import secrets
+import shutil
+import stat
+import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+
+from provision.errors import BundleInvalidError
+from provision.profile import load as profiles
+from provision.profile import lockfile
+from provision.profile.locked import Lock
+from provision.profile.model import Profile
+
+__all__ = ["PRINCIPAL", "STATEMENT", "Bundle", "Statement", "add", "canonical", "pack", "read", "statement", "write"]
+
+STATEMENT: Final = "statement.json"
+PRINCIPAL: Final = r"[A-Za-z0-9][A-Za-z0-9._+@-]{0,99}"
+_APPROVALS: Final = "approvals/"
+_APPROVAL: Final = re.compile(rf"approvals/({PRINCIPAL})\.json(\.sig)?")
+_PART: Final = r"[A-Za-z0-9_][A-Za-z0-9._+@-]{0,119}"
+_NAME: Final = re.compile(rf"(?:{_PART}/){{0,11}}{_PART}")
+_MAX_FILES: Final = 2_000  # the folder of roles is the largest part
+_MAX_FILE: Final = 8 * 1024 * 1024
+_MAX_TOTAL: Final = 32 * 1024 * 1024
+_MAX_APPROVAL: Final = 16 * 1024  # an RSA signature of 16384 bits takes 4 KiB
+_MADE_BY_UNIX: Final = 3
+_MODE: Final = stat.S_IFREG | 0o644
+_EPOCH: Final = (1980, 1, 1, 0, 0, 0)  # the first moment that a zip can name
+_AGAIN: Final = "ask for the bundle again, or write it again with `gpuprov review`; what was changed must be signed again"
+
+Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
+
+
+class _Frozen(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+class StatedProfile(_Frozen):
+    """Which profile: its name, and the digest of what it asks (`profiles.digest`)."""
+
+    name: str
+    sha256: Sha256
+
+
+class Stated(_Frozen):
+    """A digest."""
+
+    sha256: Sha256
+
+
+class Statement(_Frozen):
+    """What a signature is about; `files` has the SHA-256 of every file but the statement itself and the approvals."""
+
+    schema_version: Annotated[Literal["gpuprov-statement/1"], Field(alias="schema")]
+    profile: StatedProfile
+    lock: Stated
+    policy: Stated | None
+    files: dict[str, Sha256]
+
+
+@dataclass(frozen=True, slots=True)
+class Bundle:
+    """A bundle whose every part is what its statement says. Whether anybody signed it is for `sign.py` to say.
+
+    Attributes:
+        path: where it was read.
+        files: every file that the statement names.
+        statement_bytes: what is signed, through its digest.
+        approvals: principal → the approval and its signature; either is None where the file is missing.
+    """
+
+    path: Path
+    files: Mapping[str, bytes]
+    statement: Statement
+    statement_bytes: bytes
+    approvals: Mapping[str, tuple[bytes | None, bytes | None]]
+    profile: Profile
+    lock: Lock
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the statement, hexadecimal: what approvals name."""
+        return _sha256(self.statement_bytes)
+
+
+def canonical(data: Any) -> bytes:
+    """JSON with one spelling: sorted keys, no spaces, UTF-8, a final newline."""
+    return (json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False) + "\n").encode()
+
+
+def statement(profile: Profile, lock: Lock, policy: bytes | None, files: Mapping[str, bytes]) -> bytes:
+    """The statement over a bundle's files, as bytes for `statement.json`.
+
+    Args:
+        profile: what `profile.yml` holds.
+        lock: what `lock.yml` holds.
+        policy: the bytes of `policy.yml`; None when there is none.
+        files: all files of the bundle; a statement or approvals among them are left out.
+    """
+    return canonical(
+        {
+            "schema": "gpuprov-statement/1",
+            "profile": {"name": profile.name, "sha256": profiles.digest(profile)},
+            "lock": {"sha256": lock.digest},
+            "policy": None if policy is None else {"sha256": _sha256(policy)},
+            "files": {name: _sha256(data) for name, data in files.items() if name != STATEMENT and not name.startswith(_APPROVALS)},
+        }
+    )
+
+
+def pack(files: Mapping[str, bytes]) -> bytes:
+    """The files as one zip, stored, sorted by name, without dates: equal files make equal bytes."""
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_STORED) as archive:
+        for name in sorted(files):
+            entry = zipfile.ZipInfo(name, _EPOCH)
+            entry.create_system = _MADE_BY_UNIX
+            entry.external_attr = _MODE << 16
+            archive.writestr(entry, files[name])
+    return out.getvalue()
+
+
+def write(path: Path, files: Mapping[str, bytes]) -> None:
+    """Write a bundle whole or not at all: one file when `path` ends in `.zip`, else a folder.
+
+    A bundle that is there is replaced; its approvals stay when they are of the same statement.
+
+    Raises:
+        BundleInvalidError: something else is there, a name cannot be one of a bundle, or the disk refuses.
+    """
+    _check_names(path, files)
+    if os.path.lexists(path):
+        there = _read_files(path)
+        if STATEMENT not in there:
+            msg = f"{path} exists and is no bundle"
+            raise BundleInvalidError(msg, hint="name another folder or file")
+        if there[STATEMENT] == files.get(STATEMENT):
+            files = {**{name: data for name, data in there.items() if name.startswith(_APPROVALS)}, **files}
+    try:
+        _put(path, files)
+    except OSError as error:
+        msg = f"cannot write {path}: {error.strerror}"
+        raise BundleInvalidError(msg, hint="name another folder or file") from error
+
+
+def add(bundle: Bundle, files: Mapping[str, bytes]) -> None:
+    """Add approvals to a bundle where it lies; a file of the same name is replaced.
+
+    Raises:
+        BundleInvalidError: the disk refuses.
+    """
+    _check_names(bundle.path, files)
+    try:
+        if bundle.path.is_dir():
+            for name, data in files.items():
+                _put_file(bundle.path / name, data)
+        else:
+            _put_file(bundle.path, pack({**_read_zip(bundle.path), **files}))
+    except OSError as error:
+        msg = f"cannot write {bundle.path}: {error.strerror}"
+        raise BundleInvalidError(msg, hint="copy the bundle to where you may write, and sign it there") from error
+
+
+def read(path: Path) -> Bundle:
+    """Read a bundle, a folder or a zip, and check every digest of its statement.
+
+    Raises:
+        BundleInvalidError: a part is missing, unknown or not what the statement says; the message names it.
+        ProfileInvalidError: its profile does not hold for this version of gpuprov.
+        LockInvalidError: the same of its lock.
+    """
+    files = _read_files(path)
+    stated_bytes = files.pop(STATEMENT, None)
+    if stated_bytes is None:
+        raise _wrong(path, STATEMENT, "is missing, so that this is no bundle")
+    stated = _statement(path, stated_bytes)
+    approvals = {name: files.pop(name) for name in [*files] if name.startswith(_APPROVALS)}
+    for name in sorted({*files, *stated.files}):
+        if name not in stated.files:
+            raise _wrong(path, name, "is not named by the statement")
+        if name not in files:
+            raise _wrong(path, name, "is missing")
+        if _sha256(files[name]) != stated.files[name]:
+            raise _wrong(path, name, "is not what the statement says")
+    for name in ("profile.yml", "lock.yml"):
+        if name not in files:
+            raise _wrong(path, name, "is missing")
+    profile = profiles.parse(files["profile.yml"], path / "profile.yml")
+    lock = lockfile.parse(files["lock.yml"].decode(errors="replace"), f"{path}/lock.yml")
+    _check_statement(path, stated, profile, lock, files.get("policy.yml"))
+    return Bundle(path, files, stated, stated_bytes, _paired(path, approvals), profile, lock)
+
+
+def _check_statement(path: Path, stated: Statement, profile: Profile, lock: Lock, policy: bytes | None) -> None:
+    """The digests of meaning agree with the files, and the files with each other."""
+    if (stated.profile.name, stated.profile.sha256) != (profile.name, profiles.digest(profile)):
+        raise _wrong(path, "profile.yml", "asks something else than the statement says")
+    if stated.lock.sha256 != lock.digest:
+        raise _wrong(path, "lock.yml", "locks something else than the statement says")
+    if lock.profile.sha256 != stated.profile.sha256:
+        raise _wrong(path, "lock.yml", "is the lock of another profile")
+    if (stated.policy.sha256 if stated.policy else None) != (None if policy is None else _sha256(policy)):
+        raise _wrong(path, "policy.yml", "is not the one that the statement names")
+
+
+def _statement(path: Path, raw: bytes) -> Statement:
+    try:
+        data = json.loads(raw)
+        if canonical(data) != raw:
+            raise _wrong(path, STATEMENT, "is not in its one spelling")
+        return Statement.model_validate(data)
+    except (ValueError, ValidationError, RecursionError) as error:
+        raise _wrong(path, STATEMENT, "is no statement") from error
+
+
+def _paired(path: Path, approvals: Mapping[str, bytes]) -> dict[str, tuple[bytes | None, bytes | None]]:
+    principals: dict[str, None] = {}
+    for name, data in approvals.items():
+        found = _APPROVAL.fullmatch(name)
+        if found is None:
+            raise _wrong(path, name, "is no approval")
+        if len(data) > _MAX_APPROVAL:
+            raise _wrong(path, name, f"is larger than {_MAX_APPROVAL // 1024} KiB")
+        principals[found[1]] = None
+    return {p: (approvals.get(f"{_APPROVALS}{p}.json"), approvals.get(f"{_APPROVALS}{p}.json.sig")) for p in sorted(principals)}
+
+
+def _read_files(path: Path) -> dict[str, bytes]:
+    try:
+        files = _read_folder(path) if path.is_dir() else _read_zip(path)
+    except OSError as error:
+        msg = f"cannot read {path}: {error.strerror or error}"
+        raise BundleInvalidError(msg, hint="give the folder NAME.bundle or the file NAME.bundle.zip that `gpuprov review` wrote") from error
+    _check_names(path, files)
+    return files
+
+
+def _read_folder(path: Path) -> dict[str, bytes]:
+    """Regular files alone: a link could show the reviewer one thing and gpuprov another."""
+    files: dict[str, bytes] = {}
+    left = _MAX_TOTAL
+    folders = [path]
+    while folders:
+        with os.scandir(folders.pop()) as entries:
+            for entry in entries:
+                name = Path(entry.path).relative_to(path).as_posix()
+                if entry.is_dir(follow_symlinks=False):
+                    _check_names(path, [f"{name}/x"])
+                    folders.append(Path(entry.path))
+                    continue
+                if not entry.is_file(follow_symlinks=False):
+                    raise _wrong(path, name, "is no plain file")
+                if len(files) >= _MAX_FILES:
+                    raise _wrong(path, name, f"is one more than {_MAX_FILES} files")
+                with os.fdopen(os.open(entry.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
+                    data = file.read(min(_MAX_FILE, left) + 1)
+                if len(data) > min(_MAX_FILE, left):
+                    raise _wrong(path, name, "is too large for a bundle")
+                left -= len(data)
+                files[name] = data
+    return files
+
+
+def _read_zip(path: Path) -> dict[str, bytes]:
+    with path.open("rb") as file:
+        raw = file.read(_MAX_TOTAL + 1)
+    if len(raw) > _MAX_TOTAL:
+        raise _wrong(path, "the zip", f"is larger than {_MAX_TOTAL // 1024 // 1024} MiB")
+    files: dict[str, bytes] = {}
+    part = "the zip's directory"
+    try:
+        with zipfile.ZipFile(io.BytesIO(raw)) as archive:
+            if len(archive.infolist()) > _MAX_FILES:
+                raise _wrong(path, part, f"names more than {_MAX_FILES} files")
+            for entry in archive.infolist():
+                part = entry.filename
+                if part in files:
+                    raise _wrong(path, part, "stands twice")
+                if entry.compress_type != zipfile.ZIP_STORED or entry.file_size > _MAX_FILE:
+                    raise _wrong(path, part, "is compressed, or too large for a bundle")
+                if stat.S_ISLNK(entry.external_attr >> 16) or entry.is_dir():
+                    raise _wrong(path, part, "is no plain file")
+                files[part] = archive.read(entry)
+    except (zipfile.BadZipFile, NotImplementedError, RuntimeError, ValueError, EOFError, OSError) as error:
+        raise _wrong(path, part, f"is damaged: {str(error).splitlines()[0] if str(error) else type(error).__name__}") from error
+    _check_names(path, files)
+    if pack(files) != raw:
+        raise _wrong(path, _differing(raw, files), "is packed in another way than `gpuprov review` packs")
+    return files
+
+
+def _differing(raw: bytes, files: Mapping[str, bytes]) -> str:
+    """Which part the first byte belongs to that is not as `pack` writes it."""
+    mine = pack(files)
+    at = next((n for n, (a, b) in enumerate(zip(raw, mine, strict=False)) if a != b), min(len(raw), len(mine)))
+    with zipfile.ZipFile(io.BytesIO(mine)) as archive:
+        if at >= archive.start_dir:
+            return "the zip's directory"
+        return max((e for e in archive.infolist() if e.header_offset <= at), key=lambda e: e.header_offset).filename
+
+
+def _check_names(path: Path, names: Mapping[str, bytes] | list[str]) -> None:
+    """Names that mean the same on every system, and none that is also a folder."""
+    seen: set[str] = set()
+    folders = {parent.as_posix().casefold() for name in names for parent in Path(name).parents}
+    for name in names:
+        if not _NAME.fullmatch(name):
+            raise _wrong(path, name, "has a name that no file of a bundle has")
+        if name.casefold() in seen or name.casefold() in folders:
+            raise _wrong(path, name, "stands twice on a system that does not tell capitals from small letters")
+        seen.add(name.casefold())
+
+
+def _wrong(path: Path, part: str, what: str) -> BundleInvalidError:
+    shown = part if part.isascii() and part.isprintable() else ascii(part)
+    return BundleInvalidError(f"{path}: {shown[:160]} {what}", hint=_AGAIN)
+
+
+def _sha256(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def _put(path: Path, files: Mapping[str, bytes]) -> None:
+    if path.suffix == ".zip":
+        _put_file(path, pack(files))
+        return
+    fresh = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    old = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    try:
+        for name, data in files.items():
+            _put_file(fresh / name, data)
+        if path.exists():
+            path.rename(old)
+        fresh.rename(path)
+    finally:
+        shutil.rmtree(fresh, ignore_errors=True)
+        shutil.rmtree(old, ignore_errors=True)
+
+
+def _put_file(path: Path, data: bytes) -> None:
+    """A whole file or none."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    try:
+        beside.write_bytes(data)
+        beside.replace(path)
+    finally:
+        beside.unlink(missing_ok=True)
