@@ -10,12 +10,14 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+import tenacity
 from moto.ec2.models import ec2_backends
 from moto.ec2.models.instances import Instance
 from moto.ec2.models.security_groups import SecurityGroup
 
 __all__ = ["patch"]
 
+_ENDED_S: Final = 60
 _INSTANCE: Final = {"LaunchTemplate"}
 _DATA: Final = {
     "BlockDeviceMappings",
@@ -35,10 +37,11 @@ _RULE: Final = {"IpProtocol", "FromPort", "ToPort", "CidrIp", "CidrIpv6", "Descr
 def patch() -> None:
     """Change moto's classes for this process; after `ec2.patch`, whose RunInstances this calls."""
     Instance.create_from_cloudformation_json = classmethod(_instance)
+    Instance.delete = _ended
     SecurityGroup.create_from_cloudformation_json = classmethod(_security_group)
 
 
-def _instance(_cls: Any, _name: str, resource: dict[str, Any], account_id: str, region_name: str, **_more: Any) -> Instance:
+def _instance(_cls: Any, /, _name: str, resource: dict[str, Any], account_id: str, region_name: str, **_more: Any) -> Instance:
     """Launch one machine as RunInstances would with the same words."""
     backend: Any = ec2_backends[account_id][region_name]
     properties = _modelled(resource["Properties"], _INSTANCE)
@@ -66,7 +69,18 @@ def _instance(_cls: Any, _name: str, resource: dict[str, Any], account_id: str, 
     return made
 
 
-def _security_group(_cls: Any, name: str, resource: dict[str, Any], account_id: str, region_name: str, **_more: Any) -> SecurityGroup:
+def _ended(self: Any, _account_id: str, _region: str) -> None:
+    """End the machine and wait until it has ended: what it depends on is deleted next."""
+    self.ec2_backend.terminate_instances([self.id])
+    wait = tenacity.Retrying(
+        retry=tenacity.retry_if_result(lambda state: state != "terminated"),
+        wait=tenacity.wait_fixed(0.05),
+        stop=tenacity.stop_after_delay(_ENDED_S),
+    )
+    wait(lambda: self.state)
+
+
+def _security_group(_cls: Any, /, name: str, resource: dict[str, Any], account_id: str, region_name: str, **_more: Any) -> SecurityGroup:
     """Make the group, then each of its rules."""
     backend: Any = ec2_backends[account_id][region_name]
     properties = _modelled(resource["Properties"], {"GroupName", "GroupDescription", "SecurityGroupIngress", "Tags"})

@@ -33,6 +33,7 @@ TIMER: Final = "%Y-%m-%d %H:%M:%S UTC"
 """How a deadline stands in a timer of the user data."""
 KEY_PATTERN: Final = r"^(ssh-ed25519|ssh-rsa|ecdsa-sha2-nistp(256|384|521)) [A-Za-z0-9+/]{40,1400}={0,2}$"
 """A public key without comment: nothing in it can end a string of JSON, YAML or a shell."""
+_WIDE: Final = 140  # characters
 _LATER: Final = dt.timedelta(minutes=10)  # the timer of a machine on GCP: provision/clouds/gcp/requests.py
 _SAID: Final[Mapping[Missing, str]] = {
     "deadline": "--deadline 2026-11-22T08:00:00+00:00",
@@ -253,5 +254,22 @@ def login(subject: Subject) -> str:
 
 
 def dumped(data: Any) -> bytes:
-    """JSON as the forms write it: in the order of the data, one member a line, for people to read."""
-    return (json.dumps(data, indent=2, ensure_ascii=True) + "\n").encode()
+    """JSON as the forms write it, for people to read: in the order of the data, and what fits into a line on one line."""
+    return (_laid_out(data, "") + "\n").encode()
+
+
+def _laid_out(data: Any, indent: str, used: int = 0) -> str:
+    line = json.dumps(data, ensure_ascii=True)
+    if not isinstance(data, dict | list) or (len(indent) + used + len(line) <= _WIDE and not _deep(data)):
+        return line
+    inner = indent + "  "
+    if isinstance(data, dict):
+        members = [f"{json.dumps(key)}: {_laid_out(value, inner, len(json.dumps(key)) + 3)}" for key, value in data.items()]
+        return "{\n" + ",\n".join(inner + member for member in members) + f"\n{indent}}}"
+    return "[\n" + ",\n".join(inner + _laid_out(value, inner, 1) for value in data) + f"\n{indent}]"
+
+
+def _deep(data: Any) -> bool:
+    """Whether there are several members with members of their own, which nobody reads on one line."""
+    members = list(data.values()) if isinstance(data, dict) else data
+    return sum(isinstance(member, dict | list) and bool(member) for member in members) > 1

@@ -8,6 +8,7 @@ Fn::Sub: `${…}` in them stays what it is. Free text of the profile is left out
 
 from __future__ import annotations
 
+import datetime as dt
 from typing import Any, Final
 
 from provision.catalog.places import aws_image
