@@ -31,6 +31,7 @@ _STATES: Final[Mapping[str, base.State]] = {
     "DEPROVISIONING": "shutting-down",
 }
 _OS_TAG: Final = "gpuprov:os"
+_SAME: Final = dt.timedelta(minutes=1)
 
 
 def region_of(zone: str) -> str:
@@ -39,10 +40,10 @@ def region_of(zone: str) -> str:
 
 
 def tags_of(raw: Any) -> dict[str, str]:
-    """Our tags: in full from the metadata of an instance, else what its labels keep of them."""
+    """Our tags: what the labels keep of them, and in full what stands in an instance's metadata or another thing's description."""
     of_labels = {tag: raw.labels[name] for tag, name in LABELS.items() if name in raw.labels}
     items = getattr(raw, "metadata", None)
-    text = next((item.value for item in items.items if item.key == TAGS_ITEM), "") if items else ""
+    text = next((item.value for item in items.items if item.key == TAGS_ITEM), "") if items else raw.description
     return of_labels | _strings(text)
 
 
@@ -101,16 +102,16 @@ def _number(text: str) -> int:
 
 
 def notices_of(raw: Any) -> tuple[str, ...]:
-    """What GCE announced of an instance: maintenance, its end by time limit, a spot machine that was taken back."""
+    """What GCE announced of an instance: maintenance, an end that is not its deadline, a spot machine that was taken back."""
     found = []
     coming = raw.resource_status.upcoming_maintenance
     if coming.window_start_time:
         latest = f", at the latest {coming.latest_window_start_time}" if coming.latest_window_start_time else ""
         kind = coming.type_.lower() if coming.type_ else "planned"
         found.append(f"{kind} maintenance ({coming.maintenance_status.lower() or 'pending'}) from {coming.window_start_time}{latest}")
-    ends = raw.resource_status.scheduling.termination_timestamp
-    if ends:
-        found.append(f"deleted by its time limit at {ends}")
+    ends, deadline = raw.resource_status.scheduling.termination_timestamp, tags_of(raw).get(base.DEADLINE_TAG, "")
+    if ends and not (deadline and abs(dt.datetime.fromisoformat(ends) - dt.datetime.fromisoformat(deadline)) <= _SAME):
+        found.append(f"deleted by its time limit at {ends}, which is not its deadline")
     if raw.scheduling.provisioning_model == "SPOT" and _STATES.get(raw.status) in {"stopping", "shutting-down"}:
         found.append("spot: it is being taken back or stopped")
     return tuple(found)

@@ -27,6 +27,7 @@ U = TypeVar("U")
 # `wait` answers when the operation is done and after two minutes at the latest (operations.wait in the reference); our own time-out is
 # shorter, and a wait that it cuts off is asked again.
 _WAIT_S: Final = 60.0
+_WAITS: Final = 5
 _AT_ONCE: Final = 16
 _WAITERS: Final = {"zone": "ZoneOperationsClient", "region": "RegionOperationsClient", "": "GlobalOperationsClient"}
 _ASK_AGAIN: Final = (CloudUnreachableError, ThrottledError)
@@ -111,12 +112,17 @@ class Api:
         """
         scope, where = _scope(operation)
         until = time.monotonic() + timeout_s
+        lost: CloudError | None = None
         while operation.status.name != "DONE":
-            left = until - time.monotonic()
-            if left <= 0:
+            if time.monotonic() >= until:
                 msg = f"{action} is still under way after {timeout_s:g} s ({operation.name})"
-                raise CloudUnreachableError(msg, hint="run the same command again; it goes on where it stopped")
-            operation = self._waited(scope, where, operation.name, max(1.0, min(left, _WAIT_S)))
+                raise CloudUnreachableError(msg, hint="run the same command again; it goes on where it stopped") from lost
+            try:
+                operation = self._waited(scope, where, operation.name, until)
+            except _ASK_AGAIN as error:
+                lost = error
+                if time.monotonic() < until:
+                    raise
         return operation
 
     def settle(self, operation: Any, action: str, *, timeout_s: float) -> Any:
@@ -130,18 +136,19 @@ class Api:
             raise of_operation(done.error.errors, done.http_error_status_code, asked_in(action, _scope(done)[1]))
         return done
 
-    def _waited(self, scope: str, where: str, name: str, wait_s: float) -> Any:
-        """The operation after a while; asked again when the answer is lost, since asking changes nothing."""
+    def _waited(self, scope: str, where: str, name: str, until: float) -> Any:
+        """The operation after a while; asked again a few times when the answer is lost, since asking changes nothing."""
 
         def ask() -> Any:
+            left = min(max(until - time.monotonic(), 0.1), _WAIT_S)
             with classified(f"compute.{scope or 'global'}Operations.get", where):
                 request = {"project": self.project, "operation": name, **({scope: where} if scope else {})}
-                return client(_WAITERS[scope], self.access).wait(request=request, timeout=wait_s, retry=None)
+                return client(_WAITERS[scope], self.access).wait(request=request, timeout=left, retry=None)
 
         return tenacity.Retrying(
             retry=tenacity.retry_if_exception_type(_ASK_AGAIN),
             wait=tenacity.wait_exponential(multiplier=0.2, max=5),
-            stop=tenacity.stop_after_attempt(5) | tenacity.stop_after_delay(_WAIT_S),
+            stop=lambda state: state.attempt_number >= _WAITS or time.monotonic() >= until,
             reraise=True,
         )(ask)
 

@@ -36,6 +36,7 @@ __all__ = ["GcpCloud"]
 
 _CREATE = "compute.instances.create"
 _INSERTED_S = 300.0
+_MOST_TRIES = 1000  # of one attempt, all failed; each costs one call to learn it
 # Guest attributes may be asked 10 times a minute (https://cloud.google.com/compute/docs/metadata/manage-guest-attributes): at 0, 0.5, 1.5,
 # 3.5, 7.5, 15.5 s and then every 10 s is 10 in the first minute.
 _ATTRIBUTES_FIRST_S, _ATTRIBUTES_LONGEST_S = 0.5, 10.0
@@ -64,12 +65,12 @@ class GcpCloud:
 
     def find(self, name: str | None = None) -> list[base.Instance]:
         """Our instances in the project that exist."""
-        return self._found(removal.labelled(name))
-
-    def _found(self, query: str) -> list[base.Instance]:
-        scopes = self._api.pages("Instances", "aggregated_list", "compute.instances.list", filter=query)
-        found = [instance_of(raw) for _, scoped in scopes for raw in scoped.instances]
+        found = [instance_of(raw) for raw in self._described(removal.labelled(name))]
         return sorted(found, key=lambda i: (i.launched_at, i.name))
+
+    def _described(self, query: str) -> list[Any]:
+        scopes = self._api.pages("Instances", "aggregated_list", "compute.instances.list", filter=query)
+        return [raw for _, scoped in scopes for raw in scoped.instances]
 
     def zones(self, order: base.Order) -> list[str]:
         """The zones of the region that have the GPU, as the catalogue knows them."""
@@ -98,33 +99,52 @@ class GcpCloud:
 
     def _make(self, order: base.Order) -> list[base.Instance]:
         token = order.token(self.region)
+        names = requests.machine_names(order)
+        if order.first > 1:
+            taken, made = self._of_launch(order)
+            if len(made) >= order.minimum:
+                return made
+            names = requests.machine_names(order, taken)
         try:
-            begun = self._insert(order, requests.request_id(token, str(self._failed[token])))
+            begun = self._begun(order, names, token)
         except AlreadyThereError as error:
-            return self._adopted(order, error)
+            return self._adopted(order, names, error)
         done = self._api.ended(begun, _CREATE, timeout_s=_INSERTED_S)
         failure = self._failure(done, order)
         if failure is None or order.count > 1 or not order.zone:
-            made = self._of_attempt(order)
+            made = self._of_attempt(order, names)
             if len(made) >= order.minimum:
                 return made
             # GCE undoes a bulk insert below its minimum itself; what it left is not kept.
             removal.remove(self._api, [_thing(i) for i in made], on_step=lambda _: None)
         self._failed[token] += 1
         if isinstance(failure, AlreadyThereError):
-            return self._adopted(order, failure)
+            return self._adopted(order, names, failure)
         where = order.zone or self.region
         raise failure or CapacityError(
             f"{_CREATE} in {where}: fewer than {order.minimum} of {order.count} machines could be made",
             hint="try again later, or add another zone, region or machine type to the profile's places",
         )
 
-    def _insert(self, order: base.Order, request_id: str) -> Any:
+    def _begun(self, order: base.Order, names: Sequence[str], token: str) -> Any:
+        """The operation that makes the machines: the one of an earlier try, or a new one where that try failed.
+
+        GCE answers a request id that it knows with the operation that it was given first, for a failed one as well: an answer that is
+        over and failed at once is an old one, and the attempt has the next id.
+        """
+        for number in range(self._failed[token], _MOST_TRIES):
+            self._failed[token] = number
+            begun = self._insert(order, names, requests.request_id(token, str(number)))
+            if begun.status.name != "DONE" or not begun.error.errors:
+                break
+        return begun
+
+    def _insert(self, order: base.Order, names: Sequence[str], request_id: str) -> Any:
         """The call that makes machines: one in a zone, several in a zone, or any number in whichever zones of the region have them."""
         if order.zone and order.count == 1:
-            given = {"zone": order.zone, "instance_resource": requests.instance(order)}
+            given = {"zone": order.zone, "instance_resource": requests.instance(order, names[0])}
             return self._api.call("Instances", "insert_unary", _CREATE, where=order.zone, request_id=request_id, **given)
-        body = {"bulk_insert_instance_resource_resource": requests.bulk(order, self.zones(order)), "request_id": request_id}
+        body = {"bulk_insert_instance_resource_resource": requests.bulk(order, names, self.zones(order)), "request_id": request_id}
         if order.zone:
             return self._api.call("Instances", "bulk_insert_unary", _CREATE, where=order.zone, zone=order.zone, **body)
         return self._api.call("RegionInstances", "bulk_insert_unary", _CREATE, where=self.region, region=self.region, **body)
@@ -144,23 +164,26 @@ class GcpCloud:
                 return quota(failure.message, failure.detail, metric=metric, limit=now[0], usage=now[1])
         return failure
 
-    def _of_attempt(self, order: base.Order) -> list[base.Instance]:
-        """The machines of this attempt that exist, in the order of their names."""
-        if order.zone and order.count == 1:
-            name = requests.machine_names(order)[0]
-            raw = self._api.call("Instances", "get", "compute.instances.get", where=order.zone, zone=order.zone, instance=name)
-            return [i for i in [instance_of(raw)] if i.launch_id == order.launch_id]
-        places_of = {name: index for index, name in enumerate(requests.machine_names(order))}
-        found = [i for i in self._found(removal.labelled(order.launch_id, base.LAUNCH_TAG)) if i.id in places_of]
-        return sorted(found, key=lambda i: places_of[i.id])
+    def _of_launch(self, order: base.Order) -> tuple[list[str], list[base.Instance]]:
+        """The names that machines of the launch have, and the machines of this attempt; asked anew, since machines come and go."""
+        raw = self._described(removal.labelled(order.launch_id, base.LAUNCH_TAG))
+        first = requests.LABELS[base.FIRST_TAG]
+        mine = sorted((r for r in raw if r.labels.get(first, "1") == str(order.first)), key=lambda r: (len(r.name), r.name))
+        return [r.name for r in raw], [instance_of(r) for r in mine]
 
-    def _adopted(self, order: base.Order, error: AlreadyThereError) -> list[base.Instance]:
+    def _of_attempt(self, order: base.Order, names: Sequence[str]) -> list[base.Instance]:
+        """The machines of this attempt that exist, in the order of their names."""
+        if not order.zone or order.count > 1:
+            return self._of_launch(order)[1]
+        raw = self._api.call("Instances", "get", "compute.instances.get", where=order.zone, zone=order.zone, instance=names[0])
+        return [i for i in [instance_of(raw)] if i.launch_id == order.launch_id]
+
+    def _adopted(self, order: base.Order, names: Sequence[str], error: AlreadyThereError) -> list[base.Instance]:
         """The machines that have the names of this attempt, if they are its own."""
-        made = self._of_attempt(order)
+        made = self._of_attempt(order, names)
         if len(made) >= order.minimum:
             return made
-        names = ", ".join(requests.machine_names(order))
-        msg = f"{names} in {order.zone or self.region} is the name of another machine of project {self._api.project}"
+        msg = f"{', '.join(names)} in {order.zone or self.region} is the name of another machine of project {self._api.project}"
         raise NameTakenError(msg, hint="choose another --name, or remove that one", detail=error.detail) from error
 
     # --- waiting --------------------------------------------------------------------------------------------------
@@ -209,7 +232,7 @@ class GcpCloud:
         at_once(lambda i: power.stop(self._api, i, timeout_s=timeout_s), instances)
 
     def start(self, instances: Sequence[base.Instance], *, timeout_s: float) -> list[base.Instance]:
-        """Start the stopped ones with the time that is left to their deadline, and wait until all run."""
+        """Start the stopped ones and wait until all run; the time limit stays where it was."""
         return at_once(lambda i: power.start(self._api, i, timeout_s=timeout_s), instances)
 
     def extend(self, instances: Sequence[base.Instance], deadline: dt.datetime) -> None:

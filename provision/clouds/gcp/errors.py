@@ -92,10 +92,9 @@ def classified(action: str, where: str = "") -> Iterator[None]:
         msg = "the GCP login has expired"
         raise CredentialsExpiredError(msg, hint=LOGIN, detail=str(error)) from error
     except GoogleAuthError as error:
-        # InvalidOperation: a 401 to anonymous credentials, which cannot be renewed.
-        msg = (
-            f"GCP does not accept the credentials for {asked}" if isinstance(error, InvalidOperation) else f"GCP's log-in fails for {asked}"
-        )
+        if isinstance(error, InvalidOperation):  # a 401 to anonymous credentials, which cannot be renewed
+            raise of_answer(_UNAUTHORIZED, str(error), [], asked) from error
+        msg = f"GCP's log-in does not work for {asked}"
         raise CredentialsMissingError(msg, hint=LOGIN, detail=str(error)) from error
     except (RetryError, RequestException) as error:
         msg = f"GCP did not answer {asked}"
@@ -114,7 +113,7 @@ def of_answer(status: int, said: str, reasons: Iterable[str], asked: str) -> Clo
     told = _short(said)
     detail = f"HTTP {status} {' '.join(reasons)}: {told}"
     if status == _UNAUTHORIZED:
-        return CredentialsMissingError(f"GCP does not accept the credentials for {asked}", hint=LOGIN, detail=detail)
+        return CredentialsExpiredError(f"GCP does not accept the credentials for {asked} any more", hint=LOGIN, detail=detail)
     if status == _TOO_MANY:
         return _made(ThrottledError, told, detail, asked)
     if status == _FORBIDDEN:

@@ -10,7 +10,7 @@ from typing import Final
 
 from provision.clouds import base
 
-__all__ = ["ENDING", "LIFECYCLE", "PRE_CHECKS", "launching", "permissions"]
+__all__ = ["ENDING", "LAUNCHING", "LIFECYCLE", "PRE_CHECKS", "launching", "permissions"]
 
 PRE_CHECKS: Final = ("compute.machineTypes.get", "compute.projects.get", "compute.regions.get")
 ENDING: Final = (
@@ -22,6 +22,27 @@ ENDING: Final = (
     "compute.instances.delete",
     "compute.instances.list",
     "compute.networks.updatePolicy",  # beside every change of a firewall rule
+)
+LAUNCHING: Final = (
+    "compute.disks.create",
+    "compute.disks.setLabels",
+    "compute.firewalls.create",
+    "compute.firewalls.get",  # whether a rule of an earlier try lets in today's address
+    "compute.firewalls.update",
+    "compute.globalOperations.get",
+    "compute.images.useReadOnly",
+    "compute.instances.create",
+    "compute.instances.delete",  # fewer than asked for are not kept
+    "compute.instances.get",
+    "compute.instances.getGuestAttributes",
+    "compute.instances.list",
+    "compute.instances.setLabels",
+    "compute.instances.setMetadata",
+    "compute.instances.setTags",
+    "compute.networks.updatePolicy",
+    "compute.subnetworks.use",
+    "compute.subnetworks.useExternalIp",
+    "compute.zoneOperations.get",
 )
 LIFECYCLE: Final = (
     "compute.firewalls.update",
@@ -35,29 +56,7 @@ LIFECYCLE: Final = (
 
 def launching(order: base.Order) -> tuple[str, ...]:
     """What making the machines of an order and waiting for them needs."""
-    needed = {
-        "compute.disks.create",
-        "compute.disks.setLabels",
-        "compute.firewalls.create",
-        "compute.firewalls.update",  # rules of an earlier try get today's address
-        "compute.globalOperations.get",
-        "compute.images.useReadOnly",
-        "compute.instances.create",
-        "compute.instances.delete",  # fewer than asked for are not kept
-        "compute.instances.get",
-        "compute.instances.getGuestAttributes",
-        "compute.instances.list",
-        "compute.instances.setLabels",
-        "compute.instances.setMetadata",
-        "compute.instances.setTags",
-        "compute.networks.updatePolicy",
-        "compute.subnetworks.use",
-        "compute.subnetworks.useExternalIp",
-        "compute.zoneOperations.get",
-    }
-    if not order.zone:
-        needed.add("compute.regionOperations.get")
-    return tuple(sorted(needed))
+    return LAUNCHING if order.zone else (*LAUNCHING, "compute.regionOperations.get")
 
 
 def permissions(order: base.Order) -> tuple[str, ...]:

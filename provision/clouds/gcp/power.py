@@ -11,7 +11,7 @@ from provision.clouds import base
 from provision.clouds.gcp.answers import instance_of, tags_of
 from provision.clouds.gcp.api import Api, at_once, poll
 from provision.clouds.gcp.errors import GoneError
-from provision.clouds.gcp.requests import TAGS_ITEM, run_seconds, scheduling
+from provision.clouds.gcp.requests import TAGS_ITEM, check_limit, scheduling
 from provision.errors import CloudInvalidError, InstanceLostError
 
 __all__ = ["described", "extend", "start", "stop", "until_running"]
@@ -76,8 +76,8 @@ def stop(api: Api, instance: base.Instance, *, timeout_s: float) -> None:
 def start(api: Api, instance: base.Instance, *, timeout_s: float) -> base.Instance:
     """Start it if it is stopped, and wait until it runs.
 
-    The time limit counts anew from each start (limit-vm-runtime: the termination timestamp is cleared by a stop), so it is set to
-    what is left to the deadline before.
+    Raises:
+        CloudInvalidError: its deadline is over, or about to be.
     """
     now = _ours(api, instance)
     if now is None:
@@ -86,7 +86,7 @@ def start(api: Api, instance: base.Instance, *, timeout_s: float) -> base.Instan
         _until_stopped(api, now, timeout_s=timeout_s)
     if now.state in {"stopping", "stopped"}:
         if now.deadline:
-            _limit(api, now, dt.datetime.fromisoformat(now.deadline))
+            check_limit(dt.datetime.fromisoformat(now.deadline))
         asked = {"zone": now.zone, "instance": now.id}
         api.done("Instances", "start_unary", "compute.instances.start", timeout_s=timeout_s, where=now.zone, **asked)
     return until_running(api, instance, timeout_s=timeout_s)
@@ -107,7 +107,7 @@ def extend(api: Api, instances: Sequence[base.Instance], deadline: dt.datetime) 
     Raises:
         CloudInvalidError: one is not stopped; nothing was changed.
     """
-    run_seconds(deadline)
+    check_limit(deadline)
     now = dict(zip(instances, at_once(lambda i: described(api, i), instances), strict=True))
     running = [i for i, raw in now.items() if raw is None or instance_of(raw).state != "stopped"]
     if running:

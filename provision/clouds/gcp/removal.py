@@ -74,13 +74,15 @@ def _thing(kind: str, raw: Any, where: str, tags: dict[str, str]) -> base.Thing:
 def remove(api: Api, things: Sequence[base.Thing], *, on_step: base.Step) -> list[str]:
     """Remove them kind by kind, those of one kind at the same time, and wait until they are gone."""
     removed = []
+    ended: set[str] = set()  # launches whose machines were removed, and with them the disks that end with a machine
     for kind in (*KINDS, Kind("firewall", "Firewalls", "firewalls")):
         wanted = [thing for thing in things if thing.kind == kind.kind]
         if not wanted:
             continue
         on_step(f"removing {', '.join(str(thing) for thing in wanted)}")
         gone = at_once(lambda thing, kind=kind: _removed(api, kind, thing), wanted)  # type: ignore[misc]  # bound at once
-        removed += [str(thing) for thing, was_there in zip(wanted, gone, strict=True) if was_there]
+        ended |= {thing.launch_id for thing in wanted if kind.kind == "instance"}
+        removed += [str(thing) for thing, was_there in zip(wanted, gone, strict=True) if was_there or thing.launch_id in ended]
     return removed
 
 

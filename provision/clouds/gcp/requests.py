@@ -1,4 +1,4 @@
-"""What Compute Engine is asked for an order: plain data, in the spelling of Google's client; only the time left depends on the hour.
+"""What Compute Engine is asked for an order: plain data, in the spelling of Google's client, the same for the same order.
 
 A machine is described once, as the `instanceProperties` of a bulk insert, which name types; a single insert takes paths instead.
 """
@@ -22,6 +22,7 @@ __all__ = [
     "LABELS",
     "TAGS_ITEM",
     "bulk",
+    "check_limit",
     "description",
     "firewalls",
     "image_of",
@@ -30,7 +31,6 @@ __all__ = [
     "machine_names",
     "network_tag",
     "request_id",
-    "run_seconds",
     "scheduling",
 ]
 
@@ -74,10 +74,16 @@ def network_tag(launch_id: str) -> str:
     return f"gpuprov-{launch_id}"
 
 
-def machine_names(order: base.Order) -> list[str]:
-    """What the machines of this attempt are called at GCE."""
-    whole = int(order.tags.get(base.COUNT_TAG, str(order.count)))
-    return [f"gpuprov-{base.host_name(order.name, whole, order.first + i)}" for i in range(order.count)]
+def machine_names(order: base.Order, taken: Iterable[str] = ()) -> list[str]:
+    """What the machines of this attempt are called at GCE: its own numbers, or those that earlier attempts left out.
+
+    Which of several machines a bulk insert makes when it makes fewer is not said, so that -1 and -3 may exist and this attempt is for -2.
+    """
+    whole = max(int(order.tags.get(base.COUNT_TAG, "1")), order.first + order.count - 1)
+    numbers = [*range(order.first, whole + 1), *range(1, order.first)]
+    names = [f"gpuprov-{base.host_name(order.name, whole, number)}" for number in numbers]
+    used = set(taken)
+    return [name for name in names if name not in used][: order.count]
 
 
 def _labels(order: base.Order) -> dict[str, str]:
@@ -86,7 +92,7 @@ def _labels(order: base.Order) -> dict[str, str]:
 
 
 def description(name: str, launch_id: str, owner: str) -> str:
-    """What stands in the description of things that have no labels."""
+    """What stands in the description of things that have no metadata, in full."""
     return json.dumps({base.NAME_TAG: name, base.LAUNCH_TAG: launch_id, base.OWNER_TAG: owner}, sort_keys=True)
 
 
@@ -110,8 +116,8 @@ def source_image(order: base.Order) -> str:
     return order.image_id or f"projects/{family.project}/global/images/family/{family.family}"
 
 
-def run_seconds(deadline: dt.datetime, now: dt.datetime | None = None) -> int:
-    """The seconds that a machine may run.
+def check_limit(deadline: dt.datetime, now: dt.datetime | None = None) -> None:
+    """See that a machine may run from now to the deadline.
 
     Raises:
         CloudInvalidError: fewer or more than GCE admits.
@@ -121,7 +127,11 @@ def run_seconds(deadline: dt.datetime, now: dt.datetime | None = None) -> int:
     if not least <= left <= most:
         msg = f"GCP lets a machine run {least} s at least and {most // 86_400} days at most; to the deadline {deadline:%F %R} are {left} s"
         raise CloudInvalidError(msg, hint="change limits.deadline_h of the profile, or give `gpuprov extend` another time")
-    return left
+
+
+def _time(deadline: dt.datetime) -> str:
+    check_limit(deadline)
+    return deadline.astimezone(dt.UTC).isoformat(timespec="seconds")
 
 
 def scheduling(market: str, deadline: dt.datetime) -> dict[str, Any]:
@@ -132,7 +142,8 @@ def scheduling(market: str, deadline: dt.datetime) -> dict[str, Any]:
         "automatic_restart": not spot,  # spot cannot be restarted (same place)
         "provisioning_model": "SPOT" if spot else "STANDARD",
         "instance_termination_action": "DELETE",
-        "max_run_duration": {"seconds": run_seconds(deadline)},
+        # A time and not a maxRunDuration: the body stays the same when the order is asked again later, and a stop does not prolong it.
+        "termination_time": _time(deadline),
     }
 
 
@@ -161,7 +172,8 @@ def _local_ssds(order: base.Order) -> int:
 
 def _disk(order: base.Order, size_gb: int, **more: Any) -> dict[str, Any]:
     kind = "hyperdisk-balanced" if order.instance_type.startswith(_HYPERDISK_ONLY) else "pd-balanced"
-    made = {"disk_size_gb": size_gb, "disk_type": kind, "labels": _labels(order), **more}
+    described = description(order.name, order.launch_id, order.tags.get(base.OWNER_TAG, ""))
+    made = {"disk_size_gb": size_gb, "disk_type": kind, "labels": _labels(order), "description": described, **more}
     return {"type_": "PERSISTENT", "auto_delete": True, "initialize_params": made}
 
 
@@ -208,11 +220,11 @@ def _properties(order: base.Order) -> dict[str, Any]:
     }
 
 
-def instance(order: base.Order) -> dict[str, Any]:
+def instance(order: base.Order, name: str) -> dict[str, Any]:
     """The resource of a single insert into `order.zone`."""
     made = _properties(order)
     where = f"zones/{order.zone}"
-    made["name"] = machine_names(order)[0]
+    made["name"] = name
     made["machine_type"] = f"{where}/machineTypes/{order.instance_type}"
     for accelerator in made["guest_accelerators"]:
         accelerator["accelerator_type"] = f"{where}/acceleratorTypes/{accelerator['accelerator_type']}"
@@ -224,12 +236,12 @@ def instance(order: base.Order) -> dict[str, Any]:
     return made
 
 
-def bulk(order: base.Order, zones: Iterable[str]) -> dict[str, Any]:
+def bulk(order: base.Order, names: Iterable[str], zones: Iterable[str]) -> dict[str, Any]:
     """The resource of a bulk insert; GCE chooses among the zones where the order names none."""
     made: dict[str, Any] = {
         "count": order.count,
         "min_count": order.minimum,
-        "per_instance_properties": {name: {} for name in machine_names(order)},
+        "per_instance_properties": {name: {} for name in names},
         "instance_properties": _properties(order),
     }
     if not order.zone:

@@ -1,8 +1,8 @@
 """What the forms share: what is rendered, the order that `up` would send with holes in it, and what is filled in later by whom.
 
-A form that somebody runs next week cannot know the launch's id, its deadline, or whose key it will be. These three are holes: the order
-is made with marks in their places, and each form writes a mark as its own language says "given later". The marks of id and key are
-digests over the profile, so that no text of a profile can hold one; that of the deadline has characters that no field of an order admits.
+A form that somebody runs next week cannot know the launch's id, its deadline, whose key it will be or from where. These are holes: the
+order is made with marks in their places, and each form writes a mark as its own language says "given later". Marks are digests over the
+profile, so that no text of a profile can hold one; that of the deadline has characters that no text of an order admits together.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from provision.profile.model import Profile
 
 __all__ = ["KEY_PATTERN", "TIMER", "Form", "Given", "Hole", "Marked", "Parts", "Subject", "choose", "dumped", "login"]
 
-HoleName = Literal["launch", "key", "deadline", "timer", "late-timer"]
+HoleName = Literal["launch", "key", "caller", "deadline", "timer", "late-timer"]
 Missing = Literal["deadline", "public_key", "caller"]
 TIMER: Final = "%Y-%m-%d %H:%M:%S UTC"
 """How a deadline stands in a timer of the user data."""
-KEY_PATTERN: Final = r"^(ssh-ed25519|ssh-rsa|ecdsa-sha2-nistp(256|384|521)) [A-Za-z0-9+/]{40,1400}={0,2}$"
+KEY_PATTERN: Final = r"^(ssh-ed25519|ssh-rsa|ecdsa-sha2-nistp(256|384|521)) [A-Za-z0-9+/]{40,}={0,2}$"
 """A public key without comment: nothing in it can end a string of JSON, YAML or a shell."""
 _WIDE: Final = 140  # characters
 _LATER: Final = dt.timedelta(minutes=10)  # the timer of a machine on GCP: provision/clouds/gcp/requests.py
@@ -77,11 +77,6 @@ class Subject:
         """Whether the profile lets in the address that the machine is made from."""
         return "caller" in self.profile.network.ssh_from
 
-    @property
-    def networks(self) -> tuple[str, ...]:
-        """The networks that the profile itself names."""
-        return tuple(network for network in self.profile.network.ssh_from if network != "caller")
-
     def mark(self, what: str) -> str:
         """A text that stands for what is not known yet, which no text of this profile can hold."""
         return hashlib.sha256(f"gpuprov/{what}/{self.digest}/{self.lock.digest}/{self.name}/{self.option}".encode()).hexdigest()
@@ -101,19 +96,28 @@ class Subject:
         pending = Pending(place=self.option.index, region=self.option.region, zone=zone, first=1, count=1, minimum=1)
         return order_of(record, self.profile, self.option, public_key, pending)
 
-    def given_order(self) -> Order:
-        """The order with everything filled in; its id follows from the profile, so that the same commands run twice make one machine."""
-        assert self.given.deadline is not None  # noqa: S101 - `Form.require` has asked for it
-        order = self.order(launch_id=self.mark("launch")[:32], public_key=self.given.public_key, deadline=self.given.deadline)
-        return replace(order, ssh_from=(*self.networks, *([self.given.caller] if self.from_caller else [])))
+    def filled(self, parts: Parts) -> str:
+        """A text with its holes filled by what is given. The launch's id follows from the profile: commands run twice make one machine."""
+        given = self.given
+        assert given.deadline is not None  # noqa: S101 - `Form.require` has asked for it
+        ends = given.deadline.astimezone(dt.UTC)
+        values: dict[HoleName, str] = {
+            "launch": self.mark("launch")[:32],
+            "key": given.public_key,
+            "caller": given.caller,
+            "deadline": ends.isoformat(timespec="seconds"),
+            "timer": ends.strftime(TIMER),
+            "late-timer": (ends + _LATER).strftime(TIMER),
+        }
+        return "".join(values[piece.name] if isinstance(piece, Hole) else piece for piece in parts)
 
 
 @dataclass(frozen=True, slots=True)
 class Hole:
     """Something that is filled in later.
 
-    `launch` is 32 hexadecimal digits, `key` a public key, `deadline` a time in ISO 8601, `timer` the same as systemd reads it, and
-    `late-timer` that ten minutes later.
+    `launch` is 32 hexadecimal digits, `key` a public key, `caller` the network of who makes the machine, `deadline` a time in ISO 8601,
+    `timer` the same as systemd reads it, and `late-timer` that ten minutes later.
     """
 
     name: HoleName
@@ -134,11 +138,13 @@ class Marked:
     def __init__(self, subject: Subject, now: dt.datetime | None = None) -> None:
         self.launch_id = subject.mark("launch")[:32]
         deadline = (now or dt.datetime.now(dt.UTC)).replace(microsecond=0) + dt.timedelta(hours=subject.profile.limits.deadline_h)
-        key = f"ssh-ed25519 {subject.mark('key')}"
-        self.order = subject.order(launch_id=self.launch_id, public_key=key, deadline=deadline)
+        key, caller = f"ssh-ed25519 {subject.mark('key')}", subject.mark("caller")
+        order = subject.order(launch_id=self.launch_id, public_key=key, deadline=deadline)
+        self.order = replace(order, ssh_from=tuple(caller if network == "caller" else network for network in order.ssh_from))
         self._marks: dict[str, Hole] = {
             self.launch_id: Hole("launch"),
             key: Hole("key"),
+            caller: Hole("caller"),
             deadline.isoformat(timespec="seconds"): Hole("deadline"),
             deadline.strftime(TIMER): Hole("timer"),
             (deadline + _LATER).strftime(TIMER): Hole("late-timer"),

@@ -25,6 +25,7 @@ _HOUR: Final = {"Fn::Select": [0, {"Fn::Split": ["+", {"Fn::Select": [1, {"Fn::S
 _HOLES: Final[dict[str, Any]] = {
     "launch": {"Fn::Join": ["", _UNIQUE]},
     "key": {"Ref": "AuthorizedKey"},
+    "caller": {"Ref": "CallerCidr"},
     "deadline": {"Ref": "Deadline"},
     "timer": {"Fn::Join": ["", [_DATE, " ", _HOUR, " UTC"]]},
 }
@@ -65,11 +66,7 @@ def _parameters(subject: Subject) -> dict[str, Any]:
             "Type": "String",
             "Description": f"When the machine ends itself, in UTC, written as 2026-11-22T08:00:00+00:00. The profile allows {hours} h from now.",
             "AllowedPattern": r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\+00:00$",
-            **(
-                {"Default": subject.order(launch_id="", public_key="", deadline=given.deadline).deadline.isoformat()}
-                if given.deadline
-                else {}
-            ),
+            **({"Default": given.deadline.astimezone(dt.UTC).isoformat(timespec="seconds")} if given.deadline else {}),
         },
         "ImageId": _image(subject),
     }
@@ -111,7 +108,7 @@ def _resources(subject: Subject, marked: Marked) -> dict[str, Any]:
             "Properties": {
                 "GroupName": {"Fn::Join": ["", [stem, {"Fn::Select": [0, _UNIQUE]}]]},
                 "GroupDescription": f"gpuprov {order.name}: SSH",
-                "SecurityGroupIngress": _ingress(subject),
+                "SecurityGroupIngress": _ingress(marked),
                 "Tags": tags,
             },
         },
@@ -131,14 +128,11 @@ def _resources(subject: Subject, marked: Marked) -> dict[str, Any]:
     }
 
 
-def _ingress(subject: Subject) -> list[dict[str, Any]]:
+def _ingress(marked: Marked) -> list[dict[str, Any]]:
     """The rules of the group, one a network."""
-    rule = request.ingress(subject.networks)
+    rule = marked.written(request.ingress(marked.order.ssh_from), _text)
     common = {key: rule[key] for key in ("IpProtocol", "FromPort", "ToPort")}
-    made = [{**common, **entry} for entry in (*rule["IpRanges"], *rule["Ipv6Ranges"])]
-    if subject.from_caller:
-        made.append({**common, "CidrIp": {"Ref": "CallerCidr"}, "Description": "SSH"})
-    return made
+    return [{**common, **entry} for entry in (*rule["IpRanges"], *rule["Ipv6Ranges"])]
 
 
 def _piece(piece: str | Hole) -> Any:

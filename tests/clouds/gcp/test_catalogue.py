@@ -5,7 +5,14 @@ import pytest
 
 from provision.clouds.gcp import catalogue
 from provision.clouds.gcp.client import Access
-from provision.errors import CloudInvalidError, CloudUnreachableError, CredentialsMissingError, PermissionRefusedError, ThrottledError
+from provision.errors import (
+    CloudInvalidError,
+    CloudUnreachableError,
+    CredentialsExpiredError,
+    CredentialsMissingError,
+    PermissionRefusedError,
+    ThrottledError,
+)
 
 from .conftest import SCHEMAS, Compute
 
@@ -25,7 +32,7 @@ def test_the_newest_image_of_every_family_of_the_catalogue(gcp: Access) -> None:
 @pytest.mark.parametrize(
     ("status", "kind"),
     [
-        (401, CredentialsMissingError),
+        (401, CredentialsExpiredError),
         (403, PermissionRefusedError),
         (429, ThrottledError),
         (500, CloudUnreachableError),

@@ -11,7 +11,7 @@ from provision.errors import (
     CapacityError,
     CloudInvalidError,
     CloudUnreachableError,
-    CredentialsMissingError,
+    CredentialsExpiredError,
     ImageNotFoundError,
     PermissionRefusedError,
     QuotaExceededError,
@@ -96,7 +96,7 @@ def test_the_zones_that_gce_names_are_kept() -> None:
 @pytest.mark.parametrize(
     ("status", "reason", "said", "kind", "says"),
     [
-        (401, "authError", "Invalid Credentials", CredentialsMissingError, "credentials"),
+        (401, "authError", "Invalid Credentials", CredentialsExpiredError, "credentials"),
         (403, "forbidden", "Required 'compute.disks.create' permission for 'projects/p'", PermissionRefusedError, "compute.disks.create"),
         (403, "forbidden", "Access Not Configured", PermissionRefusedError, "compute.instances.create"),
         (403, "quotaExceeded", "Quota 'CPUS' exceeded.  Limit: 8.0 in region asia-east1.", QuotaExceededError, "CPUS in region asia-east1"),

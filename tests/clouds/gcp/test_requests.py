@@ -65,13 +65,14 @@ def items(sent: dict[str, Any]) -> dict[str, str]:
 
 
 def test_a_machine_is_asked_for_with_its_gpu_and_with_what_is_secure() -> None:
-    sent = on_the_wire("Instance", requests.instance(order()))
+    asked = order()
+    sent = on_the_wire("Instance", requests.instance(asked, "gpuprov-train"))
     assert sent["name"] == "gpuprov-train"
     assert sent["machineType"] == "zones/asia-east2-a/machineTypes/n1-standard-8"
     assert sent["guestAccelerators"] == [{"acceleratorType": "zones/asia-east2-a/acceleratorTypes/nvidia-tesla-t4", "acceleratorCount": 1}]
     assert sent["scheduling"]["onHostMaintenance"] == "TERMINATE"
     assert sent["scheduling"]["instanceTerminationAction"] == "DELETE"
-    assert 8 * 3600 - 60 < int(sent["scheduling"]["maxRunDuration"]["seconds"]) <= 8 * 3600
+    assert dt.datetime.fromisoformat(sent["scheduling"]["terminationTime"]) == asked.deadline.replace(microsecond=0)
     assert sent["shieldedInstanceConfig"] == {"enableVtpm": True, "enableIntegrityMonitoring": True, "enableSecureBoot": False}
     assert "serviceAccounts" not in sent
     assert sent["tags"]["items"] == ["gpuprov-" + "f00d" * 8]
@@ -80,7 +81,7 @@ def test_a_machine_is_asked_for_with_its_gpu_and_with_what_is_secure() -> None:
 
 def test_the_key_is_the_only_way_in_and_the_tags_are_kept_in_full() -> None:
     asked = order()
-    told = items(on_the_wire("Instance", requests.instance(asked)))
+    told = items(on_the_wire("Instance", requests.instance(asked, "gpuprov-train")))
     assert told["ssh-keys"] == f"ubuntu:{KEY}"
     assert told["block-project-ssh-keys"] == told["enable-guest-attributes"] == "TRUE"
     assert told["enable-oslogin"] == told["serial-port-enable"] == "FALSE"
@@ -94,7 +95,7 @@ def test_the_host_s_timer_comes_after_the_deletion_that_a_stopped_machine_would_
 
 
 def sent_for(asked: base.Order) -> dict[str, Any]:
-    return on_the_wire("Instance", requests.instance(asked))
+    return on_the_wire("Instance", requests.instance(asked, "gpuprov-train"))
 
 
 def test_labels_hold_what_labels_can_hold() -> None:
@@ -165,26 +166,32 @@ def test_boot_and_data_disks_end_with_their_machine() -> None:
 
 def test_several_machines_are_named_and_may_be_placed_in_any_zone_that_is_known() -> None:
     asked = order(count=2, first=2, whole=3, minimum=1, zone="")
-    sent = on_the_wire("BulkInsertInstanceResource", requests.bulk(asked, ["asia-east2-a", "asia-east2-c"]))
+    sent = on_the_wire("BulkInsertInstanceResource", requests.bulk(asked, requests.machine_names(asked), ["asia-east2-a", "asia-east2-c"]))
     assert (sent["count"], sent["minCount"]) == ("2", "1")
     assert set(sent["perInstanceProperties"]) == {"gpuprov-train-2", "gpuprov-train-3"}
     assert set(sent["locationPolicy"]["locations"]) == {"zones/asia-east2-a", "zones/asia-east2-c"}
     assert sent["instanceProperties"]["machineType"] == "n1-standard-8"
     assert sent["instanceProperties"]["disks"][0]["initializeParams"]["diskType"] == "pd-balanced"
-    assert "locationPolicy" not in on_the_wire("BulkInsertInstanceResource", requests.bulk(order(count=2), []))
+    assert "locationPolicy" not in on_the_wire("BulkInsertInstanceResource", requests.bulk(order(count=2), ["a", "b"], []))
+
+
+def test_an_attempt_takes_the_numbers_that_earlier_ones_left_out() -> None:
+    third = order(first=3, whole=3)
+    assert requests.machine_names(third) == ["gpuprov-train-3"]
+    assert requests.machine_names(third, ["gpuprov-train-1", "gpuprov-train-3"]) == ["gpuprov-train-2"]
 
 
 @pytest.mark.parametrize("left", [dt.timedelta(seconds=-5), dt.timedelta(seconds=29), dt.timedelta(days=121)])
 def test_a_deadline_that_gce_does_not_admit_is_said_before_it_is_asked(left: dt.timedelta) -> None:
     now = dt.datetime(2026, 11, 21, tzinfo=dt.UTC)
     with pytest.raises(CloudInvalidError, match="120 days"):
-        requests.run_seconds(now + left, now)
-    assert requests.run_seconds(now + dt.timedelta(days=120), now) == 120 * 86_400
+        requests.check_limit(now + left, now)
+    requests.check_limit(now + dt.timedelta(days=120), now)
 
 
 def test_a_system_without_a_family_is_not_found() -> None:
     with pytest.raises(ImageNotFoundError, match="alma 9"):
-        requests.instance(order(os=("alma", "9")))
+        requests.instance(order(os=("alma", "9")), "x")
 
 
 def test_port_22_is_open_to_the_networks_and_closed_to_everybody_else() -> None:
@@ -206,8 +213,9 @@ def test_a_deny_rule_stands_even_where_only_ipv6_may_come_in() -> None:
     assert {r["name"] for r in requests.firewalls("x", "{}", ["2001:db8::/64"])} == {"gpuprov-x-v6", "gpuprov-x-deny", "gpuprov-x-deny-v6"}
 
 
-def test_the_same_attempt_has_the_same_request_id_and_another_attempt_another() -> None:
+def test_the_same_attempt_is_the_same_request_and_another_attempt_another() -> None:
     asked = order()
+    assert requests.instance(asked, "gpuprov-train") == requests.instance(asked, "gpuprov-train")
     first = requests.request_id(asked.token("asia-east2"), "0")
     assert first == requests.request_id(order().token("asia-east2"), "0")
     assert first != requests.request_id(asked.at("asia-east2-c").token("asia-east2"), "0")
