@@ -26,6 +26,7 @@ COMMANDS: Final = {
     "diff": "Compare two locks, or two hosts, value by value.",
     "catalog": "Browse and refresh what exists: GPUs, instance types, stacks.",
     "plan": "Show what `up` would make, where and at what price.",
+    "render": "Write a profile as CloudFormation, Terraform, cloud-init, a playbook or a runbook.",
     "verify": "Prove that a profile holds on hosts.",
     "probe": "Gather a host's facts as JSON, without judging them.",
     "apply": "Set up a host that exists.",

@@ -81,6 +81,10 @@ class Subject:
         """A text that stands for what is not known yet, which no text of this profile can hold."""
         return hashlib.sha256(f"gpuprov/{what}/{self.digest}/{self.lock.digest}/{self.name}/{self.option}".encode()).hexdigest()
 
+    def token(self, asked: str) -> str:
+        """What makes asking again harmless: the same for the same request of this subject."""
+        return hashlib.sha256(f"{self.mark('token')}/{asked}".encode()).hexdigest()[:32]
+
     def order(self, *, launch_id: str, public_key: str, deadline: dt.datetime) -> Order:
         """The order that `up` would send for this place."""
         zone = self.option.zones[0] if self.option.zones else ""

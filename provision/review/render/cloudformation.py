@@ -64,7 +64,7 @@ def _parameters(subject: Subject) -> dict[str, Any]:
         },
         "Deadline": {
             "Type": "String",
-            "Description": f"When the machine ends itself, in UTC, written as 2026-11-22T08:00:00+00:00. The profile allows {hours} h from now.",
+            "Description": f"When the machine ends itself, in UTC, as 2026-11-22T08:00:00+00:00. The profile allows {hours} h from now.",
             "AllowedPattern": r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\+00:00$",
             **({"Default": given.deadline.astimezone(dt.UTC).isoformat(timespec="seconds")} if given.deadline else {}),
         },
