@@ -54,7 +54,7 @@ def command(
 ) -> None:
     """Write what a profile is where somebody else runs it: a template, Terraform, user data, a playbook, a runbook.
 
-    Asks nobody and makes nothing. What is not said here is asked for when the form is run; cloud-init and runbook have every value filled in.
+    Asks nobody and makes nothing. What is not said here is asked for when the form is run; cloud-init and runbook leave nothing open.
     """
     from provision.launch.journal import check_name  # noqa: PLC0415 - heavy, and --help must be light
     from provision.profile import load, lockfile  # noqa: PLC0415

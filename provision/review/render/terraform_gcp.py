@@ -17,7 +17,7 @@ from provision.review.render.terraform import document, expression, text
 __all__ = ["render"]
 
 _PROVIDER: Final = "hashicorp/google"
-_VERSION: Final = ">= 6.20"  # scheduling.termination_time
+_VERSION: Final = ">= 7.0"  # scheduling.termination_time of a template: in its newest schema, since which release is not known
 # Ours → the provider's (registry.terraform.io/providers/hashicorp/google/latest/docs/resources/compute_instance_template).
 _PARAMS: Final = {
     "disk_size_gb": "disk_size_gb",
@@ -91,6 +91,8 @@ def _template(subject: Subject, marked: Marked, asked: dict[str, Any]) -> dict[s
     nic.pop("access_configs")
     scheduling, account = asked.pop("scheduling"), asked.pop("service_accounts")
     times = {key: scheduling.pop(key) for key in ("max_run_duration", "termination_time") if key in scheduling}
+    # The provider wants both words for spot; the API takes the first for the second (its page on `scheduling`).
+    spot = {"preemptible": True} if scheduling["provisioning_model"] == "SPOT" else {}
     made: dict[str, Any] = {
         "name_prefix": f"{requests.machine_names(marked.order)[0][:30]}-",
         "machine_type": asked.pop("machine_type"),
@@ -101,7 +103,7 @@ def _template(subject: Subject, marked: Marked, asked: dict[str, Any]) -> dict[s
         "disk": [_disk(disk) for disk in asked.pop("disks")],
         # A block without arguments: an ephemeral address.
         "network_interface": [{**{_NIC[key]: value for key, value in nic.items()}, "access_config": [{}]}],
-        "scheduling": {key: scheduling.pop(key) for key in _SCHEDULING} | _limit(subject, times),
+        "scheduling": {key: scheduling.pop(key) for key in _SCHEDULING} | _limit(subject, times) | spot,
         "shielded_instance_config": {key: asked["shielded_instance_config"].pop(key) for key in _SHIELDED},
         "tags": asked.pop("tags")["items"],
         "labels": asked.pop("labels"),
