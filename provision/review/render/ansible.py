@@ -42,6 +42,7 @@ The set-up of gpuprov's profile `{name}` (sha256 `{digest}`, lock sha256 `{lock}
 3. Run the playbook in this folder: `ansible-playbook -e @variables.json site.yml`
 
 `ansible-playbook -e @variables.json --check --diff site.yml` says what would change and changes nothing. A second run changes nothing.
+Log in anew afterwards: a connection that ssh shares since before keeps the environment and the groups of its first login.
 `ansible-playbook -e @undo.json undo.yml` puts back what the roles changed.
 
 | Path | What it is |
