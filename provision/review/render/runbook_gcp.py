@@ -70,7 +70,8 @@ def machine(subject: Subject, told: str) -> list[Step]:
     """The machine, its address and its host key."""
     gcp = _Gcp(subject)
     files = tuple(written_file(path, gcp.metadata[key]) for key, path in _IN_FILES.items())
-    labels = _pairs(gcp.asked["labels"])
+    disks = [gcp.name, *(f"{gcp.name}-data" for disk in gcp.asked["disks"] if "device_name" in disk)]
+    labelled = [gcp.call("disks", "add-labels", disk, "--labels", _pairs(gcp.asked["labels"])) for disk in disks]
     nat = "networkInterfaces[0].accessConfigs[0].natIP"
     show = "value(machineType.basename(),scheduling.terminationTime,scheduling.instanceTerminationAction,serviceAccounts[].email)"
     keys = gcp.call(
@@ -79,11 +80,7 @@ def machine(subject: Subject, told: str) -> list[Step]:
     return [
         Step(
             "Start the machine",
-            (
-                *files,
-                gcp.call("instances", "create", gcp.name, *_words(gcp, told)),
-                gcp.call("disks", "add-labels", gcp.name, "--labels", labels),
-            ),
+            (*files, gcp.call("instances", "create", gcp.name, *_words(gcp, told)), *labelled),
             (gcp.call("instances", "describe", gcp.name, "--format", show),),
             f"`{gcp.asked['machine_type']}`, the end of its run, `DELETE`, and no service account.",
         ),
