@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from provision.errors import UsageError
+from provision.launch.journal import check_name
 from provision.review.render.base import Form, Subject
 
 __all__ = ["FORMS", "form", "render"]
@@ -37,8 +38,10 @@ def render(name: str, subject: Subject) -> dict[str, bytes]:
 
     Raises:
         UsageError: no such form, the wrong cloud for it, or something is missing that it cannot leave open.
+        NameInvalidError: the machine cannot be called so.
         ImageNotFoundError: no image of the profile's system is known there.
     """
+    check_name(subject.name)
     chosen = form(name)
     if chosen.cloud not in {None, subject.option.cloud}:
         msg = f"{name} is for {chosen.cloud}, and {subject.option} is at {subject.option.cloud}"

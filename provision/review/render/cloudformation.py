@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from provision.catalog.places import aws_image
 from provision.clouds.aws import request
-from provision.errors import ImageNotFoundError
+from provision.errors import ImageNotFoundError, UsageError
 from provision.review.render.base import KEY_PATTERN, Hole, Marked, Parts, Subject, dumped
 
 __all__ = ["render"]
@@ -136,7 +136,12 @@ def _ingress(marked: Marked) -> list[dict[str, Any]]:
 
 
 def _piece(piece: str | Hole) -> Any:
-    return _HOLES[piece.name] if isinstance(piece, Hole) else piece
+    if isinstance(piece, Hole):
+        return _HOLES[piece.name]
+    if "{{" in piece:  # no field of an order admits it, and CloudFormation has no way to write it as a plain text
+        msg = "a text of the profile holds {{, which CloudFormation would evaluate"
+        raise UsageError(msg, hint="take it out of the profile, or choose another form")
+    return piece
 
 
 def _text(parts: Parts) -> Any:
