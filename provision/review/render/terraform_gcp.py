@@ -28,6 +28,7 @@ _PARAMS: Final = {
 _DISK: Final = {"type_": "type", "auto_delete": "auto_delete", "boot": "boot", "device_name": "device_name", "interface": "interface"}
 _NIC: Final = {"network": "network", "nic_type": "nic_type"}
 _LOCAL_SSD_GB: Final = 375  # the API fills it in; the provider refuses a local SSD without (same page)
+_ATTEMPT: Final = "gpuprov-attempt"  # of a launch whose id is known; Terraform knows by itself what it made
 _SCHEDULING: Final = (
     "on_host_maintenance",
     "automatic_restart",
@@ -87,6 +88,8 @@ def _firewalls(marked: Marked) -> Iterator[tuple[str, dict[str, Any]]]:
 
 def _template(subject: Subject, marked: Marked, asked: dict[str, Any]) -> dict[str, Any]:
     """The properties in Terraform's words; what they hold and this has no word for is an error here and not a gap in what is made."""
+    for labelled in (asked, *(disk["initialize_params"] for disk in asked["disks"])):
+        labelled.get("labels", {}).pop(_ATTEMPT, None)
     (nic,) = asked.pop("network_interfaces")
     nic.pop("access_configs")
     scheduling, account = asked.pop("scheduling"), asked.pop("service_accounts")

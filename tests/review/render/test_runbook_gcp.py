@@ -37,7 +37,7 @@ KEPT = (
     "disks",
 )
 # What the embedded GCP makes up, and what gcloud calls things of which `up` leaves the naming to GCE.
-OWN = re.compile(r"\.(source|kind|fingerprint|licenses|guestOsFeatures|labelFingerprint|index)(\.|$)")
+OWN = re.compile(r"\.(source|kind|fingerprint|licenses|guestOsFeatures|labelFingerprint|index|gpuprov-attempt)(\.|$)")
 
 
 def seen(ec2: Rehearsal, zone: str, name: str) -> dict[str, Any]:
