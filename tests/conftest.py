@@ -14,7 +14,7 @@ from provision.rehearsal.control import Rehearsal
 os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
 
 
-_PLAIN = {
+PLAIN = {
     "pending_s": 0.1,
     "ending_s": 0.1,
     "console_delay_s": 0.0,
@@ -24,6 +24,14 @@ _PLAIN = {
     "events": {},
     "spot_status": {},
     "allowed": None,
+    "gce_operation_s": 0.05,
+    "gce_running_s": 0.1,
+    "gce_guest_attributes_s": 0.0,
+    "gce_quota": {},
+    "gce_capacity": {},
+    "gce_maintenance": {},
+    "gce_allowed": None,
+    "gce_shortest_run_s": 30.0,
 }
 
 
@@ -54,7 +62,7 @@ def ec2_api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rehearsal]:
 def ec2(ec2_api: Rehearsal) -> Rehearsal:
     """The same, with no faults, no calls and default settings."""
     control.ask(ec2_api, "faults", method="PUT", body=[])
-    control.ask(ec2_api, "settings", method="PUT", body=_PLAIN)
+    control.ask(ec2_api, "settings", method="PUT", body=PLAIN)
     control.ask(ec2_api, "calls", method="DELETE")
     return ec2_api
 

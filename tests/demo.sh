@@ -14,7 +14,7 @@ show gpuprov ssh demo -- nproc
 echo; echo "Again: the same command finds a correct host and runs nothing."
 show gpuprov up --profile t4-train --rehearse --name demo --without-gpu
 show gpuprov verify demo --without-gpu
-show gpuprov down demo
+show gpuprov down demo --yes
 show gpuprov rehearse stop
 
 echo; echo "What is left on this machine:"

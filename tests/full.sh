@@ -56,4 +56,4 @@ for _ in $(seq 60); do sleep 1; now=$(on_host cat /proc/sys/kernel/random/boot_i
 expect 3 gpuprov verify full --profile t4-debian | tail -1
 echo "== undone"
 gpuprov undo full | tail -3
-gpuprov down full
+gpuprov down full --yes

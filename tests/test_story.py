@@ -176,10 +176,10 @@ class TestStory:
         assert (done.returncode, "error[host-unreachable]" in done.stderr) == (3, True), done.stderr
 
     def test_down_removes_what_is_left_and_a_second_one_says_there_is_nothing(self, home: dict[str, str]) -> None:
-        done = gpuprov(home, "down", "a", "--json")
+        done = gpuprov(home, "down", "a", "--json", "--yes")
         assert done.returncode == 0, done.stderr
         assert {w.split()[0] for w in json.loads(done.stdout)["removed"]} == {"security", "key"}
-        again = gpuprov(home, "down", "a", "--rehearse")
+        again = gpuprov(home, "down", "a", "--rehearse", "--yes")
         assert (again.returncode, "error[instance-not-found]" in again.stderr) == (2, True)
 
 
@@ -213,10 +213,10 @@ def test_ctrl_c_in_any_phase_leaves_what_ls_shows_and_down_removes(home: dict[st
     assert "Traceback" not in rest
     rows = [r for r in json.loads(gpuprov(home, "ls", "--rehearse", "--json").stdout)["rows"] if r["name"] == name]
     if phase == "asking for" and not rows:  # caught before anything was intended: then there is nothing to remove, and `down` says so
-        assert gpuprov(home, "down", name, "--rehearse").returncode == 2
+        assert gpuprov(home, "down", name, "--rehearse", "--yes").returncode == 2
         return
     assert [r["state"] for r in rows] in (["running"], ["pending"], ["launching?"])
-    assert gpuprov(home, "down", name).returncode == 0
+    assert gpuprov(home, "down", name, "--yes").returncode == 0
     assert [r for r in json.loads(gpuprov(home, "ls", "--rehearse", "--json").stdout)["rows"] if r["name"] == name] == []
 
 
@@ -235,4 +235,4 @@ def test_two_ups_of_one_name_at_once_one_works_and_the_other_says_who(home: dict
         assert str(first.pid) in second.stderr
         first.send_signal(signal.SIGINT)
         first.communicate(timeout=60)
-    assert gpuprov(home, "down", "twice").returncode == 0
+    assert gpuprov(home, "down", "twice", "--yes").returncode == 0

@@ -16,6 +16,7 @@ from provision.catalog.records import AwsImage, AwsType, Shape
 __all__ = [
     "Offer",
     "Price",
+    "attached_ssds",
     "aws_image",
     "aws_price",
     "elsewhere",
@@ -30,6 +31,7 @@ __all__ = [
     "why_not_gcp",
 ]
 
+_LOCAL_SSDS: Final = 8
 _LOCAL_SSD_GB: Final = 375  # the smallest that GCP has; a larger total is one or several
 
 
@@ -179,16 +181,27 @@ def aws_price(instance_type: str, region: str) -> Price | None:
 
 
 def local_disks(cloud: str, instance_type: str) -> int | None:
-    """How many disks are inside a machine of this type; None where only their total is known, or nothing."""
+    """How many disks a machine of this type has inside when the data disk is to be there; None where nobody knows, or their total alone."""
     if cloud == "aws":
         record = read.aws_types().get(instance_type)
         return len(record.nvme_gb) if record else None
-    if instance_type.startswith("n1-"):  # has those that one attaches, and gpuprov attaches none
-        return 0
+    attached = attached_ssds(instance_type)
     machine = next((m for m in read.gcp().machines if m.type == instance_type), None)
-    if machine is None or machine.local_ssd_gb > _LOCAL_SSD_GB:
-        return None
-    return 1 if machine.local_ssd_gb else 0
+    if attached or (machine and machine.local_ssd_gb <= _LOCAL_SSD_GB):
+        return attached or (1 if machine and machine.local_ssd_gb else 0)
+    return None
+
+
+def attached_ssds(instance_type: str) -> int:
+    """How many local SSDs are attached to a machine of GCP for a data disk inside it; 0 where they are built in, or there can be none.
+
+    N1 takes 1 to 8, 16 or 24 (AllowedLocalSSDCount of cockroachdb/cockroach); A2 and G2 one for each GPU and 8 at most (from memory).
+    """
+    if instance_type.startswith("n1-"):
+        return 1
+    machine = next((m for m in read.gcp().machines if m.type == instance_type), None)
+    fits = machine is not None and not machine.local_ssd_gb and instance_type.startswith(("a2-", "g2-"))
+    return min(machine.gpus, _LOCAL_SSDS) if machine and fits else 0
 
 
 def where(cloud: str, instance_type: str, gpu: str | None = None) -> dict[str, tuple[str, ...]]:

@@ -6,12 +6,16 @@ attainable = min(peak, bandwidth x intensity), so the threshold is peak / bandwi
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from provision.catalog import read
 from provision.catalog.records import Gpu
 
-__all__ = ["PRECISIONS", "Point", "Roof", "models", "roofs"]
+__all__ = ["PRECISIONS", "Point", "Roof", "attainable_tflops", "called", "is_called", "models", "roofs"]
+
+# Words of NVML's names that say another form of a card, with other peaks.
+_FORMS = frozenset({"NVL", "MIG", "GRID"})
 
 PRECISIONS = ("fp64", "fp64_tensor", "fp32", "tf32", "bf16", "fp16", "fp8", "fp4", "int8", "int4")
 
@@ -45,11 +49,13 @@ class Point:
         label: what and how much, for a person.
         intensity: its operations a byte.
         tflops: what it reached.
+        precision: whose roof is above it; empty where arithmetic has no part in it.
     """
 
     label: str
     intensity: float
     tflops: float
+    precision: str = ""
 
 
 def models(word: str) -> list[Gpu]:
@@ -71,3 +77,22 @@ def roofs(gpu: Gpu) -> list[Roof]:
         return []
     bandwidth = gpu.bandwidth_gb_s
     return [Roof(gpu.model, p, gpu.peaks[p], bandwidth, round(1000 * gpu.peaks[p] / bandwidth, 1)) for p in PRECISIONS if p in gpu.peaks]
+
+
+def is_called(card: Gpu, name: str) -> bool:
+    """Whether NVML's name of a GPU means this card, in the form whose figures the catalogue has."""
+    words = {word.upper() for word in card.nvml_words}
+    foreign = _FORMS | ({"PCIE"} if "SXM" in card.name else set())
+    found = set(name.replace("-", " ").upper().split())
+    return words <= found and not found & (foreign - words)
+
+
+def called(name: str) -> Gpu | None:
+    """The card that NVML's name means; None where the catalogue has none, or not in this form."""
+    return max((card for card in read.gpus().gpus if is_called(card, name)), key=lambda card: len(card.nvml_words), default=None)
+
+
+def attainable_tflops(above: Sequence[Roof], point: Point) -> float | None:
+    """What the card could reach where a point is: under the roof of its precision, or of all roofs; None where that is not among these."""
+    reach = [roof.attainable_tflops(point.intensity) for roof in above if point.precision in {"", roof.precision}]
+    return max(reach, default=None)

@@ -65,7 +65,8 @@ def command(  # noqa: PLR0917 - click passes by name
         apply(run, roles=roles or None, check=check, diff=diff)
     assert run.report is not None  # noqa: S101 - the observation sets it
     if as_json:
-        options.print_json({"roles": run.roles, "artefacts": str(run.artefacts) if run.artefacts else None, "report": run.report.as_dict()})
+        artefacts = str(run.artefacts) if run.artefacts else None
+        options.print_json({"roles": run.roles, "artefacts": artefacts, "report": run.report.as_dict(strict=strict)})
     else:
-        click.echo(text.render(run.report, color=sys.stdout.isatty()))
+        click.echo(text.render(run.report, strict=strict, color=sys.stdout.isatty()))
     ctx.exit(run.report.exit_code(strict=strict))

@@ -4,12 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.shell_completion import CompletionItem
 
 from provision.cli import options
+
+if TYPE_CHECKING:
+    from provision.catalog.roofline import Roof
+    from provision.verify.points import Measured
+
+_ROOFS = ("GPU", "precision", "peak TFLOPS", "GB/s", "threshold FLOP/B")
+_POINTS = ("measured", "FLOP/B", "TFLOPS", "% of the roof")
 
 
 @click.group("catalog")
@@ -208,12 +215,25 @@ def stacks(*, gpu: str, system: str, as_json: bool, as_csv: bool) -> None:
 
 
 @command.command("roofline")
-@click.argument("models", metavar="MODEL…", nargs=-1, required=True, shell_complete=_models)
+@click.argument("models", metavar="MODEL…", nargs=-1, shell_complete=_models)
 @click.option("--precision", "precisions", multiple=True, metavar="KIND", help="Only this precision; may be repeated. Default: all.")
 @click.option("-o", "--output", metavar="FILE", help="Draw into an .svg or .png file.")
 @click.option("--plot", is_flag=True, help="Draw into the terminal.")
+@click.option(
+    "--facts", type=click.Path(dir_okay=False, allow_dash=True, path_type=Path), metavar="FILE",
+    help="Also what was measured on a host, from `gpuprov probe --tier perf`; without MODEL of the card that it has.",
+)  # fmt: skip
 @_formats
-def roofline(*, models: tuple[str, ...], precisions: tuple[str, ...], output: str | None, plot: bool, as_json: bool, as_csv: bool) -> None:
+def roofline(
+    *,
+    models: tuple[str, ...],
+    precisions: tuple[str, ...],
+    output: str | None,
+    plot: bool,
+    facts: Path | None,
+    as_json: bool,
+    as_csv: bool,
+) -> None:
     """How many operations a byte a kernel needs before arithmetic limits it, for each precision."""
     import dataclasses  # noqa: PLC0415
 
@@ -224,21 +244,65 @@ def roofline(*, models: tuple[str, ...], precisions: tuple[str, ...], output: st
         if kind not in PRECISIONS:
             msg = f"no precision called {kind!a}; there are {', '.join(PRECISIONS)}"
             raise click.UsageError(msg)
-    known = [gpu for word in models for gpu in _gpu(word)]
+    measured = _measured(facts) if facts else None
+    points = measured.points if measured else ()
+    own = measured.card.model if measured and measured.card else None
+    if not models and own is None:
+        msg = f"{facts} was measured on a card that is not in the catalogue: name a MODEL" if facts else "Missing argument 'MODEL…'."
+        raise click.UsageError(msg)
+    known = [gpu for word in models or (own or "",) for gpu in _gpu(word)]
+    if own is not None and own not in {gpu.model for gpu in known}:
+        msg = f"{facts} was measured on {own}, which is not among {', '.join(models)}"
+        raise click.UsageError(msg)
     found = [roof for gpu in known for roof in roofs(gpu) if not precisions or roof.precision in precisions]
     silent = [gpu.model for gpu in known if not roofs(gpu)]
     if not found:
         msg = f"no peaks and bandwidth are known of {', '.join(silent) or 'these'} in that precision"
         raise click.UsageError(msg)
     if output:
-        picture.draw(found, Path(output))
+        picture.draw(found, Path(output), points)
         click.echo(f"wrote {output}", err=True)
-    rows = [[r.gpu, r.precision, r.peak_tflops, r.bandwidth_gb_s, r.threshold] for r in found]
-    columns = ["GPU", "precision", "peak TFLOPS", "GB/s", "threshold FLOP/B"]
     note = f"not known: {', '.join(silent)}" if silent else ""
-    _print(columns, rows, [dataclasses.asdict(r) for r in found], as_json=as_json, as_csv=as_csv, note=note)
+    data = [dataclasses.asdict(r) for r in found]
+    if measured is None:
+        rows = [[r.gpu, r.precision, r.peak_tflops, r.bandwidth_gb_s, r.threshold] for r in found]
+        _print(_ROOFS, rows, data, as_json=as_json, as_csv=as_csv, note=note)
+    else:
+        rows, laid = _laid_over(found, measured)
+        _print([*_ROOFS, *_POINTS], rows, {"roofs": data, "points": laid}, as_json=as_json, as_csv=as_csv, note=note)
     if plot:
-        click.echo(picture.in_terminal(found))
+        click.echo(picture.in_terminal(found, points))
+
+
+def _measured(path: Path) -> Measured:
+    from provision.verify.facts import load  # noqa: PLC0415
+    from provision.verify.points import measured  # noqa: PLC0415
+
+    found = measured("", load(path))
+    if found is None:
+        msg = f"{path} holds no measurement; gather one with `gpuprov probe HOST --tier perf`"
+        raise click.UsageError(msg)
+    return found
+
+
+def _laid_over(found: Sequence[Roof], measured: Measured) -> tuple[list[list[object]], list[dict[str, object]]]:
+    """The roofs as rows, then what was measured under them, which is also the second answer."""
+    import dataclasses  # noqa: PLC0415
+
+    from provision.catalog.roofline import attainable_tflops  # noqa: PLC0415
+
+    none: list[object] = [""] * len(_POINTS)
+    rows = [[r.gpu, r.precision, r.peak_tflops, r.bandwidth_gb_s, r.threshold, *none] for r in found]
+    laid: list[dict[str, object]] = []
+    for gpu in dict.fromkeys(r.gpu for r in found if measured.card is None or r.gpu == measured.card.model):
+        for point in measured.points:
+            reach = attainable_tflops([r for r in found if r.gpu == gpu], point)
+            share = round(point.tflops / reach, 3) if reach else None
+            laid.append({"gpu": gpu, **dataclasses.asdict(point), "attainable_tflops": reach, "share": share})
+            percent = round(100 * share) if share else ""
+            of_it = ["", "", "", point.label, point.intensity, point.tflops, percent]
+            rows.append([gpu, point.precision or "memory", *of_it])
+    return rows, laid
 
 
 @command.command("refresh")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import sys
 
 import click
 
@@ -14,7 +13,10 @@ from provision.cli import options
 @click.option("--rehearse", is_flag=True, help="The embedded cloud only.")
 @options.as_json
 def command(*, rehearse: bool, as_json: bool) -> None:
-    """List the instances that gpuprov launched, found by their tags, and launches whose outcome is not known yet."""
+    """List the instances that gpuprov launched, in every region, found by their tags, and launches whose outcome is not known yet.
+
+    The cost is what the catalogue's price makes of the time since the launch: at most, if a machine was stopped in between.
+    """
     from provision.cli.progress import narrator  # noqa: PLC0415 - heavy, and --help must be light
     from provision.workflow.inventory import inventory  # noqa: PLC0415
     from provision.workflow.session import Session  # noqa: PLC0415
@@ -24,23 +26,26 @@ def command(*, rehearse: bool, as_json: bool) -> None:
     if as_json:
         options.print_json(dataclasses.asdict(found))
         return
-    from rich.console import Console  # noqa: PLC0415
-    from rich.table import Table  # noqa: PLC0415
-    from rich.text import Text  # noqa: PLC0415
+    from provision.cli.tables import table  # noqa: PLC0415
 
-    if found.rows:
-        table = Table(box=None, pad_edge=False)
-        for title in ("NAME", "STATE", "CLOUD", "REGION", "TYPE", "ADDRESS", "PROFILE", "OWNER", "ENDS"):
-            table.add_column(title, no_wrap=True)
-        for row in found.rows:
-            table.add_row(
-                *(
-                    Text(value)
-                    for value in (row.name, row.state, row.cloud, row.region, row.type, row.address, row.profile, row.owner, row.deadline)
-                )
-            )
-        Console(width=None if sys.stdout.isatty() else 200).print(table)
-    else:
-        click.echo("no instances")
+    titles = ("NAME", "STATE", "CLOUD", "ZONE", "TYPE", "MARKET", "ADDRESS", "AGE", "COST", "ENDS", "OWNER", "NOTICES")
+    rows = [
+        (
+            row.name,
+            row.state,
+            row.cloud,
+            row.zone or row.region,
+            row.type,
+            row.market,
+            row.address,
+            f"{row.age_h:.1f} h" if row.age_h is not None else "",
+            f"{row.cost_usd:.2f} USD" if row.cost_usd is not None else "unknown",
+            row.deadline,
+            row.owner,
+            "; ".join(row.notices),
+        )
+        for row in found.rows
+    ]
+    click.echo(table(titles, rows) if rows else "no instances")
     for problem in found.problems:
         click.echo(f"not asked: {problem}", err=True)

@@ -6,6 +6,7 @@ import datetime as dt
 import json
 import os
 import re
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,9 +16,13 @@ from click.shell_completion import CompletionItem
 
 __all__ = [
     "as_json",
+    "assume_yes",
     "complete_instances",
+    "confirmed",
+    "in_rehearsal",
     "known",
     "named_host",
+    "need_terminal",
     "optional_profile",
     "print_json",
     "required_profile",
@@ -63,6 +68,32 @@ tier = click.option(
     help="How much to look at: quick imports no framework, perf also measures under load.  [default: as the profile says, or standard]",
 )
 strict = click.option("--strict", is_flag=True, help="Count warnings as failures.")
+
+
+in_rehearsal = click.option("--rehearse", is_flag=True, help="In the embedded cloud; an instance launched from here knows where it is.")
+assume_yes = click.option("-y", "--yes", is_flag=True, help="Do it without asking.")
+
+
+def confirmed(question: str, lines: Sequence[str], *, yes: bool) -> bool:
+    """Whether the user agrees to what the lines say; shown on standard error, so that standard output stays data."""
+    if yes:
+        return True
+    for line in lines:
+        click.echo(f"  {line}", err=True)
+    return click.confirm(question, err=True)
+
+
+def need_terminal(*, yes: bool, what: str) -> None:
+    """Refuse to ask where nobody can answer, before anything is asked of a cloud.
+
+    Raises:
+        UsageError: there is no terminal, and no --yes.
+    """
+    from provision.errors import UsageError  # noqa: PLC0415 - --help must be light
+
+    if not yes and not sys.stdin.isatty():
+        msg = f"{what} asks first, and there is no terminal to answer from"
+        raise UsageError(msg, hint="say --yes to do it without asking")
 
 
 def named_host(*, required: bool = True) -> Callable[[Any], Any]:

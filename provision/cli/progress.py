@@ -46,6 +46,10 @@ class Narrator:
             self._console.print(f"{time.monotonic() - self._started:6.1f} s  {step}", markup=False)
         self._last = step
 
+    def pause(self) -> None:
+        """End the step that spins, so that something can be asked."""
+        self._finish()
+
     def task(self, progress: Progress) -> None:
         """Show a task of Ansible within the step, and what it changes where that was asked for."""
         if progress.diff:

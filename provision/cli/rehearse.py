@@ -9,7 +9,7 @@ from provision.cli import options
 
 @click.group("rehearse")
 def command() -> None:
-    """Start, stop and inspect the embedded cloud: an EC2 API on loopback whose instances are Linux hosts on this machine."""
+    """Start, stop and inspect the embedded clouds: EC2 and Compute Engine on loopback, whose instances are Linux hosts on this machine."""
 
 
 @command.command("start")
@@ -22,7 +22,7 @@ def start(*, as_json: bool) -> None:
 
     with narrator().speaking() as tell:
         running = control.start(Session.open().rehearsal_folder, progress=tell.say)
-    _show({"endpoint": running.endpoint, "pid": running.pid}, as_json=as_json)
+    _show({"endpoint": running.endpoint, "gcp_endpoint": running.gcp_endpoint, "pid": running.pid}, as_json=as_json)
 
 
 @command.command("stop")

@@ -15,7 +15,7 @@ from provision.cli import options
 if TYPE_CHECKING:
     from provision.verify.ahead import Ahead
     from provision.verify.checks.base import Tier
-    from provision.verify.finding import Report
+    from provision.verify.fleet import Verified
 
 # The registry of provision.report, which --help must not import; a test holds that they are the same.
 FORMATS = ("text", "json", "html", "markdown", "junit", "tap", "ctrf", "nagios", "prometheus")
@@ -89,8 +89,7 @@ def command(
     _refuse_contradictions(any_files=bool(files), any_hosts=bool(hosts or launched or inventory), form=form, as_json=as_json)
     # Before all else: the connections open while the rest is imported.
     ahead = ctx.with_resource(_ahead(hosts[:jobs], timeout_s, tier, profile))
-    from provision import report as reports  # noqa: PLC0415 - heavy, and --help must be light
-    from provision.cli.progress import narrator  # noqa: PLC0415
+    from provision.cli.progress import narrator  # noqa: PLC0415 - heavy, and --help must be light
     from provision.errors import EXIT_FAILED_CHECK, EXIT_OK  # noqa: PLC0415
     from provision.verify.checks import CHECKS  # noqa: PLC0415
     from provision.verify.finding import exit_code  # noqa: PLC0415
@@ -100,7 +99,7 @@ def command(
 
     for name in (*only, *skip):
         options.known(name, [check.id for check in CHECKS], "check")
-    how = proof.How(Selection(frozenset(only), frozenset(skip), tier), without_gpu, timeout_s, jobs, options.seconds(wait))
+    how = proof.How(Selection(frozenset(only), frozenset(skip), tier), without_gpu, timeout_s, jobs, options.seconds(wait), strict)
     session = Session.open()
     if files:
         verified = proof.judged(session, files, profile, how)
@@ -110,13 +109,13 @@ def command(
     found = [one.report for one in verified]
     lost, lost_code = proof.after_reboot(verified, after_reboot, how) if after_reboot else ([], EXIT_OK)
     name = "json" if as_json else form or "text"
-    _print(name, found, lost)
+    _print(name, verified, lost, strict=strict)
     if html:
-        options.write(html, reports.render("html", found) + "\n")
+        options.write(html, _rendered("html", verified, strict=strict) + "\n")
     if evidence:
         from provision.verify.evidence import evidence as evidence_of  # noqa: PLC0415
 
-        options.write(evidence, options.to_json(evidence_of(verified)) + "\n")
+        options.write(evidence, options.to_json(evidence_of(verified, strict=strict)) + "\n")
     code = exit_code(found, strict=strict)
     # A failure outweighs what is unknown, here as everywhere.
     ctx.exit(EXIT_FAILED_CHECK if EXIT_FAILED_CHECK in {code, lost_code} else max(code, lost_code))
@@ -147,14 +146,26 @@ def _refuse_contradictions(*, any_files: bool, any_hosts: bool, form: str | None
         raise click.UsageError(msg)
 
 
-def _print(name: str, found: Sequence[Report], lost: Sequence[str]) -> None:
+def _print(name: str, verified: Sequence[Verified], lost: Sequence[str], *, strict: bool) -> None:
+    click.echo(_rendered(name, verified, strict=strict))
+    for line in lost:
+        click.echo(line, err=name != "text")
+
+
+def _rendered(name: str, verified: Sequence[Verified], *, strict: bool) -> str:
+    """The reports in one format: text of one host in the terminal's colours, the page with what was measured."""
     from provision import report as reports  # noqa: PLC0415
 
+    found = [one.report for one in verified]
     if name == "text" and len(found) == 1:
         from provision.report import text  # noqa: PLC0415
 
-        click.echo(text.render(found[0], color=sys.stdout.isatty()))
-    else:
-        click.echo(reports.render(name, found))
-    for line in lost:
-        click.echo(line, err=name != "text")
+        return text.render(found[0], strict=strict, color=sys.stdout.isatty())
+    if name == "html" and found:
+        from provision.report import html  # noqa: PLC0415
+        from provision.report.chart import charts  # noqa: PLC0415
+        from provision.verify.points import measured  # noqa: PLC0415
+
+        points = [seen for one in verified if (seen := measured(one.report.host, one.facts))]
+        return html.render(*found, strict=strict, charts=charts(points))
+    return reports.render(name, found, strict=strict)

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from provision.errors import CloudUnsupportedError
 
 if TYPE_CHECKING:
-    from provision.clouds.base import Cloud
+    from provision.clouds.base import Cloud, Order
 
-__all__ = ["CLOUDS", "connect"]
+__all__ = ["CLOUDS", "connect", "permissions"]
 
 # Strings, imported on use: an SDK costs up to 1.6 s to import and may not be installed.
 CLOUDS: Final = {"aws": "provision.clouds.aws.cloud:AwsCloud", "gcp": "provision.clouds.gcp.cloud:GcpCloud"}
@@ -32,3 +32,9 @@ def connect(cloud: str, region: str, access: Any = None) -> Cloud:
         raise CloudUnsupportedError(msg, hint=f"add a place on {', '.join(CLOUDS)} to the profile")
     module, _, name = CLOUDS[cloud].partition(":")
     return cast("Cloud", getattr(importlib.import_module(module), name)(region, access))
+
+
+def permissions(cloud: str, order: Order) -> tuple[str, ...]:
+    """Everything that these credentials need for an order from the first question to the last removal; imports no SDK."""
+    module = importlib.import_module(f"{CLOUDS[cloud].partition(':')[0].rpartition('.')[0]}.permissions")
+    return cast("tuple[str, ...]", getattr(module, "PERMISSIONS", None) or module.permissions(order))

@@ -82,6 +82,7 @@ async def execute(
     timeout_s: float,
     connect_timeout_s: int = 10,
     max_output_bytes: int = 16 * 1024 * 1024,
+    heard: bytearray | None = None,
 ) -> Completed:
     """Run a shell command on the host and return what it printed.
 
@@ -92,6 +93,7 @@ async def execute(
         timeout_s: for everything, the connection included.
         connect_timeout_s: for the TCP connection and the handshake.
         max_output_bytes: per stream; the command is ended when it prints more.
+        heard: is given what the command prints while it comes, so that it is there even where an error is raised.
 
     Raises:
         HostUnreachableError, HostKeyUnknownError, HostKeyChangedError, SshRefusedError: the command was not run, or not in time.
@@ -106,7 +108,7 @@ async def execute(
     )
     try:
         async with asyncio.timeout(timeout_s):
-            done = await _communicate(process, stdin, max_output_bytes)
+            done = await _communicate(process, stdin, max_output_bytes, bytearray() if heard is None else heard)
     except TimeoutError:
         msg = f"{target.name} did not finish within {timeout_s:g} s"
         raise HostUnreachableError(msg, hint="see whether it is up and not overloaded; a longer --timeout may help") from None
@@ -127,7 +129,7 @@ def _end(process: asyncio.subprocess.Process) -> None:
         os.killpg(process.pid, signal.SIGKILL)
 
 
-async def _communicate(process: asyncio.subprocess.Process, stdin: bytes | AsyncIterable[bytes], limit: int) -> Completed:
+async def _communicate(process: asyncio.subprocess.Process, stdin: bytes | AsyncIterable[bytes], limit: int, heard: bytearray) -> Completed:
     """Feed and drain the three streams at once, ending the process when it prints more than `limit` bytes."""
     assert process.stdin is not None and process.stdout is not None and process.stderr is not None  # noqa: S101, PT018
     truncated = False
@@ -144,9 +146,8 @@ async def _communicate(process: asyncio.subprocess.Process, stdin: bytes | Async
             await stream.drain()
         stream.close()
 
-    async def drain(stream: asyncio.StreamReader) -> bytes:
+    async def drain(stream: asyncio.StreamReader, kept: bytearray) -> bytes:
         nonlocal truncated
-        kept = bytearray()
         while chunk := await stream.read(_CHUNK_BYTES):
             kept += chunk
             if len(kept) > limit:
@@ -155,7 +156,7 @@ async def _communicate(process: asyncio.subprocess.Process, stdin: bytes | Async
                 break
         return bytes(kept[:limit])
 
-    _, out, err = await asyncio.gather(feed(process.stdin), drain(process.stdout), drain(process.stderr))
+    _, out, err = await asyncio.gather(feed(process.stdin), drain(process.stdout, heard), drain(process.stderr, bytearray()))
     return Completed(await process.wait(), out, err, truncated)
 
 

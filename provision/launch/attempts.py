@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from provision.clouds import base as clouds
 from provision.errors import CapacityError, CloudError, CloudUnreachableError, QuotaExceededError
@@ -162,6 +162,8 @@ class Attempts:
         made = self.ours.patience.ask(ask, on_step=self.ours.on_step, what=what)
         known = {instance.id for instance in self.made}
         self.made += [instance for instance in made if instance.id not in known]
+        if pending not in self.record.had:
+            self.record = replace(self.record, had=(*self.record.had, pending))
         self.journal_machines()
 
     def journal_machines(self) -> None:

@@ -82,6 +82,7 @@ class Record:
         touched: (cloud, region) where an attempt may have left something, in the order in which they were tried.
         pending: the attempt whose outcome was not known when this was written.
         machines: those confirmed.
+        had: the attempts that gave them: while a cloud does not show new machines yet, their tokens do.
         lock: the lock it was launched and set up from, as data; empty in records of releases that had none.
     """
 
@@ -97,6 +98,7 @@ class Record:
     touched: tuple[tuple[str, str], ...] = ()
     pending: Pending | None = None
     machines: tuple[Machine, ...] = ()
+    had: tuple[Pending, ...] = ()
     lock: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -148,6 +150,7 @@ class Record:
         known = {key: data[key] for key in cls.__dataclass_fields__ if key in data}
         known["touched"] = tuple((cloud, region) for cloud, region in data.get("touched", ()))
         known["pending"] = Pending(**data["pending"]) if data.get("pending") else None
+        known["had"] = tuple(Pending(**attempt) for attempt in data.get("had", ()))
         known["machines"] = tuple(Machine(**machine) for machine in data.get("machines", ()))
         if "region" in data:  # before several machines
             known["touched"] = ((data["cloud"], data["region"]),)
@@ -216,6 +219,14 @@ class Journal:
         """Add an attempt to the log of a name."""
         with self.log_of(name).open("a") as file:
             file.write(json.dumps({"at": dt.datetime.now(dt.UTC).isoformat(timespec="milliseconds"), **entry}) + "\n")
+
+    def held(self, name: str) -> bool:
+        """Whether a gpuprov of this user is at work on a name."""
+        try:
+            with self.hold(name):
+                return False
+        except NameTakenError:
+            return True
 
     @contextlib.contextmanager
     def hold(self, name: str) -> Iterator[None]:

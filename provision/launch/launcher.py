@@ -10,18 +10,23 @@ import datetime as dt
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 from provision.clouds import base as clouds
 from provision.errors import CapacityError, CloudError, NameTakenError, ProfileMismatchError, QuotaExceededError
 from provision.launch import place
 from provision.launch.attempts import Attempts, Wanted
-from provision.launch.journal import Journal, Record
+from provision.launch.journal import Journal, Pending, Record
 from provision.launch.ours import Ours
 from provision.launch.patience import PATIENT, Patience
 from provision.launch.place import Attempt
 from provision.launch.regions import Connect
 
 __all__ = ["Launcher", "Wanted"]
+
+# EC2 gives no bound for how late descriptions follow (devguide, "Eventual consistency"); "a couple of seconds to a few minutes" is its word
+# for retries, from memory. Client tokens are remembered for longer.
+_SHOWN_WITHIN: Final = dt.timedelta(minutes=10)
 
 
 @dataclass(slots=True)
@@ -96,8 +101,12 @@ class Launcher:
         if record is None:
             return self._fresh(wanted)
         asked = (record.profile_digest, record.count, record.minimum)
-        if not record.machines and asked == (wanted.digest, wanted.count, wanted.minimum):
-            return record  # cut off before anything was confirmed
+        if (not record.machines or (_young(record) and not _ended(record, ours))) and asked == (
+            wanted.digest,
+            wanted.count,
+            wanted.minimum,
+        ):
+            return record  # cut off before anything was confirmed, or confirmed and not shown yet
         ours.clear(record, record.regions)  # ended since, or asked differently: a new launch under a new id
         return self._fresh(wanted)
 
@@ -123,15 +132,28 @@ class Launcher:
         return record
 
     def _resume(self, work: Attempts) -> None:
-        """Ask for the attempt that was cut off, under its own token, unless all that it asked for is there."""
-        pending, name, count = work.record.pending, work.record.name, work.record.count
-        if pending is None:
-            return
+        """Ask for the attempt that was cut off, under its own token, unless all that it asked for is there.
+
+        Machines that were confirmed and that no description shows are asked for again in the same way: those that have ended come back
+        as ended, and what is left of their launch is removed.
+        """
+        if work.record.pending is not None:
+            self._repeat(work, work.record.pending)
+        elif work.record.machines and not work.made:
+            gone = work.record
+            for attempt in gone.had:
+                self._repeat(work, attempt)
+            if not work.made:
+                work.ours.clear(gone, gone.regions)
+                work.record = self._again(work.wanted)
+
+    def _repeat(self, work: Attempts, pending: Pending) -> None:
+        name, count = work.record.name, work.record.count
         asked = {clouds.host_name(name, count, pending.first + i) for i in range(pending.count)}
         option = next((o for o in work.listed if not o.against and (o.index, o.region) == (pending.place, pending.region)), None)
         if asked <= {instance.name for instance in work.made} or option is None:
             return
-        self.on_step(f"an earlier run was cut off while it asked for {option}: asking for the same again")
+        self.on_step(f"an earlier run asked for {option}: asking for the same again")
         try:
             work.attempt(option, pending)
         except (CapacityError, QuotaExceededError):
@@ -161,6 +183,19 @@ class Launcher:
         self.journal.put(
             replace(work.record, minimum=work.wanted.minimum, touched=tuple(pair for pair in work.record.touched if pair not in unneeded))
         )
+
+
+def _young(record: Record) -> bool:
+    """Whether its machines may exist and not be shown yet."""
+    return dt.datetime.now(dt.UTC) - dt.datetime.fromisoformat(record.created_at) < _SHOWN_WITHIN
+
+
+def _ended(record: Record, ours: Ours) -> bool:
+    """Whether a cloud still shows machines of the record, as ended."""
+    ids = {machine.id for machine in record.machines}
+    answers = ours.everywhere(record.regions, lambda handle: handle.things(record.name))
+    shown = [thing for answer in answers.values() if not isinstance(answer, CloudError) for thing in answer]
+    return any(thing.id in ids and not thing.alive for thing in shown)
 
 
 def _compare(wanted: Wanted, oldest: clouds.Instance) -> None:

@@ -44,16 +44,27 @@ def survey(ours: Ours, where: Iterable[Pair]) -> tuple[list[clouds.Instance], di
             problems.append(f"{handle.region}: notices: {error.message}")
         return found
 
-    answers = ours.everywhere(where, ask)
+    pairs = set(where)
+    # One region of each cloud first, which need not be enabled: without credentials, looking for them in all takes minutes.
+    first = {cloud: min(p for p in pairs if p[0] == cloud) for cloud in {cloud for cloud, _ in pairs}}
+    first |= {cloud: min(sure) for cloud in first if (sure := {p for p in pairs & everywhere() if p[0] == cloud})}
+    answers = ours.everywhere(first.values(), ask)
+    without = {p[0] for p, answer in answers.items() if isinstance(answer, CredentialsMissingError | CredentialsExpiredError)}
+    answers |= ours.everywhere({p for p in pairs if p[0] not in without and p not in answers and not _whole(ours, p, answers)}, ask)
     found: list[clouds.Instance] = []
     for (cloud, region), answer in answers.items():
-        if isinstance(answer, CredentialsMissingError | CredentialsExpiredError):
+        if cloud in without and isinstance(answer, CloudError):
             problems.append(f"{cloud}: {answer.message}")
         elif isinstance(answer, CloudError):
             problems.append(f"{region}: {answer.message}")
         else:
             found += answer
     return oldest_first(found), notices, list(dict.fromkeys(problems))
+
+
+def _whole(ours: Ours, pair: Pair, asked: Iterable[Pair]) -> bool:
+    """Whether a region's whole cloud has answered already."""
+    return pair[0] in {cloud for cloud, _ in asked} and ours.handle(pair).spans == "project"
 
 
 def machines(ours: Ours, name: str, where: Iterable[Pair]) -> list[clouds.Instance]:
@@ -116,8 +127,10 @@ def remove(ours: Ours, found: dict[Pair, list[clouds.Thing]]) -> list[str]:
     return [phrase for answer in answers if not isinstance(answer, CloudError) for phrase in answer]
 
 
-def destroy(ours: Ours, journal: Journal, name: str, where: Iterable[Pair]) -> list[str]:
-    """Remove everything tagged with a name in the regions, and forget it.
+def destroy(
+    ours: Ours, journal: Journal, name: str, where: Iterable[Pair], *, agreed: Callable[[list[str]], bool] = lambda _: True
+) -> list[str]:
+    """Remove everything tagged with a name in the regions, and forget it; unless that is not agreed to.
 
     Raises:
         InstanceNotFoundError: there was nothing, neither at the clouds nor in the journal.
@@ -126,6 +139,9 @@ def destroy(ours: Ours, journal: Journal, name: str, where: Iterable[Pair]) -> l
     known = journal.get(name)
     ours.on_step(f"looking for {name}")
     found, problems = things(ours, where, name)
+    listed = [str(thing) for of_region in found.values() for thing in of_region if thing.alive]
+    if listed and not agreed(listed):
+        return []
     removed = remove(ours, found)
     needed = known.regions if known else set()
     for pair, problem in problems.items():

@@ -1,17 +1,39 @@
-"""What `up` would make, where, at what price and with which permissions, without asking anybody."""
+"""What `up` would make, where, at what price and with which permissions: by the catalogue, and by the clouds where that is asked for."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import Any
+import datetime as dt
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Final
 
 from provision.catalog import places, read
-from provision.clouds import CLOUDS
-from provision.clouds.aws.permissions import PERMISSIONS
+from provision.clouds import base as clouds
+from provision.clouds import permissions
+from provision.errors import CloudError
+from provision.launch import place as placing
+from provision.launch.journal import Pending, Record
+from provision.launch.ours import Ours
+from provision.launch.place import Option
 from provision.profile.locked import Lock
-from provision.profile.model import AwsPlace, DataDisk, GcpPlace, Profile
+from provision.profile.model import AwsPlace, DataDisk, Profile
 
 __all__ = ["Offer", "Plan", "plan"]
+
+_UNKNOWN: Final = "unknown: the catalogue has no price for this type, region and market, so the limit is not checked"
+# A key of the right form for the text of an order that nobody launches.
+_NO_KEY: Final = "ssh-ed25519 " + "A" * 68
+
+# What each cloud's provider asks for beside that; tests of the clouds hold it.
+_SECURED: Final = {
+    "aws": ("aws: IMDSv2 required", "aws: no instance role", "aws: host keys read from the console"),
+    "gcp": (
+        "gcp: no service account",
+        "gcp: host keys read from guest attributes",
+        "gcp: the project's own SSH keys do not log in",
+        "gcp: port 22 denied to all others, whatever the network's default rules say",
+    ),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +43,11 @@ class Offer:
     Attributes:
         price_per_hour_usd: from the catalogue; None when it is not known there.
         price_note: the price's source, or why there is none.
+        zone: empty where the cloud chooses.
         note: why this place would be passed over; empty when it would be tried.
+        opt_in: whether the region must be enabled in the account once.
+        elsewhere: the regions that have the type.
+        answers: what the cloud said, where it was asked.
     """
 
     cloud: str
@@ -32,11 +58,20 @@ class Offer:
     price_to_deadline_usd: float | None
     price_note: str
     note: str
+    zone: str = ""
+    opt_in: bool = False
+    elsewhere: tuple[str, ...] = ()
+    answers: tuple[clouds.Answer, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What would be made. Nothing was asked of a cloud for it, and nothing made."""
+    """What would be made. Nothing is made for it, and nothing asked of a cloud unless that was wanted.
+
+    Attributes:
+        gone: machine types with this GPU that left the offerings.
+        permissions: by cloud.
+    """
 
     profile: str
     profile_digest: str
@@ -51,7 +86,8 @@ class Plan:
     gives_up: tuple[str, ...]
     deadline_h: int
     limit_per_hour_usd: float
-    permissions: tuple[str, ...]
+    permissions: dict[str, tuple[str, ...]]
+    gone: tuple[str, ...]
     lock_digest: str
     stack: tuple[str, ...]
     warnings: tuple[str, ...]
@@ -62,29 +98,36 @@ class Plan:
         return asdict(self)
 
 
-def plan(profile: Profile, digest: str, name: str, lock: Lock) -> Plan:
-    """Read the profile and its lock as a plan."""
+def plan(profile: Profile, digest: str, name: str, lock: Lock, *, ask: Ours | None = None) -> Plan:
+    """Read the profile and its lock as a plan.
+
+    Args:
+        profile: with its places.
+        digest: of the profile.
+        name: what the machine would be called.
+        lock: the stack.
+        ask: the clouds, which are then asked about each place; None asks nobody.
+    """
+    listed = [one for option in placing.options(profile, lock) for one in _by_zone(option)]
+    orders = {option: _order(profile, digest, name, option) for option in listed}
+    answers = _asked(ask, {option: order for option, order in orders.items() if not option.against}) if ask else {}
+    needed = {option.cloud: permissions(option.cloud, order) for option, order in orders.items()}
     return Plan(
         profile=profile.name,
         profile_digest=digest,
         name=name,
         purpose=profile.purpose,
         owner=f"{profile.owner.name} <{profile.owner.email}>",
-        offers=tuple(offer for place in profile.places for offer in _offers(profile, place, lock)),
+        offers=tuple(_offer(profile, option, answers.get(option, ())) for option in listed),
         image=f"newest {profile.os.name} {profile.os.version} of its publisher",
-        disks=(f"root: {profile.disks.root.size_gb} GB gp3, encrypted", *_data_disk(profile.disks.data)),
+        disks=(f"root: {profile.disks.root.size_gb} GB network disk, encrypted", *_data_disk(profile.disks.data)),
         opens=tuple(f"tcp/22 from {'the address gpuprov runs from' if n == 'caller' else n}" for n in profile.network.ssh_from),
-        secured=(
-            "IMDSv2 required",
-            "disks encrypted",
-            "no instance role",
-            "login by key only",
-            "host key read from the console",
-        ),
+        secured=("disks encrypted", "login by key only", "ends itself at the deadline", *(s for cloud in needed for s in _SECURED[cloud])),
         gives_up=_gives_up(profile),
         deadline_h=profile.limits.deadline_h,
         limit_per_hour_usd=profile.limits.price_per_hour_usd,
-        permissions=PERMISSIONS,
+        permissions=needed,
+        gone=_gone(profile.gpu.model),
         lock_digest=lock.digest,
         stack=_stack(lock),
         warnings=lock.warnings,
@@ -92,33 +135,67 @@ def plan(profile: Profile, digest: str, name: str, lock: Lock) -> Plan:
     )
 
 
-def _offers(profile: Profile, place: AwsPlace | GcpPlace, lock: Lock) -> list[Offer]:
-    where = place.regions if isinstance(place, AwsPlace) else place.zones
-    return [_offer(profile, place, region, lock) for region in where]
+def _order(profile: Profile, digest: str, name: str, option: Option) -> clouds.Order:
+    """The order of a place's first attempt, for what can be said of it beforehand; it is never launched."""
+    now = dt.datetime.now(dt.UTC)
+    deadline = (now + dt.timedelta(hours=profile.limits.deadline_h)).isoformat()
+    record = Record(name, "0" * 32, rehearsal=False, profile={}, profile_digest=digest, created_at=now.isoformat(), deadline=deadline)
+    pending = Pending(option.index, option.region, option.zones[0] if option.zones else "", 1, 1, 1)
+    return placing.order_of(record, profile, option, _NO_KEY, pending)
 
 
-def _offer(profile: Profile, place: AwsPlace | GcpPlace, region: str, lock: Lock) -> Offer:
-    wanted = (place.cloud, region, place.instance_type, place.market)
-    locked = next(p for p in lock.places if (p.cloud, p.region, p.instance_type, p.market) == wanted)
-    price = places.aws_price(place.instance_type, region) if place.market == "on-demand" and place.cloud == "aws" else None
+def _asked(ours: Ours, orders: dict[Option, clouds.Order]) -> dict[Option, tuple[clouds.Answer, ...]]:
+    """What the clouds say of each place, all asked at the same time; one that could not be asked is one answer that says why."""
+
+    def ask(option: Option) -> tuple[clouds.Answer, ...]:
+        ours.on_step(f"asking {option.cloud} about {option}")
+        try:
+            return tuple(ours.handle((option.cloud, option.region)).examine(orders[option]))
+        except CloudError as error:
+            return (clouds.Answer("region", holds=None, said=error.message),)
+
+    with ThreadPoolExecutor(max_workers=8, thread_name_prefix="plan") as pool:
+        return dict(zip(orders, pool.map(ask, orders), strict=True))
+
+
+def _by_zone(option: Option) -> list[Option]:
+    """An option for each zone that it names; itself where the cloud chooses."""
+    return [replace(option, zones=(zone,)) for zone in option.zones] or [option]
+
+
+def _offer(profile: Profile, option: Option, answers: tuple[clouds.Answer, ...]) -> Offer:
+    place, price = option.place, placing.price_of(profile, option.place, option.region)
     hourly = price.usd_per_hour if price else None
-    note = f"passed over: {locked.not_available}" if locked.not_available else ""
-    if not note and place.cloud not in CLOUDS:
-        note = f"passed over: launching on {place.cloud} is not part of this release"
+    note = f"passed over: {option.against}" if option.against else ""
     if not note and hourly is not None and hourly > profile.limits.price_per_hour_usd:
         note = "refused: over the profile's price limit"
+    known = _UNKNOWN
+    if price:
+        known = _source(price.source) + ("" if price.whole else "; of the GPU alone: vCPUs and memory are billed beside it")
     return Offer(
-        cloud=place.cloud,
-        region=region,
+        cloud=option.cloud,
+        region=option.region,
         instance_type=place.instance_type,
         market=place.market,
         price_per_hour_usd=hourly,
         price_to_deadline_usd=round(hourly * profile.limits.deadline_h, 2) if hourly is not None else None,
-        price_note=_source(price.source)
-        if price
-        else "unknown: the catalogue has no price for this type and region, so the limit is not checked",
+        price_note=known,
         note=note,
+        zone="".join(option.zones),
+        opt_in=placing.opt_in(option),
+        elsewhere=tuple(
+            region
+            for region in places.where(option.cloud, place.instance_type, None if isinstance(place, AwsPlace) else place.gpu)
+            if region != option.region
+        ),
+        answers=answers,
     )
+
+
+def _gone(model: str) -> tuple[str, ...]:
+    """The machine types with a GPU that can no longer be launched anywhere."""
+    left = [t for t in read.aws_types().values() if t.gpu == model and t.withdrawn is not None]
+    return tuple(f"aws {t.type} was withdrawn everywhere by {t.withdrawn}" for t in left)
 
 
 def _source(key: str) -> str:
@@ -140,7 +217,8 @@ def _stack(lock: Lock) -> tuple[str, ...]:
 def _data_disk(disk: DataDisk | None) -> tuple[str, ...]:
     if disk is None:
         return ()
-    what = "the machine's own NVMe, empty after each stop" if disk.source == "instance-store" else f"{disk.size_gb} GB gp3, encrypted"
+    own = disk.source == "instance-store"
+    what = "the machine's own NVMe, empty after each stop" if own else f"{disk.size_gb} GB network disk, encrypted"
     return (f"{disk.mount}: {what}, {disk.filesystem}",)
 
 

@@ -1,4 +1,4 @@
-"""The disks of a host: sparse files behind loop devices, named in the host as EC2 names its NVMe disks."""
+"""The disks of a host: sparse files behind loop devices, named in the host as EC2 names its NVMe disks, or as GCE names its own."""
 
 from __future__ import annotations
 
@@ -7,8 +7,12 @@ import json
 import subprocess
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Final
 
 __all__ = ["Disk", "attach", "detach", "sweep", "wipe_instance_store"]
+
+
+_EC2: Final = "nvme-Amazon_EC2_NVMe_Instance_Storage_AWS"
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,13 +29,24 @@ class Disk:
     ephemeral: bool
 
 
-def attach(folder: Path, *, instance_store_gb: int, volume_gb: tuple[int, ...]) -> list[Disk]:
-    """Make the disks of a host; nvme0n1 would be its root, so they begin with nvme1n1."""
-    wanted = [(size, False) for size in volume_gb] + ([(instance_store_gb, True)] if instance_store_gb else [])
+def attach(folder: Path, *, instance_store_gb: int, volume_gb: tuple[int, ...], names: tuple[str, ...] = (), stores: int = 1) -> list[Disk]:
+    """Make the disks of a host; nvme0n1 would be its root, so they begin with nvme1n1.
+
+    Args:
+        folder: where the files lie.
+        instance_store_gb: of all disks inside the machine.
+        volume_gb: of each volume.
+        names: the names of all disks, volumes first, where it is GCE; without them EC2 names them.
+        stores: how many disks the instance store is.
+    """
+    inside = [(instance_store_gb // stores, True)] * stores if instance_store_gb else []
+    wanted = [(size, False) for size in volume_gb] + inside
     found = []
     for number, (size_gb, ephemeral) in enumerate(wanted, start=1):
         seed = f"{folder.name}-{number}"
         link = _instance_storage(seed) if ephemeral else f"nvme-Amazon_Elastic_Block_Store_vol{_serial(seed).lower()}"
+        if names:
+            link = f"google-{names[number - 1]}"
         file = folder / f"disk{number}.img"
         _blank(file, size_gb * 10**9)  # EC2 counts instance stores in powers of ten
         loop = subprocess.run(["losetup", "--find", "--show", str(file)], check=True, capture_output=True, text=True).stdout.strip()
@@ -55,11 +70,11 @@ def wipe_instance_store(found: list[Disk]) -> list[Disk]:
             # The loop device remembers the size at its attachment, and pages of the old content.
             subprocess.run(["losetup", "--set-capacity", disk.loop], check=False, capture_output=True)
             subprocess.run(["blockdev", "--flushbufs", disk.loop], check=False, capture_output=True)
-    return [replace(disk, link=_instance_storage(disk.link)) if disk.ephemeral else disk for disk in found]
+    return [replace(disk, link=_instance_storage(disk.link)) if disk.ephemeral and _EC2 in disk.link else disk for disk in found]
 
 
 def _instance_storage(seed: str) -> str:
-    return f"nvme-Amazon_EC2_NVMe_Instance_Storage_AWS{_serial(seed)}"
+    return f"{_EC2}{_serial(seed)}"
 
 
 def _serial(seed: str) -> str:

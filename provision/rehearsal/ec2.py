@@ -27,6 +27,7 @@ def patch(settings: Settings, park: Park | None) -> None:
     lock = threading.RLock()
     _patch_states(settings)
     ec2_launch.patch(settings, park, lock, lambda instance: _transition(instance, "pending", 0, settings.pending_s))
+    _patch_visibility(settings)
     _patch_power(park)
     _patch_console(settings, park)
     ec2_answers.patch(settings)
@@ -68,6 +69,19 @@ def _patch_states(settings: Settings) -> None:
     wrap("start", "pending", 0, ("running", 16), "pending_s")
     wrap("stop", "stopping", 64, ("stopped", 80), "ending_s")
     wrap("terminate", "shutting-down", 32, ("terminated", 48), "ending_s")
+
+
+def _patch_visibility(settings: Settings) -> None:
+    """Leave new instances out of descriptions for a while."""
+
+    def describe_instances(self: Any, filters: Any = None) -> Any:
+        found = self.all_reservations(filters)
+        since = time.monotonic() - settings.unseen_s
+        for reservation in found:  # copies, whose lists are the originals'
+            reservation.instances = [i for i in reservation.instances if getattr(i, "launched", 0.0) <= since]
+        return [reservation for reservation in found if reservation.instances]
+
+    InstanceBackend.describe_instances = describe_instances
 
 
 def _patch_power(park: Park | None) -> None:

@@ -35,6 +35,7 @@ class Settings:
     Attributes:
         pending_s: from RunInstances or StartInstances to running.
         ending_s: from StopInstances or TerminateInstances to stopped or terminated.
+        unseen_s: how long DescribeInstances does not show a new instance: EC2 is eventually consistent.
         console_delay_s: how long the console stays empty after a launch; minutes on EC2.
         vcpu_limit: region → vCPUs that may run at once under each quota; a region that is not here has `default_vcpu_limit`.
         zone_capacity: zone → machines left in it, counted down by launches; a zone that is not here has no end of them.
@@ -46,6 +47,7 @@ class Settings:
 
     pending_s: float = 0.3
     ending_s: float = 0.3
+    unseen_s: float = 0.0
     console_delay_s: float = 0.0
     vcpu_limit: dict[str, int] = field(default_factory=dict)
     zone_capacity: dict[str, int] = field(default_factory=dict)

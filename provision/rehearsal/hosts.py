@@ -54,16 +54,22 @@ class HostSpec:
         hostname: what it calls itself.
         user_data: given to cloud-init as it is.
         authorized_keys: OpenSSH public keys that may log in as the image's user.
+        accounts: further users that are made, each with one key; GCE's guest agent makes those that the metadata names.
         instance_store_gb: size of the ephemeral disk; 0 for none.
         volume_gb: sizes of the data volumes.
+        disk_names: GCE's names of the disks, volumes first; without them they are named as on EC2.
+        instance_stores: how many disks the instance store is.
     """
 
     instance_id: str
     hostname: str
     user_data: bytes = b""
     authorized_keys: tuple[str, ...] = ()
+    accounts: tuple[tuple[str, str], ...] = ()
     instance_store_gb: int = 0
     volume_gb: tuple[int, ...] = ()
+    disk_names: tuple[str, ...] = ()
+    instance_stores: int = 1
 
 
 @dataclass(slots=True)
@@ -113,7 +119,13 @@ class HostPark:
         host = _Host(spec, folder, self._network.take_address())
         self._hosts[spec.instance_id] = host
         self._seed(host)
-        host.devices = disks.attach(folder, instance_store_gb=spec.instance_store_gb, volume_gb=spec.volume_gb)
+        host.devices = disks.attach(
+            folder,
+            instance_store_gb=spec.instance_store_gb,
+            volume_gb=spec.volume_gb,
+            names=spec.disk_names,
+            stores=spec.instance_stores,
+        )
         self._power_on(host)
         return host.address
 
@@ -128,6 +140,10 @@ class HostPark:
             "public-keys": list(host.spec.authorized_keys),
         }
         (seed / "meta-data").write_text(json.dumps(meta))
+        if host.spec.accounts:
+            rights = {"sudo": ["ALL=(ALL) NOPASSWD:ALL"], "shell": "/bin/bash", "lock_passwd": True}
+            users = [{"name": name, "ssh_authorized_keys": [key], **rights} for name, key in host.spec.accounts]
+            (seed / "vendor-data").write_text("#cloud-config\n" + json.dumps({"users": ["default", *users]}))
         if self._packages:
             for name, text in self._packages.host_files().items():
                 path = host.folder / "upper" / name

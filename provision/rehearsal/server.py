@@ -188,7 +188,7 @@ def _serve(folder: Path, *, with_hosts: bool) -> None:
     ec2.patch(settings, park[0] if park else None)
     cloudformation.patch()
     _progress("starting the GCP API")
-    gcp = gce.world(gce.Settings(), park[0] if park else None)
+    gcp = gce.new_world(gce.Settings(), park[0] if park else None)
     if park:
         ended.extend([lambda instance_id: ec2.ended_by_itself(park[0], instance_id), lambda host: gce.ended_by_itself(gcp, host)])
 

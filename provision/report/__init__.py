@@ -24,8 +24,10 @@ FORMATS: dict[str, Format] = {
 }
 
 
-def render(name: str, reports: Sequence[Report]) -> str:
+def render(name: str, reports: Sequence[Report], *, strict: bool = False) -> str:
     """The reports in one format, without the end of the last line (which `click.echo` adds, and a file must get).
+
+    With `strict` a warning is a failure in each of them, as it is to the exit code.
 
     Raises:
         UsageError: no such format, or no report.
@@ -36,4 +38,4 @@ def render(name: str, reports: Sequence[Report]) -> str:
     if not reports:
         msg = "no host was verified, so that there is nothing to report"
         raise UsageError(msg, hint="name at least one host")
-    return FORMATS[name].render(*reports)
+    return FORMATS[name].render(*reports, strict=strict)

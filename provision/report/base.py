@@ -1,4 +1,4 @@
-"""What the formats share: what one is, text that stays text, words between backticks, the hour of an observation."""
+"""What the formats share: what one is, text that stays text, words between backticks, the hour of an observation, a chart."""
 
 from __future__ import annotations
 
@@ -6,11 +6,29 @@ import datetime as dt
 import importlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from provision.verify.finding import OUTCOMES, Outcome, Report
 
-__all__ = ["EXPLAINED", "GLYPHS", "LONGEST", "Format", "Renderer", "counted", "inert", "observed_at", "spans"]
+if TYPE_CHECKING:
+    from provision.catalog.roofline import Point
+
+__all__ = [
+    "CHART_HEIGHT",
+    "CHART_WIDTH",
+    "EXPLAINED",
+    "GLYPHS",
+    "LONGEST",
+    "PLANE",
+    "Chart",
+    "Format",
+    "Renderer",
+    "Row",
+    "counted",
+    "inert",
+    "observed_at",
+    "spans",
+]
 
 LONGEST = 400
 # What a reader is told more about: the rest needs nothing of her.
@@ -19,11 +37,17 @@ EXPLAINED: tuple[Outcome, ...] = ("fail", "unknown", "warn")
 GLYPHS: dict[Outcome, str] = {"pass": "✓", "fail": "✗", "warn": "!", "waived": "◇", "unknown": "?", "not-applicable": "–"}  # noqa: RUF001
 
 
+# The picture of a roofline, and the plane of its axes within it; the roofs are named to the right of it, where no point can be.
+CHART_WIDTH: Final = 720
+CHART_HEIGHT: Final = 400
+PLANE: Final = {"left": 62, "top": 14, "right": 568, "bottom": 352}
+
+
 class Renderer(Protocol):
     """Reports in, one document out; pure, and without the end of its last line."""
 
-    def __call__(self, *reports: Report) -> str:
-        """The document."""
+    def __call__(self, *reports: Report, strict: bool = False) -> str:
+        """The document; `strict` makes a warning a failure, as it does to the exit code."""
         ...
 
 
@@ -41,10 +65,46 @@ class Format:
     suffix: str
     module: str
 
-    def render(self, *reports: Report) -> str:
+    def render(self, *reports: Report, strict: bool = False) -> str:
         """Write it; see `Renderer`."""
         renderer: Renderer = importlib.import_module(self.module).render
-        return renderer(*reports)
+        return renderer(*reports, strict=strict)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One measured point: whose, what, what the card could reach there (None where nobody knows), and where it is drawn."""
+
+    host: str
+    point: Point
+    attainable: float | None
+    x: float
+    y: float
+
+    @property
+    def share(self) -> float | None:
+        """Which part of it was reached."""
+        return self.point.tflops / self.attainable if self.attainable else None
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """One card's roofline with what was measured.
+
+    Attributes:
+        card: its name; empty where the catalogue has no figures of what was measured, and only the rows are there.
+        about: the picture in words, for who cannot see it.
+        lines: for each peak: the places of its line, its label, where the label stands, and whether something was measured under it.
+        across, up: the ticks: where, and what they say.
+        rows: what was measured.
+    """
+
+    card: str
+    about: str
+    lines: list[tuple[str, str, float, bool]]
+    across: list[tuple[float, str]]
+    up: list[tuple[float, str]]
+    rows: list[Row]
 
 
 def inert(text: str, longest: int = LONGEST) -> str:

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from provision import __version__
 from provision.report.base import inert, observed_at
-from provision.verify.finding import Finding, Outcome, Report, exit_code, summary
+from provision.verify.finding import Finding, Outcome, Report, exit_code, fails, summary
 
 __all__ = ["render"]
 
@@ -24,7 +24,7 @@ _STATUS: Final[dict[Outcome, str]] = {
 }
 
 
-def render(*reports: Report) -> str:
+def render(*reports: Report, strict: bool = False) -> str:
     """One document, a suite for each host."""
     data = {
         "reportFormat": "CTRF",
@@ -32,20 +32,24 @@ def render(*reports: Report) -> str:
         "generatedBy": "gpuprov",
         "results": {
             "tool": {"name": "gpuprov", "version": __version__},
-            "summary": _summary(reports),
-            "tests": [_test(finding, report) for report in reports for finding in report.findings],
-            "extra": {"exit_code": exit_code(reports), "outcomes": summary(reports), "notes": _notes(reports)},
+            "summary": _summary(reports, strict=strict),
+            "tests": [_test(finding, report, strict=strict) for report in reports for finding in report.findings],
+            "extra": {
+                "exit_code": exit_code(reports, strict=strict),
+                "outcomes": summary(reports),
+                "notes": _notes(reports, strict=strict),
+            },
         },
     }
     return json.dumps(data, indent=2, ensure_ascii=False)
 
 
-def _summary(reports: Sequence[Report]) -> dict[str, int]:
+def _summary(reports: Sequence[Report], *, strict: bool) -> dict[str, int]:
     """Counts, and from when to when the hosts were observed: 0 where no host said a time."""
     counts = summary(reports)
     statuses = dict.fromkeys(("passed", "failed", "skipped", "pending", "other"), 0)
     for outcome, count in counts.items():
-        statuses[_STATUS[outcome]] += count
+        statuses[_status(outcome, strict=strict)] += count
     spans = [
         (begun := round(observed.timestamp() * 1000), begun + round((report.elapsed_s or 0) * 1000))
         for report in reports
@@ -55,10 +59,14 @@ def _summary(reports: Sequence[Report]) -> dict[str, int]:
     return {"tests": sum(counts.values()), **statuses, "suites": len(reports), "start": start, "stop": stop}
 
 
-def _test(finding: Finding, report: Report) -> dict[str, Any]:
+def _status(outcome: Outcome, *, strict: bool) -> str:
+    return "failed" if fails(outcome, strict=strict) else _STATUS[outcome]
+
+
+def _test(finding: Finding, report: Report, *, strict: bool) -> dict[str, Any]:
     test: dict[str, Any] = {
         "name": inert(finding.check) or "?",
-        "status": _STATUS[finding.outcome],
+        "status": _status(finding.outcome, strict=strict),
         "rawStatus": finding.outcome,
         "duration": 0,  # one round trip observes everything
         "suite": [inert(report.profile), inert(report.host)],
@@ -73,5 +81,5 @@ def _test(finding: Finding, report: Report) -> dict[str, Any]:
     return test
 
 
-def _notes(reports: Sequence[Report]) -> list[dict[str, str]]:
-    return [{"host": inert(report.host), "note": inert(note)} for report in reports for note in report.notes]
+def _notes(reports: Sequence[Report], *, strict: bool) -> list[dict[str, str]]:
+    return [{"host": inert(report.host), "note": inert(note)} for report in reports for note in report.noted(strict=strict)]

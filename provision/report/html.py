@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from provision.errors import EXIT_FAILED_CHECK, EXIT_OK, EXIT_UNKNOWN
-from provision.report.base import EXPLAINED, GLYPHS, inert, observed_at, spans
-from provision.verify.finding import OUTCOMES, Finding, Outcome, Report, exit_code, summary
+from provision.report.base import CHART_HEIGHT, CHART_WIDTH, EXPLAINED, GLYPHS, PLANE, Chart, inert, observed_at, spans
+from provision.verify.finding import OUTCOMES, Finding, Outcome, Report, exit_code, fails, summary
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -43,13 +43,13 @@ class _Issue:
     hosts: list[int]
 
 
-def render(*reports: Report, roofline_svg: str | None = None) -> str:
+def render(*reports: Report, strict: bool = False, charts: Sequence[Chart] = ()) -> str:
     """One self-contained page.
 
     Args:
         *reports: what was found.
-        roofline_svg: a picture to show in a figure of its own, such as `picture.draw` writes. It is embedded as an image, in which
-            browsers run no script and load nothing, and whose styles and ids cannot meet the page's.
+        strict: a warning is a failure.
+        charts: the rooflines of the cards with what was measured under load, as `chart.charts` makes them.
     """
     style, script = ((_TEMPLATES / name).read_text(encoding="utf-8") for name in ("report.css", "report.js"))
     issues = list(_issues(reports))
@@ -57,12 +57,12 @@ def render(*reports: Report, roofline_svg: str | None = None) -> str:
         reports=reports,
         several=len(reports) > 1,
         mixed=len({report.profile for report in reports}) > 1,
-        sentence=_sentence(reports),
-        verdict=_verdict(reports),
-        verdicts=[_verdict([report]) for report in reports],
+        sentence=_sentence(reports, strict=strict),
+        verdict=_verdict(reports, strict=strict),
+        verdicts=[_verdict([report], strict=strict) for report in reports],
         summary=summary(reports),
         total=sum(len(report.findings) for report in reports),
-        notes=_notes(reports),
+        notes=_notes(reports, strict=strict),
         names=_short_names(reports),
         needs=[issue for outcome in EXPLAINED for issue in issues if issue.finding.outcome == outcome],
         waived=[issue for issue in issues if issue.finding.outcome == "waived"],
@@ -71,7 +71,7 @@ def render(*reports: Report, roofline_svg: str | None = None) -> str:
         policy=_policy(style, script),
         style=style,
         script=script,
-        roofline=base64.b64encode(roofline_svg.encode()).decode() if roofline_svg else "",
+        charts=charts,
     )
 
 
@@ -87,22 +87,22 @@ def _issues(reports: Sequence[Report]) -> Iterator[_Issue]:
         yield _Issue(finding, found[finding])
 
 
-def _verdict(reports: Sequence[Report]) -> tuple[Outcome, str]:
+def _verdict(reports: Sequence[Report], *, strict: bool) -> tuple[Outcome, str]:
     """How the verdict is shown; where nothing was checked the page must not look as if something had passed."""
     if not any(report.findings for report in reports):
         return "unknown", "nothing checked"
-    return _VERDICTS[exit_code(reports)]
+    return _VERDICTS[exit_code(reports, strict=strict)]
 
 
-def _sentence(reports: Sequence[Report]) -> str:
+def _sentence(reports: Sequence[Report], *, strict: bool) -> str:
     """The verdict in one sentence."""
     if not any(report.findings for report in reports):
         return "No check was made, so nothing is proven"
     profiles = list(dict.fromkeys(report.profile for report in reports))
     asked = f"profile {inert(profiles[0], _LONGEST_NAME)}" if len(profiles) == 1 else "their profiles"
     if len(reports) == 1:
-        return _of_one(reports[0], asked)
-    codes = [report.exit_code() for report in reports]
+        return _of_one(reports[0], asked, strict=strict)
+    codes = [report.exit_code(strict=strict) for report in reports]
     failed, unknown = codes.count(EXIT_FAILED_CHECK), codes.count(EXIT_UNKNOWN)
     if not failed and not unknown:
         return f"All {len(reports)} hosts hold {asked}"
@@ -112,23 +112,24 @@ def _sentence(reports: Sequence[Report]) -> str:
     return f"{failed} of {len(reports)} hosts {'does' if failed == 1 else 'do'} not hold {asked}{rest}"
 
 
-def _of_one(report: Report, asked: str) -> str:
+def _of_one(report: Report, asked: str, *, strict: bool) -> str:
     host, counts = inert(report.host, _LONGEST_NAME), report.summary
     unknown = f"{counts['unknown']} {'check is' if counts['unknown'] == 1 else 'checks are'} unknown"
-    match report.exit_code():
+    match report.exit_code(strict=strict):
         case code if code == EXIT_FAILED_CHECK:
             also = f", {unknown}" if counts["unknown"] else ""
-            return f"{host} does not hold {asked}: {counts['fail']} {'check fails' if counts['fail'] == 1 else 'checks fail'}{also}"
+            failed = sum(count for outcome, count in counts.items() if fails(outcome, strict=strict))
+            return f"{host} does not hold {asked}: {failed} {'check fails' if failed == 1 else 'checks fail'}{also}"
         case code if code == EXIT_UNKNOWN:
             return f"{host} is not proven to hold {asked}: {unknown}"
     return f"{host} holds {asked}"
 
 
-def _notes(reports: Sequence[Report]) -> dict[str, list[int]]:
+def _notes(reports: Sequence[Report], *, strict: bool) -> dict[str, list[int]]:
     """Each note, with the hosts that it is about."""
     hosts: dict[str, list[int]] = {}
     for index, report in enumerate(reports):
-        for note in report.notes:
+        for note in report.noted(strict=strict):
             hosts.setdefault(note, []).append(index)
     return hosts
 
@@ -158,12 +159,12 @@ def _bars(counts: dict[Outcome, int]) -> Iterator[tuple[Outcome, float, float]]:
 
 
 def _policy(style: str, script: str) -> str:
-    """The Content Security Policy: nothing but this style, this script, and pictures that are in the page."""
+    """The Content Security Policy: nothing but this style and this script."""
 
     def digest(text: str) -> str:
         return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
-    return f"default-src 'none'; style-src {digest(style)}; script-src {digest(script)}; img-src data:; base-uri 'none'; form-action 'none'"
+    return f"default-src 'none'; style-src {digest(style)}; script-src {digest(script)}; base-uri 'none'; form-action 'none'"
 
 
 @functools.cache
@@ -181,5 +182,13 @@ def _template() -> Template:
         "when": _when,
         "bars": _bars,
     }
-    environment.globals |= {"GLYPHS": GLYPHS, "OUTCOMES": OUTCOMES, "EXPLAINED": EXPLAINED, "ACROSS": _ACROSS}
+    environment.globals |= {
+        "GLYPHS": GLYPHS,
+        "OUTCOMES": OUTCOMES,
+        "EXPLAINED": EXPLAINED,
+        "ACROSS": _ACROSS,
+        "CHART_WIDTH": CHART_WIDTH,
+        "CHART_HEIGHT": CHART_HEIGHT,
+        "PLANE": PLANE,
+    }
     return environment.get_template("report.html")

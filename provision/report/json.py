@@ -12,15 +12,15 @@ from provision.verify.finding import OUTCOMES, Report, exit_code, summary
 __all__ = ["render", "schema"]
 
 
-def render(*reports: Report) -> str:
+def render(*reports: Report, strict: bool = False) -> str:
     """One JSON document, keys sorted: schema `gpuprov-report/1` for one host, `gpuprov-reports/1` with a list `hosts` for several."""
     if len(reports) == 1:
-        return json.dumps(reports[0].as_dict(), indent=2, sort_keys=True)
+        return json.dumps(reports[0].as_dict(strict=strict), indent=2, sort_keys=True)
     data = {
         "schema": "gpuprov-reports/1",
-        "hosts": [report.as_dict() for report in reports],
+        "hosts": [report.as_dict(strict=strict) for report in reports],
         "summary": summary(reports),
-        "exit_code": exit_code(reports),
+        "exit_code": exit_code(reports, strict=strict),
     }
     return json.dumps(data, indent=2, sort_keys=True)
 

@@ -2,31 +2,39 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from xml.etree import ElementTree as ET  # written here, never read: nothing of theirs is parsed
 
 from provision.report.base import inert, observed_at
-from provision.verify.finding import Finding, Report, summary
+from provision.verify.finding import Finding, Outcome, Report, fails, summary
 
 __all__ = ["render"]
 
 
-def render(*reports: Report) -> str:
-    """`fail` is a failure, `unknown` an error, `not-applicable` skipped; waived and warned checks pass and say so in their output."""
+def render(*reports: Report, strict: bool = False) -> str:
+    """`fail` is a failure, `unknown` an error, `not-applicable` skipped; waived and warned checks pass and say so in their output.
+
+    With `strict` a warning is a failure of type `warn`.
+    """
     counts = summary(reports)
     root = ET.Element("testsuites", name="gpuprov", tests=str(sum(counts.values())))
-    root.set("failures", str(counts["fail"]))
+    root.set("failures", _failures(counts, strict=strict))
     root.set("errors", str(counts["unknown"]))
     root.set("skipped", str(counts["not-applicable"]))
     for report in reports:
-        root.append(_suite(report))
+        root.append(_suite(report, strict=strict))
     ET.indent(root)
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + ET.tostring(root, encoding="unicode")
 
 
-def _suite(report: Report) -> ET.Element:
+def _failures(counts: Mapping[Outcome, int], *, strict: bool) -> str:
+    return str(sum(count for outcome, count in counts.items() if fails(outcome, strict=strict)))
+
+
+def _suite(report: Report, *, strict: bool) -> ET.Element:
     counts = report.summary
     suite = ET.Element("testsuite", name=inert(report.host), hostname=inert(report.host), tests=str(len(report.findings)))
-    suite.set("failures", str(counts["fail"]))
+    suite.set("failures", _failures(counts, strict=strict))
     suite.set("errors", str(counts["unknown"]))
     suite.set("skipped", str(counts["not-applicable"]))
     suite.set("time", f"{report.elapsed_s or 0:.3f}")
@@ -35,18 +43,18 @@ def _suite(report: Report) -> ET.Element:
         suite.set("timestamp", observed.strftime("%Y-%m-%dT%H:%M:%S"))
     properties = ET.SubElement(suite, "properties")
     ET.SubElement(properties, "property", name="profile", value=inert(report.profile))
-    for note in report.notes:
+    for note in report.noted(strict=strict):
         ET.SubElement(properties, "property", name="note", value=inert(note))
     for finding in report.findings:
-        suite.append(_case(finding, report.profile))
+        suite.append(_case(finding, report.profile, strict=strict))
     return suite
 
 
-def _case(finding: Finding, profile: str) -> ET.Element:
+def _case(finding: Finding, profile: str, *, strict: bool) -> ET.Element:
     # One round trip observes everything, so that no check has a time of its own.
     case = ET.Element("testcase", name=inert(finding.check), classname=f"gpuprov.{inert(profile)}", time="0")
     match finding.outcome:
-        case "fail":
+        case outcome if fails(outcome, strict=strict):
             _explained(case, "failure", finding)
         case "unknown":
             _explained(case, "error", finding)

@@ -18,21 +18,21 @@ _REFERENCE: Final = re.compile(r"[@#]|://")
 _IN_TABLE: Final = 120
 
 
-def render(*reports: Report) -> str:
+def render(*reports: Report, strict: bool = False) -> str:
     """Of several hosts what does not pass everywhere first, then each host: its notes, a table, and details of what does not pass."""
     lines: list[str] = []
     if len(reports) > 1:
         lines += [f"# gpuprov: {len(reports)} hosts, {counted(summary(reports)) or 'no check was made'}", ""]
         lines += _side_by_side(reports)
     for report in reports:
-        lines += _one_host(report, "#" if len(reports) == 1 else "##")
+        lines += _one_host(report, "#" if len(reports) == 1 else "##", strict=strict)
     return "\n".join(lines).rstrip("\n")
 
 
-def _one_host(report: Report, level: str) -> Iterator[str]:
+def _one_host(report: Report, level: str, *, strict: bool) -> Iterator[str]:
     yield f"{level} {_code(report.host)} against profile {_code(report.profile)}"
     yield ""
-    for note in report.notes:
+    for note in report.noted(strict=strict):
         yield f"> **{_prose(note)}**"
         yield ""
     took = f" in {report.elapsed_s:.1f} s" if report.elapsed_s is not None else ""

@@ -21,14 +21,14 @@ _NOTES: Final = 3
 _LONGEST_NAME: Final = 60
 
 
-def render(*reports: Report) -> str:
+def render(*reports: Report, strict: bool = False) -> str:
     """Status word, counts, what does not pass by name, notes; then the counts again for graphs."""
-    code, counts = exit_code(reports), summary(reports)
+    code, counts = exit_code(reports, strict=strict), summary(reports)
     word = "WARNING" if code == EXIT_OK and counts["warn"] else _WORDS.get(code, "OK")
     where = _name(reports[0].host) if len(reports) == 1 else f"{len(reports)} hosts"
     parts = [f"{counted(counts) or 'no check was made'} on {where}"]
     parts += [named for outcome in EXPLAINED if (named := _named(reports, outcome))]
-    parts += list(dict.fromkeys(_plain(note) for report in reports for note in report.notes))[:_NOTES]
+    parts += list(dict.fromkeys(_plain(note) for report in reports for note in report.noted(strict=strict)))[:_NOTES]
     return f"GPUPROV {word} - {'; '.join(parts)} | {_performance(reports, counts)}"
 
 

@@ -22,12 +22,12 @@ _HELP: Final = {
 }
 
 
-def render(*reports: Report) -> str:
+def render(*reports: Report, strict: bool = False) -> str:
     """All metrics of all hosts; a host that was verified twice counts as it was last."""
     # One value a series, whatever the hosts are called: a repeated series makes the whole file invalid.
     series: dict[str, dict[str, str]] = {name: {} for name in _HELP}
     for report in reports:
-        for name, labels, value in _samples(report):
+        for name, labels, value in _samples(report, strict=strict):
             series[name][_labelled(labels)] = value
     lines = []
     for name, values in series.items():
@@ -37,13 +37,13 @@ def render(*reports: Report) -> str:
     return "\n".join(lines)
 
 
-def _samples(report: Report) -> Iterator[tuple[str, dict[str, str], str]]:
+def _samples(report: Report, *, strict: bool) -> Iterator[tuple[str, dict[str, str], str]]:
     where = {"host": report.host, "profile": report.profile}
     for finding in report.findings:
         yield "gpuprov_check", {**where, "check": finding.check, "outcome": finding.outcome}, "1"
     for outcome in OUTCOMES:
         yield "gpuprov_summary", {**where, "outcome": outcome}, str(report.summary[outcome])
-    yield "gpuprov_exit_code", where, str(report.exit_code())
+    yield "gpuprov_exit_code", where, str(report.exit_code(strict=strict))
     if observed := observed_at(report):
         yield "gpuprov_observed_timestamp_seconds", where, f"{observed.timestamp():.0f}"
     if report.elapsed_s is not None:

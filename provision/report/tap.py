@@ -7,39 +7,40 @@ from collections.abc import Iterator
 
 from provision.errors import EXIT_OK
 from provision.report.base import EXPLAINED, inert
-from provision.verify.finding import Finding, Report
+from provision.verify.finding import Finding, Report, fails
 
 __all__ = ["render"]
 
 
-def render(*reports: Report) -> str:
+def render(*reports: Report, strict: bool = False) -> str:
     """A test point for each check; of several hosts a subtest for each.
 
     `unknown` is `not ok`; `waived` is `not ok` with a `TODO`, which harnesses do not count as a failure; `not-applicable` is skipped.
+    With `strict` a warning is `not ok`.
     """
     lines = ["TAP version 14"]
     if len(reports) == 1:
-        lines += _points(reports[0])
+        lines += _points(reports[0], strict=strict)
     else:
         lines.append(f"1..{len(reports)}")
         for number, report in enumerate(reports, 1):
             lines.append(f"# Subtest: {_escaped(report.host)}")
-            lines += [f"    {line}" for line in _points(report)]
-            lines.append(f"{'ok' if report.exit_code() == EXIT_OK else 'not ok'} {number} - {_escaped(report.host)}")
+            lines += [f"    {line}" for line in _points(report, strict=strict)]
+            lines.append(f"{'ok' if report.exit_code(strict=strict) == EXIT_OK else 'not ok'} {number} - {_escaped(report.host)}")
     return "\n".join(lines)
 
 
-def _points(report: Report) -> Iterator[str]:
+def _points(report: Report, *, strict: bool) -> Iterator[str]:
     # A plan of nothing must say why.
     yield f"1..{len(report.findings)}" if report.findings else "1..0 # no check was made"
     yield f"# {inert(report.host)} against profile {inert(report.profile)}, observed {inert(report.observed_at) or 'at an unknown time'}"
-    yield from (f"# {inert(note)}" for note in report.notes)
+    yield from (f"# {inert(note)}" for note in report.noted(strict=strict))
     for number, finding in enumerate(report.findings, 1):
-        yield from _point(number, finding)
+        yield from _point(number, finding, strict=strict)
 
 
-def _point(number: int, finding: Finding) -> Iterator[str]:
-    word = "not ok" if finding.outcome in {"fail", "unknown", "waived"} else "ok"
+def _point(number: int, finding: Finding, *, strict: bool) -> Iterator[str]:
+    word = "not ok" if finding.outcome in {"unknown", "waived"} or fails(finding.outcome, strict=strict) else "ok"
     directive = ""
     if finding.outcome == "waived":
         directive = f" # TODO waived: {_escaped(finding.observed)}"

@@ -25,18 +25,19 @@ _COLUMN = 14  # the longest outcome
 _LONGEST_NAME = 40
 
 
-def render(*reports: Report, color: bool = False) -> str:
+def render(*reports: Report, strict: bool = False, color: bool = False) -> str:
     """The reports as text; of several hosts one after the other, then what does not pass everywhere as a table.
 
     Args:
         *reports: what was found.
+        strict: say that a warning is a failure.
         color: whether to use a terminal's colours. What came from the host never reaches the terminal as anything but plain text.
     """
     system: Literal["standard"] | None = "standard" if color else None
     console = Console(force_terminal=color, no_color=not color, color_system=system, width=_WIDTH, highlight=False, soft_wrap=True)
     with console.capture() as captured:
         for report in reports:
-            _one_host(console, report)
+            _one_host(console, report, strict=strict)
             if len(reports) > 1:
                 console.print()
         if len(reports) > 1:
@@ -46,8 +47,8 @@ def render(*reports: Report, color: bool = False) -> str:
     return captured.get().rstrip("\n")
 
 
-def _one_host(console: Console, report: Report) -> None:
-    for note in report.notes:
+def _one_host(console: Console, report: Report, *, strict: bool) -> None:
+    for note in report.noted(strict=strict):
         console.print(Text(inert(note), style="bold"))
     took = f" in {report.elapsed_s:.1f} s" if report.elapsed_s is not None else ""
     when = inert(report.observed_at) or "at an unknown time"

@@ -26,16 +26,13 @@ def findings_digest(report: dict[str, Any]) -> str:
     return digest(report["findings"])
 
 
-def evidence(verified: Sequence[Verified]) -> dict[str, Any]:
+def evidence(verified: Sequence[Verified], *, strict: bool = False) -> dict[str, Any]:
     """The evidence of a run: for each host its report, facts, profile and lock with their digests, and one digest over those."""
     hosts = []
     for one in verified:
-        raw = None
-        if one.facts is not None:
-            raw = {"gathered_at": one.facts.gathered_at, "elapsed_s": one.facts.elapsed_s, "facts": one.facts.raw}
         parts: dict[str, Any] = {
-            "report": one.report.as_dict(),
-            "facts": raw,
+            "report": one.report.as_dict(strict=strict),
+            "facts": one.facts.as_dict() if one.facts is not None else None,
             "profile": one.asked.profile.dump(),
             "lock": one.asked.lock.as_dict() if one.asked.lock else None,
         }

@@ -48,6 +48,10 @@ class Facts:
     elapsed_s: float
     raw: dict[str, Any]
 
+    def as_dict(self) -> dict[str, Any]:
+        """The content of a facts file."""
+        return {"schema": SCHEMA, "gathered_at": self.gathered_at, "elapsed_s": self.elapsed_s, "facts": self.raw}
+
     def read(self, kind: type[F], name: str = "") -> F:
         """One fact.
 
@@ -122,8 +126,7 @@ def _bounded(answer: Any) -> Any:
 
 def dump(facts: Facts) -> str:
     """The facts file of an observation."""
-    data = {"schema": SCHEMA, "gathered_at": facts.gathered_at, "elapsed_s": facts.elapsed_s, "facts": facts.raw}
-    return json.dumps(data, indent=1, sort_keys=True) + "\n"
+    return json.dumps(facts.as_dict(), indent=1, sort_keys=True) + "\n"
 
 
 def load(path: Path) -> Facts:

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal, get_args
+from typing import Any, Final, Literal, get_args
 
 from provision.errors import EXIT_FAILED_CHECK, EXIT_OK, EXIT_UNKNOWN
 
-__all__ = ["OUTCOMES", "Finding", "Outcome", "Report", "exit_code", "summary"]
+__all__ = ["OUTCOMES", "Finding", "Outcome", "Report", "exit_code", "fails", "summary"]
 
 Outcome = Literal["pass", "fail", "warn", "waived", "unknown", "not-applicable"]
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
+_STRICT: Final = "a warning counts as a failure here, by --strict"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,13 +71,22 @@ class Report:
     def exit_code(self, *, strict: bool = False) -> int:
         """The process exit code of the design's contract; `strict` counts warnings as failures."""
         counts = self.summary
-        if counts["fail"] or (strict and counts["warn"]):
+        if any(fails(outcome, strict=strict) for outcome in OUTCOMES if counts[outcome]):
             return EXIT_FAILED_CHECK
         return EXIT_UNKNOWN if counts["unknown"] else EXIT_OK
 
-    def as_dict(self) -> dict[str, Any]:
-        """The report as JSON-compatible data."""
-        return {**asdict(self), "summary": self.summary, "exit_code": self.exit_code()}
+    def noted(self, *, strict: bool = False) -> tuple[str, ...]:
+        """The notes; with `strict` also that warnings are failures, where there is one to which that matters."""
+        return (*self.notes, _STRICT) if strict and self.summary["warn"] else self.notes
+
+    def as_dict(self, *, strict: bool = False) -> dict[str, Any]:
+        """The report as JSON-compatible data; of what `strict` changes nothing stands in the findings, whose digest is the same."""
+        return {**asdict(self), "notes": self.noted(strict=strict), "summary": self.summary, "exit_code": self.exit_code(strict=strict)}
+
+
+def fails(outcome: Outcome, *, strict: bool = False) -> bool:
+    """Whether a finding is a failure; `strict` counts warnings as failures."""
+    return outcome == "fail" or (strict and outcome == "warn")
 
 
 def summary(reports: Sequence[Report]) -> dict[Outcome, int]:

@@ -57,6 +57,7 @@ async def verify_all(
     timeout_s: float = 60,
     jobs: int = 32,
     wait_s: float = 0,
+    strict: bool = False,
     ahead: Ahead | None = None,
     say: Callable[[str, Report | None], None] = lambda _host, _report: None,
 ) -> list[Verified]:
@@ -69,6 +70,7 @@ async def verify_all(
         timeout_s: for one observation of one host.
         jobs: how many hosts are observed at once.
         wait_s: how long to look again at a host that does not hold yet.
+        strict: whether a host with a warning does not hold yet.
         ahead: observations that were begun already.
         say: told of each host when its observation begins (None) and when it was judged.
 
@@ -95,7 +97,7 @@ async def verify_all(
 
     async def until_it_holds(one: Asked) -> Verified:
         again = tenacity.AsyncRetrying(
-            retry=tenacity.retry_if_result(lambda found: found.report.exit_code() != EXIT_OK),
+            retry=tenacity.retry_if_result(lambda found: found.report.exit_code(strict=strict) != EXIT_OK),
             wait=tenacity.wait_fixed(_AGAIN_S),
             stop=tenacity.stop_after_delay(max(0.0, wait_s - _AGAIN_S)) if wait_s else tenacity.stop_after_attempt(1),
             retry_error_callback=lambda state: state.outcome.result() if state.outcome else None,

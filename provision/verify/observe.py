@@ -1,5 +1,7 @@
 """Facts from a host in one round trip: one connection, one command, the probe on its standard input, a framed answer.
 
+While slow facts are awaited the others are sent ahead, in numbered parts: what came is kept, and judged, when the host dies half-way.
+
 The host is not believed: what it prints may be cut off, doubled, corrupted, endless or about another day, and none of that may cost
 more than the time and the memory that were allowed for, or end in anything but facts, unknown facts or an error that says what came.
 """
@@ -15,11 +17,12 @@ import secrets
 import shlex
 import zlib
 from collections.abc import AsyncIterator, Awaitable
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from provision.errors import FactsInvalidError, GpuprovError, ProbeFailedError
+from provision.errors import FactsInvalidError, GpuprovError, HostUnreachableError, ProbeFailedError
 from provision.host.ssh import Completed, Target, execute
 
 if TYPE_CHECKING:  # the models of the facts take longer to import than all the rest, and a connection may be opened meanwhile
@@ -31,6 +34,7 @@ PROBE: Final = Path(__file__).parent / "probe"
 MODULES: Final = ("run", "system", "gpu", "counters", "stack", "worker", "perf")  # in the order in which they import each other
 _MAX_OUTPUT: Final = 8 * 1024 * 1024
 _MAX_FACTS: Final = 4 * 1024 * 1024
+_MAX_PARTS: Final = 2 * 1024 * 1024  # all parts together
 
 # What runs on the host before anything of ours is there: read a line with a length, then that many bytes, then run them.
 _FIRST: Final = "import sys;s=sys.stdin.buffer;exec(s.read(int(s.readline())))"
@@ -119,11 +123,17 @@ async def observe(target: Target, *, timeout_s: float = 60, tier: str | Awaitabl
 
     Raises:
         ProbeFailedError: the host ran something and no facts came back.
-        GpuprovError: as `provision.host.ssh.execute` raises them.
+        GpuprovError: as `provision.host.ssh.execute` raises them; not where some facts had come by then: the others are unknown.
     """
     nonce = secrets.token_hex(8)
     parcel = _parcel(nonce, max(1.0, timeout_s - 3), tier)
-    done = await execute(target, _command(nonce), stdin=parcel, timeout_s=timeout_s, max_output_bytes=_MAX_OUTPUT)
+    heard = bytearray()
+    try:
+        done = await execute(target, _command(nonce), stdin=parcel, timeout_s=timeout_s, max_output_bytes=_MAX_OUTPUT, heard=heard)
+    except HostUnreachableError as error:
+        if (early := _partial(target, _parts(bytes(heard), nonce), f"the connection ended before it came: {error.message}")) is not None:
+            return early
+        raise
     return _unframe(target, done, nonce, dt.datetime.now(dt.UTC))
 
 
@@ -132,21 +142,70 @@ def _unframe(target: Target, done: Completed, nonce: str, now: dt.datetime) -> F
     from provision.verify.facts import SCHEMA, parse  # noqa: PLC0415 - see the top
 
     why = "more output than can be facts" if done.truncated else f"exit code {done.exit_code}"
+    parts = _parts(done.stdout, nonce)
     for found in re.finditer(rb"<<gpuprov %s (\d{1,9})>>([A-Za-z0-9+/=]*)<<end>>" % nonce.encode(), done.stdout):
         try:
-            said = _unpack(found[2], int(found[1]))
-            return parse(
-                {**said, "schema": SCHEMA, "facts": {**said["facts"], "clock_ahead": _clock(said, now)}}, f"the probe on {target.name}"
-            )
+            said, _ = _unpack(found[2], int(found[1]))
+            facts = {**parts.facts("a part of the answer did not arrive whole"), **said["facts"], "clock_ahead": _clock(said, now)}
+            return parse({**said, "schema": SCHEMA, "facts": facts}, f"the probe on {target.name}")
         except (ValueError, TypeError, KeyError, zlib.error, RecursionError, FactsInvalidError) as error:
             why = f"its answer is broken: {str(error)[:200] or type(error).__name__}"
     if f"<<gpuprov {nonce} none>>".encode() in done.stdout:
         return parse({"schema": SCHEMA, "gathered_at": "", "elapsed_s": 0, "facts": {"python3": {"value": None}}}, "no python3")
+    if (early := _partial(target, parts, f"the probe ended before it came: {why}")) is not None:
+        return early
     raise _nothing(target, done, why, cut=f"<<gpuprov {nonce} ".encode() in done.stdout)
 
 
-def _unpack(frame: bytes, length: int) -> dict[str, Any]:
-    """What a frame holds, whole and no larger than facts can be.
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """What was sent ahead: the parts that came whole, in the order of their numbers."""
+
+    came: list[dict[str, Any]]
+
+    def facts(self, reason: str) -> dict[str, Any]:
+        """All their facts; what was promised and is in none of them is unknown for this reason."""
+        promised = [name for said in self.came for name in _names(said.get("promised"))]
+        facts = {name: {"unknown": reason} for name in promised}
+        for said in reversed(self.came):
+            facts.update(said["facts"])
+        return facts
+
+
+def _names(promised: Any) -> list[str]:
+    return [name for name in promised if isinstance(name, str)] if isinstance(promised, list) else []
+
+
+def _parts(printed: bytes, nonce: str) -> _Parts:
+    """The parts in what a host printed; of a number that comes twice the first, and together no more than facts can be."""
+    came: dict[int, dict[str, Any]] = {}
+    room = _MAX_PARTS
+    for found in re.finditer(rb"<<gpuprov %s part (\d{1,4}) (\d{1,9})>>([A-Za-z0-9+/=]*)<<end>>" % nonce.encode(), printed):
+        if int(found[1]) in came:
+            continue
+        try:
+            came[int(found[1])], size = _unpack(found[3], int(found[2]), room)
+        except (ValueError, TypeError, KeyError, zlib.error, RecursionError):
+            continue
+        room -= size
+    return _Parts([came[number] for number in sorted(came)])
+
+
+def _partial(target: Target, parts: _Parts, reason: str) -> Facts | None:
+    """What came of an answer that broke off; None where that is nothing."""
+    from provision.verify.facts import SCHEMA, parse  # noqa: PLC0415 - see the top
+
+    if not parts.came:
+        return None
+    facts = {**parts.facts(reason), "clock_ahead": {"unknown": reason}}
+    try:
+        return parse({**parts.came[-1], "schema": SCHEMA, "facts": facts}, f"the probe on {target.name}")
+    except FactsInvalidError:
+        return None
+
+
+def _unpack(frame: bytes, length: int, most: int = _MAX_FACTS) -> tuple[dict[str, Any], int]:
+    """What a frame holds, whole and no larger than facts can be, and how large it is.
 
     Raises:
         ValueError, TypeError, KeyError, zlib.error, RecursionError: it does not.
@@ -155,7 +214,7 @@ def _unpack(frame: bytes, length: int) -> dict[str, Any]:
         msg = f"{len(frame)} characters came of {length}"
         raise ValueError(msg)
     unpacker = zlib.decompressobj()
-    text = unpacker.decompress(base64.b64decode(frame, validate=True), _MAX_FACTS)
+    text = unpacker.decompress(base64.b64decode(frame, validate=True), max(1, most))
     if unpacker.unconsumed_tail or not unpacker.eof:
         msg = "it is cut off, or larger than facts can be"
         raise ValueError(msg)
@@ -163,7 +222,7 @@ def _unpack(frame: bytes, length: int) -> dict[str, Any]:
     if not isinstance(said, dict) or not isinstance(said["facts"], dict):
         msg = "it holds no facts"
         raise TypeError(msg)
-    return said
+    return said, len(text)
 
 
 def _clock(said: dict[str, Any], now: dt.datetime) -> dict[str, Any]:

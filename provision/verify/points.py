@@ -2,15 +2,46 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
 
-from provision.catalog.roofline import Point
+from provision.catalog.records import Gpu
+from provision.catalog.roofline import Point, called
 from provision.verify.facts import Facts
+from provision.verify.schema import NotObservedError
 from provision.verify.schema_perf import Perf
 
-__all__ = ["points"]
+__all__ = ["Measured", "measured", "points"]
 
 _BYTES: Final = {"bf16": 2, "fp16": 2, "fp32": 4}  # of one number
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What the GPUs of one host reached under load.
+
+    Attributes:
+        host: as the user called it.
+        card: what all of them are; None where they are several kinds, or one of which the catalogue has no figures.
+        points: at least one.
+    """
+
+    host: str
+    card: Gpu | None
+    points: tuple[Point, ...]
+
+
+def measured(host: str, facts: Facts | None) -> Measured | None:
+    """The points of a host; None where nothing was measured."""
+    try:
+        found = tuple(points(facts)) if facts is not None else ()
+    except NotObservedError:
+        return None
+    if facts is None or not found:
+        return None
+    kinds = {device.name for device in facts.read(Perf).devices}
+    cards = {card.model: card for kind in kinds if (card := called(kind))}
+    return Measured(host, next(iter(cards.values())) if len(cards) == 1 and all(map(called, kinds)) else None, found)
 
 
 def points(facts: Facts) -> list[Point]:
@@ -28,7 +59,8 @@ def points(facts: Facts) -> list[Point]:
         width = _BYTES.get(gemm.precision)
         if gemm.tflops is not None and width is not None and gemm.size:
             intensity = 2 * gemm.size / (3 * width)
-            found.append(Point(f"GPU {number} {gemm.precision} product: {gemm.tflops:.4g} TFLOPS", intensity, gemm.tflops))
+            label = f"GPU {number} {gemm.precision} product: {gemm.tflops:.4g} TFLOPS"
+            found.append(Point(label, intensity, gemm.tflops, gemm.precision))
         if memory.gb_s is not None:
             found.append(Point(f"GPU {number} memory: {memory.gb_s:.5g} GB/s", 1.0, memory.gb_s / 1000))
     return found

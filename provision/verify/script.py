@@ -7,6 +7,8 @@ them are left out, because they stand in one file.
 from __future__ import annotations
 
 import ast
+import textwrap
+from collections.abc import Sequence
 from typing import Final
 
 from provision import __version__
@@ -24,11 +26,20 @@ How to run it, as root or as any user who may use the GPU:
 
 and mail facts.json back. Whoever has the profile then judges it: gpuprov verify --facts facts.json --profile NAME
 
-What it does: it reads files of /etc, /proc, /sys and /usr, asks the tools that are installed for their versions and settings
-(nvidia-smi, nvcc, ncu, systemctl, ffmpeg, the frameworks below /opt/gpuprov) and computes one small known product with each framework.
-As root it steps down to the user nobody for the one question what an ordinary user may do.
-What it does not do: it writes no file, changes no setting, opens no connection, and needs no right that the user has not.
-facts.json holds no keys and no contents of anybody's files; it names the users who can log in.
+What it reads:
+- files of /etc, /proc, /sys, /usr, /lib, /run, /opt and /var/lib/dpkg, and which files there are below /boot and /dev
+- the kernel log of this boot (journalctl, or dmesg), where this user may read it: of it the driver's complaints (NVRM: Xid) are kept,
+  a line for each kind
+- of the environment of this session, of a login (bash -lc env), of services (systemctl show-environment) and of /etc/environment: PATH, and
+{variables}
+- what these tools say of versions and settings, where they are installed:
+{tools}
+- what each framework below /opt/gpuprov says: it computes one small known product, and where there is NVENC ffmpeg encodes one frame
+As root it steps down (setpriv) to the user nobody for the one question what an ordinary user may do, and to one member of the group
+gpuprov-counters, where there is one, for what a member may do; who is not root and may use sudo without a password does the latter by it.
+What it does not do: it leaves no file (ncu gets a folder in /tmp, which is removed at once), changes no setting, opens no connection, and
+needs no right that the user has not.
+facts.json holds no keys and no contents of anybody's files; it names the users who can log in and the members of gpuprov-counters.
 
 It needs Python 3.7 and nothing else. The settings of the GPU are read through pynvml (NVIDIA's nvidia-ml-py, one file that may lie
 beside this one); where that is missing they are unknown, with that reason, and everything else is observed all the same.
@@ -50,6 +61,11 @@ if __name__ == "__main__":
     os._exit(0)  # a fact that hangs must not keep the others
 """
 _LINE: Final = "=" * 118
+# What the probe runs beside its own table of tools; tests/verify/test_script.py finds them in it.
+_TOOLS: Final = (
+    *("apt-config", "apt-mark", "dcgmi", "dnf", "ldconfig", "modinfo", "ncu", "nsys", "nvcc", "nvidia-smi", "nvprof", "rpm"),
+    *("systemctl", "timedatectl", "unattended-upgrade", "with-counters"),
+)
 _DEADLINE_S: Final = 117  # of `gpuprov probe`
 
 
@@ -59,7 +75,20 @@ def script() -> str:
     with_facts = [name for name in MODULES if "\ndef facts():" in (PROBE / f"{name}.py").read_text()]
     facts = ", ".join(f"**{name}_facts()" for name in reversed(with_facts))
     footer = _FOOTER.format(line=_LINE, facts=facts, deadline_s=_DEADLINE_S, schema=SCHEMA)
-    return _HEADER.format(version=__version__) + sections + footer
+    read = {"variables": _listed(_constant("system", "VARIABLES")), "tools": _listed(sorted({*_constant("system", "TOOLS"), *_TOOLS}))}
+    return _HEADER.format(version=__version__, **read) + sections + footer
+
+
+def _constant(module: str, name: str) -> list[str]:
+    """The names that a constant of a module holds, in its order; the modules themselves run on the host, and are not imported here."""
+    for node in ast.parse((PROBE / f"{module}.py").read_text()).body:
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and node.targets[0].id == name:
+            return list(ast.literal_eval(node.value))
+    raise KeyError(name)
+
+
+def _listed(names: Sequence[str]) -> str:
+    return textwrap.fill(", ".join(names), 138, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False)
 
 
 def _section(name: str) -> str:

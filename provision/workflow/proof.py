@@ -44,6 +44,7 @@ class How:
     timeout_s: float
     jobs: int
     wait_s: float
+    strict: bool = False
 
 
 def judged(session: Session, files: Sequence[Path], profile: str | None, how: How) -> list[Verified]:
@@ -92,6 +93,7 @@ def observed(
                 timeout_s=how.timeout_s,
                 jobs=how.jobs,
                 wait_s=how.wait_s,
+                strict=how.strict,
                 ahead=ahead,
                 say=say,
             )

@@ -63,6 +63,7 @@ class Session:
 
     def _rehearsal_access(self, *, start: bool, say: Say) -> dict[str, Any]:
         from provision.clouds.aws.client import Access  # noqa: PLC0415 - who only reads about a host needs no cloud
+        from provision.clouds.gcp.client import Access as GcpAccess  # noqa: PLC0415
 
         running = control.start(self.rehearsal_folder, progress=say) if start else control.running(self.rehearsal_folder)
         if running is None:
@@ -75,7 +76,8 @@ class Session:
             secret_access_key=given["AWS_SECRET_ACCESS_KEY"],
             caller_address_url=given["GPUPROV_CALLER_ADDRESS_URL"],
         )
-        return {"aws": aws}
+        gcp = GcpAccess(project=given["GOOGLE_CLOUD_PROJECT"], endpoint_url=running.gcp_endpoint, caller_address_url=aws.caller_address_url)
+        return {"aws": aws, "gcp": gcp}
 
     def record(self, name: str) -> Record:
         """What the journal knows of a launch, or of the launch of one of several machines.

@@ -11,4 +11,4 @@ python tests/bench/launch.py
 gpuprov up --profile t4-train --rehearse --name bench --without-gpu >/dev/null
 python tests/bench/verify.py bench
 python tests/bench/converge.py bench 3
-gpuprov down bench >/dev/null
+gpuprov down bench --yes >/dev/null

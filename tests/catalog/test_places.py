@@ -93,7 +93,10 @@ def test_every_price_and_every_offer_is_of_a_type_that_exists() -> None:
         ("aws", "p5.48xlarge", 8),
         ("aws", "p3.2xlarge", 0),
         ("aws", "x9.huge", None),
-        ("gcp", "n1-standard-8", 0),
+        ("gcp", "n1-standard-8", 1),  # attached, as to the next
+        ("gcp", "g2-standard-24", 2),
+        ("gcp", "a2-megagpu-16g", 8),
+        ("gcp", "a3-highgpu-8g", 0),
         ("gcp", "a2-ultragpu-1g", 1),
         ("gcp", "a2-ultragpu-8g", None),  # the catalogue has their total alone
         ("gcp", "z9-gpu-1g", None),

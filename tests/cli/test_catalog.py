@@ -14,6 +14,7 @@ from provision.profile import load
 
 Call = Callable[..., tuple[int, str, str]]
 
+FACTS = Path(__file__).parents[1] / "data" / "facts"
 TABLES = {
     "gpus": ["gpus"],
     "precision": ["precision"],
@@ -108,6 +109,30 @@ def test_the_roofline_is_drawn(call: Call, tmp_path: Path) -> None:
     call("catalog", "roofline", "t4", "h100", "--precision", "fp16", "-o", str(svg))
     assert svg.read_bytes() == first
     assert "FLOP/byte" in call("catalog", "roofline", "t4", "--plot")[1]
+
+
+def test_what_was_measured_is_laid_over_the_roofline_in_every_form(call: Call, tmp_path: Path) -> None:
+    measured = ("--facts", str(FACTS / "h200-perf.json"))
+    code, text, _ = call("catalog", "roofline", *measured)
+    assert code == 0
+    assert re.search(r"h200 +bf16 +GPU 0 bf16 product: 783.7 TFLOPS +2730.67 +783.73 +79\n", text)
+    told = json.loads(call("catalog", "roofline", "h100", "h200", "--precision", "bf16", *measured, "--json")[1])
+    assert [roof["gpu"] for roof in told["roofs"]] == ["h100", "h200"]
+    assert [(p["gpu"], p["tflops"], p["share"]) for p in told["points"][:2]] == [("h200", 783.73, 0.792), ("h200", 4.2446, 0.884)]
+    rows = list(csv.DictReader(io.StringIO(call("catalog", "roofline", *measured, "--csv")[1])))
+    assert [row["% of the roof"] for row in rows if row["measured"]] == ["79", "88", "80", "88"]
+    call("catalog", "roofline", *measured, "-o", str(tmp_path / "r.svg"))
+    assert "GPU 1 memory: 4244.3 GB/s" in (tmp_path / "r.svg").read_text()
+    assert "GPU 1 memory: 4244.3 GB/s" in call("catalog", "roofline", *measured, "--plot")[1].partition("FLOP/B")[2]
+
+
+@pytest.mark.parametrize(
+    ("name", "words", "said"),
+    [("h200-root", [], "holds no measurement"), ("h200-perf", ["t4"], "was measured on h200, which is not among t4")],
+)
+def test_facts_that_say_nothing_about_a_card_are_refused(call: Call, name: str, words: list[str], said: str) -> None:
+    code, _, err = call("catalog", "roofline", *words, "--facts", str(FACTS / f"{name}.json"))
+    assert (code, said in err) == (2, True)
 
 
 def test_without_the_drawing_libraries_the_extra_is_named(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -37,7 +37,7 @@ def test_a_host_that_never_answers_is_said_kept_listed_and_removed(call: Call, c
     code, _, err = up(call)
     assert (code, "error[host-key-unknown]" in err) == (3, True), err
     assert [r["name"] for r in rows(call)] == ["x"]
-    code, out, err = call("down", "x")
+    code, out, err = call("down", "x", "--yes")
     assert code == 0, err
     assert "removed instance" in out
     assert rows(call) == []
@@ -82,9 +82,9 @@ def test_down_of_a_rehearsal_that_ended_forgets_it(call: Call, cloud: Rehearsal,
     monkeypatch.setattr(workflow, "CONSOLE_S", 0.3)
     up(call)
     control.stop(cloud.folder)
-    code, _, err = call("down", "x")
+    code, _, err = call("down", "x", "--yes")
     assert code == 0, err
-    code, _, err = call("down", "x", "--rehearse")
+    code, _, err = call("down", "x", "--rehearse", "--yes")
     assert (code, "error[instance-not-found]" in err) == (2, True), err
 
 

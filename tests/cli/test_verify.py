@@ -68,6 +68,30 @@ def test_every_format_is_printed(tmp_path: Path, form: str, run: Run) -> None:
     assert done.output.strip()
 
 
+@pytest.mark.parametrize("form", ["json", "junit", "nagios"])
+def test_strict_makes_the_report_say_what_the_exit_code_says(tmp_path: Path, form: str, run: Run) -> None:
+    path, proof_of = facts_file(tmp_path, "one", modules={"held": []}), tmp_path / "evidence.json"
+    words = ("verify", "-p", "t4-train", "--facts", str(path), "--only", "driver-on-disk", "--format", form)
+    lax = run(*words, "--evidence", str(proof_of))
+    lax_digest = json.loads(proof_of.read_text())["hosts"][0]["findings_sha256"]
+    done = run(*words, "--strict", "--evidence", str(proof_of))
+    assert (lax.exit_code, done.exit_code) == (0, 1)
+    failed = {"json": '"exit_code": 1', "junit": 'failures="1"', "nagios": "CRITICAL"}[form]
+    assert failed not in lax.stdout
+    assert failed in done.stdout
+    [bound] = json.loads(proof_of.read_text())["hosts"]
+    assert (bound["report"]["exit_code"], bound["findings_sha256"]) == (1, lax_digest)
+
+
+def test_the_page_shows_what_was_measured(tmp_path: Path, run: Run) -> None:
+    recorded = Path(__file__).parents[1] / "data" / "facts" / "h200-perf.json"
+    page = tmp_path / "report.html"
+    done = run("verify", "-p", "t4-train", "--facts", str(recorded), "--format", "html", "--html", str(page))
+    assert page.read_text().count('class="point"') == 4
+    assert page.read_text() == done.stdout
+    assert 'class="point"' not in run("verify", "-p", "t4-train", "--facts", str(facts_file(tmp_path, "one")), "--format", "html").stdout
+
+
 def test_what_is_left_out_is_named_and_proves_nothing(tmp_path: Path, run: Run) -> None:
     path = facts_file(tmp_path, "one")
     done = run("verify", "-p", "t4-train", "--facts", str(path), "--only", "gcc", "--only", "tmux")

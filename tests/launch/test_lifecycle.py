@@ -43,7 +43,8 @@ from provision.rehearsal import control
 from provision.rehearsal.control import Rehearsal
 
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIP6Z8Eyq6a8dy/8jo/NfTxIr+kYmRfiGzsEyoPLj1JoS test"
-PROFILE = load.load(load.find("t4-train"))
+T4 = load.load(load.find("t4-train"))
+PROFILE = Profile.model_validate({**T4.dump(), "places": [T4.dump()["places"][0]]})  # AWS alone
 WHERE = regions_of([PROFILE], [])
 HK, SG = "ap-east-1", "ap-southeast-1"
 QUICK = Patience(throttled_s=0.5, unanswered=3, pause_s=0.05, round_s=0.1)
@@ -325,8 +326,9 @@ def test_the_journal_survives_a_broken_file_and_holds_no_secret(launcher: Launch
 
 def test_connect_says_which_clouds_there_are() -> None:
     connect: Callable[[str, str], Any] = clouds.connect
-    with pytest.raises(GpuprovError, match="gcp"):
-        connect("gcp", "asia-east2")
+    assert connect("gcp", "asia-east2").spans == "project"
+    with pytest.raises(GpuprovError, match="azure"):
+        connect("azure", "asia-east2")
 
 
 def test_of_two_places_that_differ_by_market_alone_the_right_one_is_passed_over(launcher: Launcher) -> None:

@@ -5,6 +5,7 @@ import os
 import shutil
 import signal
 import time
+import urllib.request
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,14 @@ def test_it_starts_once_answers_and_ends(tmp_path: Path) -> None:
     first = control.start(tmp_path, hosts=False)
     try:
         assert control.start(tmp_path, hosts=False) == first
-        assert control.status(tmp_path)["pid"] == first.pid
+        status = control.status(tmp_path)
+        assert (status["pid"], status["endpoint"], status["gcp_endpoint"]) == (first.pid, first.endpoint, first.gcp_endpoint)
+        given = control.environment(first)
+        assert (given["AWS_ENDPOINT_URL"], given["GPUPROV_GCP_ENDPOINT"]) == (first.endpoint, first.gcp_endpoint)
+        assert given["GOOGLE_CLOUD_PROJECT"] == control.GCP_PROJECT
+        for endpoint in (first.endpoint, first.gcp_endpoint):  # the rehearsal's own paths are at both
+            with urllib.request.urlopen(f"{endpoint}/_rehearsal/caller-address") as reply:  # noqa: S310 - our own URL
+                assert reply.read() == b"127.0.0.1\n"
     finally:
         assert control.stop(tmp_path)
     assert control.running(tmp_path) is None

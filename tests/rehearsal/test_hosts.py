@@ -1,5 +1,6 @@
 """Rehearsal hosts are real: they boot systemd, reboot, stop and end as EC2 instances do, and leave nothing on this machine."""
 
+import datetime as dt
 import multiprocessing
 import os
 import signal
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 
 from provision import paths
+from provision.clouds.userdata import user_data
 from provision.host import hostkeys
 from provision.rehearsal import hosts, rootfs
 from provision.rehearsal.hosts import HostPark, HostSpec
@@ -178,3 +180,13 @@ def test_kill_9_takes_the_hosts_along_and_a_sweep_removes_the_rest(root: Path, k
     assert any(what.startswith("loop device") for what in removed)
     assert left_of(folder) == []
     assert hosts.sweep(folder) == []
+
+
+def test_the_key_of_the_user_data_may_log_in_and_the_deadline_is_set(park: HostPark, key: Path, tmp_path: Path) -> None:
+    """No key pair is imported for a launch on EC2: cloud-init is told the key."""
+    public = key.with_suffix(".pub").read_text()
+    told = user_data(deadline=dt.datetime.now(dt.UTC) + dt.timedelta(hours=2), authorized_key=public)
+    address = park.create(HostSpec("i-told", "host-told", user_data=told.encode()))
+    run = ready(park, "i-told", address, key, tmp_path)
+    assert run("systemctl is-active gpuprov-deadline.timer") == "active"
+    assert run("wc -l < ~/.ssh/authorized_keys") == "1"

@@ -1,6 +1,10 @@
 """The reports that every format is tested with."""
 
+from pathlib import Path
+
+from provision.verify.facts import load
 from provision.verify.finding import OUTCOMES, Finding, Report
+from provision.verify.points import measured
 
 # What a terminal, a browser, a Markdown or XML reader, a template and a harness would obey; longer than anybody reads.
 EVIL = (
@@ -51,3 +55,8 @@ CASES: dict[str, tuple[Report, ...]] = {
     "several hosts, one hostile, one empty": (HOSTILE, ONE, EMPTY),
     "a fleet": tuple(Report(f"node-{n}.example", "t4-train", FINDINGS[n % 3 :], observed_at=ONE.observed_at) for n in range(45)),
 }
+
+# Two H200 as they were measured.
+MEASURED = [
+    found for found in (measured("host-a", load(Path(__file__).parents[1] / "data" / "facts" / "h200-perf.json")),) if found is not None
+]

@@ -5,26 +5,23 @@ With GPUPROV_SCREENSHOTS=FOLDER the pictures and the pages of paper are kept the
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
 from provision.report import html
+from provision.report.base import Chart
+from provision.report.chart import charts
 from provision.verify.finding import Report
 
 from .chromium import Chromium, installed
-from .examples import CASES, CLEAN, HOSTILE, ONE, UNKNOWN
+from .examples import CASES, CLEAN, HOSTILE, MEASURED, ONE, UNKNOWN
 
 pytestmark = [
     pytest.mark.browser,
     pytest.mark.skipif(not installed(), reason="no Chromium here (apt-get install chromium, then: pytest -m browser)"),
 ]
-SVG = (
-    '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 40 10" onload="document.title=\'it ran\'"><style>*{fill:red}</style>'
-    '<script>document.title="it ran"</script><image href="http://127.0.0.1:9/x.png"/>'
-    '<rect width="40" height="10" style="fill:green"/></svg>'
-)
 
 
 @pytest.fixture(scope="module")
@@ -33,9 +30,9 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chromium]:
         yield started
 
 
-def show(browser: Chromium, folder: Path, *reports: Report, svg: str | None = None, **how: bool | int) -> None:
+def show(browser: Chromium, folder: Path, *reports: Report, drawn: Sequence[Chart] = (), **how: bool | int) -> None:
     path = folder / "report.html"
-    path.write_text(html.render(*reports, roofline_svg=svg) + "\n", encoding="utf-8")
+    path.write_text(html.render(*reports, charts=drawn) + "\n", encoding="utf-8")
     browser.see(**how)  # type: ignore[arg-type] # width is a number, the rest are not
     browser.open(path)
 
@@ -48,10 +45,9 @@ def keep(name: str, content: bytes) -> None:
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_nothing_is_requested_and_nothing_complained_of(browser: Chromium, tmp_path: Path, case: tuple[Report, ...]) -> None:
-    show(browser, tmp_path, *case, svg=SVG)
-    assert [url for url in browser.requests if not url.startswith(("file://", "data:image/svg+xml"))] == []
+    show(browser, tmp_path, *case, drawn=charts(MEASURED))
+    assert [url for url in browser.requests if not url.startswith("file://")] == []
     assert browser.complaints == []
-    assert "it ran" not in browser.run("document.title")
     assert browser.run("document.scripts.length") == 1
 
 
@@ -59,16 +55,26 @@ def test_nothing_is_requested_and_nothing_complained_of(browser: Chromium, tmp_p
 @pytest.mark.parametrize("width", [360, 1200])
 def test_the_page_fits_its_window_in_both_colours(browser: Chromium, tmp_path: Path, width: int, dark: bool) -> None:  # noqa: FBT001
     for name, case in {"one": (ONE,), "three": (ONE, CLEAN, UNKNOWN), "fleet": CASES["a fleet"], "hostile": (HOSTILE, ONE)}.items():
-        show(browser, tmp_path, *case, svg=SVG, width=width, dark=dark)
+        show(browser, tmp_path, *case, drawn=charts(MEASURED), width=width, dark=dark)
         assert browser.run("document.documentElement.scrollWidth") <= width, name
         red, green, blue = map(int, re.findall(r"\d+", browser.run("getComputedStyle(document.body).backgroundColor"))[:3])
         assert (max(red, green, blue) < 60) == dark
         keep(f"{name}-{width}-{'dark' if dark else 'light'}.png", browser.picture())
 
 
-def test_the_picture_of_the_roofline_is_drawn(browser: Chromium, tmp_path: Path) -> None:
-    show(browser, tmp_path, ONE, svg=SVG)
-    assert browser.run("document.querySelector('figure img').naturalWidth") > 0
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_the_roofline_is_drawn_named_and_readable(browser: Chromium, tmp_path: Path, dark: bool) -> None:  # noqa: FBT001
+    show(browser, tmp_path, ONE, drawn=charts(MEASURED), dark=dark)
+    box = "document.querySelector('svg.roofline').getBoundingClientRect()"
+    assert browser.run(f"{box}.width") > 600
+    assert browser.run(f"[...document.querySelectorAll('svg.roofline .point')].every((p) => p.getBoundingClientRect().right < {box}.right)")
+    assert browser.run("document.querySelectorAll('svg.roofline .point').length") == 4
+    seen = {name: browser.run(f"getComputedStyle(document.querySelector('svg.roofline {name}')).stroke") for name in (".used", ".grid")}
+    assert len({*seen.values(), browser.run("getComputedStyle(document.querySelector('svg.roofline')).backgroundColor")}) == 3
+    said = {n["name"]["value"]: n for n in browser.ask("Accessibility.getFullAXTree")["nodes"] if n.get("role", {}).get("value") == "image"}
+    assert [name for name in said if name.startswith("Roofline of H200 SXM") and "4 points were measured" in name]
+    assert len(browser.run("document.querySelector('table.points tbody').innerText").splitlines()) == 4
+    assert [url for url in browser.requests if not url.startswith("file://")] == []
 
 
 def test_without_scripts_everything_is_there_and_nothing_that_does_not_work(browser: Chromium, tmp_path: Path) -> None:
@@ -131,7 +137,7 @@ def test_a_link_to_a_host_unfolds_its_checks(browser: Chromium, tmp_path: Path) 
 
 def test_on_paper_it_is_a4_with_nothing_cut_off_at_the_side(browser: Chromium, tmp_path: Path) -> None:
     for name, case in {"one": (ONE,), "fleet": CASES["a fleet"]}.items():
-        show(browser, tmp_path, *case, svg=SVG, dark=True)
+        show(browser, tmp_path, *case, drawn=charts(MEASURED), dark=True)
         written = browser.paper()
         keep(f"{name}.pdf", written)
         assert written.startswith(b"%PDF-")

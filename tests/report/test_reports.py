@@ -1,5 +1,6 @@
 """All formats over the same reports: registered, pure, bounded, and the verdict of several hosts."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -61,6 +62,39 @@ def test_strict_reaches_every_host_and_counts_are_added() -> None:
     assert exit_code([CLEAN, warned], strict=True) == 1
     assert summary([ONE, ONE, CLEAN])["pass"] == 3
     assert summary([EMPTY]) == dict.fromkeys(OUTCOMES, 0)
+
+
+WARNED = Report("w", "p", (FINDINGS[0], FINDINGS[OUTCOMES.index("warn")]))
+# What each format says where a warning is a failure, and does not say where it is none.
+STRICTLY = {
+    "text": "a warning counts as a failure here, by --strict",
+    "json": '"exit_code": 1',
+    "html": "w does not hold profile p: 1 check fails",
+    "markdown": "> **a warning counts as a failure here, by ",
+    "junit": '<failure message="observed warn" type="warn">',
+    "tap": "not ok 2 - check-warn",
+    "ctrf": '"failed": 1',
+    "nagios": "GPUPROV CRITICAL",
+    "prometheus": 'gpuprov_exit_code{host="w",profile="p"} 1',
+}
+
+
+@pytest.mark.parametrize("name", reports.FORMATS)
+def test_with_strict_a_warning_is_a_failure_in_every_format_and_the_verdict_of_clean_hosts_stays(name: str) -> None:
+    assert STRICTLY[name] not in reports.render(name, [WARNED])
+    assert STRICTLY[name] in reports.render(name, [WARNED], strict=True)
+    assert reports.render(name, [CLEAN, UNKNOWN], strict=True) == reports.render(name, [CLEAN, UNKNOWN])
+
+
+def test_strict_says_so_on_several_hosts_and_changes_no_finding() -> None:
+    told = json.loads(reports.render("json", [CLEAN, WARNED], strict=True))
+    lax = json.loads(reports.render("json", [CLEAN, WARNED]))
+    assert [host["exit_code"] for host in told["hosts"]] == [0, 1]
+    assert told["exit_code"] == 1
+    assert [host["findings"] for host in told["hosts"]] == [host["findings"] for host in lax["hosts"]]
+    assert "not ok 2 - w" in reports.render("tap", [CLEAN, WARNED], strict=True)
+    assert "1 of 2 hosts does not hold" in reports.render("html", [CLEAN, WARNED], strict=True)
+    assert reports.render("junit", [CLEAN, WARNED], strict=True).count('failures="1"') == 2
 
 
 def test_inert_text_is_one_bounded_line_without_anything_to_obey() -> None:

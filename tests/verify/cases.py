@@ -2,7 +2,8 @@
 
 from typing import Any
 
-NO_GPU: dict[str, Any] = {"pci": [], "nodes": [], "readable": True, "module": False, "nouveau": False}
+from . import good
+
 NOT_SUPPORTED = {"unknown": "Not Supported"}
 
 # What NVML answered on a real H100 80GB HBM3 under driver 580.159.04, passed through to a virtual machine, idle, on 2026-11-21.
@@ -65,8 +66,8 @@ def lost(reading: str) -> dict[str, Any]:
     return {reading: {"unknown": "GPU is lost"}}
 
 
-def cases(good: Any) -> list[tuple[str, dict[str, Any], dict[str, Any], str, str]]:
-    """The rows; `good` is the module of that name."""
+def cases() -> list[tuple[str, dict[str, Any], dict[str, Any], str, str]]:
+    """The rows."""
     ampere = gpu(
         capability="8.0",
         retired_pending=NOT_SUPPORTED,
@@ -90,7 +91,7 @@ def cases(good: Any) -> list[tuple[str, dict[str, Any], dict[str, Any], str, str
         ("nvlink", gpu(**H100), {"gpu__model": "h100"}, "not-applicable", "no NVLink"),
         ("fabric", gpu(**H100), {"gpu__model": "h100"}, "not-applicable", "no NVSwitch"),
         ("gpu-health", ampere, {}, "pass", "2 + 1 rows remapped"),
-        ("gpu-health", {"gpu": NO_GPU}, {}, "unknown", "no NVIDIA GPU"),
+        ("gpu-health", {"gpu": good.NO_GPU}, {}, "unknown", "no NVIDIA GPU"),
         ("gpu-health", {"nvml__devices": []}, {}, "unknown", "no device"),
         ("gpu-health", gpu(uncorrected={"unknown": "not read"}), {}, "unknown", "not read"),
         ("gpu-health", gpu(uncorrected="many"), {}, "unknown", "no count"),
@@ -133,7 +134,7 @@ def cases(good: Any) -> list[tuple[str, dict[str, Any], dict[str, Any], str, str
         ("xid", {"xids__complete": False, **xid(119)}, {}, "fail", "XID 119"),
         ("xid", {"xids": {"unknown": "the kernel log cannot be read (dmesg: Operation not permitted)"}}, {}, "unknown", "cannot be read"),
         ("xid", {**xid(74), "nvml": {"unknown": "GPU is lost"}}, {}, "fail", "XID 74 on 0000:00:1e"),
-        ("xid", {"gpu": NO_GPU}, {}, "unknown", "no NVIDIA GPU"),
+        ("xid", {"gpu": good.NO_GPU}, {}, "unknown", "no NVIDIA GPU"),
         ("throttling", {}, {}, "pass", "idle"),
         ("throttling", gpu(event_reasons=0x4), {}, "pass", "power cap"),
         ("throttling", gpu(event_reasons=0), {}, "pass", "nothing"),
@@ -152,7 +153,7 @@ def cases(good: Any) -> list[tuple[str, dict[str, Any], dict[str, Any], str, str
         ("device-nodes", {"gpu__modes": {"/dev/nvidia0": 0o666}}, {}, "fail", "missing: /dev/nvidiactl"),
         ("device-nodes", {"gpu__modes": {"/dev/nvidia0": 0o660, "/dev/nvidiactl": 0o666}}, {}, "fail", "/dev/nvidia0 0660"),
         ("device-nodes", {"gpu__modes": {"/dev/nvidia0": 0o666, "/dev/nvidiactl": 0o666}}, {}, "warn", "no /dev/nvidia-uvm"),
-        ("device-nodes", {"gpu": NO_GPU}, {}, "unknown", "no NVIDIA GPU"),
+        ("device-nodes", {"gpu": good.NO_GPU}, {}, "unknown", "no NVIDIA GPU"),
         ("pcie", {}, {}, "pass", "generation 1 of 3, 8 of 8 lanes"),
         ("pcie", gpu(virtualization=0), {}, "pass", ""),
         ("pcie", gpu(pcie_generation_max=2), {}, "fail", "of 2"),
@@ -188,7 +189,7 @@ def cases(good: Any) -> list[tuple[str, dict[str, Any], dict[str, Any], str, str
         ("skew", {"pytorch__found": {**frameworks, "version": "2.13.0+cu130"}}, {}, "pass", "PyTorch 2.13.0+cu130"),
         ("skew", {"pytorch__found": {**frameworks, "version": "2.13.0+rocm", "cuda": None}}, {}, "unknown", "not in the catalogue"),
         ("skew", {"pytorch": None}, {}, "unknown", "no fact"),
-        ("skew", {"gpu": NO_GPU}, {}, "unknown", "no NVIDIA GPU"),
+        ("skew", {"gpu": good.NO_GPU}, {}, "unknown", "no NVIDIA GPU"),
         ("environment", {}, {}, "pass", "none is set"),
         ("environment", {"variables__login": {"LD_LIBRARY_PATH": "/usr/local/cuda/lib64/stubs:/x"}}, {}, "fail", "stubs"),
         (

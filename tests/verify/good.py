@@ -1,6 +1,7 @@
 """Facts of a host on which the T4 profile holds in every respect: the base that cases change. Made by hand, in the probe's own form."""
 
 import copy
+from pathlib import Path
 from typing import Any
 
 from provision import paths
@@ -12,6 +13,9 @@ from provision.verify.judge import judge
 
 PROFILE = load.load(paths.profiles_dir() / "t4-train.yml")
 
+# A host without a GPU, and where facts of real hosts lie.
+NO_GPU: dict[str, Any] = {"pci": [], "nodes": [], "readable": True, "module": False, "nouveau": False}
+RECORDED = Path(__file__).parents[1] / "data" / "facts"
 NOT_SUPPORTED = {"unknown": "Not Supported"}
 GOOD: dict[str, Any] = {
     "os": {"id": "ubuntu", "version_id": "24.04", "pretty": "Ubuntu 24.04.3 LTS", "stand_in": False},

@@ -1,8 +1,5 @@
 """Every check by its table: what it says to which facts, with a case for each outcome that it can have."""
 
-import importlib.util
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,20 +7,8 @@ import pytest
 from provision.converge.roles import ROLES
 from provision.verify.checks import CHECKS
 
+from . import cases, good
 
-def beside(name: str) -> Any:
-    """A module of this folder: in pytest's importlib mode it is in no package."""
-    spec = importlib.util.spec_from_file_location(name, Path(__file__).with_name(f"{name}.py"))
-    assert spec is not None and spec.loader is not None  # noqa: PT018
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-good = beside("good")
-
-NO_GPU = {"pci": [], "nodes": [], "readable": True, "module": False, "nouveau": False}
 GROUP = {"gpu__counters": "group"}
 MEMBER = {"members": ["ada"], "capabilities": "0000004000000000", "outcome": "open", "said": ""}
 CV = {"stack__opencv": "cuda"}
@@ -83,7 +68,7 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any], str, str]] = [
     ("cuda-environment", {"sessions__loader": []}, {}, "fail", "the loader"),
     ("cuda-environment", {"sessions__ssh": None}, {}, "unknown", "SSH commands"),
     ("gpu", {}, {}, "pass", "Tesla T4"),
-    ("gpu", {"gpu": NO_GPU}, {}, "unknown", "no NVIDIA GPU on this host"),
+    ("gpu", {"gpu": good.NO_GPU}, {}, "unknown", "no NVIDIA GPU on this host"),
     ("gpu", {"gpu__nouveau": True}, {}, "fail", "nouveau"),
     ("gpu", {"gpu__module": False}, {}, "fail", "no NVIDIA driver is loaded"),
     ("gpu", {"nvml__devices__0__name": {"value": "NVIDIA L40S"}}, {"gpu__model": "l4"}, "fail", "L40S"),
@@ -104,18 +89,18 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any], str, str]] = [
         "exit 12",
     ),
     ("driver-on-disk", {}, {}, "pass", "6.8.0-1030-aws built; held: nvidia-dkms-open"),
-    ("driver-on-disk", {"gpu": NO_GPU}, {}, "pass", "built"),
+    ("driver-on-disk", {"gpu": good.NO_GPU}, {}, "pass", "built"),
     ("driver-on-disk", {"modules__kernels": []}, {}, "fail", "no kernel has headers"),
     ("driver-on-disk", {"modules__kernels__0__built": False}, {}, "fail", "NOT built"),
     ("driver-on-disk", {"modules__held": ["tmux"]}, {}, "warn", "nothing of the driver"),
     ("driver-on-disk", {"modules": None}, {}, "unknown", ""),
     ("counters-on-disk", {}, {}, "pass", "set to 0"),
-    ("counters-on-disk", {"gpu": NO_GPU, "counters__on_disk": None}, {}, "fail", "not set, which means 1"),
+    ("counters-on-disk", {"gpu": good.NO_GPU, "counters__on_disk": None}, {}, "fail", "not set, which means 1"),
     ("counters-on-disk", {"counters__on_disk": None}, {"gpu__counters": "admin-only"}, "pass", "not set"),
     ("counters-on-disk", {}, {"gpu__counters": "admin-only"}, "fail", "set to 0"),
     ("counters-on-disk", {"counters": {"unknown": "x"}}, {}, "unknown", "x"),
     ("counters-on-disk", {}, GROUP, "fail", "no with-counters"),
-    ("counters-on-disk", {"gpu": NO_GPU, "counters__on_disk": "1", "counters__as_group": MEMBER}, GROUP, "pass", "0000004000000000"),
+    ("counters-on-disk", {"gpu": good.NO_GPU, "counters__on_disk": "1", "counters__as_group": MEMBER}, GROUP, "pass", "0000004000000000"),
     ("counters-on-disk", {"counters__on_disk": "0", "counters__as_group": MEMBER}, GROUP, "fail", "option 0"),
     ("counters-on-disk", {"counters__on_disk": "1", "counters__as_group": {**MEMBER, "members": []}}, GROUP, "fail", "0 members"),
     ("counters-on-disk", {"counters__on_disk": "1", "counters__as_group": {**MEMBER, "capabilities": None}}, GROUP, "unknown", "not seen"),
@@ -126,7 +111,7 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any], str, str]] = [
         "fail",
         "000001ffffffffff",
     ),
-    ("persistence-at-boot", {"gpu": NO_GPU}, {}, "pass", "--persistence-mode"),
+    ("persistence-at-boot", {"gpu": good.NO_GPU}, {}, "pass", "--persistence-mode"),
     (
         "persistence-at-boot",
         {"persistence_unit__command": "nvidia-persistenced --no-persistence-mode"},
@@ -139,7 +124,7 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any], str, str]] = [
     ("persistence-at-boot", {"persistence_unit__exists": False}, {}, "fail", "no such unit"),
     ("persistence-at-boot", {"persistence_unit": None}, {}, "unknown", ""),
     ("persistence-at-boot", {}, {"gpu__persistence": False}, "not-applicable", ""),
-    ("clocks-at-boot", {"gpu": NO_GPU}, {}, "pass", "enabled"),
+    ("clocks-at-boot", {"gpu": good.NO_GPU}, {}, "pass", "enabled"),
     ("clocks-at-boot", {"clocks_unit__enabled": False}, {}, "fail", "not enabled"),
     ("clocks-at-boot", {"clocks_unit__exists": False}, {}, "fail", "no such unit"),
     ("clocks-at-boot", {"clocks_unit": None}, {}, "unknown", ""),
@@ -161,7 +146,7 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any], str, str]] = [
     ("counters", {**CLOSED, "counters__as_group": {**MEMBER, "outcome": "refused"}}, GROUP, "fail", "as a member: refused"),
     ("counters", {**CLOSED, "counters__as_group": {**MEMBER, "outcome": "not-tried"}}, GROUP, "unknown", "not-tried"),
     ("counters", {**CLOSED, "counters__live": None, "counters__as_group": MEMBER}, GROUP, "unknown", "unreadable"),
-    ("counters", {"gpu": NO_GPU}, GROUP, "unknown", "no NVIDIA GPU"),
+    ("counters", {"gpu": good.NO_GPU}, GROUP, "unknown", "no NVIDIA GPU"),
     ("persistence", {}, {}, "pass", "now on, at boot on"),
     ("persistence", {"nvml__devices__0__persistence": {"value": 0}}, {}, "fail", "now off"),
     ("persistence", {"persistence_unit__command": "nvidia-persistenced --no-persistence-mode"}, {}, "warn", "at boot off"),
@@ -204,7 +189,7 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any], str, str]] = [
     ("profilers", {"profilers__nsys": None}, {}, "fail", "nsys not installed"),
     ("profilers", {"profilers__ncu": "unreadable: x"}, {}, "unknown", ""),
     ("profilers", {}, {"stack__profilers": []}, "not-applicable", ""),
-    ("pytorch-installed", {"gpu": NO_GPU}, {}, "pass", "kernels for sm_75"),
+    ("pytorch-installed", {"gpu": good.NO_GPU}, {}, "pass", "kernels for sm_75"),
     ("pytorch-installed", {"pytorch__found": None}, {}, "fail", "no environment"),
     ("pytorch-installed", {"pytorch__found": {**FRAMEWORK, "cuda": None}}, {}, "fail", "processors only"),
     ("pytorch-installed", {"pytorch__found": {**FRAMEWORK, "arch_list": ["sm_70"]}}, {}, "pass", ""),
@@ -235,15 +220,15 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any], str, str]] = [
     ),
     ("jax-installed", {}, {}, "not-applicable", ""),
     ("jax-installed", {}, {"stack__frameworks": {"jax": "auto"}}, "fail", "no environment"),
-    ("jax-installed", {"gpu": NO_GPU, "jax__found": {"version": "0.12.0.1", "cuda": "12.9"}}, JAX, "pass", "0.12.0.1"),
+    ("jax-installed", {"gpu": good.NO_GPU, "jax__found": {"version": "0.12.0.1", "cuda": "12.9"}}, JAX, "pass", "0.12.0.1"),
     ("jax-installed", {"jax__found": {"version": "0.12.0.1", "cuda": None}}, JAX, "fail", "processors only"),
     ("jax-installed", {"jax": None}, JAX, "unknown", ""),
     ("jax", {}, {}, "not-applicable", ""),
     ("jax", {"jax__found": {"version": "0.12.0.1", "cuda": "12.9", "devices": [{"product": 256.0**3}]}}, JAX, "pass", "right on 1"),
     ("jax", {"jax__found": {"version": "0.12.0.1", "cuda": "12.9", "devices": []}}, JAX, "fail", "0 of 1"),
-    ("jax", {"gpu": NO_GPU}, JAX, "unknown", "no NVIDIA GPU"),
+    ("jax", {"gpu": good.NO_GPU}, JAX, "unknown", "no NVIDIA GPU"),
     ("extras", {}, {}, "not-applicable", ""),
-    ("extras", {"gpu": NO_GPU}, {"stack__extras": ["nvtx", "triton", "dcgm"]}, "pass", "DCGM 4.5.2"),
+    ("extras", {"gpu": good.NO_GPU}, {"stack__extras": ["nvtx", "triton", "dcgm"]}, "pass", "DCGM 4.5.2"),
     ("extras", {}, {"stack__extras": ["dali"]}, "fail", "DALI not installed"),
     ("extras", {"extras__environments__pytorch__nvtx": "0.2.10"}, {"stack__extras": ["nvtx"]}, "fail", "0.2.10"),
     ("extras", {"extras__dcgm": None}, {"stack__extras": ["dcgm"]}, "fail", "DCGM not installed"),
@@ -260,7 +245,7 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any], str, str]] = [
     ("nvenc", {"encoders__encode": {"code": 1, "said": "No capable devices found"}}, {}, "fail", "No capable devices"),
     ("nvenc", {"encoders__encode": {"code": 139, "said": ""}}, {}, "fail", "ended with 139"),
     ("nvenc", {"encoders": None}, {}, "unknown", ""),
-    ("nvenc", {"gpu": NO_GPU}, {}, "unknown", "no NVIDIA GPU"),
+    ("nvenc", {"gpu": good.NO_GPU}, {}, "unknown", "no NVIDIA GPU"),
     ("nvenc", {}, {"gpu__model": "b300"}, "not-applicable", "B300 has no NVENC"),
     ("nvenc", {}, {"stack__ffmpeg": False}, "not-applicable", "ffmpeg"),
     ("nvenc", {}, {"gpu__model": "h100"}, "not-applicable", "H100 has no NVENC"),
@@ -271,7 +256,7 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any], str, str]] = [
     ("opencv", {}, {"stack__opencv": "none"}, "not-applicable", ""),
     ("opencv", {"opencv": {"unknown": "x"}}, {}, "unknown", ""),
     ("opencv", {}, CV, "fail", "4.12.0, without CUDA"),
-    ("opencv", {"gpu": NO_GPU, "opencv__found": CV_FOUND}, CV, "pass", "with CUDA for sm_75"),
+    ("opencv", {"gpu": good.NO_GPU, "opencv__found": CV_FOUND}, CV, "pass", "with CUDA for sm_75"),
     ("opencv", {"opencv__found": {**CV_FOUND, "arch_list": ["80"]}}, CV, "fail", "with CUDA for sm_80"),
     ("opencv", {"opencv__found": {**CV_FOUND, "arch_list": []}}, CV, "fail", "with CUDA"),
     ("opencv", {"opencv__found": {**CV_FOUND, "cuda": False, "arch_list": []}}, CV, "fail", "without CUDA"),
@@ -283,9 +268,9 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any], str, str]] = [
     ("opencv-cuda", {"opencv__found": CV_FOUND}, CV, "fail", "used 0 of 1"),
     ("opencv-cuda", {}, CV, "fail", "no OpenCV that was built with CUDA"),
     ("opencv-cuda", {"opencv__found": None}, CV, "fail", "no OpenCV"),
-    ("opencv-cuda", {"gpu": NO_GPU, "opencv__found": CV_FOUND}, CV, "unknown", "no NVIDIA GPU"),
+    ("opencv-cuda", {"gpu": good.NO_GPU, "opencv__found": CV_FOUND}, CV, "unknown", "no NVIDIA GPU"),
     ("opencv-cuda", {"opencv": None}, CV, "unknown", ""),
-    *beside("cases").cases(good),
+    *cases.cases(),
 ]
 
 

@@ -2,9 +2,7 @@
 
 import copy
 import datetime as dt
-import importlib.util
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -20,16 +18,11 @@ from provision.verify.facts import dump, load, parse
 from provision.verify.finding import Report
 from provision.verify.judge import judge
 
-_spec = importlib.util.spec_from_file_location("good", Path(__file__).with_name("good.py"))
-assert _spec is not None and _spec.loader is not None  # noqa: PT018
-good = importlib.util.module_from_spec(_spec)
-sys.modules["good"] = good
-_spec.loader.exec_module(good)
+from . import good
 
 TODAY = dt.date(2026, 11, 21)
-NO_GPU = {"pci": [], "nodes": [], "readable": True, "module": False, "nouveau": False}
 # What was recorded under load, on a host with two, is judged in test_perf.py.
-RECORDED = sorted(p for p in (Path(__file__).parent.parent / "data" / "facts").glob("*.json") if not p.stem.endswith("-perf"))
+RECORDED = sorted(p for p in (good.RECORDED).glob("*.json") if not p.stem.endswith("-perf"))
 
 
 def report(observed: Any, asked: Any = good.PROFILE, **options: Any) -> Report:
@@ -56,14 +49,14 @@ def test_a_failure_is_one_and_an_unknown_three_and_a_failure_wins() -> None:
 
 
 def test_without_gpu_is_said_first_with_the_count_and_excuses_nothing_else() -> None:
-    host = good.facts(gpu=NO_GPU, tool_gcc__found=None)
+    host = good.facts(gpu=good.NO_GPU, tool_gcc__found=None)
     judged = report(host, without_gpu=True)
     waived = [f for f in judged.findings if f.outcome == "waived"]
     assert judged.notes[0] == f"GPU part excused by --without-gpu: {len(waived)} checks were not proven"
     assert all(f.needs_gpu for f in waived)
     assert judged.exit_code() == 1
-    assert report(good.facts(gpu=NO_GPU), without_gpu=True).exit_code() == 0
-    assert report(good.facts(gpu=NO_GPU)).exit_code() == 3
+    assert report(good.facts(gpu=good.NO_GPU), without_gpu=True).exit_code() == 0
+    assert report(good.facts(gpu=good.NO_GPU)).exit_code() == 3
 
 
 def test_a_valid_waiver_lifts_a_finding_and_carries_its_owner_and_reason() -> None:

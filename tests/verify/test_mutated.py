@@ -1,9 +1,6 @@
 """Facts with any part gone, of another type or absurd: no traceback, and no pass for a check that has read what is no longer there."""
 
 import copy
-import importlib.util
-import sys
-from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
@@ -16,14 +13,10 @@ from provision.verify.facts import Facts, load
 from provision.verify.judge import judge
 from provision.verify.schema import Fact, NotObservedError
 
-_spec = importlib.util.spec_from_file_location("good", Path(__file__).with_name("good.py"))
-assert _spec is not None and _spec.loader is not None  # noqa: PT018
-good = importlib.util.module_from_spec(_spec)
-sys.modules["good"] = good
-_spec.loader.exec_module(good)
+from . import good
 
 F = TypeVar("F", bound=Fact)
-RECORDED = Path(__file__).parent.parent / "data" / "facts"
+RECORDED = good.RECORDED
 H200 = good.profile(gpu__model="h200", gpu__application_clocks={"memory_mhz": 3201, "graphics_mhz": 1980})
 BASES: dict[str, tuple[dict[str, Any], Profile]] = {"good": (good.facts().raw, good.PROFILE)} | {
     path.stem: (load(path).raw, H200) for path in sorted(RECORDED.glob("*.json"))

@@ -3,7 +3,6 @@
 import asyncio
 import copy
 import importlib
-import importlib.util
 import json
 import sys
 import time
@@ -27,14 +26,10 @@ from provision.verify.finding import Finding
 from provision.verify.judge import Selection, judge
 from provision.verify.points import points
 
-_spec = importlib.util.spec_from_file_location("good", Path(__file__).with_name("good.py"))
-assert _spec is not None and _spec.loader is not None  # noqa: PT018
-good = importlib.util.module_from_spec(_spec)
-sys.modules["good"] = good
-_spec.loader.exec_module(good)
+from . import good
 
 PROBE = Path(observing.__file__).parent / "probe"
-RECORDED = Path(__file__).parent.parent / "data" / "facts" / "h200-perf.json"
+RECORDED = good.RECORDED / "h200-perf.json"
 PERF_CHECKS = ["gemm", "memory-bandwidth", "host-copies", "all-reduce"]
 
 # One H200 as it was measured; made into as many as a case needs.

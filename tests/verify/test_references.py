@@ -6,9 +6,7 @@ The tools and versions are those of that page: DCGM 4.6.0, gpud, azurehpc-health
 import base64
 import copy
 import datetime as dt
-import importlib.util
 import re
-import sys
 import zlib
 from pathlib import Path
 from typing import Any
@@ -24,14 +22,9 @@ from provision.verify.facts import Facts
 from provision.verify.finding import Finding, Report
 from provision.verify.judge import judge
 
-_spec = importlib.util.spec_from_file_location("good", Path(__file__).with_name("good.py"))
-assert _spec is not None and _spec.loader is not None  # noqa: PT018
-good = importlib.util.module_from_spec(_spec)
-sys.modules["good"] = good
-_spec.loader.exec_module(good)
+from . import good
 
 DAY = dt.date(2026, 11, 21)
-NO_GPU = {"pci": [], "nodes": [], "readable": True, "module": False, "nouveau": False}
 
 
 def gpu(**readings: Any) -> Facts:
@@ -118,7 +111,7 @@ def test_gpud_scan_ends_with_0_when_something_is_unhealthy() -> None:
 
 def test_imbue_ends_with_0_whatever_it_finds() -> None:
     assert report(gpu(uncorrected=1)).exit_code() == 1
-    assert report(good.facts(gpu=NO_GPU)).exit_code() == 3
+    assert report(good.facts(gpu=good.NO_GPU)).exit_code() == 3
 
 
 @pytest.mark.parametrize("tail", [b"", b"\n", b"logout", b"<<end>>"])
@@ -131,7 +124,7 @@ def test_imbue_loses_its_answer_when_the_output_has_no_final_newline(tail: bytes
 
 def test_gcm_reports_ok_for_a_check_that_is_switched_off() -> None:
     """Ours has no way to switch a check off that reads as a pass: it is waived, counted, and said first."""
-    judged = report(good.facts(gpu=NO_GPU), without_gpu=True)
+    judged = report(good.facts(gpu=good.NO_GPU), without_gpu=True)
     excused = {f.check: f.outcome for f in judged.findings if f.needs_gpu}
     assert excused["xid"] == excused["gpu-health"] == "waived"
     assert judged.notes[0].startswith("GPU part excused by --without-gpu")

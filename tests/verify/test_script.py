@@ -18,7 +18,7 @@ from provision.profile import load as profiles
 from provision.verify.facts import Facts, load, parse
 from provision.verify.judge import judge
 from provision.verify.observe import MODULES, PROBE
-from provision.verify.script import script
+from provision.verify.script import _TOOLS, script
 
 
 @pytest.fixture
@@ -68,6 +68,30 @@ def test_it_is_python_3_8_that_a_person_can_read(file: Path) -> None:
     assert re.findall(r"^# (\w+)\n#\n", text, re.MULTILINE) == list(MODULES)
     called = {node.func.id for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)}
     assert not called & {"exec", "eval", "compile", "__import__"}
+
+
+def test_its_header_names_everything_that_it_reads_and_runs(file: Path) -> None:
+    about = ast.get_docstring(ast.parse(file.read_text())) or ""
+    said = set(re.findall(r"[\w/.-]*\w", about))
+    folders, tools = set(), set()
+    for name in MODULES:
+        for node in ast.walk(ast.parse((PROBE / f"{name}.py").read_text())):
+            match node:
+                case ast.Constant(value=str(path)) if re.fullmatch(r"/(boot|dev|etc|lib|opt|proc|run|sys|usr|var)(/.*)?", path):
+                    folders.add(path.split("/")[1])
+                case ast.Call(func=ast.Name("command"), args=[ast.List(elts=[ast.Constant(value=str(tool)), *_]), *_]):
+                    tools.add(tool)
+                case ast.Call(func=ast.Attribute(attr="which"), args=[ast.Constant(value=str(tool)), *_]):
+                    tools.add(tool)
+                case ast.Assign(targets=[ast.Name("VARIABLES" | "TOOLS")], value=value):
+                    tools |= set(ast.literal_eval(value))
+    assert {"boot", "dev", "etc", "proc", "sys", "usr"} <= folders
+    assert {"LD_PRELOAD", "gcc", "nvidia-smi", "systemctl", "setpriv"} <= tools
+    assert {folder for folder in folders if not any(word.startswith(f"/{folder}") for word in said)} == set()
+    assert tools - said - {"/bin/sh", "bash"} == set()
+    assert "kernel log" in about
+    probe = "".join((PROBE / f"{name}.py").read_text() for name in MODULES)
+    assert [tool for tool in _TOOLS if tool not in probe] == []
 
 
 def test_every_line_of_the_probe_is_in_it(file: Path) -> None:

@@ -40,6 +40,7 @@ _ENDED: Final = {"shutting-down", "terminated"}
 # EC2 is eventually consistent: an instance that RunInstances named may be unknown to DescribeInstances for a while
 # (docs.aws.amazon.com/ec2/latest/devguide/eventual-consistency.html gives no bound).
 _UNSEEN_S: Final = 20.0
+_UNKNOWN_GROUP_S: Final = 10.0  # the same of the security group that CreateSecurityGroup named
 _SSH: Final = 22
 
 
@@ -103,7 +104,8 @@ class AwsCloud:
             image_id = image.result()
         try:
             with classified("ec2:RunInstances", self.region, instance_type=order.instance_type):
-                reply = self._once.run_instances(ImageId=image_id, SecurityGroupIds=[group], **request.run_instances(order, self.region))
+                asked = request.run_instances(order, self.region)
+                reply = _once_shown(partial(self._once.run_instances, ImageId=image_id, SecurityGroupIds=[group], **asked))
         except CloudInvalidError:
             self._groups_made.pop(order.launch_id, None)  # it may have been removed meanwhile: the next try looks again
             raise
@@ -145,7 +147,10 @@ class AwsCloud:
         with classified("ec2:AuthorizeSecurityGroupIngress", self.region):
             self._unless_there(
                 "InvalidPermission.Duplicate",
-                lambda: self._once.authorize_security_group_ingress(GroupId=group, IpPermissions=[request.ingress(networks.result())]),
+                partial(
+                    _once_shown,
+                    partial(self._once.authorize_security_group_ingress, GroupId=group, IpPermissions=[request.ingress(networks.result())]),
+                ),
             )
         return group
 
@@ -296,6 +301,22 @@ class AwsCloud:
         """Remove them in the order in which they depend on one another, and wait until they are gone."""
         self._groups_made.clear()
         return removal.remove(things, self.region, self._access, on_step=on_step)
+
+
+def _once_shown(call: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """Make a call that names the group made a moment ago; while EC2 does not know that group yet, ask again."""
+    from botocore.exceptions import ClientError  # noqa: PLC0415
+
+    def not_yet(error: BaseException) -> bool:
+        return isinstance(error, ClientError) and code_of(error) == "InvalidGroup.NotFound"
+
+    answer: dict[str, Any] = tenacity.Retrying(
+        retry=tenacity.retry_if_exception(not_yet),
+        wait=tenacity.wait_exponential(multiplier=0.1, exp_base=1.5, max=2),
+        stop=tenacity.stop_after_delay(_UNKNOWN_GROUP_S),
+        reraise=True,
+    )(call)
+    return answer
 
 
 def _none_stopped(state: tenacity.RetryCallState) -> bool:

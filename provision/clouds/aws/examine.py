@@ -19,6 +19,8 @@ __all__ = ["examine", "notices"]
 # A region that is not enabled refuses the credentials themselves, so that this one is asked about it: it is always enabled.
 _HOME: Final = "us-east-1"
 _ENABLED: Final = {"opt-in-not-required", "opted-in"}
+# What a spot request says that is no news: docs.aws.amazon.com/AWSEC2/latest/UserGuide/spot-request-status.html.
+_QUIET: Final = {None, "fulfilled", "request-canceled-and-instance-running", "instance-terminated-by-user"}
 _COUNTED: Final = ["pending", "running"]  # stopped instances do not count against a quota
 
 Image = Callable[[base.Order], str]
@@ -179,7 +181,7 @@ def notices(instances: Sequence[base.Instance], region: str, access: Access) -> 
             requests = ec2.describe_spot_instance_requests(Filters=by_id)["SpotInstanceRequests"]
         for spot in requests:
             status = spot.get("Status", {})
-            if spot.get("InstanceId") and status.get("Code") not in {None, "fulfilled"}:
+            if spot.get("InstanceId") and status.get("Code") not in _QUIET:
                 found[spot["InstanceId"]].append(f"spot: {status['Code']}: {status.get('Message', '')}".rstrip(": "))
     return {instance_id: tuple(said) for instance_id, said in found.items()}
 

@@ -7,17 +7,18 @@ from an outage.
 
 from __future__ import annotations
 
+import contextlib
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 import tenacity
 
-from provision.clouds.gcp.client import TIMEOUT_S, Access, client, project_of
+from provision.clouds.gcp.client import Access, client, project_of
 from provision.clouds.gcp.errors import classified, of_operation
-from provision.errors import CloudError, CloudUnreachableError, ThrottledError
+from provision.errors import CloudError, CloudUnreachableError, QuotaExceededError, ThrottledError
 
 __all__ = ["Api", "asked_in", "at_once", "last", "poll"]
 
@@ -41,6 +42,19 @@ def last(path: str) -> str:
 def asked_in(action: str, where: str) -> str:
     """An action and where, as a sentence has it."""
     return f"{action} in {where}" if where else action
+
+
+@contextlib.contextmanager
+def _reading(action: str, where: str) -> Iterator[None]:
+    """`classified` for a read, whose quota is one of calls: it says nothing of machines, and a launch must not go elsewhere for it."""
+    try:
+        with classified(action, where):
+            yield
+    except QuotaExceededError as error:
+        msg = f"GCP asks for slower calls of {asked_in(action, where)}"
+        raise ThrottledError(
+            msg, hint="wait a minute and run the same command again; it goes on where it stopped", detail=error.detail
+        ) from error
 
 
 def _scope(operation: Any) -> tuple[str, str]:
@@ -95,9 +109,9 @@ class Api:
         """
         # Google's default for reads asks again at a 503; what starts an operation has none, and is to have none.
         more: dict[str, Any] = {"retry": None} if method.endswith("_unary") else {}
-        with classified(action, where):
+        with classified(action, where) if more else _reading(action, where):
             asked = getattr(client(f"{kind}Client", self.access), method)
-            return asked(request={"project": self.project, **request}, timeout=TIMEOUT_S, **more)
+            return asked(request={"project": self.project, **request}, timeout=self.access.timeout_s, **more)
 
     def pages(self, kind: str, method: str, action: str, **request: Any) -> list[Any]:
         """All that a list call finds, whatever the number of its pages; with `aggregated_list` the (scope, list) pairs."""
@@ -141,7 +155,7 @@ class Api:
 
         def ask() -> Any:
             left = min(max(until - time.monotonic(), 0.1), _WAIT_S)
-            with classified(f"compute.{scope or 'global'}Operations.get", where):
+            with _reading(f"compute.{scope or 'global'}Operations.get", where):
                 request = {"project": self.project, "operation": name, **({scope: where} if scope else {})}
                 return client(_WAITERS[scope], self.access).wait(request=request, timeout=left, retry=None)
 

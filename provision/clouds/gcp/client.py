@@ -23,11 +23,13 @@ class Access:
         project: the project that asks.
         endpoint_url: another place than Google's; it is spoken to without credentials.
         caller_address_url: answers with the address under which instances see this machine.
+        timeout_s: how long one call may go unanswered.
     """
 
     project: str | None = None
     endpoint_url: str | None = None
     caller_address_url: str | None = None
+    timeout_s: float = TIMEOUT_S
 
 
 @functools.cache
@@ -37,9 +39,10 @@ def client(kind: str, access: Access) -> Any:
     Raises:
         CredentialsMissingError: nobody is logged in.
     """
-    from google.api_core.client_options import ClientOptions  # noqa: PLC0415 - half a second that only a cloud command may pay
-    from google.auth.credentials import AnonymousCredentials  # noqa: PLC0415
-    from google.auth.exceptions import DefaultCredentialsError  # noqa: PLC0415
+    with sdk.importing:
+        from google.api_core.client_options import ClientOptions  # noqa: PLC0415 - half a second that only a cloud command may pay
+        from google.auth.credentials import AnonymousCredentials  # noqa: PLC0415
+        from google.auth.exceptions import DefaultCredentialsError  # noqa: PLC0415
 
     made = getattr(sdk.compute(), kind)
     if access.endpoint_url:
@@ -58,11 +61,11 @@ def project_of(access: Access) -> str:
     Raises:
         CredentialsMissingError: none is named anywhere.
     """
-    import google.auth  # noqa: PLC0415
-    from google.auth.exceptions import DefaultCredentialsError  # noqa: PLC0415
-
     if access.project:
         return access.project
+    with sdk.importing:
+        import google.auth  # noqa: PLC0415
+        from google.auth.exceptions import DefaultCredentialsError  # noqa: PLC0415
     try:
         _, project = google.auth.default()
     except DefaultCredentialsError as error:

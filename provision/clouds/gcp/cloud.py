@@ -36,7 +36,7 @@ __all__ = ["GcpCloud"]
 
 _CREATE = "compute.instances.create"
 _INSERTED_S = 300.0
-_MOST_TRIES = 1000  # of one attempt, all failed; each costs one call to learn it
+_MOST_TRIES = 64  # of one attempt, all failed; each costs one call to learn it
 # Guest attributes may be asked 10 times a minute (https://cloud.google.com/compute/docs/metadata/manage-guest-attributes): at 0, 0.5, 1.5,
 # 3.5, 7.5, 15.5 s and then every 10 s is 10 in the first minute.
 _ATTRIBUTES_FIRST_S, _ATTRIBUTES_LONGEST_S = 0.5, 10.0
@@ -98,18 +98,35 @@ class GcpCloud:
         return made
 
     def _make(self, order: base.Order) -> list[base.Instance]:
-        token = order.token(self.region)
-        names = requests.machine_names(order)
-        if order.first > 1:
+        taken: list[str] = []
+        if order.first > 1:  # names are the zone's at GCE, and are to be the launch's
             taken, made = self._of_launch(order)
             if len(made) >= order.minimum:
                 return made
-            names = requests.machine_names(order, taken)
+        names = requests.machine_names(order, taken)
         try:
-            begun = self._begun(order, names, token)
+            return self._made(order, names)
         except AlreadyThereError as error:
-            return self._adopted(order, names, error)
-        done = self._api.ended(begun, _CREATE, timeout_s=_INSERTED_S)
+            taken, made = self._of_launch(order)
+            if len(made) >= order.minimum:
+                return made
+            others = requests.machine_names(order, taken)
+            if others == names or len(others) < order.count:
+                raise self._taken(order, names, error) from error
+            self._failed[order.token(self.region)] += 1
+            try:
+                return self._made(order, others)
+            except AlreadyThereError as again:
+                raise self._taken(order, others, again) from again
+
+    def _made(self, order: base.Order, names: Sequence[str]) -> list[base.Instance]:
+        """Insert and wait.
+
+        Raises:
+            AlreadyThereError: machines of some of these names exist.
+        """
+        token = order.token(self.region)
+        done = self._api.ended(self._begun(order, names, token), _CREATE, timeout_s=_INSERTED_S)
         failure = self._failure(done, order)
         if failure is None or order.count > 1 or not order.zone:
             made = self._of_attempt(order, names)
@@ -118,24 +135,23 @@ class GcpCloud:
             # GCE undoes a bulk insert below its minimum itself; what it left is not kept.
             removal.remove(self._api, [_thing(i) for i in made], on_step=lambda _: None)
         self._failed[token] += 1
-        if isinstance(failure, AlreadyThereError):
-            return self._adopted(order, names, failure)
-        where = order.zone or self.region
         raise failure or CapacityError(
-            f"{_CREATE} in {where}: fewer than {order.minimum} of {order.count} machines could be made",
+            f"{_CREATE} in {order.zone or self.region}: fewer than {order.minimum} of {order.count} machines could be made",
             hint="try again later, or add another zone, region or machine type to the profile's places",
         )
 
     def _begun(self, order: base.Order, names: Sequence[str], token: str) -> Any:
         """The operation that makes the machines: the one of an earlier try, or a new one where that try failed.
 
-        GCE answers a request id that it knows with the operation that it was given first, for a failed one as well: an answer that is
-        over and failed at once is an old one, and the attempt has the next id.
+        GCE answers a request id that it knows with the operation that it was given first, for a failed one as well: one that is over and
+        has failed at once, and began before it was asked for, is of an earlier try, and the attempt has the next id.
         """
+        started = dt.datetime.now(dt.UTC)
         for number in range(self._failed[token], _MOST_TRIES):
             self._failed[token] = number
             begun = self._insert(order, names, requests.request_id(token, str(number)))
-            if begun.status.name != "DONE" or not begun.error.errors:
+            over = begun.status.name == "DONE" and begun.error.errors and begun.insert_time
+            if not over or dt.datetime.fromisoformat(begun.insert_time) >= started:
                 break
         return begun
 
@@ -165,26 +181,24 @@ class GcpCloud:
         return failure
 
     def _of_launch(self, order: base.Order) -> tuple[list[str], list[base.Instance]]:
-        """The names that machines of the launch have, and the machines of this attempt; asked anew, since machines come and go."""
+        """The names that machines of the launch have, and the machines of this attempt, in the order of their names."""
         raw = self._described(removal.labelled(order.launch_id, base.LAUNCH_TAG))
-        first = requests.LABELS[base.FIRST_TAG]
-        mine = sorted((r for r in raw if r.labels.get(first, "1") == str(order.first)), key=lambda r: (len(r.name), r.name))
+        mine = sorted((r for r in raw if self._is_of(r, order)), key=lambda r: (len(r.name), r.name))
         return [r.name for r in raw], [instance_of(r) for r in mine]
 
+    def _is_of(self, raw: Any, order: base.Order) -> bool:
+        return bool(raw.labels.get(requests.ATTEMPT_LABEL) == order.token("") and instance_of(raw).region == self.region)
+
     def _of_attempt(self, order: base.Order, names: Sequence[str]) -> list[base.Instance]:
-        """The machines of this attempt that exist, in the order of their names."""
+        """The machines of this attempt that exist."""
         if not order.zone or order.count > 1:
             return self._of_launch(order)[1]
         raw = self._api.call("Instances", "get", "compute.instances.get", where=order.zone, zone=order.zone, instance=names[0])
-        return [i for i in [instance_of(raw)] if i.launch_id == order.launch_id]
+        return [instance_of(raw)] if self._is_of(raw, order) else []
 
-    def _adopted(self, order: base.Order, names: Sequence[str], error: AlreadyThereError) -> list[base.Instance]:
-        """The machines that have the names of this attempt, if they are its own."""
-        made = self._of_attempt(order, names)
-        if len(made) >= order.minimum:
-            return made
+    def _taken(self, order: base.Order, names: Sequence[str], error: AlreadyThereError) -> NameTakenError:
         msg = f"{', '.join(names)} in {order.zone or self.region} is the name of another machine of project {self._api.project}"
-        raise NameTakenError(msg, hint="choose another --name, or remove that one", detail=error.detail) from error
+        return NameTakenError(msg, hint="choose another --name, or remove that one", detail=error.detail)
 
     # --- waiting --------------------------------------------------------------------------------------------------
 

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any, Final
 
+from provision.clouds.gcp import sdk
 from provision.errors import (
     CapacityError,
     CloudError,
@@ -78,9 +79,10 @@ def classified(action: str, where: str = "") -> Iterator[None]:
         action: the permission that the call needs, such as `compute.instances.create`.
         where: a zone or region, or nothing.
     """
-    from google.api_core.exceptions import GoogleAPICallError, RetryError  # noqa: PLC0415
-    from google.auth.exceptions import GoogleAuthError, InvalidOperation, RefreshError  # noqa: PLC0415
-    from requests import RequestException  # noqa: PLC0415 - Google's REST transport lets these through
+    with sdk.importing:
+        from google.api_core.exceptions import GoogleAPICallError, RetryError  # noqa: PLC0415
+        from google.auth.exceptions import GoogleAuthError, InvalidOperation, RefreshError  # noqa: PLC0415
+        from requests import RequestException  # noqa: PLC0415 - Google's REST transport lets these through
 
     asked = f"{action} in {where}" if where else action
     try:
@@ -101,7 +103,7 @@ def classified(action: str, where: str = "") -> Iterator[None]:
         raise CloudUnreachableError(msg, hint=_HINTS[CloudUnreachableError], detail=f"{type(error).__name__}: {error}") from error
 
 
-def of_answer(status: int, said: str, reasons: Iterable[str], asked: str) -> CloudError:
+def of_answer(status: int, said: str, reasons: Collection[str], asked: str) -> CloudError:
     """Our error for a call that was refused.
 
     Args:
@@ -116,6 +118,9 @@ def of_answer(status: int, said: str, reasons: Iterable[str], asked: str) -> Clo
         return CredentialsExpiredError(f"GCP does not accept the credentials for {asked} any more", hint=LOGIN, detail=detail)
     if status == _TOO_MANY:
         return _made(ThrottledError, told, detail, asked)
+    if status == _FORBIDDEN and "accessNotConfigured" in reasons:
+        hint = "whoever owns the project enables it: `gcloud services enable compute.googleapis.com`"
+        return PermissionRefusedError("the Compute Engine API is not enabled in this project", hint=hint, detail=detail)
     if status == _FORBIDDEN:
         kind = next((_REASONS[reason] for reason in reasons if reason in _REASONS), PermissionRefusedError)
         return _made(kind, told, detail, asked)

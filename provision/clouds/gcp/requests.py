@@ -13,12 +13,14 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from provision.catalog import read
-from provision.catalog.records import GcpImage, GcpMachine
+from provision.catalog.places import attached_ssds
+from provision.catalog.records import GcpImage
 from provision.clouds import base
 from provision.clouds.userdata import user_data
 from provision.errors import CloudInvalidError, ImageNotFoundError
 
 __all__ = [
+    "ATTEMPT_LABEL",
     "LABELS",
     "TAGS_ITEM",
     "bulk",
@@ -43,6 +45,7 @@ LABELS: Final = {
     base.FIRST_TAG: "gpuprov-first",
     base.COUNT_TAG: "gpuprov-count",
 }
+ATTEMPT_LABEL: Final = "gpuprov-attempt"  # which attempt of a launch made it: Order.token, without the region, which a machine shows
 _NETWORK: Final = "global/networks/default"
 # Rules are read from the lowest number. The default network's own default-allow-ssh (0.0.0.0/0) stands at 65534, and rules that people
 # write without a number at 1000: ours stand before both, so that nobody but the profile's networks reaches port 22.
@@ -75,12 +78,12 @@ def network_tag(launch_id: str) -> str:
 
 
 def machine_names(order: base.Order, taken: Iterable[str] = ()) -> list[str]:
-    """What the machines of this attempt are called at GCE: its own numbers, or those that earlier attempts left out.
+    """What the machines of this attempt are called at GCE: its own numbers, or those that other attempts of the launch left out.
 
     Which of several machines a bulk insert makes when it makes fewer is not said, so that -1 and -3 may exist and this attempt is for -2.
     """
-    whole = max(int(order.tags.get(base.COUNT_TAG, "1")), order.first + order.count - 1)
-    numbers = [*range(order.first, whole + 1), *range(1, order.first)]
+    whole = int(order.tags.get(base.COUNT_TAG, str(order.count)))
+    numbers = [*range(order.first, whole + 1), *range(1, min(order.first, whole + 1)), *range(whole + 1, whole + order.count + 1)]
     names = [f"gpuprov-{base.host_name(order.name, whole, number)}" for number in numbers]
     used = set(taken)
     return [name for name in names if name not in used][: order.count]
@@ -88,7 +91,8 @@ def machine_names(order: base.Order, taken: Iterable[str] = ()) -> list[str]:
 
 def _labels(order: base.Order) -> dict[str, str]:
     """The labels of everything that can have some."""
-    return {name: label(order.tags[tag]) for tag, name in LABELS.items() if order.tags.get(tag)}
+    tags = {name: label(order.tags[tag]) for tag, name in LABELS.items() if order.tags.get(tag)}
+    return {**tags, ATTEMPT_LABEL: order.token("")}
 
 
 def description(name: str, launch_id: str, owner: str) -> str:
@@ -147,27 +151,11 @@ def scheduling(market: str, deadline: dt.datetime) -> dict[str, Any]:
     }
 
 
-def _built_in(instance_type: str) -> GcpMachine | None:
-    return next((m for m in read.gcp().machines if m.type == instance_type), None)
-
-
 def _accelerators(order: base.Order) -> list[dict[str, Any]]:
     """What is attached: N1 alone takes any, the other families have theirs inside."""
     if not order.instance_type.startswith("n1-"):
         return []
     return [{"accelerator_type": read.gpu(order.gpu).gce_accelerator or "", "accelerator_count": order.gpu_count}]
-
-
-def _local_ssds(order: base.Order) -> int:
-    """How many local SSDs must be attached for `instance_store`."""
-    if not order.instance_store:
-        return 0
-    if order.instance_type.startswith("n1-"):
-        return 1
-    machine = _built_in(order.instance_type)
-    if machine and not machine.local_ssd_gb and order.instance_type.startswith(("a2-", "g2-")):
-        return min(machine.gpus, _LOCAL_SSD_MOST)
-    return 0  # inside the machine type, without being asked for
 
 
 def _disk(order: base.Order, size_gb: int, **more: Any) -> dict[str, Any]:
@@ -182,7 +170,7 @@ def _disks(order: base.Order) -> list[dict[str, Any]]:
     boot = _disk(order, order.root_gb, source_image=source_image(order)) | {"boot": True}
     data = [_disk(order, order.volume_gb) | {"device_name": "gpuprov-data"}] if order.volume_gb else []
     scratch = {"type_": "SCRATCH", "auto_delete": True, "interface": "NVME", "initialize_params": {"disk_type": "local-ssd"}}
-    return [boot, *data, *([scratch] * _local_ssds(order))]
+    return [boot, *data, *([scratch] * (attached_ssds(order.instance_type) if order.instance_store else 0))]
 
 
 def _metadata(order: base.Order) -> dict[str, Any]:

@@ -22,25 +22,27 @@ from provision.rehearsal.gce import bulk, discovery, instances, lifecycle, netwo
 from provision.rehearsal.gce.refusals import Refused, invalid
 from provision.rehearsal.gce.world import Call, Handler, Park, Place, Settings, World, last
 
-__all__ = ["Api", "Quiet", "world"]
+__all__ = ["Api", "Quiet", "new_world"]
 
 Environ = dict[str, Any]
 Own = Callable[[Environ, bytes, Callable[..., Any]], Iterable[bytes]]
 _MODULES: Final = (bulk, instances, lifecycle, networking, offered, operations, quota)
 _HANDLERS: Final[dict[str, Handler]] = {method: handler for module in _MODULES for method, handler in module.HANDLERS.items()}
 _SCOPES: Final = {"project", "zone", "region"}
+_BEYOND: Final = {"orderBy", "sourceInstanceTemplate", "sourceMachineImage"}  # known to Google, and better refused than ignored
 _UUID: Final = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+_MAX_CALLS: Final = 10_000
 _FAULTS: Final = ("error", "html", "drop", "lost", "delay", "operation")
 
 
-class Quiet(WSGIRequestHandler):  # type: ignore[misc]  # werkzeug is not typed for us
+class Quiet(WSGIRequestHandler):
     """The server's handler: what is asked stands in the call log."""
 
     def log(self, *_: Any) -> None:
         """Say nothing."""
 
 
-def world(settings: Settings, park: Park | None) -> World:
+def new_world(settings: Settings, park: Park | None) -> World:
     """A fresh project: its default network, and nothing else."""
     made = World(settings, park)
     networking.seed(made)
@@ -68,8 +70,9 @@ class Api:
         raw = environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
         if environ["PATH_INFO"].startswith("/_rehearsal/"):
             return self._own(environ, raw, start)
-        log: dict[str, Any] = {"time": time.time(), "action": "", "region": "global"}
+        log: dict[str, Any] = {"time": time.time(), "action": "", "region": "global", "path": environ["PATH_INFO"]}
         self._calls.append(log)
+        del self._calls[:-_MAX_CALLS]
         try:
             status, answer = self._answer(environ, raw, log)
         finally:
@@ -111,8 +114,10 @@ class Api:
         offered.require_scope(call)
         permissions.enforce(call)
         handler = _HANDLERS.get(call.method.id)
-        if handler is None:
-            raise Refused(HTTPStatus.NOT_IMPLEMENTED, "notImplemented", f"The embedded GCP does not do {call.method.id}")
+        beyond = sorted(_BEYOND & call.query.keys())
+        if handler is None or beyond:
+            words = f"The embedded GCP does not do {call.method.id}{' with ' if beyond else ''}{', '.join(beyond)}"
+            raise Refused(HTTPStatus.NOT_IMPLEMENTED, "notImplemented", words)
         with self._world.lock:
             answer = self._again(call) or self._first(call, handler)
             self._discovery.check_answer(call.method, answer)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from provision.rehearsal.gce.guests import Guest
-from provision.rehearsal.gce.instances import make, planned, take_room
+from provision.rehearsal.gce.instances import make, out_of_stock, planned, room
 from provision.rehearsal.gce.offered import accelerators, machine, zones
 from provision.rehearsal.gce.operations import begin, failure
 from provision.rehearsal.gce.quota import shortage
@@ -45,6 +45,9 @@ def _wanted(call: Call) -> tuple[list[str], int]:
     Raises:
         Refused: the numbers or names contradict one another.
     """
+    beyond = sorted({"sourceInstanceTemplate", "instanceFlexibilityPolicy"} & call.body.keys())
+    if beyond:
+        raise Refused(501, "notImplemented", f"The embedded GCP does not do bulkInsert with {', '.join(beyond)}")
     if "instanceProperties" not in call.body:
         raise required("resource.instanceProperties")
     given = len(call.body.get("perInstanceProperties", {}))
@@ -118,7 +121,7 @@ def _bulk(call: Call, candidates: list[str]) -> dict[str, Any]:
         for undo in itertools.chain(*made.values()) if not enough else ():
             undo()
 
-    if not enough and got + least > 0 and not call.failing and failed and failed["error"]["errors"][0]["code"] != "QUOTA_EXCEEDED":
+    if failed and not (call.failing or enough) and _code(failed) != "QUOTA_EXCEEDED":
         failed = _too_few(least, failed)
     more = {"instancesBulkInsertOperationMetadata": {"perLocationStatus": _status(made, names, enough=enough)}}
     return begin(call, target, kind="bulkInsert", finish=finish, failed=None if enough else failed, more=more)
@@ -136,18 +139,22 @@ def _place_them(
     In one zone, the one that holds the most of them; or, with the shapes ANY and BALANCED, wherever there is room.
     """
     total = len(next(iter(plans.values())))
-    room = {zone: world.settings.gce_capacity.get(zone, total) for zone in plans}
-    tried = sorted(plans, key=lambda zone: -min(room[zone], total))
+    left = {zone: room(world, zone) for zone in plans}
+    tried = sorted(plans, key=lambda zone: -total if (free := left[zone]) is None else -min(free, total))
     failed = None
     done = 0
     for zone in tried[:1] if shape == "ANY_SINGLE_ZONE" else tried:
         for guest, body in plans[zone][done:]:
-            failed = take_room(world, zone, guest)
+            failed = out_of_stock(world, zone, guest)
             if failed:
                 break
             made[zone].append(make(world, guest, body)[1])
             done += 1
     return failed
+
+
+def _code(failed: dict[str, Any]) -> str:
+    return str(failed["error"]["errors"][0]["code"])
 
 
 def _too_few(least: int, because: dict[str, Any]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import struct
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from provision.host import hostkeys
@@ -26,6 +26,7 @@ __all__ = [
     "erase",
     "guest_of",
     "host_keys",
+    "host_off",
     "metadata_of",
     "power_off",
     "power_on",
@@ -43,8 +44,11 @@ class Guest:
     Attributes:
         accelerators: accelerator type → how many, built in or attached.
         spot: whether it may be taken back.
+        addresses: how many external ones it has.
         running_since: when it last came to RUNNING, on the monotonic clock; None while it does not run.
         made: whether it ever had a host.
+        host_on: whether that runs, or is being started.
+        hosting: held while the host is changed, which takes longer than anybody should hold the world.
         ending: the timer of its maxRunDuration.
         turn: raised by every change of power, so that what an earlier one planned does not happen.
     """
@@ -53,8 +57,11 @@ class Guest:
     machine: Machine
     accelerators: dict[str, int]
     spot: bool
+    addresses: int = 0
     running_since: float | None = None
     made: bool = False
+    host_on: bool = False
+    hosting: threading.Lock = field(default_factory=threading.Lock)
     ending: threading.Timer | None = None
     turn: int = 0
 
@@ -75,31 +82,45 @@ def metadata_of(instance: dict[str, Any]) -> dict[str, str]:
 
 
 def _spec(guest: Guest, instance: dict[str, Any]) -> HostSpec:
-    """The host: the boot disk is the root, which it has anyway; keys are those of the image's login user."""
+    """The host: the boot disk is the root, which it has anyway; keys are those of the metadata, each for the user that it names."""
     said = metadata_of(instance)
-    keys = [line.partition(":") for line in said.get("ssh-keys", "").splitlines()]
-    disks = instance["disks"]
-    scratch = sum(disk.get("type") == "SCRATCH" for disk in disks)
+    keys = [(user.strip(), key.strip()) for user, _, key in (line.partition(":") for line in said.get("ssh-keys", "").splitlines()) if key]
+    volumes = [d for d in instance["disks"] if not d.get("boot") and d.get("type") != "SCRATCH"]
+    stores = sum(d.get("type") == "SCRATCH" for d in instance["disks"]) + guest.machine.local_ssd_gb // _LOCAL_SSD_GB
+    # The links that Google's udev rules make: docs.cloud.google.com/compute/docs/disks/disk-symlinks
+    names = [*(d["deviceName"] for d in volumes), *(f"local-nvme-ssd-{number}" for number in range(stores))]
     return HostSpec(
         instance_id=guest.host_id(instance),
         hostname=instance["name"],
         user_data=said.get("user-data", "").encode(),
-        authorized_keys=tuple(key.strip() for user, _, key in keys if user.strip() == rootfs.LOGIN and key.strip()),
-        instance_store_gb=scratch * _LOCAL_SSD_GB + guest.machine.local_ssd_gb,
-        volume_gb=tuple(int(d["diskSizeGb"]) for d in disks if not d.get("boot") and d.get("type") != "SCRATCH"),
+        authorized_keys=tuple(key for user, key in keys if user == rootfs.LOGIN),
+        accounts=tuple((user, key) for user, key in keys if user != rootfs.LOGIN),
+        instance_store_gb=stores * _LOCAL_SSD_GB,
+        volume_gb=tuple(int(d["diskSizeGb"]) for d in volumes),
+        disk_names=tuple(names),
+        instance_stores=max(stores, 1),
     )
 
 
 def _address(world: World, guest: Guest, instance: dict[str, Any]) -> str:
-    """Power the host on and return its address; called without the lock, because a host takes its time."""
+    """Power the host on and return its address; called without the world's lock, and with the guest's own."""
     if world.park is None:
         number = int(hashlib.sha256(instance["id"].encode()).hexdigest(), 16)
         return f"127.78.{number % 250}.{number // 250 % 250 + 2}"
-    if guest.made:
-        return world.park.start(guest.host_id(instance))
-    address = world.park.create(_spec(guest, instance))
-    guest.made = True
-    return address
+    again, guest.made = guest.made, True
+    if guest.host_on:  # it was restarted
+        world.park.stop(guest.host_id(instance))
+    guest.host_on = True
+    return world.park.start(guest.host_id(instance)) if again else world.park.create(_spec(guest, instance))
+
+
+def host_off(world: World, instance: dict[str, Any]) -> None:
+    """Power the host off, if it has one that runs; without the world's lock."""
+    guest = guest_of(world, instance)
+    with guest.hosting:
+        if world.park and guest.host_on:
+            guest.host_on = False
+            world.park.stop(guest.host_id(instance))
 
 
 def power_on(world: World, instance: dict[str, Any], *, status: str = "PROVISIONING") -> None:
@@ -111,7 +132,10 @@ def power_on(world: World, instance: dict[str, Any], *, status: str = "PROVISION
     began = time.monotonic()
 
     def stage() -> None:
-        address = _address(world, guest, instance)
+        with guest.hosting:
+            if guest.turn != turn:
+                return
+            address = _address(world, guest, instance)
         with world.lock:
             if guest.turn != turn:
                 return
@@ -151,17 +175,18 @@ def end(world: World, instance: dict[str, Any]) -> None:
         if instance["status"] in ALIVE:
             deleted = instance.get("scheduling", {}).get("instanceTerminationAction") == "DELETE"
             finish = power_off(world, instance)
-            act = (lambda: erase(world, instance)) if deleted else finish
-            world.clock.after(world.settings.gce_operation_s, lambda: _locked(world, act))
+            seconds = world.settings.gce_operation_s
+            world.clock.after(seconds, lambda: _ended(world, instance, (lambda: erase(world, instance)) if deleted else finish))
 
 
-def _locked(world: World, act: Callable[[], None]) -> None:
+def _ended(world: World, instance: dict[str, Any], act: Callable[[], None]) -> None:
+    host_off(world, instance)
     with world.lock:
         act()
 
 
 def power_off(world: World, instance: dict[str, Any]) -> Callable[[], None]:
-    """Begin to stop, under the lock; returns what makes it TERMINATED."""
+    """Begin to stop, under the lock; returns what makes it TERMINATED, for when `host_off` is done."""
     guest = guest_of(world, instance)
     guest.turn += 1
     turn = guest.turn
@@ -178,9 +203,6 @@ def power_off(world: World, instance: dict[str, Any]) -> Callable[[], None]:
         for access in instance["networkInterfaces"][0].get("accessConfigs", []):
             access.pop("natIP", None)
 
-    if world.park and guest.made:
-        park, host_id = world.park, guest.host_id(instance)
-        world.clock.after(0, lambda: park.stop(host_id))
     return finish
 
 
@@ -202,8 +224,14 @@ def erase(world: World, instance: dict[str, Any]) -> None:
         elif disk:
             disk.pop("users", None)
     if world.park:
-        park, host_id = world.park, guest.host_id(instance)
-        world.clock.after(0, lambda: park.destroy(host_id))
+        world.clock.after(0, lambda: _destroy(world, guest, instance))
+
+
+def _destroy(world: World, guest: Guest, instance: dict[str, Any]) -> None:
+    with guest.hosting:
+        guest.host_on = False
+        if world.park and guest.made:
+            world.park.destroy(guest.host_id(instance))
 
 
 def host_keys(world: World, instance: dict[str, Any]) -> tuple[str, ...]:
@@ -220,9 +248,10 @@ def host_keys(world: World, instance: dict[str, Any]) -> tuple[str, ...]:
 def ended_by_itself(world: World, host_id: str) -> None:
     """A host powered itself off: its instance stops, and can be started again."""
     with world.lock:
-        for _, instance in world.within(PROJECT, "instances"):
-            if guest_of(world, instance).host_id(instance) == host_id and instance["status"] == "RUNNING":
-                power_off(world, instance)()
+        found = [i for _, i in world.within(PROJECT, "instances") if guest_of(world, i).host_id(i) == host_id and i["status"] == "RUNNING"]
+        finish = [power_off(world, instance) for instance in found]
+    for instance, act in zip(found, finish, strict=True):
+        _ended(world, instance, act)
 
 
 def shown(world: World) -> list[dict[str, str]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import datetime as dt
 import re
 from collections.abc import Callable
 from http import HTTPStatus
@@ -16,7 +17,7 @@ from provision.rehearsal.gce.quota import shortage, stock_out
 from provision.rehearsal.gce.refusals import Refused, exists, in_use, invalid, not_found, required
 from provision.rehearsal.gce.world import BASE, PROJECT, Call, Handler, Place, World, fingerprint, last
 
-__all__ = ["HANDLERS", "check_scheduling", "make", "planned", "room", "take_room"]
+__all__ = ["HANDLERS", "check_scheduling", "make", "out_of_stock", "planned", "room"]
 
 _MB: Final = 1024
 _LONGEST_RUN_S: Final = 120 * 86_400  # docs.cloud.google.com/compute/docs/instances/limit-vm-runtime, "Restrictions"
@@ -56,7 +57,8 @@ def planned(world: World, place: Place, wanted: dict[str, Any]) -> tuple[Guest, 
     _check_labels(body.get("labels", {}))
     if any(len(item.get("value", "").encode()) > _MOST_METADATA for item in body.get("metadata", {}).get("items", [])):
         raise invalid("resource.metadata.items[].value", "…", f"A value has at most {_MOST_METADATA} bytes.")
-    guest = Guest(place, given, cards, spot)
+    addresses = sum(len(card.get("accessConfigs", [])) for card in body["networkInterfaces"])
+    guest = Guest(place, given, cards, spot, addresses)
     if given.cards:
         link = f"{BASE}projects/{PROJECT}/zones/{zone}/acceleratorTypes/{given.accelerator}"
         body["guestAccelerators"] = [{"acceleratorType": link, "acceleratorCount": given.cards}]
@@ -111,9 +113,21 @@ def check_scheduling(world: World, scheduling: dict[str, Any]) -> None:
         raise invalid("resource.scheduling.instanceTerminationAction", action, "It needs SPOT or a limit of the run time.")
     if limited and not action:
         raise invalid("resource.scheduling.instanceTerminationAction", "", "A limit of the run time needs it.")
-    seconds = float(scheduling.get("maxRunDuration", {}).get("seconds", world.settings.gce_shortest_run_s))
-    if not world.settings.gce_shortest_run_s <= seconds <= _LONGEST_RUN_S:
-        raise invalid("resource.scheduling.maxRunDuration", seconds, "It must be between 30 seconds and 120 days.")
+    if limited and not world.settings.gce_shortest_run_s <= _run_s(scheduling) <= _LONGEST_RUN_S:
+        words = "The run time must be between 30 seconds and 120 days."
+        raise invalid("resource.scheduling.maxRunDuration", f"{_run_s(scheduling):.0f} s", words)
+
+
+def _run_s(scheduling: dict[str, Any]) -> float:
+    """How long an instance may run that comes to run now."""
+    if "maxRunDuration" in scheduling:
+        return float(scheduling["maxRunDuration"].get("seconds", 0)) + float(scheduling["maxRunDuration"].get("nanos", 0)) / 1e9
+    try:
+        until = dt.datetime.fromisoformat(scheduling["terminationTime"])
+        return (until - dt.datetime.now(dt.UTC)).total_seconds()
+    except (ValueError, TypeError) as error:
+        words = "It must be a time in RFC 3339 text format."
+        raise invalid("resource.scheduling.terminationTime", scheduling["terminationTime"], words) from error
 
 
 def _check_labels(labels: dict[str, str]) -> None:
@@ -156,7 +170,7 @@ def _plan_disks(world: World, guest: Guest, body: dict[str, Any]) -> None:
             disk["diskSizeGb"] = "375" if scratch else str(new.get("diskSizeGb") or disk.get("diskSizeGb") or 500)
         disk |= {"kind": "compute#attachedDisk", "index": index, "mode": disk.get("mode", "READ_WRITE")}
         disk.setdefault("interface", "SCSI")
-        disk.setdefault("deviceName", f"local-ssd-{index - 1}" if scratch else f"persistent-disk-{index}")
+        disk.setdefault("deviceName", f"local-ssd-{index}" if scratch else f"persistent-disk-{index}")
 
 
 def _plan_networks(world: World, zone: str, body: dict[str, Any]) -> None:
@@ -165,14 +179,8 @@ def _plan_networks(world: World, zone: str, body: dict[str, Any]) -> None:
         if Place(PROJECT, "global", "networks", network) not in world.resources:
             raise invalid(f"resource.networkInterfaces[{index}].network", network, "The referenced network resource cannot be found.")
         region = zone.rpartition("-")[0]
-        number = len(world.guests) + index
-        card |= {
-            "kind": "compute#networkInterface",
-            "name": f"nic{index}",
-            "network": f"{BASE}projects/{PROJECT}/global/networks/{network}",
-            "networkIP": f"10.128.{number // 250 % 250}.{number % 250 + 2}",
-            "fingerprint": fingerprint([index, number]),
-        }
+        link = f"{BASE}projects/{PROJECT}/global/networks/{network}"
+        card |= {"kind": "compute#networkInterface", "name": f"nic{index}", "network": link}
         card.setdefault("subnetwork", f"{BASE}projects/{PROJECT}/regions/{region}/subnetworks/{network}")
         for access in card.get("accessConfigs", []):
             access |= {"kind": "compute#accessConfig", "name": access.get("name", "External NAT"), "type": "ONE_TO_ONE_NAT"}
@@ -199,6 +207,10 @@ def make(world: World, guest: Guest, body: dict[str, Any], *, powered: bool = Tr
         place, "instance", {**body, **more, "startRestricted": False, "deletionProtection": bool(body.get("deletionProtection"))}
     )
     world.guests[instance["id"]] = guest
+    number = len(world.guests)
+    for index, card in enumerate(instance["networkInterfaces"]):
+        address = f"10.{128 + index}.{number // 250 % 250}.{number % 250 + 2}"
+        card |= {"networkIP": address, "fingerprint": fingerprint(address)}
     for index, attached_disk in enumerate(instance["disks"]):
         new = attached_disk.pop("initializeParams", {})
         if attached_disk["type"] == "SCRATCH":
@@ -219,28 +231,27 @@ def _disk(world: World, place: Place, new: dict[str, Any], size: str) -> str:
         "status": "READY",
         "type": f"{BASE}projects/{PROJECT}/{place.scope}/diskTypes/{kind}",
         "labelFingerprint": fingerprint(new.get("labels", {})),
-        **{key: new[key] for key in ("labels", "sourceImage") if new.get(key)},
+        **{key: new[key] for key in ("description", "labels", "sourceImage") if new.get(key)},
     }
     return str(world.add(place, "disk", body)["selfLink"])
 
 
 def room(world: World, zone: str) -> int | None:
-    """How many more instances a zone can hold; None for no end."""
-    return world.settings.gce_capacity.get(zone)
-
-
-def take_room(world: World, zone: str, guest: Guest) -> dict[str, Any] | None:
-    """Take the place of one instance in a zone; returns how the operation fails when there is none."""
-    left = room(world, zone)
-    if left is None:
+    """How many more instances a zone can run; None for no end."""
+    most: int | None = world.settings.gce_capacity.get(zone)
+    if most is None:
         return None
-    if left <= 0:
-        region = zone.rpartition("-")[0]
-        others = [z for z in zones() if z != zone and z.startswith(f"{region}-") and room(world, z) != 0]
-        wanted = set(guest.accelerators)
-        return stock_out(zone, guest, [z for z in others if wanted <= set(accelerators(z))])
-    world.settings.gce_capacity[zone] = left - 1
-    return None
+    return most - sum(1 for _, i in world.within(PROJECT, "instances", f"zones/{zone}") if i["status"] != "TERMINATED")
+
+
+def out_of_stock(world: World, zone: str, guest: Guest) -> dict[str, Any] | None:
+    """How an operation fails that makes or starts an instance in a zone without room; None where there is some."""
+    left = room(world, zone)
+    if left is None or left > 0:
+        return None
+    region, wanted = zone.rpartition("-")[0], set(guest.accelerators)
+    others = [z for z in zones() if z != zone and z.startswith(f"{region}-") and wanted <= set(accelerators(z))]
+    return stock_out(zone, guest, [z for z in others if (room(world, z) or 0) > 0 or room(world, z) is None])
 
 
 def _insert(call: Call) -> dict[str, Any]:
@@ -249,22 +260,31 @@ def _insert(call: Call) -> dict[str, Any]:
         raise required("resource.name")
     place = call.place(call.body["name"])
     guest, body = planned(world, place, call.body)
-    failed = call.failing or shortage(world, zone.rpartition("-")[0], [guest]) or take_room(world, zone, guest)
+    failed = call.failing or shortage(world, zone.rpartition("-")[0], [guest]) or out_of_stock(world, zone, guest)
     _, undo = make(world, guest, body, powered=not failed)
     return begin(call, place, finish=undo if failed else None, failed=failed)
 
 
 def _all_zones(call: Call) -> dict[str, Any]:
-    found = [(place.scope, instance) for place, instance in call.world.within(call.path["project"], "instances")]
+    found = [(place.scope, _shown(call.world, instance)) for place, instance in call.world.within(call.path["project"], "instances")]
     return aggregated(call, found, "instance", [f"zones/{zone}" for zone in zones()])
 
 
 def _in_zone(call: Call) -> dict[str, Any]:
-    return listed(call, [i for _, i in call.world.within(call.path["project"], "instances", call.scope)], "instance", "instances")
+    found = call.world.within(call.path["project"], "instances", call.scope)
+    return listed(call, [_shown(call.world, instance) for _, instance in found], "instance", "instances")
+
+
+def _shown(world: World, instance: dict[str, Any]) -> dict[str, Any]:
+    """An instance as it is shown: with the maintenance that is announced."""
+    announced = world.settings.gce_maintenance.get(instance["name"])
+    if announced is None:
+        return dict(instance)
+    return {**instance, "resourceStatus": {**instance.get("resourceStatus", {}), "upcomingMaintenance": announced}}
 
 
 def _get(call: Call) -> dict[str, Any]:
-    return dict(call.world.get(call.place(call.path["instance"])))
+    return _shown(call.world, call.world.get(call.place(call.path["instance"])))
 
 
 HANDLERS: Final[dict[str, Handler]] = {

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from http import HTTPStatus
 from typing import Any, Final
 
-from provision.rehearsal.gce.guests import ALIVE, erase, guest_of, host_keys, metadata_of, power_off, power_on
-from provision.rehearsal.gce.instances import check_scheduling, take_room
+from provision.rehearsal.gce.guests import ALIVE, end, erase, guest_of, host_keys, host_off, metadata_of, power_off, power_on
+from provision.rehearsal.gce.instances import check_scheduling, out_of_stock
 from provision.rehearsal.gce.operations import begin
 from provision.rehearsal.gce.quota import shortage
 from provision.rehearsal.gce.refusals import Refused, invalid, required, stale
@@ -45,7 +46,7 @@ def _stop(call: Call) -> dict[str, Any]:
         raise Refused(HTTPStatus.BAD_REQUEST, "badRequest", words)
     if call.failing or instance["status"] not in ALIVE:
         return begin(call, place)
-    return begin(call, place, finish=power_off(call.world, instance))
+    return begin(call, place, finish=power_off(call.world, instance), settle=lambda: host_off(call.world, instance))
 
 
 def _start(call: Call) -> dict[str, Any]:
@@ -53,10 +54,30 @@ def _start(call: Call) -> dict[str, Any]:
     if instance["status"] != "TERMINATED":
         return begin(call, place)
     world, zone, guest = call.world, call.path["zone"], guest_of(call.world, instance)
-    failed = call.failing or shortage(world, zone.rpartition("-")[0], [guest]) or take_room(world, zone, guest)
+    failed = call.failing or shortage(world, zone.rpartition("-")[0], [guest]) or out_of_stock(world, zone, guest)
     if not failed:
         power_on(world, instance, status="STAGING")
     return begin(call, place, failed=failed)
+
+
+def _maintain(call: Call) -> dict[str, Any]:
+    """What Google offers to try a preemption with: a spot instance is taken back, one with GPUs stops and comes again if it may.
+
+    docs.cloud.google.com/compute/docs/instances/create-use-spot, "Test Spot VM settings".
+    """
+    place, instance = _found(call)
+    if instance["status"] != "RUNNING":
+        raise Refused(HTTPStatus.BAD_REQUEST, "resourceNotReady", f"The resource '{place}' is not ready")
+    world, scheduling = call.world, instance["scheduling"]
+    if guest_of(world, instance).spot:
+        # The operation that Google makes of a preemption, by which it is found: the same page.
+        begin(replace(call, failing=None), place, kind="compute.instances.preempted")
+        end(world, instance)
+    elif scheduling["onHostMaintenance"] == "TERMINATE":
+        power_off(world, instance)()
+        if scheduling["automaticRestart"]:
+            power_on(world, instance, status="STAGING")
+    return begin(call, place)
 
 
 def _set_labels(call: Call) -> dict[str, Any]:
@@ -67,12 +88,9 @@ def _set_labels(call: Call) -> dict[str, Any]:
         raise stale("label")
     labels = call.body.get("labels", {})
 
-    def finish() -> None:
-        if not call.failing:
-            instance["labels"] = labels
-
-    instance["labelFingerprint"] = fingerprint(labels)
-    return begin(call, place, finish=finish)
+    if not call.failing:
+        instance |= {"labels": labels, "labelFingerprint": fingerprint(labels)}
+    return begin(call, place)
 
 
 def _set_metadata(call: Call) -> dict[str, Any]:
@@ -137,6 +155,7 @@ HANDLERS: Final[dict[str, Handler]] = {
     "compute.instances.delete": _delete,
     "compute.instances.stop": _stop,
     "compute.instances.start": _start,
+    "compute.instances.simulateMaintenanceEvent": _maintain,
     "compute.instances.setLabels": _set_labels,
     "compute.instances.setMetadata": _set_metadata,
     "compute.instances.setScheduling": _set_scheduling,

@@ -72,7 +72,8 @@ def _check_firewall(world: World, rule: dict[str, Any]) -> None:
 
 
 def _with_defaults(rule: dict[str, Any]) -> dict[str, Any]:
-    rule = {"network": _NETWORK, "priority": 1000, "direction": "INGRESS", "disabled": False, "logConfig": {"enable": False}} | rule
+    plain: dict[str, Any] = {"priority": 1000, "direction": "INGRESS", "disabled": False, "logConfig": {"enable": False}}
+    rule = {**plain, "network": _NETWORK, **rule}
     rule["network"] = f"{BASE}projects/{PROJECT}/global/networks/{last(rule['network'])}"
     if rule["direction"] == "INGRESS" and not any(rule.get(source) for source in _SOURCES):
         rule["sourceRanges"] = ["0.0.0.0/0"]

@@ -123,7 +123,8 @@ def image_of(link: str) -> dict[str, Any] | None:
 
 @functools.cache
 def _images(project: str) -> tuple[dict[str, Any], ...]:
-    known = {(i.project, i.family) for i in [*read.gcp().images, *read.gcp().accelerator_images]}
+    data = read.gcp()
+    known = {(i.project, i.family) for i in data.images} | {(i.project, i.family) for i in data.accelerator_images}
     return tuple(_image(project, family) for owner, family in sorted(known) if owner == project)
 
 

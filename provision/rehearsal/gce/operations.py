@@ -37,6 +37,7 @@ def begin(
     *,
     kind: str | None = None,
     finish: Callable[[], None] | None = None,
+    settle: Callable[[], None] | None = None,
     failed: dict[str, Any] | None = None,
     more: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
@@ -47,6 +48,7 @@ def begin(
         target: what is changed.
         kind: the operation's type; the method's name by default.
         finish: done at its end, under the lock.
+        settle: done before that, without the lock; the operation takes as long as it does.
         failed: how it ends if it fails, from `failure`.
         more: further fields of the operation.
     """
@@ -61,6 +63,8 @@ def begin(
         operation["targetId"] = world.resources[target]["id"]
 
     def end() -> None:
+        if settle:
+            settle()
         with world.lock:
             operation.update({"status": "DONE", "progress": 100, "endTime": now(), **(failed or {})})
             try:

@@ -26,7 +26,7 @@ def needs(guest: Guest) -> Counter[str]:
     The GPU metrics are those of gcp.yaml, with their spot twins. A project without preemptible CPU quota uses that of CPUS for spot, so
     spot instances count there: docs.cloud.google.com/compute/resource-usage, "Preemptible quotas".
     """
-    used = Counter({"INSTANCES": 1, "CPUS_ALL_REGIONS": guest.machine.vcpus})
+    used = Counter({"INSTANCES": 1, "IN_USE_ADDRESSES": guest.addresses, "CPUS_ALL_REGIONS": guest.machine.vcpus})
     used["A2_CPUS" if guest.machine.name.startswith(_A2) else "CPUS"] += guest.machine.vcpus
     for accelerator, count in guest.accelerators.items():
         metric = metric_of(accelerator)
@@ -47,8 +47,6 @@ def _used(world: World, region: str | None) -> Counter[str]:
     for place, instance in world.within(PROJECT, "instances"):
         if instance["status"] != "TERMINATED" and (region is None or place.scope.startswith(f"zones/{region}-")):
             total += needs(world.guests[instance["id"]])
-            if region and instance["networkInterfaces"][0].get("accessConfigs"):
-                total["IN_USE_ADDRESSES"] += 1
     return total
 
 
@@ -99,7 +97,7 @@ def stock_out(zone: str, guest: Guest, elsewhere: list[str]) -> dict[str, Any]:
     attachment = ",".join(f"{name}:{count}" for name, count in sorted(guest.accelerators.items()))
     metadata = {"zone": zone, "vmType": guest.machine.name, "attachment": attachment, "zonesAvailable": ",".join(elsewhere)}
     info = {"reason": "resource_availability", "domain": "compute.googleapis.com", "metadatas": metadata}
-    details = [{"errorInfo": info}, {"localizedMessage": {"locale": "en-US", "message": words}}]
+    details: list[dict[str, Any]] = [{"errorInfo": info}, {"localizedMessage": {"locale": "en-US", "message": words}}]
     return failure("ZONE_RESOURCE_POOL_EXHAUSTED_WITH_DETAILS", words, details=details)
 
 

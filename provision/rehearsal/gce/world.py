@@ -12,13 +12,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
+from provision.rehearsal.control import GCP_PROJECT
 from provision.rehearsal.gce.discovery import Method
 from provision.rehearsal.gce.refusals import exists, not_found
 from provision.rehearsal.hosts import HostSpec
 
 __all__ = ["BASE", "PROJECT", "Call", "Clock", "Handler", "Park", "Place", "Settings", "World", "fingerprint", "last", "now"]
 
-PROJECT: Final = "gpuprov-rehearsal"
+PROJECT: Final = GCP_PROJECT
 BASE: Final = "https://www.googleapis.com/compute/v1/"  # what links in answers begin with, whatever the endpoint
 
 
@@ -42,7 +43,8 @@ class Settings:
         gce_guest_attributes_s: from RUNNING to the host keys in the guest attributes.
         gce_quota: region, or `global`, → metric → limit; what is not here is `gce_default_quota`.
         gce_default_quota: the limit of every other metric.
-        gce_capacity: zone → how many more instances it can hold; a zone that is not here has no end.
+        gce_capacity: zone → how many instances it can run at once; a zone that is not here has no end.
+        gce_maintenance: name of an instance → its `resourceStatus.upcomingMaintenance`.
         gce_allowed: the IAM permissions of the caller; None for all.
         gce_shortest_run_s: the smallest maxRunDuration that is taken.
     """
@@ -53,6 +55,7 @@ class Settings:
     gce_quota: dict[str, dict[str, float]] = field(default_factory=dict)
     gce_default_quota: float = 1000.0
     gce_capacity: dict[str, int] = field(default_factory=dict)
+    gce_maintenance: dict[str, dict[str, Any]] = field(default_factory=dict)
     gce_allowed: list[str] | None = None
     gce_shortest_run_s: float = 30.0  # docs.cloud.google.com/compute/docs/instances/limit-vm-runtime, "Restrictions"
 

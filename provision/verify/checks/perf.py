@@ -13,6 +13,7 @@ from typing import Final
 from provision.catalog import read
 from provision.catalog.records import Gpu as Card
 from provision.catalog.records import Healthy
+from provision.catalog.roofline import is_called
 from provision.profile.model import Profile
 from provision.verify.checks.base import Check, Verdict, failed, not_asked, passed, unknown, warned
 from provision.verify.facts import Facts
@@ -71,10 +72,7 @@ def _measured(facts: Facts) -> Perf:
 def _table(perf: Perf, profile: Profile) -> tuple[Card, Healthy]:
     """The card of the profile, and its healthy figures where all GPUs are that card in the form that the figures are of."""
     card = read.gpu(profile.gpu.model)
-    words = {word.upper() for word in card.nvml_words}
-    foreign = {"NVL", "MIG", "GRID"} | ({"PCIE"} if "SXM" in card.name else set())
-    names = [set(device.name.replace("-", " ").upper().split()) for device in perf.devices]
-    if all(words <= name and not name & (foreign - words) for name in names):
+    if all(is_called(card, device.name) for device in perf.devices):
         return card, read.gpus().acceptance.healthy.get(card.model, Healthy())
     return card, Healthy()
 

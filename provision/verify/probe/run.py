@@ -29,6 +29,8 @@ FIRST_TIER = {
 REQUEST = {"tier": "standard", "until": time.monotonic() + FACT_S}
 # Facts that start a framework or a profiler may take longer; a function of another module says so by its attribute `deadline_s`.
 SLOW_S = {"pytorch": 50, "tensorflow": 60, "jax": 60, "counters": 130, "perf": 90}
+# So often what is known by then is sent ahead: of a host that dies while the slow facts are gathered the others are not lost.
+PART_S = 1.0
 MOST_OUTPUT = 4 << 20
 MOST_REASON = 500
 RUNNING = set()
@@ -102,8 +104,11 @@ def read(path, limit=1 << 20):
         return None
 
 
-def gather(facts, deadline_s):
-    """Run every fact in a thread; returns name -> {"value": ...} or {"unknown": reason}, and always every name."""
+def gather(facts, deadline_s, tell=None):
+    """Run every fact in a thread; returns name -> {"value": ...} or {"unknown": reason}, and always every name.
+
+    `tell` is given the answers that there are, now and then while others are waited for.
+    """
     answers = {}
 
     def observe(name, function):
@@ -122,39 +127,78 @@ def gather(facts, deadline_s):
     for thread in threads.values():
         thread.start()
     for name in sorted(threads, key=allowed.get):
-        threads[name].join(max(0.0, started + allowed[name] - time.monotonic()))
+        while threads[name].is_alive() and time.monotonic() < started + allowed[name]:
+            threads[name].join(max(0.0, min(PART_S / 4, started + allowed[name] - time.monotonic())))
+            if tell and threads[name].is_alive():
+                tell(dict(answers))
     for process in list(RUNNING):
         end(process)
     return {name: answers.get(name, {"unknown": "not observed within %d s" % round(max(0, allowed[name]))}) for name in facts}
 
 
-def answer(facts, deadline_s, tier="standard"):
-    """What a tier observes, when by this host's clock, and how long it took."""
+def answer(facts, deadline_s, tier="standard", tell=None):
+    """What a tier observes, when by this host's clock, and how long it took; `tell` is given the same of what is known by then."""
     # What imports a framework, or runs a kernel of it, would leave compiled files behind.
     os.environ.update(PYTHONDONTWRITEBYTECODE="1", CUDA_CACHE_DISABLE="1")
     started = time.monotonic()
     REQUEST.update(tier=tier, until=started + deadline_s)
-    observed = {"gathered_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), "facts": gather_tier(facts, tier, REQUEST["until"])}
-    observed["elapsed_s"] = round(time.monotonic() - started, 3)
-    return observed
+    at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+
+    def observed(answers):
+        return {"gathered_at": at, "facts": answers, "elapsed_s": round(time.monotonic() - started, 3)}
+
+    return observed(gather_tier(facts, tier, REQUEST["until"], tell and (lambda answers: tell(observed(answers)))))
 
 
-def gather_tier(facts, tier, until):
+def gather_tier(facts, tier, until, tell=None):
     """Run the facts of a tier, first all that may run side by side, then those that must be alone; of the others only the reason."""
     rank = {name: TIERS.index(FIRST_TIER.get(name, "quick")) for name in facts}
-    answers = gather({name: facts[name] for name in facts if rank[name] <= min(1, TIERS.index(tier))}, until - time.monotonic())
+    answers = gather({name: facts[name] for name in facts if rank[name] <= min(1, TIERS.index(tier))}, until - time.monotonic(), tell)
     for name in facts:
         if rank[name] > TIERS.index(tier):
             answers[name] = {"unknown": "not gathered by tier %s" % tier}
         elif rank[name] > 1:
+            if tell:
+                tell(answers)  # what follows loads the GPU, and takes longest
             answers.update(gather({name: facts[name]}, until - time.monotonic()))
     return answers
 
 
+class Sender:
+    """Sends facts in frames with one nonce: numbered parts, each with what no part before it had, and the last with the rest."""
+
+    def __init__(self, nonce, names):
+        self.nonce, self.names, self.known, self.parts, self.last = nonce, sorted(names), set(), 0, time.monotonic()
+
+    def part(self, observed):
+        """What is new, unless a part was sent a moment ago; the first says what else is to come."""
+        new = {name: said for name, said in observed["facts"].items() if name not in self.known}
+        if not new or time.monotonic() < self.last + PART_S:
+            return
+        self.parts += 1
+        promised = {"promised": self.names} if self.parts == 1 else {}
+        self.write("part %d " % self.parts, dict(observed, facts=new, **promised))
+        self.known.update(new)
+        self.last = time.monotonic()
+
+    def rest(self, observed):
+        """What no part had."""
+        self.write("", dict(observed, facts={name: said for name, said in observed["facts"].items() if name not in self.known}))
+
+    def write(self, kind, told):
+        """One frame. Where nobody reads any more, nothing may go on here."""
+        packed = base64.b64encode(zlib.compress(json.dumps(told).encode()))
+        try:
+            sys.stdout.write("\n<<gpuprov %s %s%d>>%s<<end>>\n" % (self.nonce, kind, len(packed), packed.decode()))
+            sys.stdout.flush()
+        except OSError:
+            for process in list(RUNNING):
+                end(process)
+            os._exit(1)
+
+
 def main(request, facts):
-    """Gather and print. `request` holds the nonce of the frame, the overall deadline, and the tier (standard where it says none)."""
-    told = answer(facts, request["deadline_s"], request.get("tier", "standard"))
-    packed = base64.b64encode(zlib.compress(json.dumps(told).encode()))
-    sys.stdout.write("\n<<gpuprov %s %d>>%s<<end>>\n" % (request["nonce"], len(packed), packed.decode()))
-    sys.stdout.flush()
+    """Gather and print. `request` holds the nonce of the frames, the overall deadline, and the tier (standard where it says none)."""
+    sender = Sender(request["nonce"], facts)
+    sender.rest(answer(facts, request["deadline_s"], request.get("tier", "standard"), sender.part))
     os._exit(0)  # a fact that hangs must not keep the connection

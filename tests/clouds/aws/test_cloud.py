@@ -110,6 +110,17 @@ def test_several_zones_of_a_launch_share_one_group(rig: AwsRig) -> None:
     assert len([t for t in cloud.things(order.name) if t.kind == "security-group"]) == 1
 
 
+@pytest.mark.parametrize("action", ["AuthorizeSecurityGroupIngress", "RunInstances"])
+def test_a_group_that_ec2_does_not_show_yet_is_waited_for(rig: AwsRig, action: str) -> None:
+    order = rig.order()
+    rig.forget()
+    fault = {"kind": "error", "action": action, "code": "InvalidGroup.NotFound", "count": 2}
+    control.ask(rig.ec2, "faults", method="PUT", body=[fault])
+    (made,) = rig.cloud().launch(order)
+    assert rig.calls().count(action) == 3
+    assert [i.id for i in rig.cloud().find(order.name)] == [made.id]
+
+
 def test_the_first_boot_is_told_who_may_log_in_and_when_it_ends(rig: AwsRig) -> None:
     order = rig.order()
     (made,) = rig.cloud().launch(order)

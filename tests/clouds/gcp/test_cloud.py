@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import datetime as dt
 import json
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -24,10 +25,11 @@ from provision.errors import (
     NameTakenError,
     PermissionRefusedError,
     QuotaExceededError,
+    ThrottledError,
 )
 from provision.rehearsal import control
 from provision.rehearsal.control import GCP_PROJECT, Rehearsal
-from tests.clouds.contract import CloudContract, Failure, Rig, alive
+from tests.clouds.contract import CloudContract, Failure, Rig, alive, ids
 
 REGION, ZONE = "asia-east1", "asia-east1-a"
 MAKING = r"compute\.(instances|regionInstances)\.(insert|bulkInsert)"
@@ -60,6 +62,7 @@ QUIET: dict[str, Any] = {
     "gce_quota": {},
     "gce_capacity": {},
     "gce_allowed": None,
+    "gce_maintenance": {},
 }
 
 
@@ -92,7 +95,8 @@ class GcpRig(Rig):
         control.ask(self.rehearsal, "faults", method="PUT", body=list(rules))
 
     def stock(self, left: dict[str, int]) -> None:
-        self.set(gce_capacity=left)
+        here = Counter(i.zone for i in self.cloud().find() if i.state != "stopped")  # of other tests; they count
+        self.set(gce_capacity={zone: count + here[zone] for zone, count in left.items()})
 
     def no_quota(self) -> None:
         self.set(gce_quota={REGION: {"NVIDIA_T4_GPUS": 0}})
@@ -138,6 +142,16 @@ class TestContract(CloudContract):
         made += rig.cloud().launch(rest)
         assert sorted(i.name for i in made) == [f"{order.name}-{n}" for n in (1, 2, 3)]
         assert [i.name for i in rig.cloud().launch(rest)] == [made[-1].name]
+
+    @pytest.mark.parametrize("zone", [ZONE, ""])
+    def test_an_attempt_fills_the_gap_that_another_left(self, rig: GcpRig, zone: str) -> None:
+        order = rig.order(count=3, minimum=1)
+        second = dataclasses.replace(order, first=2, count=1, tags={**order.tags, base.FIRST_TAG: "2"}).at(ZONE)
+        rig.cloud().launch(second)
+        rest = dataclasses.replace(order, count=2, minimum=2).at(zone)
+        others = rig.cloud().launch(rest)
+        assert sorted(i.name for i in others) == [f"{order.name}-1", f"{order.name}-3"]
+        assert ids(rig.cloud().launch(rest)) == ids(others)
 
     def test_the_deadline_moves(self, rig: Rig) -> None:
         """On GCP that of a stopped machine alone; a running one keeps it, and it is said."""
@@ -365,12 +379,12 @@ def test_maintenance_and_a_spot_machine_taken_back_are_announced(rig: GcpRig) ->
     (made,) = cloud.launch(rig.order(market="spot").at(ZONE))
     running = cloud.wait_running(made, timeout_s=20)
     assert running.market == "spot"
+    coming = {"type": "SCHEDULED", "maintenanceStatus": "PENDING", "windowStartTime": "2027-01-01T00:00:00Z"}
+    rig.set(gce_maintenance={made.id: coming})
+    assert cloud.notices([running]) == {made.id: ("scheduled maintenance (pending) from 2027-01-01T00:00:00Z",)}
     raw = rig.raw(made.id)
-    raw.resource_status.upcoming_maintenance.window_start_time = "2027-01-01T00:00:00Z"
-    raw.resource_status.upcoming_maintenance.maintenance_status = "PENDING"
-    raw.status = "STOPPING"
+    raw.status = "STOPPING"  # the moment is too short to be met
     said = notices_of(raw)
-    assert any("maintenance (pending) from 2027-01-01" in s for s in said)
     assert any(s.startswith("spot:") for s in said)
     raw.resource_status.scheduling.termination_timestamp = "2026-01-01T00:00:00+00:00"
     assert any("not its deadline" in s for s in notices_of(raw))
@@ -391,3 +405,27 @@ def test_a_start_after_the_deadline_is_refused_with_the_way_out(rig: GcpRig) -> 
     with pytest.raises(CloudInvalidError) as caught:
         cloud.start([stopped], timeout_s=20)
     assert "gpuprov extend" in caught.value.hint
+
+
+@pytest.mark.parametrize("operation_s", [0.0, 0.1])
+def test_an_attempt_that_failed_is_not_answered_with_its_old_failure(rig: GcpRig, operation_s: float) -> None:
+    rig.set(gce_operation_s=operation_s)
+    order = rig.order().at(ZONE)
+    rig.stock({ZONE: 0})
+    rig.forget()
+    for _ in range(2):
+        with pytest.raises(CapacityError):
+            rig.cloud().launch(order)  # each time a client that knows nothing of the one before
+    rig.set(gce_capacity={})
+    (made,) = rig.cloud().launch(order)
+    assert [i.id for i in rig.cloud().find(order.name)] == [made.id]
+    assert rig.calls().count(rig.making) == 1 + 2 + 3
+
+
+def test_a_quota_of_calls_is_no_quota_of_machines(rig: GcpRig) -> None:
+    order = rig.order().at(ZONE)
+    rig.faults({"kind": "error", "action": r"compute\.instances\.get", "code": "quotaExceeded", "http": 403, "count": 1})
+    with pytest.raises(ThrottledError):
+        rig.cloud().launch(order)
+    (made,) = rig.cloud().launch(order)
+    assert [i.id for i in rig.cloud().find(order.name)] == [made.id]

@@ -98,7 +98,8 @@ def test_the_zones_that_gce_names_are_kept() -> None:
     [
         (401, "authError", "Invalid Credentials", CredentialsExpiredError, "credentials"),
         (403, "forbidden", "Required 'compute.disks.create' permission for 'projects/p'", PermissionRefusedError, "compute.disks.create"),
-        (403, "forbidden", "Access Not Configured", PermissionRefusedError, "compute.instances.create"),
+        (403, "forbidden", "Forbidden", PermissionRefusedError, "compute.instances.create"),
+        (403, "accessNotConfigured", "Access Not Configured. Compute Engine API has not been used", PermissionRefusedError, "not enabled"),
         (403, "quotaExceeded", "Quota 'CPUS' exceeded.  Limit: 8.0 in region asia-east1.", QuotaExceededError, "CPUS in region asia-east1"),
         (403, "rateLimitExceeded", "Rate Limit Exceeded", ThrottledError, "slower"),
         (429, "rateLimitExceeded", "Quota exceeded for quota metric 'Queries'", ThrottledError, "slower"),

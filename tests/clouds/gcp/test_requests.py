@@ -107,6 +107,7 @@ def test_labels_hold_what_labels_can_hold() -> None:
         "gpuprov-owner": "ada-lovelace-example-org",
         "gpuprov-first": "1",
         "gpuprov-count": "1",
+        "gpuprov-attempt": order().token(""),
     }
     assert sent["labels"] == expected
     assert sent["disks"][0]["initializeParams"]["labels"] == expected
@@ -179,6 +180,8 @@ def test_an_attempt_takes_the_numbers_that_earlier_ones_left_out() -> None:
     third = order(first=3, whole=3)
     assert requests.machine_names(third) == ["gpuprov-train-3"]
     assert requests.machine_names(third, ["gpuprov-train-1", "gpuprov-train-3"]) == ["gpuprov-train-2"]
+    after = order(first=4, whole=3)  # whoever counts on from the largest number
+    assert requests.machine_names(after, ["gpuprov-train-1", "gpuprov-train-3"]) == ["gpuprov-train-2"]
 
 
 @pytest.mark.parametrize("left", [dt.timedelta(seconds=-5), dt.timedelta(seconds=29), dt.timedelta(days=121)])

@@ -1,0 +1,68 @@
+"""Files to a host and from it: the system's rsync over our ssh configuration, so that a cut-off copy goes on where it stopped."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from provision.errors import HostUnreachableError, UsageError
+from provision.host.ssh import Target, ssh_argv
+
+__all__ = ["Copied", "pull", "push"]
+
+_NO_RSYNC_THERE = 127  # the shell's "command not found", which rsync passes on: rsync(1), EXIT VALUES, and POSIX sh
+
+
+@dataclass(frozen=True, slots=True)
+class Copied:
+    """What rsync says of a copy."""
+
+    files: int
+    bytes: int
+
+
+def push(target: Target, sources: Sequence[str], destination: str, *, delete: bool, dry_run: bool) -> Copied:
+    """Copy files and folders to a host, as rsync takes them."""
+    return _rsync(target, [*sources, f"{target.destination}:{destination}"], delete=delete, dry_run=dry_run)
+
+
+def pull(target: Target, sources: Sequence[str], destination: str, *, delete: bool, dry_run: bool) -> Copied:
+    """Copy files and folders from a host."""
+    return _rsync(target, [*(f"{target.destination}:{source}" for source in sources), destination], delete=delete, dry_run=dry_run)
+
+
+def _rsync(target: Target, paths: Sequence[str], *, delete: bool, dry_run: bool) -> Copied:
+    program = shutil.which("rsync")
+    if program is None:
+        msg = "rsync is not installed on this machine"
+        raise UsageError(msg, hint="install it (apt-get install rsync), or use scp with `ssh gpuprov-NAME`'s configuration")
+    shell = " ".join(_quoted(word) for word in ssh_argv(target)[:-2])  # without `-- destination`, which rsync adds itself
+    options = ["--archive", "--compress", "--partial", "--secluded-args", "--stats", "--info=progress2", f"--rsh={shell}"]
+    options += ["--delete"] if delete else []
+    options += ["--dry-run"] if dry_run else []
+    done = subprocess.run(
+        [program, *options, "--", *paths], stdout=subprocess.PIPE, stderr=None, stdin=subprocess.DEVNULL, text=True, check=False
+    )
+    if done.returncode == _NO_RSYNC_THERE:
+        msg = f"rsync is not installed on {target.name}"
+        raise HostUnreachableError(msg, hint=f"`gpuprov ssh {target.name} -- sudo apt-get install -y rsync`, or dnf on EL")
+    if done.returncode:
+        msg = f"rsync ended with {done.returncode}; what it said stands above"
+        raise HostUnreachableError(msg, hint="run the same command again: it goes on where it stopped", detail=done.stdout[-2000:])
+    return Copied(
+        _number(r"Number of regular files transferred: ([\d,.]+)", done.stdout),
+        _number(r"Total transferred file size: ([\d,.]+)", done.stdout),
+    )
+
+
+def _quoted(word: str) -> str:
+    """A word for rsync's --rsh, which knows quotes and no escapes."""
+    return f"'{word}'" if " " in word else word
+
+
+def _number(pattern: str, text: str) -> int:
+    found = re.search(pattern, text)
+    return int(re.sub(r"[^\d]", "", found[1])) if found else 0

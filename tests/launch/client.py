@@ -1,0 +1,86 @@
+"""A client that can be killed: forks one process for each job, so that nothing is imported again.
+
+    python tests/launch/client.py    jobs on standard input, a line of JSON each
+
+Answers two lines for each job: the process id, and how the process ended. What the job came to is in its file `out`.
+"""
+
+import datetime as dt
+import json
+import os
+import sys
+import traceback
+from pathlib import Path
+from typing import Any
+
+from provision import clouds
+from provision.clouds.aws.client import Access, client
+from provision.clouds.gcp import sdk
+from provision.clouds.gcp.client import Access as GcpAccess
+from provision.errors import GpuprovError
+from provision.launch.attempts import Wanted
+from provision.launch.journal import Journal
+from provision.launch.launcher import Launcher
+from provision.launch.lifecycle import destroy, regions_for
+from provision.launch.ours import Ours
+from provision.launch.patience import Patience
+from provision.launch.regions import regions_of
+from provision.launch.sweep import clear_away, leftovers
+from provision.profile.locked import Lock
+from provision.profile.model import Profile
+
+ACCESS = {"aws": Access, "gcp": GcpAccess}
+KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIP6Z8Eyq6a8dy/8jo/NfTxIr+kYmRfiGzsEyoPLj1JoS test"
+QUICK = Patience(throttled_s=1.0, unanswered=3, pause_s=0.02, round_s=0.1)
+
+
+def do(job: dict[str, Any]) -> dict[str, Any]:
+    access = {cloud: ACCESS[cloud](**given, timeout_s=job["timeout_s"]) for cloud, given in job["access"].items()}
+    profile, journal = Profile.model_validate(job["profile"]), Journal(Path(job["journal"]))
+    ours = Ours(lambda cloud, region: clouds.connect(cloud, region, access[cloud]), lambda _: None, QUICK)
+    where = regions_of([profile], [])
+    if job["do"] == "up":
+        launcher = Launcher(ours.connect, journal, rehearsal=True, on_step=lambda _: None, patience=QUICK)
+        lock = Lock.model_validate(job["lock"])
+        wanted = Wanted(profile, job["digest"], job["name"], KEY, lock, count=job["count"], minimum=job["minimum"])
+        try:
+            made = launcher.ensure(wanted)
+        finally:
+            rows = [attempt.as_dict() for attempt in launcher.attempts]
+            Path(job["out"]).with_suffix(".rows").write_text(json.dumps(rows))
+        return {"ids": sorted(i.id for i in made), "names": [i.name for i in made]}
+    if job["do"] == "down":
+        record = journal.get(job["name"])
+        return {"removed": destroy(ours, journal, job["name"], regions_for(record, where) if record else where)}
+    left, problems = leftovers(ours, where, owners={profile.owner.email}, busy=(), now=dt.datetime.now(dt.UTC))
+    return {"removed": clear_away(ours, left), "problems": problems}
+
+
+def answer(job: dict[str, Any]) -> dict[str, Any]:
+    try:
+        return do(job)
+    except GpuprovError as error:
+        return {"error": type(error).__name__, "code": error.code, "message": error.message, "hint": error.hint, "detail": error.detail}
+    except Exception:  # noqa: BLE001 - the test shows it
+        return {"bug": traceback.format_exc()}
+
+
+def main() -> None:
+    # SDKs read their models once here: 0.4 s that each fork then has.
+    client("ec2", "us-east-1", Access("http://127.0.0.1:9", "none", "none"))
+    client("ssm", "us-east-1", Access("http://127.0.0.1:9", "none", "none"))
+    if "gcp" in sys.argv[1:]:
+        sdk.compute()
+    print("ready", flush=True)
+    for line in sys.stdin:
+        job = json.loads(line)
+        pid = os.fork()
+        if pid == 0:
+            Path(job["out"]).write_text(json.dumps(answer(job)))
+            os._exit(0)
+        print(pid, flush=True)
+        print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)
+
+
+if __name__ == "__main__":
+    main()

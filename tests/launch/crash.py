@@ -1,0 +1,90 @@
+"""The crash matrix: a real client process is killed with SIGKILL before and after every call that it makes.
+
+Before: the call never reaches the cloud. After: the cloud has executed it and nobody hears the answer. Then the same command is run
+again; exactly what was asked for exists; it is removed; and the cloud's own SDK finds nothing of ours, of any kind, anywhere.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import pytest
+
+numbers = itertools.count(1)
+
+
+def undisturbed(clients: Any, do: str, **job: Any) -> int:
+    """How many calls an undisturbed run makes."""
+    name = f"calm-{next(numbers)}"
+    if do == "down":
+        clients.run("up", name, **job)
+    clients.forget_calls()
+    result = clients.run(do, name, **({} if do == "down" else job))
+    assert "error" not in result, result
+    calls = len(clients.calls())
+    clients.run("down", name)
+    assert clients.left(name) == []
+    return calls
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_kill_9_while_the_cloud_does_not_show_what_it_made(clients: Any, count: int, capsys: pytest.CaptureFixture[str]) -> None:
+    """Then only the token that was journalled knows of the machines: the second run asks with it, and is given the same ones."""
+    clients.settings()
+    total = undisturbed(clients, "up", count=count)
+    killed = 0
+    for call in range(1, total + 1):
+        name = f"u{next(numbers)}"
+        clients.settings(**clients.kind.unseen)
+        killed += clients.killed_at(call, executed=True, do="up", name=name, count=count)
+        result = clients.run("up", name, count=count)
+        assert "error" not in result, (call, result)
+        clients.settings()
+        assert result["ids"] == clients.machines(name), (call, result)
+        assert len(result["ids"]) == count, (call, result)
+        clients.run("down", name)
+        assert clients.left() == [], (call, clients.left())
+    with capsys.disabled():
+        print(f"\n  {clients.kind.name:4} up    count {count}, unseen    killed after : {killed:3} of {total:3} calls, all survived")
+    assert killed >= total * 0.7
+
+
+@pytest.mark.parametrize("executed", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize(
+    ("do", "count", "minimum", "scarce"),
+    [("up", 1, 1, False), ("down", 1, 1, False), ("up", 3, 3, False), ("up", 3, 2, True)],
+    ids=["up", "down", "up-count-3", "up-best-effort-of-scarce-zones"],
+)
+def test_kill_9_at_every_call(
+    clients: Any, do: str, count: int, minimum: int, *, scarce: bool, executed: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    job = {"count": count, "minimum": minimum}
+
+    def fresh() -> None:
+        clients.settings(**(clients.kind.scarce if scarce else {}))
+
+    fresh()
+    total = undisturbed(clients, do, **job)
+    killed = 0
+    for call in range(1, total + 1):
+        name = f"k{next(numbers)}"
+        fresh()
+        if do == "down":
+            clients.run("up", name, **job)
+        killed += clients.killed_at(call, executed=executed, do=do, name=name, **({} if do == "down" else job))
+        if do == "up":
+            fresh()  # what the killed client got of a scarce zone is not missed by the next
+            result = clients.run("up", name, **job)
+            assert "error" not in result, (call, result)
+            assert len(result["ids"]) >= minimum, (call, result)
+            assert result["ids"] == clients.machines(name), (call, result)
+            assert len(result["ids"]) <= count, (call, result)
+        clients.run("down", name)
+        clients.run("sweep", name)
+        assert clients.left() == [], (call, clients.left())
+    with capsys.disabled():
+        when = "after" if executed else "before"
+        print(f"\n  {clients.kind.name:4} {do:5} count {count} min {minimum}  killed {when:6}: {killed:3} of {total:3} calls, all survived")
+    # An operation is asked after until it is done, so that their number differs from run to run; the table says what was tried.
+    assert killed >= total * 0.7

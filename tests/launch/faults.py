@@ -1,0 +1,101 @@
+"""The fault matrix: every call of a launch meets every kind of failure, once and for ever.
+
+The client classifies what it is told, ends in bounded time, makes no machine twice, and leaves nothing that `down` does not find.
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+from typing import Any
+
+import pytest
+
+numbers = itertools.count(1)
+# Of AWS: the code, its HTTP status, and what we call it. The words: shared/facts/emulators.md §A; the classes: stack-facts.md §10.5.
+ERRORS: dict[str, list[tuple[str, int, str]]] = {
+    "aws": [
+        ("InsufficientInstanceCapacity", 500, "no-capacity"),
+        ("VcpuLimitExceeded", 400, "quota-exceeded"),
+        ("RequestLimitExceeded", 503, "throttled"),
+        ("UnauthorizedOperation", 403, "permission-refused"),
+        ("RequestExpired", 400, "credentials-expired"),
+        ("AuthFailure", 401, "credentials-missing"),
+        ("InvalidParameterValue", 400, "cloud-invalid"),
+        ("InvalidAMIID.NotFound", 400, "image-not-found"),
+        ("InternalError", 500, "cloud-unreachable"),
+    ],
+    # Of GCP: the reason, its HTTP status. Shapes: shared/facts/emulators.md §C.
+    "gcp": [
+        ("quotaExceeded", 403, "quota-exceeded"),
+        ("rateLimitExceeded", 429, "throttled"),
+        ("forbidden", 403, "permission-refused"),
+        ("invalid", 400, "cloud-invalid"),
+        ("backendError", 503, "cloud-unreachable"),
+    ],
+}
+WIRE: list[tuple[str, dict[str, Any], str]] = [
+    ("html 502", {"kind": "html"}, "cloud-unreachable"),
+    ("dropped", {"kind": "drop"}, "cloud-unreachable"),
+    ("reply lost", {"kind": "lost"}, "cloud-unreachable"),
+    ("answer late", {"kind": "delay", "delay_s": 1.5}, "cloud-unreachable"),  # the clients of this test wait for half a second
+]
+BOUND_S = 40.0  # of the slowest: a call that is never answered, sent several times by the SDK and by us
+
+
+def actions(clients: Any) -> list[str]:
+    """The calls of an undisturbed launch, each once."""
+    clients.settings()
+    clients.forget_calls()
+    assert "error" not in clients.run("up", "calm")
+    found = list(dict.fromkeys(call["action"] for call in clients.calls()))
+    clients.run("down", "calm")
+    assert clients.left() == []
+    return found
+
+
+def tidy(clients: Any, name: str) -> None:
+    """Whatever came of it: the same command again makes exactly one machine, and `down` leaves nothing."""
+    clients.faults([])
+    again = clients.run("up", name)
+    assert "error" not in again, again
+    assert clients.machines(name) == again["ids"]
+    assert len(again["ids"]) == 1
+    clients.run("down", name)
+    assert clients.left() == [], name
+
+
+def faults(kind: str) -> list[tuple[str, dict[str, Any], str]]:
+    return [*((code, {"kind": "error", "code": code, "http": http}, ours) for code, http, ours in ERRORS[kind]), *WIRE]
+
+
+@pytest.mark.parametrize("often", ["once", "for ever"])
+def test_every_call_meets_every_fault(clients: Any, often: str, capsys: pytest.CaptureFixture[str]) -> None:
+    calls = actions(clients)
+    table = [f"\n  {clients.kind.name}, each fault {often}: what came of the launch, and seconds"]
+    for label, rule, ours in faults(clients.kind.name):
+        cells = []
+        for action in calls:
+            name = f"f{next(numbers)}"
+            clients.faults([{**rule, "action": action.replace(".", r"\."), **({"count": 1} if often == "once" else {})}])
+            started = time.monotonic()
+            result = clients.run("up", name, timeout_s=0.5)
+            seconds = time.monotonic() - started
+            outcome = result.get("code", "launched")
+            assert seconds < BOUND_S, (action, label, seconds)
+            # Refused for ever ends as what it is. Anything may come of a look that is passed over, or of a place that has a neighbour.
+            if often == "for ever":
+                read = {"throttled"} if label == "quotaExceeded" else set[str]()  # of calls, where no machine is asked for
+                assert outcome in {ours, "launched", "cloud-unreachable", *read}, (action, label, result)
+                assert action != clients.kind.launch or outcome == ours, (action, label, result)
+            assert result.get("hint", "x"), (action, label, result)
+            clients.faults([])
+            assert len(clients.machines(name)) <= 1, (action, label)
+            if rule["kind"] == "delay":
+                time.sleep(rule["delay_s"])  # what is on its way is carried out after its client has gone: not while things are counted
+            tidy(clients, name)
+            cells.append(f"{outcome} {seconds:.1f}")
+        table.append(f"    {label:30} {' | '.join(f'{cell:24}' for cell in cells)}")
+    table.insert(1, f"    {'':30} {' | '.join(f'{action[-24:]:24}' for action in calls)}")
+    with capsys.disabled():
+        print("\n".join(table))
