@@ -23,7 +23,7 @@ from provision.errors import ProfileInvalidError, ProfileNotFoundError
 from provision.profile.model import AwsPlace, Profile
 from provision.profile.suggest import Complaint, complaints_of
 
-__all__ = ["Listed", "digest", "find", "list_profiles", "load", "schema"]
+__all__ = ["Listed", "digest", "find", "list_profiles", "load", "parse", "schema"]
 
 _MAX_BYTES: Final = 64 * 1024  # the shipped profiles are under 4 KiB
 _MAX_DEPTH: Final = 12  # the schema is five deep
@@ -100,6 +100,15 @@ def load(path: Path) -> Profile:
     except OSError as error:
         msg = f"cannot read {path}: {error.strerror}"
         raise ProfileNotFoundError(msg, hint="check the path and its permissions") from error
+    return parse(raw, path)
+
+
+def parse(raw: bytes, path: Path) -> Profile:
+    """Validate the bytes of a profile; `path` is what complaints call them.
+
+    Raises:
+        ProfileInvalidError: as `load` does.
+    """
     if len(raw) > _MAX_BYTES:
         raise _invalid(
             path,
