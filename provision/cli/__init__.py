@@ -35,6 +35,7 @@ COMMANDS: Final = {
     "policy": "Check profiles against the organisation's rules.",
     "sign": "Approve a review bundle with an SSH key.",
     "verify-signature": "Say who signed a review bundle, and whether that is enough.",
+    "render": "Write a profile as CloudFormation, Terraform, cloud-init, a playbook or a runbook.",
     "verify": "Prove that a profile holds on hosts.",
     "probe": "Gather a host's facts as JSON, without judging them.",
     "apply": "Set up a host that exists.",

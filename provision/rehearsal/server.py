@@ -181,11 +181,12 @@ def _serve(folder: Path, *, with_hosts: bool) -> None:
     )
     from werkzeug.serving import make_server  # noqa: PLC0415
 
-    from provision.rehearsal import ec2  # noqa: PLC0415
+    from provision.rehearsal import cloudformation, ec2  # noqa: PLC0415
     from provision.rehearsal.ec2_model import tags_of  # noqa: PLC0415
 
     settings = ec2.Settings()
     ec2.patch(settings, park[0] if park else None)
+    cloudformation.patch()
     _progress("starting the GCP API")
     gcp = gce.new_world(gce.Settings(), park[0] if park else None)
     if park:

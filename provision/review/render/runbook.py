@@ -1,0 +1,126 @@
+"""A runbook in Markdown: what `up` does, as numbered commands for hands, each with its check, and the way back.
+
+Every value is filled in and quoted for the shell; only what the clouds answer on the way (ids, the address) is in variables. No free text
+of the profile stands in it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from typing import Final
+
+from provision.review.render import runbook_aws, runbook_gcp
+from provision.review.render.base import Subject, login
+from provision.review.render.cloud_init import user_data
+from provision.review.render.shell import Step, Var, Word, command, written_file
+
+__all__ = ["render"]
+
+_FILE: Final = "user-data.yml"
+_ADDRESS: Final = Var("ADDRESS")
+_HEAD: Final = """# Runbook: {name}, {option}
+
+Profile `{profile}`, sha256 `{digest}`, lock sha256 `{lock}`.
+
+Run the commands in this order in one shell (bash, or any POSIX shell); go on only when the check shows what it must. They make what
+`gpuprov up` makes, under the same tags, so that `gpuprov ls` and `gpuprov down` know it. The machine ends itself at {deadline}. The way
+back is at the end, and is right after any step.
+
+Needed: {tools}, `ssh`, `ansible-playbook`, the private key of `{key}`, and in this folder `{profile}-ansible/`, which
+`gpuprov render {profile} --as ansible -o {profile}-ansible` writes.
+"""
+
+
+def render(subject: Subject) -> dict[str, bytes]:
+    """The runbook, in one file.
+
+    Raises:
+        ImageNotFoundError: no image of the system is known there.
+    """
+    aws = subject.option.cloud == "aws"
+    cloud = runbook_aws if aws else runbook_gcp
+    assert subject.given.deadline is not None  # noqa: S101 - `Form.require` has asked for it
+    head = _HEAD.format(
+        name=subject.name,
+        option=subject.option,
+        profile=subject.profile.name,
+        digest=subject.digest,
+        lock=subject.lock.digest,
+        deadline=subject.given.deadline.isoformat(timespec="seconds"),
+        tools="`aws` (2)" if aws else "`gcloud` (528 or newer)",
+        key=subject.given.public_key,
+    )
+    steps = [*cloud.before(subject), _first_boot(subject), *cloud.machine(subject, _FILE), *_host(subject)]
+    text = [head, *_numbered(steps), "## The way back\n", *_undone(cloud.undo(subject))]
+    return {"runbook.md": "\n".join(text).encode()}
+
+
+def _numbered(steps: list[Step]) -> Iterator[str]:
+    for number, step in enumerate(steps, 1):
+        yield f"## {number}. {step.title}\n"
+        yield from _blocks(step)
+
+
+def _undone(steps: list[Step]) -> Iterator[str]:
+    for number, step in enumerate(steps, 1):
+        yield f"{number}. {step.title}\n"
+        yield from _blocks(step)
+
+
+def _blocks(step: Step) -> Iterator[str]:
+    if step.commands:
+        yield _fenced(step.commands)
+    if step.checks:
+        yield f"Check: {step.expected}\n"
+        yield _fenced(step.checks)
+
+
+def _fenced(commands: tuple[str, ...]) -> str:
+    """Commands as a block of code, which a line of them cannot end: the fence is longer than any run of backticks in them."""
+    body = "\n".join(commands)
+    fence = "```"
+    while fence in body:
+        fence += "`"
+    return f"{fence}sh\n{body}\n{fence}\n"
+
+
+def _first_boot(subject: Subject) -> Step:
+    told = user_data(subject)
+    digest = hashlib.sha256(told.encode()).hexdigest()
+    return Step(
+        "Write what the first boot is told: the deadline, and that passwords open nothing",
+        (written_file(_FILE, told),),
+        (command("sha256sum", _FILE),),
+        f"`{digest}`.",
+    )
+
+
+def _host(subject: Subject) -> list[Step]:
+    """What is done on the machine, whichever cloud it is at."""
+    user = login(subject)
+    there: Word = [f"{user}@", _ADDRESS]
+    strict: tuple[Word, ...] = ("ssh", "-o", "StrictHostKeyChecking=yes", there)
+    folder = f"{subject.profile.name}-ansible"
+    reached: tuple[Word, ...] = ("-i", [_ADDRESS, ","], "-u", user, "-e", "@variables.json")
+    run = command("ansible-playbook", *reached, "site.yml")
+    return [
+        Step(
+            "Log in, and wait for the end of the first boot",
+            (command(*strict, "cloud-init status --wait"),),
+            (command(*strict, "systemctl is-active gpuprov-deadline.timer"),),
+            "`active`.",
+        ),
+        Step(
+            "Set the machine up",
+            (command("cd", folder), run),
+            (run, command("cd", "..")),
+            "`changed=0` and `failed=0`: a second run has nothing to do.",
+        ),
+        Step(
+            "Prove it",
+            (),
+            (command("gpuprov", "verify", there, "--profile", subject.profile.name),),
+            "no line says fail or unknown, and the exit code is 0.",
+        ),
+    ]
