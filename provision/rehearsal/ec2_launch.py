@@ -73,7 +73,7 @@ def patch(settings: Settings, park: Park | None, lock: threading.RLock, pending:
             most=getattr(_asked, "most", count),
         )
         digest = json.dumps([image_id, asked.least, asked.most, str(user_data), names, wanted], sort_keys=True, default=str)
-        card = next(iter(wanted.get("nics") or []), {})
+        card: dict[str, Any] = next(iter(wanted.get("nics") or []), {})
         with lock:
             if token not in _NO_TOKEN and (region, token) in seen:
                 before, reservation = seen[region, token]

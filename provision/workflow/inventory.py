@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from provision.clouds.base import Instance
 from provision.errors import ProfileInvalidError
+from provision.host.way import phrase
 from provision.launch import cost
 from provision.launch.journal import Record
 from provision.launch.lifecycle import destroy, survey
@@ -33,6 +34,7 @@ class Row:
         age_h: hours since the launch.
         cost_usd: what it has cost at most, by the catalogue's price; None where that has none.
         notices: what the cloud announced.
+        way: how it is reached, where not directly.
     """
 
     name: str
@@ -50,6 +52,7 @@ class Row:
     profile: str
     id: str
     notices: tuple[str, ...] = ()
+    way: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +113,7 @@ def _row(session: Session, i: Instance, notices: tuple[str, ...], known: dict[st
         profile=i.profile,
         id=i.id,
         notices=notices,
+        way=phrase(profile.network) if profile else "",
     )
 
 

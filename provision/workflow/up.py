@@ -18,6 +18,7 @@ from provision.converge.progress import Progress
 from provision.converge.roles import all_roles, roles_for
 from provision.host.reach import wait_ready
 from provision.host.ssh import Target
+from provision.host.way import directives, phrase
 from provision.launch.attempts import Wanted
 from provision.launch.journal import Machine, Record
 from provision.launch.launcher import Launcher
@@ -126,8 +127,10 @@ def reach(run: Run) -> None:
             run.say("reading the host key over the cloud's own channel")
             keys = cloud.host_keys(instance, timeout_s=CONSOLE_S)
         # A machine that only moved keeps its host keys: another one on the new address is refused.
-        run.session.ssh.add(run.name, address=instance.address, login=instance.login, keys=keys)
-        run.say(f"waiting for {instance.address} to finish its first boot")
+        network = run.profile.network
+        through = directives(network, instance)
+        run.session.ssh.add(run.name, address=instance.address, login=instance.login, keys=keys, way=through)
+        run.say(f"waiting for {' '.join([instance.address, phrase(network)]).strip()} to finish its first boot")
         asyncio.run(wait_ready(run.session.ssh.target(run.name), timeout_s=READY_S))
 
     def reached(now: Record) -> Record:

@@ -126,16 +126,7 @@ def policy(
         _statement("Ask", asked, ["*"], {"StringEquals": region_is}),
         _statement("AskAboutRegions", needed & {"ec2:DescribeRegions"}, ["*"], {}),
         _statement("FindImage", needed & {"ssm:GetParameter"}, [f"arn:aws:ssm:{r}::parameter/aws/service/*" for r in regions], {}),
-        _statement(
-            "LaunchWith",
-            needed & {"ec2:RunInstances"},
-            [
-                *(f"arn:aws:ec2:{r}:*:subnet/{subnet or '*'}" for r in regions),
-                *_arns(regions, ["security-group"]),
-                *(f"arn:aws:ec2:{r}::image/*" for r in regions),
-            ],
-            {},
-        ),
+        _statement("LaunchWith", needed & {"ec2:RunInstances"}, _used(regions, subnet), {}),
         _statement(
             "LaunchMachines",
             needed & {"ec2:RunInstances"},
@@ -154,6 +145,12 @@ def policy(
         deadline_only = {"ForAllValues:StringEquals": {"aws:TagKeys": [base.DEADLINE_TAG]}}
         statements.append(_statement("MoveDeadline", {"ec2:CreateTags"}, _arns(regions, ["instance"]), _merged(owned, deadline_only)))
     return {"Version": "2012-10-17", "Statement": [s for s in statements if s["Action"]]}
+
+
+def _used(regions: Sequence[str], subnet: str) -> list[str]:
+    """What a launch uses and does not make: subnets, or the one, the group and the images, which are of others."""
+    subnets = [f"arn:aws:ec2:{region}:*:subnet/{subnet or '*'}" for region in regions]
+    return [*subnets, *_arns(regions, ["security-group"]), *(f"arn:aws:ec2:{region}::image/*" for region in regions)]
 
 
 def _statement(sid: str, actions: Iterable[str], resources: list[str], condition: dict[str, Any]) -> dict[str, Any]:

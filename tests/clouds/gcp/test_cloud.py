@@ -336,7 +336,7 @@ def life(rig: GcpRig, order: base.Order) -> None:
 
 
 def test_the_permissions_of_an_order_are_enough_for_its_life(rig: GcpRig) -> None:
-    inside = {"subnet": rig.subnet(ZONE), "public_address": False, "ssh_from": ("10.9.0.0/16",)}
+    inside: dict[str, Any] = {"subnet": rig.subnet(ZONE), "public_address": False, "ssh_from": ("10.9.0.0/16",)}
     for order in (rig.order(volume_gb=10).at(ZONE), rig.order(count=2, minimum=2), rig.order(**inside).at(ZONE)):
         rig.set(gce_allowed=list(permissions.permissions(order)))
         life(rig, order)
