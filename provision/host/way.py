@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+import shutil
 from typing import Final
 
 from provision.clouds.base import Instance
-from provision.errors import CloudInvalidError
+from provision.errors import CloudInvalidError, UsageError
 from provision.profile.network import Network
 
-__all__ = ["directives", "permissions", "phrase"]
+__all__ = ["actual", "directives", "permissions", "phrase", "prepared"]
 
 # Ids, zones and projects are a cloud's answers, and a ProxyCommand is run by a shell: they are words of these characters or refused.
 _WORD: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,126}")
@@ -21,7 +22,25 @@ _SSM: Final = "aws ssm start-session --target {id} --document-name AWS-StartSSHS
 _IAP: Final = "gcloud compute start-iap-tunnel {id} %p --listen-on-stdin --zone {zone} --project {project}"
 # …/systems-manager/latest/userguide/getting-started-restrict-access-quickstart.html; cloud.google.com/iap/docs/using-tcp-forwarding,
 # "Grant roles".
+_PROGRAMS: Final = {"ssm": ("aws", "session-manager-plugin"), "iap": ("gcloud",), "direct": ()}
 _NEEDED: Final = {"ssm": ("ssm:StartSession", "ssm:TerminateSession"), "iap": ("iap.tunnelInstances.accessViaIAP",), "direct": ()}
+
+
+def actual(network: Network, *, rehearsal: bool) -> Network:
+    """The way that is gone: the embedded cloud has neither Session Manager nor IAP, and its hosts are reached without."""
+    return network.model_copy(update={"via": "direct"}) if rehearsal else network
+
+
+def prepared(network: Network) -> None:
+    """See that this machine has the programs of the way, before anything is launched that could then not be reached.
+
+    Raises:
+        UsageError: one of them is not on PATH.
+    """
+    missing = [program for program in _PROGRAMS[network.via] if shutil.which(program) is None]
+    if missing:
+        msg = f"network.via: {network.via} needs {' and '.join(missing)} on this machine"
+        raise UsageError(msg, hint="install what is missing, or reach the machine through a jump host: network.jump of the profile")
 
 
 def directives(network: Network, instance: Instance) -> str:

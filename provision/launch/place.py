@@ -206,7 +206,8 @@ def order_of(record: Record, profile: Profile, option: Option, public_key: str, 
         count=pending.count,
         minimum=pending.minimum,
         first=pending.first,
-        subnet=profile.network.subnet or "",
+        # The embedded cloud has the subnets that an account begins with, and none of the user's.
+        subnet=profile.network.subnet if profile.network.subnet and not record.rehearsal else "",
         public_address=profile.network.address == "public",
     )
 

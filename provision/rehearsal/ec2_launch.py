@@ -98,7 +98,10 @@ def patch(settings: Settings, park: Park | None, lock: threading.RLock, pending:
                 instance.launched = time.monotonic()
                 pending(instance)
                 instance.private = card.get("AssociatePublicIpAddress") is False
-                set_address(instance, park.create(_spec(self, instance, wanted)) if park else loopback())
+                if park:
+                    set_address(instance, park.create(_spec(self, instance, wanted)))
+                else:  # a private address is moto's, which is of the subnet
+                    set_address(instance, None if instance.private else loopback())
                 if asked.market == "spot":
                     ec2_spot.record(self, instance, wanted.get("tags", {}).get("spot-instances-request", {}))
         return reservation
@@ -111,10 +114,9 @@ def patch(settings: Settings, park: Park | None, lock: threading.RLock, pending:
 def set_address(instance: Instance, address: str | None) -> None:
     """Give an instance the address of its host, as its public or its private one; a private one is never taken back."""
     card = instance.nics[0]
-    if not instance.private:
-        card.public_ip = address
-    elif address is not None:
-        card.public_ip, card.private_ip_address = None, address
+    card.public_ip = None if instance.private else address
+    if instance.private and address is not None:
+        card.private_ip_address = address
         card.private_ip_addresses = [{"Primary": True, "PrivateIpAddress": address}]
 
 

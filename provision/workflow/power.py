@@ -12,7 +12,7 @@ from provision.clouds.base import Instance
 from provision.errors import GpuprovError, HostUnreachableError
 from provision.host.reach import wait_ready
 from provision.host.ssh import execute
-from provision.host.way import directives, phrase
+from provision.host.way import actual, directives, phrase
 from provision.launch import cost, lifecycle
 from provision.launch.journal import Record
 from provision.launch.ours import Ours
@@ -73,7 +73,8 @@ def start(session: Session, name: str, *, rehearsal: bool, say: Say) -> list[Ins
         say(f"starting {', '.join(i.id for i in found)}")
         started = lifecycle.start(ours, found)
         for instance in started:
-            _reach(session, ours, instance, _network_of(record, instance), say)
+            network = actual(_network_of(record, instance), rehearsal=record.rehearsal if record else rehearsal)
+            _reach(session, ours, instance, network, say)
     return started
 
 
