@@ -71,7 +71,7 @@ class SshHome:
         """Whether there is an entry for the instance."""
         return self._hosts.exists() and f"\nHost {alias_of(name)}\n" in "\n" + self._hosts.read_text()
 
-    def add(self, name: str, *, address: str, login: str, keys: tuple[str, ...] | None) -> None:
+    def add(self, name: str, *, address: str, login: str, keys: tuple[str, ...] | None, way: str = "") -> None:
         """Write the entry and the host keys of an instance, and include our file in the user's configuration.
 
         Args:
@@ -79,6 +79,8 @@ class SshHome:
             address: where it is.
             login: its first user.
             keys: the only host keys that are accepted; None keeps those that are known, as for a machine that has only moved.
+            way: lines of `provision.host.way` for a machine that is not reached directly. The host keys are those of the machine
+                whatever the way: HostKeyAlias names it, and not what answers in between.
         """
         alias = alias_of(name)
         if keys is not None:
@@ -86,6 +88,7 @@ class SshHome:
         entry = (
             f"Host {alias}\n"
             f"  HostName {address}\n"
+            f"{way}"
             f"  User {login}\n"
             f"  HostKeyAlias {alias}\n"
             f'  IdentityFile "{self._identity}"\n'

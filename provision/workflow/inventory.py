@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from provision.clouds.base import Instance
+from provision.host.way import actual, phrase
 from provision.launch import cost
 from provision.launch.journal import Record
 from provision.launch.lifecycle import destroy, survey
@@ -15,6 +16,7 @@ from provision.launch.regions import Connect, everywhere, regions_of
 from provision.launch.sweep import Left, clear_away, leftovers
 from provision.profile import load as profiles
 from provision.profile.model import Profile
+from provision.profile.network import Network
 from provision.rehearsal import control
 from provision.workflow.session import Session
 
@@ -32,6 +34,7 @@ class Row:
         age_h: hours since the launch.
         cost_usd: what it has cost at most, by the catalogue's price; None where that has none.
         notices: what the cloud announced.
+        way: how it is reached, where not directly and by a public address.
     """
 
     name: str
@@ -49,6 +52,7 @@ class Row:
     profile: str
     id: str
     notices: tuple[str, ...] = ()
+    way: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +114,13 @@ def _row(session: Session, i: Instance, notices: tuple[str, ...], known: dict[st
         profile=i.profile,
         id=i.id,
         notices=notices,
+        way=_way(profile.network, rehearsal=rehearsal) if profile else "",
     )
+
+
+def _way(network: Network, *, rehearsal: bool) -> str:
+    private = "(private)" if network.address == "private" else ""
+    return f"{private} {phrase(actual(network, rehearsal=rehearsal))}".strip()
 
 
 def _age(instance: Instance, now: dt.datetime) -> float:

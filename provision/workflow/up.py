@@ -15,6 +15,7 @@ from provision import paths
 from provision.clouds.base import Instance
 from provision.host.reach import wait_ready
 from provision.host.ssh import Target
+from provision.host.way import actual, directives, phrase, prepared
 from provision.launch.attempts import Wanted
 from provision.launch.journal import Machine, Record
 from provision.launch.launcher import Launcher
@@ -82,6 +83,7 @@ class Run:
 
 def launch(run: Run) -> None:
     """The machines exist: launched in the first place that has them, or adopted. What was tried is known whatever came of it."""
+    prepared(actual(run.profile.network, rehearsal=run.rehearsal))
     connect = _connect(run)
     launcher = Launcher(connect=connect, journal=run.session.journal, rehearsal=run.rehearsal, on_step=run.say, attempts=run.attempts)
     assert run.lock is not None  # noqa: S101 - `up` is not called without
@@ -125,8 +127,10 @@ def reach(run: Run) -> None:
             run.say("reading the host key over the cloud's own channel")
             keys = cloud.host_keys(instance, timeout_s=CONSOLE_S)
         # A machine that only moved keeps its host keys: another one on the new address is refused.
-        run.session.ssh.add(run.name, address=instance.address, login=instance.login, keys=keys)
-        run.say(f"waiting for {instance.address} to finish its first boot")
+        network = actual(run.profile.network, rehearsal=run.rehearsal)
+        through = directives(network, instance)
+        run.session.ssh.add(run.name, address=instance.address, login=instance.login, keys=keys, way=through)
+        run.say(f"waiting for {' '.join([instance.address, phrase(network)]).strip()} to finish its first boot")
         asyncio.run(wait_ready(run.session.ssh.target(run.name), timeout_s=READY_S))
 
     def reached(now: Record) -> Record:
