@@ -64,7 +64,7 @@ class Packages:
             "LogDir": configuration,
             "BindAddress": self._address,
             "Port": self._apt_port,
-            "SocketPath": configuration / "socket",
+            "SocketPath": "",  # none: the path of one has at most 107 characters, and the folder may be deep
             "PidFile": configuration / "pid",
             "ForeGround": 1,
             "ExThreshold": 30,

@@ -16,6 +16,7 @@ from typing import Any, Final, TypeVar
 
 import tenacity
 
+from provision.clouds.gcp import sdk
 from provision.clouds.gcp.client import Access, client, project_of
 from provision.clouds.gcp.errors import classified, of_operation
 from provision.errors import CloudError, CloudUnreachableError, QuotaExceededError, ThrottledError
@@ -83,6 +84,15 @@ def poll(ask: Callable[[], T], enough: Callable[[T], bool], *, timeout_s: float,
     )(ask)
 
 
+def _again(timeout_s: float) -> Any:
+    """How a read is repeated at a 503: as Google's client would, and no longer than one call may take, where its default is ten minutes."""
+    with sdk.importing:
+        from google.api_core import exceptions, retry  # noqa: PLC0415 - as everything of Google's
+
+    lost = retry.if_exception_type(exceptions.ServiceUnavailable, exceptions.DeadlineExceeded)
+    return retry.Retry(predicate=lost, initial=0.1, maximum=5, multiplier=1.5, timeout=timeout_s)
+
+
 @dataclass(frozen=True, slots=True)
 class Api:
     """A project of GCP."""
@@ -107,11 +117,11 @@ class Api:
         Raises:
             CloudError: what GCP said instead.
         """
-        # Google's default for reads asks again at a 503; what starts an operation has none, and is to have none.
-        more: dict[str, Any] = {"retry": None} if method.endswith("_unary") else {}
-        with classified(action, where) if more else _reading(action, where):
+        makes = method.endswith("_unary")  # starts an operation
+        with classified(action, where) if makes else _reading(action, where):
             asked = getattr(client(f"{kind}Client", self.access), method)
-            return asked(request={"project": self.project, **request}, timeout=self.access.timeout_s, **more)
+            again = None if makes else _again(self.access.timeout_s)
+            return asked(request={"project": self.project, **request}, timeout=self.access.timeout_s, retry=again)
 
     def pages(self, kind: str, method: str, action: str, **request: Any) -> list[Any]:
         """All that a list call finds, whatever the number of its pages; with `aggregated_list` the (scope, list) pairs."""
