@@ -31,6 +31,7 @@ COMMANDS: Final = {
     "sign": "Approve a review bundle with an SSH key.",
     "verify-signature": "Say who signed a review bundle, and whether that is enough.",
     "verify": "Prove that a profile holds on hosts.",
+    "accept": "Write the certificate of a host that was handed over, from evidence.",
     "probe": "Gather a host's facts as JSON, without judging them.",
     "apply": "Set up a host that exists.",
     "undo": "Put back what the roles changed on a host.",
