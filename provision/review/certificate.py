@@ -63,8 +63,9 @@ def _counts(found: Certificate) -> Iterator[tuple[str, Outcome, int]]:
 
 def _notes(found: Certificate) -> list[str]:
     notes = list(dict.fromkeys(note for part in found.parts for note in part.notes))
-    if found.left_out:
-        notes.append(f"nobody made these checks: {', '.join(found.left_out)}")
+    said = " ".join(notes).replace(",", " ").split()
+    if unsaid := [check for check in found.left_out if check not in said]:
+        notes.append(f"nobody made these checks, by a tier below the profile's: {', '.join(unsaid)}")
     if not found.counted:
         notes.append("no signature of this review was checked and held")
     if not all(part.again for part in found.parts):

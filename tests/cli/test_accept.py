@@ -230,6 +230,14 @@ def test_evidence_of_another_version_is_not_judged_again_and_the_page_says_so(de
     assert "not every host was judged again" in desk.page
 
 
+def test_checks_that_a_lower_tier_leaves_out_are_named(desk: Desk) -> None:
+    assert desk.verify("e", "--tier", "quick", "--without-gpu")[0] in {0, 1, 3}
+    assert desk.accept("e")[0] in {0, 1, 3}
+    left = [check.id for check in CHECKS if check.tier == "standard"]
+    assert left
+    assert f"by a tier below the profile&#39;s: {', '.join(left)}" in desk.page
+
+
 class TestSignatures:
     RULES = b"schema: 1\nname: isa\nsignatures: {required: 1}\n"
 
