@@ -104,6 +104,13 @@ class FactsInvalidError(GpuprovError):
     exit_code = EXIT_USAGE
 
 
+class EvidenceRefusedError(GpuprovError):
+    """Evidence that proves nothing about the review it is shown for."""
+
+    code = "evidence-refused"
+    exit_code = EXIT_USAGE
+
+
 class NameInvalidError(GpuprovError):
     """An instance name that could not be a host name."""
 

@@ -37,6 +37,7 @@ COMMANDS: Final = {
     "verify-signature": "Say who signed a review bundle, and whether that is enough.",
     "render": "Write a profile as CloudFormation, Terraform, cloud-init, a playbook or a runbook.",
     "verify": "Prove that a profile holds on hosts.",
+    "accept": "Write the certificate of a host that was handed over, from evidence.",
     "probe": "Gather a host's facts as JSON, without judging them.",
     "apply": "Set up a host that exists.",
     "undo": "Put back what the roles changed on a host.",

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
+import datetime as dt
+import json
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -13,9 +16,14 @@ import click
 from provision.cli import options
 
 if TYPE_CHECKING:
+    from provision.review.approval import Agreed
+    from provision.review.where import Organisation
     from provision.verify.ahead import Ahead
     from provision.verify.checks.base import Tier
+    from provision.verify.drift import Moved
+    from provision.verify.evidence import Evidence
     from provision.verify.fleet import Verified
+    from provision.workflow.proof import How
 
 # The registry of provision.report, which --help must not import; a test holds that they are the same.
 FORMATS = ("text", "json", "html", "markdown", "junit", "tap", "ctrf", "nagios", "prometheus")
@@ -32,6 +40,10 @@ def _print_schema(ctx: click.Context, _param: click.Parameter, wanted: bool) -> 
 @click.command("verify")
 @click.argument("hosts", metavar="[HOST]…", nargs=-1, shell_complete=options.complete_instances)
 @options.optional_profile
+@click.option(
+    "--bundle", metavar="FILE", type=click.Path(path_type=Path), help="A review bundle: its profile and lock are what should hold."
+)
+@options.organisation
 @click.option("--launched", is_flag=True, help="Also every instance that was launched from here.")
 @click.option("--inventory", type=click.Path(path_type=Path), metavar="FILE", help="Also the hosts of an Ansible inventory.")
 @click.option(
@@ -51,8 +63,9 @@ def _print_schema(ctx: click.Context, _param: click.Parameter, wanted: bool) -> 
     "--evidence",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="Also write report, facts, profile and lock, bound by digests.",
+    help="Also write report, facts, profile and lock, bound by digests; with --bundle also who approved.",
 )
+@click.option("--against", type=click.Path(dir_okay=False, path_type=Path), metavar="EVIDENCE", help="What moved since this evidence?")
 @click.option(
     "--schema", is_flag=True, is_eager=True, expose_value=False, callback=_print_schema, help="Print the JSON Schema of --json, and end."
 )
@@ -65,6 +78,8 @@ def command(
     *,
     hosts: tuple[str, ...],
     profile: str | None,
+    bundle: Path | None,
+    organisation: Organisation,
     launched: bool,
     inventory: Path | None,
     files: tuple[Path, ...],
@@ -78,47 +93,44 @@ def command(
     form: str | None,
     html: Path | None,
     evidence: Path | None,
+    against: Path | None,
     without_gpu: bool,
     strict: bool,
     as_json: bool,
 ) -> None:
     """Prove that a profile holds on each HOST: an instance's name, `localhost`, or anything ssh knows.
 
-    Exits with 0 when all holds, 1 when a check failed, 3 when something is unknown or a host could not be reached.
+    Exits with 0 when all holds, 1 when a check failed or, with --against, what held then does not, 3 when something is unknown.
     """
     _refuse_contradictions(any_files=bool(files), any_hosts=bool(hosts or launched or inventory), form=form, as_json=as_json)
+    _refuse_two_profiles(profile, bundle)
     # Before all else: the connections open while the rest is imported.
     ahead = ctx.with_resource(_ahead(hosts[:jobs], timeout_s, tier, profile))
     from provision.cli.progress import narrator  # noqa: PLC0415 - heavy, and --help must be light
-    from provision.errors import EXIT_FAILED_CHECK, EXIT_OK  # noqa: PLC0415
-    from provision.verify.checks import CHECKS  # noqa: PLC0415
-    from provision.verify.finding import exit_code  # noqa: PLC0415
+    from provision.verify.drift import moved  # noqa: PLC0415
+    from provision.verify.evidence import evidence as evidence_of  # noqa: PLC0415
     from provision.verify.judge import Selection  # noqa: PLC0415
     from provision.workflow import proof  # noqa: PLC0415
     from provision.workflow.session import Session  # noqa: PLC0415
 
-    for name in (*only, *skip):
-        options.known(name, [check.id for check in CHECKS], "check")
+    _refuse_unknown(*only, *skip)
     how = proof.How(Selection(frozenset(only), frozenset(skip), tier), without_gpu, timeout_s, jobs, options.seconds(wait), strict)
+    agreed, how = _agreed(bundle, organisation, how, ahead) if bundle else (None, how)
+    then = _evidence_of(against, how, agreed) if against else None
     session = Session.open()
     if files:
         verified = proof.judged(session, files, profile, how)
     else:
         with narrator().speaking() as tell:
             verified = proof.observed(session, proof.Which(hosts, launched, inventory), profile, how, watch=tell.hosts, ahead=ahead)
-    found = [one.report for one in verified]
-    lost, lost_code = proof.after_reboot(verified, after_reboot, how) if after_reboot else ([], EXIT_OK)
-    name = "json" if as_json else form or "text"
-    _print(name, verified, lost, strict=strict)
+    lost, lost_code = proof.after_reboot(verified, after_reboot, how) if after_reboot else ([], 0)
+    drift = moved(then, verified) if then else None
+    _print("json" if as_json else form or "text", verified, lost, drift, strict=strict)
     if html:
         options.write(html, _rendered("html", verified, strict=strict) + "\n")
     if evidence:
-        from provision.verify.evidence import evidence as evidence_of  # noqa: PLC0415
-
-        options.write(evidence, options.to_json(evidence_of(verified, strict=strict)) + "\n")
-    code = exit_code(found, strict=strict)
-    # A failure outweighs what is unknown, here as everywhere.
-    ctx.exit(EXIT_FAILED_CHECK if EXIT_FAILED_CHECK in {code, lost_code} else max(code, lost_code))
+        options.write(evidence, options.to_json(evidence_of(verified, how.made, agreed.reviewed if agreed else None)) + "\n")
+    ctx.exit(_code(verified, lost_code, drift, strict=strict))
 
 
 @contextlib.contextmanager
@@ -146,10 +158,61 @@ def _refuse_contradictions(*, any_files: bool, any_hosts: bool, form: str | None
         raise click.UsageError(msg)
 
 
-def _print(name: str, verified: Sequence[Verified], lost: Sequence[str], *, strict: bool) -> None:
-    click.echo(_rendered(name, verified, strict=strict))
+def _refuse_two_profiles(profile: str | None, bundle: Path | None) -> None:
+    if profile is not None and bundle is not None:
+        msg = "--bundle brings its own profile and lock: leave --profile out"
+        raise click.UsageError(msg)
+
+
+def _refuse_unknown(*names: str) -> None:
+    from provision.verify.checks import CHECKS  # noqa: PLC0415 - heavy, and --help must be light
+
+    for name in names:
+        options.known(name, [check.id for check in CHECKS], "check")
+
+
+def _agreed(bundle: Path, organisation: Organisation, how: How, ahead: Ahead) -> tuple[Agreed, How]:
+    """Who agreed to a bundle, and what should hold by it, which the hosts are told while the rest is read."""
+    from provision.review import approval  # noqa: PLC0415 - heavy, and after the connections
+
+    agreed = approval.agreed(bundle, organisation, dt.datetime.now(dt.UTC))
+    ahead.tell(how.selection.tier_of(agreed.bundle.profile))
+    for one in agreed.signatures:
+        click.echo(f"{one.outcome}: {one.principal}: {one.why or f'signed {one.signed_at}, until {one.expires}'}", err=True)
+    return agreed, dataclasses.replace(how, signed=(agreed.bundle.profile, agreed.bundle.lock))
+
+
+def _evidence_of(path: Path, how: How, agreed: Agreed | None) -> Evidence:
+    """The evidence to compare with, refused before anything is observed when it cannot be compared."""
+    from provision.verify import drift, evidence  # noqa: PLC0415 - heavy, and after the connections
+
+    found = evidence.read(path)
+    drift.comparable(found, how.made, agreed.bundle.digest if agreed else None)
+    return found
+
+
+def _code(verified: Sequence[Verified], lost_code: int, drift: Sequence[Moved] | None, *, strict: bool) -> int:
+    """The exit code: a failure outweighs what is unknown, here as everywhere."""
+    from provision.errors import EXIT_FAILED_CHECK, EXIT_OK  # noqa: PLC0415
+    from provision.verify.drift import broke  # noqa: PLC0415
+    from provision.verify.finding import exit_code  # noqa: PLC0415
+
+    codes = (exit_code([one.report for one in verified], strict=strict), lost_code, EXIT_FAILED_CHECK if broke(drift or ()) else EXIT_OK)
+    return EXIT_FAILED_CHECK if EXIT_FAILED_CHECK in codes else max(codes)
+
+
+def _print(name: str, verified: Sequence[Verified], lost: Sequence[str], drift: Sequence[Moved] | None, *, strict: bool) -> None:
+    from provision.report.base import inert  # noqa: PLC0415 - heavy, and --help must be light
+
+    shown = _rendered(name, verified, strict=strict)
+    if name == "json" and drift is not None:
+        shown = json.dumps({**json.loads(shown), "drift": [each.as_dict() for each in drift]}, indent=2, sort_keys=True)
+    click.echo(shown)
     for line in lost:
         click.echo(line, err=name != "text")
+    if drift is not None and name != "json":
+        said = [inert(str(each), 1_000) for each in drift] or ["nothing moved since the evidence"]
+        click.echo("\nsince the evidence:\n" + "\n".join(f"  {line}" for line in said), err=name != "text")
 
 
 def _rendered(name: str, verified: Sequence[Verified], *, strict: bool) -> str:

@@ -37,18 +37,25 @@ def schema() -> dict[str, Any]:
         },
         "exit_code": {"type": "integer", "enum": [0, 1, 3]},
     }
+    # With --against: what moved since the evidence.
+    drift = {"drift": {"type": "array", "items": {"type": "object", "additionalProperties": {"type": "string"}}}}
     definitions = {
         name: {**made, "required": sorted(made["properties"]), "additionalProperties": False} for name, made in one.pop("$defs", {}).items()
     }
     report = {
         **one,
-        "properties": {**one["properties"], **shared, "schema": {"const": "gpuprov-report/1"}},
+        "properties": {**one["properties"], **shared, "schema": {"const": "gpuprov-report/1"}, **drift},
         "required": sorted({*one["properties"], *shared}),
         "additionalProperties": False,
     }
     several = {
         "type": "object",
-        "properties": {"schema": {"const": "gpuprov-reports/1"}, "hosts": {"type": "array", "items": {"$ref": "#/$defs/Host"}}, **shared},
+        "properties": {
+            "schema": {"const": "gpuprov-reports/1"},
+            "hosts": {"type": "array", "items": {"$ref": "#/$defs/Host"}},
+            **shared,
+            **drift,
+        },
         "required": ["schema", "hosts", *shared],
         "additionalProperties": False,
     }

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from provision.errors import BundleStaleError, PolicyViolatedError, SignatureMissingError
@@ -22,8 +22,9 @@ from provision.review.bundle import Bundle
 from provision.review.policy import Loaded
 from provision.review.rules import Violation
 from provision.review.where import Organisation
+from provision.verify.evidence import Approved, Reviewed
 
-__all__ = ["Admitted", "Asked", "admit", "rules_for", "violations"]
+__all__ = ["Admitted", "Agreed", "Asked", "admit", "agreed", "rules_for", "violations"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +95,59 @@ def admit(asked: Asked | None, bundle: Path | None, organisation: Organisation, 
     if loaded is not None:
         _keep(loaded, reviewed.profile, reviewed.lock, reviewed.files["profile.yml"], now)
     return Admitted(reviewed.profile, reviewed.lock, reviewed.digest, signatures)
+
+
+@dataclass(frozen=True, slots=True)
+class Agreed:
+    """A bundle whose digests hold, with who agreed to it.
+
+    Attributes:
+        signatures: all of them; where none is demanded they are for information, and where nobody says who may sign they are unchecked.
+        required: how many are demanded; 0 where no rules demand any.
+    """
+
+    bundle: Bundle
+    signatures: tuple[sign.Signature, ...]
+    required: int
+
+    @property
+    def reviewed(self) -> Reviewed:
+        """What evidence has of it."""
+        stated = self.bundle.statement
+        return Reviewed(
+            statement=self.bundle.digest,
+            profile=stated.profile.sha256,
+            lock=stated.lock.sha256,
+            required=self.required,
+            counted=sign.counted(self.signatures),
+            approvals=tuple(Approved(**asdict(signature)) for signature in self.signatures),
+        )
+
+
+def agreed(path: Path, organisation: Organisation, now: dt.datetime) -> Agreed:
+    """What a bundle asks to hold on hosts that exist, and who agreed to it; nothing is launched or changed for it.
+
+    Args:
+        path: the bundle.
+        organisation: who may sign. Signatures are demanded when its rules or those in the bundle demand them.
+        now: the time, with its zone.
+
+    Raises:
+        BundleInvalidError: a part of the bundle is not what was reviewed.
+        SignatureRefusedError, SignatureMissingError: as `sign.require`; a forged signature is refused even where none is demanded.
+        PolicyInvalidError: the rules cannot be read.
+    """
+    reviewed = bundles.read(path)
+    demanded = None
+    for loaded in (rules_for(organisation, reviewed), rules_for(Organisation(), reviewed)):
+        demanded = demanded or (loaded.policy.signatures if loaded else None)
+    if demanded is not None:
+        return Agreed(reviewed, sign.require(reviewed, organisation, now, demanded), demanded.required)
+    if organisation.signers is None:
+        return Agreed(reviewed, sign.unchecked(reviewed), 0)
+    signatures = sign.judge(reviewed, organisation, now)
+    sign.refuse(reviewed, signatures)
+    return Agreed(reviewed, signatures, 0)
 
 
 def rules_for(organisation: Organisation, bundle: Bundle | None = None) -> Loaded | None:

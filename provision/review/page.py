@@ -21,7 +21,7 @@ from provision.review.tree import SEVERITIES, Review, Severity
 if TYPE_CHECKING:
     from jinja2 import Template
 
-__all__ = ["GLYPHS", "TONES", "pretty", "render"]
+__all__ = ["GLYPHS", "TONES", "policy", "pretty", "render", "style", "template"]
 
 _TEMPLATES: Final = Path(__file__).parent / "templates"
 _STYLE: Final = Path(report.__file__).parent / "templates" / "report.css"
@@ -34,7 +34,7 @@ GLYPHS: Final[dict[Severity, str]] = {"high": "▲", "medium": "!", "low": "▽"
 
 def render(review: Review) -> str:
     """One self-contained page, without the end of its last line."""
-    style = _STYLE.read_text(encoding="utf-8") + (_TEMPLATES / "review.css").read_text(encoding="utf-8")
+    styled = style("review.css")
     script = (_TEMPLATES / "review.js").read_text(encoding="utf-8")
     worst: Severity = next((severity for severity in SEVERITIES if review.count(severity)), "note")
     by_role: dict[str, list[Any]] = {}
@@ -44,7 +44,7 @@ def render(review: Review) -> str:
     for risk in review.risks:
         if risk.line is not None:
             at.setdefault(risk.line, []).append(risk)
-    return _template().render(
+    return template("review.html").render(
         review=review,
         tone=TONES[worst],
         glyph=GLYPHS[worst],
@@ -52,8 +52,8 @@ def render(review: Review) -> str:
         bars=list(_bars(review)),
         by_role=by_role,
         at=at,
-        policy=_policy(style, script),
-        style=style,
+        policy=policy(styled, script),
+        style=styled,
         script=script,
     )
 
@@ -79,13 +79,19 @@ def _bars(review: Review) -> Iterator[tuple[str, float, float]]:
             begin += width
 
 
-def _policy(style: str, script: str) -> str:
-    """The Content Security Policy: nothing but this style and this script."""
+def style(*names: str) -> str:
+    """The style of the reports, and what a page of this room has beside it."""
+    return _STYLE.read_text(encoding="utf-8") + "".join((_TEMPLATES / name).read_text(encoding="utf-8") for name in names)
+
+
+def policy(style: str, script: str | None = None) -> str:
+    """The Content Security Policy: nothing but this style and this script; without one no script at all."""
 
     def digest(text: str) -> str:
         return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
-    return f"default-src 'none'; style-src {digest(style)}; script-src {digest(script)}; base-uri 'none'; form-action 'none'"
+    scripts = digest(script) if script is not None else "'none'"
+    return f"default-src 'none'; style-src {digest(style)}; script-src {scripts}; base-uri 'none'; form-action 'none'"
 
 
 def _line(text: str) -> str:
@@ -94,7 +100,8 @@ def _line(text: str) -> str:
 
 
 @functools.cache
-def _template() -> Template:
+def template(name: str) -> Template:
+    """A template of this room. Every value is escaped in it, and made inert by the filters."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined  # noqa: PLC0415 - only for this
 
     environment = Environment(
@@ -109,4 +116,4 @@ def _template() -> Template:
         "data": pretty,
     }
     environment.globals |= {"SEVERITIES": SEVERITIES, "TONES": TONES, "GLYPHS": GLYPHS}
-    return environment.get_template("review.html")
+    return environment.get_template(name)

@@ -1,7 +1,8 @@
 """OpenSSH signatures over a bundle's statement: ssh-keygen signs and verifies, so that agents, hardware keys and certificates work.
 
 What is signed is an approval: who, which statement, when, until when. Outcomes: `holds`; `lapsed`, a signature in good order that does not
-count now; `refused`, one that nobody makes by accident. A refused one refuses the bundle, whoever else has signed.
+count now; `refused`, one that nobody makes by accident. A refused one refuses the bundle, whoever else has signed. `unchecked` is one
+that nobody could look at, because who may sign is not known here.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from provision.review.bundle import Bundle
 from provision.review.policy import Signatures
 from provision.review.where import Organisation
 
-__all__ = ["NAMESPACE", "Outcome", "Signature", "counted", "judge", "require", "sign"]
+__all__ = ["NAMESPACE", "Outcome", "Signature", "counted", "judge", "refuse", "require", "sign", "unchecked"]
 
 NAMESPACE: Final = "gpuprov-review@v1"
 _TIMEOUT_S: Final = 30  # to verify; signing waits for a finger on a hardware key
@@ -36,7 +37,7 @@ _TIME: Final = "%Y-%m-%dT%H:%M:%SZ"
 _FINGERPRINT: Final = re.compile(r" key (SHA256:[A-Za-z0-9+/]{43})$")
 _ARMOUR: Final = re.compile(r"-----BEGIN SSH SIGNATURE-----\n((?:[A-Za-z0-9+/=]{1,76}\n)+)-----END SSH SIGNATURE-----\n")
 
-Outcome = Literal["holds", "lapsed", "refused"]
+Outcome = Literal["holds", "lapsed", "refused", "unchecked"]
 Time = Annotated[str, StringConstraints(pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z$")]
 
 
@@ -146,10 +147,7 @@ def require(bundle: Bundle, organisation: Organisation, now: dt.datetime, rule: 
         SignatureMissingError: too few hold.
     """
     signatures = judge(bundle, organisation, now, rule)
-    refused = [signature for signature in signatures if signature.outcome == "refused"]
-    if refused:
-        msg = "\n".join([f"{bundle.path} was tampered with", *(f"  {signature.why}" for signature in refused)])
-        raise SignatureRefusedError(msg, hint="ask for the bundle again from who signed it, or sign it again")
+    refuse(bundle, signatures)
     needed = rule.required if rule else 1
     have = counted(signatures)
     if have < needed:
@@ -158,6 +156,28 @@ def require(bundle: Bundle, organisation: Organisation, now: dt.datetime, rule: 
         msg = "\n".join([f"{bundle.path} has {have} of {needed} signatures{wanted}", *names])
         raise SignatureMissingError(msg, hint=f"`gpuprov sign {bundle.path} --key FILE --as NAME` signs it")
     return signatures
+
+
+def refuse(bundle: Bundle, signatures: Sequence[Signature]) -> None:
+    """See that none of a bundle's signatures is a forged one.
+
+    Raises:
+        SignatureRefusedError: one is.
+    """
+    refused = [signature for signature in signatures if signature.outcome == "refused"]
+    if refused:
+        msg = "\n".join([f"{bundle.path} was tampered with", *(f"  {signature.why}" for signature in refused)])
+        raise SignatureRefusedError(msg, hint="ask for the bundle again from who signed it, or sign it again")
+
+
+def unchecked(bundle: Bundle) -> tuple[Signature, ...]:
+    """What the approvals of a bundle say of themselves, where nobody says who may sign: none of them holds."""
+    found = []
+    for principal, (raw, _) in bundle.approvals.items():
+        said = _approval(raw) if raw is not None else None
+        times = {"signed_at": said.signed_at, "expires": said.expires} if said else {}
+        found.append(Signature(principal, "unchecked", **times, why="not checked: there is no allowed_signers file here"))
+    return tuple(found)
 
 
 def _judge_one(

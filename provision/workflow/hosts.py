@@ -89,13 +89,15 @@ def _word(text: str) -> str:
     return text
 
 
-def asked_of(session: Session, found: Sequence[Target], profile: str | None) -> list[Asked]:
-    """What should hold on each host: the profile that was named, or the one it was launched from, with its lock.
+def asked_of(session: Session, found: Sequence[Target], profile: str | None, signed: tuple[Profile, Lock] | None = None) -> list[Asked]:
+    """What should hold on each host: what was signed, the profile that was named, or the one it was launched from; with its lock.
 
     Raises:
         InstanceNotFoundError: neither is known of a host.
         LockStaleError, LockInvalidError: the lock beside the profile does not hold.
     """
+    if signed is not None:
+        return [_pinned(target, *signed) for target in found]
     if profile is None:
         return [_its_own(session, target) for target in found]
     # Read once for all of them; only a rehearsal host has a lock of its own, for its own system.

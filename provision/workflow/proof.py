@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import datetime as dt
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -10,7 +11,9 @@ from pathlib import Path
 
 from provision.errors import EXIT_FAILED_CHECK, EXIT_OK, EXIT_UNKNOWN, UsageError
 from provision.host.ssh import Target
-from provision.profile.locked import pin
+from provision.profile.locked import Lock, pin
+from provision.profile.model import Profile
+from provision.verify import evidence
 from provision.verify.ahead import Ahead
 from provision.verify.compare import lost
 from provision.verify.facts import load
@@ -37,7 +40,11 @@ class Which:
 
 @dataclass(frozen=True, slots=True)
 class How:
-    """Which checks are made and how hosts are observed; see `verify.fleet.verify_all`."""
+    """Which checks are made and how hosts are observed; see `verify.fleet.verify_all`.
+
+    Attributes:
+        signed: the profile and lock of a bundle, which then should hold everywhere.
+    """
 
     selection: Selection
     without_gpu: bool
@@ -45,16 +52,29 @@ class How:
     jobs: int
     wait_s: float
     strict: bool = False
+    signed: tuple[Profile, Lock] | None = None
+
+    @property
+    def made(self) -> evidence.How:
+        """The same as evidence has it, for today."""
+        return evidence.How(
+            only=tuple(sorted(self.selection.only)),
+            skip=tuple(sorted(self.selection.skip)),
+            tier=self.selection.tier,
+            without_gpu=self.without_gpu,
+            strict=self.strict,
+            on=dt.datetime.now(dt.UTC).date().isoformat(),
+        )
 
 
 def judged(session: Session, files: Sequence[Path], profile: str | None, how: How) -> list[Verified]:
-    """Facts files against a profile and its lock; one file alone is called `facts`, several by their names.
+    """Facts files against a profile and its lock, or what was signed; one file alone is called `facts`, several by their names.
 
     Raises:
         FactsInvalidError, InstanceNotFoundError, ProfileInvalidError, LockStaleError: what was named does not hold.
     """
-    wanted = session.profile_for(None, profile)
-    locked = session.lock_for(None, profile, wanted)
+    wanted = how.signed[0] if how.signed else session.profile_for(None, profile)
+    locked = how.signed[1] if how.signed else session.lock_for(None, profile, wanted)
     asked = pin(wanted, locked) if locked is not None else wanted
     verified = []
     for path in files:
@@ -83,7 +103,7 @@ def observed(
     """
     with tempfile.TemporaryDirectory(prefix="gpuprov-") as folder:
         found = targets(session, which.named, launched=which.launched, inventory=which.inventory, folder=Path(folder))
-        asked = asked_of(session, found, profile)
+        asked = asked_of(session, found, profile, how.signed)
         say = watch([target.name for target in found])
         return asyncio.run(
             verify_all(

@@ -1,5 +1,6 @@
 """A bundle of the shipped T4 profile, keys made by ssh-keygen, and the files of an organisation."""
 
+import datetime as dt
 import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -7,6 +8,7 @@ from pathlib import Path
 
 from provision import paths
 from provision.profile import load, lockfile
+from provision.profile.lock import build
 from provision.review import bundle
 
 POLICY = b"schema: 1\nname: isa-rules\ncontact: isa@example.com\nmax_deadline_h: 24\n"
@@ -28,6 +30,22 @@ def files(policy: bytes | None = POLICY, old: str = "", new: str = "") -> dict[s
         "render/ansible/site.yml": b"---\n",
         **({"policy.yml": policy} if policy is not None else {}),
     }
+    return {**made, bundle.STATEMENT: bundle.statement(profile, lock, policy, made)}
+
+
+WAIVED = """\
+  waivers:
+    - {check: gcc, reason: "an <b>old</b> | one `will` do", owner: isa@example.com, expires: 2999-01-01}
+"""
+
+
+def small(policy: bytes | None, more: str = "") -> dict[str, bytes]:
+    """A bundle of the shipped T4 profile with more lines under `verify`, locked as it would be today."""
+    raw = (paths.profiles_dir() / "t4-train.yml").read_text().replace("  min_free_gb: 5\n", f"  min_free_gb: 5\n{more}").encode()
+    profile = load.parse(raw, Path("profile.yml"))
+    lock = build(profile, dt.datetime.now(dt.UTC).date())
+    made = {**files(policy), "profile.yml": raw, "lock.yml": lockfile.dump(lock).encode()}
+    del made[bundle.STATEMENT]
     return {**made, bundle.STATEMENT: bundle.statement(profile, lock, policy, made)}
 
 

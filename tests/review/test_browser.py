@@ -3,6 +3,7 @@
 With GPUPROV_SCREENSHOTS=FOLDER the pictures and the pages of paper are kept there.
 """
 
+import contextlib
 import json
 import os
 import re
@@ -14,14 +15,16 @@ from typing import Any
 
 import pytest
 
+from provision.cli import main
 from provision.report import html
-from provision.review import page
+from provision.review import bundle, page
 from provision.review.content import content
 from provision.review.tree import Review
 
 from ..report.chromium import Chromium, installed  # noqa: TID252 - the tests have no root package
 from ..report.examples import CASES  # noqa: TID252 - the tests have no root package
 from .examples import EVERYTHING, HOSTILE, SHIPPED, changed, hostile, review
+from .samples import POLICY, WAIVED, small
 
 pytestmark = [
     pytest.mark.browser,
@@ -216,3 +219,43 @@ def test_paper_has_what_is_folded_on_the_screen(browser: Chromium, tmp_path: Pat
     for call in found.calls:
         assert call.action in text
     assert "OnCalendar" in text
+
+
+def certified(folder: Path) -> Path:
+    """The certificate of a recorded host that fails much, as `accept` writes it."""
+    path = folder / "t4.bundle"
+    bundle.write(path, small(POLICY, WAIVED))
+    given = Path(__file__).parents[1] / "data" / "facts" / "h200-perf.json"
+    page_of = folder / "certificate.html"
+    with contextlib.suppress(SystemExit):
+        main(["verify", "--facts", str(given), "--bundle", str(path), "--evidence", str(folder / "e.json"), "--skip", "tmux"])
+    with contextlib.suppress(SystemExit):
+        main(["accept", str(folder / "e.json"), "--bundle", str(path), "-o", str(page_of)])
+    return page_of
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize("width", [360, 1200])
+def test_the_certificate_fits_asks_nobody_and_axe_finds_nothing(browser: Chromium, tmp_path: Path, width: int, dark: bool) -> None:  # noqa: FBT001
+    path = certified(tmp_path)
+    browser.see(width=width, dark=dark)
+    browser.open(path)
+    assert [url for url in browser.requests if not url.startswith("file://")] == []
+    assert browser.complaints == []
+    assert browser.run("document.scripts.length") == 0
+    assert browser.run("document.documentElement.scrollWidth") <= width
+    keep(f"certificate-{width}-{'dark' if dark else 'light'}.png", browser.picture())
+    assert violations(browser) == []
+
+
+@pytest.mark.skipif(not shutil.which("pdftotext"), reason="no pdftotext here (apt-get install poppler-utils)")
+def test_the_certificate_is_whole_on_paper(browser: Chromium, tmp_path: Path) -> None:
+    browser.open(certified(tmp_path))
+    printed = browser.paper()
+    keep("certificate.pdf", printed)
+    (tmp_path / "certificate.pdf").write_bytes(printed)
+    text = subprocess.run(
+        ["pdftotext", "-layout", str(tmp_path / "certificate.pdf"), "-"], capture_output=True, text=True, check=True
+    ).stdout
+    assert text.index("oes not hold") < text.index("Holds")
+    assert bundle.read(tmp_path / "t4.bundle").digest in re.sub(r"\s", "", text)
