@@ -19,7 +19,7 @@ def user_data(subject: Subject) -> str:
     if subject.option.cloud == "gcp":
         from provision.clouds.gcp.requests import bulk  # noqa: PLC0415 - one cloud's request is enough
 
-        items = bulk(order, [], [order.zone])["instance_properties"]["metadata"]["items"]
+        items = bulk(order, [], subject.option.region, [order.zone])["instance_properties"]["metadata"]["items"]
         told = next(item["value"] for item in items if item["key"] == "user-data")
     else:
         from provision.clouds.aws.request import run_instances  # noqa: PLC0415 - as above

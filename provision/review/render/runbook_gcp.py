@@ -25,7 +25,9 @@ class _Gcp:
         described = requests.description(order.name, order.launch_id, order.tags[OWNER_TAG])
         self.zone, self.name = order.zone, requests.machine_names(order)[0]
         self.rules: list[dict[str, Any]] = marked.written(requests.firewalls(order.launch_id, described, order.ssh_from), subject.filled)
-        self.asked: dict[str, Any] = marked.written(requests.bulk(order, [], [order.zone])["instance_properties"], subject.filled)
+        self.asked: dict[str, Any] = marked.written(
+            requests.bulk(order, [], subject.option.region, [order.zone])["instance_properties"], subject.filled
+        )
         self.metadata: dict[str, str] = {item["key"]: item["value"] for item in self.asked["metadata"]["items"]}
 
     def call(self, *words: Word) -> str:

@@ -46,7 +46,7 @@ def render(subject: Subject) -> dict[str, bytes]:
     """
     marked = Marked(subject)
     order, zone = marked.order, marked.order.zone
-    asked = marked.written(requests.bulk(order, [], [zone])["instance_properties"], text)
+    asked = marked.written(requests.bulk(order, [], subject.option.region, [zone])["instance_properties"], text)
     machine = {
         "name": requests.machine_names(order)[0],
         "zone": zone,
