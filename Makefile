@@ -9,7 +9,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 # Where the user is root nothing is needed to become root; elsewhere sudo is.
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
-DEBIAN := python3-venv openssh-client mmdebstrap apt-cacher-ng iproute2 util-linux e2fsprogs ca-certificates gnupg rpm createrepo-c
+DEBIAN := python3-venv openssh-client mmdebstrap apt-cacher-ng iproute2 util-linux e2fsprogs ca-certificates gnupg rpm createrepo-c rsync
 # A server for the tests that lie to the verifier over the real ssh; it listens on loopback for as long as they run, and is not started here.
 DEBIAN += openssh-server
 # For the report's page; Ubuntu has it as a snap only, and skips those tests.

@@ -36,6 +36,17 @@ PLAIN = {
 }
 
 
+# The files that take minutes begin first, so that no worker is left alone with one of them at the end.
+LONGEST = ("launch/test_faults_", "launch/test_crash_", "converge/", "playbooks/", "test_story", "test_keys", "rehearsal/")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    def rank(item: pytest.Item) -> int:
+        return next((number for number, name in enumerate(LONGEST) if f"tests/{name}" in item.path.as_posix()), len(LONGEST))
+
+    items.sort(key=rank)
+
+
 @pytest.fixture(autouse=True)
 def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """No test reads or writes this user's journal, keys, ssh configuration or cloud credentials."""

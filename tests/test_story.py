@@ -103,6 +103,20 @@ class TestStory:
         ours = gpuprov(home, "ssh", "a", "--", "nproc")
         assert plain.stdout == ours.stdout == f"{os.cpu_count()}\n"
 
+    def test_files_are_copied_there_and_back(self, home: dict[str, str], tmp_path: Path) -> None:
+        there, back = tmp_path / "there it's", tmp_path / "back"
+        (there / "deep").mkdir(parents=True)
+        (there / "deep" / "$(id) `x`.txt").write_text("as it was")
+        done = gpuprov(home, "push", "a", f"{there}/", "/tmp/copied here/", "--json")
+        assert done.returncode == 0, done.stderr
+        assert json.loads(done.stdout) == {"host": "a", "files": 1, "bytes": 9, "dry_run": False}
+        assert gpuprov(home, "pull", "a", "/tmp/copied here/", f"{back}/").returncode == 0
+        assert (back / "deep" / "$(id) `x`.txt").read_text() == "as it was"
+        again = gpuprov(home, "push", "a", f"{there}/", "/tmp/copied here/", "--json")
+        assert json.loads(again.stdout)["files"] == 0
+        gone = gpuprov(home, "pull", "a", "/nowhere", f"{back}/")
+        assert (gone.returncode, gone.stderr.count("error[")) != (0, 0), gone.stderr
+
     def test_text_and_json_of_verify_agree_and_what_was_not_set_up_fails(self, home: dict[str, str]) -> None:
         data, text = gpuprov(home, "verify", "a", "--json"), gpuprov(home, "verify", "a")
         assert (data.returncode, text.returncode) == (1, 1)
@@ -178,7 +192,7 @@ class TestStory:
     def test_down_removes_what_is_left_and_a_second_one_says_there_is_nothing(self, home: dict[str, str]) -> None:
         done = gpuprov(home, "down", "a", "--json", "--yes")
         assert done.returncode == 0, done.stderr
-        assert {w.split()[0] for w in json.loads(done.stdout)["removed"]} == {"security", "key"}
+        assert {w.split()[0] for w in json.loads(done.stdout)["removed"]} == {"security-group"}
         again = gpuprov(home, "down", "a", "--rehearse", "--yes")
         assert (again.returncode, "error[instance-not-found]" in again.stderr) == (2, True)
 

@@ -32,4 +32,4 @@ def command(*, host: str, networks: tuple[str, ...], rehearse: bool, as_json: bo
         options.print_json({"name": host, "open": opened})
         return
     for region, listed in opened.items():
-        click.echo(f"{host} in {region}: port 22 is open to {', '.join(listed)} and to nobody else")
+        click.echo(f"{host} in {region}: port 22 is open to {' and '.join([', '.join(listed), 'to nobody else']) if listed else 'nobody'}")

@@ -37,7 +37,7 @@ def command(*, rehearse: bool, as_json: bool) -> None:
             row.zone or row.region,
             row.type,
             row.market,
-            row.address,
+            f"{row.address} {row.way}".strip(),
             f"{row.age_h:.1f} h" if row.age_h is not None else "",
             f"{row.cost_usd:.2f} USD" if row.cost_usd is not None else "unknown",
             row.deadline,

@@ -56,6 +56,7 @@ def command(*, profile: str, name: str | None, ask: bool, rehearse: bool, organi
         ("not known", planned.unresolved),
         ("image", (planned.image,)),
         ("disks", planned.disks),
+        ("reached", planned.reached),
         ("opens", planned.opens),
         ("secured", planned.secured),
         ("gives up", planned.gives_up),

@@ -6,6 +6,7 @@ import contextlib
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.live import Live
@@ -13,8 +14,9 @@ from rich.status import Status
 from rich.table import Table
 from rich.text import Text
 
-from provision.converge.progress import Progress
-from provision.verify.finding import Report
+if TYPE_CHECKING:
+    from provision.converge.progress import Progress
+    from provision.verify.finding import Report
 
 __all__ = ["Narrator", "narrator"]
 

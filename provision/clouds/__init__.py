@@ -37,4 +37,4 @@ def connect(cloud: str, region: str, access: Any = None) -> Cloud:
 def permissions(cloud: str, order: Order) -> tuple[str, ...]:
     """Everything that these credentials need for an order from the first question to the last removal; imports no SDK."""
     module = importlib.import_module(f"{CLOUDS[cloud].partition(':')[0].rpartition('.')[0]}.permissions")
-    return cast("tuple[str, ...]", getattr(module, "PERMISSIONS", None) or module.permissions(order))
+    return cast("tuple[str, ...]", module.permissions(order))

@@ -72,7 +72,7 @@ class Order:
         root_gb: size of the encrypted boot volume.
         volume_gb: size of an encrypted data volume, or None.
         instance_store: whether the profile's data disk is inside the machine; it is attached where it is not built in (GCP's local SSD).
-        ssh_from: networks that may reach port 22, or `caller`.
+        ssh_from: networks that may reach port 22, or `caller`; empty where nothing is opened at all.
         public_key: the OpenSSH public key that may log in first.
         deadline: when the machines end themselves.
         tags: put on everything that is made, NAME_TAG to FIRST_TAG among them.
@@ -81,6 +81,8 @@ class Order:
         count: how many this attempt asks for.
         minimum: how many it must get; fewer is CapacityError and nothing is left.
         first: the index of the first machine of this attempt, from 1.
+        subnet: the cloud's id or name of one; empty for the default network's.
+        public_address: whether the machines get an address that the Internet reaches; without, `Instance.address` is the private one.
     """
 
     name: str
@@ -102,6 +104,8 @@ class Order:
     count: int = 1
     minimum: int = 1
     first: int = 1
+    subnet: str = ""
+    public_address: bool = True
 
     def at(self, zone: str) -> Order:
         """The same order in another zone."""
@@ -121,7 +125,9 @@ class Instance:
         name: of this machine, as `host_name` makes it.
         group: the launch's name, NAME_TAG; the same as `name` where one machine was asked for.
         launched_at, deadline: ISO 8601, UTC.
+        address: the public one, or the private one of a machine that has and gets no other.
         login: the image's first user.
+        project: whose it is, where a cloud has projects.
     """
 
     name: str
@@ -142,6 +148,7 @@ class Instance:
     launched_at: str
     deadline: str
     count: int = 1
+    project: str = ""
 
 
 @dataclass(frozen=True, slots=True)

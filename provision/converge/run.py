@@ -36,8 +36,12 @@ if TYPE_CHECKING:
 
 __all__ = ["converge", "undo"]
 
-# What Ansible and the ssh under it need of the caller's environment; everything else, credentials foremost, stays out.
-_KEPT: Final = ("DISPLAY", "HOME", "LOGNAME", "PATH", "SSH_AUTH_SOCK", "TMPDIR", "USER", "XDG_RUNTIME_DIR")
+# What Ansible and the ssh under it need of the caller's environment; everything else, credentials foremost, stays out. The last line
+# says where the programs of a ProxyCommand (`aws ssm`, `gcloud`) find credentials, and holds none.
+_KEPT: Final = (
+    *("DISPLAY", "HOME", "LOGNAME", "PATH", "SSH_AUTH_SOCK", "TMPDIR", "USER", "XDG_RUNTIME_DIR"),
+    *("AWS_CONFIG_FILE", "AWS_PROFILE", "AWS_SHARED_CREDENTIALS_FILE", "CLOUDSDK_ACTIVE_CONFIG_NAME", "CLOUDSDK_CONFIG"),
+)
 
 # What ansible-runner itself must tell its callback plugin.
 _RUNNERS_OWN: Final = ("AWX_", "RUNNER_", "ANSIBLE_CALLBACK_PLUGINS", "ANSIBLE_STDOUT_CALLBACK", "ANSIBLE_RETRY_FILES_ENABLED")

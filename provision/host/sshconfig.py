@@ -7,6 +7,7 @@ include that includes itself is refused by OpenSSH.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import subprocess
@@ -70,7 +71,7 @@ class SshHome:
         """Whether there is an entry for the instance."""
         return self._hosts.exists() and f"\nHost {alias_of(name)}\n" in "\n" + self._hosts.read_text()
 
-    def add(self, name: str, *, address: str, login: str, keys: tuple[str, ...] | None) -> None:
+    def add(self, name: str, *, address: str, login: str, keys: tuple[str, ...] | None, way: str = "") -> None:
         """Write the entry and the host keys of an instance, and include our file in the user's configuration.
 
         Args:
@@ -78,6 +79,8 @@ class SshHome:
             address: where it is.
             login: its first user.
             keys: the only host keys that are accepted; None keeps those that are known, as for a machine that has only moved.
+            way: lines of `provision.host.way` for a machine that is not reached directly. The host keys are those of the machine
+                whatever the way: HostKeyAlias names it, and not what answers in between.
         """
         alias = alias_of(name)
         if keys is not None:
@@ -85,6 +88,7 @@ class SshHome:
         entry = (
             f"Host {alias}\n"
             f"  HostName {address}\n"
+            f"{way}"
             f"  User {login}\n"
             f"  HostKeyAlias {alias}\n"
             f'  IdentityFile "{self._identity}"\n'
@@ -94,7 +98,9 @@ class SshHome:
             "  StrictHostKeyChecking yes\n"
             "  UpdateHostKeys no\n"
             "  ControlMaster auto\n"
-            f'  ControlPath "{self._control_folder()}/%C"\n'
+            # The alias is part of it: %C knows the address, and of two machines that had one address after each other, or of an impostor,
+            # the open connection of the first would be taken for the second's, whose host key nobody then looks at.
+            f'  ControlPath "{self._control_folder()}/{hashlib.sha256(alias.encode()).hexdigest()[:8]}-%C"\n'
             "  ControlPersist 60\n"
         )
         self._write(alias, entry)

@@ -188,7 +188,7 @@ def order_of(record: Record, profile: Profile, option: Option, public_key: str, 
         root_gb=profile.disks.root.size_gb,
         volume_gb=data.size_gb if data else None,
         instance_store=data is not None and data.source == "instance-store",
-        ssh_from=profile.network.ssh_from,
+        ssh_from=profile.network.opens,
         public_key=public_key,
         deadline=dt.datetime.fromisoformat(record.deadline),
         tags={
@@ -206,6 +206,9 @@ def order_of(record: Record, profile: Profile, option: Option, public_key: str, 
         count=pending.count,
         minimum=pending.minimum,
         first=pending.first,
+        # The embedded cloud has the subnets that an account begins with, and none of the user's.
+        subnet=profile.network.subnet if profile.network.subnet and not record.rehearsal else "",
+        public_address=profile.network.address == "public",
     )
 
 

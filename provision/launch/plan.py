@@ -11,18 +11,43 @@ from provision.catalog import places, read
 from provision.clouds import base as clouds
 from provision.clouds import permissions
 from provision.errors import CloudError
+from provision.host import way as way_in
 from provision.launch import place as placing
 from provision.launch.journal import Pending, Record
 from provision.launch.ours import Ours
 from provision.launch.place import Option
 from provision.profile.locked import Lock
 from provision.profile.model import AwsPlace, DataDisk, Profile
+from provision.profile.network import IAP_RANGE, Network
 
 __all__ = ["Offer", "Plan", "plan"]
 
 _UNKNOWN: Final = "unknown: the catalogue has no price for this type, region and market, so the limit is not checked"
+_NETWORKS: Final = {"caller": "the address gpuprov runs from", IAP_RANGE: f"{IAP_RANGE}, Google's Identity-Aware Proxy alone"}
+# An instance role is never given, so that Systems Manager must be allowed to manage machines by the account itself:
+# docs.aws.amazon.com/systems-manager/latest/userguide/fleet-manager-default-host-management-configuration.html (IMDSv2 required, as here).
+_WAYS: Final = {
+    "direct": (),
+    "ssm": (
+        "through `aws ssm`: the AWS CLI and its Session Manager plugin here, credentials of a profile in ~/.aws",
+        "the account's Default Host Management Configuration must be on in the region, since no instance role is given",
+        "the image must have the SSM Agent, 3.2.582.0 or later",
+    ),
+    "iap": ("through `gcloud compute start-iap-tunnel`: the Google Cloud CLI here, logged in (`gcloud auth login`)",),
+}
 # A key of the right form for the text of an order that nobody launches.
 _NO_KEY: Final = "ssh-ed25519 " + "A" * 68
+
+# What each cloud's provider asks for beside that; tests of the clouds hold it.
+_SECURED: Final = {
+    "aws": ("aws: IMDSv2 required", "aws: no instance role", "aws: host keys read from the console"),
+    "gcp": (
+        "gcp: no service account",
+        "gcp: host keys read from guest attributes",
+        "gcp: the project's own SSH keys do not log in",
+        "gcp: port 22 denied to all others, whatever the network's default rules say",
+    ),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +86,7 @@ class Plan:
 
     Attributes:
         gone: machine types with this GPU that left the offerings.
+        reached: its address, its network, and the way in with what that takes.
         permissions: by cloud.
     """
 
@@ -72,6 +98,7 @@ class Plan:
     offers: tuple[Offer, ...]
     image: str
     disks: tuple[str, ...]
+    reached: tuple[str, ...]
     opens: tuple[str, ...]
     secured: tuple[str, ...]
     gives_up: tuple[str, ...]
@@ -102,7 +129,8 @@ def plan(profile: Profile, digest: str, name: str, lock: Lock, *, ask: Ours | No
     listed = [one for option in placing.options(profile, lock) for one in _by_zone(option)]
     orders = {option: _order(profile, digest, name, option) for option in listed}
     answers = _asked(ask, {option: order for option, order in orders.items() if not option.against}) if ask else {}
-    needed = {option.cloud: permissions(option.cloud, order) for option, order in orders.items()}
+    way = way_in.permissions(profile.network)
+    needed = {option.cloud: tuple(sorted({*permissions(option.cloud, order), *way})) for option, order in orders.items()}
     return Plan(
         profile=profile.name,
         profile_digest=digest,
@@ -111,15 +139,10 @@ def plan(profile: Profile, digest: str, name: str, lock: Lock, *, ask: Ours | No
         owner=f"{profile.owner.name} <{profile.owner.email}>",
         offers=tuple(_offer(profile, option, answers.get(option, ())) for option in listed),
         image=f"newest {profile.os.name} {profile.os.version} of its publisher",
-        disks=(f"root: {profile.disks.root.size_gb} GB gp3, encrypted", *_data_disk(profile.disks.data)),
-        opens=tuple(f"tcp/22 from {'the address gpuprov runs from' if n == 'caller' else n}" for n in profile.network.ssh_from),
-        secured=(
-            "IMDSv2 required",
-            "disks encrypted",
-            "no instance role",
-            "login by key only",
-            "host key read from the console",
-        ),
+        disks=(f"root: {profile.disks.root.size_gb} GB network disk, encrypted", *_data_disk(profile.disks.data)),
+        reached=_reached(profile.network),
+        opens=tuple(f"tcp/22 from {_NETWORKS.get(n, n)}" for n in profile.network.opens) or ("nothing",),
+        secured=("disks encrypted", "login by key only", "ends itself at the deadline", *(s for cloud in needed for s in _SECURED[cloud])),
         gives_up=_gives_up(profile),
         deadline_h=profile.limits.deadline_h,
         limit_per_hour_usd=profile.limits.price_per_hour_usd,
@@ -215,8 +238,19 @@ def _stack(lock: Lock) -> tuple[str, ...]:
 def _data_disk(disk: DataDisk | None) -> tuple[str, ...]:
     if disk is None:
         return ()
-    what = "the machine's own NVMe, empty after each stop" if disk.source == "instance-store" else f"{disk.size_gb} GB gp3, encrypted"
+    own = disk.source == "instance-store"
+    what = "the machine's own NVMe, empty after each stop" if own else f"{disk.size_gb} GB network disk, encrypted"
     return (f"{disk.mount}: {what}, {disk.filesystem}",)
+
+
+def _reached(network: Network) -> tuple[str, ...]:
+    """Its address, its network, and the way in with what that takes."""
+    private = "a private address alone, so that its subnet must lead out (NAT) for packages to be installed"
+    lines = [private if network.address == "private" else "a public IPv4 address"]
+    lines += [f"in {network.subnet}"] if network.subnet else []
+    if network.jump is not None:
+        lines.append(f"through {network.jump}, as your own ssh configuration knows it")
+    return (*lines, *_WAYS[network.via])
 
 
 def _gives_up(profile: Profile) -> tuple[str, ...]:

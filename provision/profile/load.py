@@ -38,12 +38,13 @@ Model = TypeVar("Model", bound=BaseModel)
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """A profile that `--profile NAME` would find, and what is wrong with it if anything."""
+    """A profile that `--profile NAME` would find, and what is wrong with it if anything; then there is no `profile`."""
 
     name: str
     path: Path
     purpose: str
     problem: str
+    profile: Profile | None = None
 
 
 def find(name_or_path: str) -> Path:
@@ -84,7 +85,8 @@ def list_profiles() -> list[Listed]:
     listed = []
     for name, path in sorted(_files().items()):
         try:
-            listed.append(Listed(name, path, load(path).purpose, ""))
+            profile = load(path)
+            listed.append(Listed(name, path, profile.purpose, "", profile))
         except ProfileInvalidError as error:
             listed.append(Listed(name, path, "", error.message.splitlines()[0]))
     return listed

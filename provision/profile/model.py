@@ -7,10 +7,11 @@ as data. Free text (purpose, reasons) may hold anything printable and is never p
 from __future__ import annotations
 
 import datetime as dt
-import ipaddress
 from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, field_validator, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, ValidationInfo, field_validator, model_validator
+
+from provision.profile.network import Network, conflict
 
 __all__ = [
     "ApplicationClocks",
@@ -202,26 +203,6 @@ class Disks(_Frozen):
     data: DataDisk | None = None
 
 
-def _network(value: str) -> str:
-    """`caller`, or a network that is not everybody."""
-    if value == "caller":
-        return value
-    network = ipaddress.ip_network(value)
-    widest = {4: 8, 6: 32}[network.version]
-    if network.prefixlen < widest:
-        msg = f"opens SSH to {network.num_addresses:.0e} addresses; the widest network accepted is /{widest}"
-        raise ValueError(msg)
-    return str(network)
-
-
-class Network(_Frozen):
-    """Who may open a connection to port 22; nothing else is open."""
-
-    ssh_from: Annotated[tuple[Annotated[str, AfterValidator(_network)], ...], Field(min_length=1, max_length=20, strict=False)] = (
-        "caller",
-    )
-
-
 class Limits(_Frozen):
     """What must not be exceeded. The deadline ends the machine on the cloud's side, whatever the client does."""
 
@@ -355,6 +336,16 @@ class Profile(_Frozen):
     users: Annotated[tuple[User, ...], Field(max_length=50, strict=False)] = ()
     verify: Verification = Verification()
 
+    @field_validator("network")
+    @classmethod
+    def _can_be_had(cls, value: Network, info: ValidationInfo) -> Network:
+        places = info.data.get("places", ())
+        regions = [region for place in places if isinstance(place, AwsPlace) for region in place.regions]
+        msg = conflict(value, {place.cloud for place in places}, regions) if places else ""
+        if msg:
+            raise ValueError(msg)
+        return value
+
     def dump(self) -> dict[str, Any]:
-        """The profile as JSON-compatible data under the names of the YAML file, defaults filled in."""
+        """The profile as JSON-compatible data under the names of the YAML file, with all defaults but those that `Network` leaves out."""
         return self.model_dump(mode="json", by_alias=True)

@@ -125,7 +125,8 @@ def _say(where: tuple[str | int, ...], details: list[ErrorDetails], document: An
         return f"cannot be {_quote(value)}", f"it must match {first['ctx']['pattern']}"
     if kind in {"model_type", "dict_type", "model_attributes_type"}:
         return f"cannot be {_quote(value)}", f"it holds the keys {', '.join(sorted(_keys_at(where, document, model)))}"
-    return f"cannot be {_quote(value)}", first["msg"].removeprefix("Value error, ")
+    said = first["msg"].removeprefix("Value error, ")
+    return (f"cannot be {_quote(value)}" if not isinstance(value, dict | BaseModel) else "does not hold together"), said
 
 
 def _unit(key: str) -> str:

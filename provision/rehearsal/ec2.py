@@ -16,7 +16,7 @@ from moto.ec2.models.instances import Instance, InstanceBackend, InstanceState
 from moto.ec2.responses.general import General
 
 from provision.rehearsal import ec2_answers, ec2_launch, ec2_spot
-from provision.rehearsal.ec2_launch import loopback
+from provision.rehearsal.ec2_launch import loopback, set_address
 from provision.rehearsal.ec2_model import Park, Settings, instances
 
 __all__ = ["Settings", "ended_by_itself", "instances", "patch"]
@@ -102,10 +102,16 @@ def _patch_power(park: Park | None) -> None:
 
         setattr(InstanceBackend, method, changed)
 
-    follow("start_instances", lambda i: _set_address(i, start(i.id)))
+    follow("start_instances", lambda i: _started(i, start))
     follow("stop_instances", lambda i: _powered_off(i, off))
     follow("reboot_instances", lambda i: off.reboot(i.id))
     follow("terminate_instances", lambda i: off.destroy(i.id))
+
+
+def _started(instance: Instance, start: Any) -> None:
+    address = start(instance.id)
+    if not instance.private:  # a private address stays
+        set_address(instance, address)
 
 
 class _Nothing:
@@ -116,13 +122,9 @@ class _Nothing:
     def destroy(self, instance_id: str) -> None: ...
 
 
-def _set_address(instance: Instance, address: str | None) -> None:
-    instance.nics[0].public_ip = address
-
-
 def _powered_off(instance: Instance, park: Park | _Nothing) -> None:
     park.stop(instance.id)
-    _set_address(instance, None)  # EC2 takes the public address back, and gives another at the next start
+    set_address(instance, None)  # EC2 takes the public address back, and gives another at the next start
 
 
 def ended_by_itself(park: Park, instance_id: str) -> None:

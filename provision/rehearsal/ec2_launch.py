@@ -9,7 +9,7 @@ import json
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from moto.ec2 import utils as ec2_utils
@@ -21,7 +21,7 @@ from provision.rehearsal import ec2_spot
 from provision.rehearsal.ec2_model import Park, Settings, offering_zones, quota_code, refuse, used_vcpus, vcpus
 from provision.rehearsal.hosts import HostSpec
 
-__all__ = ["loopback", "patch"]
+__all__ = ["loopback", "patch", "set_address"]
 
 _NO_TOKEN: Final = {"", "ABCDE"}  # the last is moto's own default when none was sent
 _numbers: Final = itertools.count(2)
@@ -73,17 +73,21 @@ def patch(settings: Settings, park: Park | None, lock: threading.RLock, pending:
             most=getattr(_asked, "most", count),
         )
         digest = json.dumps([image_id, asked.least, asked.most, str(user_data), names, wanted], sort_keys=True, default=str)
+        card: dict[str, Any] = next(iter(wanted.get("nics") or []), {})
         with lock:
             if token not in _NO_TOKEN and (region, token) in seen:
                 before, reservation = seen[region, token]
                 if before != digest:
                     refuse("IdempotentParameterMismatch", "The request uses the same client token as an earlier one with other parameters.")
                 return reservation
+            asked = _in_subnet(self, asked, card)
             _validate(self, image_id, asked, wanted)
             zone, granted = _granted(asked, settings)
             for mapping in wanted.get("block_device_mappings", []):
                 mapping["Ebs"].setdefault("DeleteOnTermination", True)
-            reservation = make(self, image_id, granted, user_data, names, **{**wanted, "placement": zone})
+            # moto shows the groups of an instance and not those of its card alone, as EC2 does.
+            groups = {"security_group_ids": card["Groups"]} if card.get("Groups") else {}
+            reservation = make(self, image_id, granted, user_data, names, **{**wanted, **groups, "placement": zone})
             if zone in settings.zone_capacity:
                 settings.zone_capacity[zone] -= granted
             if token not in _NO_TOKEN:
@@ -93,7 +97,11 @@ def patch(settings: Settings, park: Park | None, lock: threading.RLock, pending:
                 instance.shutdown_behavior = wanted.get("instance_initiated_shutdown_behavior") or "stop"
                 instance.launched = time.monotonic()
                 pending(instance)
-                instance.nics[0].public_ip = park.create(_spec(self, instance, wanted)) if park else loopback()
+                instance.private = card.get("AssociatePublicIpAddress") is False
+                if park:
+                    set_address(instance, park.create(_spec(self, instance, wanted)))
+                else:  # a private address is moto's, which is of the subnet
+                    set_address(instance, None if instance.private else loopback())
                 if asked.market == "spot":
                     ec2_spot.record(self, instance, wanted.get("tags", {}).get("spot-instances-request", {}))
         return reservation
@@ -101,6 +109,29 @@ def patch(settings: Settings, park: Park | None, lock: threading.RLock, pending:
     InstanceBackend.run_instances = run_instances
     _patch_response()
     ec2_utils.filter_dict_attribute_mapping["client-token"] = "client_token"
+
+
+def set_address(instance: Instance, address: str | None) -> None:
+    """Give an instance the address of its host, as its public or its private one; a private one is never taken back."""
+    card = instance.nics[0]
+    card.public_ip = None if instance.private else address
+    if instance.private and address is not None:
+        card.private_ip_address = address
+        card.private_ip_addresses = [{"Primary": True, "PrivateIpAddress": address}]
+
+
+def _in_subnet(backend: Any, asked: _Request, card: dict[str, Any]) -> _Request:
+    """The same request in the zone of its subnet, whose VPC the groups must be of."""
+    if not card.get("SubnetId"):
+        return asked
+    subnet = backend.get_subnet(card["SubnetId"])  # or InvalidSubnetID.NotFound
+    zone = str(subnet.availability_zone)
+    for group in card.get("Groups", []):
+        if group not in backend.groups[subnet.vpc_id]:
+            refuse("InvalidGroup.NotFound", f"The security group '{group}' does not exist in VPC '{subnet.vpc_id}'")
+    if asked.zone not in {"", zone}:
+        refuse("InvalidParameterValue", f"The availability zone {asked.zone} is not that of subnet {card['SubnetId']} ({zone})")
+    return replace(asked, zone=zone)
 
 
 def _patch_response() -> None:
@@ -202,6 +233,7 @@ def _spec(backend: Any, instance: Instance, wanted: dict[str, Any]) -> HostSpec:
         authorized_keys=(material.decode() if isinstance(material, bytes) else str(material),) if material else (),
         instance_store_gb=int(INSTANCE_TYPES[instance.instance_type].get("InstanceStorageInfo", {}).get("TotalSizeInGB", 0)),
         volume_gb=volumes,
+        keeps_address=instance.private,
     )
 
 

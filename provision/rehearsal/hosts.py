@@ -59,6 +59,7 @@ class HostSpec:
         volume_gb: sizes of the data volumes.
         disk_names: GCE's names of the disks, volumes first; without them they are named as on EC2.
         instance_stores: how many disks the instance store is.
+        keeps_address: whether it has the same address after a stop, as a private one is kept.
     """
 
     instance_id: str
@@ -70,6 +71,7 @@ class HostSpec:
     volume_gb: tuple[int, ...] = ()
     disk_names: tuple[str, ...] = ()
     instance_stores: int = 1
+    keeps_address: bool = False
 
 
 @dataclass(slots=True)
@@ -214,16 +216,18 @@ class HostPark:
         self._off(host, signal_name="RTMIN+5", stay_off=False)
 
     def stop(self, instance_id: str) -> None:
-        """Power off. The root disk and volumes stay; the instance store is another, blank one, and the address given back."""
+        """Power off. The root disk and volumes stay, the instance store is another, blank one, and the address is given back or kept."""
         host = self._hosts[instance_id]
         self._off(host, signal_name="RTMIN+4", stay_off=True)
         host.devices = disks.wipe_instance_store(host.devices)
-        self._network.give_back(host.address)
+        if not host.spec.keeps_address:
+            self._network.give_back(host.address)
 
     def start(self, instance_id: str) -> str:
-        """Power on again; returns the new address."""
+        """Power on again; returns the address, another one unless the host keeps its own."""
         host = self._hosts[instance_id]
-        host.address = self._network.take_address()
+        if not host.spec.keeps_address:
+            host.address = self._network.take_address()
         self._power_on(host)
         return host.address
 

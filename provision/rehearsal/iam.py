@@ -119,7 +119,8 @@ def _makes(call: Call, where: dict[str, str]) -> Iterator[_Need]:
         if re.fullmatch(r"TagSpecification\.\d+\.ResourceType", key)
     }
     for kind in used:
-        resource_id = call.params.get("ImageId", "*") if kind == "image" else "*"
+        named = {"image": "ImageId", "subnet": "NetworkInterface.1.SubnetId"}.get(kind, "")
+        resource_id = call.params.get(named, "*")
         yield _Need(f"ec2:{call.action}", _arn(call.region, kind, resource_id), where)
     for kind in made:
         given = {f"aws:RequestTag/{key}": value for key, value in specified.get(kind, {}).items()}

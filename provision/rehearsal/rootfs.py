@@ -35,6 +35,7 @@ _PACKAGES: Final = (
     "xfsprogs",
     "kmod",
     "procps",
+    "rsync",
     "util-linux",
     "ca-certificates",
     "netbase",

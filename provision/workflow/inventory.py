@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from provision.clouds.base import Instance
-from provision.errors import ProfileInvalidError
+from provision.host.way import actual, phrase
 from provision.launch import cost
 from provision.launch.journal import Record
 from provision.launch.lifecycle import destroy, survey
@@ -16,6 +16,7 @@ from provision.launch.regions import Connect, everywhere, regions_of
 from provision.launch.sweep import Left, clear_away, leftovers
 from provision.profile import load as profiles
 from provision.profile.model import Profile
+from provision.profile.network import Network
 from provision.rehearsal import control
 from provision.workflow.session import Session
 
@@ -33,6 +34,7 @@ class Row:
         age_h: hours since the launch.
         cost_usd: what it has cost at most, by the catalogue's price; None where that has none.
         notices: what the cloud announced.
+        way: how it is reached, where not directly and by a public address.
     """
 
     name: str
@@ -50,6 +52,7 @@ class Row:
     profile: str
     id: str
     notices: tuple[str, ...] = ()
+    way: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,10 +70,11 @@ def inventory(session: Session, *, rehearsal_only: bool, say: Say) -> Inventory:
     """
     rows: list[Row] = []
     problems: list[str] = []
-    known = {profile.name: profile for profile in known_profiles()}
+    here = known_profiles()
+    known = {profile.name: profile for profile in here}
     now = dt.datetime.now(dt.UTC)
     for rehearsal, connect in _kinds(session, rehearsal_only=rehearsal_only):
-        places = where(session, rehearsal=rehearsal) | everywhere()
+        places = where(session, rehearsal=rehearsal, known=here) | everywhere()
         say(f"asking {len(places)} regions of {'the embedded cloud' if rehearsal else ' and '.join(sorted({c for c, _ in places}))}")
         found, notices, unasked = survey(Ours(connect, say), places)
         problems += unasked
@@ -110,7 +114,13 @@ def _row(session: Session, i: Instance, notices: tuple[str, ...], known: dict[st
         profile=i.profile,
         id=i.id,
         notices=notices,
+        way=_way(profile.network, rehearsal=rehearsal) if profile else "",
     )
+
+
+def _way(network: Network, *, rehearsal: bool) -> str:
+    private = "(private)" if network.address == "private" else ""
+    return f"{private} {phrase(actual(network, rehearsal=rehearsal))}".strip()
 
 
 def _age(instance: Instance, now: dt.datetime) -> float:
@@ -125,21 +135,16 @@ def _unfinished(record: Record) -> Row:
 
 def known_profiles() -> list[Profile]:
     """The profiles that can be found from here."""
-    found = []
-    for listed in profiles.list_profiles():
-        if not listed.problem:
-            try:
-                found.append(profiles.load(listed.path))
-            except ProfileInvalidError:  # changed since it was listed
-                continue
-    return found
+    return [listed.profile for listed in profiles.list_profiles() if listed.profile is not None]
 
 
-def where(session: Session, *, rehearsal: bool, record: Record | None = None) -> set[tuple[str, str]]:
-    """The regions of the profiles that can be found here and of the journal's records of the same kind."""
-    records = [known for known in session.journal.all() if known.rehearsal == rehearsal]
+def where(
+    session: Session, *, rehearsal: bool, record: Record | None = None, known: Iterable[Profile] | None = None
+) -> set[tuple[str, str]]:
+    """The regions of the profiles found here (`known`, if they have been read) and of the journal's records of the same kind."""
+    records = [kept for kept in session.journal.all() if kept.rehearsal == rehearsal]
     launched = [Profile.model_validate(record.profile)] if record else []
-    return regions_of([*launched, *known_profiles()], records)
+    return regions_of([*launched, *(known_profiles() if known is None else known)], records)
 
 
 def ours_of(session: Session, name: str, *, rehearsal: bool, say: Say) -> tuple[Ours, set[tuple[str, str]], Record | None]:

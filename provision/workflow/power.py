@@ -12,10 +12,12 @@ from provision.clouds.base import Instance
 from provision.errors import GpuprovError, HostUnreachableError
 from provision.host.reach import wait_ready
 from provision.host.ssh import execute
+from provision.host.way import actual, directives, phrase
 from provision.launch import cost, lifecycle
 from provision.launch.journal import Record
 from provision.launch.ours import Ours
-from provision.profile.model import Network, Profile
+from provision.profile.model import Profile
+from provision.profile.network import Network
 from provision.workflow.inventory import known_profiles, ours_of
 from provision.workflow.session import Session
 
@@ -66,22 +68,32 @@ def start(session: Session, name: str, *, rehearsal: bool, say: Say) -> list[Ins
     Raises:
         HostKeyChangedError: another host key answers on the address.
     """
-    ours, found, _ = _found(session, name, rehearsal=rehearsal, say=say)
+    ours, found, record = _found(session, name, rehearsal=rehearsal, say=say)
     with session.journal.hold(found[0].group):
         say(f"starting {', '.join(i.id for i in found)}")
         started = lifecycle.start(ours, found)
         for instance in started:
-            _reach(session, ours, instance, say)
+            network = actual(_network_of(record, instance), rehearsal=record.rehearsal if record else rehearsal)
+            _reach(session, ours, instance, network, say)
     return started
 
 
-def _reach(session: Session, ours: Ours, instance: Instance, say: Say) -> None:
+def _network_of(record: Record | None, instance: Instance) -> Network:
+    """How the profile of a machine says that it is reached; directly, where nobody here knows the profile."""
+    try:
+        return _profile_of(record, instance).network
+    except HostUnreachableError:
+        return Network()
+
+
+def _reach(session: Session, ours: Ours, instance: Instance, network: Network, say: Say) -> None:
     keys = None
     if not session.ssh.knows(instance.name):
         say(f"reading the host key of {instance.name} over the cloud's own channel")
         keys = ours.handle((instance.cloud, instance.region)).host_keys(instance, timeout_s=_KEYS_S)
-    session.ssh.add(instance.name, address=instance.address, login=instance.login, keys=keys)
-    say(f"waiting for {instance.name} at {instance.address}")
+    through = directives(network, instance)
+    session.ssh.add(instance.name, address=instance.address, login=instance.login, keys=keys, way=through)
+    say(f"waiting for {instance.name} at {instance.address} {phrase(network)}".rstrip())
     asyncio.run(wait_ready(session.ssh.target(instance.name), timeout_s=_READY_S))
     session.journal.update(instance.group, lambda record: record.with_address(instance.id, instance.address))
 
@@ -153,7 +165,8 @@ def allow(session: Session, name: str, networks: Sequence[str], *, rehearsal: bo
         pydantic.ValidationError: one of them is no network, or is everybody's.
     """
     ours, found, record = _found(session, name, rehearsal=rehearsal, say=say)
-    wanted = Network(ssh_from=tuple(networks)).ssh_from if networks else _profile_of(record, found[0]).network.ssh_from
-    say(f"opening port 22 of {found[0].group} to {', '.join(wanted)}")
+    known = _network_of(record, found[0]) if networks else _profile_of(record, found[0]).network
+    wanted = Network.model_validate({**known.model_dump(), "ssh_from": tuple(networks)}).opens if networks else known.opens
+    say(f"opening port 22 of {found[0].group} to {', '.join(wanted) or 'nobody'}")
     opened = lifecycle.allow(ours, found[0].group, found, wanted)
     return {region: networks for (_, region), networks in opened.items()}

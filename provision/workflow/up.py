@@ -9,15 +9,13 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from provision import paths
 from provision.clouds.base import Instance
-from provision.converge import run as converge
-from provision.converge.progress import Progress
-from provision.converge.roles import all_roles, roles_for
 from provision.host.reach import wait_ready
 from provision.host.ssh import Target
+from provision.host.way import actual, directives, phrase, prepared
 from provision.launch.attempts import Wanted
 from provision.launch.journal import Machine, Record
 from provision.launch.launcher import Launcher
@@ -26,9 +24,11 @@ from provision.launch.regions import Connect
 from provision.profile import load as profiles
 from provision.profile.locked import Lock, pin
 from provision.profile.model import Profile
-from provision.verify.finding import Report
-from provision.verify.run import verify
 from provision.workflow.session import Session
+
+if TYPE_CHECKING:
+    from provision.converge.progress import Progress
+    from provision.verify.finding import Report
 
 __all__ = ["STEPS", "Run", "apply", "up"]
 
@@ -83,6 +83,7 @@ class Run:
 
 def launch(run: Run) -> None:
     """The machines exist: launched in the first place that has them, or adopted. What was tried is known whatever came of it."""
+    prepared(actual(run.profile.network, rehearsal=run.rehearsal))
     connect = _connect(run)
     launcher = Launcher(connect=connect, journal=run.session.journal, rehearsal=run.rehearsal, on_step=run.say, attempts=run.attempts)
     assert run.lock is not None  # noqa: S101 - `up` is not called without
@@ -126,8 +127,10 @@ def reach(run: Run) -> None:
             run.say("reading the host key over the cloud's own channel")
             keys = cloud.host_keys(instance, timeout_s=CONSOLE_S)
         # A machine that only moved keeps its host keys: another one on the new address is refused.
-        run.session.ssh.add(run.name, address=instance.address, login=instance.login, keys=keys)
-        run.say(f"waiting for {instance.address} to finish its first boot")
+        network = actual(run.profile.network, rehearsal=run.rehearsal)
+        through = directives(network, instance)
+        run.session.ssh.add(run.name, address=instance.address, login=instance.login, keys=keys, way=through)
+        run.say(f"waiting for {' '.join([instance.address, phrase(network)]).strip()} to finish its first boot")
         asyncio.run(wait_ready(run.session.ssh.target(run.name), timeout_s=READY_S))
 
     def reached(now: Record) -> Record:
@@ -199,6 +202,8 @@ def apply(run: Run, *, roles: Sequence[str] | None = None, check: bool = False, 
 
 def undo(session: Session, host: str, roles: Sequence[str], *, check: bool, say: Callable[[str], None]) -> list[str]:
     """Put back what the roles changed on a host; returns what was or would be, a line each."""
+    from provision.converge import run as converge  # noqa: PLC0415 - as in `_verify`
+
     changes: list[str] = []
 
     def told(progress: Progress) -> None:
@@ -221,6 +226,8 @@ def _connect(run: Run) -> Connect:
 
 def _needed(run: Run) -> Sequence[str]:
     """The roles whose checks do not pass; all that the profile gives something to do, where that is asked for."""
+    from provision.converge.roles import all_roles, roles_for  # noqa: PLC0415 - as in `_verify`
+
     assert run.report is not None  # noqa: S101 - the observation sets it
     return all_roles(run.profile, without_gpu=run.without_gpu) if run.all_roles else roles_for(run.report.findings)
 
@@ -231,6 +238,8 @@ def _asked(run: Run) -> Profile:
 
 
 def _verify(run: Run) -> Report:
+    from provision.verify.run import verify  # noqa: PLC0415 - 0.1 s that a launch need not wait for: they are free while the machine boots
+
     assert run.target is not None  # noqa: S101 - `reach`, or the caller of `apply`, sets it
     asked = _asked(run)
     if asked.verify.tier == "quick":  # what nobody looks at would never be set up
@@ -239,6 +248,8 @@ def _verify(run: Run) -> Report:
 
 
 def _converge(run: Run, roles: Sequence[str], *, check: bool = False, diff: bool = False) -> None:
+    from provision.converge import run as converge  # noqa: PLC0415 - as in `_verify`
+
     assert run.target is not None  # noqa: S101 - as above
     if not roles:
         run.say("nothing to set up")

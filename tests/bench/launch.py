@@ -1,60 +1,261 @@
-"""Command → RunInstances accepted, on the EC2 API of the embedded cloud: seconds and calls before it, medians.
+"""Launching, in figures: the table of issue 6, ours beside `ray up` and `sky launch` driven against the same embedded cloud.
 
-Run: python tests/bench/launch.py [RUNS]
+Run: python -m tests.bench.launch [RUNS]      PEERS=FOLDER (with ray/bin/ray and sky/bin/sky) adds the peers; without, they are left out
 
-The clock runs from the start of the `gpuprov` process to the moment at which the API has answered RunInstances, by the API's own call
-log. The first run warms the emulator and is shown apart. Peers were measured on an emulator of the same kind in
-shared/facts/emulators.md §E: ray up 3.7-4.6 s and 7 calls, sky launch 3.8 s and 17 calls.
+A command is timed from the start of its process to the moment at which the cloud has answered the call that makes the machine, by the
+cloud's own call log; the first run of each warms caches and is not counted. What says "no" or lists is timed to its end. Instances have no
+hosts behind them. Everything runs in a network of its own where there is nothing but loopback, so that nobody waits for, or asks, the
+Internet, and in a process tree of its own, so that nothing is left running.
 """
 
+import json
 import os
+import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
-import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+from provision.profile import load
 from provision.rehearsal import control
+from tests.bench import peers
+from tests.bench.stopwatch import Command, NotAcceptedError, Took, accepted, to_the_end
+
+# Three regions where g4dn.xlarge is offered in exactly three zones, by moto's offerings (shared/facts/emulators.md §A).
+ZONES = {region: [f"{region}{letter}" for letter in "abc"] for region in ("us-east-2", "us-west-2", "ap-southeast-1")}
+MANY = [*ZONES, "ap-east-1", "ap-northeast-1", "ap-northeast-2", "ap-northeast-3", "ap-south-1", "ap-southeast-2", "ca-central-1"]
+MANY += ["eu-central-1", "eu-north-1", "eu-west-1", "eu-west-2", "eu-west-3", "sa-east-1", "us-east-1", "us-west-1", "eu-south-1"]
+MANY += ["af-south-1"]
+LS_DELAY_S, COUNT_DELAY_S, COUNT = 0.08, 0.1, 64
+AWS_CALL = r"RunInstances|CreateFleet"
+GCP_CALL = r"compute\.(instances\.insert|instances\.bulkInsert|regionInstances\.bulkInsert)"
+CITED = "shared/facts/emulators.md §E has 3.8 s and 17 calls for one launch"
 
 
-def one(home: Path, rehearsal: control.Rehearsal, name: str) -> tuple[float, int]:
-    control.ask(rehearsal, "calls", method="DELETE")
-    environment = {**os.environ, "GPUPROV_HOME": str(home), "GPUPROV_SSH_CONFIG": str(home / "ssh_config")}
-    started = time.time()
-    process = subprocess.Popen(
-        [sys.executable, "-m", "provision", "up", "--profile", "t4-train", "--rehearse", "--name", name],
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
+@dataclass(frozen=True)
+class Line:
+    """One line of the table; `took` is empty where nothing was measured, and `note` says why."""
+
+    what: str
+    who: str
+    took: Sequence[Took]
+    note: str = ""
+    target: str = ""
+    met: bool | None = None
+
+    def text(self) -> str:
+        if not self.took:
+            return f"  {self.who:<28} not measured: {self.note}"
+        seconds = [took.seconds for took in self.took]
+        calls = sorted({took.calls for took in self.took})
+        said = f"  {self.who:<28} {statistics.median(seconds):6.2f} s  ({min(seconds):.2f}-{max(seconds):.2f}, n={len(seconds)})"
+        said += f"  {'/'.join(map(str, calls)):>5} calls"
+        said += f"   target {self.target}: {'met' if self.met else 'MISSED'}" if self.target else ""
+        return said + (f"\n{'':31}{self.note}" if self.note else "")
+
+
+class Bench:
+    """One embedded cloud, and how ours and the peers are called against it."""
+
+    def __init__(self, folder: Path, rehearsal: control.Rehearsal, runs: int) -> None:
+        self.folder, self.rehearsal, self.runs = folder, rehearsal, runs
+        self._number = 0
+        (folder / "profiles").mkdir()
+        # Started here, found there: the embedded cloud lies where `gpuprov --rehearse` looks for it.
+        here = str(Path(control.__file__).parents[2])
+        self._environment = {
+            **os.environ,
+            "PYTHONPATH": here,
+            "GPUPROV_HOME": str(folder),
+            "GPUPROV_SSH_CONFIG": str(folder / "ssh_config"),
+        }
+
+    def ours(self, *words: str) -> Command:
+        return Command([sys.executable, "-m", "provision", *words], self._environment, self.folder, self.folder / "log")
+
+    def up(self, *words: str) -> Command:
+        """`gpuprov up` under a name that was not used before."""
+        self._number += 1
+        return self.ours("up", "--name", f"n{self._number}", *words)
+
+    def profile(self, name: str, regions: Sequence[str]) -> str:
+        """A profile as t4-train, with one place in these regions of AWS."""
+        place = {"cloud": "aws", "instance_type": peers.TYPE, "regions": list(regions), "market": "on-demand"}
+        said = {**load.load(load.find("t4-train")).dump(), "name": name, "places": [place]}
+        path = self.folder / "profiles" / f"{name}.yml"
+        path.write_text(json.dumps(said))  # which is YAML
+        return str(path)
+
+    def settings(self, **changed: Any) -> None:
+        control.ask(self.rehearsal, "settings", method="PUT", body=changed)
+
+    def slow(self, delay_s: float) -> None:
+        """Let every call wait before it is looked at; not at all with 0."""
+        control.ask(self.rehearsal, "faults", method="PUT", body=[{"kind": "delay", "delay_s": delay_s}] if delay_s else [])
+
+    def launches(self, command: Callable[[], Command], action: str = AWS_CALL, runs: int | None = None) -> list[Took]:
+        """The runs after a first one that warms."""
+        return [accepted(self.rehearsal, command(), action) for _ in range(1 + (runs or self.runs))][1:]
+
+    def ends(self, command: Callable[[], Command]) -> list[Took]:
+        return [to_the_end(self.rehearsal, command()) for _ in range(1 + self.runs)][1:]
+
+    def stock_out(self) -> None:
+        self.settings(zone_capacity={zone: 0 for zones in ZONES.values() for zone in zones})
+
+
+def _middle(took: Sequence[Took]) -> float:
+    return statistics.median(run.seconds for run in took)
+
+
+def _shares(took: Sequence[Took]) -> str:
+    cloud = statistics.median(run.cloud_s for run in took)
+    return f"of it the emulator was at work for {cloud:.2f} s: {_said(took[-1])}"
+
+
+def _said(took: Took) -> str:
+    return ", ".join(f"{n} x {action}" if n > 1 else action for action, n in Counter(took.asked).items())
+
+
+def ours_accepted(bench: Bench) -> list[Line]:
+    what = "command -> instance accepted, warm"
+    one = bench.profile("one-region", ["us-east-2"])
+    took = bench.launches(lambda: bench.up("--profile", one, "--rehearse"))
+    fast = _middle(took) <= 0.8 and max(run.calls for run in took) <= 4
+    lines = [Line(what, "gpuprov, AWS, 1 region", took, _shares(took), "0.8 s, 4 calls", fast)]
+    took = bench.launches(lambda: bench.up("--profile", "t4-train", "--rehearse"))
+    lines.append(Line(what, "gpuprov, AWS, t4-train (2)", took, _shares(took)))
+    took = bench.launches(lambda: bench.up("--profile", "t4-train", "--rehearse", "gcp"), GCP_CALL)
+    return [*lines, Line(what, "gpuprov, GCP, t4-train", took, _shares(took), "2.2 s", _middle(took) <= 2.2)]
+
+
+def ours_nowhere(bench: Bench) -> list[Line]:
+    profile = bench.profile("three-regions", list(ZONES))
+    bench.stock_out()
+    took = bench.ends(lambda: bench.up("--profile", profile, "--rehearse"))
+    bench.settings(zone_capacity={})
+    if any(run.code != 4 for run in took):
+        raise RuntimeError((bench.folder / "log").read_text())
+    return [Line('"no capacity anywhere", 3 regions x 3 zones', "gpuprov", took, _shares(took), "2 s", _middle(took) <= 2)]
+
+
+def ours_listed(bench: Bench) -> list[Line]:
+    bench.profile("many-regions", MANY)
+    bench.slow(LS_DELAY_S)
+    took = bench.ends(lambda: bench.ours("ls", "--rehearse"))
+    bench.slow(0)
+    if any(run.code != 0 for run in took):
+        raise RuntimeError((bench.folder / "log").read_text())
+    asked = took[-1].asked.count("DescribeInstances")
+    met = _middle(took) <= 2 and asked >= len(MANY)
+    note = f"{asked} regions of AWS; {_said(took[-1])}"
+    return [Line("ls, 80 ms added to each call", "gpuprov, 20 regions or more", took, note, "2 s", met)]
+
+
+def ours_many(bench: Bench) -> list[Line]:
+    what, profile = f"{COUNT} machines accepted, 100 ms added to each call", str(bench.folder / "profiles" / "one-region.yml")
+    bench.slow(COUNT_DELAY_S)
+    runs = min(3, bench.runs)
+    one = bench.launches(lambda: bench.up("--profile", profile, "--rehearse"), runs=runs)
+    many = bench.launches(lambda: bench.up("--profile", profile, "--rehearse", "--count", str(COUNT)), runs=runs)
+    bench.slow(0)
+    calls = [statistics.median(run.call_s for run in took) for took in (many, one)]
+    ratio = _middle(many) / _middle(one)
+    note = f"{ratio:.2f} x one machine; the call that makes them {calls[0]:.2f} s beside {calls[1]:.2f} s; {_said(many[-1])}"
+    return [Line(what, "gpuprov, 1", one), Line(what, f"gpuprov, {COUNT}", many, note, "1.5 x", ratio <= 1.5)]
+
+
+def peer_lines(bench: Bench, folder: Path) -> list[Line]:
+    return [
+        *_peer("ray up", lambda: _ray(bench, folder / "ray" / "bin")),
+        *_peer("sky launch", lambda: _sky(bench, folder / "sky" / "bin")),
+    ]
+
+
+def _peer(who: str, lines: Callable[[], list[Line]]) -> list[Line]:
+    """The lines of a peer, or one that says why there are none."""
     try:
-        while True:
-            calls = control.ask(rehearsal, "calls")
-            done = [c for c in calls if c["action"] == "RunInstances" and "seconds" in c]
-            if done:
-                return done[0]["time"] + done[0]["seconds"] - started, calls.index(done[0])
-            time.sleep(0.02)
-    finally:
-        process.terminate()
-        process.wait()
+        return lines()
+    except (NotAcceptedError, OSError) as error:
+        return [Line("command -> instance accepted, warm", who, (), f"{error} ({CITED})")]
+
+
+def _ray(bench: Bench, programs: Path) -> list[Line]:
+    ray = peers.Ray(bench.rehearsal, programs, bench.folder, "us-east-2")
+    warm, nowhere = "command -> instance accepted, warm", '"no capacity anywhere", 3 regions x 3 zones'
+    took = bench.launches(lambda: ray.up("--no-config-cache"))
+    lines = [Line(warm, "ray up, 1 region", took, _shares(took))]
+    took = bench.launches(ray.up)
+    lines.append(Line(warm, "ray up, same file again", took, f"with its cache of what the first run set up; {_shares(took)}"))
+    bench.stock_out()
+    took = bench.ends(lambda: ray.up("--no-config-cache"))
+    bench.settings(zone_capacity={})
+    return [*lines, Line(nowhere, "ray up", took, f"of one region, which is all it takes, with a traceback; {_said(took[-1])}")]
+
+
+def _sky(bench: Bench, programs: Path) -> list[Line]:
+    sky = peers.Sky(bench.rehearsal, programs, bench.folder, ZONES)
+    warm, nowhere = "command -> instance accepted, warm", '"no capacity anywhere", 3 regions x 3 zones'
+    with sky.running():
+        took = bench.launches(sky.launch)
+        lines = [Line(warm, "sky launch, 3 regions", took, f"API server running; {_shares(took)}")]
+        bench.stock_out()
+        took = bench.ends(sky.launch)
+        bench.settings(zone_capacity={})
+    return [*lines, Line(nowhere, "sky launch", took, f"API server running; {_said(took[-1])}")]
+
+
+def _alone() -> None:
+    """Go on in a network and a process tree of its own, if this is not it yet; does not return then."""
+    if os.environ.get("GPUPROV_BENCH_ALONE"):
+        subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
+        return
+    root = [] if os.geteuid() == 0 else ["--map-root-user"]
+    argv = [
+        "unshare",
+        *root,
+        "--net",
+        "--pid",
+        "--fork",
+        "--kill-child",
+        "--mount-proc",
+        sys.executable,
+        "-m",
+        "tests.bench.launch",
+        *sys.argv[1:],
+    ]
+    os.environ["GPUPROV_BENCH_ALONE"] = "1"
+    os.execvp(argv[0], argv)  # noqa: S606 - found on the path, no shell
 
 
 def main() -> None:
-    runs = int(sys.argv[1]) if len(sys.argv) > 1 else 9
-    with tempfile.TemporaryDirectory() as folder:
-        home = Path(folder)
-        rehearsal = control.start(home / "rehearsal", hosts=False)
-        try:
-            cold = one(home, rehearsal, "cold")
-            warm = [one(home, rehearsal, f"warm-{number}") for number in range(runs)]
-        finally:
-            control.stop(home / "rehearsal")
-    seconds = [s for s, _ in warm]
-    print(f"command -> RunInstances accepted, median of {runs} warm runs: {statistics.median(seconds):.2f} s")
-    print(f"  spread {min(seconds):.2f}-{max(seconds):.2f} s")
-    print(f"  API calls before it: {sorted({calls for _, calls in warm})}; first run on a cold emulator: {cold[0]:.2f} s")
+    _alone()
+    runs = int(sys.argv[1]) if len(sys.argv) > 1 else 5
+    os.environ.update(peers.EMULATOR)
+    print(f"load average {os.getloadavg()[0]:.1f} of {os.cpu_count()} cores; medians, spread in parentheses", flush=True)
+    folder = Path(tempfile.mkdtemp(prefix="gpuprov-bench-"))
+    lines: list[Line] = []
+    try:
+        rehearsal = control.start(folder / "rehearsal", hosts=False)
+        bench = Bench(folder, rehearsal, runs)
+        for part in (ours_accepted, ours_nowhere, ours_listed, ours_many):
+            lines += part(bench)
+        if os.environ.get("PEERS"):
+            lines += peer_lines(bench, Path(os.environ["PEERS"]))
+    finally:
+        control.stop(folder / "rehearsal")
+        shutil.rmtree(folder, ignore_errors=True)
+    for what in dict.fromkeys(line.what for line in lines):
+        print(what)
+        print("\n".join(line.text() for line in lines if line.what == what))
+    if not os.environ.get("PEERS"):
+        print("peers left out: PEERS names no folder with ray/bin/ray and sky/bin/sky")
+    print(f"load average {os.getloadavg()[0]:.1f}")
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ export GPUPROV_HOME=$home/state GPUPROV_SSH_CONFIG=$home/ssh_config
 trap 'gpuprov rehearse stop >/dev/null 2>&1 || true; rm -rf "$home"' EXIT
 python tests/bench/startup.py
 python tests/bench/resolve.py
-python tests/bench/launch.py
+python -m tests.bench.launch
 gpuprov up --profile t4-train --rehearse --name bench --without-gpu >/dev/null
 python tests/bench/verify.py bench
 python tests/bench/converge.py bench 3

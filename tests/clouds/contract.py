@@ -8,8 +8,10 @@ class TestAws(CloudContract):
 from __future__ import annotations
 
 import datetime as dt
+import ipaddress
 import uuid
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 import pytest
@@ -41,6 +43,16 @@ CLASSES: dict[Failure, type[CloudError]] = {
     "html": CloudUnreachableError,
     "drop": CloudUnreachableError,
 }
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What a client of the cloud's own finds: addresses, the subnet, and the networks that rules of ours let in to port 22."""
+
+    public: str
+    private: str
+    subnet: str
+    open: set[str]
 
 
 class Rig(ABC):
@@ -80,6 +92,14 @@ class Rig(ABC):
     @abstractmethod
     def lose_reply(self) -> None:
         """Let the next call that makes machines be carried out and its reply be lost."""
+
+    @abstractmethod
+    def subnet(self, zone: str) -> str:
+        """A fresh subnet for machines of this zone, in another network than the default one."""
+
+    @abstractmethod
+    def seen(self, instance: base.Instance) -> Seen:
+        """The machine as the cloud's own client sees it."""
 
     @abstractmethod
     def heal(self) -> None:
@@ -273,6 +293,52 @@ class CloudContract:
         assert own.endswith(("/32", "/128"))
         with pytest.raises(InstanceNotFoundError):
             cloud.allow("nobody", ["caller"])
+
+    @pytest.mark.parametrize("where", ["in-a-zone", "anywhere"])
+    @pytest.mark.parametrize("count", [1, 2])
+    @pytest.mark.parametrize("networks", [(), ("10.9.0.0/16",)])
+    def test_a_private_machine_has_no_public_address_and_opens_only_what_it_must(
+        self, rig: Rig, networks: tuple[str, ...], count: int, where: str
+    ) -> None:
+        cloud = rig.cloud()
+        zone = cloud.zones(rig.order())[-1]
+        subnet = rig.subnet(zone)
+        order = rig.order(
+            subnet=subnet, public_address=False, ssh_from=networks, count=count, minimum=count, zone=zone if where == "in-a-zone" else ""
+        )
+        assert {a.holds for a in rig.cloud().examine(order)} <= {True, None}
+        made = cloud.launch(order)
+        assert ids(rig.cloud().launch(order)) == ids(made)
+        for instance in [cloud.wait_running(i, timeout_s=20) for i in made]:
+            seen = rig.seen(instance)
+            assert seen == Seen(public="", private=instance.address, subnet=subnet, open=set(networks))
+            assert ipaddress.ip_address(instance.address).is_private
+        cloud.stop(made, timeout_s=20)
+        before = {i.id: i.address for i in cloud.find(order.name)}
+        after = cloud.start(cloud.find(order.name), timeout_s=20)
+        assert {i.id: i.address for i in after} == before  # a private address stays
+        assert cloud.allow(order.name, ["192.0.2.0/24"]) == ["192.0.2.0/24"]
+        assert rig.seen(after[0]).open == {"192.0.2.0/24"}
+        assert cloud.allow(order.name, []) == []
+        assert rig.seen(after[0]).open == set()
+        cloud.remove(cloud.things(order.name), on_step=lambda _: None)
+        assert alive(cloud, order.name) == []
+
+    def test_a_subnet_gives_public_addresses_as_well(self, rig: Rig) -> None:
+        cloud = rig.cloud()
+        subnet = rig.subnet(cloud.zones(rig.order())[0])
+        (made,) = cloud.launch(order := rig.order(subnet=subnet))
+        running = cloud.wait_running(made, timeout_s=20)
+        seen = rig.seen(running)
+        assert (seen.public, seen.subnet) == (running.address, subnet)
+        assert seen.private != running.address
+        cloud.remove(cloud.things(order.name), on_step=lambda _: None)
+
+    def test_a_subnet_that_is_not_there_is_said_and_nothing_is_left_running(self, rig: Rig) -> None:
+        order = rig.order(subnet="subnet-0123456789abcdef0", public_address=False, ssh_from=("10.9.0.0/16",))
+        with pytest.raises(CloudInvalidError, match="subnet-0123456789abcdef0"):
+            rig.cloud().launch(order)
+        assert rig.cloud().find(order.name) == []
 
     def test_nothing_is_announced_of_a_quiet_machine(self, rig: Rig) -> None:
         made = rig.cloud().launch(rig.order())

@@ -3,10 +3,15 @@
 import stat
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from provision.clouds.base import Instance
+from provision.errors import CloudInvalidError
 from provision.host.sshconfig import SshHome
+from provision.host.way import directives, permissions, phrase
+from provision.profile.network import Network
 
 KEYS = ("ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAI" + "A" * 43,)
 
@@ -63,3 +68,59 @@ def test_a_user_without_any_configuration_gets_a_private_one(tmp_path: Path) -> 
     config.parent.parent.mkdir()
     SshHome(tmp_path / "home", config).add("a", address="10.0.0.7", login="ubuntu", keys=KEYS)
     assert stat.S_IMODE(config.stat().st_mode) == 0o600
+
+
+def instance(**changes: str) -> Instance:
+    known: dict[str, Any] = {name: "" for name in Instance.__dataclass_fields__ if name != "count"}
+    told = {"name": "a", "id": "i-0123456789abcdef0", "region": "ap-east-1", "zone": "asia-east2-a", "project": "example.com:p-1"}
+    return Instance(**known | told | changes)
+
+
+@pytest.mark.parametrize(
+    ("network", "option", "value"),
+    [
+        ({"jump": "me@bastion.example.org:2222", "ssh_from": ("10.0.0.4/32",)}, "proxyjump", "me@bastion.example.org:2222"),
+        (
+            {"via": "ssm"},
+            "proxycommand",
+            (
+                "aws ssm start-session --target i-0123456789abcdef0 --document-name AWS-StartSSHSession --parameters portNumber=%p"
+                " --region ap-east-1"
+            ),
+        ),
+        (
+            {"via": "iap"},
+            "proxycommand",
+            "gcloud compute start-iap-tunnel i-0123456789abcdef0 %p --listen-on-stdin --zone asia-east2-a --project example.com:p-1",
+        ),
+    ],
+)
+def test_openssh_reads_the_way_and_the_host_key_is_still_the_machine_s(
+    tmp_path: Path, user_config: Path, network: dict[str, Any], option: str, value: str
+) -> None:
+    home, asked = SshHome(tmp_path / "home", user_config), Network(**network)
+    way = directives(asked, instance())
+    home.add("a", address="10.0.0.7", login="ubuntu", keys=KEYS, way=way)
+    home.add("b", address="10.0.0.8", login="ubuntu", keys=KEYS)
+    for config in (user_config, home.target("a").config):
+        assert config is not None
+        seen = resolved(config, "gpuprov-a")
+        assert seen[option] == value
+        assert (seen["hostkeyalias"], seen["stricthostkeychecking"], seen["hostname"]) == ("gpuprov-a", "true", "10.0.0.7")
+        assert not {"proxyjump", "proxycommand"} & set(resolved(config, "gpuprov-b"))
+    home.add("a", address="10.0.0.7", login="ubuntu", keys=None)
+    assert option not in resolved(user_config, "gpuprov-a")
+
+
+def test_what_a_cloud_calls_a_machine_is_no_command() -> None:
+    for changes in ({"id": "i-1; touch /tmp/evil"}, {"region": "$(id)"}, {"id": "-oProxyCommand=id"}, {"id": ""}, {"id": "i-1\n"}):
+        with pytest.raises(CloudInvalidError):
+            directives(Network(via="ssm"), instance(**changes))
+    with pytest.raises(CloudInvalidError, match="project"):
+        directives(Network(via="iap"), instance(project="p %h"))
+
+
+def test_a_direct_way_is_none() -> None:
+    assert (directives(Network(), instance(project="$(id)")), permissions(Network()), phrase(Network())) == ("", (), "")
+    assert phrase(Network(via="ssm")) == "through ssm"
+    assert phrase(Network(jump="bastion", ssh_from=("10.0.0.0/24",))) == "through bastion"

@@ -85,6 +85,31 @@ def test_all_complaints_come_at_once_each_with_file_line_key_and_what_to_write(t
         ("network.ssh_from", ["0.0.0.0/0"], "opens SSH to"),
         ("network.ssh_from", ["::/0"], "opens SSH to"),
         ("network.ssh_from", ["10.0.0.1/8"], "has host bits set"),
+        ("network.ssh_from", ["2001:db8::/48"], "add an IPv4 network"),
+        ("network.address", "hidden", "write one of: public, private"),
+        ("network.address", "private", "needs a way in: jump: HOST, via: ssm (AWS) or via: iap (GCP)"),
+        ("network.via", "ssm", "via: ssm is of aws alone"),  # the profile has a place on GCP as well
+        ("network.via", "iap", "via: iap is of gcp alone"),
+        ("network.subnet", "subnet-0123456789abcdef0", "a profile for each cloud"),
+        ("network.subnet", "-oProxyCommand=id", "it must match"),
+        ("network", {"via": "ssm", "jump": "bastion"}, "two ways in"),
+        ("network", {"via": "ssm", "ssh_from": ["10.0.0.0/8"]}, "ssh_from has no meaning with via: ssm"),
+        ("network.jump", "bastion", "it is the jump host that connects"),
+        *(
+            ("network.jump", bad, said)
+            for bad, said in [
+                ("-oProxyCommand=id", "it must match"),
+                ("bastion -v", "it must match"),
+                ("bastion,other", "it must match"),
+                ("a@b@c", "it must match"),
+                ("bastion\n  ProxyCommand id", "it must match"),
+                ("bastion\n", "it must match"),
+                ("%h", "it must match"),
+                ("$(id)", "it must match"),
+                ("", "it must match"),
+                ("None", "no jump host"),
+            ]
+        ),
         ("disks.data", {"source": "volume", "mount": "/data"}, "needs size_gb"),
         ("disks.data", {"source": "instance-store", "mount": "/data", "size_gb": 5}, "size_gb cannot be chosen"),
         ("limits.price_per_hour_usd", -1, "greater than 0"),
@@ -219,3 +244,72 @@ def test_any_value_anywhere_is_read_or_refused_and_never_a_traceback(
         load.load(path)
     except ProfileInvalidError as error:
         assert re.search(r"p\.yml:\d+: ", error.message)
+
+
+def on(cloud: str, **network: Any) -> dict[str, Any]:
+    """The good profile with its places on one cloud alone, one region of it, and a network."""
+    data = copy.deepcopy(GOOD)
+    data["places"] = [place for place in data["places"] if place["cloud"] == cloud]
+    if cloud == "aws":
+        data["places"][0]["regions"] = ["ap-southeast-1"]
+    return {**data, "network": network}
+
+
+SUBNET = "subnet-0123456789abcdef0"
+
+
+@pytest.mark.parametrize(
+    ("cloud", "network", "opens"),
+    [
+        ("aws", {"address": "private", "subnet": SUBNET, "via": "ssm"}, ()),
+        ("aws", {"via": "ssm"}, ()),
+        (
+            "aws",
+            {"address": "private", "subnet": SUBNET, "jump": "me@bastion.example.org:2222", "ssh_from": ["10.0.0.4/32"]},
+            ("10.0.0.4/32",),
+        ),
+        ("aws", {"subnet": "subnet-01234567"}, ("caller",)),
+        ("gcp", {"address": "private", "via": "iap"}, ("35.235.240.0/20",)),
+        ("gcp", {"address": "private", "subnet": "lab", "jump": "bastion", "ssh_from": ["10.0.0.0/24"]}, ("10.0.0.0/24",)),
+    ],
+)
+def test_a_way_in_opens_what_it_needs_and_is_written_back(
+    tmp_path: Path, cloud: str, network: dict[str, Any], opens: tuple[str, ...]
+) -> None:
+    profile = load.load(write(tmp_path, on(cloud, **network)))
+    assert profile.network.opens == opens
+    assert Profile.model_validate(profile.dump()) == profile
+    plain = load.load(write(tmp_path, on(cloud, ssh_from=network.get("ssh_from", ["caller"]))))
+    assert load.digest(plain) != load.digest(profile)
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (on("aws", address="private", via="ssm"), "needs subnet: the id of a subnet with a way out (NAT)"),
+        (on("aws", subnet="lab"), "is an id, such as subnet-"),
+        (on("gcp", address="private"), "needs a way in"),
+        (on("gcp", via="ssm"), "via: ssm is of aws alone"),
+        ({**on("aws", subnet=SUBNET), "places": [{**GOOD["places"][0], "regions": ["ap-east-1", "us-east-1"]}]}, "is of one region on AWS"),
+    ],
+)
+def test_a_network_that_the_places_cannot_have_is_refused(tmp_path: Path, data: dict[str, Any], said: str) -> None:
+    message = refusal(tmp_path, data)
+    assert said in message
+    assert ": network: does not hold together; " in message
+
+
+def test_a_profile_that_says_nothing_of_the_way_in_keeps_the_digest_that_was_signed() -> None:
+    profile = load.load(load.find("t4-train"))
+    assert profile.dump()["network"] == {"ssh_from": ["caller"]}
+    lock = yaml.safe_load((paths.profiles_dir() / "t4-train.lock.yml").read_text())
+    assert lock["profile"]["sha256"] == load.digest(profile)
+    explicit = Profile.model_validate({**profile.dump(), "network": {"ssh_from": ["caller"], "address": "public", "via": "direct"}})
+    assert load.digest(explicit) == load.digest(profile)
+
+
+def test_the_schema_knows_the_ways_in() -> None:
+    network = load.schema()["$defs"]["Network"]["properties"]
+    assert network["via"]["enum"] == ["direct", "ssm", "iap"]
+    assert network["address"]["enum"] == ["public", "private"]
+    assert {"subnet", "jump"} <= set(network)

@@ -20,8 +20,10 @@ from provision.clouds import base
 from provision.clouds.aws import examine, removal, request
 from provision.clouds.aws.client import Access, client
 from provision.clouds.aws.errors import classified, code_of
+from provision.clouds.aws.network import subnet_of
 from provision.clouds.caller import resolved
 from provision.errors import (
+    CapacityError,
     CloudInvalidError,
     CloudUnreachableError,
     HostKeyUnknownError,
@@ -59,6 +61,7 @@ class AwsCloud:
         self._access = access or Access()
         self._groups_made: dict[str, str] = {}
         self._making_group = threading.Lock()
+        self._images: dict[str, str] = {}
 
     @property
     def _ec2(self) -> Any:
@@ -87,12 +90,13 @@ class AwsCloud:
         return self._described([{"Name": "instance-id", "Values": list(ids)}])
 
     def zones(self, order: base.Order) -> list[str]:
-        """The zones of the region that offer the type; empty when none does."""
+        """The zones of the region that offer the type, or the one of them that the order's subnet is in; empty when none does."""
+        subnet = subnet_of(order, self.region, self._access)
         with classified("ec2:DescribeInstanceTypeOfferings", self.region):
             reply = self._ec2.describe_instance_type_offerings(
                 LocationType="availability-zone", Filters=[{"Name": "instance-type", "Values": [order.instance_type]}]
             )
-        return sorted(offer["Location"] for offer in reply["InstanceTypeOfferings"])
+        return sorted(o["Location"] for o in reply["InstanceTypeOfferings"] if subnet is None or o["Location"] == subnet.zone)
 
     # --- launching ------------------------------------------------------------------------------------------------
 
@@ -104,8 +108,12 @@ class AwsCloud:
             image_id = image.result()
         try:
             with classified("ec2:RunInstances", self.region, instance_type=order.instance_type):
-                asked = request.run_instances(order, self.region)
-                reply = _once_shown(partial(self._once.run_instances, ImageId=image_id, SecurityGroupIds=[group], **asked))
+                asked = request.run_instances(order, self.region, group)
+                reply = _once_shown(partial(self._once.run_instances, ImageId=image_id, **asked))
+        except CapacityError as error:
+            if order.subnet:
+                error.elsewhere = ()  # a subnet is in no other zone
+            raise
         except CloudInvalidError:
             self._groups_made.pop(order.launch_id, None)  # it may have been removed meanwhile: the next try looks again
             raise
@@ -119,12 +127,17 @@ class AwsCloud:
         if parameter is None:
             msg = f"how AWS names its images of {' '.join(order.os)} is not in the catalogue"
             raise ImageNotFoundError(msg, hint="choose a system of `gpuprov profile schema` that AWS has images of, such as ubuntu 24.04")
-        with classified("ssm:GetParameter", self.region):
-            value = client("ssm", self.region, self._access).get_parameter(Name=parameter)["Parameter"]["Value"]
-        return str(value)
+        if parameter not in self._images:  # asked once: a later attempt of the same launch, in another zone, is for the same image
+            with classified("ssm:GetParameter", self.region):
+                value = client("ssm", self.region, self._access).get_parameter(Name=parameter)["Parameter"]["Value"]
+            self._images[parameter] = str(value)
+        return self._images[parameter]
 
     def _security_group(self, order: base.Order, pool: ThreadPoolExecutor) -> str:
-        """A group in the default VPC that opens port 22 to the order's networks and nothing else; one for all attempts of a launch."""
+        """A group that opens port 22 to the order's networks and nothing else; one for all attempts of a launch.
+
+        It stands in the VPC of the order's subnet, or in the default one.
+        """
         with self._making_group:
             known = self._groups_made.get(order.launch_id)
             if known is None:
@@ -134,6 +147,8 @@ class AwsCloud:
     def _make_group(self, order: base.Order, pool: ThreadPoolExecutor) -> str:
         name = request.resource_name(order)
         networks = pool.submit(resolved, order.ssh_from, self._access.caller_address_url)
+        subnet = subnet_of(order, self.region, self._access)
+        within = {"VpcId": subnet.vpc} if subnet else {}
         with classified("ec2:CreateSecurityGroup", self.region):
             made = self._unless_there(
                 "InvalidGroup.Duplicate",
@@ -141,9 +156,12 @@ class AwsCloud:
                     GroupName=name,
                     Description=f"gpuprov {order.name}: SSH",
                     TagSpecifications=[{"ResourceType": "security-group", "Tags": request.tag_list(order)}],
+                    **within,
                 ),
             )
         group = str(made["GroupId"]) if made else self._group_of_name(name)
+        if not order.ssh_from:  # whoever reaches it comes by no open port
+            return group
         with classified("ec2:AuthorizeSecurityGroupIngress", self.region):
             self._unless_there(
                 "InvalidPermission.Duplicate",
@@ -182,7 +200,7 @@ class AwsCloud:
     # --- waiting --------------------------------------------------------------------------------------------------
 
     def wait_running(self, instance: base.Instance, *, timeout_s: float) -> base.Instance:
-        """Poll until the instance runs and has a public address."""
+        """Poll until the instance runs and has its address."""
         return self._until_running([instance], timeout_s=timeout_s)[0]
 
     def _until_running(self, instances: Sequence[base.Instance], *, timeout_s: float) -> list[base.Instance]:

@@ -12,7 +12,8 @@ from provision.clouds import base
 from provision.clouds.aws import request
 from provision.clouds.aws.client import Access, client
 from provision.clouds.aws.errors import classified, code_of
-from provision.errors import CloudError, ImageNotFoundError, PermissionRefusedError
+from provision.clouds.aws.network import subnet_of
+from provision.errors import CloudError, CloudInvalidError, ImageNotFoundError, PermissionRefusedError
 
 __all__ = ["examine", "notices"]
 
@@ -133,12 +134,17 @@ def _image(order: base.Order, region: str, access: Access, image: Image) -> base
 
 def _dry_run(order: base.Order, region: str, access: Access, image: Image) -> base.Answer:
     """Whether these credentials may launch: EC2 checks the permission and makes nothing."""
+    try:
+        subnet = subnet_of(order, region, access)
+    except CloudInvalidError as error:
+        return base.Answer("dry-run", holds=False, said=error.message)
+    within = {"VpcId": subnet.vpc} if subnet else {}
     ec2 = client("ec2", region, access, retried=False)
     tags = [{"ResourceType": "security-group", "Tags": request.tag_list(order)}]
     name = request.resource_name(order)
     calls: dict[str, Callable[[], Any]] = {
         "ec2:CreateSecurityGroup": lambda: ec2.create_security_group(
-            GroupName=name, Description=f"gpuprov {order.name}: SSH", TagSpecifications=tags, DryRun=True
+            GroupName=name, Description=f"gpuprov {order.name}: SSH", TagSpecifications=tags, DryRun=True, **within
         ),
         "ec2:RunInstances": lambda: ec2.run_instances(ImageId=image(order), **request.run_instances(order, region), DryRun=True),
     }

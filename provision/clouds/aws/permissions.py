@@ -11,7 +11,7 @@ from typing import Any, Final, Literal, get_args
 
 from provision.clouds import base
 
-__all__ = ["COMMANDS", "NEEDS", "PERMISSIONS", "Command", "policy"]
+__all__ = ["COMMANDS", "NEEDS", "PERMISSIONS", "Command", "permissions", "policy"]
 
 Command = Literal[
     "find", "launch", "zones", "examine", "wait", "host_keys", "notices", "stop", "start", "extend", "allow", "things", "remove"
@@ -19,18 +19,20 @@ Command = Literal[
 COMMANDS: Final[tuple[Command, ...]] = get_args(Command)
 
 _SPOT: Final = {"ec2:CancelSpotInstanceRequests", "ec2:DescribeSpotInstanceRequests"}
+_SUBNET: Final = {"ec2:DescribeSubnets"}
 _LAUNCH: Final = (
     "ec2:AuthorizeSecurityGroupIngress",
     "ec2:CreateSecurityGroup",
     "ec2:CreateTags",
     "ec2:DescribeSecurityGroups",
+    "ec2:DescribeSubnets",
     "ec2:RunInstances",
     "ssm:GetParameter",
 )
 NEEDS: Final[dict[Command, tuple[str, ...]]] = {
     "find": ("ec2:DescribeInstances",),
     "launch": _LAUNCH,
-    "zones": ("ec2:DescribeInstanceTypeOfferings",),
+    "zones": ("ec2:DescribeInstanceTypeOfferings", "ec2:DescribeSubnets"),
     "examine": (
         "ec2:CreateSecurityGroup",
         "ec2:CreateTags",
@@ -38,6 +40,7 @@ NEEDS: Final[dict[Command, tuple[str, ...]]] = {
         "ec2:DescribeInstances",
         "ec2:DescribeInstanceTypeOfferings",
         "ec2:DescribeRegions",
+        "ec2:DescribeSubnets",
         "ec2:RunInstances",
         "servicequotas:GetServiceQuota",
         "ssm:GetParameter",
@@ -68,7 +71,7 @@ NEEDS: Final[dict[Command, tuple[str, ...]]] = {
         "ec2:TerminateInstances",
     ),
 }
-"""What each call of the contract needs; those about spot only where a place is spot."""
+"""What each call of the contract needs; those about spot only where a place is spot, those about subnets only where one is named."""
 
 PERMISSIONS: Final = tuple(sorted({action for needed in NEEDS.values() for action in needed}))
 """What all of them need, and nothing else."""
@@ -83,8 +86,20 @@ _OURS: Final = {
 }
 
 
+def permissions(order: base.Order) -> tuple[str, ...]:
+    """Everything from the first question to the last removal of an order, sorted."""
+    unneeded = (set() if order.market == "spot" else _SPOT) | (set() if order.subnet else _SUBNET)
+    return tuple(action for action in PERMISSIONS if action not in unneeded)
+
+
 def policy(
-    *, name: str, regions: Sequence[str], instance_types: Sequence[str], spot: bool, commands: Iterable[Command] = COMMANDS
+    *,
+    name: str,
+    regions: Sequence[str],
+    instance_types: Sequence[str],
+    spot: bool,
+    subnet: str = "",
+    commands: Iterable[Command] = COMMANDS,
 ) -> dict[str, Any]:
     """The smallest identity-based IAM policy document with which these commands work for one launch.
 
@@ -93,12 +108,13 @@ def policy(
         regions: where it may be.
         instance_types: which machines may be launched.
         spot: whether a place is spot.
+        subnet: the only one that may be launched into; empty for any.
         commands: the calls of the contract that must work.
 
     Returns:
         The document as data. What exists is touched only when it carries the name's tag; what is made must carry it.
     """
-    needed = {action for command in commands for action in NEEDS[command]} - (set() if spot else _SPOT)
+    needed = {action for command in commands for action in NEEDS[command]} - (set() if spot else _SPOT) - (set() if subnet else _SUBNET)
     made = (*_MADE, "spot-instances-request") if spot else _MADE
     named, region_is = "StringLike" if "*" in name else "StringEquals", {"aws:RequestedRegion": sorted(regions)}
     requested = {f"aws:RequestTag/{base.NAME_TAG}": name}
@@ -110,12 +126,7 @@ def policy(
         _statement("Ask", asked, ["*"], {"StringEquals": region_is}),
         _statement("AskAboutRegions", needed & {"ec2:DescribeRegions"}, ["*"], {}),
         _statement("FindImage", needed & {"ssm:GetParameter"}, [f"arn:aws:ssm:{r}::parameter/aws/service/*" for r in regions], {}),
-        _statement(
-            "LaunchWith",
-            needed & {"ec2:RunInstances"},
-            [*_arns(regions, ["subnet", "security-group"]), *(f"arn:aws:ec2:{r}::image/*" for r in regions)],
-            {},
-        ),
+        _statement("LaunchWith", needed & {"ec2:RunInstances"}, _used(regions, subnet), {}),
         _statement(
             "LaunchMachines",
             needed & {"ec2:RunInstances"},
@@ -134,6 +145,12 @@ def policy(
         deadline_only = {"ForAllValues:StringEquals": {"aws:TagKeys": [base.DEADLINE_TAG]}}
         statements.append(_statement("MoveDeadline", {"ec2:CreateTags"}, _arns(regions, ["instance"]), _merged(owned, deadline_only)))
     return {"Version": "2012-10-17", "Statement": [s for s in statements if s["Action"]]}
+
+
+def _used(regions: Sequence[str], subnet: str) -> list[str]:
+    """What a launch uses and does not make: subnets, or the one, the group and the images, which are of others."""
+    subnets = [f"arn:aws:ec2:{region}:*:subnet/{subnet or '*'}" for region in regions]
+    return [*subnets, *_arns(regions, ["security-group"]), *(f"arn:aws:ec2:{region}::image/*" for region in regions)]
 
 
 def _statement(sid: str, actions: Iterable[str], resources: list[str], condition: dict[str, Any]) -> dict[str, Any]:

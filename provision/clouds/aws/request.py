@@ -13,6 +13,8 @@ from provision.clouds.userdata import user_data
 __all__ = ["ingress", "instance_of", "resource_name", "run_instances", "tag_list", "tags_of"]
 
 _OS_TAG = "gpuprov:os"
+# Set on a machine that gets no public address: while a machine is stopped or just begins, EC2 shows none of one that does, either.
+_ADDRESS_TAG = "gpuprov:address"
 
 
 def resource_name(order: base.Order) -> str:
@@ -22,7 +24,8 @@ def resource_name(order: base.Order) -> str:
 
 def tag_list(order: base.Order) -> list[dict[str, str]]:
     """The order's tags as EC2 takes them, with a Name for its console and the system for the login."""
-    tags = {"Name": f"gpuprov-{order.name}", **order.tags, _OS_TAG: " ".join(order.os)}
+    private = {} if order.public_address else {_ADDRESS_TAG: "private"}
+    tags = {"Name": f"gpuprov-{order.name}", **order.tags, _OS_TAG: " ".join(order.os), **private}
     return [{"Key": key, "Value": value} for key, value in sorted(tags.items())]
 
 
@@ -31,8 +34,14 @@ def tags_of(raw: dict[str, Any]) -> dict[str, str]:
     return {tag["Key"]: tag["Value"] for tag in raw.get("Tags") or raw.get("TagSet") or []}
 
 
-def run_instances(order: base.Order, region: str) -> dict[str, Any]:
-    """RunInstances without image and group: encrypted disks, IMDSv2, tags on everything, no role, end on power-off."""
+def run_instances(order: base.Order, region: str, group: str = "") -> dict[str, Any]:
+    """RunInstances without image: encrypted disks, IMDSv2, tags on everything, no role, end on power-off.
+
+    Args:
+        order: what is asked for.
+        region: where.
+        group: id of the security group; empty for a dry run, before there is one.
+    """
     image = aws_image(*order.os)
     root = image.root_device if image else "/dev/sda1"
     tagged = ["instance", "volume", "network-interface"]
@@ -49,6 +58,7 @@ def run_instances(order: base.Order, region: str) -> dict[str, Any]:
             *([_volume("/dev/sdf", order.volume_gb)] if order.volume_gb else []),
         ],
     }
+    asked |= _network(order, [group] if group else [])
     if order.zone:
         asked["Placement"] = {"AvailabilityZone": order.zone}
     if order.market == "spot":
@@ -58,6 +68,19 @@ def run_instances(order: base.Order, region: str) -> dict[str, Any]:
         tagged.append("spot-instances-request")
     asked["TagSpecifications"] = [{"ResourceType": kind, "Tags": tag_list(order)} for kind in tagged]
     return asked
+
+
+def _network(order: base.Order, groups: list[str]) -> dict[str, Any]:
+    """The group alone where the default subnets do; otherwise the network card, beside which RunInstances takes neither group nor subnet.
+
+    Source: docs.aws.amazon.com/AWSEC2/latest/APIReference/API_RunInstances.html, NetworkInterface.N: "If you specify a network
+    interface, you must specify any security groups and subnets as part of the network interface."
+    """
+    if order.public_address and not order.subnet:
+        return {"SecurityGroupIds": groups} if groups else {}
+    card: dict[str, Any] = {"DeviceIndex": 0, "AssociatePublicIpAddress": order.public_address, "DeleteOnTermination": True}
+    subnet = {"SubnetId": order.subnet} if order.subnet else {}
+    return {"NetworkInterfaces": [{**card, **subnet, **({"Groups": groups} if groups else {})}]}
 
 
 def _volume(device: str, size_gb: int) -> dict[str, Any]:
@@ -97,7 +120,7 @@ def instance_of(raw: dict[str, Any], region: str) -> base.Instance:
         type=raw["InstanceType"],
         market=raw.get("InstanceLifecycle", "on-demand"),
         state=raw["State"]["Name"],
-        address=raw.get("PublicIpAddress", ""),
+        address=raw.get("PrivateIpAddress" if tags.get(_ADDRESS_TAG) == "private" else "PublicIpAddress", ""),
         login=image.login if image else "ubuntu",
         launch_id=tags.get(base.LAUNCH_TAG, ""),
         profile=tags.get(base.PROFILE_TAG, ""),

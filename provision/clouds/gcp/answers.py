@@ -67,7 +67,9 @@ def instance_of(raw: Any) -> base.Instance:
     zone = last(raw.zone)
     system = tags.get(_OS_TAG, "ubuntu 24.04").partition(" ")
     launched = dt.datetime.fromisoformat(raw.creation_timestamp) if raw.creation_timestamp else None
-    addresses = [config.nat_i_p for nic in raw.network_interfaces for config in nic.access_configs if config.nat_i_p]
+    public = [config.nat_i_p for nic in raw.network_interfaces for config in nic.access_configs]
+    # Without an access configuration there is and will be no public address; with one, a stopped machine has none for now.
+    addresses = [address for address in public if address] if public else [nic.network_i_p for nic in raw.network_interfaces]
     return base.Instance(
         name=raw.name.removeprefix("gpuprov-"),
         group=tags.get(base.NAME_TAG, ""),
@@ -87,6 +89,7 @@ def instance_of(raw: Any) -> base.Instance:
         launched_at=launched.astimezone(dt.UTC).isoformat(timespec="seconds") if launched else "",
         deadline=tags.get(base.DEADLINE_TAG, ""),
         count=_number(tags.get(base.COUNT_TAG, "")),
+        project=raw.zone.partition("/projects/")[2].partition("/")[0],
     )
 
 

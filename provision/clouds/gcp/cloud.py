@@ -86,7 +86,8 @@ class GcpCloud:
         """Make the machines of an order; asked again, the request id and the names return those that an earlier try made."""
         networks = resolved(order.ssh_from, self._access.caller_address_url)
         described = requests.description(order.name, order.launch_id, order.tags.get(base.OWNER_TAG, ""))
-        opening = rules.opening(self._api, order.launch_id, described, networks)
+        network = rules.network_of(self._api, order, self.region)
+        opening = rules.opening(self._api, order.launch_id, described, networks, network)
         made = self._make(order)
         try:
             rules.settled(self._api, opening)
@@ -160,7 +161,10 @@ class GcpCloud:
         if order.zone and order.count == 1:
             given = {"zone": order.zone, "instance_resource": requests.instance(order, names[0])}
             return self._api.call("Instances", "insert_unary", _CREATE, where=order.zone, request_id=request_id, **given)
-        body = {"bulk_insert_instance_resource_resource": requests.bulk(order, names, self.zones(order)), "request_id": request_id}
+        body = {
+            "bulk_insert_instance_resource_resource": requests.bulk(order, names, self.region, self.zones(order)),
+            "request_id": request_id,
+        }
         if order.zone:
             return self._api.call("Instances", "bulk_insert_unary", _CREATE, where=order.zone, zone=order.zone, **body)
         return self._api.call("RegionInstances", "bulk_insert_unary", _CREATE, where=self.region, region=self.region, **body)
@@ -203,7 +207,7 @@ class GcpCloud:
     # --- waiting --------------------------------------------------------------------------------------------------
 
     def wait_running(self, instance: base.Instance, *, timeout_s: float) -> base.Instance:
-        """Poll until the instance runs and has a public address."""
+        """Poll until the instance runs and has its address."""
         return power.until_running(self._api, instance, timeout_s=timeout_s)
 
     def host_keys(self, instance: base.Instance, *, timeout_s: float) -> tuple[str, ...]:
@@ -264,13 +268,17 @@ class GcpCloud:
         wanted = resolved(networks, self._access.caller_address_url)
         there = rules.listed(self._api, name)
         launches = {tags[base.LAUNCH_TAG]: tags.get(base.OWNER_TAG, "") for tags in map(tags_of_firewall, there) if base.LAUNCH_TAG in tags}
+        # A rule stays in the network that it was made in; only a lost one has to be told that of its machines.
+        within = {launch_id: str(r.network) for r in there if (launch_id := tags_of_firewall(r).get(base.LAUNCH_TAG))}
         if not launches:
-            launches = {i.launch_id: i.owner for i in self.find(name) if i.launch_id}
+            raw = [r for r in self._described(removal.labelled(name)) if instance_of(r).launch_id]
+            launches = {instance_of(r).launch_id: instance_of(r).owner for r in raw}
+            within = {instance_of(r).launch_id: r.network_interfaces[0].network for r in raw}
         if not launches:
             msg = f"{name!r} has neither machines nor firewall rules in project {self._api.project}"
             raise InstanceNotFoundError(msg, hint="`gpuprov ls` shows what there is")
         for launch_id, owner in launches.items():
-            rules.open_to(self._api, launch_id, requests.description(name, launch_id, owner), wanted, there)
+            rules.open_to(self._api, launch_id, requests.description(name, launch_id, owner), wanted, there, network=within[launch_id])
         return sorted(wanted)
 
     # --- removing -------------------------------------------------------------------------------------------------

@@ -41,7 +41,6 @@ LAUNCHING: Final = (
     "compute.instances.setTags",
     "compute.networks.updatePolicy",
     "compute.subnetworks.use",
-    "compute.subnetworks.useExternalIp",
     "compute.zoneOperations.get",
 )
 LIFECYCLE: Final = (
@@ -56,7 +55,9 @@ LIFECYCLE: Final = (
 
 def launching(order: base.Order) -> tuple[str, ...]:
     """What making the machines of an order and waiting for them needs."""
-    return LAUNCHING if order.zone else (*LAUNCHING, "compute.regionOperations.get")
+    public = ("compute.subnetworks.useExternalIp",) if order.public_address else ()
+    named = ("compute.subnetworks.get",) if order.subnet else ()  # which network it is of, for the rules
+    return (*LAUNCHING, *public, *named, *(() if order.zone else ("compute.regionOperations.get",)))
 
 
 def permissions(order: base.Order) -> tuple[str, ...]:

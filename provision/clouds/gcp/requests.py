@@ -22,6 +22,7 @@ from provision.errors import CloudInvalidError, ImageNotFoundError
 __all__ = [
     "ATTEMPT_LABEL",
     "LABELS",
+    "NETWORK",
     "TAGS_ITEM",
     "bulk",
     "check_limit",
@@ -46,7 +47,7 @@ LABELS: Final = {
     base.COUNT_TAG: "gpuprov-count",
 }
 ATTEMPT_LABEL: Final = "gpuprov-attempt"  # which attempt of a launch made it: Order.token, without the region, which a machine shows
-_NETWORK: Final = "global/networks/default"
+NETWORK: Final = "global/networks/default"
 # Rules are read from the lowest number. The default network's own default-allow-ssh (0.0.0.0/0) stands at 65534, and rules that people
 # write without a number at 1000: ours stand before both, so that nobody but the profile's networks reaches port 22.
 _ALLOW_PRIORITY, _DENY_PRIORITY = 900, 950
@@ -189,15 +190,22 @@ def _metadata(order: base.Order) -> dict[str, Any]:
     return {"items": [{"key": key, "value": value} for key, value in items.items()]}
 
 
-def _properties(order: base.Order) -> dict[str, Any]:
-    nic: dict[str, Any] = {"network": _NETWORK, "access_configs": [{"name": "External NAT", "type_": "ONE_TO_ONE_NAT"}]}
+def _card(order: base.Order, region: str) -> dict[str, Any]:
+    """The network card: in the default network or a subnetwork of the region, with a public address or without."""
+    nic: dict[str, Any] = {"subnetwork": f"regions/{region}/subnetworks/{order.subnet}"} if order.subnet else {"network": NETWORK}
+    if order.public_address:
+        nic["access_configs"] = [{"name": "External NAT", "type_": "ONE_TO_ONE_NAT"}]
     if order.instance_type.startswith(_GVNIC_ONLY):
         nic["nic_type"] = "GVNIC"
+    return nic
+
+
+def _properties(order: base.Order, region: str) -> dict[str, Any]:
     return {
         "machine_type": order.instance_type,
         "guest_accelerators": _accelerators(order),
         "disks": _disks(order),
-        "network_interfaces": [nic],
+        "network_interfaces": [_card(order, region)],
         "scheduling": scheduling(order.market, order.deadline),
         # Modules built on the host carry no signature that Secure Boot knows (shared/facts/stack-facts.md §11); the rest of it holds.
         "shielded_instance_config": {"enable_secure_boot": False, "enable_vtpm": True, "enable_integrity_monitoring": True},
@@ -210,7 +218,7 @@ def _properties(order: base.Order) -> dict[str, Any]:
 
 def instance(order: base.Order, name: str) -> dict[str, Any]:
     """The resource of a single insert into `order.zone`."""
-    made = _properties(order)
+    made = _properties(order, order.zone.rpartition("-")[0])
     where = f"zones/{order.zone}"
     made["name"] = name
     made["machine_type"] = f"{where}/machineTypes/{order.instance_type}"
@@ -224,13 +232,13 @@ def instance(order: base.Order, name: str) -> dict[str, Any]:
     return made
 
 
-def bulk(order: base.Order, names: Iterable[str], zones: Iterable[str]) -> dict[str, Any]:
-    """The resource of a bulk insert; GCE chooses among the zones where the order names none."""
+def bulk(order: base.Order, names: Iterable[str], region: str, zones: Iterable[str]) -> dict[str, Any]:
+    """The resource of a bulk insert into a region; GCE chooses among the zones where the order names none."""
     made: dict[str, Any] = {
         "count": order.count,
         "min_count": order.minimum,
         "per_instance_properties": {name: {} for name in names},
-        "instance_properties": _properties(order),
+        "instance_properties": _properties(order, region),
     }
     if not order.zone:
         allowed = {f"zones/{zone}": {"preference": "ALLOW"} for zone in zones}
@@ -238,11 +246,18 @@ def bulk(order: base.Order, names: Iterable[str], zones: Iterable[str]) -> dict[
     return made
 
 
-def firewalls(launch_id: str, described: str, networks: Iterable[str]) -> list[dict[str, Any]]:
-    """Port 22 for these networks and for nobody else; the two families of addresses cannot share a rule."""
+def firewalls(launch_id: str, described: str, networks: Iterable[str], network: str = NETWORK) -> list[dict[str, Any]]:
+    """Port 22 for these networks and for nobody else; the two families of addresses cannot share a rule.
+
+    Args:
+        launch_id: whose machines.
+        described: the tags, for the description.
+        networks: who may come in.
+        network: path of the network of GCP that the rules are of.
+    """
     wanted = list(networks)
     tag, port = network_tag(launch_id), [{"I_p_protocol": "tcp", "ports": ["22"]}]
-    common = {"network": _NETWORK, "direction": "INGRESS", "target_tags": [tag], "description": described}
+    common = {"network": network, "direction": "INGRESS", "target_tags": [tag], "description": described}
     made = []
     for suffix, ours, everyone in (
         ("", [n for n in wanted if ":" not in n], "0.0.0.0/0"),

@@ -10,9 +10,10 @@ from provision.clouds import base
 from provision.clouds.gcp import requests
 from provision.clouds.gcp.answers import tags_of_firewall
 from provision.clouds.gcp.api import Api, at_once
-from provision.clouds.gcp.errors import AlreadyThereError
+from provision.clouds.gcp.errors import AlreadyThereError, GoneError
+from provision.errors import CloudInvalidError
 
-__all__ = ["RULE_S", "listed", "open_to", "opening", "settled"]
+__all__ = ["RULE_S", "listed", "network_of", "open_to", "opening", "settled"]
 
 RULE_S: Final = 120.0
 _CREATE: Final = "compute.firewalls.create"
@@ -26,7 +27,23 @@ def listed(api: Api, name: str | None = None) -> list[Any]:
     return [rule for rule in ours if (tags := tags_of_firewall(rule)) and (name is None or tags.get(base.NAME_TAG) == name)]
 
 
-def opening(api: Api, launch_id: str, described: str, networks: Sequence[str]) -> list[tuple[str, Any]]:
+def network_of(api: Api, order: base.Order, region: str) -> str:
+    """The path of the network that an order's machines stand in: that of its subnetwork, or the default one, for which nothing is asked.
+
+    Raises:
+        CloudInvalidError: the region has no such subnetwork.
+    """
+    if not order.subnet:
+        return requests.NETWORK
+    try:
+        found = api.call("Subnetworks", "get", "compute.subnetworks.get", where=region, region=region, subnetwork=order.subnet)
+    except GoneError as error:
+        msg = f"there is no subnetwork {order.subnet} in {region}"
+        raise CloudInvalidError(msg, hint="correct network.subnet of the profile, or make it there", detail=error.detail) from error
+    return "projects/" + str(found.network).partition("/projects/")[2]
+
+
+def opening(api: Api, launch_id: str, described: str, networks: Sequence[str], network: str = requests.NETWORK) -> list[tuple[str, Any]]:
     """Begin to make the rules of a launch; a rule that an earlier try made gets today's networks.
 
     Their names make asking again harmless. A request id derived from the launch would not do: GCE would answer with the operation that made
@@ -43,7 +60,7 @@ def opening(api: Api, launch_id: str, described: str, networks: Sequence[str]) -
             there = api.call("Firewalls", "get", "compute.firewalls.get", firewall=rule["name"])
             return None if list(there.source_ranges) == rule["source_ranges"] else _patch(api, rule)
 
-    return [begun for begun in at_once(begin, requests.firewalls(launch_id, described, networks)) if begun]
+    return [begun for begun in at_once(begin, requests.firewalls(launch_id, described, networks, network)) if begun]
 
 
 def _patch(api: Api, rule: dict[str, Any]) -> tuple[str, Any]:
@@ -57,10 +74,19 @@ def settled(api: Api, begun: Sequence[tuple[str, Any]]) -> None:
     at_once(lambda pair: api.settle(pair[1], pair[0], timeout_s=RULE_S), begun)
 
 
-def open_to(api: Api, launch_id: str, described: str, networks: Sequence[str], there: Sequence[Any]) -> None:
-    """Make the rules of a launch let in exactly these networks, and wait until they do; `there` are the rules that we have now."""
-    wanted = requests.firewalls(launch_id, described, networks)
-    settled(api, opening(api, launch_id, described, networks))
+def open_to(api: Api, launch_id: str, described: str, networks: Sequence[str], there: Sequence[Any], *, network: str) -> None:
+    """Make the rules of a launch let in exactly these networks, and wait until they do.
+
+    Args:
+        api: whose project.
+        launch_id: whose machines.
+        described: the tags, for the description.
+        networks: who may come in.
+        there: the rules that we have now.
+        network: path of the network of GCP that the rules are of.
+    """
+    wanted = requests.firewalls(launch_id, described, networks, network)
+    settled(api, opening(api, launch_id, described, networks, network))
     names = {rule["name"] for rule in wanted}
     tag = requests.network_tag(launch_id)
     for rule in there:

@@ -6,6 +6,7 @@ clients are half the time of the whole; not collecting garbage meanwhile, and ne
 
 from __future__ import annotations
 
+import functools
 import gc
 import importlib
 import importlib.util
@@ -55,6 +56,7 @@ def compute() -> ModuleType:
         return module
 
 
+@functools.cache
 def preload() -> None:
-    """Load what a launch needs while the caller does something else, such as waiting for another answer."""
+    """Load what a launch needs while the caller does something else, such as waiting for another answer; once."""
     threading.Thread(target=lambda: (compute().InstancesClient, compute().FirewallsClient), name="compute_v1", daemon=True).start()

@@ -99,6 +99,7 @@ def _spec(guest: Guest, instance: dict[str, Any]) -> HostSpec:
         volume_gb=tuple(int(d["diskSizeGb"]) for d in volumes),
         disk_names=tuple(names),
         instance_stores=max(stores, 1),
+        keeps_address=not instance["networkInterfaces"][0].get("accessConfigs"),
     )
 
 
@@ -139,8 +140,11 @@ def power_on(world: World, instance: dict[str, Any], *, status: str = "PROVISION
         with world.lock:
             if guest.turn != turn:
                 return
-            for access in instance["networkInterfaces"][0].get("accessConfigs", []):
+            card = instance["networkInterfaces"][0]
+            for access in card.get("accessConfigs", []):
                 access["natIP"] = address
+            if world.park and not card.get("accessConfigs"):  # who reaches the network of the hosts reaches it here
+                card["networkIP"] = address
             instance["status"] = "STAGING"
         world.clock.after(began + world.settings.gce_running_s - time.monotonic(), run)
 
@@ -262,7 +266,12 @@ def shown(world: World) -> list[dict[str, str]]:
                 "id": place.name,
                 "state": instance["status"],
                 "type": last(instance["machineType"]),
-                "address": instance["networkInterfaces"][0].get("accessConfigs", [{}])[0].get("natIP", ""),
+                "address": _shown_address(instance["networkInterfaces"][0]),
             }
             for place, instance in world.within(PROJECT, "instances")
         ]
+
+
+def _shown_address(card: dict[str, Any]) -> str:
+    public = card.get("accessConfigs")
+    return str(public[0].get("natIP", "") if public else card.get("networkIP", ""))

@@ -174,11 +174,17 @@ def _plan_disks(world: World, guest: Guest, body: dict[str, Any]) -> None:
 
 
 def _plan_networks(world: World, zone: str, body: dict[str, Any]) -> None:
+    region = zone.rpartition("-")[0]
     for index, card in enumerate(body["networkInterfaces"]):
         network = last(card.get("network", "default"))
+        if card.get("subnetwork"):
+            found = world.resources.get(Place(PROJECT, f"regions/{region}", "subnetworks", last(card["subnetwork"])))
+            if found is None or f"regions/{region}/" not in card["subnetwork"]:
+                words = "The referenced subnetwork resource cannot be found."
+                raise invalid(f"resource.networkInterfaces[{index}].subnetwork", card["subnetwork"], words)
+            network, card["subnetwork"] = last(found["network"]), found["selfLink"]
         if Place(PROJECT, "global", "networks", network) not in world.resources:
             raise invalid(f"resource.networkInterfaces[{index}].network", network, "The referenced network resource cannot be found.")
-        region = zone.rpartition("-")[0]
         link = f"{BASE}projects/{PROJECT}/global/networks/{network}"
         card |= {"kind": "compute#networkInterface", "name": f"nic{index}", "network": link}
         card.setdefault("subnetwork", f"{BASE}projects/{PROJECT}/regions/{region}/subnetworks/{network}")

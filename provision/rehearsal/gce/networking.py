@@ -50,6 +50,29 @@ def _everywhere(call: Call) -> dict[str, Any]:
     return aggregated(call, found, kind, scopes)
 
 
+# --- networks ---------------------------------------------------------------------------------------------------------
+
+
+def _insert_network(call: Call) -> dict[str, Any]:
+    if not call.body.get("name"):
+        raise required("resource.name")
+    place = call.place(call.body["name"])
+    call.world.add(place, "network", {"autoCreateSubnetworks": False, "mtu": 1460, "subnetworks": [], **call.body})
+    return begin(call, place)
+
+
+def _insert_subnetwork(call: Call) -> dict[str, Any]:
+    """A subnetwork of a network that does not make its own."""
+    for name in ("name", "network", "ipCidrRange"):
+        if not call.body.get(name):
+            raise required(f"resource.{name}")
+    network = call.world.get(Place(PROJECT, "global", "networks", last(call.body["network"])))
+    place = call.place(call.body["name"])
+    made = call.world.add(place, "subnetwork", {"purpose": "PRIVATE", **call.body, "network": network["selfLink"]})
+    network["subnetworks"].append(made["selfLink"])
+    return begin(call, place)
+
+
 # --- firewalls ----------------------------------------------------------------------------------------------------
 
 
@@ -128,6 +151,8 @@ def _delete_disk(call: Call) -> dict[str, Any]:
 
 
 HANDLERS: Final[dict[str, Handler]] = {
+    "compute.networks.insert": _insert_network,
+    "compute.subnetworks.insert": _insert_subnetwork,
     "compute.firewalls.insert": _insert_firewall,
     "compute.firewalls.patch": _patch_firewall,
     "compute.firewalls.delete": _delete_firewall,

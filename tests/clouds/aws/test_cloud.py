@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import itertools
 import json
 import time
 from typing import Any
@@ -15,9 +16,10 @@ from provision.clouds.aws.cloud import AwsCloud
 from provision.errors import CapacityError, CloudInvalidError, InstanceLostError, QuotaExceededError
 from provision.rehearsal import control
 from provision.rehearsal.control import Rehearsal
-from tests.clouds.contract import KEY, CloudContract, Failure, Rig, alive
+from tests.clouds.contract import KEY, CloudContract, Failure, Rig, Seen, alive
 
 REGION = "us-east-1"
+NETWORKS = itertools.count(10)
 FAULTS: dict[Failure, dict[str, Any]] = {
     "capacity": {"kind": "error", "code": "InsufficientInstanceCapacity", "http": 500},
     "quota": {"kind": "error", "code": "VcpuLimitExceeded"},
@@ -62,6 +64,20 @@ class AwsRig(Rig):
 
     def lose_reply(self) -> None:
         control.ask(self.ec2, "faults", method="PUT", body=[{"kind": "lost", "action": "RunInstances", "count": 1}])
+
+    def subnet(self, zone: str) -> str:
+        number = next(NETWORKS)
+        vpc = self.client.create_vpc(CidrBlock=f"10.{number}.0.0/16")["Vpc"]["VpcId"]
+        made = self.client.create_subnet(VpcId=vpc, CidrBlock=f"10.{number}.0.0/24", AvailabilityZone=zone)
+        return str(made["Subnet"]["SubnetId"])
+
+    def seen(self, instance: base.Instance) -> Seen:
+        found = raw(self, instance.id)
+        groups = self.client.describe_security_groups(GroupIds=[g["GroupId"] for g in found["SecurityGroups"]])["SecurityGroups"]
+        assert {g["VpcId"] for g in groups} == {found["VpcId"]}
+        rules = [rule for group in groups for rule in group["IpPermissions"]]
+        opened = {r["CidrIp"] for rule in rules for r in rule["IpRanges"]} | {r["CidrIpv6"] for rule in rules for r in rule["Ipv6Ranges"]}
+        return Seen(found.get("PublicIpAddress", ""), found["PrivateIpAddress"], found["SubnetId"], opened)
 
     def heal(self) -> None:
         control.ask(self.ec2, "faults", method="PUT", body=[])
@@ -255,3 +271,25 @@ def test_what_is_not_offered_or_has_no_image_is_said(rig: AwsRig) -> None:
     assert answers["image"].holds is False
     with pytest.raises(CloudInvalidError):
         rig.cloud().launch(rig.order(instance_type="p3.2xlarge"))
+
+
+def test_a_subnet_is_in_no_other_zone(rig: AwsRig) -> None:
+    order = rig.order()
+    zone, *_ = rig.cloud().zones(order)
+    inside = rig.order(subnet=rig.subnet(zone))
+    assert rig.cloud().zones(inside) == [zone]
+    rig.stock({zone: 0})
+    with pytest.raises(CapacityError) as caught:
+        rig.cloud().launch(inside)
+    assert caught.value.elsewhere == ()
+    answers = {a.about: a for a in rig.cloud().examine(rig.order(subnet="subnet-0123456789abcdef0"))}
+    assert answers["dry-run"].holds is False
+    assert "subnet-0123456789abcdef0" in answers["dry-run"].said
+
+
+def test_without_anything_open_no_rule_is_asked_for(rig: AwsRig) -> None:
+    order = rig.order(subnet=rig.subnet(f"{REGION}a"), public_address=False, ssh_from=())
+    rig.forget()
+    rig.cloud().launch(order)
+    assert "AuthorizeSecurityGroupIngress" not in rig.calls()
+    assert rig.calls().count("DescribeSubnets") == 1

@@ -12,12 +12,13 @@ import pytest
 from provision.clouds import base
 from provision.clouds.aws.client import Access
 from provision.clouds.aws.cloud import AwsCloud
-from provision.clouds.aws.permissions import COMMANDS, NEEDS, PERMISSIONS, policy
+from provision.clouds.aws.permissions import COMMANDS, NEEDS, PERMISSIONS, permissions, policy
 from provision.errors import HostKeyUnknownError, PermissionRefusedError
 from provision.rehearsal.control import Rehearsal
 from tests.clouds.aws.test_cloud import REGION, AwsRig
 
 MANAGED_POLICY_LIMIT = 6144  # characters without white space: docs.aws.amazon.com/IAM/latest/UserGuide/reference_iam-quotas.html
+SUBNET = "subnet-0123456789abcdef0"
 FEW = {"ec2:CancelSpotInstanceRequests", "ec2:DescribeSpotInstanceRequests"}
 
 
@@ -26,8 +27,8 @@ def rig(ec2: Rehearsal, access: Access) -> AwsRig:
     return AwsRig(ec2, access)
 
 
-def document(name: str, *, spot: bool = True) -> dict[str, Any]:
-    return policy(name=name, regions=[REGION], instance_types=["g4dn.xlarge"], spot=spot)
+def document(name: str, *, spot: bool = True, subnet: str = "") -> dict[str, Any]:
+    return policy(name=name, regions=[REGION], instance_types=["g4dn.xlarge"], spot=spot, subnet=subnet)
 
 
 def actions(given: dict[str, Any]) -> set[str]:
@@ -81,11 +82,22 @@ def test_a_whole_life_needs_no_more_than_the_policy(rig: AwsRig) -> None:
     live(rig, order)
 
 
+def test_a_policy_for_one_subnet_needs_no_more_and_opens_no_other(rig: AwsRig) -> None:
+    mine, other = rig.subnet(f"{REGION}a"), rig.subnet(f"{REGION}a")
+    order = rig.order(subnet=mine, public_address=False, ssh_from=("10.9.0.0/16",))
+    rig.set(allowed=document(order.name, spot=False, subnet=mine))
+    live(rig, order)
+    with pytest.raises(PermissionRefusedError):
+        rig.cloud().launch(rig.order(order.name, subnet=other, public_address=False))
+    with pytest.raises(PermissionRefusedError):
+        rig.cloud().launch(rig.order(order.name))
+
+
 @pytest.mark.parametrize("action", PERMISSIONS)
 def test_without_one_action_the_error_names_it(rig: AwsRig, action: str) -> None:
-    order = rig.order(market="spot")
+    order = rig.order(market="spot", subnet=rig.subnet(f"{REGION}a"))
     leftovers(rig, order)
-    given = document(order.name)
+    given = document(order.name, subnet=order.subnet)
     assert action in actions(given)
     rig.set(allowed=without(given, action))
     with pytest.raises(PermissionRefusedError) as caught:
@@ -135,13 +147,18 @@ def test_a_policy_for_all_launches_of_a_stem(rig: AwsRig) -> None:
 
 
 def test_the_document_is_small_and_holds_what_the_commands_need() -> None:
-    given = policy(name="train", regions=["ap-east-1", "us-east-1", "eu-west-1"], instance_types=["g4dn.xlarge"], spot=True)
+    given = policy(name="train", regions=["ap-east-1", "us-east-1", "eu-west-1"], instance_types=["g4dn.xlarge"], spot=True, subnet=SUBNET)
     assert actions(given) == set(PERMISSIONS)
     assert len(json.dumps(given, separators=(",", ":"))) < MANAGED_POLICY_LIMIT
     assert len({s["Sid"] for s in given["Statement"]}) == len(given["Statement"])
     assert not any("*" in action for action in actions(given))
     on_demand = policy(name="train", regions=[REGION], instance_types=["g4dn.xlarge"], spot=False)
-    assert actions(on_demand) == set(PERMISSIONS) - FEW
+    assert actions(on_demand) == set(PERMISSIONS) - FEW - {"ec2:DescribeSubnets"}
     for command in COMMANDS:
-        one = policy(name="train", regions=[REGION], instance_types=["g4dn.xlarge"], spot=True, commands=[command])
+        one = policy(name="train", regions=[REGION], instance_types=["g4dn.xlarge"], spot=True, subnet=SUBNET, commands=[command])
         assert actions(one) == set(NEEDS[command])
+
+
+def test_an_order_needs_what_it_asks_for(rig: AwsRig) -> None:
+    assert set(PERMISSIONS) - set(permissions(rig.order())) == {*FEW, "ec2:DescribeSubnets"}
+    assert permissions(rig.order(market="spot", subnet=SUBNET)) == PERMISSIONS

@@ -5,11 +5,13 @@ from __future__ import annotations
 import dataclasses
 import datetime as dt
 import json
+import uuid
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from google.cloud import compute_v1
 
 from provision.clouds import base
 from provision.clouds.gcp import cloud as cloud_module
@@ -29,7 +31,7 @@ from provision.errors import (
 )
 from provision.rehearsal import control
 from provision.rehearsal.control import GCP_PROJECT, Rehearsal
-from tests.clouds.contract import CloudContract, Failure, Rig, alive, ids
+from tests.clouds.contract import CloudContract, Failure, Rig, Seen, alive, ids
 
 REGION, ZONE = "asia-east1", "asia-east1-a"
 MAKING = r"compute\.(instances|regionInstances)\.(insert|bulkInsert)"
@@ -110,6 +112,23 @@ class GcpRig(Rig):
     def heal(self) -> None:
         self.faults()
         self.set(**QUIET)
+
+    def subnet(self, zone: str) -> str:
+        region, name = zone.rpartition("-")[0], f"n{uuid.uuid4().hex[:8]}"
+        network = compute_v1.Network(name=name, auto_create_subnetworks=False)
+        client("NetworksClient", self.access).insert_unary(project=GCP_PROJECT, network_resource=network)
+        link = f"projects/{GCP_PROJECT}/global/networks/{name}"
+        made = compute_v1.Subnetwork(name=f"{name}-s", network=link, ip_cidr_range="10.9.0.0/20")
+        client("SubnetworksClient", self.access).insert_unary(project=GCP_PROJECT, region=region, subnetwork_resource=made)
+        return f"{name}-s"
+
+    def seen(self, instance: base.Instance) -> Seen:
+        (card,) = self.raw(instance.id, instance.zone).network_interfaces
+        rules = [r for name, r in self.rules().items() if name.startswith(f"gpuprov-{instance.launch_id}")]
+        assert {r.network for r in rules} == {card.network}
+        public = [config.nat_i_p for config in card.access_configs]
+        opened = {source for rule in rules if rule.allowed for source in rule.source_ranges}
+        return Seen(public[0] if public else "", card.network_i_p, card.subnetwork.rpartition("/")[2], opened)
 
     def raw(self, name: str, zone: str = ZONE) -> Any:
         return client("InstancesClient", self.access).get(project=GCP_PROJECT, zone=zone, instance=name)
@@ -318,9 +337,24 @@ def life(rig: GcpRig, order: base.Order) -> None:
 
 
 def test_the_permissions_of_an_order_are_enough_for_its_life(rig: GcpRig) -> None:
-    for order in (rig.order(volume_gb=10).at(ZONE), rig.order(count=2, minimum=2)):
+    inside: dict[str, Any] = {"subnet": rig.subnet(ZONE), "public_address": False, "ssh_from": ("10.9.0.0/16",)}
+    for order in (rig.order(volume_gb=10).at(ZONE), rig.order(count=2, minimum=2), rig.order(**inside).at(ZONE)):
         rig.set(gce_allowed=list(permissions.permissions(order)))
         life(rig, order)
+
+
+def test_a_private_machine_of_a_subnet_needs_other_permissions(rig: GcpRig) -> None:
+    inside = rig.order(subnet=rig.subnet(ZONE), public_address=False).at(ZONE)
+    public, private = (set(permissions.permissions(o)) for o in (rig.order().at(ZONE), inside))
+    assert public - private == {"compute.subnetworks.useExternalIp"}
+    assert private - public == {"compute.subnetworks.get"}
+    for missing in ("compute.subnetworks.get", "compute.subnetworks.use"):
+        rig.set(gce_allowed=sorted(private - {missing}))
+        with pytest.raises(PermissionRefusedError, match=missing):
+            rig.cloud().launch(inside)
+    rig.heal()
+    (made,) = rig.cloud().launch(inside)
+    assert made.project == GCP_PROJECT
 
 
 # Needed when something goes another way than here: an earlier try, fewer machines than asked for, an image of one's own project.

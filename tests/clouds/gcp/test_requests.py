@@ -167,13 +167,15 @@ def test_boot_and_data_disks_end_with_their_machine() -> None:
 
 def test_several_machines_are_named_and_may_be_placed_in_any_zone_that_is_known() -> None:
     asked = order(count=2, first=2, whole=3, minimum=1, zone="")
-    sent = on_the_wire("BulkInsertInstanceResource", requests.bulk(asked, requests.machine_names(asked), ["asia-east2-a", "asia-east2-c"]))
+    sent = on_the_wire(
+        "BulkInsertInstanceResource", requests.bulk(asked, requests.machine_names(asked), "asia-east2", ["asia-east2-a", "asia-east2-c"])
+    )
     assert (sent["count"], sent["minCount"]) == ("2", "1")
     assert set(sent["perInstanceProperties"]) == {"gpuprov-train-2", "gpuprov-train-3"}
     assert set(sent["locationPolicy"]["locations"]) == {"zones/asia-east2-a", "zones/asia-east2-c"}
     assert sent["instanceProperties"]["machineType"] == "n1-standard-8"
     assert sent["instanceProperties"]["disks"][0]["initializeParams"]["diskType"] == "pd-balanced"
-    assert "locationPolicy" not in on_the_wire("BulkInsertInstanceResource", requests.bulk(order(count=2), ["a", "b"], []))
+    assert "locationPolicy" not in on_the_wire("BulkInsertInstanceResource", requests.bulk(order(count=2), ["a", "b"], "asia-east2", []))
 
 
 def test_an_attempt_takes_the_numbers_that_earlier_ones_left_out() -> None:

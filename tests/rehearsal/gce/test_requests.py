@@ -85,7 +85,7 @@ def test_one_request_id_makes_one_instance_and_another_body_is_refused(gce: Gce)
     assert gce.names(f"name={name}") == [name]
 
 
-@pytest.mark.parametrize("wrong", ["one", uuid.uuid4().hex, str(uuid.UUID(int=0))])
+@pytest.mark.parametrize("wrong", ["one", "0f8fad5bd9cb469fa16570867728950e", str(uuid.UUID(int=0))])
 def test_a_request_id_is_a_uuid(gce: Gce, wrong: str) -> None:
     with pytest.raises(x.BadRequest, match="requestId"):
         gce.insert(request_id=wrong)
