@@ -10,15 +10,18 @@ from provision.catalog import places, read
 from provision.clouds import CLOUDS, base
 from provision.clouds import permissions as needed
 from provision.clouds.aws.permissions import policy
+from provision.host.way import permissions as way_in
+from provision.host.way import phrase
 from provision.launch import place as placing
 from provision.launch.journal import Pending, Record
 from provision.launch.place import Option
 from provision.profile import load as profiles
 from provision.profile.locked import Lock, LockedPlace
 from provision.profile.model import AwsPlace, GcpPlace, Profile
+from provision.profile.network import IAP_RANGE
 from provision.review.tree import Call, Change, Disk, Door, Money, Permission, Place
 
-__all__ = ["addresses_in", "calls", "disks", "doors", "first_boot", "money", "permissions", "places_of", "tags"]
+__all__ = ["addresses", "addresses_in", "calls", "disks", "doors", "first_boot", "money", "permissions", "places_of", "tags"]
 
 # A moment that stands for the deadline where a request is shown: it is replaced by words.
 _ONCE: Final = "2000-01-01T00:00:00+00:00"
@@ -114,8 +117,8 @@ def disks(profile: Profile) -> tuple[Disk, ...]:
 
 
 def doors(profile: Profile) -> tuple[Door, ...]:
-    """The rules of the security group."""
-    opened = [Door("in", "22/tcp (SSH)", network, _meaning(network)) for network in profile.network.ssh_from]
+    """The rules of the security group; none that lets in where the way in needs no open port."""
+    opened = [Door("in", "22/tcp (SSH)", network, _meaning(network)) for network in profile.network.opens]
     return (*opened, Door("out", "every port", "everywhere", "the group says nothing about it, and the cloud's default lets all out"))
 
 
@@ -124,7 +127,22 @@ def addresses_in(network: str) -> int:
     return 1 if network == "caller" else ipaddress.ip_network(network).num_addresses
 
 
+def addresses(profile: Profile) -> str:
+    """Which addresses the machine has, where, and how it is reached."""
+    network = profile.network
+    where = f"of {network.subnet}" if network.subnet else "of the cloud's default network"
+    has = (
+        f"one private address {where} and no public one"
+        if network.address == "private"
+        else f"one public IPv4 address and one private one {where}"
+    )
+    way = phrase(network)
+    return f"{has}; reached {way}" if way else f"{has}; no name"
+
+
 def _meaning(network: str) -> str:
+    if network == IAP_RANGE:
+        return "Google's Identity-Aware Proxy alone, which asks who connects"
     if network == "caller":
         return "the one public address that `gpuprov up` is run from; the same for everybody behind one NAT"
     count = addresses_in(network)
@@ -154,13 +172,15 @@ def permissions(profile: Profile, lock: Lock) -> tuple[Permission, ...]:
     for option in placing.options(profile, lock):
         by_cloud.setdefault(option.cloud, []).append(option)
     for cloud, chosen in by_cloud.items():
-        actions = tuple(sorted({action for option in chosen for action in needed(cloud, _order(profile, option))}))
+        way = way_in(profile.network)
+        actions = tuple(sorted({*way, *(action for option in chosen for action in needed(cloud, _order(profile, option)))}))
         if cloud == "aws":
             document = policy(
                 name=profile.name,
                 regions=list(dict.fromkeys(option.region for option in chosen)),
                 instance_types=sorted({option.place.instance_type for option in chosen}),
                 spot=any(option.place.market == "spot" for option in chosen),
+                subnet=profile.network.subnet or "",
             )
             note = "every action of launching, looking after and removing; the policy document narrows them to places, types and this name"
             found.append(Permission(cloud, actions, document, note))
@@ -185,11 +205,11 @@ def calls(profile: Profile, lock: Lock) -> tuple[Call, ...]:
     group_tags = [{"ResourceType": "security-group", "Tags": made}]
     group = {"GroupName": name, "Description": f"gpuprov {order.name}: SSH", "TagSpecifications": group_tags}
     ip = request.ingress("<the address of who launches>" if network == "caller" else network for network in order.ssh_from)
+    opened = {"GroupId": "<the group>", "IpPermissions": [ip]}
     run = {
-        **request.run_instances(order, option.region),
+        **request.run_instances(order, option.region, "<the group>"),
         "ClientToken": "<of the launch and the attempt>",
         "ImageId": order.image_id or "<the image>",
-        "SecurityGroupIds": ["<the group>"],
     }
     run["UserData"] = run["UserData"].replace(_ONCE_WORDS, f"<launch + {profile.limits.deadline_h} h>")
     said: list[tuple[str, str, dict[str, Any]]] = [
@@ -200,7 +220,7 @@ def calls(profile: Profile, lock: Lock) -> tuple[Call, ...]:
             else []
         ),
         ("ec2:CreateSecurityGroup", "make the group", group),
-        ("ec2:AuthorizeSecurityGroupIngress", "open SSH and nothing else", {"GroupId": "<the group>", "IpPermissions": [ip]}),
+        *([("ec2:AuthorizeSecurityGroupIngress", "open SSH and nothing else", opened)] if order.ssh_from else []),
         ("ec2:RunInstances", "make the instance", run),
         ("ec2:GetConsoleOutput", "read the host keys", {"InstanceId": "<the instance>", "Latest": True}),
     ]

@@ -61,7 +61,7 @@ def content(profile: Profile, lock: Lock, source: bytes, *, differs: Sequence[st
         rules_sha256=judged.sha256 if judged else "",
         places=found,
         disks=cloud.disks(profile),
-        addresses="one public IPv4 address and one private one, both of the cloud's default network; no name",
+        addresses=cloud.addresses(profile),
         tags=cloud.tags(profile, lock),
         money=cloud.money(profile, found),
         doors=cloud.doors(profile),

@@ -115,7 +115,8 @@ def _lock(found: _Found, lock: Lock, environments: Sequence[Environment], differ
 
 
 def _doors(found: _Found, profile: Profile) -> None:
-    for number, network in enumerate(profile.network.ssh_from):
+    direct = profile.network.via == "direct"
+    for number, network in enumerate(profile.network.opens if direct else ()):
         key = f"network.ssh_from.{number}"
         count = addresses_in(network)
         if network == "caller":
@@ -131,10 +132,10 @@ def _doors(found: _Found, profile: Profile) -> None:
         why = f"{shown} address{'es' if count > 1 else ''} can open a connection to port 22; a login still takes a key"
         why += "; they are private, so that they reach it only through a network that is connected to its own" if inside else ""
         found.add("ssh-open", severity, f"SSH is open to {network}", why, narrower="a smaller network, or `caller`", key=key)
-    why = "every machine gets a public address of the default network, and is reached through it"
-    found.add(
-        "public-address", "medium", "The machine has a public address", why, narrower="no key asks for a private one yet", key="places"
-    )
+    if profile.network.address == "public":
+        why = "every machine gets a public address, which everybody may try; port 22 answers those that the profile names"
+        narrower = "`address: private`, with a way in: `jump`, or `via: ssm` or `iap`"
+        found.add("public-address", "medium", "The machine has a public address", why, narrower=narrower, key="network.address")
     why = "the security group lets every connection out, as the cloud's default does"
     found.add("egress", "low", "Nothing limits where the machine connects to", why, narrower="rules of the network it is placed in")
 

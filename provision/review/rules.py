@@ -188,8 +188,8 @@ def _deadline(case: _Case) -> Iterator[_Broken]:
 
 
 def _public_address(case: _Case) -> Iterator[_Broken]:
-    if case.policy.public_address == "forbidden":
-        yield _Broken(("network",), "a profile cannot ask for a machine without a public address, and the subnet decides", known=False)
+    if case.policy.public_address == "forbidden" and case.profile.network.address == "public":
+        yield _Broken(("network",), "every machine gets a public address; `address: private` has none")
 
 
 def _encrypted(case: _Case) -> Iterator[_Broken]:
@@ -201,7 +201,9 @@ def _encrypted(case: _Case) -> Iterator[_Broken]:
 
 def _ssh_from(case: _Case) -> Iterator[_Broken]:
     rule = case.policy.ssh_from
-    for n, source in enumerate(case.profile.network.ssh_from if rule else ()):
+    # What another way in opens, or does not, is not the profile's to choose.
+    direct = case.profile.network.via == "direct"
+    for n, source in enumerate(case.profile.network.opens if rule and direct else ()):
         assert rule is not None  # noqa: S101 - the loop is empty without
         key: KeyPath = ("network", "ssh_from", n)
         if source == "caller":

@@ -63,6 +63,10 @@ MIRRORED = LOCK.model_copy(
     }
 )
 RESOLVED = LOCK.model_copy(update={"unresolved": ()})
+PRIVATE = {
+    "places": [{**yaml.safe_load(RAW)["places"][0], "regions": ["ap-east-1"]}],
+    "network": {"address": "private", "via": "ssm", "subnet": "subnet-0123456789abcdef0"},
+}
 AWS_ONLY = {"places": yaml.safe_load(RAW)["places"][:1]}
 
 
@@ -84,14 +88,14 @@ BROKEN: list[tuple[dict[str, Any], dict[str, Any], list[str], bool]] = [
     ({"max_price_to_deadline_usd": 5.99}, AWS_ONLY, ["places.0.regions.0", "places.0.regions.1"], True),
     ({"max_price_to_deadline_usd": 5.99}, {"price": None, **AWS_ONLY}, ["places.0.regions.0", "places.0.regions.1"], False),
     ({"max_deadline_h": 11}, {}, ["limits.deadline_h"], True),
-    ({"public_address": "forbidden"}, {}, ["network"], False),
+    ({"public_address": "forbidden"}, {}, ["network"], True),
     ({"encrypted_disks": "all"}, {}, ["disks.data.source"], False),
     ({"ssh_from": {"caller": False}}, {}, ["network.ssh_from.0"], True),
     ({"ssh_from": {"within": ["10.0.0.0/8"]}}, {}, ["network.ssh_from.0"], False),
     ({"ssh_from": {"widest_ipv4": 24}}, {"network__ssh_from": ["10.1.0.0/23"]}, ["network.ssh_from.0"], True),
     ({"ssh_from": {"widest_ipv6": 64}}, {"network__ssh_from": ["10.0.0.0/8", "2001:db8::/63"]}, ["network.ssh_from.1"], True),
     ({"ssh_from": {"within": ["10.0.0.0/8"]}}, {"network__ssh_from": ["11.0.0.0/24"]}, ["network.ssh_from.0"], True),
-    ({"ssh_from": {"within": ["10.0.0.0/8"]}}, {"network__ssh_from": ["2001:db8::/64"]}, ["network.ssh_from.0"], True),
+    ({"ssh_from": {"within": ["10.0.0.0/8"]}}, {"network__ssh_from": ["10.1.0.0/24", "2001:db8::/64"]}, ["network.ssh_from.1"], True),
     ({"counters": ["group", "admin-only"]}, {}, ["gpu.counters"], True),
     ({"mirrors": {"packages": [MIRROR]}}, {}, ["sources.apt", "sources.apt"], True),
     ({"mirrors": {"wheels": [WHEELS]}}, {}, ["sources.wheels"], True),
@@ -118,6 +122,8 @@ KEPT: list[tuple[dict[str, Any], dict[str, Any]]] = [
     ({"max_price_to_deadline_usd": 6.0}, {}),
     ({"max_deadline_h": 12}, {}),
     ({"public_address": "allowed"}, {}),
+    ({"public_address": "forbidden"}, PRIVATE),
+    ({"ssh_from": {"caller": False}}, PRIVATE),
     ({"encrypted_disks": "volumes"}, {}),
     ({"encrypted_disks": "all"}, {"disks__data": None}),
     ({"encrypted_disks": "all"}, {"disks__data": {"source": "volume", "size_gb": 10, "mount": "/data"}}),
@@ -181,8 +187,8 @@ def test_a_violation_says_line_key_reason_rule_and_the_organisations_words() -> 
     )
     (found,) = broken({"mirrors": {"wheels": [WHEELS]}})
     assert str(found).startswith("sources.wheels: wheels come from the public index")
-    (found,) = broken({"public_address": "forbidden"})
-    assert "network: not known: " in str(found)
+    (found,) = broken({"encrypted_disks": "all"})
+    assert "disks.data.source: not known: " in str(found)
 
 
 def test_the_plans_own_prices_are_judged() -> None:
