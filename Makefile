@@ -45,7 +45,7 @@ lint: setup
 
 # Root, because the hosts are Linux namespaces; the tests of everything else do not need it.
 test: lint
-	$(SUDO) env PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/pytest -n auto --dist loadfile
+	$(SUDO) env PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/pytest -n auto --dist loadfile --no-loadscope-reorder
 
 # Gigabytes and minutes: Debian's real driver, toolkit, profilers and the frameworks' real wheels on one host.
 test-full: setup
@@ -59,7 +59,7 @@ test-lowest: setup
 	$(BIN)/pip install -qq uv
 	$(BIN)/uv pip compile -q --all-extras --resolution lowest-direct pyproject.toml -o .venv/lowest.txt
 	$(PYTHON) -m venv .venv-lowest && .venv-lowest/bin/pip install -qq -r .venv/lowest.txt && .venv-lowest/bin/pip install -qq --no-deps -e .
-	$(SUDO) env PATH="$(CURDIR)/.venv-lowest/bin:$$PATH" .venv-lowest/bin/pytest -n auto --dist loadfile
+	$(SUDO) env PATH="$(CURDIR)/.venv-lowest/bin:$$PATH" .venv-lowest/bin/pytest -n auto --dist loadfile --no-loadscope-reorder
 
 # No index is written into the file: it is whatever pip is configured to use.
 lock:
