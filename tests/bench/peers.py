@@ -55,7 +55,8 @@ def _environment(rehearsal: control.Rehearsal, home: Path, programs: Path) -> di
     path = os.pathsep.join([str(programs), str(home / "bin"), os.environ["PATH"]])
     # Not the files: SkyPilot takes only a regular file for one, and in a home of its own there is none to be found.
     given = {key: value for key, value in control.environment(rehearsal).items() if not key.endswith("_FILE")}
-    return {**given, "HOME": str(home), "PATH": path, "LANG": "C.UTF-8", "AWS_DEFAULT_REGION": "us-east-1"}
+    # ray keeps what it set up last time in the temporary folder, whoever set it up.
+    return {**given, "HOME": str(home), "TMPDIR": str(home), "PATH": path, "LANG": "C.UTF-8", "AWS_DEFAULT_REGION": "us-east-1"}
 
 
 def _image(rehearsal: control.Rehearsal, region: str) -> str:

@@ -125,6 +125,7 @@ class _Served:
         self._server.shutdown()
         self._thread.join()
         self._server.server_close()
+        self._run("gpgconf", "--kill", "all")  # gpg's agent would outlive the test
 
     def _run(self, *argv: str) -> bytes:
         return subprocess.run(argv, check=True, capture_output=True, env={**os.environ, "GNUPGHOME": str(self._gpg)}).stdout
