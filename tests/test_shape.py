@@ -15,6 +15,8 @@ PACKAGE = ROOT / "provision"
 ROOMS = [
     "errors",
     "paths",
+    "canonical",
+    "concurrent",
     "catalog",
     "profile",
     "clouds",
