@@ -27,4 +27,5 @@ def at_once(work: Callable[[T], R], items: Iterable[T], *, most: int = 16) -> li
     if len(queue) <= 1:
         return [work(item) for item in queue]
     with ThreadPoolExecutor(max_workers=min(len(queue), most), thread_name_prefix="at-once") as pool:
-        return list(pool.map(work, queue))
+        futures = [pool.submit(work, item) for item in queue]
+    return [future.result() for future in futures]
