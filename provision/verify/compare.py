@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from provision.verify.facts import Facts
+from provision.verify.facts import Facts, NotObservedError
+from provision.verify.facts.system import IdentityFacts
 from provision.verify.finding import Report
-from provision.verify.schema import Identity, NotObservedError
 
 __all__ = ["changes", "lost"]
 
@@ -49,7 +49,7 @@ def lost(before: Report, old: Facts, after: Report, new: Facts) -> list[str]:
     Raises:
         NotObservedError: the host was not rebooted in between, or that is not known.
     """
-    was, now = old.read(Identity).boot_id, new.read(Identity).boot_id
+    was, now = old.read(IdentityFacts).boot_id, new.read(IdentityFacts).boot_id
     if was == now:
         msg = "the host was not rebooted since: both observations are of one boot"
         raise NotObservedError(msg)

@@ -9,10 +9,9 @@ import textwrap
 from provision.profile.model import Profile, Waiver
 from provision.verify.checks import CHECKS, Check
 from provision.verify.checks.base import TIERS, Tier
-from provision.verify.facts import Facts
+from provision.verify.facts import Facts, NotObservedError
+from provision.verify.facts.system import ClockFacts
 from provision.verify.finding import Finding, Report
-from provision.verify.schema import NotObservedError
-from provision.verify.schema_health import Clock
 
 __all__ = ["Selection", "judge"]
 
@@ -153,7 +152,7 @@ def _about_host(findings: list[Finding]) -> list[str]:
 def _about_boot(facts: Facts) -> list[str]:
     """What makes the times of a report doubtful, or its settings younger than they look; nothing where the probe is older than the fact."""
     try:
-        clock = facts.read(Clock)
+        clock = facts.read(ClockFacts)
     except NotObservedError:
         return []
     notes = [] if clock.synchronised is not False else ["the host's clock follows no time server: its times may be off"]
