@@ -53,6 +53,11 @@ class Reading(FactPart):
     value: int | float | str | None = None
     unknown: str | None = None
 
+    @property
+    def unsupported(self) -> bool:
+        """Whether NVML says that this GPU or driver has no such thing (nvmlErrorString), as opposed to not having read it."""
+        return self.value is None and any(words in (self.unknown or "") for words in ("Not Supported", "Function Not Found"))
+
 
 NOT_READ: Final = Reading(unknown="not read")
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pydantic import Field
+
 from provision.verify.facts.base import NOT_READ, Count, Fact, FactPart, Reading
 from provision.verify.facts.health import HealthReadings
 from provision.verify.facts.links import LinkReadings
@@ -53,7 +55,7 @@ class DriverFacts(Fact):
     loaded: str | None
     installed: str | None
     nvidia_smi: str | None
-    nvidia_smi_said: str
+    nvidia_smi_error: str = Field(alias="nvidia_smi_said")
 
 
 class KernelModule(FactPart):
