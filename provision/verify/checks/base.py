@@ -10,13 +10,11 @@ from typing import Final, Literal
 from provision.catalog.records import version
 from provision.profile.model import Profile
 from provision.verify.facts import Facts, NotObservedError
-from provision.verify.facts.base import Reading
-from provision.verify.facts.gpu import DeviceFacts, GpuFacts, NvmlFacts
+from provision.verify.facts.gpu import DeviceFacts, devices
 from provision.verify.finding import Outcome
 
 Tier = Literal["quick", "standard", "perf"]
 TIERS: Final[tuple[Tier, ...]] = ("quick", "standard", "perf")  # each has all checks of those before it
-_NO_GPU = "no NVIDIA GPU on this host"
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,56 +122,6 @@ def each_gpu(facts: Facts, expected: str, look: Callable[[DeviceFacts], Signs], 
     if signs.doubtful:
         return warns(expected, "; ".join(signs.doubtful) + note, warn)
     return passes(expected, ("; ".join(signs.sound) or "nothing") + note)
-
-
-def require_gpu(facts: Facts) -> GpuFacts:
-    """What speaks for a GPU, on a host that has one.
-
-    Raises:
-        NotObservedError: there is none; its kind is `no-gpu`.
-    """
-    gpu = facts.read(GpuFacts)
-    if not gpu.exists:
-        raise NotObservedError(_NO_GPU, kind="no-gpu")
-    return gpu
-
-
-def devices(facts: Facts) -> tuple[DeviceFacts, ...]:
-    """The GPUs as NVML sees them, at least one.
-
-    Raises:
-        NotObservedError: there is none, or NVML did not answer.
-    """
-    require_gpu(facts)
-    gpus = facts.read(NvmlFacts).devices
-    if not gpus:
-        msg = "NVML lists no device"
-        raise NotObservedError(msg)
-    return gpus
-
-
-def value(reading: Reading) -> int | float | str:
-    """What was read.
-
-    Raises:
-        NotObservedError: nothing was, with NVML's reason.
-    """
-    if reading.value is None:
-        raise NotObservedError(reading.unknown or "no value")
-    return reading.value
-
-
-def number(reading: Reading) -> int:
-    """What was read, as a count.
-
-    Raises:
-        NotObservedError: nothing was, or it cannot be a count.
-    """
-    count = value(reading)
-    if not isinstance(count, int) or count < 0:
-        msg = f"NVML read {count!r}, which can be no count"
-        raise NotObservedError(msg)
-    return count
 
 
 def dotted(text: str) -> tuple[int, ...]:

@@ -8,9 +8,10 @@ from __future__ import annotations
 from typing import Final
 
 from provision.profile.model import Profile
-from provision.verify.checks.base import Check, Verdict, apply, fails, not_applicable, passes, require_gpu, unknown, warns
+from provision.verify.checks.base import Check, Verdict, apply, fails, not_applicable, passes, unknown, warns
 from provision.verify.facts import Facts
 from provision.verify.facts.counters import CountersFacts
+from provision.verify.facts.gpu import require_gpu
 
 _PERFMON: Final = 1 << 38  # CAP_PERFMON in linux/capability.h
 _APPLY: Final = apply("counters", "writes it")

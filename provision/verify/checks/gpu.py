@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from provision.catalog import read
 from provision.profile.model import Profile
-from provision.verify.checks.base import Check, Verdict, apply, fails, passes, require_gpu, unknown, value, warns
+from provision.verify.checks.base import Check, Verdict, apply, fails, passes, unknown, warns
 from provision.verify.facts import Facts
-from provision.verify.facts.gpu import DriverFacts, ModulesFacts, NvmlFacts
+from provision.verify.facts.gpu import DriverFacts, ModulesFacts, NvmlFacts, require_gpu
 
 
 def _gpu(facts: Facts, profile: Profile) -> Verdict:
@@ -19,7 +19,7 @@ def _gpu(facts: Facts, profile: Profile) -> Verdict:
         return fails(expected, "nouveau drives the GPU", "blacklist nouveau and reboot; the driver's package does it")
     if not gpu.module:
         return fails(expected, f"{len(gpu.pci)} on the bus, and no NVIDIA driver is loaded", "install the driver, or reboot into it")
-    names = [str(value(device.name)) for device in facts.read(NvmlFacts).devices]
+    names = [str(device.name.answer()) for device in facts.read(NvmlFacts).devices]
     # Whole words: an L40S is not an L4.
     words = {word.upper() for word in read.gpu(profile.gpu.model).nvml_words}
     right = [n for n in names if words <= set(n.replace("-", " ").upper().split())]
@@ -38,7 +38,7 @@ def _driver(facts: Facts, profile: Profile) -> Verdict:
     require_gpu(facts)
     driver = facts.read(DriverFacts)
     user_space = facts.raw.get("nvml")
-    nvml = str(value(facts.read(NvmlFacts).driver)) if isinstance(user_space, dict) and "value" in user_space else None
+    nvml = str(facts.read(NvmlFacts).driver.answer()) if isinstance(user_space, dict) and "value" in user_space else None
     witnesses = {"loaded": driver.loaded, "installed": driver.installed, "NVML": nvml, "nvidia-smi": driver.nvidia_smi}
     versions = {where: version for where, version in witnesses.items() if version}
     observed = ", ".join(f"{where} {version}" for where, version in versions.items()) or "none"

@@ -8,24 +8,9 @@ from __future__ import annotations
 from typing import Final, Literal
 
 from provision.profile.model import Profile
-from provision.verify.checks.base import (
-    Check,
-    Signs,
-    Verdict,
-    devices,
-    dotted,
-    each_gpu,
-    fails,
-    not_applicable,
-    number,
-    passes,
-    require_gpu,
-    unknown,
-    value,
-    warns,
-)
+from provision.verify.checks.base import Check, Signs, Verdict, dotted, each_gpu, fails, not_applicable, passes, unknown, warns
 from provision.verify.facts import Facts, NotObservedError
-from provision.verify.facts.gpu import DeviceFacts
+from provision.verify.facts.gpu import DeviceFacts, devices, require_gpu
 from provision.verify.facts.health import XidsFacts
 
 # Retired pages of Turing and older: DCGM fails from 63 on, Meta warns from 10. Rows remapped for uncorrectable errors: DCGM fails from 512.
@@ -89,7 +74,7 @@ def _memory(device: DeviceFacts) -> Signs:
     """The state of a GPU's memory."""
     if device.ecc.unsupported:
         return Signs(sound=["its memory has no ECC"])
-    ecc, pending = number(device.ecc), number(device.ecc_pending)
+    ecc, pending = device.ecc.count(), device.ecc_pending.count()
     signs = Signs()
     if ecc != pending:
         signs.doubtful.append(f"ECC is {'on' if ecc else 'off'} and will be {'on' if pending else 'off'} after a reboot")
@@ -97,12 +82,12 @@ def _memory(device: DeviceFacts) -> Signs:
         signs.doubtful.extend([] if ecc != pending else ["ECC is off"])
         signs.sound.append("ECC off")
         return signs
-    now, ever = number(device.uncorrected), number(device.uncorrected_ever)
+    now, ever = device.uncorrected.count(), device.uncorrected_ever.count()
     if now:
         signs.bad.append(f"{now} uncorrected ECC errors since the driver was loaded")
     elif ever:
         signs.doubtful.append(f"{ever} uncorrected ECC errors in its life, none since the driver was loaded")
-    capability = value(device.capability)
+    capability = device.capability.answer()
     if not isinstance(capability, str):
         msg = f"NVML read {capability!r}, which can be no compute capability"
         raise NotObservedError(msg)
@@ -115,25 +100,25 @@ def _rows(device: DeviceFacts) -> Signs:
     """Row remapping, of Ampere and later. Asked only of memory with ECC: an RTX 4090 answers too, and remaps nothing (gpud)."""
     if device.remapped_failure.unsupported:
         return Signs(sound=["no row remapping"])
-    rows = number(device.remapped_uncorrectable)
+    rows = device.remapped_uncorrectable.count()
     bad = []
-    if number(device.remapped_failure):
+    if device.remapped_failure.count():
         bad.append("a row could not be remapped")
-    if number(device.remapped_pending):
+    if device.remapped_pending.count():
         bad.append("a remapped row waits for a reset")
     if rows >= _ROWS_FAIL:
         bad.append(f"{rows} rows remapped for uncorrectable errors")
-    return Signs(bad, sound=[f"{rows} + {number(device.remapped_correctable)} rows remapped"])
+    return Signs(bad, sound=[f"{rows} + {device.remapped_correctable.count()} rows remapped"])
 
 
 def _pages(device: DeviceFacts) -> Signs:
     """Page retirement, of Turing and older, by cause: repeated single-bit errors, or one double-bit error."""
     if device.retired_pending.unsupported:
         return Signs(sound=["no page retirement"])
-    single, double = number(device.retired_single), number(device.retired_double)
+    single, double = device.retired_single.count(), device.retired_double.count()
     words = f"{single} + {double} pages retired for single + double bit errors"
     signs = Signs(sound=[words])
-    if number(device.retired_pending):
+    if device.retired_pending.count():
         signs.bad.append("a page waits for a reboot to be retired")
     if single + double >= _PAGES_FAIL:
         signs.bad.append(words)
@@ -149,7 +134,7 @@ def _newer(device: DeviceFacts) -> Signs:
         reading = getattr(device, name)
         if reading.unsupported:
             absent.append(words)
-        elif (answer := number(reading)) != well:
+        elif (answer := reading.count()) != well:
             signs.bad.append(f"{words}: {_RECOVERY.get(answer, answer)}" if name == "recovery_action" else words)
     if absent:
         signs.sound.append(f"not told by this GPU or driver: whether {' or '.join(absent)}")
@@ -187,7 +172,7 @@ def _gravity(code: int) -> Literal["hard", "soft", "ignored"]:
 def _indices(facts: Facts) -> dict[str, int]:
     """Bus address → index of the GPU, as far as NVML says; a GPU that fell off the bus is no longer there."""
     try:
-        return {str(value(device.pci)): index for index, device in enumerate(devices(facts)) if device.pci.value is not None}
+        return {str(device.pci.answer()): index for index, device in enumerate(devices(facts)) if device.pci.value is not None}
     except NotObservedError:
         return {}
 
@@ -206,11 +191,11 @@ def _throttling(facts: Facts, _profile: Profile) -> Verdict:
 
 def _brakes(device: DeviceFacts) -> Signs:
     """What holds the clocks of a GPU down, and what its hardware has done since the driver was loaded; older drivers do not count that."""
-    bits = number(device.event_reasons)
+    bits = device.event_reasons.count()
     before = {"too hot": device.hw_thermal, "without power": device.hw_power_brake}
     signs = Signs(*([name for bit, name in names.items() if bits & bit] for names in (_HARDWARE, _THERMAL, _ORDINARY)))
     for cause, reading in before.items():
-        if not reading.unsupported and number(reading):
+        if not reading.unsupported and reading.count():
             signs.doubtful.append(f"was {cause} before: its hardware has slowed it down since the driver was loaded")
     return signs
 

@@ -8,22 +8,9 @@ from __future__ import annotations
 from typing import Final
 
 from provision.profile.model import Profile
-from provision.verify.checks.base import (
-    Check,
-    Signs,
-    Verdict,
-    devices,
-    each_gpu,
-    fails,
-    not_applicable,
-    number,
-    passes,
-    require_gpu,
-    unknown,
-    warns,
-)
+from provision.verify.checks.base import Check, Signs, Verdict, each_gpu, fails, not_applicable, passes, unknown, warns
 from provision.verify.facts import Facts, NotObservedError
-from provision.verify.facts.gpu import DeviceFacts, NvmlFacts
+from provision.verify.facts.gpu import DeviceFacts, NvmlFacts, devices, require_gpu
 from provision.verify.facts.links import FabricFacts
 
 # DCGM 4.6.0, nvvs/diag-skus.yaml.in: the (generation, width) that a card must have.
@@ -65,8 +52,8 @@ def _pcie(facts: Facts, profile: Profile) -> Verdict:
     generation, width = _PCIE.get(profile.gpu.model, _PCIE_OTHERS)
 
     def look(device: DeviceFacts) -> Signs:
-        now, most = number(device.pcie_generation), number(device.pcie_generation_max)
-        lanes, most_lanes = number(device.pcie_width), number(device.pcie_width_max)
+        now, most = device.pcie_generation.count(), device.pcie_generation_max.count()
+        lanes, most_lanes = device.pcie_width.count(), device.pcie_width_max.count()
         # The current generation is shown and not judged: an idle GPU lowers it, and raises it within milliseconds of load.
         words = [f"generation {now} of {most}, {lanes} of {most_lanes} lanes"]
         if most < generation or lanes < width:
@@ -91,7 +78,7 @@ def _nvlink(facts: Facts, _profile: Profile) -> Verdict:
     if len(gpus) == 1:
         return not_applicable("one GPU: there is nothing that it could be linked with")
     expected = "every GPU with as many NVLinks up as its siblings, and none without"
-    up = [(number(device.links_up), number(device.links)) for device in gpus]
+    up = [(device.links_up.count(), device.links.count()) for device in gpus]
     observed = ", ".join(f"GPU {index}: {active} of {links}" for index, (active, links) in enumerate(up))
     # Not all links need be used: on some boards 12 of 18 are, by design (azurehpc-health-checks, issue 162). Siblings decide.
     if len(set(up)) > 1 or not up[0][0]:
@@ -128,7 +115,7 @@ def _membership(device: DeviceFacts) -> str | None:
     """`joined`, what is in the way, or None for a GPU that is of no fabric or does not say."""
     if device.fabric_state.unsupported or device.fabric_state.value == 0:
         return None
-    state, status = number(device.fabric_state), number(device.fabric_status)
+    state, status = device.fabric_state.count(), device.fabric_status.count()
     if state == _FABRIC_COMPLETE:
         return "joined" if status == 0 else f"refused with status {status}"
     return _FABRIC.get(state, f"state {state}")

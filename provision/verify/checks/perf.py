@@ -14,8 +14,9 @@ from provision.catalog import read
 from provision.catalog.records import Gpu, Healthy
 from provision.catalog.roofline import is_called
 from provision.profile.model import Profile
-from provision.verify.checks.base import Check, Verdict, fails, not_applicable, passes, require_gpu, unknown, warns
+from provision.verify.checks.base import Check, Verdict, fails, not_applicable, passes, unknown, warns
 from provision.verify.facts import Facts
+from provision.verify.facts.gpu import require_gpu
 from provision.verify.facts.perf import PartFacts, PerfDeviceFacts, PerfFacts
 from provision.verify.finding import Outcome
 

@@ -8,22 +8,9 @@ from __future__ import annotations
 from provision.catalog import read
 from provision.catalog.records import version
 from provision.profile.model import ApplicationClocks, Profile
-from provision.verify.checks.base import (
-    Check,
-    Verdict,
-    apply,
-    devices,
-    fails,
-    not_applicable,
-    number,
-    passes,
-    require_gpu,
-    unknown,
-    value,
-    warns,
-)
+from provision.verify.checks.base import Check, Verdict, apply, fails, not_applicable, passes, unknown, warns
 from provision.verify.facts import Facts
-from provision.verify.facts.gpu import NvmlFacts
+from provision.verify.facts.gpu import NvmlFacts, devices, require_gpu
 from provision.verify.facts.settings import ClocksUnitFacts, PersistenceUnitFacts
 
 
@@ -45,7 +32,7 @@ def _persistence(facts: Facts, profile: Profile) -> Verdict:
         return not_applicable("the profile does not ask for persistence mode")
     expected = "persistence mode on now, and by the daemon at boot"
     require_gpu(facts)
-    modes = [value(device.persistence) for device in facts.read(NvmlFacts).devices]
+    modes = [device.persistence.answer() for device in facts.read(NvmlFacts).devices]
     unit = facts.read(PersistenceUnitFacts)
     now = bool(modes) and all(mode == 1 for mode in modes)
     # Ubuntu's unit starts the daemon and tells it to leave the mode off.
@@ -73,11 +60,11 @@ def _clocks(facts: Facts, profile: Profile) -> Verdict:
     if setting == "default":
         return not_applicable("the profile leaves the clocks at their defaults")
     gpus = devices(facts)
-    pairs = [(value(gpu.app_memory_mhz), value(gpu.app_graphics_mhz)) for gpu in gpus]
+    pairs = [(gpu.app_memory_mhz.answer(), gpu.app_graphics_mhz.answer()) for gpu in gpus]
     if isinstance(setting, ApplicationClocks):
         target = [(setting.memory_mhz, setting.graphics_mhz)] * len(gpus)
     else:
-        target = [(number(gpu.max_memory_mhz), number(gpu.max_graphics_mhz)) for gpu in gpus]
+        target = [(gpu.max_memory_mhz.count(), gpu.max_graphics_mhz.count()) for gpu in gpus]
     expected = "application clocks " + ", ".join(sorted({f"{m},{g} MHz" for m, g in target})) + ", set again at boot"
     observed = ", ".join(sorted({f"{m},{g} MHz" for m, g in pairs}))
     if pairs != target:

@@ -13,9 +13,9 @@ from provision.catalog import read
 from provision.catalog.records import CudnnRelease, Release
 from provision.catalog.rules import TITLES, rules
 from provision.profile.model import Profile
-from provision.verify.checks.base import Check, Verdict, dotted, fails, passes, require_gpu, unknown, warns
+from provision.verify.checks.base import Check, Verdict, dotted, fails, passes, unknown, warns
 from provision.verify.facts import Facts
-from provision.verify.facts.gpu import DriverFacts
+from provision.verify.facts.gpu import DriverFacts, require_gpu
 from provision.verify.facts.stack import CudnnFacts, FrameworkBuild, JaxFacts, NvccFacts, PyTorchFacts, TensorFlowFacts
 
 # Some rules are about choosing, not about working: how long a branch is supported, which index was measured, a repository's beginning.

@@ -7,8 +7,9 @@ from typing import Final
 
 from provision.catalog import read
 from provision.profile.model import Profile
-from provision.verify.checks.base import Check, Verdict, apply, fails, not_applicable, passes, require_gpu, unknown, warns
+from provision.verify.checks.base import Check, Verdict, apply, fails, not_applicable, passes, unknown, warns
 from provision.verify.facts import Facts
+from provision.verify.facts.gpu import require_gpu
 from provision.verify.facts.stack import (
     CudnnFacts,
     CuptiFacts,

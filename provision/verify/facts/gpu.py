@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from provision.verify.facts.base import NOT_READ, Count, Fact, FactPart, Reading
+from provision.verify.facts.base import NOT_READ, Count, Fact, FactPart, Facts, NotObservedError, Reading
 from provision.verify.facts.health import HealthReadings
 from provision.verify.facts.links import LinkReadings
 
@@ -72,3 +72,30 @@ class ModulesFacts(Fact):
     kernels: tuple[KernelModule, ...]
     held: tuple[str, ...]
     installed: tuple[KernelModule, ...] | None = None
+
+
+def require_gpu(facts: Facts) -> GpuFacts:
+    """What speaks for a GPU, on a host that has one.
+
+    Raises:
+        NotObservedError: there is none; its kind is `no-gpu`.
+    """
+    gpu = facts.read(GpuFacts)
+    if not gpu.exists:
+        msg = "no NVIDIA GPU on this host"
+        raise NotObservedError(msg, kind="no-gpu")
+    return gpu
+
+
+def devices(facts: Facts) -> tuple[DeviceFacts, ...]:
+    """The GPUs as NVML sees them, at least one.
+
+    Raises:
+        NotObservedError: there is none, or NVML did not answer.
+    """
+    require_gpu(facts)
+    gpus = facts.read(NvmlFacts).devices
+    if not gpus:
+        msg = "NVML lists no device"
+        raise NotObservedError(msg)
+    return gpus
