@@ -188,7 +188,7 @@ GARBAGE = st.one_of(
 @pytest.mark.parametrize(("check", "fact"), [(c, f) for c, facts in USES.items() for f in facts])
 def test_a_fact_that_is_missing_or_unknown_never_passes(check: str, fact: str) -> None:
     for changed in (good.facts(**{fact: None}), good.facts(**{fact: {"unknown": "not seen"}})):
-        assert good.found(check, changed).outcome in {"unknown", "fail"}
+        assert good.finding(check, changed).outcome in {"unknown", "fail"}
 
 
 @settings(max_examples=400, deadline=None)
