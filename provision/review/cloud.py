@@ -197,17 +197,17 @@ def calls(profile: Profile, lock: Lock) -> tuple[Call, ...]:
     option = next((o for o in placing.options(profile, lock) if isinstance(o.place, AwsPlace) and not o.against), None)
     if option is None:
         return ()
-    from provision.clouds.aws import request  # noqa: PLC0415 - boto3's home; importing it imports no boto3
+    from provision.clouds.aws import requests  # noqa: PLC0415 - boto3's home; importing it imports no boto3
 
     order = _order(profile, option)
-    name, made = request.resource_name(order), request.tag_list(order)
+    name, made = requests.resource_name(order), requests.tag_list(order)
     image = places.aws_image(*order.os)
     group_tags = [{"ResourceType": "security-group", "Tags": made}]
     group = {"GroupName": name, "Description": f"gpuprov {order.name}: SSH", "TagSpecifications": group_tags}
-    ip = request.ingress("<the address of who launches>" if network == "caller" else network for network in order.ssh_from)
+    ip = requests.ingress("<the address of who launches>" if network == "caller" else network for network in order.ssh_from)
     opened = {"GroupId": "<the group>", "IpPermissions": [ip]}
     run = {
-        **request.run_instances(order, option.region, "<the group>"),
+        **requests.run_instances(order, option.region, "<the group>"),
         "ClientToken": "<of the launch and the attempt>",
         "ImageId": order.image_id or "<the image>",
     }

@@ -16,8 +16,8 @@ import msgspec
 from provision.catalog import overlay, read, wheels
 from provision.catalog.overlay import Overlay, Part
 from provision.catalog.records import AwsType
-from provision.clouds.aws.client import Access as AwsAccess
-from provision.clouds.gcp.client import Access as GcpAccess
+from provision.clouds.aws.client import AwsAccess
+from provision.clouds.gcp.client import GcpAccess
 from provision.errors import CloudError, GpuprovError
 
 __all__ = ["PARTS", "Age", "Outcome", "ages", "refresh"]
@@ -96,18 +96,18 @@ def _done(before: Overlay, part: str, origin: str) -> list[Part]:
 
 
 def _aws(before: Overlay, regions: Sequence[str], access: AwsAccess, outcome: Outcome, say: Say) -> Overlay:
-    from provision.clouds.aws import catalogue  # noqa: PLC0415 - boto3, which only this part needs
+    from provision.clouds.aws.refresh import instance_types, newest_images, offered_zones  # noqa: PLC0415 - boto3, which only this part needs
 
     say(f"asking AWS for its instance types, and {len(regions)} regions what they offer")
     base = read.aws_types()
-    known = {t.type: t for t in catalogue.types(regions[0], access)}
+    known = {t.type: t for t in instance_types(regions[0], access)}
     found: dict[str, AwsType] = {name: msgspec.structs.replace(t, offered={}) for name, t in known.items()}
     images: dict[str, dict[str, str]] = dict(before.aws_images)
     answered: list[str] = []
 
     def ask(region: str) -> tuple[str, dict[str, list[int]] | CloudError, dict[str, str]]:
         try:
-            return region, catalogue.offered(region, known, access), catalogue.images(region, access)
+            return region, offered_zones(region, known, access), newest_images(region, access)
         except CloudError as error:
             return region, error, {}
 
@@ -141,28 +141,28 @@ def _moved(region: str, base: dict[str, AwsType], offers: dict[str, list[int]]) 
 
 
 def _gcp(before: Overlay, access: GcpAccess, outcome: Outcome, say: Say) -> Overlay:
-    from provision.clouds.gcp import catalogue  # noqa: PLC0415 - Google's client, which only this part needs
+    from provision.clouds.gcp.refresh import accelerator_zones, newest_images  # noqa: PLC0415 - Google's client, which only this part needs
 
     say("asking GCP where its accelerators are, and for its newest images")
-    had, found = read.gcp().zones, catalogue.zones(access)
+    had, found = read.gcp().zones, accelerator_zones(access)
     for name in sorted(set(had) - {"source"}):
         now, old = set(found.setdefault(name, [])), set(had[name])
         outcome.changed += [f"{zone}: now has {name}" for zone in sorted(now - old)]
         outcome.changed += [f"{zone}: no longer has {name}" for zone in sorted(old - now)]
     origin = f"Compute Engine{f' at {access.endpoint_url}' if access.endpoint_url else ''}"
-    images = catalogue.images(access)
+    images = newest_images(access)
     return msgspec.structs.replace(before, parts=_done(before, "gcp", origin), gcp_zones=found, gcp_images=images)
 
 
 def _prices(before: Overlay, regions: Sequence[str], access: AwsAccess, outcome: Outcome, say: Say) -> Overlay:
-    from provision.clouds.aws import catalogue  # noqa: PLC0415 - as above
+    from provision.clouds.aws.refresh import prices  # noqa: PLC0415 - as above
 
     fresh = {(p.instance_type, p.region): p for p in before.aws_prices}
     old = {(p.instance_type, p.region): p.usd_per_hour for p in read.aws().prices}
     for region in regions:
         wanted = [t.type for t in read.aws_types().values() if region in t.offered and t.vendor == "nvidia"]
         say(f"asking AWS for {len(wanted)} prices in {region}")
-        for price in catalogue.prices(region, wanted, access):
+        for price in prices(region, wanted, access):
             pair = (price.instance_type, price.region)
             if old.get(pair) != price.usd_per_hour:
                 outcome.changed.append(f"{pair[0]} in {pair[1]}: {old.get(pair, 'unknown')} → {price.usd_per_hour} USD/h")

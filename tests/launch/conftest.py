@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 
-from provision.clouds.aws.client import Access, client
-from provision.clouds.gcp.client import Access as GcpAccess
+from provision.clouds.aws.client import AwsAccess, client
+from provision.clouds.gcp.client import GcpAccess
 from provision.clouds.gcp.client import client as gcp_client
 from provision.profile import load
 from provision.profile.lock import build
@@ -29,9 +29,9 @@ BASE = load.load(load.find("t4-train"))
 TODAY = dt.date(2026, 11, 21)
 
 
-def aws_access(rehearsal: Rehearsal) -> Access:
+def aws_access(rehearsal: Rehearsal) -> AwsAccess:
     given = control.environment(rehearsal)
-    return Access(rehearsal.endpoint, given["AWS_ACCESS_KEY_ID"], given["AWS_SECRET_ACCESS_KEY"], given["GPUPROV_CALLER_ADDRESS_URL"])
+    return AwsAccess(rehearsal.endpoint, given["AWS_ACCESS_KEY_ID"], given["AWS_SECRET_ACCESS_KEY"], given["GPUPROV_CALLER_ADDRESS_URL"])
 
 
 def aws_everything(rehearsal: Rehearsal, regions: tuple[str, ...], name: str | None) -> list[str]:

@@ -8,7 +8,7 @@ import pytest
 from botocore.exceptions import ClientError, ConnectionClosedError, EndpointConnectionError
 
 from provision.catalog.places import aws_image
-from provision.clouds.aws.client import Access, client
+from provision.clouds.aws.client import AwsAccess, client
 from provision.errors import RehearsalFailedError
 from provision.rehearsal import control
 from provision.rehearsal.control import Rehearsal
@@ -20,12 +20,12 @@ PARAMETER = IMAGE.parameter
 
 
 @pytest.fixture
-def aws(access: Access) -> Any:
+def aws(access: AwsAccess) -> Any:
     return client("ec2", HK, access, retried=False)
 
 
 @pytest.fixture
-def image(access: Access) -> str:
+def image(access: AwsAccess) -> str:
     return str(client("ssm", HK, access).get_parameter(Name=PARAMETER)["Parameter"]["Value"])
 
 
@@ -93,14 +93,14 @@ def test_what_ec2_refuses_is_refused_with_its_code_and_makes_nothing(aws: Any, i
     assert count() == before
 
 
-def test_every_region_has_its_own_image_of_ubuntu(access: Access) -> None:
+def test_every_region_has_its_own_image_of_ubuntu(access: AwsAccess) -> None:
     values = {r: client("ssm", r, access).get_parameter(Name=PARAMETER)["Parameter"]["Value"] for r in (HK, "us-east-1")}
     assert len(set(values.values())) == 2
     described = client("ec2", HK, access).describe_images(ImageIds=[values[HK]])["Images"][0]
     assert (described["OwnerId"], described["RootDeviceName"]) == ("099720109477", "/dev/sda1")
 
 
-def test_the_vcpu_quota_counts_what_runs(ec2: Rehearsal, access: Access) -> None:
+def test_the_vcpu_quota_counts_what_runs(ec2: Rehearsal, access: AwsAccess) -> None:
     region = "eu-west-1"
     aws = client("ec2", region, access, retried=False)
     image = client("ssm", region, access).get_parameter(Name=PARAMETER)["Parameter"]["Value"]
@@ -153,7 +153,7 @@ def test_a_fault_counts_down_and_matches_action_region_and_parameters(ec2: Rehea
     run(aws, image)
 
 
-def test_an_error_comes_in_the_protocol_of_its_service(ec2: Rehearsal, access: Access) -> None:
+def test_an_error_comes_in_the_protocol_of_its_service(ec2: Rehearsal, access: AwsAccess) -> None:
     put(ec2, kind="error", action="GetParameter", code="AccessDeniedException", message="not <you>")
     with pytest.raises(ClientError) as caught:
         client("ssm", HK, access).get_parameter(Name=PARAMETER)
@@ -221,7 +221,7 @@ def test_a_zone_runs_out_and_the_answer_names_the_others(ec2: Rehearsal, aws: An
     assert left == {"ap-east-1a": 0, "ap-east-1b": 0, "ap-east-1c": 0}
 
 
-def test_a_quota_limits_how_many_of_those_asked_for(ec2: Rehearsal, access: Access) -> None:
+def test_a_quota_limits_how_many_of_those_asked_for(ec2: Rehearsal, access: AwsAccess) -> None:
     region = "eu-central-1"
     aws = client("ec2", region, access, retried=False)
     image = client("ssm", region, access).get_parameter(Name=PARAMETER)["Parameter"]["Value"]
@@ -235,7 +235,7 @@ def test_a_quota_limits_how_many_of_those_asked_for(ec2: Rehearsal, access: Acce
     assert refused(quotas.get_service_quota, ServiceCode="ec2", QuotaCode="L-00000000") == "NoSuchResourceException"
 
 
-def test_regions_say_whether_they_are_enabled_and_refuse_credentials_when_not(ec2: Rehearsal, aws: Any, access: Access) -> None:
+def test_regions_say_whether_they_are_enabled_and_refuse_credentials_when_not(ec2: Rehearsal, aws: Any, access: AwsAccess) -> None:
     control.ask(ec2, "settings", method="PUT", body={"not_opted_in": [HK]})
     home = client("ec2", "us-east-1", access)
     assert HK not in {r["RegionName"] for r in home.describe_regions()["Regions"]}
@@ -262,7 +262,7 @@ def test_spot_has_requests_and_prices(aws: Any, image: str) -> None:
 # --- policies -----------------------------------------------------------------------------------------------------
 
 
-def test_a_policy_is_enforced_with_ec2s_code_and_names_the_action(ec2: Rehearsal, aws: Any, access: Access) -> None:
+def test_a_policy_is_enforced_with_ec2s_code_and_names_the_action(ec2: Rehearsal, aws: Any, access: AwsAccess) -> None:
     statement = {
         "Effect": "Allow",
         "Action": "ec2:Describe*",

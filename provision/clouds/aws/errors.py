@@ -23,8 +23,6 @@ from provision.errors import (
     ThrottledError,
 )
 
-__all__ = ["classified", "classify", "code_of"]
-
 _HINTS: dict[type[CloudError], str] = {
     CapacityError: "try again later, or add another zone, region or instance type to the profile's places",
     ThrottledError: "wait a minute and run the same command again; it goes on where it stopped",

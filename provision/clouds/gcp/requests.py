@@ -19,24 +19,6 @@ from provision.clouds import base
 from provision.clouds.userdata import user_data
 from provision.errors import CloudInvalidError, ImageNotFoundError
 
-__all__ = [
-    "ATTEMPT_LABEL",
-    "LABELS",
-    "NETWORK",
-    "TAGS_ITEM",
-    "bulk",
-    "check_limit",
-    "description",
-    "firewalls",
-    "image_of",
-    "instance",
-    "label",
-    "machine_names",
-    "network_tag",
-    "request_id",
-    "scheduling",
-]
-
 TAGS_ITEM: Final = "gpuprov-tags"  # metadata: a label may hold neither `:` nor `@`
 LABELS: Final = {
     base.NAME_TAG: "gpuprov-name",

@@ -22,7 +22,7 @@ def user_data(subject: Subject) -> str:
         items = bulk(order, [], subject.option.region, [order.zone])["instance_properties"]["metadata"]["items"]
         told = next(item["value"] for item in items if item["key"] == "user-data")
     else:
-        from provision.clouds.aws.request import run_instances  # noqa: PLC0415 - as above
+        from provision.clouds.aws.requests import run_instances  # noqa: PLC0415 - as above
 
         told = run_instances(order, subject.option.region)["UserData"]
     return subject.filled(marked.parts(told))

@@ -12,7 +12,7 @@ import datetime as dt
 from typing import Any, Final
 
 from provision.catalog.places import aws_image
-from provision.clouds.aws import request
+from provision.clouds.aws import requests
 from provision.errors import ImageNotFoundError, UsageError
 from provision.review.render.base import KEY_PATTERN, Hole, Marked, Parts, Subject, dumped
 
@@ -96,12 +96,12 @@ def _image(subject: Subject) -> dict[str, Any]:
 
 def _resources(subject: Subject, marked: Marked) -> dict[str, Any]:
     order = marked.order
-    tags = marked.written(request.tag_list(order), _text)
-    asked = {k: v for k, v in request.run_instances(order, subject.option.region).items() if k not in _ONCE}
+    tags = marked.written(requests.tag_list(order), _text)
+    asked = {k: v for k, v in requests.run_instances(order, subject.option.region).items() if k not in _ONCE}
     data = marked.written(asked, _text)
     data["UserData"] = {"Fn::Base64": _lines(marked.parts(asked["UserData"]))}
     data |= {"ImageId": {"Ref": "ImageId"}, "SecurityGroupIds": [{"Fn::GetAtt": ["SecurityGroup", "GroupId"]}]}
-    stem = request.resource_name(order).removesuffix(marked.launch_id[:8])
+    stem = requests.resource_name(order).removesuffix(marked.launch_id[:8])
     return {
         "SecurityGroup": {
             "Type": "AWS::EC2::SecurityGroup",
@@ -130,7 +130,7 @@ def _resources(subject: Subject, marked: Marked) -> dict[str, Any]:
 
 def _ingress(marked: Marked) -> list[dict[str, Any]]:
     """The rules of the group, one a network."""
-    rule = marked.written(request.ingress(marked.order.ssh_from), _text)
+    rule = marked.written(requests.ingress(marked.order.ssh_from), _text)
     common = {key: rule[key] for key in ("IpProtocol", "FromPort", "ToPort")}
     return [{**common, **entry} for entry in (*rule["IpRanges"], *rule["Ipv6Ranges"])]
 

@@ -6,7 +6,7 @@ import re
 from typing import Any, Final
 
 from provision.catalog.places import aws_image
-from provision.clouds.aws import request
+from provision.clouds.aws import requests
 from provision.clouds.base import LAUNCH_TAG
 from provision.errors import ImageNotFoundError
 from provision.review.render.base import Marked, Subject
@@ -25,11 +25,11 @@ class _Aws:
     def __init__(self, subject: Subject) -> None:
         marked = Marked(subject)
         self.region = subject.option.region
-        self.name = subject.filled(marked.parts(request.resource_name(marked.order).removesuffix(marked.launch_id[:8])))
+        self.name = subject.filled(marked.parts(requests.resource_name(marked.order).removesuffix(marked.launch_id[:8])))
         self.name += subject.filled(marked.parts(marked.launch_id))[:8]
-        self.tags: list[dict[str, str]] = marked.written(request.tag_list(marked.order), subject.filled)
-        self.rule: dict[str, Any] = marked.written(request.ingress(marked.order.ssh_from), subject.filled)
-        self.asked: dict[str, Any] = marked.written(request.run_instances(marked.order, self.region), subject.filled)
+        self.tags: list[dict[str, str]] = marked.written(requests.tag_list(marked.order), subject.filled)
+        self.rule: dict[str, Any] = marked.written(requests.ingress(marked.order.ssh_from), subject.filled)
+        self.asked: dict[str, Any] = marked.written(requests.run_instances(marked.order, self.region), subject.filled)
         # A token that AWS has not seen with other words: what is filled in decides about it.
         self.asked["ClientToken"] = subject.token(packed(self.asked))
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from provision.catalog.places import aws_image
-from provision.clouds.aws import request
+from provision.clouds.aws import requests
 from provision.errors import ImageNotFoundError
 from provision.review.render.base import Marked, Subject, dumped
 from provision.review.render.terraform import document, expression, text
@@ -42,7 +42,7 @@ def render(subject: Subject) -> dict[str, bytes]:
         ImageNotFoundError: how AWS names its images of the system is not known.
     """
     marked = Marked(subject)
-    tags = {tag["Key"]: tag["Value"] for tag in marked.written(request.tag_list(marked.order), text)}
+    tags = {tag["Key"]: tag["Value"] for tag in marked.written(requests.tag_list(marked.order), text)}
     image, data = _image(subject)
     made = document(
         subject,
@@ -75,14 +75,14 @@ def _image(subject: Subject) -> tuple[str, dict[str, Any]]:
 def _network(marked: Marked, tags: dict[str, str]) -> dict[str, Any]:
     """The security group, a rule for each network, and the way out that EC2 gives a group which Terraform takes away."""
     order = marked.order
-    rule = marked.written(request.ingress(order.ssh_from), text)
+    rule = marked.written(requests.ingress(order.ssh_from), text)
     group = {"security_group_id": expression("aws_security_group.ssh.id")}
     common = {**group, "ip_protocol": rule["IpProtocol"], "from_port": rule["FromPort"], "to_port": rule["ToPort"]}
     rules = [
         *({**common, "cidr_ipv4": entry["CidrIp"], "description": entry["Description"]} for entry in rule["IpRanges"]),
         *({**common, "cidr_ipv6": entry["CidrIpv6"], "description": entry["Description"]} for entry in rule["Ipv6Ranges"]),
     ]
-    stem = request.resource_name(order).removesuffix(marked.launch_id[:8])
+    stem = requests.resource_name(order).removesuffix(marked.launch_id[:8])
     return {
         "aws_security_group": {
             "ssh": {
@@ -98,7 +98,7 @@ def _network(marked: Marked, tags: dict[str, str]) -> dict[str, Any]:
 
 def _machine(subject: Subject, marked: Marked, image: str, tags: dict[str, str]) -> dict[str, Any]:
     """The machine; what the request holds and this has no word for is an error here and not a gap in what is made."""
-    asked = marked.written(request.run_instances(marked.order, subject.option.region), text)
+    asked = marked.written(requests.run_instances(marked.order, subject.option.region), text)
     for once in ("MinCount", "MaxCount", "ClientToken", "TagSpecifications"):
         asked.pop(once)
     root, *others = asked.pop("BlockDeviceMappings")

@@ -18,7 +18,7 @@ import boto3
 import pytest
 from botocore.exceptions import ClientError
 
-from provision.clouds.aws.client import Access
+from provision.clouds.aws.client import AwsAccess
 from provision.clouds.aws.cloud import AwsCloud
 from provision.clouds.base import LAUNCH_TAG
 from provision.rehearsal.control import Rehearsal
@@ -95,7 +95,7 @@ def stacks(ec2: Rehearsal) -> Iterator[Any]:
 
 
 @pytest.mark.parametrize("case", ["aws", "aws-volume-spot", "aws-hostile"])
-def test_a_stack_is_what_up_makes(case: str, stacks: Any, ec2: Rehearsal, access: Access) -> None:
+def test_a_stack_is_what_up_makes(case: str, stacks: Any, ec2: Rehearsal, access: AwsAccess) -> None:
     subject = SUBJECTS[case](GIVEN)
     told = Made(ec2, subject.option.region)
     order = subject.order(launch_id=secrets.token_hex(16), public_key=KEY, deadline=DEADLINE)
@@ -115,7 +115,7 @@ def test_a_stack_is_what_up_makes(case: str, stacks: Any, ec2: Rehearsal, access
     assert launch != order.launch_id
 
 
-def test_gpuprov_lists_a_stack_and_its_launch_is_its_own(stacks: Any, ec2: Rehearsal, access: Access) -> None:
+def test_gpuprov_lists_a_stack_and_its_launch_is_its_own(stacks: Any, ec2: Rehearsal, access: AwsAccess) -> None:
     subject = make(name="listed")
     first, second = stacks(subject, "first"), stacks(subject, "second")
     found = AwsCloud(subject.option.region, access).find(subject.name)

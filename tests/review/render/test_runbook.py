@@ -16,7 +16,7 @@ import pytest
 from botocore import xform_name
 from botocore.validate import ParamValidator
 
-from provision.clouds.aws.client import Access
+from provision.clouds.aws.client import AwsAccess
 from provision.clouds.aws.cloud import AwsCloud
 from provision.rehearsal import control
 from provision.rehearsal.control import Rehearsal
@@ -138,7 +138,7 @@ def test_the_fence_of_a_block_is_longer_than_what_is_in_it() -> None:
 
 @pytest.mark.skipif(shutil.which("aws") is None, reason="needs the AWS CLI")
 @pytest.mark.parametrize("case", ["aws-volume-spot"])
-def test_the_aws_cli_makes_by_hand_what_up_makes(case: str, tmp_path: Path, ec2: Rehearsal, access: Access) -> None:
+def test_the_aws_cli_makes_by_hand_what_up_makes(case: str, tmp_path: Path, ec2: Rehearsal, access: AwsAccess) -> None:
     subject = SUBJECTS[case](GIVEN)
     told, cloud = Made(ec2, subject.option.region), AwsCloud(subject.option.region, access)
     order = subject.order(launch_id=secrets.token_hex(16), public_key=KEY, deadline=DEADLINE)

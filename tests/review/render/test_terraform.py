@@ -18,7 +18,7 @@ from typing import Any
 import boto3
 import pytest
 
-from provision.clouds.aws.client import Access
+from provision.clouds.aws.client import AwsAccess
 from provision.clouds.aws.cloud import AwsCloud
 from provision.rehearsal.control import Rehearsal
 from provision.review.render import render
@@ -200,7 +200,7 @@ def test_terraform_reads_what_is_for_google_as_far_as_it_can_without_the_provide
 
 
 @needs_provider
-def test_an_apply_makes_what_up_makes(terraform: Any, ec2: Rehearsal, access: Access) -> None:
+def test_an_apply_makes_what_up_makes(terraform: Any, ec2: Rehearsal, access: AwsAccess) -> None:
     subject = SUBJECTS["aws-volume-spot"](GIVEN)
     told, cloud = Made(ec2, subject.option.region), AwsCloud(subject.option.region, access)
     order = subject.order(launch_id=secrets.token_hex(16), public_key=KEY, deadline=DEADLINE)

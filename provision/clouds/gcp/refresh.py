@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections import defaultdict
 
 from provision.catalog import read
-from provision.clouds.gcp.client import TIMEOUT_S, Access, client, project_of
+from provision.clouds.gcp.client import TIMEOUT_S, GcpAccess, client, project_of
 from provision.clouds.gcp.errors import classified
 
-__all__ = ["images", "zones"]
 
-
-def zones(access: Access) -> dict[str, list[str]]:
+def accelerator_zones(access: GcpAccess) -> dict[str, list[str]]:
     """Accelerator → the zones that have it, for the accelerators whose GPU the catalogue knows.
 
     Raises:
@@ -28,7 +26,7 @@ def zones(access: Access) -> dict[str, list[str]]:
     return {name: sorted(where) for name, where in found.items()}
 
 
-def images(access: Access) -> dict[str, str]:
+def newest_images(access: GcpAccess) -> dict[str, str]:
     """System → the newest image of its family, as `projects/PROJECT/global/images/NAME`.
 
     Raises:

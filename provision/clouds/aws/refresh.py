@@ -9,16 +9,14 @@ from typing import Any, Final
 
 from provision.catalog import read
 from provision.catalog.records import AwsPrice, AwsType
-from provision.clouds.aws.client import Access, client
+from provision.clouds.aws.client import AwsAccess, client
 from provision.clouds.aws.errors import classified
-
-__all__ = ["images", "offered", "prices", "types"]
 
 _PRICING_REGION: Final = "us-east-1"  # the Price List API lives here and in two other regions, for all regions
 
 
-def types(region: str, access: Access) -> list[AwsType]:
-    """The instance types with GPUs, offered nowhere yet: `offered` is asked apart.
+def instance_types(region: str, access: AwsAccess) -> list[AwsType]:
+    """The instance types with GPUs, offered nowhere yet: `offered_zones` asks for that.
 
     A fraction of a GPU has Count 0 in EC2's answer, so nothing is filtered by it.
     """
@@ -63,7 +61,7 @@ def _model(name: str, mib: int) -> str | None:
     return min(fitting, key=lambda g: abs(g.memory_gb * 1024 - mib)).model if fitting else None
 
 
-def offered(region: str, wanted: Iterable[str], access: Access) -> dict[str, list[int]]:
+def offered_zones(region: str, wanted: Iterable[str], access: AwsAccess) -> dict[str, list[int]]:
     """Instance type → the numbers of the zone ids of this region that offer it."""
     names, found = set(wanted), defaultdict(list)
     with classified("ec2:DescribeInstanceTypeOfferings", region):
@@ -78,7 +76,7 @@ def offered(region: str, wanted: Iterable[str], access: Access) -> dict[str, lis
     return {name: sorted(numbers) for name, numbers in found.items()}
 
 
-def images(region: str, access: Access) -> dict[str, str]:
+def newest_images(region: str, access: AwsAccess) -> dict[str, str]:
     """System → the id of its newest image in the region, for the systems whose publisher keeps a parameter."""
     parameters = {image.parameter: f"{image.os} {image.version}" for image in read.aws().images if image.parameter}
     with classified("ssm:GetParameter", region):
@@ -86,7 +84,7 @@ def images(region: str, access: Access) -> dict[str, str]:
         return {system: str(ssm.get_parameter(Name=name)["Parameter"]["Value"]) for name, system in parameters.items()}
 
 
-def prices(region: str, wanted: Iterable[str], access: Access) -> list[AwsPrice]:
+def prices(region: str, wanted: Iterable[str], access: AwsAccess) -> list[AwsPrice]:
     """On-demand prices of Linux on shared hardware, in US dollars an hour; a type without one is left out."""
     found = []
     with classified("pricing:GetProducts", _PRICING_REGION):

@@ -1,8 +1,7 @@
-"""What EC2 is asked for an order, and what its answers describe: pure, so that the same order gives the same bytes."""
+"""The requests that EC2 gets for an order: pure functions, so that the same order gives the same bytes."""
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Iterable
 from typing import Any
 
@@ -10,11 +9,9 @@ from provision.catalog.places import aws_image
 from provision.clouds import base
 from provision.clouds.userdata import user_data
 
-__all__ = ["ingress", "instance_of", "resource_name", "run_instances", "tag_list", "tags_of"]
-
-_OS_TAG = "gpuprov:os"
+OS_TAG = "gpuprov:os"
 # Set on a machine that gets no public address: while a machine is stopped or just begins, EC2 shows none of one that does, either.
-_ADDRESS_TAG = "gpuprov:address"
+ADDRESS_TAG = "gpuprov:address"
 
 
 def resource_name(order: base.Order) -> str:
@@ -24,14 +21,9 @@ def resource_name(order: base.Order) -> str:
 
 def tag_list(order: base.Order) -> list[dict[str, str]]:
     """The order's tags as EC2 takes them, with a Name for its console and the system for the login."""
-    private = {} if order.public_address else {_ADDRESS_TAG: "private"}
-    tags = {"Name": f"gpuprov-{order.name}", **order.tags, _OS_TAG: " ".join(order.os), **private}
+    private = {} if order.public_address else {ADDRESS_TAG: "private"}
+    tags = {"Name": f"gpuprov-{order.name}", **order.tags, OS_TAG: " ".join(order.os), **private}
     return [{"Key": key, "Value": value} for key, value in sorted(tags.items())]
-
-
-def tags_of(raw: dict[str, Any]) -> dict[str, str]:
-    """The tags of anything that EC2 described."""
-    return {tag["Key"]: tag["Value"] for tag in raw.get("Tags") or raw.get("TagSet") or []}
 
 
 def run_instances(order: base.Order, region: str, group: str = "") -> dict[str, Any]:
@@ -100,38 +92,3 @@ def ingress(networks: Iterable[str]) -> dict[str, Any]:
         "IpRanges": [{"CidrIp": n, "Description": "SSH"} for n in wanted if ":" not in n],
         "Ipv6Ranges": [{"CidrIpv6": n, "Description": "SSH"} for n in wanted if ":" in n],
     }
-
-
-def instance_of(raw: dict[str, Any], region: str) -> base.Instance:
-    """EC2's description of one of our instances; which of several it is follows from its place in its own RunInstances."""
-    tags = tags_of(raw)
-    system = tags.get(_OS_TAG, "ubuntu 24.04").partition(" ")
-    image = aws_image(system[0], system[2])
-    group = tags.get(base.NAME_TAG, "")
-    count = _number(tags.get(base.COUNT_TAG))
-    index = _number(tags.get(base.FIRST_TAG)) + int(raw.get("AmiLaunchIndex", 0))
-    return base.Instance(
-        name=base.host_name(group, count, index),
-        group=group,
-        id=raw["InstanceId"],
-        cloud="aws",
-        region=region,
-        zone=raw.get("Placement", {}).get("AvailabilityZone", ""),
-        type=raw["InstanceType"],
-        market=raw.get("InstanceLifecycle", "on-demand"),
-        state=raw["State"]["Name"],
-        address=raw.get("PrivateIpAddress" if tags.get(_ADDRESS_TAG) == "private" else "PublicIpAddress", ""),
-        login=image.login if image else "ubuntu",
-        launch_id=tags.get(base.LAUNCH_TAG, ""),
-        profile=tags.get(base.PROFILE_TAG, ""),
-        profile_digest=tags.get(base.PROFILE_DIGEST_TAG, ""),
-        owner=tags.get(base.OWNER_TAG, ""),
-        launched_at=raw["LaunchTime"].astimezone(dt.UTC).isoformat(timespec="seconds"),
-        deadline=tags.get(base.DEADLINE_TAG, ""),
-        count=count,
-    )
-
-
-def _number(text: str | None) -> int:
-    """A tag's number; anybody may write a tag, so anything else counts as one."""
-    return int(text) if text and text.isascii() and text.isdigit() else 1

@@ -9,17 +9,14 @@ from typing import Any, Final
 from provision.clouds import base
 from provision.clouds.gcp import requests
 from provision.clouds.gcp.answers import tags_of_firewall
-from provision.clouds.gcp.api import Api, at_once
-from provision.clouds.gcp.errors import AlreadyThereError, GoneError
-from provision.errors import CloudInvalidError
-
-__all__ = ["RULE_S", "listed", "network_of", "open_to", "opening", "settled"]
+from provision.clouds.gcp.api import GcpApi, at_once
+from provision.clouds.gcp.errors import AlreadyThereError
 
 RULE_S: Final = 120.0
 _CREATE: Final = "compute.firewalls.create"
 
 
-def listed(api: Api, name: str | None = None) -> list[Any]:
+def listed(api: GcpApi, name: str | None = None) -> list[Any]:
     """Our rules, of all launches or of one launch's name; known by their name, their target tag and what stands in their description."""
     # `eq` takes a regular expression over the whole name (firewalls.list, parameter filter).
     found = api.pages("Firewalls", "list", "compute.firewalls.list", filter='name eq "gpuprov-.*"')
@@ -27,23 +24,7 @@ def listed(api: Api, name: str | None = None) -> list[Any]:
     return [rule for rule in ours if (tags := tags_of_firewall(rule)) and (name is None or tags.get(base.NAME_TAG) == name)]
 
 
-def network_of(api: Api, order: base.Order, region: str) -> str:
-    """The path of the network that an order's machines stand in: that of its subnetwork, or the default one, for which nothing is asked.
-
-    Raises:
-        CloudInvalidError: the region has no such subnetwork.
-    """
-    if not order.subnet:
-        return requests.NETWORK
-    try:
-        found = api.call("Subnetworks", "get", "compute.subnetworks.get", where=region, region=region, subnetwork=order.subnet)
-    except GoneError as error:
-        msg = f"there is no subnetwork {order.subnet} in {region}"
-        raise CloudInvalidError(msg, hint="correct network.subnet of the profile, or make it there", detail=error.detail) from error
-    return "projects/" + str(found.network).partition("/projects/")[2]
-
-
-def opening(api: Api, launch_id: str, described: str, networks: Sequence[str], network: str = requests.NETWORK) -> list[tuple[str, Any]]:
+def opening(api: GcpApi, launch_id: str, described: str, networks: Sequence[str], network: str = requests.NETWORK) -> list[tuple[str, Any]]:
     """Begin to make the rules of a launch; a rule that an earlier try made gets today's networks.
 
     Their names make asking again harmless. A request id derived from the launch would not do: GCE would answer with the operation that made
@@ -63,18 +44,18 @@ def opening(api: Api, launch_id: str, described: str, networks: Sequence[str], n
     return [begun for begun in at_once(begin, requests.firewalls(launch_id, described, networks, network)) if begun]
 
 
-def _patch(api: Api, rule: dict[str, Any]) -> tuple[str, Any]:
+def _patch(api: GcpApi, rule: dict[str, Any]) -> tuple[str, Any]:
     action = "compute.firewalls.update"
     changed = {key: rule[key] for key in ("name", "source_ranges")}
     return action, api.call("Firewalls", "patch_unary", action, firewall=rule["name"], firewall_resource=changed)
 
 
-def settled(api: Api, begun: Sequence[tuple[str, Any]]) -> None:
+def settled(api: GcpApi, begun: Sequence[tuple[str, Any]]) -> None:
     """Wait until the rules hold."""
     at_once(lambda pair: api.settle(pair[1], pair[0], timeout_s=RULE_S), begun)
 
 
-def open_to(api: Api, launch_id: str, described: str, networks: Sequence[str], there: Sequence[Any], *, network: str) -> None:
+def open_to(api: GcpApi, launch_id: str, described: str, networks: Sequence[str], there: Sequence[Any], *, network: str) -> None:
     """Make the rules of a launch let in exactly these networks, and wait until they do.
 
     Args:
