@@ -11,27 +11,6 @@ import yaml
 
 from provision.catalog import overlay, records
 
-__all__ = [
-    "BASE_DATE",
-    "aws",
-    "aws_types",
-    "closures",
-    "cudnn",
-    "distribution",
-    "driver",
-    "extras",
-    "frameworks",
-    "gcp",
-    "gpu",
-    "gpus",
-    "pytorch",
-    "repositories",
-    "sources",
-    "systems",
-    "tensorflow",
-    "toolkits",
-]
-
 BASE_DATE: Final = "2026-11-21"  # when the shipped data was last gone through
 DATA: Final = Path(__file__).parent / "data"
 
@@ -41,10 +20,20 @@ _T = TypeVar("_T")
 _once = functools.lru_cache(maxsize=2)
 
 
-def _read(name: str, shape: type[_T]) -> _T:
-    with (DATA / name).open("rb") as file:
+def load(path: Path, shape: type[_T]) -> _T:
+    """A shipped data file as typed records.
+
+    Args:
+        path: of a YAML file that ships with gpuprov.
+        shape: what it holds.
+    """
+    with path.open("rb") as file:
         plain: Any = yaml.load(file, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506 - both are safe loaders
     return msgspec.convert(plain, shape)
+
+
+def _read(name: str, shape: type[_T]) -> _T:
+    return load(DATA / name, shape)
 
 
 def sources() -> dict[str, records.Source]:
@@ -74,41 +63,6 @@ def gpu(model: str) -> records.Gpu:
 
 def _missing(model: str) -> records.Gpu:
     raise KeyError(model)
-
-
-def aws() -> records.Aws:
-    """AWS without its instance types; prices refreshed since come first."""
-    return _aws(overlay.read())
-
-
-@_once
-def _aws(over: overlay.Overlay) -> records.Aws:
-    base = _read("aws.yaml", records.Aws)
-    newer = over.aws_prices
-    known = {(p.instance_type, p.region) for p in newer}
-    return msgspec.structs.replace(base, prices=[*newer, *(p for p in base.prices if (p.instance_type, p.region) not in known)])
-
-
-def aws_types() -> dict[str, records.AwsType]:
-    """EC2 instance type → its record."""
-    return _aws_types(overlay.read())
-
-
-@_once
-def _aws_types(over: overlay.Overlay) -> dict[str, records.AwsType]:
-    base = {t.type: t for t in _read("aws-instances.yaml", records.AwsTypes).types}
-    return over.over_types(base)
-
-
-def gcp() -> records.Gcp:
-    """GCP; zones refreshed since replace those of the base."""
-    return _gcp(overlay.read())
-
-
-@_once
-def _gcp(over: overlay.Overlay) -> records.Gcp:
-    base = _read("gcp.yaml", records.Gcp)
-    return msgspec.structs.replace(base, zones=base.zones | over.gcp_zones)
 
 
 @functools.cache

@@ -11,7 +11,7 @@ from provision.converge.declared import changes
 from provision.converge.roles import all_roles
 from provision.profile.locked import Lock, LockedEnvironment
 from provision.profile.model import Profile
-from provision.review.cloud import first_boot
+from provision.review.exposure import first_boot
 from provision.review.tree import Change, Environment, Package, Repository, Wheel
 
 __all__ = ["environments", "host_changes", "packages", "repositories", "stack", "undo"]

@@ -4,25 +4,6 @@ Every record says where its figures were read; `Source.grade` says what that is 
 """
 
 from provision.catalog.records.base import Capabilities, Covers, Grade, Record, Source, version
-from provision.catalog.records.clouds import (
-    N1,
-    Attached,
-    Aws,
-    AwsImage,
-    AwsPrice,
-    AwsQuota,
-    AwsRegion,
-    AwsRegions,
-    AwsType,
-    AwsTypes,
-    Gcp,
-    GcpImage,
-    GcpMachine,
-    GcpPrice,
-    GcpQuotas,
-    Shape,
-    Withdrawn,
-)
 from provision.catalog.records.gpus import Acceptance, Clocks, Gpu, Gpus, Healthy, TensorCores
 from provision.catalog.records.packages import BasePackages, Distribution, Repositories, Repository
 from provision.catalog.records.stack import (
@@ -58,17 +39,7 @@ from provision.catalog.records.stack import (
 )
 
 __all__ = [
-    "N1",
     "Acceptance",
-    "Attached",
-    "Aws",
-    "AwsImage",
-    "AwsPrice",
-    "AwsQuota",
-    "AwsRegion",
-    "AwsRegions",
-    "AwsType",
-    "AwsTypes",
     "BasePackages",
     "Branch",
     "Capabilities",
@@ -87,11 +58,6 @@ __all__ = [
     "Flavours",
     "Floor",
     "Frameworks",
-    "Gcp",
-    "GcpImage",
-    "GcpMachine",
-    "GcpPrice",
-    "GcpQuotas",
     "Gpu",
     "Gpus",
     "Grade",
@@ -109,7 +75,6 @@ __all__ = [
     "Release",
     "Repositories",
     "Repository",
-    "Shape",
     "Source",
     "System",
     "Systems",
@@ -118,6 +83,5 @@ __all__ = [
     "Toolkit",
     "Toolkits",
     "VoltaCudnn",
-    "Withdrawn",
     "version",
 ]

@@ -43,8 +43,6 @@ class Gpu(Record, frozen=True):
     power_w: int | None = None
     nvenc: bool | None = None
     clocks: Clocks | None = None
-    ec2_name: str | None = None
-    gce_accelerator: str | None = None
 
 
 class Healthy(Record, frozen=True):

@@ -5,8 +5,8 @@ from __future__ import annotations
 import datetime as dt
 from typing import Any
 
-from provision.catalog.places import aws_image
 from provision.clouds import base
+from provision.clouds.aws import data
 from provision.clouds.aws.requests import ADDRESS_TAG, OS_TAG
 
 
@@ -19,7 +19,7 @@ def instance_of(raw: dict[str, Any], region: str) -> base.Instance:
     """EC2's description of one of our instances; which of several it is follows from its place in its own RunInstances."""
     tags = tags_of(raw)
     system = tags.get(OS_TAG, "ubuntu 24.04").partition(" ")
-    image = aws_image(system[0], system[2])
+    image = data.image((system[0], system[2]))
     group = tags.get(base.NAME_TAG, "")
     count = _number(tags.get(base.COUNT_TAG))
     index = _number(tags.get(base.FIRST_TAG)) + int(raw.get("AmiLaunchIndex", 0))

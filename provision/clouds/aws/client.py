@@ -118,3 +118,8 @@ def _client(service: str, region: str, access: AwsAccess, retried: bool) -> Any:
         aws_secret_access_key=access.secret_access_key,
         config=config,
     )
+
+
+def access_from(settings: dict[str, str]) -> AwsAccess:
+    """The access that plain settings describe, such as those of the embedded cloud."""
+    return AwsAccess(**settings)  # type: ignore[arg-type]  # the settings are texts: the time-out is not among them

@@ -15,9 +15,8 @@ from typing import Any, ClassVar, Final, Literal, TypeVar
 
 import tenacity
 
-from provision.catalog.places import aws_image
 from provision.clouds import base
-from provision.clouds.aws import examine, removal, requests
+from provision.clouds.aws import data, examine, removal, requests
 from provision.clouds.aws.answers import instance_of
 from provision.clouds.aws.client import AwsAccess, client
 from provision.clouds.aws.errors import classified, code_of
@@ -121,7 +120,7 @@ class AwsCloud:
     def _image_id(self, order: base.Order) -> str:
         if order.image_id is not None:
             return order.image_id
-        image = aws_image(*order.os)
+        image = data.image(order.os)
         parameter = image.parameter if image else None
         if parameter is None:
             msg = f"how AWS names its images of {' '.join(order.os)} is not in the catalogue"
@@ -373,3 +372,8 @@ def _compared(rules: Sequence[dict[str, Any]], wanted: Sequence[str]) -> tuple[s
         if any(isinstance(value, list) for value in part.values()):
             extra.append(part)
     return opened, extra
+
+
+def connect(region: str, access: AwsAccess | None = None) -> AwsCloud:
+    """The client of one region; the user's own account by default."""
+    return AwsCloud(region, access)

@@ -7,9 +7,8 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
-from provision.catalog import places, read
 from provision.clouds import base
-from provision.clouds.aws import requests
+from provision.clouds.aws import data, requests
 from provision.clouds.aws.client import AwsAccess, client
 from provision.clouds.aws.errors import classified, code_of
 from provision.clouds.aws.network import subnet_of
@@ -77,8 +76,8 @@ def _offered(order: base.Order, region: str, access: AwsAccess) -> base.Answer:
 
 def _quota(order: base.Order, region: str, access: AwsAccess) -> base.Answer:
     """Needed against limit and use: all three in vCPUs, counted over the families that share the quota."""
-    code = places.quota_of("aws", order.instance_type, order.gpu, order.market)
-    record = read.aws_types().get(order.instance_type)
+    code = data.quota(order.instance_type, order.market)
+    record = data.types().get(order.instance_type)
     if code is None or record is None:
         return base.Answer("quota", holds=None, said=f"which quota {order.instance_type} counts against is not in the catalogue")
     with ThreadPoolExecutor(max_workers=1, thread_name_prefix="aws") as pool:
@@ -101,17 +100,13 @@ def _used_vcpus(code: str, market: str, region: str, access: AwsAccess) -> int:
             for reservation in page["Reservations"]
             for i in reservation["Instances"]
         ]
-    of_quota = [
-        i
-        for i in running
-        if i.get("InstanceLifecycle", "on-demand") == market and places.quota_of("aws", i["InstanceType"], None, market) == code
-    ]
+    of_quota = [i for i in running if i.get("InstanceLifecycle", "on-demand") == market and data.quota(i["InstanceType"], market) == code]
     return sum(_vcpus(i) for i in of_quota)
 
 
 def _vcpus(raw: dict[str, Any]) -> int:
     """Of a running instance: the catalogue's figure, or for a type that is not in it what EC2 says of the machine."""
-    record = read.aws_types().get(raw["InstanceType"])
+    record = data.types().get(raw["InstanceType"])
     if record is not None:
         return record.vcpus
     options = raw.get("CpuOptions", {})

@@ -73,3 +73,8 @@ def project_of(access: GcpAccess) -> str:
         msg = "no GCP project is named"
         raise CredentialsMissingError(msg, hint="set GOOGLE_CLOUD_PROJECT")
     return str(project)
+
+
+def access_from(settings: dict[str, str]) -> GcpAccess:
+    """The access that plain settings describe, such as those of the embedded cloud."""
+    return GcpAccess(**settings)  # type: ignore[arg-type]  # the settings are texts: the time-out is not among them

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from provision.catalog import places, read
 from provision.clouds import base
+from provision.clouds.gcp import data
 from provision.clouds.gcp.api import GcpApi, at_once
 from provision.clouds.gcp.errors import GoneError
 from provision.clouds.gcp.requests import image_of
@@ -41,7 +41,7 @@ def _region(api: GcpApi, region: str) -> base.Answer:
 
 def _offered(api: GcpApi, order: base.Order, zones: list[str]) -> base.Answer:
     """Whether the machine type, and the accelerator that is attached to it, are in the order's zone, or in which of the region's."""
-    accelerator = read.gpu(order.gpu).gce_accelerator or ""
+    accelerator = data.accelerator(order.gpu)
     attached = order.instance_type.startswith("n1-")
 
     def there(zone: str) -> bool:
@@ -85,10 +85,10 @@ def usage_of(api: GcpApi, metric: str, region: str) -> tuple[float, float] | Non
 def _quota(api: GcpApi, order: base.Order, region: str) -> base.Answer:
     """Needed against limit and use, in GPUs: the regional quota of the model, and the one over all regions."""
     found = _quotas(api, region)
-    metric = places.quota_of("gcp", order.instance_type, order.gpu, order.market)
+    metric = data.quota(order.gpu, order.market)
     needed = order.gpu_count * order.count
     told, holds = [], True
-    for name in (metric, read.gcp().quotas.all_regions):
+    for name in (metric, data.gcp().quotas.all_regions):
         if name is None or name not in found:
             continue
         limit, usage = found[name]

@@ -1,4 +1,4 @@
-"""A CloudFormation template that makes at one place on AWS what `up` makes there, out of the same request.
+"""A CloudFormation template that makes at one place on AWS what `up` makes there, out of the same requests.
 
 RunInstances and a launch template name their members alike, so the request that `up` sends becomes the template's data as it is; only
 the instance type of a spot request and the tags of a network interface cannot be said without a launch template. The launch's id is
@@ -11,12 +11,9 @@ from __future__ import annotations
 import datetime as dt
 from typing import Any, Final
 
-from provision.catalog.places import aws_image
-from provision.clouds.aws import requests
+from provision.clouds.aws import data, requests
+from provision.clouds.forms import KEY_PATTERN, Hole, Marked, Parts, Subject, dumped
 from provision.errors import ImageNotFoundError, UsageError
-from provision.review.render.base import KEY_PATTERN, Hole, Marked, Parts, Subject, dumped
-
-__all__ = ["render"]
 
 _ONCE: Final = ("MinCount", "MaxCount", "ClientToken")  # the stack's own business
 _UNIQUE: Final = {"Fn::Split": ["-", {"Fn::Select": [2, {"Fn::Split": ["/", {"Ref": "AWS::StackId"}]}]}]}
@@ -40,8 +37,8 @@ def render(subject: Subject) -> dict[str, bytes]:
     marked = Marked(subject)
     template = {
         "AWSTemplateFormatVersion": "2010-09-09",
-        "Description": f"gpuprov: profile {subject.profile.name}, {subject.option}. Delete the stack to remove everything.",
-        "Metadata": {"gpuprov": {"profile-sha256": subject.digest, "lock-sha256": subject.lock.digest}},
+        "Description": f"gpuprov: profile {subject.profile}, {subject.place}. Delete the stack to remove everything.",
+        "Metadata": {"gpuprov": {"profile-sha256": subject.profile_sha256, "lock-sha256": subject.lock_sha256}},
         "Parameters": _parameters(subject),
         "Resources": _resources(subject, marked),
         "Outputs": {
@@ -54,7 +51,7 @@ def render(subject: Subject) -> dict[str, bytes]:
 
 def _parameters(subject: Subject) -> dict[str, Any]:
     """What is said when the stack is made; what is known already is the default."""
-    given, hours = subject.given, subject.profile.limits.deadline_h
+    given, hours = subject.given, subject.deadline_h
     made: dict[str, dict[str, Any]] = {
         "AuthorizedKey": {
             "Type": "String",
@@ -82,13 +79,13 @@ def _parameters(subject: Subject) -> dict[str, Any]:
 
 def _image(subject: Subject) -> dict[str, Any]:
     """The image of the lock, or the newest of the publisher as AWS's own parameter names it; no other is accepted."""
-    if subject.option.image_id:
-        kind, value = "AWS::EC2::Image::Id", subject.option.image_id
+    if subject.image_id:
+        kind, value = "AWS::EC2::Image::Id", subject.image_id
     else:
-        system = (subject.profile.os.name, subject.profile.os.version)
-        image = aws_image(*system)
+        system = subject.os
+        image = data.image(system)
         if image is None or image.parameter is None:
-            msg = f"how AWS names its images of {' '.join(system)} is not in the catalogue"
+            msg = f"how AWS names its images of {' '.join(system)} is not in the catalog"
             raise ImageNotFoundError(msg, hint="choose a system of `gpuprov profile schema` that AWS has images of, such as ubuntu 24.04")
         kind, value = "AWS::SSM::Parameter::Value<AWS::EC2::Image::Id>", image.parameter
     return {"Type": kind, "Description": "The image of the profile's system.", "Default": value, "AllowedValues": [value]}
@@ -97,7 +94,7 @@ def _image(subject: Subject) -> dict[str, Any]:
 def _resources(subject: Subject, marked: Marked) -> dict[str, Any]:
     order = marked.order
     tags = marked.written(requests.tag_list(order), _text)
-    asked = {k: v for k, v in requests.run_instances(order, subject.option.region).items() if k not in _ONCE}
+    asked = {k: v for k, v in requests.run_instances(order, subject.region).items() if k not in _ONCE}
     data = marked.written(asked, _text)
     data["UserData"] = {"Fn::Base64": _lines(marked.parts(asked["UserData"]))}
     data |= {"ImageId": {"Ref": "ImageId"}, "SecurityGroupIds": [{"Fn::GetAtt": ["SecurityGroup", "GroupId"]}]}

@@ -10,11 +10,9 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from provision.clouds.base import OWNER_TAG
+from provision.clouds.forms import Marked, Subject, dumped
 from provision.clouds.gcp import requests
-from provision.review.render.base import Marked, Subject, dumped
-from provision.review.render.terraform import document, expression, text
-
-__all__ = ["render"]
+from provision.clouds.terraform import document, expression, text
 
 _PROVIDER: Final = "hashicorp/google"
 _VERSION: Final = ">= 7.0"  # scheduling.termination_time of a template: in its newest schema, since which release is not known
@@ -46,7 +44,7 @@ def render(subject: Subject) -> dict[str, bytes]:
     """
     marked = Marked(subject)
     order, zone = marked.order, marked.order.zone
-    asked = marked.written(requests.bulk(order, [], subject.option.region, [zone])["instance_properties"], text)
+    asked = marked.written(requests.bulk(order, [], subject.region, [zone])["instance_properties"], text)
     machine = {
         "name": requests.machine_names(order)[0],
         "zone": zone,
@@ -56,7 +54,7 @@ def render(subject: Subject) -> dict[str, bytes]:
         subject,
         source=_PROVIDER,
         version=_VERSION,
-        provider={"project": expression("var.project"), "region": subject.option.region, "zone": zone},
+        provider={"project": expression("var.project"), "region": subject.region, "zone": zone},
         variables={"project": {"type": "string", "description": "The project that the machine is made in."}},
         resources={
             "google_compute_firewall": dict(_firewalls(marked)),
@@ -121,7 +119,7 @@ def _limit(subject: Subject, times: dict[str, Any]) -> dict[str, Any]:
     """When GCE ends the machine: by the hour where `up` names one, otherwise after the profile's hours."""
     if "termination_time" in times:
         return {"termination_time": times["termination_time"]}
-    return {"max_run_duration": {"seconds": subject.profile.limits.deadline_h * 3600}}
+    return {"max_run_duration": {"seconds": subject.deadline_h * 3600}}
 
 
 def _disk(asked: dict[str, Any]) -> dict[str, Any]:

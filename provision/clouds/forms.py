@@ -14,18 +14,10 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, Literal, Protocol, get_args
+from typing import Any, Final, Literal, get_args
 
-from provision.catalog.places import aws_image
-from provision.clouds.base import Order
-from provision.errors import CloudUnsupportedError, ImageNotFoundError, UsageError
-from provision.launch.journal import Pending, Record
-from provision.launch.place import Option, options, order_of
-from provision.profile import load as profiles
-from provision.profile.locked import Lock
-from provision.profile.model import Profile
-
-__all__ = ["KEY_PATTERN", "TIMER", "Form", "Given", "Hole", "Marked", "Parts", "Subject", "choose", "dumped", "login"]
+from provision.clouds.base import DEADLINE_TAG, LAUNCH_TAG, Order
+from provision.errors import UsageError
 
 HoleName = Literal["launch", "key", "caller", "deadline", "timer", "late-timer"]
 Missing = Literal["deadline", "public_key", "caller"]
@@ -34,8 +26,9 @@ TIMER: Final = "%Y-%m-%d %H:%M:%S UTC"
 KEY_PATTERN: Final = r"^(ssh-ed25519|ssh-rsa|ecdsa-sha2-nistp(256|384|521)) [A-Za-z0-9+/]{40,}={0,2}$"
 """A public key without comment: nothing in it can end a string of JSON, YAML or a shell."""
 _WIDE: Final = 140  # characters
-_LATER: Final = dt.timedelta(minutes=10)  # the timer of a machine on GCP: provision/clouds/gcp/requests.py
-_SAID: Final[Mapping[Missing, str]] = {
+LATE: Final = dt.timedelta(minutes=10)
+"""How much later than the deadline the timer on a host acts where the cloud itself ends the machine."""
+_OPTIONS: Final[Mapping[Missing, str]] = {
     "deadline": "--deadline 2026-11-22T08:00:00+00:00",
     "public_key": "--public-key ~/.ssh/id_ed25519.pub",
     "caller": "--ssh-from 203.0.113.7/32",
@@ -59,59 +52,65 @@ class Given:
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """One place of one profile with its lock, under the name that its machine will have."""
+    """One place of one profile, under the name that its machine will have.
 
-    profile: Profile
-    lock: Lock
-    option: Option
+    Attributes:
+        profile, profile_sha256, lock_sha256: name and digests.
+        name: of the machine.
+        place: the place in words.
+        region: where.
+        image_id: the lock's image; None where the newest of the system is looked up.
+        os: (system, version).
+        deadline_h: the hours that the profile allows.
+        from_caller: whether the profile lets in the address that the machine is made from.
+        template: the order that `up` would send, without what only a launch decides.
+    """
+
+    profile: str
+    profile_sha256: str
+    lock_sha256: str
     name: str
+    cloud: str
+    place: str
+    region: str
+    image_id: str | None
+    os: tuple[str, str]
+    deadline_h: int
+    from_caller: bool
+    template: Order
     given: Given = field(default_factory=Given)
 
-    @property
-    def digest(self) -> str:
-        """SHA-256 of the profile."""
-        return profiles.digest(self.profile)
-
-    @property
-    def from_caller(self) -> bool:
-        """Whether the profile lets in the address that the machine is made from."""
-        return "caller" in self.profile.network.ssh_from
-
-    def mark(self, what: str) -> str:
+    def mark(self, purpose: str) -> str:
         """A text that stands for what is not known yet, which no text of this profile can hold."""
-        return hashlib.sha256(f"gpuprov/{what}/{self.digest}/{self.lock.digest}/{self.name}/{self.option}".encode()).hexdigest()
+        return hashlib.sha256(f"gpuprov/{purpose}/{self.profile_sha256}/{self.lock_sha256}/{self.name}/{self.place}".encode()).hexdigest()
 
-    def token(self, asked: str) -> str:
-        """What makes asking again harmless: the same for the same request of this subject."""
-        return hashlib.sha256(f"{self.mark('token')}/{asked}".encode()).hexdigest()[:32]
+    def token(self, request: str) -> str:
+        """What makes a repeated call harmless: the same for the same request of this subject."""
+        return hashlib.sha256(f"{self.mark('token')}/{request}".encode()).hexdigest()[:32]
 
     def order(self, *, launch_id: str, public_key: str, deadline: dt.datetime) -> Order:
         """The order that `up` would send for this place."""
-        zone = self.option.zones[0] if self.option.zones else ""
-        record = Record(
-            name=self.name,
-            launch_id=launch_id,
-            rehearsal=False,
-            profile={},
-            profile_digest=self.digest,
-            created_at="",
-            deadline=deadline.astimezone(dt.UTC).isoformat(timespec="seconds"),
-        )
-        pending = Pending(place=self.option.index, region=self.option.region, zone=zone, first=1, count=1, minimum=1)
-        return order_of(record, self.profile, self.option, public_key, pending)
+        moment = deadline.astimezone(dt.UTC).isoformat(timespec="seconds")
+        tags = {**self.template.tags, LAUNCH_TAG: launch_id, DEADLINE_TAG: moment}
+        return replace(self.template, launch_id=launch_id, public_key=public_key, deadline=dt.datetime.fromisoformat(moment), tags=tags)
 
     def filled(self, parts: Parts) -> str:
-        """A text with its holes filled by what is given. The launch's id follows from the profile: commands run twice make one machine."""
-        given = self.given
-        assert given.deadline is not None  # noqa: S101 - `Form.require` has asked for it
-        ends = given.deadline.astimezone(dt.UTC)
+        """A text with its holes filled in. The launch's id follows from the profile, so commands run twice make one machine.
+
+        Raises:
+            UsageError: the deadline is not given.
+        """
+        if self.given.deadline is None:
+            msg = "the deadline of the launch is not known"
+            raise UsageError(msg, hint=f"give {_OPTIONS['deadline']}")
+        ends = self.given.deadline.astimezone(dt.UTC)
         values: dict[HoleName, str] = {
             "launch": self.mark("launch")[:32],
-            "key": given.public_key,
-            "caller": given.caller,
+            "key": self.given.public_key,
+            "caller": self.given.caller,
             "deadline": ends.isoformat(timespec="seconds"),
             "timer": ends.strftime(TIMER),
-            "late-timer": (ends + _LATER).strftime(TIMER),
+            "late-timer": (ends + LATE).strftime(TIMER),
         }
         return "".join(values[piece.name] if isinstance(piece, Hole) else piece for piece in parts)
 
@@ -141,7 +140,7 @@ class Marked:
 
     def __init__(self, subject: Subject, now: dt.datetime | None = None) -> None:
         self.launch_id = subject.mark("launch")[:32]
-        deadline = (now or dt.datetime.now(dt.UTC)).replace(microsecond=0) + dt.timedelta(hours=subject.profile.limits.deadline_h)
+        deadline = (now or dt.datetime.now(dt.UTC)).replace(microsecond=0) + dt.timedelta(hours=subject.deadline_h)
         key, caller = f"ssh-ed25519 {subject.mark('key')}", subject.mark("caller")
         order = subject.order(launch_id=self.launch_id, public_key=key, deadline=deadline)
         self.order = replace(order, ssh_from=tuple(caller if network == "caller" else network for network in order.ssh_from))
@@ -151,7 +150,7 @@ class Marked:
             caller: Hole("caller"),
             deadline.isoformat(timespec="seconds"): Hole("deadline"),
             deadline.strftime(TIMER): Hole("timer"),
-            (deadline + _LATER).strftime(TIMER): Hole("late-timer"),
+            (deadline + LATE).strftime(TIMER): Hole("late-timer"),
         }
         self._pattern = re.compile("|".join(re.escape(mark) for mark in self._marks))
 
@@ -175,92 +174,45 @@ class Marked:
         return value
 
 
-class Renderer(Protocol):
-    """A subject in, files out by their path; pure."""
-
-    def __call__(self, subject: Subject) -> dict[str, bytes]:
-        """The files."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class Form:
-    """One way to hand a profile over; its `render` is in the module of its name.
+    """One way to hand a profile over.
 
     Attributes:
         about: what it is, for `--help`.
-        file: how its one file is called; None for a folder.
-        cloud: the only one that it is for.
+        file: the name of its one file; None for a folder.
+        module: whose `render(subject) -> dict[str, bytes]` writes it; imported on use, because a run writes one form.
+        cloud: the only cloud that it is for; None for all.
         needs: what it cannot leave open.
     """
 
     about: str
     file: str | None
-    cloud: Literal["aws", "gcp"] | None = None
+    module: str
+    cloud: str | None = None
     needs: tuple[Missing, ...] = ()
 
     def require(self, name: str, subject: Subject) -> None:
-        """See that what cannot be left open is given.
+        """Check that everything which cannot be left open is given.
 
         Raises:
             UsageError: names all that is missing at once.
         """
         given = subject.given
-        there = {"deadline": given.deadline is not None, "public_key": bool(given.public_key), "caller": bool(given.caller)}
-        there["caller"] = there["caller"] or not subject.from_caller
-        missing = [what for what in get_args(Missing) if what in self.needs and not there[what]]
+        present = {
+            "deadline": given.deadline is not None,
+            "public_key": bool(given.public_key),
+            "caller": bool(given.caller) or not subject.from_caller,
+        }
+        missing: list[Missing] = [item for item in get_args(Missing) if item in self.needs and not present[item]]
         if missing:
-            msg = f"{name} has its values filled in, and {' and '.join(missing).replace('_', ' ')} of the launch are not known"
-            raise UsageError(msg, hint=f"say {' '.join(_SAID[what] for what in missing)}")
+            msg = f"{name} has no open values, and the {' and '.join(missing).replace('_', ' ')} of the launch are not known"
+            raise UsageError(msg, hint=f"give {' '.join(_OPTIONS[item] for item in missing)}")
 
-    def render(self, subject: Subject, name: str) -> dict[str, bytes]:
-        """Write it; see `Renderer`."""
-        renderer: Renderer = importlib.import_module(f"provision.review.render.{name.replace('-', '_')}").render
-        return renderer(subject)
-
-
-def choose(profile: Profile, lock: Lock, *, cloud: str | None = None, where: str | None = None) -> Option:
-    """The first place of the profile that can be launched in.
-
-    Args:
-        profile: with its places.
-        lock: says what is known against each.
-        cloud: the only one that counts.
-        where: the only region or zone that counts.
-
-    Raises:
-        UsageError: the profile names no such place.
-        CloudUnsupportedError: nothing can be launched in any of them.
-    """
-    found = options(profile, lock, cloud)
-    named = [o if where in {None, o.region} else replace(o, zones=(str(where),)) for o in found if where in {None, o.region, *o.zones}]
-    if not named:
-        msg = f"profile {profile.name} has no place in {where!a}"
-        raise UsageError(msg, hint=f"it has {', '.join(dict.fromkeys(z for o in found for z in (o.zones or (o.region,))))}")
-    able = next((option for option in named if not option.against), None)
-    if able is None:
-        reasons = "; ".join(dict.fromkeys(f"{o.region} {o.place.instance_type}: {o.against}" for o in named))
-        msg = f"nothing can be launched there: {reasons}"
-        raise CloudUnsupportedError(msg, hint="choose another place with --where; `gpuprov plan` lists those of the profile")
-    return able
-
-
-def login(subject: Subject) -> str:
-    """The first user of the image of a subject's place.
-
-    Raises:
-        ImageNotFoundError: the catalogue knows no image of its system there.
-    """
-    system = (subject.profile.os.name, subject.profile.os.version)
-    if subject.option.cloud == "gcp":
-        from provision.clouds.gcp.requests import image_of  # noqa: PLC0415 - what the other forms have no need of
-
-        return image_of(system).login
-    image = aws_image(*system)
-    if image is None:
-        msg = f"no image of {' '.join(system)} on AWS is known"
-        raise ImageNotFoundError(msg, hint="choose a system of `gpuprov profile schema` that AWS has images of, such as ubuntu 24.04")
-    return image.login
+    def render(self, subject: Subject) -> dict[str, bytes]:
+        """The files by their path; the same bytes for an equal subject."""
+        files: dict[str, bytes] = importlib.import_module(self.module).render(subject)
+        return files
 
 
 def dumped(data: Any) -> bytes:

@@ -1,4 +1,4 @@
-"""Terraform that makes at one place on AWS what `up` makes there, out of the same request.
+"""Terraform that makes at one place on AWS what `up` makes there, out of the same requests.
 
 Two things differ from `up`, because `aws_instance` has no word for them: the network interface and a spot request carry no tags. Both end
 with the machine.
@@ -8,13 +8,10 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from provision.catalog.places import aws_image
-from provision.clouds.aws import requests
+from provision.clouds.aws import data, requests
+from provision.clouds.forms import Marked, Subject, dumped
+from provision.clouds.terraform import document, expression, text
 from provision.errors import ImageNotFoundError
-from provision.review.render.base import Marked, Subject, dumped
-from provision.review.render.terraform import document, expression, text
-
-__all__ = ["render"]
 
 _PROVIDER: Final = "hashicorp/aws"
 _VERSION: Final = ">= 5.0"  # aws_vpc_security_group_ingress_rule with tags of its own; applied with 5.100.0 in the tests
@@ -48,7 +45,7 @@ def render(subject: Subject) -> dict[str, bytes]:
         subject,
         source=_PROVIDER,
         version=_VERSION,
-        provider={"region": subject.option.region},
+        provider={"region": subject.region},
         resources={**_network(marked, tags), "aws_instance": {"machine": _machine(subject, marked, image, tags)}},
         **data,
         output={
@@ -62,12 +59,12 @@ def render(subject: Subject) -> dict[str, bytes]:
 
 def _image(subject: Subject) -> tuple[str, dict[str, Any]]:
     """The image of the lock, or the newest of the publisher as AWS's own parameter names it."""
-    if subject.option.image_id:
-        return subject.option.image_id, {}
-    system = (subject.profile.os.name, subject.profile.os.version)
-    image = aws_image(*system)
+    if subject.image_id:
+        return subject.image_id, {}
+    system = subject.os
+    image = data.image(system)
     if image is None or image.parameter is None:
-        msg = f"how AWS names its images of {' '.join(system)} is not in the catalogue"
+        msg = f"how AWS names its images of {' '.join(system)} is not in the catalog"
         raise ImageNotFoundError(msg, hint="choose a system of `gpuprov profile schema` that AWS has images of, such as ubuntu 24.04")
     return expression("data.aws_ssm_parameter.image.insecure_value"), {"data": {"aws_ssm_parameter": {"image": {"name": image.parameter}}}}
 
@@ -98,7 +95,7 @@ def _network(marked: Marked, tags: dict[str, str]) -> dict[str, Any]:
 
 def _machine(subject: Subject, marked: Marked, image: str, tags: dict[str, str]) -> dict[str, Any]:
     """The machine; what the request holds and this has no word for is an error here and not a gap in what is made."""
-    asked = marked.written(requests.run_instances(marked.order, subject.option.region), text)
+    asked = marked.written(requests.run_instances(marked.order, subject.region), text)
     for once in ("MinCount", "MaxCount", "ClientToken", "TagSpecifications"):
         asked.pop(once)
     root, *others = asked.pop("BlockDeviceMappings")

@@ -11,9 +11,7 @@ import datetime as dt
 import json
 from typing import Any, Final
 
-from provision.review.render.base import KEY_PATTERN, Hole, Parts, Subject
-
-__all__ = ["document", "expression", "text"]
+from provision.clouds.forms import KEY_PATTERN, Hole, Parts, Subject
 
 _HOLES: Final = {
     "launch": "terraform_data.launch.output",
@@ -55,11 +53,11 @@ def document(
     """
     name = source.rpartition("/")[2]
     kept = {"ignore_changes": ["input"]}
-    hours = subject.profile.limits.deadline_h
+    hours = subject.deadline_h
     given = subject.given.deadline
     reckoned = expression(f"formatdate(\"YYYY-MM-DD'T'hh:mm:ss'+00:00'\", timeadd(timestamp(), \"{hours}h\"))")
     deadline = given.astimezone(dt.UTC).isoformat(timespec="seconds") if given else reckoned
-    about = f"gpuprov: profile {subject.profile.name} sha256:{subject.digest}, lock sha256:{subject.lock.digest}, {subject.option}"
+    about = f"gpuprov: profile {subject.profile} sha256:{subject.profile_sha256}, lock sha256:{subject.lock_sha256}, {subject.place}"
     return {
         "//": _inert(about),
         "terraform": {"required_version": _REQUIRED, "required_providers": {name: {"source": source, "version": version}}},

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from provision.clouds.base import OWNER_TAG
+from provision.clouds.forms import Marked, Subject
 from provision.clouds.gcp import requests
-from provision.review.render.base import Marked, Subject
-from provision.review.render.shell import Step, Var, Word, command, kept, piped, written_file
+from provision.clouds.shell import Step, Var, Word, command, kept, piped, written_file
 
-__all__ = ["before", "machine", "undo"]
-
+TOOLS: Final = "`gcloud` (528 or newer)"
+"""What a reader of the runbook needs on the machine."""
 _ADDRESS: Final = Var("ADDRESS")
 _IN_FILES: Final = {"ssh-keys": "ssh-keys.txt", requests.TAGS_ITEM: "tags.json"}
 
@@ -26,7 +26,7 @@ class _Gcp:
         self.zone, self.name = order.zone, requests.machine_names(order)[0]
         self.rules: list[dict[str, Any]] = marked.written(requests.firewalls(order.launch_id, described, order.ssh_from), subject.filled)
         self.asked: dict[str, Any] = marked.written(
-            requests.bulk(order, [], subject.option.region, [order.zone])["instance_properties"], subject.filled
+            requests.bulk(order, [], subject.region, [order.zone])["instance_properties"], subject.filled
         )
         self.metadata: dict[str, str] = {item["key"]: item["value"] for item in self.asked["metadata"]["items"]}
 

@@ -8,8 +8,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["Step", "Var", "Word", "command", "kept", "packed", "piped", "written_file"]
-
 
 @dataclass(frozen=True, slots=True)
 class Var:

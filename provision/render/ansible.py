@@ -15,9 +15,7 @@ from provision.converge import inert
 from provision.converge.roles import all_roles, variables, with_groundwork
 from provision.paths import playbooks_dir
 from provision.profile.locked import pin
-from provision.review.render.base import Subject, login
-
-__all__ = ["REQUIREMENTS", "render", "roles_of"]
+from provision.render.base import ProfileSubject, login
 
 REQUIREMENTS: Final = "ansible-core>=2.17\n"
 """As in pyproject.toml; a test compares them."""
@@ -57,12 +55,12 @@ Log in anew afterwards: a connection that ssh shares since before keeps the envi
 """
 
 
-def roles_of(subject: Subject) -> tuple[str, ...]:
+def roles_of(subject: ProfileSubject) -> tuple[str, ...]:
     """The roles that the profile gives something to do, with what they stand on, in their order."""
-    return with_groundwork(all_roles(subject.profile, without_gpu=False), subject.lock)
+    return with_groundwork(all_roles(subject.plan.profile, without_gpu=False), subject.plan.lock)
 
 
-def render(subject: Subject) -> dict[str, bytes]:
+def render(subject: ProfileSubject) -> dict[str, bytes]:
     """The folder.
 
     Raises:
@@ -85,9 +83,9 @@ def render(subject: Subject) -> dict[str, bytes]:
     return dict(sorted(made.items()))
 
 
-def _variables(subject: Subject, roles: Sequence[str]) -> str:
+def _variables(subject: ProfileSubject, roles: Sequence[str]) -> str:
     """The document that `gpuprov apply` would pass, less the one value that names a folder of this machine."""
-    told = variables(pin(subject.profile, subject.lock), subject.lock, roles) | {"storage_owner": login(subject)}
+    told = variables(pin(subject.plan.profile, subject.plan.lock), subject.plan.lock, roles) | {"storage_owner": login(subject)}
     told.pop("opencv_cache", None)
     return inert.document(told) + "\n"
 
@@ -110,9 +108,9 @@ def _config(shipped: str) -> str:
     return f"# What gpuprov runs Ansible with, and where things are in this folder.\n[defaults]\n{paths}{body}"
 
 
-def _readme(subject: Subject, roles: Sequence[str]) -> str:
+def _readme(subject: ProfileSubject, roles: Sequence[str]) -> str:
     return _README.format(
-        name=subject.profile.name, digest=subject.digest, lock=subject.lock.digest, system=subject.lock.os, roles=", ".join(roles)
+        name=subject.profile, digest=subject.profile_sha256, lock=subject.lock_sha256, system=subject.plan.lock.os, roles=", ".join(roles)
     )
 
 

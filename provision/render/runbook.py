@@ -10,12 +10,11 @@ import hashlib
 from collections.abc import Iterator
 from typing import Final
 
-from provision.review.render import runbook_aws, runbook_gcp
-from provision.review.render.base import Subject, login
-from provision.review.render.cloud_init import user_data
-from provision.review.render.shell import Step, Var, Word, command, written_file
-
-__all__ = ["render"]
+from provision import clouds
+from provision.clouds.forms import Hole, Subject
+from provision.clouds.shell import Step, Var, Word, command, written_file
+from provision.render.base import login
+from provision.render.cloud_init import user_data
 
 _FILE: Final = "user-data.yml"
 _ADDRESS: Final = Var("ADDRESS")
@@ -38,17 +37,15 @@ def render(subject: Subject) -> dict[str, bytes]:
     Raises:
         ImageNotFoundError: no image of the system is known there.
     """
-    aws = subject.option.cloud == "aws"
-    cloud = runbook_aws if aws else runbook_gcp
-    assert subject.given.deadline is not None  # noqa: S101 - `Form.require` has asked for it
+    cloud = clouds.runbook(subject.cloud)
     head = _HEAD.format(
         name=subject.name,
-        option=subject.option,
-        profile=subject.profile.name,
-        digest=subject.digest,
-        lock=subject.lock.digest,
-        deadline=subject.given.deadline.isoformat(timespec="seconds"),
-        tools="`aws` (2)" if aws else "`gcloud` (528 or newer)",
+        option=subject.place,
+        profile=subject.profile,
+        digest=subject.profile_sha256,
+        lock=subject.lock_sha256,
+        deadline=subject.filled([Hole("deadline")]),
+        tools=cloud.TOOLS,
         key=subject.given.public_key,
     )
     steps = [*cloud.before(subject), _first_boot(subject), *cloud.machine(subject, _FILE), *_host(subject)]
@@ -101,7 +98,7 @@ def _host(subject: Subject) -> list[Step]:
     user = login(subject)
     there: Word = [f"{user}@", _ADDRESS]
     strict: tuple[Word, ...] = ("ssh", "-o", "StrictHostKeyChecking=yes", there)
-    folder = f"{subject.profile.name}-ansible"
+    folder = f"{subject.profile}-ansible"
     reached: tuple[Word, ...] = ("-i", [_ADDRESS, ","], "-u", user, "-e", "@variables.json")
     run = command("ansible-playbook", *reached, "site.yml")
     return [
@@ -120,7 +117,7 @@ def _host(subject: Subject) -> list[Step]:
         Step(
             "Prove it",
             (),
-            (command("gpuprov", "verify", there, "--profile", subject.profile.name),),
+            (command("gpuprov", "verify", there, "--profile", subject.profile),),
             "no line says fail or unknown, and the exit code is 0.",
         ),
     ]

@@ -5,15 +5,14 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
-from provision.catalog.places import aws_image
-from provision.clouds.aws import requests
+from provision.clouds.aws import data, requests
 from provision.clouds.base import LAUNCH_TAG
+from provision.clouds.forms import Marked, Subject
+from provision.clouds.shell import Step, Var, Word, command, kept, packed, piped
 from provision.errors import ImageNotFoundError
-from provision.review.render.base import Marked, Subject
-from provision.review.render.shell import Step, Var, Word, command, kept, packed, piped
 
-__all__ = ["before", "machine", "undo"]
-
+TOOLS: Final = "`aws` (2)"
+"""What a reader of the runbook needs on the machine."""
 _GROUP, _IMAGE, _INSTANCE, _ADDRESS = Var("GROUP"), Var("IMAGE"), Var("INSTANCE"), Var("ADDRESS")
 _SEEN: Final = "Reservations[0].Instances[0].{0}"
 _HOST_KEYS: Final = "^(ssh-ed25519|ecdsa-sha2-nistp256|ssh-rsa) "
@@ -24,7 +23,7 @@ class _Aws:
 
     def __init__(self, subject: Subject) -> None:
         marked = Marked(subject)
-        self.region = subject.option.region
+        self.region = subject.region
         self.name = subject.filled(marked.parts(requests.resource_name(marked.order).removesuffix(marked.launch_id[:8])))
         self.name += subject.filled(marked.parts(marked.launch_id))[:8]
         self.tags: list[dict[str, str]] = marked.written(requests.tag_list(marked.order), subject.filled)
@@ -85,14 +84,14 @@ def before(subject: Subject) -> list[Step]:
 
 
 def _image(subject: Subject, aws: _Aws) -> Step:
-    system = (subject.profile.os.name, subject.profile.os.version)
-    image = aws_image(*system)
-    if subject.option.image_id:
-        found = f"IMAGE={command(subject.option.image_id)}"
+    system = subject.os
+    image = data.image(system)
+    if subject.image_id:
+        found = f"IMAGE={command(subject.image_id)}"
     elif image is not None and image.parameter is not None:
         found = kept("IMAGE", aws.call("ssm", "get-parameter", "--name", image.parameter, query="Parameter.Value"))
     else:
-        msg = f"how AWS names its images of {' '.join(system)} is not in the catalogue"
+        msg = f"how AWS names its images of {' '.join(system)} is not in the catalog"
         raise ImageNotFoundError(msg, hint="choose a system of `gpuprov profile schema` that AWS has images of, such as ubuntu 24.04")
     return Step(
         f"Find the image of {' '.join(system)}",
