@@ -16,14 +16,15 @@ from typing import Final
 import msgspec
 
 from provision import paths
-from provision.catalog.records import AwsPrice, AwsType, Source
+from provision.catalog.records.base import Source
+from provision.catalog.records.clouds import AwsPrice, AwsType
 
-__all__ = ["Overlay", "Part", "path", "problem", "read", "write"]
+__all__ = ["Overlay", "PartRecord", "path", "problem", "read", "write"]
 
 _SCHEMA: Final = 1
 
 
-class Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class PartRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One refreshed part: when, from where, and what the other side said that nobody can use yet."""
 
     name: str
@@ -45,7 +46,7 @@ class Overlay(msgspec.Struct, frozen=True, eq=False, forbid_unknown_fields=True)
     """
 
     schema: int = _SCHEMA
-    parts: list[Part] = []
+    parts: list[PartRecord] = []
     aws_types: list[AwsType] = []
     aws_regions: list[str] = []
     aws_prices: list[AwsPrice] = []

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from provision.catalog import read
-from provision.catalog.records import AwsImage, AwsType, Shape
+from provision.catalog.records.clouds import AwsImage, AwsType, Shape
 
 __all__ = [
     "Offer",

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from provision.catalog import read
-from provision.catalog.records import version
+from provision.catalog.records.base import version
 from provision.profile.locked import Lock
 from provision.profile.model import AwsPlace, Profile
 from provision.review.cloud import addresses_in

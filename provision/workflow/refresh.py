@@ -14,8 +14,8 @@ from typing import Final
 import msgspec
 
 from provision.catalog import overlay, read, wheels
-from provision.catalog.overlay import Overlay, Part
-from provision.catalog.records import AwsType
+from provision.catalog.overlay import Overlay, PartRecord
+from provision.catalog.records.clouds import AwsType
 from provision.clouds.aws.client import Access as AwsAccess
 from provision.clouds.gcp.client import Access as GcpAccess
 from provision.errors import CloudError, GpuprovError
@@ -90,9 +90,9 @@ def refresh(parts: Sequence[str], regions: Sequence[str], sets: Sequence[str], *
     return outcome
 
 
-def _done(before: Overlay, part: str, origin: str) -> list[Part]:
+def _done(before: Overlay, part: str, origin: str) -> list[PartRecord]:
     now = dt.datetime.now(dt.UTC).replace(microsecond=0)
-    return [*(p for p in before.parts if p.name != part), Part(part, now, origin)]
+    return [*(p for p in before.parts if p.name != part), PartRecord(part, now, origin)]
 
 
 def _aws(before: Overlay, regions: Sequence[str], access: AwsAccess, outcome: Outcome, say: Say) -> Overlay:

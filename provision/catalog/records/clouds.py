@@ -5,31 +5,10 @@ from __future__ import annotations
 import datetime as dt
 from typing import Literal
 
-from provision.catalog.records.base import Record
-
-__all__ = [
-    "N1",
-    "AcceleratorImage",
-    "Attached",
-    "Aws",
-    "AwsImage",
-    "AwsPrice",
-    "AwsQuota",
-    "AwsRegion",
-    "AwsRegions",
-    "AwsType",
-    "AwsTypes",
-    "Gcp",
-    "GcpImage",
-    "GcpMachine",
-    "GcpPrice",
-    "GcpQuotas",
-    "Shape",
-    "Withdrawn",
-]
+from provision.catalog.records.base import CatalogRecord
 
 
-class AwsType(Record, frozen=True):
+class AwsType(CatalogRecord, frozen=True):
     """An EC2 instance type; `offered` maps a region to the numbers of its zone ids, `trap` says what surprises."""
 
     type: str
@@ -51,20 +30,20 @@ class AwsType(Record, frozen=True):
     withdrawn: dt.date | None = None
 
 
-class AwsTypes(Record, frozen=True):
+class AwsTypes(CatalogRecord, frozen=True):
     """aws-instances.yaml."""
 
     types: list[AwsType]
 
 
-class AwsRegion(Record, frozen=True):
+class AwsRegion(CatalogRecord, frozen=True):
     """A region; `zones` begins the ids of its zones, and is None where nothing was recorded of it."""
 
     zones: str | None = None
     opt_in: bool = False
 
 
-class AwsRegions(Record, frozen=True):
+class AwsRegions(CatalogRecord, frozen=True):
     """All regions."""
 
     source: str
@@ -73,7 +52,7 @@ class AwsRegions(Record, frozen=True):
     codes: dict[str, AwsRegion]
 
 
-class AwsImage(Record, frozen=True):
+class AwsImage(CatalogRecord, frozen=True):
     """How the newest image of a system is found: an SSM parameter, or its publisher's name pattern."""
 
     os: str
@@ -86,7 +65,7 @@ class AwsImage(Record, frozen=True):
     pattern: str | None = None
 
 
-class AwsPrice(Record, frozen=True):
+class AwsPrice(CatalogRecord, frozen=True):
     """US dollars an hour, Linux, on demand."""
 
     instance_type: str
@@ -95,7 +74,7 @@ class AwsPrice(Record, frozen=True):
     source: str
 
 
-class AwsQuota(Record, frozen=True):
+class AwsQuota(CatalogRecord, frozen=True):
     """A quota on vCPUs and its code."""
 
     families: list[str]
@@ -104,7 +83,7 @@ class AwsQuota(Record, frozen=True):
     source: str
 
 
-class Withdrawn(Record, frozen=True):
+class Withdrawn(CatalogRecord, frozen=True):
     """An instance family that left the offerings."""
 
     family: str
@@ -112,7 +91,7 @@ class Withdrawn(Record, frozen=True):
     source: str
 
 
-class Aws(Record, frozen=True):
+class Aws(CatalogRecord, frozen=True):
     """aws.yaml."""
 
     regions: AwsRegions
@@ -122,7 +101,7 @@ class Aws(Record, frozen=True):
     withdrawn: list[Withdrawn]
 
 
-class Shape(Record, frozen=True):
+class Shape(CatalogRecord, frozen=True):
     """How large an N1 machine may be with so many GPUs."""
 
     gpus: int
@@ -130,7 +109,7 @@ class Shape(Record, frozen=True):
     memory_gb: float
 
 
-class Attached(Record, frozen=True):
+class Attached(CatalogRecord, frozen=True):
     """A GPU that is attached to an N1 machine."""
 
     accelerator: str
@@ -139,7 +118,7 @@ class Attached(Record, frozen=True):
     source: str
 
 
-class N1(Record, frozen=True):
+class N1(CatalogRecord, frozen=True):
     """The machine types of N1."""
 
     source: str
@@ -148,7 +127,7 @@ class N1(Record, frozen=True):
     smallest: dict[str, int]
 
 
-class GcpMachine(Record, frozen=True):
+class GcpMachine(CatalogRecord, frozen=True):
     """A machine type with its GPUs built in."""
 
     type: str
@@ -160,7 +139,7 @@ class GcpMachine(Record, frozen=True):
     local_ssd_gb: int = 0
 
 
-class GcpPrice(Record, frozen=True):
+class GcpPrice(CatalogRecord, frozen=True):
     """US dollars an hour on demand, of a machine or of an attached GPU alone."""
 
     gpu_only: bool
@@ -170,7 +149,7 @@ class GcpPrice(Record, frozen=True):
     machine: str | None = None
 
 
-class GcpQuotas(Record, frozen=True):
+class GcpQuotas(CatalogRecord, frozen=True):
     """Regional quota metrics by GPU model, and the one over all regions."""
 
     all_regions: str
@@ -178,7 +157,7 @@ class GcpQuotas(Record, frozen=True):
     metrics: dict[str, str]
 
 
-class GcpImage(Record, frozen=True):
+class GcpImage(CatalogRecord, frozen=True):
     """An image family."""
 
     os: str
@@ -189,7 +168,7 @@ class GcpImage(Record, frozen=True):
     source: str
 
 
-class AcceleratorImage(Record, frozen=True):
+class AcceleratorImage(CatalogRecord, frozen=True):
     """An image family with a driver inside."""
 
     project: str
@@ -200,7 +179,7 @@ class AcceleratorImage(Record, frozen=True):
     source: str
 
 
-class Gcp(Record, frozen=True):
+class Gcp(CatalogRecord, frozen=True):
     """gcp.yaml; `zones` maps an accelerator to the zones that have it, beside one entry for their source."""
 
     zones: dict[str, str | list[str]]

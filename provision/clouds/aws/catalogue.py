@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from provision.catalog import read
-from provision.catalog.records import AwsPrice, AwsType
+from provision.catalog.records.clouds import AwsPrice, AwsType
 from provision.clouds.aws.client import Access, client
 from provision.clouds.aws.errors import classified
 

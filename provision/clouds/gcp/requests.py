@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from provision.catalog import read
 from provision.catalog.places import attached_ssds
-from provision.catalog.records import GcpImage
+from provision.catalog.records.clouds import GcpImage
 from provision.clouds import base
 from provision.clouds.userdata import user_data
 from provision.errors import CloudInvalidError, ImageNotFoundError
