@@ -9,7 +9,21 @@ from typing import Any, Final, TypeVar
 import msgspec
 import yaml
 
-from provision.catalog import overlay, records
+from provision.catalog import overlay
+from provision.catalog.records.base import Source
+from provision.catalog.records.gpus import GpuRecord, Gpus
+from provision.catalog.records.packages import Distribution, Repositories
+from provision.catalog.records.stack import (
+    CudnnRecord,
+    DriverRecord,
+    Extra,
+    ExtrasRecord,
+    FrameworksRecord,
+    ReleaseRecord,
+    Systems,
+    TensorFlowRecord,
+    Toolkits,
+)
 
 BASE_DATE: Final = "2026-11-21"  # when the shipped data was last gone through
 DATA: Final = Path(__file__).parent / "data"
@@ -36,23 +50,23 @@ def _read(name: str, shape: type[_T]) -> _T:
     return load(DATA / name, shape)
 
 
-def sources() -> dict[str, records.Source]:
+def sources() -> dict[str, Source]:
     """Source id → source, those of the overlay among them."""
     return _sources(overlay.read())
 
 
 @_once
-def _sources(over: overlay.Overlay) -> dict[str, records.Source]:
-    return _read("sources.yaml", dict[str, records.Source]) | over.sources()
+def _sources(over: overlay.Overlay) -> dict[str, Source]:
+    return _read("sources.yaml", dict[str, Source]) | over.sources()
 
 
 @functools.cache
-def gpus() -> records.Gpus:
+def gpus() -> Gpus:
     """GPU models, tensor cores, acceptance figures."""
-    return _read("gpus.yaml", records.Gpus)
+    return _read("gpus.yaml", Gpus)
 
 
-def gpu(model: str) -> records.Gpu:
+def gpu(model: str) -> GpuRecord:
     """The GPU of a model name.
 
     Raises:
@@ -61,65 +75,65 @@ def gpu(model: str) -> records.Gpu:
     return next((g for g in gpus().gpus if g.model == model), None) or _missing(model)
 
 
-def _missing(model: str) -> records.Gpu:
+def _missing(model: str) -> GpuRecord:
     raise KeyError(model)
 
 
 @functools.cache
-def driver() -> records.Driver:
+def driver() -> DriverRecord:
     """Driver branches and how they are packaged."""
-    return _read("driver.yaml", records.Driver)
+    return _read("driver.yaml", DriverRecord)
 
 
 @functools.cache
-def toolkits() -> records.Toolkits:
+def toolkits() -> Toolkits:
     """CUDA toolkits and their profilers."""
-    return _read("cuda.yaml", records.Toolkits)
+    return _read("cuda.yaml", Toolkits)
 
 
 @functools.cache
-def cudnn() -> records.Cudnn:
+def cudnn() -> CudnnRecord:
     """Releases of cuDNN."""
-    return _read("cudnn.yaml", records.Cudnn)
+    return _read("cudnn.yaml", CudnnRecord)
 
 
 @functools.cache
-def pytorch() -> list[records.Release]:
+def pytorch() -> list[ReleaseRecord]:
     """PyTorch wheels."""
-    return _read("pytorch.yaml", records.Frameworks).releases
+    return _read("pytorch.yaml", FrameworksRecord).releases
 
 
 @functools.cache
-def tensorflow() -> records.TensorFlow:
+def tensorflow() -> TensorFlowRecord:
     """TensorFlow wheels."""
-    return _read("tensorflow.yaml", records.TensorFlow)
+    return _read("tensorflow.yaml", TensorFlowRecord)
 
 
 @functools.cache
-def frameworks() -> dict[str, list[records.Release]]:
+def frameworks() -> dict[str, list[ReleaseRecord]]:
     """Framework → its releases, oldest first; the names are those of `stack.frameworks`."""
-    return {"pytorch": pytorch(), "tensorflow": tensorflow().releases, "jax": _read("jax.yaml", records.Frameworks).releases}
+    return {"pytorch": pytorch(), "tensorflow": tensorflow().releases, "jax": _read("jax.yaml", FrameworksRecord).releases}
 
 
 @functools.cache
-def extras() -> dict[str, records.Extra]:
+def extras() -> dict[str, Extra]:
     """What `stack.extras` may name."""
-    return {extra.name: extra for extra in _read("extras.yaml", records.Extras).extras}
+    return {extra.name: extra for extra in _read("extras.yaml", ExtrasRecord).extras}
 
 
 @functools.cache
-def systems() -> records.Systems:
+def systems() -> Systems:
     """Operating systems, and OpenCV."""
-    return _read("systems.yaml", records.Systems)
+    return _read("systems.yaml", Systems)
 
 
 @functools.cache
-def repositories() -> records.Repositories:
+def repositories() -> Repositories:
     """Where packages come from, and what they are called."""
-    return _read("repositories.yaml", records.Repositories)
+    return _read("repositories.yaml", Repositories)
 
 
-def distribution(system: str) -> records.Distribution | None:
+def distribution(system: str) -> Distribution | None:
     """The distribution's own packages of driver and toolkit, for a system such as `debian 12`; None where none are known."""
     return next((d for d in repositories().distributions if d.system == system), None)
 

@@ -14,9 +14,10 @@ from typing import Any, Final
 
 from provision import clouds
 from provision.catalog import overlay, read
-from provision.catalog.records import Gpu, Release, System, Toolkit
-from provision.catalog.resolve import AUTO, NONE, Asked, Resolution, resolve
-from provision.catalog.rules import ClockAsk, gcc_for, wheel_cudnn
+from provision.catalog.records.gpus import GpuRecord
+from provision.catalog.records.stack import ReleaseRecord, System, Toolkit
+from provision.catalog.resolve import AUTO, NONE, Resolution, StackRequest, resolve
+from provision.catalog.rules import ClockRequest, gcc_for, wheel_cudnn
 from provision.catalog.wheels import WheelSet, extra_wheels, opencv_set, opencv_tools, parse, set_for
 from provision.clouds.terms import PlaceBase
 from provision.errors import StackConflictError
@@ -40,11 +41,11 @@ from provision.profile.packages import Names, system_of
 _HOLD: Final = ("nvidia-*", "libnvidia-*", "cuda-*", "libcudnn*", "linux-modules-nvidia-*")  # shared/facts/stack-facts.md §5, "hold"
 
 
-def asked_of(profile: Profile) -> Asked:
+def asked_of(profile: Profile) -> StackRequest:
     """What a profile asks of its stack."""
     clocks = profile.gpu.application_clocks
-    pair = ClockAsk("pair", clocks.memory_mhz, clocks.graphics_mhz) if isinstance(clocks, ApplicationClocks) else ClockAsk(clocks)
-    return Asked(
+    pair = ClockRequest("pair", clocks.memory_mhz, clocks.graphics_mhz) if isinstance(clocks, ApplicationClocks) else ClockRequest(clocks)
+    return StackRequest(
         gpu=profile.gpu.model,
         os=f"{profile.os.name} {profile.os.version}",
         driver=profile.stack.driver,
@@ -87,7 +88,7 @@ class _Writer:
         self.values = resolution.values
         self.warnings = resolution.warnings
         self.unresolved: list[str] = []
-        self.gpu: Gpu = read.gpu(self.values["gpu"])
+        self.gpu: GpuRecord = read.gpu(self.values["gpu"])
         self.system: System = system_of(self.values["os"])
         own = profile.sources.packages == "distribution"
         self.names = Names(profile, self.system, read.distribution(self.system.key) if own else None)
@@ -186,7 +187,7 @@ class _Writer:
         made = {}
         for name, known in read.frameworks().items():
             if self.values[name] != NONE:
-                release: Release = next(r for r in known if r.version == self.values[name])
+                release: ReleaseRecord = next(r for r in known if r.version == self.values[name])
                 wheels = set_for(name, release, self.gpu, self.system.python.version)
                 environment = self.environment(wheels, release.version)
                 cudnn = wheel_cudnn(self.gpu, release) or environment.wheel("nvidia-cudnn-cu12")

@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 
 from provision import clouds
 from provision.catalog import read
-from provision.catalog.records import Distribution, DriverPackages, System, Toolkit, version
+from provision.catalog.records.base import version
+from provision.catalog.records.packages import Distribution
+from provision.catalog.records.stack import DriverPackages, System, Toolkit
 from provision.profile.locked import LockedCudnn, LockedDriver, LockedRepository, LockedToolkit
 from provision.profile.model import Mirror, Profile
 

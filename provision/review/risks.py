@@ -13,7 +13,7 @@ from typing import Final
 
 from provision import clouds
 from provision.catalog import read
-from provision.catalog.records import version
+from provision.catalog.records.base import version
 from provision.launch.plan import Plan
 from provision.profile.locked import Lock
 from provision.profile.model import Profile

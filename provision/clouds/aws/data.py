@@ -8,13 +8,13 @@ from pathlib import Path
 import msgspec
 
 from provision.catalog import overlay, read
-from provision.catalog.records.base import Record, Source
+from provision.catalog.records.base import CatalogRecord, Source
 from provision.clouds.aws.records import Aws, AwsImage, AwsPrice, AwsType, AwsTypes
 
 _DATA = Path(__file__).parent / "data"
 
 
-class AwsOverlay(Record, frozen=True):
+class AwsOverlay(CatalogRecord, frozen=True):
     """What a refresh learnt.
 
     Attributes:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import datetime as dt
 from typing import Literal
 
-from provision.catalog.records.base import Record
+from provision.catalog.records.base import CatalogRecord
 
 
-class AwsType(Record, frozen=True):
+class AwsType(CatalogRecord, frozen=True):
     """An EC2 instance type; `offered` maps a region to the numbers of its zone ids, `trap` says what surprises."""
 
     type: str
@@ -30,20 +30,20 @@ class AwsType(Record, frozen=True):
     withdrawn: dt.date | None = None
 
 
-class AwsTypes(Record, frozen=True):
+class AwsTypes(CatalogRecord, frozen=True):
     """aws-instances.yaml."""
 
     types: list[AwsType]
 
 
-class AwsRegion(Record, frozen=True):
+class AwsRegion(CatalogRecord, frozen=True):
     """A region; `zones` begins the ids of its zones, and is None where nothing was recorded of it."""
 
     zones: str | None = None
     opt_in: bool = False
 
 
-class AwsRegions(Record, frozen=True):
+class AwsRegions(CatalogRecord, frozen=True):
     """All regions."""
 
     source: str
@@ -52,7 +52,7 @@ class AwsRegions(Record, frozen=True):
     codes: dict[str, AwsRegion]
 
 
-class AwsImage(Record, frozen=True):
+class AwsImage(CatalogRecord, frozen=True):
     """How the newest image of a system is found: an SSM parameter, or its publisher's name pattern."""
 
     os: str
@@ -65,7 +65,7 @@ class AwsImage(Record, frozen=True):
     pattern: str | None = None
 
 
-class AwsPrice(Record, frozen=True):
+class AwsPrice(CatalogRecord, frozen=True):
     """US dollars an hour, Linux, on demand."""
 
     instance_type: str
@@ -74,7 +74,7 @@ class AwsPrice(Record, frozen=True):
     source: str
 
 
-class AwsQuota(Record, frozen=True):
+class AwsQuota(CatalogRecord, frozen=True):
     """A quota on vCPUs and its code."""
 
     families: list[str]
@@ -83,7 +83,7 @@ class AwsQuota(Record, frozen=True):
     source: str
 
 
-class Withdrawn(Record, frozen=True):
+class Withdrawn(CatalogRecord, frozen=True):
     """An instance family that left the offerings."""
 
     family: str
@@ -91,7 +91,7 @@ class Withdrawn(Record, frozen=True):
     source: str
 
 
-class Aws(Record, frozen=True):
+class Aws(CatalogRecord, frozen=True):
     """aws.yaml."""
 
     regions: AwsRegions

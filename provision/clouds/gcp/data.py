@@ -8,13 +8,13 @@ from pathlib import Path
 import msgspec
 
 from provision.catalog import overlay, read
-from provision.catalog.records.base import Record, Source
+from provision.catalog.records.base import CatalogRecord, Source
 from provision.clouds.gcp.records import Gcp, GcpImage, GcpMachine
 
 _DATA = Path(__file__).parent / "data"
 
 
-class GcpOverlay(Record, frozen=True):
+class GcpOverlay(CatalogRecord, frozen=True):
     """What a refresh learnt.
 
     Attributes:

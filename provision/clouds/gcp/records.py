@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from provision.catalog.records.base import Record
+from provision.catalog.records.base import CatalogRecord
 
 
-class Shape(Record, frozen=True):
+class Shape(CatalogRecord, frozen=True):
     """How large an N1 machine may be with so many GPUs."""
 
     gpus: int
@@ -13,7 +13,7 @@ class Shape(Record, frozen=True):
     memory_gb: float
 
 
-class Attached(Record, frozen=True):
+class Attached(CatalogRecord, frozen=True):
     """A GPU that is attached to an N1 machine."""
 
     accelerator: str
@@ -22,7 +22,7 @@ class Attached(Record, frozen=True):
     source: str
 
 
-class N1(Record, frozen=True):
+class N1(CatalogRecord, frozen=True):
     """The machine types of N1."""
 
     source: str
@@ -31,7 +31,7 @@ class N1(Record, frozen=True):
     smallest: dict[str, int]
 
 
-class N1Rate(Record, frozen=True):
+class N1Rate(CatalogRecord, frozen=True):
     """What N1 costs beside its GPU in one region: US dollars an hour for a vCPU and for a GB of memory; a source of its own."""
 
     vcpu: float
@@ -39,14 +39,14 @@ class N1Rate(Record, frozen=True):
     source: str | None = None
 
 
-class N1Prices(Record, frozen=True):
+class N1Prices(CatalogRecord, frozen=True):
     """Region → rate."""
 
     source: str
     regions: dict[str, N1Rate]
 
 
-class GcpMachine(Record, frozen=True):
+class GcpMachine(CatalogRecord, frozen=True):
     """A machine type with its GPUs built in."""
 
     type: str
@@ -58,7 +58,7 @@ class GcpMachine(Record, frozen=True):
     local_ssd_gb: int = 0
 
 
-class GcpPrice(Record, frozen=True):
+class GcpPrice(CatalogRecord, frozen=True):
     """US dollars an hour on demand, of a machine or of an attached GPU alone."""
 
     gpu_only: bool
@@ -68,7 +68,7 @@ class GcpPrice(Record, frozen=True):
     machine: str | None = None
 
 
-class GcpQuotas(Record, frozen=True):
+class GcpQuotas(CatalogRecord, frozen=True):
     """Regional quota metrics by GPU model, and the one over all regions."""
 
     all_regions: str
@@ -76,7 +76,7 @@ class GcpQuotas(Record, frozen=True):
     metrics: dict[str, str]
 
 
-class GcpImage(Record, frozen=True):
+class GcpImage(CatalogRecord, frozen=True):
     """An image family."""
 
     os: str
@@ -87,7 +87,7 @@ class GcpImage(Record, frozen=True):
     source: str
 
 
-class AcceleratorImage(Record, frozen=True):
+class AcceleratorImage(CatalogRecord, frozen=True):
     """An image family with a driver inside."""
 
     project: str
@@ -98,7 +98,7 @@ class AcceleratorImage(Record, frozen=True):
     source: str
 
 
-class Gcp(Record, frozen=True):
+class Gcp(CatalogRecord, frozen=True):
     """gcp.yaml; `zones` maps an accelerator to the zones that have it, beside one entry for their source."""
 
     zones: dict[str, str | list[str]]

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from provision.catalog.records import version
+from provision.catalog.records.base import version
 from provision.profile.model import Profile
 from provision.verify.facts import Facts
 from provision.verify.finding import Outcome

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from provision.catalog import read
-from provision.catalog.records import version
+from provision.catalog.records.base import version
 from provision.profile.model import ApplicationClocks, Profile
 from provision.verify.checks.base import Check, Verdict, devices, failed, not_asked, number, passed, require_gpu, unknown, value, warned
 from provision.verify.facts import Facts

@@ -11,9 +11,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from provision.catalog import read
-from provision.catalog.records import Gpu as Card
-from provision.catalog.records import Healthy
-from provision.catalog.roofline import is_called
+from provision.catalog.records.gpus import GpuRecord, Healthy
+from provision.catalog.roofline import has_nvml_name
 from provision.profile.model import Profile
 from provision.verify.checks.base import Check, Verdict, failed, not_asked, passed, unknown, warned
 from provision.verify.facts import Facts
@@ -69,10 +68,10 @@ def _measured(facts: Facts) -> Perf:
     return facts.read(Perf)
 
 
-def _table(perf: Perf, profile: Profile) -> tuple[Card, Healthy]:
+def _table(perf: Perf, profile: Profile) -> tuple[GpuRecord, Healthy]:
     """The card of the profile, and its healthy figures where all GPUs are that card in the form that the figures are of."""
     card = read.gpu(profile.gpu.model)
-    if all(is_called(card, device.name) for device in perf.devices):
+    if all(has_nvml_name(card, device.name) for device in perf.devices):
         return card, read.gpus().acceptance.healthy.get(card.model, Healthy())
     return card, Healthy()
 

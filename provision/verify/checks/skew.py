@@ -10,7 +10,7 @@ import itertools
 from typing import Any, Final
 
 from provision.catalog import read
-from provision.catalog.records import CudnnRelease, Release
+from provision.catalog.records.stack import CudnnRelease, ReleaseRecord
 from provision.catalog.rules import TITLES, rules
 from provision.profile.model import Profile
 from provision.verify.checks.base import Check, Verdict, dotted, failed, passed, require_gpu, unknown, warned
@@ -79,7 +79,7 @@ def _installed(facts: Facts) -> list[tuple[str, str, list[Any]]]:
     return parts
 
 
-def _builds(name: str, used: FrameworkUsed) -> list[Release]:
+def _builds(name: str, used: FrameworkUsed) -> list[ReleaseRecord]:
     """The catalogue's builds that it may be: of its number, and of its CUDA. The part behind a plus says no more than that CUDA does."""
     number, _, local = used.version.partition("+")
     same = [known for known in read.frameworks()[name] if known.version.partition("+")[0] == number]
