@@ -89,5 +89,4 @@ def access(ec2: Rehearsal) -> Access:
 
 
 def access_to(rehearsal: Rehearsal) -> Access:
-    given = control.environment(rehearsal)
-    return Access(rehearsal.endpoint, given["AWS_ACCESS_KEY_ID"], given["AWS_SECRET_ACCESS_KEY"], given["GPUPROV_CALLER_ADDRESS_URL"])
+    return Access(**rehearsal.settings("aws"))

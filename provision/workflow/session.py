@@ -69,15 +69,7 @@ class Session:
         if running is None:
             msg = "the embedded cloud does not run"
             raise RehearsalFailedError(msg, hint="`gpuprov rehearse start` starts it; what ran in it ended with it")
-        given = control.environment(running)
-        aws = Access(
-            endpoint_url=given["AWS_ENDPOINT_URL"],
-            access_key_id=given["AWS_ACCESS_KEY_ID"],
-            secret_access_key=given["AWS_SECRET_ACCESS_KEY"],
-            caller_address_url=given["GPUPROV_CALLER_ADDRESS_URL"],
-        )
-        gcp = GcpAccess(project=given["GOOGLE_CLOUD_PROJECT"], endpoint_url=running.gcp_endpoint, caller_address_url=aws.caller_address_url)
-        return {"aws": aws, "gcp": gcp}
+        return {"aws": Access(**running.settings("aws")), "gcp": GcpAccess(**running.settings("gcp"))}
 
     def record(self, name: str) -> Record:
         """What the journal knows of a launch, or of the launch of one of several machines.
