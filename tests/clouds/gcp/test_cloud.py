@@ -30,7 +30,8 @@ from provision.errors import (
     ThrottledError,
 )
 from provision.rehearsal import control
-from provision.rehearsal.control import GCP_PROJECT, Rehearsal
+from provision.rehearsal.control import Rehearsal
+from provision.rehearsal.gcp.settings import PROJECT as GCP_PROJECT
 from tests.clouds.contract import CloudContract, Failure, Rig, Seen, alive, ids
 
 REGION, ZONE = "asia-east1", "asia-east1-a"
@@ -75,8 +76,7 @@ class GcpRig(Rig):
 
     def __init__(self, rehearsal: Rehearsal) -> None:
         self.rehearsal = rehearsal
-        caller = control.environment(rehearsal)["GPUPROV_CALLER_ADDRESS_URL"]
-        self.access = GcpAccess(GCP_PROJECT, rehearsal.gcp_endpoint, caller)
+        self.access = GcpAccess(**rehearsal.settings("gcp"))
 
     def cloud(self) -> GcpCloud:
         return GcpCloud(REGION, self.access)
