@@ -19,7 +19,7 @@ from provision.profile import load as profiles
 from provision.profile.locked import Lock, LockedPlace
 from provision.profile.model import AwsPlace, GcpPlace, Profile
 from provision.profile.network import IAP_RANGE
-from provision.review.tree import Call, Change, Disk, Door, Money, Permission, Place
+from provision.review.tree import CallItem, Change, DiskItem, DoorItem, Money, PermissionItem, PlaceItem
 
 __all__ = ["addresses", "addresses_in", "calls", "disks", "doors", "first_boot", "money", "permissions", "places_of", "tags"]
 
@@ -30,7 +30,7 @@ _LAUNCH: Final = "<launch>"  # as long as what names take of it
 _BESIDE: Final = "disks, public addresses and traffic are billed beside it, and their prices are not in the catalogue"
 
 
-def places_of(profile: Profile, lock: Lock) -> tuple[Place, ...]:
+def places_of(profile: Profile, lock: Lock) -> tuple[PlaceItem, ...]:
     """Every place with its price, in the order in which they are tried."""
     by_key = {(p.cloud, p.region, p.instance_type, p.market): p for p in lock.places}
     return tuple(
@@ -40,7 +40,7 @@ def places_of(profile: Profile, lock: Lock) -> tuple[Place, ...]:
     )
 
 
-def _place(profile: Profile, place: AwsPlace | GcpPlace, where: str, locked: LockedPlace) -> Place:
+def _place(profile: Profile, place: AwsPlace | GcpPlace, where: str, locked: LockedPlace) -> PlaceItem:
     price = _price(place, where)
     hourly = price.usd_per_hour if price else None
     passed = locked.not_available
@@ -48,7 +48,7 @@ def _place(profile: Profile, place: AwsPlace | GcpPlace, where: str, locked: Loc
         passed = f"launching on {place.cloud} is not part of this release"
     if not passed and price and price.whole and price.usd_per_hour > profile.limits.price_per_hour_usd:
         passed = "over the profile's price limit"
-    return Place(
+    return PlaceItem(
         cloud=place.cloud,
         region=where,
         instance_type=place.instance_type,
@@ -86,7 +86,7 @@ def _source(key: str) -> str:
     return f"{source.title} ({source.grade}, {source.date})"
 
 
-def money(profile: Profile, found: tuple[Place, ...]) -> Money:
+def money(profile: Profile, found: tuple[PlaceItem, ...]) -> Money:
     """What it costs: a ceiling only where it is enforced, which takes a known price."""
     tried = [p for p in found if not p.passed_over]
     known = [p.usd_per_hour for p in tried if p.usd_per_hour is not None and p.price_whole]
@@ -104,22 +104,22 @@ def money(profile: Profile, found: tuple[Place, ...]) -> Money:
     )
 
 
-def disks(profile: Profile) -> tuple[Disk, ...]:
+def disks(profile: Profile) -> tuple[DiskItem, ...]:
     """The disks of each instance."""
-    found = [Disk("root volume", profile.disks.root.size_gb, "by the cloud", "/", "as in the image", "removed with the instance")]
+    found = [DiskItem("root volume", profile.disks.root.size_gb, "by the cloud", "/", "as in the image", "removed with the instance")]
     data = profile.disks.data
     if data is not None and data.source == "volume":
-        found.append(Disk("data volume", data.size_gb, "by the cloud", data.mount, data.filesystem, "removed with the instance"))
+        found.append(DiskItem("data volume", data.size_gb, "by the cloud", data.mount, data.filesystem, "removed with the instance"))
     elif data is not None:
         kept = "empty after each stop; gone with the instance"
-        found.append(Disk("disk inside the machine", None, "by the machine's own hardware", data.mount, data.filesystem, kept))
+        found.append(DiskItem("disk inside the machine", None, "by the machine's own hardware", data.mount, data.filesystem, kept))
     return tuple(found)
 
 
-def doors(profile: Profile) -> tuple[Door, ...]:
+def doors(profile: Profile) -> tuple[DoorItem, ...]:
     """The rules of the security group; none that lets in where the way in needs no open port."""
-    opened = [Door("in", "22/tcp (SSH)", network, _meaning(network)) for network in profile.network.opens]
-    return (*opened, Door("out", "every port", "everywhere", "the group says nothing about it, and the cloud's default lets all out"))
+    opened = [DoorItem("in", "22/tcp (SSH)", network, _meaning(network)) for network in profile.network.opens]
+    return (*opened, DoorItem("out", "every port", "everywhere", "the group says nothing about it, and the cloud's default lets all out"))
 
 
 def addresses_in(network: str) -> int:
@@ -165,7 +165,7 @@ def first_boot(profile: Profile) -> tuple[Change, ...]:
     )
 
 
-def permissions(profile: Profile, lock: Lock) -> tuple[Permission, ...]:
+def permissions(profile: Profile, lock: Lock) -> tuple[PermissionItem, ...]:
     """What each cloud of the profile must allow, from the first question to the last removal."""
     found = []
     by_cloud: dict[str, list[Option]] = {}
@@ -183,13 +183,15 @@ def permissions(profile: Profile, lock: Lock) -> tuple[Permission, ...]:
                 subnet=profile.network.subnet or "",
             )
             note = "every action of launching, looking after and removing; the policy document narrows them to places, types and this name"
-            found.append(Permission(cloud, actions, document, note))
+            found.append(PermissionItem(cloud, actions, document, note))
         else:
-            found.append(Permission(cloud, actions, None, "every permission of launching, looking after and removing, for a custom role"))
+            found.append(
+                PermissionItem(cloud, actions, None, "every permission of launching, looking after and removing, for a custom role")
+            )
     return tuple(found)
 
 
-def calls(profile: Profile, lock: Lock) -> tuple[Call, ...]:
+def calls(profile: Profile, lock: Lock) -> tuple[CallItem, ...]:
     """The calls that change something, and those that find what they need, for the first place that would be tried on AWS.
 
     The requests are the provider's own, except for what only the launch knows: its id, its key, its token and the moment of the deadline.
@@ -224,7 +226,7 @@ def calls(profile: Profile, lock: Lock) -> tuple[Call, ...]:
         ("ec2:RunInstances", "make the instance", run),
         ("ec2:GetConsoleOutput", "read the host keys", {"InstanceId": "<the instance>", "Latest": True}),
     ]
-    return tuple(Call("aws", action, why, parameters) for action, why, parameters in said)
+    return tuple(CallItem("aws", action, why, parameters) for action, why, parameters in said)
 
 
 def _order(profile: Profile, option: Option) -> base.Order:

@@ -18,7 +18,7 @@ from provision.profile.model import AwsPlace, Profile
 from provision.review.cloud import addresses_in
 from provision.review.controls import line_of
 from provision.review.rules import Violation
-from provision.review.tree import SEVERITIES, Environment, Gain, Package, Place, Risk, Severity
+from provision.review.tree import SEVERITIES, EnvironmentItem, Gain, PackageItem, PlaceItem, Risk, Severity
 
 __all__ = ["Judged", "gains", "risks"]
 
@@ -55,9 +55,9 @@ def risks(
     lock: Lock,
     lines: Mapping[str, int],
     *,
-    places: Sequence[Place],
-    packages: Sequence[Package],
-    environments: Sequence[Environment],
+    places: Sequence[PlaceItem],
+    packages: Sequence[PackageItem],
+    environments: Sequence[EnvironmentItem],
     differs: Sequence[str],
     judged: Judged | None,
 ) -> tuple[Risk, ...]:
@@ -90,7 +90,7 @@ def risks(
     return tuple(sorted(found.risks, key=lambda risk: SEVERITIES.index(risk.severity)))
 
 
-def _lock(found: _Found, lock: Lock, environments: Sequence[Environment], differs: Sequence[str]) -> None:
+def _lock(found: _Found, lock: Lock, environments: Sequence[EnvironmentItem], differs: Sequence[str]) -> None:
     odd = [wheel.name for environment in environments for wheel in environment.wheels if not wheel.hashes]
     if odd:
         found.add(
@@ -189,7 +189,7 @@ def _host(found: _Found, profile: Profile) -> None:
         found.add("login", "note", f"{user.name} gets a login", why, key=f"users.{number}")
 
 
-def _money(found: _Found, profile: Profile, places: Sequence[Place]) -> None:
+def _money(found: _Found, profile: Profile, places: Sequence[PlaceItem]) -> None:
     unknown = [f"{p.cloud} {p.region}" for p in places if not p.passed_over and (p.usd_per_hour is None or not p.price_whole)]
     if unknown:
         why = f"the limit an hour is checked against the catalogue, which does not know the whole price of {_some(unknown)}"
@@ -208,7 +208,7 @@ def _money(found: _Found, profile: Profile, places: Sequence[Place]) -> None:
         )
 
 
-def _places(found: _Found, profile: Profile, places: Sequence[Place]) -> None:
+def _places(found: _Found, profile: Profile, places: Sequence[PlaceItem]) -> None:
     open_images = [f"{p.cloud} {p.region}" for p in places if p.image_id is None and not p.passed_over]
     if open_images:
         why = f"the newest image of its publisher at the moment of the launch is taken in {_some(open_images)}"
@@ -233,7 +233,7 @@ def _places(found: _Found, profile: Profile, places: Sequence[Place]) -> None:
         found.add("data-lost", "note", "The data disk is empty after each stop", why, narrower="`source: volume`", key="disks.data.source")
 
 
-def _software(found: _Found, profile: Profile, lock: Lock, packages: Sequence[Package]) -> None:
+def _software(found: _Found, profile: Profile, lock: Lock, packages: Sequence[PackageItem]) -> None:
     open_versions = [p.name for p in packages if p.version is None]
     if open_versions:
         why = (
