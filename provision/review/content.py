@@ -13,7 +13,7 @@ from provision.profile.model import Profile
 from provision.review import exposure, software
 from provision.review.controls import controls, line_of
 from provision.review.risks import Judged, gains, risks
-from provision.review.tree import SCHEMA, Question, Review, Waived
+from provision.review.tree import SCHEMA, Question, Review, WaiverItem
 
 __all__ = ["Judged", "content"]
 
@@ -80,7 +80,7 @@ def content(profile: Profile, lock: Lock, source: bytes, *, differs: Sequence[st
         controls=controls(profile, lines, changed),
         tier=profile.verify.tier,
         waivers=tuple(
-            Waived(w.check, w.reason, w.owner, w.expires.isoformat(), line_of(f"verify.waivers.{number}", lines)[0])
+            WaiverItem(w.check, w.reason, w.owner, w.expires.isoformat(), line_of(f"verify.waivers.{number}", lines)[0])
             for number, w in enumerate(profile.verify.waivers)
         ),
         permissions=exposure.permissions(planned),

@@ -10,20 +10,20 @@ from provision.host.way import phrase
 from provision.launch.plan import Plan, PlannedDisk, PlannedDoor, PlannedPlace
 from provision.profile.model import Profile
 from provision.report.plan import price_note
-from provision.review.tree import Call, Change, Disk, Door, Money, Permission, Place
+from provision.review.tree import CallItem, Change, DiskItem, DoorItem, MoneyItem, PermissionItem, PlaceItem
 
 _BESIDE: Final = "disks, public addresses and traffic are billed in addition, and their prices are not in the catalog"
 
 
-def places(plan: Plan) -> tuple[Place, ...]:
+def places(plan: Plan) -> tuple[PlaceItem, ...]:
     """Every place with its price, in the order in which they are tried."""
     return tuple(_place(plan, place) for place in plan.places)
 
 
-def _place(plan: Plan, place: PlannedPlace) -> Place:
+def _place(plan: Plan, place: PlannedPlace) -> PlaceItem:
     hourly = place.price.usd_per_hour if place.price else None
     gpu = plan.profile.gpu
-    return Place(
+    return PlaceItem(
         cloud=place.cloud,
         region=place.location,
         instance_type=place.place.instance_type,
@@ -39,10 +39,10 @@ def _place(plan: Plan, place: PlannedPlace) -> Place:
     )
 
 
-def money(plan: Plan) -> Money:
+def money(plan: Plan) -> MoneyItem:
     """What it costs: a ceiling only where it is enforced, which takes a known price."""
     ceiling = plan.ceiling
-    return Money(
+    return MoneyItem(
         limit_usd_per_hour=ceiling.limit_per_hour,
         deadline_h=plan.profile.limits.deadline_h,
         limit_to_deadline_usd=ceiling.limit_to_deadline,
@@ -54,24 +54,24 @@ def money(plan: Plan) -> Money:
     )
 
 
-def disks(plan: Plan) -> tuple[Disk, ...]:
+def disks(plan: Plan) -> tuple[DiskItem, ...]:
     """The disks of each instance."""
     return tuple(_disk(disk) for disk in plan.disks)
 
 
-def _disk(disk: PlannedDisk) -> Disk:
+def _disk(disk: PlannedDisk) -> DiskItem:
     if disk.kind == "root":
-        return Disk("root volume", disk.size_gb, "by the cloud", "/", "as in the image", "removed with the instance")
+        return DiskItem("root volume", disk.size_gb, "by the cloud", "/", "as in the image", "removed with the instance")
     if disk.kind == "volume":
-        return Disk("data volume", disk.size_gb, "by the cloud", disk.mount, disk.filesystem, "removed with the instance")
+        return DiskItem("data volume", disk.size_gb, "by the cloud", disk.mount, disk.filesystem, "removed with the instance")
     kept = "empty after each stop; gone with the instance"
-    return Disk("disk inside the machine", None, "by the machine's own hardware", disk.mount, disk.filesystem, kept)
+    return DiskItem("disk inside the machine", None, "by the machine's own hardware", disk.mount, disk.filesystem, kept)
 
 
-def doors(plan: Plan) -> tuple[Door, ...]:
+def doors(plan: Plan) -> tuple[DoorItem, ...]:
     """The rules for connections; none that lets in where the way in needs no open port."""
-    doors_in = [Door("in", "22/tcp (SSH)", door.network, _meaning(door)) for door in plan.doors]
-    return (*doors_in, Door("out", "every port", "everywhere", "no rule limits it, and the cloud's default lets all out"))
+    doors_in = [DoorItem("in", "22/tcp (SSH)", door.network, _meaning(door)) for door in plan.doors]
+    return (*doors_in, DoorItem("out", "every port", "everywhere", "no rule limits it, and the cloud's default lets all out"))
 
 
 def addresses_in(network: str) -> int:
@@ -116,11 +116,11 @@ def first_boot(profile: Profile) -> tuple[Change, ...]:
     )
 
 
-def permissions(plan: Plan) -> tuple[Permission, ...]:
+def permissions(plan: Plan) -> tuple[PermissionItem, ...]:
     """What each cloud of the profile must allow, from the first question to the last removal."""
-    return tuple(Permission(needed.cloud, needed.actions, needed.document, needed.note) for needed in plan.permissions)
+    return tuple(PermissionItem(needed.cloud, needed.actions, needed.document, needed.note) for needed in plan.permissions)
 
 
-def calls(plan: Plan) -> tuple[Call, ...]:
+def calls(plan: Plan) -> tuple[CallItem, ...]:
     """The calls of a launch, for the first place of each cloud that would be tried."""
-    return tuple(Call(call.cloud, call.action, call.purpose, call.parameters) for call in plan.calls)
+    return tuple(CallItem(call.cloud, call.action, call.purpose, call.parameters) for call in plan.calls)

@@ -20,7 +20,7 @@ from provision.profile.model import Profile
 from provision.review.controls import line_of
 from provision.review.exposure import addresses_in
 from provision.review.rules import Violation
-from provision.review.tree import SEVERITIES, Environment, Gain, Package, Risk, Severity
+from provision.review.tree import SEVERITIES, EnvironmentItem, Gain, PackageItem, Risk, Severity
 
 _LONG_H: Final = 7 * 24
 _SHOWN: Final = 5
@@ -54,8 +54,8 @@ def risks(
     plan: Plan,
     lines: Mapping[str, int],
     *,
-    packages: Sequence[Package],
-    environments: Sequence[Environment],
+    packages: Sequence[PackageItem],
+    environments: Sequence[EnvironmentItem],
     differs: Sequence[str],
     judged: Judged | None,
 ) -> tuple[Risk, ...]:
@@ -87,7 +87,7 @@ def risks(
     return tuple(sorted(found.risks, key=lambda risk: SEVERITIES.index(risk.severity)))
 
 
-def _lock(found: _Found, lock: Lock, environments: Sequence[Environment], differs: Sequence[str]) -> None:
+def _lock(found: _Found, lock: Lock, environments: Sequence[EnvironmentItem], differs: Sequence[str]) -> None:
     odd = [wheel.name for environment in environments for wheel in environment.wheels if not wheel.hashes]
     if odd:
         found.add(
@@ -231,7 +231,7 @@ def _places(found: _Found, plan: Plan) -> None:
         found.add("data-lost", "note", "The data disk is empty after each stop", why, narrower="`source: volume`", key="disks.data.source")
 
 
-def _software(found: _Found, profile: Profile, lock: Lock, packages: Sequence[Package]) -> None:
+def _software(found: _Found, profile: Profile, lock: Lock, packages: Sequence[PackageItem]) -> None:
     open_versions = [p.name for p in packages if p.version is None]
     if open_versions:
         why = (

@@ -5,11 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, TypeAdapter, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, TypeAdapter, ValidationError
 
 from provision import __version__
 from provision.errors import FactsInvalidError
@@ -85,9 +85,17 @@ class How(_Frozen):
         return self.model_dump(mode="json", exclude={"on", "strict"})
 
 
+def _with_findings(report: dict[str, Any]) -> dict[str, Any]:
+    findings = report.get("findings")
+    if not isinstance(findings, list) or not all(isinstance(finding, dict) for finding in findings):
+        msg = "a report has a list of findings"
+        raise ValueError(msg)
+    return report
+
+
 class _Host(_Frozen):
     host: str
-    report: dict[str, Any]
+    report: Annotated[dict[str, Any], AfterValidator(_with_findings)]
     facts: dict[str, Any] | None
     profile: dict[str, Any]
     lock: dict[str, Any] | None
@@ -145,8 +153,11 @@ def digest(part: Any) -> str:
 
 
 def findings_digest(report: dict[str, Any]) -> str:
-    """The digest of a report's findings alone: the same facts judged anywhere give the same one, whatever the host is called there."""
-    return digest(report["findings"])
+    """The digest of a report's findings alone: the same facts judged anywhere give the same one, whatever the host is called there.
+
+    It leaves out `excuse`, which earlier versions did not write, so that theirs are equal; the digest of the report covers it.
+    """
+    return digest([{key: value for key, value in finding.items() if key != "excuse"} for finding in report["findings"]])
 
 
 def evidence(verified: Sequence[Verified], how: How, review: Reviewed | None = None) -> dict[str, Any]:
@@ -197,12 +208,29 @@ def check(data: Any) -> None:
             if digest(host[name]) != host["sha256"].get(name):
                 msg = f"the {name} of {host['host']!a} was changed after the verdict"
                 raise FactsInvalidError(msg, hint=_HINT)
-        if "findings" not in host["report"] or findings_digest(host["report"]) != host["findings_sha256"]:
+        if findings_digest(host["report"]) != host["findings_sha256"]:
             msg = f"the findings of {host['host']!a} do not have their digest"
             raise FactsInvalidError(msg, hint=_HINT)
     if _whole(data) != data["sha256"]:
         msg = "a host was added to this evidence or taken from it, or the review, the choice of checks or the version was changed"
         raise FactsInvalidError(msg, hint=_HINT)
+
+
+def _with_excuses(report: Report, how: How) -> Report:
+    """Add what earlier versions did not write: why each waived finding is waived.
+
+    It follows from the choice of checks: --without-gpu excuses every check that needs a GPU before the profile's waivers are applied.
+    """
+    without_gpu = [finding.needs_gpu and how.without_gpu for finding in report.findings]
+    return replace(
+        report,
+        findings=tuple(
+            replace(finding, excuse="without-gpu" if gpu else "waiver")
+            if finding.outcome == "waived" and finding.excuse is None
+            else finding
+            for finding, gpu in zip(report.findings, without_gpu, strict=True)
+        ),
+    )
 
 
 def read(path: Path) -> Evidence:
@@ -220,7 +248,7 @@ def read(path: Path) -> Evidence:
         hosts = tuple(
             Proven(
                 host=one.host,
-                report=TypeAdapter(Report).validate_python(one.report),
+                report=_with_excuses(TypeAdapter(Report).validate_python(one.report), found.how),
                 facts=None if one.facts is None else facts_of.parse(one.facts, f"the evidence of {one.host!a}"),
                 profile=one.profile,
                 lock=one.lock,

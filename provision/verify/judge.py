@@ -121,7 +121,9 @@ def _excusable(finding: Finding) -> bool:
 
 
 def _excuse(finding: Finding) -> Finding:
-    return dataclasses.replace(finding, outcome="waived", observed=f"excused by --without-gpu: {finding.observed}", hint="")
+    return dataclasses.replace(
+        finding, outcome="waived", excuse="without-gpu", observed=f"excused by --without-gpu: {finding.observed}", hint=""
+    )
 
 
 def _waive(findings: list[Finding], waivers: tuple[Waiver, ...], today: dt.date) -> tuple[list[Finding], list[str]]:
@@ -141,7 +143,7 @@ def _waive(findings: list[Finding], waivers: tuple[Waiver, ...], today: dt.date)
             judged.append(dataclasses.replace(finding, observed=expired))
         else:
             words = f"{finding.outcome}: {finding.observed}; waived by {waiver.owner} until {waiver.expires}: {waiver.reason}"
-            judged.append(dataclasses.replace(finding, outcome="waived", observed=words, hint=""))
+            judged.append(dataclasses.replace(finding, outcome="waived", excuse="waiver", observed=words, hint=""))
     return judged, notes
 
 
