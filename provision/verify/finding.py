@@ -84,7 +84,7 @@ class Report:
             return EXIT_FAILED_CHECK
         return EXIT_UNKNOWN if counts["unknown"] else EXIT_OK
 
-    def noted(self, *, strict: bool = False) -> tuple[str, ...]:
+    def all_notes(self, *, strict: bool = False) -> tuple[str, ...]:
         """The notes; with `strict` also that warnings are failures, where there is one to which that matters."""
         return (*self.notes, _STRICT) if strict and self.summary["warn"] else self.notes
 
@@ -93,7 +93,7 @@ class Report:
         return {
             **asdict(self),
             "findings": [finding.as_dict() for finding in self.findings],
-            "notes": self.noted(strict=strict),
+            "notes": self.all_notes(strict=strict),
             "summary": self.summary,
             "exit_code": self.exit_code(strict=strict),
         }

@@ -7,27 +7,28 @@ from typing import Any
 
 import pytest
 
+from provision.canonical import digest
 from provision.errors import FactsInvalidError
 from provision.host.ssh import Target
 from provision.profile.model import Profile
-from provision.verify.evidence import How, check, digest, evidence, findings_digest, read
+from provision.verify.evidence import Method, check, evidence, findings_digest, read
 from provision.verify.facts import Facts
-from provision.verify.fleet import Asked, Verified
+from provision.verify.fleet import Expectation, Verification
 from provision.verify.judge import judge
 
 from . import good
 
 WAIVER = {"check": "gcc", "reason": "agreed in ISA-17", "owner": "isa@example.com", "expires": "2999-12-31"}
 TODAY = dt.date(2026, 11, 21)
-METHOD = How(without_gpu=True, on=TODAY.isoformat())
+METHOD = Method(without_gpu=True, on=TODAY.isoformat())
 
 
-def verified(facts: Facts, profile: Profile = good.PROFILE, *, without_gpu: bool = True) -> Verified:
+def verified(facts: Facts, profile: Profile = good.PROFILE, *, without_gpu: bool = True) -> Verification:
     report = judge(facts, profile, host="h", without_gpu=without_gpu, today=TODAY)
-    return Verified(Asked(Target("h", ""), profile), report, facts)
+    return Verification(Expectation(Target("h", ""), profile), report, facts)
 
 
-def excused() -> Verified:
+def excused() -> Verification:
     """A host without a GPU and without gcc, whose profile waives gcc."""
     return verified(good.facts(gpu=good.NO_GPU, tool_gcc__found=None), good.profile(verify__waivers=[WAIVER]))
 
@@ -50,8 +51,8 @@ def test_what_is_written_is_read_back(tmp_path: Path) -> None:
     one = excused()
     data = evidence([one], METHOD)
     back = read(written(tmp_path / "e.json", data))
-    assert (back.hosts[0].report, back.hosts[0].facts, back.hosts[0].profile) == (one.report, one.facts, one.asked.profile.dump())
-    assert (back.how, back.review, back.sha256) == (METHOD, None, data["sha256"])
+    assert (back.hosts[0].report, back.hosts[0].facts, back.hosts[0].profile) == (one.report, one.facts, one.expectation.profile.dump())
+    assert (back.method, back.review, back.sha256) == (METHOD, None, data["sha256"])
     assert {f.excuse for f in back.hosts[0].report.findings} == {None, "without-gpu", "waiver"}
 
 
