@@ -10,7 +10,7 @@ from provision.host.way import phrase
 from provision.launch.plan import Plan, PlannedDisk, PlannedDoor, PlannedPlace
 from provision.profile.model import Profile
 from provision.report.plan import price_note
-from provision.review.tree import CallItem, Change, DiskItem, DoorItem, MoneyItem, PermissionItem, PlaceItem
+from provision.review.tree import CallItem, Change, DiskItem, DoorItem, Money, PermissionItem, PlaceItem
 
 _BESIDE: Final = "disks, public addresses and traffic are billed in addition, and their prices are not in the catalog"
 
@@ -39,10 +39,10 @@ def _place(plan: Plan, place: PlannedPlace) -> PlaceItem:
     )
 
 
-def money(plan: Plan) -> MoneyItem:
+def money(plan: Plan) -> Money:
     """What it costs: a ceiling only where it is enforced, which takes a known price."""
     ceiling = plan.ceiling
-    return MoneyItem(
+    return Money(
         limit_usd_per_hour=ceiling.limit_per_hour,
         deadline_h=plan.profile.limits.deadline_h,
         limit_to_deadline_usd=ceiling.limit_to_deadline,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from provision.verify.facts import Facts
+from provision.verify.facts import Facts, NotObservedError
+from provision.verify.facts.system import IdentityFacts
 from provision.verify.finding import Report
-from provision.verify.schema import Identity, NotObservedError
 
 # They differ at each observation, and nobody set them.
 _VOLATILE: Final = frozenset({"identity.boot_id", "memory.available_mib", "load", "clock.up_s"})
@@ -47,7 +47,7 @@ def losses(before: Report, old: Facts, after: Report, new: Facts) -> list[str]:
     Raises:
         NotObservedError: the host was not rebooted in between, or that is unknown.
     """
-    if old.read(Identity).boot_id == new.read(Identity).boot_id:
+    if old.read(IdentityFacts).boot_id == new.read(IdentityFacts).boot_id:
         msg = "both observations are of the same boot: the host was not rebooted in between"
         raise NotObservedError(msg)
     before_reboot = {finding.check: finding.observed for finding in before.findings if finding.outcome in _HOLDS}

@@ -9,10 +9,9 @@ from dataclasses import asdict, dataclass, replace
 from provision.profile.model import Profile, Waiver
 from provision.verify.checks import CHECKS, Check
 from provision.verify.checks.base import TIERS, Tier
-from provision.verify.facts import Facts
+from provision.verify.facts import Facts, NotObservedError
+from provision.verify.facts.system import ClockFacts
 from provision.verify.finding import Finding, Report
-from provision.verify.schema import Gpu, NotObservedError
-from provision.verify.schema_health import Clock
 
 _CLOCK_OFF_S = 60
 _NOTE_WIDTH = 300
@@ -141,7 +140,7 @@ def _waive(findings: list[Finding], waivers: list[Waiver], today: dt.date) -> tu
 def _boot_notes(facts: Facts) -> list[str]:
     """What makes the report's times doubtful, or its settings premature; nothing where the probe is older than this fact."""
     try:
-        clock = facts.read(Clock)
+        clock = facts.read(ClockFacts)
     except NotObservedError:
         return []
     notes = [] if clock.synchronised is not False else ["the host's clock follows no time server: its times may be wrong"]

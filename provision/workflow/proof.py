@@ -16,11 +16,10 @@ from provision.profile.model import Profile
 from provision.verify import evidence
 from provision.verify.ahead import EarlyObservations
 from provision.verify.compare import losses
-from provision.verify.facts import load
+from provision.verify.facts import NotObservedError, load
 from provision.verify.finding import Report
 from provision.verify.fleet import Expectation, Verification, verify_all
 from provision.verify.judge import Selection, judge
-from provision.verify.schema import NotObservedError
 from provision.workflow.hosts import asked_of, targets
 from provision.workflow.session import Session
 

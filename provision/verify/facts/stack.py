@@ -1,49 +1,30 @@
-"""The shape of the facts about what is installed for the GPU: toolkit, libraries, profilers, frameworks, encoders."""
+"""What is installed for the GPU: toolkit, libraries, profilers, frameworks, encoders."""
 
 from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
-from provision.verify.schema import Count, Fact
-
-__all__ = [
-    "Cudnn",
-    "Cupti",
-    "Encoders",
-    "Extras",
-    "FrameworkDevice",
-    "FrameworkUsed",
-    "Installed",
-    "Jax",
-    "Nvcc",
-    "OpenCv",
-    "OpenCvDevice",
-    "OpenCvUsed",
-    "Profilers",
-    "PyTorch",
-    "TensorFlow",
-]
+from provision.verify.facts.base import Count, Fact, FactPart
 
 
-class Installed(BaseModel):
+class Compiler(FactPart):
     """The compiler of the toolkit."""
 
-    model_config = ConfigDict(frozen=True, strict=True, extra="ignore")
     path: str
     version: Annotated[str, Field(pattern=r"^\d+\.\d+$")]
     link: str
 
 
-class Nvcc(Fact):
+class NvccFacts(Fact):
     """The compiler of the toolkit."""
 
     name = "nvcc"
-    found: Installed | None
+    compiler: Compiler | None = Field(alias="found")
 
 
-class Cudnn(Fact):
+class CudnnFacts(Fact):
     """cuDNN by its header and as the loader finds it."""
 
     name = "cudnn"
@@ -51,16 +32,16 @@ class Cudnn(Fact):
     library: Count | None
 
 
-class Cupti(Fact):
+class CuptiFacts(Fact):
     """CUPTI's files, what the loader's cache has, and the version that it answers."""
 
     name = "cupti"
-    files: Annotated[tuple[str, ...], Field(strict=False)]
-    cached: Annotated[tuple[str, ...], Field(strict=False)]
+    files: tuple[str, ...]
+    cached: tuple[str, ...]
     version: Count | None
 
 
-class Profilers(Fact):
+class ProfilersFacts(Fact):
     """Versions of the profilers."""
 
     name = "profilers"
@@ -69,76 +50,72 @@ class Profilers(Fact):
     nvprof: str | None = None
 
 
-class OpenCvDevice(BaseModel):
+class OpenCvDevice(FactPart):
     """One GPU as OpenCV used it: the sum of the image that it made smaller."""
 
-    model_config = ConfigDict(frozen=True, strict=True, extra="ignore")
     sum: int | None = None
     error: str = ""
 
 
-class OpenCvUsed(BaseModel):
+class OpenCvBuild(FactPart):
     """OpenCV after a real operation; `error` when it did not get there."""
 
-    model_config = ConfigDict(frozen=True, strict=True, extra="ignore")
     version: str = ""
     sum: int | None = None
     cuda: bool = False
-    arch_list: Annotated[tuple[str, ...], Field(strict=False)] = ()
-    devices: Annotated[tuple[OpenCvDevice, ...], Field(strict=False)] = ()
+    arch_list: tuple[str, ...] = ()
+    devices: tuple[OpenCvDevice, ...] = ()
     error: str = ""
 
 
-class OpenCv(Fact):
+class OpenCvFacts(Fact):
     """OpenCV in its environment."""
 
     name = "opencv"
-    found: OpenCvUsed | None
+    build: OpenCvBuild | None = Field(alias="found")
 
 
-class FrameworkDevice(BaseModel):
+class FrameworkDevice(FactPart):
     """One GPU as a framework used it: the product of two 256 x 256 matrices of ones sums to 256 ** 3."""
 
-    model_config = ConfigDict(frozen=True, strict=True, extra="ignore")
     capability: str = ""
     product: float | None = None
     device: str = ""
     error: str = ""
 
 
-class FrameworkUsed(BaseModel):
+class FrameworkBuild(FactPart):
     """A framework after a real product; `error` when it did not get there."""
 
-    model_config = ConfigDict(frozen=True, strict=True, extra="ignore")
     version: str = ""
     cuda: str | None = None
-    arch_list: Annotated[tuple[str, ...], Field(strict=False)] = ()
-    devices: Annotated[tuple[FrameworkDevice, ...], Field(strict=False)] = ()
+    arch_list: tuple[str, ...] = ()
+    devices: tuple[FrameworkDevice, ...] = ()
     error: str = ""
 
 
-class PyTorch(Fact):
+class PyTorchFacts(Fact):
     """PyTorch in its environment."""
 
     name = "pytorch"
-    found: FrameworkUsed | None
+    build: FrameworkBuild | None = Field(alias="found")
 
 
-class TensorFlow(Fact):
+class TensorFlowFacts(Fact):
     """TensorFlow in its environment."""
 
     name = "tensorflow"
-    found: FrameworkUsed | None
+    build: FrameworkBuild | None = Field(alias="found")
 
 
-class Jax(Fact):
+class JaxFacts(Fact):
     """JAX in its environment."""
 
     name = "jax"
-    found: FrameworkUsed | None
+    build: FrameworkBuild | None = Field(alias="found")
 
 
-class Extras(Fact):
+class ExtrasFacts(Fact):
     """Environment → package → version, names normalised; and DCGM's version."""
 
     name = "extras"
@@ -146,17 +123,16 @@ class Extras(Fact):
     dcgm: str | None
 
 
-class Encode(BaseModel):
+class Encode(FactPart):
     """What became of one frame that was given to the GPU's encoder; `code` is ffmpeg's exit code."""
 
-    model_config = ConfigDict(frozen=True, strict=True, extra="ignore")
     code: int
-    said: str
+    message: Annotated[str, Field(alias="said")]
 
 
-class Encoders(Fact):
+class EncodersFacts(Fact):
     """The NVENC encoders that ffmpeg was built with, None without ffmpeg; and a real encode, None where none was tried."""
 
     name = "encoders"
-    nvenc: Annotated[tuple[str, ...], Field(strict=False)] | None
+    nvenc: tuple[str, ...] | None
     encode: Encode | None = None

@@ -1,28 +1,25 @@
-"""The shape of the fact of tier perf; apart from the other shapes, whose file is full."""
+"""What the GPUs did under load; gathered by tier perf alone."""
 
 from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
-from provision.verify.schema import Count, Fact
-
-__all__ = ["AllReduce", "Copies", "Gemm", "Load", "MeasuredDevice", "Memory", "Others", "Part", "Perf"]
+from provision.verify.facts.base import Count, Fact, FactPart
 
 Rate = Annotated[float, Field(gt=0, lt=1e6, allow_inf_nan=False)]
 Reason = Literal["timeout", "died", "failed", "missing", "no-memory", "not-run", "one-gpu"]
 
 
-class Part(BaseModel):
+class PartFacts(FactPart):
     """One part of the measurement: its figures, or why there are none, as a word and a sentence."""
 
-    model_config = ConfigDict(frozen=True, strict=True, extra="ignore")
     reason: Reason | None = None
     unknown: str | None = None
 
 
-class Gemm(Part):
+class GemmFacts(PartFacts):
     """A tensor-core product: the rate of the fastest 20 ms and over the later half of five seconds; how far a part of it is off."""
 
     tflops: Rate | None = None
@@ -32,14 +29,14 @@ class Gemm(Part):
     error: Annotated[float, Field(ge=0)] | None = None
 
 
-class Memory(Part):
+class MemoryFacts(PartFacts):
     """A copy within the device's memory; bytes read and bytes written count."""
 
     gb_s: Rate | None = None
     right: bool | None = None
 
 
-class Copies(Part):
+class CopiesFacts(PartFacts):
     """Copies between pinned memory of the host and the device."""
 
     to_device_gb_s: Rate | None = None
@@ -47,22 +44,21 @@ class Copies(Part):
     right: bool | None = None
 
 
-class AllReduce(Part):
+class AllReduceFacts(PartFacts):
     """A sum over all GPUs; `environment` holds the orders that NCCL had."""
 
     gpus: Count = 0
     bus_gb_s: Rate | None = None
     right: bool | None = None
-    environment: dict[str, str] = {}
+    environment: dict[str, str] = Field(default_factory=dict)
 
 
-class Load(BaseModel):
+class LoadFacts(FactPart):
     """What NVML said during the product (the link: during all parts); None where it said nothing.
 
     `reasons` has each set bit of the clocks event reasons, and the share of the samples in which it was set.
     """
 
-    model_config = ConfigDict(frozen=True, strict=True, extra="ignore")
     samples: Count
     sm_mhz: Count | None = None
     max_sm_mhz: Count | None = None
@@ -76,31 +72,29 @@ class Load(BaseModel):
     max_link_width: Count | None = None
 
 
-class Others(BaseModel):
+class OthersFacts(FactPart):
     """Who else was on the GPU; `seen` is whether the driver lists processes at all, `busy_before` per cent of the time before."""
 
-    model_config = ConfigDict(frozen=True, strict=True, extra="ignore")
-    before: Annotated[tuple[str, ...], Field(strict=False)]
-    during: Annotated[tuple[str, ...], Field(strict=False)]
+    before: tuple[str, ...]
+    during: tuple[str, ...]
     seen: bool
     busy_before: Annotated[int, Field(ge=0, le=100)] | None = None
 
 
-class MeasuredDevice(BaseModel):
+class PerfDeviceFacts(FactPart):
     """One GPU under load."""
 
-    model_config = ConfigDict(frozen=True, strict=True, extra="ignore")
     name: Annotated[str, Field(min_length=1)]
-    gemm: Gemm
-    memory: Memory
-    copies: Copies
-    load: Load
-    others: Others
+    gemm: GemmFacts
+    memory: MemoryFacts
+    copies: CopiesFacts
+    load: LoadFacts
+    others: OthersFacts
 
 
-class Perf(Fact):
+class PerfFacts(Fact):
     """What every GPU did under load, and all of them together."""
 
     name = "perf"
-    devices: Annotated[tuple[MeasuredDevice, ...], Field(strict=False, min_length=1)]
-    all_reduce: AllReduce
+    devices: Annotated[tuple[PerfDeviceFacts, ...], Field(min_length=1)]
+    all_reduce: AllReduceFacts
