@@ -11,7 +11,7 @@ import functools
 import hashlib
 import os
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, cast
 
 import msgspec
 
@@ -62,12 +62,15 @@ _S = TypeVar("_S", bound=msgspec.Struct)
 
 
 def part(cloud: str, shape: type[_S]) -> _S:
-    """What a refresh learnt about one cloud, in its own shape; the shape's defaults where there was none."""
-    return _part(read(), cloud, shape)
+    """What a refresh learnt about one cloud, in its own shape; the shape's defaults where there was none.
+
+    The same overlay gives the same object, so that what was merged with it is found again.
+    """
+    return cast("_S", _part(read(), cloud, shape))
 
 
 @functools.lru_cache(maxsize=8)
-def _part(overlay: Overlay, cloud: str, shape: type[_S]) -> _S:
+def _part(overlay: Overlay, cloud: str, shape: type[msgspec.Struct]) -> msgspec.Struct:
     return msgspec.convert(overlay.clouds.get(cloud, {}), shape)
 
 

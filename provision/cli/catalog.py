@@ -10,6 +10,8 @@ import click
 from click.shell_completion import CompletionItem
 
 from provision.cli import options
+from provision.clouds import CLOUDS
+from provision.workflow import refresh as work
 
 if TYPE_CHECKING:
     from provision.catalog.roofline import Roof
@@ -122,7 +124,7 @@ def precision(*, as_json: bool, as_csv: bool) -> None:
 
 @command.command("instances")
 @click.option("--gpu", metavar="MODEL", shell_complete=_models, help="Only this GPU.")
-@click.option("--cloud", type=click.Choice(["aws", "gcp"]), help="Only this cloud.")
+@click.option("--cloud", type=click.Choice(CLOUDS), help="Only this cloud.")
 @click.option("--region", metavar="REGION", help="Only what this region has.")
 @click.option("--max-price", type=click.FloatRange(min=0, min_open=True), metavar="USD", help="Only what costs no more an hour.")
 @click.option("--sort", type=click.Choice(["price", "gpus", "vcpus", "memory", "name"]), default="name", show_default=True)
@@ -131,15 +133,15 @@ def instances(
     *, gpu: str | None, cloud: str | None, region: str | None, max_price: float | None, sort: str, as_json: bool, as_csv: bool
 ) -> None:
     """The instance types with GPUs, what they cost and what surprises about them."""
-    import dataclasses  # noqa: PLC0415
 
-    from provision.catalog import places, read  # noqa: PLC0415
+    from provision import clouds  # noqa: PLC0415
+    from provision.clouds import search  # noqa: PLC0415
 
     if region is not None:
-        options.known(region, [*read.aws().regions.codes, *places.gcp_regions()], "region")
+        options.known(region, search.regions(), "region")
     wanted = [g.model for g in _gpu(gpu)] if gpu else [None]
-    fitting = [o for model in wanted for o in places.offers(gpu=model, region=region, cloud=cloud)]
-    found = [o for model in wanted for o in places.offers(gpu=model, region=region, cloud=cloud, max_price=max_price)]
+    fitting = [o for model in wanted for o in search.offers(gpu=model, region=region, cloud=cloud)]
+    found = search.affordable(fitting, max_price) if max_price is not None else fitting
     unpriced = sum(o.price is None or not o.price.whole for o in fitting) if max_price is not None else 0
     keys: dict[str, Callable[[Any], Any]] = {
         "price": lambda o: (o.price is None or not o.price.whole, o.price.usd_per_hour if o.price else 0, o.vcpus),
@@ -149,13 +151,13 @@ def instances(
         "name": lambda _: 0,
     }
     found.sort(key=keys[sort])
-    grades = {key: source.grade for key, source in read.sources().items()}
+    grades = {key: source.grade for key, source in clouds.sources().items()}
     rows: list[list[object]] = []
     for o in found:
         price = o.price.usd_per_hour if o.price else None
         notes = [o.note] if o.note else []
         if o.price and not o.price.whole:
-            notes.append("the GPU alone: vCPUs and memory are billed beside it")
+            notes.append(f"without its {' and '.join(o.price.missing)}, which are billed too")
         shown = f"~{price:g}" if o.price and grades[o.price.source] == "memory" and not as_csv else price
         places_ = ", ".join(z.rpartition("-")[2] for z in o.zones) if region else len(o.regions)
         priced_in = [] if region else [o.region or ""]
@@ -164,7 +166,7 @@ def instances(
     where = ["zones"] if region else ["regions", "priced in"]
     columns = ["cloud", "type", "GPU", "GPUs", "vCPU", "GB", "local GB", *where, "USD/h", "note"]
     note = f"{unpriced} more have no whole price here and are left out" if unpriced else "" if found else "nothing fits"
-    _print(columns, rows, [dataclasses.asdict(o) for o in found], as_json=as_json, as_csv=as_csv, note=note)
+    _print(columns, rows, [o.as_dict() for o in found], as_json=as_json, as_csv=as_csv, note=note)
 
 
 @command.command("where")
@@ -174,27 +176,19 @@ def instances(
 @click.pass_context
 def where(ctx: click.Context, *, instance_type: str, gpu: str | None, as_json: bool, as_csv: bool) -> None:
     """The regions and zones that offer an instance type, or why there are none. Exits with 1 then."""
-    from provision.catalog import places, read  # noqa: PLC0415
+    from provision import clouds  # noqa: PLC0415
+    from provision.clouds import search  # noqa: PLC0415
 
-    cloud = "aws" if "." in instance_type else "gcp"
-    found = places.where(cloud, instance_type, gpu)
-    record = read.aws_types().get(instance_type)
-    if not found:
-        model = record.gpu if record and record.gpu else gpu
-        if cloud == "gcp" and instance_type.startswith("n1-") and gpu is None:
-            msg = f"{instance_type} is everywhere; which zones have its GPU depends on the GPU"
-            raise click.UsageError(msg + "; say it with --gpu")
-        why = places.why_not_aws(instance_type, "", "on-demand", model, 1) if cloud == "aws" and model else ""
-        why = why or places.gone(instance_type) or f"{instance_type} is not in the catalogue"
+    found = search.whereabouts(instance_type, gpu)
+    if not found.zones:
         if as_json:
-            options.print_json({"type": instance_type, "regions": {}, "why": why})
+            options.print_json({"type": instance_type, "regions": {}, "why": found.reason})
         else:
-            click.echo(why)
+            click.echo(found.reason)
         ctx.exit(1)
-    regions = read.aws().regions.codes
-    rows = [[r, ", ".join(zones) or "?", "yes" if cloud == "aws" and regions[r].opt_in else ""] for r, zones in found.items()]
-    source = read.sources()[record.source] if record else read.sources()["gcp-zones"]
-    data = {"type": instance_type, "regions": found, "source": source.title, "date": str(source.date)}
+    rows = [[region, ", ".join(zones) or "?", "yes" if region in found.opt_in else ""] for region, zones in found.zones.items()]
+    source = clouds.sources()[found.source]
+    data = {"type": instance_type, "regions": found.zones, "source": source.title, "date": str(source.date)}
     _print(["region", "zones", "opt-in"], rows, data, as_json=as_json, as_csv=as_csv, note=f"as of {source.date}: {source.title}")
 
 
@@ -306,9 +300,7 @@ def _laid_over(found: Sequence[Roof], measured: Measured) -> tuple[list[list[obj
 
 
 @command.command("refresh")
-@click.option(
-    "--only", "parts", type=click.Choice(["aws", "gcp", "prices", "wheels"]), multiple=True, help="Only this part; may be repeated."
-)
+@click.option("--only", "parts", type=click.Choice(list(work.parts())), multiple=True, help="Only this part; may be repeated.")
 @click.option("--region", "regions", multiple=True, metavar="REGION", help="Only this region of AWS; may be repeated.")
 @click.option("--set", "sets", multiple=True, metavar="NAME", help="Only this wheel set, as torch-2.10.0-cp312; may be repeated.")
 @options.as_json
@@ -320,19 +312,17 @@ def refresh(ctx: click.Context, *, parts: tuple[str, ...], regions: tuple[str, .
     """
     import dataclasses  # noqa: PLC0415 - heavy, and --help must be light
 
-    from provision.catalog import overlay, read, wheels  # noqa: PLC0415
+    from provision.catalog import overlay, wheels  # noqa: PLC0415
     from provision.cli.progress import narrator  # noqa: PLC0415
-    from provision.clouds.aws.client import AwsAccess  # noqa: PLC0415
-    from provision.clouds.gcp.client import GcpAccess  # noqa: PLC0415
+    from provision.clouds import search  # noqa: PLC0415
     from provision.errors import EXIT_UNKNOWN  # noqa: PLC0415
-    from provision.workflow import refresh as work  # noqa: PLC0415
 
     for region in regions:
-        options.known(region, list(read.aws().regions.codes), "region")
+        options.known(region, search.regions(), "region")
     for name in sets:
         options.known(name, [s.name for s in wheels.all_sets()], "wheel set")
     with narrator().speaking() as tell:
-        outcome = work.refresh(parts or work.PARTS, regions, sets, aws=AwsAccess(), gcp=GcpAccess(), say=tell.say)
+        outcome = work.refresh(parts, regions, sets, access={}, say=tell.say)
     if as_json:
         options.print_json({**dataclasses.asdict(outcome), "path": str(overlay.path())})
     else:

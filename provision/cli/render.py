@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 import click
 
 from provision.cli import options
+from provision.clouds import CLOUDS
 
 if TYPE_CHECKING:
+    from provision.clouds.forms import Given
     from provision.profile.model import Profile
-    from provision.review.render.base import Given
 
 # The registry of provision.review.render, which --help must not import; a test holds that they are the same.
 FORMS = ("cloudformation", "terraform-aws", "terraform-gcp", "cloud-init", "ansible", "runbook")
@@ -23,7 +24,7 @@ FORMS = ("cloudformation", "terraform-aws", "terraform-gcp", "cloud-init", "ansi
 @click.argument("profile", metavar="NAME|FILE")
 @click.option("--as", "form", type=click.Choice(FORMS), required=True, help="The form.")
 @click.option("--where", metavar="REGION|ZONE", help="Which place of the profile.  [default: the first that the form can be for]")
-@click.option("--cloud", type=click.Choice(["aws", "gcp"]), help="Whose place, where both have one.")
+@click.option("--cloud", type=click.Choice(CLOUDS), help="Whose place, where both have one.")
 @click.option("--name", metavar="NAME", help="What the machine is called; the profile's name by default.")
 @click.option("--deadline", metavar="TIME", help="When the machine ends itself, as 2026-11-22T08:00:00+00:00.")
 @click.option(
@@ -57,21 +58,22 @@ def command(
     Asks nobody and makes nothing. What is not said here is asked for when the form is run; cloud-init and runbook leave nothing open.
     """
     from provision.launch.journal import check_name  # noqa: PLC0415 - heavy, and --help must be light
+    from provision.launch.plan import plan  # noqa: PLC0415
     from provision.profile import load, lockfile  # noqa: PLC0415
-    from provision.review.render import form as form_of  # noqa: PLC0415
-    from provision.review.render import render  # noqa: PLC0415
-    from provision.review.render.base import Subject, choose  # noqa: PLC0415
+    from provision.render import FORMS as forms  # noqa: PLC0415
+    from provision.render import render  # noqa: PLC0415
+    from provision.render.base import choose, subject  # noqa: PLC0415
 
     path = load.find(profile)
     asked = load.load(path)
-    chosen = form_of(form)
+    chosen = forms[form]
     if chosen.file is None and output is None:
         msg = f"{form} is a folder"
         raise click.UsageError(msg + f"; say where with -o {asked.name}-{form}")
     locked = lockfile.find_or_build(path, asked, options.today())
-    place = choose(asked, locked, cloud=chosen.cloud or cloud, where=where)
-    given = _given(asked, deadline, public_key, ssh_from)
-    files = render(form, Subject(asked, locked, place, check_name(name or asked.name), given))
+    planned = plan(asked, locked, check_name(name or asked.name))
+    place = choose(planned, cloud=chosen.cloud or cloud, where=where)
+    files = render(form, subject(planned, place, _given(asked, deadline, public_key, ssh_from)))
     if output is None:
         click.echo(files[str(chosen.file)].decode(), nl=False)
     elif chosen.file is not None:
@@ -81,7 +83,7 @@ def command(
 
 
 def _given(profile: Profile, deadline: str | None, public_key: Path | None, ssh_from: str | None) -> Given:
-    from provision.review.render.base import Given  # noqa: PLC0415 - as above
+    from provision.clouds.forms import Given  # noqa: PLC0415 - as above
 
     return Given(
         public_key=_key(public_key) if public_key else "",
@@ -94,7 +96,7 @@ def _key(path: Path) -> str:
     """Type and key of a public key file; its comment is nobody's business there."""
     import re  # noqa: PLC0415 - as above
 
-    from provision.review.render.base import KEY_PATTERN  # noqa: PLC0415
+    from provision.clouds.forms import KEY_PATTERN  # noqa: PLC0415
 
     try:
         text = " ".join(path.read_text(encoding="utf-8").split()[:2])

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from provision.cli import options
+from provision.clouds import CLOUDS
 
 if TYPE_CHECKING:
     from provision.errors import GpuprovError
@@ -37,9 +38,9 @@ if TYPE_CHECKING:
 @click.option(
     "--rehearse",
     is_flag=False,
-    flag_value="aws",
-    type=click.Choice(["aws", "gcp"]),
-    help="Use the embedded cloud: no account, no cost, real hosts on this machine; only places on this cloud are tried.  [alone: aws]",
+    flag_value=CLOUDS[0],
+    type=click.Choice(CLOUDS),
+    help=f"Use the embedded cloud: no account, no cost, real hosts on this machine; only places on this cloud are tried.  [alone: {CLOUDS[0]}]",
 )
 @click.option("--all", "all_roles", is_flag=True, help="Run every role, not only those whose checks do not pass.")
 @options.organisation

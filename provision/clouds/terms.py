@@ -317,7 +317,6 @@ class Provider(Protocol):
     """What profiles, locks and tags call it."""
     title: ClassVar[str]
     """What people call it."""
-    place: ClassVar[type[PlaceBase]]
     deadline: ClassVar[DeadlineKeeper]
     safeguards: ClassVar[tuple[Safeguard, ...]]
     ways: ClassVar[Mapping[str, Way]]
@@ -329,6 +328,11 @@ class Provider(Protocol):
     """Whether a profile is refused when no image of its system is known here; otherwise only its lock says so."""
     price_hint: ClassVar[str]
     """How to get a price that the catalog does not have."""
+
+    @property
+    def place(self) -> type[PlaceBase]:
+        """The model of its places in a profile."""
+        ...
 
     def sources(self) -> dict[str, Source]:
         """The sources that the cloud's own data cites."""
@@ -348,6 +352,10 @@ class Provider(Protocol):
 
     def source_of(self, instance_type: str) -> str:
         """The id of the source that says where a type is offered."""
+        ...
+
+    def gpu_of(self, instance_type: str) -> str | None:
+        """The GPU that is built into a type, also of one that was withdrawn; None when it has none or is not known."""
         ...
 
     def names_type(self, instance_type: str) -> bool:

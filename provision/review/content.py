@@ -56,7 +56,7 @@ def content(profile: Profile, lock: Lock, source: bytes, *, differs: Sequence[st
         owner_email=profile.owner.email,
         system=f"{profile.os.name} {profile.os.version}",
         gpu=f"{profile.gpu.count} x {read.gpu(profile.gpu.model).name}",
-        risks=risks(planned, lines, plan=planned, packages=packages, environments=environments, differs=differs, judged=judged),
+        risks=risks(planned, lines, packages=packages, environments=environments, differs=differs, judged=judged),
         gains=gains(planned, judged),
         rules=judged.name if judged else "",
         rules_sha256=judged.sha256 if judged else "",

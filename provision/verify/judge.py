@@ -10,6 +10,7 @@ from provision.profile.model import Profile, Waiver
 from provision.verify.checks import CHECKS, Check
 from provision.verify.checks.base import TIERS, Tier
 from provision.verify.facts import Facts, NotObservedError
+from provision.verify.facts.gpu import GpuFacts
 from provision.verify.facts.system import ClockFacts
 from provision.verify.finding import Finding, Report
 
@@ -92,7 +93,7 @@ def judge(
 def _gpu_missing(facts: Facts) -> bool:
     """Whether the host was observed to have no GPU; not whether that is merely unknown."""
     try:
-        return not facts.read(Gpu).exists
+        return not facts.read(GpuFacts).exists
     except NotObservedError:
         return False
 

@@ -16,12 +16,12 @@ from provision.clouds.base import Instance
 from provision.host.reach import wait_ready
 from provision.host.ssh import Target
 from provision.host.way import actual, directives, phrase, prepared
-from provision.launch.attempts import Wanted
+from provision.launch.attempts import LaunchRequest
 from provision.launch.journal import Machine, Record
 from provision.launch.launcher import Launcher
 from provision.launch.place import Attempt
+from provision.launch.plan import plan
 from provision.launch.regions import Connect
-from provision.profile import load as profiles
 from provision.profile.locked import Lock, pin
 from provision.profile.model import Profile
 from provision.workflow.session import Session
@@ -87,18 +87,15 @@ def launch(run: Run) -> None:
     connect = _connect(run)
     launcher = Launcher(connect=connect, journal=run.session.journal, rehearsal=run.rehearsal, on_step=run.say, attempts=run.attempts)
     assert run.lock is not None  # noqa: S101 - `up` is not called without
-    wanted = Wanted(
-        profile=run.profile,
-        digest=profiles.digest(run.profile),
-        name=run.name,
+    request = LaunchRequest(
+        plan=plan(run.profile, run.lock, run.name),
         public_key=run.session.ssh.public_key(),
-        lock=run.lock,
         count=run.count,
         minimum=run.minimum,
         wait_s=run.wait_s,
         only=run.only,
     )
-    instances = launcher.ensure(wanted)
+    instances = launcher.ensure(request)
     run.instance = instances[0]
     if run.count > 1:
         run.members = [_member(run, instance) for instance in instances]

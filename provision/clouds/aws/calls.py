@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from provision.clouds.aws import data, requests
 from provision.clouds.base import NAME_TAG, Order
 from provision.clouds.terms import PlannedCall
@@ -27,7 +29,7 @@ def calls(order: Order, region: str) -> list[PlannedCall]:
         "ClientToken": "<derived from the launch and the attempt>",
         "ImageId": order.image_id or "<the image>",
     }
-    planned = [
+    planned: list[tuple[str, str, dict[str, Any]]] = [
         ("ec2:DescribeInstances", "find what an earlier run made", {"Filters": [{"Name": f"tag:{NAME_TAG}", "Values": [order.name]}]}),
         ("ec2:CreateSecurityGroup", "make the group", group),
         ("ec2:RunInstances", "make the instance", run),

@@ -14,7 +14,7 @@ from provision.clouds.aws.records import Aws, AwsImage, AwsPrice, AwsType, AwsTy
 _DATA = Path(__file__).parent / "data"
 
 
-class AwsOverlay(CatalogRecord, frozen=True):
+class AwsOverlay(CatalogRecord, frozen=True, eq=False):
     """What a refresh learnt.
 
     Attributes:

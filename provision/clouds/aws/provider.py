@@ -38,7 +38,6 @@ class AwsProvider:
 
     name: ClassVar[str] = "aws"
     title: ClassVar[str] = "AWS"
-    place: ClassVar[type[AwsPlace]] = AwsPlace
     deadline: ClassVar[DeadlineKeeper] = DeadlineKeeper(
         by="host",
         title="On AWS the machine itself keeps the deadline",
@@ -57,6 +56,11 @@ class AwsProvider:
     refreshes: ClassVar[Mapping[str, str]] = {"aws": "refresh_offers", "prices": "refresh_prices"}
     needs_known_image: ClassVar[bool] = True
     price_hint: ClassVar[str] = "`gpuprov catalog refresh --only prices` asks AWS for its prices"
+
+    @property
+    def place(self) -> type[AwsPlace]:
+        """A type and where to try it."""
+        return AwsPlace
 
     def sources(self) -> dict[str, Source]:
         """The sources of AWS's own data."""
@@ -77,6 +81,11 @@ class AwsProvider:
     def source_of(self, instance_type: str) -> str:
         """The id of the source of an instance type."""
         return data.types()[instance_type].source
+
+    def gpu_of(self, instance_type: str) -> str | None:
+        """The GPU of an instance type."""
+        record = data.types().get(instance_type)
+        return record.gpu if record else None
 
     def names_type(self, instance_type: str) -> bool:
         """An EC2 instance type has a family and a size, with a dot between them."""

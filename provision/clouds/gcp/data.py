@@ -14,7 +14,7 @@ from provision.clouds.gcp.records import Gcp, GcpImage, GcpMachine
 _DATA = Path(__file__).parent / "data"
 
 
-class GcpOverlay(CatalogRecord, frozen=True):
+class GcpOverlay(CatalogRecord, frozen=True, eq=False):
     """What a refresh learnt.
 
     Attributes:

@@ -38,7 +38,6 @@ class GcpProvider:
 
     name: ClassVar[str] = "gcp"
     title: ClassVar[str] = "GCP"
-    place: ClassVar[type[GcpPlace]] = GcpPlace
     deadline: ClassVar[DeadlineKeeper] = DeadlineKeeper(by="cloud")
     safeguards: ClassVar[tuple[Safeguard, ...]] = (
         Safeguard("no service account"),
@@ -60,6 +59,11 @@ class GcpProvider:
     needs_known_image: ClassVar[bool] = False
     price_hint: ClassVar[str] = "prices of GCP cannot be refreshed yet: https://cloud.google.com/compute/vm-instance-pricing lists them"
 
+    @property
+    def place(self) -> type[GcpPlace]:
+        """A type and where to try it."""
+        return GcpPlace
+
     def sources(self) -> dict[str, Source]:
         """The sources of GCP's own data."""
         return data.sources()
@@ -80,6 +84,11 @@ class GcpProvider:
         """The id of the source of all zones."""
         return str(data.gcp().zones["source"])
 
+    def gpu_of(self, instance_type: str) -> str | None:
+        """The GPU that is built into a machine type."""
+        machine = data.machine(instance_type)
+        return machine.gpu if machine else None
+
     def names_type(self, instance_type: str) -> bool:
         """A machine type of Compute Engine has a family and a kind, with a hyphen between them."""
         return _MACHINE_TYPE.fullmatch(instance_type) is not None
@@ -93,7 +102,7 @@ class GcpProvider:
         if gpu is None and instance_type.startswith("n1-"):
             msg = f"{instance_type} is everywhere, and its GPU decides which zones have both"
             raise UsageError(msg, hint="give the GPU with --gpu")
-        place = GcpPlace.model_construct(cloud="gcp", instance_type=instance_type, gpu=gpu or "", gpu_count=1, zones=())
+        place = GcpPlace.model_construct(None, cloud="gcp", instance_type=instance_type, gpu=gpu or "", gpu_count=1, zones=())  # type: ignore[arg-type]  # any word may be asked about
         return offers.refusal(place, "", gpu or "", 1) or Refusal(RefusalKind.NOT_OFFERED, f"{instance_type} is offered nowhere")
 
     def smallest_with(self, gpu: str) -> str:
