@@ -3,72 +3,64 @@
 from __future__ import annotations
 
 import dataclasses
-import datetime as dt
-from typing import TYPE_CHECKING
 
 import click
 
 from provision.cli import options
-
-if TYPE_CHECKING:
-    from provision.launch.plan import Offer
-    from provision.review.where import Organisation
+from provision.cli.progress import narration
+from provision.launch.plan import Offer
+from provision.review.where import Organisation
+from provision.workflow.plan import CheckedPlan, plan_profile
 
 
 @click.command("plan")
 @options.required_profile
-@click.option("--name", metavar="NAME", help="What the instance would be called; the profile's name by default.")
-@click.option("--ask", is_flag=True, help="Ask the clouds about each place: enabled, offered, quota, image, a dry run. Makes nothing.")
-@click.option("--rehearse", is_flag=True, help="With --ask: ask the embedded cloud.")
+@click.option("--name", metavar="NAME", help="The name of the instance.  [default: the profile's name]")
+@click.option("--ask", is_flag=True, help="Ask the clouds about each place: enabled, offered, quota, image, and a dry run.")
+@click.option("--rehearse", is_flag=True, help="With --ask: ask the embedded cloud instead.")
 @options.organisation_rules
 @options.as_json
 def command(*, profile: str, name: str | None, ask: bool, rehearse: bool, organisation: Organisation, as_json: bool) -> None:
-    """Show what `up` would make, where, at what price and with which permissions. Makes nothing, and without --ask asks nobody."""
-    from provision.cli.progress import narrator  # noqa: PLC0415 - heavy, and --help must be light
-    from provision.launch.journal import check_name  # noqa: PLC0415
-    from provision.launch.ours import Ours  # noqa: PLC0415
-    from provision.launch.plan import plan  # noqa: PLC0415
-    from provision.profile import load, lockfile  # noqa: PLC0415
-    from provision.review import approval  # noqa: PLC0415
-    from provision.workflow.session import Session  # noqa: PLC0415
+    """Show what `up` would do: the places, prices, permissions and doors. Nothing is launched.
 
-    path = load.find(profile)
-    asked = load.load(path)
-    locked = lockfile.find_or_build(path, asked, options.today())
-    loaded = approval.rules_for(organisation)
-    broken = approval.violations(loaded, asked, locked, path.read_bytes(), dt.datetime.now(dt.UTC)) if loaded else []
-    with narrator().speaking() as tell:
-        ours = Ours(Session.open().connect(rehearsal=rehearse, start=True, say=tell.say), tell.say) if ask else None
-        planned = plan(asked, load.digest(asked), check_name(name or asked.name), locked, ask=ours)
+    No cloud is contacted unless --ask is given.
+    """
+    with narration() as narrator:
+        checked = plan_profile(profile, name, organisation, ask=ask, rehearsal=rehearse, say=narrator.say)
     if as_json:
-        options.print_json({**planned.as_dict(), "violations": [dataclasses.asdict(violation) for violation in broken] if loaded else None})
-        return
-    click.echo(
-        f"{planned.name}: {planned.purpose}\nowner: {planned.owner}\nprofile: {planned.profile} sha256:{planned.profile_digest[:16]}…\n"
-    )
-    click.echo(f"places, in this order (limit {planned.limit_per_hour_usd:.2f} USD an hour, ended after {planned.deadline_h} h):")
-    for offer in planned.offers:
-        _tell(offer)
+        violations = [dataclasses.asdict(violation) for violation in checked.policy.violations] if checked.policy else None
+        options.print_json({**checked.plan.as_dict(), "violations": violations})
+    else:
+        _print(checked)
+
+
+def _print(checked: CheckedPlan) -> None:
+    plan, policy = checked.plan, checked.policy
+    click.echo(f"{plan.name}: {plan.purpose}\nowner: {plan.owner}\nprofile: {plan.profile} sha256:{plan.profile_digest[:16]}…\n")
+    click.echo(f"places, in this order (limit {plan.limit_per_hour_usd:.2f} USD an hour, ended after {plan.deadline_h} h):")
+    for offer in plan.offers:
+        _print_offer(offer)
+    demand = policy.rules.policy.signatures if policy else None
     for title, lines in (
-        ("no longer to be had", planned.gone),
-        ("stack (sha256:" + planned.lock_digest[:16] + "…)", planned.stack),
-        ("against advice", planned.warnings),
-        ("not known", planned.unresolved),
-        ("image", (planned.image,)),
-        ("disks", planned.disks),
-        ("reached", planned.reached),
-        ("opens", planned.opens),
-        ("secured", planned.secured),
-        ("gives up", planned.gives_up),
-        ("signatures needed", (str(loaded.policy.signatures.required),) if loaded and loaded.policy.signatures else ()),
-        (f"against the rules {loaded.policy.name}: `up` will refuse" if loaded else "", [str(violation) for violation in broken]),
-        *((f"permissions needed on {cloud}", needed) for cloud, needed in planned.permissions.items()),
+        ("no longer offered", plan.gone),
+        ("stack (sha256:" + plan.lock_digest[:16] + "…)", plan.stack),
+        ("against advice", plan.warnings),
+        ("not known", plan.unresolved),
+        ("image", (plan.image,)),
+        ("disks", plan.disks),
+        ("reached", plan.reached),
+        ("opens", plan.opens),
+        ("secured", plan.secured),
+        ("gives up", plan.gives_up),
+        ("signatures needed", (str(demand.required),) if demand else ()),
+        (f"against the rules {policy.rules.policy.name}: `up` will refuse" if policy else "", policy.violations if policy else ()),
+        *((f"permissions needed on {cloud}", permissions) for cloud, permissions in plan.permissions.items()),
     ):
         if lines:
             click.echo(f"{title}:\n" + "\n".join(f"  {line}" for line in lines))
 
 
-def _tell(offer: Offer) -> None:
+def _print_offer(offer: Offer) -> None:
     price = f"{offer.price_per_hour_usd:.3f} USD/h" if offer.price_per_hour_usd is not None else "price unknown"
     if offer.price_to_deadline_usd is not None:
         price += f", {offer.price_to_deadline_usd:.2f} USD to the deadline"

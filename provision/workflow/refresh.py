@@ -1,6 +1,6 @@
-"""Refresh the catalogue: ask the clouds and the package index, and lay what they say over the shipped data.
+"""`catalog refresh`: ask the clouds and the package index, and lay their answers over the shipped data.
 
-Each part stands alone: one that fails leaves what was there before it, and is reported; the others are kept.
+The parts are independent. One that fails keeps its old data and is reported; the others are refreshed.
 """
 
 from __future__ import annotations
@@ -18,9 +18,8 @@ from provision.catalog.overlay import Overlay, Part
 from provision.catalog.records import AwsType
 from provision.clouds.aws.client import Access as AwsAccess
 from provision.clouds.gcp.client import Access as GcpAccess
+from provision.concurrent import at_once
 from provision.errors import CloudError, GpuprovError
-
-__all__ = ["PARTS", "Age", "Outcome", "ages", "refresh"]
 
 PARTS: Final = ("aws", "gcp", "prices", "wheels")
 _OLD_DAYS: Final = 90  # prices and images of the clouds change a few times a year; after a quarter nobody should rely on them unasked
@@ -29,7 +28,7 @@ Say = Callable[[str], None]
 
 
 @dataclass(slots=True)
-class Outcome:
+class RefreshResult:
     """What a refresh did.
 
     Attributes:
@@ -53,8 +52,10 @@ class Age:
     old: bool
 
 
-def refresh(parts: Sequence[str], regions: Sequence[str], sets: Sequence[str], *, aws: AwsAccess, gcp: GcpAccess, say: Say) -> Outcome:
-    """Refresh the named parts and write the overlay.
+def refresh(
+    parts: Sequence[str], regions: Sequence[str], sets: Sequence[str], *, aws: AwsAccess, gcp: GcpAccess, say: Say
+) -> RefreshResult:
+    """Refresh parts of the catalogue and write the overlay.
 
     Args:
         parts: of `PARTS`.
@@ -62,12 +63,12 @@ def refresh(parts: Sequence[str], regions: Sequence[str], sets: Sequence[str], *
         sets: names of wheel sets to resolve again; all when empty.
         aws: whose AWS.
         gcp: whose GCP.
-        say: told what is going on.
+        say: told about progress.
 
     Raises:
         GpuprovError: nothing at all could be refreshed; the first reason.
     """
-    outcome, fresh = Outcome(), overlay.read()
+    outcome, fresh = RefreshResult(), overlay.read()
     errors: list[GpuprovError] = []
     where = list(regions) or [code for code, region in read.aws().regions.codes.items() if region.zones is not None]
     steps: dict[str, Callable[[Overlay], Overlay]] = {
@@ -95,7 +96,7 @@ def _done(before: Overlay, part: str, origin: str) -> list[Part]:
     return [*(p for p in before.parts if p.name != part), Part(part, now, origin)]
 
 
-def _aws(before: Overlay, regions: Sequence[str], access: AwsAccess, outcome: Outcome, say: Say) -> Overlay:
+def _aws(before: Overlay, regions: Sequence[str], access: AwsAccess, outcome: RefreshResult, say: Say) -> Overlay:
     from provision.clouds.aws import catalogue  # noqa: PLC0415 - boto3, which only this part needs
 
     say(f"asking AWS for its instance types, and {len(regions)} regions what they offer")
@@ -140,7 +141,7 @@ def _moved(region: str, base: dict[str, AwsType], offers: dict[str, list[int]]) 
     return [f"{region}: now has {name}" for name in came] + [f"{region}: no longer has {name}" for name in went]
 
 
-def _gcp(before: Overlay, access: GcpAccess, outcome: Outcome, say: Say) -> Overlay:
+def _gcp(before: Overlay, access: GcpAccess, outcome: RefreshResult, say: Say) -> Overlay:
     from provision.clouds.gcp import catalogue  # noqa: PLC0415 - Google's client, which only this part needs
 
     say("asking GCP where its accelerators are, and for its newest images")
@@ -154,7 +155,7 @@ def _gcp(before: Overlay, access: GcpAccess, outcome: Outcome, say: Say) -> Over
     return msgspec.structs.replace(before, parts=_done(before, "gcp", origin), gcp_zones=found, gcp_images=images)
 
 
-def _prices(before: Overlay, regions: Sequence[str], access: AwsAccess, outcome: Outcome, say: Say) -> Overlay:
+def _prices(before: Overlay, regions: Sequence[str], access: AwsAccess, outcome: RefreshResult, say: Say) -> Overlay:
     from provision.clouds.aws import catalogue  # noqa: PLC0415 - as above
 
     fresh = {(p.instance_type, p.region): p for p in before.aws_prices}
@@ -170,41 +171,34 @@ def _prices(before: Overlay, regions: Sequence[str], access: AwsAccess, outcome:
     return msgspec.structs.replace(before, parts=_done(before, "prices", "AWS Price List API"), aws_prices=[*fresh.values()])
 
 
-def _wheels(before: Overlay, names: Sequence[str], outcome: Outcome, say: Say) -> Overlay:
-    every = {made.name: made for made in wheels.all_sets()}
-    wanted = [every[name] for name in names] if names else list(every.values())
+def _wheels(before: Overlay, names: Sequence[str], outcome: RefreshResult, say: Say) -> Overlay:
+    every = {wheel_set.name: wheel_set for wheel_set in wheels.all_sets()}
+    selection = [every[name] for name in names] if names else list(every.values())
     fresh = dict(before.wheels)
     errors: list[GpuprovError] = []
 
-    def ask(made: wheels.WheelSet) -> tuple[wheels.WheelSet, str | GpuprovError]:
+    def resolve(wheel_set: wheels.WheelSet) -> str | GpuprovError:
+        say(f"resolving wheels of {len(selection)} sets: {wheel_set.name}")
         try:
-            return made, wheels.resolve_with_uv(made)
+            return wheels.resolve_with_uv(wheel_set)
         except GpuprovError as error:
-            return made, error
+            return error
 
-    with ThreadPoolExecutor(max_workers=4, thread_name_prefix="wheels") as pool:
-        for number, (made, text) in enumerate(pool.map(ask, wanted), start=1):
-            say(f"resolving wheels: {number} of {len(wanted)} ({made.name})")
-            if isinstance(text, GpuprovError):
-                errors.append(text)
-                outcome.failed.append(f"wheels {made.name}: {text.message}")
-            elif text != made.text():
-                outcome.changed.append(f"{made.name}: other wheels")
-                fresh[made.name] = text
-    if errors and len(errors) == len(wanted):
+    for wheel_set, text in zip(selection, at_once(resolve, selection, most=4), strict=True):
+        if isinstance(text, GpuprovError):
+            errors.append(text)
+            outcome.failed.append(f"wheels {wheel_set.name}: {text.message}")
+        elif text != wheel_set.text():
+            outcome.changed.append(f"{wheel_set.name}: other wheels")
+            fresh[wheel_set.name] = text
+    if errors and len(errors) == len(selection):
         raise errors[0]
-    return msgspec.structs.replace(
-        before,
-        parts=_done(before, "wheels", f"the package index, through uv ({len(wanted) - len(errors)} of {len(every)} sets)"),
-        wheels=fresh,
-    )
+    origin = f"the package index, through uv ({len(selection) - len(errors)} of {len(every)} sets)"
+    return msgspec.structs.replace(before, parts=_done(before, "wheels", origin), wheels=fresh)
 
 
 def ages(today: dt.date) -> list[Age]:
     """How old each part is: the shipped data, and what was refreshed."""
-    base = dt.date.fromisoformat(read.BASE_DATE)
-    found = [Age("shipped", base, (today - base).days, "gpuprov's own data", old=(today - base).days > _OLD_DAYS)]
-    for part in overlay.read().parts:
-        days = (today - part.made_at.date()).days
-        found.append(Age(part.name, part.made_at.date(), days, part.origin, old=days > _OLD_DAYS))
-    return found
+    dates = [("shipped", dt.date.fromisoformat(read.BASE_DATE), "gpuprov's own data")]
+    dates += [(part.name, part.made_at.date(), part.origin) for part in overlay.read().parts]
+    return [Age(part, date, (today - date).days, origin, old=(today - date).days > _OLD_DAYS) for part, date, origin in dates]

@@ -12,8 +12,7 @@ from typing import Any
 
 import pytest
 
-from provision.cli.verify import FORMATS
-from provision.report import FORMATS as REGISTRY
+from provision.report import FORMATS
 from provision.verify import evidence as proof
 
 from ..verify.good import GOOD  # noqa: TID252 - the tests have no root package
@@ -45,10 +44,6 @@ def facts_file(folder: Path, name: str, **changes: Any) -> Path:
     data = {"schema": "gpuprov-facts/1", "gathered_at": "2026-11-21T00:00:00Z", "elapsed_s": 1, "facts": raw}
     path.write_text(json.dumps(data))
     return path
-
-
-def test_the_formats_of_the_command_are_those_of_the_registry() -> None:
-    assert list(FORMATS) == list(REGISTRY)
 
 
 def test_several_files_are_one_report_with_the_worst_verdict(tmp_path: Path, run: Run) -> None:

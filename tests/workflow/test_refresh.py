@@ -16,7 +16,7 @@ NOBODY = GcpAccess("p", "http://127.0.0.1:9")
 SET = "torch-2.10.0-cp312"
 
 
-def refresh(*parts: str, access: Access, regions: tuple[str, ...] = ("us-east-1", "eu-west-1")) -> work.Outcome:
+def refresh(*parts: str, access: Access, regions: tuple[str, ...] = ("us-east-1", "eu-west-1")) -> work.RefreshResult:
     return work.refresh(parts, regions, [SET], aws=access, gcp=NOBODY, say=lambda _: None)
 
 
