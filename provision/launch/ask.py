@@ -9,7 +9,7 @@ from provision.launch.ours import Ours
 from provision.launch.plan import Plan, PlannedPlace, draft_order
 
 
-def answers(plan: Plan, ours: Ours) -> dict[PlannedPlace, tuple[Answer, ...]]:
+def ask_clouds(plan: Plan, ours: Ours) -> dict[PlannedPlace, tuple[Answer, ...]]:
     """Ask about every place that would be tried, all at the same time; a place that could not be asked about has one answer that says why.
 
     Args:

@@ -1,13 +1,12 @@
-"""Refresh the catalogue: ask the clouds and the package index, and lay what they say over the shipped data.
+"""`catalog refresh`: ask the clouds and the package index, and lay their answers over the shipped data.
 
-Each part stands alone: one that fails leaves what was there before it, and is reported; the others are kept.
+The parts are independent. One that fails keeps its old data and is reported; the others are refreshed.
 """
 
 from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -15,6 +14,7 @@ from provision import clouds
 from provision.catalog import overlay, read, wheels
 from provision.catalog.overlay import Overlay
 from provision.clouds.terms import Refreshed
+from provision.concurrent import at_once
 from provision.errors import GpuprovError
 
 _OLD_DAYS: Final = 90  # prices and images of the clouds change a few times a year; after a quarter nobody should rely on them unasked
@@ -23,7 +23,7 @@ Say = Callable[[str], None]
 
 
 @dataclass(slots=True)
-class Outcome:
+class RefreshResult:
     """What a refresh did.
 
     Attributes:
@@ -54,7 +54,7 @@ def parts() -> dict[str, str]:
 
 def refresh(
     names: Sequence[str], regions: Sequence[str], sets: Sequence[str], *, access: Mapping[str, Any], say: Callable[[str], None]
-) -> Outcome:
+) -> RefreshResult:
     """Refresh parts of the catalog and write the overlay.
 
     Args:
@@ -67,7 +67,7 @@ def refresh(
     Raises:
         GpuprovError: nothing at all could be refreshed; the first reason.
     """
-    outcome, fresh = Outcome(), overlay.read()
+    outcome, fresh = RefreshResult(), overlay.read()
     errors: list[GpuprovError] = []
     known = parts()
     for name in names or known:
@@ -85,7 +85,13 @@ def refresh(
 
 
 def _cloud(
-    before: Overlay, name: str, cloud: str, regions: Sequence[str], access: Mapping[str, Any], outcome: Outcome, say: Callable[[str], None]
+    before: Overlay,
+    name: str,
+    cloud: str,
+    regions: Sequence[str],
+    access: Mapping[str, Any],
+    outcome: RefreshResult,
+    say: Callable[[str], None],
 ) -> Overlay:
     module = clouds.refresh_module(cloud)
     function = getattr(module, clouds.provider(cloud).refreshes[name])
@@ -95,37 +101,34 @@ def _cloud(
     return result.overlay
 
 
-def _wheels(before: Overlay, names: Sequence[str], outcome: Outcome, say: Say) -> Overlay:
-    every = {made.name: made for made in wheels.all_sets()}
-    wanted = [every[name] for name in names] if names else list(every.values())
+def _wheels(before: Overlay, names: Sequence[str], outcome: RefreshResult, say: Say) -> Overlay:
+    every = {wheel_set.name: wheel_set for wheel_set in wheels.all_sets()}
+    selection = [every[name] for name in names] if names else list(every.values())
     fresh = dict(before.wheels)
     errors: list[GpuprovError] = []
 
-    def ask(made: wheels.WheelSet) -> tuple[wheels.WheelSet, str | GpuprovError]:
+    def resolve(wheel_set: wheels.WheelSet) -> str | GpuprovError:
+        say(f"resolving wheels of {len(selection)} sets: {wheel_set.name}")
         try:
-            return made, wheels.resolve_with_uv(made)
+            return wheels.resolve_with_uv(wheel_set)
         except GpuprovError as error:
-            return made, error
+            return error
 
-    with ThreadPoolExecutor(max_workers=4, thread_name_prefix="wheels") as pool:
-        for number, (made, text) in enumerate(pool.map(ask, wanted), start=1):
-            say(f"resolving wheels: {number} of {len(wanted)} ({made.name})")
-            if isinstance(text, GpuprovError):
-                errors.append(text)
-                outcome.failed.append(f"wheels {made.name}: {text.message}")
-            elif text != made.text():
-                outcome.changed.append(f"{made.name}: other wheels")
-                fresh[made.name] = text
-    if errors and len(errors) == len(wanted):
+    for wheel_set, text in zip(selection, at_once(resolve, selection, most=4), strict=True):
+        if isinstance(text, GpuprovError):
+            errors.append(text)
+            outcome.failed.append(f"wheels {wheel_set.name}: {text.message}")
+        elif text != wheel_set.text():
+            outcome.changed.append(f"{wheel_set.name}: other wheels")
+            fresh[wheel_set.name] = text
+    if errors and len(errors) == len(selection):
         raise errors[0]
-    return before.with_part("wheels", f"the package index, through uv ({len(wanted) - len(errors)} of {len(every)} sets)", wheels=fresh)
+    origin = f"the package index, through uv ({len(selection) - len(errors)} of {len(every)} sets)"
+    return before.with_part("wheels", origin, wheels=fresh)
 
 
 def ages(today: dt.date) -> list[Age]:
     """How old each part is: the shipped data, and what was refreshed."""
-    base = dt.date.fromisoformat(read.BASE_DATE)
-    found = [Age("shipped", base, (today - base).days, "gpuprov's own data", old=(today - base).days > _OLD_DAYS)]
-    for part in overlay.read().parts:
-        days = (today - part.made_at.date()).days
-        found.append(Age(part.name, part.made_at.date(), days, part.origin, old=days > _OLD_DAYS))
-    return found
+    dates = [("shipped", dt.date.fromisoformat(read.BASE_DATE), "gpuprov's own data")]
+    dates += [(part.name, part.made_at.date(), part.origin) for part in overlay.read().parts]
+    return [Age(part, date, (today - date).days, origin, old=(today - date).days > _OLD_DAYS) for part, date, origin in dates]

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from provision.catalog.records.clouds import AwsPrice
 
 from provision.catalog import overlay, places, read
-from provision.catalog.records.clouds import AwsPrice
 
 NOW = dt.datetime(2026, 11, 21, tzinfo=dt.UTC)
 

@@ -17,20 +17,10 @@ from provision.review import bundle
 from provision.verify import drift
 from provision.verify import evidence as proof
 from provision.verify.checks import CHECKS
+from tests.cli.conftest import Call, facts_file
 from tests.review.examples import HOSTILE
 from tests.review.samples import POLICY, WAIVED, People, small
 from tests.review.test_page import ACTIVE, Parsed
-from tests.verify.good import GOOD
-
-Call = Callable[..., tuple[int, str, str]]
-
-
-def facts(folder: Path, name: str, **changes: Any) -> Path:
-    raw = {key: {"value": value} for key, value in GOOD.items()}
-    raw |= {key: {"value": {**GOOD[key], **value}} for key, value in changes.items()}
-    path = folder / f"{name}.json"
-    path.write_text(json.dumps({"schema": "gpuprov-facts/1", "gathered_at": "2026-11-21T00:00:00Z", "elapsed_s": 1, "facts": raw}))
-    return path
 
 
 @dataclass
@@ -43,7 +33,7 @@ class Desk:
     people: People
 
     def verify(self, name: str, *words: str, **changes: Any) -> tuple[int, str, str]:
-        given = facts(self.folder, f"facts-{name}", **changes)
+        given = facts_file(self.folder, f"facts-{name}", **changes)
         evidence = ("--evidence", str(self.folder / f"{name}.json"))
         return self.call("verify", "--facts", str(given), "--bundle", str(self.bundle), *evidence, *words)
 
@@ -109,7 +99,7 @@ def test_a_certificate_with_failures_says_so_first_and_exits_with_the_verdict(de
 
 
 def test_the_verdict_of_what_is_unknown_is_3(desk: Desk) -> None:
-    given = json.loads(facts(desk.folder, "x").read_text())
+    given = json.loads(facts_file(desk.folder, "x").read_text())
     given["facts"]["python3"] = {"unknown": "it did not answer"}
     (desk.folder / "x.json").write_text(json.dumps(given))
     words = ("--bundle", str(desk.bundle), "--evidence", str(desk.folder / "e.json"), *ONLY)
@@ -302,7 +292,7 @@ class TestDrift:
     def test_only_what_broke_since_then_makes_1_of_what_is_else_unknown(self, desk: Desk) -> None:
         assert desk.verify("e", *ONLY)[0] == 0
         path = desk.folder / "later-facts.json"
-        data = json.loads(facts(desk.folder, "later-facts").read_text())
+        data = json.loads(facts_file(desk.folder, "later-facts").read_text())
         data["facts"]["python3"] = {"unknown": "it did not answer"}
         path.write_text(json.dumps(data))
         words = ("verify", "--facts", str(path), "--bundle", str(desk.bundle), *ONLY)

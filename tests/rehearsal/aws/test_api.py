@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError, ConnectionClosedError, EndpointConnectionError
-
 from provision.catalog.places import aws_image
+
 from provision.clouds.aws.client import AwsAccess, client
 from provision.errors import RehearsalFailedError
 from provision.rehearsal import control

@@ -17,13 +17,13 @@ from typing import Any
 import boto3
 import pytest
 from botocore.exceptions import ClientError
+from provision.review.render import render
+from provision.review.render.base import Subject
 
 from provision.clouds.aws.client import AwsAccess
 from provision.clouds.aws.cloud import AwsCloud
 from provision.clouds.base import LAUNCH_TAG
 from provision.rehearsal.control import Rehearsal
-from provision.review.render import render
-from provision.review.render.base import Subject
 
 from .cases import CALLER, DEADLINE, GIVEN, KEY, SUBJECTS, profile
 from .cases import subject as make

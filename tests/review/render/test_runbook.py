@@ -15,11 +15,11 @@ import botocore.session
 import pytest
 from botocore import xform_name
 from botocore.validate import ParamValidator
+from provision.review.render import render
 
 from provision.clouds.aws.client import AwsAccess
 from provision.clouds.aws.cloud import AwsCloud
 from provision.rehearsal.control import Rehearsal
-from provision.review.render import render
 
 from .cases import CALLER, DEADLINE, GIVEN, KEY, SUBJECTS
 from .hands import Hands, blocks

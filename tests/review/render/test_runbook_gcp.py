@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from provision.review.render import render
 
 from provision.clouds.gcp.client import GcpAccess
 from provision.clouds.gcp.cloud import GcpCloud
 from provision.rehearsal.control import Rehearsal
 from provision.rehearsal.gcp.settings import PROJECT as GCP_PROJECT
-from provision.review.render import render
 
 from .cases import CALLER, DEADLINE, GIVEN, KEY, volumes
 from .cases import subject as make

@@ -17,11 +17,11 @@ from typing import Any
 
 import boto3
 import pytest
+from provision.review.render import render
 
 from provision.clouds.aws.client import AwsAccess
 from provision.clouds.aws.cloud import AwsCloud
 from provision.rehearsal.control import Rehearsal
-from provision.review.render import render
 
 from .cases import CALLER, DEADLINE, EVIL, GIVEN, KEY, SUBJECTS
 from .made import Made, rows

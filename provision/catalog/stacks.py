@@ -1,4 +1,4 @@
-"""What works on a GPU: each release asked of the resolver on its own, and its answer or its refusal."""
+"""What works on a GPU: each release is given to the resolver on its own, and either resolves or is refused."""
 
 from __future__ import annotations
 
@@ -7,15 +7,13 @@ import datetime as dt
 from typing import Any
 
 from provision.catalog import read
-from provision.catalog.records.base import version
-from provision.catalog.resolve import StackRequest, resolve
+from provision.catalog.records import version
+from provision.catalog.resolve import Asked, resolve
 from provision.errors import StackConflictError
-
-__all__ = ["survey"]
 
 
 def survey(gpu: str, system: str, today: dt.date) -> list[dict[str, Any]]:
-    """One line a toolkit, cuDNN and framework release: the driver and toolkit it resolves to, or why it cannot be had.
+    """A line for each toolkit, cuDNN and framework release: the driver and toolkit it resolves to, or why it cannot be had.
 
     Args:
         gpu: a model of the catalogue.
@@ -31,18 +29,18 @@ def survey(gpu: str, system: str, today: dt.date) -> list[dict[str, Any]]:
         **{name: [r.version for r in releases] for name, releases in read.frameworks().items()},
     }
     if system not in {s.key for s in read.systems().systems}:
-        resolve(StackRequest(gpu=gpu, os=system), today)  # says what there is
+        resolve(Asked(gpu=gpu, os=system), today)  # says what there is
     lines = []
     for part, versions in parts.items():
         for release in sorted(versions, key=version, reverse=True):
-            asked = dataclasses.replace(StackRequest(gpu=gpu, os=system), **{part: release})  # type: ignore[arg-type]  # all four are texts
+            request = dataclasses.replace(Asked(gpu=gpu, os=system), **{part: release})  # type: ignore[arg-type]  # all four are texts
             line: dict[str, Any] = {"gpu": gpu, "part": part, "version": release, "driver": None, "cuda": None, "why": ""}
             try:
-                found = resolve(asked, today, explain=False)
+                stack = resolve(request, today, explain=False)
             except StackConflictError as refusal:
                 line["why"] = "; ".join(refusal.conflict.reasons) if refusal.conflict else refusal.message
             else:
-                line |= {"driver": f"{found.values['driver']} {found.values['flavour']}", "cuda": found.values["cuda"]}
-                line["why"] = "; ".join(f"against advice: {w}" for w in found.warnings)
+                line |= {"driver": f"{stack.values['driver']} {stack.values['flavour']}", "cuda": stack.values["cuda"]}
+                line["why"] = "; ".join(f"against advice: {w}" for w in stack.warnings)
             lines.append(line)
     return lines
