@@ -16,8 +16,8 @@ import msgspec
 from provision.catalog import overlay, read, wheels
 from provision.catalog.overlay import Overlay, Part
 from provision.catalog.records import AwsType
-from provision.clouds.aws.client import AwsAccess
-from provision.clouds.gcp.client import GcpAccess
+from provision.clouds.aws.access import AwsAccess
+from provision.clouds.gcp.access import GcpAccess
 from provision.errors import CloudError, GpuprovError
 
 __all__ = ["PARTS", "Age", "Outcome", "ages", "refresh"]

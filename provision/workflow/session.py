@@ -62,8 +62,8 @@ class Session:
         return lambda cloud, region: clouds.connect(cloud, region, access.get(cloud))
 
     def _rehearsal_access(self, *, start: bool, say: Say) -> dict[str, Any]:
-        from provision.clouds.aws.client import AwsAccess  # noqa: PLC0415 - who only reads about a host needs no cloud
-        from provision.clouds.gcp.client import GcpAccess  # noqa: PLC0415
+        from provision.clouds.aws.access import AwsAccess  # noqa: PLC0415 - who only reads about a host needs no cloud
+        from provision.clouds.gcp.access import GcpAccess  # noqa: PLC0415
 
         running = control.start(self.rehearsal_folder, progress=say) if start else control.running(self.rehearsal_folder)
         if running is None:

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from provision.clouds.aws.client import AwsAccess, client
+from provision.clouds.aws.access import AwsAccess
+from provision.clouds.aws.client import client
 from provision.rehearsal import control
 from provision.rehearsal.control import Rehearsal
 from provision.workflow import up as workflow

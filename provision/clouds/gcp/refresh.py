@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 
 from provision.catalog import read
-from provision.clouds.gcp.client import TIMEOUT_S, GcpAccess, client, project_of
+from provision.clouds.gcp.access import GcpAccess
+from provision.clouds.gcp.client import client, project_of
 from provision.clouds.gcp.errors import classified
 
 
@@ -15,15 +16,15 @@ def accelerator_zones(access: GcpAccess) -> dict[str, list[str]]:
     Raises:
         CloudError: what GCP said instead.
     """
-    known = {g.gce_accelerator for g in read.gpus().gpus if g.gce_accelerator}
-    found: dict[str, list[str]] = defaultdict(list)
+    accelerators = {g.gce_accelerator for g in read.gpus().gpus if g.gce_accelerator}
+    zones: dict[str, list[str]] = defaultdict(list)
     with classified("compute.acceleratorTypes.list"):
-        pages = client("AcceleratorTypesClient", access).aggregated_list(project=project_of(access), timeout=TIMEOUT_S)
-        for scope, listed in pages:
-            for accelerator in listed.accelerator_types:
-                if accelerator.name in known and not accelerator.deprecated.state:
-                    found[accelerator.name].append(scope.removeprefix("zones/"))
-    return {name: sorted(where) for name, where in found.items()}
+        pages = client("AcceleratorTypesClient", access).aggregated_list(project=project_of(access), timeout=access.timeout_s)
+        for scope, scoped in pages:
+            for accelerator in scoped.accelerator_types:
+                if accelerator.name in accelerators and not accelerator.deprecated.state:
+                    zones[accelerator.name].append(scope.removeprefix("zones/"))
+    return {name: sorted(where) for name, where in zones.items()}
 
 
 def newest_images(access: GcpAccess) -> dict[str, str]:
@@ -32,10 +33,10 @@ def newest_images(access: GcpAccess) -> dict[str, str]:
     Raises:
         CloudError: what GCP said instead.
     """
-    newest = {}
+    images = {}
     families = client("ImagesClient", access)
     for image in read.gcp().images:
         with classified("compute.images.getFromFamily"):
-            found = families.get_from_family(project=image.project, family=image.family, timeout=TIMEOUT_S)
-        newest[f"{image.os} {image.version}"] = f"projects/{image.project}/global/images/{found.name}"
-    return newest
+            newest = families.get_from_family(project=image.project, family=image.family, timeout=access.timeout_s)
+        images[f"{image.os} {image.version}"] = f"projects/{image.project}/global/images/{newest.name}"
+    return images

@@ -18,7 +18,7 @@ import boto3
 import pytest
 from botocore.exceptions import ClientError
 
-from provision.clouds.aws.client import AwsAccess
+from provision.clouds.aws.access import AwsAccess
 from provision.clouds.aws.cloud import AwsCloud
 from provision.clouds.base import LAUNCH_TAG
 from provision.rehearsal.control import Rehearsal

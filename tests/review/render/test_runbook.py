@@ -16,7 +16,7 @@ import pytest
 from botocore import xform_name
 from botocore.validate import ParamValidator
 
-from provision.clouds.aws.client import AwsAccess
+from provision.clouds.aws.access import AwsAccess
 from provision.clouds.aws.cloud import AwsCloud
 from provision.rehearsal import control
 from provision.rehearsal.control import Rehearsal

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from provision.clouds.gcp.client import GcpAccess
+from provision.clouds.gcp.access import GcpAccess
 from provision.clouds.gcp.cloud import GcpCloud
 from provision.rehearsal import control
 from provision.rehearsal.control import GCP_PROJECT, Rehearsal

@@ -18,7 +18,7 @@ from typing import Any
 import boto3
 import pytest
 
-from provision.clouds.aws.client import AwsAccess
+from provision.clouds.aws.access import AwsAccess
 from provision.clouds.aws.cloud import AwsCloud
 from provision.rehearsal.control import Rehearsal
 from provision.review.render import render
