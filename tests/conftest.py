@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from provision.clouds.aws.client import AwsAccess
+from provision.clouds.aws.access import AwsAccess
 from provision.rehearsal import control
 from provision.rehearsal.control import Rehearsal
 from provision.review import where

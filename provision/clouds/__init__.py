@@ -57,7 +57,7 @@ def connect(cloud: str, region: str, access: Any = None) -> Cloud:
 
 def access_from(cloud: str, settings: dict[str, str]) -> Any:
     """Whose account is meant, from plain settings such as those of the embedded cloud."""
-    return _module(cloud, "client").access_from(settings)
+    return _module(cloud, "access").access_from(settings)
 
 
 def refresh_module(cloud: str) -> Any:

@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from provision import clouds
-from provision.clouds.aws.client import AwsAccess, client
+from provision.clouds.aws.access import AwsAccess
+from provision.clouds.aws.client import client
 from provision.clouds.gcp import sdk
-from provision.clouds.gcp.client import GcpAccess
+from provision.clouds.gcp.access import GcpAccess
 from provision.errors import GpuprovError
 from provision.launch.attempts import Wanted
 from provision.launch.journal import Journal

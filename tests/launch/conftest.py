@@ -16,8 +16,9 @@ from typing import Any
 
 import pytest
 
-from provision.clouds.aws.client import AwsAccess, client
-from provision.clouds.gcp.client import GcpAccess
+from provision.clouds.aws.access import AwsAccess
+from provision.clouds.aws.client import client
+from provision.clouds.gcp.access import GcpAccess
 from provision.clouds.gcp.client import client as gcp_client
 from provision.profile import load
 from provision.profile.lock import build

@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from provision import clouds
-from provision.clouds.aws.client import AwsAccess, client
+from provision.clouds.aws.access import AwsAccess
+from provision.clouds.aws.client import client
 from provision.clouds.base import Instance
 from provision.errors import (
     CapacityError,

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from provision import clouds
-from provision.clouds.aws.client import AwsAccess, client
+from provision.clouds.aws.access import AwsAccess
+from provision.clouds.aws.client import client
 from provision.errors import (
     CapacityError,
     CloudError,

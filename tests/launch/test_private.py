@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from provision import clouds
-from provision.clouds.aws.client import AwsAccess, client
+from provision.clouds.aws.access import AwsAccess
+from provision.clouds.aws.client import client
 from provision.errors import CapacityError
 from provision.launch.attempts import Wanted
 from provision.launch.journal import Journal

@@ -5,8 +5,8 @@ import datetime as dt
 import pytest
 
 from provision.catalog import overlay, places, read, wheels
-from provision.clouds.aws.client import AwsAccess
-from provision.clouds.gcp.client import GcpAccess
+from provision.clouds.aws.access import AwsAccess
+from provision.clouds.gcp.access import GcpAccess
 from provision.errors import CloudError, GpuprovError, IndexUnreachableError
 from provision.rehearsal import control
 from provision.rehearsal.control import Rehearsal

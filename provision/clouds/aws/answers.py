@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Iterable
 from typing import Any
 
 from provision.clouds import base
@@ -15,8 +16,13 @@ def tags_of(raw: dict[str, Any]) -> dict[str, str]:
     return {tag["Key"]: tag["Value"] for tag in raw.get("Tags") or raw.get("TagSet") or []}
 
 
+def instances_of(raws: Iterable[dict[str, Any]], region: str) -> list[base.Instance]:
+    """Our instances for EC2's, the oldest first."""
+    return sorted((instance_of(raw, region) for raw in raws), key=lambda i: (i.launched_at, i.name))
+
+
 def instance_of(raw: dict[str, Any], region: str) -> base.Instance:
-    """EC2's description of one of our instances; which of several it is follows from its place in its own RunInstances."""
+    """Our instance for EC2's; its number among several follows from its place in its own RunInstances."""
     tags = tags_of(raw)
     system = tags.get(OS_TAG, "ubuntu 24.04").partition(" ")
     image = data.image((system[0], system[2]))
@@ -46,5 +52,5 @@ def instance_of(raw: dict[str, Any], region: str) -> base.Instance:
 
 
 def _number(text: str | None) -> int:
-    """A tag's number; anybody may write a tag, so anything else counts as one."""
+    """The number in a tag. Anybody may write a tag, so whatever is not a number counts as 1."""
     return int(text) if text and text.isascii() and text.isdigit() else 1

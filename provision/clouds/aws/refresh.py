@@ -12,7 +12,8 @@ import msgspec
 from provision.catalog import read
 from provision.catalog.overlay import Overlay
 from provision.clouds.aws import data
-from provision.clouds.aws.client import AwsAccess, client
+from provision.clouds.aws.access import AwsAccess
+from provision.clouds.aws.client import client
 from provision.clouds.aws.errors import classified
 from provision.clouds.aws.records import AwsPrice, AwsType
 from provision.clouds.terms import Refreshed, Say
@@ -23,16 +24,11 @@ _PRICING_REGION: Final = "us-east-1"  # the Price List API lives here and in two
 
 
 def instance_types(region: str, access: AwsAccess) -> list[AwsType]:
-    """The instance types with GPUs, offered nowhere yet: `offered_zones` asks for that.
-
-    A fraction of a GPU has Count 0 in EC2's answer, so nothing is filtered by it.
-    """
-    found = []
+    """The instance types with GPUs of NVIDIA and AMD, without where they are offered: `offered_zones` asks for that."""
     with classified("ec2:DescribeInstanceTypes", region):
         pages = client("ec2", region, access).get_paginator("describe_instance_types").paginate()
-        for page in pages:
-            found += [_type(raw) for raw in page["InstanceTypes"] if raw.get("GpuInfo", {}).get("Gpus")]
-    return [record for record in found if record is not None]
+        records = [_type(raw) for page in pages for raw in page["InstanceTypes"] if raw.get("GpuInfo", {}).get("Gpus")]
+    return [record for record in records if record is not None]
 
 
 def _type(raw: dict[str, Any]) -> AwsType | None:
@@ -41,7 +37,7 @@ def _type(raw: dict[str, Any]) -> AwsType | None:
     if vendor not in {"nvidia", "amd"}:
         return None
     mib = gpu["MemoryInfo"]["SizeInMiB"]
-    count = gpu.get("Count") or gpu.get("GpuPartitionSize", 0)
+    count = gpu.get("Count") or gpu.get("GpuPartitionSize", 0)  # EC2 gives Count 0 for a fraction of a GPU
     disks = raw.get("InstanceStorageInfo", {}).get("Disks", [])
     return AwsType(
         type=raw["InstanceType"],
@@ -68,19 +64,17 @@ def _model(name: str, mib: int) -> str | None:
     return min(models, key=lambda model: abs(read.gpu(model).memory_gb * 1024 - mib)) if models else None
 
 
-def offered_zones(region: str, wanted: Iterable[str], access: AwsAccess) -> dict[str, list[int]]:
+def offered_zones(region: str, types: Iterable[str], access: AwsAccess) -> dict[str, list[int]]:
     """Instance type → the numbers of the zone ids of this region that offer it."""
-    names, found = set(wanted), defaultdict(list)
+    names, zones = set(types), defaultdict(list)
     with classified("ec2:DescribeInstanceTypeOfferings", region):
-        pages = (
-            client("ec2", region, access).get_paginator("describe_instance_type_offerings").paginate(LocationType="availability-zone-id")
-        )
-        for page in pages:
+        pager = client("ec2", region, access).get_paginator("describe_instance_type_offerings")
+        for page in pager.paginate(LocationType="availability-zone-id"):
             for offering in page["InstanceTypeOfferings"]:
                 number = offering["Location"].rpartition("-az")[2]
                 if offering["InstanceType"] in names and number.isdigit():
-                    found[offering["InstanceType"]].append(int(number))
-    return {name: sorted(numbers) for name, numbers in found.items()}
+                    zones[offering["InstanceType"]].append(int(number))
+    return {name: sorted(numbers) for name, numbers in zones.items()}
 
 
 def newest_images(region: str, access: AwsAccess) -> dict[str, str]:
@@ -91,13 +85,13 @@ def newest_images(region: str, access: AwsAccess) -> dict[str, str]:
         return {system: str(ssm.get_parameter(Name=name)["Parameter"]["Value"]) for name, system in parameters.items()}
 
 
-def prices(region: str, wanted: Iterable[str], access: AwsAccess) -> list[AwsPrice]:
+def prices(region: str, types: Iterable[str], access: AwsAccess) -> list[AwsPrice]:
     """On-demand prices of Linux on shared hardware, in US dollars an hour; a type without one is left out."""
-    found = []
+    records = []
     with classified("pricing:GetProducts", _PRICING_REGION):
         pages = client("pricing", _PRICING_REGION, access).get_paginator("get_products")
-        for name in wanted:
-            asked = {
+        for name in types:
+            terms = {
                 "regionCode": region,
                 "instanceType": name,
                 "operatingSystem": "Linux",
@@ -105,18 +99,18 @@ def prices(region: str, wanted: Iterable[str], access: AwsAccess) -> list[AwsPri
                 "preInstalledSw": "NA",
                 "capacitystatus": "Used",
             }
-            filters = [{"Type": "TERM_MATCH", "Field": field, "Value": value} for field, value in asked.items()]
-            listed = [json.loads(text) for page in pages.paginate(ServiceCode="AmazonEC2", Filters=filters) for text in page["PriceList"]]
-            hourly = [price for product in listed for price in _hourly(product)]
+            filters = [{"Type": "TERM_MATCH", "Field": field, "Value": value} for field, value in terms.items()]
+            products = [text for page in pages.paginate(ServiceCode="AmazonEC2", Filters=filters) for text in page["PriceList"]]
+            hourly = [price for product in products for price in _hourly(json.loads(product))]
             if hourly:
-                found.append(AwsPrice(name, region, max(hourly), "refreshed-prices"))
-    return found
+                records.append(AwsPrice(name, region, max(hourly), "refreshed-prices"))
+    return records
 
 
 def _hourly(product: dict[str, Any]) -> list[float]:
     dimensions = [d for term in product["terms"].get("OnDemand", {}).values() for d in term["priceDimensions"].values()]
-    found = [float(d["pricePerUnit"]["USD"]) for d in dimensions if d["unit"] == "Hrs" and "USD" in d["pricePerUnit"]]
-    return [price for price in found if price > 0]
+    hourly = [float(d["pricePerUnit"]["USD"]) for d in dimensions if d["unit"] == "Hrs" and "USD" in d["pricePerUnit"]]
+    return [price for price in hourly if price > 0]
 
 
 def refresh_offers(before: Overlay, regions: Sequence[str], access: AwsAccess, say: Say) -> Refreshed:

@@ -10,12 +10,12 @@ from provision.clouds.aws import data
 from provision.clouds.userdata import user_data
 
 OS_TAG = "gpuprov:os"
-# Set on a machine that gets no public address: while a machine is stopped or just begins, EC2 shows none of one that does, either.
+# Marks a machine that gets no public address. Without the mark such a machine looks like one that is starting or stopped.
 ADDRESS_TAG = "gpuprov:address"
 
 
 def resource_name(order: base.Order) -> str:
-    """What the security group of a launch is called: the same for every attempt of it."""
+    """The name of a launch's security group: the same for every attempt of the launch."""
     return f"gpuprov-{order.name}-{order.launch_id[:8]}"
 
 
@@ -26,18 +26,45 @@ def tag_list(order: base.Order) -> list[dict[str, str]]:
     return [{"Key": key, "Value": value} for key, value in sorted(tags.items())]
 
 
-def run_instances(order: base.Order, region: str, group: str = "") -> dict[str, Any]:
-    """RunInstances without image: encrypted disks, IMDSv2, tags on everything, no role, end on power-off.
+def security_group(order: base.Order, vpc: str = "") -> dict[str, Any]:
+    """CreateSecurityGroup.
 
     Args:
-        order: what is asked for.
+        order: whose machines the group is for.
+        vpc: id of its VPC; empty for the default one.
+    """
+    return {
+        "GroupName": resource_name(order),
+        "Description": f"gpuprov {order.name}: SSH",
+        "TagSpecifications": [{"ResourceType": "security-group", "Tags": tag_list(order)}],
+        **({"VpcId": vpc} if vpc else {}),
+    }
+
+
+def ingress(networks: Iterable[str]) -> dict[str, Any]:
+    """The permission that opens port 22 to networks of both families."""
+    cidrs = list(networks)
+    return {
+        "IpProtocol": "tcp",
+        "FromPort": 22,
+        "ToPort": 22,
+        "IpRanges": [{"CidrIp": cidr, "Description": "SSH"} for cidr in cidrs if ":" not in cidr],
+        "Ipv6Ranges": [{"CidrIpv6": cidr, "Description": "SSH"} for cidr in cidrs if ":" in cidr],
+    }
+
+
+def run_instances(order: base.Order, region: str, group: str = "") -> dict[str, Any]:
+    """RunInstances without its image: encrypted disks, IMDSv2, tags on everything, no role, and a power-off that terminates.
+
+    Args:
+        order: the machines.
         region: where.
-        group: id of the security group; empty for a dry run, before there is one.
+        group: id of the security group; empty for a dry run, which comes before there is one.
     """
     image = data.image(order.os)
     root = image.root_device if image else "/dev/sda1"
     tagged = ["instance", "volume", "network-interface"]
-    asked: dict[str, Any] = {
+    request: dict[str, Any] = {
         "InstanceType": order.instance_type,
         "MinCount": order.minimum,
         "MaxCount": order.count,
@@ -50,20 +77,20 @@ def run_instances(order: base.Order, region: str, group: str = "") -> dict[str, 
             *([_volume("/dev/sdf", order.volume_gb)] if order.volume_gb else []),
         ],
     }
-    asked |= _network(order, [group] if group else [])
+    request |= _network(order, [group] if group else [])
     if order.zone:
-        asked["Placement"] = {"AvailabilityZone": order.zone}
+        request["Placement"] = {"AvailabilityZone": order.zone}
     if order.market == "spot":
-        # One-time: a request that stayed would start a machine that nobody waits for.
+        # One-time: a persistent request would later start a machine that nobody waits for.
         options = {"SpotInstanceType": "one-time", "InstanceInterruptionBehavior": "terminate"}
-        asked["InstanceMarketOptions"] = {"MarketType": "spot", "SpotOptions": options}
+        request["InstanceMarketOptions"] = {"MarketType": "spot", "SpotOptions": options}
         tagged.append("spot-instances-request")
-    asked["TagSpecifications"] = [{"ResourceType": kind, "Tags": tag_list(order)} for kind in tagged]
-    return asked
+    request["TagSpecifications"] = [{"ResourceType": kind, "Tags": tag_list(order)} for kind in tagged]
+    return request
 
 
 def _network(order: base.Order, groups: list[str]) -> dict[str, Any]:
-    """The group alone where the default subnets do; otherwise the network card, beside which RunInstances takes neither group nor subnet.
+    """The group alone where the default subnet will do, otherwise the network card with its group and subnet.
 
     Source: docs.aws.amazon.com/AWSEC2/latest/APIReference/API_RunInstances.html, NetworkInterface.N: "If you specify a network
     interface, you must specify any security groups and subnets as part of the network interface."
@@ -79,16 +106,4 @@ def _volume(device: str, size_gb: int) -> dict[str, Any]:
     return {
         "DeviceName": device,
         "Ebs": {"VolumeSize": size_gb, "VolumeType": "gp3", "Encrypted": True, "DeleteOnTermination": True},
-    }
-
-
-def ingress(networks: Iterable[str]) -> dict[str, Any]:
-    """The permission that opens port 22 to networks of both families."""
-    wanted = list(networks)
-    return {
-        "IpProtocol": "tcp",
-        "FromPort": 22,
-        "ToPort": 22,
-        "IpRanges": [{"CidrIp": n, "Description": "SSH"} for n in wanted if ":" not in n],
-        "Ipv6Ranges": [{"CidrIpv6": n, "Description": "SSH"} for n in wanted if ":" in n],
     }

@@ -1,4 +1,4 @@
-"""The network of GCP that a machine stands in: the one of the subnetwork that an order names."""
+"""The network of GCP that a machine stands in: that of the subnetwork that an order names."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from provision.errors import CloudInvalidError
 
 
 def network_of(api: GcpApi, order: base.Order, region: str) -> str:
-    """The path of the network that an order's machines stand in: that of its subnetwork, or the default one, for which nothing is asked.
+    """The path of the network of an order's subnetwork; the default one, without a call, where the order names none.
 
     Raises:
         CloudInvalidError: the region has no such subnetwork.
@@ -18,8 +18,8 @@ def network_of(api: GcpApi, order: base.Order, region: str) -> str:
     if not order.subnet:
         return NETWORK
     try:
-        found = api.call("Subnetworks", "get", "compute.subnetworks.get", where=region, region=region, subnetwork=order.subnet)
+        raw = api.call("Subnetworks", "get", "compute.subnetworks.get", where=region, region=region, subnetwork=order.subnet)
     except GoneError as error:
         msg = f"there is no subnetwork {order.subnet} in {region}"
-        raise CloudInvalidError(msg, hint="correct network.subnet of the profile, or make it there", detail=error.detail) from error
-    return "projects/" + str(found.network).partition("/projects/")[2]
+        raise CloudInvalidError(msg, hint="correct network.subnet of the profile, or create it there", detail=error.detail) from error
+    return "projects/" + str(raw.network).partition("/projects/")[2]

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 from provision.catalog.overlay import Overlay
 from provision.clouds.gcp import data
-from provision.clouds.gcp.client import TIMEOUT_S, GcpAccess, client, project_of
+from provision.clouds.gcp.access import GcpAccess
+from provision.clouds.gcp.client import client, project_of
 from provision.clouds.gcp.errors import classified
 from provision.clouds.terms import Refreshed, Say
 
@@ -18,15 +19,15 @@ def accelerator_zones(access: GcpAccess) -> dict[str, list[str]]:
     Raises:
         CloudError: what GCP said instead.
     """
-    known = set(data.gcp().accelerators.values())
-    found: dict[str, list[str]] = defaultdict(list)
+    accelerators = set(data.gcp().accelerators.values())
+    zones: dict[str, list[str]] = defaultdict(list)
     with classified("compute.acceleratorTypes.list"):
-        pages = client("AcceleratorTypesClient", access).aggregated_list(project=project_of(access), timeout=TIMEOUT_S)
-        for scope, listed in pages:
-            for accelerator in listed.accelerator_types:
-                if accelerator.name in known and not accelerator.deprecated.state:
-                    found[accelerator.name].append(scope.removeprefix("zones/"))
-    return {name: sorted(where) for name, where in found.items()}
+        pages = client("AcceleratorTypesClient", access).aggregated_list(project=project_of(access), timeout=access.timeout_s)
+        for scope, scoped in pages:
+            for accelerator in scoped.accelerator_types:
+                if accelerator.name in accelerators and not accelerator.deprecated.state:
+                    zones[accelerator.name].append(scope.removeprefix("zones/"))
+    return {name: sorted(where) for name, where in zones.items()}
 
 
 def newest_images(access: GcpAccess) -> dict[str, str]:
@@ -35,13 +36,13 @@ def newest_images(access: GcpAccess) -> dict[str, str]:
     Raises:
         CloudError: what GCP said instead.
     """
-    newest = {}
+    images = {}
     families = client("ImagesClient", access)
     for image in data.gcp().images:
         with classified("compute.images.getFromFamily"):
-            found = families.get_from_family(project=image.project, family=image.family, timeout=TIMEOUT_S)
-        newest[f"{image.os} {image.version}"] = f"projects/{image.project}/global/images/{found.name}"
-    return newest
+            newest = families.get_from_family(project=image.project, family=image.family, timeout=access.timeout_s)
+        images[f"{image.os} {image.version}"] = f"projects/{image.project}/global/images/{newest.name}"
+    return images
 
 
 def refresh_offers(before: Overlay, regions: Sequence[str], access: GcpAccess, say: Say) -> Refreshed:  # noqa: ARG001 - one call has all

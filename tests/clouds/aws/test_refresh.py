@@ -10,7 +10,8 @@ from botocore.stub import Stubber
 
 from provision.catalog import read
 from provision.clouds.aws import refresh
-from provision.clouds.aws.client import AwsAccess, client
+from provision.clouds.aws.access import AwsAccess
+from provision.clouds.aws.client import client
 from provision.errors import CloudError, PermissionRefusedError
 from provision.rehearsal import control
 from provision.rehearsal.control import Rehearsal

@@ -4,7 +4,7 @@ import jsonschema
 import pytest
 
 from provision.clouds.gcp import refresh
-from provision.clouds.gcp.client import GcpAccess
+from provision.clouds.gcp.access import GcpAccess
 from provision.errors import (
     CloudInvalidError,
     CloudUnreachableError,

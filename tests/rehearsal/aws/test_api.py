@@ -8,7 +8,8 @@ import pytest
 from botocore.exceptions import ClientError, ConnectionClosedError, EndpointConnectionError
 from provision.catalog.places import aws_image
 
-from provision.clouds.aws.client import AwsAccess, client
+from provision.clouds.aws.access import AwsAccess
+from provision.clouds.aws.client import client
 from provision.errors import RehearsalFailedError
 from provision.rehearsal import control
 from provision.rehearsal.control import Rehearsal

@@ -20,7 +20,7 @@ from botocore.exceptions import ClientError
 from provision.review.render import render
 from provision.review.render.base import Subject
 
-from provision.clouds.aws.client import AwsAccess
+from provision.clouds.aws.access import AwsAccess
 from provision.clouds.aws.cloud import AwsCloud
 from provision.clouds.base import LAUNCH_TAG
 from provision.rehearsal.control import Rehearsal

@@ -17,7 +17,7 @@ from botocore import xform_name
 from botocore.validate import ParamValidator
 from provision.review.render import render
 
-from provision.clouds.aws.client import AwsAccess
+from provision.clouds.aws.access import AwsAccess
 from provision.clouds.aws.cloud import AwsCloud
 from provision.rehearsal.control import Rehearsal
 

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from provision.review.render import render
 
-from provision.clouds.gcp.client import GcpAccess
+from provision.clouds.gcp.access import GcpAccess
 from provision.clouds.gcp.cloud import GcpCloud
 from provision.rehearsal.control import Rehearsal
 from provision.rehearsal.gcp.settings import PROJECT as GCP_PROJECT

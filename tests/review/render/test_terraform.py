@@ -19,7 +19,7 @@ import boto3
 import pytest
 from provision.review.render import render
 
-from provision.clouds.aws.client import AwsAccess
+from provision.clouds.aws.access import AwsAccess
 from provision.clouds.aws.cloud import AwsCloud
 from provision.rehearsal.control import Rehearsal
 
