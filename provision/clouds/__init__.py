@@ -10,10 +10,17 @@ from provision.errors import CloudUnsupportedError
 if TYPE_CHECKING:
     from provision.clouds.base import Cloud, Order
 
-__all__ = ["CLOUDS", "connect", "permissions"]
+__all__ = ["CLOUDS", "CREDENTIAL_POINTERS", "connect", "permissions"]
 
 # Strings, imported on use: an SDK costs up to 1.6 s to import and may not be installed.
 CLOUDS: Final = {"aws": "provision.clouds.aws.cloud:AwsCloud", "gcp": "provision.clouds.gcp.cloud:GcpCloud"}
+
+
+# Environment variables that tell the programs of a way in (`aws ssm`, `gcloud`) where to find credentials; none of them holds a secret.
+CREDENTIAL_POINTERS: Final = (
+    *("AWS_CONFIG_FILE", "AWS_PROFILE", "AWS_SHARED_CREDENTIALS_FILE"),
+    *("CLOUDSDK_ACTIVE_CONFIG_NAME", "CLOUDSDK_CONFIG"),
+)
 
 
 def connect(cloud: str, region: str, access: Any = None) -> Cloud:
