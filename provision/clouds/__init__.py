@@ -76,6 +76,11 @@ def ways() -> dict[str, tuple[str, Way]]:
     return {way.name: (each.name, way) for each in providers() for way in each.ways.values()}
 
 
+def credential_variables() -> tuple[str, ...]:
+    """Environment variables that tell the programs of all ways in where to find credentials; none of them holds a secret."""
+    return tuple(variable for _, way in ways().values() for variable in way.credential_variables)
+
+
 def sources() -> dict[str, Source]:
     """Every source by its id: those of the catalog, and those of each cloud's own data."""
     merged = dict(read.sources())

@@ -194,6 +194,7 @@ class Way:
         needs: what must be there, here and at the cloud.
         programs: what must be on PATH here.
         permissions: what the credentials need beside those for the launch.
+        credential_variables: of the environment, which tell those programs where credentials are; none of them holds a secret.
         proxy_command: for ssh; `{id}`, `{region}`, `{zone}` and `{project}` stand for the instance's.
     """
 
@@ -203,6 +204,7 @@ class Way:
     origin_detail: str
     needs: tuple[str, ...]
     programs: tuple[str, ...]
+    credential_variables: tuple[str, ...]
     permissions: tuple[str, ...]
     proxy_command: str
 

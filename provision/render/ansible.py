@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Final
 
 from provision.converge import inert
-from provision.converge.roles import all_roles, variables, with_groundwork
+from provision.converge.roles import all_roles, with_groundwork
+from provision.converge.variables import variables
 from provision.paths import playbooks_dir
 from provision.profile.locked import pin
 from provision.render.base import ProfileSubject, login

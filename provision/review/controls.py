@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from provision.converge.declared import Change, declared
+from provision.converge.declared import Change, declaration
 from provision.converge.roles import ROLES, all_roles
 from provision.profile.model import Profile
 from provision.review.tree import ControlItem
@@ -74,7 +74,7 @@ def controls(profile: Profile, lines: Mapping[str, int], changed: Sequence[Chang
 
 
 def _control(check: Check, profile: Profile, lines: Mapping[str, int], changed: Sequence[Change], roles: set[str]) -> ControlItem:
-    naming = [declared(role) for role in ROLES if check.id in declared(role).checks]
+    naming = [declaration(role) for role in ROLES if check.id in declaration(role).checks]
     keys = KEYS.get(check.id) or tuple(dict.fromkeys(key for each in naming for key in each.keys))
     role = check.role or next((each.role for each in naming if each.entries), None)
     why = _why_not(check, profile, roles)

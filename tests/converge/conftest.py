@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 import pytest
 
-from provision.converge.progress import Converged
+from provision.converge.progress import ConvergeResult
 from provision.converge.roles import ROLES
 from provision.converge.run import converge, undo
 from provision.host.ssh import Target
@@ -181,7 +181,7 @@ class Host:
     def __init__(self, lab: Lab, asked: Profile, locked: Lock, folder: Path) -> None:
         self.lab, self.asked, self.locked, self.folder = lab, asked, locked, folder
 
-    def converge(self, name: str, roles: tuple[str, ...] = GPU, **more: Any) -> Converged:
+    def converge(self, name: str, roles: tuple[str, ...] = GPU, **more: Any) -> ConvergeResult:
         told = more.pop("on_progress", lambda _: None)
         fixed: dict[str, Any] = {"lock": self.locked, "run_dir": self.folder / name, "login": "ubuntu", "on_progress": told}
         return converge(self.lab.target, self.asked, roles, **fixed, **more)

@@ -21,6 +21,7 @@ SSM = Way(
         "the image must have the SSM Agent, 3.2.582.0 or later",
     ),
     programs=("aws", "session-manager-plugin"),
+    credential_variables=("AWS_CONFIG_FILE", "AWS_PROFILE", "AWS_SHARED_CREDENTIALS_FILE"),
     permissions=("ssm:StartSession", "ssm:TerminateSession"),
     proxy_command="aws ssm start-session --target {id} --document-name AWS-StartSSHSession --parameters portNumber=%p --region {region}",
 )

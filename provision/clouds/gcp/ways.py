@@ -16,6 +16,7 @@ IAP = Way(
     origin_detail="Google's Identity-Aware Proxy only, which checks who connects",
     needs=("through `gcloud compute start-iap-tunnel`: the Google Cloud CLI on this machine, logged in (`gcloud auth login`)",),
     programs=("gcloud",),
+    credential_variables=("CLOUDSDK_ACTIVE_CONFIG_NAME", "CLOUDSDK_CONFIG"),
     permissions=("iap.tunnelInstances.accessViaIAP",),
     proxy_command="gcloud compute start-iap-tunnel {id} %p --listen-on-stdin --zone {zone} --project {project}",
 )
