@@ -40,8 +40,8 @@ def command(
     from provision.verify import evidence as proof  # noqa: PLC0415
 
     now = dt.datetime.now(dt.UTC)
-    agreed = approval.agreed(bundle, organisation, now)
-    found = accept.certificate(proof.read(evidence), agreed, now)
+    agreement = approval.agreement(bundle, organisation, now)
+    found = accept.certificate(proof.read(evidence), agreement, now)
     target = output or Path("certificate.md" if md else "certificate.html")
     options.write(target, (certificate.markdown(found) if md else certificate.html(found)) + "\n")
     if as_json:

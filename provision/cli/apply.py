@@ -49,7 +49,7 @@ def command(  # noqa: PLR0917 - click passes by name
     from provision.profile import load  # noqa: PLC0415
     from provision.profile.lock import build  # noqa: PLC0415
     from provision.report import text  # noqa: PLC0415 - heavy, and --help must be light
-    from provision.review.approval import Asked, admit  # noqa: PLC0415
+    from provision.review.approval import Submission, admit  # noqa: PLC0415
     from provision.workflow.session import Session  # noqa: PLC0415
     from provision.workflow.up import Run, apply  # noqa: PLC0415
 
@@ -61,7 +61,7 @@ def command(  # noqa: PLR0917 - click passes by name
     given = None
     if bundle is None or profile is not None:
         named, path = session.profile_for(host, profile), load.find(profile) if profile is not None else None
-        given = Asked(named, lambda: session.lock_for(host, profile, named) or build(named, options.today()), path)
+        given = Submission(named, lambda: session.lock_for(host, profile, named) or build(named, options.today()), path)
     admitted = admit(given, bundle, organisation, dt.datetime.now(dt.UTC))
     asked = admitted.profile
     # Versions are exact even where nobody wrote a lock: what is set up is what would be locked today.

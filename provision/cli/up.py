@@ -14,7 +14,7 @@ from provision.cli import options
 
 if TYPE_CHECKING:
     from provision.errors import GpuprovError
-    from provision.review.approval import Admitted
+    from provision.review.approval import Admission
     from provision.review.where import Organisation
     from provision.workflow.up import Run
 
@@ -119,13 +119,13 @@ def _refuse_contradictions(profile: str | None, bundle: Path | None, *, count: i
         raise click.UsageError(msg)
 
 
-def _admitted(profile: str | None, bundle: Path | None, organisation: Organisation) -> tuple[Path | None, Admitted]:
+def _admitted(profile: str | None, bundle: Path | None, organisation: Organisation) -> tuple[Path | None, Admission]:
     """The profile's file, where one was named, and what may run."""
     from provision.profile import load  # noqa: PLC0415 - heavy, and --help must be light
-    from provision.review.approval import Asked, admit  # noqa: PLC0415
+    from provision.review.approval import Submission, admit  # noqa: PLC0415
 
     path = load.find(profile) if profile is not None else None
-    given = Asked.read(path, options.today()) if path else None
+    given = Submission.read(path, options.today()) if path else None
     return path, admit(given, bundle, organisation, dt.datetime.now(dt.UTC))
 
 

@@ -16,7 +16,7 @@ import click
 from provision.cli import options
 
 if TYPE_CHECKING:
-    from provision.review.approval import Agreed
+    from provision.review.approval import Agreement
     from provision.review.where import Organisation
     from provision.verify.ahead import Ahead
     from provision.verify.checks.base import Tier
@@ -171,18 +171,18 @@ def _refuse_unknown(*names: str) -> None:
         options.known(name, [check.id for check in CHECKS], "check")
 
 
-def _agreed(bundle: Path, organisation: Organisation, how: How, ahead: Ahead) -> tuple[Agreed, How]:
+def _agreed(bundle: Path, organisation: Organisation, how: How, ahead: Ahead) -> tuple[Agreement, How]:
     """Who agreed to a bundle, and what should hold by it, which the hosts are told while the rest is read."""
     from provision.review import approval  # noqa: PLC0415 - heavy, and after the connections
 
-    agreed = approval.agreed(bundle, organisation, dt.datetime.now(dt.UTC))
+    agreed = approval.agreement(bundle, organisation, dt.datetime.now(dt.UTC))
     ahead.tell(how.selection.tier_of(agreed.bundle.profile))
     for one in agreed.signatures:
         click.echo(f"{one.outcome}: {one.principal}: {one.why or f'signed {one.signed_at}, until {one.expires}'}", err=True)
     return agreed, dataclasses.replace(how, signed=(agreed.bundle.profile, agreed.bundle.lock))
 
 
-def _evidence_of(path: Path, how: How, agreed: Agreed | None) -> Evidence:
+def _evidence_of(path: Path, how: How, agreed: Agreement | None) -> Evidence:
     """The evidence to compare with, refused before anything is observed when it cannot be compared."""
     from provision.verify import drift, evidence  # noqa: PLC0415 - heavy, and after the connections
 

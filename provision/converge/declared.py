@@ -72,6 +72,7 @@ class Change:
         target: the path, the name or the command.
         says: what stands there afterwards, or what it does.
         undo: how it is taken back.
+        stays: whether an undo leaves it as it is.
     """
 
     role: str
@@ -79,6 +80,7 @@ class Change:
     target: str
     says: str
     undo: str
+    stays: bool = False
 
 
 @functools.cache
@@ -117,6 +119,7 @@ def _of_role(role: str, told: Mapping[str, Any]) -> list[Change]:
                     target=_filled(entry["target"], filled),
                     says=_filled(entry["says"], filled),
                     undo=entry.get("undo", _UNDONE_COMMAND if entry["kind"] == "command" else _UNDONE),
+                    stays=entry.get("stays", False),
                 )
             )
     return found

@@ -10,6 +10,7 @@ from provision.catalog import places, read
 from provision.clouds import CLOUDS, base
 from provision.clouds import permissions as needed
 from provision.clouds.aws.permissions import policy
+from provision.converge.declared import Change
 from provision.host.way import permissions as way_in
 from provision.host.way import phrase
 from provision.launch import place as placing
@@ -19,7 +20,7 @@ from provision.profile import load as profiles
 from provision.profile.locked import Lock, LockedPlace
 from provision.profile.model import AwsPlace, GcpPlace, Profile
 from provision.profile.network import IAP_RANGE
-from provision.review.tree import CallItem, Change, DiskItem, DoorItem, Money, PermissionItem, PlaceItem
+from provision.review.tree import CallItem, DiskItem, DoorItem, Money, PermissionItem, PlaceItem
 
 __all__ = ["addresses", "addresses_in", "calls", "disks", "doors", "first_boot", "money", "permissions", "places_of", "tags"]
 
