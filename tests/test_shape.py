@@ -42,7 +42,7 @@ HOMES = {
     "yaml": {"profile/load.py", "profile/lockfile.py", "catalog/read.py", "converge/declared.py"},
     "msgspec": {"catalog", "workflow/refresh.py"},
     "clingo": {"catalog/solve.py"},
-    "jinja2": {"report/html.py", "review/page.py", "converge/declared.py"},
+    "jinja2": {"report/template.py", "report/html.py", "report/markdown.py", "review/page.py", "converge/declared.py"},
     "matplotlib": {"report/picture.py"},
     "plotext": {"report/picture.py"},
     "pynvml": {"verify/probe"},

@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 
 from provision.report import html
-from provision.report.base import PLANE
-from provision.report.chart import charts
+from provision.report.chart import PLANE, charts
 from provision.verify.finding import OUTCOMES, Report
 
 from .examples import CASES, CLEAN, EMPTY, HOSTILE, MEASURED, ONE, UNKNOWN
