@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from provision.verify.checks.base import Tier
     from provision.verify.drift import Drift
     from provision.verify.evidence import Evidence
-    from provision.verify.fleet import Verification
+    from provision.verify.fleet import HostVerification
     from provision.workflow.proof import How
 
 # The registry of provision.report, which --help must not import; a test holds that they are the same.
@@ -191,7 +191,7 @@ def _evidence_of(path: Path, how: How, agreed: Agreed | None) -> Evidence:
     return found
 
 
-def _code(verified: Sequence[Verification], lost_code: int, drift: Sequence[Drift] | None, *, strict: bool) -> int:
+def _code(verified: Sequence[HostVerification], lost_code: int, drift: Sequence[Drift] | None, *, strict: bool) -> int:
     """The exit code: a failure outweighs what is unknown, here as everywhere."""
     from provision.errors import EXIT_FAILED_CHECK, EXIT_OK  # noqa: PLC0415
     from provision.verify.drift import any_broke  # noqa: PLC0415
@@ -205,7 +205,7 @@ def _code(verified: Sequence[Verification], lost_code: int, drift: Sequence[Drif
     return EXIT_FAILED_CHECK if EXIT_FAILED_CHECK in codes else max(codes)
 
 
-def _print(name: str, verified: Sequence[Verification], lost: Sequence[str], drift: Sequence[Drift] | None, *, strict: bool) -> None:
+def _print(name: str, verified: Sequence[HostVerification], lost: Sequence[str], drift: Sequence[Drift] | None, *, strict: bool) -> None:
     from provision.report.base import inert  # noqa: PLC0415 - heavy, and --help must be light
 
     shown = _rendered(name, verified, strict=strict)
@@ -219,7 +219,7 @@ def _print(name: str, verified: Sequence[Verification], lost: Sequence[str], dri
         click.echo("\nsince the evidence:\n" + "\n".join(f"  {line}" for line in said), err=name != "text")
 
 
-def _rendered(name: str, verified: Sequence[Verification], *, strict: bool) -> str:
+def _rendered(name: str, verified: Sequence[HostVerification], *, strict: bool) -> str:
     """The reports in one format: text of one host in the terminal's colours, the page with what was measured."""
     from provision import report as reports  # noqa: PLC0415
 

@@ -133,12 +133,12 @@ def certificate(evidence: Evidence, agreed: Agreed, now: dt.datetime) -> Certifi
     """
     bundle = agreed.bundle
     _bind(evidence, agreed)
-    tier = evidence.method.tier or bundle.profile.verify.tier
+    tier = evidence.conditions.tier or bundle.profile.verify.tier
     return Certificate(
         profile=bundle.profile.name,
         purpose=bundle.profile.purpose,
         owner=f"{bundle.profile.owner.name} <{bundle.profile.owner.email}>",
-        verdict=exit_code([one.report for one in evidence.hosts], strict=evidence.method.strict),
+        verdict=exit_code([one.report for one in evidence.hosts], strict=evidence.conditions.strict),
         parts=tuple(_part(evidence, one, agreed) for one in evidence.hosts),
         left_out=tuple(_left_out(evidence, tier, bundle.profile.verify.tier)),
         approvals=agreed.signatures,
@@ -192,7 +192,7 @@ def _judged_again(evidence: Evidence, one: HostEvidence, agreed: Agreed) -> bool
     elif evidence.made_by != proof.MADE_BY:
         return False
     else:
-        how = evidence.method
+        how = evidence.conditions
         asked = pin(agreed.bundle.profile, agreed.bundle.lock)
         found = judge(
             one.facts,
@@ -218,7 +218,7 @@ def _day(text: str) -> dt.date:
 
 
 def _left_out(evidence: Evidence, tier: str, asked: str) -> Iterator[str]:
-    selection = Selection(frozenset(evidence.method.only), frozenset(evidence.method.skip))
+    selection = Selection(frozenset(evidence.conditions.only), frozenset(evidence.conditions.skip))
     for check in CHECKS:
         below = TIERS.index(tier) < TIERS.index(check.tier) <= TIERS.index(asked)
         if below or not selection.takes(check.id):
@@ -228,7 +228,7 @@ def _left_out(evidence: Evidence, tier: str, asked: str) -> Iterator[str]:
 def _part(evidence: Evidence, one: HostEvidence, agreed: Agreed) -> Part:
     again = _judged_again(evidence, one, agreed)
     report: Report = one.report
-    strict = evidence.method.strict
+    strict = evidence.conditions.strict
     waivers = {waiver.check: waiver for waiver in agreed.bundle.profile.verify.waivers}
     excused = tuple(f for f in report.findings if f.outcome == "waived" and f.observed.startswith(_EXCUSED))
     waived = [f for f in report.findings if f.outcome == "waived" and f not in excused]

@@ -18,7 +18,7 @@ from provision.verify.ahead import EarlyObservations
 from provision.verify.compare import losses
 from provision.verify.facts import load
 from provision.verify.finding import Report
-from provision.verify.fleet import Expectation, Verification, verify_all
+from provision.verify.fleet import Expectation, HostVerification, verify_all
 from provision.verify.judge import Selection, judge
 from provision.verify.schema import NotObservedError
 from provision.workflow.hosts import asked_of, targets
@@ -55,9 +55,9 @@ class How:
     signed: tuple[Profile, Lock] | None = None
 
     @property
-    def made(self) -> evidence.Method:
+    def made(self) -> evidence.Conditions:
         """The same as evidence has it, for today."""
-        return evidence.Method(
+        return evidence.Conditions(
             only=tuple(sorted(self.selection.only)),
             skip=tuple(sorted(self.selection.skip)),
             tier=self.selection.tier,
@@ -67,7 +67,7 @@ class How:
         )
 
 
-def judged(session: Session, files: Sequence[Path], profile: str | None, how: How) -> list[Verification]:
+def judged(session: Session, files: Sequence[Path], profile: str | None, how: How) -> list[HostVerification]:
     """Facts files against a profile and its lock, or what was signed; one file alone is called `facts`, several by their names.
 
     Raises:
@@ -81,7 +81,7 @@ def judged(session: Session, files: Sequence[Path], profile: str | None, how: Ho
         name = path.stem if len(files) > 1 else "facts"
         facts = load(path)
         report = judge(facts, asked, host=name, selection=how.selection, without_gpu=how.without_gpu)
-        verified.append(Verification(Expectation(Target(name, ""), asked, locked), report, facts))
+        verified.append(HostVerification(Expectation(Target(name, ""), asked, locked), report, facts))
     return verified
 
 
@@ -93,7 +93,7 @@ def observed(
     *,
     watch: Callable[[list[str]], Say],
     ahead: EarlyObservations | None = None,
-) -> list[Verification]:
+) -> list[HostVerification]:
     """Running hosts against the profiles that should hold on them.
 
     Args:
@@ -126,7 +126,7 @@ def observed(
         )
 
 
-def after_reboot(verified: Sequence[Verification], before: Path, how: How) -> tuple[list[str], int]:
+def after_reboot(verified: Sequence[HostVerification], before: Path, how: How) -> tuple[list[str], int]:
     """What the one host's reboot did not leave as it was, a line each, and the exit code that this alone asks for.
 
     Raises:

@@ -6,7 +6,7 @@ import io
 from provision.report.table import as_csv, as_text
 
 COLUMNS = ["gpu", "tflops", "note"]
-ROWS = [["t4", 65.0, 'a, "b"'], ["v100", "~125", None], ["[bold]x[/]", None, "y" * 100]]
+ROWS: list[list[object]] = [["t4", 65.0, 'a, "b"'], ["v100", "~125", None], ["[bold]x[/]", None, "y" * 100]]
 
 
 def test_numbers_stand_to_the_right_and_nothing_is_shortened_or_taken_for_markup() -> None:

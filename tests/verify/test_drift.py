@@ -1,32 +1,34 @@
 """What changed since evidence was made: the kind of every pair of outcomes, hosts by name, and runs that cannot be compared."""
 
+from typing import Any
+
 import pytest
 
 from provision.errors import UsageError
 from provision.host.ssh import Target
 from provision.verify.checks import CHECKS
 from provision.verify.drift import MEASURING, any_broke, drifts, require_comparable
-from provision.verify.evidence import Evidence, HostEvidence, Method, Reviewed
+from provision.verify.evidence import Conditions, Evidence, HostEvidence, Reviewed
 from provision.verify.finding import Finding, Outcome, Report
-from provision.verify.fleet import REACHABLE, Expectation, Verification
+from provision.verify.fleet import REACHABLE, Expectation, HostVerification
 
 from . import good
 
-METHOD = Method(on="2026-11-21")
+CONDITIONS = Conditions(on="2026-11-21")
 
 
-def report(host: str = "h", **findings: tuple[Outcome, str]) -> Report:
+def report(host: str = "h", **findings: tuple[Any, str]) -> Report:
     checks = (Finding(check.replace("_", "-"), "t", outcome, "e", observed) for check, (outcome, observed) in findings.items())
     return Report(host, "p", tuple(checks))
 
 
 def evidence(*reports: Report, review: Reviewed | None = None) -> Evidence:
     hosts = tuple(HostEvidence(one.host, one, None, {}, None, {}) for one in reports)
-    return Evidence(hosts, "gpuprov", METHOD, review, "0" * 64)
+    return Evidence(hosts, "gpuprov", CONDITIONS, review, "0" * 64)
 
 
-def now(*reports: Report) -> list[Verification]:
-    return [Verification(Expectation(Target(one.host, ""), good.PROFILE), one, None) for one in reports]
+def now(*reports: Report) -> list[HostVerification]:
+    return [HostVerification(Expectation(Target(one.host, ""), good.PROFILE), one, None) for one in reports]
 
 
 @pytest.mark.parametrize(
@@ -71,7 +73,7 @@ def test_of_a_measuring_check_figures_alone_are_no_change() -> None:
 
 
 def test_a_host_that_cannot_be_reached_broke_once_and_not_check_by_check() -> None:
-    unreachable = report(**{REACHABLE: ("unknown", "host-unreachable: gone")})
+    unreachable = report(reachable=("unknown", "host-unreachable: gone"))
     held = report(gcc=("pass", "a"), tmux=("pass", "a"))
     assert [(d.check, d.kind) for d in drifts(evidence(held), now(unreachable))] == [(REACHABLE, "broke")]
     assert {(d.check, d.kind) for d in drifts(evidence(unreachable), now(held))} == {
@@ -92,9 +94,9 @@ def test_a_single_host_may_have_another_name_and_several_are_compared_by_name() 
 
 def test_another_choice_of_checks_or_another_review_cannot_be_compared() -> None:
     review = Reviewed(statement="1" * 64, profile="2" * 64, lock="3" * 64, required=0, counted=0, approvals=())
-    require_comparable(evidence(), METHOD.model_copy(update={"on": "2026-12-01", "strict": True}), None)
-    require_comparable(evidence(review=review), METHOD, review.statement)
+    require_comparable(evidence(), CONDITIONS.model_copy(update={"on": "2026-12-01", "strict": True}), None)
+    require_comparable(evidence(review=review), CONDITIONS, review.statement)
     with pytest.raises(UsageError, match="tier was None, without_gpu was False"):
-        require_comparable(evidence(), Method(tier="quick", without_gpu=True, on=METHOD.on), None)
+        require_comparable(evidence(), Conditions(tier="quick", without_gpu=True, on=CONDITIONS.on), None)
     with pytest.raises(UsageError, match="belongs to another review"):
-        require_comparable(evidence(review=review), METHOD, "4" * 64)
+        require_comparable(evidence(review=review), CONDITIONS, "4" * 64)

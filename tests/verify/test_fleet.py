@@ -10,7 +10,7 @@ import pytest
 from provision.errors import HostUnreachableError
 from provision.host.ssh import Target
 from provision.verify.finding import Report
-from provision.verify.fleet import REACHABLE, Expectation, Verification, verify, verify_all
+from provision.verify.fleet import REACHABLE, Expectation, HostVerification, verify, verify_all
 from provision.verify.judge import Selection
 
 from . import good
@@ -35,7 +35,7 @@ def _ssh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
 
 
-def verified(*names: str, **options: Any) -> list[Verification]:
+def verified(*names: str, **options: Any) -> list[HostVerification]:
     hosts = [Expectation(Target(name, name), good.PROFILE) for name in names]
     return asyncio.run(verify_all(hosts, selection=ONLY, timeout_s=60, **options))
 
