@@ -49,16 +49,17 @@ def render(*reports: Report, strict: bool = False, charts: Sequence[Chart] = ())
         charts: the rooflines of the cards that were measured under load; see `chart.charts`.
     """
     style, script = ((TEMPLATES / name).read_text(encoding="utf-8") for name in ("report.css", "report.js"))
-    issues = list(_issues(reports))
+    issues, counts = list(_issues(reports)), summary(reports)
     return _template().render(
         reports=reports,
         several=len(reports) > 1,
         mixed=len({report.profile for report in reports}) > 1,
-        sentence=_sentence(reports, strict=strict),
         verdict=_verdict(reports, strict=strict),
         verdicts=[_verdict([report], strict=strict) for report in reports],
-        summary=summary(reports),
-        total=sum(len(report.findings) for report in reports),
+        summary=counts,
+        total=sum(counts.values()),
+        failures=sum(count for outcome, count in counts.items() if fails(outcome, strict=strict)),
+        codes=[report.exit_code(strict=strict) for report in reports],
         notes=_notes(reports, strict=strict),
         names=_short_names(reports),
         needs=[issue for outcome in EXPLAINED for issue in issues if issue.finding.outcome == outcome],
@@ -91,35 +92,6 @@ def _verdict(reports: Sequence[Report], *, strict: bool) -> tuple[Outcome, str]:
     return _VERDICTS[exit_code(reports, strict=strict)]
 
 
-def _sentence(reports: Sequence[Report], *, strict: bool) -> str:
-    """The verdict in one sentence."""
-    if not any(report.findings for report in reports):
-        return "No check was made, so nothing is proven"
-    profiles = list(dict.fromkeys(report.profile for report in reports))
-    what = f"profile {inert(profiles[0], _LONGEST_NAME)}" if len(profiles) == 1 else "their profiles"
-    if len(reports) == 1:
-        return _sentence_for_one(reports[0], what, strict=strict)
-    codes = [report.exit_code(strict=strict) for report in reports]
-    failures, unknown = codes.count(EXIT_FAILED_CHECK), codes.count(EXIT_UNKNOWN)
-    if not failures and not unknown:
-        return f"All {len(reports)} hosts hold {what}"
-    are = "is" if unknown == 1 else "are"
-    if not failures:
-        return f"{unknown} of {len(reports)} hosts {are} not proven to hold {what}"
-    rest = f"; {unknown} {are} not proven to" if unknown else ""
-    return f"{failures} of {len(reports)} hosts {'does' if failures == 1 else 'do'} not hold {what}{rest}"
-
-
-def _sentence_for_one(report: Report, what: str, *, strict: bool) -> str:
-    host, counts, code = inert(report.host, _LONGEST_NAME), report.summary, report.exit_code(strict=strict)
-    unknown = f"{counts['unknown']} {'check is' if counts['unknown'] == 1 else 'checks are'} unknown"
-    if code == EXIT_FAILED_CHECK:
-        failures = sum(count for outcome, count in counts.items() if fails(outcome, strict=strict))
-        also = f", {unknown}" if counts["unknown"] else ""
-        return f"{host} does not hold {what}: {failures} {'check fails' if failures == 1 else 'checks fail'}{also}"
-    return f"{host} is not proven to hold {what}: {unknown}" if code == EXIT_UNKNOWN else f"{host} holds {what}"
-
-
 def _notes(reports: Sequence[Report], *, strict: bool) -> dict[str, list[int]]:
     """Each note, with the indices of the hosts that it is about."""
     hosts: dict[str, list[int]] = {}
@@ -144,15 +116,6 @@ def _when(report: Report) -> str:
     return when if report.elapsed_s is None else f"{when} in {report.elapsed_s:.1f} s"
 
 
-def _bars(counts: dict[Outcome, int]) -> Iterator[tuple[Outcome, float, float]]:
-    """The parts of a bar of 100: outcome, where it begins, how wide it is."""
-    total, begin = sum(counts.values()), 0.0
-    for outcome in OUTCOMES:
-        if width := 100 * counts[outcome] / total if total else 0:
-            yield outcome, round(begin, 3), round(width, 3)
-            begin += width
-
-
 def _policy(style: str, script: str) -> str:
     """The Content Security Policy: nothing but this style and this script."""
 
@@ -171,7 +134,6 @@ def _template() -> Template:
         "name": lambda text: inert(text, _LONGEST_NAME),
         "spans": lambda text: spans(text, _LONGEST),
         "when": _when,
-        "bars": _bars,
     }
     jinja.globals |= {
         "GLYPHS": GLYPHS,
@@ -181,5 +143,7 @@ def _template() -> Template:
         "CHART_WIDTH": CHART_WIDTH,
         "CHART_HEIGHT": CHART_HEIGHT,
         "PLANE": PLANE,
+        "EXIT_FAILED_CHECK": EXIT_FAILED_CHECK,
+        "EXIT_UNKNOWN": EXIT_UNKNOWN,
     }
     return jinja.get_template("report.html")
