@@ -10,6 +10,7 @@ import datetime as dt
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
+from provision.canonical import digest
 from provision.errors import EXIT_FAILED_CHECK, EXIT_OK, EXIT_UNKNOWN, EvidenceRefusedError
 from provision.profile.locked import pin
 from provision.profile.model import Waiver
@@ -19,7 +20,7 @@ from provision.review.sign import Signature
 from provision.verify import evidence as proof
 from provision.verify.checks import CHECKS
 from provision.verify.checks.base import TIERS
-from provision.verify.evidence import Evidence, Proven
+from provision.verify.evidence import Evidence, HostEvidence
 from provision.verify.finding import Finding, exit_code, fails
 from provision.verify.fleet import REACHABLE
 from provision.verify.judge import Selection, judge
@@ -147,7 +148,7 @@ def certificate(evidence: Evidence, agreement: Agreement, now: dt.datetime) -> C
         profile=bundle.profile.name,
         purpose=bundle.profile.purpose,
         owner=f"{bundle.profile.owner.name} <{bundle.profile.owner.email}>",
-        verdict=exit_code([host.report for host in evidence.hosts], strict=evidence.how.strict),
+        verdict=exit_code([host.report for host in evidence.hosts], strict=evidence.conditions.strict),
         parts=tuple(_certified(evidence, host, bundle) for host in evidence.hosts),
         left_out=tuple(check.id for check in CHECKS if check.id in unselected or check.id in below_tier),
         below_tier=below_tier,
@@ -177,7 +178,7 @@ def _belongs_to(evidence: Evidence, bundle: Bundle) -> None:
     if not evidence.hosts:
         msg = "there is no host in this evidence"
         raise EvidenceRefusedError(msg, hint=hint)
-    expected = proof.digest(pin(bundle.profile, bundle.lock).dump())
+    expected = digest(pin(bundle.profile, bundle.lock).dump())
     for host in evidence.hosts:
         if host.sha256["profile"] != expected or host.report.profile != bundle.profile.name:
             msg = f"{host.host!a} was judged against another profile than the signed one"
@@ -192,15 +193,15 @@ def _belongs_to(evidence: Evidence, bundle: Bundle) -> None:
 
 def _omissions(evidence: Evidence, bundle: Bundle) -> tuple[frozenset[str], tuple[str, ...]]:
     """The checks that --only or --skip left out, and those that a tier below the profile's left out."""
-    how, required = evidence.how, TIERS.index(bundle.profile.verify.tier)
-    tier = TIERS.index(how.tier or bundle.profile.verify.tier)
-    selection = Selection(frozenset(how.only), frozenset(how.skip))
+    conditions, required = evidence.conditions, TIERS.index(bundle.profile.verify.tier)
+    tier = TIERS.index(conditions.tier or bundle.profile.verify.tier)
+    selection = Selection(frozenset(conditions.only), frozenset(conditions.skip))
     unselected = frozenset(check.id for check in CHECKS if not selection.takes(check.id))
     below = (check.id for check in CHECKS if tier < TIERS.index(check.tier) <= required)
     return unselected, tuple(check for check in below if check not in unselected)
 
 
-def _judged_again(evidence: Evidence, host: Proven, bundle: Bundle) -> bool:
+def _judged_again(evidence: Evidence, host: HostEvidence, bundle: Bundle) -> bool:
     """Whether the findings follow from the facts; False where another version made them, which may have other checks.
 
     Raises:
@@ -211,14 +212,14 @@ def _judged_again(evidence: Evidence, host: Proven, bundle: Bundle) -> bool:
     elif evidence.made_by != proof.MADE_BY:
         return False
     else:
-        how = evidence.how
+        conditions = evidence.conditions
         report = judge(
             host.facts,
             pin(bundle.profile, bundle.lock),
             host=host.host,
-            selection=Selection(frozenset(how.only), frozenset(how.skip), how.tier),
-            without_gpu=how.without_gpu,
-            today=_day(how.on),
+            selection=Selection(frozenset(conditions.only), frozenset(conditions.skip), conditions.tier),
+            without_gpu=conditions.without_gpu,
+            today=_day(conditions.on),
         )
         follows = report.findings == host.report.findings
     if not follows:
@@ -235,9 +236,9 @@ def _day(text: str) -> dt.date:
         raise EvidenceRefusedError(msg, hint=_ASK_AGAIN) from error
 
 
-def _certified(evidence: Evidence, host: Proven, bundle: Bundle) -> CertifiedHost:
+def _certified(evidence: Evidence, host: HostEvidence, bundle: Bundle) -> CertifiedHost:
     again = _judged_again(evidence, host, bundle)
-    report, strict = host.report, evidence.how.strict
+    report, strict = host.report, evidence.conditions.strict
     waivers = {waiver.check: waiver for waiver in bundle.profile.verify.waivers}
     waived = [finding for finding in report.findings if finding.outcome == "waived" and finding.excuse != "without-gpu"]
     for finding in waived:
@@ -259,7 +260,7 @@ def _certified(evidence: Evidence, host: Proven, bundle: Bundle) -> CertifiedHos
         waived=tuple(WaivedFinding(finding, waivers[finding.check]) for finding in waived),
         excused=tuple(finding for finding in with_outcome("waived") if finding.excuse == "without-gpu"),
         idle=with_outcome("not-applicable"),
-        notes=report.noted(strict=strict),
+        notes=report.all_notes(strict=strict),
         again=again,
         digests=dict(host.sha256),
     )

@@ -7,7 +7,7 @@ span, a cell of a table or a block. So a value that somebody forgets to escape i
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any, Final
 
 from jinja2 import Template
@@ -15,6 +15,7 @@ from markupsafe import Markup
 
 from provision.report.base import inert
 from provision.report.markdown import code, prose
+from provision.report.template import environment
 from provision.review import page
 from provision.review.tree import EnvironmentItem, Review
 
@@ -74,7 +75,9 @@ def _usd(figure: float | None, digits: int = 2) -> Markup:
 @functools.cache
 def template(name: str) -> Template:
     """A Markdown template, in which every value is inert."""
-    filters: dict[str, Callable[..., Any]] = {
+    jinja = environment(page.TEMPLATES)
+    jinja.finalize = _safe
+    jinja.filters |= {
         "code": _code,
         "code_cell": _code_cell,
         "short_cell": lambda text: _code_cell(text, _CELL),
@@ -84,4 +87,5 @@ def template(name: str) -> Template:
         "data": lambda value: _block(page.pretty(value).split("\n"), "json"),
         "usd": _usd,
     }
-    return page.environment(filters, finalize=_safe).get_template(name)
+    jinja.globals |= {"GLYPHS": page.GLYPHS}
+    return jinja.get_template(name)

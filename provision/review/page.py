@@ -11,30 +11,30 @@ import functools
 import hashlib
 import json
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
+from jinja2 import Template
 
-from provision import report
 from provision.converge.declared import Change
+from provision.report.base import TEMPLATES as REPORT_TEMPLATES
 from provision.report.base import inert, spans
+from provision.report.template import environment
 from provision.review.tree import SEVERITIES, Review, Risk, Severity
 
 LONGEST: Final = 2_000  # characters of one value
 # A severity in the colours of an outcome, and a glyph for those who do not see them.
 TONES: Final[dict[Severity, str]] = {"high": "fail", "medium": "warn", "low": "unknown", "note": "not-applicable"}
 GLYPHS: Final[dict[Severity, str]] = {"high": "▲", "medium": "!", "low": "▽", "note": "i"}
-_TEMPLATES: Final = Path(__file__).parent / "templates"
-_STYLE: Final = Path(report.__file__).parent / "templates" / "report.css"
+TEMPLATES: Final = Path(__file__).parent / "templates"
 _WIDE: Final = 110
 
 
 def render(review: Review) -> str:
     """One self-contained page, without the end of its last line."""
     css = style("review.css")
-    script = (_TEMPLATES / "review.js").read_text(encoding="utf-8")
+    script = (TEMPLATES / "review.js").read_text(encoding="utf-8")
     worst: Severity = next((severity for severity in SEVERITIES if review.count(severity)), "note")
     by_role: dict[str, list[Change]] = defaultdict(list)
     for change in review.changes:
@@ -80,7 +80,8 @@ def _bars(review: Review) -> Iterator[tuple[str, float, float]]:
 
 def style(*names: str) -> str:
     """The style of the reports, followed by the named style sheets of this room."""
-    return _STYLE.read_text(encoding="utf-8") + "".join((_TEMPLATES / name).read_text(encoding="utf-8") for name in names)
+    sheets = (REPORT_TEMPLATES / "report.css", *(TEMPLATES / name for name in names))
+    return "".join(sheet.read_text(encoding="utf-8") for sheet in sheets)
 
 
 def policy(css: str, script: str | None = None) -> str:
@@ -96,7 +97,8 @@ def policy(css: str, script: str | None = None) -> str:
 @functools.cache
 def template(name: str) -> Template:
     """An HTML template. Every value is escaped in it, and made inert by the filters."""
-    filters: dict[str, Callable[..., Any]] = {
+    jinja = environment(TEMPLATES)
+    jinja.filters |= {
         "inert": lambda text: inert(text.replace("\n", " "), LONGEST),
         "spans": lambda text: spans(text, LONGEST),
         "usd": lambda figure: "not known" if figure is None else f"{figure:,.2f} USD",
@@ -104,19 +106,5 @@ def template(name: str) -> Template:
         # Indented for people; each line is inert, and the template escapes it.
         "data": pretty,
     }
-    return environment(filters).get_template(name)
-
-
-def environment(filters: Mapping[str, Callable[..., Any]], finalize: Callable[[Any], Any] | None = None) -> Environment:
-    """Jinja over the templates of this room: every value is escaped unless a filter or `finalize` returns it as `Markup`."""
-    jinja = Environment(
-        loader=FileSystemLoader(_TEMPLATES),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        finalize=finalize,
-    )
-    jinja.filters |= filters
-    jinja.globals |= {"SEVERITIES": SEVERITIES, "TONES": TONES, "GLYPHS": GLYPHS}
-    return jinja
+    jinja.globals |= {"TONES": TONES, "GLYPHS": GLYPHS}
+    return jinja.get_template(name)

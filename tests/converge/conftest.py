@@ -29,7 +29,7 @@ from provision.rehearsal.hosts import HostPark, HostSpec
 from provision.rehearsal.network import Network
 from provision.rehearsal.packages import Packages
 from provision.verify.finding import Finding
-from provision.verify.run import verify
+from provision.verify.fleet import verify
 
 from .repository import Repository, packages
 
