@@ -69,6 +69,7 @@ class Change:
         target: the path, the name or the command.
         says: the content or state afterwards, or what the command does.
         undo: how it is taken back.
+        stays: whether an undo leaves it as it is.
     """
 
     role: str
@@ -76,6 +77,7 @@ class Change:
     target: str
     says: str
     undo: str
+    stays: bool = False
 
 
 @functools.cache
@@ -110,6 +112,7 @@ def _changes_of(role: str, values: Mapping[str, Any]) -> Iterator[Change]:
                 target=_fill(entry["target"], {**values, "item": item}),
                 says=_fill(entry["says"], {**values, "item": item}),
                 undo=entry.get("undo", _UNDO_OF_A_COMMAND if entry["kind"] == "command" else _UNDO),
+                stays=entry.get("stays", False),
             )
 
 

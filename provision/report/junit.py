@@ -8,8 +8,6 @@ from xml.etree import ElementTree as ET  # written here, never read: nothing of 
 from provision.report.base import inert, observed_at
 from provision.verify.finding import Finding, Outcome, Report, fails, summary
 
-__all__ = ["render"]
-
 
 def render(*reports: Report, strict: bool = False) -> str:
     """`fail` is a failure, `unknown` an error, `not-applicable` skipped; waived and warned checks pass and say so in their output.

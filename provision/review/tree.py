@@ -10,29 +10,6 @@ from typing import Any, Final, Literal, get_args
 
 from provision.converge.declared import Change
 
-__all__ = [
-    "SCHEMA",
-    "SEVERITIES",
-    "CallItem",
-    "Change",
-    "ControlItem",
-    "DiskItem",
-    "DoorItem",
-    "EnvironmentItem",
-    "Gain",
-    "Money",
-    "PackageItem",
-    "PermissionItem",
-    "PlaceItem",
-    "Question",
-    "RepositoryItem",
-    "Review",
-    "Risk",
-    "Severity",
-    "WaiverItem",
-    "WheelItem",
-]
-
 SCHEMA: Final = "gpuprov-review/1"
 Severity = Literal["high", "medium", "low", "note"]
 SEVERITIES: Final[tuple[Severity, ...]] = get_args(Severity)
@@ -40,15 +17,15 @@ SEVERITIES: Final[tuple[Severity, ...]] = get_args(Severity)
 
 @dataclass(frozen=True, slots=True)
 class Risk:
-    """Something that a decision should know.
+    """Something that a reviewer should know before deciding.
 
     Attributes:
-        id: the same for the same kind of risk in every review.
-        reason: why it is one.
+        id: of the kind of risk, equal in every review.
+        reason: why it is a risk.
         narrower: what would make it smaller; empty when nothing does.
         key: the key of the profile that causes it, dotted; empty when none does.
-        line: where the key, or the nearest that is written above it, stands in the profile.
-        written: whether that very key is written there; otherwise its default causes the risk.
+        line: of that key in the profile, or of the nearest key above it that is in the file.
+        written: whether the key itself is in the file; otherwise its default causes the risk.
     """
 
     id: str
@@ -63,7 +40,7 @@ class Risk:
 
 @dataclass(frozen=True, slots=True)
 class Gain:
-    """What is better than with a machine made by hand, and what proves it."""
+    """What is safer than with a machine set up by hand, and why."""
 
     title: str
     reason: str
@@ -71,14 +48,15 @@ class Gain:
 
 @dataclass(frozen=True, slots=True)
 class PlaceItem:
-    """One place that is tried, in the order of the profile.
+    """One place of the profile, in its order.
 
     Attributes:
-        image: how the image is found, and its id where it is locked.
+        image: how the image is looked up.
+        image_id: the image itself; None where the lock has no id.
         usd_per_hour: from the catalogue; None when it is not known there.
-        usd_to_deadline: the same for the whole time.
-        price_source: where the price was read and when; why there is none.
-        price_whole: False where only the GPU's part of the price is known.
+        usd_to_deadline: the same until the deadline.
+        price_source: where the price comes from, with its date; without a price why there is none.
+        price_whole: False where only the price of the GPU is known.
         passed_over: why it would not be used; empty when it would be tried.
     """
 
@@ -110,7 +88,7 @@ class DiskItem:
 
 @dataclass(frozen=True, slots=True)
 class DoorItem:
-    """One rule of the security group: who may open a connection to what."""
+    """One rule of the security group: which network may connect to which port."""
 
     direction: Literal["in", "out"]
     port: str
@@ -125,7 +103,7 @@ class Money:
     Attributes:
         ceiling_usd: the hourly limit until the deadline; None where a place has no known price, for which the limit is not enforced.
         lowest_usd_per_hour, highest_usd_per_hour: over the places whose whole price is known.
-        beside: what is billed and in no figure here.
+        beside: what is billed and not included in these figures.
     """
 
     limit_usd_per_hour: float
@@ -150,7 +128,7 @@ class RepositoryItem:
 
 @dataclass(frozen=True, slots=True)
 class PackageItem:
-    """A package that is asked for by name; `version` is None where the lock pins none."""
+    """A package that is installed by name; `version` is None where the lock pins none."""
 
     name: str
     version: str | None
@@ -160,7 +138,7 @@ class PackageItem:
 
 @dataclass(frozen=True, slots=True)
 class WheelItem:
-    """One wheel, or source distribution, and the hashes one of which it must have."""
+    """One wheel or source distribution, and the hashes of which it must have one."""
 
     name: str
     version: str
@@ -179,12 +157,12 @@ class EnvironmentItem:
 
 @dataclass(frozen=True, slots=True)
 class ControlItem:
-    """One check, and what leads to it: the id is the same in the profile's waivers, the roles, every report and this review.
+    """One check and why it is made: its id is the same in waivers, roles, reports and this review.
 
     Attributes:
-        keys: the keys of the profile that ask for it.
-        lines: where they stand, in the same order.
-        role: what makes it so; None where nothing can.
+        keys: the keys of the profile that require it.
+        lines: of those keys, in the same order.
+        role: what sets it up; None where no role can.
         tasks: how many things that role changes.
         applies: whether `verify` will judge it at the profile's tier; `why` says why not.
         waived: until which day; empty when it is not.
@@ -204,7 +182,7 @@ class ControlItem:
 
 @dataclass(frozen=True, slots=True)
 class PermissionItem:
-    """What one cloud must allow; `actions` is None where it is not known."""
+    """What one cloud must allow; `actions` is None where that is not known."""
 
     cloud: str
     actions: tuple[str, ...] | None
@@ -214,7 +192,7 @@ class PermissionItem:
 
 @dataclass(frozen=True, slots=True)
 class CallItem:
-    """One call of a cloud's API that a launch makes, with its parameters as data."""
+    """One API call of a launch, with its parameters."""
 
     cloud: str
     action: str
@@ -224,7 +202,7 @@ class CallItem:
 
 @dataclass(frozen=True, slots=True)
 class WaiverItem:
-    """A finding that somebody takes responsibility for."""
+    """A waiver of the profile: a finding that its owner takes responsibility for."""
 
     check: str
     reason: str
@@ -235,7 +213,7 @@ class WaiverItem:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What a reviewer answers on the page."""
+    """A question that the reviewer answers on the page."""
 
     id: str
     text: str
@@ -243,10 +221,10 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Review:
-    """Everything that is needed to decide.
+    """Everything that a reviewer needs to decide.
 
     Attributes:
-        rules: the name of the organisation's rules that the profile was judged by; empty where there are none.
+        rules: the name of the organisation's rules that the profile was checked against; empty where there are none.
         stack: the parts of the stack and their versions, in words.
         text: the lines of the profile's file.
     """
@@ -290,16 +268,18 @@ class Review:
 
     def as_dict(self) -> dict[str, Any]:
         """The review as JSON-compatible data."""
-        return {**asdict(self), "sentence": self.sentence}
+        data = asdict(self)
+        for change in data["changes"]:
+            del change["stays"]
+        return {**data, "sentence": self.sentence}
 
     @property
     def sentence(self) -> str:
-        """What is decided on, in one sentence without its full stop."""
-        tried = [place for place in self.places if not place.passed_over]
-        if not tried:
+        """What the decision is about, in one sentence without its full stop."""
+        if all(place.passed_over for place in self.places):
             return f"{self.profile}: a machine with {self.gpu} that this release can launch in none of its places"
         money = self.money
-        cost = f"and {money.ceiling_usd:.2f} USD" if money.ceiling_usd is not None else "at a price that is not known everywhere"
+        cost = f"and {money.ceiling_usd:.2f} USD" if money.ceiling_usd is not None else "at a price that is not known in every place"
         return f"{self.profile}: a machine with {self.gpu} for at most {money.deadline_h} hours {cost}"
 
     def count(self, severity: Severity) -> int:

@@ -8,9 +8,9 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final, Literal
 
 from provision.errors import UsageError
-from provision.verify.evidence import Evidence, HostEvidence, Method
+from provision.verify.evidence import Conditions, Evidence, HostEvidence
 from provision.verify.finding import Finding
-from provision.verify.fleet import REACHABLE, Verification
+from provision.verify.fleet import REACHABLE, HostVerification
 
 _HOLDS: Final = frozenset({"pass", "warn", "waived", "not-applicable"})
 # These checks measure anew at each run: a difference in figures alone is no change.
@@ -44,18 +44,18 @@ class Drift:
         return asdict(self)
 
 
-def require_comparable(evidence: Evidence, method: Method, statement: str | None) -> None:
+def require_comparable(evidence: Evidence, conditions: Conditions, statement: str | None) -> None:
     """See that a run now can be compared with earlier evidence, before anything is observed.
 
     Args:
         evidence: of the earlier run.
-        method: which checks are about to be made.
+        conditions: which checks are about to be made.
         statement: the digest of the statement in the bundle now; None without a bundle.
 
     Raises:
         UsageError: the evidence was made with other checks, or belongs to another review.
     """
-    before, now = evidence.method.choice, method.choice
+    before, now = evidence.conditions.choice, conditions.choice
     if before != now:
         differences = ", ".join(f"{key} was {value!a}" for key, value in before.items() if value != now[key])
         msg = f"the evidence was made with another choice of checks: {differences}"
@@ -65,7 +65,7 @@ def require_comparable(evidence: Evidence, method: Method, statement: str | None
         raise UsageError(msg, hint="give the bundle that the evidence was made with, or verify without --against and keep new evidence")
 
 
-def drifts(evidence: Evidence, verifications: Sequence[Verification]) -> list[Drift]:
+def drifts(evidence: Evidence, verifications: Sequence[HostVerification]) -> list[Drift]:
     """All differences, those that broke first.
 
     A single host is compared with the single host of the evidence, whatever their names; several hosts are compared by name.
@@ -90,7 +90,7 @@ def any_broke(differences: Sequence[Drift]) -> bool:
     return any(drift.kind == "broke" for drift in differences)
 
 
-def _drifts_of_host(evidence: HostEvidence, verification: Verification) -> Iterator[Drift]:
+def _drifts_of_host(evidence: HostEvidence, verification: HostVerification) -> Iterator[Drift]:
     before = {finding.check: finding for finding in evidence.report.findings}
     after = {finding.check: finding for finding in verification.report.findings}
     host = verification.report.host

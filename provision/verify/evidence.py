@@ -15,7 +15,7 @@ from provision.canonical import digest
 from provision.errors import FactsInvalidError
 from provision.verify.facts import Facts, parse
 from provision.verify.finding import Finding, Report
-from provision.verify.fleet import Verification
+from provision.verify.fleet import HostVerification
 
 SCHEMA: Final = "gpuprov-evidence/1"
 MADE_BY: Final = f"gpuprov {__version__}"
@@ -53,8 +53,8 @@ class Reviewed(_StrictModel):
     approvals: Annotated[tuple[Approved, ...], Field(strict=False)]
 
 
-class Method(_StrictModel):
-    """What is needed to judge the facts again: which checks were made, and on which day (ISO 8601)."""
+class Conditions(_StrictModel):
+    """Under which conditions the facts were judged, so that they can be judged again: which checks, and on which day (ISO 8601)."""
 
     only: Annotated[tuple[str, ...], Field(strict=False)] = ()
     skip: Annotated[tuple[str, ...], Field(strict=False)] = ()
@@ -90,7 +90,7 @@ class _HostRecord(_StrictModel):
 class _EvidenceFile(_StrictModel):
     schema_version: Annotated[Literal["gpuprov-evidence/1"], Field(alias="schema")]
     made_by: Annotated[str, StringConstraints(max_length=100)]
-    how: Method
+    how: Conditions
     review: Reviewed | None
     hosts: Annotated[tuple[_HostRecord, ...], Field(strict=False)]
     sha256: Sha256
@@ -120,14 +120,14 @@ class Evidence:
 
     Attributes:
         made_by: the program and its version.
-        method: which checks were made, and when.
+        conditions: which checks were made, and on which day.
         review: None where it was verified without a bundle.
         sha256: over everything.
     """
 
     hosts: tuple[HostEvidence, ...]
     made_by: str
-    method: Method
+    conditions: Conditions
     review: Reviewed | None
     sha256: str
 
@@ -140,18 +140,18 @@ def findings_digest(report: dict[str, Any]) -> str:
     return digest([{key: value for key, value in finding.items() if key != "excuse"} for finding in report["findings"]])
 
 
-def evidence(verifications: Sequence[Verification], method: Method, review: Reviewed | None = None) -> dict[str, Any]:
+def evidence(verifications: Sequence[HostVerification], conditions: Conditions, review: Reviewed | None = None) -> dict[str, Any]:
     """The evidence of a run: for each host its report, facts, profile and lock with their digests, and one digest over everything.
 
     Args:
         verifications: the hosts.
-        method: which checks were made.
+        conditions: which checks were made.
         review: the review in which profile and lock were signed; None without a bundle.
     """
     hosts = []
     for one in verifications:
         parts: dict[str, Any] = {
-            "report": one.report.as_dict(strict=method.strict),
+            "report": one.report.as_dict(strict=conditions.strict),
             "facts": one.facts.as_dict() if one.facts is not None else None,
             "profile": one.expectation.profile.dump(),
             "lock": one.expectation.lock.as_dict() if one.expectation.lock else None,
@@ -161,7 +161,7 @@ def evidence(verifications: Sequence[Verification], method: Method, review: Revi
     data = {
         "schema": SCHEMA,
         "made_by": MADE_BY,
-        "how": method.model_dump(mode="json"),
+        "how": conditions.model_dump(mode="json"),
         "review": review.model_dump(mode="json") if review is not None else None,
         "hosts": hosts,
     }
@@ -229,7 +229,7 @@ def read(path: Path) -> Evidence:
     return Evidence(hosts, content.made_by, content.how, content.review, content.sha256)
 
 
-def _with_excuses(report: Report, method: Method) -> Report:
+def _with_excuses(report: Report, conditions: Conditions) -> Report:
     """Add what earlier versions did not write: why each waived finding is waived.
 
     It follows from the choice of checks: --without-gpu excuses every check that needs a GPU before the profile's waivers are applied.
@@ -238,6 +238,6 @@ def _with_excuses(report: Report, method: Method) -> Report:
     def excused(finding: Finding) -> Finding:
         if finding.outcome != "waived" or finding.excuse is not None:
             return finding
-        return replace(finding, excuse="without-gpu" if method.without_gpu and finding.needs_gpu else "waiver")
+        return replace(finding, excuse="without-gpu" if conditions.without_gpu and finding.needs_gpu else "waiver")
 
     return replace(report, findings=tuple(map(excused, report.findings)))

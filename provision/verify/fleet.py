@@ -39,7 +39,7 @@ class Expectation:
 
 
 @dataclass(frozen=True, slots=True)
-class Verification:
+class HostVerification:
     """One host's verdict, and the facts it was judged from; None where the host could not be observed."""
 
     expectation: Expectation
@@ -58,7 +58,7 @@ async def verify_all(
     strict: bool = False,
     ahead: EarlyObservations | None = None,
     say: Callable[[str, Report | None], None] = lambda _host, _report: None,
-) -> list[Verification]:
+) -> list[HostVerification]:
     """Prove on running hosts that their profiles hold.
 
     Args:
@@ -77,7 +77,7 @@ async def verify_all(
     """
     slots = asyncio.Semaphore(jobs)
 
-    async def once(expectation: Expectation) -> Verification:
+    async def once(expectation: Expectation) -> HostVerification:
         target, profile = expectation.target, expectation.profile
         async with slots:
             say(target.name, None)
@@ -89,19 +89,19 @@ async def verify_all(
             except GpuprovError as error:
                 if len(expectations) == 1 and not wait_s:
                     raise
-                return Verification(expectation, _unreachable(expectation, error), None)
+                return HostVerification(expectation, _unreachable(expectation, error), None)
             elapsed_s = round(time.monotonic() - started_at, 3)
             report = judge(facts, profile, host=target.name, selection=selection, without_gpu=without_gpu, elapsed_s=elapsed_s)
-            return Verification(expectation, report, facts)
+            return HostVerification(expectation, report, facts)
 
-    async def until_it_holds(expectation: Expectation) -> Verification:
+    async def until_it_holds(expectation: Expectation) -> HostVerification:
         retrying = tenacity.AsyncRetrying(
             retry=tenacity.retry_if_result(lambda verification: verification.report.exit_code(strict=strict) != EXIT_OK),
             wait=tenacity.wait_fixed(_LOOK_AGAIN_S),
             stop=tenacity.stop_after_delay(max(0.0, wait_s - _LOOK_AGAIN_S)) if wait_s else tenacity.stop_after_attempt(1),
             retry_error_callback=lambda state: state.outcome.result() if state.outcome else None,
         )
-        verification: Verification = await retrying(once, expectation)
+        verification: HostVerification = await retrying(once, expectation)
         say(expectation.target.name, verification.report)
         return verification
 

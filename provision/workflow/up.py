@@ -95,9 +95,9 @@ def request_for(session: Session, name: str | None, bundle: Path | None, organis
     path = load.find(name) if name is not None else None
     if bundle is not None or organisation.policy is not None:
         # The checks come with it, 0.25 s of the 0.7 s that pass before a launch: without a bundle and without rules there is no need.
-        from provision.review.approval import Asked, admit  # noqa: PLC0415
+        from provision.review.approval import Submission, admit  # noqa: PLC0415
 
-        admitted = admit(Asked.read(path, today()) if path else None, bundle, organisation, dt.datetime.now(dt.UTC))
+        admitted = admit(Submission.read(path, today()) if path else None, bundle, organisation, dt.datetime.now(dt.UTC))
         profile, signed, digest = admitted.profile, admitted.lock, admitted.bundle
     elif path is not None:
         profile, signed, digest = load.load(path), None, None

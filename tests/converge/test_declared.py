@@ -128,7 +128,7 @@ def test_a_declaration_has_the_words_that_the_review_knows(role: str) -> None:
     assert set(plain["checks"]) <= {check.id for check in CHECKS}
     assert plain["keys"]
     for entry in plain["changes"]:
-        assert {"kind", "target", "says"} <= set(entry) <= {"kind", "target", "says", "task", "when", "loop", "undo"}, entry
+        assert {"kind", "target", "says"} <= set(entry) <= {"kind", "target", "says", "task", "when", "loop", "undo", "stays"}, entry
         assert entry["kind"] in KINDS
     keys = {word for key in plain["keys"] for word in [key.split(".")[0]]}
     assert keys <= set(Profile.model_fields)

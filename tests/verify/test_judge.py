@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from provision.errors import FactsInvalidError
 from provision.profile import load as profiles
 from provision.verify.checks import CHECKS
-from provision.verify.compare import changes
 from provision.verify.facts import dump, load, parse
 from provision.verify.finding import Report
 from provision.verify.judge import judge
@@ -108,19 +107,6 @@ def test_a_clock_that_follows_nothing_and_a_host_that_has_just_started_are_noted
         "the host's clock follows no time server: its times may be wrong",
         "the host has been up for only 15 s: services of the boot may still be starting",
     )
-
-
-def test_what_differs_at_each_look_is_no_difference_between_two_of_them() -> None:
-    idle = {"event_reasons": {"value": 1}, "pcie_generation": {"value": 1}}
-    busy = {"event_reasons": {"value": 0}, "pcie_generation": {"value": 3}}
-    one, other = (
-        good.facts(clock__up_s=up_s, **{f"nvml__devices__0__{name}": value for name, value in readings.items()})
-        for up_s, readings in ((1.0, idle), (2.0, busy))
-    )
-    assert changes(one, other) == []
-    assert changes(one, good.facts(nvml__devices__0__pcie_width={"value": 4}, clock__up_s=1.0)) == [
-        "nvml.devices.0.pcie_width.value: 8 → 4"
-    ]
 
 
 def test_the_same_facts_judged_from_a_file_give_the_same_verdict(tmp_path: Path) -> None:
