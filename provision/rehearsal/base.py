@@ -10,23 +10,12 @@ from typing import Any, Final, Protocol
 from werkzeug.serving import WSGIRequestHandler
 
 from provision.rehearsal.faults import Faults
-from provision.rehearsal.hosts import HostSpec
+from provision.rehearsal.hosts import HostPark
 
 Environ = dict[str, Any]
 Start = Callable[..., Any]
 Wsgi = Callable[[Environ, Start], Iterable[bytes]]
 _MOST_CALLS: Final = 10_000
-
-
-class Park(Protocol):
-    """What an embedded cloud needs of `hosts.HostPark`."""
-
-    def create(self, spec: HostSpec) -> str: ...  # noqa: D102 - as in HostPark
-    def console(self, instance_id: str) -> str: ...  # noqa: D102
-    def reboot(self, instance_id: str) -> None: ...  # noqa: D102
-    def stop(self, instance_id: str) -> None: ...  # noqa: D102
-    def start(self, instance_id: str) -> str: ...  # noqa: D102
-    def destroy(self, instance_id: str) -> None: ...  # noqa: D102
 
 
 class Traffic:
@@ -65,7 +54,7 @@ class Emulation(Protocol):
     settings: Any
     api: Wsgi
 
-    def __init__(self, park: Park | None, traffic: Traffic) -> None: ...
+    def __init__(self, park: HostPark | None, traffic: Traffic) -> None: ...
 
     def access(self, endpoint: str) -> dict[str, str]:
         """What gpuprov's own client of this cloud needs to reach it: the fields of its `Access` by name."""

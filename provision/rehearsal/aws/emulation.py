@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from typing import Any, Final
 
 from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
@@ -10,7 +9,8 @@ from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_ba
 from provision.rehearsal.aws import cloudformation, instances, launch, networks, offers, quota, spot, world
 from provision.rehearsal.aws.api import AwsApi
 from provision.rehearsal.aws.settings import AwsSettings
-from provision.rehearsal.base import Park, Traffic
+from provision.rehearsal.base import Traffic
+from provision.rehearsal.hosts import HostPark
 
 _KEY: Final = "rehearsal"  # no secret: the endpoint is on loopback and checks none
 
@@ -18,10 +18,10 @@ _KEY: Final = "rehearsal"  # no secret: the endpoint is on loopback and checks n
 class AwsEmulation:
     """See `base.Emulation`. It changes moto's classes, so a process holds one."""
 
-    def __init__(self, park: Park | None, traffic: Traffic) -> None:
+    def __init__(self, park: HostPark | None, traffic: Traffic) -> None:
         self.settings = AwsSettings()
         self._park = park
-        launch.patch(self.settings, park, threading.RLock())
+        launch.patch(self.settings, park)
         instances.patch(self.settings, park)
         networks.patch()
         offers.patch(self.settings)

@@ -1,4 +1,4 @@
-"""RunInstances of the embedded EC2: one set of machines for one client token, as many as zones and quotas have, and real hosts."""
+"""RunInstances of the embedded EC2: one set of instances for each client token, as many as zones and quotas allow, on real hosts."""
 
 from __future__ import annotations
 
@@ -20,82 +20,67 @@ from provision.rehearsal.aws.offers import offering_zones
 from provision.rehearsal.aws.quota import quota_code, used_vcpus, vcpus
 from provision.rehearsal.aws.settings import AwsSettings
 from provision.rehearsal.aws.world import error_xml, loopback, refuse, set_address, show_state
-from provision.rehearsal.base import Park
-from provision.rehearsal.hosts import HostSpec
+from provision.rehearsal.hosts import HostPark, HostSpec
 
 _NO_TOKEN: Final = {"", "ABCDE"}  # the last is moto's own default when none was sent
-_asked: Final = threading.local()  # MaxCount, which moto's response does not hand to its backend
+_counts: Final = threading.local()  # `most` is the request's MaxCount, which moto's response does not hand to its backend
 
 
 class _NoCapacityError(Exception):
-    """EC2 answers it as its own failure, with HTTP 500: facts/emulators.md §A, fault table."""
+    """EC2 answers it as its own failure, with HTTP 500 (docs/sources/emulators.md §A)."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Request:
-    """What a RunInstances asks for, apart from what moto does with it."""
+    """The parameters of RunInstances that decide where and how many."""
 
     region: str
-    kind: str
+    instance_type: str
     zone: str
     market: str
     least: int
     most: int
 
 
-def patch(settings: AwsSettings, park: Park | None, lock: threading.RLock) -> None:
+def patch(settings: AwsSettings, park: HostPark | None) -> None:
     """Change how moto launches.
 
     Args:
         settings: the capacity and the quotas.
         park: makes the hosts; None for loopback addresses.
-        lock: held for a whole launch, so that two clients with one token make one set of machines.
     """
-    make = InstanceBackend.run_instances
-    seen: dict[tuple[str, str], tuple[str, Any]] = {}
+    run = InstanceBackend.run_instances
+    lock = threading.RLock()  # for a whole launch, so that two clients with one token get one set of instances
+    launches: dict[tuple[str, str], tuple[str, Any]] = {}
 
-    def run_instances(self: Any, image_id: str, count: int, user_data: Any, names: list[str], **wanted: Any) -> Any:
-        region, token = str(wanted.get("region_name")), str(wanted.get("client_token") or "")
-        asked = _Request(
-            region=region,
-            kind=str(wanted["instance_type"]),
-            zone=str(wanted.get("placement") or ""),
-            market="spot" if wanted.get("instance_market_options") == "spot" else "on-demand",
-            least=count,
-            most=getattr(_asked, "most", count),
-        )
-        digest = json.dumps([image_id, asked.least, asked.most, str(user_data), names, wanted], sort_keys=True, default=str)
-        card: dict[str, Any] = next(iter(wanted.get("nics") or []), {})
+    def run_instances(self: Any, image_id: str, count: int, user_data: Any, names: list[str], **params: Any) -> Any:
+        region, token = str(params.get("region_name")), str(params.get("client_token") or "")
+        market = "spot" if params.get("instance_market_options") == "spot" else "on-demand"
+        most = getattr(_counts, "most", count)
+        request = _Request(region, str(params["instance_type"]), str(params.get("placement") or ""), market, count, most)
+        digest = json.dumps([image_id, count, most, str(user_data), names, params], sort_keys=True, default=str)
+        card: dict[str, Any] = next(iter(params.get("nics") or []), {})
         with lock:
-            if token not in _NO_TOKEN and (region, token) in seen:
-                before, reservation = seen[region, token]
+            if token not in _NO_TOKEN and (region, token) in launches:
+                before, reservation = launches[region, token]
                 if before != digest:
                     refuse("IdempotentParameterMismatch", "The request uses the same client token as an earlier one with other parameters.")
                 return reservation
-            asked = _in_subnet(self, asked, card)
-            _validate(self, image_id, asked, wanted)
-            zone, granted = _granted(asked, settings)
-            for mapping in wanted.get("block_device_mappings", []):
+            request = _in_subnet(self, request, card)
+            _validate(self, image_id, request, params)
+            zone, number = _allocation(request, settings)
+            for mapping in params.get("block_device_mappings", []):
                 mapping["Ebs"].setdefault("DeleteOnTermination", True)
             # moto shows the groups of an instance and not those of its card alone, as EC2 does.
             groups = {"security_group_ids": card["Groups"]} if card.get("Groups") else {}
-            reservation = make(self, image_id, granted, user_data, names, **{**wanted, **groups, "placement": zone})
+            reservation = run(self, image_id, number, user_data, names, **{**params, **groups, "placement": zone})
             if zone in settings.zone_capacity:
-                settings.zone_capacity[zone] -= granted
+                settings.zone_capacity[zone] -= number
             if token not in _NO_TOKEN:
-                seen[region, token] = (digest, reservation)
+                launches[region, token] = (digest, reservation)
             for instance in reservation.instances:
-                instance.client_token = token
-                instance.shutdown_behavior = wanted.get("instance_initiated_shutdown_behavior") or "stop"
-                instance.launched = time.monotonic()
-                show_state(instance, "pending", 0, settings.pending_s)
                 instance.private = card.get("AssociatePublicIpAddress") is False
-                if park:
-                    set_address(instance, park.create(_spec(self, instance, wanted)))
-                else:  # a private address is moto's, which is of the subnet
-                    set_address(instance, None if instance.private else loopback())
-                if asked.market == "spot":
-                    spot.record(self, instance, wanted.get("tags", {}).get("spot-instances-request", {}))
+                _begin(self, instance, params, settings, park)
         return reservation
 
     InstanceBackend.run_instances = run_instances
@@ -103,18 +88,32 @@ def patch(settings: AwsSettings, park: Park | None, lock: threading.RLock) -> No
     ec2_utils.filter_dict_attribute_mapping["client-token"] = "client_token"
 
 
-def _in_subnet(backend: Any, asked: _Request, card: dict[str, Any]) -> _Request:
-    """The same request in the zone of its subnet, whose VPC the groups must be of."""
+def _begin(backend: Any, instance: Any, params: dict[str, Any], settings: AwsSettings, park: HostPark | None) -> None:
+    """Give an instance what moto does not: its token, its first state, a host and its spot request."""
+    instance.client_token = str(params.get("client_token") or "")
+    instance.shutdown_behavior = params.get("instance_initiated_shutdown_behavior") or "stop"
+    instance.launched = time.monotonic()
+    show_state(instance, "pending", 0, settings.pending_s)
+    if park:
+        set_address(instance, park.create(_spec(backend, instance, params)))
+    else:  # a private address is moto's, which is of the subnet
+        set_address(instance, None if instance.private else loopback())
+    if params.get("instance_market_options") == "spot":
+        spot.record(backend, instance, params.get("tags", {}).get("spot-instances-request", {}))
+
+
+def _in_subnet(backend: Any, request: _Request, card: dict[str, Any]) -> _Request:
+    """The same request in the zone of its subnet, in whose VPC the groups must be."""
     if not card.get("SubnetId"):
-        return asked
+        return request
     subnet = backend.get_subnet(card["SubnetId"])  # or InvalidSubnetID.NotFound
     zone = str(subnet.availability_zone)
     for group in card.get("Groups", []):
         if group not in backend.groups[subnet.vpc_id]:
             refuse("InvalidGroup.NotFound", f"The security group '{group}' does not exist in VPC '{subnet.vpc_id}'")
-    if asked.zone not in {"", zone}:
-        refuse("InvalidParameterValue", f"The availability zone {asked.zone} is not that of subnet {card['SubnetId']} ({zone})")
-    return replace(asked, zone=zone)
+    if request.zone not in {"", zone}:
+        refuse("InvalidParameterValue", f"The availability zone {request.zone} is not that of subnet {card['SubnetId']} ({zone})")
+    return replace(request, zone=zone)
 
 
 def _patch_response() -> None:
@@ -127,7 +126,7 @@ def _patch_response() -> None:
         least, most = int(self._get_param("MinCount")), int(self._get_param("MaxCount"))
         if not 1 <= least <= most:
             refuse("InvalidParameterValue", f"Value ({least}) for parameter minCount is invalid. It must be from 1 to maxCount ({most}).")
-        _asked.most = most
+        _counts.most = most
         try:
             return answer(self)
         except _NoCapacityError as error:
@@ -136,64 +135,68 @@ def _patch_response() -> None:
     InstanceResponse.run_instances = respond
 
 
-def _validate(backend: Any, image_id: str, asked: _Request, wanted: dict[str, Any]) -> None:
-    """Refuse as EC2 does: unknown image, type, zone or key, and a type that the region or the zone does not have."""
+def _validate(backend: Any, image_id: str, request: _Request, params: dict[str, Any]) -> None:
+    """Refuse as EC2 does: an unknown image, type, zone or key, and a type that the region or the zone does not have."""
     if image_id not in backend.amis:
         refuse("InvalidAMIID.NotFound", f"The image id '[{image_id}]' does not exist")
-    if asked.kind not in INSTANCE_TYPES:
-        refuse("InvalidParameterValue", f"Invalid value '{asked.kind}' for InstanceType.")
-    if wanted.get("key_name") and wanted["key_name"] not in backend.key_pairs:
-        refuse("InvalidKeyPair.NotFound", f"The key pair '{wanted['key_name']}' does not exist")
-    zones = offering_zones(asked.region, asked.kind)
+    if request.instance_type not in INSTANCE_TYPES:
+        refuse("InvalidParameterValue", f"Invalid value '{request.instance_type}' for InstanceType.")
+    if params.get("key_name") and params["key_name"] not in backend.key_pairs:
+        refuse("InvalidKeyPair.NotFound", f"The key pair '{params['key_name']}' does not exist")
+    zones = offering_zones(request.region, request.instance_type)
     if not zones:
-        refuse(
-            "Unsupported",
-            "The requested configuration is currently not supported. Please check the documentation for supported configurations.",
-        )
-    if asked.zone and asked.zone not in {z.name for z in backend.describe_availability_zones()}:
-        refuse("InvalidParameterValue", f"Invalid availability zone: [{asked.zone}]")
-    if asked.zone and asked.zone not in zones:
+        words = "The requested configuration is currently not supported. Please check the documentation for supported configurations."
+        refuse("Unsupported", words)
+    if request.zone and request.zone not in {z.name for z in backend.describe_availability_zones()}:
+        refuse("InvalidParameterValue", f"Invalid availability zone: [{request.zone}]")
+    if request.zone and request.zone not in zones:
         words = (
-            f"Your requested instance type ({asked.kind}) is not supported in your requested Availability Zone ({asked.zone}). "
-            f"Please retry your request by not specifying an Availability Zone or choosing {', '.join(zones)}."
+            f"Your requested instance type ({request.instance_type}) is not supported in your requested Availability Zone "
+            f"({request.zone}). Please retry your request by not specifying an Availability Zone or choosing {', '.join(zones)}."
         )
         refuse("Unsupported", words)
 
 
-def _granted(asked: _Request, settings: AwsSettings) -> tuple[str, int]:
-    """The zone and how many machines of it: as many as asked for, or what there is when that is at least MinCount."""
-    most = min(asked.most, _under_quota(asked, settings))
-    zones = offering_zones(asked.region, asked.kind)
-    left = {zone: settings.zone_capacity.get(zone, most) for zone in zones}
-    # Without a wish: the first that has all, else the one that has most.
-    zone = asked.zone or next((z for z in zones if left[z] >= most), max(zones, key=lambda z: left[z]))
-    granted = min(most, left[zone])
-    if granted >= asked.least:
-        return zone, granted
-    raise _NoCapacityError(_words(asked, [z for z in zones if left[z] >= asked.least]))
+def _allocation(request: _Request, settings: AwsSettings) -> tuple[str, int]:
+    """The zone and how many instances in it: up to MaxCount, as long as there is room for at least MinCount.
+
+    Raises:
+        _NoCapacityError: there is not.
+    """
+    most = min(request.most, _under_quota(request, settings))
+    zones = offering_zones(request.region, request.instance_type)
+    room = {zone: settings.zone_capacity.get(zone, most) for zone in zones}
+    # Without a zone in the request: the first that has room for all, else the one with the most.
+    zone = request.zone or next((z for z in zones if room[z] >= most), max(zones, key=lambda z: room[z]))
+    number = min(most, room[zone])
+    if number < request.least:
+        raise _NoCapacityError(_no_capacity(request, [z for z in zones if room[z] >= request.least]))
+    return zone, number
 
 
-def _words(asked: _Request, others: list[str]) -> str:
-    """How EC2 says it; https://github.com/danvk/mapsnap/pull/432 quotes the hint about other zones (shared/facts/peers.md §2)."""
+def _no_capacity(request: _Request, others: list[str]) -> str:
+    """EC2's words; https://github.com/danvk/mapsnap/pull/432 quotes the hint about other zones (docs/sources/peers.md §2)."""
+    lack = f"We currently do not have sufficient {request.instance_type} capacity in"
     more = "Our system will be working on provisioning additional capacity."
-    if not asked.zone:
-        return f"We currently do not have sufficient {asked.kind} capacity in zones with support for 'gp3' volumes. {more}"
-    said = f"We currently do not have sufficient {asked.kind} capacity in the Availability Zone you requested ({asked.zone}). {more}"
+    if not request.zone:
+        return f"{lack} zones with support for 'gp3' volumes. {more}"
+    words = f"{lack} the Availability Zone you requested ({request.zone}). {more}"
     if not others:
-        return said
+        return words
     choosing = f"by not specifying an Availability Zone in your request or choosing {', '.join(others)}."
-    return f"{said} You can currently get {asked.kind} capacity {choosing}"
+    return f"{words} You can currently get {request.instance_type} capacity {choosing}"
 
 
-def _under_quota(asked: _Request, settings: AwsSettings) -> int:
-    """How many machines the quota still has room for."""
-    limit = settings.vcpu_limit.get(asked.region)
+def _under_quota(request: _Request, settings: AwsSettings) -> int:
+    """How many instances the quota still has room for."""
+    limit = settings.vcpu_limit.get(request.region)
     if limit is None:
-        return asked.most
-    room = (limit - used_vcpus(asked.region, quota_code(asked.kind, asked.market))) // vcpus(asked.kind)
-    if room < asked.least and asked.market == "spot":
+        return request.most
+    use = used_vcpus(request.region, quota_code(request.instance_type, request.market))
+    room = (limit - use) // vcpus(request.instance_type)
+    if room < request.least and request.market == "spot":
         refuse("MaxSpotInstanceCountExceeded", "Max spot instance count exceeded")
-    if room < asked.least:
+    if room < request.least:
         words = (
             f"You have requested more vCPU capacity than your current vCPU limit of {limit} allows for the instance bucket that "
             "the specified instance type belongs to."
@@ -202,15 +205,15 @@ def _under_quota(asked: _Request, settings: AwsSettings) -> int:
     return room
 
 
-def _spec(backend: Any, instance: Instance, wanted: dict[str, Any]) -> HostSpec:
+def _spec(backend: Any, instance: Instance, params: dict[str, Any]) -> HostSpec:
     """The host of an instance: its first disk is the root, which the host has anyway; the others are volumes."""
-    key = backend.key_pairs.get(wanted.get("key_name"))
+    key = backend.key_pairs.get(params.get("key_name"))
     material = key.material_public if key else b""
-    volumes = tuple(int(m["Ebs"].get("VolumeSize") or 8) for m in wanted.get("block_device_mappings", [])[1:])
+    volumes = tuple(int(m["Ebs"].get("VolumeSize") or 8) for m in params.get("block_device_mappings", [])[1:])
     return HostSpec(
         instance_id=instance.id,
         hostname=f"ip-{instance.private_ip}".replace(".", "-"),
-        user_data=_decoded(instance.user_data),
+        user_data=_decode(instance.user_data),
         authorized_keys=(material.decode() if isinstance(material, bytes) else str(material),) if material else (),
         instance_store_gb=int(INSTANCE_TYPES[instance.instance_type].get("InstanceStorageInfo", {}).get("TotalSizeInGB", 0)),
         volume_gb=volumes,
@@ -218,7 +221,7 @@ def _spec(backend: Any, instance: Instance, wanted: dict[str, Any]) -> HostSpec:
     )
 
 
-def _decoded(user_data: Any) -> bytes:
+def _decode(user_data: Any) -> bytes:
     try:
         return base64.b64decode(str(user_data), validate=True) if user_data else b""
     except binascii.Error:

@@ -1,4 +1,4 @@
-"""Key pairs and security groups of the embedded EC2, where moto is laxer."""
+"""Key pairs and security groups of the embedded EC2, where moto is laxer than EC2."""
 
 from __future__ import annotations
 
@@ -11,17 +11,14 @@ from provision.rehearsal.aws.world import instances, refuse
 
 
 def patch() -> None:
-    """Refuse keys that are none, and keep groups that are in use."""
-    import_key = KeyPairBackend.import_key_pair
+    """Refuse keys that are not in OpenSSH's format, and the removal of groups that are in use."""
+    import_key, delete_group = KeyPairBackend.import_key_pair, SecurityGroupBackend.delete_security_group
 
-    def import_key_pair(self: Any, key_name: str, public_key_material: bytes, *rest: Any, **named: Any) -> Any:
+    def import_key_pair(self: Any, *args: Any, **kwargs: Any) -> Any:
         try:
-            return import_key(self, key_name, public_key_material, *rest, **named)
+            return import_key(self, *args, **kwargs)
         except (ValueError, TypeError, IndexError):
             refuse("InvalidKey.Format", "Key is not in valid OpenSSH public key format")
-
-    KeyPairBackend.import_key_pair = import_key_pair
-    delete_group = SecurityGroupBackend.delete_security_group
 
     def delete_security_group(self: Any, name: str | None = None, group_id: str | None = None) -> None:
         for instance in instances(self.region_name):
@@ -29,4 +26,5 @@ def patch() -> None:
                 refuse("DependencyViolation", f"resource {group_id} has a dependent object")
         delete_group(self, name, group_id)
 
+    KeyPairBackend.import_key_pair = import_key_pair
     SecurityGroupBackend.delete_security_group = delete_security_group

@@ -43,7 +43,7 @@ def _patch_images() -> None:
     def load_amis(self: Any) -> None:
         for image in data.aws().images:
             if image.parameter is None:
-                continue  # found by a name pattern, which nothing launches yet
+                continue  # a name pattern finds it, and nothing launches it yet
             ami = image_id(self.region_name, image.parameter)
             self.amis[ami] = Ami(
                 self,
@@ -63,10 +63,10 @@ def _patch_images() -> None:
 
 def _patch_parameters() -> None:
     get_parameter = SimpleSystemManagerBackend.get_parameter
-    known = {image.parameter for image in data.aws().images if image.parameter}
+    parameters = {image.parameter for image in data.aws().images if image.parameter}
 
     def get(self: Any, name: str) -> Parameter | None:
-        if name not in known:
+        if name not in parameters:
             return get_parameter(self, name)
         value = image_id(self.region_name, name)
         return Parameter(self.account_id, name, value, "String", None, None, None, utcnow(), 1, "aws:ec2:image")
@@ -76,15 +76,15 @@ def _patch_parameters() -> None:
 
 def _patch_regions(settings: AwsSettings) -> None:
     def describe_regions(self: Any) -> ActionResult:
-        wanted, everything = self._get_param("RegionNames", []), self._get_bool_param("AllRegions", if_none=False)
-        listed = []
-        for region in self.ec2_backend.describe_regions(wanted):
+        names, everything = self._get_param("RegionNames", []), self._get_bool_param("AllRegions", if_none=False)
+        rows = []
+        for region in self.ec2_backend.describe_regions(names):
             status = "not-opted-in" if region.name in settings.not_opted_in else region.opt_in_status
             if everything or status != "not-opted-in":
-                listed.append({"RegionName": region.name, "Endpoint": region.endpoint, "OptInStatus": status})
-        unknown = set(wanted) - {r["RegionName"] for r in listed}
+                rows.append({"RegionName": region.name, "Endpoint": region.endpoint, "OptInStatus": status})
+        unknown = set(names) - {row["RegionName"] for row in rows}
         if unknown:
             refuse("InvalidParameterValue", f"Invalid region provided: [{min(unknown)}]")
-        return ActionResult({"Regions": listed})
+        return ActionResult({"Regions": rows})
 
     AvailabilityZonesAndRegions.describe_regions = describe_regions

@@ -1,8 +1,8 @@
-"""Whether an IAM policy document allows a call, which moto does not judge: it ignores conditions and answers EC2 with another code.
+"""Whether an IAM policy document allows a call. moto cannot say: it ignores conditions, and answers with another code than EC2.
 
-Judged are the statements that gpuprov's own policies are made of: Effect, Action and Resource with wildcards, and Condition with
-StringEquals, StringLike, their IfExists forms and ForAllValues. Which resources a call touches is listed below for the calls that
-gpuprov makes; any other call touches `*`. Source: the Service Authorization Reference of EC2
+This understands what gpuprov's own policies are made of: Effect, Action and Resource with wildcards, and Condition with StringEquals,
+StringLike, their IfExists forms and ForAllValues. The tables below say which resources the calls of gpuprov touch; any other call
+touches `*`. Source: the Service Authorization Reference of EC2
 (docs.aws.amazon.com/service-authorization/latest/reference/list_amazonec2.html).
 """
 
@@ -19,7 +19,7 @@ _USER: Final = f"arn:aws:iam::{_ACCOUNT}:user/rehearsal"
 
 TagsOf = Callable[[str, str], dict[str, str]]
 
-# Actions that touch resources that exist: the parameter that names them, and their type in an ARN.
+# Actions on resources that exist: the parameter that names them, and their type in an ARN.
 _TOUCHES: Final = {
     "TerminateInstances": ("InstanceId", "instance"),
     "StopInstances": ("InstanceId", "instance"),
@@ -35,11 +35,12 @@ _TOUCHES: Final = {
     "DeleteKeyPair": ("KeyPairId", "key-pair"),
     "DeleteLaunchTemplate": ("LaunchTemplateId", "launch-template"),
 }
-# Actions that make something: what they tag when they are asked to, and what else they use.
+# Actions that make something: what they make, and what they make it of.
 _MAKES: Final = {
     "RunInstances": (("instance", "volume", "network-interface"), ("image", "subnet", "security-group")),
     "CreateSecurityGroup": (("security-group",), ("vpc",)),
 }
+_NAMED_BY: Final = {"image": "ImageId", "subnet": "NetworkInterface.1.SubnetId"}
 _TYPES: Final = {
     "i": "instance",
     "vol": "volume",
@@ -62,6 +63,8 @@ class AwsCall:
 
 @dataclass(frozen=True, slots=True)
 class _Need:
+    """One action on one resource that must be allowed, with the condition keys that AWS knows of it."""
+
     action: str
     resource: str
     context: dict[str, str] = field(default_factory=dict)
@@ -76,7 +79,8 @@ def refusal(policy: dict[str, Any], call: AwsCall, tags_of: TagsOf) -> str:
         tags_of: (region, id) → the tags of a resource that exists.
     """
     for need in _needs(call, tags_of):
-        if not _allowed(policy, need):
+        effects = [statement["Effect"] for statement in policy["Statement"] if _applies(statement, need)]
+        if "Allow" not in effects or "Deny" in effects:
             return (
                 f"User: {_USER} is not authorized to perform: {need.action} on resource: {need.resource} "
                 f"because no identity-based policy allows the {need.action} action"
@@ -91,43 +95,39 @@ def _needs(call: AwsCall, tags_of: TagsOf) -> Iterator[_Need]:
     if call.service == "ssm":
         yield _Need(action, f"arn:aws:ssm:{call.region}::parameter/{call.params.get('Name', '').lstrip('/')}", where)
     elif call.action in _MAKES:
-        yield from _makes(call, where)
+        yield from _creation(call, where)
     elif call.action in _TOUCHES:
         name, kind = _TOUCHES[call.action]
-        for resource_id in _listed(call.params, name):
+        for resource_id in _values(call.params, name):
             yield _Need(action, _arn(call.region, kind, resource_id), where | _resource_tags(tags_of(call.region, resource_id)))
     elif call.action == "CreateTags":
         tags = _tags(call.params, "")
-        given = {f"aws:RequestTag/{key}": value for key, value in tags.items()} | {"aws:TagKeys": "\n".join(tags)}
-        for resource_id in _listed(call.params, "ResourceId"):
+        context = where | _request_tags(tags) | {"aws:TagKeys": "\n".join(tags)}
+        for resource_id in _values(call.params, "ResourceId"):
             kind = _TYPES.get(resource_id.partition("-")[0], "*")
-            yield _Need(action, _arn(call.region, kind, resource_id), where | given | _resource_tags(tags_of(call.region, resource_id)))
+            yield _Need(action, _arn(call.region, kind, resource_id), context | _resource_tags(tags_of(call.region, resource_id)))
     else:
         yield _Need(action, "*", where)
 
 
-def _makes(call: AwsCall, where: dict[str, str]) -> Iterator[_Need]:
+def _creation(call: AwsCall, where: dict[str, str]) -> Iterator[_Need]:
     """What a call that makes something needs: the call on each resource, and CreateTags on those that it tags."""
-    made, used = _MAKES[call.action]
+    action = f"ec2:{call.action}"
+    products, ingredients = _MAKES[call.action]
     if call.params.get("InstanceMarketOptions.MarketType") == "spot":
-        made = (*made, "spot-instances-request")
-    specified = {
-        call.params[key]: _tags(call.params, key.removesuffix("ResourceType"))
+        products = (*products, "spot-instances-request")
+    tags = {
+        call.params[key]: _request_tags(_tags(call.params, key.removesuffix("ResourceType")))
         for key in call.params
         if re.fullmatch(r"TagSpecification\.\d+\.ResourceType", key)
     }
-    for kind in used:
-        named = {"image": "ImageId", "subnet": "NetworkInterface.1.SubnetId"}.get(kind, "")
-        resource_id = call.params.get(named, "*")
-        yield _Need(f"ec2:{call.action}", _arn(call.region, kind, resource_id), where)
-    for kind in made:
-        given = {f"aws:RequestTag/{key}": value for key, value in specified.get(kind, {}).items()}
-        if kind == "instance":
-            given["ec2:InstanceType"] = call.params.get("InstanceType", "")
-        yield _Need(f"ec2:{call.action}", _arn(call.region, kind, "*"), where | given)
-    for kind, tags in specified.items():
-        given = {f"aws:RequestTag/{key}": value for key, value in tags.items()}
-        yield _Need("ec2:CreateTags", _arn(call.region, kind, "*"), where | given | {"ec2:CreateAction": call.action})
+    for kind in ingredients:
+        yield _Need(action, _arn(call.region, kind, call.params.get(_NAMED_BY.get(kind, ""), "*")), where)
+    for kind in products:
+        instance_type = {"ec2:InstanceType": call.params.get("InstanceType", "")} if kind == "instance" else {}
+        yield _Need(action, _arn(call.region, kind, "*"), where | tags.get(kind, {}) | instance_type)
+    for kind, context in tags.items():
+        yield _Need("ec2:CreateTags", _arn(call.region, kind, "*"), where | context | {"ec2:CreateAction": call.action})
 
 
 def _arn(region: str, kind: str, resource_id: str) -> str:
@@ -135,7 +135,8 @@ def _arn(region: str, kind: str, resource_id: str) -> str:
     return f"arn:aws:ec2:{region}:{account}:{kind}/{resource_id}"
 
 
-def _listed(params: dict[str, str], name: str) -> list[str]:
+def _values(params: dict[str, str], name: str) -> list[str]:
+    """The values of a parameter that may be a list."""
     return [value for key, value in params.items() if re.fullmatch(rf"{name}(\.\d+)?", key)]
 
 
@@ -144,41 +145,40 @@ def _tags(params: dict[str, str], prefix: str) -> dict[str, str]:
     return {value: params.get(key.removesuffix("Key") + "Value", "") for key, value in keys.items()}
 
 
+def _request_tags(tags: dict[str, str]) -> dict[str, str]:
+    return {f"aws:RequestTag/{key}": value for key, value in tags.items()}
+
+
 def _resource_tags(tags: dict[str, str]) -> dict[str, str]:
     return {f"{service}:ResourceTag/{key}": value for service in ("aws", "ec2") for key, value in tags.items()}
 
 
-def _allowed(policy: dict[str, Any], need: _Need) -> bool:
-    applies = [s["Effect"] for s in policy["Statement"] if _applies(s, need)]
-    return "Allow" in applies and "Deny" not in applies
-
-
 def _applies(statement: dict[str, Any], need: _Need) -> bool:
-    if not any(fnmatchcase(need.action.lower(), pattern.lower()) for pattern in _several(statement["Action"])):
+    if not any(fnmatchcase(need.action.lower(), pattern.lower()) for pattern in _as_list(statement["Action"])):
         return False
     # A resource that is only about to be made has `*` for an id: a policy that names ids does not allow it.
-    if not any(fnmatchcase(need.resource, pattern) for pattern in _several(statement["Resource"])):
+    if not any(fnmatchcase(need.resource, pattern) for pattern in _as_list(statement["Resource"])):
         return False
-    return all(_holds(operator, wanted, need.context) for operator, wanted in statement.get("Condition", {}).items())
+    return all(_holds(operator, condition, need.context) for operator, condition in statement.get("Condition", {}).items())
 
 
-def _holds(operator: str, wanted: dict[str, Any], context: dict[str, str]) -> bool:
+def _holds(operator: str, condition: dict[str, Any], context: dict[str, str]) -> bool:
     of_all = operator.startswith("ForAllValues:")
     name, optional = operator.removeprefix("ForAllValues:").removesuffix("IfExists"), operator.endswith("IfExists") or of_all
     if name not in {"StringEquals", "StringLike"}:
         msg = f"the embedded IAM does not know the condition operator {operator}"
         raise ValueError(msg)
-    for key, values in wanted.items():
-        given = context.get(key)
-        if given is None:
+    for key, patterns in condition.items():
+        value = context.get(key)
+        if value is None:
             if not optional:
                 return False
             continue
-        for one in given.split("\n") if of_all else [given]:
-            if not any(one == value if name == "StringEquals" else fnmatchcase(one, value) for value in _several(values)):
+        for one in value.split("\n") if of_all else [value]:
+            if not any(one == pattern if name == "StringEquals" else fnmatchcase(one, pattern) for pattern in _as_list(patterns)):
                 return False
     return True
 
 
-def _several(value: str | list[str]) -> list[str]:
+def _as_list(value: str | list[str]) -> list[str]:
     return [value] if isinstance(value, str) else value

@@ -27,6 +27,7 @@ _SHARE: Final = 0.3
 _STEP: Final = 0.02
 _UNKNOWN_PRICE: Final = 1.0
 _HISTORY: Final = 3
+_FILTERS: Final = {"instance-id": "InstanceId", "state": "State", "spot-instance-request-id": "SpotInstanceRequestId"}
 
 _requests: Final[dict[str, tuple[Any, Instance]]] = {}  # id → backend and instance
 
@@ -40,7 +41,8 @@ def record(backend: Any, instance: Instance, tags: dict[str, str]) -> None:
         backend.create_tags([request_id], tags)
 
 
-def _described(request_id: str, settings: AwsSettings) -> dict[str, Any]:
+def _row(request_id: str, settings: AwsSettings) -> dict[str, Any]:
+    """A request as DescribeSpotInstanceRequests shows it."""
     backend, instance = _requests[request_id]
     ended = instance.state in _ENDED
     code = settings.spot_status.get(instance.id) or ("instance-terminated-by-user" if ended else "fulfilled")
@@ -58,28 +60,31 @@ def _described(request_id: str, settings: AwsSettings) -> dict[str, Any]:
     }
 
 
-def _fits(request: dict[str, Any], filters: dict[str, list[str]]) -> bool:
-    tags = {tag["Key"]: tag["Value"] for tag in request["Tags"]}
-    plain = {"instance-id": "InstanceId", "state": "State", "spot-instance-request-id": "SpotInstanceRequestId"}
-    for name, values in filters.items():
-        if name == "tag-key":
-            fits = any(value in tags for value in values)
-        elif name.startswith("tag:"):
-            fits = tags.get(name.removeprefix("tag:")) in values
-        elif name in plain:
-            fits = request[plain[name]] in values
-        else:
-            refuse("InvalidParameterValue", f"The filter '{name}' is invalid")
-        if not fits:
-            return False
-    return True
+def _passes(row: dict[str, Any], name: str, values: list[str]) -> bool:
+    """Whether a request passes one filter."""
+    tags = {tag["Key"]: tag["Value"] for tag in row["Tags"]}
+    if name == "tag-key":
+        return any(value in tags for value in values)
+    if name.startswith("tag:"):
+        return tags.get(name.removeprefix("tag:")) in values
+    if name not in _FILTERS:
+        refuse("InvalidParameterValue", f"The filter '{name}' is invalid")
+    return row[_FILTERS[name]] in values
 
 
-def _price(kind: str, zone: str) -> str:
+def _price(instance_type: str, zone: str) -> str:
     region = re.sub(r"[a-z]$", "", zone)
-    known = offers.price(kind, region) or offers.price(kind, "us-east-1")
-    on_demand = known.usd_per_hour if known else _UNKNOWN_PRICE
+    price = offers.price(instance_type, region) or offers.price(instance_type, "us-east-1")
+    on_demand = price.usd_per_hour if price else _UNKNOWN_PRICE
     return f"{on_demand * (_SHARE + _STEP * (ord(zone[-1]) - ord('a'))):.6f}"
+
+
+def _ids(response: Any) -> list[str]:
+    """The request ids that a call names, if it names any; unknown ones are refused."""
+    ids: list[str] = response._get_param("SpotInstanceRequestIds", [])  # noqa: SLF001 - how moto's responses read their parameters
+    for unknown in [i for i in ids if i not in _requests][:1]:
+        refuse("InvalidSpotInstanceRequestID.NotFound", f"The spot instance request ID '{unknown}' does not exist")
+    return ids
 
 
 def patch(settings: AwsSettings) -> None:
@@ -87,35 +92,27 @@ def patch(settings: AwsSettings) -> None:
     ec2_utils.EC2_PREFIX_TO_RESOURCE["sir"] = "spot-instances-request"  # as DescribeTags calls it
 
     def describe_spot_instance_requests(self: Any) -> ActionResult:
-        wanted, filters = self._get_param("SpotInstanceRequestIds", []), self._filters_from_querystring()
-        unknown = [i for i in wanted if i not in _requests]
-        if unknown:
-            refuse("InvalidSpotInstanceRequestID.NotFound", f"The spot instance request ID '{unknown[0]}' does not exist")
+        ids, filters = _ids(self), self._filters_from_querystring().items()
         own = ec2_backends[DEFAULT_ACCOUNT_ID][self.region]
-        listed = [_described(i, settings) for i, (backend, _) in list(_requests.items()) if backend is own and (not wanted or i in wanted)]
-        return ActionResult({"SpotInstanceRequests": [r for r in listed if _fits(r, filters)]})
+        rows = [_row(i, settings) for i, (backend, _) in list(_requests.items()) if backend is own and (not ids or i in ids)]
+        return ActionResult({"SpotInstanceRequests": [r for r in rows if all(_passes(r, *condition) for condition in filters)]})
 
     def cancel_spot_instance_requests(self: Any) -> ActionResult:
-        wanted = self._get_param("SpotInstanceRequestIds", [])
-        unknown = [i for i in wanted if i not in _requests]
-        if unknown:
-            refuse("InvalidSpotInstanceRequestID.NotFound", f"The spot instance request ID '{unknown[0]}' does not exist")
-        return ActionResult({"CancelledSpotInstanceRequests": [{"SpotInstanceRequestId": i, "State": "cancelled"} for i in wanted]})
+        return ActionResult({"CancelledSpotInstanceRequests": [{"SpotInstanceRequestId": i, "State": "cancelled"} for i in _ids(self)]})
 
     def describe_spot_price_history(self: Any) -> ActionResult:
-        kinds = self._get_param("InstanceTypes", []) or list(INSTANCE_TYPES)[:1]
-        wanted = self._get_param("AvailabilityZone")
+        only = self._get_param("AvailabilityZone")
         history = [
             {
-                "InstanceType": kind,
+                "InstanceType": instance_type,
                 "ProductDescription": "Linux/UNIX",
-                "SpotPrice": _price(kind, zone),
+                "SpotPrice": _price(instance_type, zone),
                 "AvailabilityZone": zone,
                 "Timestamp": utcnow() - dt.timedelta(hours=6 * age + 1),
             }
-            for kind in kinds
-            for zone in offering_zones(self.region, kind)
-            if wanted in {None, zone}
+            for instance_type in self._get_param("InstanceTypes", []) or list(INSTANCE_TYPES)[:1]
+            for zone in offering_zones(self.region, instance_type)
+            if only in {None, zone}
             for age in range(_HISTORY)
         ]
         return ActionResult({"SpotPriceHistory": history})

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from provision.rehearsal.base import Park, Traffic
+from provision.rehearsal.base import Traffic
 from provision.rehearsal.gcp import guests, networks
 from provision.rehearsal.gcp.api import GcpApi
 from provision.rehearsal.gcp.settings import PROJECT, GcpSettings
 from provision.rehearsal.gcp.world import World
+from provision.rehearsal.hosts import HostPark
 
 
 class GcpEmulation:
     """See `base.Emulation`."""
 
-    def __init__(self, park: Park | None, traffic: Traffic) -> None:
+    def __init__(self, park: HostPark | None, traffic: Traffic) -> None:
         self.settings = GcpSettings()
         self._world = World(self.settings, park)
         networks.seed(self._world)

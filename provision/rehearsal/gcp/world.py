@@ -12,10 +12,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from provision.rehearsal.base import Park
 from provision.rehearsal.gcp.discovery import Method
 from provision.rehearsal.gcp.refusals import exists, not_found
 from provision.rehearsal.gcp.settings import GcpSettings
+from provision.rehearsal.hosts import HostPark
 
 BASE: Final = "https://www.googleapis.com/compute/v1/"  # what links in answers begin with, whatever the endpoint
 
@@ -104,7 +104,7 @@ class World:
     """
 
     settings: GcpSettings
-    park: Park | None
+    park: HostPark | None
     timers: Timers = field(default_factory=Timers)
     lock: threading.RLock = field(default_factory=threading.RLock)
     changed: threading.Condition = field(init=False)
