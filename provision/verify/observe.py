@@ -28,7 +28,11 @@ if TYPE_CHECKING:  # the models of the facts take longer to import than all the 
     from provision.verify.facts import Facts
 
 PROBE: Final = Path(__file__).parent / "probe"
-MODULES: Final = ("run", "system", "gpu", "counters", "stack", "worker", "perf")  # in the order in which they import each other
+# In the order in which they import each other.
+MODULES: Final = (
+    *("run", "device", "system", "disk", "sessions", "health", "links", "gpu", "settings", "counters", "surroundings"),
+    *("stack", "worker", "perf"),
+)
 _MAX_OUTPUT: Final = 8 * 1024 * 1024
 _MAX_FACTS: Final = 4 * 1024 * 1024
 _MAX_PARTS: Final = 2 * 1024 * 1024  # all parts together
@@ -63,7 +67,7 @@ class Sent(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 sys.meta_path.insert(0, Sent())
 facts = {}
 for name in reversed(sent["order"]):
-    facts.update(getattr(importlib.import_module(name), "facts", dict)())
+    facts.update(getattr(importlib.import_module(name), "FACTS", {}))
 request = json.loads(s.read(int(s.readline())).decode())
 importlib.import_module("run").main(request, facts)
 """
