@@ -48,6 +48,7 @@ HOMES = {
     "pynvml": {"verify/probe"},
     "moto": {"rehearsal"},
     "proxpi": {"rehearsal"},
+    "psutil": {"rehearsal"},
     "werkzeug": {"rehearsal"},
 }
 FORBIDDEN_NAMES = {"utils", "common", "helpers", "misc", "manager"}

@@ -322,8 +322,8 @@ def refresh(ctx: click.Context, *, parts: tuple[str, ...], regions: tuple[str, .
 
     from provision.catalog import overlay, read, wheels  # noqa: PLC0415
     from provision.cli.progress import narrator  # noqa: PLC0415
-    from provision.clouds.aws.client import Access as AwsAccess  # noqa: PLC0415
-    from provision.clouds.gcp.client import Access as GcpAccess  # noqa: PLC0415
+    from provision.clouds.aws.client import AwsAccess  # noqa: PLC0415
+    from provision.clouds.gcp.client import GcpAccess  # noqa: PLC0415
     from provision.errors import EXIT_UNKNOWN  # noqa: PLC0415
     from provision.workflow import refresh as work  # noqa: PLC0415
 

@@ -22,7 +22,7 @@ def start(*, as_json: bool) -> None:
 
     with narrator().speaking() as tell:
         running = control.start(Session.open().rehearsal_folder, progress=tell.say)
-    _show({"endpoint": running.endpoint, "gcp_endpoint": running.gcp_endpoint, "pid": running.pid}, as_json=as_json)
+    _show({**running.addresses(), "pid": running.pid}, as_json=as_json)
 
 
 @command.command("stop")

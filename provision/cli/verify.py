@@ -18,11 +18,11 @@ from provision.cli import options
 if TYPE_CHECKING:
     from provision.review.approval import Agreed
     from provision.review.where import Organisation
-    from provision.verify.ahead import Ahead
+    from provision.verify.ahead import EarlyObservations
     from provision.verify.checks.base import Tier
-    from provision.verify.drift import Moved
+    from provision.verify.drift import Drift
     from provision.verify.evidence import Evidence
-    from provision.verify.fleet import Verified
+    from provision.verify.fleet import Verification
     from provision.workflow.proof import How
 
 # The registry of provision.report, which --help must not import; a test holds that they are the same.
@@ -107,7 +107,7 @@ def command(
     # Before all else: the connections open while the rest is imported.
     ahead = ctx.with_resource(_ahead(hosts[:jobs], timeout_s, tier, profile))
     from provision.cli.progress import narrator  # noqa: PLC0415 - heavy, and --help must be light
-    from provision.verify.drift import moved  # noqa: PLC0415
+    from provision.verify.drift import drifts  # noqa: PLC0415
     from provision.verify.evidence import evidence as evidence_of  # noqa: PLC0415
     from provision.verify.judge import Selection  # noqa: PLC0415
     from provision.workflow import proof  # noqa: PLC0415
@@ -124,7 +124,7 @@ def command(
         with narrator().speaking() as tell:
             verified = proof.observed(session, proof.Which(hosts, launched, inventory), profile, how, watch=tell.hosts, ahead=ahead)
     lost, lost_code = proof.after_reboot(verified, after_reboot, how) if after_reboot else ([], 0)
-    drift = moved(then, verified) if then else None
+    drift = drifts(then, verified) if then else None
     _print("json" if as_json else form or "text", verified, lost, drift, strict=strict)
     if html:
         options.write(html, _rendered("html", verified, strict=strict) + "\n")
@@ -134,14 +134,14 @@ def command(
 
 
 @contextlib.contextmanager
-def _ahead(hosts: Sequence[str], timeout_s: float, tier: Tier | None, profile: str | None) -> Iterator[Ahead]:
+def _ahead(hosts: Sequence[str], timeout_s: float, tier: Tier | None, profile: str | None) -> Iterator[EarlyObservations]:
     """Connections to the hosts that were named, on their way, and what is asked of them as soon as that is known."""
     from provision import paths  # noqa: PLC0415 - as above
     from provision.host.sshconfig import SshHome  # noqa: PLC0415
-    from provision.verify.ahead import Ahead  # noqa: PLC0415
+    from provision.verify.ahead import EarlyObservations  # noqa: PLC0415
 
     home = SshHome(paths.state_dir() / "ssh")
-    with Ahead([home.reach(host) for host in hosts], timeout_s=timeout_s) as ahead:
+    with EarlyObservations([home.reach(host) for host in hosts], timeout_s=timeout_s) as ahead:
         if hosts and profile:
             from provision.profile import load  # noqa: PLC0415 - as above, and after the connections
 
@@ -171,7 +171,7 @@ def _refuse_unknown(*names: str) -> None:
         options.known(name, [check.id for check in CHECKS], "check")
 
 
-def _agreed(bundle: Path, organisation: Organisation, how: How, ahead: Ahead) -> tuple[Agreed, How]:
+def _agreed(bundle: Path, organisation: Organisation, how: How, ahead: EarlyObservations) -> tuple[Agreed, How]:
     """Who agreed to a bundle, and what should hold by it, which the hosts are told while the rest is read."""
     from provision.review import approval  # noqa: PLC0415 - heavy, and after the connections
 
@@ -187,21 +187,25 @@ def _evidence_of(path: Path, how: How, agreed: Agreed | None) -> Evidence:
     from provision.verify import drift, evidence  # noqa: PLC0415 - heavy, and after the connections
 
     found = evidence.read(path)
-    drift.comparable(found, how.made, agreed.bundle.digest if agreed else None)
+    drift.require_comparable(found, how.made, agreed.bundle.digest if agreed else None)
     return found
 
 
-def _code(verified: Sequence[Verified], lost_code: int, drift: Sequence[Moved] | None, *, strict: bool) -> int:
+def _code(verified: Sequence[Verification], lost_code: int, drift: Sequence[Drift] | None, *, strict: bool) -> int:
     """The exit code: a failure outweighs what is unknown, here as everywhere."""
     from provision.errors import EXIT_FAILED_CHECK, EXIT_OK  # noqa: PLC0415
-    from provision.verify.drift import broke  # noqa: PLC0415
+    from provision.verify.drift import any_broke  # noqa: PLC0415
     from provision.verify.finding import exit_code  # noqa: PLC0415
 
-    codes = (exit_code([one.report for one in verified], strict=strict), lost_code, EXIT_FAILED_CHECK if broke(drift or ()) else EXIT_OK)
+    codes = (
+        exit_code([one.report for one in verified], strict=strict),
+        lost_code,
+        EXIT_FAILED_CHECK if any_broke(drift or ()) else EXIT_OK,
+    )
     return EXIT_FAILED_CHECK if EXIT_FAILED_CHECK in codes else max(codes)
 
 
-def _print(name: str, verified: Sequence[Verified], lost: Sequence[str], drift: Sequence[Moved] | None, *, strict: bool) -> None:
+def _print(name: str, verified: Sequence[Verification], lost: Sequence[str], drift: Sequence[Drift] | None, *, strict: bool) -> None:
     from provision.report.base import inert  # noqa: PLC0415 - heavy, and --help must be light
 
     shown = _rendered(name, verified, strict=strict)
@@ -215,7 +219,7 @@ def _print(name: str, verified: Sequence[Verified], lost: Sequence[str], drift: 
         click.echo("\nsince the evidence:\n" + "\n".join(f"  {line}" for line in said), err=name != "text")
 
 
-def _rendered(name: str, verified: Sequence[Verified], *, strict: bool) -> str:
+def _rendered(name: str, verified: Sequence[Verification], *, strict: bool) -> str:
     """The reports in one format: text of one host in the terminal's colours, the page with what was measured."""
     from provision import report as reports  # noqa: PLC0415
 

@@ -11,8 +11,6 @@ from typing import Final
 
 from provision.errors import CloudUnreachableError
 
-__all__ = ["caller_address", "resolved"]
-
 # AWS's own echo service, whatever the cloud: https://checkip.amazonaws.com answers with the caller's public address as text.
 _CHECK_IP: Final = "https://checkip.amazonaws.com"
 _REACHED_BY: Final = 4

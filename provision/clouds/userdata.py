@@ -5,8 +5,6 @@ from __future__ import annotations
 import datetime as dt
 import json
 
-__all__ = ["user_data"]
-
 _SERVICE = """[Unit]
 Description=End this machine at the deadline of its gpuprov profile
 [Service]

@@ -23,8 +23,6 @@ from provision.profile.model import Profile
 if TYPE_CHECKING:
     from jinja2.sandbox import SandboxedEnvironment
 
-__all__ = ["KINDS", "Change", "Declared", "changes", "declared"]
-
 KINDS: Final = (
     "file",
     "module-option",

@@ -9,8 +9,6 @@ from typing import Any, Final
 
 from provision.errors import GpuprovError, HostUnreachableError, PlaybookFailedError
 
-__all__ = ["failed_play", "failed_task", "unreachable"]
-
 _LINE_CHARS: Final = 300
 _DETAIL_CHARS: Final = 8000
 

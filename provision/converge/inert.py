@@ -6,8 +6,6 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-__all__ = ["document", "inert"]
-
 
 def inert(value: Any) -> Any:
     """The same value with every string marked as not being a template.

@@ -13,8 +13,6 @@ import subprocess
 import time
 from typing import Final
 
-__all__ = ["end_tree"]
-
 _GRACE_S: Final = 8.0
 _POLL_S: Final = 0.05
 

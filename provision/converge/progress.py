@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-__all__ = ["Converged", "Progress", "State"]
-
 State = Literal["started", "ok", "changed", "skipped", "failed", "unreachable"]
 
 

@@ -12,8 +12,6 @@ from provision.profile.locked import Lock, LockedEnvironment
 from provision.profile.model import Profile
 from provision.verify.finding import Finding
 
-__all__ = ["GPU_ROLES", "ROLES", "all_roles", "in_order", "roles_for", "variables", "with_groundwork"]
-
 ROLES: Final = (
     "preflight",
     "sources",

@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from provision.profile.locked import Lock
     from provision.profile.model import Profile
 
-__all__ = ["converge", "undo"]
-
 # What Ansible and the ssh under it need of the caller's environment; everything else, credentials foremost, stays out. The last line
 # says where the programs of a ProxyCommand (`aws ssm`, `gcloud`) find credentials, and holds none.
 _KEPT: Final = (

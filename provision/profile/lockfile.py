@@ -14,11 +14,9 @@ import yaml
 from pydantic import ValidationError
 
 from provision.errors import LockInvalidError, LockStaleError
-from provision.profile import load as profiles
+from provision.profile import load
 from provision.profile.locked import Lock
 from provision.profile.model import Profile
-
-__all__ = ["changes", "differences", "dump", "find", "find_or_build", "parse", "path_for", "read", "stale"]
 
 _MAX_BYTES: Final = 256 * 1024
 
@@ -84,7 +82,7 @@ def find(profile_path: Path, profile: Profile) -> Lock | None:
     if not path.exists():
         return None
     lock = read(path)
-    if lock.profile.sha256 != profiles.digest(profile):
+    if lock.profile.sha256 != load.digest(profile):
         msg = f"{path} was written before {profile_path.name} was changed"
         raise LockStaleError(msg, hint=f"`gpuprov lock {profile.name}` writes it again; `gpuprov diff` shows what that changes")
     return lock

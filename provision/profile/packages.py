@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from provision.catalog import places, read
-from provision.catalog.records import Distribution, DriverPackages, System, Toolkit, version
+from provision import clouds
+from provision.catalog import read
+from provision.catalog.records.base import version
+from provision.catalog.records.packages import Distribution
+from provision.catalog.records.stack import DriverPackages, System, Toolkit
 from provision.profile.locked import LockedCudnn, LockedDriver, LockedRepository, LockedToolkit
 from provision.profile.model import Mirror, Profile
 
@@ -71,7 +74,7 @@ class Names:
     def _headers(self, name: str) -> list[str]:
         if "<flavour>" not in name:
             return [name]
-        return sorted({name.replace("<flavour>", self.system.kernel[place.cloud]) for place in self.profile.places})
+        return sorted({name.replace("<flavour>", self.system.kernel.get(place.cloud, "generic")) for place in self.profile.places})
 
     def cudnn(self, chosen: str, toolkit: Toolkit) -> LockedCudnn:
         """CuDNN for the whole system; none where the profile wants none."""
@@ -159,7 +162,7 @@ class Names:
         data = self.profile.disks.data
         if data is None or data.source != "instance-store":
             return False
-        return any(places.local_disks(place.cloud, place.instance_type) not in {0, 1} for place in self.profile.places)
+        return any(clouds.provider(place.cloud).local_disks(place.instance_type) not in {0, 1} for place in self.profile.places)
 
     def repositories(self) -> tuple[LockedRepository, ...]:
         """Where the packages come from, beside what the system's image already knows."""

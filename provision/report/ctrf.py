@@ -82,4 +82,4 @@ def _test(finding: Finding, report: Report, *, strict: bool) -> dict[str, Any]:
 
 
 def _notes(reports: Sequence[Report], *, strict: bool) -> list[dict[str, str]]:
-    return [{"host": inert(report.host), "note": inert(note)} for report in reports for note in report.noted(strict=strict)]
+    return [{"host": inert(report.host), "note": inert(note)} for report in reports for note in report.all_notes(strict=strict)]

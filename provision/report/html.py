@@ -129,7 +129,7 @@ def _notes(reports: Sequence[Report], *, strict: bool) -> dict[str, list[int]]:
     """Each note, with the hosts that it is about."""
     hosts: dict[str, list[int]] = {}
     for index, report in enumerate(reports):
-        for note in report.noted(strict=strict):
+        for note in report.all_notes(strict=strict):
             hosts.setdefault(note, []).append(index)
     return hosts
 

@@ -9,7 +9,7 @@ from pydantic import TypeAdapter
 
 from provision.verify.finding import OUTCOMES, Report, exit_code, summary
 
-__all__ = ["render", "schema"]
+_OPTIONAL = frozenset({"excuse"})  # written only for a finding that is waived
 
 
 def render(*reports: Report, strict: bool = False) -> str:
@@ -40,7 +40,8 @@ def schema() -> dict[str, Any]:
     # With --against: what moved since the evidence.
     drift = {"drift": {"type": "array", "items": {"type": "object", "additionalProperties": {"type": "string"}}}}
     definitions = {
-        name: {**made, "required": sorted(made["properties"]), "additionalProperties": False} for name, made in one.pop("$defs", {}).items()
+        name: {**made, "required": sorted(set(made["properties"]) - _OPTIONAL), "additionalProperties": False}
+        for name, made in one.pop("$defs", {}).items()
     }
     report = {
         **one,

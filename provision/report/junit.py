@@ -43,7 +43,7 @@ def _suite(report: Report, *, strict: bool) -> ET.Element:
         suite.set("timestamp", observed.strftime("%Y-%m-%dT%H:%M:%S"))
     properties = ET.SubElement(suite, "properties")
     ET.SubElement(properties, "property", name="profile", value=inert(report.profile))
-    for note in report.noted(strict=strict):
+    for note in report.all_notes(strict=strict):
         ET.SubElement(properties, "property", name="note", value=inert(note))
     for finding in report.findings:
         suite.append(_case(finding, report.profile, strict=strict))

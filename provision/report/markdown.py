@@ -32,7 +32,7 @@ def render(*reports: Report, strict: bool = False) -> str:
 def _one_host(report: Report, level: str, *, strict: bool) -> Iterator[str]:
     yield f"{level} {code(report.host)} against profile {code(report.profile)}"
     yield ""
-    for note in report.noted(strict=strict):
+    for note in report.all_notes(strict=strict):
         yield f"> **{prose(note)}**"
         yield ""
     took = f" in {report.elapsed_s:.1f} s" if report.elapsed_s is not None else ""

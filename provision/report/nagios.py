@@ -28,7 +28,7 @@ def render(*reports: Report, strict: bool = False) -> str:
     where = _name(reports[0].host) if len(reports) == 1 else f"{len(reports)} hosts"
     parts = [f"{counted(counts) or 'no check was made'} on {where}"]
     parts += [named for outcome in EXPLAINED if (named := _named(reports, outcome))]
-    parts += list(dict.fromkeys(_plain(note) for report in reports for note in report.noted(strict=strict)))[:_NOTES]
+    parts += list(dict.fromkeys(_plain(note) for report in reports for note in report.all_notes(strict=strict)))[:_NOTES]
     return f"GPUPROV {word} - {'; '.join(parts)} | {_performance(reports, counts)}"
 
 

@@ -34,7 +34,7 @@ def _points(report: Report, *, strict: bool) -> Iterator[str]:
     # A plan of nothing must say why.
     yield f"1..{len(report.findings)}" if report.findings else "1..0 # no check was made"
     yield f"# {inert(report.host)} against profile {inert(report.profile)}, observed {inert(report.observed_at) or 'at an unknown time'}"
-    yield from (f"# {inert(note)}" for note in report.noted(strict=strict))
+    yield from (f"# {inert(note)}" for note in report.all_notes(strict=strict))
     for number, finding in enumerate(report.findings, 1):
         yield from _point(number, finding, strict=strict)
 

@@ -48,7 +48,7 @@ def render(*reports: Report, strict: bool = False, color: bool = False) -> str:
 
 
 def _one_host(console: Console, report: Report, *, strict: bool) -> None:
-    for note in report.noted(strict=strict):
+    for note in report.all_notes(strict=strict):
         console.print(Text(inert(note), style="bold"))
     took = f" in {report.elapsed_s:.1f} s" if report.elapsed_s is not None else ""
     when = inert(report.observed_at) or "at an unknown time"

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
+from provision.canonical import digest
 from provision.errors import EXIT_FAILED_CHECK, EXIT_OK, EXIT_UNKNOWN, EvidenceRefusedError
 from provision.profile.locked import pin
 from provision.profile.model import Waiver
@@ -19,7 +20,7 @@ from provision.review.sign import Signature
 from provision.verify import evidence as proof
 from provision.verify.checks import CHECKS
 from provision.verify.checks.base import TIERS
-from provision.verify.evidence import Evidence, Proven
+from provision.verify.evidence import Evidence, HostEvidence
 from provision.verify.finding import Finding, Report, exit_code, fails
 from provision.verify.fleet import REACHABLE
 from provision.verify.judge import Selection, judge
@@ -132,12 +133,12 @@ def certificate(evidence: Evidence, agreed: Agreed, now: dt.datetime) -> Certifi
     """
     bundle = agreed.bundle
     _bind(evidence, agreed)
-    tier = evidence.how.tier or bundle.profile.verify.tier
+    tier = evidence.method.tier or bundle.profile.verify.tier
     return Certificate(
         profile=bundle.profile.name,
         purpose=bundle.profile.purpose,
         owner=f"{bundle.profile.owner.name} <{bundle.profile.owner.email}>",
-        verdict=exit_code([one.report for one in evidence.hosts], strict=evidence.how.strict),
+        verdict=exit_code([one.report for one in evidence.hosts], strict=evidence.method.strict),
         parts=tuple(_part(evidence, one, agreed) for one in evidence.hosts),
         left_out=tuple(_left_out(evidence, tier, bundle.profile.verify.tier)),
         approvals=agreed.signatures,
@@ -167,7 +168,7 @@ def _bind(evidence: Evidence, agreed: Agreed) -> None:
     if not evidence.hosts:
         msg = "there is no host in this evidence"
         raise EvidenceRefusedError(msg, hint=hint)
-    asked = proof.digest(pin(bundle.profile, bundle.lock).dump())
+    asked = digest(pin(bundle.profile, bundle.lock).dump())
     for one in evidence.hosts:
         if one.sha256["profile"] != asked or one.report.profile != bundle.profile.name:
             msg = f"{one.host!a} was judged against another profile than the one that was signed"
@@ -180,7 +181,7 @@ def _bind(evidence: Evidence, agreed: Agreed) -> None:
             raise EvidenceRefusedError(msg, hint=hint)
 
 
-def _judged_again(evidence: Evidence, one: Proven, agreed: Agreed) -> bool:
+def _judged_again(evidence: Evidence, one: HostEvidence, agreed: Agreed) -> bool:
     """Whether the findings follow from the facts; False where another version made them, which may have other checks.
 
     Raises:
@@ -191,7 +192,7 @@ def _judged_again(evidence: Evidence, one: Proven, agreed: Agreed) -> bool:
     elif evidence.made_by != proof.MADE_BY:
         return False
     else:
-        how = evidence.how
+        how = evidence.method
         asked = pin(agreed.bundle.profile, agreed.bundle.lock)
         found = judge(
             one.facts,
@@ -217,17 +218,17 @@ def _day(text: str) -> dt.date:
 
 
 def _left_out(evidence: Evidence, tier: str, asked: str) -> Iterator[str]:
-    selection = Selection(frozenset(evidence.how.only), frozenset(evidence.how.skip))
+    selection = Selection(frozenset(evidence.method.only), frozenset(evidence.method.skip))
     for check in CHECKS:
         below = TIERS.index(tier) < TIERS.index(check.tier) <= TIERS.index(asked)
         if below or not selection.takes(check.id):
             yield check.id
 
 
-def _part(evidence: Evidence, one: Proven, agreed: Agreed) -> Part:
+def _part(evidence: Evidence, one: HostEvidence, agreed: Agreed) -> Part:
     again = _judged_again(evidence, one, agreed)
     report: Report = one.report
-    strict = evidence.how.strict
+    strict = evidence.method.strict
     waivers = {waiver.check: waiver for waiver in agreed.bundle.profile.verify.waivers}
     excused = tuple(f for f in report.findings if f.outcome == "waived" and f.observed.startswith(_EXCUSED))
     waived = [f for f in report.findings if f.outcome == "waived" and f not in excused]
@@ -249,7 +250,7 @@ def _part(evidence: Evidence, one: Proven, agreed: Agreed) -> Part:
         waived=tuple(Waived(f, waivers[f.check]) for f in waived),
         excused=excused,
         idle=of("not-applicable"),
-        notes=report.noted(strict=strict),
+        notes=report.all_notes(strict=strict),
         again=again,
         digests=dict(one.sha256),
     )

@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeVar
 
 from provision.profile import lockfile
 from provision.profile.locked import Lock
-from provision.review.tree import Environment, Place, Review
+from provision.review.tree import EnvironmentItem, PlaceItem, Review
 
 __all__ = ["Shift", "as_reviewed", "of_locks", "shifts"]
 
@@ -65,7 +65,7 @@ def as_reviewed(review: Review, written: bytes) -> Review:
     except (ValueError, KeyError, TypeError):
         return review
 
-    def then(place: Place) -> Place:
+    def then(place: PlaceItem) -> PlaceItem:
         hourly, whole = prices.get(_place(place), (place.usd_per_hour, place.usd_to_deadline))
         if not all(figure is None or isinstance(figure, int | float) for figure in (hourly, whole)):
             return place
@@ -74,7 +74,7 @@ def as_reviewed(review: Review, written: bytes) -> Review:
     return replace(review, places=tuple(then(place) for place in review.places))
 
 
-def _place(place: Place) -> tuple[str, str, str, str]:
+def _place(place: PlaceItem) -> tuple[str, str, str, str]:
     return place.cloud, place.region, place.instance_type, place.market
 
 
@@ -208,7 +208,7 @@ def _repositories(old: Review, new: Review) -> Iterator[Shift]:
             yield Shift("software", "wider", f"repository {other.name}: {repository.trust} → {other.trust}", "another key is trusted")
 
 
-def _wheels(old: Environment | None, new: Environment | None) -> Iterator[Shift]:
+def _wheels(old: EnvironmentItem | None, new: EnvironmentItem | None) -> Iterator[Shift]:
     name = new.name if new else old.name if old else ""
     if old and new and old.index != new.index:
         yield Shift("software", "other", f"{name}: wheels from {old.index} → {new.index}", "hashes stay what decides")

@@ -26,7 +26,7 @@ from provision.errors import BundleInvalidError
 from provision.profile import load as profiles
 from provision.profile import lockfile
 from provision.profile.locked import Lock
-from provision.profile.model import AwsPlace, Profile
+from provision.profile.model import Profile
 
 __all__ = ["PRINCIPAL", "STATEMENT", "Bundle", "Statement", "add", "canonical", "pack", "read", "statement", "write"]
 
@@ -217,7 +217,7 @@ def _check_statement(path: Path, stated: Statement, profile: Profile, lock: Lock
         raise _wrong(path, "lock.yml", f"locks something else than {STATEMENT} says")
     if lock.profile.sha256 != stated.profile.sha256:
         raise _wrong(path, "lock.yml", f"is the lock of another profile than {STATEMENT} names")
-    asked = {(p.cloud, r, p.instance_type, p.market) for p in profile.places for r in (p.regions if isinstance(p, AwsPlace) else p.zones)}
+    asked = {(p.cloud, r, p.instance_type, p.market) for p in profile.places for r in p.locations}
     locked = {(p.cloud, p.region, p.instance_type, p.market) for p in lock.places}
     meant = (asked, f"{profile.os.name} {profile.os.version}", profile.gpu.model, profile.gpu.counters)
     if meant != (locked, lock.os, lock.gpu.model, lock.counters):

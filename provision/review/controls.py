@@ -8,7 +8,7 @@ from typing import Final
 from provision.converge.declared import Change, declared
 from provision.converge.roles import ROLES, all_roles
 from provision.profile.model import Profile
-from provision.review.tree import Control
+from provision.review.tree import ControlItem
 from provision.verify.checks import CHECKS, Check
 
 __all__ = ["KEYS", "controls", "line_of"]
@@ -67,19 +67,19 @@ def line_of(key: str, lines: Mapping[str, int]) -> tuple[int | None, bool]:
     return None, False
 
 
-def controls(profile: Profile, lines: Mapping[str, int], changed: Sequence[Change]) -> tuple[Control, ...]:
+def controls(profile: Profile, lines: Mapping[str, int], changed: Sequence[Change]) -> tuple[ControlItem, ...]:
     """Every check, in the order of reports, with what leads to it."""
     roles = set(all_roles(profile, without_gpu=False))
     return tuple(_control(check, profile, lines, changed, roles) for check in CHECKS)
 
 
-def _control(check: Check, profile: Profile, lines: Mapping[str, int], changed: Sequence[Change], roles: set[str]) -> Control:
+def _control(check: Check, profile: Profile, lines: Mapping[str, int], changed: Sequence[Change], roles: set[str]) -> ControlItem:
     naming = [declared(role) for role in ROLES if check.id in declared(role).checks]
     keys = KEYS.get(check.id) or tuple(dict.fromkeys(key for each in naming for key in each.keys))
     role = check.role or next((each.role for each in naming if each.entries), None)
     why = _why_not(check, profile, roles)
     waived = next((w.expires.isoformat() for w in profile.verify.waivers if w.check == check.id), "")
-    return Control(
+    return ControlItem(
         check=check.id,
         title=check.title,
         keys=keys,

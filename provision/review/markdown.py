@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from provision.report.base import inert
 from provision.report.markdown import code, prose
 from provision.review.page import GLYPHS, pretty
-from provision.review.tree import Change, Control, Environment, Money, Permission, Place, Review, Risk
+from provision.review.tree import Change, ControlItem, EnvironmentItem, Money, PermissionItem, PlaceItem, Review, Risk
 
 __all__ = ["render"]
 
@@ -99,7 +99,7 @@ def _usd(figure: float | None, digits: int = 2) -> str:
 
 
 def _exists(review: Review) -> list[str]:
-    def row(place: Place) -> list[str]:
+    def row(place: PlaceItem) -> list[str]:
         hourly = _usd(place.usd_per_hour, 3) + ("" if place.price_whole else " (GPU alone)")
         image = _whole(place.image_id or place.image)
         return [
@@ -161,7 +161,7 @@ def _software(review: Review) -> list[str]:
     return lines
 
 
-def _wheels(environment: Environment) -> Iterator[str]:
+def _wheels(environment: EnvironmentItem) -> Iterator[str]:
     yield f"### {_say(environment.name)} {code(environment.version)}: {len(environment.wheels)} wheels from {code(environment.index)}"
     yield ""
     yield from _block(
@@ -184,7 +184,7 @@ def _whole(text: str) -> str:
 
 
 def _proof(review: Review) -> list[str]:
-    def row(each: Control) -> list[str]:
+    def row(each: ControlItem) -> list[str]:
         keys = ", ".join(f"{_whole(key)}{f' (line {line})' if line else ''}" for key, line in zip(each.keys, each.lines, strict=True))
         return [_whole(each.check), _plain(each.title), keys, each.role or "observed alone", each.tier, each.waived or ""]
 
@@ -208,7 +208,7 @@ def _permissions(review: Review) -> list[str]:
     return lines
 
 
-def _granted(permission: Permission) -> list[str]:
+def _granted(permission: PermissionItem) -> list[str]:
     lines = [*(f"- {code(action)}" for action in permission.actions or ()), ""]
     if permission.document:
         lines += [*_block(pretty(permission.document), "json"), ""]

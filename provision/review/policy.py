@@ -10,10 +10,11 @@ import hashlib
 import ipaddress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
+from provision.clouds import CLOUDS
 from provision.errors import PolicyInvalidError
 from provision.profile import load as profiles
 from provision.profile.model import Email, Extra, Name, Text, Url
@@ -29,6 +30,10 @@ Domain = Annotated[str, StringConstraints(pattern=r"^[a-z0-9-]{1,63}(\.[a-z0-9-]
 Principal = Annotated[str, StringConstraints(pattern=f"^{PRINCIPAL}$")]
 Tag = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9 _.:/=+@-]{1,128}$")]
 Usd = Annotated[float, Field(gt=0, le=1_000_000, strict=False)]
+if TYPE_CHECKING:
+    CloudName = str
+else:
+    CloudName = Literal[CLOUDS]
 # A list that says something.
 SOME: Final = Field(min_length=1, max_length=200, strict=False)
 
@@ -109,7 +114,7 @@ class Signatures(_Frozen):
 class Policy(_Frozen):
     """The rules; one that is not written does not exist. Every place of a profile must keep them: any may be the one that is used.
 
-    `regions` matches regions of AWS and zones of GCP. A rule whose keeping cannot be known is broken.
+    `regions` matches the regions or zones that places name. A rule whose keeping cannot be known is broken.
     `reasons` are the organisation's words, by rule, for who breaks it.
     """
 
@@ -117,7 +122,7 @@ class Policy(_Frozen):
     name: Name
     contact: Email | None = None
     reasons: dict[Rule, Text] = Field(default_factory=dict)
-    clouds: Annotated[tuple[Literal["aws", "gcp"], ...], SOME] | None = None
+    clouds: Annotated[tuple[CloudName, ...], SOME] | None = None
     regions: Annotated[tuple[Glob, ...], SOME] | None = None
     instance_types: Annotated[tuple[Glob, ...], SOME] | None = None
     markets: Annotated[tuple[Literal["on-demand", "spot"], ...], SOME] | None = None

@@ -11,8 +11,8 @@ from provision.converge.declared import changes
 from provision.converge.roles import all_roles
 from provision.profile.locked import Lock, LockedEnvironment
 from provision.profile.model import Profile
-from provision.review.cloud import first_boot
-from provision.review.tree import Change, Environment, Package, Repository, Wheel
+from provision.review.exposure import first_boot
+from provision.review.tree import Change, EnvironmentItem, PackageItem, RepositoryItem, WheelItem
 
 __all__ = ["environments", "host_changes", "packages", "repositories", "stack", "undo"]
 
@@ -35,10 +35,10 @@ def stack(lock: Lock) -> tuple[tuple[str, str], ...]:
     )
 
 
-def repositories(lock: Lock) -> tuple[Repository, ...]:
+def repositories(lock: Lock) -> tuple[RepositoryItem, ...]:
     """Every repository that is added to those of the image."""
     return tuple(
-        Repository(
+        RepositoryItem(
             name=r.name,
             kind=r.kind,
             url=r.url if r.suite in {None, "/"} else f"{r.url} {r.suite} {' '.join(r.components)}",
@@ -48,7 +48,7 @@ def repositories(lock: Lock) -> tuple[Repository, ...]:
     )
 
 
-def packages(profile: Profile, lock: Lock) -> tuple[Package, ...]:
+def packages(profile: Profile, lock: Lock) -> tuple[PackageItem, ...]:
     """Every package that is asked for by name, once, with the roles that ask."""
     roles: dict[str, list[str]] = {}
     for role in all_roles(profile, without_gpu=False):
@@ -60,7 +60,7 @@ def packages(profile: Profile, lock: Lock) -> tuple[Package, ...]:
     for asked, asking in roles.items():
         name, version = _split(asked)
         ours = bool(added) and any(fnmatch.fnmatchcase(name, pattern) for pattern in (*lock.hold, "datacenter-gpu-manager*"))
-        found.append(Package(name, version, added if ours else own, tuple(asking)))
+        found.append(PackageItem(name, version, added if ours else own, tuple(asking)))
     return tuple(found)
 
 
@@ -73,7 +73,7 @@ def _split(asked: str) -> tuple[str, str | None]:
     return (head, version) if mark and version.endswith("*") else (asked, None)
 
 
-def environments(lock: Lock) -> tuple[Environment, ...]:
+def environments(lock: Lock) -> tuple[EnvironmentItem, ...]:
     """Every virtual environment, and what OpenCV is built with where it is."""
     index = lock.wheel_index or "the default package index"
     found = [_environment(name, environment, index) for name, environment in lock.frameworks.items()]
@@ -82,26 +82,28 @@ def environments(lock: Lock) -> tuple[Environment, ...]:
     if lock.opencv.tools:
         found.append(_environment("opencv, built with", lock.opencv.tools, index))
     if lock.opencv.source:
-        found.append(Environment("opencv, built from", "source", index, _wheels([lock.opencv.source])))
-    found += [Environment(f"{name}, added to pytorch", e.version, index, _wheels(e.wheels)) for name, e in lock.extras.items() if e.wheels]
+        found.append(EnvironmentItem("opencv, built from", "source", index, _wheels([lock.opencv.source])))
+    found += [
+        EnvironmentItem(f"{name}, added to pytorch", e.version, index, _wheels(e.wheels)) for name, e in lock.extras.items() if e.wheels
+    ]
     return tuple(found)
 
 
-def _environment(name: str, locked: LockedEnvironment, index: str) -> Environment:
+def _environment(name: str, locked: LockedEnvironment, index: str) -> EnvironmentItem:
     where = index if locked.index == "default" else f"{index} ({locked.index})"
-    return Environment(name, locked.version, where, _wheels(locked.wheels))
+    return EnvironmentItem(name, locked.version, where, _wheels(locked.wheels))
 
 
-def _wheels(lines: Sequence[str]) -> tuple[Wheel, ...]:
+def _wheels(lines: Sequence[str]) -> tuple[WheelItem, ...]:
     """Every line, whatever it is: pip would also obey an option among them, which the reviewer must see."""
     return tuple(_wheel(line) for line in lines)
 
 
-def _wheel(line: str) -> Wheel:
+def _wheel(line: str) -> WheelItem:
     found = _PIN.fullmatch(line)
     if found is None:
-        return Wheel(line, "", ())
-    return Wheel(found["name"], found["version"], tuple(found["hashes"].split(" --hash=sha256:")[1:]))
+        return WheelItem(line, "", ())
+    return WheelItem(found["name"], found["version"], tuple(found["hashes"].split(" --hash=sha256:")[1:]))
 
 
 def host_changes(profile: Profile, lock: Lock) -> tuple[Change, ...]:

@@ -1,4 +1,7 @@
-"""What a review says, as plain frozen data: every form of it (page, Markdown, JSON, terminal) shows this and nothing else."""
+"""What a review says, as plain frozen data: the page, the Markdown, the JSON and the terminal show this and nothing else.
+
+The classes whose names end in `Item` are entries of a review, beside the record of the same thing in the catalogue, a lock or a cloud.
+"""
 
 from __future__ import annotations
 
@@ -10,24 +13,24 @@ from provision.converge.declared import Change
 __all__ = [
     "SCHEMA",
     "SEVERITIES",
-    "Call",
+    "CallItem",
     "Change",
-    "Control",
-    "Disk",
-    "Door",
-    "Environment",
+    "ControlItem",
+    "DiskItem",
+    "DoorItem",
+    "EnvironmentItem",
     "Gain",
     "Money",
-    "Package",
-    "Permission",
-    "Place",
+    "PackageItem",
+    "PermissionItem",
+    "PlaceItem",
     "Question",
-    "Repository",
+    "RepositoryItem",
     "Review",
     "Risk",
     "Severity",
-    "Waived",
-    "Wheel",
+    "WaiverItem",
+    "WheelItem",
 ]
 
 SCHEMA: Final = "gpuprov-review/1"
@@ -67,7 +70,7 @@ class Gain:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class PlaceItem:
     """One place that is tried, in the order of the profile.
 
     Attributes:
@@ -94,7 +97,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Disk:
+class DiskItem:
     """A disk of each instance."""
 
     what: str
@@ -106,7 +109,7 @@ class Disk:
 
 
 @dataclass(frozen=True, slots=True)
-class Door:
+class DoorItem:
     """One rule of the security group: who may open a connection to what."""
 
     direction: Literal["in", "out"]
@@ -136,7 +139,7 @@ class Money:
 
 
 @dataclass(frozen=True, slots=True)
-class Repository:
+class RepositoryItem:
     """Where packages come from; trusted by the fingerprint of its key, or by a keyring of the image."""
 
     name: str
@@ -146,7 +149,7 @@ class Repository:
 
 
 @dataclass(frozen=True, slots=True)
-class Package:
+class PackageItem:
     """A package that is asked for by name; `version` is None where the lock pins none."""
 
     name: str
@@ -156,7 +159,7 @@ class Package:
 
 
 @dataclass(frozen=True, slots=True)
-class Wheel:
+class WheelItem:
     """One wheel, or source distribution, and the hashes one of which it must have."""
 
     name: str
@@ -165,17 +168,17 @@ class Wheel:
 
 
 @dataclass(frozen=True, slots=True)
-class Environment:
+class EnvironmentItem:
     """A virtual environment and every wheel in it."""
 
     name: str
     version: str
     index: str
-    wheels: tuple[Wheel, ...]
+    wheels: tuple[WheelItem, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Control:
+class ControlItem:
     """One check, and what leads to it: the id is the same in the profile's waivers, the roles, every report and this review.
 
     Attributes:
@@ -200,7 +203,7 @@ class Control:
 
 
 @dataclass(frozen=True, slots=True)
-class Permission:
+class PermissionItem:
     """What one cloud must allow; `actions` is None where it is not known."""
 
     cloud: str
@@ -210,7 +213,7 @@ class Permission:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class CallItem:
     """One call of a cloud's API that a launch makes, with its parameters as data."""
 
     cloud: str
@@ -220,7 +223,7 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
-class Waived:
+class WaiverItem:
     """A finding that somebody takes responsibility for."""
 
     check: str
@@ -263,25 +266,25 @@ class Review:
     rules_sha256: str
     risks: tuple[Risk, ...]
     gains: tuple[Gain, ...]
-    places: tuple[Place, ...]
-    disks: tuple[Disk, ...]
+    places: tuple[PlaceItem, ...]
+    disks: tuple[DiskItem, ...]
     addresses: str
     tags: tuple[str, ...]
     money: Money
-    doors: tuple[Door, ...]
+    doors: tuple[DoorItem, ...]
     logins: tuple[str, ...]
     stack: tuple[tuple[str, str], ...]
-    repositories: tuple[Repository, ...]
-    packages: tuple[Package, ...]
-    environments: tuple[Environment, ...]
+    repositories: tuple[RepositoryItem, ...]
+    packages: tuple[PackageItem, ...]
+    environments: tuple[EnvironmentItem, ...]
     changes: tuple[Change, ...]
     reboots: int
     undo: tuple[str, ...]
-    controls: tuple[Control, ...]
+    controls: tuple[ControlItem, ...]
     tier: str
-    waivers: tuple[Waived, ...]
-    permissions: tuple[Permission, ...]
-    calls: tuple[Call, ...]
+    waivers: tuple[WaiverItem, ...]
+    permissions: tuple[PermissionItem, ...]
+    calls: tuple[CallItem, ...]
     questions: tuple[Question, ...]
     text: tuple[str, ...]
 

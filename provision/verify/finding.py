@@ -9,10 +9,10 @@ from typing import Any, Final, Literal, get_args
 
 from provision.errors import EXIT_FAILED_CHECK, EXIT_OK, EXIT_UNKNOWN
 
-__all__ = ["OUTCOMES", "Finding", "Outcome", "Report", "exit_code", "fails", "summary"]
-
 Outcome = Literal["pass", "fail", "warn", "waived", "unknown", "not-applicable"]
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
+# Why a check that does not hold is `waived`: the user said --without-gpu, or the profile has a waiver of it.
+Excuse = Literal["without-gpu", "waiver"]
 _STRICT: Final = "a warning counts as a failure here, by --strict"
 
 
@@ -29,6 +29,7 @@ class Finding:
         hint: what to do when it does not pass; empty when it does.
         role: the Ansible role that fixes it, or None.
         needs_gpu: whether it is part of what `--without-gpu` excuses.
+        excuse: why it is waived; None unless the outcome is `waived`.
     """
 
     check: str
@@ -39,6 +40,14 @@ class Finding:
     hint: str = ""
     role: str | None = None
     needs_gpu: bool = False
+    excuse: Excuse | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """The finding as JSON-compatible data; `excuse` is there only where there is one."""
+        data = asdict(self)
+        if self.excuse is None:
+            del data["excuse"]
+        return data
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,13 +84,19 @@ class Report:
             return EXIT_FAILED_CHECK
         return EXIT_UNKNOWN if counts["unknown"] else EXIT_OK
 
-    def noted(self, *, strict: bool = False) -> tuple[str, ...]:
+    def all_notes(self, *, strict: bool = False) -> tuple[str, ...]:
         """The notes; with `strict` also that warnings are failures, where there is one to which that matters."""
         return (*self.notes, _STRICT) if strict and self.summary["warn"] else self.notes
 
     def as_dict(self, *, strict: bool = False) -> dict[str, Any]:
         """The report as JSON-compatible data; of what `strict` changes nothing stands in the findings, whose digest is the same."""
-        return {**asdict(self), "notes": self.noted(strict=strict), "summary": self.summary, "exit_code": self.exit_code(strict=strict)}
+        return {
+            **asdict(self),
+            "findings": [finding.as_dict() for finding in self.findings],
+            "notes": self.all_notes(strict=strict),
+            "summary": self.summary,
+            "exit_code": self.exit_code(strict=strict),
+        }
 
 
 def fails(outcome: Outcome, *, strict: bool = False) -> bool:

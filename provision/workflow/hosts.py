@@ -14,7 +14,7 @@ from provision.errors import UsageError
 from provision.host.ssh import Target
 from provision.profile.locked import Lock, pin
 from provision.profile.model import Profile
-from provision.verify.fleet import Asked
+from provision.verify.fleet import Expectation
 from provision.workflow.session import Session
 
 __all__ = ["asked_of", "targets"]
@@ -89,7 +89,9 @@ def _word(text: str) -> str:
     return text
 
 
-def asked_of(session: Session, found: Sequence[Target], profile: str | None, signed: tuple[Profile, Lock] | None = None) -> list[Asked]:
+def asked_of(
+    session: Session, found: Sequence[Target], profile: str | None, signed: tuple[Profile, Lock] | None = None
+) -> list[Expectation]:
     """What should hold on each host: what was signed, the profile that was named, or the one it was launched from; with its lock.
 
     Raises:
@@ -112,10 +114,10 @@ def asked_of(session: Session, found: Sequence[Target], profile: str | None, sig
     return asked
 
 
-def _its_own(session: Session, target: Target) -> Asked:
+def _its_own(session: Session, target: Target) -> Expectation:
     wanted = session.profile_for(target.name, None)
     return _pinned(target, wanted, session.lock_for(target.name, None, wanted))
 
 
-def _pinned(target: Target, wanted: Profile, locked: Lock | None) -> Asked:
-    return Asked(target, pin(wanted, locked) if locked is not None else wanted, locked)
+def _pinned(target: Target, wanted: Profile, locked: Lock | None) -> Expectation:
+    return Expectation(target, pin(wanted, locked) if locked is not None else wanted, locked)

@@ -14,13 +14,12 @@ from provision.host.ssh import Target
 from provision.profile.locked import Lock, pin
 from provision.profile.model import Profile
 from provision.verify import evidence
-from provision.verify.ahead import Ahead
-from provision.verify.compare import lost
-from provision.verify.facts import load
+from provision.verify.ahead import EarlyObservations
+from provision.verify.compare import losses
+from provision.verify.facts import NotObservedError, load
 from provision.verify.finding import Report
-from provision.verify.fleet import Asked, Verified, verify_all
+from provision.verify.fleet import Expectation, Verification, verify_all
 from provision.verify.judge import Selection, judge
-from provision.verify.schema import NotObservedError
 from provision.workflow.hosts import asked_of, targets
 from provision.workflow.session import Session
 
@@ -55,9 +54,9 @@ class How:
     signed: tuple[Profile, Lock] | None = None
 
     @property
-    def made(self) -> evidence.How:
+    def made(self) -> evidence.Method:
         """The same as evidence has it, for today."""
-        return evidence.How(
+        return evidence.Method(
             only=tuple(sorted(self.selection.only)),
             skip=tuple(sorted(self.selection.skip)),
             tier=self.selection.tier,
@@ -67,7 +66,7 @@ class How:
         )
 
 
-def judged(session: Session, files: Sequence[Path], profile: str | None, how: How) -> list[Verified]:
+def judged(session: Session, files: Sequence[Path], profile: str | None, how: How) -> list[Verification]:
     """Facts files against a profile and its lock, or what was signed; one file alone is called `facts`, several by their names.
 
     Raises:
@@ -81,13 +80,19 @@ def judged(session: Session, files: Sequence[Path], profile: str | None, how: Ho
         name = path.stem if len(files) > 1 else "facts"
         facts = load(path)
         report = judge(facts, asked, host=name, selection=how.selection, without_gpu=how.without_gpu)
-        verified.append(Verified(Asked(Target(name, ""), asked, locked), report, facts))
+        verified.append(Verification(Expectation(Target(name, ""), asked, locked), report, facts))
     return verified
 
 
 def observed(
-    session: Session, which: Which, profile: str | None, how: How, *, watch: Callable[[list[str]], Say], ahead: Ahead | None = None
-) -> list[Verified]:
+    session: Session,
+    which: Which,
+    profile: str | None,
+    how: How,
+    *,
+    watch: Callable[[list[str]], Say],
+    ahead: EarlyObservations | None = None,
+) -> list[Verification]:
     """Running hosts against the profiles that should hold on them.
 
     Args:
@@ -120,7 +125,7 @@ def observed(
         )
 
 
-def after_reboot(verified: Sequence[Verified], before: Path, how: How) -> tuple[list[str], int]:
+def after_reboot(verified: Sequence[Verification], before: Path, how: How) -> tuple[list[str], int]:
     """What the one host's reboot did not leave as it was, a line each, and the exit code that this alone asks for.
 
     Raises:
@@ -131,9 +136,9 @@ def after_reboot(verified: Sequence[Verified], before: Path, how: How) -> tuple[
         msg = "--after-reboot compares one host with its own facts from before"
         raise UsageError(msg, hint="name one HOST, or one --facts FILE")
     one, new, old = verified[0], verified[0].facts, load(before)
-    was = judge(old, one.asked.profile, selection=how.selection, without_gpu=how.without_gpu)
+    was = judge(old, one.expectation.profile, selection=how.selection, without_gpu=how.without_gpu)
     try:
-        lines = lost(was, old, one.report, new)
+        lines = losses(was, old, one.report, new)
     except NotObservedError as reason:
         return [f"nothing is proven about the reboot: {reason}"], EXIT_UNKNOWN
     return lines or ["everything that held before the reboot holds after it"], EXIT_FAILED_CHECK if lines else EXIT_OK

@@ -62,22 +62,11 @@ class Session:
         return lambda cloud, region: clouds.connect(cloud, region, access.get(cloud))
 
     def _rehearsal_access(self, *, start: bool, say: Say) -> dict[str, Any]:
-        from provision.clouds.aws.client import Access  # noqa: PLC0415 - who only reads about a host needs no cloud
-        from provision.clouds.gcp.client import Access as GcpAccess  # noqa: PLC0415
-
         running = control.start(self.rehearsal_folder, progress=say) if start else control.running(self.rehearsal_folder)
         if running is None:
             msg = "the embedded cloud does not run"
             raise RehearsalFailedError(msg, hint="`gpuprov rehearse start` starts it; what ran in it ended with it")
-        given = control.environment(running)
-        aws = Access(
-            endpoint_url=given["AWS_ENDPOINT_URL"],
-            access_key_id=given["AWS_ACCESS_KEY_ID"],
-            secret_access_key=given["AWS_SECRET_ACCESS_KEY"],
-            caller_address_url=given["GPUPROV_CALLER_ADDRESS_URL"],
-        )
-        gcp = GcpAccess(project=given["GOOGLE_CLOUD_PROJECT"], endpoint_url=running.gcp_endpoint, caller_address_url=aws.caller_address_url)
-        return {"aws": aws, "gcp": gcp}
+        return {cloud: clouds.access_from(cloud, running.settings(cloud)) for cloud in clouds.CLOUDS}
 
     def record(self, name: str) -> Record:
         """What the journal knows of a launch, or of the launch of one of several machines.

@@ -238,7 +238,7 @@ def _asked(run: Run) -> Profile:
 
 
 def _verify(run: Run) -> Report:
-    from provision.verify.run import verify  # noqa: PLC0415 - 0.1 s that a launch need not wait for: they are free while the machine boots
+    from provision.verify.fleet import verify  # noqa: PLC0415 - 0.1 s that a launch need not wait for: they are free while the machine boots
 
     assert run.target is not None  # noqa: S101 - `reach`, or the caller of `apply`, sets it
     asked = _asked(run)

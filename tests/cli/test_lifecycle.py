@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from provision.clouds.aws.client import Access, client
+from provision.clouds.aws.client import AwsAccess, client
 from provision.rehearsal import control
 from provision.rehearsal.control import Rehearsal
 from provision.workflow import up as workflow
@@ -26,8 +26,7 @@ def cloud(own_home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Rehearsal
 
 
 def aws(cloud: Rehearsal, region: str = HK) -> Any:
-    given = control.environment(cloud)
-    return client("ec2", region, Access(cloud.endpoint, given["AWS_ACCESS_KEY_ID"], given["AWS_SECRET_ACCESS_KEY"]))
+    return client("ec2", region, AwsAccess(**cloud.settings("aws")))
 
 
 def up(call: Call, name: str = "x", *more: str) -> tuple[int, str, str]:

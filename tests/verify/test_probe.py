@@ -14,10 +14,13 @@ from typing import Any
 import pytest
 
 import provision.verify.observe as observing
-from provision.verify.facts import Facts
-from provision.verify.schema import Fact, Modules
-from provision.verify.schema_health import Clock, Fabric, Initramfs, Upgrades, Variables, Xids
-from provision.verify.schema_stack import Encoders
+from provision.verify.facts import Fact, Facts
+from provision.verify.facts.gpu import ModulesFacts
+from provision.verify.facts.health import XidsFacts
+from provision.verify.facts.links import FabricFacts
+from provision.verify.facts.stack import EncodersFacts
+from provision.verify.facts.surroundings import InitramfsFacts, UpgradesFacts, VariablesFacts
+from provision.verify.facts.system import ClockFacts
 
 PROBE = Path(observing.__file__).parent / "probe"
 
@@ -221,7 +224,11 @@ def test_apts_own_word_on_unattended_upgrades(probe: Any, bin_folder: Path) -> N
     assert (found["unattended"], found["excluded"]) == (True, ["nvidia-"])
 
 
-@pytest.mark.parametrize("kind", [Xids, Variables, Upgrades, Clock, Initramfs, Modules, Encoders, Fabric], ids=lambda kind: kind.name)
+@pytest.mark.parametrize(
+    "kind",
+    [XidsFacts, VariablesFacts, UpgradesFacts, ClockFacts, InitramfsFacts, ModulesFacts, EncodersFacts, FabricFacts],
+    ids=lambda kind: kind.name,
+)
 def test_what_this_machine_says_holds_its_shape_or_is_unknown_with_a_reason(probe: Any, kind: type[Fact]) -> None:
     everything = {**probe.stack.facts(), **probe.counters.facts(), **probe.gpu.facts(), **probe.system.facts()}
     raw = probe.run.gather({kind.name: everything[kind.name]}, 30)

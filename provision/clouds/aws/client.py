@@ -13,11 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-__all__ = ["Access", "client"]
-
 
 @dataclass(frozen=True, slots=True)
-class Access:
+class AwsAccess:
     """Whose AWS is spoken to. All None: the user's own, by boto3's usual chain.
 
     Attributes:
@@ -35,7 +33,7 @@ class Access:
 
 
 _SERVICES: Final = ("ec2", "pricing", "service-quotas", "ssm")
-_made: Final[dict[tuple[str, str, Access, bool], Any]] = {}
+_made: Final[dict[tuple[str, str, AwsAccess, bool], Any]] = {}
 _making: Final = threading.Lock()  # boto3's sessions are not thread-safe; the clients they make are
 
 
@@ -67,7 +65,7 @@ def _session() -> Any:
     return boto3.Session(botocore_session=session)
 
 
-def client(service: str, region: str, access: Access, *, retried: bool = True) -> Any:
+def client(service: str, region: str, access: AwsAccess, *, retried: bool = True) -> Any:
     """A client of one service in one region, made once.
 
     Args:
@@ -102,7 +100,7 @@ def _nothing_collected() -> Iterator[None]:
             gc.enable()
 
 
-def _client(service: str, region: str, access: Access, retried: bool) -> Any:  # noqa: FBT001 - private, and a key of `_made`
+def _client(service: str, region: str, access: AwsAccess, retried: bool) -> Any:  # noqa: FBT001 - private, and a key of `_made`
     from botocore.config import Config  # noqa: PLC0415
 
     config = Config(
@@ -120,3 +118,8 @@ def _client(service: str, region: str, access: Access, retried: bool) -> Any:  #
         aws_secret_access_key=access.secret_access_key,
         config=config,
     )
+
+
+def access_from(settings: dict[str, str]) -> AwsAccess:
+    """The access that plain settings describe, such as those of the embedded cloud."""
+    return AwsAccess(**settings)  # type: ignore[arg-type]  # the settings are texts: the time-out is not among them

@@ -15,10 +15,10 @@ from typing import Any, ClassVar, Final, Literal, TypeVar
 
 import tenacity
 
-from provision.catalog.places import aws_image
 from provision.clouds import base
-from provision.clouds.aws import examine, removal, request
-from provision.clouds.aws.client import Access, client
+from provision.clouds.aws import data, examine, removal, requests
+from provision.clouds.aws.answers import instance_of
+from provision.clouds.aws.client import AwsAccess, client
 from provision.clouds.aws.errors import classified, code_of
 from provision.clouds.aws.network import subnet_of
 from provision.clouds.caller import resolved
@@ -32,8 +32,6 @@ from provision.errors import (
     InstanceNotFoundError,
 )
 from provision.host import hostkeys
-
-__all__ = ["AwsCloud"]
 
 T = TypeVar("T")
 
@@ -56,9 +54,9 @@ class AwsCloud:
 
     spans: ClassVar[Literal["region", "project"]] = "region"
 
-    def __init__(self, region: str, access: Access | None = None) -> None:
+    def __init__(self, region: str, access: AwsAccess | None = None) -> None:
         self.region = region
-        self._access = access or Access()
+        self._access = access or AwsAccess()
         self._groups_made: dict[str, str] = {}
         self._making_group = threading.Lock()
         self._images: dict[str, str] = {}
@@ -83,7 +81,7 @@ class AwsCloud:
         with classified("ec2:DescribeInstances", self.region):
             pages = self._ec2.get_paginator("describe_instances").paginate(Filters=filters)
             found = [i for page in pages for reservation in page["Reservations"] for i in reservation["Instances"]]
-        return sorted((request.instance_of(i, self.region) for i in found), key=lambda i: (i.launched_at, i.name))
+        return sorted((instance_of(i, self.region) for i in found), key=lambda i: (i.launched_at, i.name))
 
     def _again(self, ids: Iterable[str]) -> list[base.Instance]:
         """The instances of these ids as they are now, ended ones included; by filter, which does not fail for an id not yet known."""
@@ -108,7 +106,7 @@ class AwsCloud:
             image_id = image.result()
         try:
             with classified("ec2:RunInstances", self.region, instance_type=order.instance_type):
-                asked = request.run_instances(order, self.region, group)
+                asked = requests.run_instances(order, self.region, group)
                 reply = _once_shown(partial(self._once.run_instances, ImageId=image_id, **asked))
         except CapacityError as error:
             if order.subnet:
@@ -117,12 +115,12 @@ class AwsCloud:
         except CloudInvalidError:
             self._groups_made.pop(order.launch_id, None)  # it may have been removed meanwhile: the next try looks again
             raise
-        return [request.instance_of(raw, self.region) for raw in sorted(reply["Instances"], key=lambda raw: int(raw["AmiLaunchIndex"]))]
+        return [instance_of(raw, self.region) for raw in sorted(reply["Instances"], key=lambda raw: int(raw["AmiLaunchIndex"]))]
 
     def _image_id(self, order: base.Order) -> str:
         if order.image_id is not None:
             return order.image_id
-        image = aws_image(*order.os)
+        image = data.image(order.os)
         parameter = image.parameter if image else None
         if parameter is None:
             msg = f"how AWS names its images of {' '.join(order.os)} is not in the catalogue"
@@ -145,7 +143,7 @@ class AwsCloud:
             return known
 
     def _make_group(self, order: base.Order, pool: ThreadPoolExecutor) -> str:
-        name = request.resource_name(order)
+        name = requests.resource_name(order)
         networks = pool.submit(resolved, order.ssh_from, self._access.caller_address_url)
         subnet = subnet_of(order, self.region, self._access)
         within = {"VpcId": subnet.vpc} if subnet else {}
@@ -155,7 +153,7 @@ class AwsCloud:
                 lambda: self._once.create_security_group(
                     GroupName=name,
                     Description=f"gpuprov {order.name}: SSH",
-                    TagSpecifications=[{"ResourceType": "security-group", "Tags": request.tag_list(order)}],
+                    TagSpecifications=[{"ResourceType": "security-group", "Tags": requests.tag_list(order)}],
                     **within,
                 ),
             )
@@ -167,7 +165,9 @@ class AwsCloud:
                 "InvalidPermission.Duplicate",
                 partial(
                     _once_shown,
-                    partial(self._once.authorize_security_group_ingress, GroupId=group, IpPermissions=[request.ingress(networks.result())]),
+                    partial(
+                        self._once.authorize_security_group_ingress, GroupId=group, IpPermissions=[requests.ingress(networks.result())]
+                    ),
                 ),
             )
         return group
@@ -301,7 +301,7 @@ class AwsCloud:
                         partial(
                             self._once.authorize_security_group_ingress,
                             GroupId=group["GroupId"],
-                            IpPermissions=[request.ingress(missing)],
+                            IpPermissions=[requests.ingress(missing)],
                         ),
                     )
             if extra:
@@ -372,3 +372,8 @@ def _compared(rules: Sequence[dict[str, Any]], wanted: Sequence[str]) -> tuple[s
         if any(isinstance(value, list) for value in part.values()):
             extra.append(part)
     return opened, extra
+
+
+def connect(region: str, access: AwsAccess | None = None) -> AwsCloud:
+    """The client of one region; the user's own account by default."""
+    return AwsCloud(region, access)

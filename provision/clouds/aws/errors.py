@@ -9,7 +9,7 @@ from typing import Final
 
 import botocore.exceptions as boto
 
-from provision.catalog import places
+from provision.clouds.aws import data
 from provision.errors import (
     CapacityError,
     CloudError,
@@ -22,8 +22,6 @@ from provision.errors import (
     QuotaExceededError,
     ThrottledError,
 )
-
-__all__ = ["classified", "classify", "code_of"]
 
 _HINTS: dict[type[CloudError], str] = {
     CapacityError: "try again later, or add another zone, region or instance type to the profile's places",
@@ -203,7 +201,7 @@ def _elsewhere(said: str) -> tuple[str, ...]:
 
 def _quota_hint(code: str, instance_type: str) -> str:
     market = _VCPU_QUOTAS.get(code)
-    quota = places.quota_of("aws", instance_type, None, market) if market and instance_type else None
+    quota = data.quota(instance_type, market) if market and instance_type else None
     if quota:
         return f"ask for more of quota {quota} ({instance_type}, {market}) in Service Quotas, or add a region to the places"
     return "ask for more of it in Service Quotas, remove what is no longer used (`gpuprov ls`), or add a region to the places"

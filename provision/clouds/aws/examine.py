@@ -7,15 +7,12 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
-from provision.catalog import places, read
 from provision.clouds import base
-from provision.clouds.aws import request
-from provision.clouds.aws.client import Access, client
+from provision.clouds.aws import data, requests
+from provision.clouds.aws.client import AwsAccess, client
 from provision.clouds.aws.errors import classified, code_of
 from provision.clouds.aws.network import subnet_of
 from provision.errors import CloudError, CloudInvalidError, ImageNotFoundError, PermissionRefusedError
-
-__all__ = ["examine", "notices"]
 
 # A region that is not enabled refuses the credentials themselves, so that this one is asked about it: it is always enabled.
 _HOME: Final = "us-east-1"
@@ -27,7 +24,7 @@ _COUNTED: Final = ["pending", "running"]  # stopped instances do not count again
 Image = Callable[[base.Order], str]
 
 
-def examine(order: base.Order, region: str, access: Access, *, image: Image) -> list[base.Answer]:
+def examine(order: base.Order, region: str, access: AwsAccess, *, image: Image) -> list[base.Answer]:
     """All questions at the same time; one that could not be asked answers None, with the reason.
 
     Args:
@@ -57,14 +54,14 @@ def examine(order: base.Order, region: str, access: Access, *, image: Image) -> 
     return answers
 
 
-def _region(region: str, access: Access) -> base.Answer:
+def _region(region: str, access: AwsAccess) -> base.Answer:
     with classified("ec2:DescribeRegions", _HOME):
         found = client("ec2", _HOME, access).describe_regions(AllRegions=True, RegionNames=[region])["Regions"]
     status = found[0].get("OptInStatus", "") if found else "unknown to AWS"
     return base.Answer("region", holds=status in _ENABLED, said=f"{region} is {status}")
 
 
-def _offered(order: base.Order, region: str, access: Access) -> base.Answer:
+def _offered(order: base.Order, region: str, access: AwsAccess) -> base.Answer:
     with classified("ec2:DescribeInstanceTypeOfferings", region):
         reply = client("ec2", region, access).describe_instance_type_offerings(
             LocationType="availability-zone", Filters=[{"Name": "instance-type", "Values": [order.instance_type]}]
@@ -77,10 +74,10 @@ def _offered(order: base.Order, region: str, access: Access) -> base.Answer:
     return base.Answer("offered", holds=True, said=f"{order.instance_type} is offered in {', '.join(zones)}")
 
 
-def _quota(order: base.Order, region: str, access: Access) -> base.Answer:
+def _quota(order: base.Order, region: str, access: AwsAccess) -> base.Answer:
     """Needed against limit and use: all three in vCPUs, counted over the families that share the quota."""
-    code = places.quota_of("aws", order.instance_type, order.gpu, order.market)
-    record = read.aws_types().get(order.instance_type)
+    code = data.quota(order.instance_type, order.market)
+    record = data.types().get(order.instance_type)
     if code is None or record is None:
         return base.Answer("quota", holds=None, said=f"which quota {order.instance_type} counts against is not in the catalogue")
     with ThreadPoolExecutor(max_workers=1, thread_name_prefix="aws") as pool:
@@ -94,7 +91,7 @@ def _quota(order: base.Order, region: str, access: Access) -> base.Answer:
     return base.Answer("quota", holds=used + needed <= limit, said=said)
 
 
-def _used_vcpus(code: str, market: str, region: str, access: Access) -> int:
+def _used_vcpus(code: str, market: str, region: str, access: AwsAccess) -> int:
     with classified("ec2:DescribeInstances", region):
         pages = client("ec2", region, access).get_paginator("describe_instances")
         running = [
@@ -103,24 +100,20 @@ def _used_vcpus(code: str, market: str, region: str, access: Access) -> int:
             for reservation in page["Reservations"]
             for i in reservation["Instances"]
         ]
-    of_quota = [
-        i
-        for i in running
-        if i.get("InstanceLifecycle", "on-demand") == market and places.quota_of("aws", i["InstanceType"], None, market) == code
-    ]
+    of_quota = [i for i in running if i.get("InstanceLifecycle", "on-demand") == market and data.quota(i["InstanceType"], market) == code]
     return sum(_vcpus(i) for i in of_quota)
 
 
 def _vcpus(raw: dict[str, Any]) -> int:
     """Of a running instance: the catalogue's figure, or for a type that is not in it what EC2 says of the machine."""
-    record = read.aws_types().get(raw["InstanceType"])
+    record = data.types().get(raw["InstanceType"])
     if record is not None:
         return record.vcpus
     options = raw.get("CpuOptions", {})
     return int(options.get("CoreCount", 0)) * int(options.get("ThreadsPerCore", 1))
 
 
-def _image(order: base.Order, region: str, access: Access, image: Image) -> base.Answer:
+def _image(order: base.Order, region: str, access: AwsAccess, image: Image) -> base.Answer:
     try:
         image_id = image(order)
         with classified("ec2:DescribeImages", region):
@@ -132,7 +125,7 @@ def _image(order: base.Order, region: str, access: Access, image: Image) -> base
     return base.Answer("image", holds=True, said=f"{image_id} {found[0].get('Name', '')}".strip())
 
 
-def _dry_run(order: base.Order, region: str, access: Access, image: Image) -> base.Answer:
+def _dry_run(order: base.Order, region: str, access: AwsAccess, image: Image) -> base.Answer:
     """Whether these credentials may launch: EC2 checks the permission and makes nothing."""
     try:
         subnet = subnet_of(order, region, access)
@@ -140,13 +133,13 @@ def _dry_run(order: base.Order, region: str, access: Access, image: Image) -> ba
         return base.Answer("dry-run", holds=False, said=error.message)
     within = {"VpcId": subnet.vpc} if subnet else {}
     ec2 = client("ec2", region, access, retried=False)
-    tags = [{"ResourceType": "security-group", "Tags": request.tag_list(order)}]
-    name = request.resource_name(order)
+    tags = [{"ResourceType": "security-group", "Tags": requests.tag_list(order)}]
+    name = requests.resource_name(order)
     calls: dict[str, Callable[[], Any]] = {
         "ec2:CreateSecurityGroup": lambda: ec2.create_security_group(
             GroupName=name, Description=f"gpuprov {order.name}: SSH", TagSpecifications=tags, DryRun=True, **within
         ),
-        "ec2:RunInstances": lambda: ec2.run_instances(ImageId=image(order), **request.run_instances(order, region), DryRun=True),
+        "ec2:RunInstances": lambda: ec2.run_instances(ImageId=image(order), **requests.run_instances(order, region), DryRun=True),
     }
     for action, call in calls.items():
         try:
@@ -167,7 +160,7 @@ def _would(action: str, region: str, call: Callable[[], Any]) -> None:
                 raise
 
 
-def notices(instances: Sequence[base.Instance], region: str, access: Access) -> dict[str, tuple[str, ...]]:
+def notices(instances: Sequence[base.Instance], region: str, access: AwsAccess) -> dict[str, tuple[str, ...]]:
     """Instance id → what AWS announced; instances about which it announced nothing are left out."""
     if not instances:
         return {}

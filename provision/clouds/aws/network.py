@@ -5,10 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from provision.clouds import base
-from provision.clouds.aws.client import Access, client
+from provision.clouds.aws.client import AwsAccess, client
 from provision.clouds.aws.errors import classified
-
-__all__ = ["Subnet", "subnet_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +18,7 @@ class Subnet:
     zone: str
 
 
-def subnet_of(order: base.Order, region: str, access: Access) -> Subnet | None:
+def subnet_of(order: base.Order, region: str, access: AwsAccess) -> Subnet | None:
     """The subnet of an order; None, and nothing is asked, where it names none.
 
     Raises:

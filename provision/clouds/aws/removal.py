@@ -11,16 +11,14 @@ from typing import Any, Final
 import tenacity
 
 from provision.clouds import base
-from provision.clouds.aws.client import Access, client
+from provision.clouds.aws.answers import tags_of
+from provision.clouds.aws.client import AwsAccess, client
 from provision.clouds.aws.errors import classified, code_of
-from provision.clouds.aws.request import tags_of
 from provision.errors import InstanceLostError
-
-__all__ = ["KINDS", "remove", "things"]
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class AwsKind:
     """How one kind of thing is described and removed.
 
     Attributes:
@@ -58,7 +56,7 @@ def _action(method: str) -> str:
 
 # In the order of removal: a spot request first, so that it starts nothing more; then the machines; then what they held.
 KINDS: Final = (
-    Kind(
+    AwsKind(
         "spot-instances-request",
         "describe_spot_instance_requests",
         "SpotInstanceRequests",
@@ -66,10 +64,10 @@ KINDS: Final = (
         "cancel_spot_instance_requests",
         "SpotInstanceRequestIds",
     ),
-    Kind("instance", "describe_instances", "Reservations", "InstanceId", "terminate_instances", "InstanceIds"),
-    Kind("elastic-ip", "describe_addresses", "Addresses", "AllocationId", "release_address", "AllocationId"),
-    Kind("volume", "describe_volumes", "Volumes", "VolumeId", "delete_volume", "VolumeId", "volume-id"),
-    Kind(
+    AwsKind("instance", "describe_instances", "Reservations", "InstanceId", "terminate_instances", "InstanceIds"),
+    AwsKind("elastic-ip", "describe_addresses", "Addresses", "AllocationId", "release_address", "AllocationId"),
+    AwsKind("volume", "describe_volumes", "Volumes", "VolumeId", "delete_volume", "VolumeId", "volume-id"),
+    AwsKind(
         "network-interface",
         "describe_network_interfaces",
         "NetworkInterfaces",
@@ -78,11 +76,11 @@ KINDS: Final = (
         "NetworkInterfaceId",
         "network-interface-id",
     ),
-    Kind("security-group", "describe_security_groups", "SecurityGroups", "GroupId", "delete_security_group", "GroupId"),
-    Kind(
+    AwsKind("security-group", "describe_security_groups", "SecurityGroups", "GroupId", "delete_security_group", "GroupId"),
+    AwsKind(
         "launch-template", "describe_launch_templates", "LaunchTemplates", "LaunchTemplateId", "delete_launch_template", "LaunchTemplateId"
     ),
-    Kind("key-pair", "describe_key_pairs", "KeyPairs", "KeyPairId", "delete_key_pair", "KeyPairId"),
+    AwsKind("key-pair", "describe_key_pairs", "KeyPairs", "KeyPairId", "delete_key_pair", "KeyPairId"),
 )
 _CALLED: Final = {"spot-instances-request": "spot-request", "elastic-ip": "address"}
 _BY_NAME: Final = {_CALLED.get(k.kind, k.kind): k for k in KINDS}
@@ -93,7 +91,7 @@ _STILL_HELD: Final = {"DependencyViolation", "VolumeInUse", "IncorrectState", "I
 _GONE_S: Final = 300.0
 
 
-def things(name: str | None, region: str, access: Access) -> list[base.Thing]:
+def things(name: str | None, region: str, access: AwsAccess) -> list[base.Thing]:
     """What is ours in the region: one DescribeTags says which kinds there may be, and each is asked once which of it still exists."""
     ec2 = client("ec2", region, access)
     filters = [{"Name": "key", "Values": [base.NAME_TAG]}, *([{"Name": "value", "Values": [name]}] if name else [])]
@@ -108,7 +106,7 @@ def things(name: str | None, region: str, access: Access) -> list[base.Thing]:
         return [thing for of_kind in found for thing in of_kind]
 
 
-def _existing(ec2: Any, kind: Kind, name: str | None, region: str) -> list[base.Thing]:
+def _existing(ec2: Any, kind: AwsKind, name: str | None, region: str) -> list[base.Thing]:
     tag = {"Name": f"tag:{base.NAME_TAG}", "Values": [name]} if name else {"Name": "tag-key", "Values": [base.NAME_TAG]}
     with classified(kind.describes, region):
         if ec2.can_paginate(kind.describe):
@@ -121,7 +119,7 @@ def _existing(ec2: Any, kind: Kind, name: str | None, region: str) -> list[base.
     return [thing for entry in raw if (thing := _thing(entry, kind, region)) is not None]
 
 
-def _thing(raw: dict[str, Any], kind: Kind, region: str) -> base.Thing | None:
+def _thing(raw: dict[str, Any], kind: AwsKind, region: str) -> base.Thing | None:
     tags = tags_of(raw)
     state = raw.get("State")
     if kind.kind == "spot-instances-request" and state in _CLOSED:
@@ -137,7 +135,7 @@ def _thing(raw: dict[str, Any], kind: Kind, region: str) -> base.Thing | None:
     )
 
 
-def remove(things: Sequence[base.Thing], region: str, access: Access, *, on_step: base.Step) -> list[str]:
+def remove(things: Sequence[base.Thing], region: str, access: AwsAccess, *, on_step: base.Step) -> list[str]:
     """Remove them, those that depend on others last; what is gone already counts as removed."""
     ec2 = client("ec2", region, access)
     removed: list[str] = []
@@ -177,7 +175,7 @@ def _terminate(ec2: Any, ids: Sequence[str], region: str) -> None:
     _until_none(left, region)
 
 
-def _clear(ec2: Any, kind: Kind, ids: Sequence[str], region: str) -> None:
+def _clear(ec2: Any, kind: AwsKind, ids: Sequence[str], region: str) -> None:
     """Wait for those that end with their instance, and delete those that stay.
 
     What is gone is not asked to be deleted: whether EC2 answers that with "not found", or with "not authorized" because what is gone
@@ -213,7 +211,7 @@ def _until_none(left: Callable[[], list[str]], region: str) -> None:
         raise InstanceLostError(msg, hint="run the same command again; it goes on where it stopped")
 
 
-def _delete(ec2: Any, kind: Kind, region: str, thing_id: str) -> None:
+def _delete(ec2: Any, kind: AwsKind, region: str, thing_id: str) -> None:
     """Remove one thing; while what ended still holds it, ask again."""
     from botocore.exceptions import ClientError  # noqa: PLC0415
 

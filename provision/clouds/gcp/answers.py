@@ -12,8 +12,6 @@ from provision.clouds.gcp.api import last
 from provision.clouds.gcp.requests import LABELS, TAGS_ITEM, image_of
 from provision.errors import ImageNotFoundError
 
-__all__ = ["instance_of", "notices_of", "region_of", "tags_of", "tags_of_firewall"]
-
 # https://docs.cloud.google.com/compute/docs/instances/instance-lifecycle: TERMINATED is a stopped machine that still exists. A machine
 # under repair is one that Google tries to bring back.
 _STATES: Final[Mapping[str, base.State]] = {

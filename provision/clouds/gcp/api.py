@@ -17,11 +17,9 @@ from typing import Any, Final, TypeVar
 import tenacity
 
 from provision.clouds.gcp import sdk
-from provision.clouds.gcp.client import Access, client, project_of
+from provision.clouds.gcp.client import GcpAccess, client, project_of
 from provision.clouds.gcp.errors import classified, of_operation
 from provision.errors import CloudError, CloudUnreachableError, QuotaExceededError, ThrottledError
-
-__all__ = ["Api", "asked_in", "at_once", "last", "poll"]
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -94,10 +92,10 @@ def _again(timeout_s: float) -> Any:
 
 
 @dataclass(frozen=True, slots=True)
-class Api:
+class GcpApi:
     """A project of GCP."""
 
-    access: Access
+    access: GcpAccess
 
     @property
     def project(self) -> str:

@@ -10,13 +10,11 @@ from provision.clouds.gcp import sdk
 from provision.clouds.gcp.errors import LOGIN
 from provision.errors import CredentialsMissingError
 
-__all__ = ["TIMEOUT_S", "Access", "client", "project_of"]
-
 TIMEOUT_S: Final = 30.0
 
 
 @dataclass(frozen=True, slots=True)
-class Access:
+class GcpAccess:
     """Whose GCP is spoken to. All None: the user's own, by Google's application default credentials.
 
     Attributes:
@@ -33,7 +31,7 @@ class Access:
 
 
 @functools.cache
-def client(kind: str, access: Access) -> Any:
+def client(kind: str, access: GcpAccess) -> Any:
     """A client of `google.cloud.compute_v1`, such as `ImagesClient`; made once.
 
     Raises:
@@ -55,7 +53,7 @@ def client(kind: str, access: Access) -> Any:
 
 
 @functools.cache
-def project_of(access: Access) -> str:
+def project_of(access: GcpAccess) -> str:
     """The project that asks.
 
     Raises:
@@ -75,3 +73,8 @@ def project_of(access: Access) -> str:
         msg = "no GCP project is named"
         raise CredentialsMissingError(msg, hint="set GOOGLE_CLOUD_PROJECT")
     return str(project)
+
+
+def access_from(settings: dict[str, str]) -> GcpAccess:
+    """The access that plain settings describe, such as those of the embedded cloud."""
+    return GcpAccess(**settings)  # type: ignore[arg-type]  # the settings are texts: the time-out is not among them

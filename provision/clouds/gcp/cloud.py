@@ -12,14 +12,14 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any, ClassVar, Literal
 
-from provision.catalog import places
 from provision.clouds import base
 from provision.clouds.caller import resolved
-from provision.clouds.gcp import examine, power, removal, requests, rules, sdk
+from provision.clouds.gcp import examine, firewall, offers, power, removal, requests, sdk
 from provision.clouds.gcp.answers import instance_of, notices_of, tags_of_firewall
-from provision.clouds.gcp.api import Api, asked_in, at_once, poll
-from provision.clouds.gcp.client import Access
+from provision.clouds.gcp.api import GcpApi, asked_in, at_once, poll
+from provision.clouds.gcp.client import GcpAccess
 from provision.clouds.gcp.errors import AlreadyThereError, GoneError, of_operation, quota
+from provision.clouds.gcp.network import network_of
 from provision.errors import (
     CapacityError,
     CloudError,
@@ -31,8 +31,6 @@ from provision.errors import (
     ThrottledError,
 )
 from provision.host import hostkeys
-
-__all__ = ["GcpCloud"]
 
 _CREATE = "compute.instances.create"
 _INSERTED_S = 300.0
@@ -52,11 +50,11 @@ class GcpCloud:
 
     spans: ClassVar[Literal["region", "project"]] = "project"
 
-    def __init__(self, region: str, access: Access | None = None) -> None:
+    def __init__(self, region: str, access: GcpAccess | None = None) -> None:
         self.region = region
         # Google's library has no variable for another endpoint; the embedded GCP is found by ours.
-        self._access = access or Access(endpoint_url=os.environ.get("GPUPROV_GCP_ENDPOINT") or None)
-        self._api = Api(self._access)
+        self._access = access or GcpAccess(endpoint_url=os.environ.get("GPUPROV_GCP_ENDPOINT") or None)
+        self._api = GcpApi(self._access)
         # How often an attempt has failed for certain: GCE would answer the same request id with the operation that failed.
         self._failed: Counter[str] = Counter()
         sdk.preload()
@@ -74,7 +72,7 @@ class GcpCloud:
 
     def zones(self, order: base.Order) -> list[str]:
         """The zones of the region that have the GPU, as the catalogue knows them."""
-        return list(places.where("gcp", order.instance_type, order.gpu).get(self.region, ()))
+        return list(offers.offered_in(order.instance_type, order.gpu).get(self.region, ()))
 
     def examine(self, order: base.Order) -> list[base.Answer]:
         """What GCP says before a launch: the region, the type, the quotas and their use, the image."""
@@ -84,13 +82,14 @@ class GcpCloud:
 
     def launch(self, order: base.Order) -> list[base.Instance]:
         """Make the machines of an order; asked again, the request id and the names return those that an earlier try made."""
+        requests.check_limit(order.deadline)
         networks = resolved(order.ssh_from, self._access.caller_address_url)
         described = requests.description(order.name, order.launch_id, order.tags.get(base.OWNER_TAG, ""))
-        network = rules.network_of(self._api, order, self.region)
-        opening = rules.opening(self._api, order.launch_id, described, networks, network)
+        network = network_of(self._api, order, self.region)
+        opening = firewall.opening(self._api, order.launch_id, described, networks, network)
         made = self._make(order)
         try:
-            rules.settled(self._api, opening)
+            firewall.settled(self._api, opening)
         except (CloudUnreachableError, ThrottledError):
             raise  # what became of the rules is not known: asked again, the launch goes on
         except CloudError:
@@ -266,7 +265,7 @@ class GcpCloud:
     def allow(self, name: str, networks: Sequence[str]) -> list[str]:
         """Open port 22 of the launches of that name to exactly these networks; a rule that is missing is made again."""
         wanted = resolved(networks, self._access.caller_address_url)
-        there = rules.listed(self._api, name)
+        there = firewall.listed(self._api, name)
         launches = {tags[base.LAUNCH_TAG]: tags.get(base.OWNER_TAG, "") for tags in map(tags_of_firewall, there) if base.LAUNCH_TAG in tags}
         # A rule stays in the network that it was made in; only a lost one has to be told that of its machines.
         within = {launch_id: str(r.network) for r in there if (launch_id := tags_of_firewall(r).get(base.LAUNCH_TAG))}
@@ -278,7 +277,7 @@ class GcpCloud:
             msg = f"{name!r} has neither machines nor firewall rules in project {self._api.project}"
             raise InstanceNotFoundError(msg, hint="`gpuprov ls` shows what there is")
         for launch_id, owner in launches.items():
-            rules.open_to(self._api, launch_id, requests.description(name, launch_id, owner), wanted, there, network=within[launch_id])
+            firewall.open_to(self._api, launch_id, requests.description(name, launch_id, owner), wanted, there, network=within[launch_id])
         return sorted(wanted)
 
     # --- removing -------------------------------------------------------------------------------------------------
@@ -294,3 +293,8 @@ class GcpCloud:
 
 def _thing(instance: base.Instance) -> base.Thing:
     return base.Thing("instance", instance.id, instance.group, instance.launch_id, instance.owner, instance.zone)
+
+
+def connect(region: str, access: GcpAccess | None = None) -> GcpCloud:
+    """The client of one region; the user's own project by default."""
+    return GcpCloud(region, access)

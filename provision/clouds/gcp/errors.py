@@ -24,8 +24,6 @@ from provision.errors import (
     ThrottledError,
 )
 
-__all__ = ["LOGIN", "AlreadyThereError", "GoneError", "classified", "of_answer", "of_operation"]
-
 LOGIN: Final = "log in with `gcloud auth application-default login` and name a project in GOOGLE_CLOUD_PROJECT"
 _UNAUTHORIZED, _FORBIDDEN, _MISSING, _CONFLICT, _TOO_MANY, _SERVER_ERROR = 401, 403, 404, 409, 429, 500
 _SOME = 300

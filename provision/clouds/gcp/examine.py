@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from provision.catalog import places, read
 from provision.clouds import base
-from provision.clouds.gcp.api import Api, at_once
+from provision.clouds.gcp import data
+from provision.clouds.gcp.api import GcpApi, at_once
 from provision.clouds.gcp.errors import GoneError
 from provision.clouds.gcp.requests import image_of
 from provision.errors import CloudError, ImageNotFoundError
 
-__all__ = ["examine", "usage_of"]
 
-
-def examine(api: Api, order: base.Order, region: str, zones: list[str]) -> list[base.Answer]:
+def examine(api: GcpApi, order: base.Order, region: str, zones: list[str]) -> list[base.Answer]:
     """The answers about the region, the machine type, the quotas and the image; GCP has no dry run."""
 
     def asked(question: tuple[str, Callable[[], base.Answer]]) -> base.Answer:
@@ -36,14 +34,14 @@ def examine(api: Api, order: base.Order, region: str, zones: list[str]) -> list[
     return [*at_once(asked, questions), base.Answer("dry-run", holds=None, said="Compute Engine has no dry run")]
 
 
-def _region(api: Api, region: str) -> base.Answer:
+def _region(api: GcpApi, region: str) -> base.Answer:
     found = api.call("Regions", "get", "compute.regions.get", region=region)
     return base.Answer("region", holds=found.status == "UP", said=f"{region} is {found.status or 'unknown'}")
 
 
-def _offered(api: Api, order: base.Order, zones: list[str]) -> base.Answer:
+def _offered(api: GcpApi, order: base.Order, zones: list[str]) -> base.Answer:
     """Whether the machine type, and the accelerator that is attached to it, are in the order's zone, or in which of the region's."""
-    accelerator = read.gpu(order.gpu).gce_accelerator or ""
+    accelerator = data.accelerator(order.gpu)
     attached = order.instance_type.startswith("n1-")
 
     def there(zone: str) -> bool:
@@ -65,7 +63,7 @@ def _offered(api: Api, order: base.Order, zones: list[str]) -> base.Answer:
     return base.Answer("offered", holds=True, said=f"{what} is offered in {', '.join(having)}")
 
 
-def _quotas(api: Api, region: str) -> dict[str, tuple[float, float]]:
+def _quotas(api: GcpApi, region: str) -> dict[str, tuple[float, float]]:
     """Metric → (limit, usage), of the region and of the whole project."""
 
     def of(scope: str) -> Any:
@@ -76,7 +74,7 @@ def _quotas(api: Api, region: str) -> dict[str, tuple[float, float]]:
     return {q.metric: (q.limit, q.usage) for found in at_once(of, [region, ""]) for q in found.quotas}
 
 
-def usage_of(api: Api, metric: str, region: str) -> tuple[float, float] | None:
+def usage_of(api: GcpApi, metric: str, region: str) -> tuple[float, float] | None:
     """(limit, usage) of a metric, or None where nobody says."""
     try:
         return _quotas(api, region).get(metric.upper())
@@ -84,13 +82,13 @@ def usage_of(api: Api, metric: str, region: str) -> tuple[float, float] | None:
         return None
 
 
-def _quota(api: Api, order: base.Order, region: str) -> base.Answer:
+def _quota(api: GcpApi, order: base.Order, region: str) -> base.Answer:
     """Needed against limit and use, in GPUs: the regional quota of the model, and the one over all regions."""
     found = _quotas(api, region)
-    metric = places.quota_of("gcp", order.instance_type, order.gpu, order.market)
+    metric = data.quota(order.gpu, order.market)
     needed = order.gpu_count * order.count
     told, holds = [], True
-    for name in (metric, read.gcp().quotas.all_regions):
+    for name in (metric, data.gcp().quotas.all_regions):
         if name is None or name not in found:
             continue
         limit, usage = found[name]
@@ -101,7 +99,7 @@ def _quota(api: Api, order: base.Order, region: str) -> base.Answer:
     return base.Answer("quota", holds=holds, said=f"{needed} GPUs needed, {' and '.join(told)}")
 
 
-def _image(api: Api, order: base.Order) -> base.Answer:
+def _image(api: GcpApi, order: base.Order) -> base.Answer:
     try:
         if order.image_id:
             _, project, _, _, name = order.image_id.split("/")

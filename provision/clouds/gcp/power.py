@@ -9,17 +9,15 @@ from typing import Any, Final
 
 from provision.clouds import base
 from provision.clouds.gcp.answers import instance_of, tags_of
-from provision.clouds.gcp.api import Api, at_once, poll
+from provision.clouds.gcp.api import GcpApi, at_once, poll
 from provision.clouds.gcp.errors import GoneError
 from provision.clouds.gcp.requests import TAGS_ITEM, check_limit, scheduling
 from provision.errors import CloudInvalidError, InstanceLostError
 
-__all__ = ["described", "extend", "start", "stop", "until_running"]
-
 _CHANGED_S: Final = 60.0
 
 
-def described(api: Api, instance: base.Instance) -> Any | None:
+def described(api: GcpApi, instance: base.Instance) -> Any | None:
     """The instance as GCE describes it; None when it is gone."""
     try:
         return api.call("Instances", "get", "compute.instances.get", where=instance.zone, zone=instance.zone, instance=instance.id)
@@ -27,14 +25,14 @@ def described(api: Api, instance: base.Instance) -> Any | None:
         return None
 
 
-def _ours(api: Api, instance: base.Instance) -> base.Instance | None:
+def _ours(api: GcpApi, instance: base.Instance) -> base.Instance | None:
     """The instance now; None when it is gone, or when another launch has its name."""
     raw = described(api, instance)
     now = instance_of(raw) if raw is not None else None
     return now if now and now.launch_id == instance.launch_id else None
 
 
-def until_running(api: Api, instance: base.Instance, *, timeout_s: float) -> base.Instance:
+def until_running(api: GcpApi, instance: base.Instance, *, timeout_s: float) -> base.Instance:
     """The instance when it runs and has an address.
 
     Raises:
@@ -56,13 +54,13 @@ def _lost(instance: base.Instance, wanted: str, now: base.Instance | None) -> In
     return InstanceLostError(msg, hint=f"`gpuprov ls` shows what it is now; `gpuprov down {instance.group}` removes it")
 
 
-def _until_stopped(api: Api, instance: base.Instance, *, timeout_s: float) -> None:
+def _until_stopped(api: GcpApi, instance: base.Instance, *, timeout_s: float) -> None:
     now = poll(lambda: _ours(api, instance), lambda now: now is None or now.state != "stopping", timeout_s=timeout_s)
     if now is None or now.state != "stopped":
         raise _lost(instance, "stop", now)
 
 
-def stop(api: Api, instance: base.Instance, *, timeout_s: float) -> None:
+def stop(api: GcpApi, instance: base.Instance, *, timeout_s: float) -> None:
     """Stop it and wait until it is stopped."""
     raw = described(api, instance)
     if raw is not None and instance_of(raw).state not in {"stopping", "stopped"}:
@@ -73,7 +71,7 @@ def stop(api: Api, instance: base.Instance, *, timeout_s: float) -> None:
     _until_stopped(api, instance, timeout_s=timeout_s)
 
 
-def start(api: Api, instance: base.Instance, *, timeout_s: float) -> base.Instance:
+def start(api: GcpApi, instance: base.Instance, *, timeout_s: float) -> base.Instance:
     """Start it if it is stopped, and wait until it runs.
 
     Raises:
@@ -92,13 +90,13 @@ def start(api: Api, instance: base.Instance, *, timeout_s: float) -> base.Instan
     return until_running(api, instance, timeout_s=timeout_s)
 
 
-def _limit(api: Api, instance: base.Instance, deadline: dt.datetime) -> None:
+def _limit(api: GcpApi, instance: base.Instance, deadline: dt.datetime) -> None:
     asked = {"zone": instance.zone, "instance": instance.id, "scheduling_resource": scheduling(instance.market, deadline)}
     action = "compute.instances.setScheduling"
     api.done("Instances", "set_scheduling_unary", action, timeout_s=_CHANGED_S, where=instance.zone, **asked)
 
 
-def extend(api: Api, instances: Sequence[base.Instance], deadline: dt.datetime) -> None:
+def extend(api: GcpApi, instances: Sequence[base.Instance], deadline: dt.datetime) -> None:
     """Move the time limit and the tag of stopped machines.
 
     setScheduling is for stopped instances only (its reference: "You can only call this method on a stopped instance";

@@ -7,19 +7,17 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from provision.clouds import base
-from provision.clouds.gcp import rules
+from provision.clouds.gcp import firewall
 from provision.clouds.gcp.answers import tags_of, tags_of_firewall
-from provision.clouds.gcp.api import Api, at_once
+from provision.clouds.gcp.api import GcpApi, at_once
 from provision.clouds.gcp.errors import GoneError
 from provision.clouds.gcp.requests import LABELS
-
-__all__ = ["labelled", "remove", "things"]
 
 _REMOVED_S: Final = 300.0
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class GcpKind:
     """How one kind of thing is listed and removed.
 
     Attributes:
@@ -35,9 +33,9 @@ class Kind:
 
 # In the order of removal: a machine first, with the disks that end with it.
 KINDS: Final = (
-    Kind("instance", "Instances", "instances"),
-    Kind("disk", "Disks", "disks"),
-    Kind("address", "Addresses", "addresses"),
+    GcpKind("instance", "Instances", "instances"),
+    GcpKind("disk", "Disks", "disks"),
+    GcpKind("address", "Addresses", "addresses"),
 )
 
 
@@ -46,12 +44,12 @@ def labelled(name: str | None, tag: str = base.NAME_TAG) -> str:
     return f'labels.{LABELS[tag]}="{name}"' if name else f"labels.{LABELS[tag]}:*"
 
 
-def things(api: Api, name: str | None) -> list[base.Thing]:
+def things(api: GcpApi, name: str | None) -> list[base.Thing]:
     """Everything of ours in the project."""
 
-    def of(kind: Kind | None) -> list[base.Thing]:
+    def of(kind: GcpKind | None) -> list[base.Thing]:
         if kind is None:
-            return [_thing("firewall", rule, "global", tags_of_firewall(rule)) for rule in rules.listed(api, name)]
+            return [_thing("firewall", rule, "global", tags_of_firewall(rule)) for rule in firewall.listed(api, name)]
         found = api.pages(kind.client, "aggregated_list", f"compute.{kind.field}.list", filter=labelled(name))
         return [
             _thing(kind.kind, raw, scope.rpartition("/")[2], tags_of(raw)) for scope, scoped in found for raw in getattr(scoped, kind.field)
@@ -71,11 +69,11 @@ def _thing(kind: str, raw: Any, where: str, tags: dict[str, str]) -> base.Thing:
     )
 
 
-def remove(api: Api, things: Sequence[base.Thing], *, on_step: base.Step) -> list[str]:
+def remove(api: GcpApi, things: Sequence[base.Thing], *, on_step: base.Step) -> list[str]:
     """Remove them kind by kind, those of one kind at the same time, and wait until they are gone."""
     removed = []
     ended: set[str] = set()  # launches whose machines were removed, and with them the disks that end with a machine
-    for kind in (*KINDS, Kind("firewall", "Firewalls", "firewalls")):
+    for kind in (*KINDS, GcpKind("firewall", "Firewalls", "firewalls")):
         wanted = [thing for thing in things if thing.kind == kind.kind]
         if not wanted:
             continue
@@ -86,7 +84,7 @@ def remove(api: Api, things: Sequence[base.Thing], *, on_step: base.Step) -> lis
     return removed
 
 
-def _removed(api: Api, kind: Kind, thing: base.Thing) -> bool:
+def _removed(api: GcpApi, kind: GcpKind, thing: base.Thing) -> bool:
     """Whether it was there to be removed."""
     scope = {} if thing.where == "global" else {"region" if kind.kind == "address" else "zone": thing.where}
     request = {kind.kind: thing.id, **scope}

@@ -12,30 +12,12 @@ import uuid
 from collections.abc import Iterable
 from typing import Any, Final
 
-from provision.catalog import read
-from provision.catalog.places import attached_ssds
-from provision.catalog.records import GcpImage
 from provision.clouds import base
+from provision.clouds.gcp import data
+from provision.clouds.gcp.offers import attached_ssds
+from provision.clouds.gcp.records import GcpImage
 from provision.clouds.userdata import user_data
 from provision.errors import CloudInvalidError, ImageNotFoundError
-
-__all__ = [
-    "ATTEMPT_LABEL",
-    "LABELS",
-    "NETWORK",
-    "TAGS_ITEM",
-    "bulk",
-    "check_limit",
-    "description",
-    "firewalls",
-    "image_of",
-    "instance",
-    "label",
-    "machine_names",
-    "network_tag",
-    "request_id",
-    "scheduling",
-]
 
 TAGS_ITEM: Final = "gpuprov-tags"  # metadata: a label may hold neither `:` nor `@`
 LABELS: Final = {
@@ -107,10 +89,10 @@ def image_of(system: tuple[str, str]) -> GcpImage:
     Raises:
         ImageNotFoundError: GCP has none that we know.
     """
-    found = next((i for i in read.gcp().images if (i.os, i.version) == system), None)
+    found = data.image(system)
     if found is None:
         msg = f"no image family of {' '.join(system)} on GCP is known"
-        known = ", ".join(f"{i.os} {i.version}" for i in read.gcp().images)
+        known = ", ".join(f"{i.os} {i.version}" for i in data.gcp().images)
         raise ImageNotFoundError(msg, hint=f"choose one of {known}, or another cloud")
     return found
 
@@ -134,11 +116,6 @@ def check_limit(deadline: dt.datetime, now: dt.datetime | None = None) -> None:
         raise CloudInvalidError(msg, hint="change limits.deadline_h of the profile, or give `gpuprov extend` another time")
 
 
-def _time(deadline: dt.datetime) -> str:
-    check_limit(deadline)
-    return deadline.astimezone(dt.UTC).isoformat(timespec="seconds")
-
-
 def scheduling(market: str, deadline: dt.datetime) -> dict[str, Any]:
     """No live migration with a GPU, the time limit with deletion, and spot as spot."""
     spot = market == "spot"
@@ -148,7 +125,7 @@ def scheduling(market: str, deadline: dt.datetime) -> dict[str, Any]:
         "provisioning_model": "SPOT" if spot else "STANDARD",
         "instance_termination_action": "DELETE",
         # A time and not a maxRunDuration: the body stays the same when the order is asked again later, and a stop does not prolong it.
-        "termination_time": _time(deadline),
+        "termination_time": deadline.astimezone(dt.UTC).isoformat(timespec="seconds"),
     }
 
 
@@ -156,7 +133,7 @@ def _accelerators(order: base.Order) -> list[dict[str, Any]]:
     """What is attached: N1 alone takes any, the other families have theirs inside."""
     if not order.instance_type.startswith("n1-"):
         return []
-    return [{"accelerator_type": read.gpu(order.gpu).gce_accelerator or "", "accelerator_count": order.gpu_count}]
+    return [{"accelerator_type": data.accelerator(order.gpu), "accelerator_count": order.gpu_count}]
 
 
 def _disk(order: base.Order, size_gb: int, **more: Any) -> dict[str, Any]:

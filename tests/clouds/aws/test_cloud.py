@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from provision.clouds import base
-from provision.clouds.aws.client import Access, client
+from provision.clouds.aws.client import AwsAccess, client
 from provision.clouds.aws.cloud import AwsCloud
 from provision.errors import CapacityError, CloudInvalidError, InstanceLostError, QuotaExceededError
 from provision.rehearsal import control
@@ -38,7 +38,7 @@ class AwsRig(Rig):
     making = "RunInstances"
     machine = {"instance_type": "g4dn.xlarge", "gpu": "t4", "gpu_count": 1, "os": ("ubuntu", "24.04")}  # noqa: RUF012 - as the base says
 
-    def __init__(self, ec2: Rehearsal, access: Access) -> None:
+    def __init__(self, ec2: Rehearsal, access: AwsAccess) -> None:
         self.ec2, self.access = ec2, access
 
     def cloud(self) -> AwsCloud:
@@ -88,7 +88,7 @@ class AwsRig(Rig):
 
 
 @pytest.fixture
-def rig(ec2: Rehearsal, access: Access) -> AwsRig:
+def rig(ec2: Rehearsal, access: AwsAccess) -> AwsRig:
     return AwsRig(ec2, access)
 
 

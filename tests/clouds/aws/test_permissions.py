@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from provision.clouds import base
-from provision.clouds.aws.client import Access
+from provision.clouds.aws.client import AwsAccess
 from provision.clouds.aws.cloud import AwsCloud
 from provision.clouds.aws.permissions import COMMANDS, NEEDS, PERMISSIONS, permissions, policy
 from provision.errors import HostKeyUnknownError, PermissionRefusedError
@@ -23,7 +23,7 @@ FEW = {"ec2:CancelSpotInstanceRequests", "ec2:DescribeSpotInstanceRequests"}
 
 
 @pytest.fixture
-def rig(ec2: Rehearsal, access: Access) -> AwsRig:
+def rig(ec2: Rehearsal, access: AwsAccess) -> AwsRig:
     return AwsRig(ec2, access)
 
 

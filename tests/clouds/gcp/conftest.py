@@ -17,7 +17,7 @@ import pytest
 from werkzeug.serving import make_server
 from werkzeug.wrappers import Request, Response
 
-from provision.clouds.gcp.client import Access
+from provision.clouds.gcp.client import GcpAccess
 
 DOCUMENT = json.loads((Path(googleapiclient.__file__).parent / "discovery_cache/documents/compute.v1.json").read_text())
 
@@ -105,5 +105,5 @@ def compute() -> Iterator[Compute]:
 
 
 @pytest.fixture
-def gcp(compute: Compute) -> Access:
-    return Access("my-project", compute.url)
+def gcp(compute: Compute) -> GcpAccess:
+    return GcpAccess("my-project", compute.url)

@@ -17,7 +17,7 @@ from provision.clouds import base
 from provision.clouds.gcp import cloud as cloud_module
 from provision.clouds.gcp import permissions
 from provision.clouds.gcp.answers import notices_of, tags_of
-from provision.clouds.gcp.client import Access, client
+from provision.clouds.gcp.client import GcpAccess, client
 from provision.clouds.gcp.cloud import GcpCloud
 from provision.errors import (
     CapacityError,
@@ -30,7 +30,8 @@ from provision.errors import (
     ThrottledError,
 )
 from provision.rehearsal import control
-from provision.rehearsal.control import GCP_PROJECT, Rehearsal
+from provision.rehearsal.control import Rehearsal
+from provision.rehearsal.gcp.settings import PROJECT as GCP_PROJECT
 from tests.clouds.contract import CloudContract, Failure, Rig, Seen, alive, ids
 
 REGION, ZONE = "asia-east1", "asia-east1-a"
@@ -75,8 +76,7 @@ class GcpRig(Rig):
 
     def __init__(self, rehearsal: Rehearsal) -> None:
         self.rehearsal = rehearsal
-        caller = control.environment(rehearsal)["GPUPROV_CALLER_ADDRESS_URL"]
-        self.access = Access(GCP_PROJECT, rehearsal.gcp_endpoint, caller)
+        self.access = GcpAccess(**rehearsal.settings("gcp"))
 
     def cloud(self) -> GcpCloud:
         return GcpCloud(REGION, self.access)

@@ -11,7 +11,7 @@ import jsonschema
 import pytest
 import yaml
 
-from provision.clouds.aws.request import run_instances
+from provision.clouds.aws.requests import run_instances
 from provision.review.render import render
 
 from .cases import DEADLINE, GIVEN, KEY, SUBJECTS

@@ -18,7 +18,7 @@ import boto3
 import pytest
 from botocore.exceptions import ClientError
 
-from provision.clouds.aws.client import Access
+from provision.clouds.aws.client import AwsAccess
 from provision.clouds.aws.cloud import AwsCloud
 from provision.clouds.base import LAUNCH_TAG
 from provision.rehearsal.control import Rehearsal
@@ -79,7 +79,11 @@ def stacks(ec2: Rehearsal) -> Iterator[Any]:
 
     def stack(subject: Subject, name: str, **parameters: str) -> dict[str, str]:
         client = boto3.client(
-            "cloudformation", region_name=subject.option.region, endpoint_url=ec2.endpoint, aws_access_key_id="x", aws_secret_access_key="x"
+            "cloudformation",
+            region_name=subject.option.region,
+            endpoint_url=ec2.endpoints["aws"],
+            aws_access_key_id="x",
+            aws_secret_access_key="x",
         )
         wanted = [{"ParameterKey": key, "ParameterValue": value} for key, value in {**PARAMETERS, **parameters}.items()]
         made.append((client, name))
@@ -95,7 +99,7 @@ def stacks(ec2: Rehearsal) -> Iterator[Any]:
 
 
 @pytest.mark.parametrize("case", ["aws", "aws-volume-spot", "aws-hostile"])
-def test_a_stack_is_what_up_makes(case: str, stacks: Any, ec2: Rehearsal, access: Access) -> None:
+def test_a_stack_is_what_up_makes(case: str, stacks: Any, ec2: Rehearsal, access: AwsAccess) -> None:
     subject = SUBJECTS[case](GIVEN)
     told = Made(ec2, subject.option.region)
     order = subject.order(launch_id=secrets.token_hex(16), public_key=KEY, deadline=DEADLINE)
@@ -115,7 +119,7 @@ def test_a_stack_is_what_up_makes(case: str, stacks: Any, ec2: Rehearsal, access
     assert launch != order.launch_id
 
 
-def test_gpuprov_lists_a_stack_and_its_launch_is_its_own(stacks: Any, ec2: Rehearsal, access: Access) -> None:
+def test_gpuprov_lists_a_stack_and_its_launch_is_its_own(stacks: Any, ec2: Rehearsal, access: AwsAccess) -> None:
     subject = make(name="listed")
     first, second = stacks(subject, "first"), stacks(subject, "second")
     found = AwsCloud(subject.option.region, access).find(subject.name)
@@ -150,7 +154,12 @@ def test_what_is_said_at_the_stack_is_held_to_its_pattern(parameter: str, value:
 
 def test_deleting_the_stack_leaves_nothing(ec2: Rehearsal) -> None:
     subject = SUBJECTS["aws-volume-spot"]()
-    keys = {"region_name": subject.option.region, "endpoint_url": ec2.endpoint, "aws_access_key_id": "x", "aws_secret_access_key": "x"}
+    keys = {
+        "region_name": subject.option.region,
+        "endpoint_url": ec2.endpoints["aws"],
+        "aws_access_key_id": "x",
+        "aws_secret_access_key": "x",
+    }
     formation = boto3.client("cloudformation", **keys)
     body = render("cloudformation", subject)["template.json"].decode()
     formation.create_stack(

@@ -16,9 +16,8 @@ import pytest
 from botocore import xform_name
 from botocore.validate import ParamValidator
 
-from provision.clouds.aws.client import Access
+from provision.clouds.aws.client import AwsAccess
 from provision.clouds.aws.cloud import AwsCloud
-from provision.rehearsal import control
 from provision.rehearsal.control import Rehearsal
 from provision.review.render import render
 
@@ -138,7 +137,7 @@ def test_the_fence_of_a_block_is_longer_than_what_is_in_it() -> None:
 
 @pytest.mark.skipif(shutil.which("aws") is None, reason="needs the AWS CLI")
 @pytest.mark.parametrize("case", ["aws-volume-spot"])
-def test_the_aws_cli_makes_by_hand_what_up_makes(case: str, tmp_path: Path, ec2: Rehearsal, access: Access) -> None:
+def test_the_aws_cli_makes_by_hand_what_up_makes(case: str, tmp_path: Path, ec2: Rehearsal, access: AwsAccess) -> None:
     subject = SUBJECTS[case](GIVEN)
     told, cloud = Made(ec2, subject.option.region), AwsCloud(subject.option.region, access)
     order = subject.order(launch_id=secrets.token_hex(16), public_key=KEY, deadline=DEADLINE)
@@ -146,7 +145,7 @@ def test_the_aws_cli_makes_by_hand_what_up_makes(case: str, tmp_path: Path, ec2:
     by_up = told.of(instance.id)
     text = runbook(case)
     forth, back = text.split("## The way back")
-    person = hands(tmp_path, case, real=("aws",), env=control.environment(ec2))
+    person = hands(tmp_path, case, real=("aws",), env=ec2.environment)
     printed = person.paste("\n".join([*blocks(forth), 'echo "made ${GROUP} ${INSTANCE} ${ADDRESS}"']))
     group, made, address = printed.rpartition("made ")[2].split()
     compared = rows(by_up, told.of(made))
