@@ -19,7 +19,7 @@ README = ROOT / "README.md"
 PAGES = sorted([README, ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")])
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"(?:\]\(|srcset=\"|src=\")([^)\"\s]+)")
-CITATION = re.compile(r"docs/sources/([a-z-]+\.md)(?:[`]?, \"([^\"]+)\")?")
+CITATION = re.compile(r"docs/sources/([a-z-]+\.md)(?:`?, \"([^\"]+)\")?((?:(?:,| and)? §[0-9A-Z][0-9a-z.]*[0-9a-z]?)*)")
 
 
 def name(path: Path) -> str:
@@ -35,7 +35,11 @@ def prose(path: Path) -> str:
 
 
 def headings(path: Path) -> set[str]:
-    return {re.sub(r"^(?:§\S+,? )+", "", line.lstrip("# ")).strip() for line in path.read_text().splitlines() if line.startswith("#")}
+    """The headings of a page, by their words and by their labels."""
+    lines = [line.lstrip("# ").strip() for line in path.read_text().splitlines() if line.startswith("#")]
+    return {re.sub(r"^(?:§\S+,? )+", "", line) for line in lines} | {
+        label.strip(",") for line in lines for label in re.findall(r"§\S+", line)
+    }
 
 
 def test_readme_is_short() -> None:
@@ -148,8 +152,10 @@ def test_every_citation_of_the_sources_leads_to_a_heading() -> None:
     for path in [*files, *PAGES, ROOT / "pyproject.toml", ROOT / "Makefile"]:
         if path.suffix not in {".py", ".yaml", ".yml", ".md", ".toml", ".sh", ""}:
             continue
-        for page, heading in CITATION.findall(path.read_text(errors="replace")):
+        for page, heading, labels in CITATION.findall(path.read_text(errors="replace")):
             source = ROOT / "docs" / "sources" / page
-            if not source.exists() or (heading and heading not in headings(source)):
-                missing.append(f"{name(path)}: {page} {heading}")
+            there = headings(source) if source.exists() else set()
+            cited = [heading] * bool(heading) + [label.rstrip(".") for label in re.findall(r"§[\w.]+", labels)]
+            if not source.exists() or not there.issuperset(cited):
+                missing.append(f"{name(path)}: {page} {cited}")
     assert missing == []

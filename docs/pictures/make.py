@@ -149,6 +149,8 @@ def svg(recording: str, theme: TerminalTheme) -> str:
         text.truncate(COLUMNS, overflow="ellipsis")
         console.print(text, soft_wrap=True, highlight=False)
     drawn = console.export_svg(title="", theme=theme, code_format=SVG, unique_id="up")
+    # The frame that Rich draws is white on both themes.
+    drawn = drawn.replace("rgba(255,255,255,0.35)", "rgba(128,128,128,0.5)")
     return "\n".join(line.rstrip() for line in drawn.splitlines() if line.strip()) + "\n"
 
 
