@@ -31,11 +31,14 @@ def render(name: str, subject: ProfileSubject) -> dict[str, bytes]:
         subject: the place that is rendered.
 
     Raises:
-        UsageError: the form is for another cloud, or something is missing that it cannot leave open.
+        UsageError: there is no such form, it is for another cloud, or something is missing that it cannot leave open.
         NameInvalidError: the machine cannot be called so.
         ImageNotFoundError: no image of the profile's system is known there.
     """
     check_name(subject.name)
+    if name not in FORMS:
+        msg = f"there is no form {name!a} to render a profile in"
+        raise UsageError(msg, hint=f"choose one of {', '.join(FORMS)}")
     form = FORMS[name]
     if form.cloud not in {None, subject.cloud}:
         msg = f"{name} is for {form.cloud}, and {subject.place} is at {subject.cloud}"

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from provision.catalog.records import Gpu
+from provision.catalog.records.gpus import GpuRecord
 from provision.catalog.roofline import Point, Roof, attainable_tflops, roofs
 from provision.verify.points import Measured
 
@@ -78,7 +78,7 @@ def charts(hosts: Sequence[Measured]) -> list[Chart]:
     return [_chart(card, [host for host in hosts if (host.card.model if host.card else "") == model]) for model, card in cards.items()]
 
 
-def _chart(card: Gpu | None, hosts: list[Measured]) -> Chart:
+def _chart(card: GpuRecord | None, hosts: list[Measured]) -> Chart:
     above = roofs(card) if card else []
     points = [(host.host, point) for host in hosts for point in host.points]
     if card is None or not above:

@@ -9,9 +9,9 @@ from __future__ import annotations
 import base64
 import functools
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from jinja2 import Template
 
@@ -128,13 +128,14 @@ def _policy(style: str, script: str) -> str:
 @functools.cache
 def _template() -> Template:
     jinja = environment(TEMPLATES)
-    jinja.filters |= {
+    filters: dict[str, Callable[..., Any]] = {
         "inert": lambda text: inert(text, _LONGEST),
         "brief": inert,
         "name": lambda text: inert(text, _LONGEST_NAME),
         "spans": lambda text: spans(text, _LONGEST),
         "when": _when,
     }
+    jinja.filters |= filters
     jinja.globals |= {
         "GLYPHS": GLYPHS,
         "OUTCOMES": OUTCOMES,

@@ -6,11 +6,12 @@ import ipaddress
 from typing import Final
 
 from provision.catalog import read
+from provision.converge.declared import Change
 from provision.host.way import phrase
 from provision.launch.plan import Plan, PlannedDisk, PlannedDoor, PlannedPlace
 from provision.profile.model import Profile
 from provision.report.plan import price_note
-from provision.review.tree import CallItem, Change, DiskItem, DoorItem, Money, PermissionItem, PlaceItem
+from provision.review.tree import CallItem, DiskItem, DoorItem, Money, PermissionItem, PlaceItem
 
 _BESIDE: Final = "disks, public addresses and traffic are billed in addition, and their prices are not in the catalog"
 

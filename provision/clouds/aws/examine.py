@@ -98,9 +98,7 @@ def _vcpu_limit(api: AwsApi, code: str) -> int:
 def _used_vcpus(api: AwsApi, code: str, market: str) -> int:
     running = api.instances([{"Name": "instance-state-name", "Values": _COUNTED}])
     return sum(
-        _vcpus(i)
-        for i in running
-        if i.get("InstanceLifecycle", "on-demand") == market and data.quota(i["InstanceType"], market) == code
+        _vcpus(i) for i in running if i.get("InstanceLifecycle", "on-demand") == market and data.quota(i["InstanceType"], market) == code
     )
 
 

@@ -10,9 +10,9 @@ from pathlib import Path
 import jsonschema
 import pytest
 import yaml
-from provision.review.render import render
 
 from provision.clouds.aws.requests import run_instances
+from provision.render import render
 
 from .cases import DEADLINE, GIVEN, KEY, SUBJECTS
 
@@ -37,7 +37,7 @@ def test_it_is_what_up_sends(case: str) -> None:
     timer = next(file["content"] for file in read["write_files"] if file["path"].endswith(".timer"))
     if case.startswith("aws"):
         subject = SUBJECTS[case](GIVEN)
-        assert text == run_instances(subject.order(launch_id="", public_key=KEY, deadline=DEADLINE), subject.option.region)["UserData"]
+        assert text == run_instances(subject.order(launch_id="", public_key=KEY, deadline=DEADLINE), subject.region)["UserData"]
         assert read["ssh_authorized_keys"] == [KEY]
         assert "OnCalendar=2026-11-22 08:00:05 UTC\n" in timer
     else:

@@ -17,13 +17,13 @@ from typing import Any
 import boto3
 import pytest
 from botocore.exceptions import ClientError
-from provision.review.render import render
-from provision.review.render.base import Subject
 
 from provision.clouds.aws.access import AwsAccess
 from provision.clouds.aws.cloud import AwsCloud
 from provision.clouds.base import LAUNCH_TAG
 from provision.rehearsal.control import Rehearsal
+from provision.render import render
+from provision.render.base import ProfileSubject as Subject
 
 from .cases import CALLER, DEADLINE, GIVEN, KEY, SUBJECTS, profile
 from .cases import subject as make
@@ -43,7 +43,7 @@ def test_cfn_lint_finds_nothing(case: str, given: Any, tmp_path: Path) -> None:
     subject = SUBJECTS[case](given)
     path = tmp_path / "template.json"
     path.write_bytes(render("cloudformation", subject)["template.json"])
-    command = [str(Path(sys.executable).parent / "cfn-lint"), "--regions", subject.option.region, "--template", str(path)]
+    command = [str(Path(sys.executable).parent / "cfn-lint"), "--regions", subject.region, "--template", str(path)]
     done = subprocess.run(command, check=False, capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (0, ""), done.stdout + done.stderr
 
@@ -80,7 +80,7 @@ def stacks(ec2: Rehearsal) -> Iterator[Any]:
     def stack(subject: Subject, name: str, **parameters: str) -> dict[str, str]:
         client = boto3.client(
             "cloudformation",
-            region_name=subject.option.region,
+            region_name=subject.region,
             endpoint_url=ec2.endpoints["aws"],
             aws_access_key_id="x",
             aws_secret_access_key="x",
@@ -101,10 +101,10 @@ def stacks(ec2: Rehearsal) -> Iterator[Any]:
 @pytest.mark.parametrize("case", ["aws", "aws-volume-spot", "aws-hostile"])
 def test_a_stack_is_what_up_makes(case: str, stacks: Any, ec2: Rehearsal, access: AwsAccess) -> None:
     subject = SUBJECTS[case](GIVEN)
-    told = Made(ec2, subject.option.region)
+    told = Made(ec2, subject.region)
     order = subject.order(launch_id=secrets.token_hex(16), public_key=KEY, deadline=DEADLINE)
     order = replace(order, ssh_from=tuple(CALLER if network == "caller" else network for network in order.ssh_from))
-    cloud = AwsCloud(subject.option.region, access)
+    cloud = AwsCloud(subject.region, access)
     (instance,) = cloud.launch(order)
     by_up = told.of(instance.id)
     cloud.remove([thing for thing in cloud.things(subject.name) if thing.launch_id == order.launch_id], on_step=lambda _: None)
@@ -122,12 +122,12 @@ def test_a_stack_is_what_up_makes(case: str, stacks: Any, ec2: Rehearsal, access
 def test_gpuprov_lists_a_stack_and_its_launch_is_its_own(stacks: Any, ec2: Rehearsal, access: AwsAccess) -> None:
     subject = make(name="listed")
     first, second = stacks(subject, "first"), stacks(subject, "second")
-    found = AwsCloud(subject.option.region, access).find(subject.name)
+    found = AwsCloud(subject.region, access).find(subject.name)
     assert {i.id for i in found} == {first["InstanceId"], second["InstanceId"]}
     assert len({i.launch_id for i in found}) == 2
     assert {i.profile_digest for i in found} == {subject.digest}
     assert {i.deadline for i in found} == {DEADLINE.isoformat()}
-    told = Made(ec2, subject.option.region)
+    told = Made(ec2, subject.region)
     user_data = base64.b64decode(told.attribute(first["InstanceId"], "userData")).decode()
     assert "OnCalendar=2026-11-22 08:00:05 UTC" in user_data
     assert json.loads(user_data.removeprefix("#cloud-config\n"))["ssh_authorized_keys"] == [KEY]
@@ -155,7 +155,7 @@ def test_what_is_said_at_the_stack_is_held_to_its_pattern(parameter: str, value:
 def test_deleting_the_stack_leaves_nothing(ec2: Rehearsal) -> None:
     subject = SUBJECTS["aws-volume-spot"]()
     keys = {
-        "region_name": subject.option.region,
+        "region_name": subject.region,
         "endpoint_url": ec2.endpoints["aws"],
         "aws_access_key_id": "x",
         "aws_secret_access_key": "x",
@@ -165,7 +165,7 @@ def test_deleting_the_stack_leaves_nothing(ec2: Rehearsal) -> None:
     formation.create_stack(
         StackName="gone", TemplateBody=body, Parameters=[{"ParameterKey": k, "ParameterValue": v} for k, v in PARAMETERS.items()]
     )
-    told = Made(ec2, subject.option.region)
+    told = Made(ec2, subject.region)
     assert told.alive()
     formation.delete_stack(StackName="gone")
     deadline = time.monotonic() + 10

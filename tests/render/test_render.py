@@ -10,35 +10,38 @@ import sys
 from pathlib import Path
 
 import pytest
-from provision.review.render import FORMS, render
-from provision.review.render.base import Given, Marked, Subject, choose
 
+from provision import clouds
+from provision.clouds.forms import Given, Marked, Subject
 from provision.errors import CloudUnsupportedError, GpuprovError, UsageError
+from provision.launch.plan import plan
 from provision.profile.locked import Lock
+from provision.render import FORMS, render
+from provision.render.base import choose
 
 from .cases import CALLER, DEADLINE, EVIL, GIVEN, KEY, PROFILE, SUBJECTS, profile
 from .cases import subject as make
 
-ROOT = Path(__file__).parents[3]
-# What several forms share; every other module is a form.
-SHARED = {"__init__", "base", "shell", "terraform", "runbook_aws", "runbook_gcp"}
+ROOT = Path(__file__).parents[2]
 ALL = [(form, case) for form, what in FORMS.items() for case in SUBJECTS if what.cloud in {None, case.partition("-")[0]}]
 DIGESTS = """
 import hashlib, sys
 sys.path.insert(0, {root!r})
-from tests.review.render.cases import GIVEN, SUBJECTS
-from provision.review.render import render
+from tests.render.cases import GIVEN, SUBJECTS
+from provision.render import render
 for form, case in {all!r}:
     for path, content in render(form, SUBJECTS[case](GIVEN)).items():
         print(form, case, path, hashlib.sha256(content).hexdigest())
 """
 
 
-def test_the_registry_is_the_folder_and_what_the_command_offers() -> None:
-    modules = {path.stem.replace("_", "-") for path in (ROOT / "provision/review/render").glob("*.py")} - {
-        s.replace("_", "-") for s in SHARED
-    }
-    assert modules == set(FORMS)
+def test_the_registry_is_the_folder_and_each_clouds_own() -> None:
+    shared = {path.stem.replace("_", "-") for path in (ROOT / "provision/render").glob("*.py")} - {"--init--", "base"}
+    own = {name for each in clouds.providers() for name in each.forms}
+    assert set(FORMS) == shared | own
+    for each in clouds.providers():
+        modules = {path.stem for path in (ROOT / "provision/clouds" / each.name / "forms").glob("*.py")} - {"__init__", "runbook"}
+        assert {form.module.rpartition(".")[2] for form in each.forms.values()} == modules
 
 
 def digests(form: str, case: str) -> list[str]:
@@ -119,19 +122,19 @@ def test_a_form_of_the_other_cloud_or_of_none_is_refused(form: str, cloud: str) 
 
 
 def test_the_place_is_the_first_that_can_be_had() -> None:
-    asked = profile()
-    lock = make("aws").lock
-    assert choose(asked, lock).region == "ap-east-1"
-    assert choose(asked, lock, where="ap-southeast-1").region == "ap-southeast-1"
-    zone = choose(asked, lock, where="asia-east2-c")
-    assert (zone.cloud, zone.zones) == ("gcp", ("asia-east2-c",))
+    planned = make("aws").plan
+    assert choose(planned).region == "ap-east-1"
+    assert choose(planned, where="ap-southeast-1").region == "ap-southeast-1"
+    zone = choose(planned, where="asia-east2-c")
+    assert (zone.cloud, zone.zone) == ("gcp", "asia-east2-c")
     with pytest.raises(UsageError, match="no place in"):
-        choose(asked, lock, where="us-east-1")
+        choose(planned, where="us-east-1")
+    lock = planned.lock
     places = [place.model_copy(update={"not_available": "closed"}) if place.region == "ap-east-1" else place for place in lock.places]
-    closed = Lock.model_validate({**lock.as_dict(), "places": [place.model_dump() for place in places]})
-    assert choose(asked, closed).region == "ap-southeast-1"
+    closed = plan(planned.profile, Lock.model_validate({**lock.as_dict(), "places": [place.model_dump() for place in places]}))
+    assert choose(closed).region == "ap-southeast-1"
     with pytest.raises(CloudUnsupportedError, match="closed"):
-        choose(asked, closed, where="ap-east-1")
+        choose(closed, where="ap-east-1")
 
 
 def test_the_profile_of_the_tests_is_the_one_that_ships() -> None:

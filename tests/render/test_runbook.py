@@ -15,11 +15,11 @@ import botocore.session
 import pytest
 from botocore import xform_name
 from botocore.validate import ParamValidator
-from provision.review.render import render
 
 from provision.clouds.aws.access import AwsAccess
 from provision.clouds.aws.cloud import AwsCloud
 from provision.rehearsal.control import Rehearsal
+from provision.render import render
 
 from .cases import CALLER, DEADLINE, GIVEN, KEY, SUBJECTS
 from .hands import Hands, blocks
@@ -130,7 +130,7 @@ def test_botocore_would_find_a_parameter_that_is_none() -> None:
 
 
 def test_the_fence_of_a_block_is_longer_than_what_is_in_it() -> None:
-    from provision.review.render.runbook import _fenced
+    from provision.render.runbook import _fenced
 
     assert blocks(_fenced(("echo ```", "echo '````'"))) == ["echo ```\necho '````'"]
 
@@ -139,7 +139,7 @@ def test_the_fence_of_a_block_is_longer_than_what_is_in_it() -> None:
 @pytest.mark.parametrize("case", ["aws-volume-spot"])
 def test_the_aws_cli_makes_by_hand_what_up_makes(case: str, tmp_path: Path, ec2: Rehearsal, access: AwsAccess) -> None:
     subject = SUBJECTS[case](GIVEN)
-    told, cloud = Made(ec2, subject.option.region), AwsCloud(subject.option.region, access)
+    told, cloud = Made(ec2, subject.region), AwsCloud(subject.region, access)
     order = subject.order(launch_id=secrets.token_hex(16), public_key=KEY, deadline=DEADLINE)
     (instance,) = cloud.launch(replace(order, ssh_from=tuple(CALLER if n == "caller" else n for n in order.ssh_from)))
     by_up = told.of(instance.id)

@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from provision.review.render import render
 
 from provision.clouds.gcp.access import GcpAccess
 from provision.clouds.gcp.cloud import GcpCloud
 from provision.rehearsal.control import Rehearsal
 from provision.rehearsal.gcp.settings import PROJECT as GCP_PROJECT
+from provision.render import render
 
 from .cases import CALLER, DEADLINE, GIVEN, KEY, volumes
 from .cases import subject as make
@@ -75,7 +75,7 @@ def flat(at: str, value: Any) -> list[tuple[str, Any]]:
 
 def test_gcloud_makes_by_hand_what_up_makes(tmp_path: Path, ec2: Rehearsal) -> None:
     subject = make("gcp", asked=volumes(), given=GIVEN)
-    zone = subject.option.zones[0]
+    zone = subject.template.zone
     text = render("runbook", subject)["runbook.md"].decode()
     forth = text.partition("## The way back")[0]
     env = {
@@ -98,7 +98,7 @@ def test_gcloud_makes_by_hand_what_up_makes(tmp_path: Path, ec2: Rehearsal) -> N
     order = make("gcp", asked=volumes(), name="other").order(launch_id=secrets.token_hex(16), public_key=KEY, deadline=DEADLINE)
     order = replace(order, ssh_from=tuple(CALLER if n == "caller" else n for n in order.ssh_from), zone=zone)
     order = replace(order, name=subject.name, tags={**order.tags, "gpuprov:name": subject.name})
-    cloud = GcpCloud(subject.option.region, GcpAccess(endpoint_url=ec2.endpoints["gcp"], project=GCP_PROJECT))
+    cloud = GcpCloud(subject.region, GcpAccess(endpoint_url=ec2.endpoints["gcp"], project=GCP_PROJECT))
     assert len(cloud.find(subject.name)) == 1
     cloud.remove(cloud.things(subject.name), on_step=lambda _: None)
     cloud.launch(order)

@@ -13,13 +13,14 @@ from typing import Any
 
 import pytest
 import yaml
-from provision.review.render import render
-from provision.review.render.ansible import REQUIREMENTS, roles_of
-from provision.review.render.base import Subject, choose
 
 from provision.cli.render import _write_folder
 from provision.converge.roles import ROLES
 from provision.profile.locked import pin
+from provision.render import render
+from provision.render.ansible import REQUIREMENTS, roles_of
+from provision.render.base import ProfileSubject as Subject
+from provision.render.base import choose
 from tests.converge.conftest import Host, asked, host, lab, lock, locked, profile, repository
 
 from .cases import EVIL, SUBJECTS
@@ -71,7 +72,7 @@ def test_the_folder_holds_what_it_names(case: str) -> None:
     assert hosts == {"gpu-host": {"ansible_host": "write-the-address-here.invalid", "ansible_user": "ubuntu"}}
     assert not [path for path in files if "__pycache__" in path or path.endswith((".pyc", ".retry"))]
     assert "host_key_checking = True" in files["ansible.cfg"].decode()
-    project = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())["project"]
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
     assert REQUIREMENTS.strip() in project["dependencies"]
     assert all(not path.startswith("/") and ".." not in path for path in files)
 

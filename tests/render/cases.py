@@ -6,18 +6,20 @@ import datetime as dt
 from pathlib import Path
 from typing import Any
 
-from provision.review.render.base import Given, Subject, choose
-
+from provision.clouds.forms import Given
+from provision.launch.plan import plan
 from provision.profile.load import load
 from provision.profile.lock import build
 from provision.profile.model import Profile
+from provision.render.base import ProfileSubject, choose
+from provision.render.base import subject as subject_of
 
 TODAY = dt.date(2026, 11, 21)
 KEY = f"ssh-ed25519 {'A' * 67}+"
 DEADLINE = dt.datetime(2026, 11, 22, 8, 0, 5, tzinfo=dt.UTC)
 CALLER = "203.0.113.7/32"
 GIVEN = Given(public_key=KEY, deadline=DEADLINE, caller=CALLER)
-PROFILE = Path(__file__).parents[3] / "profiles" / "t4-train.yml"
+PROFILE = Path(__file__).parents[2] / "profiles" / "t4-train.yml"
 
 # Each breaks out of something where it is pasted and not quoted: Jinja, Terraform, CloudFormation, shell, JSON, YAML, Markdown, HTML.
 EVIL = (
@@ -32,11 +34,11 @@ def profile(**changes: Any) -> Profile:
     return Profile.model_validate({**load(PROFILE).dump(), **changes})
 
 
-def subject(cloud: str = "aws", *, asked: Profile | None = None, given: Given | None = None, name: str | None = None) -> Subject:
+def subject(cloud: str = "aws", *, asked: Profile | None = None, given: Given | None = None, name: str | None = None) -> ProfileSubject:
     """The first place at a cloud, with nothing given unless it is said."""
     asked = asked or profile()
-    lock = build(asked, TODAY)
-    return Subject(asked, lock, choose(asked, lock, cloud=cloud), name or asked.name, given or Given())
+    planned = plan(asked, build(asked, TODAY), name)
+    return subject_of(planned, choose(planned, cloud=cloud), given)
 
 
 def volumes() -> Profile:
@@ -55,7 +57,8 @@ def volumes() -> Profile:
     ]
     disk = {"source": "volume", "size_gb": 100, "mount": "/data", "filesystem": "xfs"}
     networks = ["caller", "10.20.0.0/16", "2001:db8::/48"]
-    return profile(places=places, disks={**data["disks"], "data": disk}, network={"ssh_from": networks})
+    limits = {**data["limits"], "unknown_price": "allow"}  # the price of spot is unknown
+    return profile(places=places, disks={**data["disks"], "data": disk}, network={"ssh_from": networks}, limits=limits)
 
 
 def hostile() -> Profile:

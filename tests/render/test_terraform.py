@@ -17,11 +17,11 @@ from typing import Any
 
 import boto3
 import pytest
-from provision.review.render import render
 
 from provision.clouds.aws.access import AwsAccess
 from provision.clouds.aws.cloud import AwsCloud
 from provision.rehearsal.control import Rehearsal
+from provision.render import render
 
 from .cases import CALLER, DEADLINE, EVIL, GIVEN, KEY, SUBJECTS
 from .made import Made, rows
@@ -120,7 +120,7 @@ def test_terraform_evaluates_our_expressions_and_no_text_of_a_profile(form: str,
 
 
 def test_an_opening_in_a_text_is_doubled() -> None:
-    from provision.review.render.terraform import text
+    from provision.clouds.terraform import text
 
     assert templates(text([EVIL])) == []
     assert text(["a ${b} %{c} $${d}"]) == "a $${b} %%{c} $$${d}"
@@ -202,7 +202,7 @@ def test_terraform_reads_what_is_for_google_as_far_as_it_can_without_the_provide
 @needs_provider
 def test_an_apply_makes_what_up_makes(terraform: Any, ec2: Rehearsal, access: AwsAccess) -> None:
     subject = SUBJECTS["aws-volume-spot"](GIVEN)
-    told, cloud = Made(ec2, subject.option.region), AwsCloud(subject.option.region, access)
+    told, cloud = Made(ec2, subject.region), AwsCloud(subject.region, access)
     order = subject.order(launch_id=secrets.token_hex(16), public_key=KEY, deadline=DEADLINE)
     (instance,) = cloud.launch(replace(order, ssh_from=tuple(CALLER if n == "caller" else n for n in order.ssh_from)))
     by_up = told.of(instance.id)
@@ -225,6 +225,6 @@ def test_an_apply_makes_what_up_makes(terraform: Any, ec2: Rehearsal, access: Aw
     assert [field for field, _, _, same in compared if not same and not field.startswith(known)] == []
     assert len(compared) > 60
     ec2_client = boto3.client(
-        "ec2", region_name=subject.option.region, endpoint_url=ec2.endpoints["aws"], aws_access_key_id="x", aws_secret_access_key="x"
+        "ec2", region_name=subject.region, endpoint_url=ec2.endpoints["aws"], aws_access_key_id="x", aws_secret_access_key="x"
     )
     ec2_client.terminate_instances(InstanceIds=[instance.id, outputs["instance_id"]["value"]])
