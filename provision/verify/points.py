@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from provision.catalog.records import Gpu
-from provision.catalog.roofline import Point, called
+from provision.catalog.records.gpus import GpuRecord
+from provision.catalog.roofline import Point, gpu_by_nvml_name
 from provision.verify.facts import Facts, NotObservedError
 from provision.verify.facts.perf import PerfFacts
 
@@ -26,7 +26,7 @@ class Measured:
     """
 
     host: str
-    card: Gpu | None
+    card: GpuRecord | None
     points: tuple[Point, ...]
 
 
@@ -39,8 +39,8 @@ def measured(host: str, facts: Facts | None) -> Measured | None:
     if facts is None or not found:
         return None
     kinds = {device.name for device in facts.read(PerfFacts).devices}
-    cards = {card.model: card for kind in kinds if (card := called(kind))}
-    return Measured(host, next(iter(cards.values())) if len(cards) == 1 and all(map(called, kinds)) else None, found)
+    cards = {card.model: card for kind in kinds if (card := gpu_by_nvml_name(kind))}
+    return Measured(host, next(iter(cards.values())) if len(cards) == 1 and all(map(gpu_by_nvml_name, kinds)) else None, found)
 
 
 def points(facts: Facts) -> list[Point]:

@@ -132,7 +132,7 @@ def test_the_probe_sends_ahead_what_it_knows_while_it_waits_and_nothing_twice(ho
     told = observing._unframe(host.target, Completed(0, heard, b""), "n0nce", dt.datetime.now(dt.UTC))
     assert tool(told, "git") is not None
     assert honest(told)
-    first, *more = observing._parts(heard, "n0nce").came
+    first, *more = observing._parts(heard, "n0nce")
     ahead = [name for part in (first, *more) for name in part["facts"]]
     assert "tool_git" not in ahead
     assert len(ahead) == len(set(ahead))

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from provision.catalog import read
-from provision.catalog.records import Gpu, Healthy
-from provision.catalog.roofline import is_called
+from provision.catalog.records.gpus import GpuRecord, Healthy
+from provision.catalog.roofline import has_nvml_name
 from provision.profile.model import Profile
 from provision.verify.checks.base import Check, Verdict, fails, not_applicable, passes, unknown, warns
 from provision.verify.facts import Facts
@@ -64,10 +64,10 @@ def _perf(facts: Facts) -> PerfFacts:
     return facts.read(PerfFacts)
 
 
-def _table(perf: PerfFacts, profile: Profile) -> tuple[Gpu, Healthy]:
+def _table(perf: PerfFacts, profile: Profile) -> tuple[GpuRecord, Healthy]:
     """The card of the profile, and its healthy figures if all GPUs are that card in that form."""
     card = read.gpu(profile.gpu.model)
-    if all(is_called(card, device.name) for device in perf.devices):
+    if all(has_nvml_name(card, device.name) for device in perf.devices):
         return card, read.gpus().acceptance.healthy.get(card.model, Healthy())
     return card, Healthy()
 

@@ -6,7 +6,7 @@ Sources: docs/sources/verification.md §2.3 and §2.4.
 from __future__ import annotations
 
 from provision.catalog import read
-from provision.catalog.records import version
+from provision.catalog.records.base import version
 from provision.profile.model import ApplicationClocks, Profile
 from provision.verify.checks.base import Check, Verdict, apply, fails, not_applicable, passes, unknown, warns
 from provision.verify.facts import Facts

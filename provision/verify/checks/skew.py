@@ -10,7 +10,7 @@ import itertools
 from typing import Any, Final
 
 from provision.catalog import read
-from provision.catalog.records import CudnnRelease, Release
+from provision.catalog.records.stack import CudnnRelease, ReleaseRecord
 from provision.catalog.rules import TITLES, rules
 from provision.profile.model import Profile
 from provision.verify.checks.base import Check, Verdict, dotted, fails, passes, unknown, warns
@@ -71,7 +71,7 @@ def _stack(facts: Facts) -> list[tuple[str, str, list[Any]]]:
     return parts
 
 
-def _releases(name: str, build: FrameworkBuild) -> list[Release]:
+def _releases(name: str, build: FrameworkBuild) -> list[ReleaseRecord]:
     """The catalogue's releases that a build may be: of its number, and of its CUDA. What follows a plus only repeats the CUDA version."""
     number, _, local = build.version.partition("+")
     same = [release for release in read.frameworks()[name] if release.version.partition("+")[0] == number]
