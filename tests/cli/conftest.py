@@ -5,6 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from provision.cli import main
+from tests.review.desk import desk  # noqa: F401 - a fixture
 
 Call = Callable[..., tuple[int, str, str]]
 
