@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from provision.profile.locked import Lock
     from provision.profile.model import Profile
     from provision.review.against import Shift
-    from provision.review.policy import Loaded
+    from provision.review.policy import PolicyFile
     from provision.review.tree import Review
     from provision.review.where import Organisation
 
@@ -69,7 +69,7 @@ def command(*, profile: str, output: str | None, against: str | None, organisati
         click.echo(f"\n{target}: sha256:{digest}")
 
 
-def _reviewed(path: Path, source: bytes, asked: Profile, rules: Loaded | None) -> tuple[Review, Lock]:
+def _reviewed(path: Path, source: bytes, asked: Profile, rules: PolicyFile | None) -> tuple[Review, Lock]:
     """The review of a profile with the lock beside it, or with what would be locked now."""
     from provision.profile import lockfile  # noqa: PLC0415
     from provision.review import pages  # noqa: PLC0415
@@ -86,7 +86,7 @@ def _files(review: Review, source: bytes, lock: Lock) -> dict[str, bytes]:
     return {"profile.yml": source, "lock.yml": lockfile.dump(lock).encode(), **pages.pages(review)}
 
 
-def _against(old: str, review: Review, lock: Lock, rules: Loaded | None) -> Sequence[Shift]:
+def _against(old: str, review: Review, lock: Lock, rules: PolicyFile | None) -> Sequence[Shift]:
     """What changed since a bundle, a lock or a profile."""
     from provision.profile import load, lockfile  # noqa: PLC0415
     from provision.review import against, approval, bundle, pages  # noqa: PLC0415

@@ -21,7 +21,7 @@ from provision.profile.load import KeyPath
 from provision.profile.locked import Lock
 from provision.profile.model import AwsPlace, Profile
 from provision.review.controls import line_of
-from provision.review.policy import Loaded, Policy, Rule
+from provision.review.policy import Policy, PolicyFile, Rule
 
 __all__ = ["RULES", "Violation", "check", "judge"]
 
@@ -112,7 +112,7 @@ def check(
     ]
 
 
-def judge(loaded: Loaded, profile: Profile, lock: Lock, raw: bytes | None, today: dt.date) -> list[Violation]:
+def judge(loaded: PolicyFile, profile: Profile, lock: Lock, raw: bytes | None, today: dt.date) -> list[Violation]:
     """`check` with the plan's prices, and the lines of the profile's bytes where there are any."""
     lines = profiles.lines(raw) if raw is not None else None
     offers = plan(profile, profiles.digest(profile), profile.name, lock).offers

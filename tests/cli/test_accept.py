@@ -90,7 +90,7 @@ class TestSignatures:
         code, _, err = desk.verify("e", *ONLY)
         assert (code, "unchecked: alice@example.com: not checked" in err) == (0, True)
         assert desk.accept("e")[0] == 0
-        assert "no signature of this review was verified and counts" in desk.page
+        assert "this review has no verified signature that counts" in desk.page
         code, _, err = desk.verify("e", *ONLY, "--signers", str(desk.people.signers))
         assert (code, "holds: alice@example.com" in err) == (0, True)
         signature = desk.bundle / "approvals" / "alice@example.com.json.sig"

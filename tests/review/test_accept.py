@@ -102,7 +102,7 @@ def test_checks_that_a_lower_tier_leaves_out_are_named(desk: Desk) -> None:
 
 
 def test_what_is_excused_is_told_by_its_type_and_not_by_its_words(desk: Desk) -> None:
-    assert desk.verify("e", "--only", "gpu", "--only", "gcc", "--without-gpu", gpus={"devices": []})[0] == 0
+    assert desk.verify("e", "--only", "gpu", "--only", "gcc", "--without-gpu", gpu={"pci": []})[0] == 0
 
     def reword(data: Any) -> None:
         finding = next(f for f in data["hosts"][0]["report"]["findings"] if f["check"] == "gpu")

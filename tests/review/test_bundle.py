@@ -115,7 +115,7 @@ OTHER = files(old="deadline_h: 12", new="deadline_h: 99")
         ({**FILES, bundle.STATEMENT: FILES[bundle.STATEMENT].replace(b'{"files"', b'{"a":1,"files"')}, "statement.json is no statement"),
         ({**FILES, "approvals/x.txt": b""}, "approvals/x.txt is no approval"),
         ({**FILES, "approvals/a/b.json": b""}, "approvals/a/b.json is no approval"),
-        ({**FILES, **{f"approvals/a{n}.json": b"" for n in range(65)}}, "is one more than 64 approvals"),
+        ({**FILES, **{f"approvals/a{n}.json": b"" for n in range(65)}}, "exceeds the limit of 64 approvals"),
         ({**FILES, "approvals/a.json": b" " * 20_000}, "approvals/a.json is larger than 16 KiB"),
     ],
     ids=lambda value: value if isinstance(value, str) else "files",

@@ -26,9 +26,9 @@ def test_hostile_text_is_text_in_markdown(kind: str) -> None:
 def test_what_no_filter_marks_is_prose() -> None:
     """A value that somebody forgets to escape is inert all the same, and so is what a filter of Jinja made of it."""
     jinja = markdown.template("review.md").environment
-    hostile_text = "<b>x</b> [a](b) | `c`\n# d"
+    hostile_text = "<b>x</b> [a](b) | `c`\n*d*"
     for source in ("{{ text }}", "{{ text|upper|lower }}", "{% macro m(t) %}{{ t }}{% endmacro %}{{ m(text) }}", "{{ text or 'x' }}"):
-        assert jinja.from_string(source).render(text=hostile_text) == r"\<b\>x\</b\> \[a\]\(b\) \| `c` \# d".replace(r"\(b\)", "(b)")
+        assert jinja.from_string(source).render(text=hostile_text) == r"\<b\>x\</b\> \[a\](b) \| `c` \*d\*"
 
 
 def test_a_block_cannot_be_closed_from_within() -> None:
