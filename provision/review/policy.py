@@ -176,12 +176,8 @@ def parse(raw: bytes, path: Path) -> PolicyFile:
     policy, _, problems = typed(raw, Policy, "policy")
     if policy is None:
         ordered = sorted(problems, key=lambda complaint: complaint.line)
-        text = "\n".join(
-            [
-                f"{path} is not a valid policy ({len(ordered)} complaint{'' if len(ordered) == 1 else 's'})",
-                *(c.line_of(path) for c in ordered),
-            ]
-        )
+        head = f"{path} is not a valid policy ({len(ordered)} complaint{'' if len(ordered) == 1 else 's'})"
+        text = "\n".join([head, *(complaint.line_of(path) for complaint in ordered)])
         raise PolicyInvalidError(text, hint="correct the lines above; `gpuprov policy schema` describes every key")
     return PolicyFile(path, raw, policy)
 

@@ -102,10 +102,10 @@ def test_checks_that_a_lower_tier_leaves_out_are_named(desk: Desk) -> None:
 
 
 def test_what_is_excused_is_told_by_its_type_and_not_by_its_words(desk: Desk) -> None:
-    assert desk.verify("e", "--only", "gpu", "--only", "gcc", "--without-gpu", gpu={"pci": []})[0] == 0
+    assert desk.verify("e", "--only", "driver", "--only", "gcc", "--without-gpu", driver={"loaded": None})[0] == 0
 
     def reword(data: Any) -> None:
-        finding = next(f for f in data["hosts"][0]["report"]["findings"] if f["check"] == "gpu")
+        finding = next(f for f in data["hosts"][0]["report"]["findings"] if f["check"] == "driver")
         finding["observed"] = "in other words"
         data["made_by"] = "gpuprov 0.0.1"
 
@@ -113,5 +113,5 @@ def test_what_is_excused_is_told_by_its_type_and_not_by_its_words(desk: Desk) ->
     code, out, err = desk.accept("e", "--json")
     assert code == 0, err
     [host] = json.loads(out)["parts"]
-    assert [finding["check"] for finding in host["excused"]] == ["gpu"]
+    assert [finding["check"] for finding in host["excused"]] == ["driver"]
     assert "below_tier" not in json.loads(out)
