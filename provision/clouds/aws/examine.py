@@ -11,7 +11,7 @@ from provision.catalog import places, read
 from provision.clouds import base
 from provision.clouds.aws.api import AwsApi
 from provision.clouds.aws.client import client
-from provision.clouds.aws.errors import classified, unless_refused
+from provision.clouds.aws.errors import cloud_errors, unless_refused
 from provision.clouds.aws.network import subnet_of
 from provision.clouds.aws.requests import run_instances, security_group
 from provision.concurrent import at_once
@@ -56,7 +56,7 @@ def examine(api: AwsApi, order: base.Order, *, image_id: ImageId) -> list[base.A
 
 
 def _region(api: AwsApi) -> base.Answer:
-    with classified("ec2:DescribeRegions", _HOME):
+    with cloud_errors("ec2:DescribeRegions", _HOME):
         regions = client("ec2", _HOME, api.access).describe_regions(AllRegions=True, RegionNames=[api.region])["Regions"]
     status = regions[0].get("OptInStatus", "") if regions else "unknown to AWS"
     return base.Answer("region", holds=status in _ENABLED, said=f"{api.region} is {status}")
@@ -64,7 +64,7 @@ def _region(api: AwsApi) -> base.Answer:
 
 def offering_zones(api: AwsApi, order: base.Order) -> list[str]:
     """The zones of the region that offer the order's type."""
-    with classified("ec2:DescribeInstanceTypeOfferings", api.region):
+    with cloud_errors("ec2:DescribeInstanceTypeOfferings", api.region):
         reply = api.ec2.describe_instance_type_offerings(
             LocationType="availability-zone", Filters=[{"Name": "instance-type", "Values": [order.instance_type]}]
         )
@@ -91,7 +91,7 @@ def _quota(api: AwsApi, order: base.Order) -> base.Answer:
 
 
 def _vcpu_limit(api: AwsApi, code: str) -> int:
-    with classified("servicequotas:GetServiceQuota", api.region):
+    with cloud_errors("servicequotas:GetServiceQuota", api.region):
         return int(api.client("service-quotas").get_service_quota(ServiceCode="ec2", QuotaCode=code)["Quota"]["Value"])
 
 
@@ -116,7 +116,7 @@ def _vcpus(raw: dict[str, Any]) -> int:
 def _image(api: AwsApi, order: base.Order, image_id: ImageId) -> base.Answer:
     try:
         ami = image_id(order)
-        with classified("ec2:DescribeImages", api.region):
+        with cloud_errors("ec2:DescribeImages", api.region):
             images = api.ec2.describe_images(ImageIds=[ami])["Images"]
     except ImageNotFoundError as error:
         return base.Answer("image", holds=False, said=error.message)
@@ -142,7 +142,7 @@ def _dry_run(api: AwsApi, order: base.Order, image_id: ImageId) -> base.Answer:
 
 
 def _would(api: AwsApi, action: str, request: Callable[[], Any]) -> None:
-    with classified(action, api.region):
+    with cloud_errors(action, api.region):
         unless_refused(request, "DryRunOperation")  # the answer to a dry run that would have worked
 
 
@@ -151,7 +151,7 @@ def notices(api: AwsApi, instances: Sequence[base.Instance]) -> dict[str, tuple[
     if not instances:
         return {}
     texts: dict[str, list[str]] = defaultdict(list)
-    with classified("ec2:DescribeInstanceStatus", api.region):
+    with cloud_errors("ec2:DescribeInstanceStatus", api.region):
         pager = api.ec2.get_paginator("describe_instance_status")
         pages = list(pager.paginate(InstanceIds=[i.id for i in instances], IncludeAllInstances=True))
     for status in (s for page in pages for s in page["InstanceStatuses"]):
@@ -161,7 +161,7 @@ def notices(api: AwsApi, instances: Sequence[base.Instance]) -> dict[str, tuple[
                 texts[status["InstanceId"]].append(_event(event))
     spot_ids = [i.id for i in instances if i.market == "spot"]
     if spot_ids:
-        with classified("ec2:DescribeSpotInstanceRequests", api.region):
+        with cloud_errors("ec2:DescribeSpotInstanceRequests", api.region):
             reply = api.ec2.describe_spot_instance_requests(Filters=[{"Name": "instance-id", "Values": spot_ids}])
         for spot in reply["SpotInstanceRequests"]:
             status = spot.get("Status", {})

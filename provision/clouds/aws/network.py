@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from provision.clouds import base
 from provision.clouds.aws.api import AwsApi
-from provision.clouds.aws.errors import classified
+from provision.clouds.aws.errors import cloud_errors
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +25,6 @@ def subnet_of(api: AwsApi, order: base.Order) -> AwsSubnet | None:
     """
     if not order.subnet:
         return None
-    with classified("ec2:DescribeSubnets", api.region):
+    with cloud_errors("ec2:DescribeSubnets", api.region):
         (raw,) = api.ec2.describe_subnets(SubnetIds=[order.subnet])["Subnets"]
     return AwsSubnet(raw["VpcId"], raw["AvailabilityZone"])

@@ -10,7 +10,7 @@ from typing import Final
 from provision.clouds import base
 from provision.clouds.aws.answers import instances_of
 from provision.clouds.aws.api import ENDED, AwsApi, poll_ec2
-from provision.clouds.aws.errors import classified
+from provision.clouds.aws.errors import cloud_errors
 from provision.errors import InstanceLostError
 
 # EC2 is eventually consistent: DescribeInstances may not know an instance for a while after RunInstances named it
@@ -63,7 +63,7 @@ def stop(api: AwsApi, instances: Sequence[base.Instance], *, timeout_s: float) -
     """Stop them and wait until they are stopped."""
     to_stop = [i.id for i in instances if i.state not in {"stopped", "stopping"}]
     if to_stop:
-        with classified("ec2:StopInstances", api.region):
+        with cloud_errors("ec2:StopInstances", api.region):
             api.ec2.stop_instances(InstanceIds=to_stop)
     _until_stopped(api, [i.id for i in instances], timeout_s=timeout_s)
 
@@ -75,7 +75,7 @@ def start(api: AwsApi, instances: Sequence[base.Instance], *, timeout_s: float) 
         _until_stopped(api, stopping, timeout_s=timeout_s)
     to_start = [i.id for i in instances if i.state in {"stopped", "stopping"}]
     if to_start:
-        with classified("ec2:StartInstances", api.region):
+        with cloud_errors("ec2:StartInstances", api.region):
             api.ec2.start_instances(InstanceIds=to_start)
         # For a moment after the call EC2 may still show them as stopped, which here does not mean that they are lost.
         poll_ec2(lambda: _now(api, to_start), lambda now: all(i.state != "stopped" for i in now), timeout_s=min(_UNSEEN_S, timeout_s))
@@ -85,5 +85,5 @@ def start(api: AwsApi, instances: Sequence[base.Instance], *, timeout_s: float) 
 def extend(api: AwsApi, instances: Sequence[base.Instance], deadline: dt.datetime) -> None:
     """Move the tag. EC2 holds no deadline itself, and the caller moves the timer on the host."""
     value = deadline.astimezone(dt.UTC).isoformat(timespec="seconds")
-    with classified("ec2:CreateTags", api.region):
+    with cloud_errors("ec2:CreateTags", api.region):
         api.ec2.create_tags(Resources=[i.id for i in instances], Tags=[{"Key": base.DEADLINE_TAG, "Value": value}])

@@ -11,7 +11,7 @@ import tenacity
 from provision.clouds import base
 from provision.clouds.aws.answers import tags_of
 from provision.clouds.aws.api import ENDED, FACTOR, FIRST_S, LONGEST_S, AwsApi, poll_ec2
-from provision.clouds.aws.errors import classified, refused_with, unless_refused
+from provision.clouds.aws.errors import cloud_errors, is_refusal, unless_refused
 from provision.concurrent import at_once
 from provision.errors import InstanceLostError
 
@@ -93,7 +93,7 @@ def tag_filter(name: str | None) -> dict[str, Any]:
 def things(api: AwsApi, name: str | None) -> list[base.Thing]:
     """Everything of ours in the region: one DescribeTags shows which kinds there may be, and one call for each of them what exists."""
     filters = [{"Name": "key", "Values": [base.NAME_TAG]}, *([{"Name": "value", "Values": [name]}] if name else [])]
-    with classified("ec2:DescribeTags", api.region):
+    with cloud_errors("ec2:DescribeTags", api.region):
         pages = api.ec2.get_paginator("describe_tags").paginate(Filters=filters)
         types = {tag["ResourceType"] for page in pages for tag in page["Tags"]}
     kinds = [kind for kind in KINDS if kind.type in types]
@@ -104,7 +104,7 @@ def _existing(api: AwsApi, kind: AwsKind, name: str | None) -> list[base.Thing]:
     filters = [tag_filter(name)]
     if kind is _INSTANCE:
         return [_thing(raw, kind, api.region) for raw in api.instances(filters)]
-    with classified(_action(kind.describe), api.region):
+    with cloud_errors(_action(kind.describe), api.region):
         if api.ec2.can_paginate(kind.describe):
             pages = list(api.ec2.get_paginator(kind.describe).paginate(Filters=filters))
         else:
@@ -128,7 +128,7 @@ def _thing(raw: dict[str, Any], kind: AwsKind, region: str) -> base.Thing:
 
 def remove(api: AwsApi, things: Sequence[base.Thing], *, on_step: base.Step) -> list[str]:
     """Remove them, those that others depend on last; a thing that is already gone counts as removed."""
-    removed: list[str] = []
+    phrases: list[str] = []
     for kind in KINDS:
         of_kind = [thing for thing in things if thing.kind == kind.kind]
         if not of_kind:
@@ -137,8 +137,8 @@ def remove(api: AwsApi, things: Sequence[base.Thing], *, on_step: base.Step) -> 
         if alive:
             on_step(f"removing {', '.join(alive)}")
         _remove_kind(api, kind, [thing.id for thing in of_kind])
-        removed += alive
-    return removed
+        phrases += alive
+    return phrases
 
 
 def _remove_kind(api: AwsApi, kind: AwsKind, ids: Sequence[str]) -> None:
@@ -156,7 +156,7 @@ def _terminate(api: AwsApi, ids: Sequence[str]) -> None:
     def terminate(*some: str) -> dict[str, Any] | None:
         return unless_refused(lambda: api.ec2.terminate_instances(InstanceIds=list(some)), _NOT_FOUND)
 
-    with classified("ec2:TerminateInstances", api.region):
+    with cloud_errors("ec2:TerminateInstances", api.region):
         # EC2 refuses the whole call for one id that it no longer knows.
         if terminate(*ids) is None:
             for instance_id in ids:
@@ -177,7 +177,7 @@ def _clear(api: AwsApi, kind: AwsKind, ids: Sequence[str]) -> None:
     """
 
     def remaining() -> list[str]:
-        with classified(_action(kind.describe), api.region):
+        with cloud_errors(_action(kind.describe), api.region):
             reply = getattr(api.ec2, kind.describe)(Filters=[{"Name": kind.waits, "Values": list(ids)}])
         states = {entry[kind.id]: entry.get("State", entry.get("Status")) for entry in reply[kind.key]}
         for thing_id, state in states.items():
@@ -204,10 +204,10 @@ def _delete(api: AwsApi, kind: AwsKind, thing_id: str) -> None:
     """Remove one thing; ask again while an instance that ended still holds it."""
     parameter = {f"{kind.id}s": [thing_id]} if kind.several else {kind.id: thing_id}
     retry = tenacity.Retrying(
-        retry=tenacity.retry_if_exception(lambda error: refused_with(error, *_STILL_HELD)),
+        retry=tenacity.retry_if_exception(lambda error: is_refusal(error, *_STILL_HELD)),
         wait=tenacity.wait_exponential(multiplier=FIRST_S, exp_base=FACTOR, max=LONGEST_S),
         stop=tenacity.stop_after_delay(_GONE_S),
         reraise=True,
     )
-    with classified(_action(kind.delete), api.region):
+    with cloud_errors(_action(kind.delete), api.region):
         retry(unless_refused, lambda: getattr(api.ec2, kind.delete)(**parameter), _NOT_FOUND)

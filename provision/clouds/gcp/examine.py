@@ -47,12 +47,12 @@ def _region(api: GcpApi, region: str) -> base.Answer:
 def _offered(api: GcpApi, order: base.Order, zones: list[str]) -> base.Answer:
     """Whether the order's zone, or which of the region's, has the machine type and the accelerator that is attached to it."""
     accelerator = read.gpu(order.gpu).gce_accelerator or ""
-    attached = order.instance_type.startswith("n1-")
+    attaches = order.instance_type.startswith("n1-")
 
     def offers(zone: str) -> bool:
         try:
             api.call("MachineTypes", "get", "compute.machineTypes.get", zone=zone, machine_type=order.instance_type)
-            if attached:
+            if attaches:
                 api.call("AcceleratorTypes", "get", "compute.acceleratorTypes.get", zone=zone, accelerator_type=accelerator)
         except GoneError:
             return False
@@ -60,7 +60,7 @@ def _offered(api: GcpApi, order: base.Order, zones: list[str]) -> base.Answer:
 
     candidates = [order.zone] if order.zone else zones
     offering = [zone for zone, here in zip(candidates, at_once(offers, candidates), strict=True) if here]
-    machine = f"{order.instance_type} with {accelerator}" if attached else order.instance_type
+    machine = f"{order.instance_type} with {accelerator}" if attaches else order.instance_type
     if not offering:
         where = ", ".join(candidates) or "any zone that the catalogue knows"
         return base.Answer("offered", holds=False, said=f"{machine} is not offered in {where}")

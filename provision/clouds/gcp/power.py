@@ -19,7 +19,7 @@ from provision.errors import CloudInvalidError, InstanceLostError
 _CHANGED_S: Final = 60.0
 
 
-def described(api: GcpApi, instance: base.Instance) -> Any | None:
+def raw_of(api: GcpApi, instance: base.Instance) -> Any | None:
     """The instance as GCE describes it; None when it is gone."""
     try:
         return api.call("Instances", "get", "compute.instances.get", where=instance.zone, zone=instance.zone, instance=instance.id)
@@ -29,7 +29,7 @@ def described(api: GcpApi, instance: base.Instance) -> Any | None:
 
 def _now(api: GcpApi, instance: base.Instance) -> base.Instance | None:
     """The instance now; None when it is gone, or when another launch has its name."""
-    raw = described(api, instance)
+    raw = raw_of(api, instance)
     current = instance_of(raw) if raw is not None else None
     return current if current and current.launch_id == instance.launch_id else None
 
@@ -70,7 +70,7 @@ def _until_stopped(api: GcpApi, instance: base.Instance, *, timeout_s: float) ->
 
 def stop(api: GcpApi, instance: base.Instance, *, timeout_s: float) -> None:
     """Stop it and wait until it is stopped."""
-    raw = described(api, instance)
+    raw = raw_of(api, instance)
     if raw is not None and instance_of(raw).state not in {"stopping", "stopped"}:
         # GCE stops a machine with local SSDs only if the call says that their content may be lost.
         local = {"discard_local_ssd": True} if any(disk.type_ == "SCRATCH" for disk in raw.disks) else {}
@@ -106,7 +106,7 @@ def extend(api: GcpApi, instances: Sequence[base.Instance], deadline: dt.datetim
         CloudInvalidError: one is not stopped; nothing was changed.
     """
     check_limit(deadline)
-    raws: dict[base.Instance, Any] = dict(zip(instances, at_once(lambda i: described(api, i), instances), strict=True))
+    raws: dict[base.Instance, Any] = dict(zip(instances, at_once(lambda i: raw_of(api, i), instances), strict=True))
     running = [i for i, raw in raws.items() if raw is None or instance_of(raw).state != "stopped"]
     if running:
         names, group = ", ".join(i.name for i in running), running[0].group

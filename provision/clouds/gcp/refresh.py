@@ -7,7 +7,7 @@ from collections import defaultdict
 from provision.catalog import read
 from provision.clouds.gcp.access import GcpAccess
 from provision.clouds.gcp.client import client, project_of
-from provision.clouds.gcp.errors import classified
+from provision.clouds.gcp.errors import cloud_errors
 
 
 def accelerator_zones(access: GcpAccess) -> dict[str, list[str]]:
@@ -18,7 +18,7 @@ def accelerator_zones(access: GcpAccess) -> dict[str, list[str]]:
     """
     accelerators = {g.gce_accelerator for g in read.gpus().gpus if g.gce_accelerator}
     zones: dict[str, list[str]] = defaultdict(list)
-    with classified("compute.acceleratorTypes.list"):
+    with cloud_errors("compute.acceleratorTypes.list"):
         pages = client("AcceleratorTypesClient", access).aggregated_list(project=project_of(access), timeout=access.timeout_s)
         for scope, scoped in pages:
             for accelerator in scoped.accelerator_types:
@@ -36,7 +36,7 @@ def newest_images(access: GcpAccess) -> dict[str, str]:
     images = {}
     families = client("ImagesClient", access)
     for image in read.gcp().images:
-        with classified("compute.images.getFromFamily"):
+        with cloud_errors("compute.images.getFromFamily"):
             newest = families.get_from_family(project=image.project, family=image.family, timeout=access.timeout_s)
         images[f"{image.os} {image.version}"] = f"projects/{image.project}/global/images/{newest.name}"
     return images

@@ -72,18 +72,18 @@ def _thing(kind: GcpKind, raw: Any, where: str, tags: dict[str, str]) -> base.Th
 
 def remove(api: GcpApi, things: Sequence[base.Thing], *, on_step: base.Step) -> list[str]:
     """Remove them kind by kind, those of one kind at the same time, and wait until they are gone."""
-    removed: list[str] = []
+    phrases: list[str] = []
     ended: set[str] = set()  # launches whose machines were removed, and with them the disks that end with a machine
     for kind in KINDS:
         of_kind = [thing for thing in things if thing.kind == kind.kind]
         if not of_kind:
             continue
         on_step(f"removing {', '.join(map(str, of_kind))}")
-        existed = at_once(lambda pair: _remove(api, *pair), [(kind, thing) for thing in of_kind])
+        existing = at_once(lambda pair: _remove(api, *pair), [(kind, thing) for thing in of_kind])
         if kind.kind == "instance":
             ended = {thing.launch_id for thing in of_kind}
-        removed += [str(thing) for thing, here in zip(of_kind, existed, strict=True) if here or thing.launch_id in ended]
-    return removed
+        phrases += [str(thing) for thing, here in zip(of_kind, existing, strict=True) if here or thing.launch_id in ended]
+    return phrases
 
 
 def _remove(api: GcpApi, kind: GcpKind, thing: base.Thing) -> bool:

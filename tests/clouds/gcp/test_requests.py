@@ -6,10 +6,10 @@ from typing import Any
 
 import jsonschema
 import pytest
+from google.cloud import compute_v1
 
 from provision.clouds import base
 from provision.clouds.gcp import requests
-from provision.clouds.gcp.sdk import compute
 from provision.errors import CloudInvalidError, ImageNotFoundError
 
 from .conftest import SCHEMAS
@@ -51,7 +51,7 @@ def order(**more: Any) -> base.Order:
 
 def on_the_wire(kind: str, body: dict[str, Any]) -> dict[str, Any]:
     """The JSON that Google's client sends for a resource, checked with Google's document."""
-    message = getattr(compute(), kind)
+    message = getattr(compute_v1, kind)
     sent: dict[str, Any] = json.loads(
         message.to_json(message(body), always_print_fields_with_no_presence=False, use_integers_for_enums=False)
     )
