@@ -89,5 +89,4 @@ def access(ec2: Rehearsal) -> AwsAccess:
 
 
 def access_to(rehearsal: Rehearsal) -> AwsAccess:
-    given = control.environment(rehearsal)
-    return AwsAccess(rehearsal.endpoint, given["AWS_ACCESS_KEY_ID"], given["AWS_SECRET_ACCESS_KEY"], given["GPUPROV_CALLER_ADDRESS_URL"])
+    return AwsAccess(**rehearsal.settings("aws"))

@@ -42,12 +42,20 @@ HOMES = {
     "yaml": {"profile/load.py", "profile/lockfile.py", "catalog/read.py", "converge/declared.py"},
     "msgspec": {"catalog", "workflow/refresh.py"},
     "clingo": {"catalog/solve.py"},
-    "jinja2": {"report/html.py", "review/page.py", "converge/declared.py"},
+    "jinja2": {
+        "report/template.py",
+        "report/html.py",
+        "report/markdown.py",
+        "review/page.py",
+        "review/markdown.py",
+        "converge/declared.py",
+    },
     "matplotlib": {"report/picture.py"},
     "plotext": {"report/picture.py"},
     "pynvml": {"verify/probe"},
     "moto": {"rehearsal"},
     "proxpi": {"rehearsal"},
+    "psutil": {"rehearsal"},
     "werkzeug": {"rehearsal"},
 }
 FORBIDDEN_NAMES = {"utils", "common", "helpers", "misc", "manager"}
@@ -101,7 +109,7 @@ def test_siblings_of_a_registry_do_not_know_each_other(folder: str) -> None:
 def test_every_command_is_a_module_and_every_module_of_commands_a_command() -> None:
     from provision.cli import COMMANDS
 
-    modules = {p.stem for p in (PACKAGE / "cli").glob("*.py")} - {"__init__", "options", "progress", "tables"}
+    modules = {p.stem for p in (PACKAGE / "cli").glob("*.py")} - {"__init__", "options", "progress", "tables", "verdict"}
     assert modules == {name.replace("-", "_") for name in COMMANDS}
 
 

@@ -1,6 +1,7 @@
 """The command line: parse, call one function, print. The only home of Click, and the only place that prints errors.
 
-Commands are imported when they are called: `gpuprov --help` costs Click and nothing else.
+The group imports the module of a command when it is called, and lists all of them from `COMMANDS`. So `gpuprov --help` costs Click and
+nothing else, and every other import can stand at the top of its module.
 """
 
 from __future__ import annotations
@@ -17,35 +18,33 @@ import click
 from provision import __version__
 from provision.errors import EXIT_INTERRUPTED, EXIT_USAGE, GpuprovError
 
-__all__ = ["COMMANDS", "cli", "main"]
-
 COMMANDS: Final = {
-    "up": "Launch, set up and prove a GPU host from a profile.",
-    "lock": "Resolve a profile into the exact stack that is signed, or check its lock.",
-    "explain": "Say why the stack of a profile is what it is.",
+    "up": "Launch a GPU host from a profile, set it up and prove it.",
+    "lock": "Resolve a profile into its exact stack, or check its lock.",
+    "explain": "Say why a profile gets the stack that it gets.",
     "diff": "Compare two locks, or two hosts, value by value.",
     "catalog": "Browse and refresh what exists: GPUs, instance types, stacks.",
-    "review": "Write what others need to decide on a profile, as pages and data.",
-    "plan": "Show what `up` would make, where and at what price.",
+    "review": "Write the bundle on which others decide about a profile.",
+    "plan": "Show what `up` would do, where and at what price.",
     "policy": "Check profiles against the organisation's rules.",
     "sign": "Approve a review bundle with an SSH key.",
     "verify-signature": "Say who signed a review bundle, and whether that is enough.",
-    "render": "Write a profile as CloudFormation, Terraform, cloud-init, a playbook or a runbook.",
+    "render": "Write a profile for CloudFormation, Terraform, cloud-init, Ansible or as a runbook.",
     "verify": "Prove that a profile holds on hosts.",
-    "accept": "Write the certificate of a host that was handed over, from evidence.",
+    "accept": "Write the certificate of hosts that were handed over, from evidence.",
     "probe": "Gather a host's facts as JSON, without judging them.",
     "apply": "Set up a host that exists.",
     "undo": "Put back what the roles changed on a host.",
     "ls": "List the instances that gpuprov launched.",
-    "stop": "Power machines off; their disks stay.",
-    "start": "Power machines on again, at their new addresses.",
+    "stop": "Power machines off. Their disks stay.",
+    "start": "Power machines on again.",
     "extend": "Move the deadline, within what the profile allows.",
-    "allow": "Open port 22 to the address you have now.",
+    "allow": "Open port 22 to your current address.",
     "push": "Copy files to an instance.",
     "pull": "Copy files from an instance.",
     "ssh": "Open a shell, or run a command, on an instance.",
-    "down": "Remove an instance and everything made for it.",
-    "sweep": "Remove what is of no use to anybody any more.",
+    "down": "Remove an instance and everything that was made for it.",
+    "sweep": "Remove leftovers and machines past their deadline.",
     "profile": "List, show and check profiles.",
     "rehearse": "Start, stop and inspect the embedded cloud.",
     "completion": "Print the completion script of a shell.",
@@ -71,13 +70,13 @@ class _LazyGroup(click.Group):
 
 @click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="gpuprov")
-@click.option("-v", "--verbose", is_flag=True, help="Show what the other side said when something fails.")
+@click.option("-v", "--verbose", is_flag=True, help="On an error, also show the answer of the cloud or host.")
 @click.pass_context
 def cli(ctx: click.Context, *, verbose: bool) -> None:
-    """From one reviewed YAML profile to a GPU host that is proven to be what was asked for.
+    """Turn one reviewed YAML profile into a GPU host that is proven to match it.
 
-    Exit codes: 0 all holds (or is waived or warned of), 1 a check failed, 2 wrong usage or profile, 3 something unknown or unreachable,
-    4 a cloud or a playbook failed, 130 interrupted.
+    Exit codes: 0 everything holds (or is waived or only a warning), 1 a check failed, 2 wrong usage or an invalid profile, 3 something is
+    unknown or unreachable, 4 a cloud or a playbook failed, 130 interrupted.
     """
     ctx.obj = {"verbose": verbose}
 
@@ -93,14 +92,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
         code = error.exit_code
     except click.ClickException as error:
         context = getattr(error, "ctx", None)
-        _print_error("usage", error.format_message(), f"`{context.command_path if context else 'gpuprov'} --help` shows what it takes")
+        _print_error("usage", error.format_message(), f"`{context.command_path if context else 'gpuprov'} --help` shows the usage")
         code = EXIT_USAGE
     except (KeyboardInterrupt, click.Abort):
-        # What was half built when the signal came complains while it is collected; that is of no use to who pressed Ctrl-C.
+        # Objects that were half built when the signal came complain while they are collected, which helps nobody.
         sys.unraisablehook = lambda _: None
         warnings.simplefilter("ignore")
         _print_error(
-            "interrupted", "interrupted", "`gpuprov ls` shows what exists, `gpuprov down NAME` removes it, the same command goes on"
+            "interrupted", "interrupted", "`gpuprov ls` shows what exists, `gpuprov down NAME` removes it, the same command continues"
         )
         code = EXIT_INTERRUPTED
     except BrokenPipeError:

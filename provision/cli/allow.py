@@ -3,33 +3,38 @@
 from __future__ import annotations
 
 import click
+import pydantic
 
 from provision.cli import options
+from provision.cli.progress import narration
+from provision.launch.journal import check_name
+from provision.workflow import power
+from provision.workflow.session import Session
 
 
 @click.command("allow")
-@options.named_host()
+@options.host_argument()
 @click.option(
-    "--from", "networks", multiple=True, metavar="NETWORK", help="This network, or `caller`; may be repeated.  [default: the profile's]"
+    "--from",
+    "networks",
+    multiple=True,
+    metavar="NETWORK",
+    help="Open to this network, or to `caller`, your own address. May be repeated.  [default: the profile's networks]",
 )
 @options.in_rehearsal
 @options.as_json
 def command(*, host: str, networks: tuple[str, ...], rehearse: bool, as_json: bool) -> None:
-    """Open port 22 of HOST to exactly the networks of its profile, or to those given: for an address of yours that has changed."""
-    import pydantic  # noqa: PLC0415 - heavy, and --help must be light
+    """Open port 22 of HOST to exactly the networks of its profile, or to the ones you name.
 
-    from provision.cli.progress import narrator  # noqa: PLC0415
-    from provision.launch.journal import check_name  # noqa: PLC0415
-    from provision.workflow.power import allow  # noqa: PLC0415
-    from provision.workflow.session import Session  # noqa: PLC0415
-
-    with narrator().speaking() as tell:
+    Use it when your own address has changed.
+    """
+    with narration() as narrator:
         try:
-            opened = allow(Session.open(), check_name(host), networks, rehearsal=rehearse, say=tell.say)
+            doors = power.allow(Session.open(), check_name(host), networks, rehearsal=rehearse, say=narrator.say)
         except pydantic.ValidationError as error:
             raise click.UsageError("; ".join(str(problem["msg"]) for problem in error.errors())) from error
     if as_json:
-        options.print_json({"name": host, "open": opened})
+        options.print_json({"name": host, "open": doors})
         return
-    for region, listed in opened.items():
-        click.echo(f"{host} in {region}: port 22 is open to {' and '.join([', '.join(listed), 'to nobody else']) if listed else 'nobody'}")
+    for region, opens in doors.items():
+        click.echo(f"{host} in {region}: port 22 is open to {', '.join(opens) + ' and to nobody else' if opens else 'nobody'}")

@@ -6,30 +6,23 @@ import dataclasses
 
 import click
 
+from provision.catalog.resolve import resolve
 from provision.cli import options
+from provision.profile import load
+from provision.profile.lock import asked_of
+from provision.workflow.session import today
 
 
 @click.command("explain")
 @click.argument("profile", metavar="NAME|FILE")
-@click.argument("what", metavar="[PART]", required=False)
+@click.argument("part", metavar="[PART]", required=False)
 @options.as_json
-def command(*, profile: str, what: str | None, as_json: bool) -> None:
-    """Say why the stack of a profile is what it is; with PART (cuda, driver, pytorch …) with everything that was passed over."""
-    import difflib  # noqa: PLC0415 - heavy, and --help must be light
-
-    from provision.catalog.resolve import resolve  # noqa: PLC0415
-    from provision.profile import load  # noqa: PLC0415
-    from provision.profile.lock import asked_of  # noqa: PLC0415
-
-    asked = load.load(load.find(profile))
-    resolution = resolve(asked_of(asked), options.today())
-    parts = [choice.variable for choice in resolution.choices]
-    if what is not None and what not in parts:
-        near = difflib.get_close_matches(what, parts, n=1)
-        msg = f"there is no part {what!a}"
-        hint = f"; did you mean {near[0]}?" if near else f"; write one of: {', '.join(parts)}"
-        raise click.UsageError(msg + hint)
-    choices = [choice for choice in resolution.choices if what in {None, choice.variable}]
+def command(*, profile: str, part: str | None, as_json: bool) -> None:
+    """Say why a profile gets the stack that it gets. With PART (cuda, driver, pytorch …) also list what was rejected, and why."""
+    resolution = resolve(asked_of(load.load(load.find(profile))), today())
+    if part is not None:
+        options.check_word(part, [choice.variable for choice in resolution.choices], "part")
+    choices = [choice for choice in resolution.choices if part in {None, choice.variable}]
     if as_json:
         options.print_json({"choices": [dataclasses.asdict(choice) for choice in choices], "warnings": resolution.warnings})
         return
@@ -38,7 +31,7 @@ def command(*, profile: str, what: str | None, as_json: bool) -> None:
         click.echo(f"{choice.title:<{width}}  {choice.value}")
         if choice.because:
             click.echo(f"{'':<{width}}    {choice.because}")
-        for value, why in reversed(choice.passed_over) if what else ():
+        for value, why in reversed(choice.passed_over) if part else ():
             click.echo(f"{'':<{width}}    not {value}: {why}")
     for warning in resolution.warnings:
         click.echo(f"against advice: {warning}")

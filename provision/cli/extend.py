@@ -2,37 +2,37 @@
 
 from __future__ import annotations
 
+import dataclasses
+import datetime as dt
+
 import click
 
 from provision.cli import options
+from provision.cli.progress import narration
+from provision.launch.journal import check_name
+from provision.workflow import power
+from provision.workflow.session import Session
 
 
 @click.command("extend")
-@options.named_host()
+@options.host_argument()
 @click.argument("time", metavar="TIME")
 @options.in_rehearsal
 @options.as_json
 def command(*, host: str, time: str, rehearse: bool, as_json: bool) -> None:
     """Move the deadline of HOST by TIME, such as 6h: at the cloud, in its tags and in the timer on each machine.
 
-    Never is more time left than limits.deadline_h of its profile: what was signed is not exceeded, and who needs more asks again later.
+    The new deadline is at most limits.deadline_h of the profile away, because that is what was signed. You can extend again later.
     """
-    import dataclasses  # noqa: PLC0415 - --help must be light
-    import datetime as dt  # noqa: PLC0415
-
-    from provision.cli.progress import narrator  # noqa: PLC0415
-    from provision.launch.journal import check_name  # noqa: PLC0415
-    from provision.workflow.power import extend  # noqa: PLC0415
-    from provision.workflow.session import Session  # noqa: PLC0415
-
     more = dt.timedelta(seconds=options.seconds(time))
     if not more:
-        msg = "a deadline is moved by some time"
+        msg = "TIME must be more than 0"
         raise click.UsageError(msg)
-    with narrator().speaking() as tell:
-        moved = extend(Session.open(), check_name(host), more, rehearsal=rehearse, say=tell.say)
+    with narration() as narrator:
+        extension = power.extend(Session.open(), check_name(host), more, rehearsal=rehearse, say=narrator.say)
     if as_json:
-        options.print_json(dataclasses.asdict(moved))
+        options.print_json(dataclasses.asdict(extension))
         return
-    price = f"{moved.cost_usd:.2f} USD from now until then" if moved.cost_usd is not None else "the catalogue has no price for it"
-    click.echo(f"{moved.name} ends {moved.deadline}: {price}")
+    cost = extension.cost_usd
+    price = f"{cost:.2f} USD from now until then" if cost is not None else "the catalogue has no price for it"
+    click.echo(f"{extension.name} ends {extension.deadline}: {price}")

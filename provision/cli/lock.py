@@ -3,73 +3,45 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from provision.cli import options
-
-if TYPE_CHECKING:
-    from provision.profile.locked import Lock
+from provision.profile import lockfile
+from provision.workflow.lock import check_lock, resolve_lock, write_lock
 
 
 @click.command("lock")
 @click.argument("profile", metavar="NAME|FILE")
 @click.option(
-    "--check", is_flag=True, help="Write nothing; fail when the lock is missing, changed by hand, or would come out otherwise now."
+    "--check", is_flag=True, help="Write nothing. Fail if the lock is missing, was edited by hand, or would come out differently today."
 )
-@click.option("-o", "--output", metavar="FILE", help="Where to write; beside the profile by default, - for standard output.")
+@click.option("-o", "--output", metavar="FILE", help="The file to write, or - for standard output.  [default: beside the profile]")
 @options.as_json
 def command(*, profile: str, check: bool, output: str | None, as_json: bool) -> None:
     """Resolve a profile into the exact stack that is signed, launched, set up and checked.
 
-    The lock lies beside the profile as NAME.lock.yml. Asks nobody: the catalogue decides, and `gpuprov explain` says why.
+    The lock is written beside the profile as NAME.lock.yml. It comes from the catalogue alone, and no cloud is contacted. `gpuprov explain`
+    says why it is what it is.
     """
-    from provision.errors import LockInvalidError, LockStaleError  # noqa: PLC0415 - heavy, and --help must be light
-    from provision.profile import load, lockfile  # noqa: PLC0415
-    from provision.profile.lock import build  # noqa: PLC0415
-
-    path = load.find(profile)
-    asked = load.load(path)
-    target = Path(output) if output else lockfile.path_for(path)
-    fresh = build(asked, options.today())
+    fresh = resolve_lock(profile, Path(output) if output else None)
     if check:
-        old = lockfile.read(target)
-        differs = lockfile.stale(old, fresh)
-        if differs:
-            msg = "\n  ".join([f"{target} is stale ({len(differs)} differences)", *differs])
-            raise LockStaleError(msg, hint=f"`gpuprov lock {profile}` writes it again")
+        lock = check_lock(fresh)
         if as_json:
-            options.print_json({"path": str(target), "sha256": old.digest})
+            options.print_json({"path": str(fresh.path), "sha256": lock.digest})
         else:
-            click.echo(f"{target}: holds (sha256:{old.digest})")
+            click.echo(f"{fresh.path}: holds (sha256:{lock.digest})")
         return
-    text = lockfile.dump(fresh)
     if output == "-":
-        click.echo(text, nl=False)
+        click.echo(lockfile.dump(fresh.lock), nl=False)
         return
-    before = _old(target)
-    try:
-        target.write_text(text)
-    except OSError as error:
-        msg = f"cannot write {target}: {error.strerror}"
-        raise LockInvalidError(msg, hint="say where with --output") from error
+    changes = write_lock(fresh)
     if as_json:
-        options.print_json({"path": str(target), "sha256": fresh.digest, "lock": fresh.as_dict()})
+        options.print_json({"path": str(fresh.path), "sha256": fresh.lock.digest, "lock": fresh.lock.as_dict()})
         return
-    click.echo(f"{target}: sha256:{fresh.digest}")
-    for line in lockfile.changes(before, fresh) if before else ():
+    click.echo(f"{fresh.path}: sha256:{fresh.lock.digest}")
+    for line in changes:
         click.echo(f"  {line}")
-    for title, lines in (("against advice", fresh.warnings), ("not known", fresh.unresolved)):
+    for title, lines in (("against advice", fresh.lock.warnings), ("not known", fresh.lock.unresolved)):
         for line in lines:
             click.echo(f"  {title}: {line}", err=True)
-
-
-def _old(target: Path) -> Lock | None:
-    from provision.errors import LockInvalidError  # noqa: PLC0415
-    from provision.profile import lockfile  # noqa: PLC0415
-
-    try:
-        return lockfile.read(target)
-    except LockInvalidError:
-        return None

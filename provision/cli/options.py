@@ -1,8 +1,11 @@
-"""Options and arguments that several commands share, with what a shell completes for them."""
+"""Options and arguments that several commands share, with what a shell completes for them, and how they read and write data.
+
+Every command imports this module, so it imports nothing heavy.
+"""
 
 from __future__ import annotations
 
-import datetime as dt
+import difflib
 import functools
 import json
 import os
@@ -15,41 +18,21 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem
 
-__all__ = [
-    "as_json",
-    "assume_yes",
-    "bundle",
-    "complete_instances",
-    "confirmed",
-    "in_rehearsal",
-    "known",
-    "named_host",
-    "need_terminal",
-    "optional_profile",
-    "organisation",
-    "organisation_rules",
-    "print_json",
-    "profile_to_run",
-    "required_profile",
-    "seconds",
-    "strict",
-    "tier",
-    "to_json",
-    "today",
-    "without_gpu",
-    "write",
-]
+from provision.errors import UsageError
+from provision.review.where import Organisation
+
+_FEW = 30  # words that an error can list
 
 
-def _profiles(_ctx: click.Context, _param: click.Parameter, typed: str) -> list[CompletionItem]:
-    from provision.profile import load  # noqa: PLC0415 - completion must not slow down --help
+def _complete_profiles(_ctx: click.Context, _param: click.Parameter, typed: str) -> list[CompletionItem]:
+    from provision.profile import load  # noqa: PLC0415 - 0.3 s; `verify` has this option and opens its connections first
 
-    return [CompletionItem(listed.name, help=listed.purpose) for listed in load.list_profiles() if listed.name.startswith(typed)]
+    return [CompletionItem(entry.name, help=entry.purpose) for entry in load.list_profiles() if entry.name.startswith(typed)]
 
 
 def complete_instances(_ctx: click.Context, _param: click.Parameter, typed: str) -> list[CompletionItem]:
-    """What a shell completes where a host is meant: the instances launched from here."""
-    from provision.workflow.session import Session  # noqa: PLC0415
+    """What a shell completes for a host: the instances that were launched from here."""
+    from provision.workflow.session import Session  # noqa: PLC0415 - as above
 
     return [
         CompletionItem(name)
@@ -59,63 +42,61 @@ def complete_instances(_ctx: click.Context, _param: click.Parameter, typed: str)
     ]
 
 
-required_profile = click.option(
-    "-p", "--profile", required=True, metavar="NAME|FILE", shell_complete=_profiles, help="A profile's name, or a YAML file."
-)
-profile_to_run = click.option(
-    "-p", "--profile", metavar="NAME|FILE", shell_complete=_profiles, help="A profile's name, or a YAML file; or give a --bundle."
-)
-optional_profile = click.option(
-    "-p", "--profile", metavar="NAME|FILE", shell_complete=_profiles, help="The profile that should hold; an instance knows its own."
-)
+def _profile_option(text: str, *, required: bool = False) -> Callable[[Any], Any]:
+    return click.option("-p", "--profile", required=required, metavar="NAME|FILE", shell_complete=_complete_profiles, help=text)
+
+
+required_profile = _profile_option("A profile's name, or a YAML file.", required=True)
+profile_to_run = _profile_option("A profile's name, or a YAML file. Not needed with --bundle.")
+optional_profile = _profile_option("The profile that should hold.  [default: the one the instance was launched from]")
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON on standard output.")
-without_gpu = click.option("--without-gpu", is_flag=True, help="Excuse the GPU part; the report says so in its first line.")
+without_gpu = click.option("--without-gpu", is_flag=True, help="Excuse the GPU part. The report says so in its first line.")
 tier = click.option(
     "--tier",
     type=click.Choice(["quick", "standard", "perf"]),
-    help="How much to look at: quick imports no framework, perf also measures under load.  [default: as the profile says, or standard]",
+    help="How much to check: quick imports no framework, perf also measures under load.  [default: the profile's tier, or standard]",
 )
 strict = click.option("--strict", is_flag=True, help="Count warnings as failures.")
-
-
 bundle = click.option(
-    "--bundle", metavar="FILE", type=click.Path(path_type=Path), help="A signed review bundle: its profile and lock are what runs."
+    "--bundle", metavar="FILE", type=click.Path(path_type=Path), help="A signed review bundle. Its profile and lock are used."
 )
-
-
-_POLICY = click.option("--policy", metavar="FILE", help="The rules.  [default: GPUPROV_POLICY, or /etc/gpuprov/policy.yml]")
-_SIGNERS = click.option("--signers", metavar="FILE", help="Who may sign.  [default: GPUPROV_SIGNERS, or /etc/gpuprov/allowed_signers]")
-_REVOKED = click.option(
-    "--revoked", metavar="FILE", help="Keys that no longer count.  [default: GPUPROV_REVOKED, or /etc/gpuprov/revoked_keys]"
+in_rehearsal = click.option(
+    "--rehearse", is_flag=True, help="Look in the embedded cloud. Only needed for instances that were not launched from here."
 )
+assume_yes = click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmation.")
+
+_POLICY = click.option("--policy", metavar="FILE", help="The organisation's rules.  [default: GPUPROV_POLICY, or /etc/gpuprov/policy.yml]")
+_SIGNERS = click.option(
+    "--signers", metavar="FILE", help="The people who may sign.  [default: GPUPROV_SIGNERS, or /etc/gpuprov/allowed_signers]"
+)
+_REVOKED = click.option("--revoked", metavar="FILE", help="The revoked keys.  [default: GPUPROV_REVOKED, or /etc/gpuprov/revoked_keys]")
 
 
 def organisation(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The options that say where the organisation's files are, as the argument `organisation`."""
-    return _POLICY(_SIGNERS(_REVOKED(_found(command))))
+    """The options for the organisation's files, as the argument `organisation`."""
+    return _POLICY(_SIGNERS(_REVOKED(_with_organisation(command))))
 
 
 def organisation_rules(command: Callable[..., Any]) -> Callable[..., Any]:
     """The same for commands that only look at rules."""
-    return _POLICY(_found(command))
+    return _POLICY(_with_organisation(command))
 
 
-def _found(command: Callable[..., Any]) -> Callable[..., Any]:
+def _with_organisation(command: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(command)
     def run(*args: Any, policy: str | None, signers: str | None = None, revoked: str | None = None, **kwargs: Any) -> Any:
-        from provision.review.where import Organisation  # noqa: PLC0415 - completion must not slow down --help
-
         return command(*args, organisation=Organisation.find(policy, signers, revoked), **kwargs)
 
     return run
 
 
-in_rehearsal = click.option("--rehearse", is_flag=True, help="In the embedded cloud; an instance launched from here knows where it is.")
-assume_yes = click.option("-y", "--yes", is_flag=True, help="Do it without asking.")
+def host_argument(*, required: bool = True) -> Callable[[Any], Any]:
+    """The HOST argument: an instance's name, `localhost`, or anything ssh knows."""
+    return click.argument("host", metavar="HOST", required=required, shell_complete=complete_instances)
 
 
-def confirmed(question: str, lines: Sequence[str], *, yes: bool) -> bool:
-    """Whether the user agrees to what the lines say; shown on standard error, so that standard output stays data."""
+def confirm(question: str, lines: Sequence[str], *, yes: bool) -> bool:
+    """Whether the user agrees; shown on standard error, so that standard output stays data."""
     if yes:
         return True
     for line in lines:
@@ -123,27 +104,15 @@ def confirmed(question: str, lines: Sequence[str], *, yes: bool) -> bool:
     return click.confirm(question, err=True)
 
 
-def need_terminal(*, yes: bool, what: str) -> None:
-    """Refuse to ask where nobody can answer, before anything is asked of a cloud.
+def need_terminal(*, yes: bool, command: str) -> None:
+    """Refuse to ask for confirmation where nobody can answer.
 
     Raises:
         UsageError: there is no terminal, and no --yes.
     """
-    from provision.errors import UsageError  # noqa: PLC0415 - --help must be light
-
     if not yes and not sys.stdin.isatty():
-        msg = f"{what} asks first, and there is no terminal to answer from"
-        raise UsageError(msg, hint="say --yes to do it without asking")
-
-
-def named_host(*, required: bool = True) -> Callable[[Any], Any]:
-    """The HOST argument: an instance's name, `localhost`, or anything ssh knows."""
-    return click.argument("host", metavar="HOST", required=required, shell_complete=complete_instances)
-
-
-def today() -> dt.date:
-    """The day whose supported releases count: the user's own."""
-    return dt.datetime.now(dt.UTC).date()
+        msg = f"`gpuprov {command}` asks for confirmation, and there is no terminal to answer on"
+        raise UsageError(msg, hint="add --yes to go ahead without confirmation")
 
 
 def print_json(data: Any) -> None:
@@ -157,7 +126,11 @@ def to_json(data: Any) -> str:
 
 
 def write(path: Path, text: str) -> None:
-    """Write a file that was asked for, whole or not at all."""
+    """Write a file whole or not at all.
+
+    Raises:
+        click.UsageError: it cannot be written.
+    """
     beside = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         beside.write_text(text, encoding="utf-8")
@@ -169,20 +142,27 @@ def write(path: Path, text: str) -> None:
         beside.unlink(missing_ok=True)
 
 
-def known(word: str, all_known: Sequence[str], what: str) -> None:
-    """Refuse a word that is none of those known, with the nearest."""
-    import difflib  # noqa: PLC0415
+def check_word(word: str, words: Sequence[str], kind: str) -> None:
+    """Refuse a word that is none of these, with the nearest.
 
-    if word not in all_known:
-        near = difflib.get_close_matches(word, all_known, n=1)
-        msg = f"no {what} called {word!a}" + (f"; did you mean {near[0]}?" if near else "")
+    Raises:
+        click.UsageError: there is no such word.
+    """
+    if word not in words:
+        near = difflib.get_close_matches(word, words, n=1)
+        instead = f"; did you mean {near[0]}?" if near else f"; write one of: {', '.join(words)}" if len(words) <= _FEW else ""
+        msg = f"no {kind} called {word!a}{instead}"
         raise click.UsageError(msg)
 
 
 def seconds(text: str) -> float:
-    """A time such as `90s`, `10m` or `2h`; a bare number is seconds."""
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)([smh]?)", text)
-    if found is None:
-        msg = f"{text!a} is no time; write it as 90s, 10m or 2h"
+    """A time such as `90s`, `10m` or `2h`; a bare number is seconds.
+
+    Raises:
+        click.UsageError: it is none.
+    """
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)([smh]?)", text)
+    if match is None:
+        msg = f"{text!a} is not a time; write it as 90s, 10m or 2h"
         raise click.UsageError(msg)
-    return float(found[1]) * {"": 1, "s": 1, "m": 60, "h": 3600}[found[2]]
+    return float(match[1]) * {"": 1, "s": 1, "m": 60, "h": 3600}[match[2]]

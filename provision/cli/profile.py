@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from provision.cli import options
+from provision.profile import load
 
 
 @click.group("profile")
@@ -15,29 +16,25 @@ def command() -> None:
 @command.command("list")
 @options.as_json
 def list_(*, as_json: bool) -> None:
-    """List the profiles that a name finds: those in ./profiles, then those that ship with gpuprov."""
-    from provision.profile import load  # noqa: PLC0415 - heavy, and --help must be light
-
-    found = load.list_profiles()
+    """List the profiles that can be used by name: those in ./profiles, then those that ship with gpuprov."""
+    entries = load.list_profiles()
     if as_json:
-        options.print_json([{"name": p.name, "path": str(p.path), "purpose": p.purpose, "problem": p.problem} for p in found])
+        options.print_json([{"name": e.name, "path": str(e.path), "purpose": e.purpose, "problem": e.problem} for e in entries])
         return
-    width = max((len(p.name) for p in found), default=0)
-    for p in found:
-        click.echo(f"{p.name:<{width}}  {p.purpose or 'does not hold: ' + p.problem}")
+    width = max((len(entry.name) for entry in entries), default=0)
+    for entry in entries:
+        click.echo(f"{entry.name:<{width}}  {entry.purpose or 'does not hold: ' + entry.problem}")
 
 
 @command.command("show")
 @click.argument("profile", metavar="NAME|FILE")
 @options.as_json
 def show(*, profile: str, as_json: bool) -> None:
-    """Print a profile: its file with the comments, or with --json all values, defaults filled in."""
-    from provision.profile import load  # noqa: PLC0415
-
+    """Print a profile: its file with the comments, or with --json all values including defaults."""
     path = load.find(profile)
-    loaded = load.load(path)
+    model = load.load(path)
     if as_json:
-        options.print_json({"path": str(path), "sha256": load.digest(loaded), "profile": loaded.dump()})
+        options.print_json({"path": str(path), "sha256": load.digest(model), "profile": model.dump()})
     else:
         click.echo(path.read_text(encoding="utf-8"), nl=False)
 
@@ -46,21 +43,17 @@ def show(*, profile: str, as_json: bool) -> None:
 @click.argument("profiles", metavar="NAME|FILE…", nargs=-1, required=True)
 @options.as_json
 def check(*, profiles: tuple[str, ...], as_json: bool) -> None:
-    """Say whether files hold profiles; all complaints of a file at once."""
-    from provision.profile import load  # noqa: PLC0415
-
-    for profile in profiles:
-        path = load.find(profile)
-        loaded = load.load(path)
+    """Say whether files hold valid profiles, with all complaints about a file at once."""
+    for name in profiles:
+        path = load.find(name)
+        model = load.load(path)
         if as_json:
-            options.print_json({"path": str(path), "name": loaded.name, "sha256": load.digest(loaded)})
+            options.print_json({"path": str(path), "name": model.name, "sha256": load.digest(model)})
         else:
-            click.echo(f"{path}: holds (sha256:{load.digest(loaded)})")
+            click.echo(f"{path}: holds (sha256:{load.digest(model)})")
 
 
 @command.command("schema")
 def schema() -> None:
     """Print the JSON Schema of a profile, for editors."""
-    from provision.profile import load  # noqa: PLC0415
-
     options.print_json(load.schema())

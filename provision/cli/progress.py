@@ -1,4 +1,4 @@
-"""What a person sees while something takes longer than two seconds: on standard error, so that standard output stays data."""
+"""What a person sees while a command runs: on standard error, so that standard output stays data."""
 
 from __future__ import annotations
 
@@ -14,21 +14,16 @@ from rich.status import Status
 from rich.table import Table
 from rich.text import Text
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # a command that neither converges nor verifies does not load them
     from provision.converge.progress import Progress
     from provision.verify.finding import Report
 
-__all__ = ["Narrator", "narrator"]
-
 
 class Narrator:
-    """Says each step once; on a terminal the last one spins until the next.
+    """Prints each step once; on a terminal the last one spins until the next."""
 
-    Args:
-        quiet: say nothing.
-    """
-
-    def __init__(self, *, quiet: bool) -> None:
+    def __init__(self) -> None:
+        quiet = sys.stderr is None
         self._console = Console(stderr=True, quiet=quiet, highlight=False, soft_wrap=True)
         self._live = self._console.is_terminal and not quiet
         self._status: Status | None = None
@@ -49,11 +44,11 @@ class Narrator:
         self._last = step
 
     def pause(self) -> None:
-        """End the step that spins, so that something can be asked."""
+        """End the step that spins, so that the user can be asked something."""
         self._finish()
 
     def task(self, progress: Progress) -> None:
-        """Show a task of Ansible within the step, and what it changes where that was asked for."""
+        """Show a task of Ansible within the step, and what it changes where there is a diff."""
         if progress.diff:
             if self._status:
                 self._status.stop()
@@ -68,29 +63,29 @@ class Narrator:
             self._console.print(f"{time.monotonic() - self._started:6.1f} s    {progress.role or 'host'}: {progress.task}", markup=False)
 
     def hosts(self, names: Sequence[str]) -> Callable[[str, Report | None], None]:
-        """A line a host, on a terminal all at once and kept up to date; elsewhere a line when a host was judged.
+        """Show several hosts: on a terminal a line for each, kept up to date; elsewhere a line when a host was judged.
 
         Returns:
-            What to call when a host is looked at (with None) and when it was judged.
+            What to call when a host is observed (with None) and when it was judged (with its report).
         """
         if len(names) == 1:
             self.say(f"observing {names[0]}")
             return lambda _name, _report: None
-        states = dict.fromkeys(names, "waits")
+        states = dict.fromkeys(names, "waiting")
         live = Live(console=self._console, auto_refresh=True, transient=True) if self._live else None
         if live:
             self._finish()
             live.start()
             self._lives.append(live)
 
-        def told(name: str, report: Report | None) -> None:
+        def show(name: str, report: Report | None) -> None:
             states[name] = "observing …" if report is None else _verdict(report)
             if live:
                 live.update(_states(states))
             elif report is not None:
                 self._console.print(f"{time.monotonic() - self._started:6.1f} s  {name}: {states[name]}", markup=False)
 
-        return told
+        return show
 
     def _finish(self) -> None:
         if self._status:
@@ -102,15 +97,21 @@ class Narrator:
     def _plain(text: str) -> str:
         return text.replace("[", r"\[")
 
-    @contextlib.contextmanager
-    def speaking(self) -> Iterator[Narrator]:
-        """Leave the terminal as it was, whatever happens."""
-        try:
-            yield self
-        finally:
-            while self._lives:
-                self._lives.pop().stop()
-            self._finish()
+    def end(self) -> None:
+        """Leave the terminal as it was."""
+        while self._lives:
+            self._lives.pop().stop()
+        self._finish()
+
+
+@contextlib.contextmanager
+def narration() -> Iterator[Narrator]:
+    """A narrator for the steps of this command; the terminal is left as it was, whatever happens."""
+    narrator = Narrator()
+    try:
+        yield narrator
+    finally:
+        narrator.end()
 
 
 def _verdict(report: Report) -> str:
@@ -125,8 +126,3 @@ def _states(states: dict[str, str]) -> Table:
     for name, state in states.items():
         table.add_row(Text(name), Text(state))
     return table
-
-
-def narrator() -> Narrator:
-    """The narrator of this process."""
-    return Narrator(quiet=sys.stderr is None)

@@ -1,39 +1,49 @@
-"""`gpuprov push`."""
+"""`gpuprov push`, and what it has in common with `gpuprov pull`."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import click
 
 from provision.cli import options
+from provision.cli.progress import narration
+from provision.host.transfer import Copied, push
+from provision.workflow.session import Session
 
 
-@click.command("push")
-@options.named_host()
-@click.argument("paths", nargs=-1, required=True, metavar="PATH… PATH")
-@click.option("--delete", is_flag=True, help="Remove at the destination what the source does not have.")
-@click.option("-n", "--dry-run", is_flag=True, help="Show what would be copied.")
-@options.as_json
-def command(*, host: str, paths: tuple[str, ...], delete: bool, dry_run: bool, as_json: bool) -> None:
-    """Copy files and folders to HOST with rsync; the last PATH is where on HOST.
+def copy_command(name: str, copy: Callable[..., Copied], direction: str, description: str) -> click.Command:
+    """A command that copies with rsync.
 
-    As with rsync, a folder with a slash at its end means what is in it. A copy that was cut off goes on where it stopped.
+    Args:
+        name: of the command.
+        copy: `push` or `pull` of `provision.host.transfer`.
+        direction: `to` or `from`, for the user.
+        description: its help.
     """
-    from provision.cli.progress import narrator  # noqa: PLC0415 - heavy, and --help must be light
-    from provision.errors import InstanceNotFoundError  # noqa: PLC0415
-    from provision.host.transfer import push  # noqa: PLC0415
-    from provision.workflow.session import Session  # noqa: PLC0415
 
-    if len(paths) < 2:  # noqa: PLR2004 - from and to
-        msg = "say what is copied and where to"
-        raise click.UsageError(msg)
-    session = Session.open()
-    if not session.ssh.knows(host):
-        msg = f"no instance called {host!a} was launched from here"
-        raise InstanceNotFoundError(msg, hint="`gpuprov ls` shows what there is")
-    with narrator().speaking() as tell:
-        tell.say(f"copying to {host}")
-        copied = push(session.ssh.target(host), paths[:-1], paths[-1], delete=delete, dry_run=dry_run)
-    if as_json:
-        options.print_json({"host": host, "files": copied.files, "bytes": copied.bytes, "dry_run": dry_run})
-        return
-    click.echo(f"{'would copy' if dry_run else 'copied'} {copied.files} files, {copied.bytes / 1e6:.1f} MB")
+    @click.command(name, help=description)
+    @options.host_argument()
+    @click.argument("paths", nargs=-1, required=True, metavar="PATH… PATH")
+    @click.option("--delete", is_flag=True, help="Remove what is at the destination and not in the source.")
+    @click.option("-n", "--dry-run", is_flag=True, help="Show what would be copied, and copy nothing.")
+    @options.as_json
+    def command(*, host: str, paths: tuple[str, ...], delete: bool, dry_run: bool, as_json: bool) -> None:
+        if len(paths) < 2:  # noqa: PLR2004 - from and to
+            msg = "give at least two PATHs: what to copy, and where to"
+            raise click.UsageError(msg)
+        target = Session.open().instance_target(host)
+        with narration() as narrator:
+            narrator.say(f"copying {direction} {host}")
+            total = copy(target, paths[:-1], paths[-1], delete=delete, dry_run=dry_run)
+        if as_json:
+            options.print_json({"host": host, "files": total.files, "bytes": total.bytes, "dry_run": dry_run})
+            return
+        click.echo(f"{'would copy' if dry_run else 'copied'} {total.files} files, {total.bytes / 1e6:.1f} MB")
+
+    return command
+
+
+LIKE_RSYNC = "As with rsync, a folder with a slash at its end means its content. An interrupted copy continues where it stopped."
+
+command = copy_command("push", push, "to", f"Copy files and folders to HOST with rsync. The last PATH is on HOST.\n\n{LIKE_RSYNC}")

@@ -3,42 +3,43 @@
 from __future__ import annotations
 
 import datetime as dt
+import ipaddress
+import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from provision.cli import options
-
-if TYPE_CHECKING:
-    from provision.profile.model import Profile
-    from provision.review.render.base import Given
-
-# The registry of provision.review.render, which --help must not import; a test holds that they are the same.
-FORMS = ("cloudformation", "terraform-aws", "terraform-gcp", "cloud-init", "ansible", "runbook")
+from provision.clouds import CLOUDS
+from provision.clouds.forms import KEY_PATTERN, Given
+from provision.launch.journal import check_name
+from provision.launch.plan import plan
+from provision.render import FORMS, render
+from provision.render.base import choose, subject
+from provision.workflow.session import ProfileSource
 
 
 @click.command("render")
 @click.argument("profile", metavar="NAME|FILE")
-@click.option("--as", "form", type=click.Choice(FORMS), required=True, help="The form.")
-@click.option("--where", metavar="REGION|ZONE", help="Which place of the profile.  [default: the first that the form can be for]")
-@click.option("--cloud", type=click.Choice(["aws", "gcp"]), help="Whose place, where both have one.")
-@click.option("--name", metavar="NAME", help="What the machine is called; the profile's name by default.")
-@click.option("--deadline", metavar="TIME", help="When the machine ends itself, as 2026-11-22T08:00:00+00:00.")
+@click.option("--as", "form", type=click.Choice(list(FORMS)), required=True, help="The form to write.")
+@click.option("--where", metavar="REGION|ZONE", help="The place of the profile.  [default: the first that suits the form]")
+@click.option("--cloud", type=click.Choice(CLOUDS), help="The cloud, if the profile has places on both.")
+@click.option("--name", metavar="NAME", help="The name of the machine.  [default: the profile's name]")
+@click.option("--deadline", metavar="TIME", help="When the machine ends itself, such as 2026-11-22T08:00:00+00:00.")
 @click.option(
     "--public-key",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="The OpenSSH public key that may log in first.",
+    help="The OpenSSH public key of the first login.",
 )
-@click.option("--ssh-from", metavar="ADDRESS/32", help="The address that stands for `caller` of the profile.")
+@click.option("--ssh-from", metavar="ADDRESS/32", help="The address that `caller` in the profile stands for.")
 @click.option(
     "-o",
     "--output",
     type=click.Path(path_type=Path),
     metavar="PATH",
-    help="The file, or for ansible the folder.  [default: standard output]",
+    help="The file to write; a folder for ansible.  [default: standard output]",
 )
 def command(
     *,
@@ -52,26 +53,23 @@ def command(
     ssh_from: str | None,
     output: Path | None,
 ) -> None:
-    """Write what a profile is where somebody else runs it: a template, Terraform, user data, a playbook, a runbook.
+    """Write a profile for other tools: a CloudFormation template, Terraform, user data, a playbook, a runbook.
 
-    Asks nobody and makes nothing. What is not said here is asked for when the form is run; cloud-init and runbook leave nothing open.
+    Nothing is launched and no cloud is contacted. Values that you leave out are asked for when the form is run; cloud-init and runbook
+    need all of them now.
     """
-    from provision.launch.journal import check_name  # noqa: PLC0415 - heavy, and --help must be light
-    from provision.profile import load, lockfile  # noqa: PLC0415
-    from provision.review.render import form as form_of  # noqa: PLC0415
-    from provision.review.render import render  # noqa: PLC0415
-    from provision.review.render.base import Subject, choose  # noqa: PLC0415
-
-    path = load.find(profile)
-    asked = load.load(path)
-    chosen = form_of(form)
+    source = ProfileSource.read(profile)
+    chosen = FORMS[form]
     if chosen.file is None and output is None:
-        msg = f"{form} is a folder"
-        raise click.UsageError(msg + f"; say where with -o {asked.name}-{form}")
-    locked = lockfile.find_or_build(path, asked, options.today())
-    place = choose(asked, locked, cloud=chosen.cloud or cloud, where=where)
-    given = _given(asked, deadline, public_key, ssh_from)
-    files = render(form, Subject(asked, locked, place, check_name(name or asked.name), given))
+        msg = f"{form} is a folder; name it with -o {source.profile.name}-{form}"
+        raise click.UsageError(msg)
+    values = Given(
+        public_key=_key(public_key) if public_key else "",
+        deadline=_time(deadline, source.profile.limits.deadline_h) if deadline else None,
+        caller=_address(ssh_from) if ssh_from else "",
+    )
+    planned = plan(source.profile, source.lock, check_name(name or source.profile.name))
+    files = render(form, subject(planned, choose(planned, cloud=chosen.cloud or cloud, where=where), values))
     if output is None:
         click.echo(files[str(chosen.file)].decode(), nl=False)
     elif chosen.file is not None:
@@ -80,22 +78,8 @@ def command(
         _write_folder(output, files)
 
 
-def _given(profile: Profile, deadline: str | None, public_key: Path | None, ssh_from: str | None) -> Given:
-    from provision.review.render.base import Given  # noqa: PLC0415 - as above
-
-    return Given(
-        public_key=_key(public_key) if public_key else "",
-        deadline=_time(deadline, profile.limits.deadline_h) if deadline else None,
-        caller=_address(ssh_from) if ssh_from else "",
-    )
-
-
 def _key(path: Path) -> str:
-    """Type and key of a public key file; its comment is nobody's business there."""
-    import re  # noqa: PLC0415 - as above
-
-    from provision.review.render.base import KEY_PATTERN  # noqa: PLC0415
-
+    """Type and key of a public key file, without the comment."""
     try:
         text = " ".join(path.read_text(encoding="utf-8").split()[:2])
     except (OSError, UnicodeDecodeError):
@@ -107,39 +91,37 @@ def _key(path: Path) -> str:
 
 
 def _time(text: str, hours: int) -> dt.datetime:
-    """A time with its offset, not past and not later than the profile allows."""
+    """A time with its offset, in the future and not later than the profile allows."""
     now = dt.datetime.now(dt.UTC)
     try:
-        found = dt.datetime.fromisoformat(text)
+        time = dt.datetime.fromisoformat(text)
     except ValueError:
-        found = now.replace(tzinfo=None)
-    if found.tzinfo is None:
-        msg = f"{text!a} is no time with an offset; write it as {now + dt.timedelta(hours=hours):%Y-%m-%dT%H:%M:%S+00:00}"
+        time = now.replace(tzinfo=None)
+    if time.tzinfo is None:
+        msg = f"{text!a} is not a time with an offset; write it as {now + dt.timedelta(hours=hours):%Y-%m-%dT%H:%M:%S+00:00}"
         raise click.UsageError(msg)
-    if not now < found <= now + dt.timedelta(hours=hours):
-        msg = f"{text} is not within the {hours} h that the profile allows from now"
+    if not now < time <= now + dt.timedelta(hours=hours):
+        msg = f"{text} is not within the {hours} h from now that the profile allows"
         raise click.UsageError(msg)
-    return found.astimezone(dt.UTC).replace(microsecond=0)
+    return time.astimezone(dt.UTC).replace(microsecond=0)
 
 
 def _address(text: str) -> str:
     """One IPv4 address as a network."""
-    import ipaddress  # noqa: PLC0415 - as above
-
     try:
-        found = ipaddress.IPv4Network(text)
+        network = ipaddress.IPv4Network(text)
     except ValueError:
-        found = ipaddress.IPv4Network("0.0.0.0/0")
-    if found.prefixlen != found.max_prefixlen:
+        network = ipaddress.IPv4Network("0.0.0.0/0")
+    if network.prefixlen != network.max_prefixlen:
         msg = f"{text!a} is not one IPv4 address, written as 203.0.113.7/32; a wider network belongs into the profile"
         raise click.UsageError(msg)
-    return str(found)
+    return str(network)
 
 
 def _write_folder(folder: Path, files: Mapping[str, bytes]) -> None:
-    """Write a folder that is new or empty: what is in it afterwards is what was rendered."""
+    """Write a folder that is new or empty, so that it holds nothing else afterwards."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        msg = f"{folder} is there already; name a folder that is not"
+        msg = f"{folder} exists already; name a new or empty folder"
         raise click.UsageError(msg)
     for name, content in files.items():
         target = folder / name

@@ -8,24 +8,25 @@ import re
 import click
 
 from provision.cli import options
+from provision.workflow.session import Session
 
 _MOST = 65_535
 
 
-def _forward(_ctx: click.Context, _param: click.Parameter, given: tuple[str, ...]) -> tuple[str, ...]:
+def _forwards(_ctx: click.Context, _param: click.Parameter, texts: tuple[str, ...]) -> tuple[str, ...]:
     """PORT[:PORT] as ssh takes it: from this port of this machine's loopback to that port of the host's own."""
-    made = []
-    for text in given:
-        found = re.fullmatch(r"([0-9]{1,5})(?::([0-9]{1,5}))?", text)
-        ports = [int(port or found[1]) for port in found.groups()] if found else []
+    forwards = []
+    for text in texts:
+        match = re.fullmatch(r"([0-9]{1,5})(?::([0-9]{1,5}))?", text)
+        ports = [int(port or match[1]) for port in match.groups()] if match else []
         if not ports or not all(1 <= port <= _MOST for port in ports):
             msg = f"{text!a} is no PORT or PORT:PORT of 1 to {_MOST}"
             raise click.BadParameter(msg)
-        made.append(f"127.0.0.1:{ports[0]}:localhost:{ports[1]}")
-    return tuple(made)
+        forwards.append(f"127.0.0.1:{ports[0]}:localhost:{ports[1]}")
+    return tuple(forwards)
 
 
-# What stands after HOST is the command's, its options as well.
+# Everything after HOST belongs to the command on the host, options included.
 @click.command("ssh", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
 @click.option(
     "-L",
@@ -33,30 +34,23 @@ def _forward(_ctx: click.Context, _param: click.Parameter, given: tuple[str, ...
     "forwards",
     multiple=True,
     metavar="PORT[:PORT]",
-    callback=_forward,
-    help="Reach a port of HOST, such as a notebook's, under this port of localhost (and of nowhere else); may be repeated.",
+    callback=_forwards,
+    help="Make a port of HOST, such as a notebook's, available on this port of localhost, and only there. May be repeated.",
 )
-@options.named_host()
+@options.host_argument()
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[COMMAND]…")
 def command(*, host: str, forwards: tuple[str, ...], arguments: tuple[str, ...]) -> None:
     """Open a shell, or run COMMAND, on the instance called HOST. `ssh gpuprov-HOST` does the same.
 
-    Options stand before HOST: `gpuprov ssh -L 8888 HOST` makes http://localhost:8888 the notebook that runs on HOST.
+    Options come before HOST: after `gpuprov ssh -L 8888 HOST`, the notebook on HOST is at http://localhost:8888.
     """
-    from provision.errors import InstanceNotFoundError  # noqa: PLC0415 - --help must be light
-    from provision.workflow.session import Session  # noqa: PLC0415
-
     if arguments[:1] == ("--",):
         arguments = arguments[1:]
     elif arguments and re.match(r"-L|--forward", arguments[0]):
-        msg = f"{arguments[0]} stands before HOST: gpuprov ssh -L PORT {host}"
+        msg = f"{arguments[0]} must stand before HOST: gpuprov ssh -L PORT {host}"
         raise click.UsageError(msg)
-    session = Session.open()
-    if not session.ssh.knows(host):
-        msg = f"no instance called {host!a} was launched from here"
-        raise InstanceNotFoundError(msg, hint="`gpuprov ls` shows what there is")
-    target = session.ssh.target(host)
+    target = Session.open().instance_target(host)
     tunnels = [word for forward in forwards for word in ("-L", forward)]
-    # On a connection of its own: over a shared one the ports would stay taken after the session, and a taken one would be no error.
+    # A connection of its own: on a shared one the ports would stay open after the session, and a port in use would not be an error.
     own = ["-S", "none", "-o", "ExitOnForwardFailure=yes"] if tunnels else []
     os.execvp("ssh", ["ssh", "-F", str(target.config), *own, *tunnels, target.destination, *arguments])  # noqa: S606 - becoming ssh is the point

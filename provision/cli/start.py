@@ -2,36 +2,32 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import click
 
 from provision.cli import options
+from provision.cli.progress import narration
+from provision.launch.journal import check_name
+from provision.workflow import power
+from provision.workflow.session import Session
 
 
 @click.command("start")
-@options.named_host()
+@options.host_argument()
 @options.in_rehearsal
 @options.as_json
 def command(*, host: str, rehearse: bool, as_json: bool) -> None:
-    """Power on the machines of HOST, wait until they let us in, and note their new addresses.
+    """Power on the machines of HOST, wait until they can be reached, and note their new addresses.
 
-    Host keys that are known stay the only ones that are accepted: the same machine does not change them.
+    Only the host keys that are already known are accepted, because the same machine keeps its keys.
     """
-    import dataclasses  # noqa: PLC0415 - --help must be light
-
-    from provision.cli.progress import narrator  # noqa: PLC0415
-    from provision.launch.journal import check_name  # noqa: PLC0415
-    from provision.workflow.power import start  # noqa: PLC0415
-    from provision.workflow.session import Session  # noqa: PLC0415
-
-    session = Session.open()
-    with narrator().speaking() as tell:
-        started = start(session, check_name(host), rehearsal=rehearse, say=tell.say)
+    with narration() as narrator:
+        result = power.start(Session.open(), check_name(host), rehearsal=rehearse, say=narrator.say)
     if as_json:
-        options.print_json({"name": host, "started": [dataclasses.asdict(i) for i in started]})
+        options.print_json({"name": host, "started": [dataclasses.asdict(instance) for instance in result.instances]})
         return
-    record = session.journal.of(host)
-    data = ((record.profile if record else {}).get("disks") or {}).get("data") or {}
-    for instance in started:
+    for instance in result.instances:
         click.echo(f"started {instance.name} ({instance.id}) at {instance.address}: ssh gpuprov-{instance.name}")
-    if data.get("source") == "instance-store":
-        click.echo(f"{data.get('mount')} was inside the machine and is empty after a stop; `gpuprov apply {host}` makes it again")
+    if result.empty_disk:
+        click.echo(f"{result.empty_disk} was inside the machine and is empty after a stop; `gpuprov apply {host}` sets it up again")

@@ -7,43 +7,45 @@ import dataclasses
 import click
 
 from provision.cli import options
+from provision.cli.progress import narration
+from provision.cli.tables import table
+from provision.workflow.down import find_leftovers, sweep
+from provision.workflow.session import Session
+
+_TITLES = ("NAME", "KIND", "ID", "CLOUD", "WHERE", "OWNER", "WHY")
 
 
 @click.command("sweep")
-@click.option("--rehearse", is_flag=True, help="In the embedded cloud.")
-@click.option("--all-owners", is_flag=True, help="Also what people launched whose profiles are not known here.")
+@click.option("--rehearse", is_flag=True, help="Sweep the embedded cloud.")
+@click.option("--all-owners", is_flag=True, help="Also remove what belongs to owners whose profiles are not on this machine.")
 @click.option("-n", "--dry-run", is_flag=True, help="Show what would be removed, and remove nothing.")
 @options.assume_yes
 @options.as_json
 def command(*, rehearse: bool, all_owners: bool, dry_run: bool, yes: bool, as_json: bool) -> None:
-    """Remove what is of no use any more: things whose launch has no living machine, and machines over their deadline.
+    """Remove leftovers: things whose launch has no living machine, and machines past their deadline.
 
-    Looks in every region that need not be enabled first and in those of profiles and journal. Only things that gpuprov tagged, and only
-    of owners that a profile or the journal here names, are looked at.
+    Only things that gpuprov tagged are considered, and only of owners in the profiles and the journal of this machine. It looks in all
+    regions that need no opt-in, and in those of the profiles and the journal.
     """
-    from provision.cli.progress import narrator  # noqa: PLC0415 - heavy, and --help must be light
-    from provision.cli.tables import table  # noqa: PLC0415
-    from provision.workflow.inventory import left_over, sweep  # noqa: PLC0415
-    from provision.workflow.session import Session  # noqa: PLC0415
-
-    options.need_terminal(yes=yes or dry_run, what="`gpuprov sweep`")
+    options.need_terminal(yes=yes or dry_run, command="sweep")
     session = Session.open()
-    removed: list[str] = []
-    with narrator().speaking() as tell:
-        ours, left, problems = left_over(session, rehearsal=rehearse, all_owners=all_owners, say=tell.say)
-        tell.pause()
-        rows = [(i.thing.group, i.thing.kind, i.thing.id, i.cloud, i.thing.where, i.thing.owner, i.why) for i in left]
-        if left and not as_json:
-            click.echo(table(("NAME", "KIND", "ID", "CLOUD", "WHERE", "OWNER", "WHY"), rows))
-        if left and not dry_run and options.confirmed(f"remove these {len(left)}?", (), yes=yes):
-            removed = sweep(session, ours, left)
+    phrases: list[str] = []
+    with narration() as narrator:
+        leftovers = find_leftovers(session, rehearsal=rehearse, all_owners=all_owners, say=narrator.say)
+        items = leftovers.items
+        narrator.pause()
+        if items and not as_json:
+            rows = [(i.thing.group, i.thing.kind, i.thing.id, i.cloud, i.thing.where, i.thing.owner, i.why) for i in items]
+            click.echo(table(_TITLES, rows))
+        if items and not dry_run and options.confirm(f"remove these {len(items)}?", (), yes=yes):
+            phrases = sweep(session, leftovers)
     if as_json:
-        found = [{**dataclasses.asdict(i.thing), "cloud": i.cloud, "why": i.why} for i in left]
-        options.print_json({"left": found, "removed": removed, "problems": problems})
+        data = [{**dataclasses.asdict(i.thing), "cloud": i.cloud, "why": i.why} for i in items]
+        options.print_json({"left": data, "removed": phrases, "problems": leftovers.problems})
         return
-    if not left:
+    if not items:
         click.echo("nothing is left over")
-    for what in removed:
-        click.echo(f"removed {what}")
-    for problem in problems:
+    for phrase in phrases:
+        click.echo(f"removed {phrase}")
+    for problem in leftovers.problems:
         click.echo(f"not asked: {problem}", err=True)

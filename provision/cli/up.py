@@ -3,43 +3,52 @@
 from __future__ import annotations
 
 import dataclasses
-import datetime as dt
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from provision.cli import options
-
-if TYPE_CHECKING:
-    from provision.errors import GpuprovError
-    from provision.review.approval import Admitted
-    from provision.review.where import Organisation
-    from provision.workflow.up import Run
+from provision.cli.progress import narration
+from provision.cli.tables import attempts as attempts_table
+from provision.clouds import CLOUDS
+from provision.errors import GpuprovError
+from provision.launch.journal import check_name
+from provision.launch.place import Attempt
+from provision.report import text
+from provision.review.where import Organisation
+from provision.workflow.session import Session
+from provision.workflow.up import ProvenHost, UpRequest, request_for, up
 
 
 @click.command("up")
 @options.profile_to_run
 @options.bundle
-@click.option("--name", metavar="NAME", help="What to call the instance; the profile's name by default.")
+@click.option("--name", metavar="NAME", help="The name of the instance.  [default: the profile's name]")
 @click.option(
-    "--count", type=click.IntRange(1, 100), default=1, show_default=True, metavar="N", help="How many machines: NAME-1 to NAME-N."
+    "--count",
+    type=click.IntRange(1, 100),
+    default=1,
+    show_default=True,
+    metavar="N",
+    help="How many machines to launch, called NAME-1 to NAME-N.",
 )
 @click.option(
     "--min",
     "minimum",
     type=click.IntRange(1, 100),
     metavar="M",
-    help="How many are enough, from several zones.  [default: all, from one zone]",
+    help="How many of them are enough; they may then come from several zones.  [default: all, from one zone]",
 )
-@click.option("--wait-capacity", metavar="TIME", help="Go through all places again and again for as long as this, such as 30m.")
+@click.option("--wait-capacity", metavar="TIME", help="How long to keep trying all places while there is no capacity, such as 30m.")
 @click.option(
     "--rehearse",
     is_flag=False,
-    flag_value="aws",
-    type=click.Choice(["aws", "gcp"]),
-    help="Use the embedded cloud: no account, no cost, real hosts on this machine; only places on this cloud are tried.  [alone: aws]",
+    flag_value=CLOUDS[0],
+    type=click.Choice(CLOUDS),
+    help=f"Use the embedded cloud: no account, no cost, real hosts on this machine. Only places on this cloud are tried.  [alone: {CLOUDS[0]}]",
 )
 @click.option("--all", "all_roles", is_flag=True, help="Run every role, not only those whose checks do not pass.")
 @options.organisation
@@ -63,102 +72,70 @@ def command(
     strict: bool,
     as_json: bool,
 ) -> None:
-    """Launch, set up and prove a GPU host from a profile.
+    """Launch a GPU host from a profile, set it up, and prove that the profile holds on it.
 
-    Run again with the same name it adopts the instance, runs what does not pass, and proves the result. Where the organisation's rules
-    demand signatures, only a signed bundle is run.
+    If an instance of this name exists already, it is adopted: only what does not pass is set up again. If the organisation's rules demand
+    signatures, only a signed bundle can be launched.
     """
-    from provision.cli.progress import narrator  # noqa: PLC0415 - heavy, and --help must be light
-    from provision.errors import GpuprovError  # noqa: PLC0415
-    from provision.launch.journal import check_name  # noqa: PLC0415
-    from provision.workflow.session import Session  # noqa: PLC0415
-    from provision.workflow.up import Run, up  # noqa: PLC0415
-
-    _refuse_contradictions(profile, bundle, count=count, minimum=minimum)
-    path, admitted = _admitted(profile, bundle, organisation)
-    asked = admitted.profile
-    session = Session.open()
-    locked = session.lock(path, asked, options.today(), rehearsal=rehearse is not None, signed=admitted.lock)
-    name = check_name(name or asked.name)
-    with narrator().speaking() as tell:
-        run = Run(
-            session=session,
-            profile=asked,
-            name=name,
-            rehearsal=rehearse is not None,
-            only=rehearse,
-            count=count,
-            minimum=minimum or count,
-            wait_s=options.seconds(wait_capacity) if wait_capacity else 0.0,
-            say=tell.say,
-            on_task=tell.task,
-            lock=locked,
-            without_gpu=without_gpu,
-            all_roles=all_roles,
-        )
-        try:
-            up(run)
-        except GpuprovError as error:
-            tell.pause()
-            _tell_attempts(run, as_json=as_json, error=error)
-            raise
-    if as_json:
-        options.print_json({**_as_data(run, locked.digest, strict=strict), "bundle": admitted.bundle})
-    else:
-        _tell_attempts(run)
-        _tell_hosts(run, strict=strict)
-    ctx.exit(max(host.report.exit_code(strict=strict) for host in run.hosts if host.report is not None))
-
-
-def _refuse_contradictions(profile: str | None, bundle: Path | None, *, count: int, minimum: int | None) -> None:
-    if profile is None and bundle is None:
-        msg = "what to run is not said: give --profile or --bundle"
-        raise click.UsageError(msg)
     if minimum is not None and minimum > count:
         msg = f"--min {minimum} is more than --count {count}"
         raise click.UsageError(msg)
+    session, attempts = Session.open(), list[Attempt]()
+    request = request_for(session, profile, bundle, organisation, rehearsal=rehearse)
+    request = dataclasses.replace(
+        request,
+        name=check_name(name or request.name),
+        count=count,
+        minimum=minimum or count,
+        wait_s=options.seconds(wait_capacity) if wait_capacity else 0.0,
+        without_gpu=without_gpu,
+        all_roles=all_roles,
+    )
+    with narration() as narrator:
+        try:
+            hosts = up(session, request, attempts, say=narrator.say, on_task=narrator.task)
+        except GpuprovError as error:
+            narrator.pause()
+            if as_json:
+                options.print_json({"error": _error_data(error), "attempts": [attempt.as_dict() for attempt in attempts]})
+            elif attempts:
+                _print_attempts(attempts, session.journal.log_of(request.name))
+            raise
+    if as_json:
+        options.print_json(_as_data(hosts, attempts, request, strict=strict))
+    else:
+        if len(attempts) > 1:
+            _print_attempts(attempts, session.journal.log_of(request.name))
+        _print_hosts(hosts, request.name, strict=strict)
+    ctx.exit(max(host.result.report.exit_code(strict=strict) for host in hosts))
 
 
-def _admitted(profile: str | None, bundle: Path | None, organisation: Organisation) -> tuple[Path | None, Admitted]:
-    """The profile's file, where one was named, and what may run."""
-    from provision.profile import load  # noqa: PLC0415 - heavy, and --help must be light
-    from provision.review.approval import Asked, admit  # noqa: PLC0415
-
-    path = load.find(profile) if profile is not None else None
-    given = Asked.read(path, options.today()) if path else None
-    return path, admit(given, bundle, organisation, dt.datetime.now(dt.UTC))
+def _error_data(error: GpuprovError) -> dict[str, str]:
+    """An error as data."""
+    return {"code": error.code, "message": error.message, "hint": error.hint}
 
 
-def _tell_attempts(run: Run, *, as_json: bool = False, error: GpuprovError | None = None) -> None:
-    """What was tried: on standard error when it failed or took more than one; as data with the error, where data is asked for."""
-    from provision.cli.tables import attempts  # noqa: PLC0415 - heavy, and --help must be light
-
-    if as_json and error is not None:
-        said = {"code": error.code, "message": error.message, "hint": error.hint}
-        options.print_json({"error": said, "attempts": [attempt.as_dict() for attempt in run.attempts]})
-    elif not as_json and (len(run.attempts) > 1 or (error is not None and run.attempts)):
-        click.echo(f"{attempts(run.attempts)}\n(also in {run.session.journal.log_of(run.name)})", err=True)
+def _print_attempts(attempts: Sequence[Attempt], log: Path) -> None:
+    click.echo(f"{attempts_table(attempts)}\n(also in {log})", err=True)
 
 
-def _tell_hosts(run: Run, *, strict: bool) -> None:
-    from provision.report import text  # noqa: PLC0415 - heavy, and --help must be light
-
-    found = [host.report for host in run.hosts if host.report is not None]
-    click.echo(text.render(*found, strict=strict, color=sys.stdout.isatty()))
-    for host in run.hosts:
-        assert host.instance is not None  # noqa: S101 - the first step sets it
-        click.echo(f"\n{host.name}: {host.instance.id} at {host.instance.address} ({host.instance.zone}), ends {host.instance.deadline}")
-        click.echo(f"  ssh gpuprov-{host.name}    gpuprov verify {host.name}    gpuprov down {run.name}")
+def _print_hosts(hosts: Sequence[ProvenHost], launch: str, *, strict: bool) -> None:
+    click.echo(text.render(*(host.result.report for host in hosts), strict=strict, color=sys.stdout.isatty()))
+    for instance in (host.instance for host in hosts):
+        click.echo(f"\n{instance.name}: {instance.id} at {instance.address} ({instance.zone}), ends {instance.deadline}")
+        click.echo(f"  ssh gpuprov-{instance.name}    gpuprov verify {instance.name}    gpuprov down {launch}")
 
 
-def _as_data(run: Run, digest: str, *, strict: bool) -> dict[str, Any]:
-    hosts = [
+def _as_data(hosts: Sequence[ProvenHost], attempts: Sequence[Attempt], request: UpRequest, *, strict: bool) -> dict[str, Any]:
+    """All hosts, and the first one once more at the top, for launches of one."""
+    data = [
         {
-            "instance": dataclasses.asdict(host.instance) if host.instance else None,
-            "roles": host.roles,
-            "artefacts": str(host.artefacts) if host.artefacts else None,
-            "report": host.report.as_dict(strict=strict) if host.report else None,
+            "instance": dataclasses.asdict(host.instance),
+            "roles": host.result.roles,
+            "artefacts": str(host.result.artefacts) if host.result.artefacts else None,
+            "report": host.result.report.as_dict(strict=strict),
         }
-        for host in run.hosts
+        for host in hosts
     ]
-    return {**hosts[0], "hosts": hosts, "attempts": [attempt.as_dict() for attempt in run.attempts], "lock": digest}
+    rows = [attempt.as_dict() for attempt in attempts]
+    return {**data[0], "hosts": data, "attempts": rows, "lock": request.lock.digest, "bundle": request.bundle}

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-import datetime as dt
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from provision.cli import options
-
-if TYPE_CHECKING:
-    from provision.review.where import Organisation
+from provision.review.where import Organisation
+from provision.workflow.sign import check_signatures
 
 
 @click.command("verify-signature")
@@ -20,19 +17,12 @@ if TYPE_CHECKING:
 @options.organisation
 @options.as_json
 def command(*, bundle: Path, organisation: Organisation, as_json: bool) -> None:
-    """Say who signed a review bundle, and until when; fail unless as many have as the rules demand.
+    """Say who signed a review bundle, and until when. Fail unless as many people signed it as the rules demand.
 
     Without rules one signature is enough. Every digest of the bundle is checked first.
     """
-    from provision.review import approval, sign  # noqa: PLC0415 - heavy, and --help must be light
-    from provision.review import bundle as bundles  # noqa: PLC0415
-
-    now = dt.datetime.now(dt.UTC)
-    reviewed = bundles.read(bundle)
-    loaded = approval.rules_for(organisation, reviewed)
-    rule = loaded.policy.signatures if loaded else None
-    signatures = sign.judge(reviewed, organisation, now, rule)
-    needed = rule.required if rule else 1
+    check = check_signatures(bundle, organisation)
+    reviewed = check.bundle
     if as_json:
         options.print_json(
             {
@@ -40,14 +30,14 @@ def command(*, bundle: Path, organisation: Organisation, as_json: bool) -> None:
                 "statement": reviewed.digest,
                 "profile": reviewed.statement.profile.model_dump(),
                 "lock": reviewed.statement.lock.sha256,
-                "required": needed,
-                "counted": sign.counted(signatures),
-                "signatures": [dataclasses.asdict(signature) for signature in signatures],
+                "required": check.required,
+                "counted": check.counted,
+                "signatures": [dataclasses.asdict(signature) for signature in check.signatures],
             }
         )
     else:
         click.echo(f"{bundle}: {reviewed.profile.name} sha256:{reviewed.digest}")
-        for s in signatures:
+        for s in check.signatures:
             click.echo(f"  {s.outcome:<7} {s.principal}: " + (s.why or f"signed {s.signed_at}, until {s.expires}, with {s.key}"))
-        click.echo(f"  {sign.counted(signatures)} of {needed} signatures")
-    sign.require(reviewed, organisation, now, rule)
+        click.echo(f"  {check.counted} of {check.required} signatures")
+    check.require()

@@ -3,7 +3,7 @@
 A cloud object speaks for one region. It classifies every error once, into the classes of `provision.errors`: capacity (the next zone
 may have one), quota (another region may), throttled, refused (names the permission), invalid, unreachable. It puts the tags of
 `Order.tags` on everything that it makes, and finds and removes by tag alone. No call of it is sent twice by the SDK when it makes
-something: an answer is cloud_errors, and a lost reply is asked for again by the caller, under the same token.
+something: an answer is classified, and a lost reply is asked for again by the caller, under the same token.
 """
 
 from __future__ import annotations

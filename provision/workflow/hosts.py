@@ -1,4 +1,4 @@
-"""Which hosts a command is about: those that were named, those that were launched from here, and those of an Ansible inventory."""
+"""The hosts that `verify` looks at, by name, from the journal or from an Ansible inventory, and what should hold on each."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +18,9 @@ from provision.profile.model import Profile
 from provision.verify.fleet import Asked
 from provision.workflow.session import Session
 
-__all__ = ["asked_of", "targets"]
-
 _TIMEOUT_S = 60
 _HINT = "`ansible-inventory -i FILE --list` shows what Ansible makes of it"
-# Ansible's names of a connection, and ssh_config's.
+# How Ansible and ssh_config name the same things.
 _OPTIONS = {
     "ansible_host": "HostName",
     "ansible_port": "Port",
@@ -30,41 +29,48 @@ _OPTIONS = {
 }
 
 
-def targets(session: Session, named: Sequence[str], *, launched: bool, inventory: Path | None, folder: Path) -> list[Target]:
-    """The hosts, each once, in the order in which they were named.
+@dataclass(frozen=True, slots=True)
+class HostNames:
+    """Hosts as a user names them.
+
+    Attributes:
+        names: instances, `localhost`, or anything ssh knows.
+        launched: also every instance that was launched from here.
+        inventory: an Ansible inventory whose hosts count too.
+    """
+
+    names: Sequence[str]
+    launched: bool = False
+    inventory: Path | None = None
+
+
+def targets(session: Session, hosts: HostNames, *, folder: Path) -> list[Target]:
+    """The hosts, each once, in the order of their names.
 
     Args:
         session: this user's.
-        named: names of instances, `localhost`, or anything ssh knows.
-        launched: also every instance that was launched from here.
-        inventory: an Ansible inventory whose hosts are meant too.
-        folder: where its connections are written for ssh.
+        hosts: as the user names them.
+        folder: where the connections of an inventory are written for ssh.
 
     Raises:
-        UsageError: there is none, or the inventory cannot be read.
+        UsageError: there is no host, or the inventory cannot be read.
     """
-    names = [*named, *(name for record in session.journal.all() for name in record.hosts)] if launched else list(named)
-    found = {name: session.target(name) for name in names}
-    if inventory is not None:
-        found |= {target.name: target for target in _of_inventory(inventory, folder) if target.name not in found}
-    if not found:
-        msg = "no host was named"
+    names = list(hosts.names)
+    if hosts.launched:
+        names += [name for record in session.journal.all() for name in record.hosts]
+    by_name = {name: session.target(name) for name in names}
+    for target in _inventory_targets(hosts.inventory, folder) if hosts.inventory is not None else ():
+        by_name.setdefault(target.name, target)
+    if not by_name:
+        msg = "there is no host to verify"
         raise UsageError(msg, hint="`gpuprov verify HOST…`, --launched for those of `gpuprov ls`, or --inventory FILE")
-    return list(found.values())
+    return list(by_name.values())
 
 
-def _of_inventory(path: Path, folder: Path) -> list[Target]:
-    program = Path(sys.executable).parent / "ansible-inventory"
-    tool = str(program) if program.exists() else shutil.which("ansible-inventory") or "ansible-inventory"
-    try:
-        done = subprocess.run(
-            [tool, "-i", str(path), "--list"], capture_output=True, text=True, timeout=_TIMEOUT_S, check=False, stdin=subprocess.DEVNULL
-        )
-        listed: dict[str, Any] = json.loads(done.stdout) if done.returncode == 0 and path.exists() else {}
-    except (OSError, subprocess.TimeoutExpired, ValueError):
-        listed = {}
-    variables: dict[str, dict[str, Any]] = listed.get("_meta", {}).get("hostvars", {})
-    groups = [group for name, group in listed.items() if name != "_meta" and isinstance(group, dict)]
+def _inventory_targets(path: Path, folder: Path) -> list[Target]:
+    inventory = _read_inventory(path)
+    variables: dict[str, dict[str, Any]] = inventory.get("_meta", {}).get("hostvars", {})
+    groups = [group for name, group in inventory.items() if name != "_meta" and isinstance(group, dict)]
     hosts = list(dict.fromkeys(host for group in groups for host in group.get("hosts", ())))
     if not hosts:
         msg = f"Ansible finds no host in {path}"
@@ -75,8 +81,21 @@ def _of_inventory(path: Path, folder: Path) -> list[Target]:
     return [Target(host, host, config) for host in hosts]
 
 
+def _read_inventory(path: Path) -> dict[str, Any]:
+    """The inventory as `ansible-inventory` prints it; empty where it prints none."""
+    program = Path(sys.executable).parent / "ansible-inventory"
+    command = str(program) if program.exists() else shutil.which("ansible-inventory") or "ansible-inventory"
+    try:
+        result = subprocess.run(
+            [command, "-i", str(path), "--list"], capture_output=True, text=True, timeout=_TIMEOUT_S, check=False, stdin=subprocess.DEVNULL
+        )
+        return dict(json.loads(result.stdout)) if result.returncode == 0 and path.exists() else {}
+    except (OSError, subprocess.TimeoutExpired, ValueError):
+        return {}
+
+
 def _stanza(host: str, variables: dict[str, Any]) -> str:
-    """The host for ssh_config; a value that would be more than one word there is refused."""
+    """The host as ssh_config has it; a value that is more than one word is refused."""
     lines = [f"Host {_word(host)}"]
     lines += [f"  {option} {_word(str(variables[name]))}" for name, option in _OPTIONS.items() if name in variables]
     return "\n".join(lines) + "\n"
@@ -89,33 +108,40 @@ def _word(text: str) -> str:
     return text
 
 
-def asked_of(session: Session, found: Sequence[Target], profile: str | None, signed: tuple[Profile, Lock] | None = None) -> list[Asked]:
-    """What should hold on each host: what was signed, the profile that was named, or the one it was launched from; with its lock.
+def subjects_of(session: Session, hosts: Sequence[Target], name: str | None, signed: tuple[Profile, Lock] | None = None) -> list[Asked]:
+    """What should hold on each host, with its lock.
+
+    Args:
+        session: this user's.
+        hosts: the hosts.
+        name: the profile for all of them, by name or file; None for the one that each was launched from.
+        signed: the profile and lock of a bundle, which then count everywhere.
 
     Raises:
-        InstanceNotFoundError: neither is known of a host.
+        InstanceNotFoundError: a host has no profile of its own, and none was named.
         LockStaleError, LockInvalidError: the lock beside the profile does not hold.
     """
     if signed is not None:
-        return [_pinned(target, *signed) for target in found]
-    if profile is None:
-        return [_its_own(session, target) for target in found]
-    # Read once for all of them; only a rehearsal host has a lock of its own, for its own system.
-    wanted, locks = session.profile_for(None, profile), {}
-    asked = []
-    for target in found:
-        record = session.journal.get(target.name) if session.ssh.knows(target.name) else None
-        kind = record is not None and record.rehearsal
-        if kind not in locks:
-            locks[kind] = session.lock_for(target.name, profile, wanted)
-        asked.append(_pinned(target, wanted, locks[kind]))
-    return asked
+        return [_pinned(host, *signed) for host in hosts]
+    if name is None:
+        return [_own_subject(session, host) for host in hosts]
+    # Read once for all hosts. Only a rehearsal host has another lock, because it runs another system.
+    profile = session.profile_for(None, name)
+    locks: dict[bool, Lock | None] = {}
+    subjects = []
+    for host in hosts:
+        record = session.journal.get(host.name) if session.ssh.knows(host.name) else None
+        rehearsal = record is not None and record.rehearsal
+        if rehearsal not in locks:
+            locks[rehearsal] = session.lock_for(host.name, name, profile)
+        subjects.append(_pinned(host, profile, locks[rehearsal]))
+    return subjects
 
 
-def _its_own(session: Session, target: Target) -> Asked:
-    wanted = session.profile_for(target.name, None)
-    return _pinned(target, wanted, session.lock_for(target.name, None, wanted))
+def _own_subject(session: Session, host: Target) -> Asked:
+    profile = session.profile_for(host.name, None)
+    return _pinned(host, profile, session.lock_for(host.name, None, profile))
 
 
-def _pinned(target: Target, wanted: Profile, locked: Lock | None) -> Asked:
-    return Asked(target, pin(wanted, locked) if locked is not None else wanted, locked)
+def _pinned(host: Target, profile: Profile, lock: Lock | None) -> Asked:
+    return Asked(host, pin(profile, lock) if lock is not None else profile, lock)

@@ -1,30 +1,61 @@
-"""What every run needs of this user and machine: the journal, the SSH home, and which cloud is meant."""
+"""What every run needs of this user and machine: the journal, the SSH home, which cloud is meant, which profile and lock."""
 
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from provision import clouds, paths
+from provision.catalog import read
 from provision.errors import InstanceNotFoundError, RehearsalFailedError
 from provision.host.ssh import Target
 from provision.host.sshconfig import SshHome
 from provision.launch.journal import Journal, Record
-from provision.profile import load as profiles
-from provision.profile import lockfile
+from provision.profile import load, lockfile
 from provision.profile.locked import Lock
 from provision.profile.model import Profile
-from provision.rehearsal import control
+from provision.rehearsal import control, rootfs
 
 if TYPE_CHECKING:
     from provision.launch.regions import Connect
 
-__all__ = ["Session"]
-
 Say = Callable[[str], None]
+"""Told about the progress of a run, a phrase at a time."""
+
+
+def silent(_step: str) -> None:
+    """Progress that nobody reads."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileSource:
+    """A profile's file with the lock that goes with it.
+
+    Attributes:
+        source: the bytes of the file, for line numbers and for bundles.
+        lock: the one beside the file, or what would be locked today.
+    """
+
+    path: Path
+    source: bytes
+    profile: Profile
+    lock: Lock
+
+    @classmethod
+    def read(cls, name: str) -> ProfileSource:
+        """Read a profile by name or file.
+
+        Raises:
+            ProfileNotFoundError, ProfileInvalidError: there is none, or it does not hold.
+            LockStaleError, LockInvalidError: there is a lock, and it does not hold.
+            StackConflictError: there is none, and the profile cannot be resolved.
+        """
+        path = load.find(name)
+        profile = load.load(path)
+        return cls(path, path.read_bytes(), profile, lockfile.find_or_build(path, profile, today()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +77,7 @@ class Session:
         """Where the embedded cloud lives."""
         return self.state / "rehearsal"
 
-    def connect(self, *, rehearsal: bool, start: bool = False, say: Say = lambda _: None) -> Connect:
+    def connect(self, *, rehearsal: bool, start: bool = False, say: Say = silent) -> Connect:
         """How clouds are reached: the user's own accounts, or the embedded cloud.
 
         Args:
@@ -56,91 +87,113 @@ class Session:
 
         Raises:
             RehearsalFailedError: it does not run and may not be started.
-            RehearsalUnavailableError: this machine cannot hold it.
+            RehearsalUnavailableError: this machine cannot run it.
         """
         access = self._rehearsal_access(start=start, say=say) if rehearsal else {}
         return lambda cloud, region: clouds.connect(cloud, region, access.get(cloud))
 
     def _rehearsal_access(self, *, start: bool, say: Say) -> dict[str, Any]:
-        from provision.clouds.aws.access import AwsAccess  # noqa: PLC0415 - who only reads about a host needs no cloud
-        from provision.clouds.gcp.access import GcpAccess  # noqa: PLC0415
-
         running = control.start(self.rehearsal_folder, progress=say) if start else control.running(self.rehearsal_folder)
         if running is None:
-            msg = "the embedded cloud does not run"
-            raise RehearsalFailedError(msg, hint="`gpuprov rehearse start` starts it; what ran in it ended with it")
-        given = control.environment(running)
-        aws = AwsAccess(
-            endpoint_url=given["AWS_ENDPOINT_URL"],
-            access_key_id=given["AWS_ACCESS_KEY_ID"],
-            secret_access_key=given["AWS_SECRET_ACCESS_KEY"],
-            caller_address_url=given["GPUPROV_CALLER_ADDRESS_URL"],
-        )
-        gcp = GcpAccess(project=given["GOOGLE_CLOUD_PROJECT"], endpoint_url=running.gcp_endpoint, caller_address_url=aws.caller_address_url)
-        return {"aws": aws, "gcp": gcp}
+            msg = "the embedded cloud is not running"
+            raise RehearsalFailedError(msg, hint="start it with `gpuprov rehearse start`; the instances it had ended with it")
+        return {cloud: clouds.access_from(cloud, running.settings(cloud)) for cloud in clouds.CLOUDS}
 
     def record(self, name: str) -> Record:
-        """What the journal knows of a launch, or of the launch of one of several machines.
+        """What the journal holds about a launch, or about the launch of one of several machines.
 
         Raises:
-            InstanceNotFoundError: nothing.
+            InstanceNotFoundError: it holds nothing.
         """
         record = self.journal.of(name)
         if record is None:
-            msg = f"no instance called {name!r} was launched from here"
-            raise InstanceNotFoundError(msg, hint="`gpuprov ls` shows what there is; `gpuprov up --name …` makes one")
+            raise _not_ours(name, "list the instances with `gpuprov ls`, or launch one with `gpuprov up --name …`")
         return record
 
     def target(self, host: str) -> Target:
         """How a HOST argument is reached: an instance of ours, this machine, or whatever the user's ssh makes of it."""
         return self.ssh.reach(host)
 
-    def lock(self, path: Path | None, profile: Profile, today: dt.date, *, rehearsal: bool, signed: Lock | None = None) -> Lock:
-        """The exact stack of a profile: what was signed, the lock beside it, or what would be locked today.
+    def instance_target(self, name: str) -> Target:
+        """How an instance that was launched from here is reached.
 
-        A rehearsal host is of this machine's system and stands in for the profile's; its packages and wheels are those of its own.
+        Raises:
+            InstanceNotFoundError: none of that name was launched from here.
+        """
+        if not self.ssh.knows(name):
+            raise _not_ours(name, "list the instances with `gpuprov ls`")
+        return self.ssh.target(name)
+
+    def forget_hosts(self, hosts: Iterable[str]) -> None:
+        """Remove hosts from the SSH configuration, with their keys."""
+        for host in dict.fromkeys(hosts):
+            if self.ssh.knows(host):
+                self.ssh.remove(host)
+
+    def lock(self, path: Path | None, profile: Profile, *, rehearsal: bool, signed: Lock | None = None) -> Lock:
+        """The exact stack of a profile: the signed lock, the lock beside the profile's file, or what would be locked today.
+
+        A rehearsal host runs this machine's system, whatever the profile asks for. It gets the packages and wheels of that system.
 
         Raises:
             LockStaleError, LockInvalidError: there is a lock, and it does not hold.
-            StackConflictError: there is none, and none can be made.
+            StackConflictError: there is none, and the profile cannot be resolved.
         """
-        from provision.catalog import read as catalog  # noqa: PLC0415 - the resolver and its data
-        from provision.profile.lock import build  # noqa: PLC0415
-        from provision.rehearsal import rootfs  # noqa: PLC0415
+        from provision.profile.lock import build  # noqa: PLC0415 - the resolver takes 0.1 s, and a run with a lock does not need it
 
-        locked = signed if signed is not None or path is None else lockfile.find(path, profile)
-        own = rootfs.system() if rehearsal else None
-        if own is not None and own in {system.key for system in catalog.systems().systems}:
-            return build(profile, today, system=own)
-        return locked or build(profile, today)
+        lock = signed if signed is not None or path is None else lockfile.find(path, profile)
+        system = rootfs.system() if rehearsal else None
+        if system is not None and system in {record.key for record in read.systems().systems}:
+            return build(profile, today(), system=system)
+        return lock or build(profile, today())
 
-    def lock_for(self, host: str | None, given: str | None, profile: Profile, *, signed: Lock | None = None) -> Lock | None:
-        """The lock that goes with `profile_for`: what was signed, beside the profile named, or what the instance was launched from.
+    def lock_for(self, host: str | None, name: str | None, profile: Profile, *, signed: Lock | None = None) -> Lock | None:
+        """The lock that goes with `profile_for`.
+
+        Args:
+            host: the host that the profile is for; None for facts from a file.
+            name: the profile's name or file, as the user wrote it; None for the profile that the host was launched from.
+            profile: what `profile_for` returned, or the signed profile.
+            signed: the lock of a bundle.
+
+        Returns:
+            The signed lock, else the one beside the profile's file, else the one of the launch; None if there is none of them.
 
         Raises:
             LockStaleError, LockInvalidError: the file beside the profile does not hold for it.
         """
-        record = self.journal.of(host) if host and self.ssh.knows(host) else None
+        record = self._record_of(host)
+        rehearsal = record is not None and record.rehearsal
         if signed is not None:
-            rehearsal = record is not None and record.rehearsal
-            return self.lock(None, profile, dt.datetime.now(dt.UTC).date(), rehearsal=rehearsal, signed=signed)
-        if given is not None:
-            path = profiles.find(given)
-            if record is not None and record.rehearsal:
-                return self.lock(path, profile, dt.datetime.now(dt.UTC).date(), rehearsal=True)
-            return lockfile.find(path, profile)
+            return self.lock(None, profile, rehearsal=rehearsal, signed=signed)
+        if name is not None:
+            path = load.find(name)
+            return self.lock(path, profile, rehearsal=True) if rehearsal else lockfile.find(path, profile)
         return Lock.model_validate(record.lock) if record is not None and record.lock else None
 
-    def profile_for(self, host: str | None, given: str | None) -> Profile:
-        """The profile of a command: the one named, or the one that the instance was launched from.
+    def profile_for(self, host: str | None, name: str | None) -> Profile:
+        """The profile of a command: the one that the user named, or the one that the instance was launched from.
 
         Raises:
-            InstanceNotFoundError: neither is known.
+            InstanceNotFoundError: there is neither.
         """
-        if given is not None:
-            return profiles.load(profiles.find(given))
-        record = self.journal.of(host) if host and self.ssh.knows(host) else None
+        if name is not None:
+            return load.load(load.find(name))
+        record = self._record_of(host)
         if record is None:
-            msg = "which profile should hold is not known"
-            raise InstanceNotFoundError(msg, hint="say it with --profile; only instances that gpuprov launched from here carry their own")
+            msg = "it is not known which profile should hold"
+            raise InstanceNotFoundError(msg, hint="name one with --profile; only instances that were launched from here have their own")
         return Profile.model_validate(record.profile)
+
+    def _record_of(self, host: str | None) -> Record | None:
+        return self.journal.of(host) if host and self.ssh.knows(host) else None
+
+
+def _not_ours(name: str, hint: str) -> InstanceNotFoundError:
+    msg = f"no instance called {name!a} was launched from here"
+    return InstanceNotFoundError(msg, hint=hint)
+
+
+def today() -> dt.date:
+    """The day that decides which releases are supported: today, in UTC."""
+    return dt.datetime.now(dt.UTC).date()

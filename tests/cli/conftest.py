@@ -1,10 +1,26 @@
 """The command line as a user meets it: words in; exit code, standard output and standard error out."""
 
-from collections.abc import Callable
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 
+from provision import paths
 from provision.cli import main
+from provision.clouds.aws.access import AwsAccess
+from provision.clouds.aws.client import client
+from provision.rehearsal import control
+from provision.rehearsal.control import Rehearsal
+from provision.workflow import up
+from tests.verify.good import GOOD
 
 Call = Callable[..., tuple[int, str, str]]
 
@@ -19,3 +35,57 @@ def call(capsys: pytest.CaptureFixture[str]) -> Call:
         return ended.value.code, out, err
 
     return run
+
+
+def gpuprov(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """The same in a process of its own, without a terminal."""
+    return subprocess.run(
+        [sys.executable, "-m", "provision", *words],
+        capture_output=True,
+        text=True,
+        check=False,
+        stdin=subprocess.DEVNULL,
+        env={**os.environ, **environment},
+    )
+
+
+@pytest.fixture
+def cloud(own_home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Rehearsal]:
+    """What `--rehearse` finds running; its machines never show a host key, so that `up` gives up at once."""
+    monkeypatch.setattr(up, "CONSOLE_S", 0.2)
+    yield control.start(own_home / "rehearsal", hosts=False)
+    control.stop(own_home / "rehearsal")
+
+
+def launch(call: Call, name: str = "x", *more: str, profile: str = "t4-train") -> tuple[int, str, str]:
+    return call("up", "--profile", profile, "--rehearse", "--name", name, "--without-gpu", *more)
+
+
+def rows(call: Call) -> list[dict[str, Any]]:
+    return list(json.loads(call("ls", "--rehearse", "--json")[1])["rows"])
+
+
+def aws(cloud: Rehearsal, region: str = "ap-east-1") -> Any:
+    variables = control.environment(cloud)
+    return client("ec2", region, AwsAccess(cloud.endpoint, variables["AWS_ACCESS_KEY_ID"], variables["AWS_SECRET_ACCESS_KEY"]))
+
+
+def written(folder: Path, cloud: str, **network: Any) -> str:
+    """t4-train with one place and another network, as a file."""
+    data = yaml.safe_load((paths.profiles_dir() / "t4-train.yml").read_text())
+    data["places"] = [place for place in data["places"] if place["cloud"] == cloud]
+    if cloud == "aws":
+        data["places"][0]["regions"] = ["ap-southeast-1"]
+    path = folder / "p.yml"
+    path.write_text(yaml.safe_dump({**data, "network": network}))
+    return str(path)
+
+
+def facts_file(folder: Path, name: str, **changes: Any) -> Path:
+    """The facts of a good host, with some of their values changed."""
+    raw = {key: {"value": value} for key, value in GOOD.items()}
+    raw |= {key: {"value": {**GOOD[key], **value}} for key, value in changes.items()}
+    path = folder / f"{name}.json"
+    data = {"schema": "gpuprov-facts/1", "gathered_at": "2026-11-21T00:00:00Z", "elapsed_s": 1, "facts": raw}
+    path.write_text(json.dumps(data))
+    return path

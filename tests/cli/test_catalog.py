@@ -1,18 +1,16 @@
-"""Browsing the catalogue and locking profiles, through the command line."""
+"""`gpuprov catalog`."""
+
+from __future__ import annotations
 
 import csv
 import io
 import json
 import re
-import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from provision.profile import load
-
-Call = Callable[..., tuple[int, str, str]]
+from tests.cli.conftest import Call
 
 FACTS = Path(__file__).parents[1] / "data" / "facts"
 TABLES = {
@@ -23,21 +21,6 @@ TABLES = {
     "stacks": ["stacks", "--gpu", "v100"],
     "roofline": ["roofline", "t4", "a100", "h100"],
 }
-
-
-@pytest.fixture
-def own(tmp_path: Path) -> Path:
-    """A copy of a shipped profile and its lock."""
-    shutil.copy(load.find("v100-train"), tmp_path)
-    shutil.copy(load.find("v100-train").with_name("v100-train.lock.yml"), tmp_path)
-    return tmp_path / "v100-train.yml"
-
-
-def changed(path: Path, old: str, new: str) -> Path:
-    text = path.read_text()
-    assert old in text
-    path.write_text(text.replace(old, new))
-    return path
 
 
 @pytest.mark.parametrize("words", TABLES.values(), ids=TABLES)
@@ -151,75 +134,3 @@ def test_age_says_how_old_and_what_is_wrong_with_the_overlay(call: Call, tmp_pat
     assert out.startswith("shipped: ")
     assert "cut off or was edited" in err
     assert "cut off" in json.loads(call("catalog", "age", "--json")[1])["problem"]
-
-
-def test_explain_tells_every_choice_and_what_was_passed_over(call: Call) -> None:
-    code, out, _ = call("explain", "v100-train")
-    assert code == 0
-    assert "PyTorch 2.11.0 has kernels for sm_75" in out
-    assert "the open kernel modules need a GSP" in out
-    _, out, _ = call("explain", "t4-train", "cuda")
-    assert "not 13.4: CUDA 13.4 came with driver" in out
-    code, _, err = call("explain", "t4-train", "cudda")
-    assert (code, "did you mean cuda" in err) == (2, True)
-
-
-@pytest.mark.parametrize(
-    ("change", "said", "way_out"),
-    [
-        (("pytorch: auto", "pytorch: 2.15.0"), "none for V100 (sm_70)", "2.10.0"),
-        (('driver: "580"', 'driver: "595"'), "V100", "580"),
-    ],
-)
-def test_a_stack_that_cannot_be_is_refused_with_its_core_and_the_nearest_change(
-    call: Call, own: Path, change: tuple[str, str], said: str, way_out: str
-) -> None:
-    changed(own, *change)
-    for command in ("lock", "explain"):
-        code, out, err = call(command, str(own))
-        assert (code, out) == (2, ""), command
-        assert "error[stack-conflict]" in err
-        assert said in err
-        assert way_out in err.partition("hint: ")[2]
-
-
-def test_lock_writes_and_checks(call: Call, own: Path) -> None:
-    target = own.with_name("v100-train.lock.yml")
-    text = target.read_text()
-    assert call("lock", "--check", str(own))[0] == 0
-    target.unlink()
-    code, _, err = call("lock", "--check", str(own))
-    assert (code, "error[lock-invalid]" in err) == (2, True)
-    assert call("lock", str(own))[0] == 0
-    assert target.read_text() == text
-    assert call("lock", str(own), "-o", "-")[1] == text
-
-
-def test_a_lock_that_would_come_out_otherwise_is_stale_and_the_difference_is_told(call: Call, own: Path) -> None:
-    changed(own, "pytorch: auto", "pytorch: 2.9.1")
-    code, _, err = call("lock", "--check", str(own))
-    assert code == 2
-    assert "error[lock-stale]" in err
-    assert "frameworks.pytorch.version: 2.10.0 → 2.9.1" in err
-    code, out, _ = call("diff", str(own.with_name("v100-train.lock.yml")), str(own))
-    assert code == 1
-    assert "frameworks.pytorch.wheels: torch 2.10.0 → 2.9.1" in out
-    _, out, _ = call("lock", str(own))
-    assert "frameworks.pytorch.version: 2.10.0 → 2.9.1" in out
-    assert call("diff", str(own.with_name("v100-train.lock.yml")), str(own))[:2] == (0, "no difference\n")
-
-
-@pytest.mark.parametrize(
-    "command", [["plan", "-p"], ["apply", "localhost", "-p"], ["up", "--rehearse", "-p"], ["verify", "localhost", "-p"]]
-)
-def test_no_command_goes_on_with_a_stale_lock(call: Call, own: Path, command: list[str]) -> None:
-    changed(own, "pytorch: auto", "pytorch: 2.9.1")
-    code, out, err = call(*command, str(own))
-    assert (code, out) == (2, "")
-    assert "error[lock-stale]" in err
-
-
-def test_a_lock_edited_by_hand_is_refused(call: Call, own: Path) -> None:
-    changed(own.with_name("v100-train.lock.yml"), "branch: '580'", "branch: '570'")
-    code, _, err = call("plan", "-p", str(own))
-    assert (code, "was changed by hand" in err) == (2, True)

@@ -39,7 +39,7 @@ def test_the_folder_is_written_once(call: Call, tmp_path: Path) -> None:
     assert (target / "site.yml").is_file()
     code, _, err = call("render", "t4-train", "--as", "ansible", "-o", str(target))
     assert code == 2
-    assert "there already" in err
+    assert "exists already" in err
     code, _, err = call("render", "t4-train", "--as", "ansible")
     assert code == 2
     assert "-o t4-train-ansible" in err

@@ -1,7 +1,6 @@
 """Two parties, three people and one bundle, through the command line, up to the call that would launch."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -9,9 +8,8 @@ import pytest
 from provision import paths
 from provision.profile import lockfile
 from provision.review import bundle
+from tests.cli.conftest import Call
 from tests.review.samples import People
-
-Call = Callable[..., tuple[int, str, str]]
 
 RULES = """\
 schema: 1
@@ -166,18 +164,3 @@ def test_a_page_that_says_something_else_than_the_profile_is_not_signed(
     assert bundle.read(path).approvals == {}
     assert call(*words, "--pages-differ")[0] == 0
     assert [*bundle.read(path).approvals] == ["alice@example.com"]
-
-
-def test_up_without_profile_and_bundle_is_wrong_usage(call: Call) -> None:
-    code, _, err = call("up")
-    assert (code, "give --profile or --bundle" in err) == (2, True)
-
-
-def test_policy_check_without_rules_says_so(call: Call) -> None:
-    code, _, err = call("policy", "check", "t4-train")
-    assert (code, "error[policy-invalid]: there are no rules" in err) == (2, True)
-
-
-def test_the_schema_of_rules_is_printed(call: Call) -> None:
-    code, out, _ = call("policy", "schema")
-    assert (code, "max_deadline_h" in json.loads(out)["properties"]) == (0, True)

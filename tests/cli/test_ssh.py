@@ -58,7 +58,7 @@ def test_words_reach_ssh_as_they_were_meant(told: Path, words: list[str], given:
         (["-L", "0", "a"], "is no PORT or PORT:PORT"),
         (["-L", "8888:65536", "a"], "is no PORT or PORT:PORT"),
         (["-L", "8888:x", "a"], "is no PORT or PORT:PORT"),
-        (["a", "-L", "8888"], "stands before HOST: gpuprov ssh -L PORT a"),
+        (["a", "-L", "8888"], "must stand before HOST: gpuprov ssh -L PORT a"),
         (["b"], "no instance called 'b'"),
     ],
 )

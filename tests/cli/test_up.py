@@ -1,10 +1,11 @@
-"""`up` and `down` through the command line when the cloud says no: one clear error, the right exit code, nothing orphaned.
+"""`gpuprov up` when the cloud says no: one clear error, the right exit code, nothing orphaned.
 
 Against the EC2 API without hosts, so that an instance never shows a host key: the host that never answers.
 """
 
+from __future__ import annotations
+
 import json
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,29 +13,11 @@ import pytest
 
 from provision.rehearsal import control
 from provision.rehearsal.control import Rehearsal
-from provision.workflow import up as workflow
-
-Call = Callable[..., tuple[int, str, str]]
+from tests.cli.conftest import Call, gpuprov, launch, rows, written
 
 
-@pytest.fixture
-def cloud(own_home: Path) -> Iterator[Rehearsal]:
-    """What `--rehearse` finds running."""
-    yield control.start(own_home / "rehearsal", hosts=False)
-    control.stop(own_home / "rehearsal")
-
-
-def up(call: Call, profile: str = "t4-train") -> tuple[int, str, str]:
-    return call("up", "--profile", profile, "--rehearse", "--name", "x", "--without-gpu")
-
-
-def rows(call: Call) -> list[dict[str, Any]]:
-    return list(json.loads(call("ls", "--rehearse", "--json")[1])["rows"])
-
-
-def test_a_host_that_never_answers_is_said_kept_listed_and_removed(call: Call, cloud: Rehearsal, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(workflow, "CONSOLE_S", 0.5)
-    code, _, err = up(call)
+def test_a_host_that_never_answers_is_said_kept_listed_and_removed(call: Call, cloud: Rehearsal) -> None:
+    code, _, err = launch(call)
     assert (code, "error[host-key-unknown]" in err) == (3, True), err
     assert [r["name"] for r in rows(call)] == ["x"]
     code, out, err = call("down", "x", "--yes")
@@ -59,7 +42,7 @@ def test_a_refusal_of_the_cloud_is_one_error_and_leaves_nothing(
     call: Call, cloud: Rehearsal, rule: dict[str, Any], code: str, exit_code: int
 ) -> None:
     control.ask(cloud, "faults", method="PUT", body=[{"kind": "error", **rule}])
-    ended, out, err = up(call)
+    ended, out, err = launch(call)
     assert (ended, out) == (exit_code, "")
     assert f"error[{code}]: " in err
     assert "\nhint: " in err
@@ -72,26 +55,56 @@ def test_a_place_without_the_gpu_asked_for_is_passed_over_without_a_launch_and_n
     text = Path("profiles/t4-train.yml").read_text()
     path = tmp_path / "p.yml"
     path.write_text(text.replace("g4dn.xlarge", "p3dn.24xlarge").replace("price_per_hour_usd: 1.00", "price_per_hour_usd: 40.00"))
-    code, _, err = up(call, str(path))
+    code, _, err = launch(call, profile=str(path))
     assert (code, "error[cloud-unsupported]" in err) == (2, True), err
     assert "ap-east-1 p3dn.24xlarge: p3dn.24xlarge has V100" in err
     assert [c["action"] for c in control.ask(cloud, "calls")].count("RunInstances") == 0
 
 
-def test_down_of_a_rehearsal_that_ended_forgets_it(call: Call, cloud: Rehearsal, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(workflow, "CONSOLE_S", 0.3)
-    up(call)
-    control.stop(cloud.folder)
-    code, _, err = call("down", "x", "--yes")
-    assert code == 0, err
-    code, _, err = call("down", "x", "--rehearse", "--yes")
-    assert (code, "error[instance-not-found]" in err) == (2, True), err
+def test_attempts_are_a_table_on_failure_and_data_where_data_is_asked_for(call: Call, cloud: Rehearsal) -> None:
+    none = {"kind": "error", "action": "RunInstances", "code": "InsufficientInstanceCapacity", "http": 500}
+    control.ask(cloud, "faults", method="PUT", body=[none])
+    code, out, err = launch(call)
+    assert (code, out) == (4, "")
+    assert "OUTCOME" in err
+    assert err.count("no-capacity") >= 8
+    assert "attempts.jsonl" in err
+    code, out, _ = launch(call, "y", "--json")
+    said = json.loads(out)
+    assert said["error"]["code"] == "no-capacity"
+    assert {a["outcome"] for a in said["attempts"]} == {"no-capacity"}
 
 
-def test_rehearse_status_and_stop(call: Call, cloud: Rehearsal) -> None:
-    _, out, _ = call("rehearse", "status", "--json")
-    assert json.loads(out)["pid"] == cloud.pid
-    _, out, _ = call("rehearse", "stop", "--json")
-    assert json.loads(out) == {"stopped": True}
-    _, out, _ = call("rehearse", "status", "--json")
-    assert json.loads(out) == {"running": False}
+@pytest.mark.usefixtures("cloud")
+def test_a_count_and_its_minimum_and_a_cloud_without_a_place(call: Call, tmp_path: Path) -> None:
+    code, _, err = launch(call, "x", "--count", "2", "--min", "3")
+    assert (code, "--min 3 is more than --count 2" in err) == (2, True), err
+    launch(call, "x", "--count", "2")
+    assert [r["name"] for r in rows(call)] == ["x-1", "x-2"]
+    only_aws = tmp_path / "p.yml"
+    text = Path("profiles/t4-train.yml").read_text()
+    only_aws.write_text(text[: text.index("  - cloud: gcp")] + text[text.index("os:\n  name") :])
+    code, _, err = call("up", "-p", str(only_aws), "--rehearse", "gcp", "--name", "z")
+    assert (code, "has no place on gcp" in err) == (2, True), err
+
+
+def test_without_the_programs_of_the_way_nothing_is_launched(call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = written(tmp_path, "aws", via="ssm")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    code, _, err = call("up", "--profile", path, "--name", "x")
+    assert code == 2
+    assert "error[usage]: network.via: ssm needs aws and session-manager-plugin on this machine" in err
+
+
+def test_no_credentials_is_said_with_the_way_out() -> None:
+    done = gpuprov("up", "--profile", "t4-train")
+    assert done.returncode == 4
+    assert "error[credentials-missing]" in done.stderr
+    assert "--rehearse" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert json.loads(gpuprov("ls", "--json").stdout)["rows"] == []
+
+
+def test_up_without_profile_and_bundle_is_wrong_usage(call: Call) -> None:
+    code, _, err = call("up")
+    assert (code, "give --profile or --bundle" in err) == (2, True)

@@ -8,15 +8,13 @@ import stat
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from provision.cli.verify import FORMATS
-from provision.report import FORMATS as REGISTRY
+from provision.report import FORMATS
 from provision.verify import evidence as proof
-
-from ..verify.good import GOOD  # noqa: TID252 - the tests have no root package
+from tests.cli.conftest import facts_file
+from tests.verify.good import GOOD
 
 
 @dataclass
@@ -36,19 +34,6 @@ Run = Callable[..., Done]
 @pytest.fixture
 def run(call: Callable[..., tuple[int, str, str]]) -> Run:
     return lambda *words: Done(*call(*words))
-
-
-def facts_file(folder: Path, name: str, **changes: Any) -> Path:
-    raw = {key: {"value": value} for key, value in GOOD.items()}
-    raw |= {key: {"value": {**GOOD[key], **value}} for key, value in changes.items()}
-    path = folder / f"{name}.json"
-    data = {"schema": "gpuprov-facts/1", "gathered_at": "2026-11-21T00:00:00Z", "elapsed_s": 1, "facts": raw}
-    path.write_text(json.dumps(data))
-    return path
-
-
-def test_the_formats_of_the_command_are_those_of_the_registry() -> None:
-    assert list(FORMATS) == list(REGISTRY)
 
 
 def test_several_files_are_one_report_with_the_worst_verdict(tmp_path: Path, run: Run) -> None:
@@ -193,16 +178,6 @@ class TestAfterReboot:
         done = run("verify", "-p", "t4-train", "--facts", str(before), "--after-reboot", str(before))
         assert "nothing is proven about the reboot" in done.output
         assert done.exit_code in {1, 3}
-
-
-def test_two_hosts_are_compared_fact_by_fact(tmp_path: Path, run: Run) -> None:
-    old, new = facts_file(tmp_path, "old"), facts_file(tmp_path, "new", driver={"loaded": "595.44.01"})
-    done = run("diff", str(old), str(new))
-    assert done.output == "driver.loaded: 580.95.05 → 595.44.01\n"
-    assert done.exit_code == 1
-    assert run("diff", str(old), str(old)).output == "no difference\n"
-    mixed = run("diff", str(old), "t4-train")
-    assert (mixed.exit_code, "are of two kinds" in mixed.output) == (2, True)
 
 
 def test_a_folder_that_cannot_be_made_is_an_error_with_a_way_out(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -31,8 +31,7 @@ TODAY = dt.date(2026, 11, 21)
 
 
 def aws_access(rehearsal: Rehearsal) -> AwsAccess:
-    given = control.environment(rehearsal)
-    return AwsAccess(rehearsal.endpoint, given["AWS_ACCESS_KEY_ID"], given["AWS_SECRET_ACCESS_KEY"], given["GPUPROV_CALLER_ADDRESS_URL"])
+    return AwsAccess(**rehearsal.settings("aws"))
 
 
 def aws_everything(rehearsal: Rehearsal, regions: tuple[str, ...], name: str | None) -> list[str]:
@@ -101,8 +100,7 @@ AWS = Kind(
 
 
 def gcp_access(rehearsal: Rehearsal) -> GcpAccess:
-    given = control.environment(rehearsal)
-    return GcpAccess(given["GOOGLE_CLOUD_PROJECT"], rehearsal.gcp_endpoint, given["GPUPROV_CALLER_ADDRESS_URL"])
+    return GcpAccess(**rehearsal.settings("gcp"))
 
 
 def gcp_everything(rehearsal: Rehearsal, _regions: tuple[str, ...], name: str | None) -> list[str]:

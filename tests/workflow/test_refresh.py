@@ -16,8 +16,8 @@ NOBODY = GcpAccess("p", "http://127.0.0.1:9")
 SET = "torch-2.10.0-cp312"
 
 
-def refresh(*parts: str, access: AwsAccess, regions: tuple[str, ...] = ("us-east-1", "eu-west-1")) -> work.Outcome:
-    return work.refresh(parts, regions, [SET], aws=access, gcp=NOBODY, say=lambda _: None)
+def refresh(*parts: str, access: AwsAccess, regions: tuple[str, ...] = ("us-east-1", "eu-west-1")) -> work.RefreshResult:
+    return work.refresh(parts, regions, [SET], access={"aws": access, "gcp": NOBODY}, say=lambda _: None)
 
 
 def test_aws_is_asked_and_the_overlay_is_dated(access: AwsAccess) -> None:

@@ -21,3 +21,8 @@ class AwsAccess:
     secret_access_key: str | None = None
     caller_address_url: str | None = None
     timeout_s: float = 30.0
+
+
+def access_from(settings: dict[str, str]) -> AwsAccess:
+    """The access that plain settings describe, such as those of the embedded cloud."""
+    return AwsAccess(**settings)  # type: ignore[arg-type]  # the settings are texts: the time-out is not among them

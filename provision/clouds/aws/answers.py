@@ -6,8 +6,8 @@ import datetime as dt
 from collections.abc import Iterable
 from typing import Any
 
-from provision.catalog.places import aws_image
 from provision.clouds import base
+from provision.clouds.aws import data
 from provision.clouds.aws.requests import ADDRESS_TAG, OS_TAG
 
 
@@ -25,7 +25,7 @@ def instance_of(raw: dict[str, Any], region: str) -> base.Instance:
     """Our instance for EC2's; its number among several follows from its place in its own RunInstances."""
     tags = tags_of(raw)
     system = tags.get(OS_TAG, "ubuntu 24.04").partition(" ")
-    image = aws_image(system[0], system[2])
+    image = data.image((system[0], system[2]))
     group = tags.get(base.NAME_TAG, "")
     count = _number(tags.get(base.COUNT_TAG))
     index = _number(tags.get(base.FIRST_TAG)) + int(raw.get("AmiLaunchIndex", 0))

@@ -11,9 +11,8 @@ import threading
 from collections.abc import Sequence
 from typing import Any, ClassVar, Literal
 
-from provision.catalog.places import aws_image
 from provision.clouds import base
-from provision.clouds.aws import examine, firewall, power, removal
+from provision.clouds.aws import data, examine, firewall, power, removal
 from provision.clouds.aws.access import AwsAccess
 from provision.clouds.aws.answers import instance_of, instances_of
 from provision.clouds.aws.api import AwsApi, poll_ec2
@@ -93,7 +92,7 @@ class AwsCloud:
     def _image_id(self, order: base.Order) -> str:
         if order.image_id is not None:
             return order.image_id
-        image = aws_image(*order.os)
+        image = data.image(order.os)
         parameter = image.parameter if image else None
         if parameter is None:
             msg = f"the catalogue does not know how AWS names its images of {' '.join(order.os)}"
@@ -161,3 +160,8 @@ class AwsCloud:
         """Remove them in the order in which they depend on one another, and wait until they are gone."""
         self._groups.clear()
         return removal.remove(self._api, things, on_step=on_step)
+
+
+def connect(region: str, access: AwsAccess | None = None) -> AwsCloud:
+    """The client of one region; the user's own account by default."""
+    return AwsCloud(region, access)

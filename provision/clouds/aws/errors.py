@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import botocore.exceptions as boto
 
-from provision.catalog import places
+from provision.clouds.aws import data
 from provision.errors import (
     CapacityError,
     CloudError,
@@ -164,7 +164,7 @@ def _elsewhere(message: str) -> tuple[str, ...]:
 
 def _quota_hint(code: str, instance_type: str) -> str:
     market = _VCPU_QUOTAS.get(code)
-    quota = places.quota_of("aws", instance_type, None, market) if market and instance_type else None
+    quota = data.quota(instance_type, market) if market and instance_type else None
     if quota:
         return f"ask for more of quota {quota} ({instance_type}, {market}) in Service Quotas, or add a region to the places"
     return "ask for a larger one in Service Quotas, remove what is no longer used (`gpuprov ls`), or add a region to the places"

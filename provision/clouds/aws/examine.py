@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from operator import call
 from typing import Any, Final
 
-from provision.catalog import places, read
 from provision.clouds import base
+from provision.clouds.aws import data
 from provision.clouds.aws.api import AwsApi
 from provision.clouds.aws.client import client
 from provision.clouds.aws.errors import cloud_errors, unless_refused
@@ -81,10 +81,10 @@ def _offered(api: AwsApi, order: base.Order) -> base.Answer:
 
 def _quota(api: AwsApi, order: base.Order) -> base.Answer:
     """Compare what is needed with the limit and the use: vCPUs, counted over all families that share the quota."""
-    code = places.quota_of("aws", order.instance_type, order.gpu, order.market)
-    record = read.aws_types().get(order.instance_type)
+    code = data.quota(order.instance_type, order.market)
+    record = data.types().get(order.instance_type)
     if code is None or record is None:
-        return base.Answer("quota", holds=None, said=f"the catalogue does not know which quota {order.instance_type} counts against")
+        return base.Answer("quota", holds=None, said=f"the catalog does not know which quota {order.instance_type} counts against")
     limit, used = at_once(call, (lambda: _vcpu_limit(api, code), lambda: _used_vcpus(api, code, order.market)))
     needed = record.vcpus * order.count
     return base.Answer("quota", holds=used + needed <= limit, said=f"{needed} vCPUs needed, {used} of {limit} used ({code})")
@@ -98,15 +98,13 @@ def _vcpu_limit(api: AwsApi, code: str) -> int:
 def _used_vcpus(api: AwsApi, code: str, market: str) -> int:
     running = api.instances([{"Name": "instance-state-name", "Values": _COUNTED}])
     return sum(
-        _vcpus(i)
-        for i in running
-        if i.get("InstanceLifecycle", "on-demand") == market and places.quota_of("aws", i["InstanceType"], None, market) == code
+        _vcpus(i) for i in running if i.get("InstanceLifecycle", "on-demand") == market and data.quota(i["InstanceType"], market) == code
     )
 
 
 def _vcpus(raw: dict[str, Any]) -> int:
-    """The vCPUs of a running instance: from the catalogue, or from EC2's description where the catalogue lacks the type."""
-    record = read.aws_types().get(raw["InstanceType"])
+    """The vCPUs of a running instance: from the catalog, or from EC2's description where the catalog lacks the type."""
+    record = data.types().get(raw["InstanceType"])
     if record is not None:
         return record.vcpus
     options = raw.get("CpuOptions", {})

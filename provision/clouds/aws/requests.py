@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from provision.catalog.places import aws_image
 from provision.clouds import base
+from provision.clouds.aws import data
 from provision.clouds.userdata import user_data
 
 OS_TAG = "gpuprov:os"
@@ -61,7 +61,7 @@ def run_instances(order: base.Order, region: str, group: str = "") -> dict[str, 
         region: where.
         group: id of the security group; empty for a dry run, which comes before there is one.
     """
-    image = aws_image(*order.os)
+    image = data.image(order.os)
     root = image.root_device if image else "/dev/sda1"
     kinds = ["instance", "volume", "network-interface"]
     request: dict[str, Any] = {

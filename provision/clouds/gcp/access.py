@@ -20,3 +20,8 @@ class GcpAccess:
     endpoint_url: str | None = None
     caller_address_url: str | None = None
     timeout_s: float = 30.0
+
+
+def access_from(settings: dict[str, str]) -> GcpAccess:
+    """The access that plain settings describe, such as those of the embedded cloud."""
+    return GcpAccess(**settings)  # type: ignore[arg-type]  # the settings are texts: the time-out is not among them

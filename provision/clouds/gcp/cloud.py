@@ -12,10 +12,9 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any, ClassVar, Final, Literal
 
-from provision.catalog import places
 from provision.clouds import base
 from provision.clouds.caller import resolve
-from provision.clouds.gcp import examine, firewall, power, removal, requests
+from provision.clouds.gcp import examine, firewall, offers, power, removal, requests
 from provision.clouds.gcp.access import GcpAccess
 from provision.clouds.gcp.answers import instance_of, notices_of, tags_of_firewall
 from provision.clouds.gcp.api import GcpApi
@@ -73,7 +72,7 @@ class GcpCloud:
 
     def zones(self, order: base.Order) -> list[str]:
         """The zones of the region that have the GPU, as the catalogue knows them."""
-        return list(places.where("gcp", order.instance_type, order.gpu).get(self.region, ()))
+        return list(offers.offered_in(order.instance_type, order.gpu).get(self.region, ()))
 
     def examine(self, order: base.Order) -> list[base.Answer]:
         """What GCP says before a launch: the region, the type, the quotas and their use, the image."""
@@ -83,6 +82,7 @@ class GcpCloud:
 
     def launch(self, order: base.Order) -> list[base.Instance]:
         """Make the machines of an order; for a repetition, the request id and the names return those that an earlier try made."""
+        requests.check_limit(order.deadline)
         networks = resolve(order.ssh_from, self._access.caller_address_url)
         text = requests.description(order.name, order.launch_id, order.tags.get(base.OWNER_TAG, ""))
         network = network_of(self._api, order, self.region)
@@ -290,3 +290,8 @@ class GcpCloud:
     def remove(self, things: Sequence[base.Thing], *, on_step: base.Step) -> list[str]:
         """Remove them in the order in which they depend on one another, and wait until they are gone."""
         return removal.remove(self._api, things, on_step=on_step)
+
+
+def connect(region: str, access: GcpAccess | None = None) -> GcpCloud:
+    """The client of one region; the user's own account by default."""
+    return GcpCloud(region, access)

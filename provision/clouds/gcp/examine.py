@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from provision.catalog import places, read
 from provision.clouds import base
+from provision.clouds.gcp import data
 from provision.clouds.gcp.api import GcpApi
 from provision.clouds.gcp.errors import GoneError
 from provision.clouds.gcp.requests import image_of
@@ -21,7 +21,7 @@ def examine(api: GcpApi, order: base.Order, region: str, zones: list[str]) -> li
         api: whose project.
         order: the launch.
         region: where.
-        zones: of the region, those that the catalogue has the GPU in.
+        zones: of the region, those that the catalog has the GPU in.
     """
     questions: dict[str, Callable[[], base.Answer]] = {
         "region": lambda: _region(api, region),
@@ -46,7 +46,7 @@ def _region(api: GcpApi, region: str) -> base.Answer:
 
 def _offered(api: GcpApi, order: base.Order, zones: list[str]) -> base.Answer:
     """Whether the order's zone, or which of the region's, has the machine type and the accelerator that is attached to it."""
-    accelerator = read.gpu(order.gpu).gce_accelerator or ""
+    accelerator = data.accelerator(order.gpu)
     attaches = order.instance_type.startswith("n1-")
 
     def offers(zone: str) -> bool:
@@ -62,7 +62,7 @@ def _offered(api: GcpApi, order: base.Order, zones: list[str]) -> base.Answer:
     offering = [zone for zone, here in zip(candidates, at_once(offers, candidates), strict=True) if here]
     machine = f"{order.instance_type} with {accelerator}" if attaches else order.instance_type
     if not offering:
-        where = ", ".join(candidates) or "any zone that the catalogue knows"
+        where = ", ".join(candidates) or "any zone that the catalog knows"
         return base.Answer("offered", holds=False, said=f"{machine} is not offered in {where}")
     return base.Answer("offered", holds=True, said=f"{machine} is offered in {', '.join(offering)}")
 
@@ -89,11 +89,11 @@ def usage_of(api: GcpApi, metric: str, region: str) -> tuple[float, float] | Non
 def _quota(api: GcpApi, order: base.Order, region: str) -> base.Answer:
     """Compare what is needed with limit and use, in GPUs: the model's quota in the region, and the quota over all regions."""
     quotas = _quotas(api, region)
-    metric = places.quota_of("gcp", order.instance_type, order.gpu, order.market)
+    metric = data.quota(order.gpu, order.market)
     needed = order.gpu_count * order.count
-    rows = [(name, *quotas[name]) for name in (metric, read.gcp().quotas.all_regions) if name in quotas]
+    rows = [(name, *quotas[name]) for name in (metric, data.gcp().quotas.all_regions) if name in quotas]
     if not rows:
-        return base.Answer("quota", holds=None, said=f"the catalogue does not know which quota {order.gpu} counts against")
+        return base.Answer("quota", holds=None, said=f"the catalog does not know which quota {order.gpu} counts against")
     holds = all(usage + needed <= limit for _, limit, usage in rows)
     uses = " and ".join(f"{usage:g} of {limit:g} used ({name})" for name, limit, usage in rows)
     return base.Answer("quota", holds=holds, said=f"{needed} GPUs needed, {uses}")

@@ -12,10 +12,10 @@ import uuid
 from collections.abc import Iterable
 from typing import Any, Final
 
-from provision.catalog import read
-from provision.catalog.places import attached_ssds
-from provision.catalog.records import GcpImage
 from provision.clouds import base
+from provision.clouds.gcp import data
+from provision.clouds.gcp.offers import attached_ssds
+from provision.clouds.gcp.records import GcpImage
 from provision.clouds.userdata import user_data
 from provision.errors import CloudInvalidError, ImageNotFoundError
 
@@ -87,13 +87,12 @@ def image_of(system: tuple[str, str]) -> GcpImage:
     """The image family of a system.
 
     Raises:
-        ImageNotFoundError: the catalogue has none on GCP.
+        ImageNotFoundError: the catalog has none on GCP.
     """
-    images = read.gcp().images
-    image = next((i for i in images if (i.os, i.version) == system), None)
+    image = data.image(system)
     if image is None:
-        msg = f"the catalogue has no image family of {' '.join(system)} on GCP"
-        raise ImageNotFoundError(msg, hint=f"choose one of {', '.join(f'{i.os} {i.version}' for i in images)}, or another cloud")
+        msg = f"the catalog has no image family of {' '.join(system)} on GCP"
+        raise ImageNotFoundError(msg, hint=f"choose one of {', '.join(f'{i.os} {i.version}' for i in data.gcp().images)}, or another cloud")
     return image
 
 
@@ -139,7 +138,7 @@ def _accelerators(order: base.Order) -> list[dict[str, Any]]:
     """The GPUs to attach: to N1 alone, the other families have theirs built in."""
     if not order.instance_type.startswith("n1-"):
         return []
-    return [{"accelerator_type": read.gpu(order.gpu).gce_accelerator or "", "accelerator_count": order.gpu_count}]
+    return [{"accelerator_type": data.accelerator(order.gpu), "accelerator_count": order.gpu_count}]
 
 
 def _disk(order: base.Order, size_gb: int, **more: Any) -> dict[str, Any]:

@@ -8,8 +8,7 @@ import json
 import pytest
 from botocore.stub import Stubber
 
-from provision.catalog import read
-from provision.clouds.aws import refresh
+from provision.clouds.aws import data, refresh
 from provision.clouds.aws.access import AwsAccess
 from provision.clouds.aws.client import client
 from provision.errors import CloudError, PermissionRefusedError
@@ -21,7 +20,7 @@ REGION = "us-east-1"
 
 def test_the_instance_types_are_those_of_the_shipped_data(access: AwsAccess) -> None:
     """The shipped data was made from the same answers: what EC2 says wins over what we typed."""
-    shipped = read.aws_types()
+    shipped = data.types()
     found = refresh.instance_types(REGION, access)
     assert len(found) > 50
     for record in found:
@@ -36,9 +35,9 @@ def test_the_instance_types_are_those_of_the_shipped_data(access: AwsAccess) -> 
 
 
 def test_the_offerings_are_those_of_the_shipped_data(access: AwsAccess) -> None:
-    names = [t.type for t in read.aws_types().values()]
+    names = [t.type for t in data.types().values()]
     found = refresh.offered_zones(REGION, names, access)
-    shipped = {name: t.offered[REGION] for name, t in read.aws_types().items() if t.offered.get(REGION)}  # of g4ad no zones are known
+    shipped = {name: t.offered[REGION] for name, t in data.types().items() if t.offered.get(REGION)}  # of g4ad no zones are known
     assert {name: zones for name, zones in found.items() if name in shipped} == shipped
 
 

@@ -10,7 +10,7 @@ import pytest
 from provision.clouds import base
 from provision.clouds.gcp import permissions
 from provision.errors import PermissionRefusedError
-from provision.rehearsal.control import GCP_PROJECT
+from provision.rehearsal.gcp.settings import PROJECT
 from tests.clouds.contract import alive
 from tests.clouds.gcp.rig import ZONE, GcpRig
 
@@ -49,7 +49,7 @@ def test_a_private_machine_of_a_subnet_needs_other_permissions(rig: GcpRig) -> N
             rig.cloud().launch(inside)
     rig.heal()
     (made,) = rig.cloud().launch(inside)
-    assert made.project == GCP_PROJECT
+    assert made.project == PROJECT
 
 
 # Needed when something goes another way than here: an earlier try, fewer machines than asked for, an image of one's own project.

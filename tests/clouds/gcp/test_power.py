@@ -10,7 +10,7 @@ from provision.clouds import base
 from provision.clouds.gcp.answers import tags_of
 from provision.clouds.gcp.client import client
 from provision.errors import CloudInvalidError, InstanceLostError
-from provision.rehearsal.control import GCP_PROJECT
+from provision.rehearsal.gcp.settings import PROJECT
 from tests.clouds.gcp.rig import ZONE, GcpRig
 
 
@@ -42,7 +42,7 @@ def test_a_start_after_the_deadline_is_refused_with_the_way_out(rig: GcpRig) -> 
     late = json.dumps({**tags_of(raw), base.DEADLINE_TAG: "2026-01-01T00:00:00+00:00"})
     body = {"fingerprint": raw.metadata.fingerprint, "items": [*items, {"key": "gpuprov-tags", "value": late}]}
     client("InstancesClient", rig.access).set_metadata_unary(
-        request={"project": GCP_PROJECT, "zone": ZONE, "instance": made.id, "metadata_resource": body}
+        request={"project": PROJECT, "zone": ZONE, "instance": made.id, "metadata_resource": body}
     )
     with pytest.raises(CloudInvalidError) as caught:
         cloud.start([stopped], timeout_s=20)

@@ -6,10 +6,11 @@ import datetime as dt
 from pathlib import Path
 from typing import Any
 
+from provision.review.render.base import Given, Subject, choose
+
 from provision.profile.load import load
 from provision.profile.lock import build
 from provision.profile.model import Profile
-from provision.review.render.base import Given, Subject, choose
 
 TODAY = dt.date(2026, 11, 21)
 KEY = f"ssh-ed25519 {'A' * 67}+"

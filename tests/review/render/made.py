@@ -22,7 +22,7 @@ class Made:
 
     def __init__(self, ec2: Rehearsal, region: str) -> None:
         keys = {"aws_access_key_id": "x", "aws_secret_access_key": "x"}
-        self._ec2: Any = boto3.client("ec2", region_name=region, endpoint_url=ec2.endpoint, **keys)
+        self._ec2: Any = boto3.client("ec2", region_name=region, endpoint_url=ec2.endpoints["aws"], **keys)
 
     def tags(self, thing: str) -> dict[str, str]:
         """The tags of anything."""

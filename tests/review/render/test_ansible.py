@@ -13,13 +13,13 @@ from typing import Any
 
 import pytest
 import yaml
+from provision.review.render import render
+from provision.review.render.ansible import REQUIREMENTS, roles_of
+from provision.review.render.base import Subject, choose
 
 from provision.cli.render import _write_folder
 from provision.converge.roles import ROLES
 from provision.profile.locked import pin
-from provision.review.render import render
-from provision.review.render.ansible import REQUIREMENTS, roles_of
-from provision.review.render.base import Subject, choose
 from tests.converge.conftest import Host, asked, host, lab, lock, locked, profile, repository
 
 from .cases import EVIL, SUBJECTS

@@ -10,9 +10,9 @@ from pathlib import Path
 import jsonschema
 import pytest
 import yaml
+from provision.review.render import render
 
 from provision.clouds.aws.requests import run_instances
-from provision.review.render import render
 
 from .cases import DEADLINE, GIVEN, KEY, SUBJECTS
 

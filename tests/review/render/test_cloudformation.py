@@ -17,13 +17,13 @@ from typing import Any
 import boto3
 import pytest
 from botocore.exceptions import ClientError
+from provision.review.render import render
+from provision.review.render.base import Subject
 
 from provision.clouds.aws.access import AwsAccess
 from provision.clouds.aws.cloud import AwsCloud
 from provision.clouds.base import LAUNCH_TAG
 from provision.rehearsal.control import Rehearsal
-from provision.review.render import render
-from provision.review.render.base import Subject
 
 from .cases import CALLER, DEADLINE, GIVEN, KEY, SUBJECTS, profile
 from .cases import subject as make
@@ -79,7 +79,11 @@ def stacks(ec2: Rehearsal) -> Iterator[Any]:
 
     def stack(subject: Subject, name: str, **parameters: str) -> dict[str, str]:
         client = boto3.client(
-            "cloudformation", region_name=subject.option.region, endpoint_url=ec2.endpoint, aws_access_key_id="x", aws_secret_access_key="x"
+            "cloudformation",
+            region_name=subject.option.region,
+            endpoint_url=ec2.endpoints["aws"],
+            aws_access_key_id="x",
+            aws_secret_access_key="x",
         )
         wanted = [{"ParameterKey": key, "ParameterValue": value} for key, value in {**PARAMETERS, **parameters}.items()]
         made.append((client, name))
@@ -150,7 +154,12 @@ def test_what_is_said_at_the_stack_is_held_to_its_pattern(parameter: str, value:
 
 def test_deleting_the_stack_leaves_nothing(ec2: Rehearsal) -> None:
     subject = SUBJECTS["aws-volume-spot"]()
-    keys = {"region_name": subject.option.region, "endpoint_url": ec2.endpoint, "aws_access_key_id": "x", "aws_secret_access_key": "x"}
+    keys = {
+        "region_name": subject.option.region,
+        "endpoint_url": ec2.endpoints["aws"],
+        "aws_access_key_id": "x",
+        "aws_secret_access_key": "x",
+    }
     formation = boto3.client("cloudformation", **keys)
     body = render("cloudformation", subject)["template.json"].decode()
     formation.create_stack(

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from provision.review.render import render
+from provision.review.render.base import Subject
 
 from provision.clouds.base import OWNER_TAG
 from provision.errors import NameInvalidError, UsageError
-from provision.review.render import render
-from provision.review.render.base import Subject
 
 from .cases import EVIL, GIVEN, subject
 from .hands import Hands, blocks

@@ -15,12 +15,11 @@ import botocore.session
 import pytest
 from botocore import xform_name
 from botocore.validate import ParamValidator
+from provision.review.render import render
 
 from provision.clouds.aws.access import AwsAccess
 from provision.clouds.aws.cloud import AwsCloud
-from provision.rehearsal import control
 from provision.rehearsal.control import Rehearsal
-from provision.review.render import render
 
 from .cases import CALLER, DEADLINE, GIVEN, KEY, SUBJECTS
 from .hands import Hands, blocks
@@ -146,7 +145,7 @@ def test_the_aws_cli_makes_by_hand_what_up_makes(case: str, tmp_path: Path, ec2:
     by_up = told.of(instance.id)
     text = runbook(case)
     forth, back = text.split("## The way back")
-    person = hands(tmp_path, case, real=("aws",), env=control.environment(ec2))
+    person = hands(tmp_path, case, real=("aws",), env=ec2.environment)
     printed = person.paste("\n".join([*blocks(forth), 'echo "made ${GROUP} ${INSTANCE} ${ADDRESS}"']))
     group, made, address = printed.rpartition("made ")[2].split()
     compared = rows(by_up, told.of(made))

@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from provision.review.render import render
 
 from provision.clouds.gcp.access import GcpAccess
 from provision.clouds.gcp.cloud import GcpCloud
-from provision.rehearsal import control
-from provision.rehearsal.control import GCP_PROJECT, Rehearsal
-from provision.review.render import render
+from provision.rehearsal.control import Rehearsal
+from provision.rehearsal.gcp.settings import PROJECT as GCP_PROJECT
 
 from .cases import CALLER, DEADLINE, GIVEN, KEY, volumes
 from .cases import subject as make
@@ -44,7 +44,7 @@ def seen(ec2: Rehearsal, zone: str, name: str) -> dict[str, Any]:
     """The machine and its disks as the API shows them, flat, with launch and name taken out."""
 
     def get(path: str) -> Any:
-        url = f"{ec2.gcp_endpoint}/compute/v1/projects/{GCP_PROJECT}/zones/{zone}/{path}"
+        url = f"{ec2.endpoints['gcp']}/compute/v1/projects/{GCP_PROJECT}/zones/{zone}/{path}"
         with urllib.request.urlopen(url) as reply:  # noqa: S310 - our own loopback URL
             return json.load(reply)
 
@@ -79,11 +79,11 @@ def test_gcloud_makes_by_hand_what_up_makes(tmp_path: Path, ec2: Rehearsal) -> N
     text = render("runbook", subject)["runbook.md"].decode()
     forth = text.partition("## The way back")[0]
     env = {
-        "CLOUDSDK_API_ENDPOINT_OVERRIDES_COMPUTE": f"{ec2.gcp_endpoint}/compute/v1/",
+        "CLOUDSDK_API_ENDPOINT_OVERRIDES_COMPUTE": f"{ec2.endpoints['gcp']}/compute/v1/",
         "CLOUDSDK_AUTH_DISABLE_CREDENTIALS": "true",
         "CLOUDSDK_CORE_PROJECT": GCP_PROJECT,
         "CLOUDSDK_CONFIG": str(tmp_path / "gcloud"),
-        **control.environment(ec2),
+        **ec2.environment,
     }
     person = Hands(tmp_path, real=("gcloud",), env=env)
     making = [block for block in blocks(forth) if " create " in block or block.startswith("printf")]
@@ -98,7 +98,7 @@ def test_gcloud_makes_by_hand_what_up_makes(tmp_path: Path, ec2: Rehearsal) -> N
     order = make("gcp", asked=volumes(), name="other").order(launch_id=secrets.token_hex(16), public_key=KEY, deadline=DEADLINE)
     order = replace(order, ssh_from=tuple(CALLER if n == "caller" else n for n in order.ssh_from), zone=zone)
     order = replace(order, name=subject.name, tags={**order.tags, "gpuprov:name": subject.name})
-    cloud = GcpCloud(subject.option.region, GcpAccess(endpoint_url=ec2.gcp_endpoint, project=GCP_PROJECT))
+    cloud = GcpCloud(subject.option.region, GcpAccess(endpoint_url=ec2.endpoints["gcp"], project=GCP_PROJECT))
     assert len(cloud.find(subject.name)) == 1
     cloud.remove(cloud.things(subject.name), on_step=lambda _: None)
     cloud.launch(order)

@@ -17,11 +17,11 @@ from typing import Any
 
 import boto3
 import pytest
+from provision.review.render import render
 
 from provision.clouds.aws.access import AwsAccess
 from provision.clouds.aws.cloud import AwsCloud
 from provision.rehearsal.control import Rehearsal
-from provision.review.render import render
 
 from .cases import CALLER, DEADLINE, EVIL, GIVEN, KEY, SUBJECTS
 from .made import Made, rows
@@ -206,7 +206,7 @@ def test_an_apply_makes_what_up_makes(terraform: Any, ec2: Rehearsal, access: Aw
     order = subject.order(launch_id=secrets.token_hex(16), public_key=KEY, deadline=DEADLINE)
     (instance,) = cloud.launch(replace(order, ssh_from=tuple(CALLER if n == "caller" else n for n in order.ssh_from)))
     by_up = told.of(instance.id)
-    here = dict.fromkeys(("ec2", "ssm", "sts"), ec2.endpoint)
+    here = dict.fromkeys(("ec2", "ssm", "sts"), ec2.endpoints["aws"])
     skipped = {f"skip_{what}": True for what in ("credentials_validation", "requesting_account_id", "region_validation")}
     override = {
         "provider": {"aws": {"access_key": "x", "secret_key": "x", "skip_metadata_api_check": "true", **skipped, "endpoints": [here]}}
@@ -225,6 +225,6 @@ def test_an_apply_makes_what_up_makes(terraform: Any, ec2: Rehearsal, access: Aw
     assert [field for field, _, _, same in compared if not same and not field.startswith(known)] == []
     assert len(compared) > 60
     ec2_client = boto3.client(
-        "ec2", region_name=subject.option.region, endpoint_url=ec2.endpoint, aws_access_key_id="x", aws_secret_access_key="x"
+        "ec2", region_name=subject.option.region, endpoint_url=ec2.endpoints["aws"], aws_access_key_id="x", aws_secret_access_key="x"
     )
     ec2_client.terminate_instances(InstanceIds=[instance.id, outputs["instance_id"]["value"]])

@@ -1,0 +1,88 @@
+"""`gpuprov verify` after its connections are on their way: what it asks for, and how the verdict is printed."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+
+import click
+
+from provision import report
+from provision.cli import options
+from provision.cli.progress import narration
+from provision.cli.verify import VerifyWords
+from provision.report import chart, html, text
+from provision.report.base import inert
+from provision.verify.ahead import Ahead
+from provision.verify.checks import CHECKS
+from provision.verify.fleet import Verified
+from provision.verify.judge import Selection
+from provision.verify.points import measured
+from provision.workflow.hosts import HostNames
+from provision.workflow.session import Session
+from provision.workflow.verify import Verification, VerifyRequest, agreement, verify
+
+
+def print_verdict(words: VerifyWords, ahead: Ahead) -> int:
+    """Verify, print the report and write the files.
+
+    Args:
+        words: the words of the command line.
+        ahead: connections to its hosts.
+
+    Returns:
+        The exit code.
+    """
+    for name in (*words.only, *words.skip):
+        options.check_word(name, [check.id for check in CHECKS], "check")
+    request = VerifyRequest(
+        hosts=HostNames(words.hosts, words.launched, words.inventory),
+        files=words.files,
+        profile=words.profile,
+        selection=Selection(frozenset(words.only), frozenset(words.skip), words.tier),
+        without_gpu=words.without_gpu,
+        strict=words.strict,
+        timeout_s=words.timeout_s,
+        jobs=words.jobs,
+        wait_s=options.seconds(words.wait),
+        before_reboot=words.after_reboot,
+        against=words.against,
+    )
+    agreed = agreement(words.bundle, words.organisation) if words.bundle else None
+    if agreed:
+        ahead.tell(request.selection.tier_of(agreed.bundle.profile))
+        for one in agreed.signatures:
+            click.echo(f"{one.outcome}: {one.principal}: {one.why or f'signed {one.signed_at}, until {one.expires}'}", err=True)
+    with narration() as narrator:
+        verification = verify(Session.open(), request, agreed, watch=narrator.hosts, ahead=ahead)
+    _print("json" if words.as_json else words.form or "text", verification, strict=words.strict)
+    if words.html:
+        options.write(words.html, _render("html", verification.hosts, strict=words.strict) + "\n")
+    if words.evidence:
+        options.write(words.evidence, options.to_json(verification.evidence()) + "\n")
+    return verification.exit_code
+
+
+def _print(form: str, verification: Verification, *, strict: bool) -> None:
+    """Print the report. What else there is to say is part of text, and goes to standard error beside the other formats."""
+    document, drift = _render(form, verification.hosts, strict=strict), verification.drift
+    if form == "json" and drift is not None:
+        document = json.dumps({**json.loads(document), "drift": [move.as_dict() for move in drift]}, indent=2, sort_keys=True)
+    click.echo(document)
+    for line in verification.reboot:
+        click.echo(line, err=form != "text")
+    if drift is not None and form != "json":
+        lines = [inert(str(move), 1_000) for move in drift] or ["nothing moved since the evidence"]
+        click.echo("\nsince the evidence:\n" + "\n".join(f"  {line}" for line in lines), err=form != "text")
+
+
+def _render(form: str, hosts: Sequence[Verified], *, strict: bool) -> str:
+    """The reports in one format: text of one host in the terminal's colours, the page with a chart of what was measured."""
+    reports = [host.report for host in hosts]
+    if form == "text" and len(reports) == 1:
+        return text.render(reports[0], strict=strict, color=sys.stdout.isatty())
+    if form == "html" and reports:
+        points = [points for host in hosts if (points := measured(host.report.host, host.facts))]
+        return html.render(*reports, strict=strict, charts=chart.charts(points))
+    return report.render(form, reports, strict=strict)

@@ -1,0 +1,94 @@
+"""`down` and `sweep`: remove a launch, or what is of no use any more; everything is found by tag."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from provision.launch.lifecycle import destroy
+from provision.launch.ours import Ours
+from provision.launch.regions import everywhere
+from provision.launch.sweep import Left, clear_away, leftovers
+from provision.rehearsal import control
+from provision.workflow.search import local_profiles, regions, search
+from provision.workflow.session import Say, Session
+
+
+@dataclass(frozen=True, slots=True)
+class Leftovers:
+    """What `sweep` would remove, with the clouds that have it, and what could not be asked."""
+
+    ours: Ours
+    items: list[Left]
+    problems: list[str]
+
+
+def remove(session: Session, name: str, *, rehearsal: bool, say: Say, confirm: Callable[[list[str]], bool]) -> list[str]:
+    """Remove everything that is tagged with a launch's name, and forget the launch.
+
+    Args:
+        session: this user's.
+        name: of the launch.
+        rehearsal: whether the embedded cloud is meant, where the journal does not say.
+        say: told about progress.
+        confirm: gets what would be removed; False ends it.
+
+    Returns:
+        What was removed, a phrase each; nothing where that was not confirmed.
+
+    Raises:
+        InstanceNotFoundError: there was nothing.
+    """
+    with session.journal.hold(name):
+        record = session.journal.get(name)
+        if (record.rehearsal if record else rehearsal) and control.running(session.rehearsal_folder) is None:
+            # Its instances ended with it; what a killed one left on this machine is swept.
+            control.stop(session.rehearsal_folder)
+            phrases = ["what the embedded cloud had left"] if record else []
+            destroy(Ours(session.connect(rehearsal=False), say), session.journal, name, ())
+        else:
+            where = search(session, name, rehearsal=rehearsal, say=say)
+            phrases = destroy(where.ours, session.journal, name, where.places, agreed=confirm)
+            if session.journal.get(name) is not None:  # not confirmed
+                return []
+        session.forget_hosts([name, *(record.hosts if record else ())])
+    return phrases
+
+
+def find_leftovers(session: Session, *, rehearsal: bool, all_owners: bool, say: Say) -> Leftovers:
+    """Look for what `sweep` would remove; of all owners, or of those in the profiles and the journal of this machine.
+
+    Raises:
+        CredentialsMissingError, CredentialsExpiredError: nothing at all can be asked.
+    """
+    records = session.journal.all()
+    owners = {profile.owner.email for profile in local_profiles()}
+    owners |= {str(record.profile.get("owner", {}).get("email", "")) for record in records}
+    busy = {record.launch_id for record in records if session.journal.held(record.name)}
+    ours = Ours(session.connect(rehearsal=rehearsal), say)
+    places = regions(session, rehearsal=rehearsal) | everywhere()
+    say(f"looking for leftovers in {len(places)} regions")
+    items, problems = leftovers(ours, places, owners=None if all_owners else owners, busy=busy, now=dt.datetime.now(dt.UTC))
+    return Leftovers(ours, items, problems)
+
+
+def sweep(session: Session, leftover: Leftovers) -> list[str]:
+    """Remove what was found, and forget the launches that it belonged to; returns a phrase for each thing."""
+    phrases = clear_away(leftover.ours, leftover.items)
+    launches = {item.thing.launch_id for item in leftover.items}
+    for record in session.journal.all():
+        if record.launch_id in launches:
+            session.journal.drop(record.name)
+            session.forget_hosts([record.name, *record.hosts])
+    return phrases
+
+
+def stop_rehearsal(session: Session) -> bool:
+    """End the embedded cloud, and forget every launch in it; returns whether it was running."""
+    running = control.stop(session.rehearsal_folder)
+    for record in session.journal.all():
+        if record.rehearsal:
+            session.journal.drop(record.name)
+            session.forget_hosts([record.name, *record.hosts])
+    return running

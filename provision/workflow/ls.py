@@ -1,0 +1,120 @@
+"""`ls`: what exists, found by tag in every region where it could be."""
+
+from __future__ import annotations
+
+import datetime as dt
+from dataclasses import dataclass
+
+from provision.clouds.base import Instance
+from provision.host.way import actual, phrase
+from provision.launch import cost
+from provision.launch.journal import Record
+from provision.launch.lifecycle import survey
+from provision.launch.ours import Ours
+from provision.launch.regions import everywhere
+from provision.profile.model import Profile
+from provision.rehearsal import control
+from provision.workflow.search import local_profiles, regions
+from provision.workflow.session import Say, Session
+
+
+@dataclass(frozen=True, slots=True)
+class InventoryRow:
+    """One machine, or one launch whose outcome is not known (`state` is then `launching?`).
+
+    Attributes:
+        age_h: hours since the launch.
+        cost_usd: what it has cost at most, by the catalogue's price; None where there is no price.
+        notices: what the cloud announced.
+        way: how it is reached, where that is not directly and by a public address.
+    """
+
+    name: str
+    state: str
+    cloud: str
+    region: str
+    zone: str
+    type: str
+    market: str
+    address: str
+    age_h: float | None
+    cost_usd: float | None
+    deadline: str
+    owner: str
+    profile: str
+    id: str
+    notices: tuple[str, ...] = ()
+    way: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Inventory:
+    """What exists, and what could not be asked."""
+
+    rows: tuple[InventoryRow, ...]
+    problems: tuple[str, ...]
+
+
+def inventory(session: Session, *, rehearsal_only: bool, say: Say) -> Inventory:
+    """Ask the clouds by tag, and the embedded one too if it runs.
+
+    A real cloud without credentials cannot be asked. That is a problem of the answer, because "not asked" does not mean "nothing there".
+    """
+    rows: list[InventoryRow] = []
+    problems: list[str] = []
+    launches: set[str] = set()
+    profiles = local_profiles()
+    now = dt.datetime.now(dt.UTC)
+    kinds = [True] if control.running(session.rehearsal_folder) is not None else []
+    for rehearsal in kinds if rehearsal_only else [*kinds, False]:
+        places = regions(session, rehearsal=rehearsal, profiles=profiles) | everywhere()
+        say(f"asking {len(places)} regions of {'the embedded cloud' if rehearsal else ' and '.join(sorted({c for c, _ in places}))}")
+        instances, notices, unreachable = survey(Ours(session.connect(rehearsal=rehearsal), say), places)
+        problems += unreachable
+        launches |= {instance.launch_id for instance in instances}
+        for instance in instances:
+            profile = _profile(session, instance, profiles)
+            rows.append(_row(instance, profile, notices.get(instance.id, ()), now, rehearsal=rehearsal))
+    rows += [_unfinished(record) for record in session.journal.all() if not record.machines and record.launch_id not in launches]
+    return Inventory(tuple(sorted(rows, key=lambda row: row.name)), tuple(problems))
+
+
+def _profile(session: Session, instance: Instance, profiles: list[Profile]) -> Profile | None:
+    """The profile that a machine was launched from, or the one of that name here."""
+    record = session.journal.get(instance.group) if instance.group else None
+    if record and record.launch_id == instance.launch_id:
+        return Profile.model_validate(record.profile)
+    return next((profile for profile in profiles if profile.name == instance.profile), None)
+
+
+def _row(instance: Instance, profile: Profile | None, notices: tuple[str, ...], now: dt.datetime, *, rehearsal: bool) -> InventoryRow:
+    age_s = (now - dt.datetime.fromisoformat(instance.launched_at)).total_seconds()
+    return InventoryRow(
+        name=instance.name,
+        state=instance.state,
+        cloud=f"{instance.cloud} (rehearsal)" if rehearsal else instance.cloud,
+        region=instance.region,
+        zone=instance.zone,
+        type=instance.type,
+        market=instance.market,
+        address=instance.address,
+        age_h=round(max(0.0, age_s) / 3600, 2),
+        cost_usd=cost.since(instance, cost.hourly(instance, profile), now),
+        deadline=instance.deadline,
+        owner=instance.owner,
+        profile=instance.profile,
+        id=instance.id,
+        notices=notices,
+        way=_way(profile, rehearsal=rehearsal) if profile else "",
+    )
+
+
+def _way(profile: Profile, *, rehearsal: bool) -> str:
+    private = "(private)" if profile.network.address == "private" else ""
+    return f"{private} {phrase(actual(profile.network, rehearsal=rehearsal))}".strip()
+
+
+def _unfinished(record: Record) -> InventoryRow:
+    cloud, region = (record.touched or (("", ""),))[-1]
+    owner, profile = str(record.profile.get("owner", {}).get("email", "")), str(record.profile.get("name", ""))
+    return InventoryRow(record.name, "launching?", cloud, region, "", "", "", "", None, None, record.deadline, owner, profile, "")

@@ -1,0 +1,79 @@
+"""`review`: the bundle that others decide on, or what changed since an earlier one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from provision.profile import lockfile
+from provision.profile.locked import Lock
+from provision.review import against, approval, bundle, pages
+from provision.review.against import Shift
+from provision.review.content import content
+from provision.review.policy import Loaded
+from provision.review.tree import Review
+from provision.review.where import Organisation
+from provision.workflow.session import ProfileSource, Say, today
+
+
+@dataclass(frozen=True, slots=True)
+class ReviewResult:
+    """A review, and what was written.
+
+    Attributes:
+        changes: what changed since the earlier state; None where that is not the question.
+        bundle: where the bundle was written; None where it was not.
+        digest: SHA-256 of the bundle's statement.
+    """
+
+    review: Review
+    changes: tuple[Shift, ...] | None
+    bundle: Path | None
+    digest: str | None
+
+
+def review_profile(name: str, output: Path | None, earlier: str | None, organisation: Organisation, *, say: Say) -> ReviewResult:
+    """Review a profile, and write the bundle.
+
+    Args:
+        name: the profile's name or file.
+        output: the folder, or the file ending in .zip; None for NAME.bundle, or for no bundle where there is something to compare with.
+        earlier: a bundle, a lock or a profile to compare with.
+        organisation: where its rules are.
+        say: told about progress.
+
+    Raises:
+        GpuprovError: the profile, its lock, the rules or the earlier state cannot be read, or the bundle cannot be written.
+    """
+    rules = approval.rules_for(organisation)
+    say(f"reading {name}")
+    subject = ProfileSource.read(name)
+    review = _review(subject, rules)
+    changes = _changes(earlier, review, subject.lock, rules) if earlier else None
+    target = output or (None if earlier else Path(f"{subject.profile.name}.bundle"))
+    if target is None:
+        return ReviewResult(review, changes, None, None)
+    say(f"writing {target}")
+    files = {"profile.yml": subject.source, "lock.yml": lockfile.dump(subject.lock).encode(), **pages.pages(review)}
+    files |= {"policy.yml": rules.raw} if rules else {}
+    files[bundle.STATEMENT] = bundle.statement(subject.profile, subject.lock, rules.raw if rules else None, files)
+    bundle.write(target, files)
+    return ReviewResult(review, changes, target, bundle.read(target).digest)
+
+
+def _review(subject: ProfileSource, rules: Loaded | None) -> Review:
+    return pages.review_of(subject.profile, subject.lock, subject.source, rules, today())
+
+
+def _changes(earlier: str, review: Review, lock: Lock, rules: Loaded | None) -> tuple[Shift, ...]:
+    """What changed since a bundle, a lock or a profile."""
+    path = Path(earlier)
+    if path.is_dir() or path.suffix == ".zip":
+        old = bundle.read(path)
+        source = old.files["profile.yml"]
+        judged = pages.judged(approval.rules_for(Organisation(), old), old.profile, old.lock, source, today())
+        before = content(old.profile, old.lock, source, judged=judged)
+        return against.shifts(against.as_reviewed(before, old.files.get("review.json", b"")), review)
+    if earlier.endswith((".lock.yml", ".lock.yaml")):
+        return against.of_locks(lockfile.read(path), lock)
+    return against.shifts(_review(ProfileSource.read(earlier), rules), review)

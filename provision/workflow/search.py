@@ -1,0 +1,115 @@
+"""Where the things of a launch are looked for: in the regions of its record, or wherever anything of ours can be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from provision.clouds.base import Instance
+from provision.errors import HostUnreachableError
+from provision.launch.journal import Record
+from provision.launch.lifecycle import machines
+from provision.launch.ours import Ours
+from provision.launch.regions import everywhere, regions_of
+from provision.profile import load
+from provision.profile.model import Profile
+from provision.profile.network import Network
+from provision.workflow.session import Say, Session
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """The clouds, the (cloud, region) pairs to look in, and the record of the launch if there is one here."""
+
+    ours: Ours
+    places: set[tuple[str, str]]
+    record: Record | None
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchMachines:
+    """The machines of one launch, at least one of them, with the clouds that have them.
+
+    Attributes:
+        rehearsal: whether they are in the embedded cloud.
+        record: what the journal holds about the launch; None where it was not launched from here.
+    """
+
+    ours: Ours
+    instances: list[Instance]
+    rehearsal: bool
+    record: Record | None
+
+    @property
+    def group(self) -> str:
+        """The launch's name."""
+        return self.instances[0].group
+
+    def profile(self, instance: Instance) -> Profile:
+        """The profile that a machine was launched from, or the one of that name here.
+
+        Raises:
+            HostUnreachableError: there is neither, so the limits that were signed are not known.
+        """
+        if self.record is not None:
+            return Profile.model_validate(self.record.profile)
+        for profile in local_profiles():
+            if profile.name == instance.profile:
+                return profile
+        msg = (
+            f"{instance.name} was launched from the profile {instance.profile!r}, which is not on this machine, so its limits are not known"
+        )
+        raise HostUnreachableError(msg, hint="run this command where the profile is")
+
+    def network(self, instance: Instance) -> Network:
+        """How the profile of a machine says that it is reached; directly, where the profile is not known here."""
+        try:
+            return self.profile(instance).network
+        except HostUnreachableError:
+            return Network()
+
+
+def local_profiles() -> list[Profile]:
+    """The profiles that a name finds on this machine."""
+    return [entry.profile for entry in load.list_profiles() if entry.profile is not None]
+
+
+def regions(
+    session: Session, *, rehearsal: bool, record: Record | None = None, profiles: Iterable[Profile] | None = None
+) -> set[tuple[str, str]]:
+    """The regions of the profiles on this machine (`profiles`, if they have been read) and of the journal's records of the same kind."""
+    records = [one for one in session.journal.all() if one.rehearsal == rehearsal]
+    launched = [Profile.model_validate(record.profile)] if record else []
+    return regions_of([*launched, *(local_profiles() if profiles is None else profiles)], records)
+
+
+def search(session: Session, name: str, *, rehearsal: bool, say: Say) -> Search:
+    """Where to look for a launch.
+
+    Args:
+        session: this user's.
+        name: of the launch, or of one of its machines.
+        rehearsal: whether the embedded cloud is meant, where the journal does not say.
+        say: told about progress.
+
+    Raises:
+        RehearsalFailedError: it is in the embedded cloud, which is not running.
+    """
+    record = session.journal.of(name)
+    rehearsal = record.rehearsal if record else rehearsal
+    places = regions(session, rehearsal=rehearsal, record=record)
+    return Search(Ours(session.connect(rehearsal=rehearsal), say), places if record else places | everywhere(), record)
+
+
+def launch_machines(session: Session, name: str, *, rehearsal: bool, say: Say) -> LaunchMachines:
+    """The machines of a launch, or one of them by its own name; arguments as for `search`.
+
+    Raises:
+        InstanceNotFoundError: there is none.
+        RehearsalFailedError: it is in the embedded cloud, which is not running.
+    """
+    where = search(session, name, rehearsal=rehearsal, say=say)
+    say(f"looking for {name}")
+    record = where.record
+    pairs = record.regions if record is not None and record.machines else where.places
+    return LaunchMachines(where.ours, machines(where.ours, name, pairs), record.rehearsal if record else rehearsal, record)

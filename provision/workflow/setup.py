@@ -1,0 +1,129 @@
+"""Observe a host, run the roles whose checks do not pass, and prove the result: what `up` and `apply` do to a host that can be reached."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime as dt
+import secrets
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from provision import paths
+from provision.converge.progress import Progress
+from provision.converge.roles import all_roles, roles_for
+from provision.converge.run import converge
+from provision.host.ssh import Target
+from provision.profile.locked import Lock, pin
+from provision.profile.model import Profile
+from provision.verify.finding import Report
+from provision.verify.run import verify
+from provision.workflow.session import Say, Session
+
+_PROBE_S: Final = 120
+
+
+@dataclass(frozen=True, slots=True)
+class SetupRequest:
+    """What should hold on one host, and how far to go for it.
+
+    Attributes:
+        lock: the exact versions. A host is never set up from open choices.
+        login: the user who gets the data disk; None for the user of the connection.
+        without_gpu: excuse the GPU part.
+        all_roles: run every role, not only those whose checks do not pass.
+        roles: run these and no others; None lets the checks decide.
+        check: predict what would change, and change nothing.
+        diff: show what changes in files.
+    """
+
+    target: Target
+    profile: Profile
+    lock: Lock
+    login: str | None = None
+    without_gpu: bool = False
+    all_roles: bool = False
+    roles: tuple[str, ...] | None = None
+    check: bool = False
+    diff: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RolesRun:
+    """The roles that were run, in the order of the request, and the folder with what Ansible wrote; none and None where all held."""
+
+    roles: tuple[str, ...]
+    artefacts: Path | None
+
+
+@dataclass(frozen=True, slots=True)
+class SetupResult:
+    """One host at the end: the last report, and what was run before it."""
+
+    report: Report
+    roles: tuple[str, ...]
+    artefacts: Path | None
+
+
+def set_up(session: Session, request: SetupRequest, *, say: Say, on_task: Callable[[Progress], None]) -> SetupResult:
+    """Bring one host to what its profile asks for. A host that is correct already is observed once, and that is all.
+
+    Args:
+        session: this user's.
+        request: the host and what should hold on it.
+        say: told about each step.
+        on_task: told about each Ansible task.
+
+    Raises:
+        HostUnreachableError, PlaybookFailedError: the host did not answer, or a task failed.
+    """
+    say("observing the host")
+    report = observe(request)
+    ran = run_roles(session, request, needed_roles(request, report), say=say, on_task=on_task)
+    if ran.roles and not request.check:
+        say("proving the result")
+        report = observe(request)
+    return SetupResult(report, ran.roles, ran.artefacts)
+
+
+def observe(request: SetupRequest) -> Report:
+    """What holds on the host now, from one round trip."""
+    profile = pin(request.profile, request.lock)
+    if profile.verify.tier == "quick":  # what no check looks at would never be set up
+        profile = profile.model_copy(update={"verify": profile.verify.model_copy(update={"tier": "standard"})})
+    return asyncio.run(verify(request.target, profile, without_gpu=request.without_gpu, timeout_s=_PROBE_S))
+
+
+def needed_roles(request: SetupRequest, report: Report) -> Sequence[str]:
+    """The roles of the request, or all that the profile has work for, or those whose checks do not pass."""
+    if request.roles is not None:
+        return request.roles
+    return all_roles(request.profile, without_gpu=request.without_gpu) if request.all_roles else roles_for(report.findings)
+
+
+def run_roles(session: Session, request: SetupRequest, roles: Sequence[str], *, say: Say, on_task: Callable[[Progress], None]) -> RolesRun:
+    """Run roles on the host; nothing happens where there are none."""
+    if not roles:
+        say("nothing to set up")
+        return RolesRun((), None)
+    say(f"setting up: {', '.join(roles)}")
+    folder = artefacts_folder(session, request.target.name)
+    converge(
+        request.target,
+        pin(request.profile, request.lock),
+        roles,
+        run_dir=folder,
+        login=request.login,
+        on_progress=on_task,
+        lock=request.lock,
+        check=request.check,
+        diff=request.diff,
+    )
+    return RolesRun(tuple(roles), folder)
+
+
+def artefacts_folder(session: Session, host: str) -> Path:
+    """A new folder for what Ansible writes about one run."""
+    stamp = dt.datetime.now(dt.UTC).strftime("%Y%m%dT%H%M%SZ")
+    return paths.private_dir(paths.private_dir(session.state / "runs") / f"{stamp}-{host}-{secrets.token_hex(2)}")

@@ -1,0 +1,192 @@
+"""`verify`: what holds on hosts or in facts files, what a reboot lost, and what moved since earlier evidence."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime as dt
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from provision.errors import EXIT_FAILED_CHECK, EXIT_OK, EXIT_UNKNOWN, UsageError
+from provision.host.ssh import Target
+from provision.profile.locked import Lock, pin
+from provision.profile.model import Profile
+from provision.review.where import Organisation
+from provision.verify import drift, evidence
+from provision.verify.ahead import Ahead
+from provision.verify.compare import lost
+from provision.verify.facts import load
+from provision.verify.finding import Report, exit_code
+from provision.verify.fleet import Asked, Verified, verify_all
+from provision.verify.judge import Selection, judge
+from provision.verify.schema import NotObservedError
+from provision.workflow.hosts import HostNames, subjects_of, targets
+from provision.workflow.session import Session, today
+
+if TYPE_CHECKING:
+    from provision.review.approval import Agreed
+
+Watch = Callable[[list[str]], Callable[[str, Report | None], None]]
+
+
+@dataclass(frozen=True, slots=True)
+class VerifyRequest:
+    """What is verified, and how; see `verify.fleet.verify_all`.
+
+    Attributes:
+        hosts: the hosts; not looked at where there are files.
+        files: facts that were gathered before.
+        profile: the name or file of what should hold; None for each host's own, or the bundle's.
+        selection: which checks.
+        strict: whether a warning is a failure.
+        jobs: how many hosts are observed at once.
+        wait_s: how long to look again at a host that does not hold yet.
+        before_reboot: facts of the one host from before its reboot.
+        against: earlier evidence to compare with.
+    """
+
+    hosts: HostNames
+    files: Sequence[Path]
+    profile: str | None
+    selection: Selection
+    without_gpu: bool
+    strict: bool
+    timeout_s: float
+    jobs: int
+    wait_s: float
+    before_reboot: Path | None = None
+    against: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """What came of a `verify`.
+
+    Attributes:
+        hosts: the verdicts, in the order of the request.
+        reboot: what the reboot lost, a line each; empty where that is not the question.
+        drift: what moved since the evidence; None where that is not the question.
+        how: which checks were made.
+        agreed: the bundle that they were made for; None without one.
+        exit_code: a failure outweighs what is unknown, here as everywhere.
+    """
+
+    hosts: list[Verified]
+    reboot: list[str]
+    drift: list[drift.Moved] | None
+    how: evidence.How
+    agreed: Agreed | None
+    exit_code: int
+
+    def evidence(self) -> dict[str, Any]:
+        """The verdicts with everything that they follow from, bound by digests."""
+        return evidence.evidence(self.hosts, self.how, self.agreed.reviewed if self.agreed else None)
+
+
+def agreement(bundle: Path, organisation: Organisation) -> Agreed:
+    """What a review bundle asks to hold, and who signed it; as `review.approval.agreed`."""
+    from provision.review import approval  # noqa: PLC0415 - 0.1 s that a verify without a bundle does not need (tests/bench/verify.py)
+
+    return approval.agreed(bundle, organisation, dt.datetime.now(dt.UTC))
+
+
+def verify(session: Session, request: VerifyRequest, agreed: Agreed | None, *, watch: Watch, ahead: Ahead) -> Verification:
+    """Judge hosts or files, and compare the verdict with what was before.
+
+    Args:
+        session: this user's.
+        request: what is verified, and how.
+        agreed: the bundle whose profile and lock should hold everywhere; None without one.
+        watch: takes the hosts' names and returns what is told about each of them.
+        ahead: connections that are open already.
+
+    Raises:
+        GpuprovError: as `judge_files`, `judge_hosts`, `compare_reboot` and `drift.comparable` raise it.
+    """
+    signed = (agreed.bundle.profile, agreed.bundle.lock) if agreed else None
+    how = _how(request)
+    earlier = evidence.read(request.against) if request.against else None
+    if earlier:
+        drift.comparable(earlier, how, agreed.bundle.digest if agreed else None)
+    hosts = judge_files(session, request, signed) if request.files else judge_hosts(session, request, signed, watch=watch, ahead=ahead)
+    reboot, reboot_code = compare_reboot(hosts, request) if request.before_reboot else ([], EXIT_OK)
+    moves = drift.moved(earlier, hosts) if earlier else None
+    codes = {exit_code([host.report for host in hosts], strict=request.strict), reboot_code}
+    codes |= {EXIT_FAILED_CHECK} if drift.broke(moves or ()) else set()
+    return Verification(hosts, reboot, moves, how, agreed, EXIT_FAILED_CHECK if EXIT_FAILED_CHECK in codes else max(codes))
+
+
+def _how(request: VerifyRequest) -> evidence.How:
+    """The choice of checks as evidence states it, for today."""
+    return evidence.How(
+        only=tuple(sorted(request.selection.only)),
+        skip=tuple(sorted(request.selection.skip)),
+        tier=request.selection.tier,
+        without_gpu=request.without_gpu,
+        strict=request.strict,
+        on=today().isoformat(),
+    )
+
+
+def judge_files(session: Session, request: VerifyRequest, signed: tuple[Profile, Lock] | None) -> list[Verified]:
+    """Facts files against one profile and its lock. A single file is called `facts`, several go by their names.
+
+    Raises:
+        FactsInvalidError, InstanceNotFoundError, ProfileInvalidError, LockStaleError: a file, the profile or its lock does not hold.
+    """
+    profile, lock = signed or (session.profile_for(None, request.profile), None)
+    if signed is None:
+        lock = session.lock_for(None, request.profile, profile)
+    profile = pin(profile, lock) if lock is not None else profile
+    verdicts = []
+    for path in request.files:
+        name, facts = path.stem if len(request.files) > 1 else "facts", load(path)
+        report = judge(facts, profile, host=name, selection=request.selection, without_gpu=request.without_gpu)
+        verdicts.append(Verified(Asked(Target(name, ""), profile, lock), report, facts))
+    return verdicts
+
+
+def judge_hosts(
+    session: Session, request: VerifyRequest, signed: tuple[Profile, Lock] | None, *, watch: Watch, ahead: Ahead
+) -> list[Verified]:
+    """Running hosts against the profiles that should hold on them.
+
+    Raises:
+        GpuprovError: as `targets`, `subjects_of` and `verify_all` raise it.
+    """
+    with tempfile.TemporaryDirectory(prefix="gpuprov-") as folder:
+        hosts = targets(session, request.hosts, folder=Path(folder))
+        work = verify_all(
+            subjects_of(session, hosts, request.profile, signed),
+            selection=request.selection,
+            without_gpu=request.without_gpu,
+            timeout_s=request.timeout_s,
+            jobs=request.jobs,
+            wait_s=request.wait_s,
+            strict=request.strict,
+            ahead=ahead,
+            say=watch([host.name for host in hosts]),
+        )
+        return asyncio.run(work)
+
+
+def compare_reboot(hosts: Sequence[Verified], request: VerifyRequest) -> tuple[list[str], int]:
+    """What the reboot of the one host lost, a line each, and the exit code that follows from this alone.
+
+    Raises:
+        UsageError: there is not exactly one host with facts.
+        FactsInvalidError: the facts from before cannot be read.
+    """
+    if request.before_reboot is None or len(hosts) != 1 or hosts[0].facts is None:
+        msg = "--after-reboot compares one host with its own facts from before"
+        raise UsageError(msg, hint="name one HOST, or one --facts FILE")
+    host, new, old = hosts[0], hosts[0].facts, load(request.before_reboot)
+    before = judge(old, host.asked.profile, selection=request.selection, without_gpu=request.without_gpu)
+    try:
+        lines = lost(before, old, host.report, new)
+    except NotObservedError as reason:
+        return [f"nothing is proven about the reboot: {reason}"], EXIT_UNKNOWN
+    return lines or ["everything that held before the reboot holds after it"], EXIT_FAILED_CHECK if lines else EXIT_OK

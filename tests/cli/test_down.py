@@ -1,0 +1,37 @@
+"""`gpuprov down`."""
+
+from __future__ import annotations
+
+import pytest
+
+from provision.rehearsal import control
+from provision.rehearsal.control import Rehearsal
+from tests.cli.conftest import Call, aws, launch, rows
+
+
+def test_down_shows_what_it_would_remove_and_asks(call: Call, cloud: Rehearsal, monkeypatch: pytest.MonkeyPatch) -> None:
+    launch(call)
+    code, out, err = call("down", "x")
+    assert (code, out) == (2, "")
+    assert "--yes" in err
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
+    monkeypatch.setattr("click.termui.visible_prompt_func", lambda _: "n")
+    code, out, err = call("down", "x")
+    assert (code, out) == (0, "nothing was removed\n")
+    assert "security-group sg-" in err
+    assert [r["name"] for r in rows(call)] == ["x"]
+    monkeypatch.setattr("click.termui.visible_prompt_func", lambda _: "y")
+    code, out, _ = call("down", "x")
+    assert code == 0
+    assert "removed instance i-" in out
+    assert rows(call) == []
+    assert aws(cloud).describe_security_groups(Filters=[{"Name": "tag-key", "Values": ["gpuprov:name"]}])["SecurityGroups"] == []
+
+
+def test_down_of_a_rehearsal_that_ended_forgets_it(call: Call, cloud: Rehearsal) -> None:
+    launch(call)
+    control.stop(cloud.folder)
+    code, _, err = call("down", "x", "--yes")
+    assert code == 0, err
+    code, _, err = call("down", "x", "--rehearse", "--yes")
+    assert (code, "error[instance-not-found]" in err) == (2, True), err

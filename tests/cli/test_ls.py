@@ -1,0 +1,53 @@
+"""`gpuprov ls`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from provision.rehearsal import control
+from provision.rehearsal.control import Rehearsal
+from tests.cli.conftest import Call, gpuprov, launch, rows, written
+
+SUBNET = "subnet-0123456789abcdef0"
+HK = "ap-east-1"
+
+
+def test_not_asked_is_not_none() -> None:
+    listed = json.loads(gpuprov("ls", "--json").stdout)
+    assert any("no AWS credentials" in problem for problem in listed["problems"])
+
+
+def test_ls_says_zone_market_age_owner_and_what_it_has_cost(call: Call, cloud: Rehearsal) -> None:
+    launch(call)
+    (row,) = rows(call)
+    assert (row["zone"][:-1], row["market"], row["owner"]) == (HK, "on-demand", "gpu-platform@example.com")
+    assert row["age_h"] >= 0
+    assert row["cost_usd"] is None  # no price of Hong Kong is in the catalogue
+    control.ask(cloud, "settings", method="PUT", body={"events": {row["id"]: [{"Code": "instance-retirement", "Description": "old"}]}})
+    (row,) = rows(call)
+    assert any("instance-retirement" in notice for notice in row["notices"])
+    code, out, _ = call("ls", "--rehearse")
+    assert code == 0
+    assert "instance-retirement" in out
+
+
+@pytest.mark.usefixtures("cloud")
+@pytest.mark.parametrize("way", [{"via": "ssm"}, {"jump": "gpuprov-a", "ssh_from": ["10.77.0.0/16"]}])
+def test_a_private_machine_is_listed_with_its_address_and_its_way(call: Call, tmp_path: Path, way: dict[str, Any]) -> None:
+    path = written(tmp_path, "aws", address="private", subnet=SUBNET, **way)
+    code, _, err = call("up", "--profile", path, "--rehearse", "--name", "x", "--without-gpu")
+    assert (code, "error[host-key-unknown]" in err) == (3, True), err  # there are no hosts here, so that none shows its key
+    (row,) = json.loads(call("ls", "--rehearse", "--json")[1])["rows"]
+    assert row["address"]
+    assert row["way"] == ("(private) through gpuprov-a" if "jump" in way else "(private)")  # the embedded cloud has no Session Manager
+    code, out, err = call("allow", "x")
+    assert code == 0, err
+    assert ("port 22 is open to 10.77.0.0/16 and to nobody else" if "jump" in way else "port 22 is open to nobody\n") in out
+    code, _, err = call("allow", "x", "--from", "caller")
+    assert code == (2 if "jump" in way else 0), err
+    assert ("it is the jump host that connects" in err) == ("jump" in way)
+    assert call("down", "x", "--yes")[0] == 0

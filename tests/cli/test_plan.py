@@ -1,0 +1,57 @@
+"""`gpuprov plan`, without asking a cloud."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from tests.cli.conftest import Call, written
+
+SUBNET = "subnet-0123456789abcdef0"
+
+
+def planned(call: Call, path: str) -> dict[str, Any]:
+    code, out, err = call("plan", "--profile", path, "--json")
+    assert code == 0, err
+    return dict(json.loads(out))
+
+
+def test_a_plan_as_json_and_as_text_agree(call: Call) -> None:
+    _, text, _ = call("plan", "--profile", "t4-train")
+    _, data, _ = call("plan", "--profile", "t4-train", "--json")
+    plan = json.loads(data)
+    assert [offer["region"] for offer in plan["offers"]][:2] == ["ap-east-1", "ap-southeast-1"]
+    assert all(permission in text for needed in plan["permissions"].values() for permission in needed)
+    assert "CVE-2018-6260" in text
+
+
+def test_an_unknown_price_is_said_to_be_unknown(call: Call) -> None:
+    _, data, _ = call("plan", "--profile", "t4-train", "--json")
+    offer = json.loads(data)["offers"][0]
+    assert offer["price_per_hour_usd"] is None
+    assert "the limit is not checked" in offer["price_note"]
+
+
+def test_a_plan_says_the_way_what_it_takes_and_that_nothing_is_open(call: Call, tmp_path: Path) -> None:
+    path = written(tmp_path, "aws", address="private", subnet=SUBNET, via="ssm")
+    code, out, _ = call("plan", "--profile", path)
+    assert code == 0
+    assert "reached:\n  a private address alone" in out
+    assert "opens:\n  nothing\n" in out
+    needed = planned(call, path)["permissions"]["aws"]
+    assert {"ssm:StartSession", "ssm:TerminateSession", "ec2:DescribeSubnets"} <= set(needed)
+    assert needed == sorted(needed)
+    plain = planned(call, "t4-train")
+    assert not {"ssm:StartSession", "ec2:DescribeSubnets"} & set(plain["permissions"]["aws"])
+    assert plain["reached"] == ["a public IPv4 address"]
+
+
+def test_a_plan_says_the_jump_host_and_whose_range_iap_is(call: Call, tmp_path: Path) -> None:
+    jumped = planned(call, written(tmp_path, "gcp", address="private", jump="bastion", ssh_from=["10.0.0.0/24"]))
+    assert "through bastion, as your own ssh configuration knows it" in jumped["reached"]
+    assert jumped["opens"] == ["tcp/22 from 10.0.0.0/24"]
+    assert "compute.subnetworks.useExternalIp" not in jumped["permissions"]["gcp"]
+    proxied = planned(call, written(tmp_path, "gcp", via="iap"))
+    assert proxied["opens"] == ["tcp/22 from 35.235.240.0/20, Google's Identity-Aware Proxy alone"]
+    assert "iap.tunnelInstances.accessViaIAP" in proxied["permissions"]["gcp"]
