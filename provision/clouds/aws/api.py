@@ -22,7 +22,7 @@ ENDED: Final = {"shutting-down", "terminated"}
 
 
 @dataclass(frozen=True, slots=True)
-class AwsApi:
+class AwsRegionApi:
     """A region of AWS, with the credentials that speak to it."""
 
     region: str

@@ -15,7 +15,7 @@ from provision.clouds import base
 from provision.clouds.aws import data, examine, firewall, power, removal
 from provision.clouds.aws.access import AwsAccess
 from provision.clouds.aws.answers import instance_of, instances_of
-from provision.clouds.aws.api import AwsApi, poll_ec2
+from provision.clouds.aws.api import AwsRegionApi, poll_ec2
 from provision.clouds.aws.errors import cloud_errors
 from provision.clouds.aws.network import subnet_of
 from provision.clouds.aws.requests import run_instances
@@ -39,7 +39,7 @@ class AwsCloud:
 
     def __init__(self, region: str, access: AwsAccess | None = None) -> None:
         self.region = region
-        self._api = AwsApi(region, access or AwsAccess())
+        self._api = AwsRegionApi(region, access or AwsAccess())
         self._groups: dict[str, str] = {}  # launch id → the security group that all attempts of the launch share
         self._groups_lock = threading.Lock()
         self._images: dict[str, str] = {}

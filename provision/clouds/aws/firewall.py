@@ -12,7 +12,7 @@ from typing import Any, Final
 import tenacity
 
 from provision.clouds import base
-from provision.clouds.aws.api import AwsApi
+from provision.clouds.aws.api import AwsRegionApi
 from provision.clouds.aws.errors import cloud_errors, is_refusal, unless_refused
 from provision.clouds.aws.network import subnet_of
 from provision.clouds.aws.requests import ingress, resource_name, security_group
@@ -26,7 +26,7 @@ _SSH: Final = 22
 _UNKNOWN_GROUP_S: Final = 10.0
 
 
-def ensure_group(api: AwsApi, order: base.Order) -> str:
+def ensure_group(api: AwsRegionApi, order: base.Order) -> str:
     """Make the group of an order, or find it, and open port 22 to the order's networks; returns the group's id.
 
     The group stands in the VPC of the order's subnet, or in the default one.
@@ -37,7 +37,7 @@ def ensure_group(api: AwsApi, order: base.Order) -> str:
     return group
 
 
-def _group(api: AwsApi, order: base.Order) -> str:
+def _group(api: AwsRegionApi, order: base.Order) -> str:
     subnet = subnet_of(api, order)
     request = security_group(order, subnet.vpc if subnet else "")
     with cloud_errors("ec2:CreateSecurityGroup", api.region):
@@ -53,13 +53,13 @@ def _group(api: AwsApi, order: base.Order) -> str:
     return str(groups[0]["GroupId"])
 
 
-def _groups(api: AwsApi, by: dict[str, Any]) -> list[dict[str, Any]]:
+def _groups(api: AwsRegionApi, by: dict[str, Any]) -> list[dict[str, Any]]:
     with cloud_errors("ec2:DescribeSecurityGroups", api.region):
         groups: list[dict[str, Any]] = api.ec2.describe_security_groups(Filters=[by])["SecurityGroups"]
     return groups
 
 
-def _authorize(api: AwsApi, group: str, networks: Sequence[str]) -> None:
+def _authorize(api: AwsRegionApi, group: str, networks: Sequence[str]) -> None:
     def authorize() -> dict[str, Any]:
         reply: dict[str, Any] = api.ec2_once.authorize_security_group_ingress(GroupId=group, IpPermissions=[ingress(networks)])
         return reply
@@ -78,7 +78,7 @@ def once_visible(work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
     )(work)
 
 
-def allow(api: AwsApi, name: str, networks: Sequence[str]) -> None:
+def allow(api: AwsRegionApi, name: str, networks: Sequence[str]) -> None:
     """Open port 22 of a launch's groups to these networks, then close it to all others, so that no open session is cut in between.
 
     Args:

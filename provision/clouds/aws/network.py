@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from provision.clouds import base
-from provision.clouds.aws.api import AwsApi
+from provision.clouds.aws.api import AwsRegionApi
 from provision.clouds.aws.errors import cloud_errors
 
 
@@ -17,7 +17,7 @@ class AwsSubnet:
     zone: str
 
 
-def subnet_of(api: AwsApi, order: base.Order) -> AwsSubnet | None:
+def subnet_of(api: AwsRegionApi, order: base.Order) -> AwsSubnet | None:
     """Ask for the subnet of an order; None, without a call, where the order names none.
 
     Raises:

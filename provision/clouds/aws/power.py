@@ -9,7 +9,7 @@ from typing import Final
 
 from provision.clouds import base
 from provision.clouds.aws.answers import instances_of
-from provision.clouds.aws.api import ENDED, AwsApi, poll_ec2
+from provision.clouds.aws.api import ENDED, AwsRegionApi, poll_ec2
 from provision.clouds.aws.errors import cloud_errors
 from provision.errors import InstanceLostError
 
@@ -18,12 +18,12 @@ from provision.errors import InstanceLostError
 _UNSEEN_S: Final = 20.0
 
 
-def _now(api: AwsApi, ids: Iterable[str]) -> list[base.Instance]:
+def _now(api: AwsRegionApi, ids: Iterable[str]) -> list[base.Instance]:
     """The instances of these ids as they are now; those that ended are among them for a while."""
     return instances_of(api.instances([{"Name": "instance-id", "Values": list(ids)}]), api.region)
 
 
-def until_running(api: AwsApi, instances: Sequence[base.Instance], *, timeout_s: float) -> list[base.Instance]:
+def until_running(api: AwsRegionApi, instances: Sequence[base.Instance], *, timeout_s: float) -> list[base.Instance]:
     """Wait until all of them run and have an address.
 
     Raises:
@@ -49,7 +49,7 @@ def until_running(api: AwsApi, instances: Sequence[base.Instance], *, timeout_s:
     return [by_id[instance_id] for instance_id in ids]
 
 
-def _until_stopped(api: AwsApi, ids: Sequence[str], *, timeout_s: float) -> None:
+def _until_stopped(api: AwsRegionApi, ids: Sequence[str], *, timeout_s: float) -> None:
     def settled(current: list[base.Instance]) -> bool:
         return all(i.state in {*ENDED, "stopped"} for i in current)
 
@@ -59,7 +59,7 @@ def _until_stopped(api: AwsApi, ids: Sequence[str], *, timeout_s: float) -> None
             raise InstanceLostError(msg, hint=f"`gpuprov ls` shows what it is now; `gpuprov down {instance.group}` removes it")
 
 
-def stop(api: AwsApi, instances: Sequence[base.Instance], *, timeout_s: float) -> None:
+def stop(api: AwsRegionApi, instances: Sequence[base.Instance], *, timeout_s: float) -> None:
     """Stop them and wait until they are stopped."""
     to_stop = [i.id for i in instances if i.state not in {"stopped", "stopping"}]
     if to_stop:
@@ -68,7 +68,7 @@ def stop(api: AwsApi, instances: Sequence[base.Instance], *, timeout_s: float) -
     _until_stopped(api, [i.id for i in instances], timeout_s=timeout_s)
 
 
-def start(api: AwsApi, instances: Sequence[base.Instance], *, timeout_s: float) -> list[base.Instance]:
+def start(api: AwsRegionApi, instances: Sequence[base.Instance], *, timeout_s: float) -> list[base.Instance]:
     """Start the stopped ones and wait until all of them run."""
     stopping = [i.id for i in instances if i.state == "stopping"]
     if stopping:
@@ -82,7 +82,7 @@ def start(api: AwsApi, instances: Sequence[base.Instance], *, timeout_s: float) 
     return until_running(api, instances, timeout_s=timeout_s)
 
 
-def extend(api: AwsApi, instances: Sequence[base.Instance], deadline: dt.datetime) -> None:
+def extend(api: AwsRegionApi, instances: Sequence[base.Instance], deadline: dt.datetime) -> None:
     """Move the tag. EC2 holds no deadline itself, and the caller moves the timer on the host."""
     value = deadline.astimezone(dt.UTC).isoformat(timespec="seconds")
     with cloud_errors("ec2:CreateTags", api.region):

@@ -10,7 +10,7 @@ import tenacity
 
 from provision.clouds import base
 from provision.clouds.aws.answers import tags_of
-from provision.clouds.aws.api import ENDED, FACTOR, FIRST_S, LONGEST_S, AwsApi, poll_ec2
+from provision.clouds.aws.api import ENDED, FACTOR, FIRST_S, LONGEST_S, AwsRegionApi, poll_ec2
 from provision.clouds.aws.errors import cloud_errors, is_refusal, unless_refused
 from provision.concurrent import at_once
 from provision.errors import InstanceLostError
@@ -90,7 +90,7 @@ def tag_filter(name: str | None) -> dict[str, Any]:
     return {"Name": f"tag:{base.NAME_TAG}", "Values": [name]} if name else {"Name": "tag-key", "Values": [base.NAME_TAG]}
 
 
-def things(api: AwsApi, name: str | None) -> list[base.Thing]:
+def things(api: AwsRegionApi, name: str | None) -> list[base.Thing]:
     """Everything of ours in the region: one DescribeTags shows which kinds there may be, and one call for each of them what exists."""
     filters = [{"Name": "key", "Values": [base.NAME_TAG]}, *([{"Name": "value", "Values": [name]}] if name else [])]
     with cloud_errors("ec2:DescribeTags", api.region):
@@ -100,7 +100,7 @@ def things(api: AwsApi, name: str | None) -> list[base.Thing]:
     return [thing for existing in at_once(lambda kind: _existing(api, kind, name), kinds) for thing in existing]
 
 
-def _existing(api: AwsApi, kind: AwsKind, name: str | None) -> list[base.Thing]:
+def _existing(api: AwsRegionApi, kind: AwsKind, name: str | None) -> list[base.Thing]:
     filters = [tag_filter(name)]
     if kind is _INSTANCE:
         return [_thing(raw, kind, api.region) for raw in api.instances(filters)]
@@ -126,7 +126,7 @@ def _thing(raw: dict[str, Any], kind: AwsKind, region: str) -> base.Thing:
     )
 
 
-def remove(api: AwsApi, things: Sequence[base.Thing], *, on_step: base.Step) -> list[str]:
+def remove(api: AwsRegionApi, things: Sequence[base.Thing], *, on_step: base.Step) -> list[str]:
     """Remove them, those that others depend on last; a thing that is already gone counts as removed."""
     phrases: list[str] = []
     for kind in KINDS:
@@ -141,7 +141,7 @@ def remove(api: AwsApi, things: Sequence[base.Thing], *, on_step: base.Step) -> 
     return phrases
 
 
-def _remove_kind(api: AwsApi, kind: AwsKind, ids: Sequence[str]) -> None:
+def _remove_kind(api: AwsRegionApi, kind: AwsKind, ids: Sequence[str]) -> None:
     if kind is _INSTANCE:
         _terminate(api, ids)
     elif kind.waits:
@@ -150,7 +150,7 @@ def _remove_kind(api: AwsApi, kind: AwsKind, ids: Sequence[str]) -> None:
         at_once(lambda thing_id: _delete(api, kind, thing_id), ids, most=8)
 
 
-def _terminate(api: AwsApi, ids: Sequence[str]) -> None:
+def _terminate(api: AwsRegionApi, ids: Sequence[str]) -> None:
     """Terminate instances and wait until EC2 shows them as terminated, or no longer shows them."""
 
     def terminate(*some: str) -> dict[str, Any] | None:
@@ -169,7 +169,7 @@ def _terminate(api: AwsApi, ids: Sequence[str]) -> None:
     _until_none(api, remaining)
 
 
-def _clear(api: AwsApi, kind: AwsKind, ids: Sequence[str]) -> None:
+def _clear(api: AwsRegionApi, kind: AwsKind, ids: Sequence[str]) -> None:
     """Wait for things that end with their instance, and delete those that stay.
 
     It deletes only what EC2 still shows. For a thing that is gone EC2 might answer "not found", or "not authorized" because a thing
@@ -188,7 +188,7 @@ def _clear(api: AwsApi, kind: AwsKind, ids: Sequence[str]) -> None:
     _until_none(api, remaining)
 
 
-def _until_none(api: AwsApi, remaining: Callable[[], list[str]]) -> None:
+def _until_none(api: AwsRegionApi, remaining: Callable[[], list[str]]) -> None:
     """Ask until nothing remains.
 
     Raises:
@@ -200,7 +200,7 @@ def _until_none(api: AwsApi, remaining: Callable[[], list[str]]) -> None:
         raise InstanceLostError(msg, hint="run the same command again; it goes on where it stopped")
 
 
-def _delete(api: AwsApi, kind: AwsKind, thing_id: str) -> None:
+def _delete(api: AwsRegionApi, kind: AwsKind, thing_id: str) -> None:
     """Remove one thing; ask again while an instance that ended still holds it."""
     parameter = {f"{kind.id}s": [thing_id]} if kind.several else {kind.id: thing_id}
     retry = tenacity.Retrying(

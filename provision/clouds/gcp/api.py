@@ -1,4 +1,4 @@
-"""Calls of Compute Engine, and the operations that they start: each call cloud_errors, each operation waited for at the access's endpoint.
+"""Calls of Compute Engine and the operations that they start. Every error is classified, and every wait goes to the access's endpoint.
 
 Google's own `operation.result()` does neither: it always asks googleapis.com, because its client is built from the credentials alone
 (docs/sources/emulators.md §C), and it raises by HTTP status, where only the codes of the operation tell a stock-out from an outage.
@@ -55,7 +55,7 @@ def _again(timeout_s: float) -> retry.Retry:
 
 
 @dataclass(frozen=True, slots=True)
-class GcpApi:
+class GcpProjectApi:
     """A project of GCP, with the credentials that speak to it."""
 
     access: GcpAccess

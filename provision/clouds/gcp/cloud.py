@@ -17,7 +17,7 @@ from provision.clouds.caller import resolve
 from provision.clouds.gcp import examine, firewall, offers, power, removal, requests
 from provision.clouds.gcp.access import GcpAccess
 from provision.clouds.gcp.answers import instance_of, notices_of, tags_of_firewall
-from provision.clouds.gcp.api import GcpApi
+from provision.clouds.gcp.api import GcpProjectApi
 from provision.clouds.gcp.errors import AlreadyThereError, GoneError, in_place, of_operation
 from provision.clouds.gcp.network import network_of
 from provision.clouds.polling import poll
@@ -55,7 +55,7 @@ class GcpCloud:
         self.region = region
         # Google's library reads no variable for another endpoint; the embedded GCP is found by ours.
         self._access = access or GcpAccess(endpoint_url=os.environ.get("GPUPROV_GCP_ENDPOINT") or None)
-        self._api = GcpApi(self._access)
+        self._api = GcpProjectApi(self._access)
         # How often an attempt has certainly failed: GCE would answer the same request id with the operation that failed.
         self._failures: Counter[str] = Counter()
 
