@@ -8,6 +8,7 @@ import pytest
 from provision import paths
 from provision.profile import lockfile
 from provision.review import bundle
+from tests.cli.conftest import Call
 from tests.review.samples import People
 
 RULES = """\
