@@ -223,9 +223,16 @@ class ProfileMismatchError(GpuprovError):
 
 
 class PriceOverLimitError(GpuprovError):
-    """The price ceiling of the profile is exceeded by the catalogue's price."""
+    """The catalog's price is over the profile's limit at every place that could be launched in."""
 
     code = "price-over-limit"
+    exit_code = EXIT_USAGE
+
+
+class PriceUnknownError(GpuprovError):
+    """The whole price is known of no place that could be launched in, and the profile does not accept an unknown price."""
+
+    code = "price-unknown"
     exit_code = EXIT_USAGE
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from provision.clouds.aws.client import Access
+from provision.clouds.aws.access import AwsAccess
 from provision.rehearsal import control
 from provision.rehearsal.control import Rehearsal
 from provision.review import where
@@ -83,11 +83,10 @@ def ec2(ec2_api: Rehearsal) -> Rehearsal:
 
 
 @pytest.fixture
-def access(ec2: Rehearsal) -> Access:
+def access(ec2: Rehearsal) -> AwsAccess:
     """How `AwsCloud` reaches it."""
     return access_to(ec2)
 
 
-def access_to(rehearsal: Rehearsal) -> Access:
-    given = control.environment(rehearsal)
-    return Access(rehearsal.endpoint, given["AWS_ACCESS_KEY_ID"], given["AWS_SECRET_ACCESS_KEY"], given["GPUPROV_CALLER_ADDRESS_URL"])
+def access_to(rehearsal: Rehearsal) -> AwsAccess:
+    return AwsAccess(**rehearsal.settings("aws"))

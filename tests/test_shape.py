@@ -42,12 +42,20 @@ HOMES = {
     "yaml": {"profile/load.py", "profile/lockfile.py", "catalog/read.py", "converge/declared.py"},
     "msgspec": {"catalog", "workflow/refresh.py"},
     "clingo": {"catalog/solve.py"},
-    "jinja2": {"report/html.py", "review/page.py", "converge/declared.py"},
+    "jinja2": {
+        "report/template.py",
+        "report/html.py",
+        "report/markdown.py",
+        "review/page.py",
+        "review/markdown.py",
+        "converge/declared.py",
+    },
     "matplotlib": {"report/picture.py"},
     "plotext": {"report/picture.py"},
     "pynvml": {"verify/probe"},
     "moto": {"rehearsal"},
     "proxpi": {"rehearsal"},
+    "psutil": {"rehearsal"},
     "werkzeug": {"rehearsal"},
 }
 FORBIDDEN_NAMES = {"utils", "common", "helpers", "misc", "manager"}

@@ -9,12 +9,11 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from provision.catalog import read
-from provision.catalog.records import Extra, Release, System, version
+from provision.catalog.records.base import version
+from provision.catalog.records.stack import Extra, ReleaseRecord, System
 from provision.catalog.rules import TITLES, older
 from provision.catalog.solve import Rule
 from provision.catalog.wheels import extra_wheels
-
-__all__ = ["OPENCV", "optional_rules"]
 
 OPENCV: Final = "opencv-cuda"
 
@@ -105,14 +104,14 @@ def _extra(extra: Extra) -> tuple[Rule, ...]:
 
 
 def _goes_with(extra: Extra) -> Callable[..., bool]:
-    def goes(system: System, release: Release | None, it: Extra | None) -> bool:
+    def goes(system: System, release: ReleaseRecord | None, it: Extra | None) -> bool:
         return it is None or (release is not None and bool(extra_wheels(extra, release, system.python.version)))
 
     return goes
 
 
 def _why_not_with(extra: Extra) -> Callable[..., str]:
-    def why(system: System, release: Release | None, _it: Extra | None) -> str:
+    def why(system: System, release: ReleaseRecord | None, _it: Extra | None) -> str:
         if release is None:
             return f"{extra.title} is installed into PyTorch's environment, and the profile asks for no PyTorch"
         return f"no release of {extra.title} goes with the wheels of PyTorch {release.version} for Python {system.python.version}"

@@ -11,16 +11,14 @@ import functools
 import hashlib
 import os
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, TypeVar, cast
 
 import msgspec
 
 from provision import paths
-from provision.catalog.records import AwsPrice, AwsType, Source
+from provision.catalog.records.base import Source
 
-__all__ = ["Overlay", "Part", "path", "problem", "read", "write"]
-
-_SCHEMA: Final = 1
+_SCHEMA: Final = 2
 
 
 class Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -36,40 +34,44 @@ class Overlay(msgspec.Struct, frozen=True, eq=False, forbid_unknown_fields=True)
     """Everything refreshed.
 
     Attributes:
-        aws_types: instance types, their `offered` holding the refreshed regions only.
-        aws_regions: the regions that were asked; what they no longer offer is taken away.
-        aws_images: region → `ubuntu 24.04` → image id.
-        gcp_zones: accelerator → zones; an accelerator that is nowhere any more has none.
-        gcp_images: `ubuntu 24.04` → image, as `projects/PROJECT/global/images/NAME`.
+        clouds: cloud → what it learnt, as the cloud's own data module shapes it.
         wheels: name of a wheel set → its text.
     """
 
     schema: int = _SCHEMA
     parts: list[Part] = []
-    aws_types: list[AwsType] = []
-    aws_regions: list[str] = []
-    aws_prices: list[AwsPrice] = []
-    aws_images: dict[str, dict[str, str]] = {}
-    gcp_zones: dict[str, list[str]] = {}
-    gcp_images: dict[str, str] = {}
+    clouds: dict[str, dict[str, Any]] = {}
     wheels: dict[str, str] = {}
 
     def sources(self) -> dict[str, Source]:
         """The parts as sources, so that a refreshed figure can say where it is from."""
         return {f"refreshed-{p.name}": Source(p.origin, "", p.made_at.date(), "measured") for p in self.parts}
 
-    def over_types(self, base: dict[str, AwsType]) -> dict[str, AwsType]:
-        """The base's instance types with the refreshed regions in place of the old ones."""
-        asked = set(self.aws_regions)
-        fresh = {t.type: t for t in self.aws_types}
-        merged = {}
-        for name in [*base, *(t for t in fresh if t not in base)]:
-            old, new = base.get(name), fresh.get(name)
-            kept = {region: zones for region, zones in old.offered.items() if region not in asked} if old else {}
-            record = msgspec.structs.replace(new, trap=old.trap if old else new.trap) if new else old
-            assert record is not None  # noqa: S101 - the name is a key of one of them
-            merged[name] = msgspec.structs.replace(record, offered=kept | (new.offered if new else {}))
-        return merged
+    def with_part(self, name: str, origin: str, **changes: Any) -> Overlay:
+        """The same overlay with fields replaced, and a part that says it was refreshed now."""
+        now = dt.datetime.now(dt.UTC).replace(microsecond=0)
+        parts = [*(part for part in self.parts if part.name != name), Part(name, now, origin)]
+        return msgspec.structs.replace(self, parts=parts, **changes)
+
+    def with_cloud(self, cloud: str, layer: msgspec.Struct) -> dict[str, dict[str, Any]]:
+        """`clouds` with what one cloud learnt replaced."""
+        return {**self.clouds, cloud: msgspec.to_builtins(layer)}
+
+
+_S = TypeVar("_S", bound=msgspec.Struct)
+
+
+def part(cloud: str, shape: type[_S]) -> _S:
+    """What a refresh learnt about one cloud, in its own shape; the shape's defaults where there was none.
+
+    The same overlay gives the same object, so that what was merged with it is found again.
+    """
+    return cast("_S", _part(read(), cloud, shape))
+
+
+@functools.lru_cache(maxsize=8)
+def _part(overlay: Overlay, cloud: str, shape: type[msgspec.Struct]) -> msgspec.Struct:
+    return msgspec.convert(overlay.clouds.get(cloud, {}), shape)
 
 
 def path() -> Path:
@@ -100,12 +102,23 @@ def _load(file: Path) -> tuple[Overlay, str]:
     if digest.decode("ascii", "replace") != hashlib.sha256(body).hexdigest():
         return Overlay(), "is cut off or was edited: its digest does not hold"
     try:
-        overlay = msgspec.json.decode(body, type=Overlay)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        overlay = msgspec.convert(_of_today(msgspec.json.decode(body)), Overlay)
+    except (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError) as error:
         return Overlay(), f"has another shape: {error}"
     if overlay.schema != _SCHEMA:
         return Overlay(), f"has schema {overlay.schema}, and this release reads {_SCHEMA}"
     return overlay, ""
+
+
+def _of_today(plain: Any) -> Any:
+    """An overlay of schema 1 as schema 2 has it: `CLOUD_FIELD` became `clouds.CLOUD.FIELD`."""
+    if not isinstance(plain, dict) or plain.get("schema", 1) != 1:
+        return plain
+    clouds: dict[str, dict[str, Any]] = {}
+    for key in [key for key in plain if "_" in key]:
+        cloud, _, field = key.partition("_")
+        clouds.setdefault(cloud, {})[field] = plain.pop(key)
+    return {**plain, "schema": _SCHEMA, "clouds": clouds}
 
 
 def write(overlay: Overlay) -> Path:

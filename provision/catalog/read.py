@@ -9,28 +9,21 @@ from typing import Any, Final, TypeVar
 import msgspec
 import yaml
 
-from provision.catalog import overlay, records
-
-__all__ = [
-    "BASE_DATE",
-    "aws",
-    "aws_types",
-    "closures",
-    "cudnn",
-    "distribution",
-    "driver",
-    "extras",
-    "frameworks",
-    "gcp",
-    "gpu",
-    "gpus",
-    "pytorch",
-    "repositories",
-    "sources",
-    "systems",
-    "tensorflow",
-    "toolkits",
-]
+from provision.catalog import overlay
+from provision.catalog.records.base import Source
+from provision.catalog.records.gpus import GpuRecord, Gpus
+from provision.catalog.records.packages import Distribution, Repositories
+from provision.catalog.records.stack import (
+    CudnnRecord,
+    DriverRecord,
+    Extra,
+    ExtrasRecord,
+    FrameworksRecord,
+    ReleaseRecord,
+    Systems,
+    TensorFlowRecord,
+    Toolkits,
+)
 
 BASE_DATE: Final = "2026-11-21"  # when the shipped data was last gone through
 DATA: Final = Path(__file__).parent / "data"
@@ -41,29 +34,39 @@ _T = TypeVar("_T")
 _once = functools.lru_cache(maxsize=2)
 
 
-def _read(name: str, shape: type[_T]) -> _T:
-    with (DATA / name).open("rb") as file:
+def load(path: Path, shape: type[_T]) -> _T:
+    """A shipped data file as typed records.
+
+    Args:
+        path: of a YAML file that ships with gpuprov.
+        shape: what it holds.
+    """
+    with path.open("rb") as file:
         plain: Any = yaml.load(file, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506 - both are safe loaders
     return msgspec.convert(plain, shape)
 
 
-def sources() -> dict[str, records.Source]:
+def _read(name: str, shape: type[_T]) -> _T:
+    return load(DATA / name, shape)
+
+
+def sources() -> dict[str, Source]:
     """Source id → source, those of the overlay among them."""
     return _sources(overlay.read())
 
 
 @_once
-def _sources(over: overlay.Overlay) -> dict[str, records.Source]:
-    return _read("sources.yaml", dict[str, records.Source]) | over.sources()
+def _sources(over: overlay.Overlay) -> dict[str, Source]:
+    return _read("sources.yaml", dict[str, Source]) | over.sources()
 
 
 @functools.cache
-def gpus() -> records.Gpus:
+def gpus() -> Gpus:
     """GPU models, tensor cores, acceptance figures."""
-    return _read("gpus.yaml", records.Gpus)
+    return _read("gpus.yaml", Gpus)
 
 
-def gpu(model: str) -> records.Gpu:
+def gpu(model: str) -> GpuRecord:
     """The GPU of a model name.
 
     Raises:
@@ -72,100 +75,65 @@ def gpu(model: str) -> records.Gpu:
     return next((g for g in gpus().gpus if g.model == model), None) or _missing(model)
 
 
-def _missing(model: str) -> records.Gpu:
+def _missing(model: str) -> GpuRecord:
     raise KeyError(model)
 
 
-def aws() -> records.Aws:
-    """AWS without its instance types; prices refreshed since come first."""
-    return _aws(overlay.read())
-
-
-@_once
-def _aws(over: overlay.Overlay) -> records.Aws:
-    base = _read("aws.yaml", records.Aws)
-    newer = over.aws_prices
-    known = {(p.instance_type, p.region) for p in newer}
-    return msgspec.structs.replace(base, prices=[*newer, *(p for p in base.prices if (p.instance_type, p.region) not in known)])
-
-
-def aws_types() -> dict[str, records.AwsType]:
-    """EC2 instance type → its record."""
-    return _aws_types(overlay.read())
-
-
-@_once
-def _aws_types(over: overlay.Overlay) -> dict[str, records.AwsType]:
-    base = {t.type: t for t in _read("aws-instances.yaml", records.AwsTypes).types}
-    return over.over_types(base)
-
-
-def gcp() -> records.Gcp:
-    """GCP; zones refreshed since replace those of the base."""
-    return _gcp(overlay.read())
-
-
-@_once
-def _gcp(over: overlay.Overlay) -> records.Gcp:
-    base = _read("gcp.yaml", records.Gcp)
-    return msgspec.structs.replace(base, zones=base.zones | over.gcp_zones)
-
-
 @functools.cache
-def driver() -> records.Driver:
+def driver() -> DriverRecord:
     """Driver branches and how they are packaged."""
-    return _read("driver.yaml", records.Driver)
+    return _read("driver.yaml", DriverRecord)
 
 
 @functools.cache
-def toolkits() -> records.Toolkits:
+def toolkits() -> Toolkits:
     """CUDA toolkits and their profilers."""
-    return _read("cuda.yaml", records.Toolkits)
+    return _read("cuda.yaml", Toolkits)
 
 
 @functools.cache
-def cudnn() -> records.Cudnn:
+def cudnn() -> CudnnRecord:
     """Releases of cuDNN."""
-    return _read("cudnn.yaml", records.Cudnn)
+    return _read("cudnn.yaml", CudnnRecord)
 
 
 @functools.cache
-def pytorch() -> list[records.Release]:
+def pytorch() -> list[ReleaseRecord]:
     """PyTorch wheels."""
-    return _read("pytorch.yaml", records.Frameworks).releases
+    return _read("pytorch.yaml", FrameworksRecord).releases
 
 
 @functools.cache
-def tensorflow() -> records.TensorFlow:
+def tensorflow() -> TensorFlowRecord:
     """TensorFlow wheels."""
-    return _read("tensorflow.yaml", records.TensorFlow)
+    return _read("tensorflow.yaml", TensorFlowRecord)
 
 
 @functools.cache
-def frameworks() -> dict[str, list[records.Release]]:
+def frameworks() -> dict[str, list[ReleaseRecord]]:
     """Framework → its releases, oldest first; the names are those of `stack.frameworks`."""
-    return {"pytorch": pytorch(), "tensorflow": tensorflow().releases, "jax": _read("jax.yaml", records.Frameworks).releases}
+    return {"pytorch": pytorch(), "tensorflow": tensorflow().releases, "jax": _read("jax.yaml", FrameworksRecord).releases}
 
 
 @functools.cache
-def extras() -> dict[str, records.Extra]:
+def extras() -> dict[str, Extra]:
     """What `stack.extras` may name."""
-    return {extra.name: extra for extra in _read("extras.yaml", records.Extras).extras}
+    return {extra.name: extra for extra in _read("extras.yaml", ExtrasRecord).extras}
 
 
 @functools.cache
-def systems() -> records.Systems:
+def systems() -> Systems:
     """Operating systems, and OpenCV."""
-    return _read("systems.yaml", records.Systems)
+    return _read("systems.yaml", Systems)
 
 
 @functools.cache
-def repositories() -> records.Repositories:
+def repositories() -> Repositories:
     """Where packages come from, and what they are called."""
-    return _read("repositories.yaml", records.Repositories)
+    return _read("repositories.yaml", Repositories)
 
 
-def distribution(system: str) -> records.Distribution | None:
+def distribution(system: str) -> Distribution | None:
     """The distribution's own packages of driver and toolkit, for a system such as `debian 12`; None where none are known."""
     return next((d for d in repositories().distributions if d.system == system), None)
 

@@ -13,12 +13,10 @@ from typing import Final
 
 from provision.catalog import read
 from provision.catalog.optional import OPENCV, optional_rules
-from provision.catalog.records import version
-from provision.catalog.rules import TITLES, ClockAsk, rules
+from provision.catalog.records.base import version
+from provision.catalog.rules import TITLES, ClockRequest, rules
 from provision.catalog.solve import Demand, Problem, Rule, choice
 from provision.errors import StackConflictError
-
-__all__ = ["AUTO", "NONE", "Asked", "Change", "Choice", "Conflict", "Resolution", "resolve"]
 
 AUTO: Final = "auto"
 NONE: Final = "none"
@@ -45,7 +43,7 @@ _TITLES: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class StackRequest:
     """What is asked of a stack; `auto` leaves a version open, None leaves a framework out.
 
     Attributes:
@@ -73,7 +71,7 @@ class Asked:
     extras: tuple[str, ...] = ()
     counters: str = "admin-only"
     packages: str = "nvidia"
-    clocks: ClockAsk = field(default_factory=lambda: ClockAsk("default"))
+    clocks: ClockRequest = field(default_factory=lambda: ClockRequest("default"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,14 +102,14 @@ class Resolution:
         choices: in the order in which they were made.
     """
 
-    asked: Asked
+    asked: StackRequest
     values: dict[str, str]
     warnings: tuple[str, ...]
     choices: tuple[Choice, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class Remedy:
     """A change of one demand that would make the whole hold."""
 
     key: str
@@ -124,10 +122,10 @@ class Conflict:
 
     core: tuple[Demand, ...]
     reasons: tuple[str, ...]
-    changes: tuple[Change, ...]
+    changes: tuple[Remedy, ...]
 
 
-def resolve(asked: Asked, today: dt.date, *, explain: bool = True) -> Resolution:
+def resolve(asked: StackRequest, today: dt.date, *, explain: bool = True) -> Resolution:
     """The newest supported stack that satisfies what is asked.
 
     Args:
@@ -158,7 +156,7 @@ def resolve(asked: Asked, today: dt.date, *, explain: bool = True) -> Resolution
 
 
 @functools.lru_cache(maxsize=8)
-def _problem(today: dt.date, clocks: ClockAsk, optional: tuple[str, ...] = ()) -> Problem:
+def _problem(today: dt.date, clocks: ClockRequest, optional: tuple[str, ...] = ()) -> Problem:
     def newest_first(versions: Iterable[str]) -> list[str]:
         # Of one version the index that was measured comes first.
         return sorted(versions, key=lambda v: (version(v), "+" not in v), reverse=True)
@@ -179,7 +177,7 @@ def _problem(today: dt.date, clocks: ClockAsk, optional: tuple[str, ...] = ()) -
             "packages": {word: word for word in ("nvidia", "distribution")},
             "ncu": {"no": "no", "yes": "yes"},
             "counters": {word: word for word in ("admin-only", "group", "all-users")},
-            "clocks": {str(clocks): clocks} | {kind: ClockAsk(kind) for kind in ("default", "max")},
+            "clocks": {str(clocks): clocks} | {kind: ClockRequest(kind) for kind in ("default", "max")},
             "clock_mode": {mode: mode for mode in ("none", "locked", "application", "locked-graphics")},
             **{name: {name: read.extras().get(name, name), f"{_WITHOUT}{name}": None} for name in optional},
         },
@@ -187,12 +185,12 @@ def _problem(today: dt.date, clocks: ClockAsk, optional: tuple[str, ...] = ()) -
     )
 
 
-def _optional(asked: Asked) -> tuple[str, ...]:
+def _optional(asked: StackRequest) -> tuple[str, ...]:
     """Parts that are variables only where they are asked for; unlike the rest, leaving them out has no say in anything."""
     return (*(("nvprof",) if asked.nvprof else ()), *((OPENCV,) if asked.opencv else ()), *sorted(asked.extras))
 
 
-def _demands(asked: Asked, problem: Problem) -> list[Demand]:
+def _demands(asked: StackRequest, problem: Problem) -> list[Demand]:
     """What is asked, as demands; a version that the catalogue does not know is refused here, with the nearest."""
     demands = []
     for name in ("gpu", "os", "driver", "cuda", "cudnn"):
@@ -275,7 +273,7 @@ def _conflict(problem: Problem, demands: Sequence[Demand], hard: Sequence[Rule],
 
 def _changes(
     problem: Problem, demands: Sequence[Demand], core: Sequence[Demand], hard: Sequence[Rule], soft: Sequence[Rule]
-) -> list[Change]:
+) -> list[Remedy]:
     """For each demand at fault the nearest value that would do: one that is advised, and one that merely works where that is nearer."""
     found = []
     for demand in core:
@@ -285,8 +283,8 @@ def _changes(
                 continue
             near = _by_nearness(problem, demand)
             to = next((key for key in near if problem.satisfiable([*others, choice(demand.variable, key)], active)), None)
-            if to is not None and Change(demand.key, to) not in found:
-                found.append(Change(demand.key, to))
+            if to is not None and Remedy(demand.key, to) not in found:
+                found.append(Remedy(demand.key, to))
     return found
 
 
@@ -306,7 +304,7 @@ def _title(name: str) -> tuple[str, str]:
     return (extra.title, "stack.extras") if extra else (name, "stack.profilers")
 
 
-def _way(change: Change) -> str:
+def _way(change: Remedy) -> str:
     left_out = change.to.removeprefix(_WITHOUT)
     if left_out == OPENCV:
         return f"{change.key} to wheel"

@@ -10,9 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from provision.catalog import read
-from provision.catalog.records import Gpu
-
-__all__ = ["PRECISIONS", "Point", "Roof", "attainable_tflops", "called", "is_called", "models", "roofs"]
+from provision.catalog.records.gpus import GpuRecord
 
 # Words of NVML's names that say another form of a card, with other peaks.
 _FORMS = frozenset({"NVL", "MIG", "GRID"})
@@ -58,7 +56,7 @@ class Point:
     precision: str = ""
 
 
-def models(word: str) -> list[Gpu]:
+def models(word: str) -> list[GpuRecord]:
     """The GPUs that a word means: the model itself, or all whose name begins with it (`a100`).
 
     Raises:
@@ -71,7 +69,7 @@ def models(word: str) -> list[Gpu]:
     return found
 
 
-def roofs(gpu: Gpu) -> list[Roof]:
+def roofs(gpu: GpuRecord) -> list[Roof]:
     """A GPU's roofs, one a precision whose peak is known; none where its bandwidth is not."""
     if gpu.bandwidth_gb_s is None:
         return []
@@ -79,7 +77,7 @@ def roofs(gpu: Gpu) -> list[Roof]:
     return [Roof(gpu.model, p, gpu.peaks[p], bandwidth, round(1000 * gpu.peaks[p] / bandwidth, 1)) for p in PRECISIONS if p in gpu.peaks]
 
 
-def is_called(card: Gpu, name: str) -> bool:
+def has_nvml_name(card: GpuRecord, name: str) -> bool:
     """Whether NVML's name of a GPU means this card, in the form whose figures the catalogue has."""
     words = {word.upper() for word in card.nvml_words}
     foreign = _FORMS | ({"PCIE"} if "SXM" in card.name else set())
@@ -87,9 +85,9 @@ def is_called(card: Gpu, name: str) -> bool:
     return words <= found and not found & (foreign - words)
 
 
-def called(name: str) -> Gpu | None:
+def gpu_by_nvml_name(name: str) -> GpuRecord | None:
     """The card that NVML's name means; None where the catalogue has none, or not in this form."""
-    return max((card for card in read.gpus().gpus if is_called(card, name)), key=lambda card: len(card.nvml_words), default=None)
+    return max((card for card in read.gpus().gpus if has_nvml_name(card, name)), key=lambda card: len(card.nvml_words), default=None)
 
 
 def attainable_tflops(above: Sequence[Roof], point: Point) -> float | None:

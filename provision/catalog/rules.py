@@ -10,17 +10,17 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from provision.catalog import read
-from provision.catalog.records import Branch, CudnnRelease, Gpu, Release, System, Toolkit, version
+from provision.catalog.records.base import version
+from provision.catalog.records.gpus import GpuRecord
+from provision.catalog.records.stack import Branch, CudnnRelease, ReleaseRecord, System, Toolkit
 from provision.catalog.solve import Rule
-
-__all__ = ["SETTLED", "TITLES", "ClockAsk", "gcc_for", "older", "rules", "wheel_cudnn"]
 
 TITLES: Final = {"pytorch": "PyTorch", "tensorflow": "TensorFlow", "jax": "JAX"}
 SETTLED: Final = frozenset({"lts", "production"})  # designations that live long enough to be chosen unasked
 
 
 @dataclass(frozen=True, slots=True)
-class ClockAsk:
+class ClockRequest:
     """What the profile wants of the clocks: `default`, `max`, or a `pair` in MHz."""
 
     kind: str
@@ -36,7 +36,7 @@ def gcc_for(system: System, toolkit: Toolkit) -> int | None:
     return next((gcc for gcc in system.gcc if gcc <= toolkit.gcc), None)
 
 
-def wheel_cudnn(gpu: Gpu, release: Release) -> str | None:
+def wheel_cudnn(gpu: GpuRecord, release: ReleaseRecord) -> str | None:
     """The cuDNN that a framework runs with on a GPU: its own exact pin, or the one a range is held to; None leaves the range open."""
     if release.cudnn is not None:
         return release.cudnn
@@ -50,7 +50,7 @@ def rules(today: dt.date) -> tuple[Rule, ...]:
     return (*_machine(), *_driver(today), *_toolkit(), *_repositories(), *_libraries(), *_frameworks(), *_settings())
 
 
-def older(gpu: Gpu) -> str:
+def older(gpu: GpuRecord) -> str:
     """The part of a sentence that says which GPU is meant."""
     return f"{gpu.name} is {gpu.compute_capability}"
 
@@ -75,7 +75,7 @@ def _machine() -> tuple[Rule, ...]:
 def _driver(today: dt.date) -> tuple[Rule, ...]:
     flavours = read.driver().flavours
 
-    def flavour_fits(gpu: Gpu, flavour: str) -> bool:
+    def flavour_fits(gpu: GpuRecord, flavour: str) -> bool:
         capability = version(gpu.compute_capability)
         if flavour == "open":
             return capability >= version(flavours.open_from)
@@ -165,7 +165,7 @@ def _repositories() -> tuple[Rule, ...]:
 def _toolkit() -> tuple[Rule, ...]:
     floors = {floor.major: floor.driver for floor in read.toolkits().driver_floors}
 
-    def profiled(ncu: str, gpu: Gpu, toolkit: Toolkit) -> bool:
+    def profiled(ncu: str, gpu: GpuRecord, toolkit: Toolkit) -> bool:
         if ncu == "no":
             return True
         if toolkit.ncu is None:  # the release is not known: judged as the newest that is
@@ -249,10 +249,10 @@ def _framework(name: str, title: str) -> tuple[Rule, ...]:
     floors = {floor.major: floor.driver for floor in read.toolkits().driver_floors}
     cudnns = {c.version: c for c in read.cudnn().releases}
 
-    def floor(release: Release) -> str:
+    def floor(release: ReleaseRecord) -> str:
         return floors[version(release.cuda)[0]]
 
-    def cudnn_fits(gpu: Gpu, release: Release | None) -> bool:
+    def cudnn_fits(gpu: GpuRecord, release: ReleaseRecord | None) -> bool:
         pinned = wheel_cudnn(gpu, release) if release else None
         return pinned is None or _nearest(pinned).compute_capability.cover(gpu.compute_capability)
 
@@ -313,7 +313,7 @@ def _settings() -> tuple[Rule, ...]:
     graphics_from = version(clocks.locked_graphics_from["compute_capability"])
     memory_from = version(clocks.locked_memory_from["compute_capability"])
 
-    def mode_fits(gpu: Gpu, ask: ClockAsk, mode: str) -> bool:
+    def mode_fits(gpu: GpuRecord, ask: ClockRequest, mode: str) -> bool:
         if ask.kind == "default":
             return mode == "none"
         capability = version(gpu.compute_capability)
@@ -323,7 +323,7 @@ def _settings() -> tuple[Rule, ...]:
             return capability >= graphics_from and ask.kind == "max"
         return mode == "application"
 
-    def why_not(gpu: Gpu, ask: ClockAsk, _mode: str) -> str:
+    def why_not(gpu: GpuRecord, ask: ClockRequest, _mode: str) -> str:
         if ask.kind == "default":
             return "clocks that are left at their default need no mode"
         if version(gpu.compute_capability) >= memory_from:
@@ -335,7 +335,7 @@ def _settings() -> tuple[Rule, ...]:
             "needs application clocks"
         )
 
-    def in_reach(gpu: Gpu, ask: ClockAsk) -> bool:
+    def in_reach(gpu: GpuRecord, ask: ClockRequest) -> bool:
         top = gpu.clocks
         return ask.kind != "pair" or top is None or (ask.memory_mhz <= top.memory_mhz and ask.graphics_mhz <= top.graphics_mhz)
 

@@ -14,8 +14,6 @@ from typing import Any, Final, TypeVar
 
 import clingo
 
-__all__ = ["Demand", "Problem", "Rule", "choice", "minimal"]
-
 _T = TypeVar("_T")
 
 _SMALL: Final = 4  # smaller cores are looked for up to this size; beyond it one is minimal, and perhaps not the smallest

@@ -7,8 +7,8 @@ import datetime as dt
 from typing import Any
 
 from provision.catalog import read
-from provision.catalog.records import version
-from provision.catalog.resolve import Asked, resolve
+from provision.catalog.records.base import version
+from provision.catalog.resolve import StackRequest, resolve
 from provision.errors import StackConflictError
 
 
@@ -29,11 +29,11 @@ def survey(gpu: str, system: str, today: dt.date) -> list[dict[str, Any]]:
         **{name: [r.version for r in releases] for name, releases in read.frameworks().items()},
     }
     if system not in {s.key for s in read.systems().systems}:
-        resolve(Asked(gpu=gpu, os=system), today)  # says what there is
+        resolve(StackRequest(gpu=gpu, os=system), today)  # says what there is
     lines = []
     for part, versions in parts.items():
         for release in sorted(versions, key=version, reverse=True):
-            request = dataclasses.replace(Asked(gpu=gpu, os=system), **{part: release})  # type: ignore[arg-type]  # all four are texts
+            request = dataclasses.replace(StackRequest(gpu=gpu, os=system), **{part: release})  # type: ignore[arg-type]  # all of them are texts
             line: dict[str, Any] = {"gpu": gpu, "part": part, "version": release, "driver": None, "cuda": None, "why": ""}
             try:
                 stack = resolve(request, today, explain=False)

@@ -19,23 +19,11 @@ from pathlib import Path
 from typing import Final
 
 from provision.catalog import read
-from provision.catalog.records import Extra, Gpu, Release, version
+from provision.catalog.records.base import version
+from provision.catalog.records.gpus import GpuRecord
+from provision.catalog.records.stack import Extra, ReleaseRecord
 from provision.catalog.rules import wheel_cudnn
 from provision.errors import IndexUnreachableError
-
-__all__ = [
-    "NONE_FIT",
-    "Wheel",
-    "WheelSet",
-    "all_sets",
-    "extra_set",
-    "extra_wheels",
-    "opencv_set",
-    "opencv_tools",
-    "parse",
-    "resolve_with_uv",
-    "set_for",
-]
 
 _PLATFORM: Final = "x86_64-manylinux_2_28"  # the oldest glibc of the catalogue's systems is 2.34
 _TIMEOUT_S: Final = 300
@@ -44,7 +32,7 @@ NONE_FIT: Final = "# no release of it goes with"
 
 
 @dataclass(frozen=True, slots=True)
-class Wheel:
+class WheelRecord:
     """One package of a set; several hashes where the index has the same version for several platforms."""
 
     name: str
@@ -75,7 +63,7 @@ class WheelSet:
         return read.closures(self.name)
 
 
-def set_for(framework: str, release: Release, gpu: Gpu, python: str) -> WheelSet:
+def set_for(framework: str, release: ReleaseRecord, gpu: GpuRecord, python: str) -> WheelSet:
     """The wheel set of a framework on a GPU: TensorFlow's range of cuDNN is held where the GPU needs it."""
     tag = f"cp{python.replace('.', '')}"
     if framework == "pytorch":
@@ -87,7 +75,7 @@ def set_for(framework: str, release: Release, gpu: Gpu, python: str) -> WheelSet
     return WheelSet(f"{framework}-{release.version}-cudnn-{held}-{tag}", (asked, f"nvidia-cudnn-cu12=={held}"), python)
 
 
-def extra_set(extra: Extra, release: Release, python: str) -> WheelSet | None:
+def extra_set(extra: Extra, release: ReleaseRecord, python: str) -> WheelSet | None:
     """What an extra adds to PyTorch's environment; None where it has no wheels for that release's CUDA."""
     asked = extra.of_major(extra.requirement, release.cuda)
     if asked is None or release.index != "default":
@@ -96,7 +84,7 @@ def extra_set(extra: Extra, release: Release, python: str) -> WheelSet | None:
     return WheelSet(f"{within}-{extra.name}", (asked,), python, within=within)
 
 
-def extra_wheels(extra: Extra, release: Release, python: str) -> tuple[str, ...]:
+def extra_wheels(extra: Extra, release: ReleaseRecord, python: str) -> tuple[str, ...]:
     """The lines that an extra adds to PyTorch's own; none where no release of it goes with them, or nobody asked the index yet."""
     made = extra_set(extra, release, python)
     text = (made.text() if made else None) or ""
@@ -139,14 +127,14 @@ def _extra_sets(pythons: Sequence[str]) -> Iterable[WheelSet]:
             yield made
 
 
-def parse(text: str) -> list[Wheel]:
+def parse(text: str) -> list[WheelRecord]:
     """The wheels of a set's text."""
     wheels = []
     for line in text.splitlines():
         if line and not line.startswith("#"):
             pin, *hashes = line.split(" --hash=sha256:")
             name, _, pinned = pin.partition("==")
-            wheels.append(Wheel(name, pinned, tuple(hashes)))
+            wheels.append(WheelRecord(name, pinned, tuple(hashes)))
     return wheels
 
 

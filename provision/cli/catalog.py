@@ -10,11 +10,10 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem
 
-from provision.catalog import overlay, places, read, wheels
+from provision.catalog import overlay, read, wheels
 from provision.cli import options
 from provision.cli.progress import narration
-from provision.clouds.aws.client import Access as AwsAccess
-from provision.clouds.gcp.client import Access as GcpAccess
+from provision.clouds import CLOUDS, search
 from provision.errors import EXIT_UNKNOWN
 from provision.report import picture, table
 from provision.workflow import catalog, refresh
@@ -73,7 +72,7 @@ def precision(*, as_json: bool, as_csv: bool) -> None:
 
 @command.command("instances")
 @click.option("--gpu", metavar="MODEL", shell_complete=_complete_models, help="Only types with this GPU.")
-@click.option("--cloud", type=click.Choice(["aws", "gcp"]), help="Only types of this cloud.")
+@click.option("--cloud", type=click.Choice(CLOUDS), help="Only types of this cloud.")
 @click.option("--region", metavar="REGION", help="Only types that this region offers.")
 @click.option("--max-price", type=click.FloatRange(min=0, min_open=True), metavar="USD", help="Only types that cost at most this an hour.")
 @click.option("--sort", type=click.Choice(catalog.SORTS), default="name", show_default=True, help="What to sort by.")
@@ -83,7 +82,7 @@ def instances(
 ) -> None:
     """List the instance types with GPUs, their prices and their surprises."""
     if region is not None:
-        options.check_word(region, [*read.aws().regions.codes, *places.gcp_regions()], "region")
+        options.check_word(region, search.regions(), "region")
     models = catalog.find_gpus(gpu) if gpu else []
     shown = catalog.instance_table(models, cloud=cloud, region=region, max_price=max_price, sort=sort)
     _print(shown, as_json=as_json, as_csv=as_csv)
@@ -91,7 +90,7 @@ def instances(
 
 @command.command("where")
 @click.argument("instance_type", metavar="TYPE")
-@click.option("--gpu", metavar="MODEL", shell_complete=_complete_models, help="The attached GPU, for N1 of GCP.")
+@click.option("--gpu", metavar="MODEL", shell_complete=_complete_models, help="The attached GPU, for a type that has none of its own.")
 @_formats
 @click.pass_context
 def where(ctx: click.Context, *, instance_type: str, gpu: str | None, as_json: bool, as_csv: bool) -> None:
@@ -149,24 +148,24 @@ def roofline(
 
 
 @command.command("refresh")
-@click.option("--only", "parts", type=click.Choice(refresh.PARTS), multiple=True, help="Refresh only this part. May be repeated.")
-@click.option("--region", "regions", multiple=True, metavar="REGION", help="Ask only this region of AWS. May be repeated.")
+@click.option("--only", "parts", type=click.Choice(list(refresh.parts())), multiple=True, help="Refresh only this part. May be repeated.")
+@click.option("--region", "regions", multiple=True, metavar="REGION", help="Ask only this region. May be repeated.")
 @click.option(
     "--set", "sets", multiple=True, metavar="NAME", help="Resolve only this wheel set, such as torch-2.10.0-cp312. May be repeated."
 )
 @options.as_json
 @click.pass_context
 def refresh_command(ctx: click.Context, *, parts: tuple[str, ...], regions: tuple[str, ...], sets: tuple[str, ...], as_json: bool) -> None:
-    """Ask AWS, GCP and the package index for their current data, and use it instead of the shipped data.
+    """Ask the clouds and the package index for their current data, and use it instead of the shipped data.
 
     A part that does not answer keeps its old data. It is named, and the exit code is then 3.
     """
     for region in regions:
-        options.check_word(region, list(read.aws().regions.codes), "region")
+        options.check_word(region, search.regions(), "region")
     for name in sets:
         options.check_word(name, [wheel_set.name for wheel_set in wheels.all_sets()], "wheel set")
     with narration() as narrator:
-        result = refresh.refresh(parts or refresh.PARTS, regions, sets, aws=AwsAccess(), gcp=GcpAccess(), say=narrator.say)
+        result = refresh.refresh(parts, regions, sets, access={}, say=narrator.say)
     if as_json:
         options.print_json({**dataclasses.asdict(result), "path": str(overlay.path())})
     else:
@@ -181,7 +180,7 @@ def refresh_command(ctx: click.Context, *, parts: tuple[str, ...], regions: tupl
 @command.command("age")
 @options.as_json
 def age(*, as_json: bool) -> None:
-    """Show how old each part of the catalogue is, and whether refreshed data is used."""
+    """Show how old each part of the catalog is, and whether refreshed data is used."""
     parts, problem = refresh.ages(today()), overlay.problem()
     if as_json:
         options.print_json({"parts": [dataclasses.asdict(part) for part in parts], "overlay": str(overlay.path()), "problem": problem})

@@ -13,7 +13,7 @@ from provision.workflow.session import Session
 
 @click.group("rehearse")
 def command() -> None:
-    """Start, stop and inspect the embedded cloud: EC2 and Compute Engine on loopback, whose instances are Linux hosts on this machine."""
+    """Start, stop and inspect the embedded clouds: their APIs on loopback, with Linux hosts on this machine as instances."""
 
 
 @command.command("start")
@@ -22,7 +22,7 @@ def start(*, as_json: bool) -> None:
     """Start the embedded cloud, if it is not running. The first start builds the hosts' root file system, which takes about a minute."""
     with narration() as narrator:
         running = control.start(Session.open().rehearsal_folder, progress=narrator.say)
-    _print({"endpoint": running.endpoint, "gcp_endpoint": running.gcp_endpoint, "pid": running.pid}, as_json=as_json)
+    _print({**running.addresses(), "pid": running.pid}, as_json=as_json)
 
 
 @command.command("stop")

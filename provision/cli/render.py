@@ -11,9 +11,12 @@ from pathlib import Path
 import click
 
 from provision.cli import options
+from provision.clouds import CLOUDS
+from provision.clouds.forms import KEY_PATTERN, Given
 from provision.launch.journal import check_name
-from provision.review.render import FORMS, render
-from provision.review.render.base import KEY_PATTERN, Given, Subject, choose
+from provision.launch.plan import plan
+from provision.render import FORMS, render
+from provision.render.base import choose, subject
 from provision.workflow.session import ProfileSource
 
 
@@ -21,7 +24,7 @@ from provision.workflow.session import ProfileSource
 @click.argument("profile", metavar="NAME|FILE")
 @click.option("--as", "form", type=click.Choice(list(FORMS)), required=True, help="The form to write.")
 @click.option("--where", metavar="REGION|ZONE", help="The place of the profile.  [default: the first that suits the form]")
-@click.option("--cloud", type=click.Choice(["aws", "gcp"]), help="The cloud, if the profile has places on both.")
+@click.option("--cloud", type=click.Choice(CLOUDS), help="The cloud, if the profile has places on both.")
 @click.option("--name", metavar="NAME", help="The name of the machine.  [default: the profile's name]")
 @click.option("--deadline", metavar="TIME", help="When the machine ends itself, such as 2026-11-22T08:00:00+00:00.")
 @click.option(
@@ -55,18 +58,18 @@ def command(
     Nothing is launched and no cloud is contacted. Values that you leave out are asked for when the form is run; cloud-init and runbook
     need all of them now.
     """
-    subject = ProfileSource.read(profile)
+    source = ProfileSource.read(profile)
     chosen = FORMS[form]
     if chosen.file is None and output is None:
-        msg = f"{form} is a folder; name it with -o {subject.profile.name}-{form}"
+        msg = f"{form} is a folder; name it with -o {source.profile.name}-{form}"
         raise click.UsageError(msg)
     values = Given(
         public_key=_key(public_key) if public_key else "",
-        deadline=_time(deadline, subject.profile.limits.deadline_h) if deadline else None,
+        deadline=_time(deadline, source.profile.limits.deadline_h) if deadline else None,
         caller=_address(ssh_from) if ssh_from else "",
     )
-    place = choose(subject.profile, subject.lock, cloud=chosen.cloud or cloud, where=where)
-    files = render(form, Subject(subject.profile, subject.lock, place, check_name(name or subject.profile.name), values))
+    planned = plan(source.profile, source.lock, check_name(name or source.profile.name))
+    files = render(form, subject(planned, choose(planned, cloud=chosen.cloud or cloud, where=where), values))
     if output is None:
         click.echo(files[str(chosen.file)].decode(), nl=False)
     elif chosen.file is not None:

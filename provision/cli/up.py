@@ -13,6 +13,7 @@ import click
 from provision.cli import options
 from provision.cli.progress import narration
 from provision.cli.tables import attempts as attempts_table
+from provision.clouds import CLOUDS
 from provision.errors import GpuprovError
 from provision.launch.journal import check_name
 from provision.launch.place import Attempt
@@ -45,9 +46,9 @@ from provision.workflow.up import ProvenHost, UpRequest, request_for, up
 @click.option(
     "--rehearse",
     is_flag=False,
-    flag_value="aws",
-    type=click.Choice(["aws", "gcp"]),
-    help="Use the embedded cloud: no account, no cost, real hosts on this machine. Only places on this cloud are tried.  [alone: aws]",
+    flag_value=CLOUDS[0],
+    type=click.Choice(CLOUDS),
+    help=f"Use the embedded cloud: no account, no cost, real hosts on this machine. Only places on this cloud are tried.  [alone: {CLOUDS[0]}]",
 )
 @click.option("--all", "all_roles", is_flag=True, help="Run every role, not only those whose checks do not pass.")
 @options.organisation

@@ -14,17 +14,17 @@ from provision.cli.progress import narration
 from provision.cli.verify import VerifyWords
 from provision.report import chart, html, text
 from provision.report.base import inert
-from provision.verify.ahead import Ahead
+from provision.verify.ahead import EarlyObservations
 from provision.verify.checks import CHECKS
-from provision.verify.fleet import Verified
+from provision.verify.fleet import HostVerification
 from provision.verify.judge import Selection
 from provision.verify.points import measured
 from provision.workflow.hosts import HostNames
 from provision.workflow.session import Session
-from provision.workflow.verify import Verification, VerifyRequest, agreement, verify
+from provision.workflow.verify import VerifyRequest, VerifyResult, agreement, verify
 
 
-def print_verdict(words: VerifyWords, ahead: Ahead) -> int:
+def print_verdict(words: VerifyWords, ahead: EarlyObservations) -> int:
     """Verify, print the report and write the files.
 
     Args:
@@ -64,7 +64,7 @@ def print_verdict(words: VerifyWords, ahead: Ahead) -> int:
     return verification.exit_code
 
 
-def _print(form: str, verification: Verification, *, strict: bool) -> None:
+def _print(form: str, verification: VerifyResult, *, strict: bool) -> None:
     """Print the report. What else there is to say is part of text, and goes to standard error beside the other formats."""
     document, drift = _render(form, verification.hosts, strict=strict), verification.drift
     if form == "json" and drift is not None:
@@ -77,7 +77,7 @@ def _print(form: str, verification: Verification, *, strict: bool) -> None:
         click.echo("\nsince the evidence:\n" + "\n".join(f"  {line}" for line in lines), err=form != "text")
 
 
-def _render(form: str, hosts: Sequence[Verified], *, strict: bool) -> str:
+def _render(form: str, hosts: Sequence[HostVerification], *, strict: bool) -> str:
     """The reports in one format: text of one host in the terminal's colours, the page with a chart of what was measured."""
     reports = [host.report for host in hosts]
     if form == "text" and len(reports) == 1:

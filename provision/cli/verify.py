@@ -13,7 +13,7 @@ from provision.cli import options
 from provision.host.sshconfig import SshHome
 from provision.report import FORMATS
 from provision.review.where import Organisation
-from provision.verify.ahead import Ahead
+from provision.verify.ahead import EarlyObservations
 
 if TYPE_CHECKING:
     from provision.verify.checks.base import Tier
@@ -124,7 +124,7 @@ def command(ctx: click.Context, /, **arguments: Any) -> None:
     words = VerifyWords(**arguments)
     words.check()
     home = SshHome(paths.state_dir() / "ssh")
-    with Ahead([home.reach(host) for host in words.hosts[: words.jobs]], timeout_s=words.timeout_s) as ahead:
+    with EarlyObservations([home.reach(host) for host in words.hosts[: words.jobs]], timeout_s=words.timeout_s) as ahead:
         # The connections open while the rest of the program is loaded, which takes as long: 0.3 s for the profile, which says what to ask
         # the hosts, and 0.3 s for the checks (tests/bench/verify.py).
         if words.hosts and words.profile:

@@ -1,40 +1,113 @@
-"""Who can make a machine. One folder for each cloud, one line here, one contract in `base.py`."""
+"""The clouds. Each is a folder of its own, and one name here; two contracts describe it: `terms.Provider` and `base.Cloud`."""
 
 from __future__ import annotations
 
+import functools
 import importlib
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from provision.catalog import read
 from provision.errors import CloudUnsupportedError
 
 if TYPE_CHECKING:
-    from provision.clouds.base import Cloud, Order
+    from provision.catalog.records.base import Source
+    from provision.clouds.base import Cloud
+    from provision.clouds.terms import PlaceBase, Provider, Refusal, Way
 
-__all__ = ["CLOUDS", "connect", "permissions"]
-
-# Strings, imported on use: an SDK costs up to 1.6 s to import and may not be installed.
-CLOUDS: Final = {"aws": "provision.clouds.aws.cloud:AwsCloud", "gcp": "provision.clouds.gcp.cloud:GcpCloud"}
+CLOUDS: Final = ("aws", "gcp")
+"""The folders here, in the order in which they are listed."""
 
 
-def connect(cloud: str, region: str, access: Any = None) -> Cloud:
-    """The cloud object for one region.
-
-    Args:
-        cloud: a key of `CLOUDS`.
-        region: region code.
-        access: the cloud's own way of saying whose account is meant; None for the user's.
-
-    Raises:
-        CloudUnsupportedError: gpuprov cannot launch there yet.
-    """
+def _module(cloud: str, name: str) -> Any:
+    """A module of a cloud's folder, imported on use: an SDK costs up to 1.6 s and may not be installed."""
     if cloud not in CLOUDS:
         msg = f"launching on {cloud} is not part of this release"
         raise CloudUnsupportedError(msg, hint=f"add a place on {', '.join(CLOUDS)} to the profile")
-    module, _, name = CLOUDS[cloud].partition(":")
-    return cast("Cloud", getattr(importlib.import_module(module), name)(region, access))
+    return importlib.import_module(f"{__name__}.{cloud}.{name}")
 
 
-def permissions(cloud: str, order: Order) -> tuple[str, ...]:
-    """Everything that these credentials need for an order from the first question to the last removal; imports no SDK."""
-    module = importlib.import_module(f"{CLOUDS[cloud].partition(':')[0].rpartition('.')[0]}.permissions")
-    return cast("tuple[str, ...]", module.permissions(order))
+def provider(cloud: str) -> Provider:
+    """What a cloud says without being contacted.
+
+    Raises:
+        CloudUnsupportedError: there is no such cloud here.
+    """
+    return cast("Provider", _module(cloud, "provider").PROVIDER)
+
+
+def providers() -> list[Provider]:
+    """All of them."""
+    return [provider(cloud) for cloud in CLOUDS]
+
+
+def connect(cloud: str, region: str, access: Any = None) -> Cloud:
+    """The client of one region.
+
+    Args:
+        cloud: one of `CLOUDS`.
+        region: region code.
+        access: whose account, as `access_from` makes it; None for the user's own.
+
+    Raises:
+        CloudUnsupportedError: there is no such cloud here.
+    """
+    return cast("Cloud", _module(cloud, "cloud").connect(region, access))
+
+
+def access_from(cloud: str, settings: dict[str, str]) -> Any:
+    """Whose account is meant, from plain settings such as those of the embedded cloud."""
+    return _module(cloud, "access").access_from(settings)
+
+
+def refresh_module(cloud: str) -> Any:
+    """What asks a cloud for today's catalog; its functions are named by `Provider.refreshes`."""
+    return _module(cloud, "refresh")
+
+
+def runbook(cloud: str) -> Any:
+    """The steps of a runbook that are the cloud's own."""
+    return _module(cloud, "forms.runbook")
+
+
+@functools.cache
+def ways() -> dict[str, tuple[str, Way]]:
+    """Name of a way in → the cloud that offers it, and the way."""
+    return {way.name: (each.name, way) for each in providers() for way in each.ways.values()}
+
+
+def credential_variables() -> tuple[str, ...]:
+    """Environment variables that tell the programs of all ways in where to find credentials; none of them holds a secret."""
+    return tuple(variable for _, way in ways().values() for variable in way.credential_variables)
+
+
+def sources() -> dict[str, Source]:
+    """Every source by its id: those of the catalog, and those of each cloud's own data."""
+    merged = dict(read.sources())
+    for each in providers():
+        merged |= each.sources()
+    return merged
+
+
+def elsewhere(gpu: str) -> str:
+    """Where a GPU can be had, in a few words: `g4dn.xlarge in 21 regions of AWS; 49 zones of GCP`."""
+    return "; ".join(filter(None, (each.smallest_with(gpu) for each in providers()))) or "nowhere in this catalog"
+
+
+def refusal(place: PlaceBase, location: str, gpu: str, count: int) -> Refusal | None:
+    """What the catalog knows against a location of a place; for a withdrawn type with where else the GPU is.
+
+    Args:
+        place: of the profile.
+        location: one of its regions or zones.
+        gpu: the model that the profile asks for.
+        count: how many of them.
+    """
+    return with_elsewhere(provider(place.cloud).refusal(place, location, gpu, count), gpu)
+
+
+def with_elsewhere(against: Refusal | None, gpu: str | None) -> Refusal | None:
+    """The same refusal; if the type was withdrawn, with where else its GPU can be had."""
+    if against is None or not against.was_withdrawn or not gpu:
+        return against
+    return replace(against, message=f"{against.message}; {read.gpu(gpu).name} is at {elsewhere(gpu)}")

@@ -1,4 +1,4 @@
-"""The address under which this machine is seen, for the rule that lets it in and nobody else."""
+"""The address under which the Internet sees this machine, for the rule that admits only this machine."""
 
 from __future__ import annotations
 
@@ -11,21 +11,19 @@ from typing import Final
 
 from provision.errors import CloudUnreachableError
 
-__all__ = ["caller_address", "resolved"]
-
-# AWS's own echo service, whatever the cloud: https://checkip.amazonaws.com answers with the caller's public address as text.
+# AWS's own echo service, used for every cloud: it answers with the caller's public address as text.
 _CHECK_IP: Final = "https://checkip.amazonaws.com"
-_REACHED_BY: Final = 4
+_IPV4: Final = 4
 
 
 def caller_address(url: str | None = None) -> str:
-    """The address from which this machine is seen, as a network of one address.
+    """The address under which the Internet sees this machine, as a network of one address.
 
     Args:
-        url: who is asked; by default GPUPROV_CALLER_ADDRESS_URL of the environment, or AWS's echo service.
+        url: of an echo service; by default GPUPROV_CALLER_ADDRESS_URL of the environment, or AWS's own.
 
     Raises:
-        CloudUnreachableError: nobody told, or what was told is no IPv4 address.
+        CloudUnreachableError: there is no answer, or the answer is no IPv4 address.
     """
     url = url or os.environ.get("GPUPROV_CALLER_ADDRESS_URL") or _CHECK_IP
     if not url.startswith(("https://", "http://127.0.0.1")):
@@ -36,16 +34,16 @@ def caller_address(url: str | None = None) -> str:
             text = reply.read(100).decode("ascii", "replace").strip()
         network = ipaddress.ip_network(ipaddress.ip_address(text))
     except (urllib.error.URLError, TimeoutError, ValueError) as error:
-        msg = "the address of this machine could not be found out"
+        msg = "could not find out this machine's public address"
         raise CloudUnreachableError(
             msg,
             hint="write the network that may use SSH into network.ssh_from of the profile, instead of `caller`",
             detail=f"{url}: {error}",
         ) from error
-    if network.version != _REACHED_BY:
-        # A rule for it alone would let nobody in: machines have IPv4 addresses, and what comes to them comes from another address.
-        msg = f"this machine is seen under the IPv6 address {network.network_address}, and machines are reached by IPv4"
-        hint = "write the IPv4 network that you come from into network.ssh_from of the profile, or come through network.jump or network.via"
+    if network.version != _IPV4:
+        # A rule for it would admit nobody: machines have IPv4 addresses, and connections to them come from this machine's IPv4 address.
+        msg = f"the Internet sees this machine under the IPv6 address {network.network_address}, but cloud machines are reached over IPv4"
+        hint = "write your own IPv4 network into network.ssh_from of the profile, or use network.jump or network.via"
         raise CloudUnreachableError(msg, hint=hint)
     return str(network)
 

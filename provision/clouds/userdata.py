@@ -1,11 +1,9 @@
-"""What the first boot is told: cloud-init user data, the same bytes for the same order (EC2 compares them under a client token)."""
+"""Cloud-init user data for the first boot: the same bytes for the same order, because EC2 compares them under a client token."""
 
 from __future__ import annotations
 
 import datetime as dt
 import json
-
-__all__ = ["user_data"]
 
 _SERVICE = """[Unit]
 Description=End this machine at the deadline of its gpuprov profile
@@ -27,11 +25,11 @@ def user_data(*, deadline: dt.datetime, authorized_key: str = "") -> str:
     """A `#cloud-config` document.
 
     The deadline is a timer on the host because EC2 has none of its own; with the shutdown behaviour *terminate* a power-off ends the
-    instance. It is persistent, so that a machine that was stopped over its deadline ends at its next start.
+    instance. The timer is persistent, so that a machine that was stopped when its deadline passed ends at its next start.
 
     Args:
         deadline: an aware time; its UTC form goes into the timer.
-        authorized_key: the OpenSSH public key that may log in as the image's first user; empty where the cloud brings it.
+        authorized_key: the OpenSSH public key that may log in as the image's first user; empty where the cloud itself installs it.
     """
     at = deadline.astimezone(dt.UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
     timer = _TIMER.format(at=at)
@@ -45,7 +43,7 @@ def user_data(*, deadline: dt.datetime, authorized_key: str = "") -> str:
         "runcmd": [["systemctl", "daemon-reload"], ["systemctl", "enable", "--now", "gpuprov-deadline.timer"]],
     }
     if authorized_key:
-        # No key pair has to be imported, tagged and removed for it.
+        # So there is no key pair to import, tag and remove.
         document["ssh_authorized_keys"] = [authorized_key.strip()]
     # JSON is YAML, and json.dumps cannot produce anything that cloud-init would read as more than data.
     return "#cloud-config\n" + json.dumps(document, indent=1, sort_keys=True) + "\n"

@@ -1,1 +1,1 @@
-"""Make a host what its profile asks for: which roles are needed, and running them."""
+"""Make a host what its profile says: which roles it needs, and running them."""

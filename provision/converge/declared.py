@@ -1,29 +1,25 @@
 """What the roles change on a host, as each role declares it in its `meta/changes.yml`.
 
-Targets and conditions there are written in the words of the role's own variables, as its tasks are, and filled with what `roles.variables`
-tells the role and the defaults of the role itself. The templates are ours; values of a profile are only ever filled in, and never read as
-templates.
+Targets and conditions there are Jinja templates over the role's own variables, like its tasks; the values come from the role's defaults and
+from `variables`. The templates are ours: values from a profile are only filled in, and never read as templates.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import yaml
+from jinja2 import StrictUndefined
+from jinja2.sandbox import SandboxedEnvironment
 
-from provision.converge.roles import ROLES, variables
+from provision.converge.roles import ROLES
+from provision.converge.variables import variables
 from provision.paths import playbooks_dir
 from provision.profile.locked import Lock
 from provision.profile.model import Profile
-
-if TYPE_CHECKING:
-    from jinja2.sandbox import SandboxedEnvironment
-
-__all__ = ["KINDS", "Change", "Declared", "changes", "declared"]
 
 KINDS: Final = (
     "file",
@@ -43,18 +39,19 @@ KINDS: Final = (
     "command",
     "reboot",
 )
-_UNDONE: Final = "`gpuprov undo` puts it back"
-_UNDONE_COMMAND: Final = "runs again, or in reverse, after an undo"
+_UNDO: Final = "`gpuprov undo` puts it back"
+_UNDO_OF_A_COMMAND: Final = "runs again, or in reverse, after an undo"
+_JINJA: Final = SandboxedEnvironment(undefined=StrictUndefined, autoescape=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Declared:
-    """What one role says about itself.
+class RoleDeclaration:
+    """What one role declares about itself.
 
     Attributes:
-        keys: the keys of the profile that ask for the role, dotted.
-        checks: the checks that observe what it sets.
-        entries: its changes as they stand in the file, templates unfilled.
+        keys: the keys of the profile that call for the role, dotted.
+        checks: the checks that observe what the role sets.
+        entries: its changes as the file has them, templates not yet filled.
     """
 
     role: str
@@ -70,8 +67,9 @@ class Change:
     Attributes:
         kind: one of KINDS.
         target: the path, the name or the command.
-        says: what stands there afterwards, or what it does.
+        says: the content or state afterwards, or what the command does.
         undo: how it is taken back.
+        stays: whether an undo leaves it as it is.
     """
 
     role: str
@@ -79,69 +77,57 @@ class Change:
     target: str
     says: str
     undo: str
+    stays: bool = False
 
 
 @functools.cache
-def declared(role: str) -> Declared:
+def declaration(role: str) -> RoleDeclaration:
     """The declaration of a role."""
-    text = (_folder(role) / "meta" / "changes.yml").read_text(encoding="utf-8")
-    plain = yaml.safe_load(text)
-    return Declared(role, tuple(plain["keys"]), tuple(plain["checks"]), tuple(plain["changes"]))
+    plain = _yaml(role, "meta/changes.yml")
+    return RoleDeclaration(role, tuple(plain["keys"]), tuple(plain["checks"]), tuple(plain["changes"]))
 
 
 def changes(profile: Profile, lock: Lock, roles: Sequence[str] = ROLES) -> tuple[Change, ...]:
-    """What the named roles change on a host of this profile, in the order in which they run.
+    """What these roles change on a host of this profile, in the order in which they run.
 
     Args:
-        profile: what is asked.
-        lock: what that was resolved to.
-        roles: those that run.
+        profile: what the host should be.
+        lock: the exact versions.
+        roles: the roles that run.
     """
-    # Whose the data disk is depends on the image; apply tells it the login that it came in with.
-    told = variables(profile, lock, roles) | {"storage_owner": "the login user of the image"}
-    return tuple(change for role in roles for change in _of_role(role, told))
+    # The owner of the data disk depends on the image: `apply` learns the login when it connects.
+    values = variables(profile, lock, roles) | {"storage_owner": "the login user of the image"}
+    return tuple(change for role in roles for change in _changes_of(role, values))
 
 
-def _of_role(role: str, told: Mapping[str, Any]) -> list[Change]:
-    values = {**_defaults(role), **told}
-    found = []
-    for entry in declared(role).entries:
-        if not _evaluated(str(entry.get("when", "true")), values):
+def _changes_of(role: str, values: Mapping[str, Any]) -> Iterator[Change]:
+    values = {**_defaults(role), **values}
+    for entry in declaration(role).entries:
+        if not _evaluate(str(entry.get("when", "true")), values):
             continue
-        for item in _evaluated(entry["loop"], values) if "loop" in entry else (None,):
-            filled = {**values, "item": item}
-            found.append(
-                Change(
-                    role=role,
-                    kind=entry["kind"],
-                    target=_filled(entry["target"], filled),
-                    says=_filled(entry["says"], filled),
-                    undo=entry.get("undo", _UNDONE_COMMAND if entry["kind"] == "command" else _UNDONE),
-                )
+        for item in _evaluate(entry["loop"], values) if "loop" in entry else (None,):
+            yield Change(
+                role=role,
+                kind=entry["kind"],
+                target=_fill(entry["target"], {**values, "item": item}),
+                says=_fill(entry["says"], {**values, "item": item}),
+                undo=entry.get("undo", _UNDO_OF_A_COMMAND if entry["kind"] == "command" else _UNDO),
+                stays=entry.get("stays", False),
             )
-    return found
-
-
-def _folder(role: str) -> Path:
-    return playbooks_dir() / "roles" / role
 
 
 @functools.cache
 def _defaults(role: str) -> dict[str, Any]:
-    return dict(yaml.safe_load((_folder(role) / "defaults" / "main.yml").read_text(encoding="utf-8")) or {})
+    return _yaml(role, "defaults/main.yml")
 
 
-@functools.cache
-def _environment() -> SandboxedEnvironment:
-    from jinja2 import StrictUndefined  # noqa: PLC0415 - only a review fills them in
-    from jinja2.sandbox import SandboxedEnvironment  # noqa: PLC0415
-
-    return SandboxedEnvironment(undefined=StrictUndefined, autoescape=False)
+def _yaml(role: str, path: str) -> dict[str, Any]:
+    return yaml.safe_load((playbooks_dir() / "roles" / role / path).read_text(encoding="utf-8")) or {}
 
 
-def _evaluated(expression: str, values: Mapping[str, Any]) -> Any:
-    return _environment().compile_expression(expression, undefined_to_none=False)(**values)
+def _evaluate(expression: str, values: Mapping[str, Any]) -> Any:
+    return _JINJA.compile_expression(expression, undefined_to_none=False)(**values)
 
 
-def _filled(template: str, values: Mapping[str, Any]) -> str:
-    return _environment().from_string(template).render(**values)
+def _fill(template: str, values: Mapping[str, Any]) -> str:
+    return _JINJA.from_string(template).render(**values)

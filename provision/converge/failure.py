@@ -1,107 +1,126 @@
-"""A failed task's result, as one line and a way out."""
+"""What went wrong in a run of Ansible: the kind of failure, read from what Ansible and the programs under it print, and a way out."""
 
 from __future__ import annotations
 
 import json
 import re
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from provision.errors import GpuprovError, HostUnreachableError, PlaybookFailedError
 
-__all__ = ["failed_play", "failed_task", "unreachable"]
+FailureKind = Literal[
+    "disk-full",
+    "virtualenv",
+    "package-lock",
+    "sudo",
+    "package-database",
+    "archive-unreachable",
+    "package-missing",
+    "wheel-missing",
+    "python-missing",
+    "refused",
+    "other",
+]
 
 _LINE_CHARS: Final = 300
 _DETAIL_CHARS: Final = 8000
 
-# First match wins; each pattern is what the module or the program behind it prints.
-_HINTS: Final = (
+# What the module, or the program behind it, prints; the first pattern that matches wins.
+_PATTERNS: Final[tuple[tuple[FailureKind, str], ...]] = (
+    ("disk-full", r"No space left on device|ENOSPC|don't have enough free space"),
+    ("virtualenv", r"ensurepip"),  # its message does not name the cause
+    ("package-lock", r"Could not get lock(?!.*No such file)|Unable to (?:acquire|lock)(?!.*No such file)|dpkg frontend lock"),
+    ("sudo", r"sudo: |Missing sudo password|not in the sudoers file|privilege escalation"),
+    ("package-database", r"dpkg was interrupted|dpkg --configure -a|Unmet dependencies|unmet dependencies|held broken packages"),
     (
-        r"No space left on device|ENOSPC|don't have enough free space",
-        "make room on the host (`df -h` shows where), or raise disks.root.size_gb; then run it again, it goes on where it stopped",
-    ),
-    (
-        r"ensurepip",  # says nothing about the cause
-        "the virtual environment could not be filled: see that there is room (`df -h` on the host) and python3-venv is whole",
-    ),
-    (
-        r"Could not get lock(?!.*No such file)|Unable to (?:acquire|lock)(?!.*No such file)|dpkg frontend lock",
-        "another package installation is at work on the host (upgrades of the first boot, perhaps); run it again when it is done",
-    ),
-    (
-        r"sudo: |Missing sudo password|not in the sudoers file|privilege escalation",
-        "the login needs sudo without a password: see `sudo -n true` on the host",
-    ),
-    (
-        r"dpkg was interrupted|dpkg --configure -a|Unmet dependencies|unmet dependencies|held broken packages",
-        "the host's package database is broken: `sudo dpkg --configure -a && sudo apt-get -f install` there, then run it again",
-    ),
-    (
+        "archive-unreachable",
         r"Failed to update apt cache|Failed to fetch|Temporary failure resolving|Unable to fetch some archives|Could not resolve",
-        "the host cannot reach its package archive: see its network and /etc/apt/sources.list*, then run it again",
     ),
-    (
-        r"No package matching|Unable to locate package",
-        "the archive of the host's release has no such package: see os.version in the profile, and the sources on the host",
-    ),
-    (
-        r"No matching distribution found|Could not find a version",
-        "the host's package index has no such wheel for its Python: see the version in the role's defaults, and pip's configuration there",
-    ),
-    (
-        r"python3?: (?:command )?not found|No such file or directory.*python3|interpreter .* not found",
-        "Ansible needs python3 on the host: install it there, then run it again",
-    ),
+    ("package-missing", r"No package matching|Unable to locate package"),
+    ("wheel-missing", r"No matching distribution found|Could not find a version"),
+    ("python-missing", r"python3?: (?:command )?not found|No such file or directory.*python3|interpreter .* not found"),
 )
+
+_HINTS: Final[Mapping[FailureKind, str]] = {
+    "disk-full": (
+        "make room on the host (`df -h` shows where) or raise disks.root.size_gb, then run this again: it continues where it stopped"
+    ),
+    "virtualenv": "pip could not be installed into the virtual environment: check the free space (`df -h` on the host) and python3-venv",
+    "package-lock": (
+        "another package installation is running on the host, perhaps the upgrades of the first boot; run this again when it is done"
+    ),
+    "sudo": "the login needs sudo without a password: check with `sudo -n true` on the host",
+    "package-database": (
+        "the host's package database is broken: run `sudo dpkg --configure -a && sudo apt-get -f install` there, then run this again"
+    ),
+    "archive-unreachable": "the host cannot reach its package archive: check its network and /etc/apt/sources.list*, then run this again",
+    "package-missing": (
+        "the package archive of this release does not have the package: check os.version in the profile, and the host's package sources"
+    ),
+    "wheel-missing": "the host's package index has no such wheel for its Python: check the lock, and pip's configuration on the host",
+    "python-missing": "Ansible needs python3 on the host: install it there, then run this again",
+    "refused": "do what the message says; this task changed nothing",
+}
+
+
+def kind_of(text: str) -> FailureKind:
+    """The kind of failure that the output of Ansible, or of a program under it, describes."""
+    return next((kind for kind, pattern in _PATTERNS if re.search(pattern, text)), "other")
 
 
 def failed_task(role: str, task: str, result: Mapping[str, Any], *, run_dir: str) -> PlaybookFailedError:
-    """What a task's own words mean."""
-    said = _innermost(result)
-    text = "\n".join(str(said.get(key, "")) for key in ("msg", "stderr", "stdout", "module_stderr", "module_stdout"))
-    where = f"role {role} failed" if role else "the play failed"
-    hint = _hint(text, run_dir) if not _is_refusal(said) else "what the message asks for; nothing was changed by this task"
-    return PlaybookFailedError(f"{where} at “{task}”: {_one_line(said)}", hint=hint, detail=_detail(said))
+    """The error for a failed task.
+
+    Args:
+        role: the task's role; empty for a task of the play itself.
+        task: its name.
+        result: what Ansible reports about it.
+        run_dir: where the artefacts are.
+    """
+    item = _failed_item(result)
+    # A role's own check has failed: its message already says what to do.
+    refused = "assertion" in item or "evaluated_to" in item
+    output = "\n".join(str(item.get(key, "")) for key in ("msg", "stderr", "stdout", "module_stderr", "module_stdout"))
+    return PlaybookFailedError(
+        f"{f'role {role}' if role else 'the play'} failed at “{task}”: {_one_line(item)}",
+        hint=_hint("refused" if refused else kind_of(output), run_dir),
+        detail=_detail(item),
+    )
 
 
 def unreachable(host: str, task: str, result: Mapping[str, Any]) -> HostUnreachableError:
-    """The connection broke, or never came about."""
+    """The error for a connection that broke, or could not be made."""
     return HostUnreachableError(
         f"{host} stopped answering at “{task}”: {_one_line(result)}",
-        hint="see whether it is running (`gpuprov ls`) and port 22 is open to you; run it again, it goes on where it stopped",
+        hint="check that it is running (`gpuprov ls`) and that port 22 is open to you; then run this again: it continues where it stopped",
         detail=_detail(result),
     )
 
 
 def failed_play(exit_code: int, output: str, *, run_dir: str) -> GpuprovError:
-    """Ansible ended without a failed task: a playbook that does not parse, or a program that is missing."""
+    """The error where Ansible ended without a failed task: a playbook that does not parse, or a missing program."""
     lines = [line.strip() for line in output.splitlines() if line.strip()]
-    last = next((line for line in lines if "ERROR" in line), lines[-1] if lines else "it said nothing")
+    last = next((line for line in lines if "ERROR" in line), lines[-1] if lines else "no output")
     return PlaybookFailedError(
-        f"ansible-playbook ended with {exit_code}: {_clip(last)}", hint=_hint(output, run_dir), detail=output[-_DETAIL_CHARS:]
+        f"ansible-playbook ended with {exit_code}: {_clip(last)}", hint=_hint(kind_of(output), run_dir), detail=output[-_DETAIL_CHARS:]
     )
 
 
-def _innermost(result: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The first failed item of a loop, whose own result only says that an item failed."""
+def _failed_item(result: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The first failed item of a loop, or the result itself: the result of a loop only says that an item failed."""
     items = result.get("results")
-    if isinstance(items, list):
-        for item in items:
-            if isinstance(item, Mapping) and (item.get("failed") or item.get("unreachable")):
-                return item
+    for item in items if isinstance(items, list) else ():
+        if isinstance(item, Mapping) and (item.get("failed") or item.get("unreachable")):
+            return item
     return result
 
 
-def _is_refusal(result: Mapping[str, Any]) -> bool:
-    """Whether a role's own preflight said no: its message already says what to do."""
-    return "assertion" in result or "evaluated_to" in result
-
-
 def _one_line(result: Mapping[str, Any]) -> str:
-    """The message, and the last line of what the program behind it printed, when that says more."""
+    """The message, and the last line that the program behind it printed where that adds something."""
     message = " ".join(str(result.get("msg") or "").split())
-    printed = str(result.get("stderr") or result.get("module_stderr") or result.get("stdout") or result.get("module_stdout") or "")
-    last = next((line.strip() for line in reversed(printed.splitlines()) if line.strip()), "")
+    output = str(result.get("stderr") or result.get("module_stderr") or result.get("stdout") or result.get("module_stdout") or "")
+    last = next((line.strip() for line in reversed(output.splitlines()) if line.strip()), "")
     if last and last not in message:
         message = f"{message}: {last}" if message else last
     return _clip(message or "it gave no reason")
@@ -112,14 +131,11 @@ def _clip(text: str) -> str:
 
 
 def _detail(result: Mapping[str, Any]) -> str:
-    """The result without what is only there for machines."""
+    """The result without the parts that are only for machines."""
     noise = {"invocation", "stderr_lines", "stdout_lines"}
-    told = {key: value for key, value in result.items() if not key.startswith("_") and key not in noise}
-    return json.dumps(told, indent=2, default=str)[-_DETAIL_CHARS:]
+    parts = {key: value for key, value in result.items() if not key.startswith("_") and key not in noise}
+    return json.dumps(parts, indent=2, default=str)[-_DETAIL_CHARS:]
 
 
-def _hint(text: str, run_dir: str) -> str:
-    for pattern, hint in _HINTS:
-        if re.search(pattern, text):
-            return hint
-    return f"all that was said is in {run_dir}; repair the cause and run it again, it goes on where it stopped"
+def _hint(kind: FailureKind, run_dir: str) -> str:
+    return _HINTS.get(kind, f"Ansible's full output is in {run_dir}; repair the cause and run this again: it continues where it stopped")

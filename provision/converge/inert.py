@@ -6,14 +6,12 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-__all__ = ["document", "inert"]
-
 
 def inert(value: Any) -> Any:
-    """The same value with every string marked as not being a template.
+    """The same value with a mark on every string that says it is not a template.
 
-    Variables from files count as the operator's own words for Ansible, so that `{{ … }}` in them would be evaluated. The mark is
-    the one that Ansible's own JSON uses for what it received from elsewhere.
+    Ansible trusts variables from files as the operator's own words and would evaluate `{{ … }}` in them. The mark is the one that Ansible's
+    own JSON uses for text from elsewhere.
     """
     if isinstance(value, str):
         return {"__ansible_unsafe": value}
@@ -26,4 +24,4 @@ def inert(value: Any) -> Any:
 
 def document(variables: Mapping[str, Any]) -> str:
     """A variables file for `ansible-playbook -e @file` that holds data only."""
-    return json.dumps({name: inert(value) for name, value in variables.items()}, indent=2)
+    return json.dumps(inert(variables), indent=2)

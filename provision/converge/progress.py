@@ -1,4 +1,4 @@
-"""What a converge tells while it runs, and what it came to."""
+"""What a converge reports while it runs, and its result."""
 
 from __future__ import annotations
 
@@ -6,23 +6,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-__all__ = ["Converged", "Progress", "State"]
-
 State = Literal["started", "ok", "changed", "skipped", "failed", "unreachable"]
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """One thing that happened to one task.
+    """The start or the end of one task.
 
     Attributes:
-        role: the role the task belongs to; empty for the play's own (reading the host's system).
+        role: the task's role; empty for a task of the play itself, such as reading the host's system.
         task: the task's name, a sentence.
-        host: the host as the user called it.
+        host: the host by the name the user gave it.
         state: `started`, or how the task ended.
         elapsed_s: since the converge began.
         task_s: how long the task took; 0 while it runs.
-        diff: what changed, as text, when a diff was asked for.
+        diff: the change, as text, where a diff was requested.
     """
 
     role: str
@@ -35,16 +33,16 @@ class Progress:
 
 
 @dataclass(frozen=True, slots=True)
-class Converged:
-    """What a converge that reached its end came to.
+class ConvergeResult:
+    """The totals of a converge that reached its end.
 
     Attributes:
-        roles: what was run, in the order of `ROLES`.
-        ok: how many tasks found everything as it should be.
-        changed: how many changed something (or would have, in check mode).
-        skipped: how many had nothing to do here.
-        changed_tasks: the names of those that changed something, `role: task`.
-        elapsed_s: for all of it.
+        roles: the roles that ran, in the order of `ROLES`.
+        ok: number of tasks that had nothing to change.
+        changed: number of tasks that changed something (in check mode: would have).
+        skipped: number of tasks that do not apply to this host.
+        changed_tasks: the names of the tasks that changed something, as `role: task`.
+        elapsed_s: for the whole run.
         run_dir: where the artefacts are.
     """
 

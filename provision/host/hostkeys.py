@@ -1,4 +1,4 @@
-"""Host keys known before the first connection: read from a console's text or an agent's answer, kept in a known_hosts file of our own."""
+"""Host keys from a console's text or an agent's answer, written to a known_hosts file of our own before the first connection."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from filelock import FileLock
-
-__all__ = ["forget", "parse_console", "parse_pairs", "remember"]
 
 # cloud-init prints the public keys between these lines (cloudinit/config/cc_keys_to_console.py and tools/write-ssh-key-fingerprints).
 _BLOCK = re.compile(r"-----BEGIN SSH HOST KEY KEYS-----(.*?)-----END SSH HOST KEY KEYS-----", re.DOTALL)
@@ -22,24 +20,20 @@ def parse_console(text: str) -> tuple[str, ...]:
 
 
 def parse_pairs(pairs: Iterable[tuple[str, str]]) -> tuple[str, ...]:
-    """The host keys among pairs of key type and base64, as an agent on the host publishes them; anything else is left out."""
+    """The host keys among pairs of key type and base64, as an agent on the host publishes them; other pairs are ignored."""
     return tuple(sorted(key for key in (f"{kind} {value.strip()}" for kind, value in pairs) if _KEY.fullmatch(key)))
 
 
 def remember(known_hosts: Path, alias: str, keys: Iterable[str]) -> None:
-    """Make `keys` the only ones known for `alias`."""
-    _rewrite(known_hosts, alias, [f"{alias} {key}" for key in keys])
+    """Accept exactly these keys for the alias."""
+    with FileLock(f"{known_hosts}.lock"):
+        old = known_hosts.read_text().splitlines() if known_hosts.exists() else []
+        lines = [*(line for line in old if line.split(" ", 1)[0] != alias), *(f"{alias} {key}" for key in keys)]
+        new = known_hosts.with_suffix(".new")
+        new.write_text("".join(f"{line}\n" for line in lines))
+        new.replace(known_hosts)
 
 
 def forget(known_hosts: Path, alias: str) -> None:
-    """Know no key for `alias` any more."""
-    _rewrite(known_hosts, alias, [])
-
-
-def _rewrite(known_hosts: Path, alias: str, added: list[str]) -> None:
-    with FileLock(f"{known_hosts}.lock"):
-        old = known_hosts.read_text().splitlines() if known_hosts.exists() else []
-        kept = [line for line in old if line.split(" ", 1)[0] != alias]
-        fresh = known_hosts.with_suffix(".new")
-        fresh.write_text("".join(f"{line}\n" for line in [*kept, *added]))
-        fresh.replace(known_hosts)
+    """Accept no key for the alias any more."""
+    remember(known_hosts, alias, ())

@@ -1,4 +1,4 @@
-"""Wait until a host that is starting lets us in and has finished its first boot."""
+"""Wait until a starting host accepts connections and has finished its first boot."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ import tenacity
 from provision.errors import HostUnreachableError, SshRefusedError
 from provision.host.ssh import Completed, Target, execute
 
-__all__ = ["wait_ready"]
-
 # `cloud-init status --wait` ends with 0 when done and 2 after recoverable errors (cloud-init's own documentation of the command);
 # without cloud-init there is nothing to wait for.
 _FIRST_BOOT: Final = "if command -v cloud-init >/dev/null 2>&1; then cloud-init status --wait >/dev/null; fi"
@@ -20,11 +18,11 @@ _FIRST_BOOT_FAILED: Final = 1
 async def wait_ready(target: Target, *, timeout_s: float) -> None:
     """Return once commands run on the host and its first boot is over.
 
-    While a machine boots it refuses connections, and then keys that cloud-init has not written yet; both mean "later". An unknown or
-    changed host key means "never".
+    A booting machine first refuses connections, then keys that cloud-init has not written yet; both are tried again. An unknown or changed
+    host key is not.
 
     Raises:
-        HostUnreachableError, SshRefusedError: still so when the time is up.
+        HostUnreachableError, SshRefusedError: the host still refuses when the time is up, or its first boot failed.
         HostKeyUnknownError, HostKeyChangedError: at once.
     """
     retrying = tenacity.AsyncRetrying(
@@ -33,7 +31,7 @@ async def wait_ready(target: Target, *, timeout_s: float) -> None:
         stop=tenacity.stop_after_delay(timeout_s),
         reraise=True,
     )
-    done: Completed = await retrying(execute, target, _FIRST_BOOT, timeout_s=timeout_s, connect_timeout_s=5)
-    if done.exit_code == _FIRST_BOOT_FAILED:
-        msg = f"the first boot of {target.name} ended with an error of cloud-init"
+    result: Completed = await retrying(execute, target, _FIRST_BOOT, timeout_s=timeout_s, connect_timeout_s=5)
+    if result.exit_code == _FIRST_BOOT_FAILED:
+        msg = f"the first boot of {target.name} ended with an error in cloud-init"
         raise HostUnreachableError(msg, hint=f"see `cloud-init status --long` on the host: `gpuprov ssh {target.name}`")

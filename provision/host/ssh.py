@@ -1,6 +1,6 @@
 """Run one command on a host through the system's OpenSSH, so that agents, jump hosts and hardware keys work.
 
-Host keys are never learnt here: an unknown or changed one stops the run. OpenSSH's complaints become our errors in one place.
+This module never accepts a new host key: an unknown or changed one stops the run. Only `_refusal` interprets OpenSSH's messages.
 """
 
 from __future__ import annotations
@@ -20,8 +20,6 @@ from provision.errors import (
     HostUnreachableError,
     SshRefusedError,
 )
-
-__all__ = ["LOCALHOST", "Completed", "Target", "execute", "ssh_argv"]
 
 _SSH_FAILED = 255  # ssh(1): "255 if an error occurred" before or instead of the remote command
 _CHUNK_BYTES = 65_536
@@ -52,7 +50,7 @@ LOCALHOST = Target(name="localhost", destination="")
 
 @dataclass(frozen=True, slots=True)
 class Completed:
-    """What a command on a host came to; `truncated` when its output passed the limit and the rest was not read."""
+    """The result of a command on a host; `truncated` when its output passed the limit and the rest was not read."""
 
     exit_code: int
     stdout: bytes
@@ -82,18 +80,18 @@ async def execute(
     timeout_s: float,
     connect_timeout_s: int = 10,
     max_output_bytes: int = 16 * 1024 * 1024,
-    heard: bytearray | None = None,
+    output: bytearray | None = None,
 ) -> Completed:
     """Run a shell command on the host and return what it printed.
 
     Args:
         target: where.
         command: a POSIX shell command line; quoting values is the caller's duty (`shlex.quote`).
-        stdin: bytes for the command's standard input; in parts where they are not all known when the connection is opened.
+        stdin: bytes for the command's standard input; an iterator where some are not yet known when the connection is opened.
         timeout_s: for everything, the connection included.
         connect_timeout_s: for the TCP connection and the handshake.
         max_output_bytes: per stream; the command is ended when it prints more.
-        heard: is given what the command prints while it comes, so that it is there even where an error is raised.
+        output: receives standard output as it arrives, so that it is there even where an error is raised.
 
     Raises:
         HostUnreachableError, HostKeyUnknownError, HostKeyChangedError, SshRefusedError: the command was not run, or not in time.
@@ -108,19 +106,19 @@ async def execute(
     )
     try:
         async with asyncio.timeout(timeout_s):
-            done = await _communicate(process, stdin, max_output_bytes, bytearray() if heard is None else heard)
+            result = await _communicate(process, stdin, max_output_bytes, bytearray() if output is None else output)
     except TimeoutError:
         msg = f"{target.name} did not finish within {timeout_s:g} s"
-        raise HostUnreachableError(msg, hint="see whether it is up and not overloaded; a longer --timeout may help") from None
+        raise HostUnreachableError(msg, hint="see whether it is up and not overloaded, or give a longer --timeout") from None
     finally:
         if process.returncode is None:
             _end(process)
             await process.wait()
         # A child that left the session may hold the pipes open for ever; asyncio has no public way to let go of them.
         process._transport.close()  # type: ignore[attr-defined]  # noqa: SLF001
-    if done.exit_code == _SSH_FAILED and not target.is_local:
-        raise _refusal(target, done.stderr.decode(errors="replace"))
-    return done
+    if result.exit_code == _SSH_FAILED and not target.is_local:
+        raise _refusal(target, result.stderr.decode(errors="replace"))
+    return result
 
 
 def _end(process: asyncio.subprocess.Process) -> None:
@@ -129,7 +127,9 @@ def _end(process: asyncio.subprocess.Process) -> None:
         os.killpg(process.pid, signal.SIGKILL)
 
 
-async def _communicate(process: asyncio.subprocess.Process, stdin: bytes | AsyncIterable[bytes], limit: int, heard: bytearray) -> Completed:
+async def _communicate(
+    process: asyncio.subprocess.Process, stdin: bytes | AsyncIterable[bytes], limit: int, output: bytearray
+) -> Completed:
     """Feed and drain the three streams at once, ending the process when it prints more than `limit` bytes."""
     assert process.stdin is not None and process.stdout is not None and process.stderr is not None  # noqa: S101, PT018
     truncated = False
@@ -146,31 +146,31 @@ async def _communicate(process: asyncio.subprocess.Process, stdin: bytes | Async
             await stream.drain()
         stream.close()
 
-    async def drain(stream: asyncio.StreamReader, kept: bytearray) -> bytes:
+    async def drain(stream: asyncio.StreamReader, received: bytearray) -> bytes:
         nonlocal truncated
         while chunk := await stream.read(_CHUNK_BYTES):
-            kept += chunk
-            if len(kept) > limit:
+            received += chunk
+            if len(received) > limit:
                 truncated = True
                 _end(process)
                 break
-        return bytes(kept[:limit])
+        return bytes(received[:limit])
 
-    _, out, err = await asyncio.gather(feed(process.stdin), drain(process.stdout, heard), drain(process.stderr, bytearray()))
+    _, out, err = await asyncio.gather(feed(process.stdin), drain(process.stdout, output), drain(process.stderr, bytearray()))
     return Completed(await process.wait(), out, err, truncated)
 
 
 def _refusal(target: Target, stderr: str) -> GpuprovError:
-    """What OpenSSH's own words mean; anything unread counts as unreachable, with the words as detail."""
+    """The error for OpenSSH's message; one that is not recognised counts as unreachable, with the message as detail."""
     last = next((line.strip() for line in reversed(stderr.splitlines()) if line.strip()), "")
-    if not last:  # ssh says why it cannot connect; a command that was killed over there ends with the same code, and silently
+    if not last:  # ssh always says why it cannot connect; a command killed on the host ends with the same code, and silently
         return HostUnreachableError(
             f"{target.name} ended the session and gave no reason",
-            hint="what ran there was killed or ended with code 255: look for an out-of-memory kill in its kernel log, and try again",
+            hint="the command was killed or ended with code 255: look for an out-of-memory kill in the host's kernel log, and try again",
         )
     if "REMOTE HOST IDENTIFICATION HAS CHANGED" in stderr:
         return HostKeyChangedError(
-            f"{target.name} shows another host key than the one that is known",
+            f"{target.name} shows a host key that differs from the known one",
             hint="somebody else may be answering on this address; compare with the cloud's console output before you trust it",
             detail=stderr,
         )
@@ -183,11 +183,11 @@ def _refusal(target: Target, stderr: str) -> GpuprovError:
     if "Permission denied" in stderr:
         return SshRefusedError(
             f"{target.name} does not accept the key: {last}",
-            hint="use the key the machine was made with, or have yours added to the profile's users",
+            hint="use the key that the machine was created with, or have yours added to the profile's users",
             detail=stderr,
         )
     return HostUnreachableError(
         f"{target.name} cannot be reached: {last}",
-        hint="see whether it is running (`gpuprov ls`) and port 22 is open to you",
+        hint="see whether it is running (`gpuprov ls`) and whether port 22 is open to you",
         detail=stderr,
     )

@@ -1,8 +1,8 @@
 """SSH configuration of our instances: an include file of our own, so that `ssh gpuprov-NAME` works everywhere.
 
-Two files: `hosts.conf` holds one entry for each instance and is included by the user's `~/.ssh/config`; `config` is what gpuprov itself
-passes to `ssh -F`: our entries, then the user's own configuration (jump hosts, agents, hardware keys). The two are apart because an
-include that includes itself is refused by OpenSSH.
+There are two files. `hosts.conf` has an entry for each instance; the user's `~/.ssh/config` includes it. `config` is for gpuprov's own
+`ssh -F`: it includes our entries, then the user's configuration (jump hosts, agents, hardware keys). One file cannot do both, because
+OpenSSH refuses a file that includes itself.
 """
 
 from __future__ import annotations
@@ -19,8 +19,6 @@ from provision.host import hostkeys
 from provision.host.ssh import LOCALHOST, Target
 from provision.paths import private_dir
 
-__all__ = ["SshHome", "alias_of"]
-
 _COMMENT = "# gpuprov: instances launched from here (removed again with the last of them)"
 
 
@@ -33,21 +31,20 @@ class SshHome:
     """The folder with our key, known hosts and configuration.
 
     Args:
-        folder: made when missing, mode 0700.
-        user_config: the user's ssh configuration; `GPUPROV_SSH_CONFIG` names another, `~/.ssh/config` is the default.
+        folder: created when missing, mode 0700.
+        user_config: the user's ssh configuration; by default `$GPUPROV_SSH_CONFIG`, then `~/.ssh/config`.
     """
 
     def __init__(self, folder: Path, user_config: Path | None = None) -> None:
         self.folder = private_dir(folder)
-        given = os.environ.get("GPUPROV_SSH_CONFIG")
-        self.user_config = user_config or (Path(given) if given else Path.home() / ".ssh" / "config")
+        self.user_config = user_config or Path(os.environ.get("GPUPROV_SSH_CONFIG") or Path.home() / ".ssh" / "config")
         self.known_hosts = self.folder / "known_hosts"
         self._hosts = self.folder / "hosts.conf"
         self._config = self.folder / "config"
         self._identity = self.folder / "id_ed25519"
 
     def public_key(self) -> str:
-        """The public key that is put on new instances; the pair is made on first use."""
+        """The public key for new instances; the pair is generated on first use."""
         with FileLock(self.folder / "key.lock"):
             if not self._identity.exists():
                 subprocess.run(
@@ -78,9 +75,9 @@ class SshHome:
             name: of the instance.
             address: where it is.
             login: its first user.
-            keys: the only host keys that are accepted; None keeps those that are known, as for a machine that has only moved.
-            way: lines of `provision.host.way` for a machine that is not reached directly. The host keys are those of the machine
-                whatever the way: HostKeyAlias names it, and not what answers in between.
+            keys: the only host keys that are accepted; None accepts the same as before, as for a machine with a new address.
+            way: lines of `provision.host.way` for a machine that is not reached directly. The host keys are the machine's own in any
+                case: HostKeyAlias names the machine, not a host on the way to it.
         """
         alias = alias_of(name)
         if keys is not None:
@@ -98,8 +95,8 @@ class SshHome:
             "  StrictHostKeyChecking yes\n"
             "  UpdateHostKeys no\n"
             "  ControlMaster auto\n"
-            # The alias is part of it: %C knows the address, and of two machines that had one address after each other, or of an impostor,
-            # the open connection of the first would be taken for the second's, whose host key nobody then looks at.
+            # The alias is part of the path. %C alone has only the address: when a second machine, or an impostor, gets the address of
+            # the first, its connection would be confused with the open one of the first, and its host key would not be checked.
             f'  ControlPath "{self._control_folder()}/{hashlib.sha256(alias.encode()).hexdigest()[:8]}-%C"\n'
             "  ControlPersist 60\n"
         )
@@ -108,7 +105,7 @@ class SshHome:
         self._include(present=True)
 
     def remove(self, name: str) -> None:
-        """Forget an instance; the line in the user's configuration goes with the last one."""
+        """Forget an instance; with the last one, our line in the user's configuration is removed too."""
         alias = alias_of(name)
         if self._config.exists():
             subprocess.run(
@@ -123,13 +120,13 @@ class SshHome:
             self._include(present=False)
 
     def _control_folder(self) -> Path:
-        """A short path: a socket's may be 108 bytes at most, and ssh adds a suffix of its own while it binds."""
+        """A folder with a short path: a socket's path has at most 108 bytes, and ssh appends a suffix while it binds."""
         runtime = os.environ.get("XDG_RUNTIME_DIR")
         folder = Path(runtime, "gpuprov-ssh") if runtime else Path(f"/tmp/gpuprov-ssh-{os.getuid()}")  # noqa: S108 - owner and mode are checked
         try:
             private_dir(folder)
             mine = folder.lstat().st_uid == os.getuid() and not folder.is_symlink()
-        except OSError:  # somebody else made it first
+        except OSError:  # another user created it first
             mine = False
         return folder if mine else self.folder
 
@@ -142,16 +139,17 @@ class SshHome:
             fresh.replace(self._hosts)
 
     def _include(self, *, present: bool) -> None:
-        """Add or take out our two lines at the top of the user's configuration; the rest of it is not touched."""
+        """Add or remove our lines at the top of the user's configuration; the rest of it is not touched."""
         ours = f'{_COMMENT}\nInclude "{self._hosts}"\n\n'
         if not self.user_config.exists():
             if not present:
                 return
-            private_dir(self.user_config.parent) if not self.user_config.parent.exists() else None
+            if not self.user_config.parent.exists():
+                private_dir(self.user_config.parent)
             self.user_config.touch(mode=0o600)
         text = self.user_config.read_text()
         rest = text.replace(ours, "")
-        wanted = ours + rest if present else rest
-        if wanted != text:
+        updated = ours + rest if present else rest
+        if updated != text:
             # Written in place, not replaced: the file may be a link into a dotfiles repository.
-            self.user_config.write_text(wanted)
+            self.user_config.write_text(updated)

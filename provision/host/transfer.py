@@ -1,4 +1,4 @@
-"""Files to a host and from it: the system's rsync over our ssh configuration, so that a cut-off copy goes on where it stopped."""
+"""Copies files to and from a host with the system's rsync over our ssh configuration: an interrupted copy continues where it stopped."""
 
 from __future__ import annotations
 
@@ -11,14 +11,12 @@ from dataclasses import dataclass
 from provision.errors import HostUnreachableError, UsageError
 from provision.host.ssh import Target, ssh_argv
 
-__all__ = ["Copied", "pull", "push"]
-
 _NO_RSYNC_THERE = 127  # the shell's "command not found", which rsync passes on: rsync(1), EXIT VALUES, and POSIX sh
 
 
 @dataclass(frozen=True, slots=True)
 class Copied:
-    """What rsync says of a copy."""
+    """How much rsync copied."""
 
     files: int
     bytes: int
@@ -43,26 +41,26 @@ def _rsync(target: Target, paths: Sequence[str], *, delete: bool, dry_run: bool)
     options = ["--archive", "--compress", "--partial", "--secluded-args", "--stats", "--info=progress2", f"--rsh={shell}"]
     options += ["--delete"] if delete else []
     options += ["--dry-run"] if dry_run else []
-    done = subprocess.run(
+    process = subprocess.run(
         [program, *options, "--", *paths], stdout=subprocess.PIPE, stderr=None, stdin=subprocess.DEVNULL, text=True, check=False
     )
-    if done.returncode == _NO_RSYNC_THERE:
+    if process.returncode == _NO_RSYNC_THERE:
         msg = f"rsync is not installed on {target.name}"
         raise HostUnreachableError(msg, hint=f"`gpuprov ssh {target.name} -- sudo apt-get install -y rsync`, or dnf on EL")
-    if done.returncode:
-        msg = f"rsync ended with {done.returncode}; what it said stands above"
-        raise HostUnreachableError(msg, hint="run the same command again: it goes on where it stopped", detail=done.stdout[-2000:])
+    if process.returncode:
+        msg = f"rsync ended with {process.returncode}; its messages are above"
+        raise HostUnreachableError(msg, hint="run the same command again: it continues where it stopped", detail=process.stdout[-2000:])
     return Copied(
-        _number(r"Number of regular files transferred: ([\d,.]+)", done.stdout),
-        _number(r"Total transferred file size: ([\d,.]+)", done.stdout),
+        _number(r"Number of regular files transferred: ([\d,.]+)", process.stdout),
+        _number(r"Total transferred file size: ([\d,.]+)", process.stdout),
     )
 
 
 def _quoted(word: str) -> str:
-    """A word for rsync's --rsh, which knows quotes and no escapes."""
+    """A word for rsync's --rsh, which understands quotes but no escapes."""
     return f"'{word}'" if " " in word else word
 
 
 def _number(pattern: str, text: str) -> int:
-    found = re.search(pattern, text)
-    return int(re.sub(r"[^\d]", "", found[1])) if found else 0
+    match = re.search(pattern, text)
+    return int(re.sub(r"[^\d]", "", match[1])) if match else 0

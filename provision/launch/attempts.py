@@ -13,34 +13,35 @@ from provision.launch import place
 from provision.launch.journal import Journal, Machine, Pending, Record
 from provision.launch.ours import Ours
 from provision.launch.place import Attempt, Option
-from provision.profile.locked import Lock
-from provision.profile.model import Profile
-
-__all__ = ["Attempts", "Wanted"]
+from provision.launch.plan import Plan
 
 Refusal = CapacityError | QuotaExceededError
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class LaunchRequest:
     """What one run asks for.
 
     Attributes:
+        plan: what is launched, and where.
+        public_key: the OpenSSH public key that may log in first.
         count: how many machines.
         minimum: how many are enough; as many as `count` means that one zone gives all of them or none.
         wait_s: for how long rounds over all places are repeated while none has capacity.
         only: the one cloud whose places are tried; None for all.
     """
 
-    profile: Profile
-    digest: str
-    name: str
+    plan: Plan
     public_key: str
-    lock: Lock
     count: int = 1
     minimum: int = 1
     wait_s: float = 0.0
     only: str | None = None
+
+    @property
+    def name(self) -> str:
+        """What the launch is called."""
+        return self.plan.name
 
 
 @dataclass(slots=True)
@@ -50,8 +51,8 @@ class Attempts:
     Args:
         ours: the clouds.
         journal: holds the record.
-        wanted: what is asked for.
-        listed: where it is tried.
+        request: what is asked for.
+        options: where it is tried.
         record: what the journal knows.
         rows: every attempt, in order.
         again: makes the record of a further round.
@@ -59,11 +60,11 @@ class Attempts:
 
     ours: Ours
     journal: Journal
-    wanted: Wanted
-    listed: list[Option]
+    request: LaunchRequest
+    options: list[Option]
     record: Record
     rows: list[Attempt]
-    again: Callable[[Wanted], Record]
+    again: Callable[[LaunchRequest], Record]
     made: list[clouds.Instance] = field(default_factory=list)
     _in_use: bool = False
     _refused: bool = False
@@ -80,19 +81,19 @@ class Attempts:
 
         def one() -> None:
             if self._refused:
-                self.record, self._refused = self.again(self.wanted), False
+                self.record, self._refused = self.again(self.request), False
             self._round()
 
-        self.ours.patience.rounds(one, for_s=self.wanted.wait_s, on_step=self.ours.on_step)
+        self.ours.patience.rounds(one, for_s=self.request.wait_s, on_step=self.ours.on_step)
 
     def _round(self) -> None:
         refusals: list[Refusal] = []
         try:
             with ThreadPoolExecutor(max_workers=8, thread_name_prefix="clear") as pool:
-                for number, option in enumerate(self.listed):
-                    if option.against:
-                        self._row(option.attempt("skipped", option.against, zone=",".join(option.zones)))
-                        self.ours.on_step(f"{option.region}: passed over: {option.against}")
+                for number, option in enumerate(self.options):
+                    if option.refusal:
+                        self._row(option.attempt("skipped", str(option.refusal), zone=",".join(option.zones)))
+                        self.ours.on_step(f"{option.region}: passed over: {option.refusal}")
                         continue
                     refused = self._try(option)
                     if refused is None:
@@ -104,23 +105,25 @@ class Attempts:
         except CloudError as error:
             self._give_up(error)
             raise
-        if len(self.made) < self.wanted.minimum:
+        if len(self.made) < self.request.minimum:
             nowhere = self._nowhere(refusals)
             self._give_up(nowhere)
             raise nowhere
 
     def _try(self, option: Option) -> Refusal | None:
         handle = self.ours.handle((option.cloud, option.region))
-        opt_in = ", an opt-in region" if place.opt_in(option) else ""
-        everything = self.wanted.minimum == self.wanted.count
+        opt_in = ", an opt-in region" if option.first.opt_in else ""
+        everything = self.request.minimum == self.request.count
 
         def ask(zone: str) -> int:
-            missing = self.wanted.count - len(self.made)
+            missing = self.request.count - len(self.made)
             many = f"{missing} x " if missing > 1 else ""
-            self.ours.on_step(f"asking for {many}{option.place.instance_type} in {zone or option.region} ({option.place.market}{opt_in})")
+            self.ours.on_step(
+                f"asking for {many}{option.first.place.instance_type} in {zone or option.region} ({option.first.place.market}{opt_in})"
+            )
             least = missing if everything else 1
             self.attempt(option, Pending(option.index, option.region, zone, self._next(), missing, least))
-            return self.wanted.count - len(self.made)
+            return self.request.count - len(self.made)
 
         def zones() -> list[str]:
             order = self._order(option, Pending(option.index, option.region, "", self._next(), 1, 1))
@@ -134,7 +137,7 @@ class Attempts:
         return 1 + max((_index(instance) for instance in self.made), default=0)
 
     def _order(self, option: Option, pending: Pending) -> clouds.Order:
-        return place.order_of(self.record, self.wanted.profile, option, self.wanted.public_key, pending)
+        return place.order_of(self.record, self.request.plan.profile, option.first, self.request.public_key, pending)
 
     def attempt(self, option: Option, pending: Pending) -> None:
         """One attempt, journalled before it is made; what it made is journalled after.
@@ -158,7 +161,7 @@ class Attempts:
             self._row(option.attempt("launched", ids, time.monotonic() - started, zone=zone, asked=pending.count))
             return made
 
-        what = f"{option.place.instance_type} in {pending.zone or option.region}"
+        what = f"{option.first.place.instance_type} in {pending.zone or option.region}"
         made = self.ours.patience.ask(ask, on_step=self.ours.on_step, what=what)
         known = {instance.id for instance in self.made}
         self.made += [instance for instance in made if instance.id not in known]
@@ -183,7 +186,7 @@ class Attempts:
         What cannot be removed now stays in the journal's regions, which are gone through once more at the end.
         """
         pair = (option.cloud, option.region)
-        again = any((later.cloud, later.region) == pair and not later.against for later in self.listed[number + 1 :])
+        again = any((later.cloud, later.region) == pair and not later.refusal for later in self.options[number + 1 :])
         if not again and self.ours.handle(pair).spans == "region" and pair in self.unneeded():
             self.ours.on_step(f"{option.region}: no machine, trying the next place")
             pool.submit(self.ours.clear, self.record, {pair})
@@ -194,7 +197,7 @@ class Attempts:
         tried = "; ".join(
             dict.fromkeys(f"{a.zone or a.region} {a.instance_type}: {a.outcome}" for a in self.rows if a.outcome != "adopted")
         )
-        few = f"only {len(self.made)} of at least {self.wanted.minimum} machines could be had"
+        few = f"only {len(self.made)} of at least {self.request.minimum} machines could be had"
         msg = f"{few if self.made else 'no place of the profile has a machine'} ({tried})"
         return type(last)(msg, hint=last.hint, detail=last.detail)
 
@@ -203,17 +206,17 @@ class Attempts:
         try:
             self.ours.clear(self.record, self.unneeded() if self._in_use else self.record.regions)
         except CloudError as second:
-            error.hint += f" (something may be left: `gpuprov down {self.wanted.name}`)"
+            error.hint += f" (something may be left: `gpuprov down {self.request.name}`)"
             error.detail += f"; while cleaning up: {second.message}"
             return
         if not self._in_use:
             self.made.clear()
             self._refused = True
-            self.journal.drop(self.wanted.name)
+            self.journal.drop(self.request.name)
 
     def _row(self, attempt: Attempt) -> None:
         self.rows.append(attempt)
-        self.journal.log(self.wanted.name, {"launch_id": self.record.launch_id, **attempt.as_dict()})
+        self.journal.log(self.request.name, {"launch_id": self.record.launch_id, **attempt.as_dict()})
 
 
 def _index(instance: clouds.Instance) -> int:

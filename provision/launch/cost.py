@@ -1,30 +1,29 @@
-"""What a machine has cost so far, and would cost until its deadline: by the catalogue's price of its place."""
+"""What a machine has cost so far, and would cost until its deadline: by the catalog's price of its place."""
 
 from __future__ import annotations
 
 import datetime as dt
 
-from provision.catalog.places import Price, aws_price
-from provision.clouds import base as clouds
-from provision.launch.place import price_of, region_of
-from provision.profile.model import AwsPlace, Profile
-
-__all__ = ["hourly", "since", "until"]
+from provision import clouds
+from provision.clouds.base import Instance
+from provision.clouds.terms import Price
+from provision.profile.model import Profile
 
 
-def hourly(instance: clouds.Instance, profile: Profile | None) -> Price | None:
-    """The catalogue's price of a machine an hour, or None: for spot, whose price moves, and where the catalogue has none."""
-    if instance.market == "spot":
+def hourly(instance: Instance, profile: Profile | None) -> Price | None:
+    """The catalog's price of a machine an hour, or None: for spot, whose price moves, and where the catalog has none."""
+    if instance.market == "spot" or instance.cloud not in clouds.CLOUDS:
         return None
+    gpu, count = "", 1
     for place in profile.places if profile else ():
-        named = place.regions if isinstance(place, AwsPlace) else place.zones
-        here = (instance.cloud, instance.type) == (place.cloud, place.instance_type)
-        if here and instance.region in {region_of(place, where) for where in named} and profile:
-            return price_of(profile, place, instance.region)
-    return aws_price(instance.type, instance.region) if instance.cloud == "aws" else None
+        here = {place.region_of(location) for location in place.locations}
+        if profile and (instance.cloud, instance.type) == (place.cloud, place.instance_type) and instance.region in here:
+            gpu, count = place.gpus(profile.gpu.model, profile.gpu.count)
+            break
+    return clouds.provider(instance.cloud).price(instance.type, instance.region, gpu, count)
 
 
-def since(instance: clouds.Instance, price: Price | None, now: dt.datetime) -> float | None:
+def since(instance: Instance, price: Price | None, now: dt.datetime) -> float | None:
     """US dollars since the launch; at most, if it was stopped in between. None where the price is not known."""
     started = _time(instance.launched_at)
     return round(price.usd_per_hour * max(0.0, (now - started).total_seconds()) / 3600, 2) if price and started else None

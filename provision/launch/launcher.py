@@ -15,14 +15,12 @@ from typing import Final
 from provision.clouds import base as clouds
 from provision.errors import CapacityError, CloudError, NameTakenError, ProfileMismatchError, QuotaExceededError
 from provision.launch import place
-from provision.launch.attempts import Attempts, Wanted
+from provision.launch.attempts import Attempts, LaunchRequest
 from provision.launch.journal import Journal, Pending, Record
 from provision.launch.ours import Ours
 from provision.launch.patience import PATIENT, Patience
 from provision.launch.place import Attempt
 from provision.launch.regions import Connect
-
-__all__ = ["Launcher", "Wanted"]
 
 # EC2 gives no bound for how late descriptions follow (devguide, "Eventual consistency"); "a couple of seconds to a few minutes" is its word
 # for retries, from memory. Client tokens are remembered for longer.
@@ -49,85 +47,85 @@ class Launcher:
     patience: Patience = PATIENT
     attempts: list[Attempt] = field(default_factory=list)
 
-    def ensure(self, wanted: Wanted) -> list[clouds.Instance]:
+    def ensure(self, request: LaunchRequest) -> list[clouds.Instance]:
         """The machines of that name, at least `minimum` of them.
 
         Raises:
             NameTakenError: the name belongs to a machine of the other kind of cloud, or an older launch of somebody else has it.
             ProfileMismatchError: it exists and was made from another profile, or with another count.
-            PriceOverLimitError, CloudUnsupportedError: the catalogue already says no.
+            PriceOverLimitError, PriceUnknownError, CloudUnsupportedError: the plan has no place that can be launched in.
             CloudError: no place had one, or a cloud said something that no other place can mend.
         """
-        record = self.journal.get(wanted.name)
+        record = self.journal.get(request.name)
         if record is not None and record.rehearsal != self.rehearsal:
             kind = "in the embedded cloud" if record.rehearsal else "at a cloud"
-            msg = f"{wanted.name!r} is already the name of an instance {kind}"
-            raise NameTakenError(msg, hint=f"choose another --name, or remove that one with `gpuprov down {wanted.name}`")
-        listed = place.options(wanted.profile, wanted.lock, wanted.only)
+            msg = f"{request.name!r} is already the name of an instance {kind}"
+            raise NameTakenError(msg, hint=f"choose another --name, or remove that one with `gpuprov down {request.name}`")
+        options = place.options(request.plan, request.only)
         if record is None or not record.machines:
-            place.check_prices(wanted.profile, listed)
+            place.check_any(request.plan, options)
         ours = Ours(self.connect, self.on_step, self.patience)
-        where = {(o.cloud, o.region) for o in listed if not o.against} | (record.regions if record else set())
-        found = ours.look(wanted.name, where)
+        where = {(o.cloud, o.region) for o in options if not o.refusal} | (record.regions if record else set())
+        found = ours.look(request.name, where)
         mine = [instance for instance in found if record is not None and instance.launch_id == record.launch_id]
         if record is not None and record.complete and mine:
             found = mine  # in use: whoever else has the name since is not taken for it
-        known = self._known(wanted, record, found, ours)
-        work = Attempts(ours, self.journal, wanted, listed, known, self.attempts, self._again)
+        known = self._known(request, record, found, ours)
+        work = Attempts(ours, self.journal, request, options, known, self.attempts, self._again)
         if found:
             work.adopt(found)
         else:
-            place.check_prices(wanted.profile, listed)
+            place.check_any(request.plan, options)
             self.journal.put(known)
         self._resume(work)
-        if len(work.made) < wanted.minimum:
+        if len(work.made) < request.minimum:
             work.rounds()
         self._confirm(work, where)
         return sorted(work.made, key=lambda i: (len(i.name), i.name))
 
-    def _known(self, wanted: Wanted, record: Record | None, found: Sequence[clouds.Instance], ours: Ours) -> Record:
+    def _known(self, request: LaunchRequest, record: Record | None, found: Sequence[clouds.Instance], ours: Ours) -> Record:
         """The record to go on from: of the oldest launch that exists, of the one that was cut off, or a fresh one."""
         if found:
             oldest = found[0]
             same = record is not None and record.launch_id == oldest.launch_id
             if record is not None and not same:
                 ours.clear(record, record.regions)  # what an attempt of ours may have left beside the older launch
-            _compare(wanted, oldest)
+            _compare(request, oldest)
             if record is not None and same:
                 return record
-            fresh = self._fresh(wanted)
+            fresh = self._fresh(request)
             created, deadline = oldest.launched_at, oldest.deadline or fresh.deadline
             return replace(fresh, launch_id=oldest.launch_id, created_at=created, deadline=deadline)
         if record is None:
-            return self._fresh(wanted)
+            return self._fresh(request)
         asked = (record.profile_digest, record.count, record.minimum)
         if (not record.machines or (_young(record) and not _ended(record, ours))) and asked == (
-            wanted.digest,
-            wanted.count,
-            wanted.minimum,
+            request.plan.profile_sha256,
+            request.count,
+            request.minimum,
         ):
             return record  # cut off before anything was confirmed, or confirmed and not shown yet
         ours.clear(record, record.regions)  # ended since, or asked differently: a new launch under a new id
-        return self._fresh(wanted)
+        return self._fresh(request)
 
-    def _fresh(self, wanted: Wanted) -> Record:
+    def _fresh(self, request: LaunchRequest) -> Record:
         now = dt.datetime.now(dt.UTC).replace(microsecond=0)
         return Record(
-            name=wanted.name,
+            name=request.name,
             launch_id=secrets.token_hex(16),
             rehearsal=self.rehearsal,
-            profile=wanted.profile.dump(),
-            profile_digest=wanted.digest,
+            profile=request.plan.profile.dump(),
+            profile_digest=request.plan.profile_sha256,
             created_at=now.isoformat(),
-            deadline=(now + dt.timedelta(hours=wanted.profile.limits.deadline_h)).isoformat(),
-            count=wanted.count,
-            minimum=wanted.minimum,
-            lock=wanted.lock.as_dict(),
+            deadline=(now + dt.timedelta(hours=request.plan.profile.limits.deadline_h)).isoformat(),
+            count=request.count,
+            minimum=request.minimum,
+            lock=request.plan.lock.as_dict(),
         )
 
-    def _again(self, wanted: Wanted) -> Record:
+    def _again(self, request: LaunchRequest) -> Record:
         """The record of another round: a launch of its own, because a cloud that remembers tokens would repeat its refusal."""
-        record = self._fresh(wanted)
+        record = self._fresh(request)
         self.journal.put(record)
         return record
 
@@ -145,12 +143,12 @@ class Launcher:
                 self._repeat(work, attempt)
             if not work.made:
                 work.ours.clear(gone, gone.regions)
-                work.record = self._again(work.wanted)
+                work.record = self._again(work.request)
 
     def _repeat(self, work: Attempts, pending: Pending) -> None:
         name, count = work.record.name, work.record.count
         asked = {clouds.host_name(name, count, pending.first + i) for i in range(pending.count)}
-        option = next((o for o in work.listed if not o.against and (o.index, o.region) == (pending.place, pending.region)), None)
+        option = next((o for o in work.options if not o.refusal and (o.index, o.region) == (pending.place, pending.region)), None)
         if asked <= {instance.name for instance in work.made} or option is None:
             return
         self.on_step(f"an earlier run asked for {option}: asking for the same again")
@@ -181,7 +179,7 @@ class Launcher:
             self.on_step(f"something may be left where no machine was had: {error.message}")  # the journal knows where; `down` removes it
             unneeded = set()
         self.journal.put(
-            replace(work.record, minimum=work.wanted.minimum, touched=tuple(pair for pair in work.record.touched if pair not in unneeded))
+            replace(work.record, minimum=work.request.minimum, touched=tuple(pair for pair in work.record.touched if pair not in unneeded))
         )
 
 
@@ -198,17 +196,17 @@ def _ended(record: Record, ours: Ours) -> bool:
     return any(thing.id in ids and not thing.alive for thing in shown)
 
 
-def _compare(wanted: Wanted, oldest: clouds.Instance) -> None:
+def _compare(request: LaunchRequest, oldest: clouds.Instance) -> None:
     """See that what exists is what is asked for.
 
     Raises:
         ProfileMismatchError: it is not.
     """
-    name = wanted.name
-    if oldest.profile_digest != wanted.digest:
+    name = request.name
+    if oldest.profile_digest != request.plan.profile_sha256:
         msg = f"{name!r} exists ({oldest.id} in {oldest.region}) and was launched from another {oldest.profile!r}"
         hint = f"`gpuprov down {name}` removes it, another --name leaves it, `gpuprov apply {name} --profile …` sets it up anew"
         raise ProfileMismatchError(msg, hint=hint)
-    if oldest.count != wanted.count:
-        msg = f"{name!r} exists and was launched with --count {oldest.count}, not {wanted.count}"
+    if oldest.count != request.count:
+        msg = f"{name!r} exists and was launched with --count {oldest.count}, not {request.count}"
         raise ProfileMismatchError(msg, hint=f"say --count {oldest.count}, or `gpuprov down {name}` first")

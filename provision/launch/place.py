@@ -6,21 +6,17 @@ capacity goes on to the next zone, no quota to the next region, everything else 
 
 from __future__ import annotations
 
-import datetime as dt
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from provision.catalog import places as catalogue
-from provision.catalog import read
 from provision.clouds import CLOUDS
-from provision.clouds import base as clouds
-from provision.errors import CapacityError, CloudUnsupportedError, PriceOverLimitError, QuotaExceededError, UsageError
+from provision.clouds.base import Order
+from provision.clouds.terms import Refusal, RefusalKind
+from provision.errors import CapacityError, CloudUnsupportedError, PriceOverLimitError, PriceUnknownError, QuotaExceededError, UsageError
 from provision.launch.journal import Pending, Record
-from provision.profile.locked import Lock, LockedPlace
-from provision.profile.model import AwsPlace, Place, Profile
-
-__all__ = ["Attempt", "Option", "check_prices", "opt_in", "options", "order_of", "price_of", "region_of", "tried_zones"]
+from provision.launch.plan import Plan, PlannedPlace, order
+from provision.profile.model import Profile
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,164 +47,113 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One place of the profile in one region.
+    """Planned places of one region that are one attempt: one where the cloud chooses the zone, else all zones of the region.
 
     Attributes:
-        index: of the place in the profile.
-        zones: those that the profile names, in its order; empty where the cloud chooses among all of the region.
-        image_id: the lock's image.
-        against: why nothing can be launched there, as far as the catalogue knows; empty when it would be tried.
+        places: at least one; they differ in their zone alone.
     """
 
-    index: int
-    place: Place
-    region: str
-    zones: tuple[str, ...] = ()
-    image_id: str | None = None
-    against: str = ""
+    places: tuple[PlannedPlace, ...]
+
+    @property
+    def first(self) -> PlannedPlace:
+        """The place whose order is asked for first."""
+        return self.places[0]
+
+    @property
+    def index(self) -> int:
+        """Of the place in the profile."""
+        return self.first.index
 
     @property
     def cloud(self) -> str:
         """The cloud's name."""
-        return self.place.cloud
+        return self.first.cloud
+
+    @property
+    def region(self) -> str:
+        """Where."""
+        return self.first.region
+
+    @property
+    def zones(self) -> tuple[str, ...]:
+        """Those that the profile names, in its order; empty where the cloud chooses among all of the region."""
+        return tuple(place.zone for place in self.places if place.zone)
+
+    @property
+    def refusal(self) -> Refusal | None:
+        """Why nothing is launched there; None when it would be tried."""
+        return self.first.refusal
 
     def __str__(self) -> str:
-        return f"{self.place.instance_type} in {self.region} ({self.place.market})"
+        return str(self.first)
 
-    def attempt(self, outcome: str, said: str, seconds: float = 0.0, *, zone: str = "", asked: int = 1) -> Attempt:
+    def attempt(self, outcome: str, detail: str, seconds: float = 0.0, *, zone: str = "", asked: int = 1) -> Attempt:
         """A row about this option."""
-        return Attempt(self.cloud, self.region, zone, self.place.instance_type, self.place.market, outcome, said, seconds, asked)
+        place = self.first.place
+        return Attempt(self.cloud, self.region, zone, place.instance_type, place.market, outcome, detail, seconds, asked)
 
 
-def options(profile: Profile, lock: Lock, only: str | None = None) -> list[Option]:
-    """Every place of the profile, region by region, in its order; what is known against one stands in it.
+def options(plan: Plan, only: str | None = None) -> list[Option]:
+    """Every place of a plan, region by region, in its order. A zone that is refused is an option of its own that says so.
 
     Args:
-        profile: with its places.
-        lock: says what is known against each.
-        only: the one cloud whose places count.
+        plan: with its places.
+        only: the one cloud whose places count; None for all.
 
     Raises:
         UsageError: the profile has no place on it.
     """
-    found: list[Option] = []
-    if only is not None and only not in {place.cloud for place in profile.places}:
-        msg = f"profile {profile.name} has no place on {only}"
-        others = " or ".join(dict.fromkeys(place.cloud for place in profile.places))
+    places = [place for place in plan.places if only in {None, place.cloud}]
+    if not places:
+        msg = f"profile {plan.profile.name} has no place on {only}"
+        others = " or ".join(dict.fromkeys(place.cloud for place in plan.places))
         raise UsageError(msg, hint=f"it has places on {others}; add one on {only}, or leave that out")
-    for index, place in enumerate(profile.places):
-        if only not in {None, place.cloud}:
-            continue
-        named = [_locked(lock, place, where) for where in (place.regions if isinstance(place, AwsPlace) else place.zones)]
-        if place.cloud not in CLOUDS:
-            against = f"launching on {place.cloud} is not part of this release"
-            found += [Option(index, place, region_of(place, locked.region), against=against) for locked in named]
-        elif isinstance(place, AwsPlace):
-            found += [Option(index, place, locked.region, (), locked.image_id, locked.not_available) for locked in named]
-        else:
-            found += _by_region(index, place, named)
-    return found
+    groups: dict[tuple[object, ...], list[PlannedPlace]] = {}
+    for place in places:
+        # Zones of one region that can be had are one attempt.
+        own = place.location if place.refusal or not place.zone else ""
+        groups.setdefault((place.index, place.region, own), []).append(place)
+    return [Option(tuple(members)) for members in groups.values()]
 
 
-def _by_region(index: int, place: Place, named: Sequence[LockedPlace]) -> Iterator[Option]:
-    """A place that names zones: those of one region are one option, and each that cannot be had is one that says so."""
-    groups: dict[str, list[LockedPlace]] = {}
-    for locked in named:
-        groups.setdefault(region_of(place, locked.region), []).append(locked)
-    for region, members in groups.items():
-        for locked in members:
-            if locked.not_available:
-                yield Option(index, place, region, (locked.region,), locked.image_id, locked.not_available)
-        able = [locked for locked in members if not locked.not_available]
-        if able:
-            yield Option(index, place, region, tuple(locked.region for locked in able), able[0].image_id)
-
-
-def region_of(place: Place, where: str) -> str:
-    """The region of what a place names: a region, or a zone of one."""
-    return where if isinstance(place, AwsPlace) else where.rpartition("-")[0]
-
-
-def _locked(lock: Lock, place: Place, where: str) -> LockedPlace:
-    wanted = (place.cloud, where, place.instance_type, place.market)
-    return next(p for p in lock.places if (p.cloud, p.region, p.instance_type, p.market) == wanted)
-
-
-def price_of(profile: Profile, place: Place, region: str) -> catalogue.Price | None:
-    """The catalogue's price of one machine of a place; None where it has none, as for spot, whose price moves."""
-    if place.market == "spot":
-        return None
-    gpu, count = (profile.gpu.model, profile.gpu.count) if isinstance(place, AwsPlace) else (place.gpu, place.gpu_count)
-    if isinstance(place, AwsPlace):
-        return catalogue.aws_price(place.instance_type, region)
-    offered = catalogue.offers(gpu=gpu, cloud=place.cloud)
-    offer = next((o for o in offered if (o.instance_type, o.gpus) == (place.instance_type, count)), None)
-    return catalogue.price_of(offer, region) if offer else None
-
-
-def check_prices(profile: Profile, found: Iterable[Option]) -> None:
-    """Refuse the first place whose known price is over the profile's limit, before anything is asked of a cloud.
+def check_any(plan: Plan, listed: Sequence[Option]) -> None:
+    """Refuse to go on when no place can be launched in.
 
     Raises:
-        PriceOverLimitError: there is one.
-        CloudUnsupportedError: nothing can be launched at any place.
+        PriceOverLimitError, PriceUnknownError: the price is the reason, at one place at least.
+        CloudUnsupportedError: the catalog or the lock is.
     """
-    listed = list(found)
-    able = [option for option in listed if not option.against]
-    if not able:
-        reasons = "; ".join(dict.fromkeys(f"{o.region} {o.place.instance_type}: {o.against}" for o in listed))
-        msg = f"no place of profile {profile.name} can be launched in: {reasons}"
-        raise CloudUnsupportedError(msg, hint=f"add a place on {' or '.join(CLOUDS)} that `gpuprov catalog instances` lists")
-    for option in able:
-        price = price_of(profile, option.place, option.region)
-        if price and price.usd_per_hour > profile.limits.price_per_hour_usd:
-            what = f"{option.place.instance_type} in {option.region}"
-            msg = f"{what} costs {price.usd_per_hour} USD an hour, over the limit of {profile.limits.price_per_hour_usd}"
-            raise PriceOverLimitError(msg, hint="raise limits.price_per_hour_usd or remove the place")
+    refusals = [(option, option.refusal) for option in listed if option.refusal]
+    if len(refusals) < len(listed):
+        return
+    reasons = "; ".join(dict.fromkeys(f"{option.region} {option.first.place.instance_type}: {refusal}" for option, refusal in refusals))
+    msg = f"no place of profile {plan.profile.name} can be launched in: {reasons}"
+    money = [refusal for _, refusal in refusals if refusal.is_about_money]
+    over = next((refusal for refusal in money if refusal.kind is RefusalKind.OVER_LIMIT), None)
+    if over:
+        raise PriceOverLimitError(msg, hint=over.hint)
+    if money:
+        raise PriceUnknownError(msg, hint=money[0].hint)
+    raise CloudUnsupportedError(msg, hint=f"add a place on {' or '.join(CLOUDS)} that `gpuprov catalog instances` lists")
 
 
-def opt_in(option: Option) -> bool:
-    """Whether the region must be enabled in the account once."""
-    known = read.aws().regions.codes.get(option.region) if option.cloud == "aws" else None
-    return known is not None and known.opt_in
-
-
-def order_of(record: Record, profile: Profile, option: Option, public_key: str, pending: Pending) -> clouds.Order:
+def order_of(record: Record, profile: Profile, place: PlannedPlace, public_key: str, pending: Pending) -> Order:
     """The order of one attempt: the same for the same attempt of the same record."""
-    data, place = profile.disks.data, option.place
-    gpu, gpus = (profile.gpu.model, profile.gpu.count) if isinstance(place, AwsPlace) else (place.gpu, place.gpu_count)
-    return clouds.Order(
+    return order(
+        profile,
+        record.profile_digest,
+        place,
         name=record.name,
         launch_id=record.launch_id,
-        instance_type=place.instance_type,
-        gpu=gpu,
-        gpu_count=gpus,
-        market=place.market,
-        os=(profile.os.name, profile.os.version),
-        root_gb=profile.disks.root.size_gb,
-        volume_gb=data.size_gb if data else None,
-        instance_store=data is not None and data.source == "instance-store",
-        ssh_from=profile.network.opens,
         public_key=public_key,
-        deadline=dt.datetime.fromisoformat(record.deadline),
-        tags={
-            clouds.NAME_TAG: record.name,
-            clouds.LAUNCH_TAG: record.launch_id,
-            clouds.PROFILE_TAG: profile.name,
-            clouds.PROFILE_DIGEST_TAG: record.profile_digest,
-            clouds.OWNER_TAG: profile.owner.email,
-            clouds.DEADLINE_TAG: record.deadline,
-            clouds.COUNT_TAG: str(record.count),
-            clouds.FIRST_TAG: str(pending.first),
-        },
-        image_id=option.image_id,
+        deadline=record.deadline,
         zone=pending.zone,
+        first=pending.first,
         count=pending.count,
         minimum=pending.minimum,
-        first=pending.first,
-        # The embedded cloud has the subnets that an account begins with, and none of the user's.
-        subnet=profile.network.subnet if profile.network.subnet and not record.rehearsal else "",
-        public_address=profile.network.address == "public",
+        whole_count=record.count,
+        own_subnet=not record.rehearsal,
     )
 
 

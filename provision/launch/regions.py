@@ -4,32 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from provision.catalog import places, read
-from provision.clouds import CLOUDS
-from provision.clouds import base as clouds
+from provision import clouds
+from provision.clouds.base import Cloud
 from provision.launch.journal import Record
-from provision.launch.place import region_of
-from provision.profile.model import AwsPlace, Profile
+from provision.profile.model import Profile
 
-__all__ = ["Connect", "everywhere", "regions_of"]
-
-Connect = Callable[[str, str], clouds.Cloud]
+Connect = Callable[[str, str], Cloud]
 
 
 def regions_of(profiles: Iterable[Profile], records: Iterable[Record]) -> set[tuple[str, str]]:
     """The (cloud, region) pairs where our instances can be: those of the profiles and those of the journal."""
-    named = {
-        (place.cloud, region_of(place, where))
-        for profile in profiles
-        for place in profile.places
-        for where in (place.regions if isinstance(place, AwsPlace) else place.zones)
-    }
-    known = named | {pair for record in records for pair in record.regions}
-    return {pair for pair in known if pair[0] in CLOUDS}
+    planned = {(place.cloud, place.region_of(location)) for profile in profiles for place in profile.places for location in place.locations}
+    return {pair for pair in planned | {pair for record in records for pair in record.regions} if pair[0] in clouds.CLOUDS}
 
 
 def everywhere() -> set[tuple[str, str]]:
-    """Every region that the catalogue knows and that need not be enabled first."""
-    known = {("aws", code) for code, region in read.aws().regions.codes.items() if not region.opt_in}
-    known |= {("gcp", region) for region in places.gcp_regions()}
-    return {pair for pair in known if pair[0] in CLOUDS}
+    """Every region that the catalog knows and that need not be enabled first."""
+    return {(each.name, region.code) for each in clouds.providers() for region in each.regions().values() if not region.opt_in}

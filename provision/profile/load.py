@@ -7,8 +7,6 @@ depth and node count. What those bounds refuse is refused from the event stream,
 from __future__ import annotations
 
 import difflib
-import hashlib
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,13 +16,11 @@ from typing import Any, Final, TypeVar
 import yaml
 from pydantic import BaseModel, ValidationError
 
-from provision import paths
-from provision.catalog import read as catalog
+from provision import canonical, clouds, paths
+from provision.catalog import read
 from provision.errors import ProfileInvalidError, ProfileNotFoundError
-from provision.profile.model import AwsPlace, Profile
+from provision.profile.model import Profile
 from provision.profile.suggest import Complaint, complaints_of
-
-__all__ = ["Listed", "digest", "find", "lines", "list_profiles", "load", "parse", "schema", "typed"]
 
 _MAX_BYTES: Final = 64 * 1024  # the shipped profiles are under 4 KiB
 _MAX_DEPTH: Final = 12  # the schema is five deep
@@ -148,8 +144,7 @@ def lines(raw: bytes) -> dict[str, int]:
 
 def digest(profile: Profile) -> str:
     """SHA-256 over the canonical JSON form of a profile, hexadecimal: the same for two files that ask the same."""
-    canonical = json.dumps(profile.dump(), sort_keys=True, separators=(",", ":"), ensure_ascii=True)
-    return hashlib.sha256(canonical.encode()).hexdigest()
+    return canonical.digest(profile.dump())
 
 
 def schema() -> dict[str, Any]:
@@ -268,14 +263,17 @@ def _dotted(at: KeyPath) -> str:
 def _against_catalogue(profile: Profile, lines: Lines) -> list[Complaint]:
     """What is well-formed and does not exist."""
     problems = []
-    known = catalog.aws().regions.codes
     for number, place in enumerate(profile.places):
-        for index, region in enumerate(place.regions if isinstance(place, AwsPlace) else ()):
-            if region not in known:
-                near = difflib.get_close_matches(region, known, n=1, cutoff=0.6)
-                where: KeyPath = ("places", number, "regions", index)
+        provider = clouds.provider(place.cloud)
+        for index, location in enumerate(() if place.zonal else place.locations):
+            known = provider.regions()
+            if location not in known:
+                near = difflib.get_close_matches(location, known, n=1, cutoff=0.6)
+                where: KeyPath = ("places", number, place.locations_key, index)
                 instead = f"did you mean {near[0]!r}?" if near else "see the regions of your account"
-                problems.append(Complaint(lines.get(where, 1), _dotted(where), f"{region!r} is not a region of AWS", instead))
+                problems.append(
+                    Complaint(lines.get(where, 1), _dotted(where), f"{location!r} is not a region of {provider.title}", instead)
+                )
     problem = _system_problem(profile)
     if problem:
         problems.append(Complaint(lines.get(("os",), 1), "os", *problem))
@@ -284,14 +282,15 @@ def _against_catalogue(profile: Profile, lines: Lines) -> list[Complaint]:
 
 def _system_problem(profile: Profile) -> tuple[str, str] | None:
     """What is wrong with the system, and what to write."""
-    asked, data = (profile.os.name, profile.os.version), catalog.systems()
+    asked, data = (profile.os.name, profile.os.version), read.systems()
     refused = next((r for r in data.refused if (r.name, r.version) == asked), None)
     if refused:
         return f"{' '.join(asked)} is not supported: {refused.why}", "see `gpuprov profile schema`"
     if asked not in {(s.name, s.version) for s in data.systems}:
         return f"{' '.join(asked)} is not supported", f"write one of: {', '.join(s.key for s in data.systems)}"
-    images = sorted({(i.os, i.version) for i in catalog.aws().images if i.parameter})
-    if asked not in images and any(isinstance(p, AwsPlace) for p in profile.places):
-        offered = ", ".join(f"{name} {version}" for name, version in images)
-        return f"no image of {' '.join(asked)} can be launched on AWS yet", f"write one of: {offered}"
+    for cloud in dict.fromkeys(place.cloud for place in profile.places):
+        provider = clouds.provider(cloud)
+        if provider.needs_known_image and asked not in provider.image_systems():
+            offered = ", ".join(f"{name} {version}" for name, version in provider.image_systems())
+            return f"no image of {' '.join(asked)} can be launched on {provider.title} yet", f"write one of: {offered}"
     return None

@@ -12,13 +12,16 @@ import hashlib
 import json
 from typing import Any, Final
 
-from provision.catalog import overlay, places, read
-from provision.catalog.records import Gpu, Release, System, Toolkit
-from provision.catalog.resolve import AUTO, NONE, Asked, Resolution, resolve
-from provision.catalog.rules import ClockAsk, gcc_for, wheel_cudnn
+from provision import clouds
+from provision.catalog import overlay, read
+from provision.catalog.records.gpus import GpuRecord
+from provision.catalog.records.stack import ReleaseRecord, System, Toolkit
+from provision.catalog.resolve import AUTO, NONE, Resolution, StackRequest, resolve
+from provision.catalog.rules import ClockRequest, gcc_for, wheel_cudnn
 from provision.catalog.wheels import WheelSet, extra_wheels, opencv_set, opencv_tools, parse, set_for
+from provision.clouds.terms import PlaceBase
 from provision.errors import StackConflictError
-from provision.profile import load as profiles
+from provision.profile import load
 from provision.profile.locked import (
     Lock,
     LockedClocks,
@@ -32,19 +35,17 @@ from provision.profile.locked import (
     LockedProfiler,
     LockedToolkit,
 )
-from provision.profile.model import ApplicationClocks, AwsPlace, Profile
+from provision.profile.model import ApplicationClocks, Profile
 from provision.profile.packages import Names, system_of
-
-__all__ = ["asked_of", "build", "catalogue_version"]
 
 _HOLD: Final = ("nvidia-*", "libnvidia-*", "cuda-*", "libcudnn*", "linux-modules-nvidia-*")  # shared/facts/stack-facts.md §5, "hold"
 
 
-def asked_of(profile: Profile) -> Asked:
+def asked_of(profile: Profile) -> StackRequest:
     """What a profile asks of its stack."""
     clocks = profile.gpu.application_clocks
-    pair = ClockAsk("pair", clocks.memory_mhz, clocks.graphics_mhz) if isinstance(clocks, ApplicationClocks) else ClockAsk(clocks)
-    return Asked(
+    pair = ClockRequest("pair", clocks.memory_mhz, clocks.graphics_mhz) if isinstance(clocks, ApplicationClocks) else ClockRequest(clocks)
+    return StackRequest(
         gpu=profile.gpu.model,
         os=f"{profile.os.name} {profile.os.version}",
         driver=profile.stack.driver,
@@ -87,7 +88,7 @@ class _Writer:
         self.values = resolution.values
         self.warnings = resolution.warnings
         self.unresolved: list[str] = []
-        self.gpu: Gpu = read.gpu(self.values["gpu"])
+        self.gpu: GpuRecord = read.gpu(self.values["gpu"])
         self.system: System = system_of(self.values["os"])
         own = profile.sources.packages == "distribution"
         self.names = Names(profile, self.system, read.distribution(self.system.key) if own else None)
@@ -114,7 +115,7 @@ class _Writer:
         made["extras"] = self.extras(made["frameworks"])
         return Lock(
             schema_version=1,
-            profile=LockedProfile(name=self.profile.name, sha256=profiles.digest(self.profile)),
+            profile=LockedProfile(name=self.profile.name, sha256=load.digest(self.profile)),
             catalogue=catalogue_version(),
             os=self.system.key,
             gpu=LockedGpu(model=self.gpu.model, compute_capability=self.gpu.compute_capability),
@@ -130,52 +131,31 @@ class _Writer:
         )
 
     def places(self) -> list[LockedPlace]:
-        found, ids, families = [], overlay.read().aws_images, overlay.read().gcp_images
-        for place in self.profile.places:
-            shared = {"instance_type": place.instance_type, "market": place.market, "kernel": self.system.kernel[place.cloud]}
-            if isinstance(place, AwsPlace):
-                image = places.aws_image(self.profile.os.name, self.profile.os.version)
-                how = (image.parameter or f"{image.owner} {image.pattern}") if image else ""
-                for region in place.regions:
-                    against = places.why_not_aws(place.instance_type, region, place.market, self.gpu.model, self.profile.gpu.count)
-                    image_id = ids.get(region, {}).get(self.system.key)
-                    if image_id is None:
-                        self.note(f"aws {region}: the image id; `gpuprov catalog refresh --only aws` finds it")
-                    found.append(
-                        LockedPlace(cloud="aws", region=region, image=how, image_id=image_id, not_available=self.known(against), **shared)
-                    )
-                continue
-            family = next((i for i in read.gcp().images if (i.os, i.version) == (self.profile.os.name, self.profile.os.version)), None)
-            if family is None:
-                self.note(f"gcp: the image family of {self.system.key}")
-            for zone in place.zones:
-                against = places.why_not_gcp(place.instance_type, zone, place.gpu, place.gpu_count)
-                against = against or self.mismatch(place.gpu, place.gpu_count)
-                how = f"{family.project}/{family.family}" if family else ""
-                found.append(
-                    LockedPlace(
-                        cloud="gcp",
-                        region=zone,
-                        image=how,
-                        image_id=families.get(self.system.key),
-                        not_available=self.known(against),
-                        **shared,
-                    )
-                )
-        return found
+        """Every location of every place, with its image and what is known against it."""
+        system = (self.profile.os.name, self.profile.os.version)
+        return [self.place(place, location, system) for place in self.profile.places for location in place.locations]
 
-    def mismatch(self, gpu: str, count: int) -> str:
-        asked = self.profile.gpu
-        if gpu != asked.model or count < asked.count:
-            return f"the place has {count} x {gpu}, and gpu asks for {asked.count} x {asked.model}"
-        return ""
-
-    def known(self, against: str) -> str:
-        """Ignorance is not a reason against a place: it goes to what is unresolved."""
-        if "not recorded" in against or "not in the catalogue" in against:
+    def place(self, place: PlaceBase, location: str, system: tuple[str, str]) -> LockedPlace:
+        """One location. That the catalog does not know something is no reason against it, and goes to what is unresolved."""
+        provider, region = clouds.provider(place.cloud), place.region_of(location)
+        image = provider.image(system)
+        against = clouds.refusal(place, location, self.gpu.model, self.profile.gpu.count)
+        if against is not None and against.is_ignorance:
             self.note(f"places: {against}")
-            return ""
-        return against
+            against = None
+        gap = provider.image_gap(region, system)
+        if gap:
+            self.note(gap)
+        return LockedPlace(
+            cloud=place.cloud,
+            region=location,
+            instance_type=place.instance_type,
+            market=place.market,
+            image=image.lookup if image else "",
+            image_id=provider.image_id(region, system),
+            kernel=self.system.kernel.get(place.cloud, "generic"),
+            not_available=str(against) if against else "",
+        )
 
     def note(self, what: str) -> None:
         if what not in self.unresolved:
@@ -207,7 +187,7 @@ class _Writer:
         made = {}
         for name, known in read.frameworks().items():
             if self.values[name] != NONE:
-                release: Release = next(r for r in known if r.version == self.values[name])
+                release: ReleaseRecord = next(r for r in known if r.version == self.values[name])
                 wheels = set_for(name, release, self.gpu, self.system.python.version)
                 environment = self.environment(wheels, release.version)
                 cudnn = wheel_cudnn(self.gpu, release) or environment.wheel("nvidia-cudnn-cu12")

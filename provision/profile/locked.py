@@ -2,55 +2,39 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from provision import canonical
 from provision.catalog.wheels import parse
 from provision.profile.model import Profile
 
-__all__ = [
-    "Lock",
-    "LockedClocks",
-    "LockedCudnn",
-    "LockedDriver",
-    "LockedEnvironment",
-    "LockedExtra",
-    "LockedGpu",
-    "LockedOpenCv",
-    "LockedPlace",
-    "LockedProfile",
-    "LockedProfiler",
-    "LockedRepository",
-    "LockedToolkit",
-    "pin",
-]
 
+class LockedModel(BaseModel):
+    """The base of a lock's parts: frozen and closed. A lock is written by gpuprov, so its texts may be long."""
 
-class _Frozen(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, validate_by_name=True, validate_by_alias=True)
 
 
 Texts = Annotated[tuple[str, ...], Field(strict=False)]
 
 
-class LockedProfile(_Frozen):
+class LockedProfile(LockedModel):
     """Which profile this is the lock of."""
 
     name: str
     sha256: str
 
 
-class LockedGpu(_Frozen):
+class LockedGpu(LockedModel):
     """The GPU, in the words that the stack depends on."""
 
     model: str
     compute_capability: str
 
 
-class LockedPlace(_Frozen):
+class LockedPlace(LockedModel):
     """One place: its image, its kernel, and what is known against it.
 
     Attributes:
@@ -60,7 +44,7 @@ class LockedPlace(_Frozen):
         not_available: why nothing can be launched there; empty when nothing is known against it.
     """
 
-    cloud: Literal["aws", "gcp"]
+    cloud: str
     region: str
     instance_type: str
     market: str
@@ -70,7 +54,7 @@ class LockedPlace(_Frozen):
     not_available: str
 
 
-class LockedRepository(_Frozen):
+class LockedRepository(LockedModel):
     """A package repository, trusted by the fingerprint of its key, or by a keyring that the system's image has."""
 
     kind: Literal["apt", "dnf"]
@@ -83,7 +67,7 @@ class LockedRepository(_Frozen):
     fingerprint: str | None
 
 
-class LockedDriver(_Frozen):
+class LockedDriver(LockedModel):
     """The driver: branch, kernel modules, packages; `module` is what its options must name."""
 
     branch: str
@@ -95,7 +79,7 @@ class LockedDriver(_Frozen):
     module: str
 
 
-class LockedToolkit(_Frozen):
+class LockedToolkit(LockedModel):
     """The CUDA toolkit, the folder that /usr/local/cuda stands for, and the compiler that its headers accept."""
 
     version: str
@@ -104,21 +88,21 @@ class LockedToolkit(_Frozen):
     gcc: int
 
 
-class LockedCudnn(_Frozen):
+class LockedCudnn(LockedModel):
     """cuDNN for the whole system."""
 
     version: str
     packages: Texts
 
 
-class LockedProfiler(_Frozen):
+class LockedProfiler(LockedModel):
     """A profiler of the toolkit's release; the version is None where the catalogue does not know it."""
 
     package: str
     version: str | None
 
 
-class LockedClocks(_Frozen):
+class LockedClocks(LockedModel):
     """How the clocks are held, and at what; no pair means the maximum that the card itself reports."""
 
     mode: Literal["none", "application", "locked", "locked-graphics"]
@@ -126,7 +110,7 @@ class LockedClocks(_Frozen):
     graphics_mhz: int | None
 
 
-class LockedEnvironment(_Frozen):
+class LockedEnvironment(LockedModel):
     """One virtual environment.
 
     Attributes:
@@ -146,7 +130,7 @@ class LockedEnvironment(_Frozen):
         return next((w.version for w in parse("\n".join(self.wheels)) if w.name == name), None)
 
 
-class LockedExtra(_Frozen):
+class LockedExtra(LockedModel):
     """An optional component.
 
     Attributes:
@@ -162,7 +146,7 @@ class LockedExtra(_Frozen):
     wheels: Texts
 
 
-class LockedOpenCv(_Frozen):
+class LockedOpenCv(LockedModel):
     """OpenCV: a wheel set, or the source and how it is built; then the environment has what it runs with beside itself.
 
     Attributes:
@@ -178,7 +162,7 @@ class LockedOpenCv(_Frozen):
     key: str | None = None
 
 
-class Lock(_Frozen):
+class Lock(LockedModel):
     """Everything that was decided.
 
     Attributes:
@@ -215,8 +199,7 @@ class Lock(_Frozen):
     @property
     def digest(self) -> str:
         """SHA-256 over the canonical JSON form, hexadecimal."""
-        canonical = json.dumps(self.as_dict(), sort_keys=True, separators=(",", ":"), ensure_ascii=True)
-        return hashlib.sha256(canonical.encode()).hexdigest()
+        return canonical.digest(self.as_dict())
 
 
 def pin(profile: Profile, lock: Lock) -> Profile:

@@ -6,19 +6,17 @@ The last line is the SHA-256 of everything above it, so that a hand edit is noti
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import yaml
 from pydantic import ValidationError
 
 from provision.errors import LockInvalidError, LockStaleError
-from provision.profile import load as profiles
+from provision.profile import load
+from provision.profile.differences import compare
 from provision.profile.locked import Lock
 from provision.profile.model import Profile
-
-__all__ = ["changes", "differences", "dump", "find", "find_or_build", "parse", "path_for", "read", "stale"]
 
 _MAX_BYTES: Final = 256 * 1024
 
@@ -84,7 +82,7 @@ def find(profile_path: Path, profile: Profile) -> Lock | None:
     if not path.exists():
         return None
     lock = read(path)
-    if lock.profile.sha256 != profiles.digest(profile):
+    if lock.profile.sha256 != load.digest(profile):
         msg = f"{path} was written before {profile_path.name} was changed"
         raise LockStaleError(msg, hint=f"`gpuprov lock {profile.name}` writes it again; `gpuprov diff` shows what that changes")
     return lock
@@ -104,53 +102,9 @@ def find_or_build(profile_path: Path, profile: Profile, today: dt.date) -> Lock:
 
 def stale(lock: Lock, fresh: Lock) -> list[str]:
     """What differs between a lock and what would be locked now; the catalogue's date alone is no difference."""
-    return [line for line in changes(lock, fresh) if not line.startswith("catalogue:")]
+    return [str(difference) for difference in compare(lock.as_dict(), fresh.as_dict()) if difference.key != ("catalogue",)]
 
 
 def changes(old: Lock, new: Lock) -> list[str]:
-    """What differs between two locks, one line a value: `driver.branch: 580 → 595`; lists tell what came and went."""
-    return differences(old.as_dict(), new.as_dict())
-
-
-def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
-    """What differs between two documents of plain data, in the words of `changes`."""
-    return list(_compare("", dict(old), dict(new)))
-
-
-def _compare(at: str, old: Any, new: Any) -> list[str]:
-    if old == new:
-        return []
-    if isinstance(old, dict) and isinstance(new, dict):
-        keys = [*old, *(k for k in new if k not in old)]
-        return [line for k in keys for line in _compare(f"{at}.{k}" if at else k, old.get(k), new.get(k))]
-    if isinstance(old, list) and isinstance(new, list):
-        gone, come = [x for x in old if x not in new], [x for x in new if x not in old]
-        if all(isinstance(x, str) for x in [*gone, *come]):
-            return _compare_texts(at, gone, come)
-        if len(old) == len(new):
-            return [line for n, pair in enumerate(zip(old, new, strict=True)) for line in _compare(f"{at}.{n}", *pair)]
-        return [f"{at}: {len(old)} entries → {len(new)}"]
-    return [f"{at}: {_word(old)} → {_word(new)}"]
-
-
-def _compare_texts(at: str, gone: list[str], come: list[str]) -> list[str]:
-    """Pins of the same package on one line, hashes left out unless they alone differ."""
-    old = {t.partition("==")[0]: t for t in gone}
-    new = {t.partition("==")[0]: t for t in come}
-    lines = []
-    for name in [*old, *(n for n in new if n not in old)]:
-        before, after = old.get(name), new.get(name)
-        if before and after and "==" in before:
-            short = [t.partition(" --hash")[0].partition("==")[2] for t in (before, after)]
-            lines.append(f"{at}: {name} {short[0]} → {short[1]}" + (" (other hashes)" if short[0] == short[1] else ""))
-        else:
-            lines += [f"{at}: {sign} {text.partition(' --hash')[0]}" for sign, text in (("-", before), ("+", after)) if text]
-    return lines
-
-
-def _word(value: Any) -> str:
-    if value is None or value == {}:
-        return "none"
-    if isinstance(value, dict):
-        return str(value.get("version", f"{len(value)} values"))
-    return str(value)
+    """What differs between two locks, one line a value: `driver.branch: 580 → 595`; for a list what was added and removed."""
+    return [str(difference) for difference in compare(old.as_dict(), new.as_dict())]

@@ -7,35 +7,26 @@ as data. Free text (purpose, reasons) may hold anything printable and is never p
 from __future__ import annotations
 
 import datetime as dt
-from typing import Annotated, Any, Final, Literal, Self
+import functools
+import operator
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, ValidationInfo, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    Field,
+    SerializerFunctionWrapHandler,
+    StringConstraints,
+    ValidationInfo,
+    field_validator,
+    model_serializer,
+    model_validator,
+)
 
+from provision import clouds
+from provision.catalog.gpu_models import GpuModel
+from provision.clouds.terms import PlaceBase
 from provision.profile.network import Network, conflict
-
-__all__ = [
-    "ApplicationClocks",
-    "AwsPlace",
-    "DataDisk",
-    "Disks",
-    "Frameworks",
-    "GcpPlace",
-    "Gpu",
-    "Limits",
-    "Mirror",
-    "Network",
-    "OperatingSystem",
-    "Owner",
-    "Place",
-    "Profile",
-    "RootDisk",
-    "Sources",
-    "Stack",
-    "User",
-    "Verification",
-    "Waiver",
-    "WheelIndex",
-]
+from provision.strict import StrictModel
 
 SCHEMA_VERSION: Final = 1
 
@@ -97,84 +88,40 @@ PublicKey = Annotated[
         r" [A-Za-z0-9+/]{40,1400}={0,2}( [A-Za-z0-9@._-]{1,100})?$"
     ),
 ]
-AwsInstanceType = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9-]{1,15}\.[a-z0-9-]{1,16}$")]
-AwsRegion = Annotated[str, StringConstraints(pattern=r"^[a-z]{2}(-[a-z]+){1,3}-[0-9]$")]
-GcpMachineType = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9]{1,3}-[a-z0-9-]{1,30}$")]
-GcpZone = Annotated[str, StringConstraints(pattern=r"^[a-z]+(-[a-z]+)*[0-9]{1,2}-[a-z]$")]
 CheckId = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9-]{1,40}$")]
-# The models of catalog/data/gpus.yaml; a test holds that they are the same.
-GpuModel = Literal[
-    "p4",
-    "p100",
-    "v100",
-    "t4",
-    "t4g",
-    "a10g",
-    "a100-40gb",
-    "a100-80gb",
-    "l4",
-    "l40s",
-    "h100",
-    "h200",
-    "b200",
-    "b300",
-    "rtx-pro-6000",
-    "rtx-pro-4500",
-]
-
 
 # The names of catalog/data/extras.yaml; a test holds that they are the same.
 Extra = Literal["triton", "nccl", "nvtx", "dali", "cutlass", "dcgm", "tensorrt", "transformer-engine", "flash-attn", "apex"]
 
 
-class _Frozen(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, str_max_length=2000)
-
-
-class Owner(_Frozen):
+class Owner(StrictModel):
     """Who answers for the machine."""
 
     name: Text
     email: Email
 
 
-class AwsPlace(_Frozen):
-    """One place to try on AWS: a type, and regions in the order of preference."""
-
-    cloud: Literal["aws"]
-    instance_type: AwsInstanceType
-    regions: Annotated[tuple[AwsRegion, ...], Field(min_length=1, max_length=20, strict=False)]
-    market: Literal["on-demand", "spot"] = "on-demand"
+if TYPE_CHECKING:
+    Place = PlaceBase
+else:
+    # One model for each cloud, told apart by the key `cloud`.
+    Place = Annotated[functools.reduce(operator.or_, [each.place for each in clouds.providers()]), Field(discriminator="cloud")]
 
 
-class GcpPlace(_Frozen):
-    """One place to try on GCP: a machine type with its GPUs, and zones in the order of preference."""
-
-    cloud: Literal["gcp"]
-    instance_type: GcpMachineType
-    gpu: GpuModel
-    gpu_count: Annotated[int, Field(ge=1, le=16)] = 1
-    zones: Annotated[tuple[GcpZone, ...], Field(min_length=1, max_length=40, strict=False)]
-    market: Literal["on-demand", "spot"] = "on-demand"
-
-
-Place = Annotated[AwsPlace | GcpPlace, Field(discriminator="cloud")]
-
-
-class OperatingSystem(_Frozen):
+class OperatingSystem(StrictModel):
     """The system of the image; the version is quoted in YAML, so that 24.10 stays 24.10."""
 
     name: Literal["ubuntu", "debian", "rocky", "alma", "centos-stream"]
     version: Version
 
 
-class RootDisk(_Frozen):
+class RootDisk(StrictModel):
     """The boot volume, always encrypted."""
 
     size_gb: Annotated[int, Field(ge=20, le=16_384)]
 
 
-class DataDisk(_Frozen):
+class DataDisk(StrictModel):
     """The disk for data sets and checkpoints.
 
     `instance-store` is the NVMe inside the machine: fast, free, and empty after each stop. `volume` is a network disk of `size_gb`.
@@ -196,21 +143,31 @@ class DataDisk(_Frozen):
         return self
 
 
-class Disks(_Frozen):
+class Disks(StrictModel):
     """Root and, if asked for, data."""
 
     root: RootDisk
     data: DataDisk | None = None
 
 
-class Limits(_Frozen):
-    """What must not be exceeded. The deadline ends the machine on the cloud's side, whatever the client does."""
+class Limits(StrictModel):
+    """What must not be exceeded. The deadline ends the machine on the cloud's side, whatever the client does.
+
+    A place whose whole price is not known cannot be held to the limit. It is refused, unless `unknown_price: allow` accepts it.
+    """
 
     price_per_hour_usd: Annotated[float, Field(gt=0, le=1000, strict=False)]
     deadline_h: Annotated[int, Field(ge=1, le=720)]
+    unknown_price: Literal["refuse", "allow"] = "refuse"
+
+    @model_serializer(mode="wrap")
+    def _without_later_defaults(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leave out what came later and has its default: a profile that says nothing about it keeps the digest that was signed."""
+        plain: dict[str, Any] = handler(self)
+        return {key: value for key, value in plain.items() if (key, value) != ("unknown_price", "refuse")}
 
 
-class Frameworks(_Frozen):
+class Frameworks(StrictModel):
     """Machine-learning frameworks; one that is not named is not installed."""
 
     pytorch: WheelVersionOrAuto | None = None
@@ -218,7 +175,7 @@ class Frameworks(_Frozen):
     jax: VersionOrAuto | None = None
 
 
-class Stack(_Frozen):
+class Stack(StrictModel):
     """What is installed. `auto` is the newest that works on this GPU and is supported.
 
     `opencv: wheel` is without CUDA; `cuda` is built from source on the first host, for this GPU's compute capability alone.
@@ -240,7 +197,7 @@ class Stack(_Frozen):
     extras: Annotated[tuple[Extra, ...], Field(max_length=20, strict=False)] = ()
 
 
-class Mirror(_Frozen):
+class Mirror(StrictModel):
     """A package repository that takes the place of NVIDIA's, trusted by the fingerprint of its key and by nothing else."""
 
     url: Url
@@ -248,13 +205,13 @@ class Mirror(_Frozen):
     fingerprint: Fingerprint
 
 
-class WheelIndex(_Frozen):
+class WheelIndex(StrictModel):
     """A package index that takes the place of the default one; what it has must have the hashes of the lock."""
 
     url: Url
 
 
-class Sources(_Frozen):
+class Sources(StrictModel):
     """Where software comes from.
 
     `packages: distribution` takes the distribution's own driver and toolkit instead of NVIDIA's.
@@ -266,14 +223,14 @@ class Sources(_Frozen):
     wheels: WheelIndex | None = None
 
 
-class ApplicationClocks(_Frozen):
+class ApplicationClocks(StrictModel):
     """A pair as `nvidia-smi -ac` takes it."""
 
     memory_mhz: Annotated[int, Field(ge=100, le=20_000)]
     graphics_mhz: Annotated[int, Field(ge=100, le=5_000)]
 
 
-class Gpu(_Frozen):
+class Gpu(StrictModel):
     """The GPU and its settings.
 
     `counters: all-users` re-opens the side channel of CVE-2018-6260 to local users.
@@ -286,7 +243,7 @@ class Gpu(_Frozen):
     application_clocks: Literal["default", "max"] | ApplicationClocks = "default"
 
 
-class User(_Frozen):
+class User(StrictModel):
     """A person's login, by key only."""
 
     name: Login
@@ -301,7 +258,7 @@ class User(_Frozen):
         return value
 
 
-class Waiver(_Frozen):
+class Waiver(StrictModel):
     """A finding that someone took responsibility for, until a day."""
 
     check: CheckId
@@ -310,7 +267,7 @@ class Waiver(_Frozen):
     expires: Annotated[dt.date, Field(strict=False)]
 
 
-class Verification(_Frozen):
+class Verification(StrictModel):
     """How much is proven, and what is excused."""
 
     tier: Literal["quick", "standard", "perf"] = "standard"
@@ -318,7 +275,7 @@ class Verification(_Frozen):
     waivers: Annotated[tuple[Waiver, ...], Field(max_length=50, strict=False)] = ()
 
 
-class Profile(_Frozen):
+class Profile(StrictModel):
     """One reviewed purpose for a machine: the only source of what is launched, configured and checked."""
 
     schema_version: Annotated[Literal[1], Field(alias="schema")]
@@ -338,10 +295,8 @@ class Profile(_Frozen):
 
     @field_validator("network")
     @classmethod
-    def _can_be_had(cls, value: Network, info: ValidationInfo) -> Network:
-        places = info.data.get("places", ())
-        regions = [region for place in places if isinstance(place, AwsPlace) for region in place.regions]
-        msg = conflict(value, {place.cloud for place in places}, regions) if places else ""
+    def _exists_at_the_places(cls, value: Network, info: ValidationInfo) -> Network:
+        msg = conflict(value, info.data.get("places", ()))
         if msg:
             raise ValueError(msg)
         return value

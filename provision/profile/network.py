@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import ipaddress
-import re
 from collections.abc import Sequence
-from typing import Annotated, Any, Final, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self
 
 from pydantic import (
     AfterValidator,
-    BaseModel,
-    ConfigDict,
     Field,
     SerializerFunctionWrapHandler,
     StringConstraints,
@@ -18,13 +15,10 @@ from pydantic import (
     model_validator,
 )
 
-__all__ = ["IAP_RANGE", "Network", "conflict"]
+from provision import clouds
+from provision.clouds.terms import PlaceBase, Way
+from provision.strict import StrictModel
 
-# Where the connections of Identity-Aware Proxy come from, all of them: https://cloud.google.com/iap/docs/using-tcp-forwarding,
-# "Create a firewall rule". Machines are reached by IPv4, so that the range for IPv6 on the same page is not opened.
-IAP_RANGE: Final = "35.235.240.0/20"
-# A subnet's id on AWS (8 digits before 2018, 17 since), and a subnetwork's name on GCP (RFC 1035).
-_AWS_SUBNET: Final = re.compile(r"subnet-([0-9a-f]{8}|[0-9a-f]{17})")
 _LATER: Final = ("address", "subnet", "via", "jump")
 
 
@@ -48,6 +42,10 @@ def _no_switch(value: str) -> str:
     return value
 
 
+if TYPE_CHECKING:
+    Via = str
+else:
+    Via = Literal[("direct", *clouds.ways())]
 Subnet = Annotated[str, StringConstraints(pattern=r"^[a-z]([a-z0-9-]{0,61}[a-z0-9])?$")]
 # [user@]host[:port]: it begins with no hyphen, and has no space, comma, quote or percent sign, so that it is one destination of ssh.
 JumpHost = Annotated[
@@ -59,28 +57,31 @@ JumpHost = Annotated[
 ]
 
 
-class Network(BaseModel):
+class Network(StrictModel):
     """How the machine is reached, and who may open a connection to port 22; nothing else is open.
 
-    `address: private` gives it no public address; it then needs a way out of its subnet for packages (NAT), and a way in: `jump`, an
-    ssh destination of your own configuration, or `via: ssm` (AWS) or `via: iap` (GCP). With a jump host, `ssh_from` is the network that it
-    connects from. With ssm nothing is open at all, with iap Google's range alone, and `ssh_from` has no meaning.
+    `address: private` gives it no public address. It then needs a way out of its subnet for packages (NAT), and a way in: `jump`, an
+    ssh destination of your own configuration, or `via`, a way that a cloud offers. With a jump host, `ssh_from` is the network that the
+    jump host connects from. With `via` the way decides what is open, and `ssh_from` has no meaning.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, str_max_length=2000)
 
     ssh_from: Annotated[tuple[Annotated[str, AfterValidator(_network)], ...], Field(min_length=1, max_length=20, strict=False)] = (
         "caller",
     )
     address: Literal["public", "private"] = "public"
     subnet: Subnet | None = None
-    via: Literal["direct", "ssm", "iap"] = "direct"
+    via: Via = "direct"
     jump: JumpHost | None = None
 
     @property
     def opens(self) -> tuple[str, ...]:
         """The networks that may reach port 22, or `caller`; none where the way in needs no open port."""
-        return {"direct": self.ssh_from, "ssm": (), "iap": (IAP_RANGE,)}[self.via]
+        return self.way.opens if self.way else self.ssh_from
+
+    @property
+    def way(self) -> Way | None:
+        """The cloud's own way in; None where it is reached directly or through a jump host."""
+        return clouds.ways()[self.via][1] if self.via != "direct" else None
 
     @model_validator(mode="after")
     def _one_way_in(self) -> Self:
@@ -88,7 +89,8 @@ class Network(BaseModel):
         if self.jump is not None and self.via != "direct":
             msg = f"jump and via: {self.via} are two ways in; keep one of them"
         elif self.address == "private" and self.jump is None and self.via == "direct":
-            msg = "address: private needs a way in: jump: HOST, via: ssm (AWS) or via: iap (GCP)"
+            offered = [f"via: {way} ({clouds.provider(cloud).title})" for way, (cloud, _) in clouds.ways().items()]
+            msg = f"address: private needs a way in: {' or '.join(['jump: HOST', *offered])}"
         elif self.via != "direct" and self.ssh_from != ("caller",):
             msg = f"ssh_from has no meaning with via: {self.via}, which decides itself what is open; leave it out"
         elif self.jump is not None and "caller" in self.ssh_from:
@@ -107,25 +109,26 @@ class Network(BaseModel):
         return {key: value for key, value in plain.items() if key not in _LATER or value != defaults[key].default}
 
 
-def conflict(network: Network, clouds: set[str], aws_regions: Sequence[str]) -> str:
-    """What of the network cannot be had in the places of a profile, as a sentence with what to write; empty when nothing.
+def conflict(network: Network, places: Sequence[PlaceBase]) -> str:
+    """What of the network does not exist at the places of a profile, with what to write instead; empty when nothing.
 
     Args:
         network: of the profile.
-        clouds: of its places.
-        aws_regions: that its places on AWS name, each as often as it is named.
+        places: of the same profile; none where they are not valid themselves.
     """
-    of_aws = network.subnet is not None and _AWS_SUBNET.fullmatch(network.subnet) is not None
-    for via, cloud in (("ssm", "aws"), ("iap", "gcp")):
-        if network.via == via and clouds != {cloud}:
-            return f"via: {via} is of {cloud} alone; keep the places on {cloud}, or choose another way in"
-    if network.address == "private" and "aws" in clouds and network.subnet is None:
-        # The default VPC's own subnets lead out through public addresses only, so that such a machine could install nothing.
-        return "address: private on AWS needs subnet: the id of a subnet with a way out (NAT)"
-    if network.subnet is not None and clouds == {"aws", "gcp"}:
-        return "subnet is of one cloud; write a profile for each cloud"
-    if network.subnet is not None and "aws" in clouds and not of_aws:
-        return "subnet on AWS is an id, such as subnet-0123456789abcdef0"
-    if network.subnet is not None and len(set(aws_regions)) > 1:
-        return "subnet is of one region on AWS, and the places name several; keep the subnet's"
+    named = dict.fromkeys(place.cloud for place in places)
+    if network.via != "direct":
+        cloud = clouds.ways()[network.via][0]
+        if named and set(named) != {cloud}:
+            return f"via: {network.via} exists on {cloud} only; keep the places on {cloud}, or choose another way in"
+    private = network.address == "private"
+    for cloud in named if private else ():
+        problem = clouds.provider(cloud).subnet_problem(network.subnet, private=private, regions=())
+        if network.subnet is None and problem:
+            return problem
+    if network.subnet is not None and len(named) > 1:
+        return "a subnet belongs to one cloud; write a profile for each cloud"
+    for cloud in named if network.subnet is not None else ():
+        regions = [place.region_of(location) for place in places for location in place.locations]
+        return clouds.provider(cloud).subnet_problem(network.subnet, private=private, regions=regions)
     return ""

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
-from provision.catalog import places, read
-from provision.catalog.records import Distribution, DriverPackages, System, Toolkit, version
+from provision import clouds
+from provision.catalog import read
+from provision.catalog.records.base import version
+from provision.catalog.records.packages import Distribution
+from provision.catalog.records.stack import DriverPackages, System, Toolkit
 from provision.profile.locked import LockedCudnn, LockedDriver, LockedRepository, LockedToolkit
 from provision.profile.model import Mirror, Profile
+from provision.profile.pins import PackagePin
 
 __all__ = ["Names", "system_of"]
 
@@ -33,7 +38,7 @@ class Names:
     notes: list[str] = field(default_factory=list)
 
     @property
-    def manager(self) -> str:
+    def manager(self) -> Literal["apt", "dnf"]:
         """`apt` or `dnf`."""
         return "apt" if self.system.packages == "apt" else "dnf"
 
@@ -71,7 +76,7 @@ class Names:
     def _headers(self, name: str) -> list[str]:
         if "<flavour>" not in name:
             return [name]
-        return sorted({name.replace("<flavour>", self.system.kernel[place.cloud]) for place in self.profile.places})
+        return sorted({name.replace("<flavour>", self.system.kernel.get(place.cloud, "generic")) for place in self.profile.places})
 
     def cudnn(self, chosen: str, toolkit: Toolkit) -> LockedCudnn:
         """CuDNN for the whole system; none where the profile wants none."""
@@ -85,8 +90,8 @@ class Names:
             self.notes.append(f"what {self.system.key} calls the packages of cuDNN {chosen}")
             return LockedCudnn(version=chosen, packages=())
         names = max(fitting, key=lambda p: version(p.since)).names
-        mark = "=" if self.manager == "apt" else "-"
-        return LockedCudnn(version=chosen, packages=tuple(f"{n.replace('<major>', str(toolkit.major))}{mark}{chosen}*" for n in names))
+        pins = (PackagePin(name.replace("<major>", str(toolkit.major)), f"{chosen}*") for name in names)
+        return LockedCudnn(version=chosen, packages=tuple(pin.text(self.manager) for pin in pins))
 
     def profiler(self, tool: str, toolkit: Toolkit) -> str:
         """The package of `nsys`, `ncu` or `nvprof`."""
@@ -159,7 +164,7 @@ class Names:
         data = self.profile.disks.data
         if data is None or data.source != "instance-store":
             return False
-        return any(places.local_disks(place.cloud, place.instance_type) not in {0, 1} for place in self.profile.places)
+        return any(clouds.provider(place.cloud).local_disks(place.instance_type) not in {0, 1} for place in self.profile.places)
 
     def repositories(self) -> tuple[LockedRepository, ...]:
         """Where the packages come from, beside what the system's image already knows."""
@@ -183,7 +188,7 @@ class Names:
         url = mirror.url if mirror else nvidia.url.replace("<repository>", self.system.repository)
         return (
             LockedRepository(
-                kind=self.manager,  # type: ignore[arg-type]  # the property gives these two words
+                kind=self.manager,
                 name="mirror" if mirror else "nvidia",
                 url=url,
                 suite="/" if self.manager == "apt" else None,

@@ -6,17 +6,14 @@ import contextlib
 import hashlib
 import time
 from pathlib import Path
+from typing import Final
 
-__all__ = ["available", "make", "remove", "sweep"]
+_ROOTS: Final = (Path("/sys/fs/cgroup"), Path("/sys/fs/cgroup/unified"))
 
 
 def _root() -> Path | None:
     """Where the cgroup2 hierarchy is mounted: /sys/fs/cgroup, or .../unified on a hybrid machine."""
-    for line in Path("/proc/self/mounts").read_text().splitlines():
-        _, where, kind, *_ = line.split(" ")
-        if kind == "cgroup2":
-            return Path(where)
-    return None
+    return next((path for path in _ROOTS if (path / "cgroup.controllers").exists()), None)
 
 
 def _prefix(owner: Path) -> str:

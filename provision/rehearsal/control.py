@@ -1,10 +1,10 @@
-"""The client's side of the embedded cloud: start, find, stop and ask the process of `server.py`. Imports nothing of moto."""
+"""The client's side of the embedded clouds: start, find, stop and ask the process of `server.py`. Imports nothing of the clouds."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -12,7 +12,6 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,62 +19,85 @@ from filelock import FileLock
 
 from provision.errors import RehearsalFailedError, RehearsalUnavailableError
 from provision.paths import private_dir
+from provision.rehearsal import leftovers, requirements
 
-__all__ = ["GCP_PROJECT", "Rehearsal", "ask", "environment", "running", "start", "status", "stop"]
-
-GCP_PROJECT: Final = "gpuprov-rehearsal"
-"""The only project of the embedded GCP."""
-
+_SERVER: Final = "provision.rehearsal.server"
 _START_S: Final = 600  # the first start builds a root file system
 _STOP_S: Final = 30
-_PACKAGES: Final = ("moto", "proxpi", "googleapiclient")
+_POLL_S: Final = 0.02
+_PROGRESS: Final = "progress: "
 # Those that this process started: held, because a Popen that is dropped complains that its process still runs, which is the point here.
 _started: Final[list[subprocess.Popen[bytes]]] = []
-_KEY: Final = "rehearsal"  # no secret: the endpoint is on loopback and checks none
 
 
 @dataclass(frozen=True, slots=True)
 class Rehearsal:
-    """A running embedded cloud.
+    """The running embedded clouds.
 
     Attributes:
-        endpoint: of its AWS.
-        gcp_endpoint: of its GCP.
+        pid: of their process.
+        folder: that it lives in.
+        endpoints: cloud → the URL of its API.
+        access: cloud → what gpuprov's own client of this cloud needs; see `settings`.
+        environment: the variables with which any client of these clouds speaks to them, and to no others.
     """
 
-    endpoint: str
     pid: int
     folder: Path
-    gcp_endpoint: str = ""
+    endpoints: dict[str, str]
+    access: dict[str, dict[str, str]]
+    environment: dict[str, str]
+
+    def settings(self, cloud: str) -> dict[str, Any]:
+        """How gpuprov's own client reaches a cloud: the fields of that client's `Access` by name, `endpoint_url` among them."""
+        return dict(self.access[cloud])
+
+    def addresses(self) -> dict[str, str]:
+        """The endpoints as `gpuprov rehearse` shows them: `endpoint` for the first cloud, `CLOUD_endpoint` for the others."""
+        return {f"{cloud}_endpoint" if number else "endpoint": url for number, (cloud, url) in enumerate(self.endpoints.items())}
 
 
 def running(folder: Path) -> Rehearsal | None:
-    """The embedded cloud of a folder, if it runs: the process that wrote `server.json`, not one that got its pid later."""
+    """The embedded clouds of a folder, if they run: of the process that wrote `server.json`, not of one that got its pid later."""
     try:
-        said = json.loads((folder / "server.json").read_text())
-        started = int(Path(f"/proc/{said['pid']}/stat").read_text().rpartition(")")[2].split()[19])
-    except (OSError, ValueError, KeyError, IndexError):
+        state = json.loads((folder / "server.json").read_text())
+        rehearsal = Rehearsal(folder=folder, **{key: state[key] for key in ("pid", "endpoints", "access", "environment")})
+    except (OSError, ValueError, KeyError):
         return None
-    return Rehearsal(said["endpoint"], said["pid"], folder, said.get("gcp_endpoint", "")) if started == said["start_ticks"] else None
+    import psutil  # noqa: PLC0415 - of the extra `rehearse`: whoever never started an embedded cloud may not have it
+
+    try:
+        arguments = psutil.Process(rehearsal.pid).cmdline()
+    except psutil.Error:
+        return None
+    return rehearsal if {_SERVER, str(folder.resolve())} <= set(arguments) else None
 
 
 def start(folder: Path, *, hosts: bool = True, progress: Callable[[str], None] = lambda _: None) -> Rehearsal:
-    """Start the embedded cloud, or return the one that runs. It outlives this process, and Ctrl-C of it.
+    """Start the embedded clouds, or return those that run. They outlive this process, and its Ctrl-C.
+
+    Args:
+        folder: where they live.
+        hosts: whether their instances are hosts, which needs root.
+        progress: told what takes time.
 
     Raises:
         RehearsalUnavailableError: this machine lacks something; says what to install.
-        RehearsalFailedError: it did not become ready; the end of its log is the detail.
+        RehearsalFailedError: they did not become ready; the end of their log is the detail.
     """
     private_dir(folder)
     with FileLock(folder / "start.lock"):
-        found = running(folder)
-        if found:
-            return found
-        _require(hosts=hosts)
+        rehearsal = running(folder)
+        if rehearsal:
+            return rehearsal
+        lacks = requirements.missing(hosts=hosts)
+        if lacks:
+            msg = "this machine cannot hold the embedded cloud: " + "; ".join(sentence.partition(":")[0] for sentence in lacks)
+            raise RehearsalUnavailableError(msg, hint="; ".join(sentence.partition(": ")[2] for sentence in lacks))
         log = folder / "server.log"
         with log.open("wb") as output:
             process = subprocess.Popen(
-                [sys.executable, "-m", "provision.rehearsal.server", "--folder", str(folder), *([] if hosts else ["--no-hosts"])],
+                [sys.executable, "-m", _SERVER, "--folder", str(folder.resolve()), *([] if hosts else ["--no-hosts"])],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
@@ -86,108 +108,78 @@ def start(folder: Path, *, hosts: bool = True, progress: Callable[[str], None] =
 
 
 def _until_ready(folder: Path, process: subprocess.Popen[bytes], log: Path, progress: Callable[[str], None]) -> Rehearsal:
-    deadline, shown = time.monotonic() + _START_S, 0
+    deadline, count = time.monotonic() + _START_S, 0
     try:
         while time.monotonic() < deadline and process.poll() is None:
-            lines = [line for line in log.read_text(errors="replace").splitlines() if line.startswith("progress: ")]
-            for line in lines[shown:]:
-                progress(line.removeprefix("progress: "))
-            shown = len(lines)
-            found = running(folder)
-            if found:
-                return found
-            time.sleep(0.02)
+            lines = [line for line in log.read_text(errors="replace").splitlines() if line.startswith(_PROGRESS)]
+            for line in lines[count:]:
+                progress(line.removeprefix(_PROGRESS))
+            count = len(lines)
+            rehearsal = running(folder)
+            if rehearsal:
+                return rehearsal
+            time.sleep(_POLL_S)
     except KeyboardInterrupt:
         process.terminate()  # half a start is of no use to anybody
         raise
     process.kill()
     process.wait()
-    said = [line for line in log.read_text(errors="replace").splitlines() if not line.startswith("progress: ")]
+    errors = [line for line in log.read_text(errors="replace").splitlines() if not line.startswith(_PROGRESS)]
     msg = "the embedded cloud did not start"
-    raise RehearsalFailedError(msg, hint=f"see {log}; `gpuprov rehearse stop` cleans up", detail="\n".join(said[-20:]))
-
-
-def _require(*, hosts: bool) -> None:
-    missing = [f"the Python package {name} is missing: pip install 'gpuprov[rehearse]'" for name in _PACKAGES if find_spec(name) is None]
-    if hosts:
-        from provision.rehearsal.hosts import requirements  # noqa: PLC0415 - only who starts hosts pays for it
-
-        missing += requirements()
-    if missing:
-        msg = "this machine cannot hold the embedded cloud: " + "; ".join(m.partition(":")[0] for m in missing)
-        raise RehearsalUnavailableError(msg, hint="; ".join(m.partition(": ")[2] for m in missing))
+    raise RehearsalFailedError(msg, hint=f"see {log}; `gpuprov rehearse stop` cleans up", detail="\n".join(errors[-20:]))
 
 
 def stop(folder: Path) -> bool:
-    """End the embedded cloud and everything in it, and sweep what a killed one left; returns whether one ran."""
-    found = running(folder)
-    if found:
-        os.kill(found.pid, signal.SIGTERM)
-        deadline = time.monotonic() + _STOP_S
-        # The process is waited for, not its file: it removes its hosts first.
-        while not _has_ended(found.pid):
-            if time.monotonic() > deadline:
-                os.kill(found.pid, signal.SIGKILL)
-                break
-            time.sleep(0.02)
+    """End the embedded clouds and everything in them, and sweep what killed ones left; returns whether any ran."""
+    rehearsal = running(folder)
+    if rehearsal:
+        _end(rehearsal.pid)
     for process in _started:
         process.poll()  # reaps the ones that have ended
     if os.geteuid() == 0 and (folder / "hosts").is_dir():
-        from provision.rehearsal.hosts import sweep  # noqa: PLC0415
-
-        sweep(folder / "hosts")
-    return found is not None
+        leftovers.sweep(folder / "hosts")
+    return rehearsal is not None
 
 
-def _has_ended(pid: int) -> bool:
-    """Whether a process is gone, or only waits for its parent to notice: whoever started it may be that."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
-    except OSError:
-        return True
+def _end(pid: int) -> None:
+    """Wait for the process, not for its file: it removes its hosts first. A zombie has ended: only whoever started it does not know yet."""
+    import psutil  # noqa: PLC0415 - as in `running`
+
+    with contextlib.suppress(psutil.NoSuchProcess):
+        process = psutil.Process(pid)
+        process.terminate()
+        deadline = time.monotonic() + _STOP_S
+        while process.status() != psutil.STATUS_ZOMBIE:
+            if time.monotonic() > deadline:
+                process.kill()
+                return
+            time.sleep(_POLL_S)
 
 
 def status(folder: Path) -> dict[str, Any]:
-    """Whether it runs, and what is in it."""
-    found = running(folder)
-    if found is None:
+    """Whether the embedded clouds run, and what is in them."""
+    rehearsal = running(folder)
+    if rehearsal is None:
         return {"running": False}
-    return {"running": True, "endpoint": found.endpoint, "gcp_endpoint": found.gcp_endpoint, **ask(found, "status")}
+    return {"running": True, **rehearsal.addresses(), **ask(rehearsal, "status")}
 
 
-def environment(rehearsal: Rehearsal) -> dict[str, str]:
-    """What any client of AWS or GCP needs to speak to it, and to nobody else.
-
-    GPUPROV_GCP_ENDPOINT is ours: Google's library has no variable for it. It is spoken to without credentials.
-    """
-    return {
-        "AWS_ENDPOINT_URL": rehearsal.endpoint,
-        "AWS_ACCESS_KEY_ID": _KEY,
-        "AWS_SECRET_ACCESS_KEY": _KEY,
-        "AWS_CONFIG_FILE": "/dev/null",
-        "AWS_SHARED_CREDENTIALS_FILE": "/dev/null",
-        "AWS_EC2_METADATA_DISABLED": "true",
-        "GPUPROV_GCP_ENDPOINT": rehearsal.gcp_endpoint,
-        "GOOGLE_CLOUD_PROJECT": GCP_PROJECT,
-        "GPUPROV_CALLER_ADDRESS_URL": f"{rehearsal.endpoint}/_rehearsal/caller-address",
-    }
-
-
-def ask(rehearsal: Rehearsal, what: str, *, method: str = "GET", body: Iterable[Any] | dict[str, Any] | None = None) -> Any:
-    """One of its own paths: `status`, `calls` (GET, DELETE), `faults` (GET, PUT), `settings` (GET, PUT).
+def ask(rehearsal: Rehearsal, path: str, *, method: str = "GET", body: Iterable[Any] | dict[str, Any] | None = None) -> Any:
+    """Use one of the rehearsal's own paths: `status`, `calls` (GET, DELETE), `faults` (GET, PUT), `settings` (GET, PUT).
 
     Raises:
-        RehearsalFailedError: it does not answer, or not to this.
+        RehearsalFailedError: the embedded cloud does not answer, or refuses.
     """
     data = json.dumps(body).encode() if body is not None else None
-    request = urllib.request.Request(f"{rehearsal.endpoint}/_rehearsal/{what}", data=data, method=method)  # noqa: S310 - our own loopback URL
+    url = f"{next(iter(rehearsal.endpoints.values()))}/_rehearsal/{path}"
+    request = urllib.request.Request(url, data=data, method=method)  # noqa: S310 - our own loopback URL
     try:
         with urllib.request.urlopen(request, timeout=30) as reply:  # noqa: S310 - as above
             return json.load(reply)
     except urllib.error.HTTPError as error:
-        msg = f"the embedded cloud does not take that for {what}"
+        msg = f"the embedded cloud refuses this request for {path}"
         raise RehearsalFailedError(
-            msg, hint="see provision/rehearsal/faults.py for what a rule holds", detail=error.read().decode()
+            msg, hint="see provision/rehearsal/faults.py for the fields of a rule", detail=error.read().decode()
         ) from error
     except (urllib.error.URLError, TimeoutError) as error:
         msg = "the embedded cloud does not answer"

@@ -9,14 +9,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-__all__ = ["Disk", "attach", "detach", "sweep", "wipe_instance_store"]
-
-
 _EC2: Final = "nvme-Amazon_EC2_NVMe_Instance_Storage_AWS"
 
 
 @dataclass(frozen=True, slots=True)
-class Disk:
+class HostDisk:
     """One disk: its file, the loop device on this machine, and its node and stable name in the host.
 
     The names are those of shared/facts/stack-facts.md §11, "NVMe names".
@@ -29,7 +26,9 @@ class Disk:
     ephemeral: bool
 
 
-def attach(folder: Path, *, instance_store_gb: int, volume_gb: tuple[int, ...], names: tuple[str, ...] = (), stores: int = 1) -> list[Disk]:
+def attach(
+    folder: Path, *, instance_store_gb: int, volume_gb: tuple[int, ...], names: tuple[str, ...] = (), stores: int = 1
+) -> list[HostDisk]:
     """Make the disks of a host; nvme0n1 would be its root, so they begin with nvme1n1.
 
     Args:
@@ -50,7 +49,7 @@ def attach(folder: Path, *, instance_store_gb: int, volume_gb: tuple[int, ...], 
         file = folder / f"disk{number}.img"
         _blank(file, size_gb * 10**9)  # EC2 counts instance stores in powers of ten
         loop = subprocess.run(["losetup", "--find", "--show", str(file)], check=True, capture_output=True, text=True).stdout.strip()
-        found.append(Disk(file, loop, f"nvme{number}n1", link, ephemeral))
+        found.append(HostDisk(file, loop, f"nvme{number}n1", link, ephemeral))
     return found
 
 
@@ -59,7 +58,7 @@ def _blank(file: Path, size: int) -> None:
         sparse.truncate(size)
 
 
-def wipe_instance_store(found: list[Disk]) -> list[Disk]:
+def wipe_instance_store(found: list[HostDisk]) -> list[HostDisk]:
     """The disks after a stop: those inside the machine are blank, and others, because the next start is on another machine."""
     for disk in found:
         if disk.ephemeral:
@@ -81,7 +80,7 @@ def _serial(seed: str) -> str:
     return hashlib.sha256(seed.encode()).hexdigest()[:17].upper()
 
 
-def detach(found: list[Disk]) -> None:
+def detach(found: list[HostDisk]) -> None:
     """Let go of the loop devices; the files go with the host's folder."""
     for disk in found:
         subprocess.run(["losetup", "--detach", disk.loop], check=False, capture_output=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import re
 import socket
 import threading
@@ -11,8 +10,6 @@ import time
 from collections.abc import Collection, Iterable
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final, Literal, get_args
-
-__all__ = ["KINDS", "Fault", "Faults"]
 
 Kind = Literal["error", "html", "drop", "lost", "delay", "operation"]
 KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
@@ -83,7 +80,7 @@ class Faults:
         with self._lock:
             self._rules = fresh
 
-    def listed(self) -> list[dict[str, Any]]:
+    def as_data(self) -> list[dict[str, Any]]:
         """The rules as data, with what is left of their counts."""
         with self._lock:
             return [asdict(rule) for rule in self._rules]
@@ -99,18 +96,6 @@ class Faults:
                     rule.count -= 1
                     return rule
         return None
-
-
-def error_body(fault: Fault, *, json_protocol: bool) -> tuple[str, bytes]:
-    """Content type and body of a fault's answer, as EC2 (XML) or SSM (JSON) would send it."""
-    if fault.kind == "html":
-        return "text/html", b"<html><body><h1>502 Bad Gateway</h1></body></html>"
-    message = fault.message or fault.code
-    if json_protocol:
-        return "application/x-amz-json-1.1", json.dumps({"__type": fault.code, "message": message}).encode()
-    escaped = message.replace("&", "&amp;").replace("<", "&lt;")
-    body = f"<Errors><Error><Code>{fault.code}</Code><Message>{escaped}</Message></Error></Errors>"
-    return "text/xml", f'<?xml version="1.0"?><Response>{body}<RequestID>rehearsal</RequestID></Response>'.encode()
 
 
 def hang_up(connection: socket.socket, fault: Fault) -> None:

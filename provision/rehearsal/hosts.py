@@ -13,35 +13,20 @@ import os
 import shutil
 import subprocess
 import threading
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Literal
 
 from provision.errors import RehearsalFailedError
-from provision.rehearsal import cgroups, disks, network
-from provision.rehearsal.network import Network
+from provision.rehearsal import cgroups, disks
+from provision.rehearsal.network import HostNetwork
 from provision.rehearsal.packages import Packages
-
-__all__ = ["HostPark", "HostSpec", "requirements", "sweep"]
 
 _INIT: Final = Path(__file__).with_name("init.sh")
 # reboot(2) in a pid namespace ends its init with SIGHUP for a restart and SIGINT for a power-off (pid_namespaces(7)).
 _REBOOTED: Final = {-1, 129}
 _POWERED_OFF: Final = {-2, 130, 0}
-_TOOLS: Final = {
-    "mmdebstrap": "mmdebstrap",
-    "apt-cacher-ng": "apt-cacher-ng",
-    "ip": "iproute2",
-    "unshare": "util-linux",
-    "nsenter": "util-linux",
-    "setpriv": "util-linux",
-    "losetup": "mount",
-    "mkfs.ext4": "e2fsprogs",
-    "apt-get": "apt",
-}
-
 Ended = Literal["poweroff", "crash"]
 
 
@@ -75,14 +60,14 @@ class HostSpec:
 
 
 @dataclass(slots=True)
-class _Host:
+class _RunningHost:
     spec: HostSpec
     folder: Path
     address: str
     process: subprocess.Popen[bytes] | None = None
     supervisor: threading.Thread | None = None
     wanted: bool = True  # whether it should run: a reboot starts it again, a stop does not
-    devices: list[disks.Disk] = field(default_factory=list)
+    devices: list[disks.HostDisk] = field(default_factory=list)
 
 
 class HostPark:
@@ -101,7 +86,7 @@ class HostPark:
         folder: Path,
         *,
         rootfs: Path,
-        network: Network,
+        network: HostNetwork,
         packages: Packages | None = None,
         on_exit: Callable[[str, Ended], None] | None = None,
     ) -> None:
@@ -110,7 +95,7 @@ class HostPark:
         self._network = network
         self._packages = packages
         self._on_exit = on_exit or (lambda _id, _how: None)
-        self._hosts: dict[str, _Host] = {}
+        self._hosts: dict[str, _RunningHost] = {}
         folder.mkdir(parents=True, exist_ok=True)
 
     def create(self, spec: HostSpec) -> str:
@@ -118,7 +103,7 @@ class HostPark:
         folder = self._folder / spec.instance_id
         for name in ("upper", "work", "root"):
             (folder / name).mkdir(parents=True)
-        host = _Host(spec, folder, self._network.take_address())
+        host = _RunningHost(spec, folder, self._network.take_address())
         self._hosts[spec.instance_id] = host
         self._seed(host)
         host.devices = disks.attach(
@@ -131,7 +116,7 @@ class HostPark:
         self._power_on(host)
         return host.address
 
-    def _seed(self, host: _Host) -> None:
+    def _seed(self, host: _RunningHost) -> None:
         """Leave what the hypervisor tells the first boot, and the way to the packages."""
         seed = host.folder / "upper/var/lib/cloud/seed/nocloud"
         seed.mkdir(parents=True)
@@ -152,7 +137,7 @@ class HostPark:
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_text(text)
 
-    def _power_on(self, host: _Host) -> None:
+    def _power_on(self, host: _RunningHost) -> None:
         host.wanted = True
         ready = threading.Event()
         # One thread for the host's whole life: the parent-death signal is sent when the *thread* that spawned ends.
@@ -160,7 +145,7 @@ class HostPark:
         host.supervisor.start()
         ready.wait(timeout=15)
 
-    def _supervise(self, host: _Host, ready: threading.Event) -> None:
+    def _supervise(self, host: _RunningHost, ready: threading.Event) -> None:
         """Run the host until it is powered off; a reboot runs it again."""
         while True:
             code = self._run_once(host, ready)
@@ -170,7 +155,7 @@ class HostPark:
             host.wanted = False
             self._on_exit(host.spec.instance_id, "poweroff" if code in _POWERED_OFF else "crash")
 
-    def _run_once(self, host: _Host, ready: threading.Event) -> int:
+    def _run_once(self, host: _RunningHost, ready: threading.Event) -> int:
         """One boot of the host, from its init's start to its end; returns how it ended."""
         master, slave = os.openpty()
         group = cgroups.make(self._folder, host.spec.instance_id)
@@ -231,7 +216,7 @@ class HostPark:
         self._power_on(host)
         return host.address
 
-    def _off(self, host: _Host, *, signal_name: str, stay_off: bool) -> None:
+    def _off(self, host: _RunningHost, *, signal_name: str, stay_off: bool) -> None:
         """Ask systemd to go (systemd(1): RTMIN+4 is poweroff, RTMIN+5 reboot), and pull the plug when it does not."""
         host.wanted = not stay_off
         process = host.process
@@ -280,28 +265,3 @@ def _copy(source: int, target: int) -> None:
         if not data:
             return
         os.write(target, data)
-
-
-def requirements() -> list[str]:
-    """What this machine lacks to hold hosts, as sentences that say what to do; empty when it lacks nothing."""
-    missing = [f"{tool} is missing: apt-get install {package}" for tool, package in _TOOLS.items() if not shutil.which(tool, path=_SBIN)]
-    if os.geteuid() != 0:
-        missing.insert(0, "rehearsal hosts need root for namespaces, loop devices and a bridge: run with sudo")
-    elif not cgroups.available():
-        missing.append("no cgroup2 hierarchy can be written: mount cgroup2, or leave the container that hides it")
-    return missing
-
-
-_SBIN: Final = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
-
-
-def sweep(folder: Path) -> list[str]:
-    """Remove what an earlier rehearsal of this folder left when it was killed; returns what, in words."""
-    removed = [*cgroups.sweep(folder), *network.sweep(folder)]
-    time.sleep(0.05 if removed else 0)  # the kernel lets go of a killed host's mounts a moment later
-    removed += disks.sweep(folder)
-    for path in folder.iterdir() if folder.is_dir() else ():
-        if (path / "upper").is_dir():
-            shutil.rmtree(path, ignore_errors=True)
-            removed.append(f"files of {path.name}")
-    return removed

@@ -15,8 +15,6 @@ from typing import Any, Final
 
 from provision.errors import RehearsalFailedError
 
-__all__ = ["Network", "sweep"]
-
 _SUBNETS: Final = 200
 _FIRST_HOST: Final = 10
 _LAST_HOST: Final = 250
@@ -31,7 +29,7 @@ def _links() -> list[dict[str, Any]]:
     return list(json.loads(_ip("-json", "link", "show").stdout or "[]"))
 
 
-class Network:
+class HostNetwork:
     """A bridge, made by the constructor.
 
     Args:

@@ -17,8 +17,6 @@ from typing import Final
 
 from provision.errors import RehearsalFailedError
 
-__all__ = ["Packages"]
-
 _START_S: Final = 20
 # proxpi redirects a client to the origin when a download takes longer than this; hosts have no way there.
 _DOWNLOAD_S: Final = 900

@@ -15,8 +15,6 @@ from filelock import FileLock
 
 from provision.errors import RehearsalFailedError
 
-__all__ = ["LOGIN", "build", "system"]
-
 LOGIN: Final = "ubuntu"
 """The image's login user, as on the Ubuntu image that the hosts stand in for."""
 

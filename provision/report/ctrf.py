@@ -10,10 +10,8 @@ from provision import __version__
 from provision.report.base import inert, observed_at
 from provision.verify.finding import Finding, Outcome, Report, exit_code, fails, summary
 
-__all__ = ["render"]
-
 _SPECIFICATION: Final = "1.0.0"
-# `rawStatus` carries our own word. Unknown is not a pass, and nobody saw it fail.
+# `rawStatus` carries our own outcome. Unknown is not a pass, and it was not seen to fail.
 _STATUS: Final[dict[Outcome, str]] = {
     "pass": "passed",
     "warn": "passed",
@@ -45,17 +43,17 @@ def render(*reports: Report, strict: bool = False) -> str:
 
 
 def _summary(reports: Sequence[Report], *, strict: bool) -> dict[str, int]:
-    """Counts, and from when to when the hosts were observed: 0 where no host said a time."""
+    """Counts, and when the first observation began and the last one ended: 0 where no host gave a time."""
     counts = summary(reports)
     statuses = dict.fromkeys(("passed", "failed", "skipped", "pending", "other"), 0)
     for outcome, count in counts.items():
         statuses[_status(outcome, strict=strict)] += count
     spans = [
-        (begun := round(observed.timestamp() * 1000), begun + round((report.elapsed_s or 0) * 1000))
+        (begin := round(observed.timestamp() * 1000), begin + round((report.elapsed_s or 0) * 1000))
         for report in reports
         if (observed := observed_at(report))
     ]
-    start, stop = min((begin for begin, _ in spans), default=0), max((end for _, end in spans), default=0)
+    start, stop = min((start for start, _ in spans), default=0), max((end for _, end in spans), default=0)
     return {"tests": sum(counts.values()), **statuses, "suites": len(reports), "start": start, "stop": stop}
 
 
@@ -82,4 +80,4 @@ def _test(finding: Finding, report: Report, *, strict: bool) -> dict[str, Any]:
 
 
 def _notes(reports: Sequence[Report], *, strict: bool) -> list[dict[str, str]]:
-    return [{"host": inert(report.host), "note": inert(note)} for report in reports for note in report.noted(strict=strict)]
+    return [{"host": inert(report.host), "note": inert(note)} for report in reports for note in report.all_notes(strict=strict)]

@@ -9,24 +9,18 @@ from pydantic import TypeAdapter
 
 from provision.verify.finding import OUTCOMES, Report, exit_code, summary
 
-__all__ = ["render", "schema"]
+_OPTIONAL = frozenset({"excuse"})  # written only for a finding that is waived
 
 
 def render(*reports: Report, strict: bool = False) -> str:
     """One JSON document, keys sorted: schema `gpuprov-report/1` for one host, `gpuprov-reports/1` with a list `hosts` for several."""
-    if len(reports) == 1:
-        return json.dumps(reports[0].as_dict(strict=strict), indent=2, sort_keys=True)
-    data = {
-        "schema": "gpuprov-reports/1",
-        "hosts": [report.as_dict(strict=strict) for report in reports],
-        "summary": summary(reports),
-        "exit_code": exit_code(reports, strict=strict),
-    }
-    return json.dumps(data, indent=2, sort_keys=True)
+    hosts = [report.as_dict(strict=strict) for report in reports]
+    several = {"schema": "gpuprov-reports/1", "hosts": hosts, "summary": summary(reports), "exit_code": exit_code(reports, strict=strict)}
+    return json.dumps(hosts[0] if len(hosts) == 1 else several, indent=2, sort_keys=True)
 
 
 def schema() -> dict[str, Any]:
-    """The JSON Schema (2020-12) of both documents, made from the types themselves."""
+    """The JSON Schema (2020-12) of both documents, derived from the types themselves."""
     one = TypeAdapter(Report).json_schema()
     shared = {
         "summary": {
@@ -37,10 +31,11 @@ def schema() -> dict[str, Any]:
         },
         "exit_code": {"type": "integer", "enum": [0, 1, 3]},
     }
-    # With --against: what moved since the evidence.
+    # With --against: what changed since the evidence.
     drift = {"drift": {"type": "array", "items": {"type": "object", "additionalProperties": {"type": "string"}}}}
     definitions = {
-        name: {**made, "required": sorted(made["properties"]), "additionalProperties": False} for name, made in one.pop("$defs", {}).items()
+        name: {**definition, "required": sorted(set(definition["properties"]) - _OPTIONAL), "additionalProperties": False}
+        for name, definition in one.pop("$defs", {}).items()
     }
     report = {
         **one,

@@ -8,8 +8,6 @@ from xml.etree import ElementTree as ET  # written here, never read: nothing of 
 from provision.report.base import inert, observed_at
 from provision.verify.finding import Finding, Outcome, Report, fails, summary
 
-__all__ = ["render"]
-
 
 def render(*reports: Report, strict: bool = False) -> str:
     """`fail` is a failure, `unknown` an error, `not-applicable` skipped; waived and warned checks pass and say so in their output.
@@ -43,7 +41,7 @@ def _suite(report: Report, *, strict: bool) -> ET.Element:
         suite.set("timestamp", observed.strftime("%Y-%m-%dT%H:%M:%S"))
     properties = ET.SubElement(suite, "properties")
     ET.SubElement(properties, "property", name="profile", value=inert(report.profile))
-    for note in report.noted(strict=strict):
+    for note in report.all_notes(strict=strict):
         ET.SubElement(properties, "property", name="note", value=inert(note))
     for finding in report.findings:
         suite.append(_case(finding, report.profile, strict=strict))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -9,15 +10,13 @@ from typing import Any, Final
 from provision.catalog.roofline import Point, Roof
 from provision.errors import UsageError
 
-__all__ = ["draw", "in_terminal"]
-
 _MARKS: Final = ("-", "--", "-.", ":")
 _FILLS: Final = ("full", "none", "left", "right")
 _FORMATS: Final = (".svg", ".png")
 
 
 def _intensities(roofs: Sequence[Roof], points: Sequence[Point] = ()) -> list[float]:
-    """From a hundredth of the lowest threshold to ten times the highest, and so far as there are points, evenly on a logarithmic axis."""
+    """Evenly on a logarithmic axis: from a hundredth of the lowest threshold to ten times the highest, and further to reach all points."""
     low = min([min(r.threshold for r in roofs) / 100, *(p.intensity / 2 for p in points)])
     high = max([max(r.threshold for r in roofs) * 10, *(p.intensity * 2 for p in points)])
     steps = 200
@@ -30,7 +29,7 @@ def draw(roofs: Sequence[Roof], path: Path, points: Sequence[Point] = ()) -> Non
     Args:
         roofs: what the GPUs can reach.
         path: the file.
-        points: what was measured, such as `provision.verify.points` makes of facts.
+        points: what was measured; see `provision.verify.points`.
 
     Raises:
         UsageError: another suffix, or matplotlib is not installed.
@@ -42,9 +41,7 @@ def draw(roofs: Sequence[Roof], path: Path, points: Sequence[Point] = ()) -> Non
     figure, axes = pyplot.subplots(figsize=(12, 6.5), layout="constrained")
     across = _intensities(roofs, points)
     colours = {model: f"C{n}" for n, model in enumerate(dict.fromkeys(r.gpu for r in roofs))}
-    styles: dict[str, str] = {}
-    for n, precision in enumerate(dict.fromkeys(r.precision for r in roofs)):
-        styles[precision] = _MARKS[n % len(_MARKS)]
+    styles = {precision: _MARKS[n % len(_MARKS)] for n, precision in enumerate(dict.fromkeys(r.precision for r in roofs))}
     for roof in roofs:
         reached = [roof.attainable_tflops(i) for i in across]
         label = f"{roof.gpu} {roof.precision}: {roof.peak_tflops:g} TFLOPS from {roof.threshold:g} FLOP/B"
@@ -57,7 +54,7 @@ def draw(roofs: Sequence[Roof], path: Path, points: Sequence[Point] = ()) -> Non
     axes.set(xscale="log", yscale="log", xlabel="arithmetic intensity (FLOP/byte)", ylabel="attainable (TFLOPS, dense)", title="Roofline")
     axes.grid(visible=True, which="both", alpha=0.2)
     figure.legend(loc="outside right upper", fontsize="small")  # beside the axes: over them it hides the lower roofs
-    # Without a date, and with ids that are not drawn at random, the same data gives the same bytes.
+    # Without a date, and with ids that are not random, the same data gives the same bytes.
     with pyplot.rc_context({"svg.hashsalt": "gpuprov"}):
         figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)
     pyplot.close(figure)
@@ -86,12 +83,11 @@ def in_terminal(roofs: Sequence[Roof], points: Sequence[Point] = ()) -> str:
 
 
 def _library(name: str) -> Any:
-    import importlib  # noqa: PLC0415 - both are an extra, and slow
-
+    """Import one of the two libraries on use: both belong to an extra, and matplotlib takes most of a second."""
     try:
         if name.startswith("matplotlib"):
             importlib.import_module("matplotlib").use("agg")
         return importlib.import_module(name)
     except ImportError as error:
         msg = f"{name.partition('.')[0]} is not installed"
-        raise UsageError(msg, hint="pip install 'gpuprov[plot]'; --json and --csv need nothing") from error
+        raise UsageError(msg, hint="pip install 'gpuprov[plot]'; --json and --csv need no library") from error

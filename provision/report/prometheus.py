@@ -11,8 +11,6 @@ from typing import Final
 from provision.report.base import inert, observed_at
 from provision.verify.finding import OUTCOMES, Report
 
-__all__ = ["render"]
-
 _HELP: Final = {
     "gpuprov_check": "The outcome of a check as a label; the value is always 1.",
     "gpuprov_summary": "How many checks have an outcome.",
@@ -23,8 +21,8 @@ _HELP: Final = {
 
 
 def render(*reports: Report, strict: bool = False) -> str:
-    """All metrics of all hosts; a host that was verified twice counts as it was last."""
-    # One value a series, whatever the hosts are called: a repeated series makes the whole file invalid.
+    """All metrics of all hosts; of a host that was verified twice the last report counts."""
+    # One value for each series, whatever the hosts are called: a repeated series makes the whole file invalid.
     series: dict[str, dict[str, str]] = {name: {} for name in _HELP}
     for report in reports:
         for name, labels, value in _samples(report, strict=strict):
@@ -51,7 +49,7 @@ def _samples(report: Report, *, strict: bool) -> Iterator[tuple[str, dict[str, s
 
 
 def _labelled(labels: Mapping[str, str]) -> str:
-    """The labels with the three characters escaped that the format escapes."""
+    """The labels, with the three characters escaped that the format escapes."""
     pairs = []
     for name, value in labels.items():
         escaped = inert(value).replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

@@ -7,18 +7,16 @@ import io
 import sys
 from collections.abc import Sequence
 
-__all__ = ["as_csv", "as_text"]
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
 
 _PLAIN_WIDTH = 220  # what is piped is not wrapped
 
 
 def as_text(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    """The rows under their columns, numbers to the right, nothing shortened when it is piped."""
-    from rich import box  # noqa: PLC0415 - only for this
-    from rich.console import Console  # noqa: PLC0415
-    from rich.table import Table  # noqa: PLC0415
-    from rich.text import Text  # noqa: PLC0415
-
+    """The rows under their columns, numbers to the right. Output to a pipe is not shortened."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for index, column in enumerate(columns):
         numeric = all(_is_number(row[index]) for row in rows)
@@ -33,7 +31,7 @@ def as_text(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
 
 
 def as_csv(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    """The rows as RFC 4180 text with a header; what is not known is empty."""
+    """The rows as RFC 4180 text with a header; an unknown value is empty."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(columns)
@@ -42,7 +40,7 @@ def as_csv(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
 
 
 def _is_number(value: object) -> bool:
-    """A number, one marked as unsure (`~70`), or none."""
+    """A number, one marked as unsure (`~70`), or no value."""
     return isinstance(value, int | float) or value is None or (isinstance(value, str) and (not value or value.startswith("~")))
 
 

@@ -9,8 +9,6 @@ from provision.errors import EXIT_OK
 from provision.report.base import EXPLAINED, inert
 from provision.verify.finding import Finding, Report, fails
 
-__all__ = ["render"]
-
 
 def render(*reports: Report, strict: bool = False) -> str:
     """A test point for each check; of several hosts a subtest for each.
@@ -31,10 +29,10 @@ def render(*reports: Report, strict: bool = False) -> str:
 
 
 def _points(report: Report, *, strict: bool) -> Iterator[str]:
-    # A plan of nothing must say why.
+    # A plan without test points must say why.
     yield f"1..{len(report.findings)}" if report.findings else "1..0 # no check was made"
     yield f"# {inert(report.host)} against profile {inert(report.profile)}, observed {inert(report.observed_at) or 'at an unknown time'}"
-    yield from (f"# {inert(note)}" for note in report.noted(strict=strict))
+    yield from (f"# {inert(note)}" for note in report.all_notes(strict=strict))
     for number, finding in enumerate(report.findings, 1):
         yield from _point(number, finding, strict=strict)
 

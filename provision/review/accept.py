@@ -1,52 +1,53 @@
-"""What a certificate says: evidence held against the review that it was made for, and judged again where the same program can.
+"""What a certificate says: evidence compared with the review that it was made for, and judged again where this version can.
 
-A certificate is no better than the evidence: who makes evidence can make up facts. What is refused here is what contradicts itself:
-parts that were changed, another review, findings that do not follow from the facts.
+A certificate is only as good as its evidence, because whoever makes evidence can invent facts. Evidence that contradicts itself is
+refused: changed parts, another review, findings that do not follow from the facts.
 """
 
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
+from provision.canonical import digest
 from provision.errors import EXIT_FAILED_CHECK, EXIT_OK, EXIT_UNKNOWN, EvidenceRefusedError
 from provision.profile.locked import pin
 from provision.profile.model import Waiver
-from provision.review.approval import Agreed
+from provision.review.approval import Agreement
+from provision.review.bundle import Bundle
 from provision.review.sign import Signature
 from provision.verify import evidence as proof
 from provision.verify.checks import CHECKS
 from provision.verify.checks.base import TIERS
-from provision.verify.evidence import Evidence, Proven
-from provision.verify.finding import Finding, Report, exit_code, fails
+from provision.verify.evidence import Evidence, HostEvidence
+from provision.verify.finding import Finding, exit_code, fails
 from provision.verify.fleet import REACHABLE
 from provision.verify.judge import Selection, judge
 
-__all__ = ["VERDICTS", "Certificate", "Part", "Waived", "certificate"]
-
 VERDICTS: Final = {EXIT_OK: "holds", EXIT_FAILED_CHECK: "does not hold", EXIT_UNKNOWN: "not proven"}
-_EXCUSED: Final = "excused by --without-gpu: "
+_GROUPS: Final = ("fails", "unknown", "warns", "holds", "excused", "idle")
+_ASK_AGAIN: Final = "ask for evidence that `gpuprov verify` wrote"
+_NAMED_HOSTS: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Waived:
-    """A finding that somebody took responsibility for."""
+class WaivedFinding:
+    """A finding that somebody takes responsibility for."""
 
     finding: Finding
     waiver: Waiver
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class CertifiedHost:
     """One host of a certificate.
 
     Attributes:
         fails, unknown, warns, holds: its findings; with --strict a warning fails.
         waived: by the profile.
-        excused: by --without-gpu: nothing was proven.
-        idle: not asked for by the profile, or not made by hardware.
+        excused: by --without-gpu, so that nothing about them is proven.
+        idle: not required by the profile, or not possible with the hardware.
         notes: of the report.
         again: whether the facts were judged again here, with the same findings.
         digests: of report, facts, profile and lock.
@@ -59,7 +60,7 @@ class Part:
     unknown: tuple[Finding, ...]
     warns: tuple[Finding, ...]
     holds: tuple[Finding, ...]
-    waived: tuple[Waived, ...]
+    waived: tuple[WaivedFinding, ...]
     excused: tuple[Finding, ...]
     idle: tuple[Finding, ...]
     notes: tuple[str, ...]
@@ -73,18 +74,20 @@ class Certificate:
 
     Attributes:
         verdict: the exit code of the evidence.
-        left_out: checks that nobody made, by --only, --skip or a tier below the profile's.
+        left_out: checks that nobody made, because of --only, --skip or a tier below the profile's.
+        below_tier: those of them that only the lower tier left out.
         required: how many signatures the rules demand; 0 for none.
         digests: of statement, profile and lock as signed, and of the evidence.
-        evidence_by, made_by: which gpuprov.
+        evidence_by, made_by: the gpuprov that made the evidence, and the one that made this.
     """
 
     profile: str
     purpose: str
     owner: str
     verdict: int
-    parts: tuple[Part, ...]
+    parts: tuple[CertifiedHost, ...]
     left_out: tuple[str, ...]
+    below_tier: tuple[str, ...]
     approvals: tuple[Signature, ...]
     required: int
     counted: int
@@ -95,54 +98,63 @@ class Certificate:
 
     @property
     def word(self) -> str:
-        """The verdict in words."""
+        """The verdict in one or two words."""
         return VERDICTS[self.verdict]
 
     @property
     def sentence(self) -> str:
         """The verdict as one sentence, the worst first."""
-        hosts = ", ".join(part.host for part in self.parts[:3]) + (f" and {len(self.parts) - 3} more" if len(self.parts) > 3 else "")  # noqa: PLR2004
-        failed = sum(len(part.fails) for part in self.parts)
-        unknown = sum(len(part.unknown) for part in self.parts)
-        excused = sum(len(part.excused) for part in self.parts)
-        kinds = ((failed, "fails", "fail"), (unknown, "is unknown", "are unknown"), (excused, "is excused", "are excused"))
-        left = (len(self.left_out), "was left out", "were left out")
-        counts = [f"{n} check {one}" if n == 1 else f"{n} checks {more}" for n, one, more in (*kinds, left) if n]
-        verb = {EXIT_OK: "holds", EXIT_FAILED_CHECK: "does not hold", EXIT_UNKNOWN: "is not proven to hold"}[self.verdict]
-        return f"{hosts} {verb} {self.profile}" + (f": {', '.join(counts)}" if counts else "")
+        more, one = len(self.parts) - _NAMED_HOSTS, len(self.parts) == 1
+        hosts = ", ".join(host.host for host in self.parts[:_NAMED_HOSTS]) + (f" and {more} more" if more > 0 else "")
+        verb = {
+            EXIT_OK: "meets" if one else "meet",
+            EXIT_FAILED_CHECK: "does not meet" if one else "do not meet",
+            EXIT_UNKNOWN: "is not proven to meet" if one else "are not proven to meet",
+        }[self.verdict]
+        counts = (
+            (sum(len(host.fails) for host in self.parts), "fails", "fail"),
+            (sum(len(host.unknown) for host in self.parts), "is unknown", "are unknown"),
+            (sum(len(host.excused) for host in self.parts), "is excused", "are excused"),
+            (len(self.left_out), "was left out", "were left out"),
+        )
+        clauses = [f"{n} check {singular}" if n == 1 else f"{n} checks {plural}" for n, singular, plural in counts if n]
+        return f"{hosts} {verb} the profile {self.profile}" + (f": {', '.join(clauses)}" if clauses else "")
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """The certificate as JSON-compatible data."""
         data = asdict(self)
-        for part, made in zip(self.parts, data["parts"], strict=True):
-            made["waived"] = [{**asdict(one.finding), "waiver": one.waiver.model_dump(mode="json")} for one in part.waived]
+        del data["below_tier"]
+        for host, entry in zip(self.parts, data["parts"], strict=True):
+            entry |= {name: [finding.as_dict() for finding in getattr(host, name)] for name in _GROUPS}
+            entry["waived"] = [{**each.finding.as_dict(), "waiver": each.waiver.model_dump(mode="json")} for each in host.waived]
         return {"schema": "gpuprov-certificate/1", "word": self.word, "sentence": self.sentence, **data}
 
 
-def certificate(evidence: Evidence, agreed: Agreed, now: dt.datetime) -> Certificate:
-    """Hold evidence against a review.
+def certificate(evidence: Evidence, agreement: Agreement, now: dt.datetime) -> Certificate:
+    """Make the certificate of evidence for a review.
 
     Args:
-        evidence: whose digests hold.
-        agreed: the bundle, and who approved it.
+        evidence: read and found to have its digests.
+        agreement: the bundle, and who approved it.
         now: the time, with its zone.
 
     Raises:
-        EvidenceRefusedError: it belongs to another review or to none, or contradicts itself.
+        EvidenceRefusedError: the evidence belongs to another review or to none, or contradicts itself.
     """
-    bundle = agreed.bundle
-    _bind(evidence, agreed)
-    tier = evidence.how.tier or bundle.profile.verify.tier
+    bundle = agreement.bundle
+    _belongs_to(evidence, bundle)
+    unselected, below_tier = _omissions(evidence, bundle)
     return Certificate(
         profile=bundle.profile.name,
         purpose=bundle.profile.purpose,
         owner=f"{bundle.profile.owner.name} <{bundle.profile.owner.email}>",
-        verdict=exit_code([one.report for one in evidence.hosts], strict=evidence.how.strict),
-        parts=tuple(_part(evidence, one, agreed) for one in evidence.hosts),
-        left_out=tuple(_left_out(evidence, tier, bundle.profile.verify.tier)),
-        approvals=agreed.signatures,
-        required=agreed.required,
-        counted=agreed.reviewed.counted,
+        verdict=exit_code([host.report for host in evidence.hosts], strict=evidence.conditions.strict),
+        parts=tuple(_certified(evidence, host, bundle) for host in evidence.hosts),
+        left_out=tuple(check.id for check in CHECKS if check.id in unselected or check.id in below_tier),
+        below_tier=below_tier,
+        approvals=agreement.signatures,
+        required=agreement.required,
+        counted=agreement.reviewed.counted,
         digests={
             "statement": bundle.digest,
             "profile": bundle.statement.profile.sha256,
@@ -155,101 +167,100 @@ def certificate(evidence: Evidence, agreed: Agreed, now: dt.datetime) -> Certifi
     )
 
 
-def _bind(evidence: Evidence, agreed: Agreed) -> None:
-    bundle = agreed.bundle
+def _belongs_to(evidence: Evidence, bundle: Bundle) -> None:
     hint = f"verify again with `gpuprov verify HOST --bundle {bundle.path} --evidence FILE`"
     if evidence.review is None:
         msg = "this evidence belongs to no review: it was made without --bundle"
         raise EvidenceRefusedError(msg, hint=hint)
     if evidence.review.statement != bundle.digest:
         msg = f"this evidence belongs to another statement: sha256:{evidence.review.statement}, and {bundle.path} is sha256:{bundle.digest}"
-        raise EvidenceRefusedError(msg, hint=f"give the bundle that it was made with, or {hint}")
+        raise EvidenceRefusedError(msg, hint=f"name the bundle that the evidence was made with, or {hint}")
     if not evidence.hosts:
         msg = "there is no host in this evidence"
         raise EvidenceRefusedError(msg, hint=hint)
-    asked = proof.digest(pin(bundle.profile, bundle.lock).dump())
-    for one in evidence.hosts:
-        if one.sha256["profile"] != asked or one.report.profile != bundle.profile.name:
-            msg = f"{one.host!a} was judged against another profile than the one that was signed"
+    expected = digest(pin(bundle.profile, bundle.lock).dump())
+    for host in evidence.hosts:
+        if host.sha256["profile"] != expected or host.report.profile != bundle.profile.name:
+            msg = f"{host.host!a} was judged against another profile than the signed one"
             raise EvidenceRefusedError(msg, hint=hint)
-        if one.sha256["lock"] != bundle.lock.digest:
-            msg = f"{one.host!a} was judged against another lock than the one that was signed"
+        if host.sha256["lock"] != bundle.lock.digest:
+            msg = f"{host.host!a} was judged against another lock than the signed one"
             raise EvidenceRefusedError(msg, hint=hint)
-        if one.report.host != one.host:
-            msg = f"the report of {one.host!a} is about another host, {one.report.host!a}"
+        if host.report.host != host.host:
+            msg = f"the report of {host.host!a} is about another host, {host.report.host!a}"
             raise EvidenceRefusedError(msg, hint=hint)
 
 
-def _judged_again(evidence: Evidence, one: Proven, agreed: Agreed) -> bool:
+def _omissions(evidence: Evidence, bundle: Bundle) -> tuple[frozenset[str], tuple[str, ...]]:
+    """The checks that --only or --skip left out, and those that a tier below the profile's left out."""
+    conditions, required = evidence.conditions, TIERS.index(bundle.profile.verify.tier)
+    tier = TIERS.index(conditions.tier or bundle.profile.verify.tier)
+    selection = Selection(frozenset(conditions.only), frozenset(conditions.skip))
+    unselected = frozenset(check.id for check in CHECKS if not selection.takes(check.id))
+    below = (check.id for check in CHECKS if tier < TIERS.index(check.tier) <= required)
+    return unselected, tuple(check for check in below if check not in unselected)
+
+
+def _judged_again(evidence: Evidence, host: HostEvidence, bundle: Bundle) -> bool:
     """Whether the findings follow from the facts; False where another version made them, which may have other checks.
 
     Raises:
-        EvidenceRefusedError: they do not.
+        EvidenceRefusedError: they do not follow.
     """
-    if one.facts is None:
-        follows = [finding.check for finding in one.report.findings] == [REACHABLE] and one.report.exit_code() == EXIT_UNKNOWN
+    if host.facts is None:
+        follows = [finding.check for finding in host.report.findings] == [REACHABLE] and host.report.exit_code() == EXIT_UNKNOWN
     elif evidence.made_by != proof.MADE_BY:
         return False
     else:
-        how = evidence.how
-        asked = pin(agreed.bundle.profile, agreed.bundle.lock)
-        found = judge(
-            one.facts,
-            asked,
-            host=one.host,
-            selection=Selection(frozenset(how.only), frozenset(how.skip), how.tier),
-            without_gpu=how.without_gpu,
-            today=_day(how.on),
+        conditions = evidence.conditions
+        report = judge(
+            host.facts,
+            pin(bundle.profile, bundle.lock),
+            host=host.host,
+            selection=Selection(frozenset(conditions.only), frozenset(conditions.skip), conditions.tier),
+            without_gpu=conditions.without_gpu,
+            today=_day(conditions.on),
         )
-        follows = found.findings == one.report.findings
+        follows = report.findings == host.report.findings
     if not follows:
-        msg = f"the findings on {one.host!a} do not follow from the facts in the evidence"
-        raise EvidenceRefusedError(msg, hint="ask for evidence that `gpuprov verify` wrote; somebody changed this one and its digests")
-    return one.facts is not None
+        msg = f"the findings on {host.host!a} do not follow from the facts in the evidence"
+        raise EvidenceRefusedError(msg, hint=f"{_ASK_AGAIN}; somebody changed this one and its digests")
+    return host.facts is not None
 
 
 def _day(text: str) -> dt.date:
     try:
         return dt.date.fromisoformat(text)
     except ValueError as error:
-        msg = f"the day of this evidence is none: {text!a}"
-        raise EvidenceRefusedError(msg, hint="ask for evidence that `gpuprov verify` wrote") from error
+        msg = f"the day in this evidence is not a date: {text!a}"
+        raise EvidenceRefusedError(msg, hint=_ASK_AGAIN) from error
 
 
-def _left_out(evidence: Evidence, tier: str, asked: str) -> Iterator[str]:
-    selection = Selection(frozenset(evidence.how.only), frozenset(evidence.how.skip))
-    for check in CHECKS:
-        below = TIERS.index(tier) < TIERS.index(check.tier) <= TIERS.index(asked)
-        if below or not selection.takes(check.id):
-            yield check.id
+def _certified(evidence: Evidence, host: HostEvidence, bundle: Bundle) -> CertifiedHost:
+    again = _judged_again(evidence, host, bundle)
+    report, strict = host.report, evidence.conditions.strict
+    waivers = {waiver.check: waiver for waiver in bundle.profile.verify.waivers}
+    waived = [finding for finding in report.findings if finding.outcome == "waived" and finding.excuse != "without-gpu"]
+    for finding in waived:
+        if finding.check not in waivers:
+            msg = f"{finding.check!a} is waived on {host.host!a}, and the profile has no waiver of it"
+            raise EvidenceRefusedError(msg, hint=f"{_ASK_AGAIN} with the signed bundle")
 
+    def with_outcome(outcome: str) -> tuple[Finding, ...]:
+        return tuple(finding for finding in report.findings if finding.outcome == outcome)
 
-def _part(evidence: Evidence, one: Proven, agreed: Agreed) -> Part:
-    again = _judged_again(evidence, one, agreed)
-    report: Report = one.report
-    strict = evidence.how.strict
-    waivers = {waiver.check: waiver for waiver in agreed.bundle.profile.verify.waivers}
-    excused = tuple(f for f in report.findings if f.outcome == "waived" and f.observed.startswith(_EXCUSED))
-    waived = [f for f in report.findings if f.outcome == "waived" and f not in excused]
-    if strange := [f.check for f in waived if f.check not in waivers]:
-        msg = f"{strange[0]!a} is waived on {one.host!a}, and the profile has no waiver of it"
-        raise EvidenceRefusedError(msg, hint="ask for evidence that `gpuprov verify` wrote with the signed bundle")
-
-    def of(*outcomes: str) -> tuple[Finding, ...]:
-        return tuple(f for f in report.findings if f.outcome in outcomes)
-
-    return Part(
-        host=one.host,
+    return CertifiedHost(
+        host=host.host,
         observed_at=report.observed_at,
         verdict=report.exit_code(strict=strict),
-        fails=tuple(f for f in report.findings if fails(f.outcome, strict=strict)),
-        unknown=of("unknown"),
-        warns=() if strict else of("warn"),
-        holds=of("pass"),
-        waived=tuple(Waived(f, waivers[f.check]) for f in waived),
-        excused=excused,
-        idle=of("not-applicable"),
-        notes=report.noted(strict=strict),
+        fails=tuple(finding for finding in report.findings if fails(finding.outcome, strict=strict)),
+        unknown=with_outcome("unknown"),
+        warns=() if strict else with_outcome("warn"),
+        holds=with_outcome("pass"),
+        waived=tuple(WaivedFinding(finding, waivers[finding.check]) for finding in waived),
+        excused=tuple(finding for finding in with_outcome("waived") if finding.excuse == "without-gpu"),
+        idle=with_outcome("not-applicable"),
+        notes=report.all_notes(strict=strict),
         again=again,
-        digests=dict(one.sha256),
+        digests=dict(host.sha256),
     )

@@ -1,6 +1,6 @@
-"""What `up` and `apply` may run: what the organisation's rules allow and, where they demand it, enough people have signed.
+"""What `up` and `apply` may run: what the organisation's rules allow and, where they require it, enough people have signed.
 
-The one place where rules and signatures are enforced; `review` and `plan` only show what `violations` says.
+Rules and signatures are enforced only here; `review` and `plan` only show what `violations` returns.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from pathlib import Path
 from provision.errors import BundleStaleError, PolicyViolatedError, SignatureMissingError
 from provision.profile import load as profiles
 from provision.profile import lockfile
+from provision.profile.differences import Difference, compare
 from provision.profile.locked import Lock
 from provision.profile.model import Profile
 from provision.review import bundle as bundles
@@ -24,16 +25,14 @@ from provision.review.rules import Violation
 from provision.review.where import Organisation
 from provision.verify.evidence import Approved, Reviewed
 
-__all__ = ["Admitted", "Agreed", "Asked", "admit", "agreed", "rules_for", "violations"]
-
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """A profile that somebody named.
+class Submission:
+    """A profile that somebody wants to run.
 
     Attributes:
         path: its file; None where it came from elsewhere, such as the journal.
-        lock: gives its lock, built where there is none; called when it is needed.
+        lock: returns its lock, and builds it where there is none; called only when it is needed.
     """
 
     profile: Profile
@@ -41,18 +40,18 @@ class Asked:
     path: Path | None = None
 
     @classmethod
-    def read(cls, path: Path, today: dt.date) -> Asked:
+    def read(cls, path: Path, today: dt.date) -> Submission:
         """The profile of a file, with the lock beside it or what would be locked today."""
         profile = profiles.load(path)
         return cls(profile, lambda: lockfile.find_or_build(path, profile, today), path)
 
 
 @dataclass(frozen=True, slots=True)
-class Admitted:
+class Admission:
     """What may run.
 
     Attributes:
-        lock: what was signed; None where nothing was, and the caller's own lock counts.
+        lock: the signed lock; None where nothing was signed, so that the caller's own lock counts.
         bundle: the digest of the bundle's statement; None where there is no bundle.
         signatures: those of the bundle, whether they hold or not.
     """
@@ -63,47 +62,59 @@ class Admitted:
     signatures: tuple[sign.Signature, ...] = ()
 
 
-def admit(asked: Asked | None, bundle: Path | None, organisation: Organisation, now: dt.datetime) -> Admitted:
-    """Decide about what is about to run.
+def admit(submission: Submission | None, bundle: Path | None, organisation: Organisation, now: dt.datetime) -> Admission:
+    """Decide whether a profile or a bundle may run.
 
     Args:
-        asked: the profile that was named; None when only a bundle was.
+        submission: the profile; None when there is only a bundle.
         bundle: what was reviewed; its profile and lock are what runs.
         organisation: rules, signers, revoked keys. Without rules of its own those in the bundle count.
         now: the time, with its zone.
 
     Raises:
         BundleInvalidError: a part of the bundle is not what was reviewed.
-        BundleStaleError: the profile or its lock was changed since; the message says what.
-        SignatureRefusedError, SignatureMissingError: as `sign.require`; or the rules demand signatures and there is no bundle.
+        BundleStaleError: the profile or its lock was changed since; the message lists the changes.
+        SignatureRefusedError, SignatureMissingError: as `sign.require`; or the rules require signatures and there is no bundle.
         PolicyViolatedError: a rule is broken.
         PolicyInvalidError: the rules cannot be read.
+        ValueError: there is neither a profile nor a bundle.
     """
-    if bundle is None:
-        assert asked is not None  # noqa: S101 - the command line takes care
-        loaded = rules_for(organisation)
-        if loaded is not None:
-            raw = asked.path.read_bytes() if asked.path else None
-            _keep(loaded, asked.profile, asked.lock(), raw, now)
-            _demand_no_signature(loaded, asked)
-        return Admitted(asked.profile)
-    reviewed = bundles.read(bundle)
-    if asked is not None:
-        _unchanged(asked, reviewed)
-    loaded = rules_for(organisation, reviewed)
-    signatures = sign.require(reviewed, organisation, now, loaded.policy.signatures if loaded else None)
+    if bundle is not None:
+        return _admit_bundle(submission, bundles.read(bundle), organisation, now)
+    if submission is None:
+        msg = "nothing to admit: neither a profile nor a bundle"
+        raise ValueError(msg)
+    loaded = rules_for(organisation)
     if loaded is not None:
-        _keep(loaded, reviewed.profile, reviewed.lock, reviewed.files["profile.yml"], now)
-    return Admitted(reviewed.profile, reviewed.lock, reviewed.digest, signatures)
+        raw = submission.path.read_bytes() if submission.path else None
+        _enforce(loaded, submission.profile, submission.lock(), raw, now)
+        if loaded.policy.signatures is not None:
+            name = submission.profile.name
+            msg = (
+                f"the rules {loaded.policy.name} require {loaded.policy.signatures.required} signatures, and {name} comes without a bundle"
+            )
+            hint = f"`gpuprov review {submission.path or name}` writes a bundle; once it is signed, name it with --bundle"
+            raise SignatureMissingError(msg, hint=hint)
+    return Admission(submission.profile)
+
+
+def _admit_bundle(submission: Submission | None, bundle: Bundle, organisation: Organisation, now: dt.datetime) -> Admission:
+    if submission is not None:
+        _check_unchanged(submission, bundle)
+    loaded = rules_for(organisation, bundle)
+    signatures = sign.require(bundle, organisation, now, loaded.policy.signatures if loaded else None)
+    if loaded is not None:
+        _enforce(loaded, bundle.profile, bundle.lock, bundle.files["profile.yml"], now)
+    return Admission(bundle.profile, bundle.lock, bundle.digest, signatures)
 
 
 @dataclass(frozen=True, slots=True)
-class Agreed:
-    """A bundle whose digests hold, with who agreed to it.
+class Agreement:
+    """A bundle with its signatures.
 
     Attributes:
-        signatures: all of them; where none is demanded they are for information, and where nobody says who may sign they are unchecked.
-        required: how many are demanded; 0 where no rules demand any.
+        signatures: all of them. Where none is required they are for information, and where nobody knows who may sign they are unchecked.
+        required: how many are required; 0 where no rules require any.
     """
 
     bundle: Bundle
@@ -112,7 +123,7 @@ class Agreed:
 
     @property
     def reviewed(self) -> Reviewed:
-        """What evidence has of it."""
+        """What evidence records of it."""
         stated = self.bundle.statement
         return Reviewed(
             statement=self.bundle.digest,
@@ -124,34 +135,32 @@ class Agreed:
         )
 
 
-def agreed(path: Path, organisation: Organisation, now: dt.datetime) -> Agreed:
-    """What a bundle asks to hold on hosts that exist, and who agreed to it; nothing is launched or changed for it.
+def agreement(path: Path, organisation: Organisation, now: dt.datetime) -> Agreement:
+    """What should hold on existing hosts by a bundle, and who signed that; nothing is launched or changed.
 
     Args:
         path: the bundle.
-        organisation: who may sign. Signatures are demanded when its rules or those in the bundle demand them.
+        organisation: who may sign. Signatures are required when its rules or those in the bundle require them.
         now: the time, with its zone.
 
     Raises:
         BundleInvalidError: a part of the bundle is not what was reviewed.
-        SignatureRefusedError, SignatureMissingError: as `sign.require`; a forged signature is refused even where none is demanded.
+        SignatureRefusedError, SignatureMissingError: as `sign.require`; a forged signature is refused even where none is required.
         PolicyInvalidError: the rules cannot be read.
     """
-    reviewed = bundles.read(path)
-    demanded = None
-    for loaded in (rules_for(organisation, reviewed), rules_for(Organisation(), reviewed)):
-        demanded = demanded or (loaded.policy.signatures if loaded else None)
-    if demanded is not None:
-        return Agreed(reviewed, sign.require(reviewed, organisation, now, demanded), demanded.required)
+    bundle = bundles.read(path)
+    for loaded in (rules_for(organisation, bundle), rules_for(Organisation(), bundle)):
+        if loaded is not None and (rule := loaded.policy.signatures) is not None:
+            return Agreement(bundle, sign.require(bundle, organisation, now, rule), rule.required)
     if organisation.signers is None:
-        return Agreed(reviewed, sign.unchecked(reviewed), 0)
-    signatures = sign.judge(reviewed, organisation, now)
-    sign.refuse(reviewed, signatures)
-    return Agreed(reviewed, signatures, 0)
+        return Agreement(bundle, sign.unchecked(bundle), 0)
+    signatures = sign.judge(bundle, organisation, now)
+    sign.refuse(bundle, signatures)
+    return Agreement(bundle, signatures, 0)
 
 
 def rules_for(organisation: Organisation, bundle: Bundle | None = None) -> Loaded | None:
-    """The organisation's rules as they are now, else those that the bundle was reviewed under, else None.
+    """The organisation's current rules, else those that the bundle was reviewed under, else None.
 
     Raises:
         PolicyInvalidError: they cannot be read.
@@ -164,11 +173,11 @@ def rules_for(organisation: Organisation, bundle: Bundle | None = None) -> Loade
 
 
 def violations(loaded: Loaded, profile: Profile, lock: Lock, raw: bytes | None, now: dt.datetime) -> list[Violation]:
-    """What breaks the rules, or is not known to keep them.
+    """What breaks the rules, or cannot be shown to comply with them.
 
     Args:
         loaded: the rules.
-        profile: what is asked.
+        profile: what somebody wants to run.
         lock: what it is resolved to.
         raw: the bytes of the profile's file, for line numbers; None where there is no file.
         now: the time, with its zone.
@@ -176,7 +185,7 @@ def violations(loaded: Loaded, profile: Profile, lock: Lock, raw: bytes | None, 
     return rules.judge(loaded, profile, lock, raw, now.astimezone(dt.UTC).date())
 
 
-def _keep(loaded: Loaded, profile: Profile, lock: Lock, raw: bytes | None, now: dt.datetime) -> None:
+def _enforce(loaded: Loaded, profile: Profile, lock: Lock, raw: bytes | None, now: dt.datetime) -> None:
     broken = violations(loaded, profile, lock, raw, now)
     if broken:
         plural = "" if len(broken) == 1 else "s"
@@ -187,32 +196,19 @@ def _keep(loaded: Loaded, profile: Profile, lock: Lock, raw: bytes | None, now: 
         )
 
 
-def _demand_no_signature(loaded: Loaded, asked: Asked) -> None:
-    demanded = loaded.policy.signatures
-    if demanded is not None:
-        name = asked.profile.name
-        msg = f"the rules {loaded.policy.name} demand {demanded.required} signatures, and no bundle of {name} is given"
-        raise SignatureMissingError(msg, hint=f"`gpuprov review {asked.path or name}` writes a bundle; give the signed one with --bundle")
-
-
-def _unchanged(asked: Asked, reviewed: Bundle) -> None:
-    """The profile that was named, and the lock beside it if there is one, are those of the bundle."""
+def _check_unchanged(submission: Submission, bundle: Bundle) -> None:
+    """Check that the profile, and the lock beside it if there is one, are those of the bundle."""
+    profile = submission.profile
     hint = "review and sign it again, or leave --profile out to run what was signed"
-    if profiles.digest(asked.profile) != reviewed.statement.profile.sha256:
-        lines = lockfile.differences(reviewed.profile.dump(), asked.profile.dump())
-        msg = "\n".join([f"{asked.profile.name} was changed since {reviewed.path} was reviewed", *_inert(lines)])
-        raise BundleStaleError(msg, hint=hint)
-    beside = lockfile.find(asked.path, asked.profile) if asked.path else None
-    if beside is not None and beside.digest != reviewed.lock.digest:
-        msg = "\n".join(
-            [
-                f"the lock of {asked.profile.name} was changed since {reviewed.path} was reviewed",
-                *_inert(lockfile.changes(reviewed.lock, beside)),
-            ]
-        )
-        raise BundleStaleError(msg, hint=hint)
+    if profiles.digest(profile) != bundle.statement.profile.sha256:
+        lines = _inert(compare(bundle.profile.dump(), profile.dump()))
+        raise BundleStaleError("\n".join([f"{profile.name} was changed since {bundle.path} was reviewed", *lines]), hint=hint)
+    lock = lockfile.find(submission.path, profile) if submission.path else None
+    if lock is not None and lock.digest != bundle.lock.digest:
+        lines = _inert(compare(bundle.lock.as_dict(), lock.as_dict()))
+        raise BundleStaleError("\n".join([f"the lock of {profile.name} was changed since {bundle.path} was reviewed", *lines]), hint=hint)
 
 
-def _inert(lines: list[str]) -> list[str]:
-    """Each on a line of its own, without what a terminal would obey."""
-    return [f"  {''.join(c if c.isprintable() else ' ' for c in line)[:300]}" for line in lines]
+def _inert(differences: list[Difference]) -> list[str]:
+    """Each on a line of its own, without characters that a terminal would obey."""
+    return [f"  {''.join(c if c.isprintable() else ' ' for c in str(each))[:300]}" for each in differences]

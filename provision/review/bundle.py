@@ -1,7 +1,7 @@
 """A review bundle: what is reviewed and signed, as a folder or as one file, and read back whole or refused.
 
-Reading is for bundles from strangers. Only files that the statement names are accepted, each by its digest; a zip must be, byte for byte,
-what `pack` makes of its files, so that no two programs can read it differently.
+Bundles may come from strangers. Only files that the statement names are accepted, each by its digest. A zip must be, byte for byte, what
+`pack` makes of its files, so that no two programs can read it differently.
 """
 
 from __future__ import annotations
@@ -26,9 +26,7 @@ from provision.errors import BundleInvalidError
 from provision.profile import load as profiles
 from provision.profile import lockfile
 from provision.profile.locked import Lock
-from provision.profile.model import AwsPlace, Profile
-
-__all__ = ["PRINCIPAL", "STATEMENT", "Bundle", "Statement", "add", "canonical", "pack", "read", "statement", "write"]
+from provision.profile.model import Profile
 
 STATEMENT: Final = "statement.json"
 PRINCIPAL: Final = r"[A-Za-z0-9][A-Za-z0-9._+@-]{0,99}"
@@ -44,47 +42,49 @@ _MAX_APPROVALS: Final = 64  # each costs some runs of ssh-keygen
 _MADE_BY_UNIX: Final = 3
 _MODE: Final = stat.S_IFREG | 0o644
 _EPOCH: Final = (1980, 1, 1, 0, 0, 0)  # the first moment that a zip can name
-_AGAIN: Final = "ask for the bundle again, or write it again with `gpuprov review`; what was changed must be signed again"
+_HINT: Final = "ask for the bundle again, or write it again with `gpuprov review`; a changed bundle must be signed again"
 
 Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 
 
-class _Frozen(BaseModel):
+class StrictRecord(BaseModel):
+    """A frozen record of a file, in which every key is known and has its type."""
+
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
 
-class StatedProfile(_Frozen):
-    """Which profile: its name, and the digest of what it asks (`profiles.digest`)."""
-
-    name: str
-    sha256: Sha256
-
-
-class Stated(_Frozen):
+class StatedDigest(StrictRecord):
     """A digest."""
 
     sha256: Sha256
 
 
-class Statement(_Frozen):
-    """What a signature is about; `files` has the SHA-256 of every file but the statement itself and the approvals."""
+class StatedProfile(StrictRecord):
+    """Which profile: its name, and the digest of what it asks for (`profile.load.digest`)."""
+
+    name: str
+    sha256: Sha256
+
+
+class Statement(StrictRecord):
+    """What a signature is about; `files` has the SHA-256 of every file except the statement itself and the approvals."""
 
     schema_version: Annotated[Literal["gpuprov-statement/1"], Field(alias="schema")]
     profile: StatedProfile
-    lock: Stated
-    policy: Stated | None
+    lock: StatedDigest
+    policy: StatedDigest | None
     files: dict[str, Sha256]
 
 
 @dataclass(frozen=True, slots=True)
 class Bundle:
-    """A bundle whose every part is what its statement says. Whether anybody signed it is for `sign.py` to say.
+    """A bundle whose every part is what its statement says. `sign.py` decides whether its signatures count.
 
     Attributes:
         path: where it was read.
         files: every file that the statement names.
         statement_bytes: what is signed, through its digest.
-        approvals: principal → the approval and its signature; either is None where the file is missing.
+        approvals: principal → the approval and its signature; None for a file that is missing.
     """
 
     path: Path
@@ -97,12 +97,12 @@ class Bundle:
 
     @property
     def digest(self) -> str:
-        """SHA-256 of the statement, hexadecimal: what approvals name."""
+        """SHA-256 of the statement, hexadecimal, as approvals name it."""
         return _sha256(self.statement_bytes)
 
 
 def canonical(data: Any) -> bytes:
-    """JSON with one spelling: sorted keys, no spaces, UTF-8, a final newline."""
+    """JSON as signatures are made over it: sorted keys, no spaces, a final newline, and UTF-8 where `provision.canonical` has ASCII."""
     return (json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False) + "\n").encode()
 
 
@@ -113,7 +113,7 @@ def statement(profile: Profile, lock: Lock, policy: bytes | None, files: Mapping
         profile: what `profile.yml` holds.
         lock: what `lock.yml` holds.
         policy: the bytes of `policy.yml`; None when there is none.
-        files: all files of the bundle; a statement or approvals among them are left out.
+        files: all files of the bundle; a statement and approvals among them are ignored.
     """
     return canonical(
         {
@@ -141,19 +141,19 @@ def pack(files: Mapping[str, bytes]) -> bytes:
 def write(path: Path, files: Mapping[str, bytes]) -> None:
     """Write a bundle whole or not at all: one file when `path` ends in `.zip`, else a folder.
 
-    A bundle that is there is replaced; its approvals stay when they are of the same statement.
+    An existing bundle is replaced; its approvals stay when the statement is the same.
 
     Raises:
-        BundleInvalidError: something else is there, a name cannot be one of a bundle, or the disk refuses.
+        BundleInvalidError: `path` is something else, a name cannot be part of a bundle, or the disk refuses.
     """
     _check_names(path, files)
     if os.path.lexists(path):
-        there = _read_files(path)
-        if STATEMENT not in there:
+        present = _read_files(path)
+        if STATEMENT not in present:
             msg = f"{path} exists and is no bundle"
             raise BundleInvalidError(msg, hint="name another folder or file")
-        if there[STATEMENT] == files.get(STATEMENT):
-            files = {**{name: data for name, data in there.items() if name.startswith(_APPROVALS)}, **files}
+        if present[STATEMENT] == files.get(STATEMENT):
+            files = {**{name: data for name, data in present.items() if name.startswith(_APPROVALS)}, **files}
     try:
         _put(path, files)
     except OSError as error:
@@ -162,7 +162,7 @@ def write(path: Path, files: Mapping[str, bytes]) -> None:
 
 
 def add(bundle: Bundle, files: Mapping[str, bytes]) -> None:
-    """Add approvals to a bundle where it lies; a file of the same name is replaced.
+    """Add approvals to a bundle in its place; a file of the same name is replaced.
 
     Raises:
         BundleInvalidError: the disk refuses.
@@ -184,14 +184,14 @@ def read(path: Path) -> Bundle:
 
     Raises:
         BundleInvalidError: a part is missing, unknown or not what the statement says; the message names it.
-        ProfileInvalidError: its profile does not hold for this version of gpuprov.
-        LockInvalidError: the same of its lock.
+        ProfileInvalidError: this version of gpuprov refuses its profile.
+        LockInvalidError: this version of gpuprov refuses its lock.
     """
     files = _read_files(path)
-    stated_bytes = files.pop(STATEMENT, None)
-    if stated_bytes is None:
+    raw = files.pop(STATEMENT, None)
+    if raw is None:
         raise _wrong(path, STATEMENT, "is missing, so that this is no bundle")
-    stated = _statement(path, stated_bytes)
+    stated = _statement(path, raw)
     approvals = {name: files.pop(name) for name in [*files] if name.startswith(_APPROVALS)}
     for name in sorted({*files, *stated.files}):
         if name not in stated.files:
@@ -206,21 +206,21 @@ def read(path: Path) -> Bundle:
     profile = profiles.parse(files["profile.yml"], path / "profile.yml")
     lock = lockfile.parse(files["lock.yml"].decode(errors="replace"), f"{path}/lock.yml")
     _check_statement(path, stated, profile, lock, files.get("policy.yml"))
-    return Bundle(path, files, stated, stated_bytes, _paired(path, approvals), profile, lock)
+    return Bundle(path, files, stated, raw, _signatures(path, approvals), profile, lock)
 
 
 def _check_statement(path: Path, stated: Statement, profile: Profile, lock: Lock, policy: bytes | None) -> None:
-    """The digests of meaning agree with the files, and the files with each other."""
+    """Check that the digests of profile and lock agree with the files, and the files with each other."""
     if (stated.profile.name, stated.profile.sha256) != (profile.name, profiles.digest(profile)):
-        raise _wrong(path, "profile.yml", f"asks something else than {STATEMENT} says")
+        raise _wrong(path, "profile.yml", f"asks for something else than {STATEMENT} says")
     if stated.lock.sha256 != lock.digest:
         raise _wrong(path, "lock.yml", f"locks something else than {STATEMENT} says")
     if lock.profile.sha256 != stated.profile.sha256:
         raise _wrong(path, "lock.yml", f"is the lock of another profile than {STATEMENT} names")
-    asked = {(p.cloud, r, p.instance_type, p.market) for p in profile.places for r in (p.regions if isinstance(p, AwsPlace) else p.zones)}
-    locked = {(p.cloud, p.region, p.instance_type, p.market) for p in lock.places}
-    meant = (asked, f"{profile.os.name} {profile.os.version}", profile.gpu.model, profile.gpu.counters)
-    if meant != (locked, lock.os, lock.gpu.model, lock.counters):
+    places = {(p.cloud, r, p.instance_type, p.market) for p in profile.places for r in p.locations}
+    locked_places = {(p.cloud, p.region, p.instance_type, p.market) for p in lock.places}
+    target = (places, f"{profile.os.name} {profile.os.version}", profile.gpu.model, profile.gpu.counters)
+    if target != (locked_places, lock.os, lock.gpu.model, lock.counters):
         raise _wrong(path, "lock.yml", "locks other places, another system, GPU or counters than the profile asks for")
     if (stated.policy.sha256 if stated.policy else None) != (None if policy is None else _sha256(policy)):
         raise _wrong(path, "policy.yml", f"is not the one that {STATEMENT} names")
@@ -230,21 +230,21 @@ def _statement(path: Path, raw: bytes) -> Statement:
     try:
         data = json.loads(raw)
         if canonical(data) != raw:
-            raise _wrong(path, STATEMENT, "is not in its one spelling")
+            raise _wrong(path, STATEMENT, "is not in its canonical form")
         return Statement.model_validate(data)
     except (ValueError, ValidationError, RecursionError) as error:
         raise _wrong(path, STATEMENT, "is no statement") from error
 
 
-def _paired(path: Path, approvals: Mapping[str, bytes]) -> dict[str, tuple[bytes | None, bytes | None]]:
+def _signatures(path: Path, approvals: Mapping[str, bytes]) -> dict[str, tuple[bytes | None, bytes | None]]:
     principals: dict[str, None] = {}
     for name, data in approvals.items():
-        found = _APPROVAL.fullmatch(name)
-        if found is None:
+        match = _APPROVAL.fullmatch(name)
+        if match is None:
             raise _wrong(path, name, "is no approval")
         if len(data) > _MAX_APPROVAL:
             raise _wrong(path, name, f"is larger than {_MAX_APPROVAL // 1024} KiB")
-        principals[found[1]] = None
+        principals[match[1]] = None
         if len(principals) > _MAX_APPROVALS:
             raise _wrong(path, name, f"is one more than {_MAX_APPROVALS} approvals")
     return {p: (approvals.get(f"{_APPROVALS}{p}.json"), approvals.get(f"{_APPROVALS}{p}.json.sig")) for p in sorted(principals)}
@@ -261,9 +261,9 @@ def _read_files(path: Path) -> dict[str, bytes]:
 
 
 def _read_folder(path: Path) -> dict[str, bytes]:
-    """Regular files alone: a link could show the reviewer one thing and gpuprov another."""
+    """Only regular files, because a link could show the reviewer one thing and gpuprov another."""
     files: dict[str, bytes] = {}
-    left = _MAX_TOTAL
+    remaining = _MAX_TOTAL
     folders = [path]
     while folders:
         with os.scandir(folders.pop()) as entries:
@@ -274,14 +274,14 @@ def _read_folder(path: Path) -> dict[str, bytes]:
                     folders.append(Path(entry.path))
                     continue
                 if not entry.is_file(follow_symlinks=False):
-                    raise _wrong(path, name, "is no plain file")
+                    raise _wrong(path, name, "is not a regular file")
                 if len(files) >= _MAX_FILES:
                     raise _wrong(path, name, f"is one more than {_MAX_FILES} files")
                 with os.fdopen(os.open(entry.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
-                    data = file.read(min(_MAX_FILE, left) + 1)
-                if len(data) > min(_MAX_FILE, left):
+                    data = file.read(min(_MAX_FILE, remaining) + 1)
+                if len(data) > min(_MAX_FILE, remaining):
                     raise _wrong(path, name, "is too large for a bundle")
-                left -= len(data)
+                remaining -= len(data)
                 files[name] = data
     return files
 
@@ -302,45 +302,45 @@ def _read_zip(path: Path) -> dict[str, bytes]:
             for entry in archive.infolist():
                 part = entry.filename
                 if part in files:
-                    raise _wrong(path, part, "stands twice")
+                    raise _wrong(path, part, "is there twice")
                 if entry.compress_type != zipfile.ZIP_STORED or entry.file_size > _MAX_FILE:
                     raise _wrong(path, part, "is compressed, or too large for a bundle")
                 if stat.S_ISLNK(entry.external_attr >> 16) or entry.is_dir():
-                    raise _wrong(path, part, "is no plain file")
+                    raise _wrong(path, part, "is not a regular file")
                 files[part] = archive.read(entry)
     except (zipfile.BadZipFile, NotImplementedError, RuntimeError, ValueError, EOFError, OSError) as error:
         raise _wrong(path, part, f"is damaged: {str(error).splitlines()[0] if str(error) else type(error).__name__}") from error
     _check_names(path, files)
     if pack(files) != raw:
-        raise _wrong(path, _differing(raw, files), "is packed in another way than `gpuprov review` packs")
+        raise _wrong(path, _differing(raw, files), "is not packed as `gpuprov review` packs")
     return files
 
 
 def _differing(raw: bytes, files: Mapping[str, bytes]) -> str:
-    """Which part the first byte belongs to that is not as `pack` writes it."""
-    mine = pack(files)
-    at = next((n for n, (a, b) in enumerate(zip(raw, mine, strict=False)) if a != b), min(len(raw), len(mine)))
-    with zipfile.ZipFile(io.BytesIO(mine)) as archive:
+    """The part with the first byte that is not as `pack` writes it."""
+    expected = pack(files)
+    at = next((n for n, (a, b) in enumerate(zip(raw, expected, strict=False)) if a != b), min(len(raw), len(expected)))
+    with zipfile.ZipFile(io.BytesIO(expected)) as archive:
         if at >= archive.start_dir:
             return "the zip's directory"
         return max((e for e in archive.infolist() if e.header_offset <= at), key=lambda e: e.header_offset).filename
 
 
 def _check_names(path: Path, names: Mapping[str, bytes] | list[str]) -> None:
-    """Names that mean the same on every system, and none that is also a folder."""
+    """Check that names mean the same on every system, and that none is also a folder."""
     seen: set[str] = set()
     folders = {parent.as_posix().casefold() for name in names for parent in Path(name).parents}
     for name in names:
         if not _NAME.fullmatch(name):
-            raise _wrong(path, name, "has a name that no file of a bundle has")
+            raise _wrong(path, name, "has a name that a bundle does not allow")
         if name.casefold() in seen or name.casefold() in folders:
-            raise _wrong(path, name, "stands twice on a system that does not tell capitals from small letters")
+            raise _wrong(path, name, "is there twice on a system that ignores case")
         seen.add(name.casefold())
 
 
-def _wrong(path: Path, part: str, what: str) -> BundleInvalidError:
-    shown = part if part.isascii() and part.isprintable() else ascii(part)
-    return BundleInvalidError(f"{path}: {shown[:160]} {what}", hint=_AGAIN)
+def _wrong(path: Path, part: str, problem: str) -> BundleInvalidError:
+    name = part if part.isascii() and part.isprintable() else ascii(part)
+    return BundleInvalidError(f"{path}: {name[:160]} {problem}", hint=_HINT)
 
 
 def _sha256(data: bytes) -> str:

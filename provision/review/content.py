@@ -6,13 +6,14 @@ from collections.abc import Sequence
 
 from provision import __version__
 from provision.catalog import read
-from provision.profile import load as profiles
+from provision.launch.plan import plan
+from provision.profile import load
 from provision.profile.locked import Lock
 from provision.profile.model import Profile
-from provision.review import cloud, software
+from provision.review import exposure, software
 from provision.review.controls import controls, line_of
 from provision.review.risks import Judged, gains, risks
-from provision.review.tree import SCHEMA, Question, Review, Waived
+from provision.review.tree import SCHEMA, Question, Review, WaiverItem
 
 __all__ = ["Judged", "content"]
 
@@ -39,14 +40,14 @@ def content(profile: Profile, lock: Lock, source: bytes, *, differs: Sequence[st
         differs: what the lock holds otherwise than it would be resolved now, as `lockfile.stale` says it.
         judged: the organisation's rules and what breaks them; None where there are none.
     """
-    lines = profiles.lines(source)
-    found = cloud.places_of(profile, lock)
+    lines = load.lines(source)
+    planned = plan(profile, lock)
     packages, environments = software.packages(profile, lock), software.environments(lock)
     changed = software.host_changes(profile, lock)
     return Review(
         schema=SCHEMA,
         profile=profile.name,
-        profile_sha256=profiles.digest(profile),
+        profile_sha256=planned.profile_sha256,
         lock_sha256=lock.digest,
         catalogue=lock.catalogue,
         made_by=f"gpuprov {__version__}",
@@ -55,16 +56,16 @@ def content(profile: Profile, lock: Lock, source: bytes, *, differs: Sequence[st
         owner_email=profile.owner.email,
         system=f"{profile.os.name} {profile.os.version}",
         gpu=f"{profile.gpu.count} x {read.gpu(profile.gpu.model).name}",
-        risks=risks(profile, lock, lines, places=found, packages=packages, environments=environments, differs=differs, judged=judged),
-        gains=gains(profile, lock, judged),
+        risks=risks(planned, lines, packages=packages, environments=environments, differs=differs, judged=judged),
+        gains=gains(planned, judged),
         rules=judged.name if judged else "",
         rules_sha256=judged.sha256 if judged else "",
-        places=found,
-        disks=cloud.disks(profile),
-        addresses=cloud.addresses(profile),
-        tags=cloud.tags(profile, lock),
-        money=cloud.money(profile, found),
-        doors=cloud.doors(profile),
+        places=exposure.places(planned),
+        disks=exposure.disks(planned),
+        addresses=exposure.addresses(planned),
+        tags=exposure.tags(planned),
+        money=exposure.money(planned),
+        doors=exposure.doors(planned),
         logins=(
             "the image's login user: the launch key that gpuprov makes, sudo without a password",
             *(f"{user.name}: {len(user.ssh_keys)} keys of the profile, no password, no sudo" for user in profile.users),
@@ -79,11 +80,11 @@ def content(profile: Profile, lock: Lock, source: bytes, *, differs: Sequence[st
         controls=controls(profile, lines, changed),
         tier=profile.verify.tier,
         waivers=tuple(
-            Waived(w.check, w.reason, w.owner, w.expires.isoformat(), line_of(f"verify.waivers.{number}", lines)[0])
+            WaiverItem(w.check, w.reason, w.owner, w.expires.isoformat(), line_of(f"verify.waivers.{number}", lines)[0])
             for number, w in enumerate(profile.verify.waivers)
         ),
-        permissions=cloud.permissions(profile, lock),
-        calls=cloud.calls(profile, lock),
+        permissions=exposure.permissions(planned),
+        calls=exposure.calls(planned),
         questions=_QUESTIONS,
         text=tuple(source.decode(errors="replace").splitlines()),
     )

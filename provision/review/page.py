@@ -1,7 +1,7 @@
-"""The review as a page: one file that asks nobody for anything, for a browser or for paper, in the look of the reports.
+"""The review as a page: one file that loads nothing, for a browser or for paper, in the look of the reports.
 
-The page is read without its script, which only exports the answers of the checklist. Its policy admits the style and the script that
-are written here, by their digests, and nothing else: what a profile says could not run even if the template let it through.
+The page can be read without its script, which only exports the answers to the questions. Its policy admits this style and this script
+by their digests and nothing else: text of a profile could not run even if the template let it through.
 """
 
 from __future__ import annotations
@@ -10,50 +10,49 @@ import base64
 import functools
 import hashlib
 import json
+from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from provision import report
+from jinja2 import Template
+
+from provision.converge.declared import Change
+from provision.report.base import TEMPLATES as REPORT_TEMPLATES
 from provision.report.base import inert, spans
-from provision.review.tree import SEVERITIES, Review, Severity
+from provision.report.template import environment
+from provision.review.tree import SEVERITIES, Review, Risk, Severity
 
-if TYPE_CHECKING:
-    from jinja2 import Template
-
-__all__ = ["GLYPHS", "TONES", "policy", "pretty", "render", "style", "template"]
-
-_TEMPLATES: Final = Path(__file__).parent / "templates"
-_STYLE: Final = Path(report.__file__).parent / "templates" / "report.css"
-_LONGEST: Final = 2_000
-_WIDE: Final = 110
+LONGEST: Final = 2_000  # characters of one value
 # A severity in the colours of an outcome, and a glyph for those who do not see them.
 TONES: Final[dict[Severity, str]] = {"high": "fail", "medium": "warn", "low": "unknown", "note": "not-applicable"}
 GLYPHS: Final[dict[Severity, str]] = {"high": "▲", "medium": "!", "low": "▽", "note": "i"}
+TEMPLATES: Final = Path(__file__).parent / "templates"
+_WIDE: Final = 110
 
 
 def render(review: Review) -> str:
     """One self-contained page, without the end of its last line."""
-    styled = style("review.css")
-    script = (_TEMPLATES / "review.js").read_text(encoding="utf-8")
+    css = style("review.css")
+    script = (TEMPLATES / "review.js").read_text(encoding="utf-8")
     worst: Severity = next((severity for severity in SEVERITIES if review.count(severity)), "note")
-    by_role: dict[str, list[Any]] = {}
+    by_role: dict[str, list[Change]] = defaultdict(list)
     for change in review.changes:
-        by_role.setdefault(change.role, []).append(change)
-    at: dict[int, list[Any]] = {}
+        by_role[change.role].append(change)
+    by_line: dict[int, list[Risk]] = defaultdict(list)
     for risk in review.risks:
         if risk.line is not None:
-            at.setdefault(risk.line, []).append(risk)
+            by_line[risk.line].append(risk)
     return template("review.html").render(
         review=review,
         tone=TONES[worst],
         glyph=GLYPHS[worst],
         counts={severity: review.count(severity) for severity in SEVERITIES if review.count(severity)},
         bars=list(_bars(review)),
-        by_role=by_role,
-        at=at,
-        policy=policy(styled, script),
-        style=styled,
+        by_role=dict(by_role),
+        by_line=dict(by_line),
+        policy=policy(css, script),
+        style=css,
         script=script,
     )
 
@@ -62,11 +61,11 @@ def pretty(data: Any, indent: int = 0) -> str:
     """Data as JSON for people: what fits a line is on one. Each line is inert, and still to be escaped."""
     flat = json.dumps(data, ensure_ascii=False)
     if indent + len(flat) <= _WIDE or not isinstance(data, dict | list) or not data:
-        return inert(flat, _LONGEST)
+        return inert(flat, LONGEST)
     inner, outer = " " * (indent + 2), " " * indent
     if isinstance(data, dict):
-        parts = [f"{inner}{inert(json.dumps(key, ensure_ascii=False), _LONGEST)}: {pretty(data[key], indent + 2)}" for key in data]
-        return "{\n" + ",\n".join(parts) + f"\n{outer}}}"
+        entries = [f"{inner}{inert(json.dumps(key, ensure_ascii=False), LONGEST)}: {pretty(data[key], indent + 2)}" for key in data]
+        return "{\n" + ",\n".join(entries) + f"\n{outer}}}"
     return "[\n" + ",\n".join(f"{inner}{pretty(each, indent + 2)}" for each in data) + f"\n{outer}]"
 
 
@@ -80,40 +79,32 @@ def _bars(review: Review) -> Iterator[tuple[str, float, float]]:
 
 
 def style(*names: str) -> str:
-    """The style of the reports, and what a page of this room has beside it."""
-    return _STYLE.read_text(encoding="utf-8") + "".join((_TEMPLATES / name).read_text(encoding="utf-8") for name in names)
+    """The style of the reports, followed by the named style sheets of this room."""
+    sheets = (REPORT_TEMPLATES / "report.css", *(TEMPLATES / name for name in names))
+    return "".join(sheet.read_text(encoding="utf-8") for sheet in sheets)
 
 
-def policy(style: str, script: str | None = None) -> str:
+def policy(css: str, script: str | None = None) -> str:
     """The Content Security Policy: nothing but this style and this script; without one no script at all."""
 
     def digest(text: str) -> str:
         return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
     scripts = digest(script) if script is not None else "'none'"
-    return f"default-src 'none'; style-src {digest(style)}; script-src {scripts}; base-uri 'none'; form-action 'none'"
-
-
-def _line(text: str) -> str:
-    """A value on one line; a line break of a text is a space."""
-    return inert(text.replace("\n", " "), _LONGEST)
+    return f"default-src 'none'; style-src {digest(css)}; script-src {scripts}; base-uri 'none'; form-action 'none'"
 
 
 @functools.cache
 def template(name: str) -> Template:
-    """A template of this room. Every value is escaped in it, and made inert by the filters."""
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined  # noqa: PLC0415 - only for this
-
-    environment = Environment(
-        loader=FileSystemLoader(_TEMPLATES), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    environment.filters |= {
-        "inert": _line,
-        "spans": lambda text: spans(text, _LONGEST),
+    """An HTML template. Every value is escaped in it, and made inert by the filters."""
+    jinja = environment(TEMPLATES)
+    jinja.filters |= {
+        "inert": lambda text: inert(text.replace("\n", " "), LONGEST),
+        "spans": lambda text: spans(text, LONGEST),
         "usd": lambda figure: "not known" if figure is None else f"{figure:,.2f} USD",
         "usd_h": lambda figure: "not known" if figure is None else f"{figure:.3f} USD",
         # Indented for people; each line is inert, and the template escapes it.
         "data": pretty,
     }
-    environment.globals |= {"SEVERITIES": SEVERITIES, "TONES": TONES, "GLYPHS": GLYPHS}
-    return environment.get_template(name)
+    jinja.globals |= {"TONES": TONES, "GLYPHS": GLYPHS}
+    return jinja.get_template(name)

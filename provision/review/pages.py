@@ -1,13 +1,13 @@
-"""The pages of a bundle: made from profile and lock, and held against those that somebody sent.
+"""The pages of a bundle: made from profile and lock, and compared with the pages that somebody sent.
 
-Who signs has read a page that another machine made; it may say something else than the profile that runs.
+A signer has read a page that another machine made. It may say something else than the profile that runs.
 """
 
 from __future__ import annotations
 
 import datetime as dt
 
-from provision.profile import lockfile
+from provision.profile.differences import compare
 from provision.profile.lock import build
 from provision.profile.locked import Lock
 from provision.profile.model import Profile
@@ -17,8 +17,6 @@ from provision.review.content import Judged, content
 from provision.review.policy import Loaded, parse
 from provision.review.rules import judge
 from provision.review.tree import Review
-
-__all__ = ["differs", "judged", "pages", "review_of", "unlike"]
 
 
 def pages(review: Review) -> dict[str, bytes]:
@@ -34,32 +32,35 @@ def review_of(profile: Profile, lock: Lock, source: bytes, rules: Loaded | None,
     """The review of a profile under the organisation's rules, on a day.
 
     Raises:
-        StackConflictError: the profile cannot be resolved here and now.
+        StackConflictError: the profile cannot be resolved with this catalogue on this day.
     """
     return content(profile, lock, source, differs=differs(profile, lock, today), judged=judged(rules, profile, lock, source, today))
 
 
 def judged(rules: Loaded | None, profile: Profile, lock: Lock, source: bytes, today: dt.date) -> Judged | None:
-    """What the organisation's rules say of a profile, for its review; None without rules."""
+    """What the organisation's rules say about a profile; None without rules."""
     return Judged(rules.policy.name, rules.sha256, tuple(judge(rules, profile, lock, source, today))) if rules else None
 
 
 def differs(profile: Profile, lock: Lock, today: dt.date) -> list[str]:
-    """What a lock holds otherwise than it would be resolved here and now, line by line; image ids, which only a cloud knows, left out.
+    """What a lock would hold differently if it were written now, line by line.
+
+    The date of the catalogue is left out, and so are image ids, because only the clouds know them.
 
     Raises:
         StackConflictError: as `review_of`.
     """
-    return [line for line in lockfile.stale(lock, build(profile, today)) if ".image_id:" not in line]
+    differences = compare(lock.as_dict(), build(profile, today).as_dict())
+    return [str(each) for each in differences if each.key != ("catalogue",) and each.key[-1] != "image_id"]
 
 
 def unlike(bundle: Bundle, today: dt.date) -> list[str]:
-    """Which pages of a bundle are not what this machine makes of its profile, lock and rules; one that is not there says nothing.
+    """Which pages of a bundle are not what this machine makes of its profile, lock and rules; a page that is missing is not counted.
 
     Raises:
         StackConflictError: as `review_of`.
     """
     raw = bundle.files.get("policy.yml")
     rules = parse(raw, bundle.path / "policy.yml") if raw is not None else None
-    mine = pages(review_of(bundle.profile, bundle.lock, bundle.files["profile.yml"], rules, today))
-    return [name for name, data in mine.items() if name in bundle.files and bundle.files[name] != data]
+    own = pages(review_of(bundle.profile, bundle.lock, bundle.files["profile.yml"], rules, today))
+    return [name for name, data in own.items() if name in bundle.files and bundle.files[name] != data]

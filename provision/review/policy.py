@@ -1,7 +1,7 @@
-"""The organisation's rules as a typed YAML file; what they are checked against is in `rules.py`.
+"""The organisation's rules as a typed YAML file; `rules.py` checks profiles against them.
 
-Not Rego: regorus is in the index only as other people's rebuilds, and opa is a program of 40 MB; not CEL: its bindings are typed by nobody
-and kept by one person each. ISA's own Rego reads `review.json` with the opa that it has.
+They are not written in Rego, because PyPI has regorus only as rebuilds by third parties and opa is a program of 40 MB; nor in CEL, whose
+Python bindings have no types and one maintainer each. An organisation with Rego rules can run its own opa over `review.json`.
 """
 
 from __future__ import annotations
@@ -10,16 +10,15 @@ import hashlib
 import ipaddress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
+from pydantic import ConfigDict, Field, StringConstraints, model_validator
 
+from provision.clouds import CLOUDS
 from provision.errors import PolicyInvalidError
 from provision.profile import load as profiles
 from provision.profile.model import Email, Extra, Name, Text, Url
-from provision.review.bundle import PRINCIPAL
-
-__all__ = ["Loaded", "Policy", "Rule", "Signatures", "load", "parse", "schema"]
+from provision.review.bundle import PRINCIPAL, StrictRecord
 
 _MAX_BYTES: Final = 64 * 1024
 
@@ -29,11 +28,15 @@ Domain = Annotated[str, StringConstraints(pattern=r"^[a-z0-9-]{1,63}(\.[a-z0-9-]
 Principal = Annotated[str, StringConstraints(pattern=f"^{PRINCIPAL}$")]
 Tag = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9 _.:/=+@-]{1,128}$")]
 Usd = Annotated[float, Field(gt=0, le=1_000_000, strict=False)]
-# A list that says something.
+if TYPE_CHECKING:
+    CloudName = str
+else:
+    CloudName = Literal[CLOUDS]
+# A list that is not empty.
 SOME: Final = Field(min_length=1, max_length=200, strict=False)
 
 
-# The keys below that are rules, and the ids of violations; a test holds that they are the same.
+# The keys of `Policy` that are rules, and so the ids of violations; a test holds that they are the same.
 Rule = Literal[
     "clouds",
     "regions",
@@ -57,12 +60,14 @@ Rule = Literal[
 ]
 
 
-class _Frozen(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, str_max_length=2000)
+class PolicyRecord(StrictRecord):
+    """A part of the rules."""
+
+    model_config = ConfigDict(str_max_length=2000)
 
 
-class SshFrom(_Frozen):
-    """Who may reach port 22 at most: prefix lengths, and the networks that any of it must lie in."""
+class SshFrom(PolicyRecord):
+    """Who may reach port 22 at most: prefix lengths, and the networks that each source must lie in."""
 
     widest_ipv4: Annotated[int, Field(ge=8, le=32)] = 8
     widest_ipv6: Annotated[int, Field(ge=32, le=128)] = 32
@@ -76,23 +81,23 @@ class SshFrom(_Frozen):
         return self
 
 
-class Mirrors(_Frozen):
-    """URLs below which software must come from. The distribution's own repositories are the image's, and not judged."""
+class Mirrors(PolicyRecord):
+    """URLs below which software must lie. The distribution's own repositories belong to the image and are not checked."""
 
     packages: Annotated[tuple[Url, ...], SOME] | None = None
     wheels: Annotated[tuple[Url, ...], SOME] | None = None
 
 
-class Forbidden(_Frozen):
-    """What may not be installed; `packages` are globs over the names of packages and wheels in the lock."""
+class Forbidden(PolicyRecord):
+    """What may not be installed; `packages` are patterns for the names of packages and wheels in the lock."""
 
     frameworks: Annotated[tuple[Literal["pytorch", "tensorflow", "jax"], ...], SOME] = ()
     extras: Annotated[tuple[Extra, ...], SOME] = ()
     packages: Annotated[tuple[Glob, ...], SOME] = ()
 
 
-class Signatures(_Frozen):
-    """How many people must have signed: distinct keys, of these principals if any are named, not longer ago than this."""
+class Signatures(PolicyRecord):
+    """How many people must have signed, by distinct keys; optionally which principals count, and how old a signature may be."""
 
     required: Annotated[int, Field(ge=1, le=20)]
     principals: Annotated[tuple[Principal, ...], SOME] | None = None
@@ -106,18 +111,18 @@ class Signatures(_Frozen):
         return self
 
 
-class Policy(_Frozen):
-    """The rules; one that is not written does not exist. Every place of a profile must keep them: any may be the one that is used.
+class Policy(PolicyRecord):
+    """The rules; a key that is left out is no rule. Every place of a profile must comply, because any of them may be used.
 
-    `regions` matches regions of AWS and zones of GCP. A rule whose keeping cannot be known is broken.
-    `reasons` are the organisation's words, by rule, for who breaks it.
+    `regions` matches the regions or zones that places name. A rule counts as broken where compliance cannot be determined.
+    `reasons` are the organisation's own words for each rule, shown to whoever breaks it.
     """
 
     schema_version: Annotated[Literal[1], Field(alias="schema")]
     name: Name
     contact: Email | None = None
     reasons: dict[Rule, Text] = Field(default_factory=dict)
-    clouds: Annotated[tuple[Literal["aws", "gcp"], ...], SOME] | None = None
+    clouds: Annotated[tuple[CloudName, ...], SOME] | None = None
     regions: Annotated[tuple[Glob, ...], SOME] | None = None
     instance_types: Annotated[tuple[Glob, ...], SOME] | None = None
     markets: Annotated[tuple[Literal["on-demand", "spot"], ...], SOME] | None = None
@@ -140,7 +145,7 @@ class Policy(_Frozen):
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """A policy and the bytes it was read from."""
+    """A policy, and the bytes that it was read from."""
 
     path: Path
     raw: bytes
@@ -148,7 +153,7 @@ class Loaded:
 
     @property
     def sha256(self) -> str:
-        """Of the bytes, hexadecimal, as a bundle's statement names it."""
+        """The digest of the bytes, hexadecimal, as the statement of a bundle names it."""
         return hashlib.sha256(self.raw).hexdigest()
 
 
@@ -163,12 +168,12 @@ def load(path: Path) -> Loaded:
             raw = file.read(_MAX_BYTES + 1)
     except OSError as error:
         msg = f"cannot read {path}: {error.strerror}"
-        raise PolicyInvalidError(msg, hint="nothing is done without the rules; check the path and its permissions") from error
+        raise PolicyInvalidError(msg, hint="without its rules gpuprov does nothing; check the path and its permissions") from error
     return parse(raw, path)
 
 
 def parse(raw: bytes, path: Path) -> Loaded:
-    """Validate the bytes of a policy; `path` is what complaints call them.
+    """Validate the bytes of a policy; complaints name them by `path`.
 
     Raises:
         PolicyInvalidError: its message holds all complaints, one a line, as `file:line: key: what; what to write instead`.

@@ -11,16 +11,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from provision import clouds
 from provision.catalog import read
-from provision.catalog.records import version
+from provision.catalog.records.base import version
+from provision.launch.plan import Plan
 from provision.profile.locked import Lock
-from provision.profile.model import AwsPlace, Profile
-from provision.review.cloud import addresses_in
+from provision.profile.model import Profile
 from provision.review.controls import line_of
+from provision.review.exposure import addresses_in
 from provision.review.rules import Violation
-from provision.review.tree import SEVERITIES, Environment, Gain, Package, Place, Risk, Severity
-
-__all__ = ["Judged", "gains", "risks"]
+from provision.review.tree import SEVERITIES, EnvironmentItem, Gain, PackageItem, Risk, Severity
 
 _LONG_H: Final = 7 * 24
 _SHOWN: Final = 5
@@ -51,28 +51,25 @@ class _Found:
 
 
 def risks(
-    profile: Profile,
-    lock: Lock,
+    plan: Plan,
     lines: Mapping[str, int],
     *,
-    places: Sequence[Place],
-    packages: Sequence[Package],
-    environments: Sequence[Environment],
+    packages: Sequence[PackageItem],
+    environments: Sequence[EnvironmentItem],
     differs: Sequence[str],
     judged: Judged | None,
 ) -> tuple[Risk, ...]:
     """Every risk, the gravest first, and among equals in the order of the subjects.
 
     Args:
-        profile: what is asked.
-        lock: what that was resolved to.
+        plan: what would be made.
         lines: dotted key → line of the profile.
-        places: the places with their prices.
         packages: what is installed by name.
         environments: the wheels.
         differs: what the lock holds otherwise than it would be resolved now.
         judged: the organisation's rules, where there are any.
     """
+    profile, lock = plan.profile, plan.lock
     found = _Found(lines)
     for broken in judged.broken if judged else ():
         known = "" if broken.known else "it could not be decided: "
@@ -82,15 +79,15 @@ def risks(
     _lock(found, lock, environments, differs)
     _counters(found, profile, lock)
     _doors(found, profile)
-    _money(found, profile, places)
+    _money(found, plan)
     _host(found, profile)
-    _places(found, profile, places)
+    _places(found, plan)
     _software(found, profile, lock, packages)
     _proof(found, profile)
     return tuple(sorted(found.risks, key=lambda risk: SEVERITIES.index(risk.severity)))
 
 
-def _lock(found: _Found, lock: Lock, environments: Sequence[Environment], differs: Sequence[str]) -> None:
+def _lock(found: _Found, lock: Lock, environments: Sequence[EnvironmentItem], differs: Sequence[str]) -> None:
     odd = [wheel.name for environment in environments for wheel in environment.wheels if not wheel.hashes]
     if odd:
         found.add(
@@ -134,7 +131,8 @@ def _doors(found: _Found, profile: Profile) -> None:
         found.add("ssh-open", severity, f"SSH is open to {network}", why, narrower="a smaller network, or `caller`", key=key)
     if profile.network.address == "public":
         why = "every machine gets a public address, which everybody may try; port 22 answers those that the profile names"
-        narrower = "`address: private`, with a way in: `jump`, or `via: ssm` or `iap`"
+        ways = " or ".join(f"`{way}`" for way in clouds.ways())
+        narrower = f"`address: private`, with a way in: `jump`, or `via:` {ways}"
         found.add("public-address", "medium", "The machine has a public address", why, narrower=narrower, key="network.address")
     why = "the security group lets every connection out, as the cloud's default does"
     found.add("egress", "low", "Nothing limits where the machine connects to", why, narrower="rules of the network it is placed in")
@@ -189,27 +187,27 @@ def _host(found: _Found, profile: Profile) -> None:
         found.add("login", "note", f"{user.name} gets a login", why, key=f"users.{number}")
 
 
-def _money(found: _Found, profile: Profile, places: Sequence[Place]) -> None:
-    unknown = [f"{p.cloud} {p.region}" for p in places if not p.passed_over and (p.usd_per_hour is None or not p.price_whole)]
+def _money(found: _Found, plan: Plan) -> None:
+    limits = plan.profile.limits
+    unknown = [f"{p.cloud} {p.location}" for p in plan.tried if p.whole_price_usd is None]
     if unknown:
-        why = f"the limit an hour is checked against the catalogue, which does not know the whole price of {_some(unknown)}"
-        narrower = "places with a known price; `gpuprov catalog refresh` asks for prices"
+        why = f"the profile accepts an unknown price, so the limit an hour is not kept in {_some(unknown)}"
+        narrower = "`unknown_price: refuse`, or places with a known price"
         found.add(
-            "price-unknown", "medium", "The price limit is not enforced everywhere", why, narrower=narrower, key="limits.price_per_hour_usd"
+            "price-unknown", "medium", "The price limit is not enforced everywhere", why, narrower=narrower, key="limits.unknown_price"
         )
-    if profile.limits.deadline_h > _LONG_H:
-        why = f"the machine may run {profile.limits.deadline_h / 24:.0f} days before it ends itself"
+    if limits.deadline_h > _LONG_H:
+        why = f"the machine may run {limits.deadline_h / 24:.0f} days before it ends itself"
         found.add("deadline-long", "low", "The deadline is far", why, narrower="a shorter one; it can be moved", key="limits.deadline_h")
-    if any(isinstance(p, AwsPlace) for p in profile.places):
-        why = "EC2 has no deadline of its own: a timer on the host powers it off, which ends it, and root there can stop the timer"
-        narrower = "an alarm on the account's side beside it"
-        found.add(
-            "deadline-inside", "low", "On AWS the deadline is kept by the machine itself", why, narrower=narrower, key="limits.deadline_h"
-        )
+    for cloud in dict.fromkeys(place.cloud for place in plan.places):
+        keeper = clouds.provider(cloud).deadline
+        if keeper.by == "host":
+            found.add("deadline-inside", "low", keeper.title, keeper.reason, narrower=keeper.narrower, key="limits.deadline_h")
 
 
-def _places(found: _Found, profile: Profile, places: Sequence[Place]) -> None:
-    open_images = [f"{p.cloud} {p.region}" for p in places if p.image_id is None and not p.passed_over]
+def _places(found: _Found, plan: Plan) -> None:
+    profile = plan.profile
+    open_images = [f"{p.cloud} {p.location}" for p in plan.tried if p.image_id is None]
     if open_images:
         why = f"the newest image of its publisher at the moment of the launch is taken in {_some(open_images)}"
         narrower = "`gpuprov catalog refresh`, then `gpuprov lock`, writes the ids into the lock"
@@ -219,12 +217,12 @@ def _places(found: _Found, profile: Profile, places: Sequence[Place]) -> None:
             why = "the cloud may end the machine at any moment; what was not saved is lost"
             found.add("spot", "low", "A spot machine", why, narrower="`on-demand`", key=f"places.{number}.market")
     passed: dict[str, list[str]] = {}
-    for tried in places:
-        if tried.passed_over:
-            passed.setdefault(tried.passed_over, []).append(f"{tried.cloud} {tried.region}")
+    for planned in plan.places:
+        if planned.refusal:
+            passed.setdefault(str(planned.refusal), []).append(f"{planned.cloud} {planned.location}")
     for why, where in passed.items():
         found.add("passed-over", "note", f"Passed over: {_some(where)}", why, key="places")
-    if all(p.passed_over for p in places):
+    if not plan.tried:
         why = "every place of the profile would be passed over: what is signed could not be launched by this release"
         found.add("nowhere", "medium", "No place would be tried", why, narrower="a place that can be launched in", key="places")
     data = profile.disks.data
@@ -233,7 +231,7 @@ def _places(found: _Found, profile: Profile, places: Sequence[Place]) -> None:
         found.add("data-lost", "note", "The data disk is empty after each stop", why, narrower="`source: volume`", key="disks.data.source")
 
 
-def _software(found: _Found, profile: Profile, lock: Lock, packages: Sequence[Package]) -> None:
+def _software(found: _Found, profile: Profile, lock: Lock, packages: Sequence[PackageItem]) -> None:
     open_versions = [p.name for p in packages if p.version is None]
     if open_versions:
         why = (
@@ -268,14 +266,15 @@ def _proof(found: _Found, profile: Profile) -> None:
         found.add("tier-quick", "note", "The proof is a quick one", why, narrower="`tier: standard`", key="verify.tier")
 
 
-def gains(profile: Profile, lock: Lock, judged: Judged | None = None) -> tuple[Gain, ...]:
+def gains(plan: Plan, judged: Judged | None = None) -> tuple[Gain, ...]:
     """What security gains, in the order of a launch."""
-    on_aws = any(isinstance(p, AwsPlace) for p in profile.places)
+    profile, lock = plan.profile, plan.lock
+    guards = dict.fromkeys((guard.title, guard.reason) for _, guard in plan.safeguards if guard.title)
     kept = judged is not None and not judged.broken
     found = [
         *([Gain("The rules are kept", f"nothing breaks the rules {judged.name}")] if judged and kept else []),
         Gain("Disks are encrypted", "root and data volumes, whatever the account's default is"),
-        *([Gain("IMDSv2 alone", "the metadata service answers only with a session token, one hop away")] if on_aws else []),
+        *(Gain(title, reason) for title, reason in guards),
         Gain("No role", "the machine has no permission at the cloud, so that a break-in gets none"),
         Gain("Login by key alone", "passwords and root are refused over SSH from the first boot on"),
         Gain(

@@ -15,15 +15,13 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from provision.clouds import base as clouds
-from provision.launch.plan import Offer, plan
-from provision.profile import load as profiles
+from provision.launch.plan import Plan, PlannedPlace, plan
+from provision.profile import load
 from provision.profile.load import KeyPath
 from provision.profile.locked import Lock
-from provision.profile.model import AwsPlace, Profile
+from provision.profile.model import Profile
 from provision.review.controls import line_of
 from provision.review.policy import Loaded, Policy, Rule
-
-__all__ = ["RULES", "Violation", "check", "judge"]
 
 _TAGS: Final = frozenset(value for name, value in vars(clouds).items() if name.endswith("_TAG"))
 
@@ -58,19 +56,25 @@ class _Case:
     """What rules look at."""
 
     policy: Policy
-    profile: Profile
-    lock: Lock
-    offers: Sequence[Offer]
+    plan: Plan
     today: dt.date
 
-    def spots(self) -> Iterator[tuple[KeyPath, str, Offer | None]]:
-        """Every region or zone of the profile with its key and its offer."""
-        for number, place in enumerate(self.profile.places):
-            aws = isinstance(place, AwsPlace)
-            for index, region in enumerate(place.regions if isinstance(place, AwsPlace) else place.zones):
-                wanted = (place.cloud, region, place.instance_type, place.market)
-                found = (o for o in self.offers if (o.cloud, o.zone or o.region, o.instance_type, o.market) == wanted)
-                yield ("places", number, "regions" if aws else "zones", index), region, next(found, None)
+    @property
+    def profile(self) -> Profile:
+        """What is asked for."""
+        return self.plan.profile
+
+    @property
+    def lock(self) -> Lock:
+        """What it is resolved to."""
+        return self.plan.lock
+
+    def spots(self) -> Iterator[tuple[KeyPath, PlannedPlace]]:
+        """Every location of the profile with its key."""
+        numbers: dict[int, int] = {}
+        for planned in self.plan.places:
+            number = numbers[planned.index] = numbers.get(planned.index, -1) + 1
+            yield ("places", planned.index, planned.place.locations_key, number), planned
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,20 +87,16 @@ class _Broken:
 _Rule = Callable[[_Case], Iterator[_Broken]]
 
 
-def check(
-    policy: Policy, profile: Profile, lock: Lock, offers: Sequence[Offer], *, today: dt.date, lines: Mapping[str, int] | None = None
-) -> list[Violation]:
+def check(policy: Policy, plan: Plan, *, today: dt.date, lines: Mapping[str, int] | None = None) -> list[Violation]:
     """Every violation, in the order of the rules.
 
     Args:
         policy: the rules; how many must sign is not asked here.
-        profile: what is asked.
-        lock: what it is resolved to.
-        offers: the places of the plan with their prices.
+        plan: what would be made.
         today: the day from which waivers are counted.
         lines: dotted key → line of the profile.
     """
-    case = _Case(policy, profile, lock, offers, today)
+    case = _Case(policy, plan, today)
     return [
         Violation(
             rule,
@@ -114,9 +114,7 @@ def check(
 
 def judge(loaded: Loaded, profile: Profile, lock: Lock, raw: bytes | None, today: dt.date) -> list[Violation]:
     """`check` with the plan's prices, and the lines of the profile's bytes where there are any."""
-    lines = profiles.lines(raw) if raw is not None else None
-    offers = plan(profile, profiles.digest(profile), profile.name, lock).offers
-    return check(loaded.policy, profile, lock, offers, today=today, lines=lines)
+    return check(loaded.policy, plan(profile, lock), today=today, lines=load.lines(raw) if raw is not None else None)
 
 
 def _dotted(key: KeyPath) -> str:
@@ -138,9 +136,9 @@ def _clouds(case: _Case) -> Iterator[_Broken]:
 
 
 def _regions(case: _Case) -> Iterator[_Broken]:
-    for key, region, _ in case.spots():
-        if not _fits(region, allowed := case.policy.regions or ()):
-            yield _Broken(key, f"{region}; {_listed(allowed)}")
+    for key, planned in case.spots():
+        if not _fits(planned.location, allowed := case.policy.regions or ()):
+            yield _Broken(key, f"{planned.location}; {_listed(allowed)}")
 
 
 def _instance_types(case: _Case) -> Iterator[_Broken]:
@@ -165,20 +163,21 @@ def _price_per_hour(case: _Case) -> Iterator[_Broken]:
     most = case.policy.max_price_per_hour_usd or 0
     if (limit := case.profile.limits.price_per_hour_usd) > most:
         yield _Broken(("limits", "price_per_hour_usd"), f"up to {limit:.2f} USD an hour; at most {most:.2f} is allowed")
-    yield from _priced(case, most, lambda offer: offer.price_per_hour_usd, "an hour")
+    yield from _priced(case, most, 1, "an hour")
 
 
 def _price_to_deadline(case: _Case) -> Iterator[_Broken]:
-    yield from _priced(case, case.policy.max_price_to_deadline_usd or 0, lambda offer: offer.price_to_deadline_usd, "to the deadline")
+    yield from _priced(case, case.policy.max_price_to_deadline_usd or 0, case.profile.limits.deadline_h, "to the deadline")
 
 
-def _priced(case: _Case, most: float, price: Callable[[Offer], float | None], what: str) -> Iterator[_Broken]:
-    for key, region, offer in case.spots():
-        found = price(offer) if offer else None
-        if offer is None or found is None or (found <= most and not offer.price_whole):
-            yield _Broken(key, f"what {region} costs {what}; at most {most:.2f} USD is allowed", known=False)
-        elif found > most:
-            yield _Broken(key, f"{region} costs {found:.2f} USD {what}; at most {most:.2f} is allowed")
+def _priced(case: _Case, most: float, hours: int, period: str) -> Iterator[_Broken]:
+    """Places over a price; one whose known part is within it and whose rest is unknown is not known to keep the rule."""
+    for key, planned in case.spots():
+        known = round(planned.price.usd_per_hour * hours, 2 if hours > 1 else 6) if planned.price else None
+        if known is None or (known <= most and planned.whole_price_usd is None):
+            yield _Broken(key, f"the price of {planned.location} {period} is unknown; at most {most:.2f} USD is allowed", known=False)
+        elif known > most:
+            yield _Broken(key, f"{planned.location} costs {known:.2f} USD {period}; at most {most:.2f} is allowed")
 
 
 def _deadline(case: _Case) -> Iterator[_Broken]:

@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 import fnmatch
-import re
-from collections.abc import Iterator, Sequence
-from typing import Final
+from collections.abc import Sequence
 
-from provision.converge.declared import changes
+from provision.converge.declared import Change, changes
 from provision.converge.roles import all_roles
 from provision.profile.locked import Lock, LockedEnvironment
 from provision.profile.model import Profile
-from provision.review.cloud import first_boot
-from provision.review.tree import Change, Environment, Package, Repository, Wheel
-
-__all__ = ["environments", "host_changes", "packages", "repositories", "stack", "undo"]
-
-# As pip takes one with --require-hashes; a source distribution has the same form.
-_PIN: Final = re.compile(r"(?P<name>[A-Za-z0-9][A-Za-z0-9._-]*)==(?P<version>[A-Za-z0-9.!+_-]+)(?P<hashes>( --hash=sha256:[0-9a-f]{64})+)")
+from provision.profile.pins import PackagePin, WheelPin
+from provision.review.exposure import first_boot
+from provision.review.tree import EnvironmentItem, PackageItem, RepositoryItem, WheelItem
 
 
 def stack(lock: Lock) -> tuple[tuple[str, str], ...]:
@@ -31,14 +25,14 @@ def stack(lock: Lock) -> tuple[tuple[str, str], ...]:
         *((name, f"{e.version}{f' built with CUDA {e.cuda}' if e.cuda else ''}") for name, e in lock.frameworks.items()),
         *((("opencv", lock.opencv.environment.version),) if lock.opencv.environment else ()),
         *((name, extra.version) for name, extra in lock.extras.items()),
-        ("clocks", f"{lock.clocks.mode}{pair}"),
+        ("clocks", f"{clocks.mode}{pair}"),
     )
 
 
-def repositories(lock: Lock) -> tuple[Repository, ...]:
+def repositories(lock: Lock) -> tuple[RepositoryItem, ...]:
     """Every repository that is added to those of the image."""
     return tuple(
-        Repository(
+        RepositoryItem(
             name=r.name,
             kind=r.kind,
             url=r.url if r.suite in {None, "/"} else f"{r.url} {r.suite} {' '.join(r.components)}",
@@ -48,60 +42,49 @@ def repositories(lock: Lock) -> tuple[Repository, ...]:
     )
 
 
-def packages(profile: Profile, lock: Lock) -> tuple[Package, ...]:
-    """Every package that is asked for by name, once, with the roles that ask."""
+def packages(profile: Profile, lock: Lock) -> tuple[PackageItem, ...]:
+    """Every package that is installed by name, once, with the roles that need it."""
     roles: dict[str, list[str]] = {}
     for role in all_roles(profile, without_gpu=False):
-        for name in lock.packages.get(role, ()):
-            roles.setdefault(name, []).append(role)
+        for package in lock.packages.get(role, ()):
+            roles.setdefault(package, []).append(role)
     own = "the image's own repositories"
-    added = ", ".join(dict.fromkeys(r.name for r in lock.repositories))
-    found = []
-    for asked, asking in roles.items():
-        name, version = _split(asked)
-        ours = bool(added) and any(fnmatch.fnmatchcase(name, pattern) for pattern in (*lock.hold, "datacenter-gpu-manager*"))
-        found.append(Package(name, version, added if ours else own, tuple(asking)))
-    return tuple(found)
+    added = ", ".join(dict.fromkeys(r.name for r in lock.repositories)) or own
+    patterns = (*lock.hold, "datacenter-gpu-manager*")
+    items = []
+    for package, needed_by in roles.items():
+        pin = PackagePin.parse(package)
+        nvidia = any(fnmatch.fnmatchcase(pin.name, pattern) for pattern in patterns)
+        items.append(PackageItem(pin.name, pin.version, added if nvidia else own, tuple(needed_by)))
+    return tuple(items)
 
 
-def _split(asked: str) -> tuple[str, str | None]:
-    """Name and version, as apt (`name=1.2*`) or dnf (`name-1.2*`) takes them together; None where no version is asked for."""
-    name, mark, version = asked.partition("=")
-    if mark:
-        return name, version
-    head, mark, version = asked.rpartition("-")
-    return (head, version) if mark and version.endswith("*") else (asked, None)
-
-
-def environments(lock: Lock) -> tuple[Environment, ...]:
-    """Every virtual environment, and what OpenCV is built with where it is."""
+def environments(lock: Lock) -> tuple[EnvironmentItem, ...]:
+    """Every virtual environment, and what OpenCV is built with where it is built."""
     index = lock.wheel_index or "the default package index"
-    found = [_environment(name, environment, index) for name, environment in lock.frameworks.items()]
-    if lock.opencv.environment:
-        found.append(_environment("opencv", lock.opencv.environment, index))
-    if lock.opencv.tools:
-        found.append(_environment("opencv, built with", lock.opencv.tools, index))
-    if lock.opencv.source:
-        found.append(Environment("opencv, built from", "source", index, _wheels([lock.opencv.source])))
-    found += [Environment(f"{name}, added to pytorch", e.version, index, _wheels(e.wheels)) for name, e in lock.extras.items() if e.wheels]
-    return tuple(found)
+    opencv = lock.opencv
+    items = [_environment(name, environment, index) for name, environment in lock.frameworks.items()]
+    for name, environment in (("opencv", opencv.environment), ("opencv, built with", opencv.tools)):
+        if environment:
+            items.append(_environment(name, environment, index))
+    if opencv.source:
+        items.append(EnvironmentItem("opencv, built from", "source", index, _wheels([opencv.source])))
+    for name, extra in lock.extras.items():
+        if extra.wheels:
+            items.append(EnvironmentItem(f"{name}, added to pytorch", extra.version, index, _wheels(extra.wheels)))
+    return tuple(items)
 
 
-def _environment(name: str, locked: LockedEnvironment, index: str) -> Environment:
+def _environment(name: str, locked: LockedEnvironment, index: str) -> EnvironmentItem:
     where = index if locked.index == "default" else f"{index} ({locked.index})"
-    return Environment(name, locked.version, where, _wheels(locked.wheels))
+    return EnvironmentItem(name, locked.version, where, _wheels(locked.wheels))
 
 
-def _wheels(lines: Sequence[str]) -> tuple[Wheel, ...]:
-    """Every line, whatever it is: pip would also obey an option among them, which the reviewer must see."""
-    return tuple(_wheel(line) for line in lines)
-
-
-def _wheel(line: str) -> Wheel:
-    found = _PIN.fullmatch(line)
-    if found is None:
-        return Wheel(line, "", ())
-    return Wheel(found["name"], found["version"], tuple(found["hashes"].split(" --hash=sha256:")[1:]))
+def _wheels(lines: Sequence[str]) -> tuple[WheelItem, ...]:
+    """Every line, even one that names no wheel: pip would also obey an option among them, which the reviewer must see."""
+    return tuple(
+        WheelItem(pin.name, pin.version, pin.hashes) if (pin := WheelPin.parse(line)) else WheelItem(line, "", ()) for line in lines
+    )
 
 
 def host_changes(profile: Profile, lock: Lock) -> tuple[Change, ...]:
@@ -110,23 +93,18 @@ def host_changes(profile: Profile, lock: Lock) -> tuple[Change, ...]:
         role="every role",
         kind="file",
         target="/var/lib/gpuprov/changes/ROLE.json",
-        says="what was there before each change, so that it can be put back",
-        undo="removed by the undo that it serves",
+        says="records what was there before each change, so that it can be restored",
+        undo="removed by the undo that reads it",
     )
     return (*first_boot(profile), ledger, *changes(profile, lock, all_roles(profile, without_gpu=False)))
 
 
-def undo(found: Sequence[Change]) -> tuple[str, ...]:
+def undo(host: Sequence[Change]) -> tuple[str, ...]:
     """How everything is taken back, in words with the commands between backticks."""
+    remaining = ", ".join(dict.fromkeys(change.target for change in host if change.stays))
     return (
-        "`gpuprov down NAME` ends the instance and removes everything that was made for it at the cloud: disks, security group, key",
-        "without it the deadline ends the instance; `gpuprov ls` shows what is left",
-        "`gpuprov undo HOST` puts files, links, units and packages back to what they were, `--role ROLE` those of one role",
-        f"after an undo these stay as they are: {', '.join(dict.fromkeys(_staying(found)))}",
+        "`gpuprov down NAME` ends the instance and removes everything that was created for it at the cloud: disks, security group, key",
+        "if nobody runs it, the deadline ends the instance; `gpuprov ls` then shows what remains at the cloud",
+        "`gpuprov undo HOST` restores files, links, units and packages to their earlier state; `--role ROLE` only those of one role",
+        *((f"an undo leaves these as they are: {remaining}",) if remaining else ()),
     )
-
-
-def _staying(found: Sequence[Change]) -> Iterator[str]:
-    for change in found:
-        if "stay" in change.undo:
-            yield change.target

@@ -1,4 +1,7 @@
-"""What a review says, as plain frozen data: every form of it (page, Markdown, JSON, terminal) shows this and nothing else."""
+"""What a review says, as plain frozen data: the page, the Markdown, the JSON and the terminal show this and nothing else.
+
+The classes whose names end in `Item` are entries of a review, beside the record of the same thing in the catalogue, a lock or a cloud.
+"""
 
 from __future__ import annotations
 
@@ -7,29 +10,6 @@ from typing import Any, Final, Literal, get_args
 
 from provision.converge.declared import Change
 
-__all__ = [
-    "SCHEMA",
-    "SEVERITIES",
-    "Call",
-    "Change",
-    "Control",
-    "Disk",
-    "Door",
-    "Environment",
-    "Gain",
-    "Money",
-    "Package",
-    "Permission",
-    "Place",
-    "Question",
-    "Repository",
-    "Review",
-    "Risk",
-    "Severity",
-    "Waived",
-    "Wheel",
-]
-
 SCHEMA: Final = "gpuprov-review/1"
 Severity = Literal["high", "medium", "low", "note"]
 SEVERITIES: Final[tuple[Severity, ...]] = get_args(Severity)
@@ -37,15 +17,15 @@ SEVERITIES: Final[tuple[Severity, ...]] = get_args(Severity)
 
 @dataclass(frozen=True, slots=True)
 class Risk:
-    """Something that a decision should know.
+    """Something that a reviewer should know before deciding.
 
     Attributes:
-        id: the same for the same kind of risk in every review.
-        reason: why it is one.
+        id: of the kind of risk, equal in every review.
+        reason: why it is a risk.
         narrower: what would make it smaller; empty when nothing does.
         key: the key of the profile that causes it, dotted; empty when none does.
-        line: where the key, or the nearest that is written above it, stands in the profile.
-        written: whether that very key is written there; otherwise its default causes the risk.
+        line: of that key in the profile, or of the nearest key above it that is in the file.
+        written: whether the key itself is in the file; otherwise its default causes the risk.
     """
 
     id: str
@@ -60,22 +40,23 @@ class Risk:
 
 @dataclass(frozen=True, slots=True)
 class Gain:
-    """What is better than with a machine made by hand, and what proves it."""
+    """What is safer than with a machine set up by hand, and why."""
 
     title: str
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """One place that is tried, in the order of the profile.
+class PlaceItem:
+    """One place of the profile, in its order.
 
     Attributes:
-        image: how the image is found, and its id where it is locked.
+        image: how the image is looked up.
+        image_id: the image itself; None where the lock has no id.
         usd_per_hour: from the catalogue; None when it is not known there.
-        usd_to_deadline: the same for the whole time.
-        price_source: where the price was read and when; why there is none.
-        price_whole: False where only the GPU's part of the price is known.
+        usd_to_deadline: the same until the deadline.
+        price_source: where the price comes from, with its date; without a price why there is none.
+        price_whole: False where only the price of the GPU is known.
         passed_over: why it would not be used; empty when it would be tried.
     """
 
@@ -94,7 +75,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Disk:
+class DiskItem:
     """A disk of each instance."""
 
     what: str
@@ -106,8 +87,8 @@ class Disk:
 
 
 @dataclass(frozen=True, slots=True)
-class Door:
-    """One rule of the security group: who may open a connection to what."""
+class DoorItem:
+    """One rule of the security group: which network may connect to which port."""
 
     direction: Literal["in", "out"]
     port: str
@@ -122,7 +103,7 @@ class Money:
     Attributes:
         ceiling_usd: the hourly limit until the deadline; None where a place has no known price, for which the limit is not enforced.
         lowest_usd_per_hour, highest_usd_per_hour: over the places whose whole price is known.
-        beside: what is billed and in no figure here.
+        beside: what is billed and not included in these figures.
     """
 
     limit_usd_per_hour: float
@@ -136,7 +117,7 @@ class Money:
 
 
 @dataclass(frozen=True, slots=True)
-class Repository:
+class RepositoryItem:
     """Where packages come from; trusted by the fingerprint of its key, or by a keyring of the image."""
 
     name: str
@@ -146,8 +127,8 @@ class Repository:
 
 
 @dataclass(frozen=True, slots=True)
-class Package:
-    """A package that is asked for by name; `version` is None where the lock pins none."""
+class PackageItem:
+    """A package that is installed by name; `version` is None where the lock pins none."""
 
     name: str
     version: str | None
@@ -156,8 +137,8 @@ class Package:
 
 
 @dataclass(frozen=True, slots=True)
-class Wheel:
-    """One wheel, or source distribution, and the hashes one of which it must have."""
+class WheelItem:
+    """One wheel or source distribution, and the hashes of which it must have one."""
 
     name: str
     version: str
@@ -165,23 +146,23 @@ class Wheel:
 
 
 @dataclass(frozen=True, slots=True)
-class Environment:
+class EnvironmentItem:
     """A virtual environment and every wheel in it."""
 
     name: str
     version: str
     index: str
-    wheels: tuple[Wheel, ...]
+    wheels: tuple[WheelItem, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Control:
-    """One check, and what leads to it: the id is the same in the profile's waivers, the roles, every report and this review.
+class ControlItem:
+    """One check and why it is made: its id is the same in waivers, roles, reports and this review.
 
     Attributes:
-        keys: the keys of the profile that ask for it.
-        lines: where they stand, in the same order.
-        role: what makes it so; None where nothing can.
+        keys: the keys of the profile that require it.
+        lines: of those keys, in the same order.
+        role: what sets it up; None where no role can.
         tasks: how many things that role changes.
         applies: whether `verify` will judge it at the profile's tier; `why` says why not.
         waived: until which day; empty when it is not.
@@ -200,8 +181,8 @@ class Control:
 
 
 @dataclass(frozen=True, slots=True)
-class Permission:
-    """What one cloud must allow; `actions` is None where it is not known."""
+class PermissionItem:
+    """What one cloud must allow; `actions` is None where that is not known."""
 
     cloud: str
     actions: tuple[str, ...] | None
@@ -210,8 +191,8 @@ class Permission:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
-    """One call of a cloud's API that a launch makes, with its parameters as data."""
+class CallItem:
+    """One API call of a launch, with its parameters."""
 
     cloud: str
     action: str
@@ -220,8 +201,8 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
-class Waived:
-    """A finding that somebody takes responsibility for."""
+class WaiverItem:
+    """A waiver of the profile: a finding that its owner takes responsibility for."""
 
     check: str
     reason: str
@@ -232,7 +213,7 @@ class Waived:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What a reviewer answers on the page."""
+    """A question that the reviewer answers on the page."""
 
     id: str
     text: str
@@ -240,10 +221,10 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Review:
-    """Everything that is needed to decide.
+    """Everything that a reviewer needs to decide.
 
     Attributes:
-        rules: the name of the organisation's rules that the profile was judged by; empty where there are none.
+        rules: the name of the organisation's rules that the profile was checked against; empty where there are none.
         stack: the parts of the stack and their versions, in words.
         text: the lines of the profile's file.
     """
@@ -263,40 +244,42 @@ class Review:
     rules_sha256: str
     risks: tuple[Risk, ...]
     gains: tuple[Gain, ...]
-    places: tuple[Place, ...]
-    disks: tuple[Disk, ...]
+    places: tuple[PlaceItem, ...]
+    disks: tuple[DiskItem, ...]
     addresses: str
     tags: tuple[str, ...]
     money: Money
-    doors: tuple[Door, ...]
+    doors: tuple[DoorItem, ...]
     logins: tuple[str, ...]
     stack: tuple[tuple[str, str], ...]
-    repositories: tuple[Repository, ...]
-    packages: tuple[Package, ...]
-    environments: tuple[Environment, ...]
+    repositories: tuple[RepositoryItem, ...]
+    packages: tuple[PackageItem, ...]
+    environments: tuple[EnvironmentItem, ...]
     changes: tuple[Change, ...]
     reboots: int
     undo: tuple[str, ...]
-    controls: tuple[Control, ...]
+    controls: tuple[ControlItem, ...]
     tier: str
-    waivers: tuple[Waived, ...]
-    permissions: tuple[Permission, ...]
-    calls: tuple[Call, ...]
+    waivers: tuple[WaiverItem, ...]
+    permissions: tuple[PermissionItem, ...]
+    calls: tuple[CallItem, ...]
     questions: tuple[Question, ...]
     text: tuple[str, ...]
 
     def as_dict(self) -> dict[str, Any]:
         """The review as JSON-compatible data."""
-        return {**asdict(self), "sentence": self.sentence}
+        data = asdict(self)
+        for change in data["changes"]:
+            del change["stays"]
+        return {**data, "sentence": self.sentence}
 
     @property
     def sentence(self) -> str:
-        """What is decided on, in one sentence without its full stop."""
-        tried = [place for place in self.places if not place.passed_over]
-        if not tried:
+        """What the decision is about, in one sentence without its full stop."""
+        if all(place.passed_over for place in self.places):
             return f"{self.profile}: a machine with {self.gpu} that this release can launch in none of its places"
         money = self.money
-        cost = f"and {money.ceiling_usd:.2f} USD" if money.ceiling_usd is not None else "at a price that is not known everywhere"
+        cost = f"and {money.ceiling_usd:.2f} USD" if money.ceiling_usd is not None else "at a price that is not known in every place"
         return f"{self.profile}: a machine with {self.gpu} for at most {money.deadline_h} hours {cost}"
 
     def count(self, severity: Severity) -> int:

@@ -1,7 +1,7 @@
-"""Where the organisation's files lie: said on the command line, else in the environment, else in /etc/gpuprov.
+"""Where the organisation's files lie: on the command line, else in the environment, else in /etc/gpuprov.
 
-Who can choose the file can choose another one: what holds against an engineer who wants to pass them by is that only ISA's machine has
-the credentials. There the defaults apply.
+Whoever can choose the file can choose another one. Engineers cannot bypass the rules only because the credentials are on a machine of ISA
+(the information security team), where the defaults apply.
 """
 
 from __future__ import annotations
@@ -12,8 +12,6 @@ from pathlib import Path
 from typing import Final
 
 from provision.errors import UsageError
-
-__all__ = ["FOLDER", "Organisation", "named"]
 
 FOLDER: Final = Path("/etc/gpuprov")
 
@@ -34,25 +32,21 @@ class Organisation:
 
     @classmethod
     def find(cls, policy: str | None = None, signers: str | None = None, revoked: str | None = None) -> Organisation:
-        """What is said, else what the environment says, else what lies in /etc/gpuprov.
+        """The files of the arguments, else those of the environment, else those in /etc/gpuprov.
 
         Raises:
-            UsageError: a file that is named is not there.
+            UsageError: an argument or a variable names a file that does not exist.
         """
         return cls(
-            named(policy, "GPUPROV_POLICY", "policy.yml"),
-            named(signers, "GPUPROV_SIGNERS", "allowed_signers"),
-            named(revoked, "GPUPROV_REVOKED", "revoked_keys"),
+            _file(policy, "GPUPROV_POLICY", "policy.yml"),
+            _file(signers, "GPUPROV_SIGNERS", "allowed_signers"),
+            _file(revoked, "GPUPROV_REVOKED", "revoked_keys"),
         )
 
 
-def named(said: str | None, variable: str, default: str) -> Path | None:
-    """The file that is meant; None when nobody names one and the default is not there.
-
-    Raises:
-        UsageError: the file that is named is not there.
-    """
-    name = said or os.environ.get(variable)
+def _file(argument: str | None, variable: str, default: str) -> Path | None:
+    """The file of an argument or a variable; without both the default, or None where that does not exist."""
+    name = argument or os.environ.get(variable)
     if not name:
         path = FOLDER / default
         return path if os.path.lexists(path) else None

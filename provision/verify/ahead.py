@@ -1,7 +1,7 @@
-"""Observations that begin while the rest of the program is still being loaded.
+"""Observations that begin while the rest of the program is still being imported.
 
-A connection takes as long to open as our own imports do, and neither needs the other. So this module imports nothing that is heavy, and
-what is asked of a host (the tier, which the profile knows) follows the connection.
+Opening a connection takes as long as our own imports, and neither needs the other. So this module imports nothing heavy, and the tier,
+which only the profile knows, follows the connection.
 """
 
 from __future__ import annotations
@@ -19,67 +19,64 @@ from provision.verify.observe import observe
 if TYPE_CHECKING:
     from provision.verify.facts import Facts
 
-__all__ = ["Ahead"]
-
 _END_S = 5
 
 
-class Ahead:
-    """Connections to hosts, opened at once in a thread of their own; what nobody took is closed at the end of the `with`.
+class EarlyObservations:
+    """Connections to hosts, opened at once in a thread of their own. The end of the `with` closes those that were not taken.
 
     Args:
         targets: the hosts.
         timeout_s: for one observation, from now on.
+
+    Attributes:
+        started_at: when the connections began to open, on the monotonic clock.
     """
 
     def __init__(self, targets: Sequence[Target], *, timeout_s: float) -> None:
-        self._began = time.monotonic()
+        self.started_at = time.monotonic()
         self._loop = asyncio.new_event_loop()
         self._tiers: dict[Target, concurrent.futures.Future[str]] = {target: concurrent.futures.Future() for target in targets}
         self._thread = threading.Thread(target=self._loop.run_forever, name="ahead", daemon=True)
         self._thread.start()
-        self._begun = {
-            target: asyncio.run_coroutine_threadsafe(self._one(target, tier, timeout_s), self._loop) for target, tier in self._tiers.items()
+        self._observations = {
+            target: asyncio.run_coroutine_threadsafe(self._observe(target, tier, timeout_s), self._loop)
+            for target, tier in self._tiers.items()
         }
 
     @staticmethod
-    async def _one(target: Target, tier: concurrent.futures.Future[str], timeout_s: float) -> Facts:
+    async def _observe(target: Target, tier: concurrent.futures.Future[str], timeout_s: float) -> Facts:
         return await observe(target, timeout_s=timeout_s, tier=asyncio.wrap_future(tier))
 
     def tell(self, tier: str) -> None:
-        """What is asked of every host that was not told yet."""
-        for told in self._tiers.values():
-            if not told.done():
-                told.set_result(tier)
+        """Send the tier to every host that has none yet."""
+        for future in self._tiers.values():
+            if not future.done():
+                future.set_result(tier)
 
     def take(self, target: Target, tier: str) -> concurrent.futures.Future[Facts] | None:
-        """The facts of a host, once: None where its observation was not begun, was taken already, or was told another tier."""
-        told = self._tiers.get(target)
-        if told is None or (told.done() and told.result() != tier):
+        """The facts of a host, once; None where no observation of it began, it was already taken, or it has another tier."""
+        future = self._tiers.get(target)
+        if future is None or (future.done() and future.result() != tier):
             return None
-        if not told.done():
-            told.set_result(tier)
-        return self._begun.pop(target, None)
-
-    @property
-    def began(self) -> float:
-        """When the connections were begun, on the monotonic clock."""
-        return self._began
+        if not future.done():
+            future.set_result(tier)
+        return self._observations.pop(target, None)
 
     def __enter__(self) -> Self:
-        """Nothing more: the connections are on their way."""
+        """Nothing more: the connections are already opening."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Close the connections that nobody took."""
-        for begun in self._begun.values():
-            begun.cancel()
-        asyncio.run_coroutine_threadsafe(_settled(), self._loop).result(_END_S)
+        """Close the connections that were not taken."""
+        for observation in self._observations.values():
+            observation.cancel()
+        asyncio.run_coroutine_threadsafe(_all_tasks_ended(), self._loop).result(_END_S)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(_END_S)
         self._loop.close()
 
 
-async def _settled() -> None:
-    """Wait until every other task of this loop has ended, and with it what it started."""
+async def _all_tasks_ended() -> None:
+    """Wait until every other task of this loop has ended, together with the processes it started."""
     await asyncio.gather(*(task for task in asyncio.all_tasks() if task is not asyncio.current_task()), return_exceptions=True)

@@ -1,4 +1,4 @@
-"""What moved since evidence was made: each finding now against what it was then."""
+"""What changed since evidence was made: each finding now against the finding then."""
 
 from __future__ import annotations
 
@@ -8,32 +8,31 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final, Literal
 
 from provision.errors import UsageError
-from provision.verify.evidence import Evidence, How, Proven
+from provision.verify.evidence import Conditions, Evidence, HostEvidence
 from provision.verify.finding import Finding
-from provision.verify.fleet import REACHABLE, Verified
+from provision.verify.fleet import REACHABLE, HostVerification
 
-__all__ = ["MEASURED", "Moved", "broke", "comparable", "moved"]
-
-_HELD: Final = frozenset({"pass", "warn", "waived", "not-applicable"})
-# What these observe is measured anew at each look: figures alone are no change of theirs.
-MEASURED: Final = frozenset({"root-room", "throttling", "gpu-health", "pcie", "gemm", "memory-bandwidth", "host-copies", "all-reduce"})
+_HOLDS: Final = frozenset({"pass", "warn", "waived", "not-applicable"})
+# These checks measure anew at each run: a difference in figures alone is no change.
+MEASURING: Final = frozenset({"root-room", "throttling", "gpu-health", "pcie", "gemm", "memory-bandwidth", "host-copies", "all-reduce"})
 _FIGURE: Final = re.compile(r"\d+(\.\d+)?")
-Kind = Literal["broke", "mended", "moved", "observed", "new", "gone"]
+DriftKind = Literal["broke", "moved", "gone", "new", "observed", "mended"]
+_ORDER: Final[tuple[DriftKind, ...]] = ("broke", "moved", "gone", "new", "observed", "mended")
 
 
 @dataclass(frozen=True, slots=True)
-class Moved:
-    """A finding that is not what it was.
+class Drift:
+    """A finding that differs from the one in the evidence.
 
     Attributes:
-        kind: `broke`, it held and does not; `mended`, the other way; `moved`, another outcome of the same side; `observed`, the same
-            outcome by another observation; `new` and `gone`, a check that was not made then, or is not made now.
+        kind: `broke`, it held and no longer does; `mended`, the other way round; `moved`, another outcome on the same side; `observed`,
+            the same outcome with another observation; `new` and `gone`, a check that was not made then, or is not made now.
         before, after: outcome and observation; empty where there is none.
     """
 
     host: str
     check: str
-    kind: Kind
+    kind: DriftKind
     before: str
     after: str
 
@@ -45,81 +44,83 @@ class Moved:
         return asdict(self)
 
 
-def comparable(old: Evidence, how: How, statement: str | None) -> None:
-    """See that a run now can be compared with evidence of then.
+def require_comparable(evidence: Evidence, conditions: Conditions, statement: str | None) -> None:
+    """See that a run now can be compared with earlier evidence, before anything is observed.
 
     Args:
-        old: the evidence.
-        how: which checks are about to be made.
-        statement: the digest of the bundle's statement now; None without one.
+        evidence: of the earlier run.
+        conditions: which checks are about to be made.
+        statement: the digest of the statement in the bundle now; None without a bundle.
 
     Raises:
-        UsageError: other checks were made then, or another review was meant.
+        UsageError: the evidence was made with other checks, or belongs to another review.
     """
-    if old.how.choice != how.choice:
-        differing = ", ".join(f"{key} was {value!a}" for key, value in old.how.choice.items() if value != how.choice[key])
-        msg = f"the evidence was made with another choice of checks: {differing}"
-        raise UsageError(msg, hint="give --only, --skip, --tier and --without-gpu as then")
-    if statement is not None and old.review is not None and old.review.statement != statement:
-        msg = f"the evidence belongs to another review: its statement is sha256:{old.review.statement}"
+    before, now = evidence.conditions.choice, conditions.choice
+    if before != now:
+        differences = ", ".join(f"{key} was {value!a}" for key, value in before.items() if value != now[key])
+        msg = f"the evidence was made with another choice of checks: {differences}"
+        raise UsageError(msg, hint="give --only, --skip, --tier and --without-gpu as they were given then")
+    if statement is not None and evidence.review is not None and evidence.review.statement != statement:
+        msg = f"the evidence belongs to another review: its statement is sha256:{evidence.review.statement}"
         raise UsageError(msg, hint="give the bundle that the evidence was made with, or verify without --against and keep new evidence")
 
 
-def moved(old: Evidence, verified: Sequence[Verified]) -> list[Moved]:
-    """What moved, what broke first. One host is compared with the one of the evidence, whatever it is called; several by their names.
+def drifts(evidence: Evidence, verifications: Sequence[HostVerification]) -> list[Drift]:
+    """All differences, those that broke first.
+
+    A single host is compared with the single host of the evidence, whatever their names; several hosts are compared by name.
 
     Raises:
         UsageError: a host is not in the evidence.
     """
-    by_name = {one.host: one for one in old.hosts}
-    alone = len(old.hosts) == len(verified) == 1
-    found: list[Moved] = []
-    for one in verified:
-        was = old.hosts[0] if alone else by_name.get(one.report.host)
-        if was is None:
-            msg = f"there is no {one.report.host!a} in the evidence"
+    by_name = {one.host: one for one in evidence.hosts}
+    single = len(evidence.hosts) == len(verifications) == 1
+    result: list[Drift] = []
+    for now in verifications:
+        before = evidence.hosts[0] if single else by_name.get(now.report.host)
+        if before is None:
+            msg = f"there is no {now.report.host!a} in the evidence"
             raise UsageError(msg, hint=f"it has {', '.join(map(ascii, by_name)) or 'no host'}")
-        found += _of_host(was, one)
-    order: Sequence[Kind] = ("broke", "moved", "gone", "new", "observed", "mended")
-    return sorted(found, key=lambda each: order.index(each.kind))
+        result += _drifts_of_host(before, now)
+    return sorted(result, key=lambda drift: _ORDER.index(drift.kind))
 
 
-def broke(found: Sequence[Moved]) -> bool:
+def any_broke(differences: Sequence[Drift]) -> bool:
     """Whether something that held no longer holds."""
-    return any(each.kind == "broke" for each in found)
+    return any(drift.kind == "broke" for drift in differences)
 
 
-def _of_host(was: Proven, now: Verified) -> Iterator[Moved]:
-    before = {finding.check: finding for finding in was.report.findings}
-    after = {finding.check: finding for finding in now.report.findings}
-    host = now.report.host
+def _drifts_of_host(evidence: HostEvidence, verification: HostVerification) -> Iterator[Drift]:
+    before = {finding.check: finding for finding in evidence.report.findings}
+    after = {finding.check: finding for finding in verification.report.findings}
+    host = verification.report.host
     if REACHABLE in after and REACHABLE not in before:
-        # Nothing is known of the rest: it did not break one by one.
-        yield Moved(host, REACHABLE, "broke", "pass: the host was observed", _said(after[REACHABLE]))
+        # Nothing is known about the other checks: they did not break one by one.
+        yield Drift(host, REACHABLE, "broke", "pass: the host was observed", _text(after[REACHABLE]))
         return
     for check in dict.fromkeys([*before, *after]):
         old, new = before.get(check), after.get(check)
         kind = _kind(old, new)
         if kind is not None:
-            yield Moved(host, check, kind, _said(old), _said(new))
+            yield Drift(host, check, kind, _text(old), _text(new))
 
 
-def _kind(old: Finding | None, new: Finding | None) -> Kind | None:
+def _kind(old: Finding | None, new: Finding | None) -> DriftKind | None:
     if old is None:
-        return "mended" if new is not None and new.check != REACHABLE and new.outcome in _HELD else "new"
+        return "mended" if new is not None and new.check != REACHABLE and new.outcome in _HOLDS else "new"
     if new is None:
         return "mended" if old.check == REACHABLE else "gone"
-    if (old.outcome in _HELD) != (new.outcome in _HELD):
-        return "broke" if old.outcome in _HELD else "mended"
+    if (old.outcome in _HOLDS) != (new.outcome in _HOLDS):
+        return "broke" if old.outcome in _HOLDS else "mended"
     if old.outcome != new.outcome:
         return "moved"
-    return "observed" if _semantic(old) != _semantic(new) else None
+    return "observed" if _comparable_value(old) != _comparable_value(new) else None
 
 
-def _semantic(finding: Finding) -> str:
-    """What was observed, without figures that nobody set."""
-    return _FIGURE.sub("#", finding.observed) if finding.check in MEASURED else finding.observed
+def _comparable_value(finding: Finding) -> str:
+    """The observation; of a measuring check without its figures."""
+    return _FIGURE.sub("#", finding.observed) if finding.check in MEASURING else finding.observed
 
 
-def _said(finding: Finding | None) -> str:
+def _text(finding: Finding | None) -> str:
     return f"{finding.outcome}: {finding.observed}" if finding is not None else ""

@@ -1,4 +1,4 @@
-"""The judged check and the report made of them; the verdict is decided here and nowhere else."""
+"""Judged checks, the report on a host, and the verdict, which is decided here and nowhere else."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Any, Final, Literal, get_args
 
 from provision.errors import EXIT_FAILED_CHECK, EXIT_OK, EXIT_UNKNOWN
 
-__all__ = ["OUTCOMES", "Finding", "Outcome", "Report", "exit_code", "fails", "summary"]
-
 Outcome = Literal["pass", "fail", "warn", "waived", "unknown", "not-applicable"]
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
-_STRICT: Final = "a warning counts as a failure here, by --strict"
+# Why a finding is `waived`: the user gave --without-gpu, or the profile has a waiver of the check.
+Excuse = Literal["without-gpu", "waiver"]
+_STRICT: Final = "warnings count as failures (--strict)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,11 +24,12 @@ class Finding:
         check: the check's id, kebab-case.
         title: what is proven, as a sentence for a person.
         outcome: one of `OUTCOMES`.
-        expected: what the profile asks for.
+        expected: what the profile demands.
         observed: what the host shows, or why nothing was observed.
         hint: what to do when it does not pass; empty when it does.
         role: the Ansible role that fixes it, or None.
         needs_gpu: whether it is part of what `--without-gpu` excuses.
+        excuse: why it is waived; None unless the outcome is `waived`.
     """
 
     check: str
@@ -39,6 +40,14 @@ class Finding:
     hint: str = ""
     role: str | None = None
     needs_gpu: bool = False
+    excuse: Excuse | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """The finding as JSON-compatible data; `excuse` is there only where there is one."""
+        data = asdict(self)
+        if self.excuse is None:
+            del data["excuse"]
+        return data
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +58,9 @@ class Report:
         host: the host as the user called it.
         profile: the profile's name.
         findings: in the order of the checks' list.
-        notes: what a reader must know before the findings, first line first (such as "GPU checks are excused by --without-gpu").
+        notes: what a reader must know before the findings, the most important first.
         observed_at: when the facts were gathered, ISO 8601 UTC.
-        elapsed_s: seconds from asking to facts, as the client saw it; None when judged from a file.
+        elapsed_s: seconds from the request to the facts, as the client saw them; None when judged from a file.
     """
 
     host: str
@@ -64,24 +73,30 @@ class Report:
 
     @property
     def summary(self) -> dict[Outcome, int]:
-        """How many findings of each outcome, every outcome named."""
+        """How many findings have each outcome, for every outcome."""
         counts = Counter(finding.outcome for finding in self.findings)
         return {outcome: counts[outcome] for outcome in OUTCOMES}
 
     def exit_code(self, *, strict: bool = False) -> int:
-        """The process exit code of the design's contract; `strict` counts warnings as failures."""
+        """The exit code of the process: 0 holds, 1 a check failed, 3 something is unknown; `strict` counts warnings as failures."""
         counts = self.summary
         if any(fails(outcome, strict=strict) for outcome in OUTCOMES if counts[outcome]):
             return EXIT_FAILED_CHECK
         return EXIT_UNKNOWN if counts["unknown"] else EXIT_OK
 
-    def noted(self, *, strict: bool = False) -> tuple[str, ...]:
-        """The notes; with `strict` also that warnings are failures, where there is one to which that matters."""
+    def all_notes(self, *, strict: bool = False) -> tuple[str, ...]:
+        """The notes; with `strict` and a warning also that warnings are failures."""
         return (*self.notes, _STRICT) if strict and self.summary["warn"] else self.notes
 
     def as_dict(self, *, strict: bool = False) -> dict[str, Any]:
-        """The report as JSON-compatible data; of what `strict` changes nothing stands in the findings, whose digest is the same."""
-        return {**asdict(self), "notes": self.noted(strict=strict), "summary": self.summary, "exit_code": self.exit_code(strict=strict)}
+        """The report as JSON-compatible data; `strict` changes no finding, so that their digest stays the same."""
+        return {
+            **asdict(self),
+            "findings": [finding.as_dict() for finding in self.findings],
+            "notes": self.all_notes(strict=strict),
+            "summary": self.summary,
+            "exit_code": self.exit_code(strict=strict),
+        }
 
 
 def fails(outcome: Outcome, *, strict: bool = False) -> bool:
@@ -90,12 +105,12 @@ def fails(outcome: Outcome, *, strict: bool = False) -> bool:
 
 
 def summary(reports: Sequence[Report]) -> dict[Outcome, int]:
-    """How many findings of each outcome on all hosts together, every outcome named."""
+    """How many findings on all hosts together have each outcome, for every outcome."""
     return {outcome: sum(report.summary[outcome] for report in reports) for outcome in OUTCOMES}
 
 
 def exit_code(reports: Sequence[Report], *, strict: bool = False) -> int:
-    """The verdict on several hosts: a failure anywhere outweighs what is unknown, and of no host nothing is known."""
+    """The verdict on several hosts: a failure on any of them outweighs what is unknown; without hosts it is unknown."""
     codes = {report.exit_code(strict=strict) for report in reports}
     if EXIT_FAILED_CHECK in codes:
         return EXIT_FAILED_CHECK

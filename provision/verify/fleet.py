@@ -1,4 +1,4 @@
-"""Observe and judge hosts at once, bounded. A host that cannot be reached is apart from one that fails: nothing is known of it."""
+"""Observe and judge several hosts side by side. A host that cannot be reached is no failure: its outcome is unknown."""
 
 from __future__ import annotations
 
@@ -14,25 +14,23 @@ from provision.errors import EXIT_OK, GpuprovError
 from provision.host.ssh import Target
 from provision.profile.locked import Lock
 from provision.profile.model import Profile
-from provision.verify.ahead import Ahead
+from provision.verify.ahead import EarlyObservations
 from provision.verify.facts import Facts
 from provision.verify.finding import Finding, Report
 from provision.verify.judge import Selection, judge
 from provision.verify.observe import observe
 
-__all__ = ["REACHABLE", "Asked", "Verified", "verify_all"]
-
 REACHABLE = "reachable"
-_AGAIN_S = 5  # between two looks at a host that does not hold yet
+_LOOK_AGAIN_S = 5  # between two observations of a host that does not hold yet
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class Expectation:
     """One host, and what should hold on it.
 
     Attributes:
         profile: with every open choice closed by the lock, where there is one.
-        lock: what it was locked to; None where nobody locked it.
+        lock: None where there is no lock.
     """
 
     target: Target
@@ -41,16 +39,16 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class Verified:
-    """One host's verdict, and what it was judged from; no facts where the host could not be observed."""
+class HostVerification:
+    """One host's verdict, and the facts it was judged from; None where the host could not be observed."""
 
-    asked: Asked
+    expectation: Expectation
     report: Report
     facts: Facts | None
 
 
 async def verify_all(
-    asked: Sequence[Asked],
+    expectations: Sequence[Expectation],
     *,
     selection: Selection,
     without_gpu: bool = False,
@@ -58,58 +56,70 @@ async def verify_all(
     jobs: int = 32,
     wait_s: float = 0,
     strict: bool = False,
-    ahead: Ahead | None = None,
+    ahead: EarlyObservations | None = None,
     say: Callable[[str, Report | None], None] = lambda _host, _report: None,
-) -> list[Verified]:
+) -> list[HostVerification]:
     """Prove on running hosts that their profiles hold.
 
     Args:
-        asked: the hosts; the answer has their order.
+        expectations: the hosts; the result has their order.
         selection: which checks.
         without_gpu: excuse the checks that need a GPU.
         timeout_s: for one observation of one host.
-        jobs: how many hosts are observed at once.
-        wait_s: how long to look again at a host that does not hold yet.
+        jobs: how many hosts are observed at the same time.
+        wait_s: for how long a host that does not hold yet is observed again.
         strict: whether a host with a warning does not hold yet.
-        ahead: observations that were begun already.
-        say: told of each host when its observation begins (None) and when it was judged.
+        ahead: observations that have already begun.
+        say: called with each host's name when its observation begins (None) and when it was judged (the report).
 
     Raises:
         GpuprovError: the only host could not be observed; of several, such a host has a report that says why.
     """
     slots = asyncio.Semaphore(jobs)
 
-    async def once(one: Asked) -> Verified:
+    async def once(expectation: Expectation) -> HostVerification:
+        target, profile = expectation.target, expectation.profile
         async with slots:
-            say(one.target.name, None)
-            tier = selection.tier_of(one.profile)
-            begun = ahead.take(one.target, tier) if ahead else None
-            started = ahead.began if ahead and begun else time.monotonic()
+            say(target.name, None)
+            tier = selection.tier_of(profile)
+            early = ahead.take(target, tier) if ahead else None
+            started_at = ahead.started_at if ahead and early else time.monotonic()
             try:
-                facts = await (asyncio.wrap_future(begun) if begun else observe(one.target, timeout_s=timeout_s, tier=tier))
+                facts = await (asyncio.wrap_future(early) if early else observe(target, timeout_s=timeout_s, tier=tier))
             except GpuprovError as error:
-                if len(asked) == 1 and not wait_s:
+                if len(expectations) == 1 and not wait_s:
                     raise
-                return Verified(one, unreachable(one, error), None)
-            elapsed_s = round(time.monotonic() - started, 3)
-            report = judge(facts, one.profile, host=one.target.name, selection=selection, without_gpu=without_gpu, elapsed_s=elapsed_s)
-            return Verified(one, report, facts)
+                return HostVerification(expectation, _unreachable(expectation, error), None)
+            elapsed_s = round(time.monotonic() - started_at, 3)
+            report = judge(facts, profile, host=target.name, selection=selection, without_gpu=without_gpu, elapsed_s=elapsed_s)
+            return HostVerification(expectation, report, facts)
 
-    async def until_it_holds(one: Asked) -> Verified:
-        again = tenacity.AsyncRetrying(
-            retry=tenacity.retry_if_result(lambda found: found.report.exit_code(strict=strict) != EXIT_OK),
-            wait=tenacity.wait_fixed(_AGAIN_S),
-            stop=tenacity.stop_after_delay(max(0.0, wait_s - _AGAIN_S)) if wait_s else tenacity.stop_after_attempt(1),
+    async def until_it_holds(expectation: Expectation) -> HostVerification:
+        retrying = tenacity.AsyncRetrying(
+            retry=tenacity.retry_if_result(lambda verification: verification.report.exit_code(strict=strict) != EXIT_OK),
+            wait=tenacity.wait_fixed(_LOOK_AGAIN_S),
+            stop=tenacity.stop_after_delay(max(0.0, wait_s - _LOOK_AGAIN_S)) if wait_s else tenacity.stop_after_attempt(1),
             retry_error_callback=lambda state: state.outcome.result() if state.outcome else None,
         )
-        found: Verified = await again(once, one)
-        say(one.target.name, found.report)
-        return found
+        verification: HostVerification = await retrying(once, expectation)
+        say(expectation.target.name, verification.report)
+        return verification
 
-    return list(await asyncio.gather(*(until_it_holds(one) for one in asked)))
+    return list(await asyncio.gather(*map(until_it_holds, expectations)))
 
 
-def unreachable(one: Asked, error: GpuprovError) -> Report:
+async def verify(target: Target, profile: Profile, *, without_gpu: bool = False, timeout_s: float = 60) -> Report:
+    """Prove on one running host that a profile holds; see `verify_all`.
+
+    Raises:
+        GpuprovError: the host could not be observed at all.
+    """
+    expectation = Expectation(target, profile)
+    [verification] = await verify_all([expectation], selection=Selection(), without_gpu=without_gpu, timeout_s=timeout_s)
+    return verification.report
+
+
+def _unreachable(expectation: Expectation, error: GpuprovError) -> Report:
     """The report of a host that could not be observed: one finding, unknown."""
     finding = Finding(
         check=REACHABLE,
@@ -120,4 +130,5 @@ def unreachable(one: Asked, error: GpuprovError) -> Report:
         hint=error.hint,
     )
     now = dt.datetime.now(dt.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    return Report(one.target.name, one.profile.name, (finding,), notes=("unreachable: no check was made",), observed_at=now)
+    notes = ("unreachable: no check was made",)
+    return Report(expectation.target.name, expectation.profile.name, (finding,), notes=notes, observed_at=now)

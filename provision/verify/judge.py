@@ -1,31 +1,28 @@
-"""The verdict: every check over the facts, waivers applied, what was excused said first. Pure, apart from today's date."""
+"""The verdict: every check judged over the facts, excuses and waivers applied. Pure, apart from today's date."""
 
 from __future__ import annotations
 
-import dataclasses
 import datetime as dt
 import textwrap
+from dataclasses import asdict, dataclass, replace
 
 from provision.profile.model import Profile, Waiver
 from provision.verify.checks import CHECKS, Check
 from provision.verify.checks.base import TIERS, Tier
-from provision.verify.facts import Facts
+from provision.verify.facts import Facts, NotObservedError
+from provision.verify.facts.gpu import GpuFacts
+from provision.verify.facts.system import ClockFacts
 from provision.verify.finding import Finding, Report
-from provision.verify.schema import NotObservedError
-from provision.verify.schema_health import Clock
-
-__all__ = ["Selection", "judge"]
 
 _CLOCK_OFF_S = 60
-_PIECE = 300
-_NO_GPU = "no NVIDIA GPU on this host"
+_NOTE_WIDTH = 300
 _JUST_UP_S = 120
-_EXCUSE_HINT = "verify on a host with the GPU, or excuse the GPU part with --without-gpu"
+_NO_GPU_HINT = "verify on a host with the GPU, or excuse the GPU part with --without-gpu"
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class Selection:
-    """Which checks are made: all but `skip`, or `only` these, of a tier. What is left out is named in the report, and proves nothing.
+    """Which checks are made. The report names the checks that are left out; nothing is proven about them.
 
     Attributes:
         only: these checks; empty means all.
@@ -38,7 +35,7 @@ class Selection:
     tier: Tier | None = None
 
     def tier_of(self, profile: Profile) -> Tier:
-        """How much is looked at where this profile should hold."""
+        """The tier for a host on which this profile should hold."""
         return self.tier or profile.verify.tier
 
     def takes(self, check: str) -> bool:
@@ -64,109 +61,100 @@ def judge(
         host: the host's name, for the report.
         selection: which checks.
         without_gpu: excuse the checks that need a GPU; the first note says how many were not proven.
-        today: the day on which waivers are looked at.
+        today: the day that decides whether a waiver has expired; the current day in UTC when None.
         elapsed_s: seconds that the observation took.
     """
-    asked = profile.model_copy(update={"verify": profile.verify.model_copy(update={"tier": selection.tier_of(profile)})})
-    findings = [_judge_one(check, facts, asked) for check in CHECKS if selection.takes(check.id)]
-    left_out = [check.id for check in CHECKS if not selection.takes(check.id)]
-    # In pieces, because formats cut a long line, and each check that was left out is named.
-    notes = [f"not checked, by --only or --skip: {piece}" for piece in textwrap.wrap(", ".join(left_out), _PIECE)]
+    expected = profile.model_copy(update={"verify": profile.verify.model_copy(update={"tier": selection.tier_of(profile)})})
+    gpu_missing = _gpu_missing(facts)
+    findings = [_judge_one(check, facts, expected, gpu_missing=gpu_missing) for check in CHECKS if selection.takes(check.id)]
+    omitted = [check.id for check in CHECKS if not selection.takes(check.id)]
+    # In several notes, because some formats cut a long line and every omitted check must be named.
+    notes = [f"not checked, by --only or --skip: {ids}" for ids in textwrap.wrap(", ".join(omitted), _NOTE_WIDTH)]
     if without_gpu:
-        excused = [f.check for f in findings if _excusable(f)]
-        findings = [_excuse(f) if f.check in excused else f for f in findings]
-        notes.append(f"GPU part excused by --without-gpu: {len(excused)} checks were not proven")
-    waivers = tuple(waiver for waiver in profile.verify.waivers if waiver.check not in left_out)
-    findings, about_waivers = _waive(findings, waivers, today or dt.datetime.now(dt.UTC).date())
+        findings = [_excuse(finding) for finding in findings]
+        excused = sum(finding.excuse == "without-gpu" for finding in findings)
+        notes.append(f"GPU part excused by --without-gpu: {excused} checks were not proven")
+    waivers = [waiver for waiver in profile.verify.waivers if waiver.check not in omitted]
+    findings, waiver_notes = _waive(findings, waivers, today or dt.datetime.now(dt.UTC).date())
+    notes += waiver_notes
+    unproven = sum(finding.outcome == "unknown" and finding.needs_gpu for finding in findings)
+    if gpu_missing and unproven:
+        notes.append(f"no NVIDIA GPU on this host: {unproven} GPU checks are unknown")
     return Report(
         host=host,
         profile=profile.name,
         findings=tuple(findings),
-        notes=(*notes, *about_waivers, *_about_host(findings), *_about_boot(facts), *_about_clock(facts)),
+        notes=(*notes, *_boot_notes(facts), *_clock_notes(facts)),
         observed_at=facts.gathered_at,
         elapsed_s=elapsed_s,
     )
 
 
-def _judge_one(check: Check, facts: Facts, profile: Profile) -> Finding:
-    asked = profile.verify.tier
-    if TIERS.index(check.tier) > TIERS.index(asked):
-        return Finding(
-            check=check.id,
-            title=check.title,
-            outcome="not-applicable",
-            expected="nothing",
-            observed=f"not checked: tier {asked} leaves it out, tier {check.tier} has it",
-            role=check.role,
-            needs_gpu=check.needs_gpu,
-        )
+def _gpu_missing(facts: Facts) -> bool:
+    """Whether the host was observed to have no GPU; not whether that is merely unknown."""
     try:
-        verdict = check.judge(facts, profile)
+        return not facts.read(GpuFacts).exists
+    except NotObservedError:
+        return False
+
+
+def _judge_one(check: Check, facts: Facts, profile: Profile, *, gpu_missing: bool) -> Finding:
+    tier = profile.verify.tier
+    finding = Finding(check.id, check.title, "not-applicable", expected="nothing", observed="", role=check.role, needs_gpu=check.needs_gpu)
+    if TIERS.index(check.tier) > TIERS.index(tier):
+        return replace(finding, observed=f"not checked: tier {tier} leaves it out, tier {check.tier} has it")
+    try:
+        return replace(finding, **asdict(check.judge(facts, profile)))
     except NotObservedError as reason:
-        return Finding(
-            check=check.id,
-            title=check.title,
-            outcome="unknown",
-            expected=check.title,
-            observed=f"not observed: {reason}",
-            hint=_EXCUSE_HINT if _NO_GPU in str(reason) else check.unknown_hint,
-            role=check.role,
-            needs_gpu=check.needs_gpu,
-        )
-    return Finding(check=check.id, title=check.title, role=check.role, needs_gpu=check.needs_gpu, **dataclasses.asdict(verdict))
-
-
-def _excusable(finding: Finding) -> bool:
-    return finding.needs_gpu and finding.outcome in {"unknown", "fail", "warn"}
+        hint = _NO_GPU_HINT if gpu_missing and check.needs_gpu else check.unknown_hint
+        return replace(finding, outcome="unknown", expected=check.title, observed=f"not observed: {reason}", hint=hint)
 
 
 def _excuse(finding: Finding) -> Finding:
-    return dataclasses.replace(finding, outcome="waived", observed=f"excused by --without-gpu: {finding.observed}", hint="")
+    """The finding, excused by --without-gpu where it is about the GPU and does not hold."""
+    if not finding.needs_gpu or finding.outcome not in {"unknown", "fail", "warn"}:
+        return finding
+    return replace(finding, outcome="waived", excuse="without-gpu", observed=f"excused by --without-gpu: {finding.observed}", hint="")
 
 
-def _waive(findings: list[Finding], waivers: tuple[Waiver, ...], today: dt.date) -> tuple[list[Finding], list[str]]:
-    """Apply the profile's waivers; one that has expired excuses nothing, and one that nothing needs is reported."""
+def _waive(findings: list[Finding], waivers: list[Waiver], today: dt.date) -> tuple[list[Finding], list[str]]:
+    """Apply the profile's waivers. An expired one excuses nothing; a needless one is noted."""
     by_check = {waiver.check: waiver for waiver in waivers}
-    notes = [f"waiver of {w.check!r}: there is no such check" for w in waivers if w.check not in {f.check for f in findings}]
-    judged = []
+    notes = [f"the waiver of {check!r} names no check that exists" for check in by_check if check not in {f.check for f in findings}]
+    result = []
     for finding in findings:
         waiver = by_check.get(finding.check)
         if waiver is None or finding.outcome == "waived":
-            judged.append(finding)
+            result.append(finding)
         elif finding.outcome in {"pass", "not-applicable"}:
-            notes.append(f"waiver of {finding.check!r} is not needed: it is {finding.outcome}")
-            judged.append(finding)
+            notes.append(f"the waiver of {finding.check!r} is not needed: the outcome is {finding.outcome}")
+            result.append(finding)
         elif waiver.expires < today:
-            expired = f"{finding.observed}; its waiver by {waiver.owner} expired on {waiver.expires}"
-            judged.append(dataclasses.replace(finding, observed=expired))
+            text = f"{finding.observed}; its waiver by {waiver.owner} expired on {waiver.expires}"
+            result.append(replace(finding, observed=text))
         else:
-            words = f"{finding.outcome}: {finding.observed}; waived by {waiver.owner} until {waiver.expires}: {waiver.reason}"
-            judged.append(dataclasses.replace(finding, outcome="waived", observed=words, hint=""))
-    return judged, notes
+            text = f"{finding.outcome}: {finding.observed}; waived by {waiver.owner} until {waiver.expires}: {waiver.reason}"
+            result.append(replace(finding, outcome="waived", excuse="waiver", observed=text, hint=""))
+    return result, notes
 
 
-def _about_host(findings: list[Finding]) -> list[str]:
-    missing = [f for f in findings if f.outcome == "unknown" and _NO_GPU in f.observed]
-    return [f"{_NO_GPU}: {len(missing)} GPU checks are unknown"] if missing else []
-
-
-def _about_boot(facts: Facts) -> list[str]:
-    """What makes the times of a report doubtful, or its settings younger than they look; nothing where the probe is older than the fact."""
+def _boot_notes(facts: Facts) -> list[str]:
+    """What makes the report's times doubtful, or its settings premature; nothing where the probe is older than this fact."""
     try:
-        clock = facts.read(Clock)
+        clock = facts.read(ClockFacts)
     except NotObservedError:
         return []
-    notes = [] if clock.synchronised is not False else ["the host's clock follows no time server: its times may be off"]
+    notes = [] if clock.synchronised is not False else ["the host's clock follows no time server: its times may be wrong"]
     if clock.up_s < _JUST_UP_S:
-        notes.append(f"the host is up for {clock.up_s:.0f} s: units of the boot may still be at work")
+        notes.append(f"the host has been up for only {clock.up_s:.0f} s: services of the boot may still be starting")
     return notes
 
 
-def _about_clock(facts: Facts) -> list[str]:
-    """A clock that is wrong makes certificates, package indexes and the dates of logs and waivers wrong."""
+def _clock_notes(facts: Facts) -> list[str]:
+    """A wrong clock makes certificates, package indexes and the dates of logs and waivers wrong."""
     ahead_s = facts.clock_ahead_s
     if ahead_s is None or abs(ahead_s) < _CLOCK_OFF_S:
         return []
     days, seconds = divmod(round(abs(ahead_s)), 86_400)
-    long = f"{days} days" if days else f"{seconds} s"
-    return [f"the host's clock is {long} {'ahead of' if ahead_s > 0 else 'behind'} this machine's: every date that it gave is off by that"]
+    length = f"{days} days" if days else f"{seconds} s"
+    return [f"the host's clock is {length} {'ahead of' if ahead_s > 0 else 'behind'} this machine's: its dates are off by that much"]

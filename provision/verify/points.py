@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from provision.catalog.records import Gpu
-from provision.catalog.roofline import Point, called
-from provision.verify.facts import Facts
-from provision.verify.schema import NotObservedError
-from provision.verify.schema_perf import Perf
+from provision.catalog.records.gpus import GpuRecord
+from provision.catalog.roofline import Point, gpu_by_nvml_name
+from provision.verify.facts import Facts, NotObservedError
+from provision.verify.facts.perf import PerfFacts
 
 __all__ = ["Measured", "measured", "points"]
 
@@ -27,7 +26,7 @@ class Measured:
     """
 
     host: str
-    card: Gpu | None
+    card: GpuRecord | None
     points: tuple[Point, ...]
 
 
@@ -39,9 +38,9 @@ def measured(host: str, facts: Facts | None) -> Measured | None:
         return None
     if facts is None or not found:
         return None
-    kinds = {device.name for device in facts.read(Perf).devices}
-    cards = {card.model: card for kind in kinds if (card := called(kind))}
-    return Measured(host, next(iter(cards.values())) if len(cards) == 1 and all(map(called, kinds)) else None, found)
+    kinds = {device.name for device in facts.read(PerfFacts).devices}
+    cards = {card.model: card for kind in kinds if (card := gpu_by_nvml_name(kind))}
+    return Measured(host, next(iter(cards.values())) if len(cards) == 1 and all(map(gpu_by_nvml_name, kinds)) else None, found)
 
 
 def points(facts: Facts) -> list[Point]:
@@ -54,7 +53,7 @@ def points(facts: Facts) -> list[Point]:
         NotObservedError: the facts were gathered without tier perf, or hold no measurement.
     """
     found = []
-    for number, device in enumerate(facts.read(Perf).devices):
+    for number, device in enumerate(facts.read(PerfFacts).devices):
         gemm, memory = device.gemm, device.memory
         width = _BYTES.get(gemm.precision)
         if gemm.tflops is not None and width is not None and gemm.size:

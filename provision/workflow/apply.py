@@ -12,7 +12,7 @@ from provision.converge.roles import ROLES
 from provision.errors import RoleUnknownError
 from provision.profile import load
 from provision.profile.lock import build
-from provision.review.approval import Asked, admit
+from provision.review.approval import Submission, admit
 from provision.review.where import Organisation
 from provision.workflow.session import Say, Session, today
 from provision.workflow.setup import SetupRequest, artefacts_folder
@@ -48,7 +48,7 @@ def request_for(session: Session, host: str, name: str | None, bundle: Path | No
     subject = None
     if bundle is None or name is not None:
         profile, path = session.profile_for(host, name), load.find(name) if name is not None else None
-        subject = Asked(profile, lambda: session.lock_for(host, name, profile) or build(profile, today()), path)
+        subject = Submission(profile, lambda: session.lock_for(host, name, profile) or build(profile, today()), path)
     admitted = admit(subject, bundle, organisation, dt.datetime.now(dt.UTC))
     # Versions are exact even where there is no lock: what is set up is what would be locked today.
     lock = session.lock_for(host, name, admitted.profile, signed=admitted.lock) or build(admitted.profile, today())

@@ -10,10 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from provision.catalog import places, read, roofline, stacks
-from provision.catalog.places import Offer
-from provision.catalog.records import Gpu
+from provision import clouds
+from provision.catalog import read, roofline, stacks
+from provision.catalog.records.gpus import GpuRecord
 from provision.catalog.roofline import PRECISIONS, Point, Roof, attainable_tflops
+from provision.clouds import search
+from provision.clouds.terms import Offer
 from provision.errors import UsageError
 from provision.verify.facts import load
 from provision.verify.points import Measured, measured
@@ -26,7 +28,7 @@ _ORDERS: Final[dict[str, Callable[[Offer], Any]]] = {
     "gpus": lambda o: (o.gpus, o.vcpus),
     "vcpus": lambda o: (o.vcpus, o.gpus),
     "memory": lambda o: (o.memory_gb, o.gpus),
-    "name": lambda _: 0,  # as the catalogue lists them
+    "name": lambda _: 0,  # as the catalog lists them
 }
 SORTS: Final = tuple(_ORDERS)
 
@@ -54,7 +56,7 @@ class CatalogTable:
     note: str = ""
 
 
-def find_gpus(word: str) -> list[Gpu]:
+def find_gpus(word: str) -> list[GpuRecord]:
     """The GPUs that a word means: a model, or the models whose names begin with it.
 
     Raises:
@@ -79,7 +81,7 @@ def gpu_table() -> CatalogTable:
     return CatalogTable(columns, rows, [gpu.as_dict() for gpu in read.gpus().gpus], note)
 
 
-def _gpu_row(gpu: Gpu, architecture: str, unsure: set[str]) -> list[object]:
+def _gpu_row(gpu: GpuRecord, architecture: str, unsure: set[str]) -> list[object]:
     marked = {field for key, fields in gpu.sources.items() if key in unsure for field in fields}
 
     def cell(field: str, value: object) -> object:
@@ -110,7 +112,9 @@ def precision_table() -> CatalogTable:
     return CatalogTable(["tensor cores", *_TENSOR_INPUTS], rows, data, "~ from memory, ? not known, - not taken")
 
 
-def instance_table(models: Sequence[Gpu], *, cloud: str | None, region: str | None, max_price: float | None, sort: str) -> CatalogTable:
+def instance_table(
+    models: Sequence[GpuRecord], *, cloud: str | None, region: str | None, max_price: float | None, sort: str
+) -> CatalogTable:
     """The instance types that fit.
 
     Args:
@@ -121,28 +125,27 @@ def instance_table(models: Sequence[Gpu], *, cloud: str | None, region: str | No
         sort: one of `SORTS`.
     """
     names: list[str | None] = [gpu.model for gpu in models] or [None]
-    offers = [o for name in names for o in places.offers(gpu=name, region=region, cloud=cloud, max_price=max_price)]
-    offers.sort(key=_ORDERS[sort])
+    fitting = [o for name in names for o in search.offers(gpu=name, region=region, cloud=cloud)]
+    offers = sorted(search.affordable(fitting, max_price) if max_price is not None else fitting, key=_ORDERS[sort])
     note = "" if offers else "nothing fits"
     if max_price is not None:
-        everything = (o for name in names for o in places.offers(gpu=name, region=region, cloud=cloud))
-        unpriced = sum(o.price is None or not o.price.whole for o in everything)
+        unpriced = sum(o.price is None or not o.price.whole for o in fitting)
         note = f"{unpriced} more are left out, because their whole price is not known here" if unpriced else note
     unsure = _unsure_sources()
     where = ["zones"] if region else ["regions", "priced in"]
     columns = ["cloud", "type", "GPU", "GPUs", "vCPU", "GB", "local GB", *where, "USD/h", "note"]
     rows = [_offer_row(offer, unsure, in_region=region is not None) for offer in offers]
-    return CatalogTable(columns, rows, [dataclasses.asdict(offer) for offer in offers], note)
+    return CatalogTable(columns, rows, [offer.as_dict() for offer in offers], note)
 
 
 def _offer_row(offer: Offer, unsure: set[str], *, in_region: bool) -> list[object]:
     price = offer.price
     notes = [offer.note] if offer.note else []
     if price and not price.whole:
-        notes.append("the GPU alone: vCPUs and memory are billed beside it")
+        notes.append(f"without its {' and '.join(price.missing)}, which are billed too")
     where = [", ".join(z.rpartition("-")[2] for z in offer.zones)] if in_region else [len(offer.regions), offer.region or ""]
     hourly: object = price.usd_per_hour if price else None
-    if price and price.source in unsure:
+    if price and unsure.intersection(price.sources):
         hourly = FromMemory(hourly)
     size = (offer.gpu, offer.gpus, offer.vcpus, offer.memory_gb, offer.local_gb)
     return [offer.cloud, offer.instance_type, *size, *where, hourly, "; ".join(notes)]
@@ -154,24 +157,16 @@ def region_table(instance_type: str, gpu: str | None) -> CatalogTable | str:
     Raises:
         UsageError: where it is depends on the GPU, and none was named.
     """
-    cloud = "aws" if "." in instance_type else "gcp"
-    regions = places.where(cloud, instance_type, gpu)
-    record = read.aws_types().get(instance_type)
-    if not regions:
-        if cloud == "gcp" and instance_type.startswith("n1-") and gpu is None:
-            msg = f"{instance_type} is everywhere; which zones have its GPU depends on the GPU"
-            raise UsageError(msg, hint="name the GPU with --gpu")
-        model = record.gpu if record and record.gpu else gpu
-        why = places.why_not_aws(instance_type, "", "on-demand", model, 1) if cloud == "aws" and model else ""
-        return why or places.gone(instance_type) or f"{instance_type} is not in the catalogue"
-    codes = read.aws().regions.codes
-    rows = [[r, ", ".join(zones) or "?", "yes" if cloud == "aws" and codes[r].opt_in else ""] for r, zones in regions.items()]
-    source = read.sources()[record.source] if record else read.sources()["gcp-zones"]
-    data = {"type": instance_type, "regions": regions, "source": source.title, "date": str(source.date)}
+    spots = search.whereabouts(instance_type, gpu)
+    if not spots.zones:
+        return spots.reason
+    rows = [[region, ", ".join(zones) or "?", "yes" if region in spots.opt_in else ""] for region, zones in spots.zones.items()]
+    source = clouds.sources()[spots.source]
+    data = {"type": instance_type, "regions": spots.zones, "source": source.title, "date": str(source.date)}
     return CatalogTable(["region", "zones", "opt-in"], rows, data, f"as of {source.date}: {source.title}")
 
 
-def stack_table(models: Sequence[Gpu], system: str, day: dt.date) -> CatalogTable:
+def stack_table(models: Sequence[GpuRecord], system: str, day: dt.date) -> CatalogTable:
     """Every toolkit and framework release for some GPUs: the driver it resolves to on that day, or why it cannot be had."""
     data = [line for gpu in models for line in stacks.survey(gpu.model, system, day)]
     rows = [[line["gpu"], line["part"], line["version"], line["driver"] or "-", line["cuda"] or "-", line["why"]] for line in data]
@@ -218,7 +213,7 @@ def roofline_of(words: Sequence[str], precisions: Sequence[str], measurement: Me
             raise UsageError(msg, hint=f"there are {', '.join(PRECISIONS)}")
     card = measurement.card.model if measurement and measurement.card else None
     if not words and card is None:
-        msg = f"{measurement.host} was measured on a card that is not in the catalogue" if measurement else "there is no MODEL"
+        msg = f"{measurement.host} was measured on a card that is not in the catalog" if measurement else "there is no MODEL"
         raise UsageError(msg, hint="name a MODEL of `gpuprov catalog gpus`, such as t4")
     models = [gpu for word in words or (card or "",) for gpu in find_gpus(word)]
     if measurement and card is not None and card not in {gpu.model for gpu in models}:
@@ -254,4 +249,4 @@ def _under_roofs(roofs: Sequence[Roof], measurement: Measured) -> Iterator[tuple
 
 def _unsure_sources() -> set[str]:
     """The keys of the sources that are somebody's memory."""
-    return {key for key, source in read.sources().items() if source.grade == "memory"}
+    return {key for key, source in clouds.sources().items() if source.grade == "memory"}

@@ -15,7 +15,7 @@ from provision.errors import UsageError
 from provision.host.ssh import Target
 from provision.profile.locked import Lock, pin
 from provision.profile.model import Profile
-from provision.verify.fleet import Asked
+from provision.verify.fleet import Expectation
 from provision.workflow.session import Session
 
 _TIMEOUT_S = 60
@@ -108,7 +108,9 @@ def _word(text: str) -> str:
     return text
 
 
-def subjects_of(session: Session, hosts: Sequence[Target], name: str | None, signed: tuple[Profile, Lock] | None = None) -> list[Asked]:
+def subjects_of(
+    session: Session, hosts: Sequence[Target], name: str | None, signed: tuple[Profile, Lock] | None = None
+) -> list[Expectation]:
     """What should hold on each host, with its lock.
 
     Args:
@@ -138,10 +140,10 @@ def subjects_of(session: Session, hosts: Sequence[Target], name: str | None, sig
     return subjects
 
 
-def _own_subject(session: Session, host: Target) -> Asked:
+def _own_subject(session: Session, host: Target) -> Expectation:
     profile = session.profile_for(host.name, None)
     return _pinned(host, profile, session.lock_for(host.name, None, profile))
 
 
-def _pinned(host: Target, profile: Profile, lock: Lock | None) -> Asked:
-    return Asked(host, pin(profile, lock) if lock is not None else profile, lock)
+def _pinned(host: Target, profile: Profile, lock: Lock | None) -> Expectation:
+    return Expectation(host, pin(profile, lock) if lock is not None else profile, lock)

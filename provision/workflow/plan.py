@@ -1,13 +1,14 @@
-"""`plan`: what `up` would do, by the catalogue or by the clouds, beside the organisation's rules."""
+"""`plan`: what `up` would do, by the catalog or by the clouds, beside the organisation's rules."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from provision.clouds.base import Answer
+from provision.launch.ask import ask_clouds
 from provision.launch.journal import check_name
 from provision.launch.ours import Ours
-from provision.launch.plan import Plan, plan
-from provision.profile.load import digest
+from provision.launch.plan import Plan, PlannedPlace, plan
 from provision.review.where import Organisation
 from provision.workflow.policy import PolicyCheck, check_policy
 from provision.workflow.session import ProfileSource, Say, Session
@@ -15,9 +16,10 @@ from provision.workflow.session import ProfileSource, Say, Session
 
 @dataclass(frozen=True, slots=True)
 class CheckedPlan:
-    """A plan, and what the organisation's rules say of its profile; None without rules."""
+    """A plan, what the clouds answered about its places, and what the organisation's rules say about it; None without rules."""
 
     plan: Plan
+    answers: dict[PlannedPlace, tuple[Answer, ...]]
     policy: PolicyCheck | None
 
 
@@ -39,6 +41,6 @@ def plan_profile(name: str, machine: str | None, organisation: Organisation, *, 
     """
     subject = ProfileSource.read(name)
     policy = check_policy(subject, organisation)
-    ours = Ours(Session.open().connect(rehearsal=rehearsal, start=True, say=say), say) if ask else None
-    profile = subject.profile
-    return CheckedPlan(plan(profile, digest(profile), check_name(machine or profile.name), subject.lock, ask=ours), policy)
+    planned = plan(subject.profile, subject.lock, check_name(machine or subject.profile.name))
+    answers = ask_clouds(planned, Ours(Session.open().connect(rehearsal=rehearsal, start=True, say=say), say)) if ask else {}
+    return CheckedPlan(planned, answers, policy)

@@ -6,22 +6,17 @@ The parts are independent. One that fails keeps its old data and is reported; th
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
-import msgspec
-
+from provision import clouds
 from provision.catalog import overlay, read, wheels
-from provision.catalog.overlay import Overlay, Part
-from provision.catalog.records import AwsType
-from provision.clouds.aws.client import Access as AwsAccess
-from provision.clouds.gcp.client import Access as GcpAccess
+from provision.catalog.overlay import Overlay
+from provision.clouds.terms import Refreshed
 from provision.concurrent import at_once
-from provision.errors import CloudError, GpuprovError
+from provision.errors import GpuprovError
 
-PARTS: Final = ("aws", "gcp", "prices", "wheels")
 _OLD_DAYS: Final = 90  # prices and images of the clouds change a few times a year; after a quarter nobody should rely on them unasked
 
 Say = Callable[[str], None]
@@ -52,17 +47,21 @@ class Age:
     old: bool
 
 
+def parts() -> dict[str, str]:
+    """What can be refreshed → the cloud that is asked; empty for the package index."""
+    return {name: each.name for each in clouds.providers() for name in each.refreshes} | {"wheels": ""}
+
+
 def refresh(
-    parts: Sequence[str], regions: Sequence[str], sets: Sequence[str], *, aws: AwsAccess, gcp: GcpAccess, say: Say
+    names: Sequence[str], regions: Sequence[str], sets: Sequence[str], *, access: Mapping[str, Any], say: Callable[[str], None]
 ) -> RefreshResult:
-    """Refresh parts of the catalogue and write the overlay.
+    """Refresh parts of the catalog and write the overlay.
 
     Args:
-        parts: of `PARTS`.
-        regions: AWS regions to ask; all that the catalogue knows when empty.
+        names: of `parts()`; all when empty.
+        regions: to ask; all that the catalog knows when empty.
         sets: names of wheel sets to resolve again; all when empty.
-        aws: whose AWS.
-        gcp: whose GCP.
+        access: cloud → whose account; the user's own where it is missing.
         say: told about progress.
 
     Raises:
@@ -70,105 +69,36 @@ def refresh(
     """
     outcome, fresh = RefreshResult(), overlay.read()
     errors: list[GpuprovError] = []
-    where = list(regions) or [code for code, region in read.aws().regions.codes.items() if region.zones is not None]
-    steps: dict[str, Callable[[Overlay], Overlay]] = {
-        "aws": lambda before: _aws(before, where, aws, outcome, say),
-        "gcp": lambda before: _gcp(before, gcp, outcome, say),
-        "prices": lambda before: _prices(before, where, aws, outcome, say),
-        "wheels": lambda before: _wheels(before, sets, outcome, say),
-    }
-    for part in parts:
+    known = parts()
+    for name in names or known:
         try:
-            fresh = steps[part](fresh)
+            fresh = _cloud(fresh, name, known[name], regions, access, outcome, say) if known[name] else _wheels(fresh, sets, outcome, say)
         except GpuprovError as error:
             errors.append(error)
-            outcome.failed.append(f"{part}: {error.message}")
+            outcome.failed.append(f"{name}: {error.message}")
         else:
-            outcome.refreshed.append(part)
+            outcome.refreshed.append(name)
     if errors and not outcome.refreshed:
         raise errors[0]
     overlay.write(fresh)
     return outcome
 
 
-def _done(before: Overlay, part: str, origin: str) -> list[Part]:
-    now = dt.datetime.now(dt.UTC).replace(microsecond=0)
-    return [*(p for p in before.parts if p.name != part), Part(part, now, origin)]
-
-
-def _aws(before: Overlay, regions: Sequence[str], access: AwsAccess, outcome: RefreshResult, say: Say) -> Overlay:
-    from provision.clouds.aws import catalogue  # noqa: PLC0415 - boto3, which only this part needs
-
-    say(f"asking AWS for its instance types, and {len(regions)} regions what they offer")
-    base = read.aws_types()
-    known = {t.type: t for t in catalogue.types(regions[0], access)}
-    found: dict[str, AwsType] = {name: msgspec.structs.replace(t, offered={}) for name, t in known.items()}
-    images: dict[str, dict[str, str]] = dict(before.aws_images)
-    answered: list[str] = []
-
-    def ask(region: str) -> tuple[str, dict[str, list[int]] | CloudError, dict[str, str]]:
-        try:
-            return region, catalogue.offered(region, known, access), catalogue.images(region, access)
-        except CloudError as error:
-            return region, error, {}
-
-    with ThreadPoolExecutor(max_workers=10, thread_name_prefix="refresh") as pool:
-        for region, offers, ids in pool.map(ask, regions):
-            if isinstance(offers, CloudError):
-                outcome.failed.append(f"aws {region}: {offers.message}")
-                continue
-            answered.append(region)
-            images[region] = ids
-            for name, zones in offers.items():
-                found[name].offered[region] = zones
-            outcome.changed += _moved(region, base, offers)
-    if not answered:
-        msg = "no region of AWS answered"
-        raise CloudError(msg, hint="see the reasons; the shipped data stays in use", detail="; ".join(outcome.failed))
-    outcome.changed += [f"new instance type {name}" for name in sorted(set(known) - set(base))]
-    return msgspec.structs.replace(
-        before,
-        parts=_done(before, "aws", f"EC2 and SSM{f' at {access.endpoint_url}' if access.endpoint_url else ''}"),
-        aws_types=[*found.values()],
-        aws_regions=answered,
-        aws_images=images,
-    )
-
-
-def _moved(region: str, base: dict[str, AwsType], offers: dict[str, list[int]]) -> list[str]:
-    had = {name for name, record in base.items() if region in record.offered and record.withdrawn is None}
-    came, went = sorted(set(offers) - had), sorted(had - set(offers))
-    return [f"{region}: now has {name}" for name in came] + [f"{region}: no longer has {name}" for name in went]
-
-
-def _gcp(before: Overlay, access: GcpAccess, outcome: RefreshResult, say: Say) -> Overlay:
-    from provision.clouds.gcp import catalogue  # noqa: PLC0415 - Google's client, which only this part needs
-
-    say("asking GCP where its accelerators are, and for its newest images")
-    had, found = read.gcp().zones, catalogue.zones(access)
-    for name in sorted(set(had) - {"source"}):
-        now, old = set(found.setdefault(name, [])), set(had[name])
-        outcome.changed += [f"{zone}: now has {name}" for zone in sorted(now - old)]
-        outcome.changed += [f"{zone}: no longer has {name}" for zone in sorted(old - now)]
-    origin = f"Compute Engine{f' at {access.endpoint_url}' if access.endpoint_url else ''}"
-    images = catalogue.images(access)
-    return msgspec.structs.replace(before, parts=_done(before, "gcp", origin), gcp_zones=found, gcp_images=images)
-
-
-def _prices(before: Overlay, regions: Sequence[str], access: AwsAccess, outcome: RefreshResult, say: Say) -> Overlay:
-    from provision.clouds.aws import catalogue  # noqa: PLC0415 - as above
-
-    fresh = {(p.instance_type, p.region): p for p in before.aws_prices}
-    old = {(p.instance_type, p.region): p.usd_per_hour for p in read.aws().prices}
-    for region in regions:
-        wanted = [t.type for t in read.aws_types().values() if region in t.offered and t.vendor == "nvidia"]
-        say(f"asking AWS for {len(wanted)} prices in {region}")
-        for price in catalogue.prices(region, wanted, access):
-            pair = (price.instance_type, price.region)
-            if old.get(pair) != price.usd_per_hour:
-                outcome.changed.append(f"{pair[0]} in {pair[1]}: {old.get(pair, 'unknown')} → {price.usd_per_hour} USD/h")
-            fresh[pair] = price
-    return msgspec.structs.replace(before, parts=_done(before, "prices", "AWS Price List API"), aws_prices=[*fresh.values()])
+def _cloud(
+    before: Overlay,
+    name: str,
+    cloud: str,
+    regions: Sequence[str],
+    access: Mapping[str, Any],
+    outcome: RefreshResult,
+    say: Callable[[str], None],
+) -> Overlay:
+    module = clouds.refresh_module(cloud)
+    function = getattr(module, clouds.provider(cloud).refreshes[name])
+    result: Refreshed = function(before, regions, access.get(cloud) or clouds.access_from(cloud, {}), say)
+    outcome.changed += result.changed
+    outcome.failed += result.failed
+    return result.overlay
 
 
 def _wheels(before: Overlay, names: Sequence[str], outcome: RefreshResult, say: Say) -> Overlay:
@@ -194,7 +124,7 @@ def _wheels(before: Overlay, names: Sequence[str], outcome: RefreshResult, say: 
     if errors and len(errors) == len(selection):
         raise errors[0]
     origin = f"the package index, through uv ({len(selection) - len(errors)} of {len(every)} sets)"
-    return msgspec.structs.replace(before, parts=_done(before, "wheels", origin), wheels=fresh)
+    return before.with_part("wheels", origin, wheels=fresh)
 
 
 def ages(today: dt.date) -> list[Age]:

@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from provision import clouds, paths
 from provision.catalog import read
-from provision.clouds.aws.client import Access as AwsAccess
-from provision.clouds.gcp.client import Access as GcpAccess
 from provision.errors import InstanceNotFoundError, RehearsalFailedError
 from provision.host.ssh import Target
 from provision.host.sshconfig import SshHome
@@ -99,16 +97,7 @@ class Session:
         if running is None:
             msg = "the embedded cloud is not running"
             raise RehearsalFailedError(msg, hint="start it with `gpuprov rehearse start`; the instances it had ended with it")
-        variables = control.environment(running)
-        aws = AwsAccess(
-            endpoint_url=variables["AWS_ENDPOINT_URL"],
-            access_key_id=variables["AWS_ACCESS_KEY_ID"],
-            secret_access_key=variables["AWS_SECRET_ACCESS_KEY"],
-            caller_address_url=variables["GPUPROV_CALLER_ADDRESS_URL"],
-        )
-        project = variables["GOOGLE_CLOUD_PROJECT"]
-        gcp = GcpAccess(project=project, endpoint_url=running.gcp_endpoint, caller_address_url=aws.caller_address_url)
-        return {"aws": aws, "gcp": gcp}
+        return {cloud: clouds.access_from(cloud, running.settings(cloud)) for cloud in clouds.CLOUDS}
 
     def record(self, name: str) -> Record:
         """What the journal holds about a launch, or about the launch of one of several machines.

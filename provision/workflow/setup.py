@@ -18,7 +18,7 @@ from provision.host.ssh import Target
 from provision.profile.locked import Lock, pin
 from provision.profile.model import Profile
 from provision.verify.finding import Report
-from provision.verify.run import verify
+from provision.verify.fleet import verify
 from provision.workflow.session import Say, Session
 
 _PROBE_S: Final = 120

@@ -15,10 +15,11 @@ from provision.errors import UsageError
 from provision.host.reach import wait_ready
 from provision.host.ssh import Target
 from provision.host.way import actual, directives, phrase, prepared
-from provision.launch.attempts import Wanted
+from provision.launch.attempts import LaunchRequest
 from provision.launch.journal import Machine, check_name
 from provision.launch.launcher import Launcher
 from provision.launch.place import Attempt
+from provision.launch.plan import plan
 from provision.launch.regions import Connect
 from provision.profile import load
 from provision.profile.locked import Lock
@@ -94,9 +95,9 @@ def request_for(session: Session, name: str | None, bundle: Path | None, organis
     path = load.find(name) if name is not None else None
     if bundle is not None or organisation.policy is not None:
         # The checks come with it, 0.25 s of the 0.7 s that pass before a launch: without a bundle and without rules there is no need.
-        from provision.review.approval import Asked, admit  # noqa: PLC0415
+        from provision.review.approval import Submission, admit  # noqa: PLC0415
 
-        admitted = admit(Asked.read(path, today()) if path else None, bundle, organisation, dt.datetime.now(dt.UTC))
+        admitted = admit(Submission.read(path, today()) if path else None, bundle, organisation, dt.datetime.now(dt.UTC))
         profile, signed, digest = admitted.profile, admitted.lock, admitted.bundle
     elif path is not None:
         profile, signed, digest = load.load(path), None, None
@@ -150,12 +151,9 @@ def launch(session: Session, request: UpRequest, connect: Connect, attempts: lis
     prepared(actual(request.profile.network, rehearsal=rehearsal))
     launcher = Launcher(connect=connect, journal=session.journal, rehearsal=rehearsal, on_step=say, attempts=attempts)
     return launcher.ensure(
-        Wanted(
-            profile=request.profile,
-            digest=load.digest(request.profile),
-            name=request.name,
+        LaunchRequest(
+            plan=plan(request.profile, request.lock, request.name),
             public_key=session.ssh.public_key(),
-            lock=request.lock,
             count=request.count,
             minimum=request.minimum,
             wait_s=request.wait_s,

@@ -16,18 +16,17 @@ from provision.profile.locked import Lock, pin
 from provision.profile.model import Profile
 from provision.review.where import Organisation
 from provision.verify import drift, evidence
-from provision.verify.ahead import Ahead
-from provision.verify.compare import lost
-from provision.verify.facts import load
+from provision.verify.ahead import EarlyObservations
+from provision.verify.compare import losses
+from provision.verify.facts import NotObservedError, load
 from provision.verify.finding import Report, exit_code
-from provision.verify.fleet import Asked, Verified, verify_all
+from provision.verify.fleet import Expectation, HostVerification, verify_all
 from provision.verify.judge import Selection, judge
-from provision.verify.schema import NotObservedError
 from provision.workflow.hosts import HostNames, subjects_of, targets
 from provision.workflow.session import Session, today
 
 if TYPE_CHECKING:
-    from provision.review.approval import Agreed
+    from provision.review.approval import Agreement
 
 Watch = Callable[[list[str]], Callable[[str, Report | None], None]]
 
@@ -62,7 +61,7 @@ class VerifyRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class Verification:
+class VerifyResult:
     """What came of a `verify`.
 
     Attributes:
@@ -74,11 +73,11 @@ class Verification:
         exit_code: a failure outweighs what is unknown, here as everywhere.
     """
 
-    hosts: list[Verified]
+    hosts: list[HostVerification]
     reboot: list[str]
-    drift: list[drift.Moved] | None
-    how: evidence.How
-    agreed: Agreed | None
+    drift: list[drift.Drift] | None
+    how: evidence.Conditions
+    agreed: Agreement | None
     exit_code: int
 
     def evidence(self) -> dict[str, Any]:
@@ -86,14 +85,14 @@ class Verification:
         return evidence.evidence(self.hosts, self.how, self.agreed.reviewed if self.agreed else None)
 
 
-def agreement(bundle: Path, organisation: Organisation) -> Agreed:
-    """What a review bundle asks to hold, and who signed it; as `review.approval.agreed`."""
+def agreement(bundle: Path, organisation: Organisation) -> Agreement:
+    """What a review bundle asks to hold, and who signed it; as `review.approval.agreement`."""
     from provision.review import approval  # noqa: PLC0415 - 0.1 s that a verify without a bundle does not need (tests/bench/verify.py)
 
-    return approval.agreed(bundle, organisation, dt.datetime.now(dt.UTC))
+    return approval.agreement(bundle, organisation, dt.datetime.now(dt.UTC))
 
 
-def verify(session: Session, request: VerifyRequest, agreed: Agreed | None, *, watch: Watch, ahead: Ahead) -> Verification:
+def verify(session: Session, request: VerifyRequest, agreed: Agreement | None, *, watch: Watch, ahead: EarlyObservations) -> VerifyResult:
     """Judge hosts or files, and compare the verdict with what was before.
 
     Args:
@@ -104,24 +103,24 @@ def verify(session: Session, request: VerifyRequest, agreed: Agreed | None, *, w
         ahead: connections that are open already.
 
     Raises:
-        GpuprovError: as `judge_files`, `judge_hosts`, `compare_reboot` and `drift.comparable` raise it.
+        GpuprovError: as `judge_files`, `judge_hosts`, `compare_reboot` and `drift.require_comparable` raise it.
     """
     signed = (agreed.bundle.profile, agreed.bundle.lock) if agreed else None
     how = _how(request)
     earlier = evidence.read(request.against) if request.against else None
     if earlier:
-        drift.comparable(earlier, how, agreed.bundle.digest if agreed else None)
+        drift.require_comparable(earlier, how, agreed.bundle.digest if agreed else None)
     hosts = judge_files(session, request, signed) if request.files else judge_hosts(session, request, signed, watch=watch, ahead=ahead)
     reboot, reboot_code = compare_reboot(hosts, request) if request.before_reboot else ([], EXIT_OK)
-    moves = drift.moved(earlier, hosts) if earlier else None
+    moves = drift.drifts(earlier, hosts) if earlier else None
     codes = {exit_code([host.report for host in hosts], strict=request.strict), reboot_code}
-    codes |= {EXIT_FAILED_CHECK} if drift.broke(moves or ()) else set()
-    return Verification(hosts, reboot, moves, how, agreed, EXIT_FAILED_CHECK if EXIT_FAILED_CHECK in codes else max(codes))
+    codes |= {EXIT_FAILED_CHECK} if drift.any_broke(moves or ()) else set()
+    return VerifyResult(hosts, reboot, moves, how, agreed, EXIT_FAILED_CHECK if EXIT_FAILED_CHECK in codes else max(codes))
 
 
-def _how(request: VerifyRequest) -> evidence.How:
+def _how(request: VerifyRequest) -> evidence.Conditions:
     """The choice of checks as evidence states it, for today."""
-    return evidence.How(
+    return evidence.Conditions(
         only=tuple(sorted(request.selection.only)),
         skip=tuple(sorted(request.selection.skip)),
         tier=request.selection.tier,
@@ -131,7 +130,7 @@ def _how(request: VerifyRequest) -> evidence.How:
     )
 
 
-def judge_files(session: Session, request: VerifyRequest, signed: tuple[Profile, Lock] | None) -> list[Verified]:
+def judge_files(session: Session, request: VerifyRequest, signed: tuple[Profile, Lock] | None) -> list[HostVerification]:
     """Facts files against one profile and its lock. A single file is called `facts`, several go by their names.
 
     Raises:
@@ -145,13 +144,13 @@ def judge_files(session: Session, request: VerifyRequest, signed: tuple[Profile,
     for path in request.files:
         name, facts = path.stem if len(request.files) > 1 else "facts", load(path)
         report = judge(facts, profile, host=name, selection=request.selection, without_gpu=request.without_gpu)
-        verdicts.append(Verified(Asked(Target(name, ""), profile, lock), report, facts))
+        verdicts.append(HostVerification(Expectation(Target(name, ""), profile, lock), report, facts))
     return verdicts
 
 
 def judge_hosts(
-    session: Session, request: VerifyRequest, signed: tuple[Profile, Lock] | None, *, watch: Watch, ahead: Ahead
-) -> list[Verified]:
+    session: Session, request: VerifyRequest, signed: tuple[Profile, Lock] | None, *, watch: Watch, ahead: EarlyObservations
+) -> list[HostVerification]:
     """Running hosts against the profiles that should hold on them.
 
     Raises:
@@ -173,7 +172,7 @@ def judge_hosts(
         return asyncio.run(work)
 
 
-def compare_reboot(hosts: Sequence[Verified], request: VerifyRequest) -> tuple[list[str], int]:
+def compare_reboot(hosts: Sequence[HostVerification], request: VerifyRequest) -> tuple[list[str], int]:
     """What the reboot of the one host lost, a line each, and the exit code that follows from this alone.
 
     Raises:
@@ -184,9 +183,9 @@ def compare_reboot(hosts: Sequence[Verified], request: VerifyRequest) -> tuple[l
         msg = "--after-reboot compares one host with its own facts from before"
         raise UsageError(msg, hint="name one HOST, or one --facts FILE")
     host, new, old = hosts[0], hosts[0].facts, load(request.before_reboot)
-    before = judge(old, host.asked.profile, selection=request.selection, without_gpu=request.without_gpu)
+    before = judge(old, host.expectation.profile, selection=request.selection, without_gpu=request.without_gpu)
     try:
-        lines = lost(before, old, host.report, new)
+        lines = losses(before, old, host.report, new)
     except NotObservedError as reason:
         return [f"nothing is proven about the reboot: {reason}"], EXIT_UNKNOWN
     return lines or ["everything that held before the reboot holds after it"], EXIT_FAILED_CHECK if lines else EXIT_OK

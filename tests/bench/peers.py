@@ -45,16 +45,16 @@ _SKY_ROLE = "skypilot-v1"
 
 
 def _client(rehearsal: control.Rehearsal, service: str, region: str) -> Any:
-    given = control.environment(rehearsal)
+    given = rehearsal.environment
     keys = {"aws_access_key_id": given["AWS_ACCESS_KEY_ID"], "aws_secret_access_key": given["AWS_SECRET_ACCESS_KEY"]}
-    return boto3.client(service, region_name=region, endpoint_url=rehearsal.endpoint, **keys)
+    return boto3.client(service, region_name=region, endpoint_url=rehearsal.endpoints["aws"], **keys)
 
 
 def _environment(rehearsal: control.Rehearsal, home: Path, programs: Path) -> dict[str, str]:
     """Nothing of this session's own but the path, the programs of the peer first."""
     path = os.pathsep.join([str(programs), str(home / "bin"), os.environ["PATH"]])
     # Not the files: SkyPilot takes only a regular file for one, and in a home of its own there is none to be found.
-    given = {key: value for key, value in control.environment(rehearsal).items() if not key.endswith("_FILE")}
+    given = {key: value for key, value in rehearsal.environment.items() if not key.endswith("_FILE")}
     # ray keeps what it set up last time in the temporary folder, whoever set it up.
     return {**given, "HOME": str(home), "TMPDIR": str(home), "PATH": path, "LANG": "C.UTF-8", "AWS_DEFAULT_REGION": "us-east-1"}
 

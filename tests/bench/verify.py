@@ -25,9 +25,9 @@ from typing import Self
 from provision.host.ssh import Target
 from provision.profile import load
 from provision.verify.facts import dump, parse
+from provision.verify.fleet import verify
 from provision.verify.judge import judge
 from provision.verify.observe import observe
-from provision.verify.run import verify
 from provision.workflow.session import Session
 
 ROUND_TRIP_MS = 80

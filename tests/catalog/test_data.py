@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from provision.catalog import read, wheels
-from provision.catalog.records import version
+from provision.catalog.records.base import version
 from provision.profile.model import Extra, GpuModel
 
 DATA = Path(__file__).parent.parent / "data"
@@ -51,7 +51,7 @@ def test_every_source_that_is_named_exists_and_every_source_is_named() -> None:
 
 # What only says which record it is, or how others call it, is no figure.
 NAMES = {
-    "Gpu": {"model", "name", "machine", "nvml_words", "ec2_name", "gce_accelerator"},
+    "GpuRecord": {"model", "name", "machine", "nvml_words", "ec2_name", "gce_accelerator"},
     "Branch": {"branch"},
     "Toolkit": {"version"},
     "CudnnRelease": set(),
@@ -302,7 +302,7 @@ def test_a_wheel_set_holds_what_the_catalogue_says_of_its_release(made: wheels.W
         assert runtime.version.startswith(f"{release.cuda}.")
 
 
-def check_extra(made: wheels.WheelSet, pinned: dict[str, wheels.Wheel]) -> None:
+def check_extra(made: wheels.WheelSet, pinned: dict[str, wheels.WheelRecord]) -> None:
     """What comes on top of PyTorch's own wheels: the component at the version asked for, and nothing that is there already."""
     if not pinned:
         assert (made.text() or "").startswith(wheels.NONE_FIT)

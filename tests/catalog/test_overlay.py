@@ -8,16 +8,16 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from provision.catalog.records.clouds import AwsPrice
 
 from provision.catalog import overlay, places, read
-from provision.catalog.records import AwsPrice
 
 NOW = dt.datetime(2026, 11, 21, tzinfo=dt.UTC)
 
 
 def refreshed() -> overlay.Overlay:
     return overlay.Overlay(
-        parts=[overlay.Part("prices", NOW, "a test")],
+        parts=[overlay.PartRecord("prices", NOW, "a test")],
         aws_prices=[AwsPrice("g4dn.xlarge", "us-east-1", 0.99, "refreshed-prices")],
         gcp_zones={"nvidia-tesla-t4": ["us-central1-z"]},
         wheels={"torch-2.10.0-cp312": "torch==2.10.0 --hash=sha256:00\n"},

@@ -11,7 +11,7 @@ from collections import Counter
 import pytest
 
 from provision.catalog import read
-from provision.catalog.resolve import Asked, Conflict, Resolution, _demands, _problem, resolve
+from provision.catalog.resolve import Conflict, Resolution, StackRequest, _demands, _problem, resolve
 from provision.errors import StackConflictError
 
 TODAY = dt.date(2026, 11, 21)
@@ -71,7 +71,7 @@ def check_pytorch(wanted: str, capability: tuple[int, ...], driver: int, python:
     assert python >= (3, 11) or release < (2, 15)
 
 
-def check_refusal(asked: Asked, refusal: StackConflictError) -> None:
+def check_refusal(asked: StackRequest, refusal: StackConflictError) -> None:
     """The demands at fault cannot hold together, and all but any one of them can; each change that is offered works."""
     conflict = refusal.conflict
     assert isinstance(conflict, Conflict)
@@ -94,7 +94,7 @@ def check_refusal(asked: Asked, refusal: StackConflictError) -> None:
 def test_every_combination_is_resolved_or_refused_with_a_proof(gpu: str, capsys: pytest.CaptureFixture[str]) -> None:
     counts: Counter[str] = Counter()
     for system, (framework, release), cuda in itertools.product(SYSTEMS, FRAMEWORKS, TOOLKITS):
-        asked = Asked(gpu=gpu, os=system, cuda=cuda, **({framework: release} if framework else {}))  # type: ignore[arg-type]
+        asked = StackRequest(gpu=gpu, os=system, cuda=cuda, **({framework: release} if framework else {}))  # type: ignore[arg-type]
         try:
             found = resolve(asked, TODAY, explain=False)
         except StackConflictError as refusal:

@@ -9,8 +9,8 @@ import re
 import pytest
 
 from provision.catalog import places, read
-from provision.catalog.resolve import Asked, Conflict, resolve
-from provision.catalog.rules import ClockAsk
+from provision.catalog.resolve import Conflict, StackRequest, resolve
+from provision.catalog.rules import ClockRequest
 from provision.errors import StackConflictError
 
 TODAY = dt.date(2026, 11, 21)
@@ -18,12 +18,12 @@ JAMMY, NOBLE = "ubuntu 22.04", "ubuntu 24.04"
 
 
 def values(**asked: object) -> dict[str, str]:
-    return resolve(Asked(**{"os": NOBLE, **asked}), TODAY).values  # type: ignore[arg-type]
+    return resolve(StackRequest(**{"os": NOBLE, **asked}), TODAY).values  # type: ignore[arg-type]
 
 
 def refused(**asked: object) -> StackConflictError:
     with pytest.raises(StackConflictError) as caught:
-        resolve(Asked(**{"os": NOBLE, **asked}), TODAY)  # type: ignore[arg-type]
+        resolve(StackRequest(**{"os": NOBLE, **asked}), TODAY)  # type: ignore[arg-type]
     return caught.value
 
 
@@ -63,7 +63,7 @@ class TestVoltaAndTuring:
         assert error.hint == "change stack.frameworks.pytorch to 2.10.0, or stack.frameworks.pytorch to 2.14.1+cu126"
 
     def test_an_index_nobody_looked_into_is_taken_only_when_pinned(self) -> None:
-        found = resolve(Asked(gpu="v100", os=NOBLE, pytorch="2.14.1+cu126"), TODAY)
+        found = resolve(StackRequest(gpu="v100", os=NOBLE, pytorch="2.14.1+cu126"), TODAY)
         assert found.values["pytorch"] == "2.14.1+cu126"
         assert any("nobody here could look into" in warning for warning in found.warnings)
 
@@ -91,7 +91,7 @@ class TestVoltaAndTuring:
 class TestClocksAndCounters:
     def test_a_pair_on_a_t4_needs_application_clocks(self) -> None:
         """[9] Its memory clock cannot be locked; drivers that dropped application clocks cannot hold the pair."""
-        pair = ClockAsk("pair", 5001, 1590)
+        pair = ClockRequest("pair", 5001, 1590)
         assert values(gpu="t4", clocks=pair)["clock_mode"] == "application"
         error = refused(gpu="t4", driver="620", clocks=pair)
         assert core(error) == {"gpu.model", "stack.driver", "gpu.application_clocks"}
@@ -102,10 +102,10 @@ class TestClocksAndCounters:
         """[10]"""
         clocks = read.gpu(model).clocks
         assert clocks is not None
-        assert values(gpu=model, clocks=ClockAsk("pair", clocks.memory_mhz, clocks.graphics_mhz))["clock_mode"] == "locked"
+        assert values(gpu=model, clocks=ClockRequest("pair", clocks.memory_mhz, clocks.graphics_mhz))["clock_mode"] == "locked"
 
     def test_a_clock_above_the_cards_maximum_is_refused(self) -> None:
-        assert core(refused(gpu="t4", clocks=ClockAsk("pair", 5001, 1591))) == {"gpu.model", "gpu.application_clocks"}
+        assert core(refused(gpu="t4", clocks=ClockRequest("pair", 5001, 1591))) == {"gpu.model", "gpu.application_clocks"}
 
     def test_a_group_may_not_read_counters_through_proprietary_modules(self) -> None:
         """CAP_PERFMON is known to the open modules; a V100 has no open ones."""
@@ -193,19 +193,19 @@ class TestSystems:
 
 class TestTime:
     def test_a_branch_is_not_chosen_after_its_end(self) -> None:
-        later = resolve(Asked(gpu="t4", os=NOBLE), dt.date(2027, 4, 1))
+        later = resolve(StackRequest(gpu="t4", os=NOBLE), dt.date(2027, 4, 1))
         assert later.values["driver"] == "580"
         assert next(c for c in later.choices if c.variable == "driver").passed_over[-1][1] == "driver 590 is no longer supported"
 
     def test_a_pinned_branch_past_its_end_is_taken_and_said(self) -> None:
-        found = resolve(Asked(gpu="t4", os=JAMMY, driver="535"), TODAY)
+        found = resolve(StackRequest(gpu="t4", os=JAMMY, driver="535"), TODAY)
         assert (found.values["driver"], found.values["cuda"]) == ("535", "12.2")
         assert found.warnings == ("driver 535: its support ended on 2026-06-30",)
 
 
 class TestWords:
     def test_every_choice_explains_itself(self) -> None:
-        found = resolve(Asked(gpu="v100", os=JAMMY, pytorch="auto", tensorflow="auto", ncu=True), TODAY)
+        found = resolve(StackRequest(gpu="v100", os=JAMMY, pytorch="auto", tensorflow="auto", ncu=True), TODAY)
         assert [c.variable for c in found.choices][:6] == ["gpu", "os", "pytorch", "tensorflow", "jax", "driver"]
         for choice in found.choices:
             assert choice.because or choice.value == "none" or choice.variable in {"flavour", "clock_mode"}, choice
@@ -270,10 +270,10 @@ class TestOptionalComponents:
 
     def test_nvprof_where_it_works_and_a_clear_word_where_it_does_not(self) -> None:
         """It traces below 8.0, reads metrics below 7.5, and CUDA 13 has none."""
-        v100 = resolve(Asked(gpu="v100", os=NOBLE, nvprof=True), TODAY)
+        v100 = resolve(StackRequest(gpu="v100", os=NOBLE, nvprof=True), TODAY)
         assert v100.values["cuda"] == "12.9"
         assert v100.warnings == ()
-        t4 = resolve(Asked(gpu="t4", os=NOBLE, nvprof=True), TODAY)
+        t4 = resolve(StackRequest(gpu="t4", os=NOBLE, nvprof=True), TODAY)
         assert t4.values["cuda"] == "12.9"
         assert any("reads no metric on" in warning for warning in t4.warnings)
         assert "runs on nothing from compute capability 8.0 on" in refused(gpu="a100-40gb", nvprof=True).message

@@ -1,4 +1,4 @@
-"""The address under which this machine is seen, told by a server on loopback."""
+"""The address under which this machine is seen, as a server on loopback tells it."""
 
 import http.server
 import threading
@@ -31,7 +31,7 @@ def echo() -> Iterator[str]:
         thread.join()
 
 
-def test_the_caller_is_one_address_and_stands_where_it_stood(echo: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_caller_becomes_one_address_in_its_place(echo: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Echo, "said", b"203.0.113.7\n")
     assert resolved(("192.0.2.0/24", "caller", "2001:db8::/48", "192.0.2.0/24"), echo) == [
         "192.0.2.0/24",
@@ -40,10 +40,10 @@ def test_the_caller_is_one_address_and_stands_where_it_stood(echo: str, monkeypa
     ]
 
 
-def test_a_caller_that_is_seen_under_ipv6_is_told_so_instead_of_being_shut_out(echo: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Machines have IPv4 addresses: a rule for the IPv6 address would let nobody in."""
+def test_a_caller_with_an_ipv6_address_is_an_error_and_not_a_rule_that_admits_nobody(echo: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Machines have IPv4 addresses: a rule for the IPv6 address would admit nobody."""
     monkeypatch.setattr(Echo, "said", b"2001:db8::7\n")
-    with pytest.raises(CloudUnreachableError, match="2001:db8::7, and machines are reached by IPv4") as caught:
+    with pytest.raises(CloudUnreachableError, match="2001:db8::7, but cloud machines are reached over IPv4") as caught:
         caller_address(echo)
     assert "network.ssh_from" in caught.value.hint
 
@@ -51,5 +51,5 @@ def test_a_caller_that_is_seen_under_ipv6_is_told_so_instead_of_being_shut_out(e
 @pytest.mark.parametrize("said", [b"<html>", b"", b"203.0.113.0/24"])
 def test_what_is_no_address_is_no_caller(echo: str, monkeypatch: pytest.MonkeyPatch, said: bytes) -> None:
     monkeypatch.setattr(Echo, "said", said)
-    with pytest.raises(CloudUnreachableError, match="could not be found out"):
+    with pytest.raises(CloudUnreachableError, match="could not find out"):
         caller_address(echo)

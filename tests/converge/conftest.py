@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 import pytest
 
-from provision.converge.progress import Converged
+from provision.converge.progress import ConvergeResult
 from provision.converge.roles import ROLES
 from provision.converge.run import converge, undo
 from provision.host.ssh import Target
@@ -26,10 +26,10 @@ from provision.profile.locked import Lock, pin
 from provision.profile.model import Profile
 from provision.rehearsal import rootfs
 from provision.rehearsal.hosts import HostPark, HostSpec
-from provision.rehearsal.network import Network
+from provision.rehearsal.network import HostNetwork
 from provision.rehearsal.packages import Packages
 from provision.verify.finding import Finding
-from provision.verify.run import verify
+from provision.verify.fleet import verify
 
 from .repository import Repository, packages
 
@@ -87,7 +87,7 @@ def _park(folder: Path, like: Literal["own", "el"]) -> Iterator[Lab]:
     key = folder / "id"
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key)], check=True)
     root = rootfs.build(cache_dir(), lambda _text: None, like=like)
-    network = Network(folder / "hosts")
+    network = HostNetwork(folder / "hosts")
     packages = Packages(cache_dir(), folder / "proxies")
     packages.start(network.gateway)
     park = HostPark(folder / "hosts", rootfs=root, network=network, packages=packages)
@@ -181,7 +181,7 @@ class Host:
     def __init__(self, lab: Lab, asked: Profile, locked: Lock, folder: Path) -> None:
         self.lab, self.asked, self.locked, self.folder = lab, asked, locked, folder
 
-    def converge(self, name: str, roles: tuple[str, ...] = GPU, **more: Any) -> Converged:
+    def converge(self, name: str, roles: tuple[str, ...] = GPU, **more: Any) -> ConvergeResult:
         told = more.pop("on_progress", lambda _: None)
         fixed: dict[str, Any] = {"lock": self.locked, "run_dir": self.folder / name, "login": "ubuntu", "on_progress": told}
         return converge(self.lab.target, self.asked, roles, **fixed, **more)

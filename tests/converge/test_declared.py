@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from provision.converge.declared import KINDS, changes, declared
+from provision.converge.declared import KINDS, changes, declaration
 from provision.converge.roles import ROLES, all_roles
 from provision.paths import playbooks_dir
 from provision.profile import load, lockfile
@@ -102,7 +102,7 @@ def written(task: dict[str, Any]) -> Iterator[str]:
 def expected(role: str) -> tuple[set[str], set[str]]:
     """What a role declares: targets as tasks write them, and programs."""
     targets, programs = set(), set()
-    for entry in declared(role).entries:
+    for entry in declaration(role).entries:
         if entry["kind"] in {"command", "environment", "group"} or entry["target"].startswith("mkdir "):
             for command in entry["target"].split(", "):
                 first = re.match(r"(\{\{ \w+ \}\}\S*|\S+)", command)
@@ -128,7 +128,7 @@ def test_a_declaration_has_the_words_that_the_review_knows(role: str) -> None:
     assert set(plain["checks"]) <= {check.id for check in CHECKS}
     assert plain["keys"]
     for entry in plain["changes"]:
-        assert {"kind", "target", "says"} <= set(entry) <= {"kind", "target", "says", "task", "when", "loop", "undo"}, entry
+        assert {"kind", "target", "says"} <= set(entry) <= {"kind", "target", "says", "task", "when", "loop", "undo", "stays"}, entry
         assert entry["kind"] in KINDS
     keys = {word for key in plain["keys"] for word in [key.split(".")[0]]}
     assert keys <= set(Profile.model_fields)
@@ -136,7 +136,7 @@ def test_a_declaration_has_the_words_that_the_review_knows(role: str) -> None:
 
 def test_every_check_that_a_role_fixes_is_in_its_declaration() -> None:
     fixed = {(check.role, check.id) for check in CHECKS if check.role}
-    said = {(role, check) for role in ROLES for check in declared(role).checks}
+    said = {(role, check) for role in ROLES for check in declaration(role).checks}
     assert fixed <= said
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from provision.converge import roles
-from provision.converge.progress import Converged
+from provision.converge.progress import ConvergeResult
 from provision.converge.run import converge, undo
 from provision.profile.load import find, load
 from provision.profile.lock import build
@@ -68,7 +68,7 @@ def _cache(kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(roles, "cache_dir", lambda: kept)
 
 
-def run(lab: Lab, asked: Profile, locked: Lock, folder: Path, **more: Any) -> Converged:
+def run(lab: Lab, asked: Profile, locked: Lock, folder: Path, **more: Any) -> ConvergeResult:
     return converge(lab.target, asked, ["opencv"], lock=locked, run_dir=folder, login="ubuntu", on_progress=lambda _: None, **more)
 
 

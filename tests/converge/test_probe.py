@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from provision.verify.facts import Facts
+from provision.verify.facts.system import IdentityFacts, KernelFacts
 from provision.verify.observe import observe
-from provision.verify.schema import Identity, Kernel
 
 from .conftest import Lab
 
@@ -109,7 +109,7 @@ def login(machine: Lab, user: str) -> None:
 
 @pytest.mark.parametrize("user", ["root", "plain"])
 def test_a_probe_leaves_the_host_as_it_was(machine: Lab, inside: Path, user: str) -> None:
-    assert look(machine, user).read(Identity).user == user
+    assert look(machine, user).read(IdentityFacts).user == user
     login(machine, user)
     earlier = state(inside)
     login(machine, user)
@@ -118,7 +118,7 @@ def test_a_probe_leaves_the_host_as_it_was(machine: Lab, inside: Path, user: str
     assert "home/plain/.bashrc" in before
     assert any(name.startswith("run/") for name in before), "other mounts are seen too"
     facts = look(machine, user)
-    assert facts.read(Kernel).release == os.uname().release
+    assert facts.read(KernelFacts).release == os.uname().release
     assert facts.raw["opencv"]["value"]["found"] is not None
     time.sleep(1)
     touched = changed(before, state(inside)) - changed(earlier, before)
@@ -147,5 +147,5 @@ def test_an_nvidia_smi_that_hangs_is_late_by_its_own_deadline_and_leaves_no_proc
     facts = look(hanging, user, timeout_s=100)
     assert time.monotonic() - started < 40
     assert "nvidia-smi did not end within 20 s" in facts.raw["driver"]["unknown"]
-    assert facts.read(Kernel).release == os.uname().release
+    assert facts.read(KernelFacts).release == os.uname().release
     assert hanging.shell("pgrep -fx 'sleep 77' || echo none") == "none"

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 import pytest
 
-from provision.converge.progress import Converged, Progress
+from provision.converge.progress import ConvergeResult, Progress
 from provision.converge.run import converge
 from provision.errors import HostUnreachableError, PlaybookFailedError, RoleUnknownError
 from provision.host.ssh import LOCALHOST, Target
@@ -48,7 +48,9 @@ def locked(profile: Profile) -> Lock:
     return build(profile, dt.date(2026, 11, 21), system=rootfs.system())
 
 
-def run(lab_target: Target, profile: Profile, roles: Sequence[str], folder: Path, story: Story | None = None, **more: Any) -> Converged:
+def run(
+    lab_target: Target, profile: Profile, roles: Sequence[str], folder: Path, story: Story | None = None, **more: Any
+) -> ConvergeResult:
     told = Story() if story is None else story
     fixed: dict[str, Any] = {"lock": locked(profile), "run_dir": folder / "run", "login": "ubuntu", "on_progress": told.append}
     return converge(lab_target, profile, roles, **fixed, **more)

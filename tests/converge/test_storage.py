@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from provision.converge.progress import Converged, Progress
+from provision.converge.progress import ConvergeResult, Progress
 from provision.converge.run import converge, undo
 from provision.profile.lock import build
 from provision.profile.model import Profile
@@ -30,7 +30,7 @@ def asked(profile: Profile, **data: Any) -> Profile:
     return Profile.model_validate(plain)
 
 
-def run(lab: Lab, profile: Profile, folder: Path, **more: Any) -> Converged:
+def run(lab: Lab, profile: Profile, folder: Path, **more: Any) -> ConvergeResult:
     lock = build(profile, dt.date(2026, 11, 21), system=rootfs.system())
     fixed: dict[str, Any] = {"lock": lock, "run_dir": folder, "login": "ubuntu", "on_progress": lambda _: None}
     return converge(lab.target, profile, ["storage"], **fixed | more)

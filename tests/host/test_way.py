@@ -20,9 +20,9 @@ from provision.host.way import directives
 from provision.profile.network import Network
 from provision.rehearsal import control
 from provision.rehearsal.control import Rehearsal
-from tests.clouds.aws.test_cloud import AwsRig
+from tests.clouds.aws.rig import AwsRig
 from tests.clouds.contract import Rig
-from tests.clouds.gcp.test_cloud import GcpRig
+from tests.clouds.gcp.rig import GcpRig
 from tests.conftest import access_to
 
 pytestmark = pytest.mark.rehearsal

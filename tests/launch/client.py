@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from provision import clouds
-from provision.clouds.aws.client import Access, client
+from provision.clouds.aws.access import AwsAccess
+from provision.clouds.aws.client import client
 from provision.clouds.gcp import sdk
-from provision.clouds.gcp.client import Access as GcpAccess
+from provision.clouds.gcp.access import GcpAccess
 from provision.errors import GpuprovError
 from provision.launch.attempts import Wanted
 from provision.launch.journal import Journal
@@ -29,7 +30,7 @@ from provision.launch.sweep import clear_away, leftovers
 from provision.profile.locked import Lock
 from provision.profile.model import Profile
 
-ACCESS = {"aws": Access, "gcp": GcpAccess}
+ACCESS = {"aws": AwsAccess, "gcp": GcpAccess}
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIP6Z8Eyq6a8dy/8jo/NfTxIr+kYmRfiGzsEyoPLj1JoS test"
 QUICK = Patience(throttled_s=1.0, unanswered=3, pause_s=0.02, round_s=0.1)
 
@@ -67,8 +68,8 @@ def answer(job: dict[str, Any]) -> dict[str, Any]:
 
 def main() -> None:
     # SDKs read their models once here: 0.4 s that each fork then has.
-    client("ec2", "us-east-1", Access("http://127.0.0.1:9", "none", "none"))
-    client("ssm", "us-east-1", Access("http://127.0.0.1:9", "none", "none"))
+    client("ec2", "us-east-1", AwsAccess("http://127.0.0.1:9", "none", "none"))
+    client("ssm", "us-east-1", AwsAccess("http://127.0.0.1:9", "none", "none"))
     if "gcp" in sys.argv[1:]:
         sdk.compute()
     print("ready", flush=True)

@@ -16,8 +16,9 @@ from typing import Any
 
 import pytest
 
-from provision.clouds.aws.client import Access, client
-from provision.clouds.gcp.client import Access as GcpAccess
+from provision.clouds.aws.access import AwsAccess
+from provision.clouds.aws.client import client
+from provision.clouds.gcp.access import GcpAccess
 from provision.clouds.gcp.client import client as gcp_client
 from provision.profile import load
 from provision.profile.lock import build
@@ -29,9 +30,8 @@ BASE = load.load(load.find("t4-train"))
 TODAY = dt.date(2026, 11, 21)
 
 
-def aws_access(rehearsal: Rehearsal) -> Access:
-    given = control.environment(rehearsal)
-    return Access(rehearsal.endpoint, given["AWS_ACCESS_KEY_ID"], given["AWS_SECRET_ACCESS_KEY"], given["GPUPROV_CALLER_ADDRESS_URL"])
+def aws_access(rehearsal: Rehearsal) -> AwsAccess:
+    return AwsAccess(**rehearsal.settings("aws"))
 
 
 def aws_everything(rehearsal: Rehearsal, regions: tuple[str, ...], name: str | None) -> list[str]:
@@ -100,8 +100,7 @@ AWS = Kind(
 
 
 def gcp_access(rehearsal: Rehearsal) -> GcpAccess:
-    given = control.environment(rehearsal)
-    return GcpAccess(given["GOOGLE_CLOUD_PROJECT"], rehearsal.gcp_endpoint, given["GPUPROV_CALLER_ADDRESS_URL"])
+    return GcpAccess(**rehearsal.settings("gcp"))
 
 
 def gcp_everything(rehearsal: Rehearsal, _regions: tuple[str, ...], name: str | None) -> list[str]:

@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from provision import clouds
-from provision.clouds.aws.client import Access, client
+from provision.clouds.aws.access import AwsAccess
+from provision.clouds.aws.client import client
 from provision.clouds.base import Instance
 from provision.errors import (
     CapacityError,
@@ -51,11 +52,11 @@ QUICK = Patience(throttled_s=0.5, unanswered=3, pause_s=0.05, round_s=0.1)
 
 
 @pytest.fixture
-def launcher(access: Access, tmp_path: Path) -> Launcher:
+def launcher(access: AwsAccess, tmp_path: Path) -> Launcher:
     return launcher_of(access, tmp_path / "journal")
 
 
-def launcher_of(access: Access, journal: Path) -> Launcher:
+def launcher_of(access: AwsAccess, journal: Path) -> Launcher:
     connect = lambda c, r: clouds.connect(c, r, access)  # noqa: E731
     return Launcher(connect, Journal(journal), rehearsal=True, on_step=lambda _: None, patience=QUICK)
 
@@ -79,7 +80,7 @@ def actions(ec2: Rehearsal) -> list[str]:
     return [call["action"] for call in control.ask(ec2, "calls")]
 
 
-def everything(access: Access, name: str) -> list[str]:
+def everything(access: AwsAccess, name: str) -> list[str]:
     """What AWS's own client finds tagged with a name, in every region of the profile; terminated instances are nothing."""
     found = []
     for _, region in WHERE:
@@ -97,7 +98,7 @@ def everything(access: Access, name: str) -> list[str]:
 
 
 def test_a_look_everywhere_and_three_calls_stand_before_the_launch_and_it_asks_for_what_is_secure(
-    launcher: Launcher, ec2: Rehearsal, access: Access
+    launcher: Launcher, ec2: Rehearsal, access: AwsAccess
 ) -> None:
     instance, attempts = ensure(launcher, "secure")
     before = actions(ec2)[: actions(ec2).index("RunInstances")]
@@ -150,7 +151,7 @@ def test_a_rehearsal_and_a_real_machine_never_share_a_name(launcher: Launcher) -
         ensure(real, "mine")
 
 
-def test_a_name_whose_instance_ended_gets_a_new_one(launcher: Launcher, access: Access) -> None:
+def test_a_name_whose_instance_ended_gets_a_new_one(launcher: Launcher, access: AwsAccess) -> None:
     first, _ = ensure(launcher, "ended")
     client("ec2", HK, access).terminate_instances(InstanceIds=[first.id])
     time.sleep(0.2)
@@ -160,7 +161,7 @@ def test_a_name_whose_instance_ended_gets_a_new_one(launcher: Launcher, access: 
 
 @pytest.mark.parametrize("code", ["InsufficientInstanceCapacity", "Unsupported", "VcpuLimitExceeded"])
 def test_no_capacity_and_no_quota_go_on_to_the_next_region_and_leave_nothing(
-    launcher: Launcher, ec2: Rehearsal, access: Access, code: str
+    launcher: Launcher, ec2: Rehearsal, access: AwsAccess, code: str
 ) -> None:
     fault(ec2, kind="error", action="RunInstances", region=HK, code=code, http=500 if code.startswith("Insufficient") else 400)
     name = f"next-{code.lower()[:5]}"
@@ -176,7 +177,7 @@ def test_no_capacity_and_no_quota_go_on_to_the_next_region_and_leave_nothing(
     assert len(everything(access, name)) == 2  # the instance and its group, in Singapore only
 
 
-def test_no_place_at_all_names_every_attempt_and_leaves_nothing(launcher: Launcher, ec2: Rehearsal, access: Access) -> None:
+def test_no_place_at_all_names_every_attempt_and_leaves_nothing(launcher: Launcher, ec2: Rehearsal, access: AwsAccess) -> None:
     fault(ec2, kind="error", action="RunInstances", code="InsufficientInstanceCapacity", http=500)
     with pytest.raises(CapacityError) as caught:
         ensure(launcher, "nowhere")
@@ -201,7 +202,7 @@ def test_no_place_at_all_names_every_attempt_and_leaves_nothing(launcher: Launch
     ],
 )
 def test_everything_else_stops_at_once_with_its_class_and_a_hint(  # noqa: PLR0917 - pytest passes by name
-    launcher: Launcher, ec2: Rehearsal, access: Access, action: str, code: str, kind: type[GpuprovError], said: str
+    launcher: Launcher, ec2: Rehearsal, access: AwsAccess, action: str, code: str, kind: type[GpuprovError], said: str
 ) -> None:
     fault(ec2, kind="error", action=action, code=code)
     with pytest.raises(kind) as caught:
@@ -214,14 +215,14 @@ def test_everything_else_stops_at_once_with_its_class_and_a_hint(  # noqa: PLR09
     assert "RunInstances" not in actions(ec2)[:-1] or action == "RunInstances"
 
 
-def test_a_lost_reply_is_followed_by_the_same_machine(launcher: Launcher, ec2: Rehearsal, access: Access) -> None:
+def test_a_lost_reply_is_followed_by_the_same_machine(launcher: Launcher, ec2: Rehearsal, access: AwsAccess) -> None:
     fault(ec2, kind="lost", action="RunInstances", count=1)
     instance, attempts = ensure(launcher, "lost")
     assert [a.outcome for a in attempts] == ["cloud-unreachable", "launched"]
     assert [x for x in everything(access, "lost") if x.startswith("i-")] == [instance.id]
 
 
-def test_replies_that_stay_lost_leave_a_launch_that_goes_on(launcher: Launcher, ec2: Rehearsal, access: Access) -> None:
+def test_replies_that_stay_lost_leave_a_launch_that_goes_on(launcher: Launcher, ec2: Rehearsal, access: AwsAccess) -> None:
     fault(ec2, kind="lost", action="RunInstances")
     with pytest.raises(CloudUnreachableError, match="RunInstances"):
         ensure(launcher, "gone-on")
@@ -235,7 +236,7 @@ def test_replies_that_stay_lost_leave_a_launch_that_goes_on(launcher: Launcher, 
 
 
 @pytest.mark.parametrize("kind", ["drop", "html"])
-def test_a_broken_answer_leaves_a_launch_that_can_be_removed(launcher: Launcher, ec2: Rehearsal, access: Access, kind: str) -> None:
+def test_a_broken_answer_leaves_a_launch_that_can_be_removed(launcher: Launcher, ec2: Rehearsal, access: AwsAccess, kind: str) -> None:
     fault(ec2, kind=kind, action="RunInstances")
     with pytest.raises(CloudUnreachableError):
         ensure(launcher, f"broken-{kind}")
@@ -247,13 +248,13 @@ def test_a_broken_answer_leaves_a_launch_that_can_be_removed(launcher: Launcher,
     assert everything(access, f"broken-{kind}") == []
 
 
-def _launch_in_child(access: Access, journal: Path, name: str) -> None:
+def _launch_in_child(access: AwsAccess, journal: Path, name: str) -> None:
     ensure(launcher_of(access, journal), name)
 
 
 @pytest.mark.parametrize("action", ["DescribeInstances", "CreateSecurityGroup", "AuthorizeSecurityGroupIngress", "RunInstances"])
 def test_kill_9_at_any_call_leaves_no_duplicate_and_no_orphan(
-    launcher: Launcher, ec2: Rehearsal, access: Access, tmp_path: Path, action: str
+    launcher: Launcher, ec2: Rehearsal, access: AwsAccess, tmp_path: Path, action: str
 ) -> None:
     name = f"killed-{action.lower()[:8]}"
     fault(ec2, kind="delay", action=action, delay_s=0.5, count=1)
@@ -302,7 +303,7 @@ def test_what_is_listed_is_found_by_tag_and_a_dead_region_is_said(launcher: Laun
     assert SG in problems[0]
 
 
-def test_removing_takes_what_is_tagged_and_nothing_of_others(launcher: Launcher, access: Access) -> None:
+def test_removing_takes_what_is_tagged_and_nothing_of_others(launcher: Launcher, access: AwsAccess) -> None:
     aws = client("ec2", HK, access)
     theirs = aws.create_security_group(GroupName="gpuprov-theirs", Description="of somebody else")["GroupId"]
     ensure(launcher, "gone")

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from provision import clouds
-from provision.clouds.aws.client import Access, client
+from provision.clouds.aws.access import AwsAccess
+from provision.clouds.aws.client import client
 from provision.errors import (
     CapacityError,
     CloudError,
@@ -40,11 +41,11 @@ QUICK = Patience(throttled_s=0.5, unanswered=2, pause_s=0.02, round_s=0.1)
 
 
 @pytest.fixture
-def launcher(access: Access, tmp_path: Path) -> Launcher:
+def launcher(access: AwsAccess, tmp_path: Path) -> Launcher:
     return at_home(access, tmp_path / "journal")
 
 
-def at_home(access: Access, folder: Path, said: list[str] | None = None) -> Launcher:
+def at_home(access: AwsAccess, folder: Path, said: list[str] | None = None) -> Launcher:
     on_step = (lambda _: None) if said is None else said.append
     return Launcher(lambda c, r: clouds.connect(c, r, access), Journal(folder), rehearsal=True, on_step=on_step, patience=QUICK)
 
@@ -64,7 +65,7 @@ def capacity(ec2: Rehearsal, left: dict[str, int]) -> None:
     control.ask(ec2, "settings", method="PUT", body={"zone_capacity": {**none, **left}})
 
 
-def left(access: Access, name: str, kinds: str = "all") -> list[str]:
+def left(access: AwsAccess, name: str, kinds: str = "all") -> list[str]:
     found = []
     for region in REGIONS:
         ec2 = client("ec2", region, access)
@@ -77,7 +78,7 @@ def left(access: Access, name: str, kinds: str = "all") -> list[str]:
     return found
 
 
-def test_a_stock_out_in_every_zone_but_the_last(launcher: Launcher, ec2: Rehearsal, access: Access) -> None:
+def test_a_stock_out_in_every_zone_but_the_last(launcher: Launcher, ec2: Rehearsal, access: AwsAccess) -> None:
     last = ZONES[REGIONS[-1]][-1]
     capacity(ec2, {last: 1})
     (instance,) = ensure(launcher, "last")
@@ -89,7 +90,7 @@ def test_a_stock_out_in_every_zone_but_the_last(launcher: Launcher, ec2: Rehears
     assert len(left(access, "last")) == 3  # machine, group and volume, in the last region only
 
 
-def test_a_stock_out_everywhere_is_known_in_two_seconds_and_leaves_nothing(launcher: Launcher, ec2: Rehearsal, access: Access) -> None:
+def test_a_stock_out_everywhere_is_known_in_two_seconds_and_leaves_nothing(launcher: Launcher, ec2: Rehearsal, access: AwsAccess) -> None:
     capacity(ec2, {})
     with pytest.raises(CapacityError):
         ensure(launcher, "warm")  # the SDK's first clients of three regions are not what is measured
@@ -106,7 +107,7 @@ def test_a_stock_out_everywhere_is_known_in_two_seconds_and_leaves_nothing(launc
     assert len(rows) == len(launcher.attempts)
 
 
-def test_no_quota_goes_to_the_next_region_at_once(launcher: Launcher, ec2: Rehearsal, access: Access) -> None:
+def test_no_quota_goes_to_the_next_region_at_once(launcher: Launcher, ec2: Rehearsal, access: AwsAccess) -> None:
     control.ask(ec2, "settings", method="PUT", body={"vcpu_limit": dict.fromkeys(REGIONS[:2], 0)})
     (instance,) = ensure(launcher, "quota")
     assert tried(launcher) == [(REGIONS[0], "quota-exceeded"), (REGIONS[1], "quota-exceeded"), (instance.zone, "launched")]
@@ -137,7 +138,7 @@ def test_a_type_that_no_place_has_asks_nobody(launcher: Launcher, ec2: Rehearsal
     ],
 )
 def test_what_no_other_place_can_mend_stops_in_the_middle(
-    launcher: Launcher, ec2: Rehearsal, access: Access, fault: dict[str, Any], kind: type[CloudError]
+    launcher: Launcher, ec2: Rehearsal, access: AwsAccess, fault: dict[str, Any], kind: type[CloudError]
 ) -> None:
     capacity(ec2, {ZONES[REGIONS[2]][0]: 1})
     control.ask(ec2, "faults", method="PUT", body=[{"kind": "error", "action": "RunInstances", "region": REGIONS[1], **fault}])
@@ -148,7 +149,7 @@ def test_what_no_other_place_can_mend_stops_in_the_middle(
     assert left(access, "middle") == []
 
 
-def test_credentials_that_expire_for_everything_leave_a_journal_that_goes_on(launcher: Launcher, ec2: Rehearsal, access: Access) -> None:
+def test_credentials_that_expire_for_everything_leave_a_journal_that_goes_on(launcher: Launcher, ec2: Rehearsal, access: AwsAccess) -> None:
     capacity(ec2, {ZONES[REGIONS[2]][0]: 1})
     expired = {"kind": "error", "code": "RequestExpired"}
     rules = [{**expired, "action": "RunInstances", "region": REGIONS[1]}, {**expired, "action": "DescribeTags"}]  # the look still passes
@@ -163,7 +164,7 @@ def test_credentials_that_expire_for_everything_leave_a_journal_that_goes_on(lau
     assert len(left(access, "expired")) == 3
 
 
-def test_a_region_that_is_not_enabled_is_named(launcher: Launcher, ec2: Rehearsal, access: Access) -> None:
+def test_a_region_that_is_not_enabled_is_named(launcher: Launcher, ec2: Rehearsal, access: AwsAccess) -> None:
     control.ask(ec2, "settings", method="PUT", body={"not_opted_in": [REGIONS[0]]})
     with pytest.raises(CloudError) as caught:
         ensure(launcher, "closed")
@@ -172,7 +173,7 @@ def test_a_region_that_is_not_enabled_is_named(launcher: Launcher, ec2: Rehearsa
     assert left(access, "closed") == []
 
 
-def test_several_come_from_one_zone_or_not_at_all(launcher: Launcher, ec2: Rehearsal, access: Access) -> None:
+def test_several_come_from_one_zone_or_not_at_all(launcher: Launcher, ec2: Rehearsal, access: AwsAccess) -> None:
     first, second = ZONES[REGIONS[0]][:2]
     capacity(ec2, {first: 2, second: 3})
     made = ensure(launcher, "three", count=3, minimum=3)
@@ -186,7 +187,7 @@ def test_several_come_from_one_zone_or_not_at_all(launcher: Launcher, ec2: Rehea
 
 
 def test_best_effort_collects_from_several_zones_and_is_nothing_below_its_minimum(
-    launcher: Launcher, ec2: Rehearsal, access: Access
+    launcher: Launcher, ec2: Rehearsal, access: AwsAccess
 ) -> None:
     capacity(ec2, {ZONES[REGIONS[0]][0]: 1, ZONES[REGIONS[0]][1]: 1, ZONES[REGIONS[1]][0]: 1})
     made = ensure(launcher, "some", count=4, minimum=2)
@@ -200,7 +201,7 @@ def test_best_effort_collects_from_several_zones_and_is_nothing_below_its_minimu
     assert left(access, "few") == []
 
 
-def test_waiting_for_capacity_tries_again_and_ends_in_time(access: Access, ec2: Rehearsal, tmp_path: Path) -> None:
+def test_waiting_for_capacity_tries_again_and_ends_in_time(access: AwsAccess, ec2: Rehearsal, tmp_path: Path) -> None:
     said: list[str] = []
     launcher = at_home(access, tmp_path / "journal", said)
     none = {"kind": "error", "action": "RunInstances", "code": "InsufficientInstanceCapacity", "http": 500, "count": 20}
@@ -218,7 +219,7 @@ def test_waiting_for_capacity_tries_again_and_ends_in_time(access: Access, ec2: 
 
 
 def test_of_two_clients_that_launch_one_name_at_once_one_wins_and_the_other_says_who(
-    access: Access, ec2: Rehearsal, tmp_path: Path
+    access: AwsAccess, ec2: Rehearsal, tmp_path: Path
 ) -> None:
     late, quick = at_home(access, tmp_path / "one"), at_home(access, tmp_path / "two")
     # Both look and see nothing; what the first one asks for is made two seconds later, after the second one's. EC2 tells times in seconds.
@@ -237,7 +238,7 @@ def test_of_two_clients_that_launch_one_name_at_once_one_wins_and_the_other_says
     assert late.journal.get("both") is None
 
 
-def test_a_machine_in_use_outlives_a_failed_refill(launcher: Launcher, ec2: Rehearsal, access: Access) -> None:
+def test_a_machine_in_use_outlives_a_failed_refill(launcher: Launcher, ec2: Rehearsal, access: AwsAccess) -> None:
     made = ensure(launcher, "refill", count=2, minimum=2)
     client("ec2", made[1].region, access).terminate_instances(InstanceIds=[made[1].id])
     time.sleep(0.3)

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from provision import clouds
-from provision.clouds.aws.client import Access, client
+from provision.clouds.aws.access import AwsAccess
+from provision.clouds.aws.client import client
 from provision.errors import CapacityError
 from provision.launch.attempts import Wanted
 from provision.launch.journal import Journal
@@ -31,13 +32,13 @@ def profile(subnet: str, **network: Any) -> Profile:
     return Profile.model_validate({**base, "places": [PLACE], "network": {"address": "private", "subnet": subnet, **network}})
 
 
-def subnet_in(access: Access, zone: str) -> str:
+def subnet_in(access: AwsAccess, zone: str) -> str:
     ec2 = client("ec2", REGION, access)
     vpc = ec2.create_vpc(CidrBlock="10.40.0.0/16")["Vpc"]["VpcId"]
     return str(ec2.create_subnet(VpcId=vpc, CidrBlock="10.40.1.0/24", AvailabilityZone=zone)["Subnet"]["SubnetId"])
 
 
-def launcher_of(access: Access, folder: Path, *, rehearsal: bool) -> Launcher:
+def launcher_of(access: AwsAccess, folder: Path, *, rehearsal: bool) -> Launcher:
     quick = Patience(throttled_s=0.5, unanswered=2, pause_s=0.02, round_s=0.1)
     return Launcher(lambda c, r: clouds.connect(c, r, access), Journal(folder), rehearsal=rehearsal, on_step=lambda _: None, patience=quick)
 
@@ -52,7 +53,7 @@ def ensure(launcher: Launcher, name: str, asked: Profile) -> dict[str, Any]:
     return found
 
 
-def open_to(access: Access, machine: dict[str, Any]) -> list[str]:
+def open_to(access: AwsAccess, machine: dict[str, Any]) -> list[str]:
     groups = [group["GroupId"] for group in machine["SecurityGroups"]]
     found = client("ec2", REGION, access).describe_security_groups(GroupIds=groups)["SecurityGroups"]
     return [entry["CidrIp"] for group in found for rule in group["IpPermissions"] for entry in rule["IpRanges"]]
@@ -60,7 +61,7 @@ def open_to(access: Access, machine: dict[str, Any]) -> list[str]:
 
 @pytest.mark.parametrize(("way", "opened"), [(JUMP, ["10.40.1.4/32"]), ({"via": "ssm"}, [])])
 def test_a_private_machine_stands_in_its_subnet_and_opens_what_its_way_needs(
-    access: Access, tmp_path: Path, way: dict[str, Any], opened: list[str]
+    access: AwsAccess, tmp_path: Path, way: dict[str, Any], opened: list[str]
 ) -> None:
     subnet = subnet_in(access, f"{REGION}b")
     name = "jumped" if opened else "managed"
@@ -71,7 +72,7 @@ def test_a_private_machine_stands_in_its_subnet_and_opens_what_its_way_needs(
     assert open_to(access, machine) == opened
 
 
-def test_a_subnet_without_capacity_is_asked_for_in_no_other_zone(access: Access, ec2: Rehearsal, tmp_path: Path) -> None:
+def test_a_subnet_without_capacity_is_asked_for_in_no_other_zone(access: AwsAccess, ec2: Rehearsal, tmp_path: Path) -> None:
     control.ask(ec2, "settings", method="PUT", body={"zone_capacity": {f"{REGION}b": 0}})  # others have some, and EC2 says so
     launcher = launcher_of(access, tmp_path, rehearsal=False)
     with pytest.raises(CapacityError):
@@ -81,7 +82,7 @@ def test_a_subnet_without_capacity_is_asked_for_in_no_other_zone(access: Access,
     assert [thing for thing in handle.things("full") if thing.alive] == []
 
 
-def test_the_embedded_cloud_has_no_subnet_of_the_user_and_the_machine_is_private_all_the_same(access: Access, tmp_path: Path) -> None:
+def test_the_embedded_cloud_has_no_subnet_of_the_user_and_the_machine_is_private_all_the_same(access: AwsAccess, tmp_path: Path) -> None:
     machine = ensure(launcher_of(access, tmp_path, rehearsal=True), "rehearsed", profile("subnet-0123456789abcdef0", **JUMP))
     assert "PublicIpAddress" not in machine
     assert open_to(access, machine) == ["10.40.1.4/32"]

@@ -19,11 +19,13 @@ def test_it_starts_once_answers_and_ends(tmp_path: Path) -> None:
     try:
         assert control.start(tmp_path, hosts=False) == first
         status = control.status(tmp_path)
-        assert (status["pid"], status["endpoint"], status["gcp_endpoint"]) == (first.pid, first.endpoint, first.gcp_endpoint)
-        given = control.environment(first)
-        assert (given["AWS_ENDPOINT_URL"], given["GPUPROV_GCP_ENDPOINT"]) == (first.endpoint, first.gcp_endpoint)
-        assert given["GOOGLE_CLOUD_PROJECT"] == control.GCP_PROJECT
-        for endpoint in (first.endpoint, first.gcp_endpoint):  # the rehearsal's own paths are at both
+        assert (status["pid"], status["endpoint"], status["gcp_endpoint"]) == (first.pid, first.endpoints["aws"], first.endpoints["gcp"])
+        variables = first.environment
+        assert (variables["AWS_ENDPOINT_URL"], variables["GPUPROV_GCP_ENDPOINT"]) == (first.endpoints["aws"], first.endpoints["gcp"])
+        assert first.settings("aws").keys() == {"endpoint_url", "access_key_id", "secret_access_key", "caller_address_url"}
+        assert first.settings("gcp").keys() == {"project", "endpoint_url", "caller_address_url"}
+        assert variables["GOOGLE_CLOUD_PROJECT"] == first.settings("gcp")["project"]
+        for endpoint in first.endpoints.values():  # the rehearsal's own paths are at each
             with urllib.request.urlopen(f"{endpoint}/_rehearsal/caller-address") as reply:  # noqa: S310 - our own URL
                 assert reply.read() == b"127.0.0.1\n"
     finally:
@@ -37,7 +39,7 @@ def test_a_killed_one_is_not_believed_and_the_next_start_works(tmp_path: Path) -
     first = control.start(tmp_path, hosts=False)
     os.kill(first.pid, signal.SIGKILL)
     time.sleep(0.2)
-    assert control._has_ended(first.pid)
+    assert control.running(tmp_path) is None
     control.stop(tmp_path)
     second = control.start(tmp_path, hosts=False)
     assert second.pid != first.pid
@@ -45,7 +47,7 @@ def test_a_killed_one_is_not_believed_and_the_next_start_works(tmp_path: Path) -
 
 
 def test_a_process_that_got_its_pid_later_is_not_taken_for_it(tmp_path: Path) -> None:
-    (tmp_path / "server.json").write_text(json.dumps({"pid": os.getpid(), "start_ticks": 1, "endpoint": "http://127.0.0.1:1"}))
+    (tmp_path / "server.json").write_text(json.dumps({"pid": os.getpid(), "endpoints": {}, "access": {}, "environment": {}}))
     assert control.running(tmp_path) is None
 
 

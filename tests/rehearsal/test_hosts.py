@@ -15,9 +15,9 @@ import pytest
 from provision import paths
 from provision.clouds.userdata import user_data
 from provision.host import hostkeys
-from provision.rehearsal import hosts, rootfs
+from provision.rehearsal import leftovers, rootfs
 from provision.rehearsal.hosts import HostPark, HostSpec
-from provision.rehearsal.network import Network
+from provision.rehearsal.network import HostNetwork
 
 pytestmark = pytest.mark.rehearsal
 
@@ -41,7 +41,7 @@ def ended() -> list[tuple[str, str]]:
 
 @pytest.fixture
 def park(tmp_path: Path, root: Path, ended: list[tuple[str, str]]) -> Iterator[HostPark]:
-    made = HostPark(tmp_path / "hosts", rootfs=root, network=Network(tmp_path / "hosts"), on_exit=lambda i, how: ended.append((i, how)))
+    made = HostPark(tmp_path / "hosts", rootfs=root, network=HostNetwork(tmp_path / "hosts"), on_exit=lambda i, how: ended.append((i, how)))
     yield made
     made.close()
     assert left_of(tmp_path) == []
@@ -145,7 +145,7 @@ def test_a_power_off_inside_is_told(park: HostPark, key: Path, tmp_path: Path, e
 
 
 def test_two_parks_live_side_by_side(park: HostPark, root: Path, key: Path, tmp_path: Path) -> None:
-    other = HostPark(tmp_path / "other", rootfs=root, network=Network(tmp_path / "other"))
+    other = HostPark(tmp_path / "other", rootfs=root, network=HostNetwork(tmp_path / "other"))
     try:
         first, second = park.create(spec(key)), other.create(spec(key))
         assert first.rsplit(".", 1)[0] != second.rsplit(".", 1)[0]
@@ -156,7 +156,7 @@ def test_two_parks_live_side_by_side(park: HostPark, root: Path, key: Path, tmp_
 
 
 def _hold(folder: Path, root: Path, key: Path, ready_file: Path) -> None:
-    park = HostPark(folder, rootfs=root, network=Network(folder))
+    park = HostPark(folder, rootfs=root, network=HostNetwork(folder))
     ready_file.write_text(park.create(spec(key, instance_store_gb=1)))
     time.sleep(600)
 
@@ -175,11 +175,11 @@ def test_kill_9_takes_the_hosts_along_and_a_sweep_removes_the_rest(root: Path, k
     child.join()
     time.sleep(0.5)
     assert not subprocess.run(["pgrep", "-f", f"init.sh {folder}"], capture_output=True, check=False).stdout
-    removed = hosts.sweep(folder)
+    removed = leftovers.sweep(folder)
     assert any(what.startswith("bridge") for what in removed)
     assert any(what.startswith("loop device") for what in removed)
     assert left_of(folder) == []
-    assert hosts.sweep(folder) == []
+    assert leftovers.sweep(folder) == []
 
 
 def test_the_key_of_the_user_data_may_log_in_and_the_deadline_is_set(park: HostPark, key: Path, tmp_path: Path) -> None:

@@ -57,6 +57,4 @@ CASES: dict[str, tuple[Report, ...]] = {
 }
 
 # Two H200 as they were measured.
-MEASURED = [
-    found for found in (measured("host-a", load(Path(__file__).parents[1] / "data" / "facts" / "h200-perf.json")),) if found is not None
-]
+MEASURED = list(filter(None, [measured("host-a", load(Path(__file__).parents[1] / "data" / "facts" / "h200-perf.json"))]))

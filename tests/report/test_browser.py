@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from provision.report import html
-from provision.report.base import Chart
-from provision.report.chart import charts
+from provision.report.chart import Chart, charts
 from provision.verify.finding import Report
 
 from .chromium import Chromium, installed

@@ -16,7 +16,7 @@ from provision.errors import (
 from provision.profile import load, lockfile
 from provision.profile.locked import Lock
 from provision.review import bundle, sign
-from provision.review.approval import Admitted, Asked, admit
+from provision.review.approval import Admission, Submission, admit
 from provision.review.where import Organisation
 from tests.review.samples import People, files
 
@@ -55,7 +55,7 @@ def bundled(tmp_path: Path, people: People, *signers: str, policy: bytes | None 
     return path
 
 
-def refused(kind: type[GpuprovError], asked: Asked | None, path: Path | None, organisation: Organisation) -> str:
+def refused(kind: type[GpuprovError], asked: Submission | None, path: Path | None, organisation: Organisation) -> str:
     with pytest.raises(kind) as error:
         admit(asked, path, organisation, NOW)
     assert error.value.exit_code == 2
@@ -66,17 +66,17 @@ def test_without_rules_and_bundle_anything_runs_and_no_lock_is_asked_for(profile
     def never() -> Lock:
         pytest.fail("nobody needs it")
 
-    asked = Asked(load.load(profile), never, profile)
-    assert admit(asked, None, Organisation(), NOW) == Admitted(asked.profile)
+    asked = Submission(load.load(profile), never, profile)
+    assert admit(asked, None, Organisation(), NOW) == Admission(asked.profile)
 
 
 def test_rules_that_are_kept_and_demand_no_signature_admit_a_profile(profile: Path, tmp_path: Path) -> None:
     organisation = Organisation(policy=rules(tmp_path, b"schema: 1\nname: isa-rules\nmax_deadline_h: 12\n"))
-    assert admit(Asked.read(profile, TODAY), None, organisation, NOW).lock is None
+    assert admit(Submission.read(profile, TODAY), None, organisation, NOW).lock is None
 
 
 def test_a_broken_rule_refuses_with_its_line(profile: Path, tmp_path: Path) -> None:
-    said = refused(PolicyViolatedError, Asked.read(profile, TODAY), None, Organisation(policy=rules(tmp_path, STRICT)))
+    said = refused(PolicyViolatedError, Submission.read(profile, TODAY), None, Organisation(policy=rules(tmp_path, STRICT)))
     line = next(n for n, text in enumerate(profile.read_text().splitlines(), 1) if "deadline_h: 12" in text)
     head, violation = said.splitlines()
     assert head == "t4-train breaks the rules strict (1 violation)"
@@ -84,22 +84,22 @@ def test_a_broken_rule_refuses_with_its_line(profile: Path, tmp_path: Path) -> N
 
 
 def test_a_profile_without_a_file_is_judged_without_lines(profile: Path, tmp_path: Path) -> None:
-    read = Asked.read(profile, TODAY)
-    said = refused(PolicyViolatedError, Asked(read.profile, read.lock), None, Organisation(policy=rules(tmp_path, STRICT)))
+    read = Submission.read(profile, TODAY)
+    said = refused(PolicyViolatedError, Submission(read.profile, read.lock), None, Organisation(policy=rules(tmp_path, STRICT)))
     assert "\n  limits.deadline_h: 12 h" in said
 
 
 def test_rules_that_demand_signatures_refuse_a_profile_without_a_bundle(profile: Path, tmp_path: Path, people: People) -> None:
     organisation = Organisation(rules(tmp_path, TWO), people.signers)
     assert "demand 2 signatures, and no bundle of t4-train is given" in refused(
-        SignatureMissingError, Asked.read(profile, TODAY), None, organisation
+        SignatureMissingError, Submission.read(profile, TODAY), None, organisation
     )
 
 
 def test_enough_signatures_admit_the_bundles_profile_and_lock(tmp_path: Path, people: People, profile: Path) -> None:
     path = bundled(tmp_path, people, "alice", "bob")
     reviewed = bundle.read(path)
-    for asked in (None, Asked.read(profile, TODAY)):
+    for asked in (None, Submission.read(profile, TODAY)):
         admitted = admit(asked, path, Organisation(rules(tmp_path, TWO), people.signers), NOW)
         assert (admitted.profile, admitted.lock, admitted.bundle) == (reviewed.profile, reviewed.lock, reviewed.digest)
         assert [s.outcome for s in admitted.signatures] == ["holds", "holds"]
@@ -141,9 +141,9 @@ def test_a_changed_profile_is_refused_with_what_it_means_and_not_how_it_is_writt
     lockfile.path_for(profile).unlink()
     text = profile.read_text()
     profile.write_text("# another comment\n" + text.replace("deadline_h: 12 ", "deadline_h:   12 "))
-    assert admit(Asked.read(profile, TODAY), path, organisation, NOW).bundle
+    assert admit(Submission.read(profile, TODAY), path, organisation, NOW).bundle
     profile.write_text(text.replace("deadline_h: 12 ", "deadline_h: 13 ").replace("counters: all-users", "counters: group"))
-    said = refused(BundleStaleError, Asked.read(profile, TODAY), path, organisation)
+    said = refused(BundleStaleError, Submission.read(profile, TODAY), path, organisation)
     assert said.splitlines()[1:] == ["  limits.deadline_h: 12 → 13", "  gpu.counters: all-users → group"]
     assert said.startswith(f"t4-train was changed since {path} was reviewed\n")
 
@@ -156,7 +156,7 @@ def test_what_a_changed_profile_says_cannot_forge_a_line(tmp_path: Path, people:
         .replace("Hong Kong.\n", 'Hong Kong."\n', 1)
     )
     profile.write_text(text)
-    said = refused(BundleStaleError, Asked.read(profile, TODAY), path, Organisation(signers=people.signers))
+    said = refused(BundleStaleError, Submission.read(profile, TODAY), path, Organisation(signers=people.signers))
     assert len(said.splitlines()) == 2
 
 
@@ -165,22 +165,22 @@ def test_a_changed_lock_is_refused_with_its_values(tmp_path: Path, people: Peopl
     lock = lockfile.read(lockfile.path_for(profile))
     changed = lock.model_copy(update={"driver": lock.driver.model_copy(update={"branch": "580"})})
     lockfile.path_for(profile).write_text(lockfile.dump(changed))
-    said = refused(BundleStaleError, Asked.read(profile, TODAY), path, Organisation(signers=people.signers))
+    said = refused(BundleStaleError, Submission.read(profile, TODAY), path, Organisation(signers=people.signers))
     assert f"driver.branch: {lock.driver.branch} → 580" in said
     profile.write_text(profile.read_text().replace("min_free_gb: 5", "min_free_gb: 6"))
-    assert "min_free_gb: 5 → 6" in refused(BundleStaleError, Asked.read(profile, TODAY), path, Organisation(signers=people.signers))
+    assert "min_free_gb: 5 → 6" in refused(BundleStaleError, Submission.read(profile, TODAY), path, Organisation(signers=people.signers))
 
 
 def test_a_lock_that_is_older_than_the_profile_is_said_where_rules_need_it(profile: Path, tmp_path: Path) -> None:
     profile.write_text(profile.read_text().replace("min_free_gb: 5", "min_free_gb: 6"))
     with pytest.raises(LockStaleError):
-        admit(Asked.read(profile, TODAY), None, Organisation(policy=rules(tmp_path, STRICT)), NOW)
+        admit(Submission.read(profile, TODAY), None, Organisation(policy=rules(tmp_path, STRICT)), NOW)
 
 
 def test_what_cannot_be_read_refuses(tmp_path: Path, people: People, profile: Path) -> None:
     path = bundled(tmp_path, people, "alice")
     organisation = Organisation(rules(tmp_path, b"nonsense"), people.signers)
-    refused(PolicyInvalidError, Asked.read(profile, TODAY), None, organisation)
+    refused(PolicyInvalidError, Submission.read(profile, TODAY), None, organisation)
     refused(PolicyInvalidError, None, path, organisation)
     refused(BundleInvalidError, None, tmp_path / "no.zip", organisation)
     raw = bytearray(path.read_bytes())

@@ -8,7 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from provision.clouds.aws.permissions import PERMISSIONS
-from provision.converge.declared import declared
+from provision.converge.declared import declaration
 from provision.converge.roles import ROLES
 from provision.launch.plan import plan
 from provision.profile import load
@@ -202,7 +202,7 @@ def test_the_calls_are_the_providers_own_requests() -> None:
 
 
 def test_every_check_has_a_key_that_exists_and_every_role_a_thread() -> None:
-    named = {check for role in ROLES for check in declared(role).checks} | set(KEYS)
+    named = {check for role in ROLES for check in declaration(role).checks} | set(KEYS)
     assert {check.id for check in CHECKS} == named
     found = review()
     assert [control.check for control in found.controls] == [check.id for check in CHECKS]

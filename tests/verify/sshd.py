@@ -17,8 +17,8 @@ import pytest
 
 from provision.host.ssh import Target
 from provision.verify.facts import Facts
+from provision.verify.facts.system import KernelFacts, Python3Facts
 from provision.verify.observe import observe
-from provision.verify.schema import Kernel, Python3
 
 SSHD = shutil.which("sshd", path=f"{os.environ['PATH']}:/usr/sbin:/sbin")
 needed = pytest.mark.skipif(SSHD is None, reason="no sshd here: apt-get install openssh-server")
@@ -108,7 +108,7 @@ def executable(path: Path, text: str) -> None:
 
 
 def honest(facts: Facts) -> bool:
-    return facts.read(Kernel).release == os.uname().release and facts.read(Python3).version.startswith("3.")
+    return facts.read(KernelFacts).release == os.uname().release and facts.read(Python3Facts).version.startswith("3.")
 
 
 class Relay:

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from provision.host.ssh import LOCALHOST, Target
-from provision.verify.ahead import Ahead
+from provision.verify.ahead import EarlyObservations
 
 
 def test_what_was_begun_is_taken_once() -> None:
-    with Ahead([LOCALHOST], timeout_s=30) as ahead:
+    with EarlyObservations([LOCALHOST], timeout_s=30) as ahead:
         begun = ahead.take(LOCALHOST, "quick")
         assert begun is not None
         facts = begun.result(30)
@@ -23,7 +23,7 @@ def test_what_was_begun_is_taken_once() -> None:
 
 
 def test_what_was_told_another_tier_is_not_taken() -> None:
-    with Ahead([LOCALHOST], timeout_s=30) as ahead:
+    with EarlyObservations([LOCALHOST], timeout_s=30) as ahead:
         ahead.tell("quick")
         assert ahead.take(LOCALHOST, "standard") is None
 
@@ -35,7 +35,7 @@ def test_what_nobody_took_is_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     ssh.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
     started = time.monotonic()
-    with Ahead([Target("far", "far")], timeout_s=60):
+    with EarlyObservations([Target("far", "far")], timeout_s=60):
         while not seen.exists() or not seen.read_text():
             assert time.monotonic() - started < 20
             time.sleep(0.01)

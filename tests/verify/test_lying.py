@@ -8,8 +8,8 @@ import pytest
 
 from provision.errors import HostUnreachableError, ProbeFailedError
 from provision.profile import load
+from provision.verify.facts.system import KernelFacts, Python3Facts
 from provision.verify.judge import judge
-from provision.verify.schema import Kernel, Python3
 
 from .sshd import LIAR, Endpoint, honest, needed
 
@@ -67,7 +67,7 @@ def test_no_python_is_a_finding_even_where_the_host_prints_what_it_was_asked(hos
 def test_a_python_too_old_for_the_probe_is_a_fact_and_no_failure(host: Endpoint) -> None:
     host.program("python3", f"#!{sys.executable}\nimport sys\nsys.version_info = (3, 6, 8)\nexec(sys.argv[-1])\n")
     facts = host.look()
-    assert facts.read(Python3).version == "3.6.8"
+    assert facts.read(Python3Facts).version == "3.6.8"
     assert set(facts.raw) == {"python3", "clock_ahead"}
     assert judge(facts, load.load(load.find("t4-train"))).exit_code() != 0
 
@@ -117,7 +117,7 @@ def test_a_probe_that_is_killed_half_way_is_no_host_that_cannot_be_reached(host:
 
 def test_a_broken_frame_beside_a_whole_one_does_not_matter(host: Endpoint) -> None:
     host.program("python3", f"{LIAR}frame(b'AAAA'); frame(packed(b'[]')); frame(packed(GOOD)); frame(packed(dict(GOOD, facts={{}})))\n")
-    assert host.look().read(Kernel).release == "6.1"
+    assert host.look().read(KernelFacts).release == "6.1"
 
 
 ABSURD = {
@@ -133,7 +133,7 @@ ABSURD = {
 def test_one_absurd_fact_is_unknown_and_the_others_are_kept(host: Endpoint, value: str) -> None:
     host.program("python3", f"{LIAR}GOOD['facts'].update(python3={{'value': {value}}}, gpu={{'unknown': {value}}})\nframe(packed(GOOD))\n")
     facts = host.look()
-    assert facts.read(Kernel).release == "6.1"
+    assert facts.read(KernelFacts).release == "6.1"
     report = judge(facts, load.load(load.find("t4-train")))
     findings = {f.check: f for f in report.findings}
     assert findings["python3"].outcome == "unknown"

@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 
 from provision.profile.model import Profile
 from provision.verify.checks import CHECKS
-from provision.verify.facts import Facts, load
+from provision.verify.facts import Fact, Facts, NotObservedError, load
 from provision.verify.judge import judge
-from provision.verify.schema import Fact, NotObservedError
 
 from . import good
 

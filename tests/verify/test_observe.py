@@ -13,9 +13,10 @@ from provision.errors import HostUnreachableError, ProbeFailedError
 from provision.host.ssh import LOCALHOST
 from provision.profile import load
 from provision.verify.facts import Facts
+from provision.verify.facts.disk import RootDiskFacts
+from provision.verify.facts.system import IdentityFacts, KernelFacts, Python3Facts, ReleaseFacts
 from provision.verify.judge import judge
 from provision.verify.observe import observe
-from provision.verify.schema import Identity, Kernel, Python3, Release, RootDisk
 
 
 def look(timeout_s: float = 60) -> Facts:
@@ -39,10 +40,10 @@ def script(path: Path, text: str) -> None:
 
 def test_facts_of_this_machine_are_what_this_machine_says() -> None:
     facts = look()
-    assert facts.read(Kernel).release == os.uname().release
-    assert facts.read(Identity).uid == os.geteuid()
-    assert facts.read(Python3).version.startswith("3.")
-    assert facts.read(Release).id in Path("/etc/os-release").read_text()
+    assert facts.read(KernelFacts).release == os.uname().release
+    assert facts.read(IdentityFacts).uid == os.geteuid()
+    assert facts.read(Python3Facts).version.startswith("3.")
+    assert facts.read(ReleaseFacts).id in Path("/etc/os-release").read_text()
     assert all(set(fact) in ({"value"}, {"unknown"}) for fact in facts.raw.values())
 
 
@@ -56,7 +57,7 @@ def test_facts_of_this_machine_are_what_this_machine_says() -> None:
 )
 def test_noise_around_the_answer_does_not_matter(fake_python: Path, text: str) -> None:
     script(fake_python, text)
-    assert look().read(Kernel).release == os.uname().release
+    assert look().read(KernelFacts).release == os.uname().release
 
 
 def test_a_host_without_python3_is_a_finding_and_no_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -92,7 +93,7 @@ def test_a_tool_that_hangs_costs_its_own_fact_and_no_other(fake_python: Path) ->
     facts = look(timeout_s=6)
     assert time.monotonic() - started < 6
     assert "unknown" in facts.raw["tool_gcc"]
-    assert facts.read(Kernel).release == os.uname().release
+    assert facts.read(KernelFacts).release == os.uname().release
 
 
 def test_the_probe_leaves_nothing_behind(tmp_path: Path) -> None:
@@ -125,7 +126,7 @@ def test_the_probes_source_is_python_3_8() -> None:
 
 
 def test_a_root_that_lies_on_a_disk_is_measured_and_any_other_is_told_apart() -> None:
-    here = look().read(RootDisk)
+    here = look().read(RootDiskFacts)
     kind = subprocess.run(["findmnt", "-rno", "FSTYPE", "/"], check=True, capture_output=True, text=True).stdout.strip()
     assert here.type == kind
     if here.partition is not None:

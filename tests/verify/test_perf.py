@@ -258,7 +258,7 @@ class TestTiers:
 @pytest.fixture
 def probe(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """The probe's modules by the names that they have on a host."""
-    names = {"run", "system", "gpu", "stack", "worker", "perf"}
+    names = set(observing.MODULES)
     monkeypatch.setattr(sys, "path", [str(PROBE), *sys.path])
     yield importlib.import_module
     for name in names:

@@ -14,10 +14,13 @@ from typing import Any
 import pytest
 
 import provision.verify.observe as observing
-from provision.verify.facts import Facts
-from provision.verify.schema import Fact, Modules
-from provision.verify.schema_health import Clock, Fabric, Initramfs, Upgrades, Variables, Xids
-from provision.verify.schema_stack import Encoders
+from provision.verify.facts import Fact, Facts
+from provision.verify.facts.gpu import ModulesFacts
+from provision.verify.facts.health import XidsFacts
+from provision.verify.facts.links import FabricFacts
+from provision.verify.facts.stack import EncodersFacts
+from provision.verify.facts.surroundings import InitramfsFacts, UpgradesFacts, VariablesFacts
+from provision.verify.facts.system import ClockFacts
 
 PROBE = Path(observing.__file__).parent / "probe"
 
@@ -25,7 +28,7 @@ PROBE = Path(observing.__file__).parent / "probe"
 @pytest.fixture
 def probe(monkeypatch: pytest.MonkeyPatch) -> Iterator[SimpleNamespace]:
     """The probe's modules under the names that they have on a host."""
-    names = ("run", "system", "gpu", "counters", "stack")
+    names = tuple(name for name in observing.MODULES if name not in {"worker", "perf"})
     monkeypatch.syspath_prepend(str(PROBE))
     before = {name: sys.modules.pop(name) for name in names if name in sys.modules}
     yield SimpleNamespace(**{name: importlib.import_module(name) for name in names})
@@ -178,7 +181,7 @@ LOG = """[    0.000000] Linux version 6.8.0
 def test_the_kernel_log_is_counted_by_gpu_and_code_and_one_that_fell_off_is_79(probe: Any, bin_folder: Path) -> None:
     (bin_folder / "log").write_text(LOG)
     tool(bin_folder, "dmesg", f'while read -r line; do echo "$line"; done < {bin_folder}/log')
-    found = probe.system.xids()
+    found = probe.health.xids()
     assert (found["source"], found["complete"]) == ("dmesg", True)
     assert [(event["pci"], event["code"], event["count"]) for event in found["events"]] == [
         ("", 79, 1),
@@ -194,36 +197,40 @@ def test_a_log_that_may_not_be_read_is_no_empty_log(probe: Any, bin_folder: Path
     tool(bin_folder, "journalctl", said)
     tool(bin_folder, "dmesg", "echo 'dmesg: read kernel buffer failed: Operation not permitted' >&2; exit 1")
     with pytest.raises(probe.run.Unknown, match="Operation not permitted"):
-        probe.system.xids()
+        probe.health.xids()
 
 
 def test_a_log_of_many_megabytes_that_are_not_the_drivers_is_read_to_its_end(probe: Any, bin_folder: Path) -> None:
     noise = "[   70.0] veth0: entered promiscuous mode, and other words that nobody asks for\n" * 80_000
     (bin_folder / "log").write_text(LOG + noise + "[  999.0] NVRM: Xid (PCI:0000:9b:00): 79, pid=1, GPU has fallen off the bus.\n")
     tool(bin_folder, "journalctl", f"exec {shutil.which('cat', path='/usr/bin:/bin')} {bin_folder}/log")
-    source, lines = probe.system.kernel_log()
+    source, lines = probe.health.kernel_log()
     assert (source, len(lines)) == ("journalctl -k", 51)
-    assert ("0000:9b:00", 79) in {(event["pci"], event["code"]) for event in probe.system.xids()["events"]}
+    assert ("0000:9b:00", 79) in {(event["pci"], event["code"]) for event in probe.health.xids()["events"]}
 
 
 def test_a_log_without_its_beginning_says_so(probe: Any, bin_folder: Path) -> None:
     tool(bin_folder, "dmesg", "echo '[99.9] eth0: link up'")
-    assert probe.system.xids() == {"source": "dmesg", "complete": False, "events": []}
+    assert probe.health.xids() == {"source": "dmesg", "complete": False, "events": []}
 
 
 def test_apts_own_word_on_unattended_upgrades(probe: Any, bin_folder: Path) -> None:
     said = 'APT::Periodic::Unattended-Upgrade "1";\n'
     said += 'Unattended-Upgrade::Package-Blacklist "";\nUnattended-Upgrade::Package-Blacklist:: "nvidia-";'
     tool(bin_folder, "apt-config", f"echo '{said}'")
-    assert probe.system.upgrades()["unattended"] is False  # switched on, and the program is not installed
+    assert probe.surroundings.upgrades()["unattended"] is False  # switched on, and the program is not installed
     tool(bin_folder, "unattended-upgrade", "exit 0")
-    found = probe.system.upgrades()
+    found = probe.surroundings.upgrades()
     assert (found["unattended"], found["excluded"]) == (True, ["nvidia-"])
 
 
-@pytest.mark.parametrize("kind", [Xids, Variables, Upgrades, Clock, Initramfs, Modules, Encoders, Fabric], ids=lambda kind: kind.name)
+@pytest.mark.parametrize(
+    "kind",
+    [XidsFacts, VariablesFacts, UpgradesFacts, ClockFacts, InitramfsFacts, ModulesFacts, EncodersFacts, FabricFacts],
+    ids=lambda kind: kind.name,
+)
 def test_what_this_machine_says_holds_its_shape_or_is_unknown_with_a_reason(probe: Any, kind: type[Fact]) -> None:
-    everything = {**probe.stack.facts(), **probe.counters.facts(), **probe.gpu.facts(), **probe.system.facts()}
+    everything = {name: fact for module in vars(probe).values() for name, fact in getattr(module, "FACTS", {}).items()}
     raw = probe.run.gather({kind.name: everything[kind.name]}, 30)
     if "unknown" in raw[kind.name]:
         # Neither is a failure of the probe's own: no GPU here, or a log that this user may not read.
@@ -234,7 +241,7 @@ def test_what_this_machine_says_holds_its_shape_or_is_unknown_with_a_reason(prob
 
 def test_only_variables_that_matter_leave_the_host(probe: Any) -> None:
     lines = ["SECRET=x", "CUDA_VISIBLE_DEVICES=0", 'LD_PRELOAD="/a.so"', "CUDA_VISIBLE_DEVICES=", "no assignment"]
-    assert probe.system.chosen(lines) == {"CUDA_VISIBLE_DEVICES": "", "LD_PRELOAD": "/a.so"}
+    assert probe.surroundings.relevant(lines) == {"CUDA_VISIBLE_DEVICES": "", "LD_PRELOAD": "/a.so"}
 
 
 def test_a_frame_is_encoded_only_where_a_gpu_is_and_is_large_enough(probe: Any, bin_folder: Path, monkeypatch: Any) -> None:
@@ -275,5 +282,5 @@ def test_the_last_file_that_speaks_of_the_counters_decides_and_is_the_one_that_t
         path.write_text(f"options nvidia NVreg_RestrictProfilingToAdminUsers={value}\n" if value else "options nvidia x=1\n")
     monkeypatch.setattr(probe.gpu.glob, "glob", lambda pattern: [str(p) for p in paths] if pattern.startswith("/etc/") else [])
     assert probe.counters.option() == (str(tmp_path / "b.conf"), "0")
-    option = probe.counters.initramfs()["option"]
+    option = probe.surroundings.initramfs()["option"]
     assert option == {"path": str(tmp_path / "b.conf"), "changed": (tmp_path / "b.conf").stat().st_mtime}

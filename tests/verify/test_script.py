@@ -79,7 +79,7 @@ def test_its_header_names_everything_that_it_reads_and_runs(file: Path) -> None:
             match node:
                 case ast.Constant(value=str(path)) if re.fullmatch(r"/(boot|dev|etc|lib|opt|proc|run|sys|usr|var)(/.*)?", path):
                     folders.add(path.split("/")[1])
-                case ast.Call(func=ast.Name("command"), args=[ast.List(elts=[ast.Constant(value=str(tool)), *_]), *_]):
+                case ast.Call(func=ast.Name("command" | "output"), args=[ast.List(elts=[ast.Constant(value=str(tool)), *_]), *_]):
                     tools.add(tool)
                 case ast.Call(func=ast.Attribute(attr="which"), args=[ast.Constant(value=str(tool)), *_]):
                     tools.add(tool)
@@ -100,7 +100,7 @@ def test_every_line_of_the_probe_is_in_it(file: Path) -> None:
     for name in MODULES:
         text = (PROBE / f"{name}.py").read_text()
         body = text.splitlines()[ast.parse(text).body[0].end_lineno or 0 :]
-        among_us = re.compile(rf"from ({'|'.join(MODULES)}|__future__) import |def facts\(\):")
+        among_us = re.compile(rf"from ({'|'.join(MODULES)}) import |FACTS = ")
         missing = [line for line in body if line.strip() and not among_us.match(line) and not here[line]]
         assert missing == []
 
@@ -118,7 +118,7 @@ def test_the_modules_share_no_name_that_would_mean_another_thing_in_one_file() -
             else []
         )
     )
-    assert [name for name, times in names.items() if times > 1] == ["facts"]
+    assert [name for name, times in names.items() if times > 1] == ["FACTS"]
     for module in MODULES:
         for node in ast.walk(ast.parse((PROBE / f"{module}.py").read_text())):
             if isinstance(node, ast.Import):
@@ -152,8 +152,8 @@ def test_it_needs_nothing_installed_and_says_what_it_could_not_read_without_pynv
     # As on a host with a GPU: the one fact that asks for pynvml says which module is not there.
     forced = file.with_name("forced.py")
     forced.write_text(file.read_text().replace("def need_gpu():", "def need_gpu():\n    return\n\n\ndef never():"))
-    _, told = by_hand(forced, "-S", "-I", env={"PATH": "/usr/bin:/bin"})
-    assert told["facts"]["nvml"] == {"unknown": "this python3 has no module pynvml"}
+    _, facts = by_hand(forced, "-S", "-I", env={"PATH": "/usr/bin:/bin"})
+    assert facts["facts"]["nvml"] == {"unknown": "this python3 has no module pynvml"}
 
 
 def test_the_command_asks_for_either_a_host_or_the_script() -> None:

@@ -5,8 +5,8 @@ import datetime as dt
 import pytest
 
 from provision.catalog import overlay, places, read, wheels
-from provision.clouds.aws.client import Access
-from provision.clouds.gcp.client import Access as GcpAccess
+from provision.clouds.aws.access import AwsAccess
+from provision.clouds.gcp.access import GcpAccess
 from provision.errors import CloudError, GpuprovError, IndexUnreachableError
 from provision.rehearsal import control
 from provision.rehearsal.control import Rehearsal
@@ -16,11 +16,11 @@ NOBODY = GcpAccess("p", "http://127.0.0.1:9")
 SET = "torch-2.10.0-cp312"
 
 
-def refresh(*parts: str, access: Access, regions: tuple[str, ...] = ("us-east-1", "eu-west-1")) -> work.RefreshResult:
-    return work.refresh(parts, regions, [SET], aws=access, gcp=NOBODY, say=lambda _: None)
+def refresh(*parts: str, access: AwsAccess, regions: tuple[str, ...] = ("us-east-1", "eu-west-1")) -> work.RefreshResult:
+    return work.refresh(parts, regions, [SET], access={"aws": access, "gcp": NOBODY}, say=lambda _: None)
 
 
-def test_aws_is_asked_and_the_overlay_is_dated(access: Access) -> None:
+def test_aws_is_asked_and_the_overlay_is_dated(access: AwsAccess) -> None:
     outcome = refresh("aws", access=access)
     assert (outcome.refreshed, outcome.failed) == (["aws"], [])
     assert overlay.problem() == ""
@@ -30,7 +30,7 @@ def test_aws_is_asked_and_the_overlay_is_dated(access: Access) -> None:
     assert (shipped.part, aws.part, aws.days, aws.old) == ("shipped", "aws", 0, False)
 
 
-def test_a_region_that_is_refused_keeps_what_was_known_of_it(ec2: Rehearsal, access: Access) -> None:
+def test_a_region_that_is_refused_keeps_what_was_known_of_it(ec2: Rehearsal, access: AwsAccess) -> None:
     before = places.where("aws", "g4dn.xlarge")["eu-west-1"]
     rule = {"kind": "error", "action": "DescribeInstanceTypeOfferings", "region": "eu-west-1", "code": "UnauthorizedOperation"}
     control.ask(ec2, "faults", method="PUT", body=[rule])
@@ -41,21 +41,21 @@ def test_a_region_that_is_refused_keeps_what_was_known_of_it(ec2: Rehearsal, acc
     assert places.where("aws", "g4dn.xlarge")["eu-west-1"] == before
 
 
-def test_a_part_that_fails_leaves_the_others(access: Access) -> None:
+def test_a_part_that_fails_leaves_the_others(access: AwsAccess) -> None:
     outcome = refresh("gcp", "aws", access=access)
     assert outcome.refreshed == ["aws"]
     assert [line for line in outcome.failed if line.startswith("gcp: GCP did not answer")]
     assert len(read.gcp().zones["nvidia-tesla-t4"]) > 1
 
 
-def test_when_nothing_can_be_refreshed_the_first_reason_is_the_error_and_nothing_is_written(access: Access) -> None:
+def test_when_nothing_can_be_refreshed_the_first_reason_is_the_error_and_nothing_is_written(access: AwsAccess) -> None:
     with pytest.raises(CloudError) as caught:
         refresh("gcp", access=access)
     assert "GCP did not answer" in caught.value.message
     assert not overlay.path().exists()
 
 
-def test_an_index_that_is_down_leaves_the_shipped_wheels(access: Access, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_index_that_is_down_leaves_the_shipped_wheels(access: AwsAccess, monkeypatch: pytest.MonkeyPatch) -> None:
     def down(_: wheels.WheelSet) -> str:
         msg = "the package index gave no wheels"
         raise IndexUnreachableError(msg, hint="later")
@@ -67,7 +67,7 @@ def test_an_index_that_is_down_leaves_the_shipped_wheels(access: Access, monkeyp
     assert read.closures(SET)
 
 
-def test_other_wheels_are_told_and_used(access: Access, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_wheels_are_told_and_used(access: AwsAccess, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(wheels, "resolve_with_uv", lambda _: "torch==2.10.0 --hash=sha256:00\n")
     assert refresh("wheels", access=access).changed == [f"{SET}: other wheels"]
     assert read.closures(SET) == "torch==2.10.0 --hash=sha256:00\n"

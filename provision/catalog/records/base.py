@@ -8,8 +8,6 @@ from typing import Any, Literal, cast
 
 import msgspec
 
-__all__ = ["Capabilities", "Covers", "Grade", "Record", "Source", "version"]
-
 Grade = Literal["measured", "documented", "third-party", "inferred", "memory"]
 Covers = dict[str, list[str]]
 
@@ -20,7 +18,7 @@ def version(text: str) -> tuple[int, ...]:
     return tuple(int(part) for part in text.partition("+")[0].split("."))
 
 
-class Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class CatalogRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A frozen row of the catalogue; a field that it does not know is an error."""
 
     def as_dict(self) -> dict[str, Any]:
@@ -28,7 +26,7 @@ class Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return cast("dict[str, Any]", msgspec.to_builtins(self))
 
 
-class Source(Record, frozen=True):
+class Source(CatalogRecord, frozen=True):
     """Where a figure was read, when, and how much that is worth."""
 
     title: str
@@ -37,7 +35,7 @@ class Source(Record, frozen=True):
     grade: Grade
 
 
-class Capabilities(Record, frozen=True):
+class Capabilities(CatalogRecord, frozen=True):
     """A span of compute capabilities, both ends included."""
 
     oldest: str

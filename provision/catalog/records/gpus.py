@@ -6,19 +6,17 @@ from typing import Literal
 
 import msgspec
 
-from provision.catalog.records.base import Covers, Record
-
-__all__ = ["Acceptance", "Clocks", "Gpu", "Gpus", "Healthy", "TensorCores"]
+from provision.catalog.records.base import CatalogRecord, Covers
 
 
-class Clocks(Record, frozen=True):
+class ClocksRecord(CatalogRecord, frozen=True):
     """A pair as `nvidia-smi -ac` takes it."""
 
     memory_mhz: int
     graphics_mhz: int
 
 
-class TensorCores(Record, frozen=True):
+class TensorCores(CatalogRecord, frozen=True):
     """What the tensor cores of a compute capability take as input: precision → source."""
 
     compute_capability: str
@@ -27,7 +25,7 @@ class TensorCores(Record, frozen=True):
     unknown: list[str]
 
 
-class Gpu(Record, frozen=True):
+class GpuRecord(CatalogRecord, frozen=True):
     """A GPU model. Peaks are dense, in TFLOPS or TOPS; a figure that nobody found is None, not zero."""
 
     model: str
@@ -42,12 +40,10 @@ class Gpu(Record, frozen=True):
     peaks: dict[str, float] = msgspec.field(default_factory=dict)
     power_w: int | None = None
     nvenc: bool | None = None
-    clocks: Clocks | None = None
-    ec2_name: str | None = None
-    gce_accelerator: str | None = None
+    clocks: ClocksRecord | None = None
 
 
-class Healthy(Record, frozen=True):
+class Healthy(CatalogRecord, frozen=True):
     """What others measured on a healthy card: products, copies in memory, the bus of a sum over so many GPUs; the least of host copies."""
 
     tensor_tflops: float | None = None
@@ -56,7 +52,7 @@ class Healthy(Record, frozen=True):
     all_reduce_gb_s: dict[int, float] = msgspec.field(default_factory=dict)
 
 
-class Acceptance(Record, frozen=True):
+class Acceptance(CatalogRecord, frozen=True):
     """The gates of the acceptance tier: shares of the healthy figure, of the best GPU beside, of the link; whose sums are only reported."""
 
     source: str
@@ -68,9 +64,9 @@ class Acceptance(Record, frozen=True):
     healthy: dict[str, Healthy]
 
 
-class Gpus(Record, frozen=True):
+class Gpus(CatalogRecord, frozen=True):
     """gpus.yaml."""
 
     tensor_cores: list[TensorCores]
-    gpus: list[Gpu]
+    gpus: list[GpuRecord]
     acceptance: Acceptance

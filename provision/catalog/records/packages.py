@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from typing import Literal
 
-from provision.catalog.records.base import Record
-
-__all__ = ["Archive", "BasePackages", "Distribution", "Repositories", "Repository"]
+from provision.catalog.records.base import CatalogRecord
 
 Manager = Literal["apt", "dnf"]
 
 
-class Repository(Record, frozen=True):
+class RepositoryRecord(CatalogRecord, frozen=True):
     """NVIDIA's repository for one package manager; `key` lies beside its index, and only its fingerprint is trusted."""
 
     packages: Manager
@@ -21,14 +19,14 @@ class Repository(Record, frozen=True):
     source: str
 
 
-class Archive(Record, frozen=True):
+class Archive(CatalogRecord, frozen=True):
     """One suite of a distribution's archive."""
 
     url: str
     suite: str
 
 
-class Distribution(Record, frozen=True):
+class Distribution(CatalogRecord, frozen=True):
     """A distribution's own packages of the driver and the toolkit.
 
     Attributes:
@@ -58,7 +56,7 @@ class Distribution(Record, frozen=True):
     source: str
 
 
-class BasePackages(Record, frozen=True):
+class BasePackages(CatalogRecord, frozen=True):
     """What every host gets, what the profile's tools are called, what builds and holds the driver, and what builds for Python."""
 
     packages: Manager
@@ -73,9 +71,9 @@ class BasePackages(Record, frozen=True):
     source: str
 
 
-class Repositories(Record, frozen=True):
+class Repositories(CatalogRecord, frozen=True):
     """repositories.yaml."""
 
-    nvidia: list[Repository]
+    nvidia: list[RepositoryRecord]
     distributions: list[Distribution]
     base: list[BasePackages]

@@ -7,42 +7,10 @@ from typing import Literal
 
 import msgspec
 
-from provision.catalog.records.base import Capabilities, Covers, Record, version
-
-__all__ = [
-    "Branch",
-    "ClockRules",
-    "Cudnn",
-    "CudnnPackages",
-    "CudnnRelease",
-    "Driver",
-    "DriverPackages",
-    "Extra",
-    "Extras",
-    "FlavourPackages",
-    "Flavours",
-    "Floor",
-    "Frameworks",
-    "GroupCounters",
-    "Nvprof",
-    "OpenCv",
-    "OpenCvBuild",
-    "OpenCvTools",
-    "OpenCvWheel",
-    "Profiler",
-    "Python",
-    "Refused",
-    "Release",
-    "System",
-    "Systems",
-    "TensorFlow",
-    "Toolkit",
-    "Toolkits",
-    "VoltaCudnn",
-]
+from provision.catalog.records.base import Capabilities, CatalogRecord, Covers, version
 
 
-class Branch(Record, frozen=True):
+class Branch(CatalogRecord, frozen=True):
     """A driver branch."""
 
     branch: str
@@ -55,7 +23,7 @@ class Branch(Record, frozen=True):
     application_clocks: bool = True
 
 
-class Flavours(Record, frozen=True):
+class Flavours(CatalogRecord, frozen=True):
     """From which compute capability the open modules work, and from which there are no others."""
 
     source: str
@@ -63,7 +31,7 @@ class Flavours(Record, frozen=True):
     open_only_from: str
 
 
-class ClockRules(Record, frozen=True):
+class ClockRules(CatalogRecord, frozen=True):
     """From where clocks can be locked, and since when application clocks are deprecated."""
 
     locked_graphics_from: dict[str, str]
@@ -71,7 +39,7 @@ class ClockRules(Record, frozen=True):
     deprecated_from_branch: dict[str, str]
 
 
-class GroupCounters(Record, frozen=True):
+class GroupCounters(CatalogRecord, frozen=True):
     """What CAP_PERFMON needs to admit a group to the counters."""
 
     from_branch: str
@@ -79,14 +47,14 @@ class GroupCounters(Record, frozen=True):
     source: str
 
 
-class FlavourPackages(Record, frozen=True):
+class FlavourPackages(CatalogRecord, frozen=True):
     """The packages of one module flavour; `stream` is a dnf module's."""
 
     compute: list[str]
     stream: str | None = None
 
 
-class DriverPackages(Record, frozen=True):
+class DriverPackages(CatalogRecord, frozen=True):
     """How a package system names the driver up to a branch; `<branch>` stands for the branch, `only` for one distribution."""
 
     system: Literal["apt", "dnf", "dnf-modular"]
@@ -100,7 +68,7 @@ class DriverPackages(Record, frozen=True):
     only: str | None = None
 
 
-class Driver(Record, frozen=True):
+class DriverRecord(CatalogRecord, frozen=True):
     """driver.yaml."""
 
     branches: list[Branch]
@@ -110,7 +78,7 @@ class Driver(Record, frozen=True):
     packages: list[DriverPackages]
 
 
-class Floor(Record, frozen=True):
+class Floor(CatalogRecord, frozen=True):
     """The oldest driver branch for a major release of CUDA."""
 
     major: int
@@ -118,7 +86,7 @@ class Floor(Record, frozen=True):
     source: str
 
 
-class Toolkit(Record, frozen=True):
+class Toolkit(CatalogRecord, frozen=True):
     """A CUDA toolkit."""
 
     version: str
@@ -136,7 +104,7 @@ class Toolkit(Record, frozen=True):
         return version(self.version)[0]
 
 
-class Profiler(Record, frozen=True):
+class Profiler(CatalogRecord, frozen=True):
     """Which GPUs a profiler up to a release profiles."""
 
     tool: str
@@ -145,7 +113,7 @@ class Profiler(Record, frozen=True):
     source: str
 
 
-class Nvprof(Record, frozen=True):
+class Nvprof(CatalogRecord, frozen=True):
     """Where nvprof still works."""
 
     traces_below: str
@@ -154,7 +122,7 @@ class Nvprof(Record, frozen=True):
     source: str
 
 
-class Toolkits(Record, frozen=True):
+class Toolkits(CatalogRecord, frozen=True):
     """cuda.yaml."""
 
     driver_floors: list[Floor]
@@ -163,7 +131,7 @@ class Toolkits(Record, frozen=True):
     nvprof: Nvprof
 
 
-class CudnnRelease(Record, frozen=True):
+class CudnnRelease(CatalogRecord, frozen=True):
     """A release of cuDNN."""
 
     version: str
@@ -172,7 +140,7 @@ class CudnnRelease(Record, frozen=True):
     sources: Covers
 
 
-class CudnnPackages(Record, frozen=True):
+class CudnnPackages(CatalogRecord, frozen=True):
     """How a package system names cuDNN from a release on; `<major>` stands for CUDA's."""
 
     system: Literal["apt", "dnf"]
@@ -181,14 +149,14 @@ class CudnnPackages(Record, frozen=True):
     source: str
 
 
-class Cudnn(Record, frozen=True):
+class CudnnRecord(CatalogRecord, frozen=True):
     """cudnn.yaml."""
 
     releases: list[CudnnRelease]
     packages: list[CudnnPackages]
 
 
-class Release(Record, frozen=True):
+class ReleaseRecord(CatalogRecord, frozen=True):
     """A framework's wheel: what it was built with, and which GPUs it has kernels for.
 
     Attributes:
@@ -213,13 +181,13 @@ class Release(Record, frozen=True):
         return compiled or any(divmod(arch, 10) <= (major, minor) for arch in self.ptx)
 
 
-class Frameworks(Record, frozen=True):
+class FrameworksRecord(CatalogRecord, frozen=True):
     """pytorch.yaml."""
 
-    releases: list[Release]
+    releases: list[ReleaseRecord]
 
 
-class Extra(Record, frozen=True):
+class Extra(CatalogRecord, frozen=True):
     """What `stack.extras` may name.
 
     Attributes:
@@ -252,34 +220,34 @@ class Extra(Record, frozen=True):
         return table.get("any") or table.get(cuda.split(".", maxsplit=1)[0])
 
 
-class Extras(Record, frozen=True):
+class ExtrasRecord(CatalogRecord, frozen=True):
     """extras.yaml."""
 
     extras: list[Extra]
 
 
-class VoltaCudnn(Record, frozen=True):
+class VoltaCudnn(CatalogRecord, frozen=True):
     """The cuDNN that a range must be held to on old GPUs."""
 
     version: str
     source: str
 
 
-class TensorFlow(Record, frozen=True):
+class TensorFlowRecord(CatalogRecord, frozen=True):
     """tensorflow.yaml."""
 
-    releases: list[Release]
+    releases: list[ReleaseRecord]
     cudnn_for_volta: VoltaCudnn
 
 
-class Python(Record, frozen=True):
+class Python(CatalogRecord, frozen=True):
     """The Python that a system's environments are made with."""
 
     version: str
     packages: list[str]
 
 
-class System(Record, frozen=True):
+class System(CatalogRecord, frozen=True):
     """An operating system; `gcc` lists what it can install, its default first."""
 
     name: str
@@ -300,7 +268,7 @@ class System(Record, frozen=True):
         return f"{self.name} {self.version}"
 
 
-class Refused(Record, frozen=True):
+class RefusedRecord(CatalogRecord, frozen=True):
     """A system that is asked for often, and why not."""
 
     name: str
@@ -309,7 +277,7 @@ class Refused(Record, frozen=True):
     source: str
 
 
-class OpenCvWheel(Record, frozen=True):
+class OpenCvWheel(CatalogRecord, frozen=True):
     """The wheel without CUDA, and the NumPy it runs with."""
 
     name: str
@@ -318,14 +286,14 @@ class OpenCvWheel(Record, frozen=True):
     source: str
 
 
-class OpenCvTools(Record, frozen=True):
+class OpenCvTools(CatalogRecord, frozen=True):
     """What the source is built with under a Python up to this one, beside what it is built with everywhere."""
 
     upto: str
     tools: list[str]
 
 
-class OpenCvBuild(Record, frozen=True):
+class OpenCvBuild(CatalogRecord, frozen=True):
     """The source distribution with opencv_contrib, and how it is built.
 
     Attributes:
@@ -347,16 +315,16 @@ class OpenCvBuild(Record, frozen=True):
     sources: dict[str, list[str]]
 
 
-class OpenCv(Record, frozen=True):
+class OpenCvRecord(CatalogRecord, frozen=True):
     """OpenCV, as a wheel or built from source."""
 
     wheel: OpenCvWheel
     build: OpenCvBuild
 
 
-class Systems(Record, frozen=True):
+class Systems(CatalogRecord, frozen=True):
     """systems.yaml."""
 
     systems: list[System]
-    refused: list[Refused]
-    opencv: OpenCv
+    refused: list[RefusedRecord]
+    opencv: OpenCvRecord

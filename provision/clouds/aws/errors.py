@@ -1,15 +1,16 @@
-"""What EC2's answers mean, classified once. Sources: shared/facts/stack-facts.md §10.5, emulators.md §A."""
+"""What AWS's errors mean: each is classified here, once, by its code. Nothing else reads an answer of AWS for what went wrong."""
 
 from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Callable, Iterator
+from fnmatch import fnmatchcase
+from typing import Any, Final
 
 import botocore.exceptions as boto
 
-from provision.catalog import places
+from provision.clouds.aws import data
 from provision.errors import (
     CapacityError,
     CloudError,
@@ -23,9 +24,7 @@ from provision.errors import (
     ThrottledError,
 )
 
-__all__ = ["classified", "classify", "code_of"]
-
-_HINTS: dict[type[CloudError], str] = {
+_HINTS: Final[dict[type[CloudError], str]] = {
     CapacityError: "try again later, or add another zone, region or instance type to the profile's places",
     ThrottledError: "wait a minute and run the same command again; it goes on where it stopped",
     PermissionRefusedError: "ask whoever owns the account for this permission; `gpuprov plan` lists all that are needed",
@@ -35,100 +34,47 @@ _HINTS: dict[type[CloudError], str] = {
     CloudUnreachableError: "check the network and run the same command again; it goes on where it stopped",
     CloudInvalidError: "correct the profile; `gpuprov plan --profile …` shows what would be asked",
 }
-# The classes: shared/facts/stack-facts.md §10.5; the words and HTTP codes: shared/facts/emulators.md §A; the rest:
-# docs.aws.amazon.com/AWSEC2/latest/APIReference/errors-overview.html.
-_CODES: dict[str, type[CloudError]] = {
-    **dict.fromkeys(
-        [
-            "InsufficientInstanceCapacity",
-            "InsufficientHostCapacity",
-            "InsufficientReservedInstanceCapacity",
-            "InsufficientCapacity",
-            "InsufficientAddressCapacity",
-            "InsufficientVolumeCapacity",
-            "InsufficientFreeAddressesInSubnet",
-            "UnfulfillableCapacity",
-            "Unsupported",  # the type is not in this zone
-            "SpotMaxPriceTooLow",
-        ],
-        CapacityError,
-    ),
-    **dict.fromkeys(
-        [
-            "VcpuLimitExceeded",
-            "InstanceLimitExceeded",
-            "InstanceCreditSpecification.LimitExceeded",
-            "MaxSpotInstanceCountExceeded",
-            "VolumeLimitExceeded",
-            "MaxIOPSLimitExceeded",
-            "SecurityGroupLimitExceeded",
-            "SecurityGroupsPerInterfaceLimitExceeded",
-            "RulesPerSecurityGroupLimitExceeded",
-            "AddressLimitExceeded",
-            "NetworkInterfaceLimitExceeded",
-            "VpcLimitExceeded",
-            "ResourceCountLimitExceeded",
-        ],
-        QuotaExceededError,
-    ),
-    **dict.fromkeys(
-        [
-            "RequestLimitExceeded",
-            "Throttling",
-            "ThrottlingException",
-            "ThrottledException",
-            "RequestThrottled",
-            "RequestThrottledException",
-            "TooManyRequestsException",
-            "SlowDown",
-            "BandwidthLimitExceeded",
-        ],
-        ThrottledError,
-    ),
-    **dict.fromkeys(
-        [
-            "UnauthorizedOperation",
-            "AccessDenied",
-            "AccessDeniedException",
-            "OptInRequired",
-            "PendingVerification",
-            "Blocked",
-            "OperationNotPermitted",
-            "DryRunOperation.Unauthorized",
-        ],
-        PermissionRefusedError,
-    ),
-    **dict.fromkeys(["ExpiredToken", "ExpiredTokenException", "RequestExpired", "InvalidToken"], CredentialsExpiredError),
-    **dict.fromkeys(
-        [
-            "AuthFailure",
-            "InvalidClientTokenId",
-            "MissingAuthenticationToken",
-            "UnrecognizedClientException",
-            "SignatureDoesNotMatch",
-            "IncompleteSignature",
-        ],
-        CredentialsMissingError,
-    ),
-    **dict.fromkeys(
-        [
-            "InvalidAMIID.NotFound",
-            "InvalidAMIID.Malformed",
-            "InvalidAMIID.Unavailable",
-            "InvalidAMIName.NotFound",
-            "ParameterNotFound",
-            "ParameterVersionNotFound",
-        ],
-        ImageNotFoundError,
-    ),
-    **dict.fromkeys(
-        ["InternalError", "InternalFailure", "InternalServerError", "ServerInternal", "ServiceUnavailable", "Unavailable"],
-        CloudUnreachableError,
-    ),
+# Which code is which failure: docs/sources/clouds.md §10.5; their messages and HTTP status: docs/sources/emulators.md §A; the others:
+# https://docs.aws.amazon.com/AWSEC2/latest/APIReference/errors-overview.html. `Unsupported`: the zone does not have the type.
+_CODES_OF: Final[dict[type[CloudError], str]] = {
+    CapacityError: """
+        InsufficientInstanceCapacity InsufficientHostCapacity InsufficientReservedInstanceCapacity InsufficientCapacity
+        InsufficientAddressCapacity InsufficientVolumeCapacity InsufficientFreeAddressesInSubnet UnfulfillableCapacity Unsupported
+        SpotMaxPriceTooLow
+    """,
+    QuotaExceededError: """
+        VcpuLimitExceeded InstanceLimitExceeded InstanceCreditSpecification.LimitExceeded MaxSpotInstanceCountExceeded
+        VolumeLimitExceeded MaxIOPSLimitExceeded SecurityGroupLimitExceeded SecurityGroupsPerInterfaceLimitExceeded
+        RulesPerSecurityGroupLimitExceeded AddressLimitExceeded NetworkInterfaceLimitExceeded VpcLimitExceeded
+        ResourceCountLimitExceeded
+    """,
+    ThrottledError: """
+        RequestLimitExceeded Throttling ThrottlingException ThrottledException RequestThrottled RequestThrottledException
+        TooManyRequestsException SlowDown BandwidthLimitExceeded
+    """,
+    PermissionRefusedError: """
+        UnauthorizedOperation AccessDenied AccessDeniedException OptInRequired PendingVerification Blocked OperationNotPermitted
+        DryRunOperation.Unauthorized
+    """,
+    CredentialsExpiredError: """
+        ExpiredToken ExpiredTokenException RequestExpired InvalidToken
+    """,
+    CredentialsMissingError: """
+        AuthFailure InvalidClientTokenId MissingAuthenticationToken UnrecognizedClientException SignatureDoesNotMatch
+        IncompleteSignature
+    """,
+    ImageNotFoundError: """
+        InvalidAMIID.NotFound InvalidAMIID.Malformed InvalidAMIID.Unavailable InvalidAMIName.NotFound ParameterNotFound
+        ParameterVersionNotFound
+    """,
+    CloudUnreachableError: """
+        InternalError InternalFailure InternalServerError ServerInternal ServiceUnavailable Unavailable
+    """,
 }
-# The vCPU quotas, for the hint: the code that the type counts against is known, the message of EC2 does not say it.
+_CODES: Final = {code: kind for kind, codes in _CODES_OF.items() for code in codes.split()}
+# The market of each quota of vCPUs. EC2's message does not name the quota; the catalogue knows which one the type counts against.
 _VCPU_QUOTAS: Final = {"VcpuLimitExceeded": "on-demand", "InstanceLimitExceeded": "on-demand", "MaxSpotInstanceCountExceeded": "spot"}
-# EC2 names the action that is missing, which need not be the call's: RunInstances with tags needs ec2:CreateTags as well.
+# EC2 names the missing action, which may differ from the call's: RunInstances with tags needs ec2:CreateTags as well.
 _MISSING_ACTION: Final = re.compile(r"not authorized to perform: ([a-z0-9-]+:[A-Za-z0-9]+)")
 # "You can currently get g4dn.xlarge capacity by not specifying an Availability Zone in your request or choosing us-east-1b, us-east-1c."
 _CHOOSING: Final = re.compile(r"\bchoosing ((?:[a-z]{2}(?:-[a-z]+)+-\d[a-z](?:, (?:or )?| or )?)+)")
@@ -136,8 +82,22 @@ _ZONE: Final = re.compile(r"[a-z]{2}(?:-[a-z]+)+-\d[a-z]\b")
 _SERVER_ERROR = 500
 
 
-def code_of(error: boto.ClientError) -> str:
-    """EC2's own error code, such as `InvalidGroup.Duplicate`."""
+def refused_with(error: BaseException, *codes: str) -> bool:
+    """Whether an error is AWS's refusal with one of these codes, such as `InvalidGroup.Duplicate` or `*NotFound*`."""
+    return isinstance(error, boto.ClientError) and any(fnmatchcase(_code_of(error), code) for code in codes)
+
+
+def unless_refused(call: Callable[[], dict[str, Any]], *codes: str) -> dict[str, Any] | None:
+    """Make a call and return its answer, or None where AWS refuses it with one of these codes."""
+    try:
+        return call()
+    except boto.ClientError as error:
+        if refused_with(error, *codes):
+            return None
+        raise
+
+
+def _code_of(error: boto.ClientError) -> str:
     return str(error.response.get("Error", {}).get("Code", ""))
 
 
@@ -148,7 +108,7 @@ def classify(error: boto.BotoCoreError | boto.ClientError, *, action: str, regio
         error: as botocore raised it.
         action: the permission that the call needs, such as `ec2:RunInstances`.
         region: where.
-        instance_type: what was asked for, so that a quota's hint names the right one.
+        instance_type: the type to be launched, so that the hint can name its quota.
     """
     if isinstance(error, boto.ClientError):
         return _of_answer(error, action, region, instance_type)
@@ -167,46 +127,47 @@ def classify(error: boto.BotoCoreError | boto.ClientError, *, action: str, regio
 
 
 def _of_answer(error: boto.ClientError, action: str, region: str, instance_type: str) -> CloudError:
-    code = code_of(error)
-    whole = re.sub(r"\s+", " ", str(error.response.get("Error", {}).get("Message", "")))
-    said = whole[:300]
+    code = _code_of(error)
+    message = re.sub(r"\s+", " ", str(error.response.get("Error", {}).get("Message", "")))
+    summary = message[:300]
     status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
     kind = _CODES.get(code)
-    detail = f"{code}: {said}"
+    if kind is None:
+        kind = CloudUnreachableError if status >= _SERVER_ERROR or code.isdigit() else CloudInvalidError
+    detail, hint = f"{code}: {summary}", _HINTS.get(kind, "")
     if kind is CapacityError:
-        return CapacityError(f"{action} in {region}: {said or code}", hint=_HINTS[kind], detail=detail, elsewhere=_elsewhere(whole))
+        return CapacityError(f"{action} in {region}: {summary or code}", hint=hint, detail=detail, elsewhere=_elsewhere(message))
     if kind is PermissionRefusedError:
-        missing = _MISSING_ACTION.search(whole)
-        return kind(
-            f"AWS refuses {missing[1] if missing else action} in {region} to these credentials ({code})", hint=_HINTS[kind], detail=detail
-        )
-    if kind is QuotaExceededError:
+        missing = _MISSING_ACTION.search(message)
+        text = f"AWS refuses {missing[1] if missing else action} in {region} to these credentials ({code})"
+    elif kind is QuotaExceededError:
         hint = _quota_hint(code, instance_type)
-        return kind(f"the account's quota in {region} is too small: {said or code}", hint=hint, detail=detail)
-    if kind is CredentialsMissingError:
-        # A region that the account has not enabled answers so to credentials that hold everywhere else.
-        hint = f"check the credentials (`aws sts get-caller-identity`); if they hold elsewhere, enable {region} for the account"
-        return kind(f"AWS does not know these credentials in {region} ({code})", hint=hint, detail=detail)
-    if kind is CloudUnreachableError or (kind is None and (status >= _SERVER_ERROR or code.isdigit())):
-        unreachable = CloudUnreachableError
-        return unreachable(f"AWS failed to answer {action} in {region} ({code})", hint=_HINTS[unreachable], detail=detail)
-    if kind is not None:
-        return kind(f"{action} in {region}: {said or code}", hint=_HINTS[kind], detail=detail)
-    return CloudInvalidError(f"AWS does not accept {action} in {region}: {code}: {said}", hint=_HINTS[CloudInvalidError], detail=detail)
+        text = f"the account's quota in {region} is too small: {summary or code}"
+    elif kind is CredentialsMissingError:
+        # A region that the account has not enabled answers so to credentials that are good everywhere else.
+        hint = f"check the credentials (`aws sts get-caller-identity`); if they work elsewhere, enable {region} for the account"
+        text = f"AWS does not know these credentials in {region} ({code})"
+    elif kind is CloudUnreachableError:
+        text = f"AWS failed to answer {action} in {region} ({code})"
+    elif kind is CloudInvalidError:
+        text = f"AWS does not accept {action} in {region}: {code}: {summary}"
+    else:
+        text = f"{action} in {region}: {summary or code}"
+    return kind(text, hint=hint, detail=detail)
 
 
-def _elsewhere(said: str) -> tuple[str, ...]:
-    """The zones that EC2 names instead of the one that has none."""
-    found = _CHOOSING.search(said)
-    return tuple(dict.fromkeys(_ZONE.findall(found[1]))) if found else ()
+def _elsewhere(message: str) -> tuple[str, ...]:
+    """The zones that EC2 names instead of the one that has no machine."""
+    choosing = _CHOOSING.search(message)
+    return tuple(dict.fromkeys(_ZONE.findall(choosing[1]))) if choosing else ()
 
 
 def _quota_hint(code: str, instance_type: str) -> str:
     market = _VCPU_QUOTAS.get(code)
-    quota = places.quota_of("aws", instance_type, None, market) if market and instance_type else None
+    quota = data.quota(instance_type, market) if market and instance_type else None
     if quota:
         return f"ask for more of quota {quota} ({instance_type}, {market}) in Service Quotas, or add a region to the places"
-    return "ask for more of it in Service Quotas, remove what is no longer used (`gpuprov ls`), or add a region to the places"
+    return "ask for a larger one in Service Quotas, remove what is no longer used (`gpuprov ls`), or add a region to the places"
 
 
 @contextlib.contextmanager

@@ -1,47 +1,46 @@
-"""What AWS says before a launch, and what it announces about machines that run: questions only, which change and cost nothing."""
+"""What AWS says before a launch, and what it announces about machines that run: questions that change nothing and cost nothing."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from operator import call
 from typing import Any, Final
 
-from provision.catalog import places, read
 from provision.clouds import base
-from provision.clouds.aws import request
-from provision.clouds.aws.client import Access, client
-from provision.clouds.aws.errors import classified, code_of
+from provision.clouds.aws import data
+from provision.clouds.aws.api import AwsApi
+from provision.clouds.aws.client import client
+from provision.clouds.aws.errors import classified, unless_refused
 from provision.clouds.aws.network import subnet_of
+from provision.clouds.aws.requests import run_instances, security_group
+from provision.concurrent import at_once
 from provision.errors import CloudError, CloudInvalidError, ImageNotFoundError, PermissionRefusedError
 
-__all__ = ["examine", "notices"]
-
-# A region that is not enabled refuses the credentials themselves, so that this one is asked about it: it is always enabled.
+# This region answers for the others: it is always enabled, while a region that is not enabled refuses the credentials themselves.
 _HOME: Final = "us-east-1"
 _ENABLED: Final = {"opt-in-not-required", "opted-in"}
-# What a spot request says that is no news: docs.aws.amazon.com/AWSEC2/latest/UserGuide/spot-request-status.html.
+# Codes of a spot request that announce nothing: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/spot-request-status.html.
 _QUIET: Final = {None, "fulfilled", "request-canceled-and-instance-running", "instance-terminated-by-user"}
 _COUNTED: Final = ["pending", "running"]  # stopped instances do not count against a quota
 
-Image = Callable[[base.Order], str]
+ImageId = Callable[[base.Order], str]
 
 
-def examine(order: base.Order, region: str, access: Access, *, image: Image) -> list[base.Answer]:
-    """All questions at the same time; one that could not be asked answers None, with the reason.
+def examine(api: AwsApi, order: base.Order, *, image_id: ImageId) -> list[base.Answer]:
+    """Ask all questions at the same time; the answer to one that fails is None, with the reason.
 
     Args:
-        order: what would be launched.
-        region: where.
-        access: whose AWS.
-        image: finds the id of the order's image.
+        api: the region.
+        order: the launch.
+        image_id: finds the id of the order's image.
     """
     questions: dict[str, Callable[[], base.Answer]] = {
-        "region": lambda: _region(region, access),
-        "offered": lambda: _offered(order, region, access),
-        "quota": lambda: _quota(order, region, access),
-        "image": lambda: _image(order, region, access, image),
-        "dry-run": lambda: _dry_run(order, region, access, image),
+        "region": lambda: _region(api),
+        "offered": lambda: _offered(api, order),
+        "quota": lambda: _quota(api, order),
+        "image": lambda: _image(api, order, image_id),
+        "dry-run": lambda: _dry_run(api, order, image_id),
     }
 
     def ask(about: str) -> base.Answer:
@@ -50,146 +49,123 @@ def examine(order: base.Order, region: str, access: Access, *, image: Image) -> 
         except CloudError as error:
             return base.Answer(about, holds=None, said=error.message)
 
-    with ThreadPoolExecutor(max_workers=len(questions), thread_name_prefix="aws") as pool:
-        answers = list(pool.map(ask, questions))
-    if answers[0].holds is False:
-        return [answers[0], *(base.Answer(a.about, holds=None, said=answers[0].said) for a in answers[1:])]
-    return answers
+    region, *others = at_once(ask, questions)
+    if region.holds is False:
+        return [region, *(base.Answer(other.about, holds=None, said=region.said) for other in others)]
+    return [region, *others]
 
 
-def _region(region: str, access: Access) -> base.Answer:
+def _region(api: AwsApi) -> base.Answer:
     with classified("ec2:DescribeRegions", _HOME):
-        found = client("ec2", _HOME, access).describe_regions(AllRegions=True, RegionNames=[region])["Regions"]
-    status = found[0].get("OptInStatus", "") if found else "unknown to AWS"
-    return base.Answer("region", holds=status in _ENABLED, said=f"{region} is {status}")
+        regions = client("ec2", _HOME, api.access).describe_regions(AllRegions=True, RegionNames=[api.region])["Regions"]
+    status = regions[0].get("OptInStatus", "") if regions else "unknown to AWS"
+    return base.Answer("region", holds=status in _ENABLED, said=f"{api.region} is {status}")
 
 
-def _offered(order: base.Order, region: str, access: Access) -> base.Answer:
-    with classified("ec2:DescribeInstanceTypeOfferings", region):
-        reply = client("ec2", region, access).describe_instance_type_offerings(
+def offering_zones(api: AwsApi, order: base.Order) -> list[str]:
+    """The zones of the region that offer the order's type."""
+    with classified("ec2:DescribeInstanceTypeOfferings", api.region):
+        reply = api.ec2.describe_instance_type_offerings(
             LocationType="availability-zone", Filters=[{"Name": "instance-type", "Values": [order.instance_type]}]
         )
-    zones = sorted(offer["Location"] for offer in reply["InstanceTypeOfferings"])
+    return sorted(offering["Location"] for offering in reply["InstanceTypeOfferings"])
+
+
+def _offered(api: AwsApi, order: base.Order) -> base.Answer:
+    zones = offering_zones(api, order)
     if not zones or (order.zone and order.zone not in zones):
-        where = order.zone or region
         others = f"; {', '.join(zones)} have it" if zones else ""
-        return base.Answer("offered", holds=False, said=f"{order.instance_type} is not offered in {where}{others}")
+        return base.Answer("offered", holds=False, said=f"{order.instance_type} is not offered in {order.zone or api.region}{others}")
     return base.Answer("offered", holds=True, said=f"{order.instance_type} is offered in {', '.join(zones)}")
 
 
-def _quota(order: base.Order, region: str, access: Access) -> base.Answer:
-    """Needed against limit and use: all three in vCPUs, counted over the families that share the quota."""
-    code = places.quota_of("aws", order.instance_type, order.gpu, order.market)
-    record = read.aws_types().get(order.instance_type)
+def _quota(api: AwsApi, order: base.Order) -> base.Answer:
+    """Compare what is needed with the limit and the use: vCPUs, counted over all families that share the quota."""
+    code = data.quota(order.instance_type, order.market)
+    record = data.types().get(order.instance_type)
     if code is None or record is None:
-        return base.Answer("quota", holds=None, said=f"which quota {order.instance_type} counts against is not in the catalogue")
-    with ThreadPoolExecutor(max_workers=1, thread_name_prefix="aws") as pool:
-        counting = pool.submit(_used_vcpus, code, order.market, region, access)
-        with classified("servicequotas:GetServiceQuota", region):
-            quotas = client("service-quotas", region, access)
-            limit = int(quotas.get_service_quota(ServiceCode="ec2", QuotaCode=code)["Quota"]["Value"])
-        used = counting.result()
+        return base.Answer("quota", holds=None, said=f"the catalog does not know which quota {order.instance_type} counts against")
+    limit, used = at_once(call, (lambda: _vcpu_limit(api, code), lambda: _used_vcpus(api, code, order.market)))
     needed = record.vcpus * order.count
-    said = f"{needed} vCPUs needed, {used} of {limit} used ({code})"
-    return base.Answer("quota", holds=used + needed <= limit, said=said)
+    return base.Answer("quota", holds=used + needed <= limit, said=f"{needed} vCPUs needed, {used} of {limit} used ({code})")
 
 
-def _used_vcpus(code: str, market: str, region: str, access: Access) -> int:
-    with classified("ec2:DescribeInstances", region):
-        pages = client("ec2", region, access).get_paginator("describe_instances")
-        running = [
-            i
-            for page in pages.paginate(Filters=[{"Name": "instance-state-name", "Values": _COUNTED}])
-            for reservation in page["Reservations"]
-            for i in reservation["Instances"]
-        ]
-    of_quota = [
-        i
-        for i in running
-        if i.get("InstanceLifecycle", "on-demand") == market and places.quota_of("aws", i["InstanceType"], None, market) == code
-    ]
-    return sum(_vcpus(i) for i in of_quota)
+def _vcpu_limit(api: AwsApi, code: str) -> int:
+    with classified("servicequotas:GetServiceQuota", api.region):
+        return int(api.client("service-quotas").get_service_quota(ServiceCode="ec2", QuotaCode=code)["Quota"]["Value"])
+
+
+def _used_vcpus(api: AwsApi, code: str, market: str) -> int:
+    running = api.instances([{"Name": "instance-state-name", "Values": _COUNTED}])
+    return sum(
+        _vcpus(i) for i in running if i.get("InstanceLifecycle", "on-demand") == market and data.quota(i["InstanceType"], market) == code
+    )
 
 
 def _vcpus(raw: dict[str, Any]) -> int:
-    """Of a running instance: the catalogue's figure, or for a type that is not in it what EC2 says of the machine."""
-    record = read.aws_types().get(raw["InstanceType"])
+    """The vCPUs of a running instance: from the catalog, or from EC2's description where the catalog lacks the type."""
+    record = data.types().get(raw["InstanceType"])
     if record is not None:
         return record.vcpus
     options = raw.get("CpuOptions", {})
     return int(options.get("CoreCount", 0)) * int(options.get("ThreadsPerCore", 1))
 
 
-def _image(order: base.Order, region: str, access: Access, image: Image) -> base.Answer:
+def _image(api: AwsApi, order: base.Order, image_id: ImageId) -> base.Answer:
     try:
-        image_id = image(order)
-        with classified("ec2:DescribeImages", region):
-            found = client("ec2", region, access).describe_images(ImageIds=[image_id])["Images"]
+        ami = image_id(order)
+        with classified("ec2:DescribeImages", api.region):
+            images = api.ec2.describe_images(ImageIds=[ami])["Images"]
     except ImageNotFoundError as error:
         return base.Answer("image", holds=False, said=error.message)
-    if not found or found[0].get("State", "available") != "available":
-        return base.Answer("image", holds=False, said=f"image {image_id} is not available in {region}")
-    return base.Answer("image", holds=True, said=f"{image_id} {found[0].get('Name', '')}".strip())
+    if not images or images[0].get("State", "available") != "available":
+        return base.Answer("image", holds=False, said=f"image {ami} is not available in {api.region}")
+    return base.Answer("image", holds=True, said=f"{ami} {images[0].get('Name', '')}".strip())
 
 
-def _dry_run(order: base.Order, region: str, access: Access, image: Image) -> base.Answer:
+def _dry_run(api: AwsApi, order: base.Order, image_id: ImageId) -> base.Answer:
     """Whether these credentials may launch: EC2 checks the permission and makes nothing."""
     try:
-        subnet = subnet_of(order, region, access)
+        subnet = subnet_of(api, order)
     except CloudInvalidError as error:
         return base.Answer("dry-run", holds=False, said=error.message)
-    within = {"VpcId": subnet.vpc} if subnet else {}
-    ec2 = client("ec2", region, access, retried=False)
-    tags = [{"ResourceType": "security-group", "Tags": request.tag_list(order)}]
-    name = request.resource_name(order)
-    calls: dict[str, Callable[[], Any]] = {
-        "ec2:CreateSecurityGroup": lambda: ec2.create_security_group(
-            GroupName=name, Description=f"gpuprov {order.name}: SSH", TagSpecifications=tags, DryRun=True, **within
-        ),
-        "ec2:RunInstances": lambda: ec2.run_instances(ImageId=image(order), **request.run_instances(order, region), DryRun=True),
-    }
-    for action, call in calls.items():
-        try:
-            _would(action, region, call)
-        except PermissionRefusedError as error:
-            return base.Answer("dry-run", holds=False, said=error.message)
+    try:
+        group = security_group(order, subnet.vpc if subnet else "")
+        _would(api, "ec2:CreateSecurityGroup", lambda: api.ec2_once.create_security_group(**group, DryRun=True))
+        machines = run_instances(order, api.region)
+        _would(api, "ec2:RunInstances", lambda: api.ec2_once.run_instances(ImageId=image_id(order), **machines, DryRun=True))
+    except PermissionRefusedError as error:
+        return base.Answer("dry-run", holds=False, said=error.message)
     return base.Answer("dry-run", holds=True, said="a dry run of the launch is allowed")
 
 
-def _would(action: str, region: str, call: Callable[[], Any]) -> None:
-    from botocore.exceptions import ClientError  # noqa: PLC0415
-
-    with classified(action, region):
-        try:
-            call()
-        except ClientError as error:
-            if code_of(error) != "DryRunOperation":
-                raise
+def _would(api: AwsApi, action: str, request: Callable[[], Any]) -> None:
+    with classified(action, api.region):
+        unless_refused(request, "DryRunOperation")  # the answer to a dry run that would have worked
 
 
-def notices(instances: Sequence[base.Instance], region: str, access: Access) -> dict[str, tuple[str, ...]]:
+def notices(api: AwsApi, instances: Sequence[base.Instance]) -> dict[str, tuple[str, ...]]:
     """Instance id → what AWS announced; instances about which it announced nothing are left out."""
     if not instances:
         return {}
-    found: dict[str, list[str]] = defaultdict(list)
-    ids = [i.id for i in instances]
-    ec2 = client("ec2", region, access)
-    by_id = [{"Name": "instance-id", "Values": [i.id for i in instances if i.market == "spot"]}]
-    with classified("ec2:DescribeInstanceStatus", region):
-        pages = list(ec2.get_paginator("describe_instance_status").paginate(InstanceIds=ids, IncludeAllInstances=True))
+    texts: dict[str, list[str]] = defaultdict(list)
+    with classified("ec2:DescribeInstanceStatus", api.region):
+        pager = api.ec2.get_paginator("describe_instance_status")
+        pages = list(pager.paginate(InstanceIds=[i.id for i in instances], IncludeAllInstances=True))
     for status in (s for page in pages for s in page["InstanceStatuses"]):
         for event in status.get("Events", []):
-            # EC2 leaves events that are over in its answer, marked so in their descriptions.
+            # EC2 leaves events that are over in its answer and marks them in their descriptions.
             if not event.get("Description", "").startswith(("[Completed]", "[Canceled]")):
-                found[status["InstanceId"]].append(_event(event))
-    if by_id[0]["Values"]:
-        with classified("ec2:DescribeSpotInstanceRequests", region):
-            requests = ec2.describe_spot_instance_requests(Filters=by_id)["SpotInstanceRequests"]
-        for spot in requests:
+                texts[status["InstanceId"]].append(_event(event))
+    spot_ids = [i.id for i in instances if i.market == "spot"]
+    if spot_ids:
+        with classified("ec2:DescribeSpotInstanceRequests", api.region):
+            reply = api.ec2.describe_spot_instance_requests(Filters=[{"Name": "instance-id", "Values": spot_ids}])
+        for spot in reply["SpotInstanceRequests"]:
             status = spot.get("Status", {})
             if spot.get("InstanceId") and status.get("Code") not in _QUIET:
-                found[spot["InstanceId"]].append(f"spot: {status['Code']}: {status.get('Message', '')}".rstrip(": "))
-    return {instance_id: tuple(said) for instance_id, said in found.items()}
+                texts[spot["InstanceId"]].append(f"spot: {status['Code']}: {status.get('Message', '')}".rstrip(": "))
+    return {instance_id: tuple(lines) for instance_id, lines in texts.items()}
 
 
 def _event(event: dict[str, Any]) -> str:

@@ -1,33 +1,30 @@
-"""Where a machine stands in the network of AWS: the VPC and the zone of the subnet that an order names."""
+"""The network of AWS that a machine stands in: the VPC and the zone of the subnet that an order names."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from provision.clouds import base
-from provision.clouds.aws.client import Access, client
+from provision.clouds.aws.api import AwsApi
 from provision.clouds.aws.errors import classified
-
-__all__ = ["Subnet", "subnet_of"]
 
 
 @dataclass(frozen=True, slots=True)
-class Subnet:
+class AwsSubnet:
     """A subnet: it lies in one zone of one VPC."""
 
-    id: str
     vpc: str
     zone: str
 
 
-def subnet_of(order: base.Order, region: str, access: Access) -> Subnet | None:
-    """The subnet of an order; None, and nothing is asked, where it names none.
+def subnet_of(api: AwsApi, order: base.Order) -> AwsSubnet | None:
+    """Ask for the subnet of an order; None, without a call, where the order names none.
 
     Raises:
         CloudInvalidError: the region has no such subnet.
     """
     if not order.subnet:
         return None
-    with classified("ec2:DescribeSubnets", region):
-        (raw,) = client("ec2", region, access).describe_subnets(SubnetIds=[order.subnet])["Subnets"]
-    return Subnet(raw["SubnetId"], raw["VpcId"], raw["AvailabilityZone"])
+    with classified("ec2:DescribeSubnets", api.region):
+        (raw,) = api.ec2.describe_subnets(SubnetIds=[order.subnet])["Subnets"]
+    return AwsSubnet(raw["VpcId"], raw["AvailabilityZone"])

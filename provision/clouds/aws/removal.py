@@ -1,243 +1,213 @@
-"""What is ours in a region, by tag, and removing it in the order in which things depend on one another."""
+"""Our things in a region, found by tag, and their removal in the order in which they depend on one another."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Final
 
 import tenacity
 
 from provision.clouds import base
-from provision.clouds.aws.client import Access, client
-from provision.clouds.aws.errors import classified, code_of
-from provision.clouds.aws.request import tags_of
+from provision.clouds.aws.answers import tags_of
+from provision.clouds.aws.api import ENDED, FACTOR, FIRST_S, LONGEST_S, AwsApi, poll_ec2
+from provision.clouds.aws.errors import classified, refused_with, unless_refused
+from provision.concurrent import at_once
 from provision.errors import InstanceLostError
-
-__all__ = ["KINDS", "remove", "things"]
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class AwsKind:
     """How one kind of thing is described and removed.
 
     Attributes:
-        kind: as DescribeTags calls it, which is how a `Thing` is called too, but for the two of `_CALLED`.
+        type: as DescribeTags calls it.
         describe: the client's method; the IAM action is its name in capitals.
-        listed: the key of its answer.
-        id: the key of one entry's id.
-        delete: the client's method, empty where instances are terminated in one call.
-        takes: the parameter that `delete` takes the id in.
-        waits: the filter by id of those that end with their instance, a moment after it.
+        key: of the list in its answer.
+        id: the field of an entry that holds its id.
+        delete: the client's method; its parameter has the name of `id`.
+        several: whether the method takes a list of ids, under that name in the plural.
+        waits: the filter by id, for the kinds that end with their instance, a moment after it.
+        name: as a `Thing` is called; the type, if empty.
     """
 
-    kind: str
+    type: str
     describe: str
-    listed: str
+    key: str
     id: str
     delete: str
-    takes: str
+    several: bool = False
     waits: str = ""
+    name: str = ""
 
     @property
-    def describes(self) -> str:
-        """The permission that listing needs."""
-        return _action(self.describe)
-
-    @property
-    def deletes(self) -> str:
-        """The permission that removing needs."""
-        return _action(self.delete)
+    def kind(self) -> str:
+        """As a `Thing` is called."""
+        return self.name or self.type
 
 
-def _action(method: str) -> str:
-    return "ec2:" + "".join(word.capitalize() for word in method.split("_"))
-
-
+_INSTANCE: Final = AwsKind("instance", "describe_instances", "Reservations", "InstanceId", "terminate_instances")
 # In the order of removal: a spot request first, so that it starts nothing more; then the machines; then what they held.
 KINDS: Final = (
-    Kind(
+    AwsKind(
         "spot-instances-request",
         "describe_spot_instance_requests",
         "SpotInstanceRequests",
         "SpotInstanceRequestId",
         "cancel_spot_instance_requests",
-        "SpotInstanceRequestIds",
+        several=True,
+        name="spot-request",
     ),
-    Kind("instance", "describe_instances", "Reservations", "InstanceId", "terminate_instances", "InstanceIds"),
-    Kind("elastic-ip", "describe_addresses", "Addresses", "AllocationId", "release_address", "AllocationId"),
-    Kind("volume", "describe_volumes", "Volumes", "VolumeId", "delete_volume", "VolumeId", "volume-id"),
-    Kind(
+    _INSTANCE,
+    AwsKind("elastic-ip", "describe_addresses", "Addresses", "AllocationId", "release_address", name="address"),
+    AwsKind("volume", "describe_volumes", "Volumes", "VolumeId", "delete_volume", waits="volume-id"),
+    AwsKind(
         "network-interface",
         "describe_network_interfaces",
         "NetworkInterfaces",
         "NetworkInterfaceId",
         "delete_network_interface",
-        "NetworkInterfaceId",
-        "network-interface-id",
+        waits="network-interface-id",
     ),
-    Kind("security-group", "describe_security_groups", "SecurityGroups", "GroupId", "delete_security_group", "GroupId"),
-    Kind(
-        "launch-template", "describe_launch_templates", "LaunchTemplates", "LaunchTemplateId", "delete_launch_template", "LaunchTemplateId"
-    ),
-    Kind("key-pair", "describe_key_pairs", "KeyPairs", "KeyPairId", "delete_key_pair", "KeyPairId"),
+    AwsKind("security-group", "describe_security_groups", "SecurityGroups", "GroupId", "delete_security_group"),
+    AwsKind("launch-template", "describe_launch_templates", "LaunchTemplates", "LaunchTemplateId", "delete_launch_template"),
+    AwsKind("key-pair", "describe_key_pairs", "KeyPairs", "KeyPairId", "delete_key_pair"),
 )
-_CALLED: Final = {"spot-instances-request": "spot-request", "elastic-ip": "address"}
-_BY_NAME: Final = {_CALLED.get(k.kind, k.kind): k for k in KINDS}
-_ENDED: Final = {"shutting-down", "terminated"}
 _CLOSED: Final = {"closed", "cancelled", "failed"}
-# What EC2 says while an instance that ended still holds its interface or volume.
-_STILL_HELD: Final = {"DependencyViolation", "VolumeInUse", "IncorrectState", "InvalidNetworkInterface.InUse", "InvalidGroup.InUse"}
+# EC2's codes while an instance that ended still holds its interface or volume.
+_STILL_HELD: Final = ("DependencyViolation", "VolumeInUse", "IncorrectState", "InvalidNetworkInterface.InUse", "InvalidGroup.InUse")
+_NOT_FOUND: Final = "*NotFound*"
 _GONE_S: Final = 300.0
 
 
-def things(name: str | None, region: str, access: Access) -> list[base.Thing]:
-    """What is ours in the region: one DescribeTags says which kinds there may be, and each is asked once which of it still exists."""
-    ec2 = client("ec2", region, access)
+def _action(method: str) -> str:
+    """The permission that a method of the client needs."""
+    return "ec2:" + "".join(word.capitalize() for word in method.split("_"))
+
+
+def tag_filter(name: str | None) -> dict[str, Any]:
+    """The filter for things that carry our tag; with a name, for that launch's."""
+    return {"Name": f"tag:{base.NAME_TAG}", "Values": [name]} if name else {"Name": "tag-key", "Values": [base.NAME_TAG]}
+
+
+def things(api: AwsApi, name: str | None) -> list[base.Thing]:
+    """Everything of ours in the region: one DescribeTags shows which kinds there may be, and one call for each of them what exists."""
     filters = [{"Name": "key", "Values": [base.NAME_TAG]}, *([{"Name": "value", "Values": [name]}] if name else [])]
-    with classified("ec2:DescribeTags", region):
-        pages = ec2.get_paginator("describe_tags").paginate(Filters=filters)
-        tagged = {tag["ResourceType"] for page in pages for tag in page["Tags"]}
-    asked = [kind for kind in KINDS if kind.kind in tagged]
-    if not asked:
-        return []
-    with ThreadPoolExecutor(max_workers=len(asked), thread_name_prefix="aws") as pool:
-        found = pool.map(lambda kind: _existing(ec2, kind, name, region), asked)
-        return [thing for of_kind in found for thing in of_kind]
+    with classified("ec2:DescribeTags", api.region):
+        pages = api.ec2.get_paginator("describe_tags").paginate(Filters=filters)
+        types = {tag["ResourceType"] for page in pages for tag in page["Tags"]}
+    kinds = [kind for kind in KINDS if kind.type in types]
+    return [thing for existing in at_once(lambda kind: _existing(api, kind, name), kinds) for thing in existing]
 
 
-def _existing(ec2: Any, kind: Kind, name: str | None, region: str) -> list[base.Thing]:
-    tag = {"Name": f"tag:{base.NAME_TAG}", "Values": [name]} if name else {"Name": "tag-key", "Values": [base.NAME_TAG]}
-    with classified(kind.describes, region):
-        if ec2.can_paginate(kind.describe):
-            pages = list(ec2.get_paginator(kind.describe).paginate(Filters=[tag]))
+def _existing(api: AwsApi, kind: AwsKind, name: str | None) -> list[base.Thing]:
+    filters = [tag_filter(name)]
+    if kind is _INSTANCE:
+        return [_thing(raw, kind, api.region) for raw in api.instances(filters)]
+    with classified(_action(kind.describe), api.region):
+        if api.ec2.can_paginate(kind.describe):
+            pages = list(api.ec2.get_paginator(kind.describe).paginate(Filters=filters))
         else:
-            pages = [getattr(ec2, kind.describe)(Filters=[tag])]
-    raw = [entry for page in pages for entry in page[kind.listed]]
-    if kind.kind == "instance":
-        raw = [instance for reservation in raw for instance in reservation["Instances"]]
-    return [thing for entry in raw if (thing := _thing(entry, kind, region)) is not None]
+            pages = [getattr(api.ec2, kind.describe)(Filters=filters)]
+    # EC2 shows a closed spot request for days, and nothing can come of it.
+    return [_thing(raw, kind, api.region) for page in pages for raw in page[kind.key] if raw.get("State") not in _CLOSED]
 
 
-def _thing(raw: dict[str, Any], kind: Kind, region: str) -> base.Thing | None:
+def _thing(raw: dict[str, Any], kind: AwsKind, region: str) -> base.Thing:
     tags = tags_of(raw)
-    state = raw.get("State")
-    if kind.kind == "spot-instances-request" and state in _CLOSED:
-        return None  # EC2 shows it for days, and nothing can come of it
     return base.Thing(
-        kind=_CALLED.get(kind.kind, kind.kind),
+        kind=kind.kind,
         id=raw[kind.id],
         group=tags.get(base.NAME_TAG, ""),
         launch_id=tags.get(base.LAUNCH_TAG, ""),
         owner=tags.get(base.OWNER_TAG, ""),
         where=region,
-        alive=not (isinstance(state, dict) and state.get("Name") in _ENDED),
+        alive=kind is not _INSTANCE or raw["State"]["Name"] not in ENDED,
     )
 
 
-def remove(things: Sequence[base.Thing], region: str, access: Access, *, on_step: base.Step) -> list[str]:
-    """Remove them, those that depend on others last; what is gone already counts as removed."""
-    ec2 = client("ec2", region, access)
+def remove(api: AwsApi, things: Sequence[base.Thing], *, on_step: base.Step) -> list[str]:
+    """Remove them, those that others depend on last; a thing that is already gone counts as removed."""
     removed: list[str] = []
-    for name, kind in _BY_NAME.items():
-        of_kind = [t for t in things if t.kind == name]
+    for kind in KINDS:
+        of_kind = [thing for thing in things if thing.kind == kind.kind]
         if not of_kind:
             continue
-        alive = [t for t in of_kind if t.alive]
+        alive = [str(thing) for thing in of_kind if thing.alive]
         if alive:
-            on_step(f"removing {', '.join(map(str, alive))}")
-        ids = [t.id for t in of_kind]
-        if name == "instance":
-            _terminate(ec2, ids, region)
-        elif kind.waits:
-            _clear(ec2, kind, ids, region)
-        else:
-            with ThreadPoolExecutor(max_workers=8, thread_name_prefix="aws") as pool:
-                list(pool.map(partial(_delete, ec2, kind, region), ids))
-        removed += [str(t) for t in alive]
+            on_step(f"removing {', '.join(alive)}")
+        _remove_kind(api, kind, [thing.id for thing in of_kind])
+        removed += alive
     return removed
 
 
-def _terminate(ec2: Any, ids: Sequence[str], region: str) -> None:
+def _remove_kind(api: AwsApi, kind: AwsKind, ids: Sequence[str]) -> None:
+    if kind is _INSTANCE:
+        _terminate(api, ids)
+    elif kind.waits:
+        _clear(api, kind, ids)
+    else:
+        at_once(lambda thing_id: _delete(api, kind, thing_id), ids, most=8)
+
+
+def _terminate(api: AwsApi, ids: Sequence[str]) -> None:
     """Terminate instances and wait until EC2 shows them as terminated, or no longer shows them."""
-    with classified("ec2:TerminateInstances", region):
+
+    def terminate(*some: str) -> dict[str, Any] | None:
+        return unless_refused(lambda: api.ec2.terminate_instances(InstanceIds=list(some)), _NOT_FOUND)
+
+    with classified("ec2:TerminateInstances", api.region):
         # EC2 refuses the whole call for one id that it no longer knows.
-        if not _unless_gone(partial(ec2.terminate_instances, InstanceIds=list(ids))):
-            for one in ids:
-                _unless_gone(partial(ec2.terminate_instances, InstanceIds=[one]))
+        if terminate(*ids) is None:
+            for instance_id in ids:
+                terminate(instance_id)
 
-    def left() -> list[str]:
-        with classified("ec2:DescribeInstances", region):
-            pages = ec2.get_paginator("describe_instances").paginate(Filters=[{"Name": "instance-id", "Values": list(ids)}])
-            found = [i for page in pages for r in page["Reservations"] for i in r["Instances"]]
-        return [i["InstanceId"] for i in found if i["State"]["Name"] != "terminated"]
+    def remaining() -> list[str]:
+        instances = api.instances([{"Name": "instance-id", "Values": list(ids)}])
+        return [i["InstanceId"] for i in instances if i["State"]["Name"] != "terminated"]
 
-    _until_none(left, region)
+    _until_none(api, remaining)
 
 
-def _clear(ec2: Any, kind: Kind, ids: Sequence[str], region: str) -> None:
-    """Wait for those that end with their instance, and delete those that stay.
+def _clear(api: AwsApi, kind: AwsKind, ids: Sequence[str]) -> None:
+    """Wait for things that end with their instance, and delete those that stay.
 
-    What is gone is not asked to be deleted: whether EC2 answers that with "not found", or with "not authorized" because what is gone
-    has no tags for a policy's condition to hold, is written nowhere.
+    It deletes only what EC2 still shows. For a thing that is gone EC2 might answer "not found", or "not authorized" because a thing
+    that is gone has no tags that could meet a policy's condition; the documentation does not say which.
     """
 
-    def left() -> list[str]:
-        with classified(kind.describes, region):
-            reply = getattr(ec2, kind.describe)(Filters=[{"Name": kind.waits, "Values": list(ids)}])
-        found = {entry[kind.id]: entry.get("State", entry.get("Status")) for entry in reply[kind.listed]}
-        for thing_id, state in found.items():
+    def remaining() -> list[str]:
+        with classified(_action(kind.describe), api.region):
+            reply = getattr(api.ec2, kind.describe)(Filters=[{"Name": kind.waits, "Values": list(ids)}])
+        states = {entry[kind.id]: entry.get("State", entry.get("Status")) for entry in reply[kind.key]}
+        for thing_id, state in states.items():
             if state == "available":
-                _delete(ec2, kind, region, thing_id)
-        return [thing_id for thing_id, state in found.items() if state not in {"deleting", "deleted"}]
+                _delete(api, kind, thing_id)
+        return [thing_id for thing_id, state in states.items() if state not in {"deleting", "deleted"}]
 
-    _until_none(left, region)
+    _until_none(api, remaining)
 
 
-def _until_none(left: Callable[[], list[str]], region: str) -> None:
-    """Ask at growing intervals until nothing is left.
+def _until_none(api: AwsApi, remaining: Callable[[], list[str]]) -> None:
+    """Ask until nothing remains.
 
     Raises:
-        InstanceLostError: something is, after five minutes.
+        InstanceLostError: something still does after five minutes.
     """
-    still = tenacity.Retrying(
-        retry=tenacity.retry_if_result(bool),
-        wait=_WAIT,
-        stop=tenacity.stop_after_delay(_GONE_S),
-        retry_error_callback=lambda state: state.outcome.result() if state.outcome else [],
-    )(left)
-    if still:
-        msg = f"{', '.join(still)} in {region} did not end within {_GONE_S:g} s"
+    ids = poll_ec2(remaining, lambda ids: not ids, timeout_s=_GONE_S)
+    if ids:
+        msg = f"{', '.join(ids)} in {api.region} did not end within {_GONE_S:g} s"
         raise InstanceLostError(msg, hint="run the same command again; it goes on where it stopped")
 
 
-def _delete(ec2: Any, kind: Kind, region: str, thing_id: str) -> None:
-    """Remove one thing; while what ended still holds it, ask again."""
-    from botocore.exceptions import ClientError  # noqa: PLC0415
-
-    takes = [thing_id] if kind.takes.endswith("Ids") else thing_id
-
-    def held(error: BaseException) -> bool:
-        return isinstance(error, ClientError) and code_of(error) in _STILL_HELD
-
-    retry = tenacity.Retrying(retry=tenacity.retry_if_exception(held), wait=_WAIT, stop=tenacity.stop_after_delay(_GONE_S), reraise=True)
-    with classified(kind.deletes, region):
-        retry(_unless_gone, partial(getattr(ec2, kind.delete), **{kind.takes: takes}))
-
-
-_WAIT: Final = tenacity.wait_exponential(multiplier=0.05, exp_base=1.5, max=5)
-
-
-def _unless_gone(delete: Callable[[], Any]) -> bool:
-    """Whether EC2 did it; false when it says that there is no such thing."""
-    from botocore.exceptions import ClientError  # noqa: PLC0415
-
-    try:
-        delete()
-    except ClientError as error:
-        if "NotFound" in code_of(error):
-            return False
-        raise
-    return True
+def _delete(api: AwsApi, kind: AwsKind, thing_id: str) -> None:
+    """Remove one thing; ask again while an instance that ended still holds it."""
+    parameter = {f"{kind.id}s": [thing_id]} if kind.several else {kind.id: thing_id}
+    retry = tenacity.Retrying(
+        retry=tenacity.retry_if_exception(lambda error: refused_with(error, *_STILL_HELD)),
+        wait=tenacity.wait_exponential(multiplier=FIRST_S, exp_base=FACTOR, max=LONGEST_S),
+        stop=tenacity.stop_after_delay(_GONE_S),
+        reraise=True,
+    )
+    with classified(_action(kind.delete), api.region):
+        retry(unless_refused, lambda: getattr(api.ec2, kind.delete)(**parameter), _NOT_FOUND)

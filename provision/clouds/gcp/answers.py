@@ -1,4 +1,4 @@
-"""What GCE's resources mean in our words: pure functions of what it described."""
+"""What GCE's descriptions mean in our words: pure functions of its answers."""
 
 from __future__ import annotations
 
@@ -8,11 +8,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from provision.clouds import base
-from provision.clouds.gcp.api import last
-from provision.clouds.gcp.requests import LABELS, TAGS_ITEM, image_of
+from provision.clouds.gcp.requests import LABELS, OS_TAG, TAGS_ITEM, image_of
 from provision.errors import ImageNotFoundError
-
-__all__ = ["instance_of", "notices_of", "region_of", "tags_of", "tags_of_firewall"]
 
 # https://docs.cloud.google.com/compute/docs/instances/instance-lifecycle: TERMINATED is a stopped machine that still exists. A machine
 # under repair is one that Google tries to bring back.
@@ -30,17 +27,16 @@ _STATES: Final[Mapping[str, base.State]] = {
     "TERMINATED": "stopped",
     "DEPROVISIONING": "shutting-down",
 }
-_OS_TAG: Final = "gpuprov:os"
 _SAME: Final = dt.timedelta(minutes=1)
 
 
-def region_of(zone: str) -> str:
-    """The region of a zone."""
-    return zone.rpartition("-")[0]
+def last(path: str) -> str:
+    """The last part of a path or URL, which is the name of the thing."""
+    return path.rpartition("/")[2]
 
 
 def tags_of(raw: Any) -> dict[str, str]:
-    """Our tags: what the labels keep of them, and in full what stands in an instance's metadata or another thing's description."""
+    """Our tags: as much as the labels hold, and in full from the metadata of an instance or the description of another thing."""
     of_labels = {tag: raw.labels[name] for tag, name in LABELS.items() if name in raw.labels}
     items = getattr(raw, "metadata", None)
     text = next((item.value for item in items.items if item.key == TAGS_ITEM), "") if items else raw.description
@@ -48,34 +44,34 @@ def tags_of(raw: Any) -> dict[str, str]:
 
 
 def tags_of_firewall(raw: Any) -> dict[str, str]:
-    """Our tags of a firewall rule: GCE gives it no labels, so that they stand in its description."""
+    """Our tags of a firewall rule, from its description: a rule can have no labels."""
     return _strings(raw.description)
 
 
 def _strings(text: str) -> dict[str, str]:
-    """What a JSON object of strings holds; nothing where it is none, since anybody of the project may have written it."""
+    """The entries of a JSON object of strings; none where the text is no such object, since anybody in the project may have written it."""
     try:
-        found = json.loads(text)
+        data = json.loads(text)
     except ValueError:
         return {}
-    return {str(k): str(v) for k, v in found.items()} if isinstance(found, dict) else {}
+    return {str(k): str(v) for k, v in data.items()} if isinstance(data, dict) else {}
 
 
 def instance_of(raw: Any) -> base.Instance:
     """Our instance for GCE's."""
     tags = tags_of(raw)
     zone = last(raw.zone)
-    system = tags.get(_OS_TAG, "ubuntu 24.04").partition(" ")
+    system = tags.get(OS_TAG, "ubuntu 24.04").partition(" ")
     launched = dt.datetime.fromisoformat(raw.creation_timestamp) if raw.creation_timestamp else None
     public = [config.nat_i_p for nic in raw.network_interfaces for config in nic.access_configs]
-    # Without an access configuration there is and will be no public address; with one, a stopped machine has none for now.
+    # Without an access configuration a machine never has a public address; with one, it has none while it is stopped.
     addresses = [address for address in public if address] if public else [nic.network_i_p for nic in raw.network_interfaces]
     return base.Instance(
         name=raw.name.removeprefix("gpuprov-"),
         group=tags.get(base.NAME_TAG, ""),
         id=raw.name,
         cloud="gcp",
-        region=region_of(zone),
+        region=zone.rpartition("-")[0],
         zone=zone,
         type=last(raw.machine_type),
         market="spot" if raw.scheduling.provisioning_model == "SPOT" else "on-demand",
@@ -105,16 +101,16 @@ def _number(text: str) -> int:
 
 
 def notices_of(raw: Any) -> tuple[str, ...]:
-    """What GCE announced of an instance: maintenance, an end that is not its deadline, a spot machine that was taken back."""
-    found = []
+    """GCE's announcements about an instance: maintenance, an end that is not its deadline, a spot machine that it takes back."""
+    texts = []
     coming = raw.resource_status.upcoming_maintenance
     if coming.window_start_time:
         latest = f", at the latest {coming.latest_window_start_time}" if coming.latest_window_start_time else ""
         kind = coming.type_.lower() if coming.type_ else "planned"
-        found.append(f"{kind} maintenance ({coming.maintenance_status.lower() or 'pending'}) from {coming.window_start_time}{latest}")
+        texts.append(f"{kind} maintenance ({coming.maintenance_status.lower() or 'pending'}) from {coming.window_start_time}{latest}")
     ends, deadline = raw.resource_status.scheduling.termination_timestamp, tags_of(raw).get(base.DEADLINE_TAG, "")
     if ends and not (deadline and abs(dt.datetime.fromisoformat(ends) - dt.datetime.fromisoformat(deadline)) <= _SAME):
-        found.append(f"deleted by its time limit at {ends}, which is not its deadline")
+        texts.append(f"deleted by its time limit at {ends}, which is not its deadline")
     if raw.scheduling.provisioning_model == "SPOT" and _STATES.get(raw.status) in {"stopping", "shutting-down"}:
-        found.append("spot: it is being taken back or stopped")
-    return tuple(found)
+        texts.append("spot: Google is taking it back, or it is being stopped")
+    return tuple(texts)

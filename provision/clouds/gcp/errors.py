@@ -1,16 +1,19 @@
-"""What GCP's answers mean, classified once: by the HTTP status and reason of a refused call, by the error codes of a failed operation.
+"""What GCP's errors mean: a refused call by its HTTP status and reason, a failed operation by its codes. Each is classified here, once.
 
-Never by the type of an exception: a stock-out and an outage are the same class of Google's (shared/facts/emulators.md §C, error shapes).
+The type of an exception says too little: Google raises the same class for a stock-out and an outage (docs/sources/emulators.md §C).
 """
 
 from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any, Final
 
-from provision.clouds.gcp import sdk
+from google.api_core.exceptions import GoogleAPICallError, RetryError
+from google.auth.exceptions import GoogleAuthError, InvalidOperation, RefreshError
+from requests import RequestException  # Google's REST transport lets these through
+
 from provision.errors import (
     CapacityError,
     CloudError,
@@ -24,16 +27,13 @@ from provision.errors import (
     ThrottledError,
 )
 
-__all__ = ["LOGIN", "AlreadyThereError", "GoneError", "classified", "of_answer", "of_operation"]
-
 LOGIN: Final = "log in with `gcloud auth application-default login` and name a project in GOOGLE_CLOUD_PROJECT"
 _UNAUTHORIZED, _FORBIDDEN, _MISSING, _CONFLICT, _TOO_MANY, _SERVER_ERROR = 401, 403, 404, 409, 429, 500
-_SOME = 300
+_SUMMARY_LENGTH = 300
 
-# Codes of operation.error.errors[], the most telling first. ZONE_RESOURCE_POOL_EXHAUSTED*, QUOTA_EXCEEDED: shared/facts/stack-facts.md
-# §10.5.
-# The others: skypilot-org/skypilot and GoogleCloudPlatform/cluster-toolkit (slurm capacity circuit), which branch on them.
-# VM_MIN_COUNT_NOT_REACHED is only the summary of a bulk insert and stands beside its cause, or alone.
+# Codes of operation.error.errors[], the most telling first. ZONE_RESOURCE_POOL_EXHAUSTED* and QUOTA_EXCEEDED: docs/sources/clouds.md
+# §10.5. The others: skypilot-org/skypilot and GoogleCloudPlatform/cluster-toolkit (slurm capacity circuit), which branch on them.
+# VM_MIN_COUNT_NOT_REACHED only sums up a bulk insert; it stands beside its cause, or alone.
 _CODES: Final[dict[str, type[CloudError]]] = {
     "PERMISSIONS_ERROR": PermissionRefusedError,
     "QUOTA_EXCEEDED": QuotaExceededError,
@@ -45,7 +45,8 @@ _CODES: Final[dict[str, type[CloudError]]] = {
     "INTERNAL_ERROR": CloudUnreachableError,
     "VM_MIN_COUNT_NOT_REACHED": CapacityError,
 }
-# `errors[].reason` of an HTTP 403, which is a refusal, a quota or a rate.
+_RANKS: Final = {code: rank for rank, code in enumerate(_CODES)}
+# `errors[].reason` of an HTTP 403, which may be a refusal, a quota or a rate.
 _REASONS: Final[dict[str, type[CloudError]]] = {
     "quotaExceeded": QuotaExceededError,
     "rateLimitExceeded": ThrottledError,
@@ -55,20 +56,32 @@ _HINTS: Final[dict[type[CloudError], str]] = {
     CapacityError: "try again later, or add another zone, region or machine type to the profile's places",
     ThrottledError: "wait a minute and run the same command again; it goes on where it stopped",
     PermissionRefusedError: "ask whoever owns the project for this permission; `gpuprov plan` lists all that are needed",
-    CredentialsExpiredError: LOGIN,
-    CredentialsMissingError: LOGIN,
     ImageNotFoundError: "correct the profile's os, or lock another image",
     CloudUnreachableError: "check the network and run the same command again; it goes on where it stopped",
-    CloudInvalidError: "correct the profile; `gpuprov plan --profile …` shows what would be asked",
+    CloudInvalidError: "correct the profile; `gpuprov plan --profile …` shows what would be requested",
 }
+# GCP's sentence about a quota: `Quota 'NVIDIA_T4_GPUS' exceeded.  Limit: 0.0 in region us-central1.` (docs/sources/emulators.md §C).
+_QUOTA: Final = re.compile(
+    r"Quota '(?P<metric>[\w-]+)' exceeded\.\s+Limit: (?P<limit>\d+(?:\.\d+)?)(?P<place> in region [\w-]+| globally)?"
+)
+# `Required 'compute.instances.create' permission for 'projects/…'`
+_REQUIRED: Final = re.compile(r"Required '([\w.]+)' permission")
+
+Usage = Callable[[str], tuple[float, float] | None]
+"""Metric of a quota → its limit and its use, or None where GCP does not answer."""
 
 
 class AlreadyThereError(CloudInvalidError):
-    """Something of that name exists; whoever asked looks whose it is."""
+    """Something of that name exists; the caller finds out whose it is."""
 
 
 class GoneError(CloudInvalidError):
-    """Nothing of that name exists; no error to whoever removes it."""
+    """Nothing of that name exists; for a removal that is no error."""
+
+
+def in_place(action: str, where: str) -> str:
+    """An action and where, as messages have it: `compute.instances.create in asia-east1-a`."""
+    return f"{action} in {where}" if where else action
 
 
 @contextlib.contextmanager
@@ -79,96 +92,89 @@ def classified(action: str, where: str = "") -> Iterator[None]:
         action: the permission that the call needs, such as `compute.instances.create`.
         where: a zone or region, or nothing.
     """
-    with sdk.importing:
-        from google.api_core.exceptions import GoogleAPICallError, RetryError  # noqa: PLC0415
-        from google.auth.exceptions import GoogleAuthError, InvalidOperation, RefreshError  # noqa: PLC0415
-        from requests import RequestException  # noqa: PLC0415 - Google's REST transport lets these through
-
-    asked = f"{action} in {where}" if where else action
+    call = in_place(action, where)
     try:
         yield
     except GoogleAPICallError as error:
-        listed = [e for e in error.errors or [] if isinstance(e, dict)]  # messages where an operation failed, dicts where a call did
-        raise of_answer(int(error.code or 0), str(error.message), [str(e.get("reason", "")) for e in listed], asked) from error
+        # `errors` holds messages where an operation failed, and dicts where a call did.
+        reasons = [str(entry.get("reason", "")) for entry in error.errors or [] if isinstance(entry, dict)]
+        raise of_answer(int(error.code or 0), str(error.message), reasons, call) from error
+    except InvalidOperation as error:  # a 401 to anonymous credentials, which cannot be renewed
+        raise of_answer(_UNAUTHORIZED, str(error), [], call) from error
     except RefreshError as error:
         msg = "the GCP login has expired"
         raise CredentialsExpiredError(msg, hint=LOGIN, detail=str(error)) from error
     except GoogleAuthError as error:
-        if isinstance(error, InvalidOperation):  # a 401 to anonymous credentials, which cannot be renewed
-            raise of_answer(_UNAUTHORIZED, str(error), [], asked) from error
-        msg = f"GCP's log-in does not work for {asked}"
+        msg = f"the GCP login does not work for {call}"
         raise CredentialsMissingError(msg, hint=LOGIN, detail=str(error)) from error
     except (RetryError, RequestException) as error:
-        msg = f"GCP did not answer {asked}"
+        msg = f"GCP did not answer {call}"
         raise CloudUnreachableError(msg, hint=_HINTS[CloudUnreachableError], detail=f"{type(error).__name__}: {error}") from error
 
 
-def of_answer(status: int, said: str, reasons: Collection[str], asked: str) -> CloudError:
-    """Our error for a call that was refused.
+def of_answer(status: int, message: str, reasons: Collection[str], call: str) -> CloudError:
+    """Our error for a refused call.
 
     Args:
         status: of HTTP.
-        said: the error's message.
+        message: the error's.
         reasons: `errors[].reason`.
-        asked: the permission that the call needs, and where.
+        call: the permission that the call needs, and where.
     """
-    told = _short(said)
-    detail = f"HTTP {status} {' '.join(reasons)}: {told}"
+    summary = _short(message)
+    detail = f"HTTP {status} {' '.join(reasons)}: {summary}"
     if status == _UNAUTHORIZED:
-        return CredentialsExpiredError(f"GCP does not accept the credentials for {asked} any more", hint=LOGIN, detail=detail)
+        return CredentialsExpiredError(f"GCP no longer accepts the credentials for {call}", hint=LOGIN, detail=detail)
     if status == _TOO_MANY:
-        return _made(ThrottledError, told, detail, asked)
+        return _of_kind(ThrottledError, summary, detail, call)
     if status == _FORBIDDEN and "accessNotConfigured" in reasons:
-        hint = "whoever owns the project enables it: `gcloud services enable compute.googleapis.com`"
+        hint = "the owner of the project enables it: `gcloud services enable compute.googleapis.com`"
         return PermissionRefusedError("the Compute Engine API is not enabled in this project", hint=hint, detail=detail)
     if status == _FORBIDDEN:
         kind = next((_REASONS[reason] for reason in reasons if reason in _REASONS), PermissionRefusedError)
-        return _made(kind, told, detail, asked)
+        return _of_kind(kind, summary, detail, call)
     if status == _MISSING:
-        kind = ImageNotFoundError if "/images/" in told else GoneError
-        return kind(f"GCP finds nothing for {asked}: {told}", hint=_HINTS.get(kind, _HINTS[CloudInvalidError]), detail=detail)
+        kind = ImageNotFoundError if "/images/" in summary else GoneError
+        return kind(f"GCP finds nothing for {call}: {summary}", hint=_HINTS.get(kind, _HINTS[CloudInvalidError]), detail=detail)
     if status == _CONFLICT:
-        hint = "choose another --name, or look at what has it in the console of the project"
-        return AlreadyThereError(f"GCP has this already: {told}", hint=hint, detail=detail)
+        return _already_there(summary, detail)
     if status >= _SERVER_ERROR:
         hint = _HINTS[CloudUnreachableError]
-        return CloudUnreachableError(f"GCP failed to answer {asked} (HTTP {status})", hint=hint, detail=detail)
-    return CloudInvalidError(f"GCP does not accept {asked}: {told}", hint=_HINTS[CloudInvalidError], detail=detail)
+        return CloudUnreachableError(f"GCP failed to answer {call} (HTTP {status})", hint=hint, detail=detail)
+    return CloudInvalidError(f"GCP does not accept {call}: {summary}", hint=_HINTS[CloudInvalidError], detail=detail)
 
 
-def of_operation(errors: Iterable[Any], status: int, asked: str) -> CloudError:
+def of_operation(errors: Iterable[Any], status: int, call: str, *, usage_of: Usage | None = None) -> CloudError:
     """Our error for an operation that ended with errors.
 
     Args:
         errors: `operation.error.errors`; the most telling of them decides.
-        status: `operation.http_error_status_code`, for a code that is not known.
-        asked: the permission that the call needed, and where.
+        status: `operation.http_error_status_code`, for a code that this module does not know.
+        call: the permission that the call needed, and where.
+        usage_of: asks for limit and use of a quota, which the operation does not say in full.
     """
-    found = list(errors)
-    known = sorted((e for e in found if e.code in _CODES), key=lambda e: list(_CODES).index(e.code))
-    if not known:
-        said = "; ".join(f"{e.code}: {e.message}" for e in found)
-        made = of_answer(status or _SERVER_ERROR, said, [], asked)
-        if found and found[0].code == "RESOURCE_ALREADY_EXISTS":
-            return AlreadyThereError(made.message, hint=made.hint, detail=made.detail)
-        return made
-    first = known[0]
-    told = _short(first.message)
-    detail = "; ".join(f"{e.code}: {_short(e.message)}" for e in known)
+    errors = list(errors)
+    ranked = sorted((e for e in errors if e.code in _RANKS), key=lambda e: _RANKS[e.code])
+    if not ranked:
+        message = "; ".join(f"{e.code}: {e.message}" for e in errors)
+        if errors and errors[0].code == "RESOURCE_ALREADY_EXISTS":
+            return _already_there(_short(message), message)
+        return of_answer(status or _SERVER_ERROR, message, [], call)
+    first = ranked[0]
+    summary = _short(first.message)
+    detail = "; ".join(f"{e.code}: {_short(e.message)}" for e in ranked)
     kind = _CODES[first.code]
     if kind is CapacityError:
-        named = _zones_named(known)
-        there = f" GCP names {', '.join(named)} instead." if named else ""
-        return CapacityError(f"{asked}: {told}{there}", hint=_HINTS[CapacityError], detail=detail, elsewhere=named)
+        zones = _zones_elsewhere(ranked)
+        others = f" GCP names {', '.join(zones)} instead." if zones else ""
+        return CapacityError(f"{call}: {summary}{others}", hint=_HINTS[CapacityError], detail=detail, elsewhere=zones)
     if kind is QuotaExceededError:
         info = next((d.quota_info for d in first.error_details if d.quota_info.metric_name), None)
-        # QuotaExceededInfo has no usage; whoever can ask adds it (shared/facts/emulators.md §C).
-        metric = info.limit_name.partition("-per-")[0].replace("-", "_") if info else ""
-        return quota(told, detail, metric=metric, limit=info.limit if info else None)
-    return _made(kind, told, detail, asked)
+        return _quota(summary, detail, info=info, usage_of=usage_of)
+    return _of_kind(kind, summary, detail, call)
 
 
-def _zones_named(errors: Iterable[Any]) -> tuple[str, ...]:
+def _zones_elsewhere(errors: Iterable[Any]) -> tuple[str, ...]:
     """The zones that the details name: errorInfo.metadatas.zonesAvailable, a list with commas.
 
     The key was seen in a test of cockroachdb/cockroach (roachprod, TestParseGCECapacityError) with a recorded answer of gcloud.
@@ -177,35 +183,37 @@ def _zones_named(errors: Iterable[Any]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(zone.strip() for text in texts for zone in text.split(",") if zone.strip()))
 
 
-def quota(said: str, detail: str, *, metric: str = "", limit: float | None = None, usage: float | None = None) -> QuotaExceededError:
-    """The error of a quota, with what is known of it; what is not given is read from the sentence that GCP says.
-
-    Its form is `Quota 'NVIDIA_T4_GPUS' exceeded.  Limit: 0.0 in region us-central1.` (issues, shared/facts/emulators.md §C).
-    """
-    told = re.search(r"Quota '([\w-]+)' exceeded\.\s+Limit: ([\d.]+)(?: (in region [\w-]+|globally))?", said)
-    metric = metric or (told.group(1) if told else "")
-    limit = limit if limit is not None or told is None else float(told.group(2))
-    place = f" {told.group(3)}" if told and told.group(3) else ""
-    used = "" if usage is None else f", {usage:g} in use"
-    what = f"quota {metric}{place} is too small: limit {limit:g}{used}" if metric and limit is not None else f"a quota is too small: {said}"
-    error = QuotaExceededError(
-        what, hint=f"ask for more of {metric or 'the quota named above'}, or add a region to the places", detail=detail
-    )
-    error.metric = metric  # type: ignore[attr-defined]
-    return error
+def _quota(summary: str, detail: str, *, info: Any = None, usage_of: Usage | None = None) -> QuotaExceededError:
+    """The error of a quota, with what GCP's sentence, the details of the operation and a question about its use say of it."""
+    sentence = _QUOTA.search(summary)
+    metric, limit, place = (sentence["metric"], float(sentence["limit"]), sentence["place"] or "") if sentence else ("", None, "")
+    if info is not None:  # QuotaExceededInfo of the operation: the metric and the limit, not the use
+        metric, limit = info.limit_name.partition("-per-")[0].replace("-", "_") or metric, info.limit
+    used = ""
+    now = usage_of(metric) if usage_of and metric else None
+    if now is not None:
+        limit, used = now[0], f", {now[1]:g} in use"
+    what = f"a quota is too small: {summary}"
+    if metric and limit is not None:
+        what = f"quota {metric}{place} is too small: limit {limit:g}{used}"
+    return QuotaExceededError(what, hint=f"ask for more of {metric or 'this quota'}, or add a region to the places", detail=detail)
 
 
-def _made(kind: type[CloudError], told: str, detail: str, asked: str) -> CloudError:
+def _already_there(summary: str, detail: str) -> AlreadyThereError:
+    hint = "choose another --name, or look at what has it in the console of the project"
+    return AlreadyThereError(f"GCP has this already: {summary}", hint=hint, detail=detail)
+
+
+def _of_kind(kind: type[CloudError], summary: str, detail: str, call: str) -> CloudError:
     if kind is PermissionRefusedError:
-        # `Required 'compute.instances.create' permission for 'projects/…'` names more exactly than we could.
-        named = re.search(r"Required '([\w.]+)' permission", told)
-        return kind(f"GCP refuses {named.group(1) if named else asked} to these credentials", hint=_HINTS[kind], detail=detail)
+        required = _REQUIRED.search(summary)  # more exact than the permission of the whole call
+        return kind(f"GCP refuses {required[1] if required else call} to these credentials", hint=_HINTS[kind], detail=detail)
     if kind is QuotaExceededError:
-        return quota(told, detail)
+        return _quota(summary, detail)
     if kind is ThrottledError:
-        return kind(f"GCP asks for slower calls of {asked}", hint=_HINTS[kind], detail=detail)
-    return kind(f"{asked}: {told}", hint=_HINTS[kind], detail=detail)
+        return kind(f"GCP asks for slower calls of {call}", hint=_HINTS[kind], detail=detail)
+    return kind(f"{call}: {summary}", hint=_HINTS[kind], detail=detail)
 
 
-def _short(said: str) -> str:
-    return re.sub(r"\s+", " ", said).strip()[:_SOME]
+def _short(message: str) -> str:
+    return re.sub(r"\s+", " ", message).strip()[:_SUMMARY_LENGTH]

@@ -1,52 +1,55 @@
-"""What GCP says before a launch: reads alone, all at the same time."""
+"""What GCP says before a launch: reads only, all at the same time."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
-from provision.catalog import places, read
 from provision.clouds import base
-from provision.clouds.gcp.api import Api, at_once
+from provision.clouds.gcp import data
+from provision.clouds.gcp.api import GcpApi
 from provision.clouds.gcp.errors import GoneError
 from provision.clouds.gcp.requests import image_of
+from provision.concurrent import at_once
 from provision.errors import CloudError, ImageNotFoundError
 
-__all__ = ["examine", "usage_of"]
 
+def examine(api: GcpApi, order: base.Order, region: str, zones: list[str]) -> list[base.Answer]:
+    """Ask all questions at the same time; the answer to one that fails is None, with the reason. GCP has no dry run.
 
-def examine(api: Api, order: base.Order, region: str, zones: list[str]) -> list[base.Answer]:
-    """The answers about the region, the machine type, the quotas and the image; GCP has no dry run."""
+    Args:
+        api: whose project.
+        order: the launch.
+        region: where.
+        zones: of the region, those that the catalog has the GPU in.
+    """
+    questions: dict[str, Callable[[], base.Answer]] = {
+        "region": lambda: _region(api, region),
+        "offered": lambda: _offered(api, order, zones),
+        "quota": lambda: _quota(api, order, region),
+        "image": lambda: _image(api, order),
+    }
 
-    def asked(question: tuple[str, Callable[[], base.Answer]]) -> base.Answer:
-        about, ask = question
+    def ask(about: str) -> base.Answer:
         try:
-            return ask()
-        except GoneError as error:
-            return base.Answer(about, holds=False, said=error.message)
+            return questions[about]()
         except CloudError as error:
-            return base.Answer(about, holds=None, said=error.message)
+            return base.Answer(about, holds=False if isinstance(error, GoneError) else None, said=error.message)
 
-    questions = [
-        ("region", lambda: _region(api, region)),
-        ("offered", lambda: _offered(api, order, zones)),
-        ("quota", lambda: _quota(api, order, region)),
-        ("image", lambda: _image(api, order)),
-    ]
-    return [*at_once(asked, questions), base.Answer("dry-run", holds=None, said="Compute Engine has no dry run")]
+    return [*at_once(ask, questions), base.Answer("dry-run", holds=None, said="Compute Engine has no dry run")]
 
 
-def _region(api: Api, region: str) -> base.Answer:
-    found = api.call("Regions", "get", "compute.regions.get", region=region)
-    return base.Answer("region", holds=found.status == "UP", said=f"{region} is {found.status or 'unknown'}")
+def _region(api: GcpApi, region: str) -> base.Answer:
+    status = api.call("Regions", "get", "compute.regions.get", region=region).status
+    return base.Answer("region", holds=status == "UP", said=f"{region} is {status or 'unknown'}")
 
 
-def _offered(api: Api, order: base.Order, zones: list[str]) -> base.Answer:
-    """Whether the machine type, and the accelerator that is attached to it, are in the order's zone, or in which of the region's."""
-    accelerator = read.gpu(order.gpu).gce_accelerator or ""
+def _offered(api: GcpApi, order: base.Order, zones: list[str]) -> base.Answer:
+    """Whether the order's zone, or which of the region's, has the machine type and the accelerator that is attached to it."""
+    accelerator = data.accelerator(order.gpu)
     attached = order.instance_type.startswith("n1-")
 
-    def there(zone: str) -> bool:
+    def offers(zone: str) -> bool:
         try:
             api.call("MachineTypes", "get", "compute.machineTypes.get", zone=zone, machine_type=order.instance_type)
             if attached:
@@ -55,60 +58,55 @@ def _offered(api: Api, order: base.Order, zones: list[str]) -> base.Answer:
             return False
         return True
 
-    asked = [order.zone] if order.zone else zones
-    having = [zone for zone, has in zip(asked, at_once(there, asked), strict=True) if has]
-    what = f"{order.instance_type} with {accelerator}" if attached else order.instance_type
-    if not having:
-        return base.Answer(
-            "offered", holds=False, said=f"{what} is not offered in {', '.join(asked) or 'any zone that the catalogue knows'}"
-        )
-    return base.Answer("offered", holds=True, said=f"{what} is offered in {', '.join(having)}")
+    candidates = [order.zone] if order.zone else zones
+    offering = [zone for zone, here in zip(candidates, at_once(offers, candidates), strict=True) if here]
+    machine = f"{order.instance_type} with {accelerator}" if attached else order.instance_type
+    if not offering:
+        where = ", ".join(candidates) or "any zone that the catalog knows"
+        return base.Answer("offered", holds=False, said=f"{machine} is not offered in {where}")
+    return base.Answer("offered", holds=True, said=f"{machine} is offered in {', '.join(offering)}")
 
 
-def _quotas(api: Api, region: str) -> dict[str, tuple[float, float]]:
+def _quotas(api: GcpApi, region: str) -> dict[str, tuple[float, float]]:
     """Metric → (limit, usage), of the region and of the whole project."""
 
-    def of(scope: str) -> Any:
-        if scope:
-            return api.call("Regions", "get", "compute.regions.get", region=scope)
+    def scope(name: str) -> Any:
+        if name:
+            return api.call("Regions", "get", "compute.regions.get", region=name)
         return api.call("Projects", "get", "compute.projects.get")
 
-    return {q.metric: (q.limit, q.usage) for found in at_once(of, [region, ""]) for q in found.quotas}
+    return {q.metric: (q.limit, q.usage) for raw in at_once(scope, [region, ""]) for q in raw.quotas}
 
 
-def usage_of(api: Api, metric: str, region: str) -> tuple[float, float] | None:
-    """(limit, usage) of a metric, or None where nobody says."""
+def usage_of(api: GcpApi, metric: str, region: str) -> tuple[float, float] | None:
+    """(limit, usage) of a metric, or None where GCP does not answer."""
     try:
         return _quotas(api, region).get(metric.upper())
     except CloudError:
         return None
 
 
-def _quota(api: Api, order: base.Order, region: str) -> base.Answer:
-    """Needed against limit and use, in GPUs: the regional quota of the model, and the one over all regions."""
-    found = _quotas(api, region)
-    metric = places.quota_of("gcp", order.instance_type, order.gpu, order.market)
+def _quota(api: GcpApi, order: base.Order, region: str) -> base.Answer:
+    """Compare what is needed with limit and use, in GPUs: the model's quota in the region, and the quota over all regions."""
+    quotas = _quotas(api, region)
+    metric = data.quota(order.gpu, order.market)
     needed = order.gpu_count * order.count
-    told, holds = [], True
-    for name in (metric, read.gcp().quotas.all_regions):
-        if name is None or name not in found:
-            continue
-        limit, usage = found[name]
-        holds = holds and usage + needed <= limit
-        told.append(f"{usage:g} of {limit:g} used ({name})")
-    if not told:
-        return base.Answer("quota", holds=None, said=f"which quota {order.gpu} counts against is not in the catalogue")
-    return base.Answer("quota", holds=holds, said=f"{needed} GPUs needed, {' and '.join(told)}")
+    rows = [(name, *quotas[name]) for name in (metric, data.gcp().quotas.all_regions) if name in quotas]
+    if not rows:
+        return base.Answer("quota", holds=None, said=f"the catalog does not know which quota {order.gpu} counts against")
+    holds = all(usage + needed <= limit for _, limit, usage in rows)
+    uses = " and ".join(f"{usage:g} of {limit:g} used ({name})" for name, limit, usage in rows)
+    return base.Answer("quota", holds=holds, said=f"{needed} GPUs needed, {uses}")
 
 
-def _image(api: Api, order: base.Order) -> base.Answer:
+def _image(api: GcpApi, order: base.Order) -> base.Answer:
     try:
         if order.image_id:
             _, project, _, _, name = order.image_id.split("/")
-            found = api.call("Images", "get", "compute.images.get", project=project, image=name)
+            image = api.call("Images", "get", "compute.images.get", project=project, image=name)
         else:
             family = image_of(order.os)
-            found = api.call("Images", "get_from_family", "compute.images.getFromFamily", project=family.project, family=family.family)
+            image = api.call("Images", "get_from_family", "compute.images.getFromFamily", project=family.project, family=family.family)
     except (GoneError, ImageNotFoundError) as error:
         return base.Answer("image", holds=False, said=error.message)
-    return base.Answer("image", holds=found.status in {"READY", ""}, said=found.name)
+    return base.Answer("image", holds=image.status in {"READY", ""}, said=image.name)

@@ -1,4 +1,4 @@
-"""What is ours in a project, by label, and removing it in the order in which things depend on one another."""
+"""Our things in a project, found by label, and their removal in the order in which they depend on one another."""
 
 from __future__ import annotations
 
@@ -7,23 +7,22 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from provision.clouds import base
-from provision.clouds.gcp import rules
-from provision.clouds.gcp.answers import tags_of, tags_of_firewall
-from provision.clouds.gcp.api import Api, at_once
+from provision.clouds.gcp.answers import last, tags_of, tags_of_firewall
+from provision.clouds.gcp.api import GcpApi
 from provision.clouds.gcp.errors import GoneError
+from provision.clouds.gcp.firewall import rules_of
 from provision.clouds.gcp.requests import LABELS
-
-__all__ = ["labelled", "remove", "things"]
+from provision.concurrent import at_once
 
 _REMOVED_S: Final = 300.0
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class GcpKind:
     """How one kind of thing is listed and removed.
 
     Attributes:
-        kind: what a `Thing` is called.
+        kind: as a `Thing` is called.
         client: of Google's library, without its last word.
         field: of the scoped list, and of the permissions.
     """
@@ -33,36 +32,36 @@ class Kind:
     field: str
 
 
+_FIREWALL: Final = GcpKind("firewall", "Firewalls", "firewalls")
 # In the order of removal: a machine first, with the disks that end with it.
 KINDS: Final = (
-    Kind("instance", "Instances", "instances"),
-    Kind("disk", "Disks", "disks"),
-    Kind("address", "Addresses", "addresses"),
+    GcpKind("instance", "Instances", "instances"),
+    GcpKind("disk", "Disks", "disks"),
+    GcpKind("address", "Addresses", "addresses"),
+    _FIREWALL,
 )
 
 
-def labelled(name: str | None, tag: str = base.NAME_TAG) -> str:
-    """The filter for what carries our label: with a name, that one."""
+def label_filter(name: str | None, tag: str = base.NAME_TAG) -> str:
+    """The filter for things that carry our label; with a name, that one."""
     return f'labels.{LABELS[tag]}="{name}"' if name else f"labels.{LABELS[tag]}:*"
 
 
-def things(api: Api, name: str | None) -> list[base.Thing]:
+def things(api: GcpApi, name: str | None) -> list[base.Thing]:
     """Everything of ours in the project."""
 
-    def of(kind: Kind | None) -> list[base.Thing]:
-        if kind is None:
-            return [_thing("firewall", rule, "global", tags_of_firewall(rule)) for rule in rules.listed(api, name)]
-        found = api.pages(kind.client, "aggregated_list", f"compute.{kind.field}.list", filter=labelled(name))
-        return [
-            _thing(kind.kind, raw, scope.rpartition("/")[2], tags_of(raw)) for scope, scoped in found for raw in getattr(scoped, kind.field)
-        ]
+    def existing(kind: GcpKind) -> list[base.Thing]:
+        if kind is _FIREWALL:
+            return [_thing(kind, rule, "global", tags_of_firewall(rule)) for rule in rules_of(api, name)]
+        scopes = api.pages(kind.client, "aggregated_list", f"compute.{kind.field}.list", filter=label_filter(name))
+        return [_thing(kind, raw, last(scope), tags_of(raw)) for scope, scoped in scopes for raw in getattr(scoped, kind.field)]
 
-    return [thing for listed in at_once(of, [*KINDS, None]) for thing in listed]
+    return [thing for of_kind in at_once(existing, KINDS) for thing in of_kind]
 
 
-def _thing(kind: str, raw: Any, where: str, tags: dict[str, str]) -> base.Thing:
+def _thing(kind: GcpKind, raw: Any, where: str, tags: dict[str, str]) -> base.Thing:
     return base.Thing(
-        kind=kind,
+        kind=kind.kind,
         id=raw.name,
         group=tags.get(base.NAME_TAG, ""),
         launch_id=tags.get(base.LAUNCH_TAG, ""),
@@ -71,28 +70,28 @@ def _thing(kind: str, raw: Any, where: str, tags: dict[str, str]) -> base.Thing:
     )
 
 
-def remove(api: Api, things: Sequence[base.Thing], *, on_step: base.Step) -> list[str]:
+def remove(api: GcpApi, things: Sequence[base.Thing], *, on_step: base.Step) -> list[str]:
     """Remove them kind by kind, those of one kind at the same time, and wait until they are gone."""
-    removed = []
+    removed: list[str] = []
     ended: set[str] = set()  # launches whose machines were removed, and with them the disks that end with a machine
-    for kind in (*KINDS, Kind("firewall", "Firewalls", "firewalls")):
-        wanted = [thing for thing in things if thing.kind == kind.kind]
-        if not wanted:
+    for kind in KINDS:
+        of_kind = [thing for thing in things if thing.kind == kind.kind]
+        if not of_kind:
             continue
-        on_step(f"removing {', '.join(str(thing) for thing in wanted)}")
-        gone = at_once(lambda thing, kind=kind: _removed(api, kind, thing), wanted)  # type: ignore[misc]  # bound at once
-        ended |= {thing.launch_id for thing in wanted if kind.kind == "instance"}
-        removed += [str(thing) for thing, was_there in zip(wanted, gone, strict=True) if was_there or thing.launch_id in ended]
+        on_step(f"removing {', '.join(map(str, of_kind))}")
+        existed = at_once(lambda pair: _remove(api, *pair), [(kind, thing) for thing in of_kind])
+        if kind.kind == "instance":
+            ended = {thing.launch_id for thing in of_kind}
+        removed += [str(thing) for thing, here in zip(of_kind, existed, strict=True) if here or thing.launch_id in ended]
     return removed
 
 
-def _removed(api: Api, kind: Kind, thing: base.Thing) -> bool:
-    """Whether it was there to be removed."""
+def _remove(api: GcpApi, kind: GcpKind, thing: base.Thing) -> bool:
+    """Remove a thing and return whether it still existed."""
     scope = {} if thing.where == "global" else {"region" if kind.kind == "address" else "zone": thing.where}
-    request = {kind.kind: thing.id, **scope}
-    action = f"compute.{kind.field}.delete"
+    action, target = f"compute.{kind.field}.delete", {kind.kind: thing.id, **scope}
     try:
-        api.done(kind.client, "delete_unary", action, timeout_s=_REMOVED_S, where=thing.where, **request)
+        api.run(kind.client, "delete_unary", action, timeout_s=_REMOVED_S, where=thing.where, **target)
     except GoneError:
         return False
     return True

@@ -1,4 +1,4 @@
-"""What Compute Engine is asked for an order: plain data, in the spelling of Google's client, the same for the same order.
+"""The requests that Compute Engine gets for an order: plain data in the spelling of Google's client, the same for the same order.
 
 A machine is described once, as the `instanceProperties` of a bulk insert, which name types; a single insert takes paths instead.
 """
@@ -12,31 +12,14 @@ import uuid
 from collections.abc import Iterable
 from typing import Any, Final
 
-from provision.catalog import read
-from provision.catalog.places import attached_ssds
-from provision.catalog.records import GcpImage
 from provision.clouds import base
+from provision.clouds.gcp import data
+from provision.clouds.gcp.offers import attached_ssds
+from provision.clouds.gcp.records import GcpImage
 from provision.clouds.userdata import user_data
 from provision.errors import CloudInvalidError, ImageNotFoundError
 
-__all__ = [
-    "ATTEMPT_LABEL",
-    "LABELS",
-    "NETWORK",
-    "TAGS_ITEM",
-    "bulk",
-    "check_limit",
-    "description",
-    "firewalls",
-    "image_of",
-    "instance",
-    "label",
-    "machine_names",
-    "network_tag",
-    "request_id",
-    "scheduling",
-]
-
+OS_TAG: Final = "gpuprov:os"
 TAGS_ITEM: Final = "gpuprov-tags"  # metadata: a label may hold neither `:` nor `@`
 LABELS: Final = {
     base.NAME_TAG: "gpuprov-name",
@@ -48,13 +31,13 @@ LABELS: Final = {
 }
 ATTEMPT_LABEL: Final = "gpuprov-attempt"  # which attempt of a launch made it: Order.token, without the region, which a machine shows
 NETWORK: Final = "global/networks/default"
-# Rules are read from the lowest number. The default network's own default-allow-ssh (0.0.0.0/0) stands at 65534, and rules that people
-# write without a number at 1000: ours stand before both, so that nobody but the profile's networks reaches port 22.
+# The rule with the lowest number decides. The default network's own default-allow-ssh (0.0.0.0/0) has 65534, and a rule that somebody
+# writes without a number has 1000: ours come before both, so that only the profile's networks reach port 22.
 _ALLOW_PRIORITY, _DENY_PRIORITY = 900, 950
 # https://cloud.google.com/compute/docs/instances/limit-vm-runtime: 30 seconds to 120 days; for standard and spot machines, not preemptible
 _RUN_SECONDS: Final = (30, 120 * 24 * 3600)
-# On GCE a power-off only stops the machine, and a stopped one is not deleted by its time limit: the host's own timer must come after it
-# (the limit may act 30 s late, same page). It ends a machine whose limit began anew, after a restart of Google's.
+# On GCE a power-off only stops the machine, and its time limit does not delete a stopped machine, so the timer on the host must come after
+# the limit, which may act 30 s late (same page). The timer is for a machine whose limit began anew when Google restarted it.
 _TIMER_AFTER: Final = dt.timedelta(minutes=10)
 _LOCAL_SSD_MOST: Final = (
     8  # 1 to 8, then 16 and 24: N1 of AllowedLocalSSDCount in cockroachdb/cockroach; A2, G2 from memory: one for each GPU
@@ -64,12 +47,12 @@ _GVNIC_ONLY: Final = ("a3-", "a4-", "a4x-", "g4-")  # have no virtio network (fr
 
 
 def label(value: str) -> str:
-    """A value as a label may hold it: 63 of lower-case letters, digits, `-` and `_`."""
+    """A value as a label may hold it: up to 63 lower-case letters, digits, `-` and `_`."""
     return re.sub(r"[^a-z0-9_-]+", "-", value.lower())[:63].strip("-")
 
 
 def request_id(*parts: str) -> str:
-    """A UUID that makes asking again harmless: the same for the same parts."""
+    """A UUID that makes a repeated request harmless: the same for the same parts."""
     return str(uuid.uuid5(uuid.NAMESPACE_URL, "gpuprov/" + "/".join(parts)))
 
 
@@ -78,26 +61,25 @@ def network_tag(launch_id: str) -> str:
     return f"gpuprov-{launch_id}"
 
 
-def machine_names(order: base.Order, taken: Iterable[str] = ()) -> list[str]:
-    """What the machines of this attempt are called at GCE: its own numbers, or those that other attempts of the launch left out.
+def machine_names(order: base.Order, in_use: Iterable[str] = ()) -> list[str]:
+    """The names of this attempt's machines at GCE: its own numbers, or those that other attempts of the launch left out.
 
-    Which of several machines a bulk insert makes when it makes fewer is not said, so that -1 and -3 may exist and this attempt is for -2.
+    A bulk insert that makes fewer machines does not say which, so -1 and -3 may exist and this attempt be for -2.
     """
     whole = int(order.tags.get(base.COUNT_TAG, str(order.count)))
     numbers = [*range(order.first, whole + 1), *range(1, min(order.first, whole + 1)), *range(whole + 1, whole + order.count + 1)]
     names = [f"gpuprov-{base.host_name(order.name, whole, number)}" for number in numbers]
-    used = set(taken)
-    return [name for name in names if name not in used][: order.count]
+    others = set(in_use)
+    return [name for name in names if name not in others][: order.count]
 
 
 def _labels(order: base.Order) -> dict[str, str]:
-    """The labels of everything that can have some."""
-    tags = {name: label(order.tags[tag]) for tag, name in LABELS.items() if order.tags.get(tag)}
-    return {**tags, ATTEMPT_LABEL: order.token("")}
+    labels = {name: label(order.tags[tag]) for tag, name in LABELS.items() if order.tags.get(tag)}
+    return {**labels, ATTEMPT_LABEL: order.token("")}
 
 
 def description(name: str, launch_id: str, owner: str) -> str:
-    """What stands in the description of things that have no metadata, in full."""
+    """The tags in full, for the description of things that have no metadata."""
     return json.dumps({base.NAME_TAG: name, base.LAUNCH_TAG: launch_id, base.OWNER_TAG: owner}, sort_keys=True)
 
 
@@ -105,79 +87,79 @@ def image_of(system: tuple[str, str]) -> GcpImage:
     """The image family of a system.
 
     Raises:
-        ImageNotFoundError: GCP has none that we know.
+        ImageNotFoundError: the catalog has none on GCP.
     """
-    found = next((i for i in read.gcp().images if (i.os, i.version) == system), None)
-    if found is None:
-        msg = f"no image family of {' '.join(system)} on GCP is known"
-        known = ", ".join(f"{i.os} {i.version}" for i in read.gcp().images)
-        raise ImageNotFoundError(msg, hint=f"choose one of {known}, or another cloud")
-    return found
+    image = data.image(system)
+    if image is None:
+        msg = f"the catalog has no image family of {' '.join(system)} on GCP"
+        raise ImageNotFoundError(msg, hint=f"choose one of {', '.join(f'{i.os} {i.version}' for i in data.gcp().images)}, or another cloud")
+    return image
 
 
-def source_image(order: base.Order) -> str:
-    """The image of the lock, else the family, of which GCE takes the newest."""
+def _source_image(order: base.Order) -> str:
+    """The image of the lock, or else the family, of which GCE takes the newest."""
     family = image_of(order.os)
     return order.image_id or f"projects/{family.project}/global/images/family/{family.family}"
 
 
 def check_limit(deadline: dt.datetime, now: dt.datetime | None = None) -> None:
-    """See that a machine may run from now to the deadline.
+    """Check that GCE lets a machine run from now to the deadline.
 
     Raises:
-        CloudInvalidError: fewer or more than GCE admits.
+        CloudInvalidError: that is too short or too long.
     """
     least, most = _RUN_SECONDS
-    left = int((deadline - (now or dt.datetime.now(dt.UTC))).total_seconds())
-    if not least <= left <= most:
-        msg = f"GCP lets a machine run {least} s at least and {most // 86_400} days at most; to the deadline {deadline:%F %R} are {left} s"
+    seconds = int((deadline - (now or dt.datetime.now(dt.UTC))).total_seconds())
+    if not least <= seconds <= most:
+        days = most // 86_400
+        msg = f"GCP lets a machine run for {least} s at least and {days} days at most; the deadline {deadline:%F %R} is {seconds} s away"
         raise CloudInvalidError(msg, hint="change limits.deadline_h of the profile, or give `gpuprov extend` another time")
 
 
-def _time(deadline: dt.datetime) -> str:
-    check_limit(deadline)
-    return deadline.astimezone(dt.UTC).isoformat(timespec="seconds")
-
-
 def scheduling(market: str, deadline: dt.datetime) -> dict[str, Any]:
-    """No live migration with a GPU, the time limit with deletion, and spot as spot."""
+    """No live migration, the time limit with deletion, and the market.
+
+    Raises:
+        CloudInvalidError: GCE does not let a machine run until then.
+    """
+    check_limit(deadline)
     spot = market == "spot"
     return {
-        "on_host_maintenance": "TERMINATE",  # a GPU cannot migrate (shared/facts/stack-facts.md §10.3)
-        "automatic_restart": not spot,  # spot cannot be restarted (same place)
+        "on_host_maintenance": "TERMINATE",  # a GPU cannot migrate (docs/sources/clouds.md §10.3)
+        "automatic_restart": not spot,  # GCE restarts no spot machine (same place)
         "provisioning_model": "SPOT" if spot else "STANDARD",
         "instance_termination_action": "DELETE",
-        # A time and not a maxRunDuration: the body stays the same when the order is asked again later, and a stop does not prolong it.
-        "termination_time": _time(deadline),
+        # A time and not a maxRunDuration: the request stays the same when it is repeated later, and a stop does not prolong it.
+        "termination_time": deadline.astimezone(dt.UTC).isoformat(timespec="seconds"),
     }
 
 
 def _accelerators(order: base.Order) -> list[dict[str, Any]]:
-    """What is attached: N1 alone takes any, the other families have theirs inside."""
+    """The GPUs to attach: to N1 alone, the other families have theirs built in."""
     if not order.instance_type.startswith("n1-"):
         return []
-    return [{"accelerator_type": read.gpu(order.gpu).gce_accelerator or "", "accelerator_count": order.gpu_count}]
+    return [{"accelerator_type": data.accelerator(order.gpu), "accelerator_count": order.gpu_count}]
 
 
 def _disk(order: base.Order, size_gb: int, **more: Any) -> dict[str, Any]:
     kind = "hyperdisk-balanced" if order.instance_type.startswith(_HYPERDISK_ONLY) else "pd-balanced"
     described = description(order.name, order.launch_id, order.tags.get(base.OWNER_TAG, ""))
-    made = {"disk_size_gb": size_gb, "disk_type": kind, "labels": _labels(order), "description": described, **more}
-    return {"type_": "PERSISTENT", "auto_delete": True, "initialize_params": made}
+    params = {"disk_size_gb": size_gb, "disk_type": kind, "labels": _labels(order), "description": described, **more}
+    return {"type_": "PERSISTENT", "auto_delete": True, "initialize_params": params}
 
 
 def _disks(order: base.Order) -> list[dict[str, Any]]:
-    """Boot, data, local SSDs; encrypted at rest by Google's keys, which cannot be switched off."""
-    boot = _disk(order, order.root_gb, source_image=source_image(order)) | {"boot": True}
+    """Boot disk, data disk, local SSDs. Google encrypts all of them at rest with its own keys; that cannot be switched off."""
+    boot = _disk(order, order.root_gb, source_image=_source_image(order)) | {"boot": True}
     data = [_disk(order, order.volume_gb) | {"device_name": "gpuprov-data"}] if order.volume_gb else []
     scratch = {"type_": "SCRATCH", "auto_delete": True, "interface": "NVME", "initialize_params": {"disk_type": "local-ssd"}}
     return [boot, *data, *([scratch] * (attached_ssds(order.instance_type) if order.instance_store else 0))]
 
 
 def _metadata(order: base.Order) -> dict[str, Any]:
-    """The key, the tags in full, and what a machine may show of itself."""
+    """The key, the tags in full, what the first boot does, and what the machine publishes about itself."""
     login = image_of(order.os).login
-    tags = {**order.tags, "gpuprov:os": " ".join(order.os)}
+    tags = {**order.tags, OS_TAG: " ".join(order.os)}
     items = {
         "ssh-keys": f"{login}:{order.public_key.strip()}",
         "block-project-ssh-keys": "TRUE",
@@ -207,34 +189,32 @@ def _properties(order: base.Order, region: str) -> dict[str, Any]:
         "disks": _disks(order),
         "network_interfaces": [_card(order, region)],
         "scheduling": scheduling(order.market, order.deadline),
-        # Modules built on the host carry no signature that Secure Boot knows (shared/facts/stack-facts.md §11); the rest of it holds.
+        # Kernel modules that are built on the host carry no signature that Secure Boot knows (docs/sources/clouds.md §11).
         "shielded_instance_config": {"enable_secure_boot": False, "enable_vtpm": True, "enable_integrity_monitoring": True},
         "tags": {"items": [network_tag(order.launch_id)]},
         "labels": _labels(order),
         "metadata": _metadata(order),
-        "service_accounts": [],  # no role, no scopes: nothing on the machine can speak for the project
+        "service_accounts": [],  # no role, no scopes: nothing on the machine can act for the project
     }
 
 
 def instance(order: base.Order, name: str) -> dict[str, Any]:
     """The resource of a single insert into `order.zone`."""
-    made = _properties(order, order.zone.rpartition("-")[0])
+    resource = _properties(order, order.zone.rpartition("-")[0])
     where = f"zones/{order.zone}"
-    made["name"] = name
-    made["machine_type"] = f"{where}/machineTypes/{order.instance_type}"
-    for accelerator in made["guest_accelerators"]:
+    resource["name"] = name
+    resource["machine_type"] = f"{where}/machineTypes/{order.instance_type}"
+    for accelerator in resource["guest_accelerators"]:
         accelerator["accelerator_type"] = f"{where}/acceleratorTypes/{accelerator['accelerator_type']}"
-    for disk in made["disks"]:
-        disk["initialize_params"] = {
-            **disk["initialize_params"],
-            "disk_type": f"{where}/diskTypes/{disk['initialize_params']['disk_type']}",
-        }
-    return made
+    for disk in resource["disks"]:
+        params = disk["initialize_params"]
+        disk["initialize_params"] = {**params, "disk_type": f"{where}/diskTypes/{params['disk_type']}"}
+    return resource
 
 
 def bulk(order: base.Order, names: Iterable[str], region: str, zones: Iterable[str]) -> dict[str, Any]:
     """The resource of a bulk insert into a region; GCE chooses among the zones where the order names none."""
-    made: dict[str, Any] = {
+    resource: dict[str, Any] = {
         "count": order.count,
         "min_count": order.minimum,
         "per_instance_properties": {name: {} for name in names},
@@ -242,29 +222,29 @@ def bulk(order: base.Order, names: Iterable[str], region: str, zones: Iterable[s
     }
     if not order.zone:
         allowed = {f"zones/{zone}": {"preference": "ALLOW"} for zone in zones}
-        made["location_policy"] = {"locations": allowed, "target_shape": "ANY"}
-    return made
+        resource["location_policy"] = {"locations": allowed, "target_shape": "ANY"}
+    return resource
 
 
-def firewalls(launch_id: str, described: str, networks: Iterable[str], network: str = NETWORK) -> list[dict[str, Any]]:
-    """Port 22 for these networks and for nobody else; the two families of addresses cannot share a rule.
+def firewalls(launch_id: str, text: str, networks: Iterable[str], network: str = NETWORK) -> list[dict[str, Any]]:
+    """Open port 22 to these networks and close it to all others; the two families of addresses cannot share a rule.
 
     Args:
         launch_id: whose machines.
-        described: the tags, for the description.
+        text: the tags, for the rules' descriptions.
         networks: who may come in.
-        network: path of the network of GCP that the rules are of.
+        network: path of the network of GCP that the rules are for.
     """
-    wanted = list(networks)
+    sources = list(networks)
     tag, port = network_tag(launch_id), [{"I_p_protocol": "tcp", "ports": ["22"]}]
-    common = {"network": network, "direction": "INGRESS", "target_tags": [tag], "description": described}
-    made = []
+    common = {"network": network, "direction": "INGRESS", "target_tags": [tag], "description": text}
+    rules = []
     for suffix, ours, everyone in (
-        ("", [n for n in wanted if ":" not in n], "0.0.0.0/0"),
-        ("-v6", [n for n in wanted if ":" in n], "::/0"),
+        ("", [cidr for cidr in sources if ":" not in cidr], "0.0.0.0/0"),
+        ("-v6", [cidr for cidr in sources if ":" in cidr], "::/0"),
     ):
         if ours:
-            made.append({"name": f"{tag}{suffix}", "priority": _ALLOW_PRIORITY, "allowed": port, "source_ranges": ours, **common})
+            rules.append({"name": f"{tag}{suffix}", "priority": _ALLOW_PRIORITY, "allowed": port, "source_ranges": ours, **common})
         if ours or not suffix:
-            made.append({"name": f"{tag}-deny{suffix}", "priority": _DENY_PRIORITY, "denied": port, "source_ranges": [everyone], **common})
-    return made
+            rules.append({"name": f"{tag}-deny{suffix}", "priority": _DENY_PRIORITY, "denied": port, "source_ranges": [everyone], **common})
+    return rules

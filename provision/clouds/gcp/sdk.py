@@ -16,8 +16,6 @@ import threading
 from types import ModuleType
 from typing import Any, Final
 
-__all__ = ["compute", "importing", "preload"]
-
 _PACKAGE: Final = "google.cloud.compute_v1"
 importing: Final = threading.RLock()
 """Held while anything of Google's is imported: two threads that come to `requests` from two sides stop each other with a deadlock error."""

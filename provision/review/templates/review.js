@@ -1,8 +1,8 @@
-// Saves the answers of the checklist, and unfolds what is printed. The page says everything without it.
+// Saves the answers, and unfolds everything for printing. The page is complete without it.
 (() => {
   "use strict";
   const form = document.querySelector(".answers");
-  const said = document.getElementById("answered");
+  const status = document.getElementById("answered");
   const fields = [...form.querySelectorAll("fieldset")];
 
   const answers = () => ({
@@ -20,7 +20,7 @@
     })),
   });
   const asText = (all) => [
-    `Review of ${all.profile} by ${all.reviewer || "nobody named"}, ${all.answered_at}`,
+    `Review of ${all.profile} by ${all.reviewer || "an unnamed reviewer"}, ${all.answered_at}`,
     `profile ${all.profile_sha256}`,
     `lock    ${all.lock_sha256}`,
     "",
@@ -29,7 +29,7 @@
   ].join("\n");
   const count = () => {
     const open = fields.filter((field) => !field.querySelector("input:checked")).length;
-    said.textContent = open ? `${open} of ${fields.length} still open` : "all answered";
+    status.textContent = open ? `${open} of ${fields.length} still open` : "all answered";
   };
 
   for (const button of form.querySelectorAll("[data-export]")) {

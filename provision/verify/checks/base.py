@@ -7,11 +7,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from provision.catalog.records import version
+from provision.catalog.records.base import version
 from provision.profile.model import Profile
-from provision.verify.facts import Facts
+from provision.verify.facts import Facts, NotObservedError
+from provision.verify.facts.base import Reading
+from provision.verify.facts.gpu import DeviceFacts, GpuFacts, NvmlFacts
 from provision.verify.finding import Outcome
-from provision.verify.schema import Device, Gpu, NotObservedError, Nvml, Reading
 
 __all__ = [
     "TIERS",
@@ -94,26 +95,26 @@ def not_asked(why: str) -> Verdict:
     return Verdict("not-applicable", "nothing", why)
 
 
-def require_gpu(facts: Facts) -> Gpu:
+def require_gpu(facts: Facts) -> GpuFacts:
     """What speaks for a GPU, on a host that has one.
 
     Raises:
         NotObservedError: there is none, in the words that a report counts.
     """
-    found = facts.read(Gpu)
+    found = facts.read(GpuFacts)
     if not found.exists:
-        raise NotObservedError(_NO_GPU)
+        raise NotObservedError(_NO_GPU, kind="no-gpu")
     return found
 
 
-def devices(facts: Facts) -> tuple[Device, ...]:
+def devices(facts: Facts) -> tuple[DeviceFacts, ...]:
     """The GPUs as NVML sees them, at least one.
 
     Raises:
         NotObservedError: there is none, or NVML did not answer.
     """
     require_gpu(facts)
-    found = facts.read(Nvml).devices
+    found = facts.read(NvmlFacts).devices
     if not found:
         msg = "NVML lists no device"
         raise NotObservedError(msg)

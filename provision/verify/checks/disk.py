@@ -5,7 +5,7 @@ from __future__ import annotations
 from provision.profile.model import Profile
 from provision.verify.checks.base import Check, Verdict, failed, not_asked, passed, warned
 from provision.verify.facts import Facts
-from provision.verify.schema import FileSystems, RootDisk
+from provision.verify.facts.disk import FileSystemsFacts, RootDiskFacts
 
 __all__ = ["CHECKS"]
 
@@ -22,7 +22,7 @@ def _data_disk(facts: Facts, profile: Profile) -> Verdict:
     if asked is None:
         return not_asked("the profile asks for no data disk")
     expected = f"{asked.filesystem} at {asked.mount}" + (f", {asked.size_gb} GB" if asked.size_gb else "")
-    found = facts.read(FileSystems).at(asked.mount)
+    found = facts.read(FileSystemsFacts).at(asked.mount)
     if found is None:
         return failed(expected, f"nothing is mounted at {asked.mount}", _ROLE)
     size_gb = found.size_bytes / _GB
@@ -41,7 +41,7 @@ def _data_disk(facts: Facts, profile: Profile) -> Verdict:
 
 
 def _root_room(facts: Facts, profile: Profile) -> Verdict:
-    found = facts.read(FileSystems).at("/")
+    found = facts.read(FileSystemsFacts).at("/")
     expected = f"at least {profile.verify.min_free_gb} GB free on /"
     if found is None:
         return failed(expected, "nothing is mounted at /", "see `df -h` on the host")
@@ -52,7 +52,7 @@ def _root_room(facts: Facts, profile: Profile) -> Verdict:
 
 
 def _root_grown(facts: Facts, _profile: Profile) -> Verdict:
-    found = facts.read(RootDisk)
+    found = facts.read(RootDiskFacts)
     expected = "a root partition and file system that fill their disk"
     if found.partition is None:
         return not_asked(f"/ is {found.type} on {found.source}: no partition that gpuprov would grow")

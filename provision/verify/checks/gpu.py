@@ -8,11 +8,13 @@ from __future__ import annotations
 from typing import Final
 
 from provision.catalog import read
-from provision.catalog.records import version
+from provision.catalog.records.base import version
 from provision.profile.model import ApplicationClocks, Profile
 from provision.verify.checks.base import Check, Verdict, devices, failed, not_asked, number, passed, require_gpu, unknown, value, warned
 from provision.verify.facts import Facts
-from provision.verify.schema import Clocks, Counters, Driver, Modules, Nvml, Persistenced
+from provision.verify.facts.counters import CountersFacts
+from provision.verify.facts.gpu import DriverFacts, ModulesFacts, NvmlFacts
+from provision.verify.facts.settings import ClocksUnitFacts, PersistenceUnitFacts
 
 __all__ = ["CHECKS"]
 
@@ -26,7 +28,7 @@ def _gpu(facts: Facts, profile: Profile) -> Verdict:
         return failed(expected, "nouveau drives the GPU", "blacklist nouveau and reboot; the driver's package does it")
     if not found.module:
         return failed(expected, f"{len(found.pci)} on the bus, and no NVIDIA driver is loaded", "install the driver, or reboot into it")
-    names = [str(value(device.name)) for device in facts.read(Nvml).devices]
+    names = [str(value(device.name)) for device in facts.read(NvmlFacts).devices]
     # Whole words: an L40S is no L4.
     words = {word.upper() for word in read.gpu(profile.gpu.model).nvml_words}
     right = [n for n in names if words <= set(n.replace("-", " ").upper().split())]
@@ -44,9 +46,9 @@ def _driver(facts: Facts, profile: Profile) -> Verdict:
     asked = profile.stack.driver
     expected = "one driver: loaded = installed = user space" + ("" if asked == "auto" else f", branch {asked}")
     require_gpu(facts)
-    found = facts.read(Driver)
+    found = facts.read(DriverFacts)
     user_space = facts.raw.get("nvml")
-    nvml = str(value(facts.read(Nvml).driver)) if isinstance(user_space, dict) and "value" in user_space else None
+    nvml = str(value(facts.read(NvmlFacts).driver)) if isinstance(user_space, dict) and "value" in user_space else None
     versions = {"loaded": found.loaded, "installed": found.installed, "NVML": nvml, "nvidia-smi": found.nvidia_smi}
     seen = {where: version for where, version in versions.items() if version}
     observed = ", ".join(f"{where} {version}" for where, version in seen.items()) or "none"
@@ -75,7 +77,7 @@ def _counters(facts: Facts, profile: Profile) -> Verdict:
 def _counters_live(facts: Facts, wanted: str) -> Verdict:
     """Without a profiler only a wrong setting can be shown: what the driver allows, something else can still refuse."""
     require_gpu(facts)
-    live, expected = facts.read(Counters).live, f"RmProfilingAdminOnly: {wanted}"
+    live, expected = facts.read(CountersFacts).live, f"RmProfilingAdminOnly: {wanted}"
     if live is None:
         return unknown(expected, "unreadable", "/proc/driver/nvidia/params does not show it: look there on the host")
     if live != wanted:
@@ -86,11 +88,11 @@ def _counters_live(facts: Facts, wanted: str) -> Verdict:
 def _counters_of_all(facts: Facts) -> Verdict:
     expected = "performance counters open to ordinary users: on disk, live, and as one gets them"
     require_gpu(facts)
-    found = facts.read(Counters)
+    found = facts.read(CountersFacts)
     user = found.as_user
     observed = f"on disk {found.on_disk or 'not set'}, live {found.live or 'unreadable'}, ncu as {user.user or 'nobody'}: {user.outcome}"
-    if user.said and user.outcome != "open":
-        observed += f" ({user.said})"
+    if user.message and user.outcome != "open":
+        observed += f" ({user.message})"
     if found.live is None:
         return unknown(expected, observed, "/proc/driver/nvidia/params does not show it: look there on the host")
     if found.live == "1":
@@ -108,7 +110,7 @@ def _counters_of_all(facts: Facts) -> Verdict:
 
 def _driver_on_disk(facts: Facts, _profile: Profile) -> Verdict:
     expected = "the driver's module built for every kernel that has headers, and its packages held"
-    found = facts.read(Modules)
+    found = facts.read(ModulesFacts)
     kernels = ", ".join(f"{k.kernel} {'built' if k.built else 'NOT built'}" for k in found.kernels) or "no kernel has headers"
     held = [name for name in found.held if "nvidia" in name]
     observed = f"{kernels}; held: {', '.join(held) or 'nothing of the driver'}"
@@ -121,7 +123,7 @@ def _driver_on_disk(facts: Facts, _profile: Profile) -> Verdict:
 def _counters_of_group(facts: Facts) -> Verdict:
     expected = "performance counters closed to ordinary users, and open to the group gpuprov-counters through with-counters"
     require_gpu(facts)
-    found = facts.read(Counters)
+    found = facts.read(CountersFacts)
     group, user = found.as_group, found.as_user
     observed = f"live {found.live or 'unreadable'}, ncu as {user.user or 'nobody'}: {user.outcome}"
     observed += f", as a member: {group.outcome if group else 'no with-counters'}"
@@ -142,7 +144,7 @@ def _counters_on_disk(facts: Facts, profile: Profile) -> Verdict:
         return _group_on_disk(facts)
     wanted = "0" if profile.gpu.counters == "all-users" else "1"
     expected = f"NVreg_RestrictProfilingToAdminUsers={wanted} at the next load of the driver"
-    found = facts.read(Counters).on_disk
+    found = facts.read(CountersFacts).on_disk
     observed = "not set, which means 1" if found is None else f"set to {found}"
     if (found or "1") == wanted:
         return passed(expected, observed)
@@ -151,7 +153,7 @@ def _counters_on_disk(facts: Facts, profile: Profile) -> Verdict:
 
 def _group_on_disk(facts: Facts) -> Verdict:
     expected = "NVreg_RestrictProfilingToAdminUsers=1, and with-counters gives members of gpuprov-counters CAP_PERFMON and nothing else"
-    found = facts.read(Counters)
+    found = facts.read(CountersFacts)
     group = found.as_group
     role = "`gpuprov apply HOST --role counters --role base` makes the group, the command and its members"
     if group is None:
@@ -160,7 +162,7 @@ def _group_on_disk(facts: Facts) -> Verdict:
     if (found.on_disk or "1") != "1" or not group.members:
         return failed(expected, observed, role)
     if group.capabilities is None:
-        return unknown(expected, f"{observed} {group.said}".strip(), "run the probe as root, so that it can be tried as a member")
+        return unknown(expected, f"{observed} {group.message}".strip(), "run the probe as root, so that it can be tried as a member")
     if int(group.capabilities, 16) != _PERFMON:
         return failed(expected, observed, role)
     return passed(expected, observed)
@@ -170,7 +172,7 @@ def _persistence_at_boot(facts: Facts, profile: Profile) -> Verdict:
     if not profile.gpu.persistence:
         return not_asked("the profile does not ask for persistence mode")
     expected = "nvidia-persistenced is started at boot, and told to switch the mode on"
-    unit = facts.read(Persistenced)
+    unit = facts.read(PersistenceUnitFacts)
     if not unit.exists:
         return failed(expected, "there is no such unit", "`gpuprov apply HOST --role persistence` installs it")
     observed = f"{'enabled' if unit.enabled else 'not enabled'}: {unit.command}"
@@ -183,7 +185,7 @@ def _clocks_at_boot(facts: Facts, profile: Profile) -> Verdict:
     if profile.gpu.application_clocks == "default":
         return not_asked("the profile leaves the clocks at their defaults")
     expected = "gpuprov-clocks.service sets the clocks at boot"
-    unit = facts.read(Clocks)
+    unit = facts.read(ClocksUnitFacts)
     if unit.exists and unit.enabled:
         return passed(expected, "enabled")
     return failed(expected, "not enabled" if unit.exists else "there is no such unit", "`gpuprov apply HOST --role clocks` writes it")
@@ -194,8 +196,8 @@ def _persistence(facts: Facts, profile: Profile) -> Verdict:
         return not_asked("the profile does not ask for persistence mode")
     expected = "persistence mode on now, and by the daemon at boot"
     require_gpu(facts)
-    modes = [value(device.persistence) for device in facts.read(Nvml).devices]
-    unit = facts.read(Persistenced)
+    modes = [value(device.persistence) for device in facts.read(NvmlFacts).devices]
+    unit = facts.read(PersistenceUnitFacts)
     # Ubuntu's unit starts the daemon and tells it to leave the mode off.
     at_boot = unit.exists and unit.enabled and "--no-persistence-mode" not in unit.command
     observed = f"now {'on' if modes and all(mode == 1 for mode in modes) else 'off'}, at boot {'on' if at_boot else 'off'}"
@@ -224,7 +226,7 @@ def _clocks(facts: Facts, profile: Profile) -> Verdict:
             # The role locks them there, which application clocks do not show, and NVML has no reading of a lock.
             return unknown(expected, f"{observed}; clocks of this GPU are locked instead, which is not read", "see the SM clock under load")
         return failed(expected, observed, "set them with `nvidia-smi -ac MEMORY,GRAPHICS` in a unit that runs after nvidia-persistenced")
-    unit = facts.read(Clocks)
+    unit = facts.read(ClocksUnitFacts)
     if not (unit.exists and unit.enabled):
         return warned(expected, f"{observed}; no unit sets them at boot", "will be lost at the next boot: enable gpuprov-clocks.service")
     return passed(expected, f"{observed}, set by a unit at boot")

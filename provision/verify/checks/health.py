@@ -23,9 +23,9 @@ from provision.verify.checks.base import (
     value,
     warned,
 )
-from provision.verify.facts import Facts
-from provision.verify.schema import Device, NotObservedError
-from provision.verify.schema_health import Xids
+from provision.verify.facts import Facts, NotObservedError
+from provision.verify.facts.gpu import DeviceFacts
+from provision.verify.facts.health import XidsFacts
 
 __all__ = ["CHECKS"]
 
@@ -88,7 +88,7 @@ def _health(facts: Facts, _profile: Profile) -> Verdict:
     return passed(expected, "; ".join(seen))
 
 
-def _memory(device: Device) -> tuple[list[str], list[str], list[str]]:
+def _memory(device: DeviceFacts) -> tuple[list[str], list[str], list[str]]:
     """What is wrong with a GPU's memory, what is doubtful, and what was read."""
     if unsupported(device.ecc):
         return [], [], ["its memory has no ECC"]
@@ -114,7 +114,7 @@ def _memory(device: Device) -> tuple[list[str], list[str], list[str]]:
     return bad + wrong, doubtful + odd, ["ECC on, no uncorrected error", *read]
 
 
-def _rows(device: Device) -> tuple[list[str], list[str], list[str]]:
+def _rows(device: DeviceFacts) -> tuple[list[str], list[str], list[str]]:
     """Row remapping, of Ampere and later. An RTX 4090 answers too: what has ECC decides, not who answers (gpud)."""
     if unsupported(device.remapped_failure):
         return [], [], ["no row remapping"]
@@ -128,7 +128,7 @@ def _rows(device: Device) -> tuple[list[str], list[str], list[str]]:
     return bad, [], [f"{rows} + {number(device.remapped_correctable)} rows remapped"]
 
 
-def _pages(device: Device) -> tuple[list[str], list[str], list[str]]:
+def _pages(device: DeviceFacts) -> tuple[list[str], list[str], list[str]]:
     """Page retirement, of Turing and older, by cause: repeated single-bit errors, or one double-bit error."""
     if unsupported(device.retired_pending):
         return [], [], ["no page retirement"]
@@ -143,7 +143,7 @@ def _pages(device: Device) -> tuple[list[str], list[str], list[str]]:
     return bad, doubtful, [words]
 
 
-def _rest(device: Device) -> tuple[list[str], list[str], list[str]]:
+def _rest(device: DeviceFacts) -> tuple[list[str], list[str], list[str]]:
     """What newer drivers say beside: each is left out, and named, only where NVML says that this GPU or driver has no such thing."""
     asked = {
         "the driver asks for a recovery": device.recovery_action,
@@ -163,7 +163,7 @@ def _rest(device: Device) -> tuple[list[str], list[str], list[str]]:
 def _xid(facts: Facts, _profile: Profile) -> Verdict:
     expected = "no XID in the kernel log since the boot"
     require_gpu(facts)
-    found = facts.read(Xids)
+    found = facts.read(XidsFacts)
     where = _indices(facts)
     hard: list[str] = []
     soft: list[str] = []
@@ -221,7 +221,7 @@ def _throttling(facts: Facts, _profile: Profile) -> Verdict:
     return passed(expected, "; ".join(seen) or "nothing")
 
 
-def _before(device: Device) -> list[str]:
+def _before(device: DeviceFacts) -> list[str]:
     """For what the hardware has slowed a GPU down since the driver was loaded; older drivers do not count it."""
     counted = {"too hot": device.hw_thermal, "without power": device.hw_power_brake}
     return [name for name, reading in counted.items() if not unsupported(reading) and number(reading)]

@@ -21,9 +21,9 @@ from provision.verify.checks.base import (
     unsupported,
     warned,
 )
-from provision.verify.facts import Facts
-from provision.verify.schema import Device, NotObservedError, Nvml
-from provision.verify.schema_health import Fabric
+from provision.verify.facts import Facts, NotObservedError
+from provision.verify.facts.gpu import DeviceFacts, NvmlFacts
+from provision.verify.facts.links import FabricFacts
 
 __all__ = ["CHECKS"]
 
@@ -44,7 +44,7 @@ def _nodes(facts: Facts, _profile: Profile) -> Verdict:
         raise NotObservedError(msg)
     if found.nouveau:
         return failed(expected, "nouveau is loaded", "blacklist nouveau and reboot; the driver's package does it")
-    gpus = len(facts.read(Nvml).devices)
+    gpus = len(facts.read(NvmlFacts).devices)
     if len(found.nodes) < gpus or gpus == 0:
         return failed(expected, f"{len(found.nodes)} nodes for the {gpus} GPUs of NVML", "run `nvidia-modprobe -u -c 0` as root")
     missing = [path for path in ("/dev/nvidiactl", *found.nodes) if path not in found.modes]
@@ -114,7 +114,7 @@ def _nvlink(facts: Facts, _profile: Profile) -> Verdict:
 def _fabric(facts: Facts, _profile: Profile) -> Verdict:
     expected = "the fabric manager is active, and every GPU has joined the fabric"
     found = devices(facts)
-    fabric = facts.read(Fabric)
+    fabric = facts.read(FabricFacts)
     states = [_joined(device) for device in found]
     if not fabric.switches and not any(state is not None for state in states):
         return not_asked("no NVSwitch on this host, and no GPU of a fabric")
@@ -136,7 +136,7 @@ def _fabric(facts: Facts, _profile: Profile) -> Verdict:
     return passed(expected, observed)
 
 
-def _joined(device: Device) -> str | None:
+def _joined(device: DeviceFacts) -> str | None:
     """`joined`, what is in the way, or None for a GPU that is of no fabric or does not say."""
     if unsupported(device.fabric_state) or device.fabric_state.value == 0:
         return None

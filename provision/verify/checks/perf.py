@@ -11,15 +11,13 @@ from dataclasses import dataclass
 from typing import Final
 
 from provision.catalog import read
-from provision.catalog.records import Gpu as Card
-from provision.catalog.records import Healthy
-from provision.catalog.roofline import is_called
+from provision.catalog.records.gpus import GpuRecord, Healthy
+from provision.catalog.roofline import has_nvml_name
 from provision.profile.model import Profile
-from provision.verify.checks.base import Check, Verdict, failed, not_asked, passed, unknown, warned
+from provision.verify.checks.base import Check, Verdict, failed, not_asked, passed, require_gpu, unknown, warned
 from provision.verify.facts import Facts
+from provision.verify.facts.perf import PartFacts, PerfDeviceFacts, PerfFacts
 from provision.verify.finding import Outcome
-from provision.verify.schema import Gpu, NotObservedError
-from provision.verify.schema_perf import MeasuredDevice, Part, Perf
 
 __all__ = ["CHECKS"]
 
@@ -62,17 +60,15 @@ class _Gate:
     most: float | None = None
 
 
-def _measured(facts: Facts) -> Perf:
-    if not facts.read(Gpu).exists:
-        msg = "no NVIDIA GPU on this host"
-        raise NotObservedError(msg)
-    return facts.read(Perf)
+def _measured(facts: Facts) -> PerfFacts:
+    require_gpu(facts)
+    return facts.read(PerfFacts)
 
 
-def _table(perf: Perf, profile: Profile) -> tuple[Card, Healthy]:
+def _table(perf: PerfFacts, profile: Profile) -> tuple[GpuRecord, Healthy]:
     """The card of the profile, and its healthy figures where all GPUs are that card in the form that the figures are of."""
     card = read.gpu(profile.gpu.model)
-    if all(is_called(card, device.name) for device in perf.devices):
+    if all(has_nvml_name(card, device.name) for device in perf.devices):
         return card, read.gpus().acceptance.healthy.get(card.model, Healthy())
     return card, Healthy()
 
@@ -85,7 +81,7 @@ def _shares(what: str, healthy: float | None, most: float | None) -> _Gate:
     return _Gate(f"{what}: at least {warn:.4g} of a healthy {healthy:g}", warn, fail, most)
 
 
-def _others(device: MeasuredDevice) -> str:
+def _others(device: PerfDeviceFacts) -> str:
     """Who else used the GPU; empty when nobody did."""
     if device.others.during:
         return ", ".join(device.others.during)
@@ -94,7 +90,7 @@ def _others(device: MeasuredDevice) -> str:
     return ""
 
 
-def _why(device: MeasuredDevice) -> str:
+def _why(device: PerfDeviceFacts) -> str:
     """The state of a GPU under load: what explains a low figure."""
     load = device.load
     held = [name for bit, name in _HELD.items() if _share(device, bit) > _FLICKER]
@@ -108,7 +104,7 @@ def _why(device: MeasuredDevice) -> str:
     return ", ".join(part for part in parts if part)
 
 
-def _share(device: MeasuredDevice, bits: int) -> float:
+def _share(device: PerfDeviceFacts, bits: int) -> float:
     """The largest share of samples in which one of some reasons was set."""
     return max((share for bit, share in (device.load.reasons or {}).items() if int(bit) & bits), default=0.0)
 
@@ -134,13 +130,13 @@ def _against(gate: _Gate, rate: float, best: float) -> tuple[Outcome, list[str]]
 
 
 def _each(
-    perf: Perf,
+    perf: PerfFacts,
     *,
-    part: Callable[[MeasuredDevice], Part],
-    rate: Callable[[MeasuredDevice], float | None],
-    figure: Callable[[MeasuredDevice], str],
-    gate: Callable[[MeasuredDevice], _Gate],
-    wrong: Callable[[MeasuredDevice], bool],
+    part: Callable[[PerfDeviceFacts], PartFacts],
+    rate: Callable[[PerfDeviceFacts], float | None],
+    figure: Callable[[PerfDeviceFacts], str],
+    gate: Callable[[PerfDeviceFacts], _Gate],
+    wrong: Callable[[PerfDeviceFacts], bool],
 ) -> list[_One]:
     """Every GPU of a check by itself and against the others, of which only those count that nobody else used."""
     alone = [(rate(d), gate(d).most) for d in perf.devices if not _others(d) and not wrong(d)]
@@ -193,7 +189,7 @@ def _gemm(facts: Facts, profile: Profile) -> Verdict:
     return _together(gate.expected, [_held_back(one, d, gate, sustained) for one, d in zip(found, perf.devices, strict=True)])
 
 
-def _held_back(one: _One, device: MeasuredDevice, gate: _Gate, sustained: Sequence[float]) -> _One:
+def _held_back(one: _One, device: PerfDeviceFacts, gate: _Gate, sustained: Sequence[float]) -> _One:
     """The same with what five seconds of load show: a rate that falls, and what slowed the clocks."""
     rate = device.gemm.sustained_tflops
     if one.outcome == "fail" or device.gemm.tflops is None or _others(device):
@@ -234,11 +230,11 @@ def _copies(facts: Facts, profile: Profile) -> Verdict:
     known = healthy.copies_floor_gb_s
     expected = f"GB/s to and from the host: at least {f'{known:g}' if known else f'{share:.0%} of the link'}"
 
-    def slower(device: MeasuredDevice) -> float | None:
+    def slower(device: PerfDeviceFacts) -> float | None:
         rates = (device.copies.to_device_gb_s, device.copies.to_host_gb_s)
         return None if None in rates else min(rate for rate in rates if rate is not None)
 
-    def gate(device: MeasuredDevice) -> _Gate:
+    def gate(device: PerfDeviceFacts) -> _Gate:
         link = _LANE.get(device.load.link_generation or 0, 0.0) * (device.load.link_width or 0)
         # A hypervisor may show a link that is not there; what was measured is.
         believed = link > 0 and max(device.copies.to_device_gb_s or 0, device.copies.to_host_gb_s or 0) <= link * _ABSURD

@@ -5,7 +5,7 @@ from __future__ import annotations
 from provision.profile.model import Profile
 from provision.verify.checks.base import Check, Verdict, failed, passed, unknown
 from provision.verify.facts import Facts
-from provision.verify.schema import Sessions
+from provision.verify.facts.sessions import SessionsFacts
 
 __all__ = ["CHECKS"]
 
@@ -16,7 +16,7 @@ _CUPTI = {"/usr/local/cuda/extras/CUPTI/lib64", "/usr/local/cuda/targets/x86_64-
 
 def _environment(facts: Facts, _profile: Profile) -> Verdict:
     expected = f"{_BIN} on PATH in login shells, SSH commands and services; CUPTI's folder known to the loader"
-    found = facts.read(Sessions)
+    found = facts.read(SessionsFacts)
     paths = {"login shells": found.login, "SSH commands": found.ssh, "services": found.service}
     without = [session for session, path in paths.items() if path is not None and _BIN not in path.split(":")]
     if not _CUPTI & {folder.rstrip("/") for folder in found.loader}:

@@ -10,13 +10,13 @@ import itertools
 from typing import Any, Final
 
 from provision.catalog import read
-from provision.catalog.records import CudnnRelease, Release
+from provision.catalog.records.stack import CudnnRelease, ReleaseRecord
 from provision.catalog.rules import TITLES, rules
 from provision.profile.model import Profile
 from provision.verify.checks.base import Check, Verdict, dotted, failed, passed, require_gpu, unknown, warned
 from provision.verify.facts import Facts
-from provision.verify.schema import Driver
-from provision.verify.schema_stack import Cudnn, FrameworkUsed, Jax, Nvcc, PyTorch, TensorFlow
+from provision.verify.facts.gpu import DriverFacts
+from provision.verify.facts.stack import CudnnFacts, FrameworkBuild, JaxFacts, NvccFacts, PyTorchFacts, TensorFlowFacts
 
 __all__ = ["CHECKS"]
 
@@ -56,7 +56,7 @@ def _skew(facts: Facts, profile: Profile) -> Verdict:
 
 def _installed(facts: Facts) -> list[tuple[str, str, list[Any]]]:
     """The parts that are there: the rules' name, words for a reader, and the catalogue's records that it may be; none where it has none."""
-    driver, nvcc, cudnn = facts.read(Driver), facts.read(Nvcc).found, facts.read(Cudnn)
+    driver, nvcc, cudnn = facts.read(DriverFacts), facts.read(NvccFacts).compiler, facts.read(CudnnFacts)
     parts: list[tuple[str, str, list[Any]]] = []
     running = driver.loaded or driver.installed
     if running:
@@ -68,10 +68,10 @@ def _installed(facts: Facts) -> list[tuple[str, str, list[Any]]]:
         unit = 10_000 if cudnn.library >= 90_000 else 1_000  # noqa: PLR2004
         found = (cudnn.library // unit, cudnn.library % unit // 100, cudnn.library % 100)
         parts.append(("cudnn", f"cuDNN {'.'.join(map(str, found))}", _around(found)))
-    used: dict[str, FrameworkUsed | None] = {
-        "pytorch": facts.read(PyTorch).found,
-        "tensorflow": facts.read(TensorFlow).found,
-        "jax": facts.read(Jax).found,
+    used: dict[str, FrameworkBuild | None] = {
+        "pytorch": facts.read(PyTorchFacts).build,
+        "tensorflow": facts.read(TensorFlowFacts).build,
+        "jax": facts.read(JaxFacts).build,
     }
     for name, framework in used.items():
         if framework is not None and framework.version:
@@ -79,7 +79,7 @@ def _installed(facts: Facts) -> list[tuple[str, str, list[Any]]]:
     return parts
 
 
-def _builds(name: str, used: FrameworkUsed) -> list[Release]:
+def _builds(name: str, used: FrameworkBuild) -> list[ReleaseRecord]:
     """The catalogue's builds that it may be: of its number, and of its CUDA. The part behind a plus says no more than that CUDA does."""
     number, _, local = used.version.partition("+")
     same = [known for known in read.frameworks()[name] if known.version.partition("+")[0] == number]

@@ -8,20 +8,20 @@ from provision.catalog import read
 from provision.profile.model import Profile
 from provision.verify.checks.base import Check, Verdict, failed, not_asked, passed, require_gpu, unknown, warned
 from provision.verify.facts import Facts
-from provision.verify.schema import Gpu
-from provision.verify.schema_stack import (
-    Cudnn,
-    Cupti,
+from provision.verify.facts.gpu import GpuFacts
+from provision.verify.facts.stack import (
+    CudnnFacts,
+    CuptiFacts,
     Encode,
-    Encoders,
-    Extras,
-    FrameworkUsed,
-    Jax,
-    Nvcc,
-    OpenCv,
-    Profilers,
-    PyTorch,
-    TensorFlow,
+    EncodersFacts,
+    ExtrasFacts,
+    FrameworkBuild,
+    JaxFacts,
+    NvccFacts,
+    OpenCvFacts,
+    ProfilersFacts,
+    PyTorchFacts,
+    TensorFlowFacts,
 )
 
 __all__ = ["CHECKS"]
@@ -41,7 +41,7 @@ _ENCODE_ERRORS = (
 def _nvcc(facts: Facts, profile: Profile) -> Verdict:
     asked = profile.stack.cuda
     expected = "nvcc" if asked == "auto" else f"nvcc {asked}"
-    found = facts.read(Nvcc).found
+    found = facts.read(NvccFacts).compiler
     if found is None:
         return failed(expected, "no nvcc on PATH or in /usr/local/cuda/bin", "`gpuprov apply HOST --role cuda_toolkit` installs it")
     observed = f"{found.version} at {found.path}, /usr/local/cuda is {found.link or 'not there'}"
@@ -57,7 +57,7 @@ def _cudnn(facts: Facts, profile: Profile) -> Verdict:
     if asked == "none":
         return not_asked("the profile wants no cuDNN beside those of the frameworks")
     expected = "cuDNN that the loader finds" + ("" if asked == "auto" else f", {asked}")
-    found = facts.read(Cudnn)
+    found = facts.read(CudnnFacts)
     if found.library is None:
         return failed(
             expected, f"the loader finds none (header: {found.header or 'none'})", "`gpuprov apply HOST --role cudnn` installs it"
@@ -75,7 +75,7 @@ def _cudnn(facts: Facts, profile: Profile) -> Verdict:
 
 def _cupti(facts: Facts, _profile: Profile) -> Verdict:
     expected = "CUPTI: a file, known to the loader, and it loads"
-    found = facts.read(Cupti)
+    found = facts.read(CuptiFacts)
     observed = f"{len(found.files)} files, {len(found.cached)} in the loader's cache, version {found.version or 'none'}"
     if found.version is not None:
         return passed(expected, observed)
@@ -89,7 +89,7 @@ def _profilers(facts: Facts, profile: Profile) -> Verdict:
     if not asked:
         return not_asked("the profile asks for no profilers")
     expected = " and ".join(asked)
-    found = {name: getattr(facts.read(Profilers), name) for name in asked}
+    found = {name: getattr(facts.read(ProfilersFacts), name) for name in asked}
     observed = ", ".join(f"{name} {version or 'not installed'}" for name, version in found.items())
     if any(version is None for version in found.values()):
         return failed(expected, observed, "`gpuprov apply HOST --role nsight` installs it")
@@ -98,7 +98,7 @@ def _profilers(facts: Facts, profile: Profile) -> Verdict:
     return passed(expected, observed)
 
 
-def _judge_framework(name: str, used: FrameworkUsed | None, asked: str, gpus: int) -> Verdict:
+def _judge_framework(name: str, used: FrameworkBuild | None, asked: str, gpus: int) -> Verdict:
     """Computes the right value on every GPU; the environment's name is that of the role."""
     expected = f"{name} in /opt/gpuprov/venvs, computing on every GPU" + ("" if asked == "auto" else f", version {asked}")
     built, problem = _installed(name, used, asked)
@@ -115,7 +115,7 @@ def _judge_framework(name: str, used: FrameworkUsed | None, asked: str, gpus: in
     return passed(expected, f"{built}: right on {len(used.devices)} GPU(s)")
 
 
-def _installed(name: str, used: FrameworkUsed | None, asked: str) -> tuple[str, str | None]:
+def _installed(name: str, used: FrameworkBuild | None, asked: str) -> tuple[str, str | None]:
     """What was found of a framework, and what is to be done when it is not what was asked for; None when it is."""
     role = f"`gpuprov apply HOST --role {name.lower()}` installs it"
     if used is None:
@@ -130,7 +130,7 @@ def _installed(name: str, used: FrameworkUsed | None, asked: str) -> tuple[str, 
     return built, None
 
 
-def _judge_installed(name: str, used: FrameworkUsed | None, asked: str, gpu: str) -> Verdict:
+def _judge_installed(name: str, used: FrameworkBuild | None, asked: str, gpu: str) -> Verdict:
     """It imports, is built for CUDA, and has kernels for the profile's GPU, as far as it says; no GPU is needed to know."""
     expected = f"{name} imports, is built for CUDA and has kernels for {gpu.upper()}" + ("" if asked == "auto" else f", version {asked}")
     built, problem = _installed(name, used, asked)
@@ -155,19 +155,19 @@ def _is_version(used: str, asked: str) -> bool:
     return used == asked if "+" in asked else used.partition("+")[0] == asked
 
 
-def _has(title: str, fact: type[PyTorch | TensorFlow | Jax]) -> Callable[[Facts, Profile], Verdict]:
+def _has(title: str, fact: type[PyTorchFacts | TensorFlowFacts | JaxFacts]) -> Callable[[Facts, Profile], Verdict]:
     """The judge of a framework on disk; the fact has the name that `stack.frameworks` has."""
 
     def judge(facts: Facts, profile: Profile) -> Verdict:
         asked = getattr(profile.stack.frameworks, fact.name)
         if asked is None:
             return not_asked(f"the profile does not ask for {title}")
-        return _judge_installed(title, facts.read(fact).found, asked, profile.gpu.model)
+        return _judge_installed(title, facts.read(fact).build, asked, profile.gpu.model)
 
     return judge
 
 
-def _computes(title: str, fact: type[PyTorch | TensorFlow | Jax]) -> Callable[[Facts, Profile], Verdict]:
+def _computes(title: str, fact: type[PyTorchFacts | TensorFlowFacts | JaxFacts]) -> Callable[[Facts, Profile], Verdict]:
     """The judge of a framework on the GPUs."""
 
     def judge(facts: Facts, profile: Profile) -> Verdict:
@@ -175,7 +175,7 @@ def _computes(title: str, fact: type[PyTorch | TensorFlow | Jax]) -> Callable[[F
         if asked is None:
             return not_asked(f"the profile does not ask for {title}")
         require_gpu(facts)
-        return _judge_framework(title, facts.read(fact).found, asked, max(1, len(facts.read(Gpu).nodes)))
+        return _judge_framework(title, facts.read(fact).build, asked, max(1, len(facts.read(GpuFacts).nodes)))
 
     return judge
 
@@ -184,7 +184,7 @@ def _extras(facts: Facts, profile: Profile) -> Verdict:
     asked = [read.extras()[name] for name in profile.stack.extras]
     if not asked:
         return not_asked("the profile asks for no optional components")
-    found = facts.read(Extras)
+    found = facts.read(ExtrasFacts)
     expected, observed, missing = [], [], []
     for extra in asked:
         pins = dict(pin.partition("==")[::2] for pin in (*extra.requirement.values(), *(f"{name}==" for name in extra.wheel.values())))
@@ -211,7 +211,7 @@ def _opencv(facts: Facts, profile: Profile) -> Verdict:
     arch = read.gpu(profile.gpu.model).compute_capability.replace(".", "")
     own = f", built with CUDA for sm_{arch}" if profile.stack.opencv == "cuda" else ""
     expected = f"OpenCV in /opt/gpuprov/venvs/opencv{own}, and it resizes an image rightly"
-    found = facts.read(OpenCv).found
+    found = facts.read(OpenCvFacts).build
     role = "`gpuprov apply HOST --role opencv` installs it"
     if found is None:
         return failed(expected, "no such environment", role)
@@ -231,7 +231,7 @@ def _opencv_cuda(facts: Facts, profile: Profile) -> Verdict:
         return not_asked("the profile does not ask for OpenCV with CUDA")
     expected = "OpenCV resizes an image rightly on every GPU"
     require_gpu(facts)
-    found, gpus = facts.read(OpenCv).found, max(1, len(facts.read(Gpu).nodes))
+    found, gpus = facts.read(OpenCvFacts).build, max(1, len(facts.read(GpuFacts).nodes))
     if found is None or found.error or not found.cuda:
         return failed(expected, "no OpenCV that was built with CUDA", "`gpuprov apply HOST --role opencv` builds it")
     wrong = [device.error or f"the sum is {device.sum}, not {_RESIZED_SUM:.0f}" for device in found.devices if not _is_resized(device.sum)]
@@ -250,7 +250,7 @@ def _nvenc(facts: Facts, profile: Profile) -> Verdict:
         return not_asked(f"{profile.gpu.model.upper()} has no NVENC")
     expected = "ffmpeg built with NVENC, and one frame encoded by the GPU"
     require_gpu(facts)
-    found = facts.read(Encoders)
+    found = facts.read(EncodersFacts)
     if found.nvenc is None:
         return failed(expected, "no ffmpeg", "`gpuprov apply HOST --role ffmpeg` installs it")
     if "h264_nvenc" not in found.nvenc:
@@ -263,13 +263,13 @@ def _nvenc(facts: Facts, profile: Profile) -> Verdict:
 def _encoded(expected: str, encode: Encode) -> Verdict:
     """What became of the frame; ffmpeg's words of libavcodec/nvenc.c, which the exit code does not tell apart."""
     if encode.code == 0:
-        return passed(expected, "a frame was encoded" + (f" ({encode.said})" if encode.said else ""))
-    observed = f"ffmpeg ended with {encode.code}: {encode.said or 'without a word'}"
+        return passed(expected, "a frame was encoded" + (f" ({encode.message})" if encode.message else ""))
+    observed = f"ffmpeg ended with {encode.code}: {encode.message or 'without a word'}"
     for words, hint in _ENCODE_ERRORS:
-        if words in encode.said:
+        if words in encode.message:
             return failed(expected, observed, hint)
     # All sessions taken, or no memory left for one: the encoder works, and for somebody else at the moment.
-    if any(words in encode.said for words in ("out of memory", "incompatible client key", "No free encoding session")):
+    if any(words in encode.message for words in ("out of memory", "incompatible client key", "No free encoding session")):
         return warned(expected, observed, "the limit of sessions is reached, or the memory used up: see who encodes, and look again")
     return failed(expected, observed, f"try `{_ENCODE}` on the host")
 
@@ -285,12 +285,12 @@ CHECKS = (
     _check("cudnn", "cuDNN is there and loads", _cudnn, "cudnn"),
     _check("cupti", "CUPTI is there and loads", _cupti, "cupti"),
     _check("profilers", "the profilers are there", _profilers, "nsight"),
-    _check("pytorch-installed", "PyTorch imports and has kernels for the GPU", _has("PyTorch", PyTorch), "pytorch"),
-    _check("pytorch", "PyTorch computes on every GPU", _computes("PyTorch", PyTorch), "pytorch"),
-    _check("tensorflow-installed", "TensorFlow imports and is built for CUDA", _has("TensorFlow", TensorFlow), "tensorflow"),
-    _check("tensorflow", "TensorFlow computes on every GPU", _computes("TensorFlow", TensorFlow), "tensorflow"),
-    _check("jax-installed", "JAX imports and has its CUDA plugin", _has("JAX", Jax), "jax"),
-    _check("jax", "JAX computes on every GPU", _computes("JAX", Jax), "jax"),
+    _check("pytorch-installed", "PyTorch imports and has kernels for the GPU", _has("PyTorch", PyTorchFacts), "pytorch"),
+    _check("pytorch", "PyTorch computes on every GPU", _computes("PyTorch", PyTorchFacts), "pytorch"),
+    _check("tensorflow-installed", "TensorFlow imports and is built for CUDA", _has("TensorFlow", TensorFlowFacts), "tensorflow"),
+    _check("tensorflow", "TensorFlow computes on every GPU", _computes("TensorFlow", TensorFlowFacts), "tensorflow"),
+    _check("jax-installed", "JAX imports and has its CUDA plugin", _has("JAX", JaxFacts), "jax"),
+    _check("jax", "JAX computes on every GPU", _computes("JAX", JaxFacts), "jax"),
     _check("extras", "the optional components are there", _extras, "extras"),
     _check("nvenc", "ffmpeg can use the GPU's encoder", _nvenc),
     Check("opencv", "OpenCV works", _opencv, role="opencv", tier="standard"),

@@ -11,10 +11,10 @@ from typing import Final
 
 from provision.profile.model import Profile
 from provision.verify.checks.base import Check, Verdict, dotted, failed, not_asked, passed, unknown, warned
-from provision.verify.facts import Facts
-from provision.verify.schema import Modules, NotObservedError
-from provision.verify.schema_health import Initramfs, Upgrades, Variables
-from provision.verify.schema_stack import Extras, Nvcc
+from provision.verify.facts import Facts, NotObservedError
+from provision.verify.facts.gpu import ModulesFacts
+from provision.verify.facts.stack import ExtrasFacts, NvccFacts
+from provision.verify.facts.surroundings import InitramfsFacts, UpgradesFacts, VariablesFacts
 
 __all__ = ["CHECKS"]
 
@@ -46,7 +46,7 @@ _PYNVML_EMPTY: Final = (12,)
 
 def _environment(facts: Facts, profile: Profile) -> Verdict:
     expected = "no variable that changes what CUDA does to every program"
-    found = facts.read(Variables)
+    found = facts.read(VariablesFacts)
     seen = {"login shells": found.login, "SSH commands": found.ssh, "services": found.service, "/etc/environment": found.system}
     bad, doubtful = [], []
     for where, named in seen.items():
@@ -83,7 +83,7 @@ def _breaks(name: str, value: str, facts: Facts, profile: Profile) -> str:
     others = {match[1] for match in map(_CUDA_FOLDER.search, folders) if match}
     if not others:
         return ""
-    compiler = facts.read(Nvcc).found
+    compiler = facts.read(NvccFacts).compiler
     if compiler is None:
         return f"it names CUDA {', '.join(sorted(others))}, and no toolkit is installed"
     # A folder may name the major release alone.
@@ -93,7 +93,7 @@ def _breaks(name: str, value: str, facts: Facts, profile: Profile) -> str:
 
 def _pynvml(facts: Facts, _profile: Profile) -> Verdict:
     expected = "NVML's Python module comes from nvidia-ml-py, in every environment"
-    found = facts.read(Extras).environments
+    found = facts.read(ExtrasFacts).environments
     if not found:
         return not_asked("there is no Python environment of gpuprov's")
     shadowed = {name: packages["pynvml"] for name, packages in found.items() if "pynvml" in packages}
@@ -109,7 +109,7 @@ def _pynvml(facts: Facts, _profile: Profile) -> Verdict:
 
 def _initramfs(facts: Facts, _profile: Profile) -> Verdict:
     expected = "an initramfs that is newer than the option on the performance counters"
-    found = facts.read(Initramfs)
+    found = facts.read(InitramfsFacts)
     if found.option is None:
         return not_asked("no file in modprobe.d decides on the counters")
     if found.image is None:
@@ -124,7 +124,7 @@ def _initramfs(facts: Facts, _profile: Profile) -> Verdict:
 
 def _every_kernel(facts: Facts, _profile: Profile) -> Verdict:
     expected = "the driver's module for every kernel that can be booted"
-    found = facts.read(Modules).installed
+    found = facts.read(ModulesFacts).installed
     if found is None:
         msg = "the probe sent no installed kernels"
         raise NotObservedError(msg)
@@ -139,14 +139,14 @@ def _every_kernel(facts: Facts, _profile: Profile) -> Verdict:
 
 def _upgrades(facts: Facts, _profile: Profile) -> Verdict:
     expected = "no upgrade of the driver that nobody asked for"
-    found = facts.read(Upgrades)
+    found = facts.read(UpgradesFacts)
     # The container toolkit goes its own way, and replaces no driver.
     packages = [name for name in found.packages if "container" not in name]
     if not packages:
         return not_asked("no package of the driver is installed")
     if not found.unattended:
         return passed(expected, "upgrades are not installed unattended")
-    held = facts.read(Modules).held
+    held = facts.read(ModulesFacts).held
     left = [name for name in packages if not _held(name, held) and not _excluded(name, found.excluded)]
     if not left:
         return passed(expected, f"unattended, and its {len(packages)} packages are held or left out")

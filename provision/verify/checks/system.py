@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 from provision.profile.model import Profile
 from provision.verify.checks.base import Check, Verdict, failed, not_asked, passed, warned
-from provision.verify.facts import Facts
-from provision.verify.schema import Kernel, NotObservedError, Python3, Release, Users
+from provision.verify.facts import Facts, NotObservedError
+from provision.verify.facts.system import KernelFacts, Python3Facts, ReleaseFacts, UsersFacts, tool
 
 __all__ = ["CHECKS"]
 
@@ -15,7 +15,7 @@ _IDS = {"centos-stream": "centos", "alma": "almalinux"}  # os-release's ID where
 
 
 def _os(facts: Facts, profile: Profile) -> Verdict:
-    found = facts.read(Release)
+    found = facts.read(ReleaseFacts)
     expected = f"{profile.os.name} {profile.os.version}"
     # An EL minor release (9.4) is the major one that was asked for (9).
     same_version = found.version_id == profile.os.version or found.version_id.startswith(f"{profile.os.version}.")
@@ -27,7 +27,7 @@ def _os(facts: Facts, profile: Profile) -> Verdict:
 
 
 def _machine(facts: Facts, _profile: Profile) -> Verdict:
-    found = facts.read(Kernel)
+    found = facts.read(KernelFacts)
     observed = f"{found.machine}, kernel {found.release}"
     if found.machine == "x86_64":
         return passed("x86_64", observed)
@@ -37,7 +37,7 @@ def _machine(facts: Facts, _profile: Profile) -> Verdict:
 def _python3(facts: Facts, _profile: Profile) -> Verdict:
     if facts.raw.get("python3") == {"value": None}:
         return failed("python3, 3.8 or later", "no python3 on this host", "install it: `apt-get install python3` or `dnf install python3`")
-    version = facts.read(Python3).version
+    version = facts.read(Python3Facts).version
     # ansible-core 2.19 needs 3.8 on the host: shared/facts/stack-facts.md §11.
     if int(version.split(".")[1]) >= 8:  # noqa: PLR2004 - the figure above
         return passed("3.8 or later", version)
@@ -48,7 +48,7 @@ def _tool(name: str, *, asked: Callable[[Profile], bool]) -> Callable[[Facts, Pr
     def judge(facts: Facts, profile: Profile) -> Verdict:
         if not asked(profile):
             return not_asked(f"the profile does not ask for {name}")
-        found = facts.tool(name)
+        found = tool(facts, name)
         if found is None:
             return failed(f"{name} on PATH", "not installed", "`gpuprov apply HOST --role base` installs it")
         return passed(f"{name} on PATH", f"{found.version} at {found.path}")
@@ -64,19 +64,19 @@ def _build_tools(facts: Facts, profile: Profile) -> Verdict:
     asked = [name for name in ("make", "cmake", "git") if name in profile.stack.tools]
     if not asked:
         return not_asked("the profile asks for none of make, cmake and git")
-    found = {name: facts.tool(name) for name in asked}
-    missing = [name for name, tool in found.items() if tool is None]
+    found = {name: tool(facts, name) for name in asked}
+    missing = [name for name, program in found.items() if program is None]
     expected = f"{', '.join(asked)} on PATH"
     if missing:
         return failed(expected, f"not installed: {', '.join(missing)}", "`gpuprov apply HOST --role base` installs them")
-    return passed(expected, ", ".join(f"{name} {tool.version}" for name, tool in found.items() if tool))
+    return passed(expected, ", ".join(f"{name} {program.version}" for name, program in found.items() if program))
 
 
 def _users(facts: Facts, profile: Profile) -> Verdict:
     asked = [user.name for user in profile.users]
     if not asked:
         return not_asked("the profile names no users beside the image's own")
-    names = facts.read(Users).names
+    names = facts.read(UsersFacts).names
     missing = [name for name in asked if name not in names]
     if missing:
         return failed(", ".join(asked), f"no account: {', '.join(missing)}", "`gpuprov apply HOST --role base` makes them")

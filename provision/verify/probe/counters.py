@@ -1,85 +1,68 @@
-"""Who may read the performance counters: what the next boot does, what the driver does now, what an ordinary user and a group get.
-
-Techniques and their sources: shared/facts/verification.md §2.1.
-"""
-
-from __future__ import annotations
+"""Who may read the performance counters."""
 
 import contextlib
 import glob
 import grp
 import os
-import platform
 import pwd
 import re
 import shutil
 import tempfile
 
-from gpu import pci_devices
+from device import pci_devices
 from run import REQUEST, command, read
 
 
 def option():
-    """The file that decides on the counters at the next load of the driver, and its choice: the last one wins."""
+    """The file that decides on the counters when the driver is loaded next, and its choice: the last file wins."""
     deciding = (None, None)
     for folder in ("/lib/modprobe.d", "/usr/lib/modprobe.d", "/run/modprobe.d", "/etc/modprobe.d"):
         for path in sorted(glob.glob(folder + "/*.conf")):
             for line in (read(path) or "").splitlines():
-                found = re.match(r"\s*options\s+nvidia\S*\s.*NVreg_RestrictProfilingToAdminUsers=(\d)", line)
-                deciding = (path, found.group(1)) if found else deciding
+                choice = re.match(r"\s*options\s+nvidia\S*\s.*NVreg_RestrictProfilingToAdminUsers=(\d)", line)
+                deciding = (path, choice.group(1)) if choice else deciding
     return deciding
 
 
-def initramfs():
-    """That file, and the running kernel's initramfs, which holds a copy of it: when each was written."""
-    path, kernel = option()[0], platform.release()
-    images = ["/boot/initrd.img-" + kernel, "/boot/initramfs-%s.img" % kernel]
-    image = next((name for name in images if os.path.exists(name)), None)
-    return {
-        "option": {"path": path, "changed": os.stat(path).st_mtime} if path else None,
-        "image": {"path": image, "changed": os.stat(image).st_mtime} if image else None,
-    }
-
-
 def counters():
-    """The three layers of access to performance counters: on disk, live, and as an ordinary user gets them."""
+    """Access to performance counters: on disk, live, and as an ordinary user and a member of the group get it."""
     setting = option()[1]
     params = read("/proc/driver/nvidia/params") or ""
     # The knob and the readout have different names; older drivers show the knob's.
     live = re.search(r"(?:RmProfilingAdminOnly|RestrictProfilingToAdminUsers): (\d)", params)
-    here = bool(pci_devices() or glob.glob("/dev/nvidia[0-9]*"))
+    has_gpu = bool(pci_devices() or glob.glob("/dev/nvidia[0-9]*"))
     as_user = {"outcome": "no-gpu", "user": None, "said": ""}
-    if here:
+    if has_gpu:
         quick = {"outcome": "not-tried", "user": None, "said": "tier quick runs no profiler"}
         as_user = quick if REQUEST["tier"] == "quick" else counters_as_user()
     return {
         "on_disk": setting,
         "live": live.group(1) if live else None,
         "as_user": as_user,
-        "as_group": counters_as_group(here and REQUEST["tier"] != "quick"),
+        "as_group": counters_as_group(has_gpu and REQUEST["tier"] != "quick"),
     }
 
 
 def query_metrics():
-    """The command that lists the metrics of the first GPU, as far as whoever runs it may read them; None without ncu."""
+    """The command that lists the metrics of the first GPU, as far as its user may read them; None without ncu."""
     ncu = shutil.which("ncu") or next(
-        (p for p in sorted(glob.glob("/usr/local/cuda/bin/ncu") + glob.glob("/opt/nvidia/nsight-compute/*/ncu"))), None
+        iter(sorted(glob.glob("/usr/local/cuda/bin/ncu") + glob.glob("/opt/nvidia/nsight-compute/*/ncu"))), None
     )
     return [ncu, "--query-metrics", "--devices", "0"] if ncu else None
 
 
 @contextlib.contextmanager
 def scratch(root=()):
-    """The environment for a profiler, whose caches go to a folder that is removed with it; it may run as another user than this one."""
+    """The environment for a profiler, which may run as another user: its caches go to a folder that is removed afterwards."""
     folder = tempfile.mkdtemp(prefix="gpuprov-")
-    os.chmod(folder, 0o777)  # noqa: S103 - a name that nobody knows, for as long as ncu runs
+    os.chmod(folder, 0o777)  # noqa: S103 - a random name, and only while ncu runs
     try:
         yield dict(os.environ, TMPDIR=folder, HOME=folder)
     finally:
         command(list(root) + ["rm", "-rf", folder], 10)
 
 
-def counters_as_group(here):
+def counters_as_group(has_gpu):
     """What a member of gpuprov-counters gets through `with-counters`: her capabilities, and ncu's word; None without that command."""
     if not os.path.exists("/usr/local/bin/with-counters"):
         return None
@@ -101,9 +84,9 @@ def counters_as_group(here):
     answer["capabilities"] = effective.group(1) if code == 0 and effective else None
     answer["said"] = "" if code == 0 else (out + err).strip()[:300]
     argv = query_metrics()
-    if here and argv and code == 0:
+    if has_gpu and argv and code == 0:
         with scratch(root) as env:
-            answer.update(judged(*command(step + ["/usr/local/bin/with-counters"] + argv, 60, env=env)))
+            answer.update(ncu_answer(*command(step + ["/usr/local/bin/with-counters"] + argv, 60, env=env)))
     return answer
 
 
@@ -118,22 +101,20 @@ def counters_as_user():
         argv = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all", "--bounding-set=-all"] + argv
         user = "nobody"
     with scratch() as env:
-        return dict(judged(*command(argv, 60, env=env)), user=user)
+        return dict(ncu_answer(*command(argv, 60, env=env)), user=user)
 
 
-def judged(code, out, err):
+def ncu_answer(code, out, err):
     """What ncu's answer means."""
-    said = (out + err).strip()
-    if "ERR_NVGPUCTRPERM" in said:
+    text = (out + err).strip()
+    if "ERR_NVGPUCTRPERM" in text:
         outcome = "refused"
     elif code == 0 and re.search(r"^\w+__\w+", out, re.MULTILINE):
         outcome = "open"
     else:
         outcome = "failed"
-    lines = [line for line in said.splitlines() if "==" in line or "rror" in line]
+    lines = [line for line in text.splitlines() if "==" in line or "rror" in line]
     return {"outcome": outcome, "said": " ".join(lines)[:300]}
 
 
-def facts():
-    """Name -> function of this subject."""
-    return {"counters": counters, "initramfs": initramfs}
+FACTS = {"counters": counters}

@@ -1,10 +1,8 @@
 """What the GPUs do under load: a tensor-core product, memory, copies to and from the host, a sum over all of them.
 
-One process a GPU takes one part after another from its standard input, and so ends with whoever started it; meanwhile NVML is read here.
-Techniques and their sources: shared/facts/verification.md §2.5, §2.8, §2.11. No setting is touched.
+One process a GPU takes one part after another from its standard input, and so ends together with its parent; meanwhile NVML is read here.
+No setting is touched. Sources: docs/sources/verification.md §2.11.
 """
-
-from __future__ import annotations
 
 import contextlib
 import json
@@ -15,7 +13,7 @@ import subprocess
 import threading
 import time
 
-from gpu import need_gpu
+from device import need_gpu
 from run import REQUEST, Unknown, read
 from stack import VENVS
 from worker import WORKER
@@ -32,12 +30,12 @@ class Crew:
 
     def __init__(self, python, count, until):
         """Start them; `until` is when all must have ended, by the monotonic clock."""
-        self.until, self.said, self.loaded, self.ended = until, queue.Queue(), {}, {}
+        self.until, self.answers, self.loaded, self.ended = until, queue.Queue(), {}, {}
         self.last, self.lost, self.listeners = [""] * count, {}, []
         limit = str(max(1, int(until - time.monotonic()) + 5))
-        # The order of NVML; all GPUs, whatever the environment of whoever asks leaves visible.
+        # In the order of NVML, and all GPUs, whatever this environment leaves visible.
         environment = {name: value for name, value in os.environ.items() if name != "CUDA_VISIBLE_DEVICES"}
-        environment.update(CUDA_DEVICE_ORDER="PCI_BUS_ID", CUDA_CACHE_DISABLE="1")  # the cache would be left below her home
+        environment.update(CUDA_DEVICE_ORDER="PCI_BUS_ID", CUDA_CACHE_DISABLE="1")  # the cache would stay in the user's home
         self.workers = [
             subprocess.Popen(
                 [python, "-Bc", WORKER, str(rank), str(count), limit],
@@ -58,14 +56,14 @@ class Crew:
     def listen(self, rank, stream):
         """Pass on what a worker says, with the time at which it came; None when it ended."""
         for line in stream:
-            mark, found, text = line.partition(b"gpuprov-json=")
-            if found and not mark:
-                said = json.loads(text)
-                if said["part"] == "loaded":
+            noise, mark, text = line.partition(b"gpuprov-json=")
+            if mark and not noise:
+                message = json.loads(text)
+                if message["part"] == "loaded":
                     self.loaded[rank] = time.monotonic()
                 else:
-                    self.said.put((rank, said["part"], said["answer"]))
-        self.said.put((rank, None, None))
+                    self.answers.put((rank, message["part"], message["answer"]))
+        self.answers.put((rank, None, None))
 
     def keep_last(self, rank, stream):
         """Keep the last line of a worker's complaints."""
@@ -74,7 +72,7 @@ class Crew:
             self.last[rank] = text[:300] or self.last[rank]
 
     def ask(self, part, ranks, words=""):
-        """Let some workers do a part at the same time; rank -> answer, and for each that gave none the reason."""
+        """Let some workers do a part at the same time; returns rank -> answer, or the reason why there is none."""
         waiting, answers = set(), {}
         for rank in ranks:
             if rank in self.lost:
@@ -91,7 +89,7 @@ class Crew:
         end = time.monotonic() + limit
         while waiting:
             try:
-                rank, name, answer = self.said.get(timeout=max(0.0, end - time.monotonic()))
+                rank, name, answer = self.answers.get(timeout=max(0.0, end - time.monotonic()))
             except queue.Empty:
                 break
             if name is None and rank in waiting:
@@ -118,7 +116,7 @@ class Crew:
             listener.join(1)
         for worker in self.workers:
             for stream in (worker.stdin, worker.stdout, worker.stderr):
-                with contextlib.suppress(OSError):  # an order that nobody read
+                with contextlib.suppress(OSError):  # an order that was not read
                     stream.close()
 
 
@@ -126,7 +124,7 @@ class Meter:
     """NVML's readings of every GPU, taken again and again while the crew works."""
 
     def __init__(self):
-        """Open the library; a driver that does not answer is the reason why nothing is measured."""
+        """Open the library; a driver that does not answer is the reason for no measurement."""
         import pynvml
 
         self.nvml = pynvml
@@ -138,7 +136,7 @@ class Meter:
         self.samples, self.stopped = [], threading.Event()
 
     def first(self, *calls):
-        """What the first of several functions answers that this driver has; None where none does."""
+        """The answer of the first of several functions that this driver has; None where it has none."""
         for name, *arguments in calls:
             try:
                 return getattr(self.nvml, name)(*arguments)
@@ -148,12 +146,12 @@ class Meter:
 
     def processes(self, handle):
         """Process id -> name of everything that computes or draws on a GPU; None where the driver does not say."""
-        found = None
+        users = None
         for name in ("nvmlDeviceGetComputeRunningProcesses", "nvmlDeviceGetGraphicsRunningProcesses"):
-            listed = self.first((name, handle))
-            if listed is not None:
-                found = dict(found or {}, **{str(p.pid): (read("/proc/%d/comm" % p.pid) or "").strip() for p in listed})
-        return found
+            processes = self.first((name, handle))
+            if processes is not None:
+                users = dict(users or {}, **{str(p.pid): (read("/proc/%d/comm" % p.pid) or "").strip() for p in processes})
+        return users
 
     def sample(self, handle):
         """One reading of one GPU."""
@@ -185,7 +183,7 @@ class Meter:
             self.samples.append((time.monotonic(), [self.sample(handle) for handle in self.handles]))
 
     def load(self, index, since, until):
-        """What one GPU was doing between two moments, and its link and its other users all the time."""
+        """What one GPU was doing between two moments, and its link and its other users throughout."""
         seen = [(at, devices[index]) for at, devices in self.samples]
         during = [sample for at, sample in seen if since <= at <= until]
 
@@ -223,7 +221,7 @@ def middle(values):
 
 
 def others(before, samples, own):
-    """Who was on a GPU before and during; in a container our own process may be listed by a number that nobody has here."""
+    """Who was on a GPU before and during; in a container our own process may be listed by an id that does not exist here."""
     during = {}
     for sample in samples:
         during.update(sample or {})
@@ -244,7 +242,7 @@ def free_port():
         return str(one.getsockname()[1])
 
 
-def measured():
+def measurement():
     """All parts on all GPUs, one after another, in at most TOTAL_S."""
     need_gpu()
     python = VENVS + "/pytorch/bin/python"
@@ -279,7 +277,7 @@ def measured():
         meter.stopped.set()
         crew.end()
     own = {str(worker.pid) for worker in crew.workers}
-    seen = list(meter.samples)
+    samples = list(meter.samples)
     devices = []
     for rank, handle in enumerate(meter.handles):
         name = meter.first(("nvmlDeviceGetName", handle)) or ""
@@ -290,15 +288,13 @@ def measured():
                 "memory": memory[rank],
                 "copies": copies[rank],
                 "load": meter.load(rank, *windows[rank]),
-                "others": dict(others(before[rank], [s[rank]["processes"] for _, s in seen], own), busy_before=busy[rank]),
+                "others": dict(others(before[rank], [s[rank]["processes"] for _, s in samples], own), busy_before=busy[rank]),
             }
         )
-    # NCCL takes orders from the environment: what was ordered explains what was measured.
+    # NCCL takes orders from the environment, and they explain what was measured.
     orders = {name: value for name, value in sorted(os.environ.items()) if name.startswith("NCCL_") and name != "NCCL_VERSION"}
     worst = next((answer for answer in reduced.values() if "unknown" in answer), reduced[0])
     return {"torch": torch, "devices": devices, "all_reduce": dict(worst, environment=orders)}
 
 
-def facts():
-    """Name -> function of this subject."""
-    return {"perf": measured}
+FACTS = {"perf": measurement}

@@ -1,11 +1,10 @@
 """Gather all facts at once, each with a deadline of its own, and print them in a frame that noise around it cannot break."""
 
-from __future__ import annotations
-
 import base64
 import contextlib
 import json
 import os
+import re
 import selectors
 import signal
 import subprocess
@@ -17,19 +16,13 @@ import zlib
 FACT_S = 30
 TIERS = ("quick", "standard", "perf")
 # The first tier that gathers a fact; what is not named is gathered by all. Quick imports no framework and starts no encoder (and no
-# profiler: see `gpu.counters`); what perf adds loads the GPU, and is run by itself when all else has ended.
-FIRST_TIER = {
-    "opencv": "standard",
-    "pytorch": "standard",
-    "tensorflow": "standard",
-    "jax": "standard",
-    "encoders": "standard",
-    "perf": "perf",
-}
+# profiler: see `counters.py`); what perf adds loads the GPU, and is run by itself when all else has ended.
+FIRST_TIER = dict.fromkeys(("opencv", "pytorch", "tensorflow", "jax", "encoders"), "standard")
+FIRST_TIER["perf"] = "perf"
 REQUEST = {"tier": "standard", "until": time.monotonic() + FACT_S}
-# Facts that start a framework or a profiler may take longer; a function of another module says so by its attribute `deadline_s`.
+# Facts that start a framework or a profiler may take longer; a function may say so itself by its attribute `deadline_s`.
 SLOW_S = {"pytorch": 50, "tensorflow": 60, "jax": 60, "counters": 130, "perf": 90}
-# So often what is known by then is sent ahead: of a host that dies while the slow facts are gathered the others are not lost.
+# How often the facts so far are sent ahead: when a host dies during the slow facts, the others are not lost.
 PART_S = 1.0
 MOST_OUTPUT = 4 << 20
 MOST_REASON = 500
@@ -59,7 +52,7 @@ def command(argv, timeout_s=FACT_S, env=None):
 
 
 def end(process):
-    """Kill a command with all that it started, and do not wait: a tool that hangs inside the driver cannot be killed."""
+    """Kill a command with all that it started. Do not wait: a tool that hangs inside the driver cannot be killed."""
     with contextlib.suppress(OSError):
         os.killpg(process.pid, signal.SIGKILL)
 
@@ -67,10 +60,10 @@ def end(process):
 def outputs(process, name, timeout_s):
     """What a process prints until it has ended; one that does not end in time, or prints more than facts can be, is Unknown."""
     until = time.monotonic() + timeout_s
-    printed = {process.stdout: [], process.stderr: []}
-    left = MOST_OUTPUT
+    chunks = {process.stdout: [], process.stderr: []}
+    room = MOST_OUTPUT
     with selectors.DefaultSelector() as waiting:
-        for stream in printed:
+        for stream in chunks:
             waiting.register(stream, selectors.EVENT_READ)
         # A child left behind may hold the streams open: what matters is the end of the command itself, with nothing more to read.
         while waiting.get_map():
@@ -78,13 +71,13 @@ def outputs(process, name, timeout_s):
             ready = waiting.select(0 if ended else max(0.0, min(0.2, until - time.monotonic())))
             for key, _ in ready:
                 data = os.read(key.fd, 65536)
-                printed[key.fileobj].append(data)
-                left -= len(data)
+                chunks[key.fileobj].append(data)
+                room -= len(data)
                 if not data:
                     waiting.unregister(key.fileobj)
             if ended and not ready:
                 break
-            if left < 0:
+            if room < 0:
                 raise Unknown("%s printed more than %d MB" % (name, MOST_OUTPUT >> 20))
             if time.monotonic() > until:
                 raise Unknown("%s did not end within %d s" % (name, timeout_s))
@@ -92,7 +85,7 @@ def outputs(process, name, timeout_s):
         process.wait(max(0.1, until - time.monotonic()))
     except subprocess.TimeoutExpired:
         raise Unknown("%s did not end within %d s" % (name, timeout_s)) from None
-    return b"".join(printed[process.stdout]), b"".join(printed[process.stderr])
+    return b"".join(chunks[process.stdout]), b"".join(chunks[process.stderr])
 
 
 def read(path, limit=1 << 20):
@@ -104,10 +97,34 @@ def read(path, limit=1 << 20):
         return None
 
 
+def output(argv):
+    """What a command prints; None where there is no such command, or it fails."""
+    try:
+        code, out, _ = command(argv, 10)
+    except FileNotFoundError:
+        return None
+    return None if code else out
+
+
+def unit(name):
+    """Whether a unit is enabled and active, and what it starts."""
+    out = output(["systemctl", "show", "--property=LoadState,UnitFileState,ActiveState,ExecStart", name])
+    if out is None:
+        raise Unknown("no systemd answers on this host")
+    state = dict(line.partition("=")[::2] for line in out.splitlines())
+    argv = re.search(r"argv\[\]=(.*?) ;", state.get("ExecStart", ""))
+    return {
+        "exists": state.get("LoadState") == "loaded",
+        "enabled": state.get("UnitFileState") in ("enabled", "static"),
+        "active": state.get("ActiveState") == "active",
+        "command": argv.group(1) if argv else "",
+    }
+
+
 def gather(facts, deadline_s, tell=None):
     """Run every fact in a thread; returns name -> {"value": ...} or {"unknown": reason}, and always every name.
 
-    `tell` is given the answers that there are, now and then while others are waited for.
+    `tell` gets the answers so far, now and then, while others are waited for.
     """
     answers = {}
 
@@ -121,14 +138,14 @@ def gather(facts, deadline_s, tell=None):
         except Exception as error:  # noqa: BLE001 - a fact that breaks must not take the others along; its reason travels
             answers[name] = {"unknown": ("%s: %s" % (type(error).__name__, error))[:MOST_REASON]}
 
-    started = time.monotonic()
+    began = time.monotonic()
     allowed = {name: min(deadline_s, getattr(function, "deadline_s", SLOW_S.get(name, FACT_S))) for name, function in facts.items()}
     threads = {name: threading.Thread(target=observe, args=(name, function), daemon=True) for name, function in facts.items()}
     for thread in threads.values():
         thread.start()
     for name in sorted(threads, key=allowed.get):
-        while threads[name].is_alive() and time.monotonic() < started + allowed[name]:
-            threads[name].join(max(0.0, min(PART_S / 4, started + allowed[name] - time.monotonic())))
+        while threads[name].is_alive() and time.monotonic() < began + allowed[name]:
+            threads[name].join(max(0.0, min(PART_S / 4, began + allowed[name] - time.monotonic())))
             if tell and threads[name].is_alive():
                 tell(dict(answers))
     for process in list(RUNNING):
@@ -137,21 +154,21 @@ def gather(facts, deadline_s, tell=None):
 
 
 def answer(facts, deadline_s, tier="standard", tell=None):
-    """What a tier observes, when by this host's clock, and how long it took; `tell` is given the same of what is known by then."""
-    # What imports a framework, or runs a kernel of it, would leave compiled files behind.
+    """What a tier observes, when by this host's clock, and how long it took; `tell` gets the same of the answers so far."""
+    # Importing a framework or running its kernels would leave compiled files behind.
     os.environ.update(PYTHONDONTWRITEBYTECODE="1", CUDA_CACHE_DISABLE="1")
-    started = time.monotonic()
-    REQUEST.update(tier=tier, until=started + deadline_s)
+    began = time.monotonic()
+    REQUEST.update(tier=tier, until=began + deadline_s)
     at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
 
     def observed(answers):
-        return {"gathered_at": at, "facts": answers, "elapsed_s": round(time.monotonic() - started, 3)}
+        return {"gathered_at": at, "facts": answers, "elapsed_s": round(time.monotonic() - began, 3)}
 
     return observed(gather_tier(facts, tier, REQUEST["until"], tell and (lambda answers: tell(observed(answers)))))
 
 
 def gather_tier(facts, tier, until, tell=None):
-    """Run the facts of a tier, first all that may run side by side, then those that must be alone; of the others only the reason."""
+    """Run the facts of a tier, first those that may run side by side, then those that must run alone; for the others only the reason."""
     rank = {name: TIERS.index(FIRST_TIER.get(name, "quick")) for name in facts}
     answers = gather({name: facts[name] for name in facts if rank[name] <= min(1, TIERS.index(tier))}, until - time.monotonic(), tell)
     for name in facts:
@@ -168,26 +185,26 @@ class Sender:
     """Sends facts in frames with one nonce: numbered parts, each with what no part before it had, and the last with the rest."""
 
     def __init__(self, nonce, names):
-        self.nonce, self.names, self.known, self.parts, self.last = nonce, sorted(names), set(), 0, time.monotonic()
+        self.nonce, self.names, self.sent, self.parts, self.last = nonce, sorted(names), set(), 0, time.monotonic()
 
     def part(self, observed):
-        """What is new, unless a part was sent a moment ago; the first says what else is to come."""
-        new = {name: said for name, said in observed["facts"].items() if name not in self.known}
+        """What is new, unless a part was sent a moment ago; the first part names all facts to come."""
+        new = {name: fact for name, fact in observed["facts"].items() if name not in self.sent}
         if not new or time.monotonic() < self.last + PART_S:
             return
         self.parts += 1
-        promised = {"promised": self.names} if self.parts == 1 else {}
-        self.write("part %d " % self.parts, dict(observed, facts=new, **promised))
-        self.known.update(new)
+        first = {"promised": self.names} if self.parts == 1 else {}
+        self.write("part %d " % self.parts, dict(observed, facts=new, **first))
+        self.sent.update(new)
         self.last = time.monotonic()
 
     def rest(self, observed):
         """What no part had."""
-        self.write("", dict(observed, facts={name: said for name, said in observed["facts"].items() if name not in self.known}))
+        self.write("", dict(observed, facts={name: fact for name, fact in observed["facts"].items() if name not in self.sent}))
 
-    def write(self, kind, told):
-        """One frame. Where nobody reads any more, nothing may go on here."""
-        packed = base64.b64encode(zlib.compress(json.dumps(told).encode()))
+    def write(self, kind, message):
+        """One frame. When nobody reads any more, nothing may keep running here."""
+        packed = base64.b64encode(zlib.compress(json.dumps(message).encode()))
         try:
             sys.stdout.write("\n<<gpuprov %s %s%d>>%s<<end>>\n" % (self.nonce, kind, len(packed), packed.decode()))
             sys.stdout.flush()

@@ -1,9 +1,4 @@
-"""Facts about what is installed for the GPU, and about Python environments: each is used, not only found.
-
-Techniques and their sources: shared/facts/verification.md §2.9-2.10.
-"""
-
-from __future__ import annotations
+"""What is installed for the GPU, and the Python environments: each is used, not only found (docs/sources/verification.md §2.9)."""
 
 import ctypes
 import glob
@@ -12,10 +7,11 @@ import os
 import re
 import shutil
 
-from run import Unknown, command, read
+from run import Unknown, command, output, read
 
 VENVS = "/opt/gpuprov/venvs"
 
+# The means of the 2 x 2 blocks of 0..63 sum to 504.
 OPENCV = """
 import json, cv2, numpy
 image = numpy.arange(64, dtype=numpy.uint8).reshape(8, 8)
@@ -37,6 +33,7 @@ for index in range(max(0, cv2.cuda.getCudaEnabledDeviceCount()) if answer["cuda"
 print("gpuprov-json=" + json.dumps(answer))
 """
 
+# Each framework multiplies two matrices of ones on every GPU: the product sums to 256 ** 3.
 TORCH = """
 import json, torch
 answer = {"version": torch.__version__, "cuda": torch.version.cuda, "arch_list": []}
@@ -107,38 +104,15 @@ def in_venv(name, script, timeout_s):
     return {"found": {"error": last[0][:300] if last else "exit %d" % code}}
 
 
-def opencv():
-    """OpenCV: how it was built, and a real operation (the mean of 2x2 blocks of 0..63 sums to 504), also on every GPU that it can use."""
-    return in_venv("opencv", OPENCV, 25)
-
-
-def pytorch():
-    """PyTorch: how it was built, and a product with a known value on every GPU."""
-    return in_venv("pytorch", TORCH, 45)
-
-
-def tensorflow():
-    """TensorFlow: how it was built, and a product with a known value on every GPU."""
-    return in_venv("tensorflow", TENSORFLOW, 55)
-
-
-def jax():
-    """JAX: its CUDA plugin, and a product with a known value on every GPU."""
-    return in_venv("jax", JAX, 55)
-
-
 def extras():
     """Which packages each environment holds, by their metadata, and the version of DCGM."""
-    held = {}
+    environments = {}
     for path in sorted(glob.glob(VENVS + "/*/lib/python3*/site-packages/*.dist-info")):
         name, _, version = os.path.basename(path)[: -len(".dist-info")].rpartition("-")
-        held.setdefault(path[len(VENVS) + 1 :].split("/")[0], {})[re.sub("[-_.]+", "-", name).lower()] = version
-    dcgm = None
-    if shutil.which("dcgmi"):
-        _, out, _ = command(["dcgmi", "--version"], 10)
-        version = re.search(r"version:\s*(\d+(?:\.\d+)+)", out)
-        dcgm = version.group(1) if version else "unreadable"
-    return {"environments": held, "dcgm": dcgm}
+        environments.setdefault(path[len(VENVS) + 1 :].split("/")[0], {})[re.sub("[-_.]+", "-", name).lower()] = version
+    version = re.search(r"version:\s*(\d+(?:\.\d+)+)", output(["dcgmi", "--version"]) or "")
+    dcgm = version.group(1) if version else "unreadable" if shutil.which("dcgmi") else None
+    return {"environments": environments, "dcgm": dcgm}
 
 
 def binary(name):
@@ -183,14 +157,10 @@ def cupti():
         "/usr/lib/x86_64-linux-gnu/libcupti.so*",
     )
     files = sorted(path for pattern in patterns for path in glob.glob(pattern))
-    cached = []
-    ldconfig = shutil.which("ldconfig", path="/usr/sbin:/sbin:/usr/bin:/bin")
-    if ldconfig:
-        _, out, _ = command([ldconfig, "-p"], 10)
-        cached = sorted({line.split()[-1] for line in out.splitlines() if "libcupti.so" in line})
+    cache = output([shutil.which("ldconfig", path="/usr/sbin:/sbin:/usr/bin:/bin") or "ldconfig", "-p"]) or ""
     return {
         "files": files,
-        "cached": cached,
+        "cached": sorted({line.split()[-1] for line in cache.splitlines() if "libcupti.so" in line}),
         "version": dlopened(["libcupti.so.13", "libcupti.so.12", "libcupti.so.11.8", "libcupti.so"], "cuptiGetVersion"),
     }
 
@@ -214,15 +184,13 @@ def profilers():
     """Versions of the profilers; None for one that is not there."""
     answer = {}
     for name in ("nsys", "ncu", "nvprof"):
-        path = binary(name) or next(
-            iter(sorted(glob.glob("/opt/nvidia/nsight-*/*/%s" % name) + glob.glob("/opt/nvidia/nsight-*/*/bin/%s" % name))), None
-        )
-        if path is None:
-            answer[name] = None
-            continue
-        code, out, err = command([path, "--version"], 20)
-        version = re.search(r"(\d{4}\.\d+(?:\.\d+)*|Release version \d+\.\d+)", out)
-        answer[name] = version.group(1).rpartition(" ")[2] if code == 0 and version else "unreadable: " + (out + err).strip()[:100]
+        answer[name] = None
+        places = glob.glob("/opt/nvidia/nsight-*/*/" + name) + glob.glob("/opt/nvidia/nsight-*/*/bin/" + name)
+        path = binary(name) or next(iter(sorted(places)), None)
+        if path:
+            code, out, err = command([path, "--version"], 20)
+            version = re.search(r"(\d{4}\.\d+(?:\.\d+)*|Release version \d+\.\d+)", out)
+            answer[name] = version.group(1).rpartition(" ")[2] if code == 0 and version else "unreadable: " + (out + err).strip()[:100]
     return answer
 
 
@@ -234,24 +202,22 @@ def encoders():
     _, out, _ = command([path, "-hide_banner", "-encoders"], 20)
     answer = {"nvenc": sorted(set(re.findall(r"\b\w+_nvenc\b", out))), "encode": None}
     if "h264_nvenc" in answer["nvenc"] and glob.glob("/dev/nvidia[0-9]*"):
-        # A frame below 145 x 145 is refused by encoders that are well: shared/facts/verification.md §2.10.
+        # Healthy encoders refuse a frame below 145 x 145 (docs/sources/verification.md §2.10).
         frame = ["-f", "lavfi", "-i", "color=black:s=256x256:r=1", "-frames:v", "1"]
         code, _, err = command([path, "-hide_banner", "-v", "error"] + frame + ["-c:v", "h264_nvenc", "-f", "null", "-"], 25)
         answer["encode"] = {"code": code, "said": " ".join(err.split())[:400]}
     return answer
 
 
-def facts():
-    """Name -> function of this subject."""
-    return {
-        "opencv": opencv,
-        "pytorch": pytorch,
-        "tensorflow": tensorflow,
-        "jax": jax,
-        "extras": extras,
-        "nvcc": nvcc,
-        "cudnn": cudnn,
-        "cupti": cupti,
-        "profilers": profilers,
-        "encoders": encoders,
-    }
+FACTS = {
+    "opencv": lambda: in_venv("opencv", OPENCV, 25),
+    "pytorch": lambda: in_venv("pytorch", TORCH, 45),
+    "tensorflow": lambda: in_venv("tensorflow", TENSORFLOW, 55),
+    "jax": lambda: in_venv("jax", JAX, 55),
+    "extras": extras,
+    "nvcc": nvcc,
+    "cudnn": cudnn,
+    "cupti": cupti,
+    "profilers": profilers,
+    "encoders": encoders,
+}

@@ -1,9 +1,7 @@
 """What one process a GPU runs in the PyTorch of the host: `perf` names the parts on its standard input, and reads the answers.
 
-Random data throughout: zeros take less power, and so run faster than any real work (verification.md §2.11).
+Random data throughout: zeros take less power, and so run faster than any real work (docs/sources/verification.md §2.11).
 """
-
-from __future__ import annotations
 
 WORKER = """
 import json, os, signal, statistics, sys
@@ -32,8 +30,8 @@ def timed(work, seconds):
     return statistics.median(took[len(took) // 2 :]) / calls, min(took) / calls
 
 def drawn(count, seed):
-    made = torch.Generator(device).manual_seed(seed)
-    return torch.randint(-(2**31), 2**31 - 1, (count,), dtype=torch.int32, device=device, generator=made)
+    source = torch.Generator(device).manual_seed(seed)
+    return torch.randint(-(2**31), 2**31 - 1, (count,), dtype=torch.int32, device=device, generator=source)
 
 def gemm():
     major = torch.cuda.get_device_capability(device)[0]

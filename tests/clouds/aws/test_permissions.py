@@ -10,21 +10,14 @@ from typing import Any
 import pytest
 
 from provision.clouds import base
-from provision.clouds.aws.client import Access
 from provision.clouds.aws.cloud import AwsCloud
 from provision.clouds.aws.permissions import COMMANDS, NEEDS, PERMISSIONS, permissions, policy
 from provision.errors import HostKeyUnknownError, PermissionRefusedError
-from provision.rehearsal.control import Rehearsal
-from tests.clouds.aws.test_cloud import REGION, AwsRig
+from tests.clouds.aws.rig import REGION, AwsRig
 
 MANAGED_POLICY_LIMIT = 6144  # characters without white space: docs.aws.amazon.com/IAM/latest/UserGuide/reference_iam-quotas.html
 SUBNET = "subnet-0123456789abcdef0"
 FEW = {"ec2:CancelSpotInstanceRequests", "ec2:DescribeSpotInstanceRequests"}
-
-
-@pytest.fixture
-def rig(ec2: Rehearsal, access: Access) -> AwsRig:
-    return AwsRig(ec2, access)
 
 
 def document(name: str, *, spot: bool = True, subnet: str = "") -> dict[str, Any]:

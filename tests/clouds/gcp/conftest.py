@@ -17,7 +17,9 @@ import pytest
 from werkzeug.serving import make_server
 from werkzeug.wrappers import Request, Response
 
-from provision.clouds.gcp.client import Access
+from provision.clouds.gcp.access import GcpAccess
+from provision.rehearsal.control import Rehearsal
+from tests.clouds.gcp.rig import GcpRig
 
 DOCUMENT = json.loads((Path(googleapiclient.__file__).parent / "discovery_cache/documents/compute.v1.json").read_text())
 
@@ -105,5 +107,14 @@ def compute() -> Iterator[Compute]:
 
 
 @pytest.fixture
-def gcp(compute: Compute) -> Access:
-    return Access("my-project", compute.url)
+def gcp(compute: Compute) -> GcpAccess:
+    return GcpAccess("my-project", compute.url)
+
+
+@pytest.fixture
+def rig(ec2_api: Rehearsal) -> Iterator[GcpRig]:
+    rig = GcpRig(ec2_api)
+    rig.heal()
+    rig.forget()
+    yield rig
+    rig.heal()

@@ -1,6 +1,5 @@
 """What GCE is asked for an order: checked with Google's own description of it, and read for what is secure."""
 
-import dataclasses
 import datetime as dt
 import json
 from typing import Any
@@ -9,7 +8,7 @@ import jsonschema
 import pytest
 
 from provision.clouds import base
-from provision.clouds.gcp import permissions, requests
+from provision.clouds.gcp import requests
 from provision.clouds.gcp.sdk import compute
 from provision.errors import CloudInvalidError, ImageNotFoundError
 
@@ -225,12 +224,3 @@ def test_the_same_attempt_is_the_same_request_and_another_attempt_another() -> N
     assert first == requests.request_id(order().token("asia-east2"), "0")
     assert first != requests.request_id(asked.at("asia-east2-c").token("asia-east2"), "0")
     assert first != requests.request_id(asked.token("asia-east2"), "1")
-
-
-def test_permissions_are_those_of_the_order() -> None:
-    in_a_zone, anywhere = permissions.permissions(order()), permissions.permissions(order(zone=""))
-    assert set(anywhere) - set(in_a_zone) == {"compute.regionOperations.get"}
-    assert "compute.acceleratorTypes.get" not in permissions.permissions(order(instance_type="g2-standard-8", gpu="l4"))
-    locked = permissions.permissions(dataclasses.replace(order(), image_id="projects/p/global/images/i"))
-    assert set(locked) ^ set(in_a_zone) == {"compute.images.get", "compute.images.getFromFamily"}
-    assert not [p for p in in_a_zone if p.startswith("iam.")]

@@ -1,0 +1,93 @@
+"""AWS's data as typed records: what ships with gpuprov, and what was refreshed since laid over it."""
+
+from __future__ import annotations
+
+import functools
+from pathlib import Path
+
+import msgspec
+
+from provision.catalog import overlay, read
+from provision.catalog.records.base import CatalogRecord, Source
+from provision.clouds.aws.records import Aws, AwsImage, AwsPrice, AwsType, AwsTypes
+
+_DATA = Path(__file__).parent / "data"
+
+
+class AwsOverlay(CatalogRecord, frozen=True, eq=False):
+    """What a refresh learnt.
+
+    Attributes:
+        types: instance types, their `offered` holding the refreshed regions only.
+        regions: the regions that were asked; what they no longer offer is taken away.
+        images: region → `ubuntu 24.04` → image id.
+    """
+
+    types: list[AwsType] = []
+    regions: list[str] = []
+    prices: list[AwsPrice] = []
+    images: dict[str, dict[str, str]] = {}
+
+
+def refreshed() -> AwsOverlay:
+    """What a refresh learnt about AWS; empty when there was none."""
+    return overlay.part("aws", AwsOverlay)
+
+
+@functools.cache
+def sources() -> dict[str, Source]:
+    """The sources of the figures here."""
+    return read.load(_DATA / "sources.yaml", dict[str, Source])
+
+
+@functools.cache
+def aws() -> Aws:
+    """Regions, images, prices and quotas as shipped."""
+    return read.load(_DATA / "cloud.yaml", Aws)
+
+
+@functools.lru_cache(maxsize=2)
+def _types(layer: AwsOverlay) -> dict[str, AwsType]:
+    """The shipped instance types with the refreshed regions in place of the old ones."""
+    shipped = {record.type: record for record in read.load(_DATA / "instances.yaml", AwsTypes).types}
+    fresh = {record.type: record for record in layer.types}
+    merged = {}
+    for name, record in (shipped | fresh).items():
+        old, new = shipped.get(name), fresh.get(name)
+        offered = {region: zones for region, zones in old.offered.items() if region not in layer.regions} if old else {}
+        offered |= new.offered if new else {}
+        merged[name] = msgspec.structs.replace(record, trap=old.trap if old else record.trap, offered=offered)
+    return merged
+
+
+def types() -> dict[str, AwsType]:
+    """EC2 instance type → its record."""
+    return _types(refreshed())
+
+
+@functools.lru_cache(maxsize=2)
+def _prices(layer: AwsOverlay) -> dict[tuple[str, str], tuple[float, str]]:
+    shipped = {
+        (instance_type, region): (usd, source)
+        for source, by_type in aws().prices.items()
+        for instance_type, by_region in by_type.items()
+        for region, usd in by_region.items()
+    }
+    return shipped | {(price.instance_type, price.region): (price.usd_per_hour, price.source) for price in layer.prices}
+
+
+def prices() -> dict[tuple[str, str], tuple[float, str]]:
+    """(instance type, region) → US dollars an hour on demand, and the id of the source; refreshed prices come first."""
+    return _prices(refreshed())
+
+
+def image(os: tuple[str, str]) -> AwsImage | None:
+    """How AWS finds the newest image of a system."""
+    return next((record for record in aws().images if (record.os, record.version) == os), None)
+
+
+def quota(instance_type: str, market: str) -> str | None:
+    """The code of the quota that an instance type counts against."""
+    family = "".join(c for c in instance_type.partition(".")[0] if c.isalpha())
+    kind = next((prefix for prefix in ("gr", "g", "p") if family.startswith(prefix)), "")
+    return next((record.code for record in aws().quotas if kind in record.families and record.market == market), None)

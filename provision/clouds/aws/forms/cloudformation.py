@@ -1,0 +1,153 @@
+"""A CloudFormation template that makes at one place on AWS what `up` makes there, out of the same requests.
+
+RunInstances and a launch template name their members alike, so the request that `up` sends becomes the template's data as it is; only
+the instance type of a spot request and the tags of a network interface cannot be said without a launch template. The launch's id is
+the unique part of the stack's own id, so that two stacks of one template are two launches. Texts are joined with Fn::Join and never with
+Fn::Sub: `${…}` in them stays what it is. Free text of the profile is left out, because CloudFormation would resolve `{{resolve:…}}` in it.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Any, Final
+
+from provision.clouds.aws import data, requests
+from provision.clouds.forms import KEY_PATTERN, Hole, Marked, Parts, Subject, dumped
+from provision.errors import ImageNotFoundError, UsageError
+
+_ONCE: Final = ("MinCount", "MaxCount", "ClientToken")  # the stack's own business
+_UNIQUE: Final = {"Fn::Split": ["-", {"Fn::Select": [2, {"Fn::Split": ["/", {"Ref": "AWS::StackId"}]}]}]}
+_DATE: Final = {"Fn::Select": [0, {"Fn::Split": ["T", {"Ref": "Deadline"}]}]}
+_HOUR: Final = {"Fn::Select": [0, {"Fn::Split": ["+", {"Fn::Select": [1, {"Fn::Split": ["T", {"Ref": "Deadline"}]}]}]}]}
+_HOLES: Final[dict[str, Any]] = {
+    "launch": {"Fn::Join": ["", _UNIQUE]},
+    "key": {"Ref": "AuthorizedKey"},
+    "caller": {"Ref": "CallerCidr"},
+    "deadline": {"Ref": "Deadline"},
+    "timer": {"Fn::Join": ["", [_DATE, " ", _HOUR, " UTC"]]},
+}
+
+
+def render(subject: Subject) -> dict[str, bytes]:
+    """The template as JSON, in one file.
+
+    Raises:
+        ImageNotFoundError: how AWS names its images of the system is not known.
+    """
+    marked = Marked(subject)
+    template = {
+        "AWSTemplateFormatVersion": "2010-09-09",
+        "Description": f"gpuprov: profile {subject.profile}, {subject.place}. Delete the stack to remove everything.",
+        "Metadata": {"gpuprov": {"profile-sha256": subject.profile_sha256, "lock-sha256": subject.lock_sha256}},
+        "Parameters": _parameters(subject),
+        "Resources": _resources(subject, marked),
+        "Outputs": {
+            "InstanceId": {"Description": "The machine.", "Value": {"Ref": "Instance"}},
+            "SecurityGroupId": {"Description": "What lets SSH in.", "Value": {"Fn::GetAtt": ["SecurityGroup", "GroupId"]}},
+        },
+    }
+    return {"template.json": dumped(template)}
+
+
+def _parameters(subject: Subject) -> dict[str, Any]:
+    """What is said when the stack is made; what is known already is the default."""
+    given, hours = subject.given, subject.deadline_h
+    made: dict[str, dict[str, Any]] = {
+        "AuthorizedKey": {
+            "Type": "String",
+            "Description": "The OpenSSH public key that may log in first: type and key, without comment.",
+            "AllowedPattern": KEY_PATTERN,
+            **({"Default": given.public_key} if given.public_key else {}),
+        },
+        "Deadline": {
+            "Type": "String",
+            "Description": f"When the machine ends itself, in UTC, as 2026-11-22T08:00:00+00:00. The profile allows {hours} h from now.",
+            "AllowedPattern": r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\+00:00$",
+            **({"Default": given.deadline.astimezone(dt.UTC).isoformat(timespec="seconds")} if given.deadline else {}),
+        },
+        "ImageId": _image(subject),
+    }
+    if subject.from_caller:
+        made["CallerCidr"] = {
+            "Type": "String",
+            "Description": "The one address that SSH is let in from beside the networks of the profile, as 203.0.113.7/32.",
+            "AllowedPattern": r"^(25[0-5]|2[0-4][0-9]|1?[0-9]?[0-9])(\.(25[0-5]|2[0-4][0-9]|1?[0-9]?[0-9])){3}/32$",
+            **({"Default": given.caller} if given.caller else {}),
+        }
+    return made
+
+
+def _image(subject: Subject) -> dict[str, Any]:
+    """The image of the lock, or the newest of the publisher as AWS's own parameter names it; no other is accepted."""
+    if subject.image_id:
+        kind, value = "AWS::EC2::Image::Id", subject.image_id
+    else:
+        system = subject.os
+        image = data.image(system)
+        if image is None or image.parameter is None:
+            msg = f"how AWS names its images of {' '.join(system)} is not in the catalog"
+            raise ImageNotFoundError(msg, hint="choose a system of `gpuprov profile schema` that AWS has images of, such as ubuntu 24.04")
+        kind, value = "AWS::SSM::Parameter::Value<AWS::EC2::Image::Id>", image.parameter
+    return {"Type": kind, "Description": "The image of the profile's system.", "Default": value, "AllowedValues": [value]}
+
+
+def _resources(subject: Subject, marked: Marked) -> dict[str, Any]:
+    order = marked.order
+    tags = marked.written(requests.tag_list(order), _text)
+    asked = {k: v for k, v in requests.run_instances(order, subject.region).items() if k not in _ONCE}
+    data = marked.written(asked, _text)
+    data["UserData"] = {"Fn::Base64": _lines(marked.parts(asked["UserData"]))}
+    data |= {"ImageId": {"Ref": "ImageId"}, "SecurityGroupIds": [{"Fn::GetAtt": ["SecurityGroup", "GroupId"]}]}
+    stem = requests.resource_name(order).removesuffix(marked.launch_id[:8])
+    return {
+        "SecurityGroup": {
+            "Type": "AWS::EC2::SecurityGroup",
+            "Properties": {
+                "GroupName": {"Fn::Join": ["", [stem, {"Fn::Select": [0, _UNIQUE]}]]},
+                "GroupDescription": f"gpuprov {order.name}: SSH",
+                "SecurityGroupIngress": _ingress(marked),
+                "Tags": tags,
+            },
+        },
+        "LaunchTemplate": {
+            "Type": "AWS::EC2::LaunchTemplate",
+            "Properties": {"LaunchTemplateData": data, "TagSpecifications": [{"ResourceType": "launch-template", "Tags": tags}]},
+        },
+        "Instance": {
+            "Type": "AWS::EC2::Instance",
+            "Properties": {
+                "LaunchTemplate": {
+                    "LaunchTemplateId": {"Ref": "LaunchTemplate"},
+                    "Version": {"Fn::GetAtt": ["LaunchTemplate", "LatestVersionNumber"]},
+                }
+            },
+        },
+    }
+
+
+def _ingress(marked: Marked) -> list[dict[str, Any]]:
+    """The rules of the group, one a network."""
+    rule = marked.written(requests.ingress(marked.order.ssh_from), _text)
+    common = {key: rule[key] for key in ("IpProtocol", "FromPort", "ToPort")}
+    return [{**common, **entry} for entry in (*rule["IpRanges"], *rule["Ipv6Ranges"])]
+
+
+def _piece(piece: str | Hole) -> Any:
+    if isinstance(piece, Hole):
+        return _HOLES[piece.name]
+    if "{{" in piece:  # no field of an order admits it, and CloudFormation has no way to write it as a plain text
+        msg = "a text of the profile holds {{, which CloudFormation would evaluate"
+        raise UsageError(msg, hint="take it out of the profile, or choose another form")
+    return piece
+
+
+def _text(parts: Parts) -> Any:
+    if len(parts) == 1:
+        return _piece(parts[0])
+    return {"Fn::Join": ["", [_piece(piece) for piece in parts]]} if parts else ""
+
+
+def _lines(parts: Parts) -> Any:
+    """As `_text`, cut at the ends of the lines, for who reads it."""
+    cut = [line for piece in parts for line in ([piece] if isinstance(piece, Hole) else piece.splitlines(keepends=True))]
+    return {"Fn::Join": ["", [_piece(piece) for piece in cut]]}

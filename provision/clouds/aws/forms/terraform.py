@@ -1,0 +1,128 @@
+"""Terraform that makes at one place on AWS what `up` makes there, out of the same requests.
+
+Two things differ from `up`, because `aws_instance` has no word for them: the network interface and a spot request carry no tags. Both end
+with the machine.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from provision.clouds.aws import data, requests
+from provision.clouds.forms import Marked, Subject, dumped
+from provision.clouds.terraform import document, expression, text
+from provision.errors import ImageNotFoundError
+
+_PROVIDER: Final = "hashicorp/aws"
+_VERSION: Final = ">= 5.0"  # aws_vpc_security_group_ingress_rule with tags of its own; applied with 5.100.0 in the tests
+_SPOT: Final = {
+    "SpotInstanceType": "spot_instance_type",
+    "InstanceInterruptionBehavior": "instance_interruption_behavior",
+}
+_METADATA: Final = {
+    "HttpTokens": "http_tokens",
+    "HttpEndpoint": "http_endpoint",
+    "HttpPutResponseHopLimit": "http_put_response_hop_limit",
+}
+_EBS: Final = {
+    "VolumeSize": "volume_size",
+    "VolumeType": "volume_type",
+    "Encrypted": "encrypted",
+    "DeleteOnTermination": "delete_on_termination",
+}
+
+
+def render(subject: Subject) -> dict[str, bytes]:
+    """The configuration, in one file.
+
+    Raises:
+        ImageNotFoundError: how AWS names its images of the system is not known.
+    """
+    marked = Marked(subject)
+    tags = {tag["Key"]: tag["Value"] for tag in marked.written(requests.tag_list(marked.order), text)}
+    image, data = _image(subject)
+    made = document(
+        subject,
+        source=_PROVIDER,
+        version=_VERSION,
+        provider={"region": subject.region},
+        resources={**_network(marked, tags), "aws_instance": {"machine": _machine(subject, marked, image, tags)}},
+        **data,
+        output={
+            "instance_id": {"value": expression("aws_instance.machine.id")},
+            "address": {"value": expression("aws_instance.machine.public_ip")},
+            "deadline": {"value": expression("terraform_data.deadline.output")},
+        },
+    )
+    return {"main.tf.json": dumped(made)}
+
+
+def _image(subject: Subject) -> tuple[str, dict[str, Any]]:
+    """The image of the lock, or the newest of the publisher as AWS's own parameter names it."""
+    if subject.image_id:
+        return subject.image_id, {}
+    system = subject.os
+    image = data.image(system)
+    if image is None or image.parameter is None:
+        msg = f"how AWS names its images of {' '.join(system)} is not in the catalog"
+        raise ImageNotFoundError(msg, hint="choose a system of `gpuprov profile schema` that AWS has images of, such as ubuntu 24.04")
+    return expression("data.aws_ssm_parameter.image.insecure_value"), {"data": {"aws_ssm_parameter": {"image": {"name": image.parameter}}}}
+
+
+def _network(marked: Marked, tags: dict[str, str]) -> dict[str, Any]:
+    """The security group, a rule for each network, and the way out that EC2 gives a group which Terraform takes away."""
+    order = marked.order
+    rule = marked.written(requests.ingress(order.ssh_from), text)
+    group = {"security_group_id": expression("aws_security_group.ssh.id")}
+    common = {**group, "ip_protocol": rule["IpProtocol"], "from_port": rule["FromPort"], "to_port": rule["ToPort"]}
+    rules = [
+        *({**common, "cidr_ipv4": entry["CidrIp"], "description": entry["Description"]} for entry in rule["IpRanges"]),
+        *({**common, "cidr_ipv6": entry["CidrIpv6"], "description": entry["Description"]} for entry in rule["Ipv6Ranges"]),
+    ]
+    stem = requests.resource_name(order).removesuffix(marked.launch_id[:8])
+    return {
+        "aws_security_group": {
+            "ssh": {
+                "name": stem + expression("substr(terraform_data.launch.output, 0, 8)"),
+                "description": f"gpuprov {order.name}: SSH",
+                "tags": tags,
+            }
+        },
+        "aws_vpc_security_group_ingress_rule": {f"ssh_{number}": made for number, made in enumerate(rules, 1)},
+        "aws_vpc_security_group_egress_rule": {"out": {**group, "ip_protocol": "-1", "cidr_ipv4": "0.0.0.0/0"}},
+    }
+
+
+def _machine(subject: Subject, marked: Marked, image: str, tags: dict[str, str]) -> dict[str, Any]:
+    """The machine; what the request holds and this has no word for is an error here and not a gap in what is made."""
+    asked = marked.written(requests.run_instances(marked.order, subject.region), text)
+    for once in ("MinCount", "MaxCount", "ClientToken", "TagSpecifications"):
+        asked.pop(once)
+    root, *others = asked.pop("BlockDeviceMappings")
+    made: dict[str, Any] = {
+        "ami": image,
+        "instance_type": asked.pop("InstanceType"),
+        "vpc_security_group_ids": [expression("aws_security_group.ssh.id")],
+        "user_data": asked.pop("UserData"),
+        "instance_initiated_shutdown_behavior": asked.pop("InstanceInitiatedShutdownBehavior"),
+        "metadata_options": _renamed(asked.pop("MetadataOptions"), _METADATA),
+        "root_block_device": _renamed(root["Ebs"], _EBS),
+        "ebs_block_device": [{"device_name": other["DeviceName"], **_renamed(other["Ebs"], _EBS)} for other in others],
+        "tags": tags,
+        "volume_tags": tags,
+        # A newer image is for the next machine, and the provider reads back a one-time spot request with other words.
+        "lifecycle": {"ignore_changes": ["ami"]},
+    }
+    if "Placement" in asked:
+        made["availability_zone"] = asked.pop("Placement")["AvailabilityZone"]
+    market = asked.pop("InstanceMarketOptions", None)
+    if market:
+        made["instance_market_options"] = {"market_type": market["MarketType"], "spot_options": _renamed(market["SpotOptions"], _SPOT)}
+    if asked:
+        msg = f"the request has what Terraform is not told: {', '.join(asked)}"
+        raise AssertionError(msg)
+    return made
+
+
+def _renamed(given: dict[str, Any], names: dict[str, str]) -> dict[str, Any]:
+    return {names[key]: value for key, value in given.items()}

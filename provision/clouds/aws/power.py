@@ -1,0 +1,89 @@
+"""Machines of AWS as they are now: waited for, stopped, started, and their deadline moved."""
+
+from __future__ import annotations
+
+import datetime as dt
+import time
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from provision.clouds import base
+from provision.clouds.aws.answers import instances_of
+from provision.clouds.aws.api import ENDED, AwsApi, poll_ec2
+from provision.clouds.aws.errors import classified
+from provision.errors import InstanceLostError
+
+# EC2 is eventually consistent: DescribeInstances may not know an instance for a while after RunInstances named it
+# (https://docs.aws.amazon.com/ec2/latest/devguide/eventual-consistency.html gives no bound).
+_UNSEEN_S: Final = 20.0
+
+
+def _now(api: AwsApi, ids: Iterable[str]) -> list[base.Instance]:
+    """The instances of these ids as they are now; those that ended are among them for a while."""
+    return instances_of(api.instances([{"Name": "instance-id", "Values": list(ids)}]), api.region)
+
+
+def until_running(api: AwsApi, instances: Sequence[base.Instance], *, timeout_s: float) -> list[base.Instance]:
+    """Wait until all of them run and have an address.
+
+    Raises:
+        InstanceLostError: one ended, or the time is up.
+    """
+    ids = [i.id for i in instances]
+    unseen_until = time.monotonic() + min(_UNSEEN_S, timeout_s)
+
+    def settled(current: list[base.Instance]) -> bool:
+        if any(i.state in {*ENDED, "stopped"} for i in current):
+            return True
+        if len(current) < len(ids):
+            return time.monotonic() >= unseen_until
+        return all(i.state == "running" and i.address for i in current)
+
+    by_id = {i.id: i for i in poll_ec2(lambda: _now(api, ids), settled, timeout_s=timeout_s)}
+    for instance in instances:
+        current = by_id.get(instance.id)
+        if current is None or current.state != "running" or not current.address:
+            state = current.state if current else "gone"
+            msg = f"instance {instance.id} of {instance.name!r} did not come up in {api.region}: it is {state}"
+            raise InstanceLostError(msg, hint=f"`gpuprov down {instance.group}` removes what remains; then run `gpuprov up` again")
+    return [by_id[instance_id] for instance_id in ids]
+
+
+def _until_stopped(api: AwsApi, ids: Sequence[str], *, timeout_s: float) -> None:
+    def settled(current: list[base.Instance]) -> bool:
+        return all(i.state in {*ENDED, "stopped"} for i in current)
+
+    for instance in poll_ec2(lambda: _now(api, ids), settled, timeout_s=timeout_s):
+        if instance.state != "stopped":
+            msg = f"instance {instance.id} of {instance.name!r} did not stop in {api.region}: it is {instance.state}"
+            raise InstanceLostError(msg, hint=f"`gpuprov ls` shows what it is now; `gpuprov down {instance.group}` removes it")
+
+
+def stop(api: AwsApi, instances: Sequence[base.Instance], *, timeout_s: float) -> None:
+    """Stop them and wait until they are stopped."""
+    to_stop = [i.id for i in instances if i.state not in {"stopped", "stopping"}]
+    if to_stop:
+        with classified("ec2:StopInstances", api.region):
+            api.ec2.stop_instances(InstanceIds=to_stop)
+    _until_stopped(api, [i.id for i in instances], timeout_s=timeout_s)
+
+
+def start(api: AwsApi, instances: Sequence[base.Instance], *, timeout_s: float) -> list[base.Instance]:
+    """Start the stopped ones and wait until all of them run."""
+    stopping = [i.id for i in instances if i.state == "stopping"]
+    if stopping:
+        _until_stopped(api, stopping, timeout_s=timeout_s)
+    to_start = [i.id for i in instances if i.state in {"stopped", "stopping"}]
+    if to_start:
+        with classified("ec2:StartInstances", api.region):
+            api.ec2.start_instances(InstanceIds=to_start)
+        # For a moment after the call EC2 may still show them as stopped, which here does not mean that they are lost.
+        poll_ec2(lambda: _now(api, to_start), lambda now: all(i.state != "stopped" for i in now), timeout_s=min(_UNSEEN_S, timeout_s))
+    return until_running(api, instances, timeout_s=timeout_s)
+
+
+def extend(api: AwsApi, instances: Sequence[base.Instance], deadline: dt.datetime) -> None:
+    """Move the tag. EC2 holds no deadline itself, and the caller moves the timer on the host."""
+    value = deadline.astimezone(dt.UTC).isoformat(timespec="seconds")
+    with classified("ec2:CreateTags", api.region):
+        api.ec2.create_tags(Resources=[i.id for i in instances], Tags=[{"Key": base.DEADLINE_TAG, "Value": value}])

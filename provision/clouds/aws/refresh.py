@@ -1,0 +1,182 @@
+"""What AWS says today about its GPU instance types: which there are, where, at what price, and the newest images."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from provision.catalog import read
+from provision.catalog.overlay import Overlay
+from provision.clouds.aws import data
+from provision.clouds.aws.access import AwsAccess
+from provision.clouds.aws.client import client
+from provision.clouds.aws.errors import classified
+from provision.clouds.aws.records import AwsPrice, AwsType
+from provision.clouds.terms import Refreshed, Say
+from provision.concurrent import at_once
+from provision.errors import CloudError
+
+_PRICING_REGION: Final = "us-east-1"  # the Price List API lives here and in two other regions, for all regions
+
+
+def instance_types(region: str, access: AwsAccess) -> list[AwsType]:
+    """The instance types with GPUs of NVIDIA and AMD, without where they are offered: `offered_zones` asks for that."""
+    with classified("ec2:DescribeInstanceTypes", region):
+        pages = client("ec2", region, access).get_paginator("describe_instance_types").paginate()
+        records = [_type(raw) for page in pages for raw in page["InstanceTypes"] if raw.get("GpuInfo", {}).get("Gpus")]
+    return [record for record in records if record is not None]
+
+
+def _type(raw: dict[str, Any]) -> AwsType | None:
+    gpu = raw["GpuInfo"]["Gpus"][0]
+    vendor = gpu.get("Manufacturer", "").lower()
+    if vendor not in {"nvidia", "amd"}:
+        return None
+    mib = gpu["MemoryInfo"]["SizeInMiB"]
+    count = gpu.get("Count") or gpu.get("GpuPartitionSize", 0)  # EC2 gives Count 0 for a fraction of a GPU
+    disks = raw.get("InstanceStorageInfo", {}).get("Disks", [])
+    return AwsType(
+        type=raw["InstanceType"],
+        vendor=vendor,
+        gpu=_model(gpu["Name"], mib),
+        gpu_name=gpu["Name"],
+        gpus=count,
+        gpu_mib=mib,
+        vcpus=raw["VCpuInfo"]["DefaultVCpus"],
+        memory_gib=raw["MemoryInfo"]["SizeInMiB"] / 1024,
+        nvme_gb=[disk["SizeInGB"] for disk in disks for _ in range(disk["Count"])],
+        network=raw["NetworkInfo"]["NetworkPerformance"],
+        boot=raw.get("SupportedBootModes", []),
+        markets=raw.get("SupportedUsageClasses", []),
+        machine="arm64" if "arm64" in raw["ProcessorInfo"]["SupportedArchitectures"] else "x86_64",
+        source="refreshed-aws",
+        offered={},
+    )
+
+
+def _model(name: str, mib: int) -> str | None:
+    """Our model for EC2's name; the A100s differ by memory only."""
+    models = [model for model, ec2_name in data.aws().gpu_names.items() if ec2_name == name]
+    return min(models, key=lambda model: abs(read.gpu(model).memory_gb * 1024 - mib)) if models else None
+
+
+def offered_zones(region: str, types: Iterable[str], access: AwsAccess) -> dict[str, list[int]]:
+    """Instance type → the numbers of the zone ids of this region that offer it."""
+    names, zones = set(types), defaultdict(list)
+    with classified("ec2:DescribeInstanceTypeOfferings", region):
+        pager = client("ec2", region, access).get_paginator("describe_instance_type_offerings")
+        for page in pager.paginate(LocationType="availability-zone-id"):
+            for offering in page["InstanceTypeOfferings"]:
+                number = offering["Location"].rpartition("-az")[2]
+                if offering["InstanceType"] in names and number.isdigit():
+                    zones[offering["InstanceType"]].append(int(number))
+    return {name: sorted(numbers) for name, numbers in zones.items()}
+
+
+def newest_images(region: str, access: AwsAccess) -> dict[str, str]:
+    """System → the id of its newest image in the region, for the systems whose publisher keeps a parameter."""
+    parameters = {image.parameter: f"{image.os} {image.version}" for image in data.aws().images if image.parameter}
+    with classified("ssm:GetParameter", region):
+        ssm = client("ssm", region, access)
+        return {system: str(ssm.get_parameter(Name=name)["Parameter"]["Value"]) for name, system in parameters.items()}
+
+
+def prices(region: str, types: Iterable[str], access: AwsAccess) -> list[AwsPrice]:
+    """On-demand prices of Linux on shared hardware, in US dollars an hour; a type without one is left out."""
+    records = []
+    with classified("pricing:GetProducts", _PRICING_REGION):
+        pages = client("pricing", _PRICING_REGION, access).get_paginator("get_products")
+        for name in types:
+            terms = {
+                "regionCode": region,
+                "instanceType": name,
+                "operatingSystem": "Linux",
+                "tenancy": "Shared",
+                "preInstalledSw": "NA",
+                "capacitystatus": "Used",
+            }
+            filters = [{"Type": "TERM_MATCH", "Field": field, "Value": value} for field, value in terms.items()]
+            products = [text for page in pages.paginate(ServiceCode="AmazonEC2", Filters=filters) for text in page["PriceList"]]
+            hourly = [price for product in products for price in _hourly(json.loads(product))]
+            if hourly:
+                records.append(AwsPrice(name, region, max(hourly), "refreshed-prices"))
+    return records
+
+
+def _hourly(product: dict[str, Any]) -> list[float]:
+    dimensions = [d for term in product["terms"].get("OnDemand", {}).values() for d in term["priceDimensions"].values()]
+    hourly = [float(d["pricePerUnit"]["USD"]) for d in dimensions if d["unit"] == "Hrs" and "USD" in d["pricePerUnit"]]
+    return [price for price in hourly if price > 0]
+
+
+def refresh_offers(before: Overlay, regions: Sequence[str], access: AwsAccess, say: Say) -> Refreshed:
+    """Ask EC2 for its GPU instance types, and each region for what it offers and for its newest images.
+
+    Args:
+        before: what was known.
+        regions: to ask; all that the catalog knows when empty.
+        access: whose AWS.
+        say: told about progress.
+
+    Raises:
+        CloudError: no region answered.
+    """
+    where = list(regions) or [code for code, region in data.aws().regions.codes.items() if region.zones is not None]
+    say(f"asking AWS for its instance types, and {len(where)} regions what they offer")
+    base, layer = data.types(), data.refreshed()
+    known = {record.type: record for record in instance_types(where[0], access)}
+    fresh = {name: msgspec.structs.replace(record, offered={}) for name, record in known.items()}
+    newest = dict(layer.images)
+    changed = [f"new instance type {name}" for name in sorted(set(known) - set(base))]
+    failed, answered = [], []
+
+    def ask(region: str) -> tuple[dict[str, list[int]], dict[str, str]] | CloudError:
+        try:
+            return offered_zones(region, known, access), newest_images(region, access)
+        except CloudError as error:
+            return error
+
+    for region, answer in zip(where, at_once(ask, where, most=10), strict=True):
+        if isinstance(answer, CloudError):
+            failed.append(f"aws {region}: {answer.message}")
+            continue
+        offered, newest[region] = answer
+        answered.append(region)
+        for name, zones in offered.items():
+            fresh[name].offered[region] = zones
+        changed += _moved(region, base, offered)
+    if not answered:
+        msg = "no region of AWS answered"
+        raise CloudError(msg, hint="see the reasons; the shipped data stays in use", detail="; ".join(failed))
+    layer = msgspec.structs.replace(layer, types=list(fresh.values()), regions=answered, images=newest)
+    origin = f"EC2 and SSM{f' at {access.endpoint_url}' if access.endpoint_url else ''}"
+    return Refreshed(before.with_part("aws", origin, clouds=before.with_cloud("aws", layer)), changed, failed)
+
+
+def _moved(region: str, base: dict[str, AwsType], offered: Iterable[str]) -> list[str]:
+    """What a region has now and had not before, and the reverse."""
+    before = {name for name, record in base.items() if region in record.offered and record.withdrawn is None}
+    new, old = sorted(set(offered) - before), sorted(before - set(offered))
+    return [f"{region}: now has {name}" for name in new] + [f"{region}: no longer has {name}" for name in old]
+
+
+def refresh_prices(before: Overlay, regions: Sequence[str], access: AwsAccess, say: Say) -> Refreshed:
+    """Ask the Price List API for the on-demand prices of the NVIDIA instance types in each region; see `refresh_offers`."""
+    layer, old = data.refreshed(), data.prices()
+    fresh = {(price.instance_type, price.region): price for price in layer.prices}
+    changed = []
+    for region in regions or [code for code, known in data.aws().regions.codes.items() if known.zones is not None]:
+        names = [record.type for record in data.types().values() if region in record.offered and record.vendor == "nvidia"]
+        say(f"asking AWS for {len(names)} prices in {region}")
+        for price in prices(region, names, access):
+            pair = (price.instance_type, price.region)
+            usd, _ = old.get(pair, ("unknown", ""))
+            if usd != price.usd_per_hour:
+                changed.append(f"{pair[0]} in {pair[1]}: {usd} → {price.usd_per_hour} USD/h")
+            fresh[pair] = price
+    layer = msgspec.structs.replace(layer, prices=list(fresh.values()))
+    return Refreshed(before.with_part("prices", "AWS Price List API", clouds=before.with_cloud("aws", layer)), changed, [])

@@ -1,0 +1,87 @@
+"""The firewall rules of a launch. They are requested before its machines, so that no machine is ever open to more than the profile says.
+
+A rule's name derives from the launch, so that a later try finds the rule that an earlier one made.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from typing import Any, Final
+
+from provision.clouds import base
+from provision.clouds.gcp.answers import tags_of_firewall
+from provision.clouds.gcp.api import GcpApi
+from provision.clouds.gcp.errors import AlreadyThereError
+from provision.clouds.gcp.requests import NETWORK, firewalls, network_tag
+from provision.concurrent import at_once
+
+_RULE_S: Final = 120.0
+_CREATE: Final = "compute.firewalls.create"
+
+Operation = tuple[str, Any]
+"""A permission, and the operation of the call that needed it."""
+
+
+def rules_of(api: GcpApi, name: str | None = None) -> list[Any]:
+    """Our rules, all or those of one launch's name. Ours have our name, our target tag and our tags in the description."""
+    # `eq` takes a regular expression over the whole name (firewalls.list, parameter filter).
+    rules = api.pages("Firewalls", "list", "compute.firewalls.list", filter='name eq "gpuprov-.*"')
+    ours = [rule for rule in rules if any(rule.name.startswith(tag) for tag in rule.target_tags)]
+    return [rule for rule in ours if (tags := tags_of_firewall(rule)) and (name is None or tags.get(base.NAME_TAG) == name)]
+
+
+def begin(api: GcpApi, launch_id: str, text: str, networks: Sequence[str], network: str = NETWORK) -> list[Operation]:
+    """Begin to make the rules of a launch; a rule that an earlier try made gets today's networks.
+
+    The names of the rules make a repetition harmless. A request id derived from the launch would not do: if somebody has removed the rule,
+    GCE would answer with the operation that once made it, and make none.
+
+    Args:
+        api: whose project.
+        launch_id: whose machines.
+        text: the tags, for the rules' descriptions.
+        networks: who may come in.
+        network: path of the network of GCP that the rules are for.
+
+    Returns:
+        What must end before the rules hold; for `wait`.
+    """
+
+    def insert(rule: dict[str, Any]) -> Operation | None:
+        try:
+            return _CREATE, api.call("Firewalls", "insert_unary", _CREATE, firewall_resource=rule, request_id=str(uuid.uuid4()))
+        except AlreadyThereError:
+            current = api.call("Firewalls", "get", "compute.firewalls.get", firewall=rule["name"])
+            return None if list(current.source_ranges) == rule["source_ranges"] else _patch(api, rule)
+
+    return [operation for operation in at_once(insert, firewalls(launch_id, text, networks, network)) if operation]
+
+
+def _patch(api: GcpApi, rule: dict[str, Any]) -> Operation:
+    action = "compute.firewalls.update"
+    body = {key: rule[key] for key in ("name", "source_ranges")}
+    return action, api.call("Firewalls", "patch_unary", action, firewall=rule["name"], firewall_resource=body)
+
+
+def wait(api: GcpApi, operations: Sequence[Operation]) -> None:
+    """Wait until the rules hold."""
+    at_once(lambda pair: api.success_of(pair[1], pair[0], timeout_s=_RULE_S), operations)
+
+
+def allow(api: GcpApi, launch_id: str, text: str, networks: Sequence[str], rules: Sequence[Any], *, network: str) -> None:
+    """Make the rules of a launch admit exactly these networks, and wait until they do.
+
+    Args:
+        api: whose project.
+        launch_id: whose machines.
+        text: the tags, for the rules' descriptions.
+        networks: who may come in.
+        rules: ours as they are now.
+        network: path of the network of GCP that the rules are for.
+    """
+    wait(api, begin(api, launch_id, text, networks, network))
+    names = {rule["name"] for rule in firewalls(launch_id, text, networks, network)}
+    for rule in rules:
+        if network_tag(launch_id) in rule.target_tags and rule.name not in names:
+            api.run("Firewalls", "delete_unary", "compute.firewalls.delete", timeout_s=_RULE_S, firewall=rule.name)

@@ -1,0 +1,136 @@
+"""Terraform that makes at one zone of GCP what `up` makes there, out of the same properties.
+
+An instance template and not `google_compute_instance`: it names disks as the API does, so that a data disk ends with its machine, which
+a disk of Terraform's own would outlive. The template itself costs nothing. Only the times are Terraform's to reckon.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from provision.clouds.base import OWNER_TAG
+from provision.clouds.forms import Marked, Subject, dumped
+from provision.clouds.gcp import requests
+from provision.clouds.terraform import document, expression, text
+
+_PROVIDER: Final = "hashicorp/google"
+_VERSION: Final = ">= 7.0"  # scheduling.termination_time of a template: in its newest schema, since which release is not known
+# Ours → the provider's (registry.terraform.io/providers/hashicorp/google/latest/docs/resources/compute_instance_template).
+_PARAMS: Final = {
+    "disk_size_gb": "disk_size_gb",
+    "disk_type": "disk_type",
+    "labels": "labels",
+    "source_image": "source_image",
+}
+_DISK: Final = {"type_": "type", "auto_delete": "auto_delete", "boot": "boot", "device_name": "device_name", "interface": "interface"}
+_NIC: Final = {"network": "network", "nic_type": "nic_type"}
+_LOCAL_SSD_GB: Final = 375  # the API fills it in; the provider refuses a local SSD without (same page)
+_ATTEMPT: Final = "gpuprov-attempt"  # of a launch whose id is known; Terraform knows by itself what it made
+_SCHEDULING: Final = (
+    "on_host_maintenance",
+    "automatic_restart",
+    "provisioning_model",
+    "instance_termination_action",
+)
+_SHIELDED: Final = ("enable_secure_boot", "enable_vtpm", "enable_integrity_monitoring")
+
+
+def render(subject: Subject) -> dict[str, bytes]:
+    """The configuration, in one file.
+
+    Raises:
+        ImageNotFoundError: GCP has no image of the system that we know.
+    """
+    marked = Marked(subject)
+    order, zone = marked.order, marked.order.zone
+    asked = marked.written(requests.bulk(order, [], subject.region, [zone])["instance_properties"], text)
+    machine = {
+        "name": requests.machine_names(order)[0],
+        "zone": zone,
+        "source_instance_template": expression("google_compute_instance_template.machine.self_link_unique"),
+    }
+    made = document(
+        subject,
+        source=_PROVIDER,
+        version=_VERSION,
+        provider={"project": expression("var.project"), "region": subject.region, "zone": zone},
+        variables={"project": {"type": "string", "description": "The project that the machine is made in."}},
+        resources={
+            "google_compute_firewall": dict(_firewalls(marked)),
+            "google_compute_instance_template": {"machine": _template(subject, marked, asked)},
+            "google_compute_instance_from_template": {"machine": machine},
+        },
+        output={
+            "instance_id": {"value": expression("google_compute_instance_from_template.machine.instance_id")},
+            "address": {"value": expression("google_compute_instance_from_template.machine.network_interface[0].access_config[0].nat_ip")},
+            "deadline": {"value": expression("terraform_data.deadline.output")},
+        },
+    )
+    return {"main.tf.json": dumped(made)}
+
+
+def _firewalls(marked: Marked) -> Iterator[tuple[str, dict[str, Any]]]:
+    order = marked.order
+    described = requests.description(order.name, order.launch_id, order.tags[OWNER_TAG])
+    for number, raw in enumerate(requests.firewalls(order.launch_id, described, order.ssh_from), 1):
+        rule = marked.written(raw, text)
+        made = {key: rule.pop(key) for key in ("name", "description", "network", "direction", "priority", "source_ranges", "target_tags")}
+        for kind in ("allow", "deny"):
+            ports = rule.pop({"allow": "allowed", "deny": "denied"}[kind], [])
+            if ports:
+                made[kind] = [{"protocol": entry["I_p_protocol"], "ports": entry["ports"]} for entry in ports]
+        _nothing_left(rule)
+        yield f"ssh_{number}", made
+
+
+def _template(subject: Subject, marked: Marked, asked: dict[str, Any]) -> dict[str, Any]:
+    """The properties in Terraform's words; what they hold and this has no word for is an error here and not a gap in what is made."""
+    for labelled in (asked, *(disk["initialize_params"] for disk in asked["disks"])):
+        labelled.get("labels", {}).pop(_ATTEMPT, None)
+    (nic,) = asked.pop("network_interfaces")
+    nic.pop("access_configs")
+    scheduling, account = asked.pop("scheduling"), asked.pop("service_accounts")
+    times = {key: scheduling.pop(key) for key in ("max_run_duration", "termination_time") if key in scheduling}
+    # The provider wants both words for spot; the API takes the first for the second (its page on `scheduling`).
+    spot = {"preemptible": True} if scheduling["provisioning_model"] == "SPOT" else {}
+    made: dict[str, Any] = {
+        "name_prefix": f"{requests.machine_names(marked.order)[0][:30]}-",
+        "machine_type": asked.pop("machine_type"),
+        "guest_accelerator": [
+            {"type": accelerator["accelerator_type"], "count": accelerator["accelerator_count"]}
+            for accelerator in asked.pop("guest_accelerators")
+        ],
+        "disk": [_disk(disk) for disk in asked.pop("disks")],
+        # A block without arguments: an ephemeral address.
+        "network_interface": [{**{_NIC[key]: value for key, value in nic.items()}, "access_config": [{}]}],
+        "scheduling": {key: scheduling.pop(key) for key in _SCHEDULING} | _limit(subject, times) | spot,
+        "shielded_instance_config": {key: asked["shielded_instance_config"].pop(key) for key in _SHIELDED},
+        "tags": asked.pop("tags")["items"],
+        "labels": asked.pop("labels"),
+        "metadata": {item["key"]: item["value"] for item in asked.pop("metadata")["items"]},
+        "lifecycle": {"create_before_destroy": True},
+    }
+    _nothing_left({**asked.pop("shielded_instance_config"), **scheduling, **asked, **({"service_accounts": account} if account else {})})
+    return made
+
+
+def _limit(subject: Subject, times: dict[str, Any]) -> dict[str, Any]:
+    """When GCE ends the machine: by the hour where `up` names one, otherwise after the profile's hours."""
+    if "termination_time" in times:
+        return {"termination_time": times["termination_time"]}
+    return {"max_run_duration": {"seconds": subject.deadline_h * 3600}}
+
+
+def _disk(asked: dict[str, Any]) -> dict[str, Any]:
+    params = asked.pop("initialize_params")
+    params.pop("description", None)  # has no argument; the labels say the same
+    if params.get("disk_type") == "local-ssd":
+        params.setdefault("disk_size_gb", _LOCAL_SSD_GB)
+    return {_DISK[key]: value for key, value in asked.items()} | {_PARAMS[key]: value for key, value in params.items()}
+
+
+def _nothing_left(rest: dict[str, Any]) -> None:
+    if rest:
+        msg = f"the request has what Terraform is not told: {', '.join(rest)}"
+        raise AssertionError(msg)

@@ -1,0 +1,35 @@
+"""What a profile says about a place on GCP."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import Field, StringConstraints
+
+from provision.catalog.gpu_models import GpuModel
+from provision.clouds.terms import PlaceBase
+
+GcpMachineType = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9]{1,3}-[a-z0-9-]{1,30}$")]
+GcpZone = Annotated[str, StringConstraints(pattern=r"^[a-z]+(-[a-z]+)*[0-9]{1,2}-[a-z]$")]
+
+
+class GcpPlace(PlaceBase):
+    """One place to try on GCP: a machine type with its GPUs, and zones in the order of preference."""
+
+    locations_key: ClassVar[str] = "zones"
+    zonal: ClassVar[bool] = True
+
+    cloud: Literal["gcp"]
+    instance_type: GcpMachineType
+    gpu: GpuModel
+    gpu_count: Annotated[int, Field(ge=1, le=16)] = 1
+    zones: Annotated[tuple[GcpZone, ...], Field(min_length=1, max_length=40, strict=False)]
+    market: Literal["on-demand", "spot"] = "on-demand"
+
+    def region_of(self, location: str) -> str:
+        """The region of a zone."""
+        return location.rpartition("-")[0]
+
+    def gpus(self, model: str, count: int) -> tuple[str, int]:  # noqa: ARG002 - a place on GCP names its own
+        """What the place itself names."""
+        return self.gpu, self.gpu_count

@@ -1,0 +1,75 @@
+"""Commands for hands: each word quoted for a POSIX shell, options on lines of their own, and what is learnt on the way in variables."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Var:
+    """What an earlier command found out: a shell variable, always between quotes."""
+
+    name: str
+
+
+Word = str | Var | Sequence["str | Var"]
+"""One argument: text that is data, a variable, or both side by side."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step of a runbook.
+
+    Attributes:
+        title: what it does.
+        commands: to be pasted.
+        checks: commands that only look.
+        expected: what the checks must show.
+    """
+
+    title: str
+    commands: tuple[str, ...]
+    checks: tuple[str, ...] = ()
+    expected: str = ""
+
+
+def _quoted(word: Word) -> str:
+    if isinstance(word, str):
+        return shlex.quote(word)
+    if isinstance(word, Var):
+        return f'"${{{word.name}}}"'
+    return "".join(_quoted(part) for part in word)
+
+
+def command(*words: Word) -> str:
+    """A command; each option with its values begins a line."""
+    lines: list[list[str]] = [[]]
+    for word in words:
+        if isinstance(word, str) and word.startswith("--") and lines[-1]:
+            lines.append([])
+        lines[-1].append(_quoted(word))
+    return " \\\n  ".join(" ".join(line) for line in lines)
+
+
+def kept(name: str, line: str) -> str:
+    """A command whose output becomes a variable."""
+    return f"{name}=$({line})"
+
+
+def piped(*lines: str, into: str = "") -> str:
+    """Commands of which each reads what the one before it wrote, and the file that the last one is added to."""
+    return " |\n".join(lines) + (f" >> {into}" if into else "")
+
+
+def written_file(path: str, text: str) -> str:
+    """A command that writes a file byte for byte."""
+    return f"printf %s {shlex.quote(text)} > {shlex.quote(path)}"
+
+
+def packed(value: Any) -> str:
+    """JSON without spaces, as one argument."""
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=True)

@@ -1,0 +1,433 @@
+"""What a cloud says without being contacted: the second contract between the clouds and everything above them.
+
+A `Provider` answers from data that ships with gpuprov and imports no SDK. The other contract, `base.Cloud`, is the client of one region.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
+
+from provision.catalog.overlay import Overlay
+from provision.catalog.records.base import Source
+from provision.clouds.base import Order
+from provision.strict import StrictModel
+
+if TYPE_CHECKING:
+    from provision.clouds.forms import Form
+
+
+class RefusalKind(StrEnum):
+    """Why a place is not launched in."""
+
+    UNKNOWN_TYPE = "unknown-type"
+    """The catalog does not have the instance type."""
+    UNRECORDED = "unrecorded"
+    """Nothing is recorded about what the region or zone offers."""
+    WITHDRAWN = "withdrawn"
+    WRONG_GPU = "wrong-gpu"
+    TOO_FEW_GPUS = "too-few-gpus"
+    BAD_SHAPE = "bad-shape"
+    NOT_OFFERED = "not-offered"
+    NOT_SOLD = "not-sold"
+    LOCKED = "locked"
+    """The lock says so, in its own words."""
+    OVER_LIMIT = "over-limit"
+    PRICE_UNKNOWN = "price-unknown"
+
+
+_IGNORANCE = frozenset({RefusalKind.UNKNOWN_TYPE, RefusalKind.UNRECORDED})
+_MONEY = frozenset({RefusalKind.OVER_LIMIT, RefusalKind.PRICE_UNKNOWN})
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a place is not launched in.
+
+    Attributes:
+        kind: what callers decide by.
+        message: the same for people; nothing reads it back.
+        hint: what to do about it; empty where the message says all.
+    """
+
+    kind: RefusalKind
+    message: str
+    hint: str = ""
+
+    @property
+    def is_ignorance(self) -> bool:
+        """Whether the catalog just does not know, which is no reason against the place."""
+        return self.kind in _IGNORANCE
+
+    @property
+    def was_withdrawn(self) -> bool:
+        """Whether the machine type exists no more."""
+        return self.kind is RefusalKind.WITHDRAWN
+
+    @property
+    def is_about_money(self) -> bool:
+        """Whether the price is the reason."""
+        return self.kind in _MONEY
+
+    def __str__(self) -> str:
+        return self.message
+
+
+@dataclass(frozen=True, slots=True)
+class PricePart:
+    """One part of a price: what it is for, US dollars an hour, and the id of its source."""
+
+    item: str
+    usd_per_hour: float
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """An on-demand price in US dollars an hour.
+
+    Attributes:
+        parts: what is known of it.
+        missing: what is billed and not known; the price is whole when this is empty.
+    """
+
+    parts: tuple[PricePart, ...]
+    missing: tuple[str, ...] = ()
+
+    @property
+    def usd_per_hour(self) -> float:
+        """The sum of the parts that are known."""
+        return round(sum(part.usd_per_hour for part in self.parts), 6)
+
+    @property
+    def whole(self) -> bool:
+        """Whether nothing of the machine is billed beside it."""
+        return not self.missing
+
+    @property
+    def source(self) -> str:
+        """The id of the first part's source."""
+        return self.parts[0].source
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """The ids of all sources, each once."""
+        return tuple(dict.fromkeys(part.source for part in self.parts))
+
+    def as_dict(self) -> dict[str, Any]:
+        """The price as JSON-compatible data."""
+        return {"usd_per_hour": self.usd_per_hour, "source": self.source, "whole": self.whole, "parts": [asdict(p) for p in self.parts]}
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """An instance type, in one region or, without a region, wherever it is.
+
+    Attributes:
+        gpus: how many; below one is a fraction of a GPU.
+        local_gb: disks inside the machine, empty after each stop.
+        zones: zone ids in the region; empty where the zones are not known.
+        note: what surprises about it.
+    """
+
+    cloud: str
+    instance_type: str
+    gpu: str | None
+    gpus: float
+    vcpus: int
+    memory_gb: float
+    local_gb: int
+    regions: tuple[str, ...]
+    markets: tuple[str, ...]
+    source: str
+    region: str | None = None
+    zones: tuple[str, ...] = ()
+    price: Price | None = None
+    note: str = ""
+
+    def as_dict(self) -> dict[str, Any]:
+        """The offer as JSON-compatible data."""
+        return {**asdict(self), "price": self.price.as_dict() if self.price else None}
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """A region that the catalog knows.
+
+    Attributes:
+        opt_in: whether it must be enabled in the account once.
+        recorded: whether anything is recorded about what it offers.
+    """
+
+    code: str
+    opt_in: bool = False
+    recorded: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """How the image of a system is found.
+
+    Attributes:
+        lookup: the parameter, family, or owner and name pattern that finds it.
+        login: its first user.
+        launchable: whether this release can launch from it.
+    """
+
+    lookup: str
+    login: str
+    launchable: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """A way in that a cloud offers beside a direct connection to port 22.
+
+    Attributes:
+        name: what `network.via` of a profile says.
+        opens: the networks that port 22 must be open to.
+        origin: who stands behind those networks, for a reader; empty where there are none.
+        origin_detail: what that means to somebody who decides about it.
+        needs: what must be there, here and at the cloud.
+        programs: what must be on PATH here.
+        permissions: what the credentials need beside those for the launch.
+        credential_variables: of the environment, which tell those programs where credentials are; none of them holds a secret.
+        proxy_command: for ssh; `{id}`, `{region}`, `{zone}` and `{project}` stand for the instance's.
+    """
+
+    name: str
+    opens: tuple[str, ...]
+    origin: str
+    origin_detail: str
+    needs: tuple[str, ...]
+    programs: tuple[str, ...]
+    credential_variables: tuple[str, ...]
+    permissions: tuple[str, ...]
+    proxy_command: str
+
+
+@dataclass(frozen=True, slots=True)
+class Safeguard:
+    """Something that the client asks of the cloud for the security of a machine, whatever the profile says.
+
+    Attributes:
+        summary: in a few words.
+        title, reason: for the review; empty where every cloud does it and the review says it once.
+    """
+
+    summary: str
+    title: str = ""
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class DeadlineKeeper:
+    """Who ends a machine at its deadline.
+
+    Attributes:
+        by: `cloud`, or `host` where a timer on the machine itself powers it off.
+        title, reason, narrower: for the review, where it is the host.
+    """
+
+    by: Literal["cloud", "host"]
+    title: str = ""
+    reason: str = ""
+    narrower: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedCall:
+    """One call of a cloud's API that a launch makes, with its parameters as data."""
+
+    cloud: str
+    action: str
+    purpose: str
+    parameters: dict[str, Any]
+
+
+Say = Callable[[str], None]
+"""Told about progress, for people."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refreshed:
+    """What came of a refresh.
+
+    Attributes:
+        overlay: the whole overlay afterwards.
+        changed: what differs from before, one line each.
+        failed: what could not be asked, and why.
+    """
+
+    overlay: Overlay
+    changed: list[str]
+    failed: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """The launches that permissions are given for.
+
+    Attributes:
+        name: of the launch.
+        regions, instance_types: where and what.
+        spot: whether a place is spot.
+        subnet: the only one that may be used; empty for any.
+    """
+
+    name: str
+    regions: tuple[str, ...]
+    instance_types: tuple[str, ...]
+    spot: bool
+    subnet: str = ""
+
+
+class PlaceBase(StrictModel):
+    """One place to try: the part that all clouds share. Each cloud has its own model, with its own key for where."""
+
+    locations_key: ClassVar[str]
+    """The key that holds where: `regions` or `zones`."""
+    zonal: ClassVar[bool]
+    """Whether a location is a zone, so that several of one region are one attempt; otherwise the cloud chooses the zone."""
+
+    cloud: str
+    instance_type: str
+    market: Literal["on-demand", "spot"] = "on-demand"
+
+    @property
+    def locations(self) -> tuple[str, ...]:
+        """The regions or zones, in the order of preference."""
+        locations: tuple[str, ...] = getattr(self, self.locations_key)
+        return locations
+
+    def region_of(self, location: str) -> str:
+        """The region of a location."""
+        raise NotImplementedError
+
+    def gpus(self, model: str, count: int) -> tuple[str, int]:
+        """The GPUs of a machine here, given what the profile asks for: (model, count)."""
+        return model, count
+
+
+class Provider(Protocol):
+    """One cloud, as far as it is known without contacting it."""
+
+    name: ClassVar[str]
+    """What profiles, locks and tags call it."""
+    title: ClassVar[str]
+    """What people call it."""
+    deadline: ClassVar[DeadlineKeeper]
+    safeguards: ClassVar[tuple[Safeguard, ...]]
+    ways: ClassVar[Mapping[str, Way]]
+    forms: ClassVar[Mapping[str, Form]]
+    """Name → what a profile can be rendered as for this cloud alone."""
+    refreshes: ClassVar[Mapping[str, str]]
+    """What `catalog refresh --only` takes → the function of the cloud's `refresh` module."""
+    needs_known_image: ClassVar[bool]
+    """Whether a profile is refused when no image of its system is known here; otherwise only its lock says so."""
+    price_hint: ClassVar[str]
+    """How to get a price that the catalog does not have."""
+
+    @property
+    def place(self) -> type[PlaceBase]:
+        """The model of its places in a profile."""
+        ...
+
+    def sources(self) -> dict[str, Source]:
+        """The sources that the cloud's own data cites."""
+        ...
+
+    def regions(self) -> dict[str, Region]:
+        """Code → region."""
+        ...
+
+    def offers(self) -> Iterator[Offer]:
+        """Every machine type with a GPU that can be launched, without region and price."""
+        ...
+
+    def offered_in(self, instance_type: str, gpu: str | None = None) -> dict[str, tuple[str, ...]]:
+        """Region → zones of an instance type; a region whose zones are not known has none."""
+        ...
+
+    def source_of(self, instance_type: str) -> str:
+        """The id of the source that says where a type is offered."""
+        ...
+
+    def gpu_of(self, instance_type: str) -> str | None:
+        """The GPU that is built into a type, also of one that was withdrawn; None when it has none or is not known."""
+        ...
+
+    def names_type(self, instance_type: str) -> bool:
+        """Whether a name has the form of this cloud's machine types."""
+        ...
+
+    def why_nowhere(self, instance_type: str, gpu: str | None) -> Refusal:
+        """Why a type is offered nowhere.
+
+        Raises:
+            UsageError: only with a GPU can that be said.
+        """
+        ...
+
+    def smallest_with(self, gpu: str) -> str:
+        """Where a GPU can be had, in a few words; empty when nowhere."""
+        ...
+
+    def withdrawn_with(self, gpu: str) -> tuple[tuple[str, dt.date], ...]:
+        """The machine types with a GPU that left the offerings everywhere, with the day by which they had."""
+        ...
+
+    def refusal(self, place: Any, location: str, gpu: str, count: int) -> Refusal | None:
+        """What the catalog knows against a place, given the GPUs that the profile asks for."""
+        ...
+
+    def price(self, instance_type: str, region: str, gpu: str, count: int) -> Price | None:
+        """The on-demand price of a machine with its GPUs, or None when nothing of it is known."""
+        ...
+
+    def image(self, os: tuple[str, str]) -> Image | None:
+        """How the image of a system is found."""
+        ...
+
+    def image_systems(self) -> tuple[tuple[str, str], ...]:
+        """The systems that have an image which can be launched, sorted."""
+        ...
+
+    def image_id(self, region: str, os: tuple[str, str]) -> str | None:
+        """The newest image of a system in a region, where a refresh has found it."""
+        ...
+
+    def image_gap(self, region: str, os: tuple[str, str]) -> str:
+        """What a lock does not know about the image, for people; empty when nothing is missing."""
+        ...
+
+    def local_disks(self, instance_type: str) -> int | None:
+        """How many disks are inside a machine when the data disk is to be there; None when nobody knows."""
+        ...
+
+    def quota(self, instance_type: str, gpu: str | None, market: str) -> str | None:
+        """The quota that a launch counts against."""
+        ...
+
+    def subnet_problem(self, subnet: str | None, *, private: bool, regions: Sequence[str]) -> str:
+        """What is wrong with a profile's subnet and address here, with what to write instead; empty when nothing."""
+        ...
+
+    def permissions(self, order: Order) -> tuple[str, ...]:
+        """Everything that credentials need for an order, from the first question to the last removal."""
+        ...
+
+    def policy(self, grant: Grant) -> tuple[dict[str, Any] | None, str]:
+        """The smallest policy document for a grant, or None where the cloud has no such thing; and a note about it."""
+        ...
+
+    def calls(self, order: Order, region: str) -> list[PlannedCall]:
+        """The calls of a launch in their order: those that change something, and those that find what they need."""
+        ...
+
+    def user_data(self, order: Order, region: str) -> str:
+        """What the first boot is told."""
+        ...

@@ -1,0 +1,105 @@
+"""What both Terraform forms share: how texts are written, and what is said or reckoned when they are applied.
+
+The forms are Terraform's JSON (developer.hashicorp.com/terraform/language/syntax/json) and no HCL: json.dumps writes it, it needs no
+formatter, and what remains to be escaped are the two openings of a template, `${` and `%{`. The deadline is reckoned in the hour of the
+first apply and then kept, as `up` does it; so is the launch's id.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from typing import Any, Final
+
+from provision.clouds.forms import KEY_PATTERN, Hole, Parts, Subject
+
+_HOLES: Final = {
+    "launch": "terraform_data.launch.output",
+    "key": "var.public_key",
+    "caller": "var.caller_cidr",
+    "deadline": "terraform_data.deadline.output",
+    "timer": "formatdate(\"YYYY-MM-DD hh:mm:ss 'UTC'\", terraform_data.deadline.output)",
+    "late-timer": 'formatdate("YYYY-MM-DD hh:mm:ss \'UTC\'", timeadd(terraform_data.deadline.output, "10m"))',
+}
+_REQUIRED: Final = ">= 1.4"  # terraform_data
+
+
+def text(parts: Parts) -> str:
+    """A text in which Terraform evaluates the holes and nothing else."""
+    return "".join(expression(_HOLES[piece.name]) if isinstance(piece, Hole) else _inert(piece) for piece in parts)
+
+
+def expression(code: str) -> str:
+    """What Terraform evaluates: ours, never a profile's."""
+    return "${" + code + "}"
+
+
+def _inert(piece: str) -> str:
+    return piece.replace("${", "$${").replace("%{", "%%{")
+
+
+def document(
+    subject: Subject, *, source: str, version: str, provider: dict[str, Any], resources: dict[str, Any], **more: Any
+) -> dict[str, Any]:
+    """A whole configuration.
+
+    Args:
+        subject: whose it is.
+        source: the provider's address; its last part is its name.
+        version: the provider's constraint.
+        provider: its arguments.
+        resources: type → name → arguments.
+        more: other blocks of the top level; variables go to ours.
+    """
+    name = source.rpartition("/")[2]
+    kept = {"ignore_changes": ["input"]}
+    hours = subject.deadline_h
+    given = subject.given.deadline
+    reckoned = expression(f"formatdate(\"YYYY-MM-DD'T'hh:mm:ss'+00:00'\", timeadd(timestamp(), \"{hours}h\"))")
+    deadline = given.astimezone(dt.UTC).isoformat(timespec="seconds") if given else reckoned
+    about = f"gpuprov: profile {subject.profile} sha256:{subject.profile_sha256}, lock sha256:{subject.lock_sha256}, {subject.place}"
+    return {
+        "//": _inert(about),
+        "terraform": {"required_version": _REQUIRED, "required_providers": {name: {"source": source, "version": version}}},
+        "provider": {name: provider},
+        "variable": {**_variables(subject), **more.pop("variables", {})},
+        "resource": {
+            "terraform_data": {
+                "launch": {"input": expression('replace(uuid(), "-", "")'), "lifecycle": kept},
+                "deadline": {"input": deadline, "lifecycle": kept},
+            },
+            **resources,
+        },
+        **more,
+    }
+
+
+def _variables(subject: Subject) -> dict[str, Any]:
+    """What is said when it is applied; what is known already is the default."""
+    given = subject.given
+    made: dict[str, Any] = {
+        "public_key": {
+            "type": "string",
+            "description": "The OpenSSH public key that may log in first: type and key, without comment.",
+            "validation": [
+                {
+                    "condition": expression(f"can(regex({json.dumps(KEY_PATTERN)}, var.public_key))"),
+                    "error_message": "Not an OpenSSH public key of type and key alone.",
+                }
+            ],
+            **({"default": given.public_key} if given.public_key else {}),
+        }
+    }
+    if subject.from_caller:
+        made["caller_cidr"] = {
+            "type": "string",
+            "description": "The one address that SSH is let in from beside the networks of the profile, as 203.0.113.7/32.",
+            "validation": [
+                {
+                    "condition": expression('can(cidrnetmask(var.caller_cidr)) && can(regex("/32$", var.caller_cidr))'),
+                    "error_message": "Not one IPv4 address, written as 203.0.113.7/32.",
+                }
+            ],
+            **({"default": given.caller} if given.caller else {}),
+        }
+    return made

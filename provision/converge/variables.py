@@ -1,0 +1,143 @@
+"""What the roles are told about one profile and its lock: one function a role, each with the variables that carry its name."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from provision.catalog import read
+from provision.paths import cache_dir
+from provision.profile.locked import Lock, LockedClocks, LockedDriver, LockedEnvironment, LockedOpenCv
+from provision.profile.model import DataDisk, Profile
+
+_LEAST_FREE_GB: Final = 5
+# Disk that each role takes. The shares were not measured one by one; they are chosen so that their sum is above the whole: t4-debian took
+# 33 GB on a Debian 12 host, 7.5 GB of which were package caches that belong to the machine under the host (2026-11-21, `root-room` before
+# and after, `du` of the caches). The shares of jax and extras follow from the size of their downloads alone.
+_NEEDS_GB: Final = {"nvidia_driver": 2, "cuda_toolkit": 8, "nsight": 4, "pytorch": 9, "tensorflow": 9, "jax": 7, "extras": 2, "opencv": 1}
+_BUILD_GB: Final = 2  # of OpenCV: sdist, source, objects, wheel and tools came to 1 GB on Debian 12
+
+
+def variables(profile: Profile, lock: Lock, roles: Sequence[str]) -> dict[str, Any]:
+    """Everything the roles are told; a variable that is not in here stays at the role's own default.
+
+    Args:
+        profile: what the host should be.
+        lock: the exact versions.
+        roles: the roles that run; only their packages are installed.
+    """
+    environments = {**lock.frameworks, "opencv": lock.opencv.environment}
+    return {
+        **_preflight(profile, lock, roles),
+        **_sources(lock),
+        **_counters(profile, lock.driver),
+        "packages_by_role": {role: list(lock.packages[role]) for role in roles if role in lock.packages},
+        **_base(profile),
+        "nvidia_driver_module": lock.driver.module,
+        "nvidia_driver_packages": list(lock.driver.packages),
+        **_clocks(lock.clocks),
+        "cuda_toolkit_home": lock.cuda.home,
+        **_storage(profile.disks.data),
+        **_extras(lock),
+        **{
+            name: value
+            for framework, environment in environments.items()
+            if environment is not None
+            for name, value in _environment(framework, environment, lock).items()
+        },
+        **_opencv_build(lock.opencv, lock.cuda.home),
+        **({"extras_index": lock.wheel_index} if lock.wheel_index else {}),
+    }
+
+
+def _preflight(profile: Profile, lock: Lock, roles: Sequence[str]) -> dict[str, Any]:
+    build_gb = _BUILD_GB if "opencv" in roles and lock.opencv.source else 0
+    mirror = profile.sources.apt is not None or profile.sources.dnf is not None
+    with_driver = "nvidia_driver" in roles
+    return {
+        "preflight_systems": [system.key for system in read.systems().systems],
+        "preflight_system": lock.os,
+        "preflight_free_gb": max(_LEAST_FREE_GB, sum(_NEEDS_GB.get(role, 0) for role in roles) + build_gb),
+        "preflight_modules": with_driver,
+        # A mirror may have the headers, but the host does not know the mirror before the role sources has run.
+        "preflight_headers": list(lock.driver.headers) if with_driver and not mirror else [],
+    }
+
+
+def _sources(lock: Lock) -> dict[str, Any]:
+    repositories = [repository.model_dump(mode="json") for repository in lock.repositories]
+    dnf = [repository for repository in repositories if repository["kind"] == "dnf"]
+    # A package may carry its version in its name; the pin is for every version of the branch.
+    names = {name.partition("=")[0] for name in lock.driver.packages}
+    return {
+        "sources_apt": [repository for repository in repositories if repository["kind"] == "apt"],
+        "sources_dnf": dnf,
+        "sources_branch": lock.driver.branch,
+        "sources_pinned": sorted(name for name in names if "nvidia" in name or name.startswith("libcuda1")),
+        "sources_hold": list(lock.hold),
+        "sources_stream": lock.driver.stream or "",
+        "sources_locked": list(lock.driver.pin) if dnf else [],
+    }
+
+
+def _counters(profile: Profile, driver: LockedDriver) -> dict[str, Any]:
+    return {
+        "counters_open": profile.gpu.counters == "all-users",
+        "counters_group": profile.gpu.counters == "group",
+        # Debian's packages call the module nvidia-current. Its name is nvidia again once somebody installs NVIDIA's own packages.
+        "counters_modules": list(dict.fromkeys([driver.module, "nvidia"])),
+    }
+
+
+def _base(profile: Profile) -> dict[str, Any]:
+    return {
+        "base_users": [{"name": user.name, "ssh_keys": list(user.ssh_keys)} for user in profile.users],
+        "base_groups": ["gpuprov-counters"] if profile.gpu.counters == "group" else [],
+    }
+
+
+def _clocks(clocks: LockedClocks) -> dict[str, Any]:
+    return {
+        "clocks_mode": clocks.mode,
+        "clocks_memory_mhz": clocks.memory_mhz or 0,
+        "clocks_graphics_mhz": clocks.graphics_mhz or 0,
+    }
+
+
+def _storage(disk: DataDisk | None) -> dict[str, Any]:
+    if disk is None:
+        return {}
+    return {"storage_source": disk.source, "storage_mount": disk.mount, "storage_filesystem": disk.filesystem}
+
+
+def _extras(lock: Lock) -> dict[str, Any]:
+    extras = lock.extras.values()
+    return {
+        "extras_wheels": sorted({line for extra in extras for line in extra.wheels}),
+        "extras_packages": [extra.package for extra in extras if extra.wheels and extra.package],
+        "extras_units": [{"name": extra.unit, "optional": True} for extra in extras if extra.unit],
+    }
+
+
+def _environment(name: str, environment: LockedEnvironment, lock: Lock) -> dict[str, Any]:
+    # On EL a newer Python is a package such as python3.12; elsewhere python3 is already the version the wheels are for.
+    interpreters = (f"/usr/bin/{package}" for package in lock.packages.get(name, ()) if package.startswith("python3."))
+    return {
+        f"{name}_wheels": list(environment.wheels),
+        f"{name}_python": next(interpreters, "/usr/bin/python3"),
+        **({f"{name}_index": lock.wheel_index} if lock.wheel_index else {}),
+    }
+
+
+def _opencv_build(opencv: LockedOpenCv, cuda_home: str) -> dict[str, Any]:
+    """How OpenCV is built from source; nothing where its wheel is installed."""
+    if opencv.source is None or opencv.tools is None:
+        return {}
+    return {
+        "opencv_source": opencv.source,
+        "opencv_flags": list(opencv.build_flags),
+        "opencv_tools": list(opencv.tools.wheels),
+        "opencv_key": opencv.key,
+        "opencv_cuda_home": cuda_home,
+        "opencv_cache": str(cache_dir() / "opencv"),
+    }

@@ -1,0 +1,29 @@
+"""What the clouds say about a plan before it is launched: questions only, which change and cost nothing."""
+
+from __future__ import annotations
+
+from provision.clouds.base import Answer
+from provision.concurrent import at_once
+from provision.errors import CloudError
+from provision.launch.ours import Ours
+from provision.launch.plan import Plan, PlannedPlace, draft_order
+
+
+def ask_clouds(plan: Plan, ours: Ours) -> dict[PlannedPlace, tuple[Answer, ...]]:
+    """Ask about every place that would be tried, all at the same time; a place that could not be asked about has one answer that says why.
+
+    Args:
+        plan: what would be made.
+        ours: the clouds.
+    """
+
+    def ask(place: PlannedPlace) -> tuple[Answer, ...]:
+        ours.on_step(f"asking {place.cloud} about {place}")
+        draft = draft_order(plan.profile, plan.profile_sha256, plan.name, place)
+        try:
+            return tuple(ours.handle((place.cloud, place.region)).examine(draft))
+        except CloudError as error:
+            return (Answer("region", holds=None, said=error.message),)
+
+    tried = plan.tried
+    return dict(zip(tried, at_once(ask, tried, most=8), strict=True))

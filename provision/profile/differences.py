@@ -1,0 +1,69 @@
+"""Two documents of plain data compared value by value, such as two locks: each difference as a record, and in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One value that differs.
+
+    Attributes:
+        key: where it stands, from the top; entries of a list by their number.
+        text: before and after in words; of a list what was added and removed.
+        only_hashes: whether it is a package whose version is the same and whose hashes are not.
+    """
+
+    key: tuple[str, ...]
+    text: str
+    only_hashes: bool = False
+
+    def __str__(self) -> str:
+        return f"{'.'.join(self.key)}: {self.text}"
+
+
+def compare(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[Difference]:
+    """Every difference between two documents, in their order."""
+    return list(_values((), dict(old), dict(new)))
+
+
+def _values(key: tuple[str, ...], old: Any, new: Any) -> Iterator[Difference]:
+    if old == new:
+        return
+    if isinstance(old, dict) and isinstance(new, dict):
+        for name in [*old, *(name for name in new if name not in old)]:
+            yield from _values((*key, name), old.get(name), new.get(name))
+    elif isinstance(old, list) and isinstance(new, list):
+        removed, added = [entry for entry in old if entry not in new], [entry for entry in new if entry not in old]
+        if all(isinstance(entry, str) for entry in [*removed, *added]):
+            yield from _texts(key, removed, added)
+        elif len(old) == len(new):
+            for number, (before, after) in enumerate(zip(old, new, strict=True)):
+                yield from _values((*key, str(number)), before, after)
+        else:
+            yield Difference(key, f"{len(old)} entries → {len(new)}")
+    else:
+        yield Difference(key, f"{_word(old)} → {_word(new)}")
+
+
+def _texts(key: tuple[str, ...], removed: Sequence[str], added: Sequence[str]) -> Iterator[Difference]:
+    """Pins of the same package in one difference, without their hashes unless these alone differ."""
+    old, new = ({text.partition("==")[0]: text for text in texts} for texts in (removed, added))
+    for name in [*old, *(name for name in new if name not in old)]:
+        before, after = old.get(name), new.get(name)
+        if before and after and "==" in before:
+            was, now = (text.partition(" --hash")[0].partition("==")[2] for text in (before, after))
+            yield Difference(key, f"{name} {was} → {now}{' (other hashes)' if was == now else ''}", only_hashes=was == now)
+        else:
+            for sign, text in (("-", before), ("+", after)):
+                if text:
+                    yield Difference(key, f"{sign} {text.partition(' --hash')[0]}")
+
+
+def _word(value: Any) -> str:
+    if value is None or value == {}:
+        return "none"
+    return str(value.get("version", f"{len(value)} values")) if isinstance(value, dict) else str(value)

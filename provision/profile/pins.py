@@ -1,0 +1,46 @@
+"""What the texts of a lock name: packages as apt and dnf take them, and wheels as pip takes them with --require-hashes."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final, Literal
+
+# A source distribution has the same form as a wheel.
+_WHEEL: Final = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)==([A-Za-z0-9.!+_-]+)((?: --hash=sha256:[0-9a-f]{64})+)")
+
+
+@dataclass(frozen=True, slots=True)
+class PackagePin:
+    """A package by name; `version` may end in `*`, and is None where any version will do."""
+
+    name: str
+    version: str | None = None
+
+    @classmethod
+    def parse(cls, text: str) -> PackagePin:
+        """Read a package of a lock: `name`, `name=1.2*` (apt) or `name-1.2*` (dnf)."""
+        name, mark, version = text.partition("=")
+        if mark:
+            return cls(name, version)
+        name, mark, version = text.rpartition("-")
+        return cls(name, version) if mark and version.endswith("*") else cls(text)
+
+    def text(self, manager: Literal["apt", "dnf"]) -> str:
+        """The package as the package manager takes it."""
+        return self.name if self.version is None else f"{self.name}{'=' if manager == 'apt' else '-'}{self.version}"
+
+
+@dataclass(frozen=True, slots=True)
+class WheelPin:
+    """One wheel, and the SHA-256 hashes of which it must have one."""
+
+    name: str
+    version: str
+    hashes: tuple[str, ...]
+
+    @classmethod
+    def parse(cls, text: str) -> WheelPin | None:
+        """Read a wheel of a lock; None where the line is anything else, such as an option, which pip would obey."""
+        match = _WHEEL.fullmatch(text)
+        return match and cls(match[1], match[2], tuple(match[3].split(" --hash=sha256:")[1:]))

@@ -1,0 +1,93 @@
+"""The embedded AWS's front: logs each request, lets it fail as the faults or its permissions say, and hands it to moto."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import urllib.parse
+from collections.abc import Iterable
+from typing import Any, Final
+
+from provision.rehearsal.aws import permissions
+from provision.rehearsal.aws.permissions import AwsCall
+from provision.rehearsal.aws.settings import AwsSettings
+from provision.rehearsal.aws.world import error_xml, tags_of
+from provision.rehearsal.base import Environ, Start, Traffic, Wsgi
+from provision.rehearsal.faults import Fault, hang_up, wait
+
+_LOGGED: Final = ("InstanceType", "ClientToken", "ImageId", "DryRun", "Name", "KeyName", "GroupId", "GroupName")
+
+
+class AwsApi:
+    """WSGI in front of moto.
+
+    Args:
+        moto: moto's application.
+        settings: which regions and calls are refused.
+        traffic: the log and the faults.
+    """
+
+    def __init__(self, moto: Wsgi, settings: AwsSettings, traffic: Traffic) -> None:
+        self._moto = moto
+        self._settings = settings
+        self._traffic = traffic
+
+    def __call__(self, environ: Environ, start: Start) -> Iterable[bytes]:
+        """Answer one request."""
+        body = environ["wsgi.input"].read()
+        environ["wsgi.input"] = io.BytesIO(body)
+        call = _read(environ, body)
+        fields = {key: call.params[key] for key in _LOGGED if key in call.params}
+        with self._traffic.logged(action=call.action, region=call.region, **fields):
+            fault = self._traffic.faults.next_for(call.action, call.region, call.params) or self._refusal(call)
+            if fault is None:
+                return self._moto(environ, start)
+            return self._failing(fault, environ, start, json_protocol=bool(environ.get("HTTP_X_AMZ_TARGET")))
+
+    def _refusal(self, call: AwsCall) -> Fault | None:
+        """The answer to a call that these credentials may not make, as a fault."""
+        if call.region in self._settings.not_opted_in:
+            words = "AWS was not able to validate the provided access credentials"
+            return Fault("error", code="AuthFailure", message=words, http=401)
+        policy = self._settings.allowed
+        words = permissions.refusal(policy, call, tags_of) if policy is not None else ""
+        if not words:
+            return None
+        if call.service != "ec2":
+            return Fault("error", code="AccessDeniedException", message=words)
+        return Fault("error", code="UnauthorizedOperation", message=f"You are not authorized to perform this operation. {words}", http=403)
+
+    def _failing(self, fault: Fault, environ: Environ, start: Start, *, json_protocol: bool) -> Iterable[bytes]:
+        wait(fault)
+        if fault.kind == "delay":
+            return self._moto(environ, start)
+        if fault.kind == "lost":
+            b"".join(self._moto(environ, lambda *_a, **_k: None))
+        if fault.kind in {"lost", "drop"}:
+            hang_up(environ["werkzeug.socket"], fault)
+        content_type, answer = error_body(fault, json_protocol=json_protocol)
+        start(f"{502 if fault.kind == 'html' else fault.http} Fault", [("Content-Type", content_type)])
+        return [answer]
+
+
+def _read(environ: Environ, body: bytes) -> AwsCall:
+    """The call that a request is, in EC2's query protocol or SSM's JSON; service and region are those of its signature."""
+    target = environ.get("HTTP_X_AMZ_TARGET", "")
+    params: dict[str, Any] = dict(urllib.parse.parse_qsl(body.decode("latin-1")))
+    action = params.get("Action") or target.rpartition(".")[2]
+    if target:
+        params = {key: value for key, value in json.loads(body or b"{}").items() if isinstance(value, str)}
+    scope = re.search(r"Credential=[^/]+/\d+/([^/]+)/([^/]+)/", environ.get("HTTP_AUTHORIZATION", ""))
+    region, service = scope.groups() if scope else ("", "")
+    return AwsCall(service, action, region, params)
+
+
+def error_body(fault: Fault, *, json_protocol: bool) -> tuple[str, bytes]:
+    """Content type and body of a fault's answer, as EC2 (XML) or SSM (JSON) would send it."""
+    if fault.kind == "html":
+        return "text/html", b"<html><body><h1>502 Bad Gateway</h1></body></html>"
+    message = fault.message or fault.code
+    if json_protocol:
+        return "application/x-amz-json-1.1", json.dumps({"__type": fault.code, "message": message}).encode()
+    return "text/xml", error_xml(fault.code, message.replace("&", "&amp;").replace("<", "&lt;")).encode()

@@ -1,0 +1,59 @@
+"""The embedded AWS as one of the embedded clouds."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
+
+from provision.rehearsal.aws import cloudformation, instances, launch, networks, offers, quota, spot, world
+from provision.rehearsal.aws.api import AwsApi
+from provision.rehearsal.aws.settings import AwsSettings
+from provision.rehearsal.base import Traffic
+from provision.rehearsal.hosts import HostPark
+
+_KEY: Final = "rehearsal"  # no secret: the endpoint is on loopback and checks none
+
+
+class AwsEmulation:
+    """See `base.Emulation`. It changes moto's classes, so a process holds one."""
+
+    def __init__(self, park: HostPark | None, traffic: Traffic) -> None:
+        self.settings = AwsSettings()
+        self._park = park
+        launch.patch(self.settings, park)
+        instances.patch(self.settings, park)
+        networks.patch()
+        offers.patch(self.settings)
+        quota.patch(self.settings)
+        spot.patch(self.settings)
+        cloudformation.patch()
+        self.api = AwsApi(DomainDispatcherApplication(create_backend_app), self.settings, traffic)
+
+    def access(self, endpoint: str) -> dict[str, str]:
+        """The fields of `provision.clouds.aws.client.Access`."""
+        return {"endpoint_url": endpoint, "access_key_id": _KEY, "secret_access_key": _KEY}
+
+    def environment(self, endpoint: str) -> dict[str, str]:
+        """The variables that AWS's SDKs and its command read."""
+        return {
+            "AWS_ENDPOINT_URL": endpoint,
+            "AWS_ACCESS_KEY_ID": _KEY,
+            "AWS_SECRET_ACCESS_KEY": _KEY,
+            "AWS_CONFIG_FILE": "/dev/null",
+            "AWS_SHARED_CREDENTIALS_FILE": "/dev/null",
+            "AWS_EC2_METADATA_DISABLED": "true",
+        }
+
+    def instances(self) -> list[dict[str, Any]]:
+        """Those that are not terminated."""
+        alive = [instance for instance in world.instances() if instance.state != "terminated"]
+        return [{"id": i.id, "state": i.state, "type": i.instance_type, "address": i.public_ip} for i in alive]
+
+    def ended_by_itself(self, host_id: str) -> None:
+        """Terminate or stop the instance, as its shutdown behaviour says."""
+        if self._park:
+            instances.ended_by_itself(self._park, host_id)
+
+    def close(self) -> None:
+        """Moto has nothing that happens later."""

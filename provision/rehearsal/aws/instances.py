@@ -1,0 +1,159 @@
+"""Instances of the embedded EC2 as moto does not have them: states that take their time, real power, consoles, status events.
+
+Launches are in `launch`, spot requests in `spot`.
+"""
+
+from __future__ import annotations
+
+import base64
+import datetime as dt
+import time
+from collections.abc import Callable
+from typing import Any, Final
+
+from moto.core.responses import ActionResult
+from moto.core.utils import utcnow
+from moto.ec2.models.instances import Instance, InstanceBackend, InstanceState
+from moto.ec2.responses.general import General
+from moto.ec2.responses.instances import InstanceResponse
+
+from provision.rehearsal.aws.settings import AwsSettings
+from provision.rehearsal.aws.world import instances, loopback, set_address, show_state
+from provision.rehearsal.hosts import HostPark
+
+_CONSOLE_BYTES: Final = 65_536
+
+
+def patch(settings: AwsSettings, park: HostPark | None) -> None:
+    """Change moto's classes for this process. With a park, instances are its hosts; without, their addresses are loopback ones."""
+    _patch_states(settings)
+    _patch_visibility(settings)
+    _patch_power(park)
+    _patch_console(settings, park)
+    _patch_status(settings)
+
+
+def _patch_states(settings: AwsSettings) -> None:
+    def state(self: Any) -> InstanceState | None:
+        passing = self.__dict__.get("_via")
+        if passing and time.monotonic() < passing[1]:
+            return InstanceState(passing[0].name, passing[0].code)
+        lasting = self.__dict__.get("_held")
+        return lasting if isinstance(lasting, InstanceState) else None
+
+    def hold(self: Any, state: InstanceState) -> None:
+        self.__dict__["_held"] = state
+
+    Instance._state = property(state, hold)  # noqa: SLF001 - moto offers no other way to its states
+
+    def wrap(method: str, name: str, code: int, then: tuple[str, int], seconds: str) -> None:
+        original = getattr(Instance, method)
+
+        def change(self: Any, *args: Any, **kwargs: Any) -> Any:
+            before = original(self, *args, **kwargs)
+            self._state = InstanceState(*then)  # what moto changed may have been the passing state, which is not kept
+            show_state(self, name, code, getattr(settings, seconds))
+            return before
+
+        setattr(Instance, method, change)
+
+    wrap("start", "pending", 0, ("running", 16), "pending_s")
+    wrap("stop", "stopping", 64, ("stopped", 80), "ending_s")
+    wrap("terminate", "shutting-down", 32, ("terminated", 48), "ending_s")
+
+
+def _patch_visibility(settings: AwsSettings) -> None:
+    """Leave new instances out of descriptions for a while."""
+
+    def describe_instances(self: Any, filters: Any = None) -> Any:
+        reservations = self.all_reservations(filters)
+        since = time.monotonic() - settings.unseen_s
+        for reservation in reservations:  # copies, whose lists are the originals'
+            reservation.instances = [i for i in reservation.instances if getattr(i, "launched", 0.0) <= since]
+        return [reservation for reservation in reservations if reservation.instances]
+
+    InstanceBackend.describe_instances = describe_instances
+
+
+def _patch_power(park: HostPark | None) -> None:
+    """Do to the host of an instance what a call does to the instance."""
+
+    def follow(method: str, act: Callable[[Instance], None]) -> None:
+        original = getattr(InstanceBackend, method)
+
+        def change(self: Any, instance_ids: list[str]) -> Any:
+            alive = {i.id for i in self.get_multi_instances_by_id(instance_ids) if i.state not in {"terminated", "shutting-down"}}
+            answer = original(self, instance_ids)
+            for instance in self.get_multi_instances_by_id(instance_ids):
+                if instance.id in alive:
+                    act(instance)
+            return answer
+
+        setattr(InstanceBackend, method, change)
+
+    def start(instance: Instance) -> None:
+        address = park.start(instance.id) if park else loopback()
+        if not instance.private:  # a private address stays
+            set_address(instance, address)
+
+    def stop(instance: Instance) -> None:
+        if park:
+            park.stop(instance.id)
+        set_address(instance, None)  # EC2 takes the public address back, and gives another at the next start
+
+    follow("start_instances", start)
+    follow("stop_instances", stop)
+    if park:
+        follow("reboot_instances", lambda instance: park.reboot(instance.id))
+        follow("terminate_instances", lambda instance: park.destroy(instance.id))
+
+
+def ended_by_itself(park: HostPark, instance_id: str) -> None:
+    """A host powered itself off: EC2 terminates or stops the instance, as its shutdown behaviour says."""
+    for instance in instances():
+        if instance.id == instance_id and instance.state not in {"terminated", "stopped", "shutting-down", "stopping"}:
+            if instance.shutdown_behavior == "terminate":
+                instance.terminate()
+                park.destroy(instance_id)
+            else:
+                instance.stop()
+                park.stop(instance_id)
+
+
+def _patch_console(settings: AwsSettings, park: HostPark | None) -> None:
+    def get_console_output(self: Any) -> ActionResult:
+        instance = self.ec2_backend.get_instance(self._get_param("InstanceId"))
+        late = time.monotonic() - instance.launched >= settings.console_delay_s
+        text = park.console(instance.id)[-_CONSOLE_BYTES:] if park and late and instance.state != "terminated" else ""
+        output = base64.b64encode(text.encode()).decode()
+        return ActionResult({"InstanceId": instance.id, "Timestamp": utcnow(), "Output": output})
+
+    General.get_console_output = get_console_output
+
+
+def _patch_status(settings: AwsSettings) -> None:
+    def describe_instance_status(self: Any) -> ActionResult:
+        answer = self.ec2_backend.describe_instance_status(
+            self._get_param("InstanceIds", []),
+            self._get_bool_param("IncludeAllInstances", if_none=False),
+            [{"name": k, "values": v} for k, v in self._filters_from_querystring().items()],
+        )
+        return ActionResult({"InstanceStatuses": [_status(instance, settings) for instance in answer]})
+
+    InstanceResponse.describe_instance_status = describe_instance_status
+
+
+def _status(instance: Any, settings: AwsSettings) -> dict[str, Any]:
+    fine = {"Status": "ok" if instance.state == "running" else "not-applicable"}
+    events = [
+        {**event, **({"NotBefore": dt.datetime.fromisoformat(event["NotBefore"])} if "NotBefore" in event else {})}
+        for event in settings.events.get(instance.id, [])
+    ]
+    return {
+        "InstanceId": instance.id,
+        "AvailabilityZone": instance.placement.zone,
+        "InstanceState": {"Name": instance._state.name, "Code": instance._state.code},  # noqa: SLF001 - moto offers no other way
+        "InstanceStatus": fine,
+        "SystemStatus": fine,
+        "Events": events,
+    }

@@ -1,0 +1,228 @@
+"""RunInstances of the embedded EC2: one set of instances for each client token, as many as zones and quotas allow, on real hosts."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import threading
+import time
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from moto.ec2 import utils as ec2_utils
+from moto.ec2.models.instance_types import INSTANCE_TYPES
+from moto.ec2.models.instances import Instance, InstanceBackend
+from moto.ec2.responses.instances import InstanceResponse
+
+from provision.rehearsal.aws import spot
+from provision.rehearsal.aws.offers import offering_zones
+from provision.rehearsal.aws.quota import quota_code, used_vcpus, vcpus
+from provision.rehearsal.aws.settings import AwsSettings
+from provision.rehearsal.aws.world import error_xml, loopback, refuse, set_address, show_state
+from provision.rehearsal.hosts import HostPark, HostSpec
+
+_NO_TOKEN: Final = {"", "ABCDE"}  # the last is moto's own default when none was sent
+_counts: Final = threading.local()  # `most` is the request's MaxCount, which moto's response does not hand to its backend
+
+
+class _NoCapacityError(Exception):
+    """EC2 answers it as its own failure, with HTTP 500 (docs/sources/emulators.md §A)."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    """The parameters of RunInstances that decide where and how many."""
+
+    region: str
+    instance_type: str
+    zone: str
+    market: str
+    least: int
+    most: int
+
+
+def patch(settings: AwsSettings, park: HostPark | None) -> None:
+    """Change how moto launches.
+
+    Args:
+        settings: the capacity and the quotas.
+        park: makes the hosts; None for loopback addresses.
+    """
+    run = InstanceBackend.run_instances
+    lock = threading.RLock()  # for a whole launch, so that two clients with one token get one set of instances
+    launches: dict[tuple[str, str], tuple[str, Any]] = {}
+
+    def run_instances(self: Any, image_id: str, count: int, user_data: Any, names: list[str], **params: Any) -> Any:
+        region, token = str(params.get("region_name")), str(params.get("client_token") or "")
+        market = "spot" if params.get("instance_market_options") == "spot" else "on-demand"
+        most = getattr(_counts, "most", count)
+        request = _Request(region, str(params["instance_type"]), str(params.get("placement") or ""), market, count, most)
+        digest = json.dumps([image_id, count, most, str(user_data), names, params], sort_keys=True, default=str)
+        card: dict[str, Any] = next(iter(params.get("nics") or []), {})
+        with lock:
+            if token not in _NO_TOKEN and (region, token) in launches:
+                before, reservation = launches[region, token]
+                if before != digest:
+                    refuse("IdempotentParameterMismatch", "The request uses the same client token as an earlier one with other parameters.")
+                return reservation
+            request = _in_subnet(self, request, card)
+            _validate(self, image_id, request, params)
+            zone, number = _allocation(request, settings)
+            for mapping in params.get("block_device_mappings", []):
+                mapping["Ebs"].setdefault("DeleteOnTermination", True)
+            # moto shows the groups of an instance and not those of its card alone, as EC2 does.
+            groups = {"security_group_ids": card["Groups"]} if card.get("Groups") else {}
+            reservation = run(self, image_id, number, user_data, names, **{**params, **groups, "placement": zone})
+            if zone in settings.zone_capacity:
+                settings.zone_capacity[zone] -= number
+            if token not in _NO_TOKEN:
+                launches[region, token] = (digest, reservation)
+            for instance in reservation.instances:
+                instance.private = card.get("AssociatePublicIpAddress") is False
+                _begin(self, instance, params, settings, park)
+        return reservation
+
+    InstanceBackend.run_instances = run_instances
+    _patch_response()
+    ec2_utils.filter_dict_attribute_mapping["client-token"] = "client_token"
+
+
+def _begin(backend: Any, instance: Any, params: dict[str, Any], settings: AwsSettings, park: HostPark | None) -> None:
+    """Give an instance what moto does not: its token, its first state, a host and its spot request."""
+    instance.client_token = str(params.get("client_token") or "")
+    instance.shutdown_behavior = params.get("instance_initiated_shutdown_behavior") or "stop"
+    instance.launched = time.monotonic()
+    show_state(instance, "pending", 0, settings.pending_s)
+    if park:
+        set_address(instance, park.create(_spec(backend, instance, params)))
+    else:  # a private address is moto's, which is of the subnet
+        set_address(instance, None if instance.private else loopback())
+    if params.get("instance_market_options") == "spot":
+        spot.record(backend, instance, params.get("tags", {}).get("spot-instances-request", {}))
+
+
+def _in_subnet(backend: Any, request: _Request, card: dict[str, Any]) -> _Request:
+    """The same request in the zone of its subnet, in whose VPC the groups must be."""
+    if not card.get("SubnetId"):
+        return request
+    subnet = backend.get_subnet(card["SubnetId"])  # or InvalidSubnetID.NotFound
+    zone = str(subnet.availability_zone)
+    for group in card.get("Groups", []):
+        if group not in backend.groups[subnet.vpc_id]:
+            refuse("InvalidGroup.NotFound", f"The security group '{group}' does not exist in VPC '{subnet.vpc_id}'")
+    if request.zone not in {"", zone}:
+        refuse("InvalidParameterValue", f"The availability zone {request.zone} is not that of subnet {card['SubnetId']} ({zone})")
+    return replace(request, zone=zone)
+
+
+def _patch_response() -> None:
+    answer = InstanceResponse.run_instances
+
+    def respond(self: Any) -> Any:
+        for name in ("MinCount", "MaxCount"):
+            if not self._get_param(name):
+                refuse("MissingParameter", f"The request must contain the parameter {name}")
+        least, most = int(self._get_param("MinCount")), int(self._get_param("MaxCount"))
+        if not 1 <= least <= most:
+            refuse("InvalidParameterValue", f"Value ({least}) for parameter minCount is invalid. It must be from 1 to maxCount ({most}).")
+        _counts.most = most
+        try:
+            return answer(self)
+        except _NoCapacityError as error:
+            return error_xml("InsufficientInstanceCapacity", str(error)), {"status": 500, "Content-Type": "text/xml"}
+
+    InstanceResponse.run_instances = respond
+
+
+def _validate(backend: Any, image_id: str, request: _Request, params: dict[str, Any]) -> None:
+    """Refuse as EC2 does: an unknown image, type, zone or key, and a type that the region or the zone does not have."""
+    if image_id not in backend.amis:
+        refuse("InvalidAMIID.NotFound", f"The image id '[{image_id}]' does not exist")
+    if request.instance_type not in INSTANCE_TYPES:
+        refuse("InvalidParameterValue", f"Invalid value '{request.instance_type}' for InstanceType.")
+    if params.get("key_name") and params["key_name"] not in backend.key_pairs:
+        refuse("InvalidKeyPair.NotFound", f"The key pair '{params['key_name']}' does not exist")
+    zones = offering_zones(request.region, request.instance_type)
+    if not zones:
+        words = "The requested configuration is currently not supported. Please check the documentation for supported configurations."
+        refuse("Unsupported", words)
+    if request.zone and request.zone not in {z.name for z in backend.describe_availability_zones()}:
+        refuse("InvalidParameterValue", f"Invalid availability zone: [{request.zone}]")
+    if request.zone and request.zone not in zones:
+        words = (
+            f"Your requested instance type ({request.instance_type}) is not supported in your requested Availability Zone "
+            f"({request.zone}). Please retry your request by not specifying an Availability Zone or choosing {', '.join(zones)}."
+        )
+        refuse("Unsupported", words)
+
+
+def _allocation(request: _Request, settings: AwsSettings) -> tuple[str, int]:
+    """The zone and how many instances in it: up to MaxCount, as long as there is room for at least MinCount.
+
+    Raises:
+        _NoCapacityError: there is not.
+    """
+    most = min(request.most, _under_quota(request, settings))
+    zones = offering_zones(request.region, request.instance_type)
+    room = {zone: settings.zone_capacity.get(zone, most) for zone in zones}
+    # Without a zone in the request: the first that has room for all, else the one with the most.
+    zone = request.zone or next((z for z in zones if room[z] >= most), max(zones, key=lambda z: room[z]))
+    number = min(most, room[zone])
+    if number < request.least:
+        raise _NoCapacityError(_no_capacity(request, [z for z in zones if room[z] >= request.least]))
+    return zone, number
+
+
+def _no_capacity(request: _Request, others: list[str]) -> str:
+    """EC2's words; https://github.com/danvk/mapsnap/pull/432 quotes the hint about other zones (docs/sources/peers.md §2)."""
+    lack = f"We currently do not have sufficient {request.instance_type} capacity in"
+    more = "Our system will be working on provisioning additional capacity."
+    if not request.zone:
+        return f"{lack} zones with support for 'gp3' volumes. {more}"
+    words = f"{lack} the Availability Zone you requested ({request.zone}). {more}"
+    if not others:
+        return words
+    choosing = f"by not specifying an Availability Zone in your request or choosing {', '.join(others)}."
+    return f"{words} You can currently get {request.instance_type} capacity {choosing}"
+
+
+def _under_quota(request: _Request, settings: AwsSettings) -> int:
+    """How many instances the quota still has room for."""
+    limit = settings.vcpu_limit.get(request.region)
+    if limit is None:
+        return request.most
+    use = used_vcpus(request.region, quota_code(request.instance_type, request.market))
+    room = (limit - use) // vcpus(request.instance_type)
+    if room < request.least and request.market == "spot":
+        refuse("MaxSpotInstanceCountExceeded", "Max spot instance count exceeded")
+    if room < request.least:
+        words = (
+            f"You have requested more vCPU capacity than your current vCPU limit of {limit} allows for the instance bucket that "
+            "the specified instance type belongs to."
+        )
+        refuse("VcpuLimitExceeded", words)
+    return room
+
+
+def _spec(backend: Any, instance: Instance, params: dict[str, Any]) -> HostSpec:
+    """The host of an instance: its first disk is the root, which the host has anyway; the others are volumes."""
+    key = backend.key_pairs.get(params.get("key_name"))
+    material = key.material_public if key else b""
+    volumes = tuple(int(m["Ebs"].get("VolumeSize") or 8) for m in params.get("block_device_mappings", [])[1:])
+    return HostSpec(
+        instance_id=instance.id,
+        hostname=f"ip-{instance.private_ip}".replace(".", "-"),
+        user_data=_decode(instance.user_data),
+        authorized_keys=(material.decode() if isinstance(material, bytes) else str(material),) if material else (),
+        instance_store_gb=int(INSTANCE_TYPES[instance.instance_type].get("InstanceStorageInfo", {}).get("TotalSizeInGB", 0)),
+        volume_gb=volumes,
+        keeps_address=instance.private,
+    )
+
+
+def _decode(user_data: Any) -> bytes:
+    try:
+        return base64.b64decode(str(user_data), validate=True) if user_data else b""
+    except binascii.Error:
+        return str(user_data).encode()

@@ -1,0 +1,184 @@
+"""Whether an IAM policy document allows a call. moto cannot say: it ignores conditions, and answers with another code than EC2.
+
+This understands what gpuprov's own policies are made of: Effect, Action and Resource with wildcards, and Condition with StringEquals,
+StringLike, their IfExists forms and ForAllValues. The tables below say which resources the calls of gpuprov touch; any other call
+touches `*`. Source: the Service Authorization Reference of EC2
+(docs.aws.amazon.com/service-authorization/latest/reference/list_amazonec2.html).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from typing import Any, Final
+
+_ACCOUNT: Final = "123456789012"
+_USER: Final = f"arn:aws:iam::{_ACCOUNT}:user/rehearsal"
+
+TagsOf = Callable[[str, str], dict[str, str]]
+
+# Actions on resources that exist: the parameter that names them, and their type in an ARN.
+_TOUCHES: Final = {
+    "TerminateInstances": ("InstanceId", "instance"),
+    "StopInstances": ("InstanceId", "instance"),
+    "StartInstances": ("InstanceId", "instance"),
+    "GetConsoleOutput": ("InstanceId", "instance"),
+    "AuthorizeSecurityGroupIngress": ("GroupId", "security-group"),
+    "RevokeSecurityGroupIngress": ("GroupId", "security-group"),
+    "DeleteSecurityGroup": ("GroupId", "security-group"),
+    "DeleteVolume": ("VolumeId", "volume"),
+    "DeleteNetworkInterface": ("NetworkInterfaceId", "network-interface"),
+    "CancelSpotInstanceRequests": ("SpotInstanceRequestId", "spot-instances-request"),
+    "ReleaseAddress": ("AllocationId", "elastic-ip"),
+    "DeleteKeyPair": ("KeyPairId", "key-pair"),
+    "DeleteLaunchTemplate": ("LaunchTemplateId", "launch-template"),
+}
+# Actions that make something: what they make, and what they make it of.
+_MAKES: Final = {
+    "RunInstances": (("instance", "volume", "network-interface"), ("image", "subnet", "security-group")),
+    "CreateSecurityGroup": (("security-group",), ("vpc",)),
+}
+_NAMED_BY: Final = {"image": "ImageId", "subnet": "NetworkInterface.1.SubnetId"}
+_TYPES: Final = {
+    "i": "instance",
+    "vol": "volume",
+    "sg": "security-group",
+    "eni": "network-interface",
+    "sir": "spot-instances-request",
+    "key": "key-pair",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class AwsCall:
+    """One request, as the wire names it: `service` is that of its signature."""
+
+    service: str
+    action: str
+    region: str
+    params: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class _Need:
+    """One action on one resource that must be allowed, with the condition keys that AWS knows of it."""
+
+    action: str
+    resource: str
+    context: dict[str, str] = field(default_factory=dict)
+
+
+def refusal(policy: dict[str, Any], call: AwsCall, tags_of: TagsOf) -> str:
+    """AWS's words for what the policy does not allow of a call; empty when it allows all.
+
+    Args:
+        policy: an identity-based policy document.
+        call: the request.
+        tags_of: (region, id) → the tags of a resource that exists.
+    """
+    for need in _needs(call, tags_of):
+        effects = [statement["Effect"] for statement in policy["Statement"] if _applies(statement, need)]
+        if "Allow" not in effects or "Deny" in effects:
+            return (
+                f"User: {_USER} is not authorized to perform: {need.action} on resource: {need.resource} "
+                f"because no identity-based policy allows the {need.action} action"
+            )
+    return ""
+
+
+def _needs(call: AwsCall, tags_of: TagsOf) -> Iterator[_Need]:
+    """Everything that must be allowed for a call."""
+    where = {"aws:RequestedRegion": call.region, "ec2:Region": call.region}
+    action = f"{call.service}:{call.action}"
+    if call.service == "ssm":
+        yield _Need(action, f"arn:aws:ssm:{call.region}::parameter/{call.params.get('Name', '').lstrip('/')}", where)
+    elif call.action in _MAKES:
+        yield from _creation(call, where)
+    elif call.action in _TOUCHES:
+        name, kind = _TOUCHES[call.action]
+        for resource_id in _values(call.params, name):
+            yield _Need(action, _arn(call.region, kind, resource_id), where | _resource_tags(tags_of(call.region, resource_id)))
+    elif call.action == "CreateTags":
+        tags = _tags(call.params, "")
+        context = where | _request_tags(tags) | {"aws:TagKeys": "\n".join(tags)}
+        for resource_id in _values(call.params, "ResourceId"):
+            kind = _TYPES.get(resource_id.partition("-")[0], "*")
+            yield _Need(action, _arn(call.region, kind, resource_id), context | _resource_tags(tags_of(call.region, resource_id)))
+    else:
+        yield _Need(action, "*", where)
+
+
+def _creation(call: AwsCall, where: dict[str, str]) -> Iterator[_Need]:
+    """What a call that makes something needs: the call on each resource, and CreateTags on those that it tags."""
+    action = f"ec2:{call.action}"
+    products, ingredients = _MAKES[call.action]
+    if call.params.get("InstanceMarketOptions.MarketType") == "spot":
+        products = (*products, "spot-instances-request")
+    tags = {
+        call.params[key]: _request_tags(_tags(call.params, key.removesuffix("ResourceType")))
+        for key in call.params
+        if re.fullmatch(r"TagSpecification\.\d+\.ResourceType", key)
+    }
+    for kind in ingredients:
+        yield _Need(action, _arn(call.region, kind, call.params.get(_NAMED_BY.get(kind, ""), "*")), where)
+    for kind in products:
+        instance_type = {"ec2:InstanceType": call.params.get("InstanceType", "")} if kind == "instance" else {}
+        yield _Need(action, _arn(call.region, kind, "*"), where | tags.get(kind, {}) | instance_type)
+    for kind, context in tags.items():
+        yield _Need("ec2:CreateTags", _arn(call.region, kind, "*"), where | context | {"ec2:CreateAction": call.action})
+
+
+def _arn(region: str, kind: str, resource_id: str) -> str:
+    account = "" if kind == "image" else _ACCOUNT
+    return f"arn:aws:ec2:{region}:{account}:{kind}/{resource_id}"
+
+
+def _values(params: dict[str, str], name: str) -> list[str]:
+    """The values of a parameter that may be a list."""
+    return [value for key, value in params.items() if re.fullmatch(rf"{name}(\.\d+)?", key)]
+
+
+def _tags(params: dict[str, str], prefix: str) -> dict[str, str]:
+    keys = {key: value for key, value in params.items() if re.fullmatch(rf"{re.escape(prefix)}Tag\.\d+\.Key", key)}
+    return {value: params.get(key.removesuffix("Key") + "Value", "") for key, value in keys.items()}
+
+
+def _request_tags(tags: dict[str, str]) -> dict[str, str]:
+    return {f"aws:RequestTag/{key}": value for key, value in tags.items()}
+
+
+def _resource_tags(tags: dict[str, str]) -> dict[str, str]:
+    return {f"{service}:ResourceTag/{key}": value for service in ("aws", "ec2") for key, value in tags.items()}
+
+
+def _applies(statement: dict[str, Any], need: _Need) -> bool:
+    if not any(fnmatchcase(need.action.lower(), pattern.lower()) for pattern in _as_list(statement["Action"])):
+        return False
+    # A resource that is only about to be made has `*` for an id: a policy that names ids does not allow it.
+    if not any(fnmatchcase(need.resource, pattern) for pattern in _as_list(statement["Resource"])):
+        return False
+    return all(_holds(operator, condition, need.context) for operator, condition in statement.get("Condition", {}).items())
+
+
+def _holds(operator: str, condition: dict[str, Any], context: dict[str, str]) -> bool:
+    of_all = operator.startswith("ForAllValues:")
+    name, optional = operator.removeprefix("ForAllValues:").removesuffix("IfExists"), operator.endswith("IfExists") or of_all
+    if name not in {"StringEquals", "StringLike"}:
+        msg = f"the embedded IAM does not know the condition operator {operator}"
+        raise ValueError(msg)
+    for key, patterns in condition.items():
+        value = context.get(key)
+        if value is None:
+            if not optional:
+                return False
+            continue
+        for one in value.split("\n") if of_all else [value]:
+            if not any(one == pattern if name == "StringEquals" else fnmatchcase(one, pattern) for pattern in _as_list(patterns)):
+                return False
+    return True
+
+
+def _as_list(value: str | list[str]) -> list[str]:
+    return [value] if isinstance(value, str) else value

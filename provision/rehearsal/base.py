@@ -1,0 +1,79 @@
+"""What an embedded cloud is to the rest of the rehearsal, and what all of them share: hosts, a log of calls, faults."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any, Final, Protocol
+
+from werkzeug.serving import WSGIRequestHandler
+
+from provision.rehearsal.faults import Faults
+from provision.rehearsal.hosts import HostPark
+
+Environ = dict[str, Any]
+Start = Callable[..., Any]
+Wsgi = Callable[[Environ, Start], Iterable[bytes]]
+_MOST_CALLS: Final = 10_000
+
+
+class Traffic:
+    """The calls to all embedded clouds, in their order, and the faults that some of them meet."""
+
+    def __init__(self) -> None:
+        self.faults = Faults()
+        self.calls: list[dict[str, Any]] = []
+
+    @contextmanager
+    def logged(self, **entry: Any) -> Iterator[dict[str, Any]]:
+        """Log a call while it is answered; the entry may be completed until then."""
+        call = {"time": time.time(), **entry}
+        self.calls.append(call)
+        del self.calls[:-_MOST_CALLS]
+        try:
+            yield call
+        finally:
+            call["seconds"] = time.time() - call["time"]
+
+
+class Emulation(Protocol):
+    """One embedded cloud: `emulation.py` of its folder.
+
+    The constructor starts it: it brings the images, networks and quotas that an empty account has.
+
+    Args:
+        park: the hosts behind its instances; None for instances with loopback addresses that nobody answers on.
+        traffic: where it logs its calls and finds the faults that they meet.
+
+    Attributes:
+        settings: a dataclass; every field can be changed while it runs, under a name that no other cloud's settings have.
+        api: the WSGI application behind its address.
+    """
+
+    settings: Any
+    api: Wsgi
+
+    def __init__(self, park: HostPark | None, traffic: Traffic) -> None: ...
+
+    def access(self, endpoint: str) -> dict[str, str]:
+        """What gpuprov's own client of this cloud needs to reach it: the fields of its `Access` by name."""
+
+    def environment(self, endpoint: str) -> dict[str, str]:
+        """The environment variables with which any client of this cloud speaks to it, and to no other."""
+
+    def instances(self) -> list[dict[str, Any]]:
+        """Its instances that have not been removed, each with `id`, `state`, `type` and `address`."""
+
+    def ended_by_itself(self, host_id: str) -> None:
+        """A host powered itself off, or crashed; it may be another cloud's."""
+
+    def close(self) -> None:
+        """Let nothing happen any more."""
+
+
+class QuietHandler(WSGIRequestHandler):
+    """Logs nothing: the calls stand in `Traffic`."""
+
+    def log(self, *_: Any) -> None:
+        """Say nothing."""

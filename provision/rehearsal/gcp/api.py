@@ -1,0 +1,141 @@
+"""The embedded GCP's front: checks each request, logs it, lets it fail as the faults say, and answers it."""
+
+from __future__ import annotations
+
+import json
+import re
+import uuid
+from collections.abc import Iterable
+from dataclasses import replace
+from http import HTTPStatus
+from typing import Any, Final
+from urllib.parse import parse_qsl
+
+from provision.rehearsal.base import Environ, Start, Traffic
+from provision.rehearsal.faults import Fault, hang_up, wait
+from provision.rehearsal.gcp import bulk, discovery, instances, launch, networks, offers, operations, permissions, quota
+from provision.rehearsal.gcp.refusals import ComputeError, invalid
+from provision.rehearsal.gcp.world import GcpCall, Handler, ResourcePath, World, last
+
+_MODULES: Final = (bulk, instances, launch, networks, offers, operations, quota)
+_HANDLERS: Final[dict[str, Handler]] = {method: handler for module in _MODULES for method, handler in module.HANDLERS.items()}
+_SCOPES: Final = {"project", "zone", "region"}
+_BEYOND: Final = {"orderBy", "sourceInstanceTemplate", "sourceMachineImage"}  # known to Google, and better refused than ignored
+_UUID: Final = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+_FAULTS: Final = ("error", "html", "drop", "lost", "delay", "operation")
+
+
+class GcpApi:
+    """WSGI.
+
+    Args:
+        world: what the project holds.
+        traffic: the log and the faults.
+    """
+
+    def __init__(self, world: World, traffic: Traffic) -> None:
+        self._world = world
+        self._traffic = traffic
+        self._discovery = discovery.load()
+
+    def __call__(self, environ: Environ, start: Start) -> Iterable[bytes]:
+        """Answer one request."""
+        with self._traffic.logged(action="", region="global", path=environ["PATH_INFO"]) as log:
+            status, answer = self._answer(environ, environ["wsgi.input"].read(), log)
+        content_type = "application/json; charset=UTF-8" if answer[:1] == b"{" else "text/html"
+        start(f"{int(status)} {HTTPStatus(status).phrase}", [("Content-Type", content_type), ("Content-Length", str(len(answer)))])
+        return [answer]
+
+    def _answer(self, environ: Environ, raw: bytes, log: dict[str, Any]) -> tuple[int, bytes]:
+        try:
+            call = self._read(environ, raw, log)
+            fault = self._traffic.faults.next_for(log["action"], log["region"], _words(call), _FAULTS)
+            if fault is None:
+                return HTTPStatus.OK, self._do(call)
+            return self._failing(fault, call, environ)
+        except ComputeError as refused:
+            log["refused"] = refused.reason
+            return refused.http, json.dumps(refused.body()).encode()
+
+    def _read(self, environ: Environ, raw: bytes, log: dict[str, Any]) -> GcpCall:
+        """The call that a request is, checked against Google's document, with what the log says of it."""
+        method, path = self._discovery.find(environ["REQUEST_METHOD"], environ["PATH_INFO"])
+        query = dict(parse_qsl(environ.get("QUERY_STRING", ""), keep_blank_values=True))
+        log |= {"action": method.id, "region": path.get("zone") or path.get("region") or "global"}
+        log |= {"requestId": query["requestId"]} if "requestId" in query else {}
+        try:
+            body = json.loads(raw) if raw else {}
+        except ValueError as error:
+            raise ComputeError(HTTPStatus.BAD_REQUEST, "parseError", f"Parse Error: {error}") from error
+        name = body.get("name") if isinstance(body, dict) else None
+        name = name or next((value for key, value in reversed(path.items()) if key not in _SCOPES), None)
+        log |= {"name": name} if name else {}
+        self._discovery.check_query(method, query)
+        self._discovery.check_body(method, body)
+        return GcpCall(self._world, method, path, query, body)
+
+    def _do(self, call: GcpCall) -> bytes:
+        """Carry a call out, once for each request id."""
+        offers.require_scope(call)
+        permissions.enforce(call)
+        handler = _HANDLERS.get(call.method.id)
+        beyond = sorted(_BEYOND & call.query.keys())
+        if handler is None or beyond:
+            words = f"The embedded GCP does not do {call.method.id}{' with ' if beyond else ''}{', '.join(beyond)}"
+            raise ComputeError(HTTPStatus.NOT_IMPLEMENTED, "notImplemented", words)
+        with self._world.lock:
+            answer = self._again(call) or self._first(call, handler)
+            self._discovery.check_answer(call.method, answer)
+            return json.dumps(answer).encode()
+
+    def _again(self, call: GcpCall) -> dict[str, Any] | None:
+        """The operation of the same request asked before.
+
+        Raises:
+            ComputeError: the request id is none, or was used for something else.
+        """
+        asked = call.query.get("requestId")
+        if asked is None:
+            return None
+        if not _UUID.fullmatch(asked) or uuid.UUID(asked).int == 0:
+            raise invalid("requestId", asked, "It must be a valid UUID other than zero.")
+        before = self._world.again.get((call.path["project"], asked))
+        if before is None:
+            return None
+        if before[0] != _asked(call):
+            raise invalid("requestId", asked, "The request id was used for another request.")
+        return dict(self._world.get(before[1]))
+
+    def _first(self, call: GcpCall, handler: Handler) -> dict[str, Any]:
+        answer = handler(call)
+        if "requestId" in call.query and answer.get("kind") == "compute#operation":
+            place = ResourcePath(call.path["project"], call.scope, "operations", answer["name"])
+            self._world.again[call.path["project"], call.query["requestId"]] = (_asked(call), place)
+        return answer
+
+    def _failing(self, fault: Fault, call: GcpCall, environ: Environ) -> tuple[int, bytes]:
+        wait(fault)
+        if fault.kind == "html":
+            return HTTPStatus.BAD_GATEWAY, b"<html><body><h1>502 Bad Gateway</h1></body></html>"
+        if fault.kind == "error":
+            raise ComputeError(fault.http, fault.code, fault.message or fault.code)
+        if fault.kind == "drop":
+            hang_up(environ["werkzeug.socket"], fault)
+        if fault.kind == "operation":
+            failed = operations.failure(fault.code, fault.message or fault.code, http=fault.http, details=fault.details)
+            return HTTPStatus.OK, self._do(replace(call, failing=failed))
+        answer = self._do(call)
+        if fault.kind == "lost":
+            hang_up(environ["werkzeug.socket"], fault)
+        return HTTPStatus.OK, answer
+
+
+def _words(call: GcpCall) -> dict[str, str]:
+    """What a fault's `params` may ask for: path, query, and what the body says in plain text, with links as names."""
+    plain = {key: value for key, value in call.body.items() if isinstance(value, str)}
+    machine = call.body.get("instanceProperties", call.body).get("machineType")
+    return {**plain, **call.query, **call.path, **({"machineType": last(machine)} if machine else {})}
+
+
+def _asked(call: GcpCall) -> str:
+    return json.dumps([call.method.id, call.path, call.body], sort_keys=True)

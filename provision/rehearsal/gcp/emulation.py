@@ -1,0 +1,42 @@
+"""The embedded GCP as one of the embedded clouds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from provision.rehearsal.base import Traffic
+from provision.rehearsal.gcp import guests, networks
+from provision.rehearsal.gcp.api import GcpApi
+from provision.rehearsal.gcp.settings import PROJECT, GcpSettings
+from provision.rehearsal.gcp.world import World
+from provision.rehearsal.hosts import HostPark
+
+
+class GcpEmulation:
+    """See `base.Emulation`."""
+
+    def __init__(self, park: HostPark | None, traffic: Traffic) -> None:
+        self.settings = GcpSettings()
+        self._world = World(self.settings, park)
+        networks.seed(self._world)
+        self.api = GcpApi(self._world, traffic)
+
+    def access(self, endpoint: str) -> dict[str, str]:
+        """The fields of `provision.clouds.gcp.client.Access`."""
+        return {"project": PROJECT, "endpoint_url": endpoint}
+
+    def environment(self, endpoint: str) -> dict[str, str]:
+        """GPUPROV_GCP_ENDPOINT is ours: Google's library has no variable for it. It is spoken to without credentials."""
+        return {"GPUPROV_GCP_ENDPOINT": endpoint, "GOOGLE_CLOUD_PROJECT": PROJECT}
+
+    def instances(self) -> list[dict[str, Any]]:
+        """All of them; a stopped one is there until it is deleted."""
+        return guests.rows(self._world)
+
+    def ended_by_itself(self, host_id: str) -> None:
+        """Stop the instance, so that it can be started again."""
+        guests.ended_by_itself(self._world, host_id)
+
+    def close(self) -> None:
+        """Cancel everything that was to happen later."""
+        self._world.timers.close()

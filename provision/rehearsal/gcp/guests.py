@@ -1,0 +1,263 @@
+"""The life of an instance: a host of the rehearsal behind it, states that take their time, and ends that come by themselves."""
+
+from __future__ import annotations
+
+import base64
+import datetime as dt
+import hashlib
+import struct
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from provision.host import hostkeys
+from provision.rehearsal import rootfs
+from provision.rehearsal.gcp.offers import MachineType
+from provision.rehearsal.gcp.settings import PROJECT
+from provision.rehearsal.gcp.world import ResourcePath, World, last, now
+from provision.rehearsal.hosts import HostSpec
+
+ALIVE = {"PROVISIONING", "STAGING", "RUNNING", "STOPPING"}
+_LOCAL_SSD_GB = 375
+
+
+@dataclass(slots=True)
+class Guest:
+    """What an instance is besides what its GET shows.
+
+    Attributes:
+        accelerators: accelerator type → how many, built in or attached.
+        spot: whether it may be taken back.
+        addresses: how many external ones it has.
+        running_since: when it last came to RUNNING, on the monotonic clock; None while it does not run.
+        made: whether it ever had a host.
+        host_on: whether that runs, or is being started.
+        hosting: held while the host is changed, which takes longer than anybody should hold the world.
+        ending: the timer of its maxRunDuration.
+        turn: raised by every change of power, so that what an earlier one planned does not happen.
+    """
+
+    place: ResourcePath
+    machine: MachineType
+    accelerators: dict[str, int]
+    spot: bool
+    addresses: int = 0
+    running_since: float | None = None
+    made: bool = False
+    host_on: bool = False
+    hosting: threading.Lock = field(default_factory=threading.Lock)
+    ending: threading.Timer | None = None
+    turn: int = 0
+
+    def host_id(self, instance: dict[str, Any]) -> str:
+        """What the host of the instance is called."""
+        return f"gce-{instance['id']}"
+
+
+def guest_of(world: World, instance: dict[str, Any]) -> Guest:
+    """The guest of an instance."""
+    guest: Guest = world.guests[instance["id"]]
+    return guest
+
+
+def metadata_of(instance: dict[str, Any]) -> dict[str, str]:
+    """The metadata of an instance by key."""
+    return {item["key"]: item.get("value", "") for item in instance.get("metadata", {}).get("items", [])}
+
+
+def _spec(guest: Guest, instance: dict[str, Any]) -> HostSpec:
+    """The host: the boot disk is the root, which it has anyway; keys are those of the metadata, each for the user that it names."""
+    said = metadata_of(instance)
+    keys = [(user.strip(), key.strip()) for user, _, key in (line.partition(":") for line in said.get("ssh-keys", "").splitlines()) if key]
+    volumes = [d for d in instance["disks"] if not d.get("boot") and d.get("type") != "SCRATCH"]
+    stores = sum(d.get("type") == "SCRATCH" for d in instance["disks"]) + guest.machine.local_ssd_gb // _LOCAL_SSD_GB
+    # The links that Google's udev rules make: docs.cloud.google.com/compute/docs/disks/disk-symlinks
+    names = [*(d["deviceName"] for d in volumes), *(f"local-nvme-ssd-{number}" for number in range(stores))]
+    return HostSpec(
+        instance_id=guest.host_id(instance),
+        hostname=instance["name"],
+        user_data=said.get("user-data", "").encode(),
+        authorized_keys=tuple(key for user, key in keys if user == rootfs.LOGIN),
+        accounts=tuple((user, key) for user, key in keys if user != rootfs.LOGIN),
+        instance_store_gb=stores * _LOCAL_SSD_GB,
+        volume_gb=tuple(int(d["diskSizeGb"]) for d in volumes),
+        disk_names=tuple(names),
+        instance_stores=max(stores, 1),
+        keeps_address=not instance["networkInterfaces"][0].get("accessConfigs"),
+    )
+
+
+def _address(world: World, guest: Guest, instance: dict[str, Any]) -> str:
+    """Power the host on and return its address; called without the world's lock, and with the guest's own."""
+    if world.park is None:
+        number = int(hashlib.sha256(instance["id"].encode()).hexdigest(), 16)
+        return f"127.78.{number % 250}.{number // 250 % 250 + 2}"
+    again, guest.made = guest.made, True
+    if guest.host_on:  # it was restarted
+        world.park.stop(guest.host_id(instance))
+    guest.host_on = True
+    return world.park.start(guest.host_id(instance)) if again else world.park.create(_spec(guest, instance))
+
+
+def host_off(world: World, instance: dict[str, Any]) -> None:
+    """Power the host off, if it has one that runs; without the world's lock."""
+    guest = guest_of(world, instance)
+    with guest.hosting:
+        if world.park and guest.host_on:
+            guest.host_on = False
+            world.park.stop(guest.host_id(instance))
+
+
+def power_on(world: World, instance: dict[str, Any], *, status: str = "PROVISIONING") -> None:
+    """Begin the way to RUNNING, through STAGING; called under the lock."""
+    guest = guest_of(world, instance)
+    guest.turn += 1
+    turn = guest.turn
+    instance["status"] = status
+    began = time.monotonic()
+
+    def stage() -> None:
+        with guest.hosting:
+            if guest.turn != turn:
+                return
+            address = _address(world, guest, instance)
+        with world.lock:
+            if guest.turn != turn:
+                return
+            card = instance["networkInterfaces"][0]
+            for access in card.get("accessConfigs", []):
+                access["natIP"] = address
+            if world.park and not card.get("accessConfigs"):  # who reaches the network of the hosts reaches it here
+                card["networkIP"] = address
+            instance["status"] = "STAGING"
+        world.timers.after(began + world.settings.gce_running_s - time.monotonic(), run)
+
+    def run() -> None:
+        with world.lock:
+            if guest.turn == turn:
+                instance.update(status="RUNNING", lastStartTimestamp=now())
+                guest.running_since = time.monotonic()
+                _limit(world, guest, instance)
+
+    world.timers.after(world.settings.gce_running_s / 2, stage)
+
+
+def _limit(world: World, guest: Guest, instance: dict[str, Any]) -> None:
+    """Start the timer of maxRunDuration, which begins anew whenever the instance comes to RUNNING."""
+    scheduling = instance.get("scheduling", {})
+    at: dt.datetime | None = None
+    if "maxRunDuration" in scheduling:
+        seconds = float(scheduling["maxRunDuration"].get("seconds", 0)) + scheduling["maxRunDuration"].get("nanos", 0) / 1e9
+        at = dt.datetime.now(dt.UTC) + dt.timedelta(seconds=seconds)
+    elif "terminationTime" in scheduling:
+        at = dt.datetime.fromisoformat(scheduling["terminationTime"])
+    if at is None:
+        return
+    instance.setdefault("resourceStatus", {})["scheduling"] = {"terminationTimestamp": at.isoformat(timespec="milliseconds")}
+    guest.ending = world.timers.after((at - dt.datetime.now(dt.UTC)).total_seconds(), lambda: end(world, instance))
+
+
+def end(world: World, instance: dict[str, Any]) -> None:
+    """Stop or delete an instance whose time is over, or that was taken back."""
+    with world.lock:
+        if instance["status"] in ALIVE:
+            deleted = instance.get("scheduling", {}).get("instanceTerminationAction") == "DELETE"
+            finish = power_off(world, instance)
+            seconds = world.settings.gce_operation_s
+            world.timers.after(seconds, lambda: _ended(world, instance, (lambda: erase(world, instance)) if deleted else finish))
+
+
+def _ended(world: World, instance: dict[str, Any], act: Callable[[], None]) -> None:
+    host_off(world, instance)
+    with world.lock:
+        act()
+
+
+def power_off(world: World, instance: dict[str, Any]) -> Callable[[], None]:
+    """Begin to stop, under the lock; returns what makes it TERMINATED, for when `host_off` is done."""
+    guest = guest_of(world, instance)
+    guest.turn += 1
+    turn = guest.turn
+    guest.running_since = None
+    if guest.ending:
+        guest.ending.cancel()
+    instance["status"] = "STOPPING"
+
+    def finish() -> None:
+        if guest.turn != turn:
+            return
+        instance.update(status="TERMINATED", lastStopTimestamp=now())
+        instance.get("resourceStatus", {}).pop("scheduling", None)
+        for access in instance["networkInterfaces"][0].get("accessConfigs", []):
+            access.pop("natIP", None)
+
+    return finish
+
+
+def erase(world: World, instance: dict[str, Any]) -> None:
+    """Let an instance be gone, and the disks that go with it; under the lock."""
+    guest = guest_of(world, instance)
+    guest.turn += 1
+    if guest.ending:
+        guest.ending.cancel()
+    world.resources.pop(guest.place, None)
+    instance["status"] = "TERMINATED"
+    for attached in instance["disks"]:
+        if attached.get("type") == "SCRATCH":
+            continue
+        place = guest.place.beside("disks", last(attached["source"]))
+        disk = world.resources.get(place)
+        if disk and attached.get("autoDelete"):
+            del world.resources[place]
+        elif disk:
+            disk.pop("users", None)
+    if world.park:
+        world.timers.after(0, lambda: _destroy(world, guest, instance))
+
+
+def _destroy(world: World, guest: Guest, instance: dict[str, Any]) -> None:
+    with guest.hosting:
+        guest.host_on = False
+        if world.park and guest.made:
+            world.park.destroy(guest.host_id(instance))
+
+
+def host_keys(world: World, instance: dict[str, Any]) -> tuple[str, ...]:
+    """The public host keys that the guest has told by now: those on its console, or made-up ones where there is no host."""
+    guest = guest_of(world, instance)
+    if guest.running_since is None or time.monotonic() - guest.running_since < world.settings.gce_guest_attributes_s:
+        return ()
+    if world.park:
+        return hostkeys.parse_console(world.park.console(guest.host_id(instance)))
+    words = (b"ssh-ed25519", hashlib.sha256(instance["id"].encode()).digest())
+    return (f"ssh-ed25519 {base64.b64encode(b''.join(struct.pack('>I', len(w)) + w for w in words)).decode()}",)
+
+
+def ended_by_itself(world: World, host_id: str) -> None:
+    """A host powered itself off: its instance stops, and can be started again."""
+    with world.lock:
+        found = [i for _, i in world.within(PROJECT, "instances") if guest_of(world, i).host_id(i) == host_id and i["status"] == "RUNNING"]
+        finish = [power_off(world, instance) for instance in found]
+    for instance, act in zip(found, finish, strict=True):
+        _ended(world, instance, act)
+
+
+def rows(world: World) -> list[dict[str, str]]:
+    """The instances for `gpuprov rehearse status`, in the words that the embedded EC2 uses."""
+    with world.lock:
+        return [
+            {
+                "id": place.name,
+                "state": instance["status"],
+                "type": last(instance["machineType"]),
+                "address": _shown_address(instance["networkInterfaces"][0]),
+            }
+            for place, instance in world.within(PROJECT, "instances")
+        ]
+
+
+def _shown_address(card: dict[str, Any]) -> str:
+    public = card.get("accessConfigs")
+    return str(public[0].get("natIP", "") if public else card.get("networkIP", ""))

@@ -1,0 +1,79 @@
+"""Which IAM permissions a call needs, and their enforcement.
+
+Where the reference page of a method names its permissions ("IAM Permissions" of
+docs.cloud.google.com/compute/docs/reference/rest/v1/METHOD), they are these. What inserting an instance needs beside
+`compute.instances.create` is the list "Required permissions" of
+docs.cloud.google.com/compute/docs/access/create-enable-service-accounts-for-instances and …/compute/docs/instances/create-start-instance.
+That reading an operation needs `compute.zoneOperations.get` and so on: roles/compute.viewer in
+docs.cloud.google.com/iam/docs/roles-permissions/compute.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from provision.rehearsal.gcp.refusals import forbidden
+from provision.rehearsal.gcp.settings import PROJECT
+from provision.rehearsal.gcp.world import GcpCall, last
+
+# Method → permission, where it is not `compute.COLLECTION.VERB` with the verbs below.
+_VERBS: Final = {"insert": "create", "aggregatedList": "list", "patch": "update", "wait": "get", "bulkInsert": "create"}
+_OTHERS: Final = {
+    "compute.regionInstances.bulkInsert": "compute.instances.create",
+    "compute.instances.getSerialPortOutput": "compute.instances.getSerialPortOutput",
+    "compute.instances.getGuestAttributes": "compute.instances.getGuestAttributes",
+    "compute.instances.simulateMaintenanceEvent": "compute.instances.simulateMaintenanceEvent",
+    "compute.images.getFromFamily": "compute.images.getFromFamily",
+}
+# A firewall rule also changes what its network lets through.
+_FIREWALL: Final = {"insert", "patch", "delete"}
+
+
+def needed(call: GcpCall) -> Iterator[tuple[str, str]]:
+    """The permissions of a call, and the resource that each is asked for."""
+    _, kind, verb = call.method.id.split(".")
+    permission = _OTHERS.get(call.method.id) or f"compute.{kind}.{_VERBS.get(verb, verb)}"
+    project = f"projects/{PROJECT}"
+    name = call.body.get("name") or next((v for k, v in reversed(call.path.items()) if k not in {"project", "zone", "region"}), "")
+    yield permission, f"{project}/{call.scope}/{kind}/{name}" if name else project
+    if kind == "firewalls" and verb in _FIREWALL:
+        yield "compute.networks.updatePolicy", f"{project}/global/networks/default"
+    if permission == "compute.instances.create":
+        properties = call.body.get("instanceProperties", call.body)
+        yield from _of_instance(properties, f"{project}/{call.scope}/instances/{name}" if name else project)
+
+
+def _of_instance(body: dict[str, Any], instance: str) -> Iterator[tuple[str, str]]:
+    """What making an instance needs besides, by what it is made of."""
+    project = f"projects/{PROJECT}"
+    if any("source" not in disk and disk.get("type") != "SCRATCH" for disk in body.get("disks", [])):
+        yield "compute.disks.create", project
+    if any(disk.get("initializeParams", {}).get("labels") for disk in body.get("disks", [])):
+        yield "compute.disks.setLabels", project
+    if any("source" in disk for disk in body.get("disks", [])):
+        yield "compute.disks.use", project
+    for card in body.get("networkInterfaces", []):
+        yield "compute.subnetworks.use", f"{project}/subnetworks/{last(card.get('subnetwork', 'default'))}"
+        if card.get("accessConfigs"):
+            yield "compute.subnetworks.useExternalIp", f"{project}/subnetworks/{last(card.get('subnetwork', 'default'))}"
+    for field, permission in (("metadata", "setMetadata"), ("labels", "setLabels"), ("tags", "setTags")):
+        if body.get(field):
+            yield f"compute.instances.{permission}", instance
+    if body.get("serviceAccounts"):
+        yield "compute.instances.setServiceAccount", instance
+        yield "iam.serviceAccounts.actAs", f"{project}/serviceAccounts/{body['serviceAccounts'][0].get('email', 'default')}"
+
+
+def enforce(call: GcpCall) -> None:
+    """Refuse a call that the caller's permissions do not cover.
+
+    Raises:
+        ComputeError: 403, naming the first permission that is missing.
+    """
+    allowed = call.world.settings.gce_allowed
+    if allowed is None or (call.kind == "images" and call.path["project"] != PROJECT):  # public images are everybody's
+        return
+    for permission, resource in needed(call):
+        if permission not in allowed:
+            raise forbidden(permission, resource)

@@ -1,0 +1,88 @@
+"""What is rendered: one place of a plan."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from provision import clouds
+from provision.clouds.forms import Given, Subject
+from provision.errors import CloudUnsupportedError, ImageNotFoundError, UsageError
+from provision.launch.plan import Plan, PlannedPlace, draft_order
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProfileSubject(Subject):
+    """A subject with its plan, for the forms that set a host up and do not only launch it."""
+
+    plan: Plan = field(repr=False)
+
+
+def subject(plan: Plan, place: PlannedPlace, given: Given | None = None) -> ProfileSubject:
+    """One place of a plan, to be rendered.
+
+    Args:
+        plan: of the profile.
+        place: one of its places.
+        given: what is known already.
+    """
+    profile = plan.profile
+    return ProfileSubject(
+        profile=profile.name,
+        profile_sha256=plan.profile_sha256,
+        lock_sha256=plan.lock.digest,
+        name=plan.name,
+        cloud=place.cloud,
+        place=str(place),
+        region=place.region,
+        image_id=place.image_id,
+        os=(profile.os.name, profile.os.version),
+        deadline_h=profile.limits.deadline_h,
+        from_caller="caller" in profile.network.ssh_from,
+        template=draft_order(profile, plan.profile_sha256, plan.name, place),
+        given=given or Given(),
+        plan=plan,
+    )
+
+
+def choose(plan: Plan, *, cloud: str | None = None, where: str | None = None) -> PlannedPlace:
+    """The first place of a plan that can be launched in.
+
+    Args:
+        plan: with its places.
+        cloud: the only one that counts; None for all.
+        where: the only region or zone that counts; None for all.
+
+    Raises:
+        UsageError: the profile names no such place.
+        CloudUnsupportedError: nothing can be launched in any of them.
+    """
+    places = [place for place in plan.places if cloud in {None, place.cloud}]
+    if not places:
+        msg = f"profile {plan.profile.name} has no place on {cloud}"
+        others = " or ".join(dict.fromkeys(place.cloud for place in plan.places))
+        raise UsageError(msg, hint=f"it has places on {others}; add one on {cloud}, or leave that out")
+    matching = [place for place in places if where in {None, place.region, place.zone}]
+    if not matching:
+        msg = f"profile {plan.profile.name} has no place in {where!a}"
+        raise UsageError(msg, hint=f"it has {', '.join(dict.fromkeys(place.location for place in places))}")
+    able = next((place for place in matching if place.refusal is None), None)
+    if able is None:
+        reasons = "; ".join(dict.fromkeys(f"{place.region} {place.place.instance_type}: {place.refusal}" for place in matching))
+        msg = f"nothing can be launched there: {reasons}"
+        raise CloudUnsupportedError(msg, hint="choose another place with --where; `gpuprov plan` lists those of the profile")
+    return able
+
+
+def login(subject: Subject) -> str:
+    """The first user of the image of a subject's place.
+
+    Raises:
+        ImageNotFoundError: no image of its system is known there.
+    """
+    provider = clouds.provider(subject.cloud)
+    image = provider.image(subject.os)
+    if image is None:
+        known = ", ".join(" ".join(system) for system in provider.image_systems())
+        msg = f"no image of {' '.join(subject.os)} on {provider.title} is known"
+        raise ImageNotFoundError(msg, hint=f"choose one of {known}, or another cloud")
+    return image.login

@@ -1,0 +1,123 @@
+"""A runbook in Markdown: what `up` does, as numbered commands for hands, each with its check, and the way back.
+
+Every value is filled in and quoted for the shell; only what the clouds answer on the way (ids, the address) is in variables. No free text
+of the profile stands in it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from typing import Final
+
+from provision import clouds
+from provision.clouds.forms import Hole, Subject
+from provision.clouds.shell import Step, Var, Word, command, written_file
+from provision.render.base import login
+from provision.render.cloud_init import user_data
+
+_FILE: Final = "user-data.yml"
+_ADDRESS: Final = Var("ADDRESS")
+_HEAD: Final = """# Runbook: {name}, {option}
+
+Profile `{profile}`, sha256 `{digest}`, lock sha256 `{lock}`.
+
+Run the commands in this order in one shell (bash, or any POSIX shell); go on only when the check shows what it must. They make what
+`gpuprov up` makes, under the same tags, so that `gpuprov ls` and `gpuprov down` know it. The machine ends itself at {deadline}. The way
+back is at the end, and is right after any step.
+
+Needed: {tools}, `ssh`, `ansible-playbook`, the private key of `{key}`, and in this folder `{profile}-ansible/`, which
+`gpuprov render {profile} --as ansible -o {profile}-ansible` writes.
+"""
+
+
+def render(subject: Subject) -> dict[str, bytes]:
+    """The runbook, in one file.
+
+    Raises:
+        ImageNotFoundError: no image of the system is known there.
+    """
+    cloud = clouds.runbook(subject.cloud)
+    head = _HEAD.format(
+        name=subject.name,
+        option=subject.place,
+        profile=subject.profile,
+        digest=subject.profile_sha256,
+        lock=subject.lock_sha256,
+        deadline=subject.filled([Hole("deadline")]),
+        tools=cloud.TOOLS,
+        key=subject.given.public_key,
+    )
+    steps = [*cloud.before(subject), _first_boot(subject), *cloud.machine(subject, _FILE), *_host(subject)]
+    text = [head, *_numbered(steps), "## The way back\n", *_undone(cloud.undo(subject))]
+    return {"runbook.md": "\n".join(text).encode()}
+
+
+def _numbered(steps: list[Step]) -> Iterator[str]:
+    for number, step in enumerate(steps, 1):
+        yield f"## {number}. {step.title}\n"
+        yield from _blocks(step)
+
+
+def _undone(steps: list[Step]) -> Iterator[str]:
+    for number, step in enumerate(steps, 1):
+        yield f"{number}. {step.title}\n"
+        yield from _blocks(step)
+
+
+def _blocks(step: Step) -> Iterator[str]:
+    if step.commands:
+        yield _fenced(step.commands)
+    if step.checks:
+        yield f"Check: {step.expected}\n"
+        yield _fenced(step.checks)
+
+
+def _fenced(commands: tuple[str, ...]) -> str:
+    """Commands as a block of code, which a line of them cannot end: the fence is longer than any run of backticks in them."""
+    body = "\n".join(commands)
+    fence = "```"
+    while fence in body:
+        fence += "`"
+    return f"{fence}sh\n{body}\n{fence}\n"
+
+
+def _first_boot(subject: Subject) -> Step:
+    told = user_data(subject)
+    digest = hashlib.sha256(told.encode()).hexdigest()
+    return Step(
+        "Write what the first boot is told: the deadline, and that passwords open nothing",
+        (written_file(_FILE, told),),
+        (command("sha256sum", _FILE),),
+        f"`{digest}`.",
+    )
+
+
+def _host(subject: Subject) -> list[Step]:
+    """What is done on the machine, whichever cloud it is at."""
+    user = login(subject)
+    there: Word = [f"{user}@", _ADDRESS]
+    strict: tuple[Word, ...] = ("ssh", "-o", "StrictHostKeyChecking=yes", there)
+    folder = f"{subject.profile}-ansible"
+    reached: tuple[Word, ...] = ("-i", [_ADDRESS, ","], "-u", user, "-e", "@variables.json")
+    run = command("ansible-playbook", *reached, "site.yml")
+    return [
+        Step(
+            "Log in, and wait for the end of the first boot",
+            (command(*strict, "cloud-init status --wait"),),
+            (command(*strict, "systemctl is-active gpuprov-deadline.timer"),),
+            "`active`.",
+        ),
+        Step(
+            "Set the machine up",
+            (command("cd", folder), run),
+            (run, command("cd", "..")),
+            "`changed=0` and `failed=0`: a second run has nothing to do.",
+        ),
+        Step(
+            "Prove it",
+            (),
+            (command("gpuprov", "verify", there, "--profile", subject.profile),),
+            "no line says fail or unknown, and the exit code is 0.",
+        ),
+    ]

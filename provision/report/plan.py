@@ -1,0 +1,193 @@
+"""A plan for people and for programs. Nothing is decided here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any, Final
+
+from provision import clouds
+from provision.clouds.base import Answer
+from provision.launch.plan import Plan, PlannedDisk, PlannedDoor, PlannedPlace, Sacrifice
+from provision.profile.locked import Lock
+from provision.profile.network import Network
+
+_SACRIFICES: Final[Mapping[Sacrifice, str]] = {
+    "counters-open": "performance counters open to all local users: re-opens the side channel of CVE-2018-6260 between them",
+}
+_MARKS: Final = {True: "yes", False: "NO", None: "unknown"}
+Answers = Mapping[PlannedPlace, Sequence[Answer]]
+
+
+def as_dict(plan: Plan, answers: Answers | None = None) -> dict[str, Any]:
+    """The plan as JSON-compatible data, with what the clouds answered where they were asked."""
+    profile = plan.profile
+    return {
+        "profile": profile.name,
+        "profile_digest": plan.profile_sha256,
+        "name": plan.name,
+        "purpose": profile.purpose,
+        "owner": _owner(plan),
+        "offers": [_offer(plan, place, (answers or {}).get(place, ())) for place in plan.places],
+        "image": _image(plan),
+        "disks": [_disk(disk) for disk in plan.disks],
+        "reached": _reach(profile.network),
+        "opens": _doors(plan),
+        "secured": _secured(plan),
+        "gives_up": [_SACRIFICES[sacrifice] for sacrifice in plan.sacrifices],
+        "deadline_h": profile.limits.deadline_h,
+        "limit_per_hour_usd": profile.limits.price_per_hour_usd,
+        "permissions": {needed.cloud: list(needed.actions) for needed in plan.permissions},
+        "calls": [asdict(call) for call in plan.calls],
+        "gone": _withdrawn(plan),
+        "lock_digest": plan.lock.digest,
+        "stack": _stack(plan.lock),
+        "warnings": list(plan.lock.warnings),
+        "unresolved": list(plan.lock.unresolved),
+    }
+
+
+def as_text(plan: Plan, answers: Answers, *, signatures: int | None, rules: str, violations: Sequence[str]) -> str:
+    """The plan for a terminal.
+
+    Args:
+        plan: what would be made.
+        answers: what the clouds said, where they were asked.
+        signatures: how many the organisation's rules demand; None where there are no rules or no such demand.
+        rules: the name of the rules.
+        violations: what breaks them, a sentence each.
+    """
+    limits = plan.profile.limits
+    sections = [
+        ("no longer available", _withdrawn(plan)),
+        (f"stack (sha256:{plan.lock.digest[:16]}…)", _stack(plan.lock)),
+        ("against advice", plan.lock.warnings),
+        ("not known", plan.lock.unresolved),
+        ("image", [_image(plan)]),
+        ("disks", [_disk(disk) for disk in plan.disks]),
+        ("reached", _reach(plan.profile.network)),
+        ("opens", _doors(plan)),
+        ("secured", _secured(plan)),
+        ("gives up", [_SACRIFICES[sacrifice] for sacrifice in plan.sacrifices]),
+        ("signatures needed", [str(signatures)] if signatures else []),
+        (f"against the rules {rules}: `up` will refuse", violations),
+        *((f"permissions needed on {needed.cloud}", needed.actions) for needed in plan.permissions),
+    ]
+    lines = [
+        f"{plan.name}: {plan.profile.purpose}",
+        f"owner: {_owner(plan)}",
+        f"profile: {plan.profile.name} sha256:{plan.profile_sha256[:16]}…",
+        "",
+        f"places, in this order (limit {limits.price_per_hour_usd:.2f} USD an hour, ends after {limits.deadline_h} h):",
+        *(line for place in plan.places for line in _place_lines(plan, place, answers.get(place, ()))),
+        *(line for title, entries in sections if entries for line in (f"{title}:", *(f"  {entry}" for entry in entries))),
+    ]
+    return "\n".join(lines)
+
+
+def _place_lines(plan: Plan, place: PlannedPlace, answers: Sequence[Answer]) -> Iterator[str]:
+    enabled = ", opt-in region: must be enabled in the account once" if place.opt_in else ""
+    cost = "price unknown"
+    if place.price:
+        least = "" if place.price.whole else "at least "
+        to_deadline = place.price.usd_per_hour * plan.profile.limits.deadline_h
+        cost = f"{least}{place.price.usd_per_hour:.3f} USD/h, {to_deadline:.2f} USD to the deadline"
+    outcome = f"passed over: {place.refusal}" if place.refusal else cost
+    yield f"  {place.cloud} {place.zone or place.region} {place.place.instance_type} ({place.place.market}{enabled}): {outcome}"
+    if place.refusal is None or place.refusal.is_about_money:
+        yield f"      {price_note(place)}"
+    elif place.elsewhere:
+        yield f"      it is in {', '.join(place.elsewhere)}"
+    if place.refusal and place.refusal.hint:
+        yield f"      {place.refusal.hint}"
+    for answer in answers:
+        yield f"      {answer.about}: {_MARKS[answer.holds]}: {answer.said}"
+
+
+def _offer(plan: Plan, place: PlannedPlace, answers: Sequence[Answer]) -> dict[str, Any]:
+    hourly = place.price.usd_per_hour if place.price else None
+    return {
+        "cloud": place.cloud,
+        "region": place.region,
+        "instance_type": place.place.instance_type,
+        "market": place.place.market,
+        "price_per_hour_usd": hourly,
+        "price_to_deadline_usd": round(hourly * plan.profile.limits.deadline_h, 2) if hourly is not None else None,
+        "price_note": price_note(place),
+        "note": f"passed over: {place.refusal}" if place.refusal else "",
+        "refusal": place.refusal.kind.value if place.refusal else None,
+        "zone": place.zone,
+        "opt_in": place.opt_in,
+        "elsewhere": list(place.elsewhere),
+        "answers": [asdict(answer) for answer in answers],
+        "price_whole": place.price is None or place.price.whole,
+    }
+
+
+def price_note(place: PlannedPlace) -> str:
+    """Where the price was read and when, and what it leaves out; or why there is none."""
+    if place.price is None:
+        spot = place.place.market == "spot"
+        return (
+            "unknown: the price of spot machines changes by the hour" if spot else "unknown: the catalog has no price for this type there"
+        )
+    sources = clouds.sources()
+    known = [sources[key] for key in place.price.sources]
+    note = " and ".join(f"{source.title} ({source.grade}, {source.date})" for source in known)
+    return note + (f"; without its {' and '.join(place.price.missing)}" if place.price.missing else "")
+
+
+def _owner(plan: Plan) -> str:
+    return f"{plan.profile.owner.name} <{plan.profile.owner.email}>"
+
+
+def _image(plan: Plan) -> str:
+    return f"newest {plan.profile.os.name} {plan.profile.os.version} of its publisher"
+
+
+def _disk(disk: PlannedDisk) -> str:
+    if disk.kind == "root":
+        return f"root: {disk.size_gb} GB network disk, encrypted"
+    own = disk.kind == "instance-store"
+    what = "the machine's own NVMe, empty after each stop" if own else f"{disk.size_gb} GB network disk, encrypted"
+    return f"{disk.mount}: {what}, {disk.filesystem}"
+
+
+def _reach(network: Network) -> list[str]:
+    """Its address, its network, and the way in with what that takes."""
+    private = "a private address only, so its subnet must lead out (NAT) for packages to be installed"
+    lines = [private if network.address == "private" else "a public IPv4 address"]
+    lines += [f"in {network.subnet}"] if network.subnet else []
+    if network.jump is not None:
+        lines.append(f"through {network.jump}, as your own ssh configuration knows it")
+    return [*lines, *(network.way.needs if network.way else ())]
+
+
+def _doors(plan: Plan) -> list[str]:
+    return [f"tcp/22 from {_door(door)}" for door in plan.doors] or ["nothing"]
+
+
+def _door(door: PlannedDoor) -> str:
+    if door.kind == "caller":
+        return "the address gpuprov runs from"
+    return f"{door.network}, {door.way.origin}" if door.way else door.network
+
+
+def _secured(plan: Plan) -> list[str]:
+    ours = ["disks encrypted", "login by key only", "ends itself at the deadline"]
+    return [*ours, *(f"{cloud}: {guard.summary}" for cloud, guard in plan.safeguards)]
+
+
+def _withdrawn(plan: Plan) -> list[str]:
+    return [f"{cloud} {instance_type} was withdrawn everywhere by {day}" for cloud, instance_type, day in plan.withdrawn]
+
+
+def _stack(lock: Lock) -> list[str]:
+    """What would be installed, in a few lines."""
+    frameworks = [f"{name} {env.version} (CUDA {env.cuda}, {len(env.wheels)} wheels)" for name, env in lock.frameworks.items()]
+    return [
+        f"driver {lock.driver.branch}, {lock.driver.flavour} kernel modules",
+        f"CUDA {lock.cuda.version} with gcc {lock.cuda.gcc}, cuDNN {lock.cudnn.version}",
+        *frameworks,
+        f"clocks: {lock.clocks.mode}",
+    ]

@@ -1,0 +1,127 @@
+"""The part of a review that the cloud makes: places, prices, disks, doors, calls and permissions, out of the plan."""
+
+from __future__ import annotations
+
+import ipaddress
+from typing import Final
+
+from provision.catalog import read
+from provision.converge.declared import Change
+from provision.host.way import phrase
+from provision.launch.plan import Plan, PlannedDisk, PlannedDoor, PlannedPlace
+from provision.profile.model import Profile
+from provision.report.plan import price_note
+from provision.review.tree import CallItem, DiskItem, DoorItem, Money, PermissionItem, PlaceItem
+
+_BESIDE: Final = "disks, public addresses and traffic are billed in addition, and their prices are not in the catalog"
+
+
+def places(plan: Plan) -> tuple[PlaceItem, ...]:
+    """Every place with its price, in the order in which they are tried."""
+    return tuple(_place(plan, place) for place in plan.places)
+
+
+def _place(plan: Plan, place: PlannedPlace) -> PlaceItem:
+    hourly = place.price.usd_per_hour if place.price else None
+    gpu = plan.profile.gpu
+    return PlaceItem(
+        cloud=place.cloud,
+        region=place.location,
+        instance_type=place.place.instance_type,
+        market=place.place.market,
+        gpus=f"{gpu.count} x {read.gpu(gpu.model).name}",
+        image=place.image,
+        image_id=place.image_id,
+        usd_per_hour=hourly,
+        usd_to_deadline=None if hourly is None else round(hourly * plan.profile.limits.deadline_h, 2),
+        price_source=price_note(place),
+        price_whole=place.price is None or place.price.whole,
+        passed_over=str(place.refusal) if place.refusal else "",
+    )
+
+
+def money(plan: Plan) -> Money:
+    """What it costs: a ceiling only where it is enforced, which takes a known price."""
+    ceiling = plan.ceiling
+    return Money(
+        limit_usd_per_hour=ceiling.limit_per_hour,
+        deadline_h=plan.profile.limits.deadline_h,
+        limit_to_deadline_usd=ceiling.limit_to_deadline,
+        ceiling_usd=ceiling.to_deadline,
+        lowest_usd_per_hour=ceiling.lowest_per_hour,
+        highest_usd_per_hour=ceiling.highest_per_hour,
+        unknown_places=ceiling.unknown_places,
+        beside=_BESIDE,
+    )
+
+
+def disks(plan: Plan) -> tuple[DiskItem, ...]:
+    """The disks of each instance."""
+    return tuple(_disk(disk) for disk in plan.disks)
+
+
+def _disk(disk: PlannedDisk) -> DiskItem:
+    if disk.kind == "root":
+        return DiskItem("root volume", disk.size_gb, "by the cloud", "/", "as in the image", "removed with the instance")
+    if disk.kind == "volume":
+        return DiskItem("data volume", disk.size_gb, "by the cloud", disk.mount, disk.filesystem, "removed with the instance")
+    kept = "empty after each stop; gone with the instance"
+    return DiskItem("disk inside the machine", None, "by the machine's own hardware", disk.mount, disk.filesystem, kept)
+
+
+def doors(plan: Plan) -> tuple[DoorItem, ...]:
+    """The rules for connections; none that lets in where the way in needs no open port."""
+    doors_in = [DoorItem("in", "22/tcp (SSH)", door.network, _meaning(door)) for door in plan.doors]
+    return (*doors_in, DoorItem("out", "every port", "everywhere", "no rule limits it, and the cloud's default lets all out"))
+
+
+def addresses_in(network: str) -> int:
+    """How many addresses may open a connection."""
+    return 1 if network == "caller" else ipaddress.ip_network(network).num_addresses
+
+
+def addresses(plan: Plan) -> str:
+    """Which addresses the machine has, where, and how it is reached."""
+    network = plan.profile.network
+    where = f"of {network.subnet}" if network.subnet else "of the cloud's default network"
+    has = f"one public IPv4 address and one private one {where}"
+    if network.address == "private":
+        has = f"one private address {where} and no public one"
+    way = phrase(network)
+    return f"{has}; reached {way}" if way else f"{has}; no name"
+
+
+def _meaning(door: PlannedDoor) -> str:
+    if door.way is not None:
+        return door.way.origin_detail
+    if door.kind == "caller":
+        return "the one public address that `gpuprov up` is run from; the same for everybody behind one NAT"
+    count = addresses_in(door.network)
+    return "one address" if count == 1 else f"{count:,} addresses" if count < 2**32 else f"{count:.0e} addresses"
+
+
+def tags(plan: Plan) -> tuple[str, ...]:
+    """What is put on everything that is made."""
+    return tuple(f"{key} = {value}" for key, value in plan.tags)
+
+
+def first_boot(profile: Profile) -> tuple[Change, ...]:
+    """What the first boot writes from the user data of the instance, before any role runs."""
+    hours = profile.limits.deadline_h
+    effect = f"powers the machine off {hours} hours after the launch, which ends it, or later where the cloud itself ends it at that time"
+    gone = "ends with the instance"
+    return (
+        Change("first boot", "unit", "/etc/systemd/system/gpuprov-deadline.timer", effect, gone),
+        Change("first boot", "unit", "/etc/systemd/system/gpuprov-deadline.service", "what that timer starts", gone),
+        Change("first boot", "login", "the image's login user and root", "passwords and root are refused over SSH", gone),
+    )
+
+
+def permissions(plan: Plan) -> tuple[PermissionItem, ...]:
+    """What each cloud of the profile must allow, from the first question to the last removal."""
+    return tuple(PermissionItem(needed.cloud, needed.actions, needed.document, needed.note) for needed in plan.permissions)
+
+
+def calls(plan: Plan) -> tuple[CallItem, ...]:
+    """The calls of a launch, for the first place of each cloud that would be tried."""
+    return tuple(CallItem(call.cloud, call.action, call.purpose, call.parameters) for call in plan.calls)

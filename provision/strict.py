@@ -1,0 +1,11 @@
+"""The base of every model that is read from a file or a lock: frozen, strict about types, and closed to unknown keys."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict
+
+
+class StrictModel(BaseModel):
+    """A frozen pydantic model. An unknown key, a value of another type or a very long text is an error."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, str_max_length=2000)

@@ -1,0 +1,119 @@
+"""What a fact is, and all facts of one observation.
+
+A fact that is missing, malformed or absurd is unknown as well, so that no check can take it for an observation.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, Final, Literal, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+SCHEMA: Final = "gpuprov-facts/1"
+_MAX_REASON: Final = 500
+
+Count = Annotated[int, Field(ge=0)]
+
+
+class NotObservedError(Exception):
+    """A check needs a fact that was not observed; `judge` turns it into an unknown finding.
+
+    Attributes:
+        kind: `no-gpu`, this host has no NVIDIA GPU; `unknown`, anything else.
+    """
+
+    def __init__(self, message: str, *, kind: Literal["no-gpu", "unknown"] = "unknown") -> None:
+        super().__init__(message)
+        self.kind = kind
+
+
+class FactPart(BaseModel):
+    """The base of all facts and their parts. Unknown keys come from a newer probe, and are ignored."""
+
+    model_config = ConfigDict(frozen=True, strict=True, extra="ignore")
+
+
+class Fact(FactPart):
+    """The base of all facts.
+
+    Attributes:
+        name: the key in the facts file.
+        bare: where the file has a bare list, the field that holds it here.
+    """
+
+    name: ClassVar[str]
+    bare: ClassVar[str] = ""
+
+
+class Reading(FactPart):
+    """One reading of NVML: a value, or the library's reason for none."""
+
+    value: int | float | str | None = None
+    unknown: str | None = None
+
+
+NOT_READ: Final = Reading(unknown="not read")
+
+
+class UnitFacts(Fact):
+    """A systemd unit."""
+
+    exists: bool
+    enabled: bool
+    active: bool
+    command: str
+
+
+F = TypeVar("F", bound=Fact)
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """All facts of one observation, as the probe sent them; `read` makes one of them typed.
+
+    Attributes:
+        gathered_at: ISO 8601 UTC by the host's clock; empty when unknown.
+        elapsed_s: seconds that the probe took on the host.
+        raw: name → {"value": …} or {"unknown": reason}.
+    """
+
+    gathered_at: str
+    elapsed_s: float
+    raw: dict[str, Any]
+
+    def as_dict(self) -> dict[str, Any]:
+        """The content of a facts file."""
+        return {"schema": SCHEMA, "gathered_at": self.gathered_at, "elapsed_s": self.elapsed_s, "facts": self.raw}
+
+    def read(self, kind: type[F], name: str = "") -> F:
+        """One fact.
+
+        Raises:
+            NotObservedError: it is missing, unknown, or not of its shape.
+        """
+        name = name or kind.name
+        answer = self.raw.get(name)
+        if not isinstance(answer, dict) or ("value" not in answer and "unknown" not in answer):
+            msg = f"the probe sent no fact {name!r}"
+            raise NotObservedError(msg)
+        if "value" not in answer:
+            raise NotObservedError(str(answer["unknown"])[:_MAX_REASON])
+        value = answer["value"]
+        try:
+            # JSON mode: in JSON an array is the only sequence there is.
+            return kind.model_validate_json(json.dumps({kind.bare: value} if kind.bare else value))
+        except (ValidationError, ValueError, TypeError) as error:
+            first = error.errors()[0] if isinstance(error, ValidationError) else {"loc": (), "msg": str(error)}
+            where = ".".join(map(str, first["loc"]))
+            msg = f"the fact {name!r} is malformed at {where or 'its top'}: {first['msg']}"
+            raise NotObservedError(msg) from error
+
+    @property
+    def clock_ahead_s(self) -> float | None:
+        """Seconds by which the host's clock was ahead of the client's; None where they were not compared."""
+        match self.raw.get("clock_ahead"):
+            case {"value": {"ahead_s": int() | float() as seconds}}:
+                return float(seconds)
+        return None

@@ -1,0 +1,36 @@
+"""Who may read the performance counters."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from provision.verify.facts.base import Fact, FactPart
+
+
+class UserAccess(FactPart):
+    """What an ordinary user got when she asked for counters."""
+
+    outcome: str
+    user: str | None
+    message: Annotated[str, Field(alias="said")]
+
+
+class GroupAccess(FactPart):
+    """What a member of the group gets: her effective capabilities in hexadecimal, and what ncu said; None where it was not tried."""
+
+    members: tuple[str, ...]
+    capabilities: Annotated[str, Field(pattern=r"^[0-9a-f]{16}$")] | None
+    outcome: str
+    message: Annotated[str, Field(alias="said")]
+
+
+class CountersFacts(Fact):
+    """Access to performance counters in its three layers; None where a layer says nothing."""
+
+    name = "counters"
+    on_disk: Annotated[str, Field(pattern=r"^[01]$")] | None
+    live: Annotated[str, Field(pattern=r"^[01]$")] | None
+    as_user: UserAccess
+    as_group: GroupAccess | None = None

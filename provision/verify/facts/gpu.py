@@ -1,0 +1,72 @@
+"""The GPU as the host, the driver's library and the kernel see it."""
+
+from __future__ import annotations
+
+from provision.verify.facts.base import NOT_READ, Count, Fact, FactPart, Reading
+from provision.verify.facts.health import HealthReadings
+from provision.verify.facts.links import LinkReadings
+
+
+class GpuFacts(Fact):
+    """What speaks for an NVIDIA GPU on the host."""
+
+    name = "gpu"
+    pci: tuple[str, ...]
+    nodes: tuple[str, ...]
+    readable: bool
+    module: bool
+    nouveau: bool
+    modes: dict[str, Count] | None = None
+
+    @property
+    def exists(self) -> bool:
+        """Whether anything speaks for an NVIDIA GPU."""
+        return bool(self.pci or self.nodes or self.module)
+
+
+class DeviceFacts(HealthReadings, LinkReadings):
+    """One GPU as NVML sees it."""
+
+    name: Reading = NOT_READ
+    memory_mib: Reading = NOT_READ
+    capability: Reading = NOT_READ
+    persistence: Reading = NOT_READ
+    app_memory_mhz: Reading = NOT_READ
+    app_graphics_mhz: Reading = NOT_READ
+    max_memory_mhz: Reading = NOT_READ
+    max_graphics_mhz: Reading = NOT_READ
+
+
+class NvmlFacts(Fact):
+    """The driver's own library on itself and each device."""
+
+    name = "nvml"
+    driver: Reading
+    cuda: Reading
+    devices: tuple[DeviceFacts, ...]
+
+
+class DriverFacts(Fact):
+    """The driver's version where it is loaded, installed and used; None where it was not found."""
+
+    name = "driver"
+    loaded: str | None
+    installed: str | None
+    nvidia_smi: str | None
+    nvidia_smi_said: str
+
+
+class KernelModule(FactPart):
+    """A kernel that has headers, and whether the driver's module was built for it."""
+
+    kernel: str
+    built: bool
+
+
+class ModulesFacts(Fact):
+    """The driver's module on disk, and what is held against upgrades."""
+
+    name = "modules"
+    kernels: tuple[KernelModule, ...]
+    held: tuple[str, ...]
+    installed: tuple[KernelModule, ...] | None = None

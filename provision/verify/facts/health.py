@@ -1,0 +1,50 @@
+"""Whether a GPU is well: NVML's readings of each, and the driver's complaints in the kernel log."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from provision.verify.facts.base import NOT_READ, Count, Fact, FactPart, Reading
+
+
+class HealthReadings(FactPart):
+    """Memory errors of one GPU, what the driver did about them, and what holds its clocks down."""
+
+    ecc: Reading = NOT_READ
+    ecc_pending: Reading = NOT_READ
+    uncorrected: Reading = NOT_READ
+    uncorrected_ever: Reading = NOT_READ
+    sram_threshold: Reading = NOT_READ
+    retired_single: Reading = NOT_READ
+    retired_double: Reading = NOT_READ
+    retired_pending: Reading = NOT_READ
+    remapped_correctable: Reading = NOT_READ
+    remapped_uncorrectable: Reading = NOT_READ
+    remapped_pending: Reading = NOT_READ
+    remapped_failure: Reading = NOT_READ
+    unrepairable: Reading = NOT_READ
+    recovery_action: Reading = NOT_READ
+    inforom: Reading = NOT_READ
+    event_reasons: Reading = NOT_READ
+    hw_thermal: Reading = NOT_READ
+    hw_power_brake: Reading = NOT_READ
+
+
+class XidEvent(FactPart):
+    """A driver's complaint about one GPU, and how often it came; `pci` is empty where the line does not say."""
+
+    pci: str
+    code: Count
+    count: Annotated[int, Field(ge=1)]
+    last: str
+
+
+class XidsFacts(Fact):
+    """The XIDs of the kernel log of this boot; `complete` is whether the log still has its beginning."""
+
+    name = "xids"
+    source: Annotated[str, Field(min_length=1)]
+    complete: bool
+    events: tuple[XidEvent, ...]

@@ -1,0 +1,100 @@
+"""What the GPUs did under load; gathered by tier perf alone."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from provision.verify.facts.base import Count, Fact, FactPart
+
+Rate = Annotated[float, Field(gt=0, lt=1e6, allow_inf_nan=False)]
+Reason = Literal["timeout", "died", "failed", "missing", "no-memory", "not-run", "one-gpu"]
+
+
+class PartFacts(FactPart):
+    """One part of the measurement: its figures, or why there are none, as a word and a sentence."""
+
+    reason: Reason | None = None
+    unknown: str | None = None
+
+
+class GemmFacts(PartFacts):
+    """A tensor-core product: the rate of the fastest 20 ms and over the later half of five seconds; how far a part of it is off."""
+
+    tflops: Rate | None = None
+    sustained_tflops: Rate | None = None
+    precision: str = ""
+    size: Count = 0
+    error: Annotated[float, Field(ge=0)] | None = None
+
+
+class MemoryFacts(PartFacts):
+    """A copy within the device's memory; bytes read and bytes written count."""
+
+    gb_s: Rate | None = None
+    right: bool | None = None
+
+
+class CopiesFacts(PartFacts):
+    """Copies between pinned memory of the host and the device."""
+
+    to_device_gb_s: Rate | None = None
+    to_host_gb_s: Rate | None = None
+    right: bool | None = None
+
+
+class AllReduceFacts(PartFacts):
+    """A sum over all GPUs; `environment` holds the orders that NCCL had."""
+
+    gpus: Count = 0
+    bus_gb_s: Rate | None = None
+    right: bool | None = None
+    environment: dict[str, str] = Field(default_factory=dict)
+
+
+class LoadFacts(FactPart):
+    """What NVML said during the product (the link: during all parts); None where it said nothing.
+
+    `reasons` has each set bit of the clocks event reasons, and the share of the samples in which it was set.
+    """
+
+    samples: Count
+    sm_mhz: Count | None = None
+    max_sm_mhz: Count | None = None
+    power_w: Annotated[float, Field(ge=0, lt=1e5)] | None = None
+    power_limit_w: Annotated[float, Field(ge=0, lt=1e5)] | None = None
+    temperature_c: int | None = None
+    reasons: dict[Annotated[str, Field(pattern=r"^\d{1,10}$")], float] | None = None
+    link_generation: Count | None = None
+    link_width: Count | None = None
+    max_link_generation: Count | None = None
+    max_link_width: Count | None = None
+
+
+class OthersFacts(FactPart):
+    """Who else was on the GPU; `seen` is whether the driver lists processes at all, `busy_before` per cent of the time before."""
+
+    before: tuple[str, ...]
+    during: tuple[str, ...]
+    seen: bool
+    busy_before: Annotated[int, Field(ge=0, le=100)] | None = None
+
+
+class PerfDeviceFacts(FactPart):
+    """One GPU under load."""
+
+    name: Annotated[str, Field(min_length=1)]
+    gemm: GemmFacts
+    memory: MemoryFacts
+    copies: CopiesFacts
+    load: LoadFacts
+    others: OthersFacts
+
+
+class PerfFacts(Fact):
+    """What every GPU did under load, and all of them together."""
+
+    name = "perf"
+    devices: Annotated[tuple[PerfDeviceFacts, ...], Field(min_length=1)]
+    all_reduce: AllReduceFacts

@@ -1,0 +1,43 @@
+"""What surrounds the stack: variables, the boot image, upgrades."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from provision.verify.facts.base import Fact, FactPart
+
+
+class VariablesFacts(Fact):
+    """What each kind of session and /etc/environment set of the variables that change what CUDA does; None: not seen."""
+
+    name = "variables"
+    login: dict[str, str] | None
+    ssh: dict[str, str] | None
+    service: dict[str, str] | None
+    system: dict[str, str]
+
+
+class BootFile(FactPart):
+    """A file that the next boot reads, and when it was written, in seconds of the epoch."""
+
+    path: Annotated[str, Field(pattern=r"^/")]
+    changed: float
+
+
+class InitramfsFacts(Fact):
+    """The file that decides on the counters, None where none does; and the running kernel's initramfs, None where none was found."""
+
+    name = "initramfs"
+    option: BootFile | None
+    image: BootFile | None
+
+
+class UpgradesFacts(Fact):
+    """Packages of the driver, whether upgrades are installed unattended, and which patterns they leave out."""
+
+    name = "upgrades"
+    packages: tuple[str, ...]
+    unattended: bool
+    excluded: tuple[str, ...]

@@ -1,0 +1,83 @@
+"""The system: release, kernel, who looked, Python, tools, people, clock."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from provision.verify.facts.base import Count, Fact, FactPart, Facts
+
+
+class ReleaseFacts(Fact):
+    """What os-release says."""
+
+    name = "os"
+    id: Annotated[str, Field(min_length=1)]
+    version_id: str
+    pretty: str
+    stand_in: bool
+
+
+class KernelFacts(Fact):
+    """Release and machine of the kernel."""
+
+    name = "kernel"
+    release: Annotated[str, Field(min_length=1)]
+    machine: Annotated[str, Field(min_length=1)]
+
+
+class IdentityFacts(Fact):
+    """As whom the facts were gathered, and in which boot."""
+
+    name = "identity"
+    user: Annotated[str, Field(min_length=1)]
+    uid: Count
+    boot_id: str
+    over_ssh: bool
+
+
+class Python3Facts(Fact):
+    """The host's own python3, which ran the probe."""
+
+    name = "python3"
+    version: Annotated[str, Field(pattern=r"^3\.\d+")]
+
+
+class InstalledTool(FactPart):
+    """A tool: where it is, and its version."""
+
+    path: Annotated[str, Field(pattern=r"^/")]
+    version: Annotated[str, Field(pattern=r"^\d")]
+
+
+class ToolFacts(Fact):
+    """A family of facts: `tool_gcc`, `tool_tmux`, …; see `tool`."""
+
+    name = "tool_"
+    program: InstalledTool | None = Field(alias="found")
+
+
+class UsersFacts(Fact):
+    """The people who can log in."""
+
+    name = "users"
+    bare = "names"
+    names: tuple[str, ...]
+
+
+class ClockFacts(Fact):
+    """How long the host is up, and whether its clock follows a time server; None where nothing says."""
+
+    name = "clock"
+    up_s: Annotated[float, Field(ge=0, allow_inf_nan=False)]
+    synchronised: bool | None
+
+
+def tool(facts: Facts, name: str) -> InstalledTool | None:
+    """Where a tool is; None if it is not there.
+
+    Raises:
+        NotObservedError: the facts do not say.
+    """
+    return facts.read(ToolFacts, f"tool_{name}").program

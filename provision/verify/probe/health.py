@@ -1,0 +1,91 @@
+"""Whether GPUs are well."""
+
+import re
+import shutil
+
+from device import field, filled, parts
+from run import Unknown, command
+
+XID = re.compile(r"NVRM: Xid \((?:PCI:)?([0-9a-fA-F:.]+)\)[^:]*: (\d+)")
+
+
+def memory_health(pynvml, ask, handle):
+    """Memory errors of one device, what the driver did about them, and which recovery it asks for."""
+    count, valid = {}, ask("nvmlDeviceValidateInforom", handle)
+    for name, cause in (("retired_single", 0), ("retired_double", 1)):
+        pages = ask("nvmlDeviceGetRetiredPages", handle, cause)
+        count[name] = {"value": len(pages["value"])} if "value" in pages else pages
+    sram = {"unknown": "Not Supported by this pynvml"}
+    if hasattr(pynvml, "c_nvmlEccSramErrorStatus_v1_t"):
+        sram = filled(ask, "nvmlDeviceGetSramEccErrorStatus", handle, pynvml.c_nvmlEccSramErrorStatus_v1_t())
+    # This one error is an answer: the infoROM was read, and is corrupt.
+    damaged = "orrupted infoROM" in valid.get("unknown", "")
+    return {
+        **count,
+        **parts(ask("nvmlDeviceGetEccMode", handle), "ecc", "ecc_pending"),
+        # By position; failure is the fourth.
+        **parts(
+            ask("nvmlDeviceGetRemappedRows", handle),
+            "remapped_correctable",
+            "remapped_uncorrectable",
+            "remapped_pending",
+            "remapped_failure",
+        ),
+        "uncorrected": ask("nvmlDeviceGetTotalEccErrors", handle, 1, 0),
+        "uncorrected_ever": ask("nvmlDeviceGetTotalEccErrors", handle, 1, 1),
+        "sram_threshold": {"value": sram["value"].bThresholdExceeded} if "value" in sram else sram,
+        "retired_pending": ask("nvmlDeviceGetRetiredPagesPendingStatus", handle),
+        "unrepairable": ask("nvmlDeviceGetUnrepairableMemoryFlag_v1", handle),
+        "recovery_action": field(pynvml, ask, handle, 230),
+        "inforom": {"value": 0} if damaged else {"value": 1} if "value" in valid else valid,
+    }
+
+
+def limits(pynvml, ask, handle):
+    """What holds the clocks of one device down now, and for how long something has since the driver was loaded."""
+    now = ask("nvmlDeviceGetCurrentClocksEventReasons", handle)
+    return {
+        # The name before driver 535.
+        "event_reasons": now if "value" in now else ask("nvmlDeviceGetCurrentClocksThrottleReasons", handle),
+        "hw_thermal": field(pynvml, ask, handle, 270),
+        "hw_power_brake": field(pynvml, ask, handle, 271),
+    }
+
+
+def kernel_log():
+    """Where the log of this boot is from, its first lines and the driver's; a log that this user may not read is not an empty log."""
+    refusals = []
+    for words in ("journalctl -k -b 0 -o cat --no-pager", "dmesg"):
+        name = words.split()[0]
+        if not shutil.which(name):
+            refusals.append("no %s" % name)
+            continue
+        # A firewall or containers can fill a kernel log with megabytes of their own.
+        filtered = words + " | sed -n -e 1,50p -e '51,$ { /NVRM/p; }' | head -c 2000000"
+        _, out, err = command(["/bin/sh", "-c", filtered], 25)
+        lines = [line for line in out.splitlines() if line.strip() and not line.startswith("-- ")]
+        if lines:
+            return words.partition(" -b")[0], lines
+        refusals.append("%s: %s" % (name, (err.strip().splitlines() or ["shows nothing to this user"])[-1][:200]))
+    raise Unknown("the kernel log cannot be read (%s): run as root, or as a member of adm or systemd-journal" % "; ".join(refusals))
+
+
+def xids():
+    """The driver's complaints since the boot, by GPU and code. A GPU that fell off the bus may be reported without its code, 79."""
+    source, lines = kernel_log()
+    events = {}
+    for line in lines:
+        match = XID.search(line)
+        key = (match.group(1).lower(), int(match.group(2))) if match else None
+        if not match and "NVRM" in line and "fallen off the bus" in line:
+            where = re.search(r"GPU (?:at )?(?:PCI:)?([0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2})", line)
+            key = (where.group(1).lower() if where else "", 79)
+        if key:
+            before = events.get(key, {"count": 0})
+            events[key] = {"pci": key[0], "code": key[1], "count": before["count"] + 1, "last": line.strip()[:200]}
+    # dmesg's ring and a rotated journal lose their beginning first, where every boot prints its version.
+    complete = any("Linux version" in line for line in lines[:50])
+    return {"source": source, "complete": complete, "events": [events[key] for key in sorted(events)]}
+
+
+FACTS = {"xids": xids}

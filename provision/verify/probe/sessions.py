@@ -1,0 +1,52 @@
+"""The environment of each kind of session, and the loader's folders."""
+
+import os
+import pwd
+
+from run import command, output, read
+
+
+def login_environment():
+    """NAME=value lines of a login shell; None where it prints none."""
+    person, mark = pwd.getpwuid(os.geteuid()), "gpuprov-environment\n"
+    clean = {"HOME": person.pw_dir, "USER": person.pw_name, "LOGNAME": person.pw_name, "PATH": "/usr/bin:/bin", "TERM": "dumb"}
+    _, out, _ = command(["bash", "-lc", "echo %s /usr/bin/env" % mark.replace("\n", ";")], 10, env=clean)
+    _, seen, lines = out.rpartition(mark)
+    return lines.splitlines() if seen else None
+
+
+def service_environment():
+    """NAME=value lines of the environment that services begin with; None without systemd."""
+    out = output(["systemctl", "show-environment"])
+    return out if out is None else out.splitlines()
+
+
+def search_path(lines):
+    """The last PATH that some lines set."""
+    return ([line[5:] for line in lines or [] if line.startswith("PATH=")] or [None])[-1]
+
+
+def sessions():
+    """The PATH that each kind of session has, and the folders of the loader's configuration."""
+    return {
+        "login": search_path(login_environment()),
+        "ssh": os.environ.get("PATH") if "SSH_CONNECTION" in os.environ else None,
+        "service": search_path(service_environment()),
+        "loader": loader_folders(),
+    }
+
+
+def loader_folders():
+    """The folders that /etc/ld.so.conf.d adds to the loader's search."""
+    folders = []
+    try:
+        names = sorted(os.listdir("/etc/ld.so.conf.d"))
+    except OSError:
+        return folders
+    for name in names:
+        if name.endswith(".conf"):
+            folders += [line.strip() for line in (read("/etc/ld.so.conf.d/" + name) or "").splitlines() if line.strip().startswith("/")]
+    return folders
+
+
+FACTS = {"sessions": sessions}

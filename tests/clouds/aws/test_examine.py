@@ -1,0 +1,63 @@
+"""What AWS says before a launch, and what it announces afterwards."""
+
+from __future__ import annotations
+
+import pytest
+
+from provision.clouds import base
+from provision.clouds.aws.cloud import AwsCloud
+from provision.errors import CloudInvalidError, QuotaExceededError
+from tests.clouds.aws.rig import REGION, AwsRig
+
+
+def test_events_are_announced_until_they_are_over(rig: AwsRig) -> None:
+    (made,) = rig.cloud().launch(rig.order())
+    event = {
+        "Code": "instance-retirement",
+        "Description": "The instance is running on degraded hardware",
+        "NotBefore": "2026-12-01T10:00:00+00:00",
+    }
+    over = {"Code": "system-reboot", "Description": "[Completed] scheduled reboot"}
+    rig.set(events={made.id: [event, over]})
+    (said,) = rig.cloud().notices([made])[made.id]
+    assert "instance-retirement, not before 2026-12-01T10:00" in said
+    assert "degraded hardware" in said
+
+
+def test_the_quota_that_is_short_is_named_with_its_use(rig: AwsRig) -> None:
+    (made,) = rig.cloud().launch(rig.order())
+    running = rig.cloud().wait_running(made, timeout_s=20)
+    others = [i for i in rig.cloud().find() if i.state in {"pending", "running"} and i.market == "on-demand"]
+    used = 4 * len(others)
+    rig.set(vcpu_limit={REGION: used})
+    order = rig.order()
+    with pytest.raises(QuotaExceededError) as caught:
+        rig.cloud().launch(order)
+    assert "L-DB2E81BA" in caught.value.hint
+    answers = {a.about: a for a in rig.cloud().examine(order)}
+    assert answers["quota"] == base.Answer("quota", holds=False, said=f"4 vCPUs needed, {used} of {used} used (L-DB2E81BA)")
+    spot = {a.about: a for a in rig.cloud().examine(rig.order(market="spot"))}
+    assert "L-3819A6DF" in spot["quota"].said
+    assert spot["quota"].holds
+    assert running.id in {i.id for i in others}
+
+
+def test_all_is_well_when_it_is(rig: AwsRig) -> None:
+    answers = rig.cloud().examine(rig.order())
+    assert [(a.about, a.holds) for a in answers] == [(n, True) for n in ("region", "offered", "quota", "image", "dry-run")]
+
+
+def test_a_region_that_is_not_enabled_is_the_only_answer(rig: AwsRig) -> None:
+    rig.set(not_opted_in=["ap-east-1"])
+    hong_kong = AwsCloud("ap-east-1", rig.access)
+    answers = hong_kong.examine(rig.order())
+    assert [(a.about, a.holds) for a in answers] == [("region", False), *((n, None) for n in ("offered", "quota", "image", "dry-run"))]
+    assert {a.said for a in answers} == {"ap-east-1 is not-opted-in"}
+
+
+def test_what_is_not_offered_or_has_no_image_is_said(rig: AwsRig) -> None:
+    answers = {a.about: a for a in rig.cloud().examine(rig.order(instance_type="p3.2xlarge", image_id="ami-0123456789abcdef0"))}
+    assert answers["offered"].holds is False
+    assert answers["image"].holds is False
+    with pytest.raises(CloudInvalidError):
+        rig.cloud().launch(rig.order(instance_type="p3.2xlarge"))

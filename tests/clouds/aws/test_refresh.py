@@ -1,0 +1,75 @@
+"""Real boto3 asks the embedded EC2 and SSM for instance types, offerings and images.
+
+Prices: the embedded cloud has no price list (moto's answers HTTP 500), so a named stub of botocore stands in for that one call.
+"""
+
+import json
+
+import pytest
+from botocore.stub import Stubber
+
+from provision.catalog import read
+from provision.clouds.aws import refresh
+from provision.clouds.aws.access import AwsAccess
+from provision.clouds.aws.client import client
+from provision.errors import CloudError, PermissionRefusedError
+from provision.rehearsal import control
+from provision.rehearsal.control import Rehearsal
+
+REGION = "us-east-1"
+
+
+def test_the_instance_types_are_those_of_the_shipped_data(access: AwsAccess) -> None:
+    """The shipped data was made from the same answers: what EC2 says wins over what we typed."""
+    shipped = read.aws_types()
+    found = refresh.instance_types(REGION, access)
+    assert len(found) > 50
+    for record in found:
+        known = shipped[record.type]
+        assert (record.vendor, record.gpu, record.gpus, record.gpu_mib) == (known.vendor, known.gpu, known.gpus, known.gpu_mib), record.type
+        assert (record.vcpus, record.memory_gib, record.nvme_gb, record.machine) == (
+            known.vcpus,
+            known.memory_gib,
+            known.nvme_gb,
+            known.machine,
+        )
+
+
+def test_the_offerings_are_those_of_the_shipped_data(access: AwsAccess) -> None:
+    names = [t.type for t in read.aws_types().values()]
+    found = refresh.offered_zones(REGION, names, access)
+    shipped = {name: t.offered[REGION] for name, t in read.aws_types().items() if t.offered.get(REGION)}  # of g4ad no zones are known
+    assert {name: zones for name, zones in found.items() if name in shipped} == shipped
+
+
+def test_the_images_have_ids(access: AwsAccess) -> None:
+    found = refresh.newest_images(REGION, access)
+    assert found
+    assert all(image_id.startswith("ami-") for image_id in found.values())
+
+
+def test_a_permission_that_is_missing_is_named(ec2: Rehearsal, access: AwsAccess) -> None:
+    rule = {"kind": "error", "action": "DescribeInstanceTypes", "code": "UnauthorizedOperation"}
+    control.ask(ec2, "faults", method="PUT", body=[rule])
+    with pytest.raises(PermissionRefusedError) as caught:
+        refresh.instance_types(REGION, access)
+    assert "ec2:DescribeInstanceTypes" in caught.value.message
+
+
+def _product(*usd: str) -> str:
+    dimensions = {str(n): {"unit": "Hrs", "pricePerUnit": {"USD": price}} for n, price in enumerate(usd)}
+    return json.dumps({"product": {}, "terms": {"OnDemand": {"x": {"priceDimensions": dimensions}}}})
+
+
+def test_prices_are_hourly_and_what_has_none_is_left_out() -> None:
+    access = AwsAccess("http://127.0.0.1:9", "x", "x")
+    with Stubber(client("pricing", "us-east-1", access)) as stub:
+        stub.add_response("get_products", {"PriceList": [_product("0.0000000000", "0.5260000000")]})
+        stub.add_response("get_products", {"PriceList": []})
+        found = refresh.prices(REGION, ["g4dn.xlarge", "p9.xlarge"], access)
+    assert [(p.instance_type, p.region, p.usd_per_hour) for p in found] == [("g4dn.xlarge", REGION, 0.526)]
+
+
+def test_a_price_list_that_fails_is_one_error(access: AwsAccess) -> None:
+    with pytest.raises(CloudError):
+        refresh.prices(REGION, ["g4dn.xlarge"], access)

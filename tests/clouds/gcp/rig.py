@@ -1,0 +1,128 @@
+"""One region of the embedded GCP, and how it is made to fail."""
+
+from __future__ import annotations
+
+import uuid
+from collections import Counter
+from typing import Any
+
+from google.cloud import compute_v1
+
+from provision.clouds import base
+from provision.clouds.gcp.access import GcpAccess
+from provision.clouds.gcp.client import client
+from provision.clouds.gcp.cloud import GcpCloud
+from provision.rehearsal import control
+from provision.rehearsal.control import GCP_PROJECT, Rehearsal
+from tests.clouds.contract import Failure, Rig, Seen
+
+REGION, ZONE = "asia-east1", "asia-east1-a"
+
+
+MAKING = r"compute\.(instances|regionInstances)\.(insert|bulkInsert)"
+
+
+STOCK_OUT = {"kind": "operation", "code": "ZONE_RESOURCE_POOL_EXHAUSTED", "message": "The zone has not enough resources.", "http": 503}
+
+
+FAULTS: dict[Failure, dict[str, Any]] = {
+    "capacity": STOCK_OUT,
+    "quota": {
+        "kind": "operation",
+        "code": "QUOTA_EXCEEDED",
+        "message": "Quota 'CPUS' exceeded.  Limit: 8.0 in region asia-east1.",
+        "http": 403,
+    },
+    "throttled": {"kind": "error", "code": "rateLimitExceeded", "http": 403},
+    "refused": {
+        "kind": "error",
+        "code": "forbidden",
+        "http": 403,
+        "message": "Required 'compute.instances.create' permission for 'projects/p'",
+    },
+    "invalid": {"kind": "error", "code": "invalid", "http": 400},
+    "expired": {"kind": "error", "code": "authError", "http": 401},
+    "server": {"kind": "error", "code": "backendError", "http": 503},
+    "html": {"kind": "html"},
+    "drop": {"kind": "drop"},
+}
+
+
+QUIET: dict[str, Any] = {
+    "gce_operation_s": 0.1,
+    "gce_running_s": 0.1,
+    "gce_guest_attributes_s": 0.0,
+    "gce_quota": {},
+    "gce_capacity": {},
+    "gce_allowed": None,
+    "gce_maintenance": {},
+}
+
+
+class GcpRig(Rig):
+    region = REGION
+    making = "making"
+    machine = {"instance_type": "n1-standard-8", "gpu": "t4", "gpu_count": 1, "os": ("ubuntu", "24.04")}  # noqa: RUF012 - as the base says
+
+    def __init__(self, rehearsal: Rehearsal) -> None:
+        self.rehearsal = rehearsal
+        caller = control.environment(rehearsal)["GPUPROV_CALLER_ADDRESS_URL"]
+        self.access = GcpAccess(GCP_PROJECT, rehearsal.gcp_endpoint, caller)
+
+    def cloud(self) -> GcpCloud:
+        return GcpCloud(REGION, self.access)
+
+    def named(self) -> list[str]:
+        return [str(call["action"]) for call in control.ask(self.rehearsal, "calls") if str(call["action"]).startswith("compute.")]
+
+    def calls(self) -> list[str]:
+        return [self.making if a.rpartition(".")[2] in {"insert", "bulkInsert"} and "nstances" in a else a for a in self.named()]
+
+    def forget(self) -> None:
+        control.ask(self.rehearsal, "calls", method="DELETE")
+
+    def set(self, **settings: Any) -> None:
+        control.ask(self.rehearsal, "settings", method="PUT", body=settings)
+
+    def faults(self, *rules: dict[str, Any]) -> None:
+        control.ask(self.rehearsal, "faults", method="PUT", body=list(rules))
+
+    def stock(self, left: dict[str, int]) -> None:
+        here = Counter(i.zone for i in self.cloud().find() if i.state != "stopped")  # of other tests; they count
+        self.set(gce_capacity={zone: count + here[zone] for zone, count in left.items()})
+
+    def no_quota(self) -> None:
+        self.set(gce_quota={REGION: {"NVIDIA_T4_GPUS": 0}})
+
+    def fail(self, how: Failure) -> None:
+        self.faults({"action": MAKING, **FAULTS[how]})
+
+    def lose_reply(self) -> None:
+        self.faults({"kind": "lost", "action": MAKING, "count": 1})
+
+    def heal(self) -> None:
+        self.faults()
+        self.set(**QUIET)
+
+    def subnet(self, zone: str) -> str:
+        region, name = zone.rpartition("-")[0], f"n{uuid.uuid4().hex[:8]}"
+        network = compute_v1.Network(name=name, auto_create_subnetworks=False)
+        client("NetworksClient", self.access).insert_unary(project=GCP_PROJECT, network_resource=network)
+        link = f"projects/{GCP_PROJECT}/global/networks/{name}"
+        made = compute_v1.Subnetwork(name=f"{name}-s", network=link, ip_cidr_range="10.9.0.0/20")
+        client("SubnetworksClient", self.access).insert_unary(project=GCP_PROJECT, region=region, subnetwork_resource=made)
+        return f"{name}-s"
+
+    def seen(self, instance: base.Instance) -> Seen:
+        (card,) = self.raw(instance.id, instance.zone).network_interfaces
+        rules = [r for name, r in self.rules().items() if name.startswith(f"gpuprov-{instance.launch_id}")]
+        assert {r.network for r in rules} == {card.network}
+        public = [config.nat_i_p for config in card.access_configs]
+        opened = {source for rule in rules if rule.allowed for source in rule.source_ranges}
+        return Seen(public[0] if public else "", card.network_i_p, card.subnetwork.rpartition("/")[2], opened)
+
+    def raw(self, name: str, zone: str = ZONE) -> Any:
+        return client("InstancesClient", self.access).get(project=GCP_PROJECT, zone=zone, instance=name)
+
+    def rules(self) -> dict[str, Any]:
+        return {rule.name: rule for rule in client("FirewallsClient", self.access).list(project=GCP_PROJECT)}

@@ -1,0 +1,37 @@
+"""Operations: answers that are lost, ends that do not come, quotas of calls."""
+
+from __future__ import annotations
+
+import pytest
+
+from provision.errors import CloudUnreachableError, ThrottledError
+from tests.clouds.gcp.rig import ZONE, GcpRig
+
+
+def test_an_answer_lost_while_an_operation_is_waited_for_is_asked_for_again(rig: GcpRig) -> None:
+    order = rig.order().at(ZONE)
+    waits = r"compute\.(zone|global)Operations\.wait"
+    rig.faults({"kind": "lost", "action": waits, "count": 1}, {"kind": "html", "action": waits, "count": 2})
+    (made,) = rig.cloud().launch(order)
+    assert [i.id for i in rig.cloud().find(order.name)] == [made.id]
+
+
+def test_an_operation_without_an_end_is_bounded(rig: GcpRig, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("provision.clouds.gcp.cloud._INSERTED_S", 0.3)
+    rig.set(gce_operation_s=3.0)
+    order = rig.order().at(ZONE)
+    with pytest.raises(CloudUnreachableError, match="still under way"):
+        rig.cloud().launch(order)
+    rig.set(gce_operation_s=0.1)
+    monkeypatch.undo()
+    (made,) = rig.cloud().launch(order)  # the same operation, asked for again
+    assert [i.id for i in rig.cloud().find(order.name)] == [made.id]
+
+
+def test_a_quota_of_calls_is_no_quota_of_machines(rig: GcpRig) -> None:
+    order = rig.order().at(ZONE)
+    rig.faults({"kind": "error", "action": r"compute\.instances\.get", "code": "quotaExceeded", "http": 403, "count": 1})
+    with pytest.raises(ThrottledError):
+        rig.cloud().launch(order)
+    (made,) = rig.cloud().launch(order)
+    assert [i.id for i in rig.cloud().find(order.name)] == [made.id]

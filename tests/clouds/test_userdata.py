@@ -1,0 +1,32 @@
+"""The user data of the first boot."""
+
+import datetime as dt
+import json
+
+from provision.clouds.userdata import user_data
+
+DEADLINE = dt.datetime(2027, 1, 1, 9, 30, tzinfo=dt.timezone(dt.timedelta(hours=8)))
+KEY = "ssh-ed25519 AAAA me"
+
+
+def document(text: str) -> dict[str, object]:
+    first, _, rest = text.partition("\n")
+    assert first == "#cloud-config"
+    data: dict[str, object] = json.loads(rest)
+    return data
+
+
+def test_the_timer_ends_the_machine_at_the_deadline_in_utc() -> None:
+    text = user_data(deadline=DEADLINE, authorized_key=KEY)
+    assert "OnCalendar=2027-01-01 01:30:00 UTC" in text
+    assert "Persistent=true" in text
+    assert document(text)["runcmd"] == [["systemctl", "daemon-reload"], ["systemctl", "enable", "--now", "gpuprov-deadline.timer"]]
+
+
+def test_a_key_is_there_only_where_the_cloud_does_not_install_it() -> None:
+    assert document(user_data(deadline=DEADLINE, authorized_key=f" {KEY}\n"))["ssh_authorized_keys"] == [KEY]
+    assert "ssh_authorized_keys" not in document(user_data(deadline=DEADLINE))
+
+
+def test_the_same_order_has_the_same_bytes() -> None:
+    assert user_data(deadline=DEADLINE) == user_data(deadline=DEADLINE.astimezone(dt.UTC))

@@ -1,0 +1,66 @@
+"""A failed task as one line, a kind and a way out."""
+
+from __future__ import annotations
+
+import pytest
+
+from provision.converge.failure import FailureKind, failed_play, failed_task, kind_of, unreachable
+
+
+@pytest.mark.parametrize(
+    ("output", "kind"),
+    [
+        ("tar: write error: No space left on device", "disk-full"),
+        ("Error: Command '[python3, -m, ensurepip, --upgrade]' returned non-zero exit status 1", "virtualenv"),
+        ("E: Could not get lock /var/lib/dpkg/lock-frontend. It is held by process 812 (apt-get)", "package-lock"),
+        ("E: Unable to acquire the dpkg frontend lock: No such file or directory", "package-lock"),  # "dpkg frontend lock" decides
+        ("sudo: a password is required", "sudo"),
+        ("E: dpkg was interrupted, you must manually run 'dpkg --configure -a'", "package-database"),
+        ("Err:1 http://deb.debian.org: Temporary failure resolving 'deb.debian.org'", "archive-unreachable"),
+        ("No package matching 'libcudnn9-cuda-12' is available", "package-missing"),
+        ("ERROR: No matching distribution found for torch==2.15.0", "wheel-missing"),
+        ("/bin/sh: 1: /usr/bin/python3: not found", "python-missing"),
+        ("something else", "other"),
+    ],
+)
+def test_the_kind_is_read_from_what_programs_print(output: str, kind: FailureKind) -> None:
+    assert kind_of(output) == kind
+
+
+def test_a_failed_task_names_role_task_and_the_last_line_of_the_program() -> None:
+    result = {"msg": "non-zero return code", "stderr": "reading\nwrite error: No space left on device\n", "rc": 1}
+    error = failed_task("opencv", "Install OpenCV", result, run_dir="/run")
+    assert error.message == "role opencv failed at “Install OpenCV”: non-zero return code: write error: No space left on device"
+    assert "df -h" in error.hint
+
+
+def test_of_a_loop_the_failed_item_is_shown() -> None:
+    items = [{"msg": "fine"}, {"failed": True, "msg": "Missing sudo password"}]
+    error = failed_task("", "Make logins", {"msg": "One or more items failed", "results": items}, run_dir="/run")
+    assert error.message == "the play failed at “Make logins”: Missing sudo password"
+    assert "sudo -n true" in error.hint
+
+
+def test_a_roles_own_refusal_already_says_what_to_do() -> None:
+    error = failed_task("jax", "Check", {"assertion": "x", "msg": "No package matching is in the lock"}, run_dir="/run")
+    assert error.hint == "do what the message says; this task changed nothing"
+
+
+def test_without_a_known_kind_the_hint_points_to_the_artefacts_and_a_long_message_is_cut() -> None:
+    error = failed_task("base", "Wait", {"msg": "x" * 500, "stdout_lines": ["noise"], "_ansible_no_log": False}, run_dir="/home/ada/run")
+    assert "/home/ada/run" in error.hint
+    assert error.message.endswith("x…")
+    assert "noise" not in error.detail
+    assert "_ansible_no_log" not in error.detail
+
+
+def test_a_play_that_never_started_shows_its_error_line() -> None:
+    error = failed_play(4, "usage: …\n[ERROR]: couldn't resolve module\nmore\n", run_dir="/run")
+    assert error.message == "ansible-playbook ended with 4: [ERROR]: couldn't resolve module"
+    assert failed_play(2, "", run_dir="/run").message == "ansible-playbook ended with 2: no output"
+
+
+def test_a_host_that_stopped_answering_is_named_with_the_task() -> None:
+    error = unreachable("lab", "Gather facts", {"msg": "Failed to connect to the host via ssh"})
+    assert error.message == "lab stopped answering at “Gather facts”: Failed to connect to the host via ssh"
+    assert error.exit_code == 3

@@ -1,0 +1,96 @@
+"""What the roles are told about a profile and its lock."""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from typing import Any
+
+from provision.converge.roles import ROLES
+from provision.converge.variables import variables
+from provision.paths import playbooks_dir
+from provision.profile.lock import build
+from provision.profile.locked import Lock
+from provision.profile.model import Frameworks, Profile, User
+
+TODAY = dt.date(2026, 11, 21)
+
+
+def of_stack(profile: Profile, **stack: Any) -> tuple[Profile, Lock]:
+    changed = profile.model_copy(update={"stack": profile.stack.model_copy(update=stack)})
+    return changed, build(changed, TODAY)
+
+
+def test_extras_share_one_version_of_each_wheel_and_leave_pytorchs_own_alone(profile: Profile) -> None:
+    changed, lock = of_stack(profile, extras=("dali", "dcgm", "nvtx", "triton"))
+    values = variables(changed, lock, ["extras"])
+    assert values["extras_packages"] == ["nvidia-dali-cuda130", "nvtx"]
+    assert values["extras_units"] == [{"name": "nvidia-dcgm.service", "optional": True}]
+    names = [line.partition("==")[0] for line in values["extras_wheels"]]
+    assert "torch" not in names
+    assert len(names) == len(set(names))
+    assert lock.extras["triton"].version == "3.9.0"
+    assert "datacenter-gpu-manager-4-cuda13=1:4.5.2-1" in lock.packages["extras"]
+
+
+def test_opencv_from_source_is_told_how_it_is_built_and_needs_more_room(profile: Profile, lock: Lock) -> None:
+    changed, from_source = of_stack(profile, opencv="cuda", frameworks=Frameworks())
+    values = variables(changed, from_source, ["opencv"])
+    assert values["opencv_key"] == from_source.opencv.key
+    assert values["opencv_flags"] == list(from_source.opencv.build_flags)
+    assert values["opencv_source"].startswith("opencv-contrib-python==")
+    assert values["opencv_cuda_home"] == from_source.cuda.home
+    assert [line.partition("==")[0] for line in values["opencv_wheels"]] == ["numpy"]
+    both = ["cuda_toolkit", "opencv"]
+    assert variables(changed, from_source, both)["preflight_free_gb"] > variables(profile, lock, both)["preflight_free_gb"]
+    assert "opencv_source" not in variables(profile, lock, ["opencv"])
+
+
+def test_logins_join_the_group_that_may_read_counters(profile: Profile) -> None:
+    changed = profile.model_copy(update={"gpu": profile.gpu.model_copy(update={"counters": "group"})})
+    values = variables(changed, build(changed, TODAY), ["counters"])
+    assert (values["counters_open"], values["counters_group"], values["base_groups"]) == (False, True, ["gpuprov-counters"])
+
+
+def test_the_profile_and_its_lock_reach_the_roles(profile: Profile, lock: Lock) -> None:
+    key = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIE0ErkjIdLTXvSdmAZCTTBJ5bRqsgV4ugVAJ4ZsV6Zyw ada@example"
+    changed = profile.model_copy(update={"users": (User(name="ada", ssh_keys=(key,)),)})
+    values = variables(changed, lock, ["pytorch", "nvidia_driver"])
+    assert values["base_users"] == [{"name": "ada", "ssh_keys": [key]}]
+    assert (values["storage_mount"], values["storage_filesystem"], values["storage_source"]) == ("/data", "ext4", "instance-store")
+    assert values["pytorch_wheels"] == list(lock.frameworks["pytorch"].wheels)
+    assert set(values["packages_by_role"]) == {"pytorch", "nvidia_driver"}
+    assert values["counters_open"] is True
+    assert (values["clocks_mode"], values["clocks_memory_mhz"], values["clocks_graphics_mhz"]) == ("application", 5001, 1590)
+    assert values["preflight_free_gb"] > variables(profile, lock, ["clocks"])["preflight_free_gb"]
+
+
+def test_a_profile_without_a_data_disk_leaves_storage_at_its_defaults(profile: Profile, lock: Lock) -> None:
+    bare = profile.model_copy(update={"disks": profile.disks.model_copy(update={"data": None})})
+    assert not [name for name in variables(bare, lock, ROLES) if name.startswith("storage_")]
+
+
+def test_only_the_drivers_packages_are_pinned_and_held(profile: Profile, lock: Lock) -> None:
+    values = variables(profile, lock, ["nvidia_driver"])
+    assert values["sources_branch"] == lock.driver.branch
+    assert all("nvidia" in pattern or pattern.startswith("libcuda1") for pattern in values["sources_pinned"])
+    assert values["nvidia_driver_packages"] == list(lock.driver.packages)
+
+
+def test_dnf_is_told_the_stream_on_el_9_and_locks_the_branch_on_el_10(profile: Profile) -> None:
+    nine, ten = build(profile, TODAY, system="rocky 9"), build(profile, TODAY, system="rocky 10")
+    values = variables(profile, nine, ["nvidia_driver", "pytorch"])
+    assert values["sources_apt"] == []
+    assert values["sources_dnf"][0]["fingerprint"] == "610C7B14E068A878070DA4E99CD0A493D42D0685"
+    assert values["sources_stream"] == f"nvidia-driver:{nine.driver.branch}-open"
+    assert values["sources_locked"] == []
+    assert values["pytorch_python"] == "/usr/bin/python3.12"
+    assert variables(profile, ten, ["nvidia_driver"])["sources_locked"] == [f"*nvidia*{ten.driver.branch}*"]
+    assert not any("*" in name for name in ten.packages["nvidia_driver"])
+
+
+def test_every_variable_is_one_of_its_roles_defaults(profile: Profile, lock: Lock) -> None:
+    defaults: set[str] = set()
+    for path in (playbooks_dir() / "roles").glob("*/defaults/main.yml"):
+        defaults |= set(re.findall(r"(?m)^(\w+):", path.read_text()))
+    assert set(variables(profile, lock, ROLES)) | {"storage_owner"} <= defaults

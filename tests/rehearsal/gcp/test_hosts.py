@@ -1,0 +1,88 @@
+"""An instance of the embedded GCP is a real Linux host: keys and user data of its metadata, disks with Google's names."""
+
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from google.api_core import exceptions as x
+from google.cloud import compute_v1 as c
+
+from provision.rehearsal import control, rootfs
+from tests.rehearsal.gcp.conftest import IMAGE, ZONE, Gce
+
+pytestmark = pytest.mark.rehearsal
+
+
+@pytest.fixture
+def hosts(tmp_path: Path) -> Iterator[Gce]:
+    folder = tmp_path / "rehearsal"
+    yield Gce(control.start(folder))
+    assert control.stop(folder)
+
+
+def disks() -> list[c.AttachedDisk]:
+    new = c.AttachedDiskInitializeParams
+    return [
+        c.AttachedDisk(boot=True, auto_delete=True, initialize_params=new(source_image=IMAGE)),
+        c.AttachedDisk(device_name="data", auto_delete=True, initialize_params=new(disk_size_gb=20)),
+        c.AttachedDisk(
+            type_="SCRATCH", interface="NVME", auto_delete=True, initialize_params=new(disk_type=f"zones/{ZONE}/diskTypes/local-ssd")
+        ),
+    ]
+
+
+def known_keys(gce: Gce, name: str) -> list[str]:
+    asked = c.GetGuestAttributesInstanceRequest(project=gce.project, zone=ZONE, instance=name, query_path="hostkeys/")
+    deadline = time.monotonic() + 90
+    while True:
+        try:
+            return [f"{item.key} {item.value}" for item in gce.instances.get_guest_attributes(asked).query_value.items]
+        except x.NotFound:
+            assert time.monotonic() < deadline
+            time.sleep(0.2)
+
+
+def test_it_is_logged_into_with_the_host_key_of_its_guest_attributes(hosts: Gce, tmp_path: Path) -> None:
+    key, known, name = tmp_path / "id", tmp_path / "known", "gpu-1"
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key)], check=True)
+    metadata = {
+        "ssh-keys": "\n".join(f"{user}:{key.with_suffix('.pub').read_text().strip()}" for user in (rootfs.LOGIN, "rocky")),
+        "user-data": '#cloud-config\n{"runcmd": [["sh", "-c", "echo from-user-data > /etc/told"]]}\n',
+        "enable-guest-attributes": "TRUE",
+    }
+    items = [c.Items(key=k, value=v) for k, v in metadata.items()]
+    hosts.done(hosts.insert(name, disks=disks(), metadata=c.Metadata(items=items)))
+
+    def run(command: str, user: str = rootfs.LOGIN) -> str:
+        address = hosts.until(name, "RUNNING").network_interfaces[0].access_configs[0].nat_i_p
+        known.write_text("".join(f"{address} {k}\n" for k in known_keys(hosts, name)))
+        options = ["BatchMode=yes", "ConnectTimeout=2", "StrictHostKeyChecking=yes", f"UserKnownHostsFile={known}", "LogLevel=ERROR"]
+        argv = ["ssh", "-F", "/dev/null", "-i", str(key), *[w for o in options for w in ("-o", o)], f"{user}@{address}", command]
+        deadline = time.monotonic() + 60
+        while (done := subprocess.run(argv, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)).returncode:
+            assert time.monotonic() < deadline, done.stderr
+            time.sleep(0.2)
+        return done.stdout.strip()
+
+    assert run("cloud-init status --wait >/dev/null; cat /etc/told; hostname").split() == ["from-user-data", name]
+    assert run("sudo -n whoami", "rocky") == "root"
+    links = run("ls /dev/disk/by-id").split()
+    assert {"google-data", "google-local-nvme-ssd-0"} <= set(links)
+    run("sudo touch /root/kept")
+    stop = c.StopInstanceRequest(project=hosts.project, zone=ZONE, instance=name, discard_local_ssd=True)
+    hosts.done(hosts.instances.stop_unary(stop))
+    assert hosts.get(name).status == "TERMINATED"
+    hosts.done(hosts.instances.start_unary(project=hosts.project, zone=ZONE, instance=name))
+    assert run("sudo ls /root/kept") == "/root/kept"
+    # A power-off inside stops the instance.
+    run("sudo systemd-run --on-active=0.2 --timer-property=AccuracySec=10ms systemctl poweroff")
+    hosts.until(name, "TERMINATED")
+    assert "SSH HOST KEY" in hosts.instances.get_serial_port_output(project=hosts.project, zone=ZONE, instance=name).contents
+    hosts.done(hosts.instances.delete_unary(project=hosts.project, zone=ZONE, instance=name))
+    assert hosts.names() == []
+    deadline = time.monotonic() + 10
+    while (tmp_path / "rehearsal/hosts").is_dir() and list((tmp_path / "rehearsal/hosts").glob("gce-*")):
+        assert time.monotonic() < deadline
+        time.sleep(0.1)

@@ -1,0 +1,142 @@
+"""All forms: the registry, equal bytes for equal subjects, what must be said first, and text of a profile that stays out."""
+
+from __future__ import annotations
+
+import datetime as dt
+import hashlib
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from provision import clouds
+from provision.clouds.forms import Given, Marked, Subject
+from provision.errors import CloudUnsupportedError, GpuprovError, UsageError
+from provision.launch.plan import plan
+from provision.profile.locked import Lock
+from provision.render import FORMS, render
+from provision.render.base import choose
+
+from .cases import CALLER, DEADLINE, EVIL, GIVEN, KEY, PROFILE, SUBJECTS, profile
+from .cases import subject as make
+
+ROOT = Path(__file__).parents[2]
+ALL = [(form, case) for form, what in FORMS.items() for case in SUBJECTS if what.cloud in {None, case.partition("-")[0]}]
+DIGESTS = """
+import hashlib, sys
+sys.path.insert(0, {root!r})
+from tests.render.cases import GIVEN, SUBJECTS
+from provision.render import render
+for form, case in {all!r}:
+    for path, content in render(form, SUBJECTS[case](GIVEN)).items():
+        print(form, case, path, hashlib.sha256(content).hexdigest())
+"""
+
+
+def test_the_registry_is_the_folder_and_each_clouds_own() -> None:
+    shared = {path.stem.replace("_", "-") for path in (ROOT / "provision/render").glob("*.py")} - {"--init--", "base"}
+    own = {name for each in clouds.providers() for name in each.forms}
+    assert set(FORMS) == shared | own
+    for each in clouds.providers():
+        modules = {path.stem for path in (ROOT / "provision/clouds" / each.name / "forms").glob("*.py")} - {"__init__", "runbook"}
+        assert {form.module.rpartition(".")[2] for form in each.forms.values()} == modules
+
+
+def digests(form: str, case: str) -> list[str]:
+    made = render(form, SUBJECTS[case](GIVEN))
+    return [f"{form} {case} {path} {hashlib.sha256(content).hexdigest()}" for path, content in made.items()]
+
+
+def test_equal_subjects_give_equal_bytes_in_another_process_and_another_order_of_hashes(tmp_path: Path) -> None:
+    here = [line for form, case in ALL for line in digests(form, case)]
+    for seed in ("0", "4711"):
+        env = {
+            **os.environ,
+            "PYTHONHASHSEED": seed,
+            "TZ": "Asia/Hong_Kong",
+            "LANG": "C",
+            "PYTHONPATH": str(ROOT),
+            "GPUPROV_CACHE": str(tmp_path),
+        }
+        done = subprocess.run(
+            [sys.executable, "-c", DIGESTS.format(root=str(ROOT), all=ALL)],
+            check=True,
+            capture_output=True,
+            text=True,
+            env=env,
+            cwd=tmp_path,
+        )
+        assert done.stdout.splitlines() == here
+    assert len(here) > 500
+
+
+@pytest.mark.parametrize(("form", "case"), ALL)
+def test_the_hour_decides_nothing(form: str, case: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = render(form, SUBJECTS[case](GIVEN))
+    real = Marked.__init__
+
+    def later(self: Marked, subject: Subject, now: dt.datetime | None = None) -> None:
+        real(self, subject, dt.datetime.now(dt.UTC) + dt.timedelta(days=3, hours=5, seconds=7) if now is None else now)
+
+    monkeypatch.setattr(Marked, "__init__", later)
+    assert render(form, SUBJECTS[case](GIVEN)) == before
+
+
+@pytest.mark.parametrize(("form", "case"), ALL)
+def test_free_text_of_a_profile_is_in_no_form(form: str, case: str) -> None:
+    for path, content in render(form, SUBJECTS[case](GIVEN)).items():
+        for word in ("pwned", "alert(1)", "etc/passwd", "AWS::StackName}"):
+            assert word.encode() not in content, path
+    assert "pwned" in EVIL
+
+
+@pytest.mark.parametrize(("form", "case"), [(form, case) for form, case in ALL if form not in {"cloud-init", "runbook", "ansible"}])
+def test_no_mark_is_left_in_what_is_open(form: str, case: str) -> None:
+    subject = SUBJECTS[case]()
+    marked = Marked(subject)
+    for content in render(form, subject).values():
+        text = content.decode()
+        assert not [mark for mark in ("launch", "key", "caller") if subject.mark(mark)[:32] in text]
+        assert marked.order.deadline.strftime("%Y-%m-%d %H:%M") not in text
+        assert marked.launch_id[:8] not in text
+
+
+@pytest.mark.parametrize("form", ["cloud-init", "runbook"])
+def test_what_is_missing_is_said_at_once(form: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        render(form, make("aws"))
+    assert "--deadline" in refused.value.hint
+    assert "--public-key" in refused.value.hint
+    assert ("--ssh-from" in refused.value.hint) == (form == "runbook")
+    render("runbook", make("aws", asked=profile(network={"ssh_from": ["10.0.0.0/8"]}), given=Given(KEY, DEADLINE)))
+
+
+@pytest.mark.parametrize(
+    ("form", "cloud"), [("cloudformation", "gcp"), ("terraform-aws", "gcp"), ("terraform-gcp", "aws"), ("pulumi", "aws")]
+)
+def test_a_form_of_the_other_cloud_or_of_none_is_refused(form: str, cloud: str) -> None:
+    with pytest.raises(GpuprovError):
+        render(form, make(cloud, given=GIVEN))
+
+
+def test_the_place_is_the_first_that_can_be_had() -> None:
+    planned = make("aws").plan
+    assert choose(planned).region == "ap-east-1"
+    assert choose(planned, where="ap-southeast-1").region == "ap-southeast-1"
+    zone = choose(planned, where="asia-east2-c")
+    assert (zone.cloud, zone.zone) == ("gcp", "asia-east2-c")
+    with pytest.raises(UsageError, match="no place in"):
+        choose(planned, where="us-east-1")
+    lock = planned.lock
+    places = [place.model_copy(update={"not_available": "closed"}) if place.region == "ap-east-1" else place for place in lock.places]
+    closed = plan(planned.profile, Lock.model_validate({**lock.as_dict(), "places": [place.model_dump() for place in places]}))
+    assert choose(closed).region == "ap-southeast-1"
+    with pytest.raises(CloudUnsupportedError, match="closed"):
+        choose(closed, where="ap-east-1")
+
+
+def test_the_profile_of_the_tests_is_the_one_that_ships() -> None:
+    assert profile().name == PROFILE.stem
+    assert CALLER in GIVEN.caller

@@ -1,0 +1,161 @@
+"""The pages that strangers read: links lead somewhere, commands and options exist, examples hold, pictures are what was recorded."""
+
+import importlib
+import importlib.util
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from provision.cli import COMMANDS, cli
+from provision.report import FORMATS
+
+ROOT = Path(__file__).parent.parent
+README = ROOT / "README.md"
+PAGES = sorted([README, ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")])
+FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"(?:\]\(|srcset=\"|src=\")([^)\"\s]+)")
+CITATION = re.compile(r"docs/sources/([a-z-]+\.md)(?:`?, \"([^\"]+)\")?((?:(?:,| and)? §[0-9A-Z][0-9a-z.]*[0-9a-z]?)*)")
+
+
+def name(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def fences(path: Path, language: str) -> Iterator[str]:
+    return (body for kind, body in FENCE.findall(path.read_text()) if kind == language)
+
+
+def prose(path: Path) -> str:
+    return FENCE.sub("", path.read_text())
+
+
+def headings(path: Path) -> set[str]:
+    """The headings of a page, by their words and by their labels."""
+    lines = [line.lstrip("# ").strip() for line in path.read_text().splitlines() if line.startswith("#")]
+    return {re.sub(r"^(?:§\S+,? )+", "", line) for line in lines} | {
+        label.strip(",") for line in lines for label in re.findall(r"§\S+", line)
+    }
+
+
+def test_readme_is_short() -> None:
+    lines = README.read_text().splitlines()
+    assert len(lines) <= 150
+    assert [line for line in lines if len(line) > 100] == []
+
+
+def test_readme_tells_the_two_commands_that_do_all_the_set_up() -> None:
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    commands = [line.split()[:2] for body in fences(README, "sh") for line in body.splitlines() if line.startswith("make ")]
+    assert commands == [["make", "demo"], ["make", "test"]]
+    assert {target for _, target in commands} <= targets
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_every_relative_link_leads_somewhere(page: Path) -> None:
+    links = [link for link in LINK.findall(prose(page)) if "://" not in link and not link.startswith(("#", "mailto:"))]
+    missing = [link for link in links if not (page.parent / link.partition("#")[0]).exists()]
+    assert missing == []
+
+
+def test_every_page_can_be_reached_from_the_readme() -> None:
+    reached, waiting = set(), [README]
+    while waiting:
+        page = waiting.pop()
+        if page in reached:
+            continue
+        reached.add(page)
+        targets = ((page.parent / link.partition("#")[0]).resolve() for link in LINK.findall(prose(page)) if "://" not in link)
+        waiting += [target for target in targets if target.suffix == ".md" and target.exists()]
+    assert set(PAGES) - reached - {ROOT / "docs" / "README.md"} == set()
+
+
+def command_lines() -> Iterator[tuple[str, str]]:
+    for page in PAGES:
+        for body in fences(page, "sh"):
+            yield from ((name(page), line) for line in body.splitlines() if re.match(r"(sudo )?gpuprov ", line))
+
+
+def options(command: click.Command) -> set[str]:
+    return {option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)} | {"--help"}
+
+
+@pytest.mark.parametrize(("page", "line"), list(command_lines()))
+def test_every_command_in_the_pages_exists_with_its_options(page: str, line: str) -> None:
+    words = shlex.split(line.removeprefix("sudo "), comments=True)[1:]
+    words = words[: words.index(">")] if ">" in words else words
+    command = importlib.import_module(f"provision.cli.{words[0].replace('-', '_')}").command
+    rest = words[1:]
+    while isinstance(command, click.Group):
+        command, rest = command.commands[rest[0]], rest[1:]
+    # What stands after the host of `ssh` is the command's own.
+    unknown = [word for word in rest if word.startswith("-") and word not in options(command)]
+    assert unknown == [], f"{page}: {line}"
+
+
+def test_every_command_is_in_the_reference() -> None:
+    named = re.findall(r"^\| `gpuprov ([a-z-]+)` \|", (ROOT / "docs/reference/commands.md").read_text(), re.MULTILINE)
+    assert sorted(named) == sorted(COMMANDS)
+
+
+def test_every_format_is_in_the_reference() -> None:
+    named = re.findall(r"^\| `([a-z]+)` \|", (ROOT / "docs/reference/report-formats.md").read_text(), re.MULTILINE)
+    assert named == list(FORMATS)
+
+
+def test_every_environment_variable_of_the_package_is_in_the_reference() -> None:
+    sources = "\n".join(path.read_text() for path in (ROOT / "provision").rglob("*.py"))
+    read = set(re.findall(r"[\"'](GPUPROV_[A-Z_]+)[\"']", sources)) - {"GPUPROV_COMPLETE"}  # Click's, which `completion` sets
+    assert read <= set(re.findall(r"`(GPUPROV_[A-Z_]+)", (ROOT / "docs/reference/environment.md").read_text()))
+
+
+def test_the_example_profile_holds_and_has_twelve_lines(tmp_path: Path) -> None:
+    (text,) = fences(README, "yaml")
+    assert len(text.splitlines()) == 12
+    file = tmp_path / "t4-small.yml"
+    file.write_text(text)
+    result = CliRunner().invoke(cli, ["profile", "check", str(file)])
+    assert result.exit_code == 0, result.output
+
+
+def test_the_example_rules_are_read_and_broken_by_a_profile_that_breaks_them(tmp_path: Path) -> None:
+    (text,) = fences(ROOT / "docs/reviewing/rules.md", "yaml")
+    rules = tmp_path / "rules.yml"
+    rules.write_text(text)
+    result = CliRunner().invoke(cli, ["policy", "check", "t4-train", "--policy", str(rules), "--json"])
+    assert '"counters"' in result.stdout
+    assert "see ticket SEC-12" in result.stdout
+
+
+def test_the_picture_is_what_was_recorded_and_asks_no_other_host() -> None:
+    spec = importlib.util.spec_from_file_location("make_picture", ROOT / "docs/pictures/make.py")
+    assert spec
+    assert spec.loader
+    make = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(make)
+    for path, drawn in make.pictures().items():
+        assert path.read_text() == drawn, "run `python docs/pictures/make.py --draw`"
+        assert re.findall(r"https?://[^\"\s]+", drawn) == ["http://www.w3.org/2000/svg"]
+        assert not re.search(r"@font-face|@import|url\((?!#)|<script|<image|href", drawn)
+
+
+def test_every_citation_of_the_sources_leads_to_a_heading() -> None:
+    here = Path(__file__)
+    files = [
+        p for folder in ("provision", "playbooks", "tests", "profiles") for p in (ROOT / folder).rglob("*") if p.is_file() and p != here
+    ]
+    missing = []
+    for path in [*files, *PAGES, ROOT / "pyproject.toml", ROOT / "Makefile"]:
+        if path.suffix not in {".py", ".yaml", ".yml", ".md", ".toml", ".sh", ""}:
+            continue
+        for page, heading, labels in CITATION.findall(path.read_text(errors="replace")):
+            source = ROOT / "docs" / "sources" / page
+            there = headings(source) if source.exists() else set()
+            cited = [heading] * bool(heading) + [label.rstrip(".") for label in re.findall(r"§[\w.]+", labels)]
+            if not source.exists() or not there.issuperset(cited):
+                missing.append(f"{name(path)}: {page} {cited}")
+    assert missing == []
