@@ -23,7 +23,7 @@ from provision.workflow.session import today
 def command(*, profile: str, check: bool, output: str | None, as_json: bool) -> None:
     """Resolve a profile into the exact stack that is signed, launched, set up and checked.
 
-    The lock is written beside the profile as NAME.lock.yml. It comes from the catalogue alone, and no cloud is contacted. `gpuprov explain`
+    The lock is written beside the profile as NAME.lock.yml. It comes from the catalog alone, and no cloud is contacted. `gpuprov explain`
     says why it is what it is.
     """
     source = load.find(profile)
