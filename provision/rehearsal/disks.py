@@ -16,7 +16,7 @@ _EC2: Final = "nvme-Amazon_EC2_NVMe_Instance_Storage_AWS"
 class HostDisk:
     """One disk: its file, the loop device on this machine, and its node and stable name in the host.
 
-    The names are those of shared/facts/stack-facts.md §11, "NVMe names".
+    The names are those of docs/sources/clouds.md, "On the host".
     """
 
     file: Path

@@ -241,7 +241,7 @@ def test_regions_are_those_of_botocore() -> None:
 
 
 def test_types_that_were_withdrawn_are_still_in_botocores_enum_which_is_no_evidence() -> None:
-    """The enum lists p3 to this day: it says what a client may write, not what exists (shared/facts/stack-facts.md §0)."""
+    """The enum lists p3 to this day: it says what a client may write, not what exists (docs/sources/stack.md §0)."""
     client = boto3.Session().client("ec2", region_name="us-east-1")
     enum = client.meta.service_model.shape_for("InstanceType").enum
     assert {"p3.2xlarge", "p3.8xlarge", "p3.16xlarge"} <= set(enum)

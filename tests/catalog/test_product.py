@@ -29,7 +29,7 @@ def numbers(text: str) -> tuple[int, ...]:
 
 
 def check_lock(found: Resolution) -> None:
-    """What must be true of any stack that works, from shared/facts/stack-facts.md alone."""
+    """What must be true of any stack that works, from docs/sources/stack.md alone."""
     v = found.values
     capability, driver, cuda, cudnn = GPUS[v["gpu"]], int(v["driver"]), numbers(v["cuda"]), numbers(v["cudnn"])
     volta_or_older, blackwell = capability < (7, 5), capability >= (10, 0)

@@ -1,6 +1,6 @@
 """Known truths of the field, each as a case: what a person who has been burnt by it would check first.
 
-Numbers in brackets are those of the list in the closing note of issue 3, "the seventeen surprises" of shared/facts/stack-facts.md.
+Each case has a number in brackets, [1] to [17]. The facts are in docs/sources/stack.md and docs/sources/clouds.md.
 """
 
 import datetime as dt

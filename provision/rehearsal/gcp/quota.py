@@ -84,7 +84,7 @@ def stock_out(zone: str, guest: Guest, elsewhere: list[str]) -> dict[str, Any]:
     """How an operation fails in a zone that has no room.
 
     Code and words: docs.cloud.google.com/compute/docs/troubleshooting/troubleshooting-resource-availability and
-    CCExtractor/sample-platform#901. The keys of the metadata are not confirmed (shared/facts/emulators.md §C).
+    CCExtractor/sample-platform#901. The keys of the metadata are not confirmed (docs/sources/emulators.md, "google-cloud-compute").
 
     Args:
         zone: where it was tried.

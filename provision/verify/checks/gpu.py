@@ -1,6 +1,6 @@
 """The GPU, its driver, and the settings that live in the driver; each setting in its layers.
 
-The verdict matrices are those of shared/facts/verification.md §2.1-2.4.
+The verdict matrices are those of docs/sources/verification.md §2.1-2.4.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Whether a GPU is well: memory errors and what the driver did about them, its complaints in the kernel log, what holds its clocks down.
 
-Limits and their sources: shared/facts/verification.md §2.5-2.7.
+Limits and their sources: docs/sources/verification.md §2.5-2.7.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """How GPUs are connected: device nodes, the bus, NVLink, the fabric.
 
-Minimums and their sources: shared/facts/verification.md §2.2 and §2.8.
+Minimums and their sources: docs/sources/verification.md §2.2 and §2.8.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Acceptance: what each GPU does under load, against a sourced figure and against the GPUs beside it; and when it is low, why.
 
-The gates are data (catalog/data/gpus.yaml, `acceptance`); the rules are those of shared/facts/verification.md §2.5, §3b and §6.8.
+The gates are data (catalog/data/gpus.yaml, `acceptance`); the rules are those of docs/sources/verification.md §2.5 and §3b.
 A GPU that somebody else uses proves nothing either way.
 """
 

@@ -10,7 +10,7 @@ from provision.verify.facts.sessions import SessionsFacts
 __all__ = ["CHECKS"]
 
 _BIN = "/usr/local/cuda/bin"
-# shared/facts/stack-facts.md §7: one is a link to the other, depending on the package; libraries belong to the loader, not on PATH.
+# docs/sources/stack.md, "CUPTI": one is a link to the other, depending on the package; libraries belong to the loader, not on PATH.
 _CUPTI = {"/usr/local/cuda/extras/CUPTI/lib64", "/usr/local/cuda/targets/x86_64-linux/lib"}
 
 

@@ -64,7 +64,7 @@ def _installed(facts: Facts) -> list[tuple[str, str, list[Any]]]:
     if nvcc is not None:
         parts.append(("cuda", f"CUDA {nvcc.version}", [t for t in read.toolkits().toolkits if t.version == nvcc.version]))
     if cudnn.library is not None:
-        # The encoding changed with cuDNN 9: shared/facts/verification.md §2.9.
+        # The encoding changed with cuDNN 9: docs/sources/verification.md, "CUDA, cuDNN and CUPTI".
         unit = 10_000 if cudnn.library >= 90_000 else 1_000  # noqa: PLR2004
         found = (cudnn.library // unit, cudnn.library % unit // 100, cudnn.library % 100)
         parts.append(("cudnn", f"cuDNN {'.'.join(map(str, found))}", _around(found)))

@@ -62,7 +62,7 @@ def _cudnn(facts: Facts, profile: Profile) -> Verdict:
         return failed(
             expected, f"the loader finds none (header: {found.header or 'none'})", "`gpuprov apply HOST --role cudnn` installs it"
         )
-    # The encoding changed with cuDNN 9: shared/facts/verification.md §2.9.
+    # The encoding changed with cuDNN 9: docs/sources/verification.md, "CUDA, cuDNN and CUPTI".
     unit = 10_000 if found.library >= 90_000 else 1_000  # noqa: PLR2004
     version = f"{found.library // unit}.{found.library % unit // 100}.{found.library % 100}"
     observed = f"library {version}, header {found.header or 'none'}"
@@ -245,7 +245,7 @@ def _opencv_cuda(facts: Facts, profile: Profile) -> Verdict:
 def _nvenc(facts: Facts, profile: Profile) -> Verdict:
     if not profile.stack.ffmpeg:
         return not_asked("the profile does not ask for ffmpeg")
-    # Neither A100 nor H100 and later data-centre chips have an encoder: shared/facts/verification.md §2.10, and the catalogue.
+    # Neither A100 nor H100 and later data-centre chips have an encoder: docs/sources/verification.md §2.10, and the catalogue.
     if profile.gpu.model == "p100" or read.gpu(profile.gpu.model).nvenc is False:
         return not_asked(f"{profile.gpu.model.upper()} has no NVENC")
     expected = "ffmpeg built with NVENC, and one frame encoded by the GPU"

@@ -1,6 +1,6 @@
 """What surrounds the stack and breaks it later: variables that users set and forget, packages that shadow, boots and upgrades to come.
 
-Sources: shared/facts/verification.md §1b, §2.1 and §7.
+Sources: docs/sources/verification.md §1b, §2.1 and §7.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ def _python3(facts: Facts, _profile: Profile) -> Verdict:
     if facts.raw.get("python3") == {"value": None}:
         return failed("python3, 3.8 or later", "no python3 on this host", "install it: `apt-get install python3` or `dnf install python3`")
     version = facts.read(Python3Facts).version
-    # ansible-core 2.19 needs 3.8 on the host: shared/facts/stack-facts.md §11.
+    # ansible-core 2.19 needs 3.8 on the host: docs/sources/clouds.md, "On the host".
     if int(version.split(".")[1]) >= 8:  # noqa: PLR2004 - the figure above
         return passed("3.8 or later", version)
     return failed("3.8 or later", version, "use a release with a newer python3, such as EL 9")
