@@ -1,6 +1,6 @@
-"""Rules about what is optional: nvprof, OpenCV with CUDA, and the components of `stack.extras`.
+"""Rules about optional parts: nvprof, OpenCV with CUDA, and the components of `stack.extras`.
 
-Each is a variable only where a profile asks for it. A component's value is its record, or None where a change would leave it out.
+Each is a variable only in a profile that has it. Its value is its record, or None where a remedy would leave it out.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Final
 from provision.catalog import read
 from provision.catalog.records.base import version
 from provision.catalog.records.stack import Extra, ReleaseRecord, System
-from provision.catalog.rules import TITLES, older
+from provision.catalog.rules import TITLES, capability_text
 from provision.catalog.solve import Rule
 from provision.catalog.wheels import extra_wheels
 
@@ -19,7 +19,7 @@ OPENCV: Final = "opencv-cuda"
 
 
 def optional_rules(names: Iterable[str]) -> tuple[Rule, ...]:
-    """The rules about optional components, for those that are asked for: each is a variable that is the component, or None."""
+    """The rules about these optional parts."""
     own = {"nvprof": _nvprof, OPENCV: _opencv}
     return tuple(rule for name in names for rule in (own[name]() if name in own else _extra(read.extras()[name])))
 
@@ -39,27 +39,29 @@ def _opencv() -> tuple[Rule, ...]:
 
 
 def _nvprof() -> tuple[Rule, ...]:
-    known = read.toolkits().nvprof
+    limits = read.toolkits().nvprof
     return (
         Rule(
             "nvprof-in-toolkit",
             ("cuda", "nvprof"),
-            lambda toolkit, nvprof: nvprof is None or version(toolkit.version) <= version(known.last_toolkit),
-            lambda toolkit, _nvprof: f"nvprof came with CUDA up to {known.last_toolkit}, and CUDA {toolkit.version} has none",
+            lambda toolkit, nvprof: nvprof is None or version(toolkit.version) <= version(limits.last_toolkit),
+            lambda toolkit, _nvprof: f"nvprof came with CUDA up to {limits.last_toolkit}, and CUDA {toolkit.version} has none",
         ),
         Rule(
             "nvprof-traces-gpu",
             ("gpu", "nvprof"),
-            lambda gpu, nvprof: nvprof is None or version(gpu.compute_capability) < version(known.traces_below),
+            lambda gpu, nvprof: nvprof is None or version(gpu.compute_capability) < version(limits.traces_below),
             lambda gpu, _nvprof: (
-                f"nvprof runs on nothing from compute capability {known.traces_below} on, and {older(gpu)}; nsys and ncu do"
+                f"nvprof runs on nothing from compute capability {limits.traces_below} on, and {capability_text(gpu)}; nsys and ncu do"
             ),
         ),
         Rule(
             "nvprof-reads-metrics",
             ("gpu", "nvprof"),
-            lambda gpu, nvprof: nvprof is None or version(gpu.compute_capability) < version(known.metrics_below),
-            lambda gpu, _nvprof: f"from {known.metrics_below} on nvprof only traces: `nvprof -m` reads no metric on {gpu.name}, `ncu` does",
+            lambda gpu, nvprof: nvprof is None or version(gpu.compute_capability) < version(limits.metrics_below),
+            lambda gpu, _nvprof: (
+                f"from {limits.metrics_below} on nvprof only traces: `nvprof -m` reads no metric on {gpu.name}, `ncu` does"
+            ),
             soft=True,
         ),
     )
@@ -68,19 +70,21 @@ def _nvprof() -> tuple[Rule, ...]:
 def _extra(extra: Extra) -> tuple[Rule, ...]:
     if extra.how == "refused":
         return (Rule(f"{extra.name}-is-installed", (extra.name,), lambda it: it is None, lambda _it: f"{extra.title}: {extra.why}"),)
-    found = []
+    rules = []
     span = extra.compute_capability
     if span is not None:
-        found.append(
+        rules.append(
             Rule(
                 f"{extra.name}-serves-gpu",
                 ("gpu", extra.name),
                 lambda gpu, it: it is None or span.cover(gpu.compute_capability),
-                lambda gpu, _it: f"{extra.title} serves compute capability {span.oldest} and later, and {older(gpu)}: {extra.why}",
+                lambda gpu, _it: (
+                    f"{extra.title} serves compute capability {span.oldest} and later, and {capability_text(gpu)}: {extra.why}"
+                ),
             )
         )
     if extra.how == "packages":
-        found.append(
+        rules.append(
             Rule(
                 f"{extra.name}-in-repository",
                 ("packages", extra.name),
@@ -90,7 +94,7 @@ def _extra(extra: Extra) -> tuple[Rule, ...]:
         )
     if extra.how == "framework":
         titles = " or ".join(TITLES[name] for name in extra.frameworks)
-        found.append(
+        rules.append(
             Rule(
                 f"{extra.name}-comes-with-framework",
                 (*extra.frameworks, extra.name),
@@ -99,8 +103,8 @@ def _extra(extra: Extra) -> tuple[Rule, ...]:
             )
         )
     if extra.how == "wheels":
-        found.append(Rule(f"{extra.name}-goes-with-pytorch", ("os", "pytorch", extra.name), _goes_with(extra), _why_not_with(extra)))
-    return tuple(found)
+        rules.append(Rule(f"{extra.name}-goes-with-pytorch", ("os", "pytorch", extra.name), _goes_with(extra), _why_not_with(extra)))
+    return tuple(rules)
 
 
 def _goes_with(extra: Extra) -> Callable[..., bool]:

@@ -1,4 +1,4 @@
-"""The shipped data as typed records, with what was refreshed since laid over it. Each file is read when it is first asked for."""
+"""The shipped data as typed records, overlaid with refreshed data. Each file is read on first use."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from provision.catalog.records.stack import (
     Toolkits,
 )
 
-BASE_DATE: Final = "2026-11-21"  # when the shipped data was last gone through
+BASE_DATE: Final = "2026-11-21"  # the day of the last review of the shipped data
 DATA: Final = Path(__file__).parent / "data"
 
 _T = TypeVar("_T")
 
-# An overlay is one object until another is written (it is hashed by identity), so what was merged with it is found again.
+# An overlay is hashed by identity and stays one object until another is written, so a merge with it can be cached.
 _once = functools.lru_cache(maxsize=2)
 
 
@@ -51,7 +51,7 @@ def _read(name: str, shape: type[_T]) -> _T:
 
 
 def sources() -> dict[str, Source]:
-    """Source id → source, those of the overlay among them."""
+    """Source id → source, including those of the overlay."""
     return _sources(overlay.read())
 
 
@@ -72,11 +72,7 @@ def gpu(model: str) -> GpuRecord:
     Raises:
         KeyError: there is none.
     """
-    return next((g for g in gpus().gpus if g.model == model), None) or _missing(model)
-
-
-def _missing(model: str) -> GpuRecord:
-    raise KeyError(model)
+    return {g.model: g for g in gpus().gpus}[model]
 
 
 @functools.cache
@@ -129,19 +125,19 @@ def systems() -> Systems:
 
 @functools.cache
 def repositories() -> Repositories:
-    """Where packages come from, and what they are called."""
+    """Package repositories, and the names of packages."""
     return _read("repositories.yaml", Repositories)
 
 
 def distribution(system: str) -> Distribution | None:
-    """The distribution's own packages of driver and toolkit, for a system such as `debian 12`; None where none are known."""
+    """The distribution's own packages of driver and toolkit, for a system such as `debian 12`; None where the catalog has none."""
     return next((d for d in repositories().distributions if d.system == system), None)
 
 
 def closures(name: str) -> str | None:
-    """The text of a wheel set `data/wheels/NAME.txt`, the refreshed one before the shipped one; None when there is neither."""
+    """The text of a wheel set (`data/wheels/NAME.txt`), refreshed or else shipped; None when there is neither."""
     refreshed = overlay.read().wheels.get(name)
     if refreshed is not None:
         return refreshed
-    paths = (DATA / "wheels" / f"{name}.txt", DATA / "wheels" / "extras" / f"{name}.txt")
+    paths = (DATA / folder / f"{name}.txt" for folder in ("wheels", "wheels/extras"))
     return next((path.read_text() for path in paths if path.is_file()), None)

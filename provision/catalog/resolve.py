@@ -1,15 +1,16 @@
-"""Demands → one exact stack, each choice with its reason; or the smallest set of demands that cannot hold together, and what would.
+"""From a request to one exact stack with the reason for each choice, or to the smallest set of demands that conflict and its remedies.
 
-Pure and offline: nothing here asks a cloud, an index or a clock. 5 ms a resolution once the problem is built (40 ms, once a process).
+Pure and offline: nothing here asks a cloud, a package index or a clock. A resolution takes 5 ms once the problem is built (40 ms, once a
+process).
 """
 
 from __future__ import annotations
 
 import datetime as dt
 import functools
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 from provision.catalog import read
 from provision.catalog.optional import OPENCV, optional_rules
@@ -22,7 +23,7 @@ AUTO: Final = "auto"
 NONE: Final = "none"
 _WITHOUT: Final = "without "
 
-# What a person calls each variable, and where a profile asks for it.
+# What a person calls each variable, and the key of the profile that sets it.
 _TITLES: Final = {
     "gpu": ("GPU", "gpu.model"),
     "os": ("system", "os"),
@@ -44,17 +45,18 @@ _TITLES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class StackRequest:
-    """What is asked of a stack; `auto` leaves a version open, None leaves a framework out.
+    """What a stack should be; `auto` leaves a version open, None leaves a framework out.
 
     Attributes:
-        gpu: model, as `v100`.
-        os: system, as `ubuntu 22.04`.
-        driver, cuda, cudnn, pytorch, tensorflow, jax: `auto`, or a version, which may leave its last parts open.
+        gpu: model, such as `v100`.
+        os: system, such as `ubuntu 22.04`.
+        driver, cuda, cudnn, pytorch, tensorflow, jax: `auto`, or a version, which may omit its last parts.
         ncu, nvprof: whether Nsight Compute, or its predecessor, must work.
         opencv: whether OpenCV is built with CUDA.
         extras: names of optional components.
         counters: `all-users`, `group` or `admin-only`.
-        clocks: what the profile wants of the clocks.
+        packages: `nvidia` or `distribution`.
+        clocks: the clocks of the profile.
     """
 
     gpu: str
@@ -79,9 +81,9 @@ class Choice:
     """One resolved value.
 
     Attributes:
-        asked: the profile's word for it, or None where the profile cannot ask.
-        because: why this and nothing better; empty where there is nothing better.
-        passed_over: better values, each with the reason against it.
+        asked: the profile's demand, or None where the profile has no say.
+        because: why this value and no better one; empty where there is none better.
+        passed_over: the better values, each with the reason against it.
     """
 
     variable: str
@@ -93,24 +95,42 @@ class Choice:
 
 
 @dataclass(frozen=True, slots=True)
+class Advice:
+    """One advice of the catalog that a stack goes against.
+
+    Attributes:
+        part: the variable that it is about, such as `driver` or `pytorch`.
+        text: the advice, as the lock records it among its warnings.
+    """
+
+    part: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class Resolution:
-    """A stack that holds together.
+    """A stack whose parts work together.
 
     Attributes:
         values: variable → value.
-        warnings: what was asked for against advice.
+        advice: the advice that the request goes against.
         choices: in the order in which they were made.
     """
 
-    asked: StackRequest
+    request: StackRequest
     values: dict[str, str]
-    warnings: tuple[str, ...]
+    advice: tuple[Advice, ...]
     choices: tuple[Choice, ...]
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """The advice as texts."""
+        return tuple(advice.text for advice in self.advice)
 
 
 @dataclass(frozen=True, slots=True)
 class Remedy:
-    """A change of one demand that would make the whole hold."""
+    """A change of one demand that would resolve the conflict."""
 
     key: str
     to: str
@@ -118,140 +138,166 @@ class Remedy:
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """Demands that cannot hold together: no smaller set of them is at fault."""
+    """Demands that conflict; no smaller set of them does.
+
+    Attributes:
+        core: the demands.
+        reasons: one sentence for each rule that is violated.
+        remedies: changes of one demand, each of which is enough.
+    """
 
     core: tuple[Demand, ...]
     reasons: tuple[str, ...]
-    changes: tuple[Remedy, ...]
+    remedies: tuple[Remedy, ...]
 
 
-def resolve(asked: StackRequest, today: dt.date, *, explain: bool = True) -> Resolution:
-    """The newest supported stack that satisfies what is asked.
+def resolve(request: StackRequest, today: dt.date, *, explain: bool = True) -> Resolution:
+    """The newest supported stack that satisfies the request.
 
     Args:
-        asked: the demands.
-        today: the day whose supported branches count.
-        explain: whether each choice says why nothing better was taken.
+        request: the demands.
+        today: the day on which a driver branch must be supported.
+        explain: whether each choice has its reason.
 
     Raises:
-        StackConflictError: there is none; `conflict` on it says which demands are at fault.
+        StackConflictError: there is no such stack; its `conflict` names the demands that conflict.
     """
-    problem = _problem(today, asked.clocks, _optional(asked))
-    demands = _demands(asked, problem)
+    problem = _problem(today, request.clocks, _optional(request))
+    demands = _demands(request, problem)
     hard = [rule for rule in problem.rules if not rule.soft]
     soft = [rule for rule in problem.rules if rule.soft]
     if not problem.satisfiable(demands, hard):
         raise _refusal(_conflict(problem, demands, hard, soft))
-    # Advice is given up rule by rule, the least of it that the demands force.
-    heeded = list(soft)
-    while not problem.satisfiable(demands, [*hard, *heeded]):
-        at_fault = problem.at_fault(demands, [*heeded, *hard])
-        heeded.remove(next(rule for rule in reversed(at_fault) if rule.soft))
-    active = [*hard, *heeded]
+    # Advice is dropped rule by rule, only as far as the demands force it.
+    active = [*hard, *soft]
+    while not problem.satisfiable(demands, active):
+        at_fault = problem.at_fault(demands, [*(rule for rule in active if rule.soft), *hard])
+        active.remove(next(rule for rule in reversed(at_fault) if rule.soft))
     values = problem.best(demands, active)
-    exact = [choice(name, key) for name, key in values.items()]
-    warnings = tuple(problem.say(rule, exact) for rule in soft if not problem.satisfiable(exact, [rule]))
     choices = tuple(_choices(problem, demands, values, active)) if explain else ()
-    return Resolution(asked, values, warnings, choices)
+    return Resolution(request, values, tuple(_advice(problem.variables, soft, values)), choices)
+
+
+def advice(values: Mapping[str, str], today: dt.date) -> tuple[Advice, ...]:
+    """The advice that a stack goes against, such as the stack of a lock; rules about variables that are not in `values` are left out.
+
+    Args:
+        values: variable → value, such as `{"driver": "535", "cuda": "12.2"}`; an optional component is its own value (`nvprof`).
+        today: the day on which a driver branch must be supported.
+    """
+    optional = tuple(name for name in ("nvprof", OPENCV, *read.extras()) if name in values)
+    soft = [rule for rule in (*rules(today), *optional_rules(optional)) if rule.soft]
+    return tuple(_advice(_variables(ClockRequest("default"), optional), soft, values))
+
+
+def _advice(variables: Mapping[str, Mapping[str, Any]], soft: Iterable[Rule], values: Mapping[str, str]) -> Iterator[Advice]:
+    for rule in soft:
+        if all(values.get(name) in variables[name] for name in rule.over):
+            records = [variables[name][values[name]] for name in rule.over]
+            if not rule.holds(*records):
+                yield Advice(rule.over[-1], rule.says(*records))
 
 
 @functools.lru_cache(maxsize=8)
 def _problem(today: dt.date, clocks: ClockRequest, optional: tuple[str, ...] = ()) -> Problem:
-    def newest_first(versions: Iterable[str]) -> list[str]:
-        # Of one version the index that was measured comes first.
-        return sorted(versions, key=lambda v: (version(v), "+" not in v), reverse=True)
-
-    frameworks = {name: {r.version: r for r in releases} for name, releases in read.frameworks().items()}
-    toolkits = {t.version: t for t in read.toolkits().toolkits}
-    cudnns = {c.version: c for c in read.cudnn().releases}
-    branches = {b.branch: b for b in read.driver().branches}
-    return Problem(
-        {
-            "gpu": {g.model: g for g in read.gpus().gpus},
-            "os": {s.key: s for s in read.systems().systems},
-            **{name: {**{v: known[v] for v in newest_first(known)}, NONE: None} for name, known in frameworks.items()},
-            "driver": {v: branches[v] for v in newest_first(branches)},
-            "flavour": {"open": "open", "proprietary": "proprietary"},
-            "cuda": {v: toolkits[v] for v in newest_first(toolkits)},
-            "cudnn": {v: cudnns[v] for v in newest_first(cudnns)},
-            "packages": {word: word for word in ("nvidia", "distribution")},
-            "ncu": {"no": "no", "yes": "yes"},
-            "counters": {word: word for word in ("admin-only", "group", "all-users")},
-            "clocks": {str(clocks): clocks} | {kind: ClockRequest(kind) for kind in ("default", "max")},
-            "clock_mode": {mode: mode for mode in ("none", "locked", "application", "locked-graphics")},
-            **{name: {name: read.extras().get(name, name), f"{_WITHOUT}{name}": None} for name in optional},
-        },
-        (*rules(today), *optional_rules(optional)),
-    )
+    return Problem(_variables(clocks, optional), (*rules(today), *optional_rules(optional)))
 
 
-def _optional(asked: StackRequest) -> tuple[str, ...]:
-    """Parts that are variables only where they are asked for; unlike the rest, leaving them out has no say in anything."""
-    return (*(("nvprof",) if asked.nvprof else ()), *((OPENCV,) if asked.opencv else ()), *sorted(asked.extras))
+def _variables(clocks: ClockRequest, optional: Iterable[str]) -> dict[str, dict[str, Any]]:
+    """Variable → value → its record, the best value first."""
+
+    def newest_first(records: Iterable[Any], key: str = "version") -> dict[str, Any]:
+        # The same version may come from two indexes; the one that was measured comes first.
+        by_version = {getattr(record, key): record for record in records}
+        return {v: by_version[v] for v in sorted(by_version, key=lambda v: (version(v), "+" not in v), reverse=True)}
+
+    def words(*values: str) -> dict[str, Any]:
+        return {value: value for value in values}
+
+    return {
+        "gpu": {g.model: g for g in read.gpus().gpus},
+        "os": {s.key: s for s in read.systems().systems},
+        **{name: newest_first(releases) | {NONE: None} for name, releases in read.frameworks().items()},
+        "driver": newest_first(read.driver().branches, "branch"),
+        "flavour": words("open", "proprietary"),
+        "cuda": newest_first(read.toolkits().toolkits),
+        "cudnn": newest_first(read.cudnn().releases),
+        "packages": words("nvidia", "distribution"),
+        "ncu": words("no", "yes"),
+        "counters": words("admin-only", "group", "all-users"),
+        "clocks": {str(clocks): clocks} | {kind: ClockRequest(kind) for kind in ("default", "max")},
+        "clock_mode": words("none", "locked", "application", "locked-graphics"),
+        **{name: {name: read.extras().get(name, name), f"{_WITHOUT}{name}": None} for name in optional},
+    }
 
 
-def _demands(asked: StackRequest, problem: Problem) -> list[Demand]:
-    """What is asked, as demands; a version that the catalogue does not know is refused here, with the nearest."""
+def _optional(request: StackRequest) -> tuple[str, ...]:
+    """Parts that are variables only where they are requested: no rule is about a stack without them."""
+    return (*(("nvprof",) if request.nvprof else ()), *((OPENCV,) if request.opencv else ()), *sorted(request.extras))
+
+
+def _demands(request: StackRequest, problem: Problem) -> list[Demand]:
+    """The request as demands; a version that is not in the catalog is refused here, with the nearest ones."""
     demands = []
     for name in ("gpu", "os", "driver", "cuda", "cudnn"):
-        wanted = getattr(asked, name)
-        if wanted != AUTO:
-            demands.append(_versioned(problem, name, wanted))
+        release = getattr(request, name)
+        if release != AUTO:
+            demands.append(_versioned(problem, name, release))
     for name in TITLES:
-        wanted = getattr(asked, name)
+        release = getattr(request, name)
         title, key = _TITLES[name]
-        if wanted is None:
+        if release is None:
             demands.append(Demand(key, name, frozenset({NONE}), f"no {title}"))
-        elif wanted == AUTO:
+        elif release == AUTO:
             demands.append(Demand(key, name, frozenset(problem.variables[name]) - {NONE}, f"{title} of any version"))
         else:
-            demands.append(_versioned(problem, name, wanted))
-    demands.append(Demand("sources.packages", "packages", frozenset({asked.packages}), f"packages of {_WHOSE[asked.packages]}"))
-    demands.append(Demand("gpu.counters", "counters", frozenset({asked.counters}), f"counters: {asked.counters}"))
-    demands.append(Demand("gpu.application_clocks", "clocks", frozenset({str(asked.clocks)}), f"clocks at {asked.clocks}"))
-    demands.append(Demand("stack.profilers", "ncu", frozenset({"yes" if asked.ncu else "no"}), "ncu" if asked.ncu else "no ncu"))
-    optional = [(name, *_title(name)) for name in _optional(asked)]
+            demands.append(_versioned(problem, name, release))
+    demands.append(Demand("sources.packages", "packages", frozenset({request.packages}), f"packages of {_WHOSE[request.packages]}"))
+    demands.append(Demand("gpu.counters", "counters", frozenset({request.counters}), f"counters: {request.counters}"))
+    demands.append(Demand("gpu.application_clocks", "clocks", frozenset({str(request.clocks)}), f"clocks at {request.clocks}"))
+    demands.append(Demand("stack.profilers", "ncu", frozenset({"yes" if request.ncu else "no"}), "ncu" if request.ncu else "no ncu"))
+    optional = [(name, *_title(name)) for name in _optional(request)]
     return [*demands, *(Demand(key, name, frozenset({name}), title) for name, title, key in optional)]
 
 
-def _versioned(problem: Problem, name: str, wanted: str) -> Demand:
+def _versioned(problem: Problem, name: str, release: str) -> Demand:
     title, key = _TITLES[name]
-    known = [k for k in problem.variables[name] if k != NONE]
-    # 580.95.05 asks for the branch 580; 12.9.1 for the toolkit 12.9; 9.10 for any 9.10.x. Only a version may leave parts open.
-    fits = {k for k in known if f"{k}.".startswith(f"{wanted}.") or (name in {"driver", "cuda"} and wanted.startswith(f"{k}."))}
-    if "+" not in wanted:
+    versions = [k for k in problem.variables[name] if k != NONE]
+    # 580.95.05 means the branch 580; 12.9.1 the toolkit 12.9; 9.10 any 9.10.x. Only a version may omit parts.
+    fits = {k for k in versions if f"{k}.".startswith(f"{release}.") or (name in {"driver", "cuda"} and release.startswith(f"{k}."))}
+    if "+" not in release:
         fits = {k for k in fits if "+" not in k} or fits
     if not fits:
         if name in {"gpu", "os"}:
-            msg = f"{key}: {title} {wanted!r} is not in the catalogue"
-            raise StackConflictError(msg, hint=f"write one of: {', '.join(known)}")
-        near = sorted(known, key=lambda k: _distance(k, wanted))[:3]
-        msg = f"{key}: {title} {wanted} is not in the catalogue"
+            msg = f"{key}: {title} {release!r} is not in the catalog"
+            raise StackConflictError(msg, hint=f"write one of: {', '.join(versions)}")
+        near = sorted(versions, key=lambda k: _distance(k, release))[:3]
+        msg = f"{key}: {title} {release} is not in the catalog"
         raise StackConflictError(msg, hint=f"the nearest are {', '.join(near)}; `gpuprov catalog stacks` shows all")
-    return Demand(key, name, frozenset(fits), wanted if name in {"gpu", "os"} else f"{title} {wanted}")
+    return Demand(key, name, frozenset(fits), release if name in {"gpu", "os"} else f"{title} {release}")
 
 
-def _distance(known: str, wanted: str) -> tuple[int, ...]:
-    pairs = zip((*version(known), 0, 0, 0), (*version(wanted), 0, 0, 0), strict=False)
+def _distance(one: str, other: str) -> tuple[int, ...]:
+    pairs = zip((*version(one), 0, 0, 0), (*version(other), 0, 0, 0), strict=False)
     return tuple(abs(a - b) for a, b in pairs)
 
 
 def _choices(problem: Problem, demands: Sequence[Demand], values: dict[str, str], active: Sequence[Rule]) -> Iterable[Choice]:
-    made: list[Demand] = []
-    asked = {d.variable: d for d in demands}
+    earlier: list[Demand] = []
+    by_variable = {d.variable: d for d in demands}
     for name, value in values.items():
         title, key = _title(name)
-        demand = asked.get(name)
+        demand = by_variable.get(name)
         if demand is None or len(demand.keys) > 1:
             better = [k for k in problem.variables[name] if demand is None or k in demand.keys]
             better = better[: better.index(value)]
-            reasons = [(k, _why_not(problem, [*demands, *made, choice(name, k)], active)) for k in better]
-            telling = [why for k, why in reasons if "+" not in k] or [why for _, why in reasons]
-            because = telling[-1] if telling else "the newest there is" if name in _VERSIONED else ""
+            reasons = [(k, _why_not(problem, [*demands, *earlier, choice(name, k)], active)) for k in better]
+            main = [why for k, why in reasons if "+" not in k] or [why for _, why in reasons]
+            because = main[-1] if main else "the newest there is" if name in _VERSIONED else ""
             yield Choice(name, title, value, None if demand is None else demand.text, because, tuple(reasons))
         else:
             yield Choice(name, title, value, demand.text, f"asked for in {key}")
-        made.append(choice(name, value))
+        earlier.append(choice(name, value))
 
 
 _WHOSE: Final = {"nvidia": "NVIDIA", "distribution": "the distribution itself"}
@@ -265,17 +311,17 @@ def _why_not(problem: Problem, demands: Sequence[Demand], active: Sequence[Rule]
 def _conflict(problem: Problem, demands: Sequence[Demand], hard: Sequence[Rule], soft: Sequence[Rule]) -> Conflict:
     core = problem.core(demands, hard)
     reasons = tuple(dict.fromkeys(problem.say(rule, core) for rule in problem.at_fault(core, hard)))
-    # Another GPU is another machine: it is proposed where nothing smaller helps.
+    # Another GPU means another machine, so it is proposed only where nothing smaller helps.
     smaller = [demand for demand in core if demand.variable != "gpu"]
-    changes = _changes(problem, demands, smaller, hard, soft) or _changes(problem, demands, core, hard, soft)
-    return Conflict(tuple(core), reasons, tuple(changes))
+    remedies = _remedies(problem, demands, smaller, hard, soft) or _remedies(problem, demands, core, hard, soft)
+    return Conflict(tuple(core), reasons, tuple(remedies))
 
 
-def _changes(
+def _remedies(
     problem: Problem, demands: Sequence[Demand], core: Sequence[Demand], hard: Sequence[Rule], soft: Sequence[Rule]
 ) -> list[Remedy]:
-    """For each demand at fault the nearest value that would do: one that is advised, and one that merely works where that is nearer."""
-    found = []
+    """For each demand at fault the nearest value that is advised, and the nearest that works at all where that one is nearer."""
+    remedies: list[Remedy] = []
     for demand in core:
         others = [d for d in demands if d is not demand]
         for active in ([*hard, *soft], hard):
@@ -283,13 +329,13 @@ def _changes(
                 continue
             near = _by_nearness(problem, demand)
             to = next((key for key in near if problem.satisfiable([*others, choice(demand.variable, key)], active)), None)
-            if to is not None and Remedy(demand.key, to) not in found:
-                found.append(Remedy(demand.key, to))
-    return found
+            if to is not None and Remedy(demand.key, to) not in remedies:
+                remedies.append(Remedy(demand.key, to))
+    return remedies
 
 
 def _by_nearness(problem: Problem, demand: Demand) -> list[str]:
-    """The other values, nearest to what was demanded first in the order of preference; doing without comes last."""
+    """The other values in the order of their distance from the demand; doing without comes last."""
     order = list(problem.variables[demand.variable])
     at = min(order.index(key) for key in demand.keys)
     others = [key for key in order if key not in demand.keys]
@@ -297,24 +343,23 @@ def _by_nearness(problem: Problem, demand: Demand) -> list[str]:
 
 
 def _title(name: str) -> tuple[str, str]:
-    """What a person calls a variable, and the key of a profile that asks for it."""
+    """What a person calls a variable, and the key of the profile that sets it."""
     if name in _TITLES:
         return _TITLES[name]
     extra = read.extras().get(name)
     return (extra.title, "stack.extras") if extra else (name, "stack.profilers")
 
 
-def _way(change: Remedy) -> str:
-    left_out = change.to.removeprefix(_WITHOUT)
-    if left_out == OPENCV:
-        return f"{change.key} to wheel"
-    return f"{change.key} to {change.to}" if left_out == change.to else f"{change.key} so that it has no {left_out}"
+def _remedy_text(remedy: Remedy) -> str:
+    component = remedy.to.removeprefix(_WITHOUT)
+    if component == OPENCV:
+        return f"{remedy.key} to wheel"
+    return f"{remedy.key} to {remedy.to}" if component == remedy.to else f"{remedy.key} so that it has no {component}"
 
 
 def _refusal(conflict: Conflict) -> StackConflictError:
-    what = " + ".join(d.text for d in conflict.core)
-    why = "; ".join(conflict.reasons)
-    ways = ", or ".join(_way(change) for change in conflict.changes)
-    error = StackConflictError(f"{what}: {why}", hint=f"change {ways}" if ways else "no single change helps: ask for less")
+    message = f"{' + '.join(d.text for d in conflict.core)}: {'; '.join(conflict.reasons)}"
+    ways = ", or ".join(map(_remedy_text, conflict.remedies))
+    error = StackConflictError(message, hint=f"change {ways}" if ways else "no single change helps: ask for less")
     error.conflict = conflict
     return error

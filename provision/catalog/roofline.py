@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from provision.catalog import read
 from provision.catalog.records.gpus import GpuRecord
 
-# Words of NVML's names that say another form of a card, with other peaks.
+# Words in NVML's names that mean another variant of a card, with other peaks.
 _FORMS = frozenset({"NVL", "MIG", "GRID"})
 
 PRECISIONS = ("fp64", "fp64_tensor", "fp32", "tf32", "bf16", "fp16", "fp8", "fp4", "int8", "int4")
@@ -25,7 +25,7 @@ class Roof:
     Attributes:
         peak_tflops: dense, in TFLOPS or TOPS.
         bandwidth_gb_s: of the device memory.
-        threshold: operations a byte from which arithmetic limits.
+        threshold: operations per byte from which arithmetic is the limit.
     """
 
     gpu: str
@@ -35,19 +35,19 @@ class Roof:
     threshold: float
 
     def attainable_tflops(self, intensity: float) -> float:
-        """TFLOPS that a kernel with so many operations a byte can reach."""
+        """TFLOPS that a kernel with so many operations per byte can reach."""
         return min(self.peak_tflops, self.bandwidth_gb_s * intensity / 1000)
 
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """What something reached on a GPU.
+    """One measurement on a GPU.
 
     Attributes:
-        label: what and how much, for a person.
-        intensity: its operations a byte.
-        tflops: what it reached.
-        precision: whose roof is above it; empty where arithmetic has no part in it.
+        label: what was measured, for a person.
+        intensity: operations per byte.
+        tflops: as measured.
+        precision: the one whose roof applies; empty where arithmetic plays no part.
     """
 
     label: str
@@ -57,20 +57,20 @@ class Point:
 
 
 def models(word: str) -> list[GpuRecord]:
-    """The GPUs that a word means: the model itself, or all whose name begins with it (`a100`).
+    """The GPUs that a word means: the model of that name, or all models that begin with it (`a100`).
 
     Raises:
         KeyError: none.
     """
-    exact = [g for g in read.gpus().gpus if g.model == word]
-    found = exact or [g for g in read.gpus().gpus if g.model.startswith(f"{word}-")]
-    if not found:
+    gpus = read.gpus().gpus
+    matches = [g for g in gpus if g.model == word] or [g for g in gpus if g.model.startswith(f"{word}-")]
+    if not matches:
         raise KeyError(word)
-    return found
+    return matches
 
 
 def roofs(gpu: GpuRecord) -> list[Roof]:
-    """A GPU's roofs, one a precision whose peak is known; none where its bandwidth is not."""
+    """A GPU's roofs, one for each precision whose peak is known; none where its bandwidth is unknown."""
     if gpu.bandwidth_gb_s is None:
         return []
     bandwidth = gpu.bandwidth_gb_s
@@ -78,19 +78,19 @@ def roofs(gpu: GpuRecord) -> list[Roof]:
 
 
 def has_nvml_name(card: GpuRecord, name: str) -> bool:
-    """Whether NVML's name of a GPU means this card, in the form whose figures the catalogue has."""
+    """Whether NVML's name of a GPU means this card, in the variant whose figures the catalog has."""
     words = {word.upper() for word in card.nvml_words}
     foreign = _FORMS | ({"PCIE"} if "SXM" in card.name else set())
-    found = set(name.replace("-", " ").upper().split())
-    return words <= found and not found & (foreign - words)
+    parts = set(name.replace("-", " ").upper().split())
+    return words <= parts and not parts & (foreign - words)
 
 
 def gpu_by_nvml_name(name: str) -> GpuRecord | None:
-    """The card that NVML's name means; None where the catalogue has none, or not in this form."""
+    """The card that NVML's name means; None where the catalog does not have it, or not in this variant."""
     return max((card for card in read.gpus().gpus if has_nvml_name(card, name)), key=lambda card: len(card.nvml_words), default=None)
 
 
 def attainable_tflops(above: Sequence[Roof], point: Point) -> float | None:
-    """What the card could reach where a point is: under the roof of its precision, or of all roofs; None where that is not among these."""
+    """What the card could reach at a point's intensity, under the roof of its precision, or the highest; None without such a roof."""
     reach = [roof.attainable_tflops(point.intensity) for roof in above if point.precision in {"", roof.precision}]
     return max(reach, default=None)

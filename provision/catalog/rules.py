@@ -1,6 +1,6 @@
-"""What works together. One rule a fact of the field, over the catalogue's records; each says in one sentence why it forbids something.
+"""What works together: one rule for each fact of the field, over the catalog's records, each with a sentence on why it forbids something.
 
-Nothing else in gpuprov decides compatibility. The figures are the catalogue's (`data/*.yaml`, each with its source).
+Nothing else in gpuprov decides about compatibility. The figures are in `data/*.yaml`, each with its source.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from provision.catalog.records.stack import Branch, CudnnRelease, ReleaseRecord,
 from provision.catalog.solve import Rule
 
 TITLES: Final = {"pytorch": "PyTorch", "tensorflow": "TensorFlow", "jax": "JAX"}
-SETTLED: Final = frozenset({"lts", "production"})  # designations that live long enough to be chosen unasked
+SETTLED: Final = frozenset({"lts", "production"})  # designations that live long enough to be chosen by `auto`
 
 
 @dataclass(frozen=True, slots=True)
 class ClockRequest:
-    """What the profile wants of the clocks: `default`, `max`, or a `pair` in MHz."""
+    """The clocks of a profile: `default`, `max`, or a `pair` in MHz."""
 
     kind: str
     memory_mhz: int = 0
@@ -32,26 +32,25 @@ class ClockRequest:
 
 
 def gcc_for(system: System, toolkit: Toolkit) -> int | None:
-    """The system's preferred gcc that the toolkit's headers accept; None when there is none."""
+    """The first gcc in the system's list that the toolkit's headers accept; None when there is none."""
     return next((gcc for gcc in system.gcc if gcc <= toolkit.gcc), None)
 
 
 def wheel_cudnn(gpu: GpuRecord, release: ReleaseRecord) -> str | None:
-    """The cuDNN that a framework runs with on a GPU: its own exact pin, or the one a range is held to; None leaves the range open."""
+    """The cuDNN that a framework runs with on a GPU: the release's pin, or the version that its range is held to; None if it is open."""
     if release.cudnn is not None:
         return release.cudnn
-    held = read.tensorflow().cudnn_for_volta.version
     newest = max(read.cudnn().releases, key=lambda c: version(c.version))
-    return None if newest.compute_capability.cover(gpu.compute_capability) else held
+    return None if newest.compute_capability.cover(gpu.compute_capability) else read.tensorflow().cudnn_for_volta.version
 
 
 def rules(today: dt.date) -> tuple[Rule, ...]:
-    """All rules, as of a day: support of a driver branch ends."""
+    """All rules on a day; the day matters because support of a driver branch ends."""
     return (*_machine(), *_driver(today), *_toolkit(), *_repositories(), *_libraries(), *_frameworks(), *_settings())
 
 
-def older(gpu: GpuRecord) -> str:
-    """The part of a sentence that says which GPU is meant."""
+def capability_text(gpu: GpuRecord) -> str:
+    """The GPU with its compute capability, as part of a sentence."""
     return f"{gpu.name} is {gpu.compute_capability}"
 
 
@@ -98,7 +97,7 @@ def _driver(today: dt.date) -> tuple[Rule, ...]:
             lambda gpu, branch: branch.compute_capability.cover(gpu.compute_capability),
             lambda gpu, branch: (
                 f"driver {branch.branch} drives compute capability {branch.compute_capability.oldest} to "
-                f"{branch.compute_capability.newest}, and {older(gpu)}"
+                f"{branch.compute_capability.newest}, and {capability_text(gpu)}"
             ),
         ),
         Rule(
@@ -112,9 +111,9 @@ def _driver(today: dt.date) -> tuple[Rule, ...]:
             ("gpu", "flavour"),
             flavour_fits,
             lambda gpu, flavour: (
-                f"the open kernel modules need a GSP, which GPUs have from {flavours.open_from} on, and {older(gpu)}"
+                f"the open kernel modules need a GSP, which GPUs have from {flavours.open_from} on, and {capability_text(gpu)}"
                 if flavour == "open"
-                else f"{older(gpu)}, and from {flavours.open_only_from} on there are no proprietary kernel modules"
+                else f"{capability_text(gpu)}, and from {flavours.open_only_from} on there are no proprietary kernel modules"
             ),
         ),
         Rule("driver-is-supported", ("driver",), alive, why_not_alive, soft=True),
@@ -122,13 +121,12 @@ def _driver(today: dt.date) -> tuple[Rule, ...]:
 
 
 def _own(system: System, part: str) -> Any:
-    found = read.distribution(system.key)
-    return getattr(found, part) if found else None
+    """What a distribution itself packages of a part; None where it packages nothing."""
+    return getattr(read.distribution(system.key), part, None)
 
 
-def _not_own(system: System, part: str, wanted: str) -> str:
-    has = _own(system, part)
-    return f"{system.key} itself packages {has or 'none'}, not {wanted}"
+def _not_own(system: System, part: str, other: str) -> str:
+    return f"{system.key} itself packages {_own(system, part) or 'none'}, not {other}"
 
 
 def _repositories() -> tuple[Rule, ...]:
@@ -168,7 +166,7 @@ def _toolkit() -> tuple[Rule, ...]:
     def profiled(ncu: str, gpu: GpuRecord, toolkit: Toolkit) -> bool:
         if ncu == "no":
             return True
-        if toolkit.ncu is None:  # the release is not known: judged as the newest that is
+        if toolkit.ncu is None:  # an unknown release is judged like the newest known one
             return read.toolkits().profilers[-1].compute_capability.cover(gpu.compute_capability)
         era = version(toolkit.ncu)[:2]
         span = next(p.compute_capability for p in read.toolkits().profilers if p.tool == "ncu" and era <= version(p.upto))
@@ -181,7 +179,7 @@ def _toolkit() -> tuple[Rule, ...]:
             lambda gpu, toolkit: toolkit.compute_capability.cover(gpu.compute_capability),
             lambda gpu, toolkit: (
                 f"nvcc of CUDA {toolkit.version} compiles for compute capability {toolkit.compute_capability.oldest} to "
-                f"{toolkit.compute_capability.newest}, and {older(gpu)}"
+                f"{toolkit.compute_capability.newest}, and {capability_text(gpu)}"
             ),
         ),
         Rule(
@@ -229,7 +227,7 @@ def _libraries() -> tuple[Rule, ...]:
             lambda gpu, cudnn: cudnn.compute_capability.cover(gpu.compute_capability),
             lambda gpu, cudnn: (
                 f"cuDNN {cudnn.version} is for compute capability {cudnn.compute_capability.oldest} to "
-                f"{cudnn.compute_capability.newest}, and {older(gpu)}"
+                f"{cudnn.compute_capability.newest}, and {capability_text(gpu)}"
             ),
         ),
         Rule(
@@ -247,19 +245,18 @@ def _frameworks() -> tuple[Rule, ...]:
 
 def _framework(name: str, title: str) -> tuple[Rule, ...]:
     floors = {floor.major: floor.driver for floor in read.toolkits().driver_floors}
-    cudnns = {c.version: c for c in read.cudnn().releases}
+    cudnns = sorted(read.cudnn().releases, key=lambda c: version(c.version))
 
     def floor(release: ReleaseRecord) -> str:
         return floors[version(release.cuda)[0]]
 
     def cudnn_fits(gpu: GpuRecord, release: ReleaseRecord | None) -> bool:
-        pinned = wheel_cudnn(gpu, release) if release else None
-        return pinned is None or _nearest(pinned).compute_capability.cover(gpu.compute_capability)
+        pin = wheel_cudnn(gpu, release) if release else None
+        return pin is None or _nearest(pin).compute_capability.cover(gpu.compute_capability)
 
-    def _nearest(pinned: str) -> CudnnRelease:
-        """The catalogue's newest release that is not newer, or its oldest: patch releases change nothing about which GPUs it serves."""
-        known = sorted(cudnns.values(), key=lambda c: version(c.version))
-        return next((c for c in reversed(known) if version(c.version) <= version(pinned)), known[0])
+    def _nearest(pin: str) -> CudnnRelease:
+        """The catalog's newest release up to this one, or else its oldest: patch releases serve the same GPUs."""
+        return next((c for c in reversed(cudnns) if version(c.version) <= version(pin)), cudnns[0])
 
     return (
         Rule(
@@ -313,31 +310,31 @@ def _settings() -> tuple[Rule, ...]:
     graphics_from = version(clocks.locked_graphics_from["compute_capability"])
     memory_from = version(clocks.locked_memory_from["compute_capability"])
 
-    def mode_fits(gpu: GpuRecord, ask: ClockRequest, mode: str) -> bool:
-        if ask.kind == "default":
+    def mode_fits(gpu: GpuRecord, request: ClockRequest, mode: str) -> bool:
+        if request.kind == "default":
             return mode == "none"
         capability = version(gpu.compute_capability)
         if capability >= memory_from:
             return mode == "locked"
         if mode == "locked-graphics":
-            return capability >= graphics_from and ask.kind == "max"
+            return capability >= graphics_from and request.kind == "max"
         return mode == "application"
 
-    def why_not(gpu: GpuRecord, ask: ClockRequest, _mode: str) -> str:
-        if ask.kind == "default":
+    def why_not(gpu: GpuRecord, request: ClockRequest, _mode: str) -> str:
+        if request.kind == "default":
             return "clocks that are left at their default need no mode"
         if version(gpu.compute_capability) >= memory_from:
             return f"{gpu.name} ({gpu.compute_capability}) can lock both clocks, which takes the place of application clocks"
-        if ask.kind == "max":
+        if request.kind == "max":
             return f"{gpu.name} ({gpu.compute_capability}) holds its highest clocks as application clocks, or by locking the graphics clock"
         return (
-            f"memory clocks can be locked from {clocks.locked_memory_from['compute_capability']} on and {older(gpu)}, so the pair {ask} "
-            "needs application clocks"
+            f"memory clocks can be locked from {clocks.locked_memory_from['compute_capability']} on and {capability_text(gpu)}, "
+            f"so the pair {request} needs application clocks"
         )
 
-    def in_reach(gpu: GpuRecord, ask: ClockRequest) -> bool:
+    def in_reach(gpu: GpuRecord, request: ClockRequest) -> bool:
         top = gpu.clocks
-        return ask.kind != "pair" or top is None or (ask.memory_mhz <= top.memory_mhz and ask.graphics_mhz <= top.graphics_mhz)
+        return request.kind != "pair" or top is None or (request.memory_mhz <= top.memory_mhz and request.graphics_mhz <= top.graphics_mhz)
 
     return (
         Rule("clocks-mode", ("gpu", "clocks", "clock_mode"), mode_fits, why_not),
@@ -345,7 +342,9 @@ def _settings() -> tuple[Rule, ...]:
             "clocks-in-reach",
             ("gpu", "clocks"),
             in_reach,
-            lambda gpu, ask: f"clocks {ask} are above the maximum of {gpu.name}, {gpu.clocks.memory_mhz},{gpu.clocks.graphics_mhz} MHz",
+            lambda gpu, request: (
+                f"clocks {request} are above the maximum of {gpu.name}, {gpu.clocks.memory_mhz},{gpu.clocks.graphics_mhz} MHz"
+            ),
         ),
         Rule(
             "driver-has-application-clocks",

@@ -1,8 +1,8 @@
-"""Finite choices under rules, with proofs: which values are best, why a better one is not, and which demands cannot hold together.
+"""Finite choices under rules, with proofs: the best values, why a better value is impossible, and which demands conflict.
 
-The search is clingo's, the solver that Spack resolves packages with; only its SAT core is used, through assumptions. Each value of each
-variable is an atom, each rule guards the combinations that it forbids with an atom of its own, and each question is one call with the
-demands and rules assumed that it is about: 0.05 ms for this catalogue. What is found unsatisfiable names the demands and rules at fault.
+clingo does the search, the solver that Spack resolves packages with; only its SAT core is used, through assumptions. Each value of each
+variable is an atom. Each rule guards the combinations that it forbids with an atom of its own. Each question is one call that assumes the
+demands and rules it is about, which takes 0.05 ms with this catalog.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import clingo
 
 _T = TypeVar("_T")
 
-_SMALL: Final = 4  # smaller cores are looked for up to this size; beyond it one is minimal, and perhaps not the smallest
+_SMALL: Final = 4  # a smaller core is searched for up to this size; a larger core is minimal, but perhaps not the smallest
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +27,8 @@ class Rule:
         id: kebab-case.
         over: the variables, in the order of the arguments of `holds` and `says`.
         holds: whether the rule admits this combination of values.
-        says: why it does not, as one sentence about this combination; called for combinations that do not hold.
-        soft: given up where a demand asks for what it forbids, and reported then.
+        says: why it does not, as one sentence about this combination; called only for combinations that do not hold.
+        soft: advice, which is dropped and reported where a demand needs what it forbids.
     """
 
     id: str
@@ -40,13 +40,13 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """What is asked of one variable.
+    """A demand on one variable.
 
     Attributes:
-        key: where it is asked, as `stack.cuda`.
-        variable: which variable it narrows.
+        key: the key of the profile behind it, such as `stack.cuda`.
+        variable: the variable that it narrows.
         keys: the values that satisfy it.
-        text: what is asked, as a person would say it.
+        text: the demand, as a person would say it.
     """
 
     key: str
@@ -90,14 +90,14 @@ class Problem:
         return atom
 
     def satisfiable(self, demands: Iterable[Demand], rules: Iterable[Rule]) -> bool:
-        """Whether values exist that satisfy these demands under these rules; other rules are off."""
+        """Whether any values satisfy these demands under these rules; other rules do not count."""
         literals = frozenset([*map(self._literal, demands), *(self._rule_atom[rule.id] for rule in rules)])
         if literals not in self._answers:
             self._answers[literals] = bool(self._control.solve(assumptions=list(literals)).satisfiable)
         return self._answers[literals]
 
     def _literal(self, demand: Demand) -> int:
-        """The atom that holds the variable to the demanded values."""
+        """The atom that restricts the variable to the demanded values."""
         subset = (demand.variable, demand.keys)
         if subset not in self._subset_atom:
             with self._control.backend() as backend:
@@ -111,36 +111,36 @@ class Problem:
 
     def best(self, demands: Sequence[Demand], rules: Sequence[Rule]) -> dict[str, str]:
         """The best value of each variable, variable by variable in their order; the demands must be satisfiable under the rules."""
-        chosen: list[Demand] = []
+        choices: list[Demand] = []
         allowed = {demand.variable: demand.keys for demand in demands}
         for name, values in self.variables.items():
             candidates = [key for key in values if key in allowed.get(name, values)]
             for key in candidates:
                 exact = choice(name, key)
-                # What is demanded exactly needs no question: the demands hold together.
-                if len(candidates) == 1 or self.satisfiable([*demands, *chosen, exact], rules):
-                    chosen.append(exact)
+                # An exact demand needs no question, since all demands together are satisfiable.
+                if len(candidates) == 1 or self.satisfiable([*demands, *choices, exact], rules):
+                    choices.append(exact)
                     break
-        return {demand.variable: next(iter(demand.keys)) for demand in chosen}
+        return {demand.variable: next(iter(demand.keys)) for demand in choices}
 
     def core(self, demands: Sequence[Demand], rules: Sequence[Rule]) -> list[Demand]:
-        """The smallest set of demands that cannot hold together under the rules; they must be unsatisfiable as a whole.
+        """The smallest set of demands that conflict under the rules; all demands together must be unsatisfiable.
 
-        One is found by dropping demands until none can be; then all sets of up to four that are smaller are tried.
+        First, demands are dropped until none can be dropped any more; then every smaller set of up to four is tried.
         """
-        found = minimal(demands, lambda some: not self.satisfiable(some, rules))
-        for size in range(min(_SMALL + 1, len(found))):  # a smaller one may be hidden beside it
+        core = minimal(demands, lambda some: not self.satisfiable(some, rules))
+        for size in range(min(_SMALL + 1, len(core))):  # a smaller one may be hidden beside it
             for some in itertools.combinations(demands, size):
                 if not self.satisfiable(some, rules):
                     return list(some)
-        return found
+        return core
 
     def at_fault(self, demands: Sequence[Demand], rules: Sequence[Rule]) -> list[Rule]:
-        """A minimal set of rules that makes unsatisfiable demands unsatisfiable; of rules that would do, the earlier ones."""
+        """A minimal set of rules under which the demands are unsatisfiable, preferring earlier rules; under all rules they must be."""
         return minimal(rules, lambda some: not self.satisfiable(demands, some))
 
     def say(self, rule: Rule, demands: Iterable[Demand]) -> str:
-        """Why a rule forbids what is demanded: about the demanded values where the demands fix them, else about the nearest it forbids."""
+        """Why a rule forbids the demands: about their values where they are exact, else about the best value that the rule forbids."""
         narrowed = {name: list(self.variables[name]) for name in rule.over}
         for demand in demands:
             if demand.variable in narrowed:
@@ -158,19 +158,19 @@ def choice(variable: str, key: str) -> Demand:
 
 
 def minimal(items: Sequence[_T], fails: Callable[[Sequence[_T]], bool]) -> list[_T]:
-    """Items of which none can be left out while `fails` holds, the earlier ones preferred; it must hold for all of them.
+    """A set of items for which `fails` holds, and for no smaller part of it, preferring earlier items; it must hold for all of them.
 
-    QuickXplain (U. Junker, AAAI 2004): halves instead of single items, so few questions where few items are at fault.
+    QuickXplain (U. Junker, AAAI 2004): it tries halves instead of single items, so it asks little where few items are at fault.
     """
 
-    def search(kept: Sequence[_T], added: bool, rest: Sequence[_T]) -> list[_T]:  # noqa: FBT001 - Junker's own three arguments
-        if added and fails(kept):
+    def search(background: Sequence[_T], changed: bool, rest: Sequence[_T]) -> list[_T]:  # noqa: FBT001 - Junker's own three arguments
+        if changed and fails(background):
             return []
         if len(rest) <= 1:
             return list(rest)
         left, right = rest[: len(rest) // 2], rest[len(rest) // 2 :]
-        later = search([*kept, *left], bool(left), right)
-        earlier = search([*kept, *later], bool(later), left)
+        later = search([*background, *left], bool(left), right)
+        earlier = search([*background, *later], bool(later), left)
         return [*earlier, *later]
 
     return [] if fails([]) else search([], False, items)  # noqa: FBT003 - as above

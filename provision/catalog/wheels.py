@@ -1,7 +1,7 @@
 """The exact wheels of a framework: every package with its version and hashes, for one Python on x86_64 Linux.
 
-A wheel set is text that pip takes with `--require-hashes`. The shipped ones (`data/wheels/`) were made by `resolve_with_uv`, which is also
-what refreshes them; nothing is asked of an index anywhere else.
+A wheel set is text for pip's `--require-hashes`. `resolve_with_uv` made the shipped ones (`data/wheels/`) and refreshes them; nothing else
+asks a package index.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import subprocess
 import sysconfig
 import tempfile
 import tomllib
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -27,13 +26,13 @@ from provision.errors import IndexUnreachableError
 
 _PLATFORM: Final = "x86_64-manylinux_2_28"  # the oldest glibc of the catalogue's systems is 2.34
 _TIMEOUT_S: Final = 300
-# The whole text of an extra's set that the index cannot make beside PyTorch's own wheels: that is an answer too, and worth keeping.
+# The first words of an extra's set that the index cannot resolve together with PyTorch's own wheels: that answer is kept too.
 NONE_FIT: Final = "# no release of it goes with"
 
 
 @dataclass(frozen=True, slots=True)
 class WheelRecord:
-    """One package of a set; several hashes where the index has the same version for several platforms."""
+    """One package of a set; it has several hashes where the index has its version for several platforms."""
 
     name: str
     version: str
@@ -42,14 +41,14 @@ class WheelRecord:
 
 @dataclass(frozen=True, slots=True)
 class WheelSet:
-    """What is installed into one environment.
+    """The wheels of one environment.
 
     Attributes:
-        name: of its file, as `torch-2.10.0-cp312`.
-        requirements: what is asked of the index.
-        python: as `3.12`.
+        name: of its file, such as `torch-2.10.0-cp312`.
+        requirements: for the package index.
+        python: such as `3.12`.
         index: `default`, or the name of an index of PyTorch's.
-        within: the set that this one adds to, whose versions it keeps; its text has only what comes on top.
+        within: the set that this one extends without changing its versions; its text has the additions only.
     """
 
     name: str
@@ -59,35 +58,35 @@ class WheelSet:
     within: str | None = None
 
     def text(self) -> str | None:
-        """The set's wheels as pip takes them, refreshed or shipped; None when nobody resolved it yet."""
+        """The wheels as pip takes them, refreshed or shipped; None when the set was never resolved."""
         return read.closures(self.name)
 
 
 def set_for(framework: str, release: ReleaseRecord, gpu: GpuRecord, python: str) -> WheelSet:
-    """The wheel set of a framework on a GPU: TensorFlow's range of cuDNN is held where the GPU needs it."""
+    """The wheel set of a framework on a GPU; a range of cuDNN is held to one version where the GPU needs that."""
     tag = f"cp{python.replace('.', '')}"
     if framework == "pytorch":
         return WheelSet(f"torch-{release.version}-{tag}", (f"torch=={release.version}",), python, release.index)
-    asked = f"{ {'tensorflow': 'tensorflow[and-cuda]', 'jax': 'jax[cuda12]'}[framework] }=={release.version}"
-    held = wheel_cudnn(gpu, release) if release.cudnn is None else None
-    if held is None:
-        return WheelSet(f"{framework}-{release.version}-{tag}", (asked,), python)
-    return WheelSet(f"{framework}-{release.version}-cudnn-{held}-{tag}", (asked, f"nvidia-cudnn-cu12=={held}"), python)
+    requirement = f"{ {'tensorflow': 'tensorflow[and-cuda]', 'jax': 'jax[cuda12]'}[framework] }=={release.version}"
+    cudnn = wheel_cudnn(gpu, release) if release.cudnn is None else None
+    if cudnn is None:
+        return WheelSet(f"{framework}-{release.version}-{tag}", (requirement,), python)
+    return WheelSet(f"{framework}-{release.version}-cudnn-{cudnn}-{tag}", (requirement, f"nvidia-cudnn-cu12=={cudnn}"), python)
 
 
 def extra_set(extra: Extra, release: ReleaseRecord, python: str) -> WheelSet | None:
     """What an extra adds to PyTorch's environment; None where it has no wheels for that release's CUDA."""
-    asked = extra.of_major(extra.requirement, release.cuda)
-    if asked is None or release.index != "default":
+    requirement = extra.of_major(extra.requirement, release.cuda)
+    if requirement is None or release.index != "default":
         return None
     within = f"torch-{release.version}-cp{python.replace('.', '')}"
-    return WheelSet(f"{within}-{extra.name}", (asked,), python, within=within)
+    return WheelSet(f"{within}-{extra.name}", (requirement,), python, within=within)
 
 
 def extra_wheels(extra: Extra, release: ReleaseRecord, python: str) -> tuple[str, ...]:
-    """The lines that an extra adds to PyTorch's own; none where no release of it goes with them, or nobody asked the index yet."""
-    made = extra_set(extra, release, python)
-    text = (made.text() if made else None) or ""
+    """The lines that an extra adds to PyTorch's own; none where no release fits them, or where the set was never resolved."""
+    wheels = extra_set(extra, release, python)
+    text = (wheels.text() if wheels else None) or ""
     return tuple(line for line in text.splitlines() if not line.startswith("#"))
 
 
@@ -100,31 +99,29 @@ def opencv_set(python: str) -> WheelSet:
 
 
 def opencv_tools(python: str) -> WheelSet:
-    """What OpenCV's source is built with, its own build requirements among it."""
+    """The tools that OpenCV is built with, including its own build requirements."""
     build = read.systems().opencv.build
-    own = next(it.tools for it in build.by_python if version(python) <= version(it.upto))
-    return WheelSet(f"opencv-build-{build.version}-cp{python.replace('.', '')}", tuple(sorted([*build.tools, *own])), python)
+    by_python = next(it.tools for it in build.by_python if version(python) <= version(it.upto))
+    return WheelSet(f"opencv-build-{build.version}-cp{python.replace('.', '')}", tuple(sorted([*build.tools, *by_python])), python)
 
 
 def all_sets() -> list[WheelSet]:
-    """Every set that a resolution can name and that the default index can make."""
+    """Every set that a stack can need and that the default index can resolve."""
     pythons = sorted({s.python.version for s in read.systems().systems}, key=version)
     gpus = [g for g in read.gpus().gpus if g.machine == "x86_64"]
-    frameworks = [(name, release) for name, releases in read.frameworks().items() for release in releases]
-    sets = {
-        made.name: made
-        for (framework, release), gpu, python in itertools.product(frameworks, gpus, pythons)
+    releases = [(name, release) for name, releases in read.frameworks().items() for release in releases]
+    frameworks = [
+        set_for(name, release, gpu, python)
+        for (name, release), gpu, python in itertools.product(releases, gpus, pythons)
         if release.index == "default" and release.python.cover(python) and release.runs_on(gpu.compute_capability)
-        for made in [set_for(framework, release, gpu, python)]
-    }
-    return [*sets.values(), *_extra_sets(pythons), *(made(python) for python in pythons for made in (opencv_set, opencv_tools))]
-
-
-def _extra_sets(pythons: Sequence[str]) -> Iterable[WheelSet]:
-    for extra, release, python in itertools.product(read.extras().values(), read.pytorch(), pythons):
-        made = extra_set(extra, release, python) if release.python.cover(python) else None
-        if made is not None:
-            yield made
+    ]
+    extras = [
+        extra_set(extra, release, python)
+        for extra, release, python in itertools.product(read.extras().values(), read.pytorch(), pythons)
+        if release.python.cover(python)
+    ]
+    opencv = [make(python) for python in pythons for make in (opencv_set, opencv_tools)]
+    return list({wheels.name: wheels for wheels in (*frameworks, *extras, *opencv) if wheels is not None}.values())
 
 
 def parse(text: str) -> list[WheelRecord]:
@@ -133,39 +130,39 @@ def parse(text: str) -> list[WheelRecord]:
     for line in text.splitlines():
         if line and not line.startswith("#"):
             pin, *hashes = line.split(" --hash=sha256:")
-            name, _, pinned = pin.partition("==")
-            wheels.append(WheelRecord(name, pinned, tuple(hashes)))
+            name, _, release = pin.partition("==")
+            wheels.append(WheelRecord(name, release, tuple(hashes)))
     return wheels
 
 
-def resolve_with_uv(wanted: WheelSet) -> str:
-    """Ask the package index for a set, as it is now.
+def resolve_with_uv(wheels: WheelSet) -> str:
+    """Resolve a set against the package index as it is now, and return its text.
 
-    The index is the one that uv and the environment are configured for; nothing is downloaded but metadata.
+    The index is the one that uv and the environment are configured for. Only metadata is downloaded.
 
     Raises:
-        IndexUnreachableError: no answer, or the set cannot be made.
+        IndexUnreachableError: no answer, or the set cannot be resolved.
     """
+    base = parse(read.closures(wheels.within) or "") if wheels.within else []
     with tempfile.TemporaryDirectory() as folder:
-        asked, answer = Path(folder) / "requirements.in", Path(folder) / "pylock.toml"
-        kept = parse(read.closures(wanted.within) or "") if wanted.within else []
-        asked.write_text("\n".join([*wanted.requirements, *(f"{wheel.name}=={wheel.version}" for wheel in kept)]) + "\n")
+        requirements, lockfile = Path(folder) / "requirements.in", Path(folder) / "pylock.toml"
+        requirements.write_text("\n".join([*wheels.requirements, *(f"{wheel.name}=={wheel.version}" for wheel in base)]) + "\n")
         command = [_uv(), "pip", "compile", "--quiet", "--no-header", "--no-build", "--format", "pylock.toml"]
-        command += ["--python-version", wanted.python, "--python-platform", _PLATFORM, str(asked), "--output-file", str(answer)]
+        command += ["--python-version", wheels.python, "--python-platform", _PLATFORM, str(requirements), "--output-file", str(lockfile)]
         try:
-            done = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False, env=_environment())
+            uv = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False, env=_environment())
         except subprocess.TimeoutExpired as error:
-            msg = f"the package index did not settle {wanted.name} in {_TIMEOUT_S} s"
+            msg = f"the package index did not resolve {wheels.name} in {_TIMEOUT_S} s"
             raise IndexUnreachableError(msg, hint="try again later; the shipped wheel sets stay in use") from error
-        if done.returncode != 0 and wanted.within and "No solution found" in done.stderr:
-            return f"{NONE_FIT} what {wanted.within} holds\n"
-        if done.returncode != 0:
-            msg = f"the package index gave no wheels for {wanted.name}"
-            raise IndexUnreachableError(msg, hint="see --verbose; the shipped wheel sets stay in use", detail=done.stderr.strip())
-        locked = tomllib.loads(answer.read_text())
+        if uv.returncode != 0 and wheels.within and "No solution found" in uv.stderr:
+            return f"{NONE_FIT} what {wheels.within} holds\n"
+        if uv.returncode != 0:
+            msg = f"the package index gave no wheels for {wheels.name}"
+            raise IndexUnreachableError(msg, hint="see --verbose; the shipped wheel sets stay in use", detail=uv.stderr.strip())
+        resolution = tomllib.loads(lockfile.read_text())
     lines = []
-    there = {wheel.name for wheel in kept}
-    for package in (p for p in locked["packages"] if p["name"] not in there):
+    in_base = {wheel.name for wheel in base}
+    for package in (p for p in resolution["packages"] if p["name"] not in in_base):
         hashes = sorted({wheel["hashes"]["sha256"] for wheel in package["wheels"]})
         lines.append(f"{package['name']}=={package['version']}" + "".join(f" --hash=sha256:{digest}" for digest in hashes))
     return "\n".join(lines) + "\n"
@@ -177,5 +174,5 @@ def _uv() -> str:
 
 
 def _environment() -> dict[str, str]:
-    """The user's, so that her index, proxy and certificates count; nothing of uv's project discovery."""
+    """The user's environment, so that her index, proxy and certificates apply, but without uv's project discovery."""
     return {name: value for name, value in os.environ.items() if name not in {"UV_PROJECT", "VIRTUAL_ENV"}}

@@ -35,16 +35,14 @@ def available() -> bool:
 
 
 def make(owner: Path, name: str) -> Path:
-    """A group for one boot of a host of the rehearsal in the folder `owner`."""
-    root = _root()
-    assert root is not None  # noqa: S101 - `available` was asked before any host is made
-    group = root / (_prefix(owner) + name)
+    """Make a group for one boot of a host of the rehearsal in the folder `owner`; `available` says whether that works."""
+    group = (_root() or _ROOTS[0]) / (_prefix(owner) + name)
     group.mkdir(exist_ok=True)
     return group
 
 
 def remove(group: Path) -> None:
-    """End whatever is left in a group and remove it with its children."""
+    """End the processes of a group and remove it with its children."""
     if not group.is_dir():
         return
     with contextlib.suppress(OSError):
@@ -61,9 +59,9 @@ def remove(group: Path) -> None:
 
 
 def sweep(owner: Path) -> list[str]:
-    """Remove the groups that an earlier rehearsal of this folder left; returns their names."""
+    """Remove the groups that an earlier rehearsal of this folder left behind; returns their names."""
     root = _root()
-    left = sorted(root.glob(_prefix(owner) + "*")) if root else []
-    for group in left:
+    groups = sorted(root.glob(_prefix(owner) + "*")) if root else []
+    for group in groups:
         remove(group)
-    return [f"processes of {group.name.removeprefix(_prefix(owner))}" for group in left]
+    return [f"processes of {group.name.removeprefix(_prefix(owner))}" for group in groups]

@@ -1,4 +1,4 @@
-"""The disks of a host: sparse files behind loop devices, named in the host as EC2 names its NVMe disks, or as GCE names its own."""
+"""The disks of a host: sparse files behind loop devices, with the names that a cloud gives them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _EC2: Final = "nvme-Amazon_EC2_NVMe_Instance_Storage_AWS"
 class HostDisk:
     """One disk: its file, the loop device on this machine, and its node and stable name in the host.
 
-    The names are those of docs/sources/clouds.md, "On the host".
+    EC2's names: docs/sources/clouds.md §11, "NVMe names".
     """
 
     file: Path
@@ -33,24 +33,23 @@ def attach(
 
     Args:
         folder: where the files lie.
-        instance_store_gb: of all disks inside the machine.
+        instance_store_gb: of all disks of the instance store together.
         volume_gb: of each volume.
-        names: the names of all disks, volumes first, where it is GCE; without them EC2 names them.
-        stores: how many disks the instance store is.
+        names: the links of all disks, volumes first; without them EC2's.
+        stores: how many disks the instance store has.
     """
     inside = [(instance_store_gb // stores, True)] * stores if instance_store_gb else []
-    wanted = [(size, False) for size in volume_gb] + inside
-    found = []
-    for number, (size_gb, ephemeral) in enumerate(wanted, start=1):
+    disks = []
+    for number, (size_gb, ephemeral) in enumerate([*((size, False) for size in volume_gb), *inside], start=1):
         seed = f"{folder.name}-{number}"
         link = _instance_storage(seed) if ephemeral else f"nvme-Amazon_Elastic_Block_Store_vol{_serial(seed).lower()}"
         if names:
-            link = f"google-{names[number - 1]}"
+            link = names[number - 1]
         file = folder / f"disk{number}.img"
         _blank(file, size_gb * 10**9)  # EC2 counts instance stores in powers of ten
         loop = subprocess.run(["losetup", "--find", "--show", str(file)], check=True, capture_output=True, text=True).stdout.strip()
-        found.append(HostDisk(file, loop, f"nvme{number}n1", link, ephemeral))
-    return found
+        disks.append(HostDisk(file, loop, f"nvme{number}n1", link, ephemeral))
+    return disks
 
 
 def _blank(file: Path, size: int) -> None:
@@ -58,9 +57,9 @@ def _blank(file: Path, size: int) -> None:
         sparse.truncate(size)
 
 
-def wipe_instance_store(found: list[HostDisk]) -> list[HostDisk]:
-    """The disks after a stop: those inside the machine are blank, and others, because the next start is on another machine."""
-    for disk in found:
+def wipe_instance_store(disks: list[HostDisk]) -> list[HostDisk]:
+    """The disks after a stop: the ephemeral ones are blank and have other serial numbers, because the next start is on another machine."""
+    for disk in disks:
         if disk.ephemeral:
             size = disk.file.stat().st_size
             _blank(disk.file, 0)
@@ -69,7 +68,7 @@ def wipe_instance_store(found: list[HostDisk]) -> list[HostDisk]:
             # The loop device remembers the size at its attachment, and pages of the old content.
             subprocess.run(["losetup", "--set-capacity", disk.loop], check=False, capture_output=True)
             subprocess.run(["blockdev", "--flushbufs", disk.loop], check=False, capture_output=True)
-    return [replace(disk, link=_instance_storage(disk.link)) if disk.ephemeral and _EC2 in disk.link else disk for disk in found]
+    return [replace(disk, link=_instance_storage(disk.link)) if disk.ephemeral and _EC2 in disk.link else disk for disk in disks]
 
 
 def _instance_storage(seed: str) -> str:
@@ -80,16 +79,16 @@ def _serial(seed: str) -> str:
     return hashlib.sha256(seed.encode()).hexdigest()[:17].upper()
 
 
-def detach(found: list[HostDisk]) -> None:
+def detach(disks: list[HostDisk]) -> None:
     """Let go of the loop devices; the files go with the host's folder."""
-    for disk in found:
+    for disk in disks:
         subprocess.run(["losetup", "--detach", disk.loop], check=False, capture_output=True)
 
 
 def sweep(folder: Path) -> list[str]:
     """Detach the loop devices over files below a folder; returns their names."""
-    listed = subprocess.run(["losetup", "--list", "--json"], check=True, capture_output=True, text=True).stdout
-    ours = [d["name"] for d in json.loads(listed or '{"loopdevices": []}')["loopdevices"] if str(d["back-file"]).startswith(f"{folder}/")]
+    output = subprocess.run(["losetup", "--list", "--json"], check=True, capture_output=True, text=True).stdout
+    ours = [d["name"] for d in json.loads(output or '{"loopdevices": []}')["loopdevices"] if str(d["back-file"]).startswith(f"{folder}/")]
     for name in ours:
         subprocess.run(["losetup", "--detach", name], check=False, capture_output=True)
     return [f"loop device {name}" for name in ours]

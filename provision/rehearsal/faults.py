@@ -22,14 +22,14 @@ class Fault:
 
     Attributes:
         kind: `error` answers with an error of the service; `html` with a page, as a broken balancer does; `drop` closes the connection
-            unanswered; `lost` executes the call and then closes the connection; `delay` answers late; `operation` lets the operation
-            of a call to GCP end with an error.
+            unanswered; `lost` executes the call and then closes the connection; `delay` answers late; `operation` accepts the call
+            and lets the operation fail that it starts, at clouds that have operations.
         action: a regular expression for the whole action, such as `RunInstances`, `Describe.*` or `compute.instances.insert`.
-        region: a regular expression for the whole region code; on GCP for the zone, or the region, or `global`.
+        region: a regular expression for the whole region code, or what the call log has in its place: a zone, or `global`.
         params: request parameters that must be equal.
-        count: how many calls it still applies to.
-        code, message, http: of an `error` or an `operation`; for an error of GCP the code is its `reason`.
-        details: the `errorDetails` of an `operation`, in Google's JSON.
+        count: how many more calls it applies to.
+        code, message, http: of an `error` or an `operation`.
+        details: of an `operation`, in the cloud's JSON.
         delay_s: seconds before anything else happens.
         skip: how many matching calls pass before it applies.
         after_s: seconds before the connection is closed, of a `drop` or a `lost`: time to kill a client that waits for its answer.
@@ -59,8 +59,9 @@ class Fault:
 
     def applies(self, action: str, region: str, params: dict[str, str]) -> bool:
         """Whether the rule still counts and matches the call."""
-        wanted = all(params.get(key) == value for key, value in self.params.items())
-        return self.count > 0 and wanted and bool(re.fullmatch(self.action, action) and re.fullmatch(self.region, region))
+        if self.count <= 0 or any(params.get(key) != value for key, value in self.params.items()):
+            return False
+        return bool(re.fullmatch(self.action, action) and re.fullmatch(self.region, region))
 
 
 class Faults:

@@ -1,4 +1,4 @@
-"""Linux hosts on this machine, shaped like EC2 instances: systemd as PID 1, an address, sshd, disks, user data applied by cloud-init.
+"""Linux hosts on this machine, shaped like a cloud's instances: systemd as PID 1, an address, sshd, disks, user data for cloud-init.
 
 Each host is a process in namespaces of its own. Its overlay is mounted inside its mount namespace and its network card lives in its
 network namespace, so when the process ends nothing stays mounted or plugged. It is tied to this process by the parent-death signal, so
@@ -8,15 +8,19 @@ removes at the next start.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
+import signal
 import subprocess
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Literal
+
+import psutil
 
 from provision.errors import RehearsalFailedError
 from provision.rehearsal import cgroups, disks
@@ -27,6 +31,10 @@ _INIT: Final = Path(__file__).with_name("init.sh")
 # reboot(2) in a pid namespace ends its init with SIGHUP for a restart and SIGINT for a power-off (pid_namespaces(7)).
 _REBOOTED: Final = {-1, 129}
 _POWERED_OFF: Final = {-2, 130, 0}
+# systemd(1), "Signals".
+_POWEROFF: Final = signal.SIGRTMIN + 4
+_REBOOT: Final = signal.SIGRTMIN + 5
+
 Ended = Literal["poweroff", "crash"]
 
 
@@ -39,11 +47,11 @@ class HostSpec:
         hostname: what it calls itself.
         user_data: given to cloud-init as it is.
         authorized_keys: OpenSSH public keys that may log in as the image's user.
-        accounts: further users that are made, each with one key; GCE's guest agent makes those that the metadata names.
-        instance_store_gb: size of the ephemeral disk; 0 for none.
+        accounts: further users, each with one key.
+        instance_store_gb: size of the ephemeral disks together; 0 for none.
         volume_gb: sizes of the data volumes.
-        disk_names: GCE's names of the disks, volumes first; without them they are named as on EC2.
-        instance_stores: how many disks the instance store is.
+        disk_names: the links in /dev/disk/by-id, volumes first; without them the serial numbers of EC2's NVMe disks.
+        instance_stores: how many disks the instance store has.
         keeps_address: whether it has the same address after a stop, as a private one is kept.
     """
 
@@ -66,7 +74,7 @@ class _RunningHost:
     address: str
     process: subprocess.Popen[bytes] | None = None
     supervisor: threading.Thread | None = None
-    wanted: bool = True  # whether it should run: a reboot starts it again, a stop does not
+    powered: bool = True  # whether it should run: a reboot starts it again, a stop does not
     devices: list[disks.HostDisk] = field(default_factory=list)
 
 
@@ -78,7 +86,7 @@ class HostPark:
         rootfs: from `rootfs.build`.
         network: where they are plugged in.
         packages: where they get packages from; None for nowhere.
-        on_exit: told when a host ends by itself.
+        on_exit: called with its id and how it ended when a host ends by itself.
     """
 
     def __init__(
@@ -117,7 +125,7 @@ class HostPark:
         return host.address
 
     def _seed(self, host: _RunningHost) -> None:
-        """Leave what the hypervisor tells the first boot, and the way to the packages."""
+        """Leave what the hypervisor provides for the first boot, and the way to the packages."""
         seed = host.folder / "upper/var/lib/cloud/seed/nocloud"
         seed.mkdir(parents=True)
         (seed / "user-data").write_bytes(host.spec.user_data or b"#cloud-config\n{}\n")
@@ -138,7 +146,7 @@ class HostPark:
                 path.write_text(text)
 
     def _power_on(self, host: _RunningHost) -> None:
-        host.wanted = True
+        host.powered = True
         ready = threading.Event()
         # One thread for the host's whole life: the parent-death signal is sent when the *thread* that spawned ends.
         host.supervisor = threading.Thread(target=self._supervise, args=(host, ready), name=host.spec.instance_id, daemon=True)
@@ -149,10 +157,10 @@ class HostPark:
         """Run the host until it is powered off; a reboot runs it again."""
         while True:
             code = self._run_once(host, ready)
-            if not (host.wanted and code in _REBOOTED):
+            if not (host.powered and code in _REBOOTED):
                 break
-        if host.wanted:
-            host.wanted = False
+        if host.powered:
+            host.powered = False
             self._on_exit(host.spec.instance_id, "poweroff" if code in _POWERED_OFF else "crash")
 
     def _run_once(self, host: _RunningHost, ready: threading.Event) -> int:
@@ -196,14 +204,14 @@ class HostPark:
         return bool(host and host.process and host.process.poll() is None)
 
     def reboot(self, instance_id: str) -> None:
-        """Restart the host as its own `systemctl reboot` would; a host that does not obey within ten seconds is reset."""
+        """Restart the host as its own `systemctl reboot` would, or reset it if it does not obey within ten seconds."""
         host = self._hosts[instance_id]
-        self._off(host, signal_name="RTMIN+5", stay_off=False)
+        self._off(host, _REBOOT, stay_off=False)
 
     def stop(self, instance_id: str) -> None:
         """Power off. The root disk and volumes stay, the instance store is another, blank one, and the address is given back or kept."""
         host = self._hosts[instance_id]
-        self._off(host, signal_name="RTMIN+4", stay_off=True)
+        self._off(host, _POWEROFF, stay_off=True)
         host.devices = disks.wipe_instance_store(host.devices)
         if not host.spec.keeps_address:
             self._network.give_back(host.address)
@@ -216,15 +224,15 @@ class HostPark:
         self._power_on(host)
         return host.address
 
-    def _off(self, host: _RunningHost, *, signal_name: str, stay_off: bool) -> None:
-        """Ask systemd to go (systemd(1): RTMIN+4 is poweroff, RTMIN+5 reboot), and pull the plug when it does not."""
-        host.wanted = not stay_off
+    def _off(self, host: _RunningHost, number: int, *, stay_off: bool) -> None:
+        """Send systemd a signal to go, and pull the plug when it does not."""
+        host.powered = not stay_off
         process = host.process
         if process is None or process.poll() is not None:
             return
-        children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
-        for child in children:
-            subprocess.run(["kill", f"-{signal_name}", child], check=False, capture_output=True)
+        with contextlib.suppress(psutil.NoSuchProcess):  # it ends at this moment
+            for init in psutil.Process(process.pid).children():
+                init.send_signal(number)
         try:
             process.wait(timeout=10)
         except subprocess.TimeoutExpired:
@@ -233,11 +241,11 @@ class HostPark:
             host.supervisor.join(timeout=10)
 
     def destroy(self, instance_id: str) -> None:
-        """Remove a host and all that is its own; one that is gone already is no error."""
+        """Remove a host and everything of it; one that does not exist is no error."""
         host = self._hosts.pop(instance_id, None)
         if host is None:
             return
-        host.wanted = False
+        host.powered = False
         if host.process and host.process.poll() is None:
             host.process.kill()
         if host.supervisor:

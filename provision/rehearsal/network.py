@@ -19,6 +19,7 @@ _SUBNETS: Final = 200
 _FIRST_HOST: Final = 10
 _LAST_HOST: Final = 250
 _PREFIX: Final = "gprov"
+_LINKS: Final = Path("/sys/class/net")
 
 
 def _ip(*words: str, check: bool = True) -> subprocess.CompletedProcess[str]:
@@ -44,7 +45,7 @@ class HostNetwork:
         self.bridge = f"{_PREFIX}{self.number}"
         self.gateway = f"10.77.{self.number}.1"
         self._next = itertools.cycle(range(_FIRST_HOST, _LAST_HOST))
-        self._used: set[str] = set()
+        self._addresses: set[str] = set()
         _ip("address", "add", f"{self.gateway}/24", "dev", self.bridge)
         _ip("link", "set", self.bridge, "up")
 
@@ -52,33 +53,33 @@ class HostNetwork:
     def _claim(owner: Path) -> int:
         """The first number whose bridge could be made: the kernel makes a name once, so two rehearsals never share one."""
         routes = _ip("-4", "route", "show").stdout
-        said = ""
+        reason = ""
         for number in range(_SUBNETS):
             if f"10.77.{number}." in routes:
                 continue
-            made = _ip("link", "add", f"{_PREFIX}{number}", "type", "bridge", check=False)
-            if made.returncode == 0:
+            link = _ip("link", "add", f"{_PREFIX}{number}", "type", "bridge", check=False)
+            if link.returncode == 0:
                 _ip("link", "set", f"{_PREFIX}{number}", "alias", str(owner))
                 return number
-            said = made.stderr.strip()
-            if "File exists" not in said:
+            reason = link.stderr.strip()
+            if not (_LINKS / f"{_PREFIX}{number}").exists():  # refused for another reason than that the name is in use
                 break
         msg = "no network bridge could be made for the rehearsal hosts"
-        raise RehearsalFailedError(msg, hint="run as root (sudo), on a kernel with bridge and veth support", detail=said)
+        raise RehearsalFailedError(msg, hint="run as root (sudo), on a kernel with bridge and veth support", detail=reason)
 
     def take_address(self) -> str:
         """An address that no host of this rehearsal has."""
         for _ in range(_FIRST_HOST, _LAST_HOST):
             address = f"10.77.{self.number}.{next(self._next)}"
-            if address not in self._used:
-                self._used.add(address)
+            if address not in self._addresses:
+                self._addresses.add(address)
                 return address
         msg = "all addresses of the rehearsal are taken"
         raise RehearsalFailedError(msg, hint="remove instances with `gpuprov down`")
 
     def give_back(self, address: str) -> None:
         """Let another host have the address."""
-        self._used.discard(address)
+        self._addresses.discard(address)
 
     def plug(self, pid: int, address: str, *, timeout_s: float = 10) -> None:
         """Give the network namespace of a process a card with an address, and put its other end on the bridge.
@@ -110,10 +111,10 @@ class HostNetwork:
 
 def sweep(owner: Path) -> list[str]:
     """Remove the bridges that an earlier rehearsal of this folder left; returns their names."""
-    left = [link["ifname"] for link in _links() if link["ifname"].startswith(_PREFIX) and link.get("ifalias") == str(owner)]
-    for name in left:
+    bridges = [link["ifname"] for link in _links() if link["ifname"].startswith(_PREFIX) and link.get("ifalias") == str(owner)]
+    for name in bridges:
         for link in _links():
             if link.get("master") == name:
                 _ip("link", "delete", link["ifname"], check=False)
         _ip("link", "delete", name, check=False)
-    return [f"bridge {name}" for name in left]
+    return [f"bridge {name}" for name in bridges]

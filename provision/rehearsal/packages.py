@@ -132,18 +132,19 @@ class Packages:
 
 
 def _free_ports(address: str) -> tuple[int, int]:
-    """Two ports that nothing has; below 32768, because apt-cacher-ng 3.7 reads its port as a signed short."""
-    found: list[int] = []
+    """Two ports that nothing listens on; below 32768, because apt-cacher-ng 3.7 reads its port as a signed short."""
+    ports: list[int] = []
     for port in range(20_000, 32_768):
         with socket.socket() as trial, contextlib.suppress(OSError):
             trial.bind((address, port))
-            found.append(port)
-        if len(found) == 2:  # noqa: PLR2004 - two proxies
+            ports.append(port)
+        if len(ports) == 2:  # noqa: PLR2004 - two proxies
             break
-    return found[0], found[1]
+    return ports[0], ports[1]
 
 
 def _pip_config(key: str) -> str:
     """What this machine's pip is configured to use, so that hosts get packages from where this machine does."""
-    asked = subprocess.run([sys.executable, "-m", "pip", "config", "get", f"global.{key}"], capture_output=True, text=True, check=False)
-    return asked.stdout.strip() if asked.returncode == 0 else ""
+    command = [sys.executable, "-m", "pip", "config", "get", f"global.{key}"]
+    process = subprocess.run(command, capture_output=True, text=True, check=False)
+    return process.stdout.strip() if process.returncode == 0 else ""

@@ -91,7 +91,7 @@ def build(cache: Path, progress: Callable[[str], None], *, like: Literal["own", 
 
     Args:
         cache: folder that survives; one build serves all rehearsals of this machine.
-        progress: told what takes time.
+        progress: called with a sentence before what takes time.
         like: `el` for a host that manages its packages with dnf and rpm, and calls itself Rocky Linux 9. What is below is this machine's
             distribution all the same: it stands in for what a role does, not for what EL's own packages do.
 
@@ -99,25 +99,24 @@ def build(cache: Path, progress: Callable[[str], None], *, like: Literal["own", 
         RehearsalFailedError: mmdebstrap failed.
     """
     suite, sources = _distribution()
-    included = _PACKAGES + (_EL_PACKAGES if like == "el" else ())
-    digest = hashlib.sha256(json.dumps([_RECIPE, suite, sources, included, _CLOUD_CFG, _MASKED]).encode()).hexdigest()[:16]
-    finished = cache / f"rootfs-{suite}-{digest}"
-    if finished.is_dir():
-        return finished
+    packages = _PACKAGES + (_EL_PACKAGES if like == "el" else ())
+    digest = hashlib.sha256(json.dumps([_RECIPE, suite, sources, packages, _CLOUD_CFG, _MASKED]).encode()).hexdigest()[:16]
+    root = cache / f"rootfs-{suite}-{digest}"
+    if root.is_dir():
+        return root
     with FileLock(cache / f"rootfs-{suite}.lock"):
-        if finished.is_dir():
-            return finished
-        for stale in cache.glob(f"rootfs-{suite}-*"):  # of an older recipe, or of a build that was killed
-            if stale.name.endswith(".building"):
-                shutil.rmtree(stale)
+        if root.is_dir():
+            return root
+        for stale in cache.glob(f"rootfs-{suite}-*.building"):  # of a build that was killed
+            shutil.rmtree(stale)
         progress(f"building the hosts' root file system ({suite}, once, about a minute)")
-        building = finished.with_suffix(".building")
-        _debootstrap(suite, sources, building, included)
-        _customize(building)
+        draft = root.with_suffix(".building")
+        _debootstrap(suite, sources, draft, packages)
+        _customize(draft)
         if like == "el":
-            _turn_into_el(building)
-        building.rename(finished)
-    return finished
+            _turn_into_el(draft)
+        draft.rename(root)
+    return root
 
 
 def system() -> str:
@@ -135,7 +134,7 @@ def _distribution() -> tuple[str, str]:
     """This machine's suite and its package sources, as apt knows them: the hosts are of the same distribution."""
     fields = _os_release()
     suite = fields.get("VERSION_CODENAME", "")
-    listed = subprocess.run(
+    targets = subprocess.run(
         ["apt-get", "indextargets", "--format", "$(REPO_URI) $(RELEASE) $(COMPONENT) $(ORIGIN)", "Created-By: Packages"],
         capture_output=True,
         text=True,
@@ -144,28 +143,26 @@ def _distribution() -> tuple[str, str]:
     origins = {"debian": {"Debian"}, "ubuntu": {"Ubuntu"}}.get(fields.get("ID", ""), set())
     lines = {
         f"deb {uri} {release} {component}"
-        for uri, release, component, origin in (line.split(" ", 3) for line in listed.splitlines())
+        for uri, release, component, origin in (line.split(" ", 3) for line in targets.splitlines())
         if origin in origins and release.startswith(suite)
     }
     return suite, "".join(f"{line}\n" for line in sorted(lines))
 
 
-def _debootstrap(suite: str, sources: str, folder: Path, included: tuple[str, ...]) -> None:
-    left_out = [f"--dpkgopt=path-exclude=/usr/share/{what}/*" for what in ("doc", "man", "locale", "info")]
-    done = subprocess.run(
-        ["mmdebstrap", "--mode=root", "--variant=minbase", f"--include={','.join(included)}", *left_out, suite, str(folder), "-"],
+def _debootstrap(suite: str, sources: str, folder: Path, packages: tuple[str, ...]) -> None:
+    excludes = [f"--dpkgopt=path-exclude=/usr/share/{name}/*" for name in ("doc", "man", "locale", "info")]
+    process = subprocess.run(
+        ["mmdebstrap", "--mode=root", "--variant=minbase", f"--include={','.join(packages)}", *excludes, suite, str(folder), "-"],
         input=sources,
         capture_output=True,
         text=True,
         check=False,
     )
-    if done.returncode:
+    if process.returncode:
         shutil.rmtree(folder, ignore_errors=True)
         msg = "the hosts' root file system could not be built"
-        said = "\n".join(done.stderr.splitlines()[-15:])
-        raise RehearsalFailedError(
-            msg, hint="see that `apt-get update` works on this machine, and that the disk has 1 GB free", detail=said
-        )
+        hint = "see that `apt-get update` works on this machine, and that the disk has 1 GB free"
+        raise RehearsalFailedError(msg, hint=hint, detail="\n".join(process.stderr.splitlines()[-15:]))
 
 
 def _customize(root: Path) -> None:

@@ -7,11 +7,11 @@ script by their digests and nothing else: text from a host could not run even if
 from __future__ import annotations
 
 import base64
-import functools
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from functools import cache, partial
+from typing import Final
 
 from jinja2 import Template
 
@@ -125,17 +125,16 @@ def _policy(style: str, script: str) -> str:
     return f"default-src 'none'; style-src {digest(style)}; script-src {digest(script)}; base-uri 'none'; form-action 'none'"
 
 
-@functools.cache
+@cache
 def _template() -> Template:
     jinja = environment(TEMPLATES)
-    filters: dict[str, Callable[..., Any]] = {
-        "inert": lambda text: inert(text, _LONGEST),
-        "brief": inert,
-        "name": lambda text: inert(text, _LONGEST_NAME),
-        "spans": lambda text: spans(text, _LONGEST),
-        "when": _when,
-    }
-    jinja.filters |= filters
+    jinja.filters.update(
+        inert=partial(inert, longest=_LONGEST),
+        brief=inert,
+        name=partial(inert, longest=_LONGEST_NAME),
+        spans=partial(spans, longest=_LONGEST),
+        when=_when,
+    )
     jinja.globals |= {
         "GLYPHS": GLYPHS,
         "OUTCOMES": OUTCOMES,

@@ -87,7 +87,7 @@ def test_a_field_that_nobody_knows_is_refused() -> None:
 # --- contradictions --------------------------------------------------------------------------------------------------
 
 
-def test_profiles_can_ask_for_exactly_the_gpus_of_the_catalogue() -> None:
+def test_profiles_can_ask_for_exactly_the_gpus_of_the_catalog() -> None:
     assert set(get_args(GpuModel)) == set(GPUS)
 
 
@@ -202,10 +202,10 @@ def moto(name: str) -> Any:
         return json.loads(gzip.decompress(file.read()))
 
 
-def test_instance_types_are_those_that_ec2_answered() -> None:
-    """moto carries dated answers of EC2's own API; what it has no record of, the catalogue says is from elsewhere."""
-    answered = moto("instance_types.json.gz")
-    by_name = answered if isinstance(answered, dict) else {t["InstanceType"]: t for t in answered}
+def test_instance_types_are_those_that_ec2_answers() -> None:
+    """moto carries dated answers of EC2's own API; what it has no record of, the catalog says is from elsewhere."""
+    answers = moto("instance_types.json.gz")
+    by_name = answers if isinstance(answers, dict) else {t["InstanceType"]: t for t in answers}
     with_gpu = {name for name, raw in by_name.items() if raw.get("GpuInfo", {}).get("Gpus")}
     ours = {name: t for name, t in read.aws_types().items() if t.source == "ec2-api-2026-08"}
     assert set(ours) == with_gpu
@@ -224,16 +224,16 @@ def test_instance_types_are_those_that_ec2_answered() -> None:
 
 
 @pytest.mark.parametrize("region", [r for r, record in read.aws().regions.codes.items() if record.zones])
-def test_offerings_are_those_that_ec2_answered(region: str) -> None:
-    answered: dict[str, set[int]] = {}
+def test_offerings_are_those_that_ec2_answers(region: str) -> None:
+    answers: dict[str, set[int]] = {}
     for offering in moto(f"instance_type_offerings/availability-zone-id/{region}.json.gz"):
         prefix, _, number = offering["Location"].rpartition("-az")
         assert prefix == read.aws().regions.codes[region].zones
-        answered.setdefault(offering["InstanceType"], set()).add(int(number))
+        answers.setdefault(offering["InstanceType"], set()).add(int(number))
     for name, record in read.aws_types().items():
         if record.source == "ec2-api-2026-08":
-            assert set(record.offered.get(region, [])) == answered.get(name, set()), name
-    assert not any(name.startswith("p3.") for name in answered)
+            assert set(record.offered.get(region, [])) == answers.get(name, set()), name
+    assert not any(name.startswith("p3.") for name in answers)
 
 
 def test_regions_are_those_of_botocore() -> None:
@@ -269,23 +269,23 @@ def test_gcp_zones_look_like_zones_and_accelerators_have_a_gpu() -> None:
 
 def test_every_wheel_set_that_can_be_named_is_shipped_and_no_other() -> None:
     shipped = {path.stem for path in (read.DATA / "wheels").rglob("*.txt")}
-    assert shipped == {made.name for made in wheels.all_sets()}
+    assert shipped == {wheel_set.name for wheel_set in wheels.all_sets()}
 
 
-@pytest.mark.parametrize("made", wheels.all_sets(), ids=lambda s: s.name)
-def test_a_wheel_set_holds_what_the_catalogue_says_of_its_release(made: wheels.WheelSet) -> None:
-    """The pins that uv resolved from the index's metadata, against the CUDA and cuDNN that the catalogue measured in the wheel."""
-    pinned = {w.name: w for w in wheels.parse(made.text() or "")}
+@pytest.mark.parametrize("wheel_set", wheels.all_sets(), ids=lambda s: s.name)
+def test_a_wheel_set_holds_what_the_catalog_says_of_its_release(wheel_set: wheels.WheelSet) -> None:
+    """The pins that uv resolved from the index's metadata, against the CUDA and cuDNN that the catalog measured in the wheel."""
+    pinned = {w.name: w for w in wheels.parse(wheel_set.text() or "")}
     assert all(re.fullmatch(r"[0-9a-f]{64}", digest) for w in pinned.values() for digest in w.sha256)
     assert all(w.sha256 for w in pinned.values())
-    framework = made.name.split("-")[0]
+    framework = wheel_set.name.split("-")[0]
     known = {"torch": read.pytorch(), **read.frameworks()}.get(framework, [])
-    if made.within:
-        check_extra(made, pinned)
+    if wheel_set.within:
+        check_extra(wheel_set, pinned)
         return
     release = next((r for r in known if r.version == pinned[framework].version), None) if framework in pinned else None
-    if made.name.startswith("opencv-build-"):
-        assert {f"{name}=={wheel.version}" for name, wheel in pinned.items()} >= set(made.requirements)
+    if wheel_set.name.startswith("opencv-build-"):
+        assert {f"{name}=={wheel.version}" for name, wheel in pinned.items()} >= set(wheel_set.requirements)
         return
     if release is None:
         wheel = read.systems().opencv.wheel
@@ -293,7 +293,7 @@ def test_a_wheel_set_holds_what_the_catalogue_says_of_its_release(made: wheels.W
         return
     major = release.cuda.split(".")[0]
     cudnn = pinned[f"nvidia-cudnn-cu{major}"].version
-    held = made.name.partition("-cudnn-")[2].rpartition("-")[0]
+    held = wheel_set.name.partition("-cudnn-")[2].rpartition("-")[0]
     assert cudnn == (held or release.cudnn or cudnn)
     runtime = pinned.get(f"nvidia-cuda-runtime-cu{major}") or pinned.get("nvidia-cuda-runtime")
     assert runtime is not None
@@ -302,14 +302,14 @@ def test_a_wheel_set_holds_what_the_catalogue_says_of_its_release(made: wheels.W
         assert runtime.version.startswith(f"{release.cuda}.")
 
 
-def check_extra(made: wheels.WheelSet, pinned: dict[str, wheels.WheelRecord]) -> None:
-    """What comes on top of PyTorch's own wheels: the component at the version asked for, and nothing that is there already."""
+def check_extra(wheel_set: wheels.WheelSet, pinned: dict[str, wheels.WheelRecord]) -> None:
+    """What an extra adds to PyTorch's own wheels: the component at its version, and nothing that they already have."""
     if not pinned:
-        assert (made.text() or "").startswith(wheels.NONE_FIT)
+        assert (wheel_set.text() or "").startswith(wheels.NONE_FIT)
         return
-    name, _, version_asked = made.requirements[0].partition("==")
-    assert pinned[name].version == version_asked
-    assert not set(pinned) & {w.name for w in wheels.parse(read.closures(made.within or "") or "")}
+    name, _, release = wheel_set.requirements[0].partition("==")
+    assert pinned[name].version == release
+    assert not set(pinned) & {w.name for w in wheels.parse(read.closures(wheel_set.within or "") or "")}
 
 
 def test_extras_are_those_that_a_profile_may_name() -> None:

@@ -1,6 +1,6 @@
 """Every combination of GPU, system, framework and toolkit demand is resolved or refused with a reason, and each answer is checked.
 
-What is checked of a lock here is written from the facts once more, without the resolver's rules: the two must agree.
+The checks of a stack are written from docs/sources/stack.md a second time, without the resolver's rules: the two must agree.
 `pytest tests/catalog/test_product.py -s` prints the counts.
 """
 
@@ -28,9 +28,9 @@ def numbers(text: str) -> tuple[int, ...]:
     return tuple(int(part) for part in text.split("+", maxsplit=1)[0].split("."))
 
 
-def check_lock(found: Resolution) -> None:
+def check_stack(resolution: Resolution) -> None:
     """What must be true of any stack that works, from docs/sources/stack.md alone."""
-    v = found.values
+    v = resolution.values
     capability, driver, cuda, cudnn = GPUS[v["gpu"]], int(v["driver"]), numbers(v["cuda"]), numbers(v["cudnn"])
     volta_or_older, blackwell = capability < (7, 5), capability >= (10, 0)
     assert not volta_or_older or driver <= 580  # §4.3
@@ -58,10 +58,10 @@ def check_lock(found: Resolution) -> None:
         assert python >= (3, 11) or release < (0, 7)
 
 
-def check_pytorch(wanted: str, capability: tuple[int, ...], driver: int, python: tuple[int, ...]) -> None:
+def check_pytorch(wheel: str, capability: tuple[int, ...], driver: int, python: tuple[int, ...]) -> None:
     """§4.5."""
-    release = numbers(wanted)
-    if "+cu126" in wanted:
+    release = numbers(wheel)
+    if "+cu126" in wheel:
         assert capability < (10, 0)
     else:
         assert capability >= (7, 5) or release <= (2, 10, 0)
@@ -71,11 +71,11 @@ def check_pytorch(wanted: str, capability: tuple[int, ...], driver: int, python:
     assert python >= (3, 11) or release < (2, 15)
 
 
-def check_refusal(asked: StackRequest, refusal: StackConflictError) -> None:
-    """The demands at fault cannot hold together, and all but any one of them can; each change that is offered works."""
+def check_refusal(request: StackRequest, refusal: StackConflictError) -> None:
+    """The demands at fault conflict, and without any one of them they do not; each remedy works."""
     conflict = refusal.conflict
     assert isinstance(conflict, Conflict)
-    problem = _problem(TODAY, asked.clocks)
+    problem = _problem(TODAY, request.clocks)
     hard = [rule for rule in problem.rules if not rule.soft]
     core = list(conflict.core)
     assert not problem.satisfiable(core, hard)
@@ -83,28 +83,28 @@ def check_refusal(asked: StackRequest, refusal: StackConflictError) -> None:
         assert problem.satisfiable([d for d in core if d is not demand], hard), f"{demand.text} is not needed"
     assert conflict.reasons
     assert refusal.hint
-    everything = _demands(asked, problem)
-    for change in conflict.changes:
-        demand = next(d for d in core if d.key == change.key)
-        changed = type(demand)(demand.key, demand.variable, frozenset({change.to}), change.to)
-        assert problem.satisfiable([changed, *(d for d in everything if d.key != change.key)], hard), change
+    everything = _demands(request, problem)
+    for remedy in conflict.remedies:
+        demand = next(d for d in core if d.key == remedy.key)
+        changed = type(demand)(demand.key, demand.variable, frozenset({remedy.to}), remedy.to)
+        assert problem.satisfiable([changed, *(d for d in everything if d.key != remedy.key)], hard), remedy
 
 
 @pytest.mark.parametrize("gpu", GPUS)
 def test_every_combination_is_resolved_or_refused_with_a_proof(gpu: str, capsys: pytest.CaptureFixture[str]) -> None:
     counts: Counter[str] = Counter()
     for system, (framework, release), cuda in itertools.product(SYSTEMS, FRAMEWORKS, TOOLKITS):
-        asked = StackRequest(gpu=gpu, os=system, cuda=cuda, **({framework: release} if framework else {}))  # type: ignore[arg-type]
+        request = StackRequest(gpu=gpu, os=system, cuda=cuda, **({framework: release} if framework else {}))  # type: ignore[arg-type]
         try:
-            found = resolve(asked, TODAY, explain=False)
+            resolution = resolve(request, TODAY, explain=False)
         except StackConflictError as refusal:
             counts[f"refused ({len(refusal.conflict.core)} demands)"] += 1
-            check_refusal(asked, refusal)
+            check_refusal(request, refusal)
         else:
-            counts["resolved against advice" if found.warnings else "resolved"] += 1
-            check_lock(found)
-            assert cuda in {"auto", found.values["cuda"]}
-            assert framework is None or release in {"auto", found.values[framework]}
+            counts["resolved against advice" if resolution.advice else "resolved"] += 1
+            check_stack(resolution)
+            assert cuda in {"auto", resolution.values["cuda"]}
+            assert framework is None or release in {"auto", resolution.values[framework]}
     assert sum(counts.values()) == len(SYSTEMS) * len(FRAMEWORKS) * len(TOOLKITS)
     with capsys.disabled():
         print(f"\n{gpu}: " + ", ".join(f"{n} {what}" for what, n in sorted(counts.items())), end="")  # noqa: T201 - the counts are asked for

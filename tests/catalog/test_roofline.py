@@ -29,3 +29,25 @@ def test_a_short_name_means_all_of_its_kind() -> None:
     assert [g.model for g in roofline.models("a100")] == ["a100-40gb", "a100-80gb"]
     with pytest.raises(KeyError):
         roofline.models("a1")
+
+
+@pytest.mark.parametrize(
+    ("name", "model"),
+    [
+        ("Tesla T4", "t4"),
+        ("NVIDIA H100 80GB HBM3", "h100"),
+        ("NVIDIA H100 NVL", None),
+        ("NVIDIA H100 PCIe", None),
+        ("NVIDIA A100-SXM4-80GB", "a100-80gb"),
+    ],
+)
+def test_nvmls_name_means_a_card_in_the_variant_of_the_catalog_alone(name: str, model: str | None) -> None:
+    gpu = roofline.gpu_by_nvml_name(name)
+    assert (gpu.model if gpu else None) == model
+
+
+def test_a_point_is_under_the_roof_of_its_precision() -> None:
+    roofs = roofline.roofs(read.gpu("t4"))
+    assert roofline.attainable_tflops(roofs, roofline.Point("a sum", 1e6, 60.0, "fp16")) == read.gpu("t4").peaks["fp16"]
+    assert roofline.attainable_tflops(roofs, roofline.Point("a copy", 1.0, 0.2)) == pytest.approx(0.32)
+    assert roofline.attainable_tflops(roofs, roofline.Point("a sum", 1e6, 60.0, "fp8")) is None

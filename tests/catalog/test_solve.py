@@ -31,18 +31,18 @@ def problems(draw: st.DrawFn) -> tuple[Problem, list[Demand]]:
 
 def solutions(problem: Problem, demands: Any, rules: Any) -> list[dict[str, str]]:
     """All of them, in the order of preference."""
-    found = []
+    answers = []
     for keys in itertools.product(*problem.variables.values()):
         values = dict(zip(problem.variables, keys, strict=True))
         meets = all(values[d.variable] in d.keys for d in demands)
         if meets and all(rule.holds(*(problem.variables[name][values[name]] for name in rule.over)) for rule in rules):
-            found.append(values)
-    return found
+            answers.append(values)
+    return answers
 
 
 @given(problems())
-def test_answers_are_those_of_brute_force(made: tuple[Problem, list[Demand]]) -> None:
-    problem, demands = made
+def test_answers_are_those_of_brute_force(case: tuple[Problem, list[Demand]]) -> None:
+    problem, demands = case
     by_hand = solutions(problem, demands, problem.rules)
     assert problem.satisfiable(demands, problem.rules) == bool(by_hand)
     if by_hand:

@@ -7,7 +7,7 @@ import pytest
 from provision.catalog import wheels
 from provision.errors import IndexUnreachableError
 
-SETS = {made.name: made for made in wheels.all_sets()}
+SETS = {wheel_set.name: wheel_set for wheel_set in wheels.all_sets()}
 
 
 @pytest.mark.parametrize("name", SETS)
@@ -16,13 +16,13 @@ def test_a_set_is_shipped_with_exact_versions_and_hashes(name: str) -> None:
     assert text is not None
     if SETS[name].within and text.startswith(wheels.NONE_FIT):
         return
-    found = wheels.parse(text)
-    pinned = {w.name: w.version for w in found}
+    lines = wheels.parse(text)
+    versions = {wheel.name: wheel.version for wheel in lines}
     for requirement in SETS[name].requirements:
-        asked, _, version = requirement.partition("==")
-        assert pinned[re.sub(r"\[.*", "", asked)] == version
-    assert len(pinned) == len(found)
-    assert all(w.sha256 and all(re.fullmatch("[0-9a-f]{64}", digest) for digest in w.sha256) for w in found)
+        name, _, version = requirement.partition("==")
+        assert versions[re.sub(r"\[.*", "", name)] == version
+    assert len(versions) == len(lines)
+    assert all(wheel.sha256 and all(re.fullmatch("[0-9a-f]{64}", digest) for digest in wheel.sha256) for wheel in lines)
 
 
 def test_an_index_that_is_down_is_one_error_with_a_way_out(monkeypatch: pytest.MonkeyPatch) -> None:

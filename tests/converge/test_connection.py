@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import getpass
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,7 @@ def test_the_user_is_the_one_of_the_ssh_configuration(tmp_path: Path) -> None:
 
 
 def test_the_local_user_becomes_root_unless_it_is_root(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connection.os, "geteuid", lambda: 1000)
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
     assert connection.user_of(LOCALHOST) == getpass.getuser()
     assert host(LOCALHOST, "ada") == {"ansible_become": True, "ansible_connection": "local"}
     assert host(LOCALHOST, "root")["ansible_become"] is False

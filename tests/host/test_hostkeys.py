@@ -32,10 +32,10 @@ def test_the_last_block_wins_because_a_console_keeps_earlier_boots() -> None:
 
 
 def test_remembering_replaces_and_forgetting_removes_one_alias_only(tmp_path: Path) -> None:
-    known = tmp_path / "known_hosts"
-    hostkeys.remember(known, "gpuprov-a", ["ssh-ed25519 OLD"])
-    hostkeys.remember(known, "gpuprov-ab", ["ssh-ed25519 OTHER"])
-    hostkeys.remember(known, "gpuprov-a", ["ssh-ed25519 NEW", "ssh-rsa NEW"])
-    assert known.read_text() == "gpuprov-ab ssh-ed25519 OTHER\ngpuprov-a ssh-ed25519 NEW\ngpuprov-a ssh-rsa NEW\n"
-    hostkeys.forget(known, "gpuprov-a")
-    assert known.read_text() == "gpuprov-ab ssh-ed25519 OTHER\n"
+    known_hosts = tmp_path / "known_hosts"
+    hostkeys.remember(known_hosts, "gpuprov-a", ["ssh-ed25519 OLD"])
+    hostkeys.remember(known_hosts, "gpuprov-ab", ["ssh-ed25519 OTHER"])
+    hostkeys.remember(known_hosts, "gpuprov-a", ["ssh-ed25519 NEW", "ssh-rsa NEW"])
+    assert known_hosts.read_text() == "gpuprov-ab ssh-ed25519 OTHER\ngpuprov-a ssh-ed25519 NEW\ngpuprov-a ssh-rsa NEW\n"
+    hostkeys.forget(known_hosts, "gpuprov-a")
+    assert known_hosts.read_text() == "gpuprov-ab ssh-ed25519 OTHER\n"

@@ -12,19 +12,19 @@ from provision.host.ssh import LOCALHOST, Target, execute
 
 
 def test_input_goes_in_and_both_outputs_and_the_exit_code_come_out() -> None:
-    done = asyncio.run(execute(LOCALHOST, "cat; echo oops >&2; exit 3", stdin=b"hello", timeout_s=10))
-    assert (done.exit_code, done.stdout, done.stderr, done.truncated) == (3, b"hello", b"oops\n", False)
+    result = asyncio.run(execute(LOCALHOST, "cat; echo oops >&2; exit 3", stdin=b"hello", timeout_s=10))
+    assert (result.exit_code, result.stdout, result.stderr, result.truncated) == (3, b"hello", b"oops\n", False)
 
 
 def test_a_command_that_does_not_read_a_large_input_is_no_failure() -> None:
-    done = asyncio.run(execute(LOCALHOST, "exit 0", stdin=b"x" * 5_000_000, timeout_s=10))
-    assert done.exit_code == 0
+    result = asyncio.run(execute(LOCALHOST, "exit 0", stdin=b"x" * 5_000_000, timeout_s=10))
+    assert result.exit_code == 0
 
 
 def test_output_without_end_is_cut_at_the_limit() -> None:
-    done = asyncio.run(execute(LOCALHOST, "exec yes", timeout_s=10, max_output_bytes=100_000))
-    assert done.truncated
-    assert len(done.stdout) == 100_000
+    result = asyncio.run(execute(LOCALHOST, "exec yes", timeout_s=10, max_output_bytes=100_000))
+    assert result.truncated
+    assert len(result.stdout) == 100_000
 
 
 def test_a_command_that_hangs_is_ended_in_time() -> None:

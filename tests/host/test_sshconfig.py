@@ -34,8 +34,8 @@ def test_openssh_reads_the_entry_through_the_users_own_configuration(tmp_path: P
     home.add("a", address="10.0.0.7", login="ubuntu", keys=KEYS)
     for config in (user_config, home.target("a").config):
         assert config is not None
-        seen = resolved(config, "gpuprov-a")
-        assert (seen["hostname"], seen["user"], seen["stricthostkeychecking"]) == ("10.0.0.7", "ubuntu", "true")
+        options = resolved(config, "gpuprov-a")
+        assert (options["hostname"], options["user"], options["stricthostkeychecking"]) == ("10.0.0.7", "ubuntu", "true")
         assert resolved(config, "jump")["user"] == "me"
 
 
@@ -71,9 +71,9 @@ def test_a_user_without_any_configuration_gets_a_private_one(tmp_path: Path) -> 
 
 
 def instance(**changes: str) -> Instance:
-    known: dict[str, Any] = {name: "" for name in Instance.__dataclass_fields__ if name != "count"}
-    told = {"name": "a", "id": "i-0123456789abcdef0", "region": "ap-east-1", "zone": "asia-east2-a", "project": "example.com:p-1"}
-    return Instance(**known | told | changes)
+    empty: dict[str, Any] = {name: "" for name in Instance.__dataclass_fields__ if name != "count"}
+    ids = {"name": "a", "id": "i-0123456789abcdef0", "region": "ap-east-1", "zone": "asia-east2-a", "project": "example.com:p-1"}
+    return Instance(**empty | ids | changes)
 
 
 @pytest.mark.parametrize(
@@ -98,15 +98,15 @@ def instance(**changes: str) -> Instance:
 def test_openssh_reads_the_way_and_the_host_key_is_still_the_machine_s(
     tmp_path: Path, user_config: Path, network: dict[str, Any], option: str, value: str
 ) -> None:
-    home, asked = SshHome(tmp_path / "home", user_config), Network(**network)
-    way = directives(asked, instance())
+    home, route = SshHome(tmp_path / "home", user_config), Network(**network)
+    way = directives(route, instance())
     home.add("a", address="10.0.0.7", login="ubuntu", keys=KEYS, way=way)
     home.add("b", address="10.0.0.8", login="ubuntu", keys=KEYS)
     for config in (user_config, home.target("a").config):
         assert config is not None
-        seen = resolved(config, "gpuprov-a")
-        assert seen[option] == value
-        assert (seen["hostkeyalias"], seen["stricthostkeychecking"], seen["hostname"]) == ("gpuprov-a", "true", "10.0.0.7")
+        options = resolved(config, "gpuprov-a")
+        assert options[option] == value
+        assert (options["hostkeyalias"], options["stricthostkeychecking"], options["hostname"]) == ("gpuprov-a", "true", "10.0.0.7")
         assert not {"proxyjump", "proxycommand"} & set(resolved(config, "gpuprov-b"))
     home.add("a", address="10.0.0.7", login="ubuntu", keys=None)
     assert option not in resolved(user_config, "gpuprov-a")

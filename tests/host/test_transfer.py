@@ -70,7 +70,8 @@ def test_a_host_without_rsync_is_told_apart_from_a_copy_that_failed(box: Target,
     with pytest.raises(HostUnreachableError, match="rsync ended with") as caught:
         pull(box, [f"{tmp_path}/nothing"], source, delete=False, dry_run=False)
     assert "continues where it stopped" in caught.value.hint
-    remote_end(tmp_path / "bin with space", "exit 127")
+    # The pipe stays open until the exit code is there to be read: rsync does not wait for it.
+    remote_end(tmp_path / "bin with space", "sleep 0.3 & exit 127")
     with pytest.raises(HostUnreachableError, match="rsync is not installed on box"):
         push(box, [source], f"{tmp_path}/x", delete=False, dry_run=False)
 

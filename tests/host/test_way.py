@@ -45,18 +45,18 @@ def launched(rig: Rig, name: str, home: SshHome, network: Network, keys: dict[st
     private = network.address == "private"
     where = {"subnet": rig.subnet(zone), "ssh_from": network.opens} if private else {}
     order = rig.order(name, public_key=home.public_key(), public_address=not private, zone=zone, **where)
-    (made,) = rig.cloud().launch(order)
-    running = rig.cloud().wait_running(made, timeout_s=120)
+    (instance,) = rig.cloud().launch(order)
+    running = rig.cloud().wait_running(instance, timeout_s=120)
     keys[name] = rig.cloud().host_keys(running, timeout_s=120)
     home.add(name, address=running.address, login=running.login, keys=keys[name], way=directives(network, running))
     asyncio.run(wait_ready(home.target(name), timeout_s=120))
     return running
 
 
-def said(home: SshHome, name: str, command: str) -> str:
-    done = asyncio.run(execute(home.target(name), command, timeout_s=60))
-    assert done.exit_code == 0, done.stderr
-    return done.stdout.decode().strip()
+def output_of(home: SshHome, name: str, command: str) -> str:
+    result = asyncio.run(execute(home.target(name), command, timeout_s=60))
+    assert result.exit_code == 0, result.stderr
+    return result.stdout.decode().strip()
 
 
 def test_private_machines_of_both_clouds_are_reached_through_another_one_and_nobody_else_answers_for_them(
@@ -70,23 +70,23 @@ def test_private_machines_of_both_clouds_are_reached_through_another_one_and_nob
         private = launched(rig, name, home, THROUGH_A, keys)
         assert rig.seen(private).public == ""
         assert rig.seen(private).open == {"10.77.0.0/16"}
-        connection = said(home, name, "echo $SSH_CONNECTION").split()
+        connection = output_of(home, name, "echo $SSH_CONNECTION").split()
         assert (connection[0], connection[2]) == (first.address, private.address)
     forwards_a_byte(tmp_path)
     aws.cloud().stop([first], timeout_s=60)
     subprocess.run(["ssh", "-F", str(home.target("b").config), "-O", "exit", "gpuprov-b"], check=False, capture_output=True)
     with pytest.raises(HostUnreachableError):  # there is no other way
-        said(home, "b", "true")
+        output_of(home, "b", "true")
     aws.cloud().start(aws.cloud().find("a"), timeout_s=60)
     (again,) = aws.cloud().find("a")
     home.add("a", address=again.address, login=again.login, keys=None)
     asyncio.run(wait_ready(home.target("a"), timeout_s=120))
-    assert said(home, "b", "hostname")
+    assert output_of(home, "b", "hostname")
     (other,) = gcp.cloud().find("c")
     home.add("c", address=other.address, login=other.login, keys=keys["b"], way=directives(THROUGH_A, other))
     subprocess.run(["ssh", "-F", str(home.target("c").config), "-O", "exit", "gpuprov-c"], check=False, capture_output=True)
     with pytest.raises(HostKeyChangedError):
-        said(home, "c", "true")
+        output_of(home, "c", "true")
 
 
 def forwards_a_byte(folder: Path) -> None:
@@ -100,8 +100,8 @@ def forwards_a_byte(folder: Path) -> None:
         assert process.stdout.readline() == "up\n", (folder / "stderr").read_text()
         with pytest.raises(ConnectionRefusedError):
             socket.create_connection((own_address(), port), timeout=5)
-        taken = subprocess.run(argv, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL, timeout=60)
-        assert (taken.returncode, taken.stdout) == (255, "")
+        second = subprocess.run(argv, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL, timeout=60)
+        assert (second.returncode, second.stdout) == (255, "")
         with socket.create_connection(("127.0.0.1", port), timeout=10) as there:
             assert there.recv(1) == b"!"
         process.stdout.close()
@@ -112,5 +112,5 @@ def forwards_a_byte(folder: Path) -> None:
 
 def own_address() -> str:
     """An address of this machine that others reach."""
-    listed = subprocess.run(["ip", "-4", "-br", "address"], capture_output=True, text=True, check=True).stdout
-    return next(word.partition("/")[0] for word in listed.split() if word.startswith("10.77."))
+    addresses = subprocess.run(["ip", "-4", "-br", "address"], capture_output=True, text=True, check=True).stdout
+    return next(word.partition("/")[0] for word in addresses.split() if word.startswith("10.77."))

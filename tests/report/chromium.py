@@ -18,7 +18,7 @@ PATIENCE_S = 60
 
 
 def installed() -> str | None:
-    return next((found for name in NAMES if (found := shutil.which(name))), None)
+    return next((path for name in NAMES if (path := shutil.which(name))), None)
 
 
 class Chromium:

@@ -9,10 +9,10 @@ from .examples import CLEAN, EMPTY, EVIL, ONE, UNKNOWN
 
 
 def test_inert_text_is_one_bounded_line_without_anything_to_obey() -> None:
-    shown = inert(EVIL)
-    assert shown.isprintable()
-    assert len(shown) == 400
-    assert shown.endswith("…")
+    line = inert(EVIL)
+    assert line.isprintable()
+    assert len(line) == 400
+    assert line.endswith("…")
     assert inert("x" * 400) == "x" * 400
     assert inert("Ünïcode 漢字 ✓") == "Ünïcode 漢字 ✓"
 
@@ -24,22 +24,22 @@ def test_commands_stand_between_backticks_and_an_odd_backtick_is_only_itself() -
 
 
 @pytest.mark.parametrize(
-    ("said", "meant"),
+    ("text", "utc"),
     [
         ("2026-11-21T04:00:39Z", "2026-11-21T04:00:39+00:00"),
         ("2026-11-21T04:00:39", "2026-11-21T04:00:39+00:00"),
         ("2026-11-21T06:00:39+02:00", "2026-11-21T04:00:39+00:00"),
     ],
 )
-def test_the_hour_of_an_observation_is_read_in_utc(said: str, meant: str) -> None:
-    observed = observed_at(Report("h", "p", (), observed_at=said))
+def test_the_hour_of_an_observation_is_read_in_utc(text: str, utc: str) -> None:
+    observed = observed_at(Report("h", "p", (), observed_at=text))
     assert observed is not None
-    assert observed.isoformat() == meant
+    assert observed.isoformat() == utc
 
 
-@pytest.mark.parametrize("said", ["", "yesterday", EVIL, "0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00"])
-def test_what_is_not_a_time_is_none(said: str) -> None:
-    assert observed_at(Report("h", "p", (), observed_at=said)) is None
+@pytest.mark.parametrize("text", ["", "yesterday", EVIL, "0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00"])
+def test_what_is_not_a_time_is_none(text: str) -> None:
+    assert observed_at(Report("h", "p", (), observed_at=text)) is None
 
 
 def test_counts_name_the_outcomes_that_occur_in_their_order() -> None:

@@ -68,10 +68,11 @@ def test_the_roofline_is_drawn_named_and_readable(browser: Chromium, tmp_path: P
     assert browser.run(f"{box}.width") > 600
     assert browser.run(f"[...document.querySelectorAll('svg.roofline .point')].every((p) => p.getBoundingClientRect().right < {box}.right)")
     assert browser.run("document.querySelectorAll('svg.roofline .point').length") == 4
-    seen = {name: browser.run(f"getComputedStyle(document.querySelector('svg.roofline {name}')).stroke") for name in (".used", ".grid")}
-    assert len({*seen.values(), browser.run("getComputedStyle(document.querySelector('svg.roofline')).backgroundColor")}) == 3
-    said = {n["name"]["value"]: n for n in browser.ask("Accessibility.getFullAXTree")["nodes"] if n.get("role", {}).get("value") == "image"}
-    assert [name for name in said if name.startswith("Roofline of H200 SXM") and "4 points were measured" in name]
+    visible = {name: browser.run(f"getComputedStyle(document.querySelector('svg.roofline {name}')).stroke") for name in (".used", ".grid")}
+    assert len({*visible.values(), browser.run("getComputedStyle(document.querySelector('svg.roofline')).backgroundColor")}) == 3
+    nodes = browser.ask("Accessibility.getFullAXTree")["nodes"]
+    pictures = [node["name"]["value"] for node in nodes if node.get("role", {}).get("value") == "image"]
+    assert [name for name in pictures if name.startswith("Roofline of H200 SXM") and "4 points were measured" in name]
     assert len(browser.run("document.querySelector('table.points tbody').innerText").splitlines()) == 4
     assert [url for url in browser.requests if not url.startswith("file://")] == []
 
@@ -82,9 +83,9 @@ def test_without_scripts_everything_is_there_and_nothing_that_does_not_work(brow
         tree = browser.ask("Accessibility.getFullAXTree")["nodes"]
     finally:
         browser.see()
-    seen = " ".join(str(node.get("name", {}).get("value", "")) for node in tree if not node.get("ignored"))
+    visible = " ".join(str(node.get("name", {}).get("value", "")) for node in tree if not node.get("ignored"))
     for words in ("host-a does not hold profile t4-train", "expected fail", "observed unknown", ONE.notes[0], "check-waived"):
-        assert words in seen
+        assert words in visible
     assert "searchbox" not in {node.get("role", {}).get("value") for node in tree if not node.get("ignored")}
 
 
@@ -137,10 +138,10 @@ def test_a_link_to_a_host_unfolds_its_checks(browser: Chromium, tmp_path: Path) 
 def test_on_paper_it_is_a4_with_nothing_cut_off_at_the_side(browser: Chromium, tmp_path: Path) -> None:
     for name, case in {"one": (ONE,), "fleet": CASES["a fleet"]}.items():
         show(browser, tmp_path, *case, drawn=charts(MEASURED), dark=True)
-        written = browser.paper()
-        keep(f"{name}.pdf", written)
-        assert written.startswith(b"%PDF-")
-        boxes = {tuple(float(n) for n in box.split()) for box in re.findall(rb"/MediaBox ?\[([^\]]+)\]", written)}
+        pdf = browser.paper()
+        keep(f"{name}.pdf", pdf)
+        assert pdf.startswith(b"%PDF-")
+        boxes = {tuple(float(n) for n in box.split()) for box in re.findall(rb"/MediaBox ?\[([^\]]+)\]", pdf)}
         assert all(abs(right - 595) < 2 and abs(top - 842) < 2 for _, _, right, top in boxes), boxes
         # The width of A4 less the margins, in CSS pixels.
         browser.ask("Emulation.setDeviceMetricsOverride", width=695, height=980, deviceScaleFactor=1, mobile=False)

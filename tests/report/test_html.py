@@ -80,12 +80,12 @@ def test_nothing_is_asked_of_anybody(page: Page) -> None:
 
 
 def test_the_policy_admits_our_style_and_our_script_by_their_digests_and_nothing_else() -> None:
-    written = html.render(ONE)
-    policy = next(m["content"] for m in Page(written).all("meta") if m.get("http-equiv") == "Content-Security-Policy")
+    text = html.render(ONE)
+    policy = next(m["content"] for m in Page(text).all("meta") if m.get("http-equiv") == "Content-Security-Policy")
     assert "unsafe" not in policy
     assert policy.startswith("default-src 'none'; ")
     for tag in ("style", "script"):
-        [inside] = re.findall(rf"<{tag}>(.*?)</{tag}>", written, re.DOTALL)
+        [inside] = re.findall(rf"<{tag}>(.*?)</{tag}>", text, re.DOTALL)
         digest = base64.b64encode(hashlib.sha256(inside.encode()).digest()).decode()
         assert f"{tag}-src 'sha256-{digest}'" in policy
 
@@ -149,24 +149,24 @@ def test_the_verdict_is_one_sentence(hosts: tuple[Report, ...], sentence: str) -
 
 
 def test_an_outcome_is_a_word_and_a_glyph_and_never_colour_alone() -> None:
-    written = html.render(ONE, CLEAN)
+    text = html.render(ONE, CLEAN)
     for outcome in OUTCOMES:
-        badge = re.search(rf'<span class="badge {outcome}"><span class="glyph" aria-hidden="true">(.)</span> {outcome}</span>', written)
+        badge = re.search(rf'<span class="badge {outcome}"><span class="glyph" aria-hidden="true">(.)</span> {outcome}</span>', text)
         assert badge, outcome
     cells = re.findall(
-        r'<td class="([a-z-]+)">(?:<span class="glyph" aria-hidden="true">.</span> )<span class="word">([a-z -]+)</span></td>', written
+        r'<td class="([a-z-]+)">(?:<span class="glyph" aria-hidden="true">.</span> )<span class="word">([a-z -]+)</span></td>', text
     )
     assert len(cells) == 2 * len(OUTCOMES)
     assert all(name == word or (name, word) == ("missing", "not checked") for name, word in cells)
 
 
 def test_hostile_text_stays_text() -> None:
-    written = html.render(HOSTILE, ONE)
-    page = Page(written)
+    text = html.render(HOSTILE, ONE)
+    page = Page(text)
     assert len(page.all("script")) == len(page.all("style")) == 1
     assert not page.all("b")
-    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in written
-    assert "{{ 7*7 }}" in written
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in text
+    assert "{{ 7*7 }}" in text
     assert "alert(1)" in page.text
 
 
@@ -180,12 +180,12 @@ def test_the_same_finding_on_several_hosts_is_told_once() -> None:
 
 def test_what_was_measured_is_laid_over_the_roofline_of_its_card_and_stands_in_a_table() -> None:
     assert 'id="roofline"' not in html.render(ONE)
-    written = html.render(ONE, charts=charts(MEASURED))
-    page = Page(written)
+    text = html.render(ONE, charts=charts(MEASURED))
+    page = Page(text)
     [drawn] = [svg for svg in page.all("svg") if svg.get("role") == "img"]
     title, about = drawn["aria-labelledby"].split()
-    assert re.search(rf'<title id="{title}">Roofline of H200 SXM with what was measured</title>', written)
-    assert re.search(rf'<desc id="{about}">[^<]*4 points were measured; they reach 79% to 88% of what the card could do there', written)
+    assert re.search(rf'<title id="{title}">Roofline of H200 SXM with what was measured</title>', text)
+    assert re.search(rf'<desc id="{about}">[^<]*4 points were measured; they reach 79% to 88% of what the card could do there', text)
     assert len(page.all("circle")) == 2
     assert len([r for r in page.all("rect") if r.get("class") == "point"]) == 2
     # 783.73 of 989.5 TFLOPS in bf16, and 4244.6 of 4800 GB/s.

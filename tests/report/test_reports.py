@@ -23,12 +23,12 @@ def test_every_format_is_registered() -> None:
 @EVERY
 @pytest.mark.parametrize("name", reports.FORMATS)
 def test_a_format_is_a_pure_function_whose_result_is_plain_text_of_whole_lines(name: str, case: tuple[Report, ...]) -> None:
-    written = reports.render(name, case)
-    assert written == reports.render(name, list(case))
-    assert not written.endswith("\n")
-    assert all(c.isprintable() or c == "\n" for c in written), "nothing that a terminal obeys, whatever the format escapes"
-    assert "\x1b" not in written
-    written.encode()
+    document = reports.render(name, case)
+    assert document == reports.render(name, list(case))
+    assert not document.endswith("\n")
+    assert all(c.isprintable() or c == "\n" for c in document), "nothing that a terminal obeys, whatever the format escapes"
+    assert "\x1b" not in document
+    document.encode()
 
 
 @pytest.mark.parametrize("name", [name for name in reports.FORMATS if name != "json"])
@@ -68,11 +68,11 @@ def test_with_strict_a_warning_is_a_failure_in_every_format_and_the_verdict_of_c
 
 
 def test_strict_says_so_on_several_hosts_and_changes_no_finding() -> None:
-    told = json.loads(reports.render("json", [CLEAN, WARNED], strict=True))
+    strict = json.loads(reports.render("json", [CLEAN, WARNED], strict=True))
     lax = json.loads(reports.render("json", [CLEAN, WARNED]))
-    assert [host["exit_code"] for host in told["hosts"]] == [0, 1]
-    assert told["exit_code"] == 1
-    assert [host["findings"] for host in told["hosts"]] == [host["findings"] for host in lax["hosts"]]
+    assert [host["exit_code"] for host in strict["hosts"]] == [0, 1]
+    assert strict["exit_code"] == 1
+    assert [host["findings"] for host in strict["hosts"]] == [host["findings"] for host in lax["hosts"]]
     assert "not ok 2 - w" in reports.render("tap", [CLEAN, WARNED], strict=True)
     assert "1 of 2 hosts does not hold" in reports.render("html", [CLEAN, WARNED], strict=True)
     assert reports.render("junit", [CLEAN, WARNED], strict=True).count('failures="1"') == 2

@@ -16,7 +16,7 @@ PLAN = re.compile(r"1\.\.(\d+)( # .+)?")
 
 def points(lines: list[str]) -> list[re.Match[str]]:
     """The points of one document, without its subtests; every line must be one that the grammar has."""
-    found: list[re.Match[str]] = []
+    matches: list[re.Match[str]] = []
     planned, block = None, False
     for line in lines:
         if line.startswith("    "):
@@ -26,18 +26,18 @@ def points(lines: list[str]) -> list[re.Match[str]]:
             assert line == "  ..." or isinstance(json.loads(line.partition(": ")[2]), str)
             block = line != "  ..."
         elif line == "  ---":
-            assert found, "diagnostics follow a point"
+            assert matches, "diagnostics follow a point"
             block = True
         elif plan := PLAN.fullmatch(line):
             planned = int(plan[1])
         elif not line.startswith("#"):
             point = POINT.fullmatch(line)
             assert point, line
-            found.append(point)
-            assert int(point["number"]) == len(found)
-    assert planned == len(found)
+            matches.append(point)
+            assert int(point["number"]) == len(matches)
+    assert planned == len(matches)
     assert not block
-    return found
+    return matches
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
@@ -70,9 +70,9 @@ def test_each_outcome_has_its_word_and_directive() -> None:
 
 
 def test_hostile_text_forges_neither_a_point_nor_a_directive() -> None:
-    found = points(tap.render(HOSTILE).split("\n")[1:])
-    assert [p["directive"] for p in found] == [None, None, None, "TODO", None, "SKIP"]
-    assert "\\# SKIP" in found[0]["text"]
+    matches = points(tap.render(HOSTILE).split("\n")[1:])
+    assert [p["directive"] for p in matches] == [None, None, None, "TODO", None, "SKIP"]
+    assert "\\# SKIP" in matches[0]["text"]
 
 
 def test_a_plan_of_nothing_says_why_and_notes_are_comments() -> None:

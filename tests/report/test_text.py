@@ -17,17 +17,17 @@ def test_what_was_excused_stands_in_the_first_line() -> None:
 
 
 def test_expected_and_hint_stand_with_what_does_not_pass_and_only_there() -> None:
-    shown = text.render(ONE)
-    assert "expected: expected fail" in shown
-    assert "expected: expected unknown" in shown
-    assert "expected: expected pass" not in shown
+    lines = text.render(ONE)
+    assert "expected: expected fail" in lines
+    assert "expected: expected unknown" in lines
+    assert "expected: expected pass" not in lines
 
 
 def test_hostile_text_is_inert_and_bounded() -> None:
-    shown = text.render(HOSTILE)
-    assert all(c.isprintable() or c == "\n" for c in shown)
-    assert "[bold]x[/bold]" in shown
-    assert len(shown) < 20_000
+    lines = text.render(HOSTILE)
+    assert all(c.isprintable() or c == "\n" for c in lines)
+    assert "[bold]x[/bold]" in lines
+    assert len(lines) < 20_000
     assert all(c.isprintable() or c in "\n\x1b" for c in text.render(HOSTILE, color=True))
 
 

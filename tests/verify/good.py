@@ -192,6 +192,42 @@ def profile(**changes: Any) -> Profile:
     return Profile.model_validate(data)
 
 
-def found(check: str, observed: Facts, asked: Profile = PROFILE) -> Finding:
+def finding(check: str, observed: Facts, expected: Profile = PROFILE) -> Finding:
     """The finding of one check."""
-    return next(f for f in judge(observed, asked, host="h").findings if f.check == check)
+    return next(f for f in judge(observed, expected, host="h").findings if f.check == check)
+
+
+# One H200 under load, as it was measured; made into as many as a case needs.
+LOADED_GPU: dict[str, Any] = {
+    "name": "NVIDIA H200",
+    "gemm": {"tflops": 788.0, "sustained_tflops": 665.0, "precision": "bf16", "size": 8192, "error": 0.0016},
+    "memory": {"gb_s": 4246.3, "bytes": 2147483648, "right": True},
+    "copies": {"to_device_gb_s": 55.5, "to_host_gb_s": 55.3, "bytes": 536870912, "right": True},
+    "load": {
+        "samples": 46,
+        "sm_mhz": 1485,
+        "max_sm_mhz": 1980,
+        "power_w": 690.8,
+        "power_limit_w": 700.0,
+        "temperature_c": 56,
+        "reasons": {"4": 1.0},
+        "link_generation": 5,
+        "link_width": 16,
+        "max_link_generation": 5,
+        "max_link_width": 16,
+    },
+    "others": {"before": [], "during": [], "seen": True, "busy_before": 0},
+}
+SUM: dict[str, Any] = {"gpus": 8, "bus_gb_s": 475.0, "algorithm_gb_s": 271.4, "bytes": 1 << 30, "right": True, "environment": {}}
+
+
+def under_load(gpus: int = 8, total: dict[str, Any] = SUM, **changes: Any) -> Facts:
+    """That many healthy GPUs with some values of number 1 (or the only one) changed: `gemm__tflops=400`; a dict replaces."""
+    devices = [copy.deepcopy(LOADED_GPU) for _ in range(gpus)]
+    for path, value in changes.items():
+        node: Any = devices[min(1, gpus - 1)]
+        *keys, last = path.split("__")
+        for key in keys:
+            node = node[key]
+        node[last] = value
+    return facts(perf={"torch": {"version": "2.11.0", "cuda": "13.0"}, "devices": devices, "all_reduce": total})

@@ -75,8 +75,8 @@ class Endpoint:
 
     def reach(self, port: int) -> None:
         """Let ssh connect to a port, with the host's key known for it."""
-        known = (self.folder / "host.pub").read_text().rsplit(" ", 1)[0]
-        (self.folder / "known_hosts").write_text(f"lying {known}\n")
+        key = (self.folder / "host.pub").read_text().rsplit(" ", 1)[0]
+        (self.folder / "known_hosts").write_text(f"lying {key}\n")
         (self.folder / "ssh_config").write_text(
             f"Host lying\n HostName 127.0.0.1\n Port {port}\n User {getpass.getuser()}\n HostKeyAlias lying\n IdentitiesOnly yes\n"
             f" IdentityFile {self.folder}/user\n UserKnownHostsFile {self.folder}/known_hosts\n GlobalKnownHostsFile /dev/null\n"
@@ -132,10 +132,10 @@ class Relay:
 
     @staticmethod
     def _carry(source: socket.socket, to: socket.socket, pass_on: Callable[[socket.socket, bytes, int], bool]) -> None:
-        seen = 0
+        count = 0
         try:
-            while (data := source.recv(4096)) and pass_on(to, data, seen):
-                seen += len(data)
+            while (data := source.recv(4096)) and pass_on(to, data, count):
+                count += len(data)
         except OSError:
             pass
         for side in (source, to):

@@ -30,13 +30,13 @@ def test_what_was_told_another_tier_is_not_taken() -> None:
 
 def test_what_nobody_took_is_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A stand-in for ssh that would stay for ever: the bin folder is on PATH as a user's wrapper would be."""
-    ssh, seen = tmp_path / "ssh", tmp_path / "pid"
-    ssh.write_text(f"#!{sys.executable}\nimport os, time\nopen({str(seen)!r}, 'w').write(str(os.getpid()))\ntime.sleep(600)\n")
+    ssh, pid = tmp_path / "ssh", tmp_path / "pid"
+    ssh.write_text(f"#!{sys.executable}\nimport os, time\nopen({str(pid)!r}, 'w').write(str(os.getpid()))\ntime.sleep(600)\n")
     ssh.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
     started = time.monotonic()
     with EarlyObservations([Target("far", "far")], timeout_s=60):
-        while not seen.exists() or not seen.read_text():
+        while not pid.exists() or not pid.read_text():
             assert time.monotonic() - started < 20
             time.sleep(0.01)
-    assert not Path(f"/proc/{seen.read_text()}").exists()
+    assert not Path(f"/proc/{pid.read_text()}").exists()

@@ -24,8 +24,8 @@ TODAY = dt.date(2026, 11, 21)
 RECORDED = sorted(p for p in (good.RECORDED).glob("*.json") if not p.stem.endswith("-perf"))
 
 
-def report(observed: Any, asked: Any = good.PROFILE, **options: Any) -> Report:
-    return judge(observed, asked, host="h", today=TODAY, **options)
+def report(observed: Any, profile: Any = good.PROFILE, **options: Any) -> Report:
+    return judge(observed, profile, host="h", today=TODAY, **options)
 
 
 def waiver(check: str, expires: str = "2026-12-31") -> dict[str, str]:
@@ -33,12 +33,12 @@ def waiver(check: str, expires: str = "2026-12-31") -> dict[str, str]:
 
 
 def test_all_good_is_zero_and_a_warning_counts_when_strict() -> None:
-    judged = report(good.facts())
-    assert judged.exit_code() == judged.exit_code(strict=True) == 0
-    assert {f.outcome for f in judged.findings} == {"pass", "not-applicable"}
+    verdict = report(good.facts())
+    assert verdict.exit_code() == verdict.exit_code(strict=True) == 0
+    assert {f.outcome for f in verdict.findings} == {"pass", "not-applicable"}
     warned = report(good.facts(driver__installed=None))
     assert (warned.exit_code(), warned.exit_code(strict=True)) == (0, 1)
-    assert sum(judged.summary.values()) == len(CHECKS)
+    assert sum(verdict.summary.values()) == len(CHECKS)
 
 
 def test_a_failure_is_one_and_an_unknown_three_and_a_failure_wins() -> None:
@@ -49,40 +49,40 @@ def test_a_failure_is_one_and_an_unknown_three_and_a_failure_wins() -> None:
 
 def test_without_gpu_is_said_first_with_the_count_and_excuses_nothing_else() -> None:
     host = good.facts(gpu=good.NO_GPU, tool_gcc__found=None)
-    judged = report(host, without_gpu=True)
-    waived = [f for f in judged.findings if f.outcome == "waived"]
-    assert judged.notes[0] == f"GPU part excused by --without-gpu: {len(waived)} checks were not proven"
+    verdict = report(host, without_gpu=True)
+    waived = [f for f in verdict.findings if f.outcome == "waived"]
+    assert verdict.notes[0] == f"GPU part excused by --without-gpu: {len(waived)} checks were not proven"
     assert {(f.needs_gpu, f.excuse) for f in waived} == {(True, "without-gpu")}
-    assert {f.excuse for f in judged.findings if f.outcome != "waived"} == {None}
-    assert judged.exit_code() == 1
+    assert {f.excuse for f in verdict.findings if f.outcome != "waived"} == {None}
+    assert verdict.exit_code() == 1
     assert report(good.facts(gpu=good.NO_GPU), without_gpu=True).exit_code() == 0
     assert report(good.facts(gpu=good.NO_GPU)).exit_code() == 3
 
 
 def test_a_valid_waiver_lifts_a_finding_and_carries_its_owner_and_reason() -> None:
-    judged = report(good.facts(tool_gcc__found=None), good.profile(verify__waivers=[waiver("gcc")]))
-    gcc = next(f for f in judged.findings if f.check == "gcc")
+    verdict = report(good.facts(tool_gcc__found=None), good.profile(verify__waivers=[waiver("gcc")]))
+    gcc = next(f for f in verdict.findings if f.check == "gcc")
     assert (gcc.outcome, gcc.excuse) == ("waived", "waiver")
     assert "isa@example.com" in gcc.observed
     assert "ISA-17" in gcc.observed
-    assert judged.exit_code() == 0
+    assert verdict.exit_code() == 0
 
 
 def test_an_expired_waiver_lifts_nothing_and_an_unneeded_or_unknown_one_is_reported() -> None:
-    asked = good.profile(verify__waivers=[waiver("gcc", "2026-11-20"), waiver("tmux"), waiver("no-such-check")])
-    judged = report(good.facts(tool_gcc__found=None), asked)
-    gcc = next(f for f in judged.findings if f.check == "gcc")
+    profile = good.profile(verify__waivers=[waiver("gcc", "2026-11-20"), waiver("tmux"), waiver("no-such-check")])
+    verdict = report(good.facts(tool_gcc__found=None), profile)
+    gcc = next(f for f in verdict.findings if f.check == "gcc")
     assert gcc.outcome == "fail"
     assert "expired on 2026-11-20" in gcc.observed
-    assert any("'tmux' is not needed" in note for note in judged.notes)
-    assert any("'no-such-check' names no check" in note for note in judged.notes)
+    assert any("'tmux' is not needed" in note for note in verdict.notes)
+    assert any("'no-such-check' names no check" in note for note in verdict.notes)
 
 
 @pytest.mark.parametrize("path", RECORDED, ids=lambda p: p.stem)
 def test_facts_recorded_on_a_real_gpu_are_read_whole_and_judged_as_what_they_are(path: Path) -> None:
     observed, model = load(path), path.stem.partition("-")[0]
-    asked = good.profile(gpu__model=model, gpu__application_clocks={"memory_mhz": 3201, "graphics_mhz": 1980})
-    outcomes = {f.check: f for f in report(observed, asked).findings}
+    profile = good.profile(gpu__model=model, gpu__application_clocks={"memory_mhz": 3201, "graphics_mhz": 1980})
+    outcomes = {f.check: f for f in report(observed, profile).findings}
     assert outcomes["gpu"].outcome == "pass"
     assert outcomes["gpu"].observed.startswith(f"NVIDIA {model.upper()}")
     # Open in the driver and to an ordinary user, while no file on disk says so: the next boot would close it.
@@ -175,7 +175,7 @@ GARBAGE = st.one_of(
 @pytest.mark.parametrize(("check", "fact"), [(c, f) for c, facts in USES.items() for f in facts])
 def test_a_fact_that_is_missing_or_unknown_never_passes(check: str, fact: str) -> None:
     for changed in (good.facts(**{fact: None}), good.facts(**{fact: {"unknown": "not seen"}})):
-        assert good.found(check, changed).outcome in {"unknown", "fail"}
+        assert good.finding(check, changed).outcome in {"unknown", "fail"}
 
 
 @settings(max_examples=400, deadline=None)
@@ -185,8 +185,8 @@ def test_facts_of_a_wrong_shape_never_pass_for_what_they_replace_and_never_break
     value = data.draw(GARBAGE)
     mutated = copy.deepcopy(good.facts().raw)
     mutated[fact] = data.draw(st.sampled_from([{"value": value}, value, {}, {"unknown": value}, {"value": value, "unknown": "both"}]))
-    judged = judge(parse({"schema": "gpuprov-facts/1", "gathered_at": "", "elapsed_s": 0, "facts": mutated}, "x"), good.PROFILE)
-    outcome = next(f.outcome for f in judged.findings if f.check == check)
+    verdict = judge(parse({"schema": "gpuprov-facts/1", "gathered_at": "", "elapsed_s": 0, "facts": mutated}, "x"), good.PROFILE)
+    outcome = next(f.outcome for f in verdict.findings if f.check == check)
     assert outcome in {"unknown", "fail"}, (check, fact, mutated[fact])
 
 
@@ -207,8 +207,8 @@ def test_any_leaf_may_be_anything_without_a_traceback(data: st.DataObject) -> No
     for part in path[:-1]:
         node = node[part]
     node[path[-1]] = data.draw(GARBAGE)
-    judged = judge(parse({"schema": "gpuprov-facts/1", "gathered_at": "", "elapsed_s": 0, "facts": raw}, "x"), good.PROFILE)
-    assert len(judged.findings) == len(CHECKS)
+    verdict = judge(parse({"schema": "gpuprov-facts/1", "gathered_at": "", "elapsed_s": 0, "facts": raw}, "x"), good.PROFILE)
+    assert len(verdict.findings) == len(CHECKS)
 
 
 def test_the_profile_used_here_is_the_shipped_one() -> None:

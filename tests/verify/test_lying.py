@@ -181,9 +181,9 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024, round(time.mon
 
 def cost(host: Endpoint) -> tuple[int, float, str]:
     """MiB at most, seconds and outcome of one observation in a process of its own."""
-    done = subprocess.run([sys.executable, "-c", OBSERVE, str(host.target.config)], capture_output=True, text=True, check=True)
-    mib, seconds, said = done.stdout.split(" ", 2)
-    return int(mib), float(seconds), said.strip()
+    process = subprocess.run([sys.executable, "-c", OBSERVE, str(host.target.config)], capture_output=True, text=True, check=True)
+    mib, seconds, answer = process.stdout.split(" ", 2)
+    return int(mib), float(seconds), answer.strip()
 
 
 @pytest.mark.parametrize(
@@ -195,12 +195,12 @@ def cost(host: Endpoint) -> tuple[int, float, str]:
     ],
 )
 def test_a_hundred_megabytes_end_early_and_in_little_memory(host: Endpoint, login: str) -> None:
-    usual, _, said = cost(host)
-    assert said == "facts"
+    usual, _, answer = cost(host)
+    assert answer == "facts"
     host.login(login)
-    mib, seconds, said = cost(host)
-    assert said.startswith("probe-failed")
-    assert "more output than can be facts" in said
+    mib, seconds, answer = cost(host)
+    assert answer.startswith("probe-failed")
+    assert "more output than can be facts" in answer
     assert mib < usual + 40
     assert seconds < 15
 
@@ -208,7 +208,7 @@ def test_a_hundred_megabytes_end_early_and_in_little_memory(host: Endpoint, logi
 def test_an_answer_made_to_fill_memory_does_not(host: Endpoint) -> None:
     usual, _, _ = cost(host)
     host.program("python3", f"{LIAR}frame(packed(b'{{\"facts\": {{\"x\": [' + b'{{}},' * 13000000 + b'{{}}]}}}}'))\n")
-    mib, seconds, said = cost(host)
-    assert said.startswith("probe-failed")
+    mib, seconds, answer = cost(host)
+    assert answer.startswith("probe-failed")
     assert mib < usual + 60
     assert seconds < 15

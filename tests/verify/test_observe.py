@@ -100,12 +100,12 @@ def test_the_probe_leaves_nothing_behind(tmp_path: Path) -> None:
     """Everything that an ordinary user could be left is below her home, /tmp and the working folder."""
 
     def names() -> set[str]:
-        listed = subprocess.run(
+        process = subprocess.run(
             ["find", "/tmp", "/var/tmp", str(Path.home()), "-xdev", "-newer", str(stamp)], capture_output=True, text=True, check=False
         )
         return {
             line
-            for line in listed.stdout.splitlines()
+            for line in process.stdout.splitlines()
             if "gpuprov" in line and str(tmp_path.parent.parent) not in line and "pytest" not in line
         }
 

@@ -41,7 +41,7 @@ def ampere(**readings: Any) -> Facts:
 
 
 def finding(check: str, facts: Facts, **asked: Any) -> Finding:
-    found: Finding = good.found(check, facts, good.profile(**asked))
+    found: Finding = good.finding(check, facts, good.profile(**asked))
     return found
 
 
@@ -77,7 +77,7 @@ def test_dcgm_asks_nothing_of_pcie(generation: int, width: int) -> None:
 
 
 def test_azure_looks_for_a_failed_remap_behind_the_end_of_its_query() -> None:
-    """`csc[3]` of three fields; tests/verify/test_probe.py holds the order in which NVML answers."""
+    """`csc[3]` of three fields; tests/verify/probe/test_health.py holds the order in which NVML answers."""
     assert finding("gpu-health", ampere(remapped_failure=1)).outcome == "fail"
     assert finding("gpu-health", ampere(remapped_pending=1)).outcome == "fail"
     assert finding("gpu-health", ampere(remapped_uncorrectable=512)).outcome == "fail"
@@ -131,7 +131,7 @@ def test_gcm_reports_ok_for_a_check_that_is_switched_off() -> None:
 
 
 def test_gcm_says_one_clock_and_reads_another() -> None:
-    """The setting is judged; tests/verify/test_probe.py shows an idle card at 345 MHz whose setting is 1980."""
+    """The setting is judged; tests/verify/probe/test_health.py shows an idle card at 345 MHz whose setting is 1980."""
     assert finding("application-clocks", gpu(app_graphics_mhz=1590)).outcome == "pass"
     assert finding("application-clocks", gpu(app_graphics_mhz=345)).outcome == "fail"
 

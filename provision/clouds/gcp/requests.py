@@ -122,7 +122,6 @@ def scheduling(market: str, deadline: dt.datetime) -> dict[str, Any]:
     Raises:
         CloudInvalidError: GCE does not let a machine run until then.
     """
-    check_limit(deadline)
     spot = market == "spot"
     return {
         "on_host_maintenance": "TERMINATE",  # a GPU cannot migrate (docs/sources/clouds.md §10.3)

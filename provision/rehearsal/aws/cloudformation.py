@@ -17,20 +17,18 @@ from moto.ec2.models.security_groups import SecurityGroup
 
 _ENDED_S: Final = 60
 _INSTANCE: Final = {"LaunchTemplate"}
-_DATA: Final = set(
-    [
-        "BlockDeviceMappings",
-        "ImageId",
-        "InstanceInitiatedShutdownBehavior",
-        "InstanceMarketOptions",
-        "InstanceType",
-        "MetadataOptions",
-        "Placement",
-        "SecurityGroupIds",
-        "TagSpecifications",
-        "UserData",
-    ]
-)
+_DATA: Final = {
+    "BlockDeviceMappings",
+    "ImageId",
+    "InstanceInitiatedShutdownBehavior",
+    "InstanceMarketOptions",
+    "InstanceType",
+    "MetadataOptions",
+    "Placement",
+    "SecurityGroupIds",
+    "TagSpecifications",
+    "UserData",
+}
 _GROUP: Final = {"GroupName", "GroupDescription", "SecurityGroupIngress", "Tags"}
 _RULE: Final = {"IpProtocol", "FromPort", "ToPort", "CidrIp", "CidrIpv6", "Description"}
 

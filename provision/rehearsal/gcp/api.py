@@ -19,8 +19,7 @@ from provision.rehearsal.gcp.world import GcpCall, Handler, ResourcePath, World,
 
 _MODULES: Final = (bulk, instances, launch, networks, offers, operations, quota)
 _HANDLERS: Final[dict[str, Handler]] = {method: handler for module in _MODULES for method, handler in module.HANDLERS.items()}
-_SCOPES: Final = {"project", "zone", "region"}
-_BEYOND: Final = {"orderBy", "sourceInstanceTemplate", "sourceMachineImage"}  # known to Google, and better refused than ignored
+_BEYOND: Final = {"orderBy", "sourceInstanceTemplate", "sourceMachineImage"}  # Google has them: better refused than ignored
 _UUID: Final = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _FAULTS: Final = ("error", "html", "drop", "lost", "delay", "operation")
 
@@ -49,13 +48,13 @@ class GcpApi:
     def _answer(self, environ: Environ, raw: bytes, log: dict[str, Any]) -> tuple[int, bytes]:
         try:
             call = self._read(environ, raw, log)
-            fault = self._traffic.faults.next_for(log["action"], log["region"], _words(call), _FAULTS)
+            fault = self._traffic.faults.next_for(log["action"], log["region"], _params(call), _FAULTS)
             if fault is None:
                 return HTTPStatus.OK, self._do(call)
             return self._failing(fault, call, environ)
-        except ComputeError as refused:
-            log["refused"] = refused.reason
-            return refused.http, json.dumps(refused.body()).encode()
+        except ComputeError as error:
+            log["refused"] = error.reason
+            return error.http, json.dumps(error.body()).encode()
 
     def _read(self, environ: Environ, raw: bytes, log: dict[str, Any]) -> GcpCall:
         """The call that a request is, checked against Google's document, with what the log says of it."""
@@ -67,12 +66,12 @@ class GcpApi:
             body = json.loads(raw) if raw else {}
         except ValueError as error:
             raise ComputeError(HTTPStatus.BAD_REQUEST, "parseError", f"Parse Error: {error}") from error
-        name = body.get("name") if isinstance(body, dict) else None
-        name = name or next((value for key, value in reversed(path.items()) if key not in _SCOPES), None)
+        call = GcpCall(self._world, method, path, query, body)
+        name = (body.get("name") if isinstance(body, dict) else None) or call.name
         log |= {"name": name} if name else {}
         self._discovery.check_query(method, query)
         self._discovery.check_body(method, body)
-        return GcpCall(self._world, method, path, query, body)
+        return call
 
     def _do(self, call: GcpCall) -> bytes:
         """Carry a call out, once for each request id."""
@@ -89,28 +88,28 @@ class GcpApi:
             return json.dumps(answer).encode()
 
     def _again(self, call: GcpCall) -> dict[str, Any] | None:
-        """The operation of the same request asked before.
+        """The operation that answered the same request before.
 
         Raises:
             ComputeError: the request id is none, or was used for something else.
         """
-        asked = call.query.get("requestId")
-        if asked is None:
+        request_id = call.query.get("requestId")
+        if request_id is None:
             return None
-        if not _UUID.fullmatch(asked) or uuid.UUID(asked).int == 0:
-            raise invalid("requestId", asked, "It must be a valid UUID other than zero.")
-        before = self._world.again.get((call.path["project"], asked))
-        if before is None:
+        if not _UUID.fullmatch(request_id) or uuid.UUID(request_id).int == 0:
+            raise invalid("requestId", request_id, "It must be a valid UUID other than zero.")
+        request, place = self._world.answers.get((call.path["project"], request_id), ("", None))
+        if place is None:
             return None
-        if before[0] != _asked(call):
-            raise invalid("requestId", asked, "The request id was used for another request.")
-        return dict(self._world.get(before[1]))
+        if request != _request(call):
+            raise invalid("requestId", request_id, "The request id was used for another request.")
+        return dict(self._world.get(place))
 
     def _first(self, call: GcpCall, handler: Handler) -> dict[str, Any]:
         answer = handler(call)
         if "requestId" in call.query and answer.get("kind") == "compute#operation":
             place = ResourcePath(call.path["project"], call.scope, "operations", answer["name"])
-            self._world.again[call.path["project"], call.query["requestId"]] = (_asked(call), place)
+            self._world.answers[call.path["project"], call.query["requestId"]] = (_request(call), place)
         return answer
 
     def _failing(self, fault: Fault, call: GcpCall, environ: Environ) -> tuple[int, bytes]:
@@ -122,20 +121,20 @@ class GcpApi:
         if fault.kind == "drop":
             hang_up(environ["werkzeug.socket"], fault)
         if fault.kind == "operation":
-            failed = operations.failure(fault.code, fault.message or fault.code, http=fault.http, details=fault.details)
-            return HTTPStatus.OK, self._do(replace(call, failing=failed))
+            error = operations.failure(fault.code, fault.message or fault.code, http=fault.http, details=fault.details)
+            return HTTPStatus.OK, self._do(replace(call, error=error))
         answer = self._do(call)
         if fault.kind == "lost":
             hang_up(environ["werkzeug.socket"], fault)
         return HTTPStatus.OK, answer
 
 
-def _words(call: GcpCall) -> dict[str, str]:
-    """What a fault's `params` may ask for: path, query, and what the body says in plain text, with links as names."""
+def _params(call: GcpCall) -> dict[str, str]:
+    """What the `params` of a fault can name: path, query and the strings of the body, the machine type without its link."""
     plain = {key: value for key, value in call.body.items() if isinstance(value, str)}
     machine = call.body.get("instanceProperties", call.body).get("machineType")
     return {**plain, **call.query, **call.path, **({"machineType": last(machine)} if machine else {})}
 
 
-def _asked(call: GcpCall) -> str:
+def _request(call: GcpCall) -> str:
     return json.dumps([call.method.id, call.path, call.body], sort_keys=True)

@@ -21,6 +21,7 @@ from provision.rehearsal.gcp.refusals import ComputeError, required
 ROOT: Final = "/compute/v1/"
 _FILE: Final = "discovery_cache/documents/compute.v1.json"
 _INTEGERS: Final = {"int64", "uint64"}
+_PLAIN: Final[dict[str, tuple[type, ...]]] = {"integer": (int,), "boolean": (bool,), "number": (int, float)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +58,9 @@ class Discovery:
         rest = path.removeprefix(ROOT)
         if rest != path:
             for method in self.methods[verb, rest.count("/")]:
-                found = method.pattern.fullmatch(rest)
-                if found:
-                    values = {name: unquote(value) for name, value in found.groupdict().items()}
+                match = method.pattern.fullmatch(rest)
+                if match:
+                    values = {name: unquote(value) for name, value in match.groupdict().items()}
                     for name, value in values.items():
                         self.check({**method.parameters[name], "type": "string"}, value, name)
                     return method, values
@@ -67,14 +68,14 @@ class Discovery:
 
     def check_query(self, method: Method, query: dict[str, str]) -> None:
         """Refuse unknown and missing query parameters and those of another form."""
-        known = {name: schema for name, schema in method.parameters.items() if schema.get("location") == "query"}
+        parameters = {name: schema for name, schema in method.parameters.items() if schema.get("location") == "query"}
         for name, value in query.items():
-            if name in known:
-                self.check(known[name], _parsed(known[name], value), name)
+            if name in parameters:
+                self.check(parameters[name], _json_value(parameters[name], value), name)
             elif name not in self.everywhere:
                 words = f'Invalid JSON payload received. Unknown name "{name}": Cannot bind query parameter.'
                 raise ComputeError(HTTPStatus.BAD_REQUEST, "badRequest", words)
-        for name, schema in known.items():
+        for name, schema in parameters.items():
             if schema.get("required") and name not in query:
                 raise required(name)
 
@@ -110,19 +111,15 @@ class Discovery:
                 self.check(schema["items"], item, f"{at}[{number}]")
         elif kind == "string":
             _check_string(schema, value, at)
-        elif kind == "integer" and (not isinstance(value, int) or isinstance(value, bool)):
-            raise _bad(at, value, "an integer is expected")
-        elif kind == "boolean" and not isinstance(value, bool):
-            raise _bad(at, value, "a boolean is expected")
-        elif kind == "number" and (not isinstance(value, int | float) or isinstance(value, bool)):
-            raise _bad(at, value, "a number is expected")
+        elif kind in _PLAIN and (not isinstance(value, _PLAIN[kind]) or isinstance(value, bool) != (kind == "boolean")):
+            raise _bad(at, value, f"{'an' if kind == 'integer' else 'a'} {kind} is expected")
 
     def _check_object(self, schema: dict[str, Any], value: Any, at: str) -> None:
         if not isinstance(value, dict):
             raise _bad(at, value, "an object is expected")
-        known, others = schema.get("properties", {}), schema.get("additionalProperties")
+        properties, others = schema.get("properties", {}), schema.get("additionalProperties")
         for name, item in value.items():
-            inner = known.get(name) or others
+            inner = properties.get(name) or others
             if inner is None:
                 words = f"Invalid JSON payload received. Unknown name \"{name}\" at '{at}': Cannot find field."
                 raise ComputeError(HTTPStatus.BAD_REQUEST, "badRequest", words)
@@ -133,7 +130,7 @@ def _bad(at: str, value: Any, why: str) -> ComputeError:
     return ComputeError(HTTPStatus.BAD_REQUEST, "invalid", f"Invalid value at '{at}': {why}, not {json.dumps(value)}")
 
 
-def _parsed(schema: dict[str, Any], text: str) -> Any:
+def _json_value(schema: dict[str, Any], text: str) -> Any:
     """A query parameter's text as the JSON value that its schema speaks of."""
     kind = schema.get("type")
     if kind == "boolean":
@@ -162,26 +159,25 @@ def _check_string(schema: dict[str, Any], value: Any, at: str) -> None:
 @functools.cache
 def load() -> Discovery:
     """The document of the installed google-api-python-client."""
-    found = find_spec("googleapiclient")
-    if found is None or found.origin is None:
+    package = find_spec("googleapiclient")
+    if package is None or package.origin is None:
         raise ModuleNotFoundError(name="googleapiclient")
-    document = json.loads((Path(found.origin).parent / _FILE).read_text())
-    made = Discovery(document["schemas"], set(document["parameters"]))
-    _collect(made, document["resources"])
-    return made
+    document = json.loads((Path(package.origin).parent / _FILE).read_text())
+    discovery = Discovery(document["schemas"], set(document["parameters"]))
+    _collect(discovery, document["resources"])
+    return discovery
 
 
-def _collect(made: Discovery, resources: dict[str, Any]) -> None:
+def _collect(discovery: Discovery, resources: dict[str, Any]) -> None:
     for resource in resources.values():
-        for described in resource.get("methods", {}).values():
-            path = described.get("flatPath") or described["path"]
-            pattern = re.sub(r"\{\+?(\w+)\}", r"(?P<\1>[^/]+)", path)
+        for description in resource.get("methods", {}).values():
+            path = description.get("flatPath") or description["path"]
             method = Method(
-                id=described["id"],
-                pattern=re.compile(pattern),
-                parameters=described.get("parameters", {}),
-                request=described.get("request", {}).get("$ref", ""),
-                response=described.get("response", {}).get("$ref", ""),
+                id=description["id"],
+                pattern=re.compile(re.sub(r"\{\+?(\w+)\}", r"(?P<\1>[^/]+)", path)),
+                parameters=description.get("parameters", {}),
+                request=description.get("request", {}).get("$ref", ""),
+                response=description.get("response", {}).get("$ref", ""),
             )
-            made.methods[described["httpMethod"], path.count("/")].append(method)
-        _collect(made, resource.get("resources", {}))
+            discovery.methods[description["httpMethod"], path.count("/")].append(method)
+        _collect(discovery, resource.get("resources", {}))

@@ -28,11 +28,11 @@ def matcher(expression: str | None) -> Test:
         return lambda _: True
     tokens, position = [], 0
     while position < len(expression.rstrip()):
-        found = _TOKEN.match(expression, position)
-        if not found:
+        match = _TOKEN.match(expression, position)
+        if not match:
             raise _no_filter(expression)
-        tokens.append(found.group().strip())
-        position = found.end()
+        tokens.append(match.group().strip())
+        position = match.end()
     parser = _Parser(tokens)
     try:
         test = parser.all_of()
@@ -84,8 +84,8 @@ class _Parser:
         return _comparison(first, sign, self.tokens.pop(0))
 
 
-def _comparison(path: str, sign: str, written: str) -> Test:
-    value = re.sub(r"\\(.)", r"\1", written[1:-1]) if written[:1] in {'"', "'"} else written
+def _comparison(path: str, sign: str, token: str) -> Test:
+    value = re.sub(r"\\(.)", r"\1", token[1:-1]) if token[:1] in {'"', "'"} else token
     if sign in {"eq", "ne"}:
         pattern = re.compile(value)
         return lambda resource: bool(pattern.fullmatch(_text(_at(resource, path)))) == (sign == "eq")
@@ -114,25 +114,22 @@ def _text(value: Any) -> str:
     return "" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _equal(value: Any, wanted: str) -> bool:
-    return value is not None and fnmatchcase(_text(value), wanted.replace("[", "[[]").replace("?", "[?]"))
+def _equal(value: Any, pattern: str) -> bool:
+    return value is not None and fnmatchcase(_text(value), pattern.replace("[", "[[]").replace("?", "[?]"))
 
 
-def _has(value: Any, wanted: str) -> bool:
-    if wanted == "*":
+def _has(value: Any, pattern: str) -> bool:
+    if pattern == "*":
         return value is not None
     if isinstance(value, list | dict):
-        return any(_equal(item, wanted) for item in value)
-    return wanted in _text(value)
+        return any(_equal(item, pattern) for item in value)
+    return pattern in _text(value)
 
 
-def _compare(value: str, sign: str, wanted: str) -> bool:
+def _compare(value: str, sign: str, bound: str) -> bool:
+    """Numbers are compared as numbers, anything else as text."""
     try:
-        left, right = float(value), float(wanted)
+        difference = float(value) - float(bound)
     except ValueError:
-        return _ordered(value, sign, wanted)
-    return _ordered(left, sign, right)
-
-
-def _ordered(left: Any, sign: str, right: Any) -> bool:
-    return bool({"<": left < right, ">": left > right, "<=": left <= right, ">=": left >= right}[sign])
+        difference = (value > bound) - (value < bound)
+    return bool({"<": difference < 0, ">": difference > 0, "<=": difference <= 0, ">=": difference >= 0}[sign])

@@ -32,9 +32,9 @@ class Guest:
         spot: whether it may be taken back.
         addresses: how many external ones it has.
         running_since: when it last came to RUNNING, on the monotonic clock; None while it does not run.
-        made: whether it ever had a host.
+        has_host: whether it ever had a host.
         host_on: whether that runs, or is being started.
-        hosting: held while the host is changed, which takes longer than anybody should hold the world.
+        hosting: held while the host is changed, which takes too long to hold the world for it.
         ending: the timer of its maxRunDuration.
         turn: raised by every change of power, so that what an earlier one planned does not happen.
     """
@@ -45,7 +45,7 @@ class Guest:
     spot: bool
     addresses: int = 0
     running_since: float | None = None
-    made: bool = False
+    has_host: bool = False
     host_on: bool = False
     hosting: threading.Lock = field(default_factory=threading.Lock)
     ending: threading.Timer | None = None
@@ -69,16 +69,17 @@ def metadata_of(instance: dict[str, Any]) -> dict[str, str]:
 
 def _spec(guest: Guest, instance: dict[str, Any]) -> HostSpec:
     """The host: the boot disk is the root, which it has anyway; keys are those of the metadata, each for the user that it names."""
-    said = metadata_of(instance)
-    keys = [(user.strip(), key.strip()) for user, _, key in (line.partition(":") for line in said.get("ssh-keys", "").splitlines()) if key]
+    metadata = metadata_of(instance)
+    lines = (line.partition(":") for line in metadata.get("ssh-keys", "").splitlines())
+    keys = [(user.strip(), key.strip()) for user, _, key in lines if key]
     volumes = [d for d in instance["disks"] if not d.get("boot") and d.get("type") != "SCRATCH"]
     stores = sum(d.get("type") == "SCRATCH" for d in instance["disks"]) + guest.machine.local_ssd_gb // _LOCAL_SSD_GB
     # The links that Google's udev rules make: docs.cloud.google.com/compute/docs/disks/disk-symlinks
-    names = [*(d["deviceName"] for d in volumes), *(f"local-nvme-ssd-{number}" for number in range(stores))]
+    names = [*(f"google-{d['deviceName']}" for d in volumes), *(f"google-local-nvme-ssd-{number}" for number in range(stores))]
     return HostSpec(
         instance_id=guest.host_id(instance),
         hostname=instance["name"],
-        user_data=said.get("user-data", "").encode(),
+        user_data=metadata.get("user-data", "").encode(),
         authorized_keys=tuple(key for user, key in keys if user == rootfs.LOGIN),
         accounts=tuple((user, key) for user, key in keys if user != rootfs.LOGIN),
         instance_store_gb=stores * _LOCAL_SSD_GB,
@@ -94,7 +95,7 @@ def _address(world: World, guest: Guest, instance: dict[str, Any]) -> str:
     if world.park is None:
         number = int(hashlib.sha256(instance["id"].encode()).hexdigest(), 16)
         return f"127.78.{number % 250}.{number // 250 % 250 + 2}"
-    again, guest.made = guest.made, True
+    again, guest.has_host = guest.has_host, True
     if guest.host_on:  # it was restarted
         world.park.stop(guest.host_id(instance))
     guest.host_on = True
@@ -129,7 +130,7 @@ def power_on(world: World, instance: dict[str, Any], *, status: str = "PROVISION
             card = instance["networkInterfaces"][0]
             for access in card.get("accessConfigs", []):
                 access["natIP"] = address
-            if world.park and not card.get("accessConfigs"):  # who reaches the network of the hosts reaches it here
+            if world.park and not card.get("accessConfigs"):  # whoever reaches the network of the hosts reaches it here
                 card["networkIP"] = address
             instance["status"] = "STAGING"
         world.timers.after(began + world.settings.gce_running_s - time.monotonic(), run)
@@ -144,13 +145,17 @@ def power_on(world: World, instance: dict[str, Any], *, status: str = "PROVISION
     world.timers.after(world.settings.gce_running_s / 2, stage)
 
 
+def duration_s(duration: dict[str, Any]) -> float:
+    """The seconds of a Duration in Google's JSON."""
+    return float(duration.get("seconds", 0)) + float(duration.get("nanos", 0)) / 1e9
+
+
 def _limit(world: World, guest: Guest, instance: dict[str, Any]) -> None:
     """Start the timer of maxRunDuration, which begins anew whenever the instance comes to RUNNING."""
     scheduling = instance.get("scheduling", {})
     at: dt.datetime | None = None
     if "maxRunDuration" in scheduling:
-        seconds = float(scheduling["maxRunDuration"].get("seconds", 0)) + scheduling["maxRunDuration"].get("nanos", 0) / 1e9
-        at = dt.datetime.now(dt.UTC) + dt.timedelta(seconds=seconds)
+        at = dt.datetime.now(dt.UTC) + dt.timedelta(seconds=duration_s(scheduling["maxRunDuration"]))
     elif "terminationTime" in scheduling:
         at = dt.datetime.fromisoformat(scheduling["terminationTime"])
     if at is None:
@@ -166,10 +171,10 @@ def end(world: World, instance: dict[str, Any]) -> None:
             deleted = instance.get("scheduling", {}).get("instanceTerminationAction") == "DELETE"
             finish = power_off(world, instance)
             seconds = world.settings.gce_operation_s
-            world.timers.after(seconds, lambda: _ended(world, instance, (lambda: erase(world, instance)) if deleted else finish))
+            world.timers.after(seconds, lambda: _settle(world, instance, (lambda: erase(world, instance)) if deleted else finish))
 
 
-def _ended(world: World, instance: dict[str, Any], act: Callable[[], None]) -> None:
+def _settle(world: World, instance: dict[str, Any], act: Callable[[], None]) -> None:
     host_off(world, instance)
     with world.lock:
         act()
@@ -197,22 +202,21 @@ def power_off(world: World, instance: dict[str, Any]) -> Callable[[], None]:
 
 
 def erase(world: World, instance: dict[str, Any]) -> None:
-    """Let an instance be gone, and the disks that go with it; under the lock."""
+    """Remove an instance, and the disks that go with it; under the lock."""
     guest = guest_of(world, instance)
     guest.turn += 1
     if guest.ending:
         guest.ending.cancel()
-    world.resources.pop(guest.place, None)
+    world.drop(guest.place)
     instance["status"] = "TERMINATED"
-    for attached in instance["disks"]:
-        if attached.get("type") == "SCRATCH":
+    for attachment in instance["disks"]:
+        if attachment.get("type") == "SCRATCH":
             continue
-        place = guest.place.beside("disks", last(attached["source"]))
-        disk = world.resources.get(place)
-        if disk and attached.get("autoDelete"):
-            del world.resources[place]
-        elif disk:
-            disk.pop("users", None)
+        place = guest.place.beside("disks", last(attachment["source"]))
+        if attachment.get("autoDelete"):
+            world.drop(place)
+        elif place in world.resources:
+            world.resources[place].pop("users", None)
     if world.park:
         world.timers.after(0, lambda: _destroy(world, guest, instance))
 
@@ -220,12 +224,12 @@ def erase(world: World, instance: dict[str, Any]) -> None:
 def _destroy(world: World, guest: Guest, instance: dict[str, Any]) -> None:
     with guest.hosting:
         guest.host_on = False
-        if world.park and guest.made:
+        if world.park and guest.has_host:
             world.park.destroy(guest.host_id(instance))
 
 
 def host_keys(world: World, instance: dict[str, Any]) -> tuple[str, ...]:
-    """The public host keys that the guest has told by now: those on its console, or made-up ones where there is no host."""
+    """The public host keys that the guest has published by now: those on its console, or made-up ones where there is no host."""
     guest = guest_of(world, instance)
     if guest.running_since is None or time.monotonic() - guest.running_since < world.settings.gce_guest_attributes_s:
         return ()
@@ -238,26 +242,26 @@ def host_keys(world: World, instance: dict[str, Any]) -> tuple[str, ...]:
 def ended_by_itself(world: World, host_id: str) -> None:
     """A host powered itself off: its instance stops, and can be started again."""
     with world.lock:
-        found = [i for _, i in world.within(PROJECT, "instances") if guest_of(world, i).host_id(i) == host_id and i["status"] == "RUNNING"]
-        finish = [power_off(world, instance) for instance in found]
-    for instance, act in zip(found, finish, strict=True):
-        _ended(world, instance, act)
+        running = [i for _, i in world.within(PROJECT, "instances") if i["status"] == "RUNNING"]
+        ends = [(i, power_off(world, i)) for i in running if guest_of(world, i).host_id(i) == host_id]
+    for instance, finish in ends:
+        _settle(world, instance, finish)
 
 
 def rows(world: World) -> list[dict[str, str]]:
-    """The instances for `gpuprov rehearse status`, in the words that the embedded EC2 uses."""
+    """The instances for `gpuprov rehearse status`."""
     with world.lock:
         return [
             {
                 "id": place.name,
                 "state": instance["status"],
                 "type": last(instance["machineType"]),
-                "address": _shown_address(instance["networkInterfaces"][0]),
+                "address": _address_of(instance["networkInterfaces"][0]),
             }
             for place, instance in world.within(PROJECT, "instances")
         ]
 
 
-def _shown_address(card: dict[str, Any]) -> str:
+def _address_of(card: dict[str, Any]) -> str:
     public = card.get("accessConfigs")
     return str(public[0].get("natIP", "") if public else card.get("networkIP", ""))

@@ -1,61 +1,66 @@
-"""What can be asked of an instance that exists: delete, stop, start, labels, metadata, scheduling, console, guest attributes."""
+"""Instances that exist: what is read of them, and what is done to them."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from http import HTTPStatus
 from typing import Any, Final
 
-from provision.rehearsal.gcp.guests import ALIVE, end, erase, guest_of, host_keys, host_off, metadata_of, power_off, power_on
-from provision.rehearsal.gcp.launch import check_scheduling, out_of_stock
+from provision.rehearsal.gcp.guests import ALIVE, Guest, end, erase, guest_of, host_keys, host_off, metadata_of, power_off, power_on
+from provision.rehearsal.gcp.launch import check_scheduling
+from provision.rehearsal.gcp.listing import get, list_all, list_scope
+from provision.rehearsal.gcp.offers import zones
 from provision.rehearsal.gcp.operations import begin
-from provision.rehearsal.gcp.quota import shortage
+from provision.rehearsal.gcp.quota import obstacle
 from provision.rehearsal.gcp.refusals import ComputeError, invalid, required, stale
-from provision.rehearsal.gcp.world import BASE, GcpCall, Handler, ResourcePath, fingerprint
+from provision.rehearsal.gcp.world import BASE, GcpCall, Handler, fingerprint
 
 _CONSOLE: Final = 1024 * 1024  # the last mebibyte is kept: docs.cloud.google.com/compute/docs/troubleshooting/viewing-serial-port-output
+_PORTS: Final = 4
 _HOST_KEYS: Final = "hostkeys"
 
 
-def _found(call: GcpCall) -> tuple[ResourcePath, dict[str, Any]]:
-    place = call.resource(call.path["instance"])
-    instance = call.world.get(place)
-    return guest_of(call.world, instance).place, instance
+def _instance(call: GcpCall) -> tuple[Guest, dict[str, Any]]:
+    """The instance that a call names, by its name or its id."""
+    instance = call.world.get(call.resource(call.path["instance"]))
+    return guest_of(call.world, instance), instance
+
+
+def _everywhere(call: GcpCall) -> dict[str, Any]:
+    return list_all(call, [f"zones/{zone}" for zone in zones()])
 
 
 def _delete(call: GcpCall) -> dict[str, Any]:
-    place, instance = _found(call)
+    guest, instance = _instance(call)
     if instance.get("deletionProtection"):
-        words = f"Invalid resource usage: 'Resource cannot be deleted if it's protected against deletion. {place}'."
+        words = f"Invalid resource usage: 'Resource cannot be deleted if it's protected against deletion. {guest.place}'."
         raise ComputeError(HTTPStatus.BAD_REQUEST, "invalidUsage", words)
-    if call.failing:
-        return begin(call, place)
-    if instance["status"] in ALIVE:
+    if not call.error and instance["status"] in ALIVE:
         power_off(call.world, instance)
-    return begin(call, place, finish=lambda: erase(call.world, instance))
+    return begin(call, guest.place, finish=lambda: erase(call.world, instance))
 
 
 def _stop(call: GcpCall) -> dict[str, Any]:
-    place, instance = _found(call)
+    guest, instance = _instance(call)
     local = any(disk.get("type") == "SCRATCH" for disk in instance["disks"])
     if local and "discardLocalSsd" not in call.query:
         # docs.cloud.google.com/compute/docs/disks/local-ssd: data on Local SSD does not survive, and the caller has to say that it may go.
         words = "VM has a Local SSD attached but an undefined value for `discard-local-ssd`."
         raise ComputeError(HTTPStatus.BAD_REQUEST, "badRequest", words)
-    if call.failing or instance["status"] not in ALIVE:
-        return begin(call, place)
-    return begin(call, place, finish=power_off(call.world, instance), settle=lambda: host_off(call.world, instance))
+    if call.error or instance["status"] not in ALIVE:
+        return begin(call, guest.place)
+    return begin(call, guest.place, finish=power_off(call.world, instance), settle=lambda: host_off(call.world, instance))
 
 
 def _start(call: GcpCall) -> dict[str, Any]:
-    place, instance = _found(call)
+    guest, instance = _instance(call)
     if instance["status"] != "TERMINATED":
-        return begin(call, place)
-    world, zone, guest = call.world, call.path["zone"], guest_of(call.world, instance)
-    failed = call.failing or shortage(world, zone.rpartition("-")[0], [guest]) or out_of_stock(world, zone, guest)
-    if not failed:
-        power_on(world, instance, status="STAGING")
-    return begin(call, place, failed=failed)
+        return begin(call, guest.place)
+    error = obstacle(call, guest)
+    if not error:
+        power_on(call.world, instance, status="STAGING")
+    return begin(call, guest.place, error=error)
 
 
 def _maintain(call: GcpCall) -> dict[str, Any]:
@@ -63,93 +68,98 @@ def _maintain(call: GcpCall) -> dict[str, Any]:
 
     docs.cloud.google.com/compute/docs/instances/create-use-spot, "Test Spot VM settings".
     """
-    place, instance = _found(call)
+    guest, instance = _instance(call)
     if instance["status"] != "RUNNING":
-        raise ComputeError(HTTPStatus.BAD_REQUEST, "resourceNotReady", f"The resource '{place}' is not ready")
+        raise _not_ready(guest)
     world, scheduling = call.world, instance["scheduling"]
-    if guest_of(world, instance).spot:
-        # The operation that Google makes of a preemption, by which it is found: the same page.
-        begin(replace(call, failing=None), place, kind="compute.instances.preempted")
+    if guest.spot:
+        # The operation that Google makes of a preemption, and by which a client notices it: the same page.
+        begin(replace(call, error=None), guest.place, kind="compute.instances.preempted")
         end(world, instance)
     elif scheduling["onHostMaintenance"] == "TERMINATE":
         power_off(world, instance)()
         if scheduling["automaticRestart"]:
             power_on(world, instance, status="STAGING")
-    return begin(call, place)
+    return begin(call, guest.place)
+
+
+def _not_ready(guest: Guest, why: str = "") -> ComputeError:
+    return ComputeError(HTTPStatus.BAD_REQUEST, "resourceNotReady", f"The resource '{guest.place}' is not ready{why}")
+
+
+def _apply(call: GcpCall, guest: Guest, change: Callable[[], object]) -> dict[str, Any]:
+    """Make a change at once, unless its operation is to fail."""
+    if not call.error:
+        change()
+    return begin(call, guest.place)
 
 
 def _set_labels(call: GcpCall) -> dict[str, Any]:
-    place, instance = _found(call)
+    guest, instance = _instance(call)
     if not call.body.get("labelFingerprint"):
         raise required("labelFingerprint")
     if call.body["labelFingerprint"] != instance["labelFingerprint"]:
         raise stale("label")
     labels = call.body.get("labels", {})
-
-    if not call.failing:
-        instance |= {"labels": labels, "labelFingerprint": fingerprint(labels)}
-    return begin(call, place)
+    return _apply(call, guest, lambda: instance.update(labels=labels, labelFingerprint=fingerprint(labels)))
 
 
 def _set_metadata(call: GcpCall) -> dict[str, Any]:
-    place, instance = _found(call)
+    guest, instance = _instance(call)
     if call.body.get("fingerprint") != instance["metadata"]["fingerprint"]:
         raise stale("metadata")
     items = call.body.get("items", [])
-    if not call.failing:
-        instance["metadata"] = {"kind": "compute#metadata", "items": items, "fingerprint": fingerprint(items)}
-    return begin(call, place)
+    metadata = {"kind": "compute#metadata", "items": items, "fingerprint": fingerprint(items)}
+    return _apply(call, guest, lambda: instance.update(metadata=metadata))
 
 
 def _set_scheduling(call: GcpCall) -> dict[str, Any]:
     """Only of a stopped instance, as the method's description in Google's document says."""
-    place, instance = _found(call)
+    guest, instance = _instance(call)
     if instance["status"] != "TERMINATED":
-        words = f"The resource '{place}' is not ready: scheduling can be set only of an instance in the TERMINATED state."
-        raise ComputeError(HTTPStatus.BAD_REQUEST, "resourceNotReady", words)
+        raise _not_ready(guest, ": scheduling can be set only of an instance in the TERMINATED state.")
     fresh = {**instance["scheduling"], **call.body}
     for one, other in (("maxRunDuration", "terminationTime"), ("terminationTime", "maxRunDuration")):
         if one in call.body and other not in call.body:
             fresh.pop(other, None)
     check_scheduling(call.world, fresh)
-    if not call.failing:
-        instance["scheduling"] = fresh
-    return begin(call, place)
+    return _apply(call, guest, lambda: instance.update(scheduling=fresh))
 
 
 def _console(call: GcpCall) -> dict[str, Any]:
-    place, instance = _found(call)
+    guest, instance = _instance(call)
     port, start = int(call.query.get("port", 1)), int(call.query.get("start", 0))
-    if not 1 <= port <= 4:  # noqa: PLR2004 - an instance has four
-        raise invalid("port", port, "Must be between 1 and 4.")
-    guest, park = guest_of(call.world, instance), call.world.park
-    text = park.console(guest.host_id(instance)) if park and guest.made and port == 1 else ""
+    if not 1 <= port <= _PORTS:
+        raise invalid("port", port, f"Must be between 1 and {_PORTS}.")
+    park = call.world.park
+    text = park.console(guest.host_id(instance)) if park and guest.has_host and port == 1 else ""
     start = max(start, len(text) - _CONSOLE, 0)
-    shown = text[start:]
-    link = f"{place.link}/serialPort"
-    numbers = {"start": str(start), "next": str(start + len(shown))}
-    return {"kind": "compute#serialPortOutput", "selfLink": link, "contents": shown, **numbers}
+    numbers = {"start": str(start), "next": str(max(start, len(text)))}
+    return {"kind": "compute#serialPortOutput", "selfLink": f"{guest.place.link}/serialPort", "contents": text[start:], **numbers}
 
 
 def _guest_attributes(call: GcpCall) -> dict[str, Any]:
     """Host keys under `hostkeys/`, as Google's guest agent writes them: GoogleCloudPlatform/compute-image-packages#763."""
-    place, instance = _found(call)
+    guest, instance = _instance(call)
     enabled = metadata_of(instance).get("enable-guest-attributes", "").upper() == "TRUE"
     path = call.query.get("queryPath") or call.query.get("variableKey", "")
     namespace, _, key = path.partition("/")
-    known = dict(line.split(" ", 1) for line in host_keys(call.world, instance)) if enabled else {}
+    keys = dict(line.split(" ", 1) for line in host_keys(call.world, instance)) if enabled else {}
     items = [
         {"namespace": _HOST_KEYS, "key": kind, "value": value}
-        for kind, value in known.items()
+        for kind, value in keys.items()
         if namespace in {"", _HOST_KEYS} and key in {"", kind}
     ]
     if not items:
         raise ComputeError(HTTPStatus.NOT_FOUND, "notFound", f"The resource '{path}' of type 'Guest Attribute' was not found.")
-    link = f"{BASE}{place}/getGuestAttributes/{path}"
+    link = f"{BASE}{guest.place}/getGuestAttributes/{path}"
     return {"kind": "compute#guestAttributes", "selfLink": link, "queryPath": path, "queryValue": {"items": items}}
 
 
 HANDLERS: Final[dict[str, Handler]] = {
+    "compute.instances.get": get,
+    "compute.instances.list": list_scope,
+    "compute.instances.aggregatedList": _everywhere,
     "compute.instances.delete": _delete,
     "compute.instances.stop": _stop,
     "compute.instances.start": _start,

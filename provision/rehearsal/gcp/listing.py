@@ -1,4 +1,4 @@
-"""Lists: filtered, in pages, of one scope or of all scopes at once."""
+"""Reading resources: one by its name, and lists that are filtered, in pages, of one scope or of all."""
 
 from __future__ import annotations
 
@@ -12,8 +12,45 @@ from provision.rehearsal.gcp.world import BASE, GcpCall
 _PAGE: Final = 500  # the default and the most, as the parameter's description says
 
 
+def as_list(call: GcpCall, resources: list[dict[str, Any]], kind: str) -> dict[str, Any]:
+    """The answer of a `list`.
+
+    Args:
+        call: the request, with its filter and page.
+        resources: those of its scope.
+        kind: of one of them, for `compute#…List`.
+    """
+    test = matcher(call.query.get("filter"))
+    items, more = _page(call, [dict(resource) for resource in resources if test(resource)])
+    path = f"projects/{call.path['project']}/{call.scope}/{call.collection}"
+    answer = {"kind": f"compute#{kind}List", "id": path, "selfLink": f"{BASE}{path}", **more}
+    return {**answer, "items": items} if items else answer
+
+
+def as_aggregated_list(call: GcpCall, resources: list[tuple[str, dict[str, Any]]], kind: str, scopes: list[str]) -> dict[str, Any]:
+    """The answer of an `aggregatedList`.
+
+    Args:
+        call: the request, with its filter and page.
+        resources: (scope, resource).
+        kind: of one of them.
+        scopes: all that exist: an empty one is shown with a warning.
+    """
+    test = matcher(call.query.get("filter"))
+    page, more = _page(call, [(scope, dict(resource)) for scope, resource in resources if test(resource)])
+    items: dict[str, dict[str, Any]] = {}
+    for scope, resource in page:
+        items.setdefault(scope, {}).setdefault(call.collection, []).append(resource)
+    for scope in scopes:
+        words = f"There are no results for scope '{scope}' on this page."
+        data = [{"key": "scope", "value": scope}]
+        items.setdefault(scope, {"warning": {"code": "NO_RESULTS_ON_PAGE", "message": words, "data": data}})
+    path = f"projects/{call.path['project']}/aggregated/{call.collection}"
+    return {"kind": f"compute#{kind}AggregatedList", "id": path, "selfLink": f"{BASE}{path}", "items": items, **more}
+
+
 def _page(call: GcpCall, items: list[Any]) -> tuple[list[Any], dict[str, str]]:
-    """The items of the asked page, and the token of the next."""
+    """The items of the page that the request names, and the token of the next."""
     size = int(call.query.get("maxResults") or _PAGE)
     if not 0 < size <= _PAGE:
         raise invalid("maxResults", size, f"Must be between 1 and {_PAGE}.")
@@ -25,39 +62,22 @@ def _page(call: GcpCall, items: list[Any]) -> tuple[list[Any], dict[str, str]]:
     return items[start : start + size], more
 
 
-def listed(call: GcpCall, resources: list[dict[str, Any]], kind: str, collection: str) -> dict[str, Any]:
-    """The answer of a `list`.
-
-    Args:
-        call: what asks, with its filter and page.
-        resources: those of the scope.
-        kind: what one of them is, for `compute#…List`.
-        collection: the last part of the list's id.
-    """
-    test = matcher(call.query.get("filter"))
-    items, more = _page(call, [dict(r) for r in resources if test(r)])
-    path = f"projects/{call.path['project']}/{call.scope}/{collection}"
-    answer = {"kind": f"compute#{kind}List", "id": path, "selfLink": f"{BASE}{path}", **more}
-    return {**answer, "items": items} if items else answer
+def get(call: GcpCall) -> dict[str, Any]:
+    """Answer the `get` of a resource that the world holds."""
+    return call.world.view(call.world.get(call.resource(call.name)))
 
 
-def aggregated(call: GcpCall, resources: list[tuple[str, dict[str, Any]]], kind: str, scopes: list[str]) -> dict[str, Any]:
-    """The answer of an `aggregatedList`.
+def list_scope(call: GcpCall) -> dict[str, Any]:
+    """Answer the `list` of resources that the world holds."""
+    resources = call.world.within(call.path["project"], call.collection, call.scope)
+    return as_list(call, [call.world.view(resource) for _, resource in resources], _singular(call.collection))
 
-    Args:
-        call: what asks, with its filter and page.
-        resources: (scope, resource).
-        kind: what one of them is.
-        scopes: all that there are: an empty one is shown with a warning.
-    """
-    test = matcher(call.query.get("filter"))
-    found, more = _page(call, [(scope, dict(r)) for scope, r in resources if test(r)])
-    items: dict[str, dict[str, Any]] = {}
-    for scope, resource in found:
-        items.setdefault(scope, {}).setdefault(call.kind, []).append(resource)
-    for scope in scopes:
-        words = f"There are no results for scope '{scope}' on this page."
-        data = [{"key": "scope", "value": scope}]
-        items.setdefault(scope, {"warning": {"code": "NO_RESULTS_ON_PAGE", "message": words, "data": data}})
-    path = f"projects/{call.path['project']}/aggregated/{call.kind}"
-    return {"kind": f"compute#{kind}AggregatedList", "id": path, "selfLink": f"{BASE}{path}", "items": items, **more}
+
+def list_all(call: GcpCall, scopes: list[str]) -> dict[str, Any]:
+    """Answer the `aggregatedList` of resources that the world holds."""
+    resources = [(place.scope, call.world.view(resource)) for place, resource in call.world.within(call.path["project"], call.collection)]
+    return as_aggregated_list(call, resources, _singular(call.collection), scopes)
+
+
+def _singular(collection: str) -> str:
+    return "address" if collection == "addresses" else collection.removesuffix("s")

@@ -1,4 +1,4 @@
-"""What there is to launch: zones, regions, machine types, accelerators and images, out of gpuprov's own catalogue."""
+"""What the embedded GCP offers: zones, regions, machine types, accelerators and images out of gpuprov's own catalogue."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from provision.clouds.gcp import data, offers
 from provision.clouds.gcp.records import Attached
-from provision.rehearsal.gcp.listing import aggregated, listed
+from provision.rehearsal.gcp.listing import as_aggregated_list, as_list
 from provision.rehearsal.gcp.refusals import not_found
 from provision.rehearsal.gcp.settings import PROJECT
 from provision.rehearsal.gcp.world import BASE, GcpCall, Handler, last
@@ -39,7 +39,7 @@ class MachineType:
 
 
 @functools.cache
-def _placed() -> dict[str, tuple[str, ...]]:
+def _zones_by_accelerator() -> dict[str, tuple[str, ...]]:
     """Accelerator → its zones."""
     return {name: tuple(where) for name, where in data.gcp().zones.items() if isinstance(where, list)}
 
@@ -48,18 +48,23 @@ def _placed() -> dict[str, tuple[str, ...]]:
 def zones() -> tuple[str, ...]:
     """Every zone: those of the catalogue's accelerators, and the usual three of each region."""
     usual = {f"{region}-{letter}" for region in offers.regions() for letter in _LETTERS}
-    return tuple(sorted(usual | {zone for where in _placed().values() for zone in where}))
+    return tuple(sorted(usual | {zone for where in _zones_by_accelerator().values() for zone in where}))
+
+
+def region_of(zone: str) -> str:
+    """The region of a zone."""
+    return zone.rpartition("-")[0]
 
 
 def regions() -> tuple[str, ...]:
     """Every region."""
-    return tuple(sorted({zone.rpartition("-")[0] for zone in zones()}))
+    return tuple(sorted({region_of(zone) for zone in zones()}))
 
 
 def require_scope(call: GcpCall) -> None:
     """Refuse a zone or region that does not exist, and another project than the rehearsal's; images of any project may be read."""
     project = call.path.get("project", PROJECT)
-    if project != PROJECT and call.kind != "images":
+    if project != PROJECT and call.collection != "images":
         raise not_found(f"projects/{project}")
     if call.path.get("zone", zones()[0]) not in zones():
         raise not_found(f"projects/{project}/zones/{call.path['zone']}")
@@ -69,10 +74,10 @@ def require_scope(call: GcpCall) -> None:
 
 def accelerators(zone: str) -> list[str]:
     """The accelerators of a zone."""
-    return sorted(name for name, where in _placed().items() if zone in where)
+    return sorted(name for name, where in _zones_by_accelerator().items() if zone in where)
 
 
-def attached(accelerator: str) -> Attached | None:
+def attachment(accelerator: str) -> Attached | None:
     """How an accelerator may be attached to N1; None when it is only built in."""
     return next((a for a in data.gcp().attached if a.accelerator == accelerator), None)
 
@@ -97,13 +102,13 @@ def _n1() -> dict[str, MachineType]:
 @functools.cache
 def machines(zone: str) -> dict[str, MachineType]:
     """The machine types of a zone: N1 in all of them, others where their accelerator is."""
-    found = dict(_n1())
+    types = dict(_n1())
     for record in data.gcp().machines:
         accelerator = data.accelerator(record.gpu)
         if accelerator in accelerators(zone):
             size = (record.vcpus, int(record.memory_gb * _MB), accelerator, record.gpus, record.local_ssd_gb)
-            found[record.type] = MachineType(record.type, *size)
-    return found
+            types[record.type] = MachineType(record.type, *size)
+    return types
 
 
 def machine(zone: str, name: str) -> MachineType | None:
@@ -113,18 +118,18 @@ def machine(zone: str, name: str) -> MachineType | None:
 
 def image_of(link: str) -> dict[str, Any] | None:
     """The image of a full or partial URL, by family or by name."""
-    found = re.search(r"(?:^|/)projects/([^/]+)/global/images/(family/)?([^/]+)$", link)
-    if not found:
+    match = re.search(r"(?:^|/)projects/([^/]+)/global/images/(family/)?([^/]+)$", link)
+    if not match:
         return None
-    project, family, name = found.groups()
+    project, family, name = match.groups()
     return next((i for i in _images(project) if i["family" if family else "name"] == name), None)
 
 
 @functools.cache
 def _images(project: str) -> tuple[dict[str, Any], ...]:
     records = data.gcp()
-    known = {(i.project, i.family) for i in records.images} | {(i.project, i.family) for i in records.accelerator_images}
-    return tuple(_image(project, family) for owner, family in sorted(known) if owner == project)
+    families = {(i.project, i.family) for i in records.images} | {(i.project, i.family) for i in records.accelerator_images}
+    return tuple(_image(project, family) for owner, family in sorted(families) if owner == project)
 
 
 def _image(project: str, family: str) -> dict[str, Any]:
@@ -150,31 +155,31 @@ def _id(text: str) -> str:
 
 def _zone(name: str) -> dict[str, Any]:
     link = f"{BASE}projects/{PROJECT}"
-    region = f"{link}/regions/{name.rpartition('-')[0]}"
+    region = f"{link}/regions/{region_of(name)}"
     return {"kind": "compute#zone", "id": _id(name), "name": name, "status": "UP", "region": region, "selfLink": f"{link}/zones/{name}"}
 
 
-def _machine_type(zone: str, given: MachineType) -> dict[str, Any]:
-    cards = [{"guestAcceleratorType": given.accelerator, "guestAcceleratorCount": given.cards}] if given.cards else []
+def _machine_type(zone: str, machine_type: MachineType) -> dict[str, Any]:
+    cards = [{"guestAcceleratorType": machine_type.accelerator, "guestAcceleratorCount": machine_type.cards}] if machine_type.cards else []
     return {
         "kind": "compute#machineType",
-        "id": _id(given.name),
-        "name": given.name,
-        "description": f"{given.vcpus} vCPUs, {given.memory_mb // _MB} GB RAM",
-        "guestCpus": given.vcpus,
-        "memoryMb": given.memory_mb,
+        "id": _id(machine_type.name),
+        "name": machine_type.name,
+        "description": f"{machine_type.vcpus} vCPUs, {machine_type.memory_mb // _MB} GB RAM",
+        "guestCpus": machine_type.vcpus,
+        "memoryMb": machine_type.memory_mb,
         "maximumPersistentDisks": 128,
         "maximumPersistentDisksSizeGb": "263168",
         "isSharedCpu": False,
         "architecture": "X86_64",
         "zone": zone,
-        "selfLink": f"{BASE}projects/{PROJECT}/zones/{zone}/machineTypes/{given.name}",
+        "selfLink": f"{BASE}projects/{PROJECT}/zones/{zone}/machineTypes/{machine_type.name}",
         **({"accelerators": cards} if cards else {}),
     }
 
 
 def _accelerator_type(zone: str, name: str) -> dict[str, Any]:
-    rule = attached(name)
+    rule = attachment(name)
     return {
         "kind": "compute#acceleratorType",
         "id": _id(name),
@@ -186,28 +191,32 @@ def _accelerator_type(zone: str, name: str) -> dict[str, Any]:
     }
 
 
-def _one(call: GcpCall, found: Any, parameter: str) -> dict[str, Any]:
-    if found is None:
-        raise not_found(str(call.resource(call.path[parameter])))
-    return dict(found)
+def _existing(call: GcpCall, resource: dict[str, Any] | None) -> dict[str, Any]:
+    if resource is None:
+        raise not_found(str(call.resource(call.name)))
+    return resource
 
 
 def _get_machine_type(call: GcpCall) -> dict[str, Any]:
-    found = machine(call.path["zone"], call.path["machineType"])
-    return _one(call, found and _machine_type(call.path["zone"], found), "machineType")
+    machine_type = machine(call.path["zone"], call.name)
+    return _existing(call, _machine_type(call.path["zone"], machine_type) if machine_type else None)
 
 
 def _get_accelerator(call: GcpCall) -> dict[str, Any]:
-    name = call.path["acceleratorType"]
-    return _one(call, _accelerator_type(call.path["zone"], name) if name in accelerators(call.path["zone"]) else None, "acceleratorType")
+    zone = call.path["zone"]
+    return _existing(call, _accelerator_type(zone, call.name) if call.name in accelerators(zone) else None)
 
 
-def _from_family(call: GcpCall) -> dict[str, Any]:
-    project, family = call.path["project"], call.path["family"]
-    found = image_of(f"projects/{project}/global/images/family/{family}")
-    if found is None:
-        raise not_found(f"projects/{project}/global/images/family/{family}")
-    return dict(found)
+def _get_image(call: GcpCall) -> dict[str, Any]:
+    return _existing(call, image_of(f"projects/{call.path['project']}/global/images/{call.name}"))
+
+
+def _get_from_family(call: GcpCall) -> dict[str, Any]:
+    path = f"projects/{call.path['project']}/global/images/family/{call.name}"
+    image = image_of(path)
+    if image is None:
+        raise not_found(path)
+    return image
 
 
 def _types_of(zone: str) -> list[dict[str, Any]]:
@@ -219,20 +228,20 @@ def _cards_of(zone: str) -> list[dict[str, Any]]:
 
 
 def _everywhere(call: GcpCall, of: Any, kind: str) -> dict[str, Any]:
-    found = [(f"zones/{zone}", resource) for zone in zones() for resource in of(zone)]
-    return aggregated(call, found, kind, [f"zones/{zone}" for zone in zones()])
+    resources = [(f"zones/{zone}", resource) for zone in zones() for resource in of(zone)]
+    return as_aggregated_list(call, resources, kind, [f"zones/{zone}" for zone in zones()])
 
 
 HANDLERS: Final[dict[str, Handler]] = {
     "compute.zones.get": lambda call: _zone(last(call.path["zone"])),
-    "compute.zones.list": lambda call: listed(call, [_zone(name) for name in zones()], "zone", "zones"),
+    "compute.zones.list": lambda call: as_list(call, [_zone(name) for name in zones()], "zone"),
     "compute.machineTypes.get": _get_machine_type,
-    "compute.machineTypes.list": lambda call: listed(call, _types_of(call.path["zone"]), "machineType", "machineTypes"),
+    "compute.machineTypes.list": lambda call: as_list(call, _types_of(call.path["zone"]), "machineType"),
     "compute.machineTypes.aggregatedList": lambda call: _everywhere(call, _types_of, "machineType"),
     "compute.acceleratorTypes.get": _get_accelerator,
-    "compute.acceleratorTypes.list": lambda call: listed(call, _cards_of(call.path["zone"]), "acceleratorType", "acceleratorTypes"),
+    "compute.acceleratorTypes.list": lambda call: as_list(call, _cards_of(call.path["zone"]), "acceleratorType"),
     "compute.acceleratorTypes.aggregatedList": lambda call: _everywhere(call, _cards_of, "acceleratorType"),
-    "compute.images.getFromFamily": _from_family,
-    "compute.images.get": lambda call: _one(call, image_of(f"projects/{call.path['project']}/global/images/{call.path['image']}"), "image"),
-    "compute.images.list": lambda call: listed(call, list(_images(call.path["project"])), "image", "images"),
+    "compute.images.getFromFamily": _get_from_family,
+    "compute.images.get": _get_image,
+    "compute.images.list": lambda call: as_list(call, list(_images(call.path["project"])), "image"),
 }

@@ -1,4 +1,4 @@
-"""Operations: what a call that changes something answers with, and what it is later waited for by."""
+"""Operations: the answer to a call that changes something, by which a client waits for the change."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from collections.abc import Callable
 from http import HTTPStatus
 from typing import Any, Final
 
-from provision.rehearsal.gcp.listing import listed
+from provision.rehearsal.gcp.listing import as_list
 from provision.rehearsal.gcp.world import GcpCall, Handler, ResourcePath, now
 
-_LONGEST_WAIT_S: Final = 110.0  # Google's wait answers within two minutes, done or not: the method's description in the document
+_LONGEST_WAIT_S: Final = 110.0  # Google's wait answers within two minutes in any case: the method's description in the document
 _TEMPLATE: Final[dict[str, Any]] = {"kind": "compute#operation", "user": "rehearsal@gpuprov-rehearsal.iam.gserviceaccount.com"}
 
 
 def failure(code: str, message: str, *, http: int = 503, details: list[dict[str, Any]] | None = None) -> dict[str, Any]:
-    """How an operation ends when it fails: the fields that it has then.
+    """The fields of an operation that failed.
 
     Args:
         code: such as `QUOTA_EXCEEDED`.
@@ -34,26 +34,26 @@ def begin(
     target: ResourcePath,
     *,
     kind: str | None = None,
-    finish: Callable[[], None] | None = None,
     settle: Callable[[], None] | None = None,
-    failed: dict[str, Any] | None = None,
+    finish: Callable[[], object] | None = None,
+    undo: Callable[[], object] | None = None,
+    error: dict[str, Any] | None = None,
     more: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Start an operation, which ends after `gce_operation_s`.
 
     Args:
-        call: what asked for it; its request id will find the operation again.
+        call: the request; its request id will find the operation again.
         target: what is changed.
         kind: the operation's type; the method's name by default.
-        finish: done at its end, under the lock.
-        settle: done before that, without the lock; the operation takes as long as it does.
-        failed: how it ends if it fails, from `failure`.
+        settle: called before the operation ends, without the lock; the operation takes as long as it does.
+        finish: called under the lock when the operation succeeds.
+        undo: called under the lock when it fails.
+        error: how it fails, from `failure`; by default as the call's fault says, if it has one.
         more: further fields of the operation.
     """
-    world = call.world
-    failed = failed or call.failing
-    project, scope = call.path["project"], call.scope
-    place = ResourcePath(project, scope, "operations", f"operation-{time.time_ns() // 10**6}-{uuid.uuid4().hex[:22]}")
+    world, error = call.world, error or call.error
+    place = ResourcePath(call.path["project"], call.scope, "operations", f"operation-{time.time_ns() // 10**6}-{uuid.uuid4().hex[:22]}")
     operation = world.add(place, "operation", {**_TEMPLATE, "operationType": kind or call.method.id.rsplit(".", 1)[1], **(more or {})})
     del operation["creationTimestamp"]
     operation |= {"status": "PENDING", "progress": 0, "targetLink": target.link, "insertTime": now(), "startTime": now()}
@@ -64,12 +64,13 @@ def begin(
         if settle:
             settle()
         with world.lock:
-            operation.update({"status": "DONE", "progress": 100, "endTime": now(), **(failed or {})})
+            operation.update({"status": "DONE", "progress": 100, "endTime": now(), **(error or {})})
+            act = undo if error else finish
             try:
-                if finish:
-                    finish()
+                if act:
+                    act()
             finally:
-                world.changed.notify_all()
+                world.progress.notify_all()
 
     if world.settings.gce_operation_s <= 0:
         end()
@@ -78,25 +79,26 @@ def begin(
     return dict(operation)
 
 
-def _place(call: GcpCall) -> ResourcePath:
-    return ResourcePath(call.path["project"], call.scope, "operations", call.path["operation"])
+def _operation(call: GcpCall) -> dict[str, Any]:
+    return call.world.get(ResourcePath(call.path["project"], call.scope, "operations", call.path["operation"]))
 
 
 def _get(call: GcpCall) -> dict[str, Any]:
-    operation = call.world.get(_place(call))
+    operation = _operation(call)
     if operation["status"] == "PENDING":
         operation |= {"status": "RUNNING", "progress": 10}
     return dict(operation)
 
 
 def _wait(call: GcpCall) -> dict[str, Any]:
-    operation = call.world.get(_place(call))
-    call.world.changed.wait_for(lambda: operation["status"] == "DONE", timeout=_LONGEST_WAIT_S)
+    operation = _operation(call)
+    call.world.progress.wait_for(lambda: operation["status"] == "DONE", timeout=_LONGEST_WAIT_S)
     return _get(call)
 
 
 def _list(call: GcpCall) -> dict[str, Any]:
-    return listed(call, [o for _, o in call.world.within(call.path["project"], "operations", call.scope)], "operation", "operations")
+    answer = as_list(call, [o for _, o in call.world.within(call.path["project"], "operations", call.scope)], "operation")
+    return answer | {name: answer[name].replace(call.collection, "operations") for name in ("id", "selfLink")}
 
 
 HANDLERS: Final[dict[str, Handler]] = {

@@ -19,25 +19,19 @@ from provision.rehearsal.gcp.world import GcpCall, last
 
 # Method → permission, where it is not `compute.COLLECTION.VERB` with the verbs below.
 _VERBS: Final = {"insert": "create", "aggregatedList": "list", "patch": "update", "wait": "get", "bulkInsert": "create"}
-_OTHERS: Final = {
-    "compute.regionInstances.bulkInsert": "compute.instances.create",
-    "compute.instances.getSerialPortOutput": "compute.instances.getSerialPortOutput",
-    "compute.instances.getGuestAttributes": "compute.instances.getGuestAttributes",
-    "compute.instances.simulateMaintenanceEvent": "compute.instances.simulateMaintenanceEvent",
-    "compute.images.getFromFamily": "compute.images.getFromFamily",
-}
+_OTHERS: Final = {"regionInstances": "instances"}  # collection → the one whose permissions it needs
 # A firewall rule also changes what its network lets through.
 _FIREWALL: Final = {"insert", "patch", "delete"}
 
 
-def needed(call: GcpCall) -> Iterator[tuple[str, str]]:
+def _needs(call: GcpCall) -> Iterator[tuple[str, str]]:
     """The permissions of a call, and the resource that each is asked for."""
-    _, kind, verb = call.method.id.split(".")
-    permission = _OTHERS.get(call.method.id) or f"compute.{kind}.{_VERBS.get(verb, verb)}"
+    _, collection, verb = call.method.id.split(".")
+    permission = f"compute.{_OTHERS.get(collection, collection)}.{_VERBS.get(verb, verb)}"
     project = f"projects/{PROJECT}"
-    name = call.body.get("name") or next((v for k, v in reversed(call.path.items()) if k not in {"project", "zone", "region"}), "")
-    yield permission, f"{project}/{call.scope}/{kind}/{name}" if name else project
-    if kind == "firewalls" and verb in _FIREWALL:
+    name = call.body.get("name") or call.name
+    yield permission, f"{project}/{call.scope}/{collection}/{name}" if name else project
+    if collection == "firewalls" and verb in _FIREWALL:
         yield "compute.networks.updatePolicy", f"{project}/global/networks/default"
     if permission == "compute.instances.create":
         properties = call.body.get("instanceProperties", call.body)
@@ -71,9 +65,9 @@ def enforce(call: GcpCall) -> None:
     Raises:
         ComputeError: 403, naming the first permission that is missing.
     """
-    allowed = call.world.settings.gce_allowed
-    if allowed is None or (call.kind == "images" and call.path["project"] != PROJECT):  # public images are everybody's
+    permissions = call.world.settings.gce_allowed
+    if permissions is None or (call.collection == "images" and call.path["project"] != PROJECT):  # public images are everybody's
         return
-    for permission, resource in needed(call):
-        if permission not in allowed:
+    for permission, resource in _needs(call):
+        if permission not in permissions:
             raise forbidden(permission, resource)

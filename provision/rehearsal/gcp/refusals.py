@@ -1,4 +1,4 @@
-"""What Compute Engine refuses at once, in its JSON shape. Whatever fails later is the error of an operation (operations.py)."""
+"""What Compute Engine refuses at once, in its JSON shape. What fails later is the error of an operation (operations.py)."""
 
 from __future__ import annotations
 
@@ -37,6 +37,17 @@ def invalid(field: str, value: object, why: str) -> ComputeError:
         why: a sentence.
     """
     return ComputeError(HTTPStatus.BAD_REQUEST, "invalid", f"Invalid value for field '{field}': '{value}'. {why}")
+
+
+def require(body: dict[str, Any], *fields: str, at: str = "resource") -> None:
+    """Refuse a body that lacks one of these fields.
+
+    Raises:
+        ComputeError: 400, naming the first that is missing.
+    """
+    for field in fields:
+        if not body.get(field):
+            raise required(f"{at}.{field}")
 
 
 def required(field: str) -> ComputeError:

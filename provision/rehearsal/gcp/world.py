@@ -1,4 +1,4 @@
-"""What the embedded GCP holds: settings, resources, the clock that makes things happen later, and the calls that change them."""
+"""What the embedded GCP holds: resources under their paths, timers that make things happen later, and the calls that change them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def last(link: str) -> str:
 
 
 def fingerprint(value: Any) -> str:
-    """What must be sent back by who changes the value: base64, other for another value."""
+    """Base64 that differs for another value; whoever changes the value must send it back."""
     return base64.urlsafe_b64encode(hashlib.sha256(json.dumps(value, sort_keys=True).encode()).digest()[:8]).decode()
 
 
@@ -97,54 +97,58 @@ class World:
     Attributes:
         settings: see there.
         park: the hosts; None for loopback addresses that nobody answers on.
-        changed: notified whenever an operation ends.
+        progress: notified whenever an operation ends.
         resources: all of them, as their GET shows them.
-        guests: id of an instance → what is known of it besides (guests.py).
-        again: (project, request id) → what was asked under it, and its operation.
+        guests: id of an instance → its Guest (guests.py).
+        answers: (project, request id) → the request, and the operation that answered it.
     """
 
     settings: GcpSettings
     park: HostPark | None
     timers: Timers = field(default_factory=Timers)
     lock: threading.RLock = field(default_factory=threading.RLock)
-    changed: threading.Condition = field(init=False)
+    progress: threading.Condition = field(init=False)
     resources: dict[ResourcePath, dict[str, Any]] = field(default_factory=dict)
     guests: dict[str, Any] = field(default_factory=dict)
-    again: dict[tuple[str, str], tuple[str, ResourcePath]] = field(default_factory=dict)
+    answers: dict[tuple[str, str], tuple[str, ResourcePath]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.changed = threading.Condition(self.lock)
+        self.progress = threading.Condition(self.lock)
 
     def get(self, place: ResourcePath) -> dict[str, Any]:
         """A resource by its name or its numeric id.
 
         Raises:
-            ComputeError: there is none.
+            ComputeError: it does not exist.
         """
-        found = self.resources.get(place)
-        if found is None and place.name.isdigit():
-            found = next((r for p, r in self._of(place.project, place.kind) if r["id"] == place.name and p.scope == place.scope), None)
-        if found is None:
-            raise not_found(str(place))
-        return found
+        if place in self.resources:
+            return self.resources[place]
+        for _, resource in self.within(place.project, place.kind, place.scope) if place.name.isdigit() else ():
+            if resource["id"] == place.name:
+                return resource
+        raise not_found(str(place))
 
-    def _of(self, project: str, kind: str) -> list[tuple[ResourcePath, dict[str, Any]]]:
-        return [(place, r) for place, r in self.resources.items() if place.project == project and place.kind == kind]
+    def view(self, resource: dict[str, Any]) -> dict[str, Any]:
+        """A resource as it is shown: an instance with the maintenance that is announced for it."""
+        announcement = self.settings.gce_maintenance.get(resource["name"]) if resource["kind"] == "compute#instance" else None
+        if announcement is None:
+            return dict(resource)
+        return {**resource, "resourceStatus": {**resource.get("resourceStatus", {}), "upcomingMaintenance": announcement}}
 
     def within(self, project: str, kind: str, scope: str | None = None) -> list[tuple[ResourcePath, dict[str, Any]]]:
         """The resources of a kind, in all scopes or one, by name."""
-        found = [(place, r) for place, r in self._of(project, kind) if scope in {None, place.scope}]
-        return sorted(found, key=lambda pair: (pair[0].scope, pair[0].name))
+        pairs = [(p, r) for p, r in self.resources.items() if (p.project, p.kind) == (project, kind) and scope in {None, p.scope}]
+        return sorted(pairs, key=lambda pair: (pair[0].scope, pair[0].name))
 
     def add(self, place: ResourcePath, kind: str, body: dict[str, Any]) -> dict[str, Any]:
         """Put a new resource there, with an id and links.
 
         Raises:
-            ComputeError: something is there.
+            ComputeError: the path is in use.
         """
         if place in self.resources:
             raise exists(str(place))
-        made = {
+        resource = {
             **body,
             "kind": f"compute#{kind}",
             "id": str(random.getrandbits(62) | 1 << 61),
@@ -153,9 +157,13 @@ class World:
             "creationTimestamp": now(),
         }
         if place.scope != "global":
-            made[place.scope.partition("/")[0].removesuffix("s")] = f"{BASE}projects/{place.project}/{place.scope}"
-        self.resources[place] = made
-        return made
+            resource[place.scope.partition("/")[0].removesuffix("s")] = f"{BASE}projects/{place.project}/{place.scope}"
+        self.resources[place] = resource
+        return resource
+
+    def drop(self, place: ResourcePath) -> None:
+        """Remove a resource, if it is there."""
+        self.resources.pop(place, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +174,7 @@ class GcpCall:
         path: the parameters of its path.
         query: the parameters of its query.
         body: its JSON, or an empty object.
-        failing: the errors that its operation is to end with, of a fault; None for none.
+        error: how its operation is to fail, of a fault; None for not at all.
     """
 
     world: World
@@ -174,24 +182,26 @@ class GcpCall:
     path: dict[str, str]
     query: dict[str, str]
     body: dict[str, Any]
-    failing: dict[str, Any] | None = None
+    error: dict[str, Any] | None = None
 
     @property
     def scope(self) -> str:
         """The scope of its path."""
-        for kind in ("zone", "region"):
-            if kind in self.path:
-                return f"{kind}s/{self.path[kind]}"
-        return "global"
+        return next((f"{kind}s/{self.path[kind]}" for kind in ("zone", "region") if kind in self.path), "global")
 
     @property
-    def kind(self) -> str:
-        """The collection that it speaks to."""
+    def collection(self) -> str:
+        """The collection of its method, such as `instances`."""
         return self.method.id.split(".")[1]
+
+    @property
+    def name(self) -> str:
+        """The resource that its path names; empty for a whole collection."""
+        return next((value for key, value in reversed(self.path.items()) if key not in {"project", "zone", "region"}), "")
 
     def resource(self, name: str) -> ResourcePath:
         """The resource of its collection that has a name."""
-        return ResourcePath(self.path["project"], self.scope, self.kind, name)
+        return ResourcePath(self.path["project"], self.scope, self.collection, name)
 
 
 Handler = Callable[[GcpCall], dict[str, Any]]

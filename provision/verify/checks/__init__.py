@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from provision.verify.checks import disk, gpu, health, links, perf, sessions, skew, stack, surroundings, system
+from provision.verify.checks import counters, disk, gpu, health, links, perf, sessions, settings, skew, stack, surroundings, system
 from provision.verify.checks.base import Check
 
 __all__ = ["CHECKS", "Check"]
@@ -14,6 +14,8 @@ CHECKS: Final[tuple[Check, ...]] = (
     *disk.CHECKS,
     *sessions.CHECKS,
     *gpu.CHECKS,
+    *counters.CHECKS,
+    *settings.CHECKS,
     *health.CHECKS,
     *links.CHECKS,
     *stack.CHECKS,

@@ -4,37 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from provision.catalog.records.base import version
 from provision.profile.model import Profile
 from provision.verify.facts import Facts, NotObservedError
-from provision.verify.facts.base import Reading
-from provision.verify.facts.gpu import DeviceFacts, GpuFacts, NvmlFacts
+from provision.verify.facts.gpu import DeviceFacts, devices
 from provision.verify.finding import Outcome
 
-__all__ = [
-    "TIERS",
-    "Check",
-    "Tier",
-    "Verdict",
-    "devices",
-    "dotted",
-    "failed",
-    "not_asked",
-    "number",
-    "passed",
-    "require_gpu",
-    "unknown",
-    "unsupported",
-    "value",
-    "warned",
-]
-
 Tier = Literal["quick", "standard", "perf"]
-TIERS: Final[tuple[Tier, ...]] = ("quick", "standard", "perf")  # each looks at all that those before it look at
-_NO_GPU = "no NVIDIA GPU on this host"
+TIERS: Final[tuple[Tier, ...]] = ("quick", "standard", "perf")  # each has all checks of those before it
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +34,7 @@ class Check:
     Attributes:
         id: kebab-case, never reused.
         title: what is proven, as a sentence for a person.
-        judge: a pure function of facts and profile; a fact that is not there raises NotObservedError, which makes the finding unknown.
+        judge: a pure function of facts and profile; a missing fact raises NotObservedError, which makes the finding unknown.
         role: the Ansible role that makes it so, or None where none can.
         needs_gpu: whether it is excused together with the GPU.
         unknown_hint: what to do when it could not be observed.
@@ -70,17 +50,17 @@ class Check:
     tier: Tier = "quick"
 
 
-def passed(expected: str, observed: str) -> Verdict:
+def passes(expected: str, observed: str) -> Verdict:
     """Observed to hold."""
     return Verdict("pass", expected, observed)
 
 
-def failed(expected: str, observed: str, hint: str) -> Verdict:
+def fails(expected: str, observed: str, hint: str) -> Verdict:
     """Observed not to hold."""
     return Verdict("fail", expected, observed, hint)
 
 
-def warned(expected: str, observed: str, hint: str) -> Verdict:
+def warns(expected: str, observed: str, hint: str) -> Verdict:
     """Holds now, and may not later or not quite."""
     return Verdict("warn", expected, observed, hint)
 
@@ -90,73 +70,67 @@ def unknown(expected: str, observed: str, hint: str) -> Verdict:
     return Verdict("unknown", expected, observed, hint)
 
 
-def not_asked(why: str) -> Verdict:
+def not_applicable(why: str) -> Verdict:
     """The profile does not ask for it, or the hardware cannot have it."""
     return Verdict("not-applicable", "nothing", why)
 
 
-def require_gpu(facts: Facts) -> GpuFacts:
-    """What speaks for a GPU, on a host that has one.
+def apply(role: str, does: str) -> str:
+    """The hint for what a role does."""
+    return f"`gpuprov apply HOST --role {role}` {does}"
+
+
+@dataclass(frozen=True, slots=True)
+class Signs:
+    """What one GPU, or all of them, show: signs that fail, signs that warn, and what is as it should be."""
+
+    bad: list[str] = field(default_factory=list)
+    doubtful: list[str] = field(default_factory=list)
+    sound: list[str] = field(default_factory=list)
+
+    def add(self, other: Signs, prefix: str = "") -> None:
+        """Add those of another, each with a prefix."""
+        self.bad.extend(prefix + sign for sign in other.bad)
+        self.doubtful.extend(prefix + sign for sign in other.doubtful)
+        self.sound.extend(prefix + sign for sign in other.sound)
+
+
+def each_gpu(facts: Facts, expected: str, look: Callable[[DeviceFacts], Signs], *, fail: str, warn: str, note: str = "") -> Verdict:
+    """The verdict on all GPUs. One that does not answer makes it unknown, and does not hide another one that fails.
+
+    Args:
+        facts: what was observed.
+        expected: what every GPU should show.
+        look: the signs of one GPU; raises NotObservedError.
+        fail: the hint where one fails.
+        warn: the hint where one is doubtful.
+        note: what follows every observation.
 
     Raises:
-        NotObservedError: there is none, in the words that a report counts.
+        NotObservedError: a GPU did not answer, and none fails.
     """
-    found = facts.read(GpuFacts)
-    if not found.exists:
-        raise NotObservedError(_NO_GPU, kind="no-gpu")
-    return found
-
-
-def devices(facts: Facts) -> tuple[DeviceFacts, ...]:
-    """The GPUs as NVML sees them, at least one.
-
-    Raises:
-        NotObservedError: there is none, or NVML did not answer.
-    """
-    require_gpu(facts)
-    found = facts.read(NvmlFacts).devices
-    if not found:
-        msg = "NVML lists no device"
-        raise NotObservedError(msg)
-    return found
-
-
-def value(reading: Reading) -> int | float | str:
-    """What was read.
-
-    Raises:
-        NotObservedError: nothing was, with NVML's reason.
-    """
-    if reading.value is None:
-        raise NotObservedError(reading.unknown or "no value")
-    return reading.value
-
-
-def number(reading: Reading) -> int:
-    """What was read, as a count.
-
-    Raises:
-        NotObservedError: nothing was, or what can be no count.
-    """
-    found = value(reading)
-    if not isinstance(found, int) or found < 0:
-        msg = f"NVML read {found!r}, which can be no count"
-        raise NotObservedError(msg)
-    return found
-
-
-def unsupported(reading: Reading) -> bool:
-    """Whether NVML says that this GPU or this driver has no such thing, as opposed to not having said it."""
-    return reading.value is None and any(words in (reading.unknown or "") for words in ("Not Supported", "Function Not Found"))
+    signs, silent = Signs(), []
+    for index, device in enumerate(devices(facts)):
+        try:
+            signs.add(look(device), f"GPU {index}: ")
+        except NotObservedError as reason:
+            silent.append(f"GPU {index}: {reason}")
+    if signs.bad:
+        return fails(expected, "; ".join(signs.bad + signs.doubtful + silent) + note, fail)
+    if silent:
+        raise NotObservedError("; ".join(silent) + note)
+    if signs.doubtful:
+        return warns(expected, "; ".join(signs.doubtful) + note, warn)
+    return passes(expected, ("; ".join(signs.sound) or "nothing") + note)
 
 
 def dotted(text: str) -> tuple[int, ...]:
-    """A version that was observed, as a tuple that compares.
+    """An observed version, as a tuple that compares.
 
     Raises:
-        NotObservedError: it is none.
+        NotObservedError: it is not a version.
     """
-    # Digits of the decimal system alone, and no more of them than a version has: int() takes others, and refuses very long ones.
+    # Only digits of the decimal system, and no more than a version has: int() takes others, and refuses very long ones.
     if not re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,9})*(\+.*)?", text):
         msg = f"the version is malformed: {text[:50]!r}"
         raise NotObservedError(msg)

@@ -5,29 +5,13 @@ Limits and their sources: docs/sources/verification.md §2.5-2.7.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, Literal
 
 from provision.profile.model import Profile
-from provision.verify.checks.base import (
-    Check,
-    Verdict,
-    devices,
-    dotted,
-    failed,
-    not_asked,
-    number,
-    passed,
-    require_gpu,
-    unknown,
-    unsupported,
-    value,
-    warned,
-)
+from provision.verify.checks.base import Check, Signs, Verdict, dotted, each_gpu, fails, not_applicable, passes, unknown, warns
 from provision.verify.facts import Facts, NotObservedError
-from provision.verify.facts.gpu import DeviceFacts
+from provision.verify.facts.gpu import DeviceFacts, devices, require_gpu
 from provision.verify.facts.health import XidsFacts
-
-__all__ = ["CHECKS"]
 
 # Retired pages of Turing and older: DCGM fails from 63 on, Meta warns from 10. Rows remapped for uncorrectable errors: DCGM fails from 512.
 _PAGES_FAIL: Final = 63
@@ -43,10 +27,17 @@ _RECOVERY: Final = {
     6: "a reset of the bus",
     7: "a reboot of the system",
 }
+# Readings of newer drivers: the value of a GPU that is well, and what any other value means.
+_NEWER: Final = {
+    "recovery_action": (0, "the driver asks for a recovery"),
+    "inforom": (1, "its infoROM is corrupt"),
+    "sram_threshold": (0, "too many errors in its SRAM"),
+    "unrepairable": (0, "memory that cannot be repaired"),
+}
 
-# NVIDIA's catalogue of XIDs, docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html, by its immediate action, as gpud generated a
-# table of it on 2025-10-29. What is in none of these sets, a code that is not in the catalogue included, wants a reset, a repair or
-# support, and fails. The catalogue ignores 63 (a row or page was replaced: what is left of it, `gpu-health` judges) and the test messages.
+# NVIDIA's catalogue of XIDs, docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html, by its immediate action, from the table that
+# gpud generated of it on 2025-10-29. Every other code, also one that is not in the catalogue, needs a reset, a repair or support, and
+# fails. The catalogue ignores 63 (a row or page was replaced: `gpu-health` judges the consequences) and the test messages.
 _IGNORED: Final = frozenset({63, 106, 107})
 # RESTART_APP: a program did wrong or was hit; the GPU goes on.
 _APPLICATION: Final = frozenset(
@@ -59,172 +50,154 @@ _LOOK_LATER: Final = frozenset({14, 37, 38, 43, 44, 45, 66, 67, 92, 93, 108, 121
 # nvmlClocksEventReason*: what the bits mean, and how bad it is.
 _HARDWARE: Final = {0x8: "hardware slowdown", 0x40: "hardware thermal slowdown", 0x80: "power brake"}
 _THERMAL: Final = {0x20: "software thermal slowdown"}
-# A T4 or L4 lives at its power cap: nothing is wrong with it.
+# A healthy T4 or L4 runs at its power cap.
 _ORDINARY: Final = {0x1: "idle", 0x2: "clock setting", 0x4: "power cap", 0x10: "sync boost", 0x100: "display clocks"}
 
 
 def _health(facts: Facts, _profile: Profile) -> Verdict:
-    expected = "no uncorrected memory error, nothing retired that waits or failed, and no recovery asked for"
-    bad: list[str] = []
-    doubtful: list[str] = []
-    seen: list[str] = []
-    unread: list[str] = []
-    for index, device in enumerate(devices(facts)):
-        try:
-            wrong, odd, read = (list(part) for part in zip(_memory(device), _rest(device), strict=True))
-        except NotObservedError as reason:  # one GPU that does not answer hides no other that is broken
-            unread.append(f"GPU {index}: {reason}")
-            continue
-        bad += [f"GPU {index}: {word}" for words in wrong for word in words]
-        doubtful += [f"GPU {index}: {word}" for words in odd for word in words]
-        seen += [f"GPU {index}: {word}" for words in read for word in words]
-    if bad:
-        hint = "drain the host and reset the GPU or reboot; if it comes back, have the GPU replaced"
-        return failed(expected, "; ".join(bad + doubtful + unread), hint)
-    if unread:
-        raise NotObservedError("; ".join(unread))
-    if doubtful:
-        return warned(expected, "; ".join(doubtful), "look again after a day: a count that grows is a GPU that fails")
-    return passed(expected, "; ".join(seen))
+    return each_gpu(
+        facts,
+        "no uncorrected memory error, nothing retired that waits or failed, and no recovery asked for",
+        _device,
+        fail="drain the host and reset the GPU or reboot; if it comes back, have the GPU replaced",
+        warn="look again after a day: a count that grows means that the GPU is failing",
+    )
 
 
-def _memory(device: DeviceFacts) -> tuple[list[str], list[str], list[str]]:
-    """What is wrong with a GPU's memory, what is doubtful, and what was read."""
-    if unsupported(device.ecc):
-        return [], [], ["its memory has no ECC"]
-    ecc, pending = number(device.ecc), number(device.ecc_pending)
-    bad: list[str] = []
-    doubtful: list[str] = []
+def _device(device: DeviceFacts) -> Signs:
+    signs = _memory(device)
+    signs.add(_newer(device))
+    return signs
+
+
+def _memory(device: DeviceFacts) -> Signs:
+    """The state of a GPU's memory."""
+    if device.ecc.unsupported:
+        return Signs(sound=["its memory has no ECC"])
+    ecc, pending = device.ecc.count(), device.ecc_pending.count()
+    signs = Signs()
     if ecc != pending:
-        doubtful.append(f"ECC is {'on' if ecc else 'off'} and will be {'on' if pending else 'off'} after a reboot")
+        signs.doubtful.append(f"ECC is {'on' if ecc else 'off'} and will be {'on' if pending else 'off'} after a reboot")
     if not ecc:
-        doubtful += [] if ecc != pending else ["ECC is off"]
-        return bad, doubtful, ["ECC off"]
-    now, ever = number(device.uncorrected), number(device.uncorrected_ever)
+        signs.doubtful.extend([] if ecc != pending else ["ECC is off"])
+        signs.sound.append("ECC off")
+        return signs
+    now, ever = device.uncorrected.count(), device.uncorrected_ever.count()
     if now:
-        bad.append(f"{now} uncorrected ECC errors since the driver was loaded")
+        signs.bad.append(f"{now} uncorrected ECC errors since the driver was loaded")
     elif ever:
-        doubtful.append(f"{ever} uncorrected ECC errors in its life, none since the driver was loaded")
-    capability = value(device.capability)
+        signs.doubtful.append(f"{ever} uncorrected ECC errors in its life, none since the driver was loaded")
+    capability = device.capability.answer()
     if not isinstance(capability, str):
         msg = f"NVML read {capability!r}, which can be no compute capability"
         raise NotObservedError(msg)
-    replaced = _rows if dotted(capability) >= (8, 0) else _pages
-    wrong, odd, read = replaced(device)
-    return bad + wrong, doubtful + odd, ["ECC on, no uncorrected error", *read]
+    signs.sound.append("ECC on, no uncorrected error")
+    signs.add(_rows(device) if dotted(capability) >= (8, 0) else _pages(device))
+    return signs
 
 
-def _rows(device: DeviceFacts) -> tuple[list[str], list[str], list[str]]:
-    """Row remapping, of Ampere and later. An RTX 4090 answers too: what has ECC decides, not who answers (gpud)."""
-    if unsupported(device.remapped_failure):
-        return [], [], ["no row remapping"]
-    rows, bad = number(device.remapped_uncorrectable), []
-    if number(device.remapped_failure):
+def _rows(device: DeviceFacts) -> Signs:
+    """Row remapping, of Ampere and later. Asked only of memory with ECC: an RTX 4090 answers too, and remaps nothing (gpud)."""
+    if device.remapped_failure.unsupported:
+        return Signs(sound=["no row remapping"])
+    rows = device.remapped_uncorrectable.count()
+    bad = []
+    if device.remapped_failure.count():
         bad.append("a row could not be remapped")
-    if number(device.remapped_pending):
+    if device.remapped_pending.count():
         bad.append("a remapped row waits for a reset")
     if rows >= _ROWS_FAIL:
         bad.append(f"{rows} rows remapped for uncorrectable errors")
-    return bad, [], [f"{rows} + {number(device.remapped_correctable)} rows remapped"]
+    return Signs(bad, sound=[f"{rows} + {device.remapped_correctable.count()} rows remapped"])
 
 
-def _pages(device: DeviceFacts) -> tuple[list[str], list[str], list[str]]:
+def _pages(device: DeviceFacts) -> Signs:
     """Page retirement, of Turing and older, by cause: repeated single-bit errors, or one double-bit error."""
-    if unsupported(device.retired_pending):
-        return [], [], ["no page retirement"]
-    single, double = number(device.retired_single), number(device.retired_double)
-    words, bad, doubtful = f"{single} + {double} pages retired for single + double bit errors", [], []
-    if number(device.retired_pending):
-        bad.append("a page waits for a reboot to be retired")
+    if device.retired_pending.unsupported:
+        return Signs(sound=["no page retirement"])
+    single, double = device.retired_single.count(), device.retired_double.count()
+    words = f"{single} + {double} pages retired for single + double bit errors"
+    signs = Signs(sound=[words])
+    if device.retired_pending.count():
+        signs.bad.append("a page waits for a reboot to be retired")
     if single + double >= _PAGES_FAIL:
-        bad.append(words)
+        signs.bad.append(words)
     elif single + double >= _PAGES_WARN:
-        doubtful.append(words)
-    return bad, doubtful, [words]
+        signs.doubtful.append(words)
+    return signs
 
 
-def _rest(device: DeviceFacts) -> tuple[list[str], list[str], list[str]]:
-    """What newer drivers say beside: each is left out, and named, only where NVML says that this GPU or driver has no such thing."""
-    asked = {
-        "the driver asks for a recovery": device.recovery_action,
-        "its infoROM is corrupt": device.inforom,
-        "too many errors in its SRAM": device.sram_threshold,
-        "memory that cannot be repaired": device.unrepairable,
-    }
-    told = {words: number(reading) for words, reading in asked.items() if not unsupported(reading)}
-    well = {"its infoROM is corrupt": 1}
-    bad = [words for words, found in told.items() if found != well.get(words, 0)]
-    action = told.get("the driver asks for a recovery", 0)
-    bad = [f"{words}: {_RECOVERY.get(action, action)}" if "recovery" in words else words for words in bad]
-    untold = [words for words in asked if words not in told]
-    return bad, [], [f"not told by this GPU or driver: whether {' or '.join(untold)}"] if untold else []
+def _newer(device: DeviceFacts) -> Signs:
+    """The readings of newer drivers; one is left out, and named, only if NVML says that this GPU or driver does not have it."""
+    signs, absent = Signs(), []
+    for name, (well, words) in _NEWER.items():
+        reading = getattr(device, name)
+        if reading.unsupported:
+            absent.append(words)
+        elif (answer := reading.count()) != well:
+            signs.bad.append(f"{words}: {_RECOVERY.get(answer, answer)}" if name == "recovery_action" else words)
+    if absent:
+        signs.sound.append(f"not told by this GPU or driver: whether {' or '.join(absent)}")
+    return signs
 
 
 def _xid(facts: Facts, _profile: Profile) -> Verdict:
     expected = "no XID in the kernel log since the boot"
     require_gpu(facts)
-    found = facts.read(XidsFacts)
-    where = _indices(facts)
-    hard: list[str] = []
-    soft: list[str] = []
-    ignored: list[str] = []
-    for event in found.events:
-        gpu = next((f"GPU {index} ({event.pci})" for pci, index in where.items() if event.pci and event.pci in pci), event.pci or "a GPU")
-        words = f"XID {event.code} on {gpu}, {event.count} times" if event.count > 1 else f"XID {event.code} on {gpu}"
-        known = ignored if event.code in _IGNORED else soft if event.code in _APPLICATION | _LOOK_LATER else hard
-        known.append(f"{words}: {event.last}" if known is hard else words)
-    observed = f"{found.source}: " + ("; ".join(hard + soft + ignored) or "none")
-    if hard:
-        return failed(expected, observed, "drain the host; NVIDIA's XID catalogue says whether to reset, reboot or replace")
-    if soft:
-        return warned(expected, observed, "a program did wrong or was hit; look whether it comes again with another one")
-    if not found.complete:
-        return unknown(
-            expected, f"{observed}, and the log's beginning is lost", "look into /var/log/kern.log, or again after the next boot"
-        )
-    return passed(expected, observed)
+    log = facts.read(XidsFacts)
+    indices = _indices(facts)
+    words: dict[str, list[str]] = {"hard": [], "soft": [], "ignored": []}
+    for event in log.events:
+        gpu = next((f"GPU {index} ({event.pci})" for pci, index in indices.items() if event.pci and event.pci in pci), event.pci or "a GPU")
+        gravity = _gravity(event.code)
+        times = f", {event.count} times" if event.count > 1 else ""
+        words[gravity].append(f"XID {event.code} on {gpu}{times}" + (f": {event.last}" if gravity == "hard" else ""))
+    observed = f"{log.source}: " + ("; ".join(words["hard"] + words["soft"] + words["ignored"]) or "none")
+    if words["hard"]:
+        return fails(expected, observed, "drain the host; NVIDIA's XID catalogue says whether to reset, reboot or replace")
+    if words["soft"]:
+        return warns(expected, observed, "a program did wrong or was hit; see whether another program gets it as well")
+    if not log.complete:
+        hint = "look into /var/log/kern.log, or again after the next boot"
+        return unknown(expected, f"{observed}, and the log's beginning is lost", hint)
+    return passes(expected, observed)
+
+
+def _gravity(code: int) -> Literal["hard", "soft", "ignored"]:
+    if code in _IGNORED:
+        return "ignored"
+    return "soft" if code in _APPLICATION | _LOOK_LATER else "hard"
 
 
 def _indices(facts: Facts) -> dict[str, int]:
     """Bus address → index of the GPU, as far as NVML says; a GPU that fell off the bus is no longer there."""
     try:
-        return {str(value(device.pci)): index for index, device in enumerate(devices(facts)) if device.pci.value is not None}
+        return {str(device.pci.answer()): index for index, device in enumerate(devices(facts)) if device.pci.value is not None}
     except NotObservedError:
         return {}
 
 
 def _throttling(facts: Facts, _profile: Profile) -> Verdict:
-    expected = "nothing of the hardware or the heat holds the clocks down"
-    found = devices(facts)
-    if all(unsupported(device.event_reasons) for device in found):
-        return not_asked("this GPU does not tell what holds its clocks down")
-    hard: list[str] = []
-    soft: list[str] = []
-    seen: list[str] = []
-    unread: list[str] = []
-    for index, device in enumerate(found):
-        try:
-            bits, before = number(device.event_reasons), _before(device)
-        except NotObservedError as reason:
-            unread.append(f"GPU {index}: {reason}")
-            continue
-        for known, said in ((_HARDWARE, hard), (_THERMAL, soft), (_ORDINARY, seen)):
-            said += [f"GPU {index}: {name}" for bit, name in known.items() if bits & bit]
-        soft += [f"GPU {index} was {name} before: its hardware has slowed it down since the driver was loaded" for name in before]
-    if hard:
-        hint = "see temperature, fans and power supply: `nvidia-smi -q -d TEMPERATURE,POWER`"
-        return failed(expected, "; ".join(hard + soft + unread), hint)
-    if unread:
-        raise NotObservedError("; ".join(unread))
-    if soft:
-        return warned(expected, "; ".join(soft), "see temperature and air flow, and `gpuprov verify --tier perf` for what it costs")
-    return passed(expected, "; ".join(seen) or "nothing")
+    if all(device.event_reasons.unsupported for device in devices(facts)):
+        return not_applicable("this GPU does not tell what holds its clocks down")
+    return each_gpu(
+        facts,
+        "neither the hardware nor heat holds the clocks down",
+        _brakes,
+        fail="see temperature, fans and power supply: `nvidia-smi -q -d TEMPERATURE,POWER`",
+        warn="see temperature and air flow, and `gpuprov verify --tier perf` for what it costs",
+    )
 
 
-def _before(device: DeviceFacts) -> list[str]:
-    """For what the hardware has slowed a GPU down since the driver was loaded; older drivers do not count it."""
-    counted = {"too hot": device.hw_thermal, "without power": device.hw_power_brake}
-    return [name for name, reading in counted.items() if not unsupported(reading) and number(reading)]
+def _brakes(device: DeviceFacts) -> Signs:
+    """What holds the clocks of a GPU down, and what its hardware has done since the driver was loaded; older drivers do not count that."""
+    bits = device.event_reasons.count()
+    before = {"too hot": device.hw_thermal, "without power": device.hw_power_brake}
+    signs = Signs(*([name for bit, name in names.items() if bits & bit] for names in (_HARDWARE, _THERMAL, _ORDINARY)))
+    for cause, reading in before.items():
+        if not reading.unsupported and reading.count():
+            signs.doubtful.append(f"was {cause} before: its hardware has slowed it down since the driver was loaded")
+    return signs
 
 
 CHECKS = (

@@ -1,4 +1,4 @@
-"""What surrounds the stack and breaks it later: variables that users set and forget, packages that shadow, boots and upgrades to come.
+"""What surrounds the stack and may break it later: variables that users set and forget, packages that shadow, the next boot and upgrade.
 
 Sources: docs/sources/verification.md §1b, §2.1 and §7.
 """
@@ -10,16 +10,14 @@ import re
 from typing import Final
 
 from provision.profile.model import Profile
-from provision.verify.checks.base import Check, Verdict, dotted, failed, not_asked, passed, unknown, warned
+from provision.verify.checks.base import Check, Verdict, dotted, fails, not_applicable, passes, unknown, warns
 from provision.verify.facts import Facts, NotObservedError
 from provision.verify.facts.gpu import ModulesFacts
 from provision.verify.facts.stack import ExtrasFacts, NvccFacts
 from provision.verify.facts.surroundings import InitramfsFacts, UpgradesFacts, VariablesFacts
 
-__all__ = ["CHECKS"]
-
 _CUDA_FOLDER: Final = re.compile(r"/cuda-(\d+(?:\.\d+)?)(?:/|$)")
-# What each does to every program of the host; DCGM's ten, of which most debug or trace, and those that users set for one run and forget.
+# What each does to every program of the host: DCGM's ten, most of which debug or trace, and those that users set for one run and forget.
 _DOUBTFUL: Final = {
     "LD_PRELOAD": "another library comes before CUDA's",
     "NVIDIA_TF32_OVERRIDE": "the precision of frameworks is overridden",
@@ -36,21 +34,21 @@ _DOUBTFUL: Final = {
     "OPENCL_PROFILE": "everything is profiled",
     "NSIGHT_CUDA_DEBUGGER": "a debugger is resident",
 }
-# Switches, which 0 leaves off.
+# Switches: 0 leaves them off.
 _SWITCHES: Final = frozenset(
     {"CUDA_LAUNCH_BLOCKING", "CUDA_ENABLE_COREDUMP_ON_EXCEPTION", "CUDA_DEVICE_WAITS_ON_EXCEPTION", "CUDA_PROFILE"}
 )
-# Since this release the package of that name only asks for nvidia-ml-py, and PyTorch warns of it; before, its folder hides the module.
+# Since this release the package pynvml only depends on nvidia-ml-py, and PyTorch warns of it; before, its folder hides the module.
 _PYNVML_EMPTY: Final = (12,)
 
 
 def _environment(facts: Facts, profile: Profile) -> Verdict:
     expected = "no variable that changes what CUDA does to every program"
-    found = facts.read(VariablesFacts)
-    seen = {"login shells": found.login, "SSH commands": found.ssh, "services": found.service, "/etc/environment": found.system}
+    seen = facts.read(VariablesFacts)
+    places = {"login shells": seen.login, "SSH commands": seen.ssh, "services": seen.service, "/etc/environment": seen.system}
     bad, doubtful = [], []
-    for where, named in seen.items():
-        for name, value in (named or {}).items():
+    for where, variables in places.items():
+        for name, value in (variables or {}).items():
             wrong = _breaks(name, value, facts, profile)
             if wrong:
                 bad.append(f"{name}={value} in {where}: {wrong}")
@@ -59,27 +57,27 @@ def _environment(facts: Facts, profile: Profile) -> Verdict:
             elif name in _DOUBTFUL and value and not (name in _SWITCHES and value == "0"):
                 doubtful.append(f"{name}={value} in {where}: {_DOUBTFUL[name]}")
     if bad:
-        return failed(expected, "; ".join(bad + doubtful), "remove it from /etc/environment, /etc/profile.d and the shells' own files")
+        return fails(expected, "; ".join(bad + doubtful), "remove it from /etc/environment, /etc/profile.d and the shells' own files")
     if doubtful:
-        return warned(expected, "; ".join(doubtful), "set it where one program is started, not for everybody")
-    unseen = [where for where, named in seen.items() if named is None and where != "SSH commands"]
+        return warns(expected, "; ".join(doubtful), "set it where that one program is started, not for everybody")
+    unseen = [where for where, variables in places.items() if variables is None and where != "SSH commands"]
     if unseen:
         return unknown(expected, f"could not be seen: {', '.join(unseen)}", "run the check on a host with systemd and bash")
-    return passed(expected, "none is set")
+    return passes(expected, "none is set")
 
 
 def _breaks(name: str, value: str, facts: Facts, profile: Profile) -> str:
     """Why a value breaks what runs with it; empty when it does not."""
     if name == "CUDA_VISIBLE_DEVICES":
-        # The first entry that is no GPU ends the list: nothing behind -1 is seen.
-        named = re.split(r",?\s*-1|NoDevFiles", value)[0]
-        shown = len([entry for entry in named.split(",") if entry.strip()])
-        return f"programs see {shown} of {profile.gpu.count} GPUs" if shown < profile.gpu.count else ""
+        # The first entry that is not a GPU ends the list: programs see nothing behind -1.
+        entries = re.split(r",?\s*-1|NoDevFiles", value)[0].split(",")
+        visible = len([entry for entry in entries if entry.strip()])
+        return f"programs see {visible} of {profile.gpu.count} GPUs" if visible < profile.gpu.count else ""
     if name != "LD_LIBRARY_PATH":
         return ""
     folders = [folder for folder in value.split(":") if folder]
     if any(part == "stubs" for folder in folders for part in folder.split("/")):
-        return "the linker's stubs come before the driver's libraries, and fail every call"
+        return "the linker's stubs come before the driver's libraries, and every call to them fails"
     others = {match[1] for match in map(_CUDA_FOLDER.search, folders) if match}
     if not others:
         return ""
@@ -93,74 +91,73 @@ def _breaks(name: str, value: str, facts: Facts, profile: Profile) -> str:
 
 def _pynvml(facts: Facts, _profile: Profile) -> Verdict:
     expected = "NVML's Python module comes from nvidia-ml-py, in every environment"
-    found = facts.read(ExtrasFacts).environments
-    if not found:
-        return not_asked("there is no Python environment of gpuprov's")
-    shadowed = {name: packages["pynvml"] for name, packages in found.items() if "pynvml" in packages}
-    observed = ", ".join(f"pynvml {packaged} in {name}" for name, packaged in sorted(shadowed.items()))
+    environments = facts.read(ExtrasFacts).environments
+    if not environments:
+        return not_applicable("there is no Python environment of gpuprov's")
+    versions = {name: packages["pynvml"] for name, packages in environments.items() if "pynvml" in packages}
+    observed = ", ".join(f"pynvml {version} in {name}" for name, version in sorted(versions.items()))
     hint = "uninstall pynvml there and install nvidia-ml-py again: /opt/gpuprov/venvs/NAME/bin/pip"
-    old = [name for name, packaged in shadowed.items() if dotted(packaged)[:1] < _PYNVML_EMPTY]
-    if old:
-        return failed(expected, f"{observed}: its folder hides the module of nvidia-ml-py", hint)
-    if shadowed:
-        return warned(expected, f"{observed}: deprecated, and PyTorch warns of it at each import", hint)
-    return passed(expected, f"no pynvml package in {', '.join(sorted(found))}")
+    if any(dotted(version)[:1] < _PYNVML_EMPTY for version in versions.values()):
+        return fails(expected, f"{observed}: its folder hides the module of nvidia-ml-py", hint)
+    if versions:
+        return warns(expected, f"{observed}: deprecated, and PyTorch warns of it at each import", hint)
+    return passes(expected, f"no pynvml package in {', '.join(sorted(environments))}")
 
 
 def _initramfs(facts: Facts, _profile: Profile) -> Verdict:
     expected = "an initramfs that is newer than the option on the performance counters"
-    found = facts.read(InitramfsFacts)
-    if found.option is None:
-        return not_asked("no file in modprobe.d decides on the counters")
-    if found.image is None:
-        return unknown(expected, f"{found.option.path}, and no initramfs of the running kernel in /boot", "see how this host boots")
-    observed = f"{found.image.path} is {{}} than {found.option.path}"
-    # Equal stamps are of a file system that counts whole seconds; the role writes the option first.
-    if found.image.changed >= found.option.changed:
-        return passed(expected, observed.format("newer"))
+    boot = facts.read(InitramfsFacts)
+    if boot.option is None:
+        return not_applicable("no file in modprobe.d decides on the counters")
+    if boot.image is None:
+        return unknown(expected, f"{boot.option.path}, and no initramfs of the running kernel in /boot", "see how this host boots")
+    observed = f"{boot.image.path} is {{}} than {boot.option.path}"
+    # Equal times come from a file system that counts whole seconds; the role writes the option first.
+    if boot.image.changed >= boot.option.changed:
+        return passes(expected, observed.format("newer"))
     hint = "rebuild it: `update-initramfs -u -k all` or `dracut -f --regenerate-all`"
-    return warned(expected, f"{observed.format('older')}: a driver that is loaded from it has the former choice", hint)
+    return warns(expected, f"{observed.format('older')}: a driver that is loaded from it has the old setting", hint)
 
 
 def _every_kernel(facts: Facts, _profile: Profile) -> Verdict:
     expected = "the driver's module for every kernel that can be booted"
-    found = facts.read(ModulesFacts).installed
-    if found is None:
+    kernels = facts.read(ModulesFacts).installed
+    if kernels is None:
         msg = "the probe sent no installed kernels"
         raise NotObservedError(msg)
-    if not found:
-        return not_asked("no kernel is installed on this host: something outside boots it")
-    observed = ", ".join(f"{kernel.kernel} {'has it' if kernel.built else 'has NOT'}" for kernel in found)
-    if all(kernel.built for kernel in found):
-        return passed(expected, observed)
-    hint = "install the headers of that kernel, for DKMS to build it (`dkms status`), or remove the kernel: a boot into it has no driver"
-    return failed(expected, observed, hint)
+    if not kernels:
+        return not_applicable("no kernel is installed on this host: something outside boots it")
+    observed = ", ".join(f"{kernel.kernel} {'has it' if kernel.built else 'has NOT'}" for kernel in kernels)
+    if all(kernel.built for kernel in kernels):
+        return passes(expected, observed)
+    hint = "a boot into that kernel has no driver: install its headers, so that DKMS builds the module (`dkms status`), or remove it"
+    return fails(expected, observed, hint)
 
 
 def _upgrades(facts: Facts, _profile: Profile) -> Verdict:
-    expected = "no upgrade of the driver that nobody asked for"
-    found = facts.read(UpgradesFacts)
-    # The container toolkit goes its own way, and replaces no driver.
-    packages = [name for name in found.packages if "container" not in name]
+    expected = "no unattended upgrade of the driver"
+    upgrades = facts.read(UpgradesFacts)
+    # The container toolkit has its own releases, and replaces no driver.
+    packages = [name for name in upgrades.packages if "container" not in name]
     if not packages:
-        return not_asked("no package of the driver is installed")
-    if not found.unattended:
-        return passed(expected, "upgrades are not installed unattended")
+        return not_applicable("no package of the driver is installed")
+    if not upgrades.unattended:
+        return passes(expected, "upgrades are not installed unattended")
     held = facts.read(ModulesFacts).held
-    left = [name for name in packages if not _held(name, held) and not _excluded(name, found.excluded)]
-    if not left:
-        return passed(expected, f"unattended, and its {len(packages)} packages are held or left out")
-    shown = ", ".join(left[:5]) + (f" and {len(left) - 5} more" if len(left) > 5 else "")  # noqa: PLR2004 - of a long list
+    exposed = [name for name in packages if not _is_held(name, held) and not _is_excluded(name, upgrades.excluded)]
+    if not exposed:
+        return passes(expected, f"unattended, and the driver's {len(packages)} packages are held or left out")
+    names = ", ".join(exposed[:5]) + (f" and {len(exposed) - 5} more" if len(exposed) > 5 else "")  # noqa: PLR2004 - of a long list
     hint = "hold them (`apt-mark hold`, `dnf versionlock add`), or name them in Unattended-Upgrade::Package-Blacklist"
-    return warned(expected, f"unattended upgrades would take {shown}", hint)
+    return warns(expected, f"unattended upgrades would take {names}", hint)
 
 
-def _held(name: str, held: tuple[str, ...]) -> bool:
+def _is_held(name: str, held: tuple[str, ...]) -> bool:
     """Whether a package stays as it is: apt holds names, dnf locks names with versions, such as nvidia-driver-3:580.95.05-1.el9."""
     return any(lock == name or re.match(rf"{re.escape(name)}-(\d+:)?\d+\.\d", lock) for lock in held)
 
 
-def _excluded(name: str, patterns: tuple[str, ...]) -> bool:
+def _is_excluded(name: str, patterns: tuple[str, ...]) -> bool:
     """Whether a pattern leaves a package out: apt's are regular expressions that match from the beginning, dnf's are shell patterns."""
     for pattern in patterns:
         try:

@@ -53,6 +53,33 @@ class Reading(FactPart):
     value: int | float | str | None = None
     unknown: str | None = None
 
+    @property
+    def unsupported(self) -> bool:
+        """Whether NVML says that this GPU or driver has no such thing (nvmlErrorString), as opposed to not having read it."""
+        return self.value is None and any(words in (self.unknown or "") for words in ("Not Supported", "Function Not Found"))
+
+    def answer(self) -> int | float | str:
+        """The value.
+
+        Raises:
+            NotObservedError: there is none, with NVML's reason.
+        """
+        if self.value is None:
+            raise NotObservedError(self.unknown or "no value")
+        return self.value
+
+    def count(self) -> int:
+        """The value as a count.
+
+        Raises:
+            NotObservedError: there is none, or it cannot be a count.
+        """
+        answer = self.answer()
+        if not isinstance(answer, int) or answer < 0:
+            msg = f"NVML read {answer!r}, which can be no count"
+            raise NotObservedError(msg)
+        return answer
+
 
 NOT_READ: Final = Reading(unknown="not read")
 

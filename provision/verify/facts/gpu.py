@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from provision.verify.facts.base import NOT_READ, Count, Fact, FactPart, Reading
+from pydantic import Field
+
+from provision.verify.facts.base import NOT_READ, Count, Fact, FactPart, Facts, NotObservedError, Reading
 from provision.verify.facts.health import HealthReadings
 from provision.verify.facts.links import LinkReadings
 
@@ -53,7 +55,7 @@ class DriverFacts(Fact):
     loaded: str | None
     installed: str | None
     nvidia_smi: str | None
-    nvidia_smi_said: str
+    nvidia_smi_error: str = Field(alias="nvidia_smi_said")
 
 
 class KernelModule(FactPart):
@@ -70,3 +72,30 @@ class ModulesFacts(Fact):
     kernels: tuple[KernelModule, ...]
     held: tuple[str, ...]
     installed: tuple[KernelModule, ...] | None = None
+
+
+def require_gpu(facts: Facts) -> GpuFacts:
+    """What speaks for a GPU, on a host that has one.
+
+    Raises:
+        NotObservedError: there is none; its kind is `no-gpu`.
+    """
+    gpu = facts.read(GpuFacts)
+    if not gpu.exists:
+        msg = "no NVIDIA GPU on this host"
+        raise NotObservedError(msg, kind="no-gpu")
+    return gpu
+
+
+def devices(facts: Facts) -> tuple[DeviceFacts, ...]:
+    """The GPUs as NVML sees them, at least one.
+
+    Raises:
+        NotObservedError: there is none, or NVML did not answer.
+    """
+    require_gpu(facts)
+    gpus = facts.read(NvmlFacts).devices
+    if not gpus:
+        msg = "NVML lists no device"
+        raise NotObservedError(msg)
+    return gpus

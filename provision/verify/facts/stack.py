@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
@@ -31,6 +31,14 @@ class CudnnFacts(Fact):
     header: str | None
     library: Count | None
 
+    @property
+    def version(self) -> tuple[int, int, int] | None:
+        """The version of the library, whose encoding changed with cuDNN 9: docs/sources/verification.md §2.9."""
+        if self.library is None:
+            return None
+        unit = 10_000 if self.library >= 90_000 else 1_000  # noqa: PLR2004
+        return self.library // unit, self.library % unit // 100, self.library % 100
+
 
 class CuptiFacts(Fact):
     """CUPTI's files, what the loader's cache has, and the version that it answers."""
@@ -48,6 +56,10 @@ class ProfilersFacts(Fact):
     nsys: str | None
     ncu: str | None
     nvprof: str | None = None
+
+    def unreadable(self, name: str) -> bool:
+        """Whether a profiler is there, and its version could not be read; the fact then holds `unreadable: ` and its output."""
+        return (getattr(self, name) or "").startswith("unreadable")
 
 
 class OpenCvDevice(FactPart):
@@ -94,25 +106,28 @@ class FrameworkBuild(FactPart):
     error: str = ""
 
 
-class PyTorchFacts(Fact):
-    """PyTorch in its environment."""
+class FrameworkFacts(Fact):
+    """A framework in its environment; None where there is no such environment."""
+
+    build: FrameworkBuild | None = Field(alias="found")
+
+
+class PyTorchFacts(FrameworkFacts):
+    """PyTorch."""
 
     name = "pytorch"
-    build: FrameworkBuild | None = Field(alias="found")
 
 
-class TensorFlowFacts(Fact):
-    """TensorFlow in its environment."""
+class TensorFlowFacts(FrameworkFacts):
+    """TensorFlow."""
 
     name = "tensorflow"
-    build: FrameworkBuild | None = Field(alias="found")
 
 
-class JaxFacts(Fact):
-    """JAX in its environment."""
+class JaxFacts(FrameworkFacts):
+    """JAX."""
 
     name = "jax"
-    build: FrameworkBuild | None = Field(alias="found")
 
 
 class ExtrasFacts(Fact):
@@ -123,11 +138,32 @@ class ExtrasFacts(Fact):
     dcgm: str | None
 
 
+EncodeError = Literal["no-library", "no-driver", "old-driver", "no-encoder", "busy", "other"]
+# What ffmpeg prints (libavcodec/nvenc.c); its exit code does not tell these apart.
+_ENCODE_ERRORS: Final[tuple[tuple[str, EncodeError], ...]] = (
+    ("Cannot load libnvidia-encode", "no-library"),
+    ("Cannot load libcuda", "no-driver"),
+    ("Driver does not support the required nvenc API", "old-driver"),
+    ("No capable devices found", "no-encoder"),
+    # All sessions are taken, or no memory is left for one: the encoder works, at the moment for another program.
+    ("out of memory", "busy"),
+    ("incompatible client key", "busy"),
+    ("No free encoding session", "busy"),
+)
+
+
 class Encode(FactPart):
     """What became of one frame that was given to the GPU's encoder; `code` is ffmpeg's exit code."""
 
     code: int
     message: Annotated[str, Field(alias="said")]
+
+    @property
+    def error(self) -> EncodeError | None:
+        """Why the frame was not encoded; None where it was."""
+        if self.code == 0:
+            return None
+        return next((kind for words, kind in _ENCODE_ERRORS if words in self.message), "other")
 
 
 class EncodersFacts(Fact):

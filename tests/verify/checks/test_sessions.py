@@ -1,0 +1,13 @@
+"""What the checks of sessions say to which facts: a case for each outcome that each can have."""
+
+from .table import Case, table
+
+CASES: list[Case] = [
+    ("cuda-environment", {}, {}, "pass", ""),
+    ("cuda-environment", {"sessions__login": "/usr/bin"}, {}, "fail", "login shells"),
+    ("cuda-environment", {"sessions__service": "/usr/local/cuda/bin2"}, {}, "fail", "services"),
+    ("cuda-environment", {"sessions__loader": []}, {}, "fail", "the loader"),
+    ("cuda-environment", {"sessions__ssh": None}, {}, "unknown", "SSH commands"),
+]
+
+test_table = table(CASES)

@@ -1,0 +1,112 @@
+"""What the probe makes of NVML's counts of errors, and of a kernel log."""
+
+import ctypes
+import importlib
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .host import device, tool
+
+
+def test_a_failed_remap_is_the_fourth_number_and_a_pending_one_the_third(probe: Any, monkeypatch: Any) -> None:
+    found = device(probe, monkeypatch, nvmlDeviceGetRemappedRows=(1, 2, 3, 4))
+    names = ("remapped_correctable", "remapped_uncorrectable", "remapped_pending", "remapped_failure")
+    assert [found[name]["value"] for name in names] == [1, 2, 3, 4]
+
+
+def test_fields_are_read_from_the_member_that_nvml_filled(probe: Any, monkeypatch: Any) -> None:
+    real = importlib.import_module("pynvml")
+
+    def fields(_: Any, numbers: list[int]) -> Any:
+        values = (real.c_nvmlFieldValue_t * 1)()
+        values[0].value.sllVal = -1  # rubbish in the bytes that a smaller member leaves
+        values[0].valueType, values[0].value.uiVal = 1, 2
+        values[0].nvmlReturn = {230: 0, 270: 2, 271: 3}[numbers[0]]
+        return values
+
+    found = device(probe, monkeypatch, nvmlDeviceGetFieldValues=fields)
+    assert found["recovery_action"] == {"value": 2}
+    assert found["hw_thermal"] == {"unknown": "Not Supported by this driver"}
+    assert found["hw_power_brake"] == {"unknown": "Not Supported"}
+
+
+def test_records_that_nvml_fills_retired_pages_links_and_a_corrupt_inforom(probe: Any, monkeypatch: Any) -> None:
+    real = importlib.import_module("pynvml")
+
+    def filled(kind: Any, **values: int) -> Any:
+        def call(_: Any, pointer: Any) -> int:
+            record = ctypes.cast(pointer, ctypes.POINTER(kind)).contents
+            for name, value in values.items():
+                setattr(record, name, value)
+            return 0
+
+        return call
+
+    found = device(
+        probe,
+        monkeypatch,
+        nvmlDeviceGetSramEccErrorStatus=filled(real.c_nvmlEccSramErrorStatus_v1_t, bThresholdExceeded=1),
+        nvmlDeviceGetGpuFabricInfoV=filled(real.c_nvmlGpuFabricInfoV_t, state=3, status=0),
+        nvmlDeviceGetRetiredPages=lambda _, cause: [4096, 8192] if cause == 1 else [],
+        nvmlDeviceGetNvLinkState=lambda _, link: 1 if link < 17 else 0 if link < 18 else real.NVMLError(real.NVML_ERROR_INVALID_ARGUMENT),
+        nvmlDeviceValidateInforom=real.NVMLError(real.NVML_ERROR_CORRUPTED_INFOROM),
+        nvmlDeviceGetCurrentClocksEventReasons=real.NVMLError(real.NVML_ERROR_FUNCTION_NOT_FOUND),
+        nvmlDeviceGetCurrentClocksThrottleReasons=0x48,
+    )
+    read = {name: found[name]["value"] for name in ("sram_threshold", "fabric_state", "fabric_status", "retired_single", "retired_double")}
+    assert read == {"sram_threshold": 1, "fabric_state": 3, "fabric_status": 0, "retired_single": 0, "retired_double": 2}
+    assert (found["links"]["value"], found["links_up"]["value"], found["inforom"]["value"]) == (18, 17, 0)
+    assert found["event_reasons"] == {"value": 0x48}
+
+
+LOG = """[    0.000000] Linux version 6.8.0
+[    4.1] NVRM: loading NVIDIA UNIX Open Kernel Module
+[   61.2] NVRM: Xid (PCI:0000:9b:00): 31, pid=4711, name=python, Ch 00000008, intr 00000000. MMU Fault
+[   62.2] NVRM: Xid (PCI:0000:9b:00): 31, pid=4712, name=python, Ch 00000008
+[   63.0] NVRM: Xid (0000:03:00): 14, Channel 00000001
+[   64.0] NVRM: Xid (PCI:0018:01:00): 149, NETIR_LINK_EVT  Fatal   XC0 i0 Link 10 (0x004505c6 0x00000000)
+[   65.0] NVRM: GPU 0000:3b:00.0: GPU has fallen off the bus.
+[   66.0] NVRM: The NVIDIA GPU 0000:b3:00.0
+               NVRM: (PCI ID: 10de:26b5) installed in this system has
+               NVRM: fallen off the bus and is not responding to commands.
+[   67.0] usb 1-1: device has fallen off the bus
+"""
+
+
+def test_the_kernel_log_is_counted_by_gpu_and_code_and_one_that_fell_off_is_79(probe: Any, bin_folder: Path) -> None:
+    (bin_folder / "log").write_text(LOG)
+    tool(bin_folder, "dmesg", f'while read -r line; do echo "$line"; done < {bin_folder}/log')
+    found = probe.health.xids()
+    assert (found["source"], found["complete"]) == ("dmesg", True)
+    assert [(event["pci"], event["code"], event["count"]) for event in found["events"]] == [
+        ("", 79, 1),
+        ("0000:03:00", 14, 1),
+        ("0000:3b:00", 79, 1),
+        ("0000:9b:00", 31, 2),
+        ("0018:01:00", 149, 1),
+    ]
+
+
+@pytest.mark.parametrize("said", ["exit 1", "echo '-- No entries --'", "echo 'Hint: You are currently not seeing messages' >&2"])
+def test_a_log_that_may_not_be_read_is_no_empty_log(probe: Any, bin_folder: Path, said: str) -> None:
+    tool(bin_folder, "journalctl", said)
+    tool(bin_folder, "dmesg", "echo 'dmesg: read kernel buffer failed: Operation not permitted' >&2; exit 1")
+    with pytest.raises(probe.run.Unknown, match="Operation not permitted"):
+        probe.health.xids()
+
+
+def test_a_log_of_many_megabytes_that_are_not_the_drivers_is_read_to_its_end(probe: Any, bin_folder: Path) -> None:
+    noise = "[   70.0] veth0: entered promiscuous mode, and other words that nobody asks for\n" * 80_000
+    (bin_folder / "log").write_text(LOG + noise + "[  999.0] NVRM: Xid (PCI:0000:9b:00): 79, pid=1, GPU has fallen off the bus.\n")
+    tool(bin_folder, "journalctl", f"exec {shutil.which('cat', path='/usr/bin:/bin')} {bin_folder}/log")
+    source, lines = probe.health.kernel_log()
+    assert (source, len(lines)) == ("journalctl -k", 51)
+    assert ("0000:9b:00", 79) in {(event["pci"], event["code"]) for event in probe.health.xids()["events"]}
+
+
+def test_a_log_without_its_beginning_says_so(probe: Any, bin_folder: Path) -> None:
+    tool(bin_folder, "dmesg", "echo '[99.9] eth0: link up'")
+    assert probe.health.xids() == {"source": "dmesg", "complete": False, "events": []}

@@ -1,0 +1,78 @@
+"""The crew that measures, with false workers."""
+
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+WORKER = """#!{python}
+import json, os, sys, time
+rank = sys.argv[3]
+def say(**answer):
+    print("gpuprov-json=" + json.dumps(answer), flush=True)
+print("a banner")
+say(part="start", answer={{"version": "2.11.0", "cuda": "13.0"}})
+for line in iter(sys.stdin.readline, ""):
+    part, *words = line.split()
+    say(part="loaded")
+    {what}
+    say(part=part, answer={{"part": part, "words": words, "visible": os.environ.get("CUDA_VISIBLE_DEVICES")}})
+"""
+
+
+class TestCrew:
+    @pytest.fixture
+    def crew(self, probe: Any, tmp_path: Path) -> Iterator[Any]:
+        """Two workers whose text between the order and the answer a test writes, with ten seconds."""
+        made: list[Any] = []
+
+        def build(what: str) -> Any:
+            python = tmp_path / "python"
+            python.write_text(WORKER.format(python=sys.executable, what=what))
+            python.chmod(0o755)
+            made.append(probe.perf.Crew(str(python), 2, time.monotonic() + 10))
+            assert all("version" in answer for answer in made[-1].ask("start", range(2)).values())
+            return made[-1]
+
+        yield build
+        for one in made:
+            one.end()
+            assert all(worker.poll() is not None for worker in one.workers)
+
+    def test_all_do_a_part_at_once_and_see_every_gpu(self, crew: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
+        made = crew("time.sleep(0.5)")
+        started = time.monotonic()
+        answers = made.ask("all_reduce", range(2), "4711")
+        assert time.monotonic() - started < 0.95
+        assert answers == {rank: {"part": "all_reduce", "words": ["4711"], "visible": None} for rank in range(2)}
+        assert all(made.loaded[rank] < made.ended[rank] for rank in range(2))
+
+    def test_one_that_dies_says_its_last_word_and_does_no_more(self, crew: Any) -> None:
+        made = crew("if rank == '1': sys.exit('CUDA error: device-side assert')")
+        answers = made.ask("gemm", range(2))
+        assert answers[0]["part"] == "gemm"
+        assert answers[1] == {"reason": "died", "unknown": "gemm: the process ended (CUDA error: device-side assert)"}
+        assert made.ask("memory", range(2))[1]["reason"] == "not-run"
+
+    def test_one_that_hangs_costs_its_own_part_and_no_more_than_its_limit(
+        self, crew: Any, probe: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setitem(probe.perf.LIMITS_S, "copies", 1)
+        made = crew("if rank == '1': time.sleep(60)")
+        started = time.monotonic()
+        answers = made.ask("copies", range(2))
+        assert time.monotonic() - started < 3
+        assert (answers[0]["part"], answers[1]["reason"]) == ("copies", "timeout")
+
+
+def test_our_own_process_is_not_another_even_where_it_has_another_number(probe: Any) -> None:
+    others = probe.perf.others
+    assert others({}, [{"10": "python"}, None], {"10"}) == {"before": [], "during": [], "seen": True}
+    assert others({"7": "x"}, [{"7": "x", "10": "python"}], {"10"})["during"] == ["7 x"]
+    assert others({}, [{"999999999": ""}], {"10"})["during"] == []
+    assert others({}, [{"999999999": "", "999999998": ""}], {"10"})["during"] == ["999999998 ", "999999999 "]
+    assert others({}, [None], {"10"})["seen"] is False

@@ -1,0 +1,48 @@
+"""What this machine says holds its shape, and what loads the GPU runs last."""
+
+import json
+import re
+import time
+from typing import Any
+
+import pytest
+
+from provision.verify.facts import Fact, Facts
+from provision.verify.facts.gpu import ModulesFacts
+from provision.verify.facts.health import XidsFacts
+from provision.verify.facts.links import FabricFacts
+from provision.verify.facts.stack import EncodersFacts
+from provision.verify.facts.surroundings import InitramfsFacts, UpgradesFacts, VariablesFacts
+from provision.verify.facts.system import ClockFacts
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [XidsFacts, VariablesFacts, UpgradesFacts, ClockFacts, InitramfsFacts, ModulesFacts, EncodersFacts, FabricFacts],
+    ids=lambda kind: kind.name,
+)
+def test_what_this_machine_says_holds_its_shape_or_is_unknown_with_a_reason(probe: Any, kind: type[Fact]) -> None:
+    everything = {name: fact for module in vars(probe).values() for name, fact in getattr(module, "FACTS", {}).items()}
+    raw = probe.run.gather({kind.name: everything[kind.name]}, 30)
+    if "unknown" in raw[kind.name]:
+        # Neither is a failure of the probe's own: no GPU here, or a log that this user may not read.
+        assert re.search("no NVIDIA GPU|cannot be read", raw[kind.name]["unknown"])
+    else:
+        assert Facts("", 0.0, json.loads(json.dumps(raw))).read(kind)
+
+
+def test_what_loads_the_gpu_runs_when_all_else_has_ended(probe: Any) -> None:
+    ran: list[str] = []
+
+    def fact(name: str, seconds: float) -> Any:
+        def run() -> str:
+            time.sleep(seconds)
+            ran.append(name)
+            return name
+
+        return run
+
+    facts = {"perf": fact("perf", 0), "pytorch": fact("pytorch", 0.3), "os": fact("os", 0.1)}
+    answers = probe.run.gather_tier(facts, "perf", time.monotonic() + 10)
+    assert ran == ["os", "pytorch", "perf"]
+    assert set(answers) == set(facts)
