@@ -26,7 +26,7 @@ from provision.rehearsal import control
 from tests.bench import peers
 from tests.bench.stopwatch import Command, NotAcceptedError, Took, accepted, to_the_end
 
-# Three regions where g4dn.xlarge is offered in exactly three zones, by moto's offerings (docs/sources/emulators.md §A).
+# Three regions where g4dn.xlarge is offered in exactly three zones, by moto's offerings (docs/sources/emulators.md, "moto").
 ZONES = {region: [f"{region}{letter}" for letter in "abc"] for region in ("us-east-2", "us-west-2", "ap-southeast-1")}
 MANY = [*ZONES, "ap-east-1", "ap-northeast-1", "ap-northeast-2", "ap-northeast-3", "ap-south-1", "ap-southeast-2", "ca-central-1"]
 MANY += ["eu-central-1", "eu-north-1", "eu-west-1", "eu-west-2", "eu-west-3", "sa-east-1", "us-east-1", "us-west-1", "eu-south-1"]
@@ -34,7 +34,7 @@ MANY += ["af-south-1"]
 LS_DELAY_S, COUNT_DELAY_S, COUNT = 0.08, 0.1, 64
 AWS_CALL = r"RunInstances|CreateFleet"
 GCP_CALL = r"compute\.(instances\.insert|instances\.bulkInsert|regionInstances\.bulkInsert)"
-# One launch by each peer as docs/sources/emulators.md §E has it, for a machine where a peer cannot be run.
+# One launch by each peer as docs/sources/emulators.md, "Peers on moto" has it, for a machine where a peer cannot be run.
 CITED = {"ray up": "3.7-4.6 s and 7 calls", "sky launch": "3.8 s and 17 calls"}
 
 
@@ -183,7 +183,7 @@ def _peer(who: str, lines: Callable[[], list[Line]]) -> list[Line]:
     try:
         return lines()
     except (NotAcceptedError, OSError) as error:
-        return [Line("command -> instance accepted, warm", who, (), f"{error} (docs/sources/emulators.md §E: {CITED[who]})")]
+        return [Line("command -> instance accepted, warm", who, (), f"{error} (docs/sources/emulators.md, "Peers on moto": {CITED[who]})")]
 
 
 def _ray(bench: Bench, programs: Path) -> list[Line]:
