@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError, ConnectionClosedError, EndpointConnectionError
-from provision.catalog.places import aws_image
 
+from provision.clouds.aws import data
 from provision.clouds.aws.access import AwsAccess
 from provision.clouds.aws.client import client
 from provision.errors import RehearsalFailedError
@@ -15,7 +15,7 @@ from provision.rehearsal import control
 from provision.rehearsal.control import Rehearsal
 
 HK = "ap-east-1"
-IMAGE = aws_image("ubuntu", "24.04")
+IMAGE = data.image(("ubuntu", "24.04"))
 assert IMAGE is not None
 PARAMETER = IMAGE.parameter
 

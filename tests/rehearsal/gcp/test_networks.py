@@ -7,7 +7,7 @@ import pytest
 from google.api_core import exceptions as x
 from google.cloud import compute_v1 as c
 
-from provision.catalog import read
+from provision.clouds.gcp import data
 from tests.rehearsal.gcp.conftest import IMAGE, REGION, ZONE, Gce, fresh
 
 
@@ -121,7 +121,7 @@ def test_zones_types_and_accelerators_are_those_of_the_catalogue(gce: Gce) -> No
     asked = c.AggregatedListAcceleratorTypesRequest(project=gce.project, filter="name=nvidia-tesla-v100")
     cards = gce.client("AcceleratorTypesClient").aggregated_list(asked)
     having = [scope.removeprefix("zones/") for scope, scoped in cards if scoped.accelerator_types]
-    assert sorted(having) == read.gcp().zones["nvidia-tesla-v100"]
+    assert sorted(having) == data.gcp().zones["nvidia-tesla-v100"]
     here = {
         card.name: card.maximum_cards_per_instance for card in gce.client("AcceleratorTypesClient").list(project=gce.project, zone=ZONE)
     }
@@ -136,7 +136,7 @@ def test_zones_types_and_accelerators_are_those_of_the_catalogue(gce: Gce) -> No
 
 def test_images_are_those_of_the_catalogue(gce: Gce) -> None:
     client = gce.client("ImagesClient")
-    for image in read.gcp().images:
+    for image in data.gcp().images:
         newest = client.get_from_family(project=image.project, family=image.family)
         assert client.get(project=image.project, image=newest.name).self_link == newest.self_link
     with pytest.raises(x.NotFound):
