@@ -35,7 +35,7 @@ def test_no_two_clouds_have_a_setting_of_the_same_name() -> None:
 
 def test_the_log_has_a_call_as_soon_as_it_comes_and_its_seconds_when_it_is_answered() -> None:
     traffic = Traffic()
-    with traffic.logged(action="a") as entry:
+    with traffic.record(action="a") as entry:
         assert traffic.calls == [entry]
         assert "seconds" not in entry
         time.sleep(0.01)

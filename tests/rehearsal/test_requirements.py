@@ -23,4 +23,4 @@ def test_a_machine_that_lacks_something_is_told_what_to_install(tmp_path: Path, 
 def test_without_hosts_no_tool_and_no_right_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     monkeypatch.setattr(shutil, "which", lambda _tool, path=None: None)  # noqa: ARG005
-    assert requirements.missing(hosts=False) == []
+    assert requirements.gaps(hosts=False) == []
