@@ -15,7 +15,7 @@ _PACKAGE = Path(__file__).resolve().parent
 
 
 def _shipped(name: str) -> Path:
-    """A folder of the design card: beside the package in a checkout, inside it in an installed wheel."""
+    """A folder that lies beside the package in a checkout, and inside it in an installed wheel."""
     packaged = _PACKAGE / "_data" / name
     return packaged if packaged.is_dir() else _PACKAGE.parent / name
 

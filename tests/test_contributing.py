@@ -21,6 +21,7 @@ LEFT_OUT = shutil.ignore_patterns(".git", ".venv*", ".mypy_cache", ".ruff_cache"
 RECIPE = re.compile(r"^## (.+?)\n(.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
 BLOCK = re.compile(r"^```files\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 SECONDS = 240
+RENDER_TESTS = "tests/render"
 
 
 def recipes() -> dict[str, str]:
@@ -49,12 +50,14 @@ class Copy:
     def _files(self) -> Iterator[Path]:
         return (path for path in self.root.rglob("*") if path.is_file() and "__pycache__" not in path.parts)
 
-    def write(self, path: str, text: str) -> None:
-        """Create a file."""
+    def write(self, path: str, text: str, *, counted: bool = True) -> None:
+        """Create a file; one that is not counted is the test's own, and no part of the recipe."""
         file = self.root / path
         assert not file.exists(), f"{path} exists"
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text)
+        if not counted:
+            self._before[file] = text.encode()
 
     def after(self, path: str, line: str, added: str) -> None:
         """Put lines behind the only line that contains some text."""
@@ -89,14 +92,14 @@ class Copy:
                 changed[name] = sum(line.startswith(("+ ", "- ")) for line in lines)
         return changed
 
-    def check(self, *tests: str) -> None:
-        """Run the formatter's and the linter's checks on new modules, and tests, in the copy."""
+    def check(self, *tests: str, lint: bool) -> None:
+        """Run the linter on what was touched, and tests, in the copy."""
         python = [path for path in self.touched() if path.endswith(".py")]
         environment = os.environ | {"PYTHONPATH": str(self.root), "PYTHONDONTWRITEBYTECODE": "1"}
-        linted = subprocess.run(
-            [sys.executable, "-m", "ruff", "check", "--no-cache", *python], cwd=self.root, capture_output=True, text=True, check=False
-        )
-        assert linted.returncode == 0, linted.stdout + linted.stderr
+        if lint and python:
+            linter = [sys.executable, "-m", "ruff", "check", "--no-cache", *python]
+            linted = subprocess.run(linter, cwd=self.root, capture_output=True, text=True, check=False)
+            assert linted.returncode == 0, linted.stdout + linted.stderr
         command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-p", "no:xdist", "-m", "not rehearsal", *tests]
         ran = subprocess.run(command, cwd=self.root, env=environment, capture_output=True, text=True, timeout=SECONDS, check=False)
         assert ran.returncode == 0, ran.stdout[-4000:] + ran.stderr[-2000:]
@@ -109,6 +112,7 @@ class Toy:
     names: Mapping[str, str]
     follow: Callable[[Copy], None]
     tests: tuple[str, ...]
+    lint: bool = True
 
 
 def report_format(copy: Copy) -> None:
@@ -135,7 +139,6 @@ def render(*reports: Report, strict: bool = False) -> str:
     copy.after(
         "provision/report/__init__.py", '"prometheus": Format(', '    "csv": Format("spreadsheets", ".csv", "provision.report.csv"),\n'
     )
-    copy.replace("provision/cli/verify.py", '"nagios", "prometheus")', '"nagios", "prometheus", "csv")')
     copy.after("docs/reference/report-formats.md", "| `prometheus` |", "| `csv` | spreadsheets |\n")
     copy.after("tests/report/test_reports.py", "STRICTLY = {", """    "csv": '"w","check-warn","warn","observed warn","1"',\n""")
     copy.write(
@@ -176,13 +179,280 @@ def organisation_rule(copy: Copy) -> None:
     copy.after("tests/review/test_policy.py", "KEPT: list[", '    ({"max_root_gb": 200}, {}),\n')
 
 
+def check(copy: Copy, role: str | None = None) -> None:
+    """A check that nothing is swapped, with a fact of its own."""
+    copy.write(
+        "provision/verify/probe/swap.py",
+        '''"""How much of the memory is on disk."""
+
+from run import Unknown, read
+
+
+def swap():
+    """The devices and files that are swapped to."""
+    text = read("/proc/swaps")
+    if text is None:
+        raise Unknown("this kernel has no /proc/swaps")
+    return {"devices": [line.split()[0] for line in text.splitlines()[1:]]}
+
+
+FACTS = {"swap": swap}
+''',
+    )
+    copy.replace("provision/verify/observe.py", '"worker", "perf")', '"worker", "perf", "swap")')
+    copy.write(
+        "provision/verify/facts/swap.py",
+        '''"""What is swapped to."""
+
+from __future__ import annotations
+
+from provision.verify.facts.base import Fact
+
+
+class SwapFacts(Fact):
+    """The devices and files that are swapped to."""
+
+    name = "swap"
+    devices: tuple[str, ...]
+''',
+    )
+    copy.write(
+        "provision/verify/checks/swap.py",
+        f'''"""Swap hides that memory is short."""
+
+from __future__ import annotations
+
+from provision.profile.model import Profile
+from provision.verify.checks.base import Check, Verdict, failed, passed
+from provision.verify.facts import Facts
+from provision.verify.facts.swap import SwapFacts
+
+
+def _swap(facts: Facts, _profile: Profile) -> Verdict:
+    swap = facts.read(SwapFacts)
+    if swap.devices:
+        return failed("no swap", ", ".join(swap.devices), "`swapoff -a` on the host")
+    return passed("no swap", "none")
+
+
+CHECKS = (Check("swap", "memory is not swapped to disk", _swap, role={role!r}),)
+'''.replace("'", '"'),
+    )
+    copy.replace("provision/verify/checks/__init__.py", "surroundings, system\n", "surroundings, swap, system\n")
+    copy.after("provision/verify/checks/__init__.py", "*surroundings.CHECKS,", "    *swap.CHECKS,\n")
+    if role is None:
+        copy.after("provision/review/controls.py", '"root-grown": (', '    "swap": ("disks.root.size_gb",),\n')
+    copy.after("tests/verify/good.py", '"users": ["ubuntu"],', '    "swap": {"devices": []},\n')
+    copy.after(
+        "tests/verify/cases.py",
+        "    return [",
+        """        ("swap", {}, {}, "pass", "none"),
+        ("swap", {"swap__devices": ["/dev/vda2"]}, {}, "fail", "/dev/vda2"),
+        ("swap", {"swap": None}, {}, "unknown", "no fact"),
+""",
+    )
+
+
+def role(copy: Copy) -> None:
+    """A role that keeps the kernel from swapping, found by the check."""
+    check(copy, "swap")
+    files = {
+        "README.md": "# swap\n\nThe kernel swaps only what it must.\n",
+        "defaults/main.yml": "---\n{}\n",
+        "handlers/main.yml": "---\n# None: what must follow a change is remembered by gpuprov.host.settle.\n[]\n",
+        "meta/argument_specs.yml": "---\nargument_specs:\n  main:\n    short_description: The kernel swaps only what it must\n"
+        "    options: {}\n",
+        "meta/changes.yml": """---
+keys: [disks.root]
+checks: [swap]
+changes:
+  - {kind: file, target: /etc/sysctl.d/60-gpuprov-swap.conf, says: the kernel swaps only what it must}
+""",
+        "tasks/main.yml": """---
+- name: Let the kernel swap only what it must
+  gpuprov.host.settle:
+    role: swap
+    files:
+      - {path: /etc/sysctl.d/60-gpuprov-swap.conf, content: "vm.swappiness = 0\\n"}
+""",
+    }
+    meta = (copy.root / "playbooks/roles/persistence/meta/main.yml").read_text()
+    description = "Persistence mode, now and at boot"
+    files["meta/main.yml"] = meta.replace("role_name: persistence", "role_name: swap").replace(
+        description, "The kernel swaps only what it must"
+    )
+    for name, text in files.items():
+        copy.write(f"playbooks/roles/swap/{name}", text)
+    copy.after("playbooks/site.yml", "role: storage,", "    - {role: swap, tags: [swap]}\n")
+    copy.after("provision/converge/roles.py", '    "storage",', '    "swap",\n')
+
+
+def gpu(copy: Copy) -> None:
+    """A card that no cloud of the catalogue offers."""
+    copy.before(
+        "provision/catalog/data/gpus.yaml",
+        "  - model: a100-40gb",
+        """  - model: a40
+    name: A40
+    compute_capability: "8.6"
+    machine: x86_64
+    cuda_cores: 10752
+    memory_gb: 48
+    bandwidth_gb_s: 696
+    peaks: {fp32: 37.4, tf32: 74.8, bf16: 149.7, fp16: 149.7}
+    power_w: 300
+    nvenc: true
+    nvml_words: [A40]
+    sources:
+      cuda-gpus: [compute_capability]
+      a40-datasheet: [cuda_cores, memory_gb, bandwidth_gb_s, peaks.fp32, peaks.tf32, peaks.bf16, peaks.fp16, power_w, nvenc]
+
+""",
+    )
+    copy.before(
+        "provision/catalog/data/sources.yaml",
+        "gpu-memory:",
+        """a40-datasheet:
+  title: NVIDIA A40 datasheet
+  url: https://images.nvidia.com/content/Solutions/data-center/a40/nvidia-a40-datasheet.pdf
+  date: 2026-11-21
+  grade: documented
+""",
+    )
+    copy.write(
+        "tests/toy/test_a40.py",
+        """import yaml
+from click.testing import CliRunner
+
+from provision.cli import cli
+from provision.paths import profiles_dir
+
+
+def test_a_profile_may_ask_for_it_and_the_resolver_has_a_stack_for_it(tmp_path):
+    document = yaml.safe_load((profiles_dir() / "t4-train.yml").read_text())
+    document["gpu"] = {"model": "a40"}
+    file = tmp_path / "a40.yml"
+    file.write_text(yaml.safe_dump(document))
+    checked = CliRunner().invoke(cli, ["profile", "check", str(file)])
+    assert checked.exit_code == 0, checked.output
+    explained = CliRunner().invoke(cli, ["explain", str(file)])
+    assert "open" in explained.output, explained.output
+""",
+        counted=False,
+    )
+
+
+def rendered_form(copy: Copy) -> None:
+    """A list of what is launched."""
+    copy.write(
+        "provision/render/facts_sheet.py",
+        '''"""What is launched, as lines of NAME=VALUE."""
+
+from __future__ import annotations
+
+from provision.clouds.forms import Subject
+
+
+def render(subject: Subject) -> dict[str, bytes]:
+    """The file."""
+    order = subject.template
+    lines = {"CLOUD": subject.cloud, "REGION": subject.region, "TYPE": order.instance_type, "ROOT_GB": str(order.root_gb)}
+    return {"facts.env": "".join(f"{name}={value}\\n" for name, value in lines.items()).encode()}
+''',
+    )
+    copy.after(
+        "provision/render/__init__.py",
+        '"ansible": Form(',
+        '    "facts-sheet": Form("what is launched, as lines of NAME=VALUE", "facts.env", f"{__name__}.facts_sheet"),\n',
+    )
+    copy.write(
+        f"{RENDER_TESTS}/test_facts_sheet.py",
+        """from provision.render import render
+
+from .cases import GIVEN, SUBJECTS
+
+
+def test_it_says_what_up_would_order() -> None:
+    for make in SUBJECTS.values():
+        subject = make(GIVEN)
+        lines = dict(line.split("=", 1) for line in render("facts-sheet", subject)["facts.env"].decode().splitlines())
+        assert lines["TYPE"] == subject.template.instance_type
+        assert int(lines["ROOT_GB"]) == subject.template.root_gb
+""",
+    )
+
+
+CLOUD_WORDS = {  # what is said of GCP, and of a cloud that is GCP under another name
+    "GCP": "TOY",
+    "Gcp": "Toy",
+    "gcp": "toy",
+    "gce_": "toy_",
+    "GOOGLE_": "TOY_",
+    '"iap"': '"toy-tunnel"',
+}
+
+
+def cloud(copy: Copy) -> None:
+    """A cloud that is GCP under another name: what anything else knows of GCP by its name it does not know of this one."""
+    for folder in ("provision/clouds", "provision/rehearsal", "tests/clouds"):
+        for path in sorted((copy.root / folder / "gcp").rglob("*")):
+            if path.is_file() and "__pycache__" not in path.parts:
+                text = path.read_text()
+                for old, new in CLOUD_WORDS.items():
+                    text = text.replace(old, new)
+                copy.write(str(path.relative_to(copy.root)).replace("gcp", "toy"), text)
+    copy.replace("provision/clouds/__init__.py", 'CLOUDS: Final = ("aws", "gcp")', 'CLOUDS: Final = ("aws", "gcp", "toy")')
+    copy.after("provision/rehearsal/__init__.py", '    "gcp": "provision', '    "toy": "provision.rehearsal.toy.emulation:ToyEmulation",\n')
+    copy.replace("tests/test_shape.py", '"google": {"clouds/gcp"}', '"google": {"clouds/gcp", "clouds/toy"}')
+
+
 TOYS: dict[str, Toy] = {
+    "A cloud": Toy(
+        {"cloud": "toy"},
+        cloud,
+        (
+            "tests/clouds/toy/test_cloud.py",
+            "tests/clouds/toy/test_errors.py",
+            "tests/test_shape.py",
+            "-k",
+            "Contract or errors or toy or cloud",
+        ),
+        lint=False,
+    ),
+    "A GPU": Toy({}, gpu, ("tests/catalog/test_data.py", "tests/toy")),
+    "A check": Toy(
+        {"subject": "swap"},
+        check,
+        (
+            "tests/verify/test_checks.py",
+            "tests/verify/test_script.py",
+            "tests/review/test_content.py",
+            "-k",
+            "(test_table and swap) or every_check or (is_unique and swap) or test_script",
+        ),
+    ),
+    "A role": Toy(
+        {"role": "swap", "subject": "swap"},
+        role,
+        (
+            *(
+                "tests/playbooks/test_roles.py",
+                "tests/converge/test_roles.py",
+                "tests/converge/test_declared.py",
+                "tests/verify/test_checks.py",
+            ),
+            *("-k", "(swap and not risk) or syntax or yamllint or ansible_lint or every or the_list_equals"),
+        ),
+    ),
     "A report format": Toy(
         {"format": "csv"},
         report_format,
-        ("tests/report/test_reports.py", "tests/report/test_csv.py", "tests/test_docs.py::test_every_format_is_in_the_reference"),
+        ("tests/report/test_reports.py", "tests/report/test_csv.py", "tests/test_docs.py", "-k", "csv or every_format"),
     ),
-    "A rule of the organisation": Toy({}, organisation_rule, ("tests/review/test_policy.py",)),
+    "A rule of the organisation": Toy({}, organisation_rule, ("tests/review/test_policy.py", "-k", "max_root_gb or every_rule")),
+    "A form to render a profile in": Toy(
+        {"form": "facts_sheet"}, rendered_form, (RENDER_TESTS, "-k", "facts_sheet or facts-sheet or registry")
+    ),
 }
 
 
@@ -196,6 +466,11 @@ def test_a_recipe_touches_what_it_says_and_its_tests_pass(title: str, tmp_path: 
     copy = Copy(tmp_path / "copy")
     toy.follow(copy)
     says, touched = listed(title, toy.names), copy.touched()
+    for folder in [path for path in says if path.endswith("/")]:
+        assert says.pop(folder) == "new"
+        inside = [path for path in touched if path.startswith(folder)]
+        assert [path for path in inside if touched.pop(path) is not None] == []
+        assert inside
     assert set(touched) == set(says)
     for path, lines in touched.items():
         if says[path] == "new":
@@ -205,4 +480,4 @@ def test_a_recipe_touches_what_it_says_and_its_tests_pass(title: str, tmp_path: 
             assert most, f"{title}: {path}: {says[path]}"
             assert lines is not None
             assert lines <= int(most[1]), f"{path}: {lines} lines"
-    copy.check(*toy.tests)
+    copy.check(*toy.tests, lint=toy.lint)

@@ -159,3 +159,11 @@ def test_every_citation_of_the_sources_leads_to_a_heading() -> None:
             if not source.exists() or not there.issuperset(cited):
                 missing.append(f"{name(path)}: {page} {cited}")
     assert missing == []
+
+
+def test_nothing_cites_what_readers_do_not_have() -> None:
+    here = Path(__file__)
+    pattern = re.compile("shared/" + "facts|clos" + "ing note|design" + " card")
+    files = [p for folder in ("provision", "playbooks", "tests", "profiles", "docs") for p in (ROOT / folder).rglob("*") if p.is_file()]
+    texts = [p for p in files if p.suffix in {".py", ".yaml", ".yml", ".md", ".sh", ".j2"} and p != here]
+    assert [name(p) for p in [*texts, README, ROOT / "pyproject.toml"] if pattern.search(p.read_text(errors="replace"))] == []

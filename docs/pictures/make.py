@@ -31,7 +31,7 @@ FOLDER: Final = Path(__file__).resolve().parent
 RECORDING: Final = FOLDER / "up.ansi"
 COLUMNS: Final = 106
 PROMPT: Final = "$ "
-RUN: Final = ("gpuprov up --profile t4-train --rehearse --without-gpu", "gpuprov verify t4-train --without-gpu")
+RUN: Final = ("gpuprov up --profile t4-train --rehearse --name t4 --without-gpu", "gpuprov verify t4 --without-gpu")
 # The lines of each report that the picture shows; how many it leaves out stands in their place.
 SHOWN: Final = (
     frozenset({"os"}),

@@ -38,7 +38,7 @@ from provision.profile.locked import (
 from provision.profile.model import ApplicationClocks, Profile
 from provision.profile.packages import Names, system_of
 
-_HOLD: Final = ("nvidia-*", "libnvidia-*", "cuda-*", "libcudnn*", "linux-modules-nvidia-*")  # shared/facts/stack-facts.md §5, "hold"
+_HOLD: Final = ("nvidia-*", "libnvidia-*", "cuda-*", "libcudnn*", "linux-modules-nvidia-*")  # docs/sources/stack.md, "Packages"
 
 
 def asked_of(profile: Profile) -> StackRequest:

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# All figures of the README and the closing notes, on this machine. Needs root for the rehearsal host.
+# Side-by-side measurements, on this machine. Needs root for the rehearsal host.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 home=$(mktemp -d)

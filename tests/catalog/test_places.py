@@ -1,4 +1,4 @@
-"""What the clouds offer, and why a place cannot be had. The traps are those of shared/facts/stack-facts.md §1."""
+"""What the clouds offer, and why a place cannot be had. The traps are those of docs/sources/clouds.md."""
 
 import pytest
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 numbers = itertools.count(1)
-# Of AWS: the code, its HTTP status, and what we call it. The words: shared/facts/emulators.md §A; the classes: stack-facts.md §10.5.
+# Of AWS: the code, its HTTP status, our class. Words: docs/sources/emulators.md §A; classes: docs/sources/clouds.md §10.5.
 ERRORS: dict[str, list[tuple[str, int, str]]] = {
     "aws": [
         ("InsufficientInstanceCapacity", 500, "no-capacity"),
@@ -25,7 +25,7 @@ ERRORS: dict[str, list[tuple[str, int, str]]] = {
         ("InvalidAMIID.NotFound", 400, "image-not-found"),
         ("InternalError", 500, "cloud-unreachable"),
     ],
-    # Of GCP: the reason, its HTTP status. Shapes: shared/facts/emulators.md §C.
+    # Of GCP: the reason, its HTTP status. Shapes: docs/sources/emulators.md, "google-cloud-compute".
     "gcp": [
         ("quotaExceeded", 403, "quota-exceeded"),
         ("rateLimitExceeded", 429, "throttled"),
