@@ -16,12 +16,12 @@ def survey(gpu: str, system: str, today: dt.date) -> list[dict[str, Any]]:
     """A line for each toolkit, cuDNN and framework release: the driver and toolkit it resolves to, or why it cannot be had.
 
     Args:
-        gpu: a model of the catalogue.
+        gpu: a model of the catalog.
         system: as `ubuntu 24.04`.
         today: the day whose supported driver branches count.
 
     Raises:
-        StackConflictError: the GPU or system itself is not in the catalogue.
+        StackConflictError: the GPU or system itself is not in the catalog.
     """
     parts = {
         "cuda": [t.version for t in read.toolkits().toolkits],

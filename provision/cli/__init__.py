@@ -6,7 +6,6 @@ nothing else, and every other import can stand at the top of its module.
 
 from __future__ import annotations
 
-import gc
 import importlib
 import os
 import sys
@@ -18,10 +17,6 @@ import click
 
 from provision import __version__
 from provision.errors import EXIT_INTERRUPTED, EXIT_USAGE, GpuprovError
-
-# Python's collector runs after every 700 new objects. While a command is loaded it finds nothing, and takes 45 of the 360 ms of CPU that
-# `up` needs for its imports on AWS (measured on 3.11).
-_GARBAGE: Final = 200_000
 
 COMMANDS: Final = {
     "up": "Launch a GPU host from a profile, set it up and prove it.",
@@ -88,7 +83,6 @@ def cli(ctx: click.Context, *, verbose: bool) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit with the code of the contract."""
-    gc.set_threshold(_GARBAGE)
     words = list(sys.argv[1:] if arguments is None else arguments)
     verbose = bool({"-v", "--verbose"} & set(words[:1]))
     try:

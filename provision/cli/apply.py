@@ -10,9 +10,10 @@ import click
 
 from provision.cli import options
 from provision.cli.progress import narration
+from provision.converge.roles import in_order
 from provision.report import text
 from provision.review.where import Organisation
-from provision.workflow.apply import check_roles, request_for
+from provision.workflow.apply import request_for
 from provision.workflow.session import Session
 from provision.workflow.setup import set_up
 
@@ -46,13 +47,13 @@ def command(
     as_json: bool,
 ) -> None:
     """Set up a HOST that exists: observe it, run the roles whose checks do not pass, and prove the result."""
-    check_roles(roles)
+    selection = in_order(roles) or None
     session = Session.open()
     request = dataclasses.replace(
         request_for(session, host, profile, bundle, organisation),
         without_gpu=without_gpu,
         all_roles=all_roles,
-        roles=roles or None,
+        roles=selection,
         check=check,
         diff=diff,
     )

@@ -34,5 +34,5 @@ def command(*, host: str, time: str, rehearse: bool, as_json: bool) -> None:
         options.print_json(dataclasses.asdict(extension))
         return
     cost = extension.cost_usd
-    price = f"{cost:.2f} USD from now until then" if cost is not None else "the catalogue has no price for it"
+    price = f"{cost:.2f} USD from now until then" if cost is not None else "the catalog has no price for it"
     click.echo(f"{extension.name} ends {extension.deadline}: {price}")

@@ -7,8 +7,10 @@ from pathlib import Path
 import click
 
 from provision.cli import options
-from provision.profile import lockfile
-from provision.workflow.lock import check_lock, resolve_lock, write_lock
+from provision.profile import load, lockfile
+from provision.profile.lock import build
+from provision.workflow.lock import check_lock, write_lock
+from provision.workflow.session import today
 
 
 @click.command("lock")
@@ -21,27 +23,29 @@ from provision.workflow.lock import check_lock, resolve_lock, write_lock
 def command(*, profile: str, check: bool, output: str | None, as_json: bool) -> None:
     """Resolve a profile into the exact stack that is signed, launched, set up and checked.
 
-    The lock is written beside the profile as NAME.lock.yml. It comes from the catalogue alone, and no cloud is contacted. `gpuprov explain`
+    The lock is written beside the profile as NAME.lock.yml. It comes from the catalog alone, and no cloud is contacted. `gpuprov explain`
     says why it is what it is.
     """
-    fresh = resolve_lock(profile, Path(output) if output else None)
+    source = load.find(profile)
+    fresh = build(load.load(source), today())
+    path = Path(output) if output else lockfile.path_for(source)
     if check:
-        lock = check_lock(fresh)
+        lock = check_lock(path, fresh, profile)
         if as_json:
-            options.print_json({"path": str(fresh.path), "sha256": lock.digest})
+            options.print_json({"path": str(path), "sha256": lock.digest})
         else:
-            click.echo(f"{fresh.path}: holds (sha256:{lock.digest})")
+            click.echo(f"{path}: holds (sha256:{lock.digest})")
         return
     if output == "-":
-        click.echo(lockfile.dump(fresh.lock), nl=False)
+        click.echo(lockfile.dump(fresh), nl=False)
         return
-    changes = write_lock(fresh)
+    changes = write_lock(path, fresh)
     if as_json:
-        options.print_json({"path": str(fresh.path), "sha256": fresh.lock.digest, "lock": fresh.lock.as_dict()})
+        options.print_json({"path": str(path), "sha256": fresh.digest, "lock": fresh.as_dict()})
         return
-    click.echo(f"{fresh.path}: sha256:{fresh.lock.digest}")
+    click.echo(f"{path}: sha256:{fresh.digest}")
     for line in changes:
         click.echo(f"  {line}")
-    for title, lines in (("against advice", fresh.lock.warnings), ("not known", fresh.lock.unresolved)):
+    for title, lines in (("against advice", fresh.warnings), ("not known", fresh.unresolved)):
         for line in lines:
             click.echo(f"  {title}: {line}", err=True)

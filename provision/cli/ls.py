@@ -21,7 +21,7 @@ _TITLES = ("NAME", "STATE", "CLOUD", "ZONE", "TYPE", "MARKET", "ADDRESS", "AGE",
 def command(*, rehearse: bool, as_json: bool) -> None:
     """List the instances that gpuprov launched, in every region, and launches whose outcome is not known yet.
 
-    Instances are found by their tags. The cost is the catalogue's price times the age: less, if a machine was stopped in between.
+    Instances are found by their tags. The cost is the catalog's price times the age: less, if a machine was stopped in between.
     """
     with narration() as narrator:
         result = inventory(Session.open(), rehearsal_only=rehearse, say=narrator.say)

@@ -48,7 +48,7 @@ from provision.workflow.up import ProvenHost, UpRequest, request_for, up
     is_flag=False,
     flag_value=CLOUDS[0],
     type=click.Choice(CLOUDS),
-    help=f"Use the embedded cloud: no account, no cost, real hosts on this machine. Only places on this cloud are tried.  [alone: {CLOUDS[0]}]",
+    help=f"Use the embedded cloud: no account, no cost, hosts on this machine. Only places on this cloud are tried.  [alone: {CLOUDS[0]}]",
 )
 @click.option("--all", "all_roles", is_flag=True, help="Run every role, not only those whose checks do not pass.")
 @options.organisation

@@ -48,6 +48,6 @@ def caller_address(url: str | None = None) -> str:
     return str(network)
 
 
-def resolved(networks: Iterable[str], url: str | None = None) -> list[str]:
+def resolve(networks: Iterable[str], url: str | None = None) -> list[str]:
     """The networks with `caller` replaced by this machine's address, each once, in their order."""
     return list(dict.fromkeys(caller_address(url) if network == "caller" else network for network in networks))

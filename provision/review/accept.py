@@ -17,10 +17,9 @@ from provision.profile.model import Waiver
 from provision.review.approval import Agreement
 from provision.review.bundle import Bundle
 from provision.review.sign import Signature
-from provision.verify import evidence as proof
 from provision.verify.checks import CHECKS
 from provision.verify.checks.base import TIERS
-from provision.verify.evidence import Evidence, HostEvidence
+from provision.verify.evidence import MADE_BY, Evidence, HostEvidence
 from provision.verify.finding import Finding, exit_code, fails
 from provision.verify.fleet import REACHABLE
 from provision.verify.judge import Selection, judge
@@ -162,7 +161,7 @@ def certificate(evidence: Evidence, agreement: Agreement, now: dt.datetime) -> C
             "evidence": evidence.sha256,
         },
         evidence_by=evidence.made_by,
-        made_by=proof.MADE_BY,
+        made_by=MADE_BY,
         made_at=now.astimezone(dt.UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
     )
 
@@ -209,7 +208,7 @@ def _judged_again(evidence: Evidence, host: HostEvidence, bundle: Bundle) -> boo
     """
     if host.facts is None:
         follows = [finding.check for finding in host.report.findings] == [REACHABLE] and host.report.exit_code() == EXIT_UNKNOWN
-    elif evidence.made_by != proof.MADE_BY:
+    elif evidence.made_by != MADE_BY:
         return False
     else:
         conditions = evidence.conditions

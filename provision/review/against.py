@@ -99,12 +99,12 @@ def _profile(old: Review, new: Review) -> Iterator[Shift]:
 def _risks(old: Review, new: Review) -> Iterator[Shift]:
     # A line that moved does not change the risk.
     was, now = ([replace(risk, line=None, written=True) for risk in review.risks] for review in (old, new))
-    added, removed, changed = _compared(was, now, lambda risk: (risk.id, risk.title, risk.key))
-    for risk in added:
+    additions, removals, pairs = _compared(was, now, lambda risk: (risk.id, risk.title, risk.key))
+    for risk in additions:
         yield Shift("risks", "wider", f"new, {risk.severity}: {risk.title}", risk.reason)
-    for risk in removed:
+    for risk in removals:
         yield Shift("risks", "narrower", f"gone, {risk.severity}: {risk.title}")
-    for before, after in changed:
+    for before, after in pairs:
         if before.severity != after.severity:
             graver = SEVERITIES.index(after.severity) < SEVERITIES.index(before.severity)
             text = f"{after.title}: {before.severity} → {after.severity}"
@@ -116,12 +116,12 @@ def _risks(old: Review, new: Review) -> Iterator[Shift]:
 
 
 def _places(old: Review, new: Review) -> Iterator[Shift]:
-    added, removed, changed = _compared(old.places, new.places, _place)
-    for place in added:
+    additions, removals, pairs = _compared(old.places, new.places, _place)
+    for place in additions:
         yield Shift("places", "wider", f"added: {' '.join(_place(place))}", "the machine may be launched there")
-    for place in removed:
+    for place in removals:
         yield Shift("places", "narrower", f"removed: {' '.join(_place(place))}")
-    for before, after in changed:
+    for before, after in pairs:
         name = " ".join(_place(after))
         if (before.image, before.image_id) != (after.image, after.image_id):
             images = f"{before.image_id or before.image} → {after.image_id or after.image}"
@@ -135,25 +135,26 @@ def _disks(old: Review, new: Review) -> Iterator[Shift]:
     def size(disk: DiskItem) -> str:
         return f"{disk.size_gb} GB" if disk.size_gb else "of the machine type's size"
 
-    added, removed, changed = _compared(old.disks, new.disks, lambda disk: disk.what)
-    for disk in added:
+    additions, removals, pairs = _compared(old.disks, new.disks, lambda disk: disk.what)
+    for disk in additions:
         yield Shift("places", "other", f"added: {disk.what} at {disk.mount}, {size(disk)}")
-    for disk in removed:
+    for disk in removals:
         yield Shift("places", "other", f"removed: {disk.what} at {disk.mount}")
-    for pair in changed:
+    for pair in pairs:
         was, now = (f"{size(disk)}, {disk.filesystem} at {disk.mount}" for disk in pair)
         yield Shift("places", "other", f"{pair[1].what}: {was} → {now}")
 
 
 def _price(old: Review, new: Review) -> Iterator[Shift]:
     def shift(name: str, before: float | None, after: float | None, unit: str = "", *, percent: bool = False) -> Shift:
-        known = before is not None and after is not None
-        direction: Direction = "other" if before is None or after is None else "wider" if after > before else "narrower"
-        means = f"{abs(after - before) / before:.0%} {'dearer' if after > before else 'cheaper'}" if percent and known and before else ""  # type: ignore[operator] # both are known
-        return Shift("price", direction, f"{name}: {_usd(before)} → {_usd(after)}{unit}", means)
+        text = f"{name}: {_usd(before)} → {_usd(after)}{unit}"
+        if before is None or after is None:
+            return Shift("price", "other", text)
+        share = f"{abs(after - before) / before:.0%} {'dearer' if after > before else 'cheaper'}" if percent and before else ""
+        return Shift("price", "wider" if after > before else "narrower", text, share)
 
-    _, _, changed = _compared(old.places, new.places, _place)
-    for before, after in changed:
+    _, _, pairs = _compared(old.places, new.places, _place)
+    for before, after in pairs:
         if before.usd_per_hour != after.usd_per_hour:
             yield shift(" ".join(_place(after)), before.usd_per_hour, after.usd_per_hour, " an hour", percent=True)
     was, now = old.money, new.money
@@ -175,10 +176,10 @@ def _usd(figure: float | None) -> str:
 
 
 def _exposure(old: Review, new: Review) -> Iterator[Shift]:
-    added, removed, _ = _compared(old.doors, new.doors, lambda door: (door.direction, door.port, door.network))
-    for door in added:
+    additions, removals, _ = _compared(old.doors, new.doors, lambda door: (door.direction, door.port, door.network))
+    for door in additions:
         yield Shift("exposure", "wider", f"opened: {door.port} from {door.network}", door.meaning)
-    for door in removed:
+    for door in removals:
         yield Shift("exposure", "narrower", f"closed: {door.port} from {door.network}", door.meaning)
     for login in sorted(set(new.logins) - set(old.logins)):
         yield Shift("exposure", "wider", f"login added: {login}")
@@ -203,35 +204,35 @@ def _packages(old: Review, new: Review) -> Iterator[Shift]:
     def origin(package: PackageItem) -> str:
         return f"{package.version or 'the newest available'} from {package.origin}"
 
-    added, removed, changed = _compared(old.packages, new.packages, lambda package: package.name)
-    for package in added:
+    additions, removals, pairs = _compared(old.packages, new.packages, lambda package: package.name)
+    for package in additions:
         yield Shift("software", "other", f"package added: {package.name} {package.version or ''}".rstrip(), f"from {package.origin}")
-    for package in removed:
+    for package in removals:
         yield Shift("software", "other", f"package removed: {package.name}")
-    for before, after in changed:
+    for before, after in pairs:
         if origin(before) != origin(after):
             yield Shift("software", "other", f"package {after.name}: {origin(before)} → {origin(after)}")
 
 
 def _repositories(old: Review, new: Review) -> Iterator[Shift]:
-    added, removed, changed = _compared(old.repositories, new.repositories, lambda each: (each.kind, each.name, each.url))
-    for repository in added:
+    additions, removals, pairs = _compared(old.repositories, new.repositories, lambda each: (each.kind, each.name, each.url))
+    for repository in additions:
         yield Shift("software", "wider", f"repository added: {repository.name} at {repository.url}", f"trusted by {repository.trust}")
-    for repository in removed:
+    for repository in removals:
         yield Shift("software", "narrower", f"repository removed: {repository.name} at {repository.url}")
-    for before, after in changed:
+    for before, after in pairs:
         yield Shift("software", "wider", f"repository {after.name}: {before.trust} → {after.trust}", "another key is trusted")
 
 
 def _wheels(name: str, old: EnvironmentItem | None, new: EnvironmentItem | None) -> Iterator[Shift]:
     if old and new and old.index != new.index:
         yield Shift("software", "other", f"{name}: wheels from {old.index} → {new.index}", "each wheel must still have a hash of the lock")
-    added, removed, changed = _compared(old.wheels if old else (), new.wheels if new else (), lambda wheel: wheel.name)
-    for wheel in added:
+    additions, removals, pairs = _compared(old.wheels if old else (), new.wheels if new else (), lambda wheel: wheel.name)
+    for wheel in additions:
         yield Shift("software", "other", f"{name}: {wheel.name} {wheel.version} added")
-    for wheel in removed:
+    for wheel in removals:
         yield Shift("software", "other", f"{name}: {wheel.name} {wheel.version} removed")
-    for before, after in changed:
+    for before, after in pairs:
         if before.version == after.version:
             means = "the same version with other contents: ask why"
             yield Shift("software", "wider", f"{name}: {after.name} {after.version} has other hashes", means)
@@ -240,12 +241,12 @@ def _wheels(name: str, old: EnvironmentItem | None, new: EnvironmentItem | None)
 
 
 def _host(old: Review, new: Review) -> Iterator[Shift]:
-    added, removed, changed = _compared(old.changes, new.changes, lambda change: (change.role, change.kind, change.target))
-    for change in added:
+    additions, removals, pairs = _compared(old.changes, new.changes, lambda change: (change.role, change.kind, change.target))
+    for change in additions:
         yield Shift("host", "other", f"{change.role} also changes {change.kind} {change.target}", change.says)
-    for change in removed:
+    for change in removals:
         yield Shift("host", "other", f"{change.role} no longer changes {change.kind} {change.target}")
-    for before, after in changed:
+    for before, after in pairs:
         if before.says != after.says:
             yield Shift("host", "other", f"{after.target}: {before.says} → {after.says}")
     if old.reboots != new.reboots:
@@ -262,10 +263,10 @@ def _proof(old: Review, new: Review) -> Iterator[Shift]:
         elif was_judged.get(control.check) and not control.applies:
             yield Shift("proof", "wider", f"{control.check} is no longer judged", control.why)
     was, now = ([replace(waiver, line=None) for waiver in review.waivers] for review in (old, new))
-    added, removed, changed = _compared(was, now, lambda waiver: waiver.check)
-    for waiver in (*added, *(after for _, after in changed)):
+    additions, removals, pairs = _compared(was, now, lambda waiver: waiver.check)
+    for waiver in (*additions, *(after for _, after in pairs)):
         yield Shift("proof", "wider", f"waived: {waiver.check} until {waiver.expires}, by {waiver.owner}", waiver.reason)
-    for waiver in removed:
+    for waiver in removals:
         yield Shift("proof", "narrower", f"no longer waived: {waiver.check}")
 
 

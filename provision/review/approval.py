@@ -11,16 +11,16 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from provision.errors import BundleStaleError, PolicyViolatedError, SignatureMissingError
-from provision.profile import load as profiles
-from provision.profile import lockfile
+from provision.profile import load, lockfile
 from provision.profile.differences import Difference, compare
 from provision.profile.locked import Lock
 from provision.profile.model import Profile
-from provision.review import bundle as bundles
-from provision.review import policy as policies
 from provision.review import rules, sign
 from provision.review.bundle import Bundle
-from provision.review.policy import Loaded
+from provision.review.bundle import read as read_bundle
+from provision.review.policy import PolicyFile
+from provision.review.policy import load as load_policy
+from provision.review.policy import parse as parse_policy
 from provision.review.rules import Violation
 from provision.review.where import Organisation
 from provision.verify.evidence import Approved, Reviewed
@@ -42,7 +42,7 @@ class Submission:
     @classmethod
     def read(cls, path: Path, today: dt.date) -> Submission:
         """The profile of a file, with the lock beside it or what would be locked today."""
-        profile = profiles.load(path)
+        profile = load.load(path)
         return cls(profile, lambda: lockfile.find_or_build(path, profile, today), path)
 
 
@@ -80,19 +80,17 @@ def admit(submission: Submission | None, bundle: Path | None, organisation: Orga
         ValueError: there is neither a profile nor a bundle.
     """
     if bundle is not None:
-        return _admit_bundle(submission, bundles.read(bundle), organisation, now)
+        return _admit_bundle(submission, read_bundle(bundle), organisation, now)
     if submission is None:
         msg = "nothing to admit: neither a profile nor a bundle"
         raise ValueError(msg)
-    loaded = rules_for(organisation)
-    if loaded is not None:
+    policy_file = rules_for(organisation)
+    if policy_file is not None:
         raw = submission.path.read_bytes() if submission.path else None
-        _enforce(loaded, submission.profile, submission.lock(), raw, now)
-        if loaded.policy.signatures is not None:
+        _enforce(policy_file, submission.profile, submission.lock(), raw, now)
+        if (rule := policy_file.policy.signatures) is not None:
             name = submission.profile.name
-            msg = (
-                f"the rules {loaded.policy.name} require {loaded.policy.signatures.required} signatures, and {name} comes without a bundle"
-            )
+            msg = f"the rules {policy_file.policy.name} require {rule.required} signatures, and {name} comes without a bundle"
             hint = f"`gpuprov review {submission.path or name}` writes a bundle; once it is signed, name it with --bundle"
             raise SignatureMissingError(msg, hint=hint)
     return Admission(submission.profile)
@@ -101,10 +99,10 @@ def admit(submission: Submission | None, bundle: Path | None, organisation: Orga
 def _admit_bundle(submission: Submission | None, bundle: Bundle, organisation: Organisation, now: dt.datetime) -> Admission:
     if submission is not None:
         _check_unchanged(submission, bundle)
-    loaded = rules_for(organisation, bundle)
-    signatures = sign.require(bundle, organisation, now, loaded.policy.signatures if loaded else None)
-    if loaded is not None:
-        _enforce(loaded, bundle.profile, bundle.lock, bundle.files["profile.yml"], now)
+    policy_file = rules_for(organisation, bundle)
+    signatures = sign.require(bundle, organisation, now, policy_file.policy.signatures if policy_file else None)
+    if policy_file is not None:
+        _enforce(policy_file, bundle.profile, bundle.lock, bundle.files["profile.yml"], now)
     return Admission(bundle.profile, bundle.lock, bundle.digest, signatures)
 
 
@@ -124,11 +122,11 @@ class Agreement:
     @property
     def reviewed(self) -> Reviewed:
         """What evidence records of it."""
-        stated = self.bundle.statement
+        statement = self.bundle.statement
         return Reviewed(
             statement=self.bundle.digest,
-            profile=stated.profile.sha256,
-            lock=stated.lock.sha256,
+            profile=statement.profile.sha256,
+            lock=statement.lock.sha256,
             required=self.required,
             counted=sign.counted(self.signatures),
             approvals=tuple(Approved(**asdict(signature)) for signature in self.signatures),
@@ -148,9 +146,9 @@ def agreement(path: Path, organisation: Organisation, now: dt.datetime) -> Agree
         SignatureRefusedError, SignatureMissingError: as `sign.require`; a forged signature is refused even where none is required.
         PolicyInvalidError: the rules cannot be read.
     """
-    bundle = bundles.read(path)
-    for loaded in (rules_for(organisation, bundle), rules_for(Organisation(), bundle)):
-        if loaded is not None and (rule := loaded.policy.signatures) is not None:
+    bundle = read_bundle(path)
+    for policy_file in (rules_for(organisation, bundle), rules_for(Organisation(), bundle)):
+        if policy_file is not None and (rule := policy_file.policy.signatures) is not None:
             return Agreement(bundle, sign.require(bundle, organisation, now, rule), rule.required)
     if organisation.signers is None:
         return Agreement(bundle, sign.unchecked(bundle), 0)
@@ -159,48 +157,47 @@ def agreement(path: Path, organisation: Organisation, now: dt.datetime) -> Agree
     return Agreement(bundle, signatures, 0)
 
 
-def rules_for(organisation: Organisation, bundle: Bundle | None = None) -> Loaded | None:
+def rules_for(organisation: Organisation, bundle: Bundle | None = None) -> PolicyFile | None:
     """The organisation's current rules, else those that the bundle was reviewed under, else None.
 
     Raises:
         PolicyInvalidError: they cannot be read.
     """
     if organisation.policy is not None:
-        return policies.load(organisation.policy)
+        return load_policy(organisation.policy)
     if bundle is not None and "policy.yml" in bundle.files:
-        return policies.parse(bundle.files["policy.yml"], bundle.path / "policy.yml")
+        return parse_policy(bundle.files["policy.yml"], bundle.path / "policy.yml")
     return None
 
 
-def violations(loaded: Loaded, profile: Profile, lock: Lock, raw: bytes | None, now: dt.datetime) -> list[Violation]:
+def violations(policy_file: PolicyFile, profile: Profile, lock: Lock, raw: bytes | None, now: dt.datetime) -> list[Violation]:
     """What breaks the rules, or cannot be shown to comply with them.
 
     Args:
-        loaded: the rules.
+        policy_file: the rules.
         profile: what somebody wants to run.
         lock: what it is resolved to.
         raw: the bytes of the profile's file, for line numbers; None where there is no file.
         now: the time, with its zone.
     """
-    return rules.judge(loaded, profile, lock, raw, now.astimezone(dt.UTC).date())
+    return rules.judge(policy_file, profile, lock, raw, now.astimezone(dt.UTC).date())
 
 
-def _enforce(loaded: Loaded, profile: Profile, lock: Lock, raw: bytes | None, now: dt.datetime) -> None:
-    broken = violations(loaded, profile, lock, raw, now)
-    if broken:
-        plural = "" if len(broken) == 1 else "s"
-        head = f"{profile.name} breaks the rules {loaded.policy.name} ({len(broken)} violation{plural})"
-        contact = f", or ask {loaded.policy.contact}" if loaded.policy.contact else ""
-        raise PolicyViolatedError(
-            "\n".join([head, *(f"  {violation}" for violation in broken)]), hint=f"change the profile{contact}; the rules are {loaded.path}"
-        )
+def _enforce(policy_file: PolicyFile, profile: Profile, lock: Lock, raw: bytes | None, now: dt.datetime) -> None:
+    breaches = violations(policy_file, profile, lock, raw, now)
+    if breaches:
+        policy, plural = policy_file.policy, "" if len(breaches) == 1 else "s"
+        head = f"{profile.name} breaks the rules {policy.name} ({len(breaches)} violation{plural})"
+        contact = f", or ask {policy.contact}" if policy.contact else ""
+        hint = f"change the profile{contact}; the rules are {policy_file.path}"
+        raise PolicyViolatedError("\n".join([head, *(f"  {violation}" for violation in breaches)]), hint=hint)
 
 
 def _check_unchanged(submission: Submission, bundle: Bundle) -> None:
     """Check that the profile, and the lock beside it if there is one, are those of the bundle."""
     profile = submission.profile
     hint = "review and sign it again, or leave --profile out to run what was signed"
-    if profiles.digest(profile) != bundle.statement.profile.sha256:
+    if load.digest(profile) != bundle.statement.profile.sha256:
         lines = _inert(compare(bundle.profile.dump(), profile.dump()))
         raise BundleStaleError("\n".join([f"{profile.name} was changed since {bundle.path} was reviewed", *lines]), hint=hint)
     lock = lockfile.find(submission.path, profile) if submission.path else None

@@ -23,8 +23,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
 from provision.errors import BundleInvalidError
-from provision.profile import load as profiles
-from provision.profile import lockfile
+from provision.profile import load, lockfile
 from provision.profile.locked import Lock
 from provision.profile.model import Profile
 
@@ -118,7 +117,7 @@ def statement(profile: Profile, lock: Lock, policy: bytes | None, files: Mapping
     return canonical(
         {
             "schema": "gpuprov-statement/1",
-            "profile": {"name": profile.name, "sha256": profiles.digest(profile)},
+            "profile": {"name": profile.name, "sha256": load.digest(profile)},
             "lock": {"sha256": lock.digest},
             "policy": None if policy is None else {"sha256": _sha256(policy)},
             "files": {name: _sha256(data) for name, data in files.items() if name != STATEMENT and not name.startswith(_APPROVALS)},
@@ -191,38 +190,38 @@ def read(path: Path) -> Bundle:
     raw = files.pop(STATEMENT, None)
     if raw is None:
         raise _wrong(path, STATEMENT, "is missing, so that this is no bundle")
-    stated = _statement(path, raw)
+    record = _statement(path, raw)
     approvals = {name: files.pop(name) for name in [*files] if name.startswith(_APPROVALS)}
-    for name in sorted({*files, *stated.files}):
-        if name not in stated.files:
+    for name in sorted({*files, *record.files}):
+        if name not in record.files:
             raise _wrong(path, name, f"is not named by {STATEMENT}")
         if name not in files:
             raise _wrong(path, name, f"is missing, and {STATEMENT} names it")
-        if _sha256(files[name]) != stated.files[name]:
+        if _sha256(files[name]) != record.files[name]:
             raise _wrong(path, name, f"is not what {STATEMENT} says")
     for name in ("profile.yml", "lock.yml"):
         if name not in files:
             raise _wrong(path, name, "is missing")
-    profile = profiles.parse(files["profile.yml"], path / "profile.yml")
+    profile = load.parse(files["profile.yml"], path / "profile.yml")
     lock = lockfile.parse(files["lock.yml"].decode(errors="replace"), f"{path}/lock.yml")
-    _check_statement(path, stated, profile, lock, files.get("policy.yml"))
-    return Bundle(path, files, stated, raw, _signatures(path, approvals), profile, lock)
+    _check_statement(path, record, profile, lock, files.get("policy.yml"))
+    return Bundle(path, files, record, raw, _signatures(path, approvals), profile, lock)
 
 
-def _check_statement(path: Path, stated: Statement, profile: Profile, lock: Lock, policy: bytes | None) -> None:
+def _check_statement(path: Path, record: Statement, profile: Profile, lock: Lock, policy: bytes | None) -> None:
     """Check that the digests of profile and lock agree with the files, and the files with each other."""
-    if (stated.profile.name, stated.profile.sha256) != (profile.name, profiles.digest(profile)):
+    if (record.profile.name, record.profile.sha256) != (profile.name, load.digest(profile)):
         raise _wrong(path, "profile.yml", f"asks for something else than {STATEMENT} says")
-    if stated.lock.sha256 != lock.digest:
+    if record.lock.sha256 != lock.digest:
         raise _wrong(path, "lock.yml", f"locks something else than {STATEMENT} says")
-    if lock.profile.sha256 != stated.profile.sha256:
+    if lock.profile.sha256 != record.profile.sha256:
         raise _wrong(path, "lock.yml", f"is the lock of another profile than {STATEMENT} names")
     places = {(p.cloud, r, p.instance_type, p.market) for p in profile.places for r in p.locations}
     locked_places = {(p.cloud, p.region, p.instance_type, p.market) for p in lock.places}
     target = (places, f"{profile.os.name} {profile.os.version}", profile.gpu.model, profile.gpu.counters)
     if target != (locked_places, lock.os, lock.gpu.model, lock.counters):
         raise _wrong(path, "lock.yml", "locks other places, another system, GPU or counters than the profile asks for")
-    if (stated.policy.sha256 if stated.policy else None) != (None if policy is None else _sha256(policy)):
+    if (record.policy.sha256 if record.policy else None) != (None if policy is None else _sha256(policy)):
         raise _wrong(path, "policy.yml", f"is not the one that {STATEMENT} names")
 
 
@@ -246,7 +245,7 @@ def _signatures(path: Path, approvals: Mapping[str, bytes]) -> dict[str, tuple[b
             raise _wrong(path, name, f"is larger than {_MAX_APPROVAL // 1024} KiB")
         principals[match[1]] = None
         if len(principals) > _MAX_APPROVALS:
-            raise _wrong(path, name, f"is one more than {_MAX_APPROVALS} approvals")
+            raise _wrong(path, name, f"exceeds the limit of {_MAX_APPROVALS} approvals")
     return {p: (approvals.get(f"{_APPROVALS}{p}.json"), approvals.get(f"{_APPROVALS}{p}.json.sig")) for p in sorted(principals)}
 
 
@@ -276,7 +275,7 @@ def _read_folder(path: Path) -> dict[str, bytes]:
                 if not entry.is_file(follow_symlinks=False):
                     raise _wrong(path, name, "is not a regular file")
                 if len(files) >= _MAX_FILES:
-                    raise _wrong(path, name, f"is one more than {_MAX_FILES} files")
+                    raise _wrong(path, name, f"exceeds the limit of {_MAX_FILES} files")
                 with os.fdopen(os.open(entry.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
                     data = file.read(min(_MAX_FILE, remaining) + 1)
                 if len(data) > min(_MAX_FILE, remaining):

@@ -72,6 +72,6 @@ def _notes(certificate: Certificate) -> Iterator[str]:
     if certificate.below_tier:
         yield f"a tier below the profile's was used, so that nobody made these checks: {', '.join(certificate.below_tier)}"
     if not certificate.counted:
-        yield "no signature of this review was verified and counts"
+        yield "this review has no verified signature that counts"
     if not all(host.again for host in certificate.parts):
         yield f"not every host was judged again: the evidence is by {certificate.evidence_by}, or a host could not be observed"

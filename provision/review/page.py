@@ -11,7 +11,6 @@ import functools
 import hashlib
 import json
 from collections import defaultdict
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -35,22 +34,18 @@ def render(review: Review) -> str:
     """One self-contained page, without the end of its last line."""
     css = style("review.css")
     script = (TEMPLATES / "review.js").read_text(encoding="utf-8")
-    worst: Severity = next((severity for severity in SEVERITIES if review.count(severity)), "note")
     by_role: dict[str, list[Change]] = defaultdict(list)
     for change in review.changes:
         by_role[change.role].append(change)
-    by_line: dict[int, list[Risk]] = defaultdict(list)
+    by_line: dict[int | None, list[Risk]] = defaultdict(list)
     for risk in review.risks:
-        if risk.line is not None:
-            by_line[risk.line].append(risk)
+        by_line[risk.line].append(risk)
     return template("review.html").render(
         review=review,
-        tone=TONES[worst],
-        glyph=GLYPHS[worst],
+        worst=review.risks[0].severity if review.risks else "note",  # the gravest comes first
         counts={severity: review.count(severity) for severity in SEVERITIES if review.count(severity)},
-        bars=list(_bars(review)),
-        by_role=dict(by_role),
-        by_line=dict(by_line),
+        by_role=by_role,
+        by_line=by_line,
         policy=policy(css, script),
         style=css,
         script=script,
@@ -67,15 +62,6 @@ def pretty(data: Any, indent: int = 0) -> str:
         entries = [f"{inner}{inert(json.dumps(key, ensure_ascii=False), LONGEST)}: {pretty(data[key], indent + 2)}" for key in data]
         return "{\n" + ",\n".join(entries) + f"\n{outer}}}"
     return "[\n" + ",\n".join(f"{inner}{pretty(each, indent + 2)}" for each in data) + f"\n{outer}]"
-
-
-def _bars(review: Review) -> Iterator[tuple[str, float, float]]:
-    """The parts of a bar of 100: tone, where it begins, how wide it is."""
-    begin = 0.0
-    for severity in SEVERITIES:
-        if width := 100 * review.count(severity) / max(1, len(review.risks)):
-            yield TONES[severity], round(begin, 3), round(width, 3)
-            begin += width
 
 
 def style(*names: str) -> str:

@@ -14,7 +14,7 @@ from provision.profile.model import Profile
 from provision.review import markdown, page
 from provision.review.bundle import Bundle, canonical
 from provision.review.content import Judged, content
-from provision.review.policy import Loaded, parse
+from provision.review.policy import PolicyFile, parse
 from provision.review.rules import judge
 from provision.review.tree import Review
 
@@ -28,7 +28,7 @@ def pages(review: Review) -> dict[str, bytes]:
     }
 
 
-def review_of(profile: Profile, lock: Lock, source: bytes, rules: Loaded | None, today: dt.date) -> Review:
+def review_of(profile: Profile, lock: Lock, source: bytes, rules: PolicyFile | None, today: dt.date) -> Review:
     """The review of a profile under the organisation's rules, on a day.
 
     Raises:
@@ -37,7 +37,7 @@ def review_of(profile: Profile, lock: Lock, source: bytes, rules: Loaded | None,
     return content(profile, lock, source, differs=differs(profile, lock, today), judged=judged(rules, profile, lock, source, today))
 
 
-def judged(rules: Loaded | None, profile: Profile, lock: Lock, source: bytes, today: dt.date) -> Judged | None:
+def judged(rules: PolicyFile | None, profile: Profile, lock: Lock, source: bytes, today: dt.date) -> Judged | None:
     """What the organisation's rules say about a profile; None without rules."""
     return Judged(rules.policy.name, rules.sha256, tuple(judge(rules, profile, lock, source, today))) if rules else None
 

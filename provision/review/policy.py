@@ -16,7 +16,7 @@ from pydantic import ConfigDict, Field, StringConstraints, model_validator
 
 from provision.clouds import CLOUDS
 from provision.errors import PolicyInvalidError
-from provision.profile import load as profiles
+from provision.profile.load import typed
 from provision.profile.model import Email, Extra, Name, Text, Url
 from provision.review.bundle import PRINCIPAL, StrictRecord
 
@@ -144,7 +144,7 @@ class Policy(PolicyRecord):
 
 
 @dataclass(frozen=True, slots=True)
-class Loaded:
+class PolicyFile:
     """A policy, and the bytes that it was read from."""
 
     path: Path
@@ -157,7 +157,7 @@ class Loaded:
         return hashlib.sha256(self.raw).hexdigest()
 
 
-def load(path: Path) -> Loaded:
+def load(path: Path) -> PolicyFile:
     """Read a policy.
 
     Raises:
@@ -172,20 +172,19 @@ def load(path: Path) -> Loaded:
     return parse(raw, path)
 
 
-def parse(raw: bytes, path: Path) -> Loaded:
+def parse(raw: bytes, path: Path) -> PolicyFile:
     """Validate the bytes of a policy; complaints name them by `path`.
 
     Raises:
         PolicyInvalidError: its message holds all complaints, one a line, as `file:line: key: what; what to write instead`.
     """
-    policy, _, problems = profiles.typed(raw, Policy, "policy")
+    policy, _, problems = typed(raw, Policy, "policy")
     if policy is None:
         ordered = sorted(problems, key=lambda complaint: complaint.line)
-        text = "\n".join(
-            [f"{path} holds no rules ({len(ordered)} complaint{'' if len(ordered) == 1 else 's'})", *(c.line_of(path) for c in ordered)]
-        )
+        head = f"{path} is not a valid policy ({len(ordered)} complaint{'' if len(ordered) == 1 else 's'})"
+        text = "\n".join([head, *(complaint.line_of(path) for complaint in ordered)])
         raise PolicyInvalidError(text, hint="correct the lines above; `gpuprov policy schema` describes every key")
-    return Loaded(path, raw, policy)
+    return PolicyFile(path, raw, policy)
 
 
 def schema() -> dict[str, Any]:

@@ -21,7 +21,7 @@ from provision.profile.load import KeyPath
 from provision.profile.locked import Lock
 from provision.profile.model import Profile
 from provision.review.controls import line_of
-from provision.review.policy import Loaded, Policy, Rule
+from provision.review.policy import Policy, PolicyFile, Rule
 
 _TAGS: Final = frozenset(value for name, value in vars(clouds).items() if name.endswith("_TAG"))
 
@@ -112,7 +112,7 @@ def check(policy: Policy, plan: Plan, *, today: dt.date, lines: Mapping[str, int
     ]
 
 
-def judge(loaded: Loaded, profile: Profile, lock: Lock, raw: bytes | None, today: dt.date) -> list[Violation]:
+def judge(loaded: PolicyFile, profile: Profile, lock: Lock, raw: bytes | None, today: dt.date) -> list[Violation]:
     """`check` with the plan's prices, and the lines of the profile's bytes where there are any."""
     return check(loaded.policy, plan(profile, lock), today=today, lines=load.lines(raw) if raw is not None else None)
 

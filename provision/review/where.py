@@ -1,7 +1,7 @@
 """Where the organisation's files lie: on the command line, else in the environment, else in /etc/gpuprov.
 
 Whoever can choose the file can choose another one. Engineers cannot bypass the rules only because the credentials are on a machine of ISA
-(the information security team), where the defaults apply.
+(infrastructure and security administration), where the defaults apply.
 """
 
 from __future__ import annotations

@@ -8,26 +8,12 @@ from pathlib import Path
 
 from provision.converge import run
 from provision.converge.progress import Progress
-from provision.converge.roles import ROLES
-from provision.errors import RoleUnknownError
 from provision.profile import load
 from provision.profile.lock import build
 from provision.review.approval import Submission, admit
 from provision.review.where import Organisation
 from provision.workflow.session import Say, Session, today
 from provision.workflow.setup import SetupRequest, artefacts_folder
-
-
-def check_roles(roles: Sequence[str]) -> None:
-    """See that there are roles of these names.
-
-    Raises:
-        RoleUnknownError: naming the first that there is not.
-    """
-    for role in roles:
-        if role not in ROLES:
-            msg = f"no role called {role!a}"
-            raise RoleUnknownError(msg, hint=f"write one of: {', '.join(ROLES)}")
 
 
 def request_for(session: Session, host: str, name: str | None, bundle: Path | None, organisation: Organisation) -> SetupRequest:

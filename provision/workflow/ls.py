@@ -24,7 +24,7 @@ class InventoryRow:
 
     Attributes:
         age_h: hours since the launch.
-        cost_usd: what it has cost at most, by the catalogue's price; None where there is no price.
+        cost_usd: what it has cost at most, by the catalog's price; None where there is no price.
         notices: what the cloud announced.
         way: how it is reached, where that is not directly and by a public address.
     """

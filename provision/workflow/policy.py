@@ -6,7 +6,7 @@ import datetime as dt
 from dataclasses import dataclass
 
 from provision.review import approval
-from provision.review.policy import Loaded
+from provision.review.policy import PolicyFile
 from provision.review.rules import Violation
 from provision.review.where import Organisation
 from provision.workflow.session import ProfileSource
@@ -16,7 +16,7 @@ from provision.workflow.session import ProfileSource
 class PolicyCheck:
     """The organisation's rules, and where a profile breaks them."""
 
-    rules: Loaded
+    rules: PolicyFile
     violations: list[Violation]
 
 

@@ -29,7 +29,7 @@ class Extension:
     """A deadline after it was moved.
 
     Attributes:
-        cost_usd: from now to the deadline, for all machines, by the catalogue's price; None where there is no price.
+        cost_usd: from now to the deadline, for all machines, by the catalog's price; None where there is no price.
         timers: machines whose own timer was moved.
     """
 

@@ -38,7 +38,7 @@ class RefreshResult:
 
 @dataclass(frozen=True, slots=True)
 class Age:
-    """How old a part of the catalogue is."""
+    """How old a part of the catalog is."""
 
     part: str
     date: dt.date

@@ -10,7 +10,7 @@ from provision.profile.locked import Lock
 from provision.review import against, approval, bundle, pages
 from provision.review.against import Shift
 from provision.review.content import content
-from provision.review.policy import Loaded
+from provision.review.policy import PolicyFile
 from provision.review.tree import Review
 from provision.review.where import Organisation
 from provision.workflow.session import ProfileSource, Say, today
@@ -61,11 +61,11 @@ def review_profile(name: str, output: Path | None, earlier: str | None, organisa
     return ReviewResult(review, changes, target, bundle.read(target).digest)
 
 
-def _review(subject: ProfileSource, rules: Loaded | None) -> Review:
+def _review(subject: ProfileSource, rules: PolicyFile | None) -> Review:
     return pages.review_of(subject.profile, subject.lock, subject.source, rules, today())
 
 
-def _changes(earlier: str, review: Review, lock: Lock, rules: Loaded | None) -> tuple[Shift, ...]:
+def _changes(earlier: str, review: Review, lock: Lock, rules: PolicyFile | None) -> tuple[Shift, ...]:
     """What changed since a bundle, a lock or a profile."""
     path = Path(earlier)
     if path.is_dir() or path.suffix == ".zip":

@@ -50,16 +50,8 @@ class SetupRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class RolesRun:
-    """The roles that were run, in the order of the request, and the folder with what Ansible wrote; none and None where all held."""
-
-    roles: tuple[str, ...]
-    artefacts: Path | None
-
-
-@dataclass(frozen=True, slots=True)
 class SetupResult:
-    """One host at the end: the last report, and what was run before it."""
+    """One host at the end: the last report, the roles that ran before it, and the folder with what Ansible wrote about them."""
 
     report: Report
     roles: tuple[str, ...]
@@ -80,11 +72,27 @@ def set_up(session: Session, request: SetupRequest, *, say: Say, on_task: Callab
     """
     say("observing the host")
     report = observe(request)
-    ran = run_roles(session, request, needed_roles(request, report), say=say, on_task=on_task)
-    if ran.roles and not request.check:
+    roles = needed_roles(request, report)
+    if not roles:
+        say("nothing to set up")
+        return SetupResult(report, (), None)
+    say(f"setting up: {', '.join(roles)}")
+    folder = artefacts_folder(session, request.target.name)
+    converge(
+        request.target,
+        pin(request.profile, request.lock),
+        roles,
+        run_dir=folder,
+        login=request.login,
+        on_progress=on_task,
+        lock=request.lock,
+        check=request.check,
+        diff=request.diff,
+    )
+    if not request.check:
         say("proving the result")
         report = observe(request)
-    return SetupResult(report, ran.roles, ran.artefacts)
+    return SetupResult(report, tuple(roles), folder)
 
 
 def observe(request: SetupRequest) -> Report:
@@ -100,27 +108,6 @@ def needed_roles(request: SetupRequest, report: Report) -> Sequence[str]:
     if request.roles is not None:
         return request.roles
     return all_roles(request.profile, without_gpu=request.without_gpu) if request.all_roles else roles_for(report.findings)
-
-
-def run_roles(session: Session, request: SetupRequest, roles: Sequence[str], *, say: Say, on_task: Callable[[Progress], None]) -> RolesRun:
-    """Run roles on the host; nothing happens where there are none."""
-    if not roles:
-        say("nothing to set up")
-        return RolesRun((), None)
-    say(f"setting up: {', '.join(roles)}")
-    folder = artefacts_folder(session, request.target.name)
-    converge(
-        request.target,
-        pin(request.profile, request.lock),
-        roles,
-        run_dir=folder,
-        login=request.login,
-        on_progress=on_task,
-        lock=request.lock,
-        check=request.check,
-        diff=request.diff,
-    )
-    return RolesRun(tuple(roles), folder)
 
 
 def artefacts_folder(session: Session, host: str) -> Path:

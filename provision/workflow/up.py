@@ -13,7 +13,6 @@ from provision.clouds.base import Instance
 from provision.concurrent import at_once
 from provision.errors import UsageError
 from provision.host.reach import wait_ready
-from provision.host.ssh import Target
 from provision.host.way import actual, directives, phrase, prepared
 from provision.launch.attempts import LaunchRequest
 from provision.launch.journal import Machine, check_name
@@ -59,14 +58,6 @@ class UpRequest:
     wait_s: float = 0.0
     without_gpu: bool = False
     all_roles: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class ReachedHost:
-    """A machine that runs and lets us in."""
-
-    instance: Instance
-    target: Target
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,16 +122,16 @@ def up(session: Session, request: UpRequest, attempts: list[Attempt], *, say: Sa
             def say_host(step: str) -> None:
                 say(f"{instance.name}: {step}" if request.count > 1 else step)
 
-            host = reach(session, request, instance, connect, say_host)
+            instance = reach(session, request, instance, connect, say_host)
             wish = SetupRequest(
-                host.target,
+                session.ssh.target(instance.name),
                 request.profile,
                 request.lock,
-                login=host.instance.login,
+                login=instance.login,
                 without_gpu=request.without_gpu,
                 all_roles=request.all_roles,
             )
-            return ProvenHost(host.instance, set_up(session, wish, say=say_host, on_task=on_task))
+            return ProvenHost(instance, set_up(session, wish, say=say_host, on_task=on_task))
 
         return at_once(prove, instances, most=len(instances))
 
@@ -162,8 +153,8 @@ def launch(session: Session, request: UpRequest, connect: Connect, attempts: lis
     )
 
 
-def reach(session: Session, request: UpRequest, instance: Instance, connect: Connect, say: Say) -> ReachedHost:
-    """The machine runs, its host key was read over the cloud's own channel, and it lets us in."""
+def reach(session: Session, request: UpRequest, instance: Instance, connect: Connect, say: Say) -> Instance:
+    """The machine as it runs now: its host key was read over the cloud's own channel, and it lets us in."""
     cloud = connect(instance.cloud, instance.region)
     if instance.state in {"stopped", "stopping"}:
         say(f"starting {instance.id}, which is stopped")
@@ -184,4 +175,4 @@ def reach(session: Session, request: UpRequest, instance: Instance, connect: Con
         say(f"waiting for {' '.join([instance.address, phrase(network)]).strip()} to finish its first boot")
         asyncio.run(wait_ready(ssh.target(instance.name), timeout_s=READY_S))
     session.journal.update(record.name, lambda now: now.with_address(instance.id, instance.address).with_lock(request.lock.as_dict()))
-    return ReachedHost(instance, ssh.target(instance.name))
+    return instance

@@ -1,11 +1,11 @@
-"""Launching, in figures: the table of issue 6, ours beside `ray up` and `sky launch` driven against the same embedded cloud.
+"""Launching in figures: ours beside `ray up` and `sky launch` driven against the same embedded cloud.
 
 Run: python -m tests.bench.launch [RUNS]      PEERS=FOLDER (with ray/bin/ray and sky/bin/sky) adds the peers; without, they are left out
 
-A command is timed from the start of its process to the moment at which the cloud has answered the call that makes the machine, by the
-cloud's own call log; the first run of each warms caches and is not counted. What says "no" or lists is timed to its end. Instances have no
-hosts behind them. Everything runs in a network of its own where there is nothing but loopback, so that nobody waits for, or asks, the
-Internet, and in a process tree of its own, so that nothing is left running.
+A command is timed from the start of its process until the cloud has answered the call that makes the machine, by the cloud's own call
+log. The first run of each warms caches and does not count. A command that lists, or ends without a machine, is timed to its end. No
+hosts stand behind the instances. Everything runs in its own network namespace, which has only loopback, so that nothing waits for the
+Internet, and in its own process tree, so that nothing stays behind.
 """
 
 import json
@@ -34,7 +34,7 @@ MANY += ["af-south-1"]
 LS_DELAY_S, COUNT_DELAY_S, COUNT = 0.08, 0.1, 64
 AWS_CALL = r"RunInstances|CreateFleet"
 GCP_CALL = r"compute\.(instances\.insert|instances\.bulkInsert|regionInstances\.bulkInsert)"
-# What docs/sources/emulators.md, "Peers on moto" has for one launch, for where a peer cannot be driven.
+# One launch by each peer as docs/sources/emulators.md, "Peers on moto" has it, for a machine where a peer cannot be run.
 CITED = {"ray up": "3.7-4.6 s and 7 calls", "sky launch": "3.8 s and 17 calls"}
 
 
@@ -54,10 +54,10 @@ class Line:
             return f"  {self.who:<28} not measured: {self.note}"
         seconds = [took.seconds for took in self.took]
         calls = sorted({took.calls for took in self.took})
-        said = f"  {self.who:<28} {statistics.median(seconds):6.2f} s  ({min(seconds):.2f}-{max(seconds):.2f}, n={len(seconds)})"
-        said += f"  {'/'.join(map(str, calls)):>5} calls"
-        said += f"   target {self.target}: {'met' if self.met else 'MISSED'}" if self.target else ""
-        return said + (f"\n{'':31}{self.note}" if self.note else "")
+        text = f"  {self.who:<28} {statistics.median(seconds):6.2f} s  ({min(seconds):.2f}-{max(seconds):.2f}, n={len(seconds)})"
+        text += f"  {'/'.join(map(str, calls)):>5} calls"
+        text += f"   target {self.target}: {'met' if self.met else 'MISSED'}" if self.target else ""
+        return text + (f"\n{'':31}{self.note}" if self.note else "")
 
 
 class Bench:
@@ -87,9 +87,9 @@ class Bench:
     def profile(self, name: str, regions: Sequence[str]) -> str:
         """A profile as t4-train, with one place in these regions of AWS."""
         place = {"cloud": "aws", "instance_type": peers.TYPE, "regions": list(regions), "market": "on-demand"}
-        said = {**load.load(load.find("t4-train")).dump(), "name": name, "places": [place]}
+        profile = {**load.load(load.find("t4-train")).dump(), "name": name, "places": [place]}
         path = self.folder / "profiles" / f"{name}.yml"
-        path.write_text(json.dumps(said))  # which is YAML
+        path.write_text(json.dumps(profile))  # which is YAML
         return str(path)
 
     def settings(self, **changed: Any) -> None:
@@ -116,10 +116,10 @@ def _middle(took: Sequence[Took]) -> float:
 
 def _shares(took: Sequence[Took]) -> str:
     cloud = statistics.median(run.cloud_s for run in took)
-    return f"of it the emulator was at work for {cloud:.2f} s: {_said(took[-1])}"
+    return f"of it the emulator was at work for {cloud:.2f} s: {_actions(took[-1])}"
 
 
-def _said(took: Took) -> str:
+def _actions(took: Took) -> str:
     return ", ".join(f"{n} x {action}" if n > 1 else action for action, n in Counter(took.asked).items())
 
 
@@ -154,7 +154,7 @@ def ours_listed(bench: Bench) -> list[Line]:
         raise RuntimeError((bench.folder / "log").read_text())
     asked = took[-1].asked.count("DescribeInstances")
     met = _middle(took) <= 2 and asked >= len(MANY)
-    note = f"{asked} regions of AWS; {_said(took[-1])}"
+    note = f"{asked} regions of AWS; {_actions(took[-1])}"
     return [Line("ls, 80 ms added to each call", "gpuprov, 20 regions or more", took, note, "2 s", met)]
 
 
@@ -167,7 +167,7 @@ def ours_many(bench: Bench) -> list[Line]:
     bench.slow(0)
     calls = [statistics.median(run.call_s for run in took) for took in (many, one)]
     ratio = _middle(many) / _middle(one)
-    note = f"{ratio:.2f} x one machine; the call that makes them {calls[0]:.2f} s beside {calls[1]:.2f} s; {_said(many[-1])}"
+    note = f"{ratio:.2f} x one machine; the call that makes them {calls[0]:.2f} s beside {calls[1]:.2f} s; {_actions(many[-1])}"
     return [Line(what, "gpuprov, 1", one), Line(what, f"gpuprov, {COUNT}", many, note, "1.5 x", ratio <= 1.5)]
 
 
@@ -183,7 +183,7 @@ def _peer(who: str, lines: Callable[[], list[Line]]) -> list[Line]:
     try:
         return lines()
     except (NotAcceptedError, OSError) as error:
-        return [Line("command -> instance accepted, warm", who, (), f"{error} (docs/sources/emulators.md §E: {CITED[who]})")]
+        return [Line("command -> instance accepted, warm", who, (), f"{error} (docs/sources/emulators.md, "Peers on moto": {CITED[who]})")]
 
 
 def _ray(bench: Bench, programs: Path) -> list[Line]:
@@ -196,7 +196,7 @@ def _ray(bench: Bench, programs: Path) -> list[Line]:
     bench.stock_out()
     took = bench.ends(lambda: ray.up("--no-config-cache"))
     bench.settings(zone_capacity={})
-    return [*lines, Line(nowhere, "ray up", took, f"of one region, which is all it takes, with a traceback; {_said(took[-1])}")]
+    return [*lines, Line(nowhere, "ray up", took, f"of one region, which is all it takes, with a traceback; {_actions(took[-1])}")]
 
 
 def _sky(bench: Bench, programs: Path) -> list[Line]:
@@ -208,7 +208,7 @@ def _sky(bench: Bench, programs: Path) -> list[Line]:
         bench.stock_out()
         took = bench.ends(sky.launch)
         bench.settings(zone_capacity={})
-    return [*lines, Line(nowhere, "sky launch", took, f"API server running; {_said(took[-1])}")]
+    return [*lines, Line(nowhere, "sky launch", took, f"API server running; {_actions(took[-1])}")]
 
 
 def _alone() -> None:

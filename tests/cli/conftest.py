@@ -20,6 +20,7 @@ from provision.clouds.aws.client import client
 from provision.rehearsal import control
 from provision.rehearsal.control import Rehearsal
 from provision.workflow import up
+from tests.review.desk import desk  # noqa: F401 - a fixture
 from tests.verify.good import GOOD
 
 Call = Callable[..., tuple[int, str, str]]

@@ -14,4 +14,4 @@ def test_a_host_without_a_profile_of_its_own_needs_one(call: Call) -> None:
 
 def test_a_role_is_checked_before_anything_else(call: Call) -> None:
     code, _, err = call("apply", "nowhere", "--role", "base", "--role", "bse")
-    assert (code, "error[role-unknown]: no role called 'bse'" in err) == (2, True)
+    assert (code, "error[role-unknown]: there is no role 'bse'" in err) == (2, True)

@@ -28,7 +28,7 @@ def test_every_command_helps(call: Call, name: str) -> None:
         (["plan", "-p", "t4-train", "--jsno"], "usage", "gpuprov plan --help"),
         (["verify", "-p", "t4-train"], "usage", "gpuprov verify --help"),
         (["verify", "nowhere"], "instance-not-found", "--profile"),
-        (["apply", "nowhere", "-p", "t4-train", "--role", "bse"], "role-unknown", "write one of: "),
+        (["apply", "nowhere", "-p", "t4-train", "--role", "bse"], "role-unknown", "the roles are "),
         (["ssh", "nowhere"], "instance-not-found", "gpuprov ls"),
         (["down", "../x"], "name-invalid", "lower-case"),
         (["profile", "check", "/nonexistent.yml"], "profile-not-found", "gpuprov profile list"),

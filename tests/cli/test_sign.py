@@ -82,7 +82,7 @@ def test_the_two_party_story(  # noqa: PLR0917 - pytest passes by name
     code, out, _ = call("policy", "check", str(profile), "--json")
     assert (code, json.loads(out)["violations"]) == (0, [])
     code, _, err = call("up", "-p", str(profile))
-    assert (code, "error[signature-missing]" in err, "no bundle of t4-train is given" in err) == (2, True, True)
+    assert (code, "error[signature-missing]" in err, "t4-train comes without a bundle" in err) == (2, True, True)
     path = bundled(call, profile, policy)
     code, _, err = call("up", "--bundle", str(path))
     assert (code, "who may sign is not known" in err) == (2, True), "the engineer has no allowed_signers"

@@ -144,15 +144,15 @@ class CloudContract:
 
     def test_one_machine_carries_what_was_ordered_and_is_found_by_its_tags(self, rig: Rig) -> None:
         order = rig.order()
-        (made,) = rig.cloud().launch(order)
-        (found,) = rig.cloud().find(order.name)
-        assert found.id == made.id
-        assert (found.name, found.group, found.count) == (order.name, order.name, 1)
-        assert (found.launch_id, found.profile, found.profile_digest, found.owner) == (order.launch_id, "t4-train", "0" * 64, OWNER)
-        assert (found.type, found.market, found.region) == (order.instance_type, "on-demand", rig.region)
-        assert found.deadline == order.deadline.isoformat()
-        assert dt.datetime.fromisoformat(found.launched_at).utcoffset() == dt.timedelta(0)
-        assert found.id in ids(rig.cloud().find())
+        (machine,) = rig.cloud().launch(order)
+        (current,) = rig.cloud().find(order.name)
+        assert current.id == machine.id
+        assert (current.name, current.group, current.count) == (order.name, order.name, 1)
+        assert (current.launch_id, current.profile, current.profile_digest, current.owner) == (order.launch_id, "t4-train", "0" * 64, OWNER)
+        assert (current.type, current.market, current.region) == (order.instance_type, "on-demand", rig.region)
+        assert current.deadline == order.deadline.isoformat()
+        assert dt.datetime.fromisoformat(current.launched_at).utcoffset() == dt.timedelta(0)
+        assert current.id in ids(rig.cloud().find())
         assert rig.cloud().find("nobody") == []
 
     def test_asking_again_returns_the_same_machines(self, rig: Rig) -> None:
@@ -163,11 +163,11 @@ class CloudContract:
 
     def test_several_have_names_and_addresses_of_their_own(self, rig: Rig) -> None:
         order = rig.order(count=3, minimum=3)
-        made = rig.cloud().launch(order)
+        machines = rig.cloud().launch(order)
         wanted = [f"{order.name}-{n}" for n in (1, 2, 3)]
-        assert sorted(i.name for i in made) == wanted
+        assert sorted(i.name for i in machines) == wanted
         cloud = rig.cloud()
-        ready = [cloud.wait_running(i, timeout_s=20) for i in made]
+        ready = [cloud.wait_running(i, timeout_s=20) for i in machines]
         assert len({i.address for i in ready}) == 3
         assert sorted(i.name for i in cloud.find(order.name)) == wanted
         assert {i.group for i in ready} == {order.name}
@@ -181,15 +181,15 @@ class CloudContract:
         order = rig.order()
         zones = rig.cloud().zones(order)
         assert len(zones) >= 2
-        (made,) = rig.cloud().launch(order.at(zones[-1]))
-        assert made.zone == zones[-1]
+        (machine,) = rig.cloud().launch(order.at(zones[-1]))
+        assert machine.zone == zones[-1]
 
     def test_without_a_zone_the_cloud_finds_one_that_has_it(self, rig: Rig) -> None:
         order = rig.order()
         *empty, last = rig.cloud().zones(order)
         rig.stock(dict.fromkeys(empty, 0))
-        (made,) = rig.cloud().launch(order)
-        assert made.zone == last
+        (machine,) = rig.cloud().launch(order)
+        assert machine.zone == last
 
     def test_an_empty_zone_is_said_with_those_that_have_it_and_makes_nothing(self, rig: Rig) -> None:
         order = rig.order()
@@ -201,15 +201,15 @@ class CloudContract:
         assert set(caught.value.elsewhere) <= set(others)
         assert caught.value.elsewhere
         assert cloud.find(order.name) == []
-        (made,) = cloud.launch(order.at(caught.value.elsewhere[0]))
-        assert made.zone == caught.value.elsewhere[0]
+        (machine,) = cloud.launch(order.at(caught.value.elsewhere[0]))
+        assert machine.zone == caught.value.elsewhere[0]
 
     def test_fewer_than_asked_for_and_enough(self, rig: Rig) -> None:
         order = rig.order(count=3, minimum=2)
         zone = rig.cloud().zones(order)[0]
         rig.stock({zone: 2})
-        made = rig.cloud().launch(order.at(zone))
-        assert sorted(i.name for i in made) == [f"{order.name}-1", f"{order.name}-2"]
+        machines = rig.cloud().launch(order.at(zone))
+        assert sorted(i.name for i in machines) == [f"{order.name}-1", f"{order.name}-2"]
 
     def test_fewer_than_the_minimum_is_nothing(self, rig: Rig) -> None:
         order = rig.order(count=3, minimum=3)
@@ -240,8 +240,8 @@ class CloudContract:
         assert rig.calls().count(rig.making) == 1
         rig.heal()
         assert rig.cloud().find(order.name) == []
-        (made,) = rig.cloud().launch(order)  # the same order, once the cloud is well again
-        assert ids(rig.cloud().find(order.name)) == [made.id]
+        (machine,) = rig.cloud().launch(order)  # the same order, once the cloud is well again
+        assert ids(rig.cloud().find(order.name)) == [machine.id]
 
     def test_a_lost_reply_is_asked_for_again(self, rig: Rig) -> None:
         order = rig.order(count=2, minimum=2)
@@ -262,8 +262,8 @@ class CloudContract:
     def test_off_and_on(self, rig: Rig) -> None:
         order = rig.order()
         cloud = rig.cloud()
-        (made,) = cloud.launch(order)
-        running = cloud.wait_running(made, timeout_s=20)
+        (machine,) = cloud.launch(order)
+        running = cloud.wait_running(machine, timeout_s=20)
         assert running.state == "running"
         cloud.stop([running], timeout_s=20)
         (stopped,) = cloud.find(order.name)
@@ -272,16 +272,16 @@ class CloudContract:
         cloud.stop([stopped], timeout_s=20)  # left alone
         assert not [a for a in rig.calls() if "stop" in a.lower()]
         (again,) = cloud.start([stopped], timeout_s=20)
-        assert (again.id, again.state) == (made.id, "running")
+        assert (again.id, again.state) == (machine.id, "running")
         assert again.address
 
     def test_the_deadline_moves(self, rig: Rig) -> None:
         order = rig.order()
-        made = rig.cloud().launch(order)
+        machines = rig.cloud().launch(order)
         later = order.deadline + dt.timedelta(hours=3)
-        rig.cloud().extend(made, later)
-        (found,) = rig.cloud().find(order.name)
-        assert dt.datetime.fromisoformat(found.deadline) == later
+        rig.cloud().extend(machines, later)
+        (current,) = rig.cloud().find(order.name)
+        assert dt.datetime.fromisoformat(current.deadline) == later
 
     def test_exactly_the_networks_that_are_allowed_are_open(self, rig: Rig) -> None:
         order = rig.order(ssh_from=("192.0.2.0/24",))
@@ -307,13 +307,13 @@ class CloudContract:
             subnet=subnet, public_address=False, ssh_from=networks, count=count, minimum=count, zone=zone if where == "in-a-zone" else ""
         )
         assert {a.holds for a in rig.cloud().examine(order)} <= {True, None}
-        made = cloud.launch(order)
-        assert ids(rig.cloud().launch(order)) == ids(made)
-        for instance in [cloud.wait_running(i, timeout_s=20) for i in made]:
+        machines = cloud.launch(order)
+        assert ids(rig.cloud().launch(order)) == ids(machines)
+        for instance in [cloud.wait_running(i, timeout_s=20) for i in machines]:
             seen = rig.seen(instance)
             assert seen == Seen(public="", private=instance.address, subnet=subnet, open=set(networks))
             assert ipaddress.ip_address(instance.address).is_private
-        cloud.stop(made, timeout_s=20)
+        cloud.stop(machines, timeout_s=20)
         before = {i.id: i.address for i in cloud.find(order.name)}
         after = cloud.start(cloud.find(order.name), timeout_s=20)
         assert {i.id: i.address for i in after} == before  # a private address stays
@@ -327,8 +327,8 @@ class CloudContract:
     def test_a_subnet_gives_public_addresses_as_well(self, rig: Rig) -> None:
         cloud = rig.cloud()
         subnet = rig.subnet(cloud.zones(rig.order())[0])
-        (made,) = cloud.launch(order := rig.order(subnet=subnet))
-        running = cloud.wait_running(made, timeout_s=20)
+        (machine,) = cloud.launch(order := rig.order(subnet=subnet))
+        running = cloud.wait_running(machine, timeout_s=20)
         seen = rig.seen(running)
         assert (seen.public, seen.subnet) == (running.address, subnet)
         assert seen.private != running.address
@@ -341,8 +341,8 @@ class CloudContract:
         assert rig.cloud().find(order.name) == []
 
     def test_nothing_is_announced_of_a_quiet_machine(self, rig: Rig) -> None:
-        made = rig.cloud().launch(rig.order())
-        assert rig.cloud().notices(made) == {}
+        machines = rig.cloud().launch(rig.order())
+        assert rig.cloud().notices(machines) == {}
         assert rig.cloud().notices([]) == {}
 
     def test_removing_takes_everything_of_a_name_and_nothing_else(self, rig: Rig) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from provision.clouds.caller import caller_address, resolved
+from provision.clouds.caller import caller_address, resolve
 from provision.errors import CloudUnreachableError
 
 
@@ -33,7 +33,7 @@ def echo() -> Iterator[str]:
 
 def test_caller_becomes_one_address_in_its_place(echo: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Echo, "said", b"203.0.113.7\n")
-    assert resolved(("192.0.2.0/24", "caller", "2001:db8::/48", "192.0.2.0/24"), echo) == [
+    assert resolve(("192.0.2.0/24", "caller", "2001:db8::/48", "192.0.2.0/24"), echo) == [
         "192.0.2.0/24",
         "203.0.113.7/32",
         "2001:db8::/48",

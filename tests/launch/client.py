@@ -16,8 +16,8 @@ from typing import Any
 from provision import clouds
 from provision.clouds.aws.access import AwsAccess
 from provision.clouds.aws.client import client
-from provision.clouds.gcp import sdk
 from provision.clouds.gcp.access import GcpAccess
+from provision.clouds.gcp.sdk import client_class
 from provision.errors import GpuprovError
 from provision.launch.attempts import Wanted
 from provision.launch.journal import Journal
@@ -71,7 +71,8 @@ def main() -> None:
     client("ec2", "us-east-1", AwsAccess("http://127.0.0.1:9", "none", "none"))
     client("ssm", "us-east-1", AwsAccess("http://127.0.0.1:9", "none", "none"))
     if "gcp" in sys.argv[1:]:
-        sdk.compute()
+        for name in ("InstancesClient", "FirewallsClient"):
+            client_class(name)
     print("ready", flush=True)
     for line in sys.stdin:
         job = json.loads(line)

@@ -103,3 +103,21 @@ class _Waiver:
 
     def __init__(self, check: str, reason: str, owner: str, expires: dt.date) -> None:
         self.check, self.reason, self.owner, self.expires = check, reason, owner, expires
+
+
+# The place on GCP, of whose price the catalogue knows a part.
+GCP = (
+    """  - cloud: gcp
+    instance_type: n1-standard-8
+    gpu: t4
+    gpu_count: 1
+    zones: [asia-east2-a, asia-east2-c] # the two zones of Hong Kong with T4
+    market: on-demand
+""",
+    "",
+)
+
+
+def risk_ids(found: Review) -> dict[str, str]:
+    # Of several of one kind the worst, which stands first.
+    return {risk.id: risk.severity for risk in reversed(found.risks)}

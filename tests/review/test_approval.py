@@ -91,7 +91,7 @@ def test_a_profile_without_a_file_is_judged_without_lines(profile: Path, tmp_pat
 
 def test_rules_that_demand_signatures_refuse_a_profile_without_a_bundle(profile: Path, tmp_path: Path, people: People) -> None:
     organisation = Organisation(rules(tmp_path, TWO), people.signers)
-    assert "demand 2 signatures, and no bundle of t4-train is given" in refused(
+    assert "require 2 signatures, and t4-train comes without a bundle" in refused(
         SignatureMissingError, Submission.read(profile, TODAY), None, organisation
     )
 

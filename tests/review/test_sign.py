@@ -179,7 +179,7 @@ def test_a_revoked_key_does_not_count(path: Path, people: People, tmp_path: Path
 def test_somebody_unknown_does_not_count(path: Path, people: People) -> None:
     signed(path, people.mallory, MALLORY)
     found = only(path, Organisation(signers=people.signers))
-    assert (found.outcome, "does not know" in found.why) == ("lapsed", True)
+    assert (found.outcome, "does not have" in found.why) == ("lapsed", True)
 
 
 def test_a_principal_the_rules_do_not_name_does_not_count(path: Path, people: People) -> None:

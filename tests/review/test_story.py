@@ -160,7 +160,7 @@ class TestTwoParties:
 
     def test_she_gets_the_certificate(self, cast: Cast) -> None:
         done = cast.engineer.gpuprov("accept", "e.json", "--bundle", cast.bundle, "-o", "certificate.html")
-        assert (done.returncode, done.stdout.startswith("holds: training holds training: ")) == (0, True), done.stderr
+        assert (done.returncode, done.stdout.startswith("holds: training meets the profile training: ")) == (0, True), done.stderr
         page = (cast.engineer.folder / "certificate.html").read_text()
         assert ISA in page
         assert "are excused" in page
@@ -201,7 +201,10 @@ class TestTwoParties:
             "\nsince the evidence:\n  training: cuda-environment broke: pass: in all of them → fail: missing in login shells\n"
         )
         later = cast.engineer.gpuprov("accept", "later.json", "--bundle", cast.bundle, "-o", "certificate.html")
-        assert (later.returncode, later.stdout.startswith("does not hold: training does not hold training: 1 check fails")) == (1, True)
+        assert (later.returncode, later.stdout.startswith("does not hold: training does not meet the profile training: 1 check fails")) == (
+            1,
+            True,
+        )
 
     def test_isa_puts_it_right_and_removes_it(self, cast: Cast) -> None:
         done = cast.isa.gpuprov("apply", "training", "--bundle", cast.bundle, "--without-gpu", "--json")

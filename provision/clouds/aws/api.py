@@ -8,7 +8,7 @@ from typing import Any, Final, TypeVar
 
 from provision.clouds.aws.access import AwsAccess
 from provision.clouds.aws.client import client
-from provision.clouds.aws.errors import classified
+from provision.clouds.aws.errors import cloud_errors
 from provision.clouds.polling import poll
 
 T = TypeVar("T")
@@ -22,7 +22,7 @@ ENDED: Final = {"shutting-down", "terminated"}
 
 
 @dataclass(frozen=True, slots=True)
-class AwsApi:
+class AwsRegionApi:
     """A region of AWS, with the credentials that speak to it."""
 
     region: str
@@ -47,7 +47,7 @@ class AwsApi:
 
         An id is better given as a filter than as a parameter: EC2 refuses the whole call for one id that it does not know yet.
         """
-        with classified("ec2:DescribeInstances", self.region):
+        with cloud_errors("ec2:DescribeInstances", self.region):
             pages = self.ec2.get_paginator("describe_instances").paginate(Filters=filters)
             return [instance for page in pages for reservation in page["Reservations"] for instance in reservation["Instances"]]
 

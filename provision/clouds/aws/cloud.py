@@ -15,11 +15,11 @@ from provision.clouds import base
 from provision.clouds.aws import data, examine, firewall, power, removal
 from provision.clouds.aws.access import AwsAccess
 from provision.clouds.aws.answers import instance_of, instances_of
-from provision.clouds.aws.api import AwsApi, poll_ec2
-from provision.clouds.aws.errors import classified
+from provision.clouds.aws.api import AwsRegionApi, poll_ec2
+from provision.clouds.aws.errors import cloud_errors
 from provision.clouds.aws.network import subnet_of
 from provision.clouds.aws.requests import run_instances
-from provision.clouds.caller import resolved
+from provision.clouds.caller import resolve
 from provision.concurrent import at_once
 from provision.errors import CapacityError, CloudInvalidError, HostKeyUnknownError, ImageNotFoundError
 from provision.host import hostkeys
@@ -39,7 +39,7 @@ class AwsCloud:
 
     def __init__(self, region: str, access: AwsAccess | None = None) -> None:
         self.region = region
-        self._api = AwsApi(region, access or AwsAccess())
+        self._api = AwsRegionApi(region, access or AwsAccess())
         self._groups: dict[str, str] = {}  # launch id → the security group that all attempts of the launch share
         self._groups_lock = threading.Lock()
         self._images: dict[str, str] = {}
@@ -72,7 +72,7 @@ class AwsCloud:
             return reply
 
         try:
-            with classified("ec2:RunInstances", self.region, instance_type=order.instance_type):
+            with cloud_errors("ec2:RunInstances", self.region, instance_type=order.instance_type):
                 reply = firewall.once_visible(run)
         except CapacityError as error:
             if order.subnet:
@@ -98,7 +98,7 @@ class AwsCloud:
             msg = f"the catalogue does not know how AWS names its images of {' '.join(order.os)}"
             raise ImageNotFoundError(msg, hint="choose a system of `gpuprov profile schema` that AWS has images of, such as ubuntu 24.04")
         if parameter not in self._images:  # later attempts of a launch, in other zones, use the same image
-            with classified("ssm:GetParameter", self.region):
+            with cloud_errors("ssm:GetParameter", self.region):
                 value = self._api.client("ssm").get_parameter(Name=parameter)["Parameter"]["Value"]
             self._images[parameter] = str(value)
         return self._images[parameter]
@@ -113,7 +113,7 @@ class AwsCloud:
         """Read the keys that cloud-init printed on the console: AWS signs for that channel, the network does not."""
 
         def read() -> tuple[str, ...]:
-            with classified("ec2:GetConsoleOutput", self.region):
+            with cloud_errors("ec2:GetConsoleOutput", self.region):
                 reply = self._api.ec2.get_console_output(InstanceId=instance.id, Latest=True)
             # botocore has already decoded the base64 of the wire
             return hostkeys.parse_console(str(reply.get("Output", "")))
@@ -146,7 +146,7 @@ class AwsCloud:
 
     def allow(self, name: str, networks: Sequence[str]) -> list[str]:
         """Open port 22 of the launch's groups to exactly these networks."""
-        sources = resolved(networks, self._api.access.caller_address_url)
+        sources = resolve(networks, self._api.access.caller_address_url)
         firewall.allow(self._api, name, sources)
         return sorted(sources)
 

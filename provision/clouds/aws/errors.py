@@ -82,7 +82,7 @@ _ZONE: Final = re.compile(r"[a-z]{2}(?:-[a-z]+)+-\d[a-z]\b")
 _SERVER_ERROR = 500
 
 
-def refused_with(error: BaseException, *codes: str) -> bool:
+def is_refusal(error: BaseException, *codes: str) -> bool:
     """Whether an error is AWS's refusal with one of these codes, such as `InvalidGroup.Duplicate` or `*NotFound*`."""
     return isinstance(error, boto.ClientError) and any(fnmatchcase(_code_of(error), code) for code in codes)
 
@@ -92,7 +92,7 @@ def unless_refused(call: Callable[[], dict[str, Any]], *codes: str) -> dict[str,
     try:
         return call()
     except boto.ClientError as error:
-        if refused_with(error, *codes):
+        if is_refusal(error, *codes):
             return None
         raise
 
@@ -171,7 +171,7 @@ def _quota_hint(code: str, instance_type: str) -> str:
 
 
 @contextlib.contextmanager
-def classified(action: str, region: str, *, instance_type: str = "") -> Iterator[None]:
+def cloud_errors(action: str, region: str, *, instance_type: str = "") -> Iterator[None]:
     """Raise our errors for botocore's within the block."""
     try:
         yield

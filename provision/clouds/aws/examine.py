@@ -9,9 +9,9 @@ from typing import Any, Final
 
 from provision.clouds import base
 from provision.clouds.aws import data
-from provision.clouds.aws.api import AwsApi
+from provision.clouds.aws.api import AwsRegionApi
 from provision.clouds.aws.client import client
-from provision.clouds.aws.errors import classified, unless_refused
+from provision.clouds.aws.errors import cloud_errors, unless_refused
 from provision.clouds.aws.network import subnet_of
 from provision.clouds.aws.requests import run_instances, security_group
 from provision.concurrent import at_once
@@ -27,7 +27,7 @@ _COUNTED: Final = ["pending", "running"]  # stopped instances do not count again
 ImageId = Callable[[base.Order], str]
 
 
-def examine(api: AwsApi, order: base.Order, *, image_id: ImageId) -> list[base.Answer]:
+def examine(api: AwsRegionApi, order: base.Order, *, image_id: ImageId) -> list[base.Answer]:
     """Ask all questions at the same time; the answer to one that fails is None, with the reason.
 
     Args:
@@ -55,23 +55,23 @@ def examine(api: AwsApi, order: base.Order, *, image_id: ImageId) -> list[base.A
     return [region, *others]
 
 
-def _region(api: AwsApi) -> base.Answer:
-    with classified("ec2:DescribeRegions", _HOME):
+def _region(api: AwsRegionApi) -> base.Answer:
+    with cloud_errors("ec2:DescribeRegions", _HOME):
         regions = client("ec2", _HOME, api.access).describe_regions(AllRegions=True, RegionNames=[api.region])["Regions"]
     status = regions[0].get("OptInStatus", "") if regions else "unknown to AWS"
     return base.Answer("region", holds=status in _ENABLED, said=f"{api.region} is {status}")
 
 
-def offering_zones(api: AwsApi, order: base.Order) -> list[str]:
+def offering_zones(api: AwsRegionApi, order: base.Order) -> list[str]:
     """The zones of the region that offer the order's type."""
-    with classified("ec2:DescribeInstanceTypeOfferings", api.region):
+    with cloud_errors("ec2:DescribeInstanceTypeOfferings", api.region):
         reply = api.ec2.describe_instance_type_offerings(
             LocationType="availability-zone", Filters=[{"Name": "instance-type", "Values": [order.instance_type]}]
         )
     return sorted(offering["Location"] for offering in reply["InstanceTypeOfferings"])
 
 
-def _offered(api: AwsApi, order: base.Order) -> base.Answer:
+def _offered(api: AwsRegionApi, order: base.Order) -> base.Answer:
     zones = offering_zones(api, order)
     if not zones or (order.zone and order.zone not in zones):
         others = f"; {', '.join(zones)} have it" if zones else ""
@@ -79,7 +79,7 @@ def _offered(api: AwsApi, order: base.Order) -> base.Answer:
     return base.Answer("offered", holds=True, said=f"{order.instance_type} is offered in {', '.join(zones)}")
 
 
-def _quota(api: AwsApi, order: base.Order) -> base.Answer:
+def _quota(api: AwsRegionApi, order: base.Order) -> base.Answer:
     """Compare what is needed with the limit and the use: vCPUs, counted over all families that share the quota."""
     code = data.quota(order.instance_type, order.market)
     record = data.types().get(order.instance_type)
@@ -90,12 +90,12 @@ def _quota(api: AwsApi, order: base.Order) -> base.Answer:
     return base.Answer("quota", holds=used + needed <= limit, said=f"{needed} vCPUs needed, {used} of {limit} used ({code})")
 
 
-def _vcpu_limit(api: AwsApi, code: str) -> int:
-    with classified("servicequotas:GetServiceQuota", api.region):
+def _vcpu_limit(api: AwsRegionApi, code: str) -> int:
+    with cloud_errors("servicequotas:GetServiceQuota", api.region):
         return int(api.client("service-quotas").get_service_quota(ServiceCode="ec2", QuotaCode=code)["Quota"]["Value"])
 
 
-def _used_vcpus(api: AwsApi, code: str, market: str) -> int:
+def _used_vcpus(api: AwsRegionApi, code: str, market: str) -> int:
     running = api.instances([{"Name": "instance-state-name", "Values": _COUNTED}])
     return sum(
         _vcpus(i) for i in running if i.get("InstanceLifecycle", "on-demand") == market and data.quota(i["InstanceType"], market) == code
@@ -111,10 +111,10 @@ def _vcpus(raw: dict[str, Any]) -> int:
     return int(options.get("CoreCount", 0)) * int(options.get("ThreadsPerCore", 1))
 
 
-def _image(api: AwsApi, order: base.Order, image_id: ImageId) -> base.Answer:
+def _image(api: AwsRegionApi, order: base.Order, image_id: ImageId) -> base.Answer:
     try:
         ami = image_id(order)
-        with classified("ec2:DescribeImages", api.region):
+        with cloud_errors("ec2:DescribeImages", api.region):
             images = api.ec2.describe_images(ImageIds=[ami])["Images"]
     except ImageNotFoundError as error:
         return base.Answer("image", holds=False, said=error.message)
@@ -123,7 +123,7 @@ def _image(api: AwsApi, order: base.Order, image_id: ImageId) -> base.Answer:
     return base.Answer("image", holds=True, said=f"{ami} {images[0].get('Name', '')}".strip())
 
 
-def _dry_run(api: AwsApi, order: base.Order, image_id: ImageId) -> base.Answer:
+def _dry_run(api: AwsRegionApi, order: base.Order, image_id: ImageId) -> base.Answer:
     """Whether these credentials may launch: EC2 checks the permission and makes nothing."""
     try:
         subnet = subnet_of(api, order)
@@ -139,17 +139,17 @@ def _dry_run(api: AwsApi, order: base.Order, image_id: ImageId) -> base.Answer:
     return base.Answer("dry-run", holds=True, said="a dry run of the launch is allowed")
 
 
-def _would(api: AwsApi, action: str, request: Callable[[], Any]) -> None:
-    with classified(action, api.region):
+def _would(api: AwsRegionApi, action: str, request: Callable[[], Any]) -> None:
+    with cloud_errors(action, api.region):
         unless_refused(request, "DryRunOperation")  # the answer to a dry run that would have worked
 
 
-def notices(api: AwsApi, instances: Sequence[base.Instance]) -> dict[str, tuple[str, ...]]:
+def notices(api: AwsRegionApi, instances: Sequence[base.Instance]) -> dict[str, tuple[str, ...]]:
     """Instance id → what AWS announced; instances about which it announced nothing are left out."""
     if not instances:
         return {}
     texts: dict[str, list[str]] = defaultdict(list)
-    with classified("ec2:DescribeInstanceStatus", api.region):
+    with cloud_errors("ec2:DescribeInstanceStatus", api.region):
         pager = api.ec2.get_paginator("describe_instance_status")
         pages = list(pager.paginate(InstanceIds=[i.id for i in instances], IncludeAllInstances=True))
     for status in (s for page in pages for s in page["InstanceStatuses"]):
@@ -159,7 +159,7 @@ def notices(api: AwsApi, instances: Sequence[base.Instance]) -> dict[str, tuple[
                 texts[status["InstanceId"]].append(_event(event))
     spot_ids = [i.id for i in instances if i.market == "spot"]
     if spot_ids:
-        with classified("ec2:DescribeSpotInstanceRequests", api.region):
+        with cloud_errors("ec2:DescribeSpotInstanceRequests", api.region):
             reply = api.ec2.describe_spot_instance_requests(Filters=[{"Name": "instance-id", "Values": spot_ids}])
         for spot in reply["SpotInstanceRequests"]:
             status = spot.get("Status", {})

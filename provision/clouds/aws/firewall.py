@@ -12,11 +12,11 @@ from typing import Any, Final
 import tenacity
 
 from provision.clouds import base
-from provision.clouds.aws.api import AwsApi
-from provision.clouds.aws.errors import classified, refused_with, unless_refused
+from provision.clouds.aws.api import AwsRegionApi
+from provision.clouds.aws.errors import cloud_errors, is_refusal, unless_refused
 from provision.clouds.aws.network import subnet_of
 from provision.clouds.aws.requests import ingress, resource_name, security_group
-from provision.clouds.caller import resolved
+from provision.clouds.caller import resolve
 from provision.concurrent import at_once
 from provision.errors import CloudUnreachableError, InstanceNotFoundError
 
@@ -26,21 +26,21 @@ _SSH: Final = 22
 _UNKNOWN_GROUP_S: Final = 10.0
 
 
-def ensure_group(api: AwsApi, order: base.Order) -> str:
+def ensure_group(api: AwsRegionApi, order: base.Order) -> str:
     """Make the group of an order, or find it, and open port 22 to the order's networks; returns the group's id.
 
     The group stands in the VPC of the order's subnet, or in the default one.
     """
-    (group,), networks = at_once(call, (lambda: [_group(api, order)], lambda: resolved(order.ssh_from, api.access.caller_address_url)))
+    (group,), networks = at_once(call, (lambda: [_group(api, order)], lambda: resolve(order.ssh_from, api.access.caller_address_url)))
     if networks:  # none where the machine is reached without an open port
         _authorize(api, group, networks)
     return group
 
 
-def _group(api: AwsApi, order: base.Order) -> str:
+def _group(api: AwsRegionApi, order: base.Order) -> str:
     subnet = subnet_of(api, order)
     request = security_group(order, subnet.vpc if subnet else "")
-    with classified("ec2:CreateSecurityGroup", api.region):
+    with cloud_errors("ec2:CreateSecurityGroup", api.region):
         reply = unless_refused(lambda: api.ec2_once.create_security_group(**request), "InvalidGroup.Duplicate")
     if reply is not None:
         return str(reply["GroupId"])
@@ -53,32 +53,32 @@ def _group(api: AwsApi, order: base.Order) -> str:
     return str(groups[0]["GroupId"])
 
 
-def _groups(api: AwsApi, by: dict[str, Any]) -> list[dict[str, Any]]:
-    with classified("ec2:DescribeSecurityGroups", api.region):
+def _groups(api: AwsRegionApi, by: dict[str, Any]) -> list[dict[str, Any]]:
+    with cloud_errors("ec2:DescribeSecurityGroups", api.region):
         groups: list[dict[str, Any]] = api.ec2.describe_security_groups(Filters=[by])["SecurityGroups"]
     return groups
 
 
-def _authorize(api: AwsApi, group: str, networks: Sequence[str]) -> None:
+def _authorize(api: AwsRegionApi, group: str, networks: Sequence[str]) -> None:
     def authorize() -> dict[str, Any]:
         reply: dict[str, Any] = api.ec2_once.authorize_security_group_ingress(GroupId=group, IpPermissions=[ingress(networks)])
         return reply
 
-    with classified("ec2:AuthorizeSecurityGroupIngress", api.region):
+    with cloud_errors("ec2:AuthorizeSecurityGroupIngress", api.region):
         unless_refused(lambda: once_visible(authorize), "InvalidPermission.Duplicate")
 
 
 def once_visible(work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
     """Make a call that names a new group; repeat it while EC2 does not know that group yet."""
     return tenacity.Retrying(
-        retry=tenacity.retry_if_exception(lambda error: refused_with(error, "InvalidGroup.NotFound")),
+        retry=tenacity.retry_if_exception(lambda error: is_refusal(error, "InvalidGroup.NotFound")),
         wait=tenacity.wait_exponential(multiplier=0.1, exp_base=1.5, max=2),
         stop=tenacity.stop_after_delay(_UNKNOWN_GROUP_S),
         reraise=True,
     )(work)
 
 
-def allow(api: AwsApi, name: str, networks: Sequence[str]) -> None:
+def allow(api: AwsRegionApi, name: str, networks: Sequence[str]) -> None:
     """Open port 22 of a launch's groups to these networks, then close it to all others, so that no open session is cut in between.
 
     Args:
@@ -94,18 +94,18 @@ def allow(api: AwsApi, name: str, networks: Sequence[str]) -> None:
         msg = f"{name!r} has no security group in {api.region}"
         raise InstanceNotFoundError(msg, hint="`gpuprov ls` shows what exists")
     for group in groups:
-        admitted, extra = _compared(group["IpPermissions"], networks)
-        missing = [network for network in networks if network not in admitted]
+        open_now, extra = _compared(group["IpPermissions"], networks)
+        missing = [network for network in networks if network not in open_now]
         if missing:
             _authorize(api, group["GroupId"], missing)
         if extra:
-            with classified("ec2:RevokeSecurityGroupIngress", api.region):
+            with cloud_errors("ec2:RevokeSecurityGroupIngress", api.region):
                 api.ec2.revoke_security_group_ingress(GroupId=group["GroupId"], IpPermissions=extra)
 
 
 def _compared(rules: Sequence[dict[str, Any]], networks: Sequence[str]) -> tuple[set[str], list[dict[str, Any]]]:
     """The networks that the rules already admit to port 22, and the parts of the rules that admit anything else to it."""
-    admitted: set[str] = set()
+    open_now: set[str] = set()
     extra: list[dict[str, Any]] = []
     for rule in rules:
         low, high = rule.get("FromPort", 0), rule.get("ToPort", 65_535)
@@ -116,10 +116,10 @@ def _compared(rules: Sequence[dict[str, Any]], networks: Sequence[str]) -> tuple
         for key, field in (("IpRanges", "CidrIp"), ("Ipv6Ranges", "CidrIpv6")):
             sources = [entry[field] for entry in rule.get(key, [])]
             right = {source for source in sources if exact and source in networks}
-            admitted |= right
+            open_now |= right
             part[key] = [{field: source} for source in sources if source not in right]
         part |= {key: rule.get(key, []) for key in ("UserIdGroupPairs", "PrefixListIds")}
         part = {key: value for key, value in part.items() if value != []}
         if any(isinstance(value, list) for value in part.values()):
             extra.append(part)
-    return admitted, extra
+    return open_now, extra

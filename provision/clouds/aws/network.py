@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from provision.clouds import base
-from provision.clouds.aws.api import AwsApi
-from provision.clouds.aws.errors import classified
+from provision.clouds.aws.api import AwsRegionApi
+from provision.clouds.aws.errors import cloud_errors
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +17,7 @@ class AwsSubnet:
     zone: str
 
 
-def subnet_of(api: AwsApi, order: base.Order) -> AwsSubnet | None:
+def subnet_of(api: AwsRegionApi, order: base.Order) -> AwsSubnet | None:
     """Ask for the subnet of an order; None, without a call, where the order names none.
 
     Raises:
@@ -25,6 +25,6 @@ def subnet_of(api: AwsApi, order: base.Order) -> AwsSubnet | None:
     """
     if not order.subnet:
         return None
-    with classified("ec2:DescribeSubnets", api.region):
+    with cloud_errors("ec2:DescribeSubnets", api.region):
         (raw,) = api.ec2.describe_subnets(SubnetIds=[order.subnet])["Subnets"]
     return AwsSubnet(raw["VpcId"], raw["AvailabilityZone"])

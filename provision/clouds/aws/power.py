@@ -9,8 +9,8 @@ from typing import Final
 
 from provision.clouds import base
 from provision.clouds.aws.answers import instances_of
-from provision.clouds.aws.api import ENDED, AwsApi, poll_ec2
-from provision.clouds.aws.errors import classified
+from provision.clouds.aws.api import ENDED, AwsRegionApi, poll_ec2
+from provision.clouds.aws.errors import cloud_errors
 from provision.errors import InstanceLostError
 
 # EC2 is eventually consistent: DescribeInstances may not know an instance for a while after RunInstances named it
@@ -18,12 +18,12 @@ from provision.errors import InstanceLostError
 _UNSEEN_S: Final = 20.0
 
 
-def _now(api: AwsApi, ids: Iterable[str]) -> list[base.Instance]:
+def _now(api: AwsRegionApi, ids: Iterable[str]) -> list[base.Instance]:
     """The instances of these ids as they are now; those that ended are among them for a while."""
     return instances_of(api.instances([{"Name": "instance-id", "Values": list(ids)}]), api.region)
 
 
-def until_running(api: AwsApi, instances: Sequence[base.Instance], *, timeout_s: float) -> list[base.Instance]:
+def until_running(api: AwsRegionApi, instances: Sequence[base.Instance], *, timeout_s: float) -> list[base.Instance]:
     """Wait until all of them run and have an address.
 
     Raises:
@@ -49,7 +49,7 @@ def until_running(api: AwsApi, instances: Sequence[base.Instance], *, timeout_s:
     return [by_id[instance_id] for instance_id in ids]
 
 
-def _until_stopped(api: AwsApi, ids: Sequence[str], *, timeout_s: float) -> None:
+def _until_stopped(api: AwsRegionApi, ids: Sequence[str], *, timeout_s: float) -> None:
     def settled(current: list[base.Instance]) -> bool:
         return all(i.state in {*ENDED, "stopped"} for i in current)
 
@@ -59,31 +59,31 @@ def _until_stopped(api: AwsApi, ids: Sequence[str], *, timeout_s: float) -> None
             raise InstanceLostError(msg, hint=f"`gpuprov ls` shows what it is now; `gpuprov down {instance.group}` removes it")
 
 
-def stop(api: AwsApi, instances: Sequence[base.Instance], *, timeout_s: float) -> None:
+def stop(api: AwsRegionApi, instances: Sequence[base.Instance], *, timeout_s: float) -> None:
     """Stop them and wait until they are stopped."""
     to_stop = [i.id for i in instances if i.state not in {"stopped", "stopping"}]
     if to_stop:
-        with classified("ec2:StopInstances", api.region):
+        with cloud_errors("ec2:StopInstances", api.region):
             api.ec2.stop_instances(InstanceIds=to_stop)
     _until_stopped(api, [i.id for i in instances], timeout_s=timeout_s)
 
 
-def start(api: AwsApi, instances: Sequence[base.Instance], *, timeout_s: float) -> list[base.Instance]:
+def start(api: AwsRegionApi, instances: Sequence[base.Instance], *, timeout_s: float) -> list[base.Instance]:
     """Start the stopped ones and wait until all of them run."""
     stopping = [i.id for i in instances if i.state == "stopping"]
     if stopping:
         _until_stopped(api, stopping, timeout_s=timeout_s)
     to_start = [i.id for i in instances if i.state in {"stopped", "stopping"}]
     if to_start:
-        with classified("ec2:StartInstances", api.region):
+        with cloud_errors("ec2:StartInstances", api.region):
             api.ec2.start_instances(InstanceIds=to_start)
         # For a moment after the call EC2 may still show them as stopped, which here does not mean that they are lost.
         poll_ec2(lambda: _now(api, to_start), lambda now: all(i.state != "stopped" for i in now), timeout_s=min(_UNSEEN_S, timeout_s))
     return until_running(api, instances, timeout_s=timeout_s)
 
 
-def extend(api: AwsApi, instances: Sequence[base.Instance], deadline: dt.datetime) -> None:
+def extend(api: AwsRegionApi, instances: Sequence[base.Instance], deadline: dt.datetime) -> None:
     """Move the tag. EC2 holds no deadline itself, and the caller moves the timer on the host."""
     value = deadline.astimezone(dt.UTC).isoformat(timespec="seconds")
-    with classified("ec2:CreateTags", api.region):
+    with cloud_errors("ec2:CreateTags", api.region):
         api.ec2.create_tags(Resources=[i.id for i in instances], Tags=[{"Key": base.DEADLINE_TAG, "Value": value}])

@@ -14,7 +14,7 @@ from provision.catalog.overlay import Overlay
 from provision.clouds.aws import data
 from provision.clouds.aws.access import AwsAccess
 from provision.clouds.aws.client import client
-from provision.clouds.aws.errors import classified
+from provision.clouds.aws.errors import cloud_errors
 from provision.clouds.aws.records import AwsPrice, AwsType
 from provision.clouds.terms import Refreshed, Say
 from provision.concurrent import at_once
@@ -25,7 +25,7 @@ _PRICING_REGION: Final = "us-east-1"  # the Price List API lives here and in two
 
 def instance_types(region: str, access: AwsAccess) -> list[AwsType]:
     """The instance types with GPUs of NVIDIA and AMD, without where they are offered: `offered_zones` asks for that."""
-    with classified("ec2:DescribeInstanceTypes", region):
+    with cloud_errors("ec2:DescribeInstanceTypes", region):
         pages = client("ec2", region, access).get_paginator("describe_instance_types").paginate()
         records = [_type(raw) for page in pages for raw in page["InstanceTypes"] if raw.get("GpuInfo", {}).get("Gpus")]
     return [record for record in records if record is not None]
@@ -67,7 +67,7 @@ def _model(name: str, mib: int) -> str | None:
 def offered_zones(region: str, types: Iterable[str], access: AwsAccess) -> dict[str, list[int]]:
     """Instance type → the numbers of the zone ids of this region that offer it."""
     names, zones = set(types), defaultdict(list)
-    with classified("ec2:DescribeInstanceTypeOfferings", region):
+    with cloud_errors("ec2:DescribeInstanceTypeOfferings", region):
         pager = client("ec2", region, access).get_paginator("describe_instance_type_offerings")
         for page in pager.paginate(LocationType="availability-zone-id"):
             for offering in page["InstanceTypeOfferings"]:
@@ -80,7 +80,7 @@ def offered_zones(region: str, types: Iterable[str], access: AwsAccess) -> dict[
 def newest_images(region: str, access: AwsAccess) -> dict[str, str]:
     """System → the id of its newest image in the region, for the systems whose publisher keeps a parameter."""
     parameters = {image.parameter: f"{image.os} {image.version}" for image in data.aws().images if image.parameter}
-    with classified("ssm:GetParameter", region):
+    with cloud_errors("ssm:GetParameter", region):
         ssm = client("ssm", region, access)
         return {system: str(ssm.get_parameter(Name=name)["Parameter"]["Value"]) for name, system in parameters.items()}
 
@@ -88,7 +88,7 @@ def newest_images(region: str, access: AwsAccess) -> dict[str, str]:
 def prices(region: str, types: Iterable[str], access: AwsAccess) -> list[AwsPrice]:
     """On-demand prices of Linux on shared hardware, in US dollars an hour; a type without one is left out."""
     records = []
-    with classified("pricing:GetProducts", _PRICING_REGION):
+    with cloud_errors("pricing:GetProducts", _PRICING_REGION):
         pages = client("pricing", _PRICING_REGION, access).get_paginator("get_products")
         for name in types:
             terms = {

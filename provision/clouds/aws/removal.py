@@ -10,8 +10,8 @@ import tenacity
 
 from provision.clouds import base
 from provision.clouds.aws.answers import tags_of
-from provision.clouds.aws.api import ENDED, FACTOR, FIRST_S, LONGEST_S, AwsApi, poll_ec2
-from provision.clouds.aws.errors import classified, refused_with, unless_refused
+from provision.clouds.aws.api import ENDED, FACTOR, FIRST_S, LONGEST_S, AwsRegionApi, poll_ec2
+from provision.clouds.aws.errors import cloud_errors, is_refusal, unless_refused
 from provision.concurrent import at_once
 from provision.errors import InstanceLostError
 
@@ -90,21 +90,21 @@ def tag_filter(name: str | None) -> dict[str, Any]:
     return {"Name": f"tag:{base.NAME_TAG}", "Values": [name]} if name else {"Name": "tag-key", "Values": [base.NAME_TAG]}
 
 
-def things(api: AwsApi, name: str | None) -> list[base.Thing]:
+def things(api: AwsRegionApi, name: str | None) -> list[base.Thing]:
     """Everything of ours in the region: one DescribeTags shows which kinds there may be, and one call for each of them what exists."""
     filters = [{"Name": "key", "Values": [base.NAME_TAG]}, *([{"Name": "value", "Values": [name]}] if name else [])]
-    with classified("ec2:DescribeTags", api.region):
+    with cloud_errors("ec2:DescribeTags", api.region):
         pages = api.ec2.get_paginator("describe_tags").paginate(Filters=filters)
         types = {tag["ResourceType"] for page in pages for tag in page["Tags"]}
     kinds = [kind for kind in KINDS if kind.type in types]
     return [thing for existing in at_once(lambda kind: _existing(api, kind, name), kinds) for thing in existing]
 
 
-def _existing(api: AwsApi, kind: AwsKind, name: str | None) -> list[base.Thing]:
+def _existing(api: AwsRegionApi, kind: AwsKind, name: str | None) -> list[base.Thing]:
     filters = [tag_filter(name)]
     if kind is _INSTANCE:
         return [_thing(raw, kind, api.region) for raw in api.instances(filters)]
-    with classified(_action(kind.describe), api.region):
+    with cloud_errors(_action(kind.describe), api.region):
         if api.ec2.can_paginate(kind.describe):
             pages = list(api.ec2.get_paginator(kind.describe).paginate(Filters=filters))
         else:
@@ -126,9 +126,9 @@ def _thing(raw: dict[str, Any], kind: AwsKind, region: str) -> base.Thing:
     )
 
 
-def remove(api: AwsApi, things: Sequence[base.Thing], *, on_step: base.Step) -> list[str]:
+def remove(api: AwsRegionApi, things: Sequence[base.Thing], *, on_step: base.Step) -> list[str]:
     """Remove them, those that others depend on last; a thing that is already gone counts as removed."""
-    removed: list[str] = []
+    phrases: list[str] = []
     for kind in KINDS:
         of_kind = [thing for thing in things if thing.kind == kind.kind]
         if not of_kind:
@@ -137,11 +137,11 @@ def remove(api: AwsApi, things: Sequence[base.Thing], *, on_step: base.Step) -> 
         if alive:
             on_step(f"removing {', '.join(alive)}")
         _remove_kind(api, kind, [thing.id for thing in of_kind])
-        removed += alive
-    return removed
+        phrases += alive
+    return phrases
 
 
-def _remove_kind(api: AwsApi, kind: AwsKind, ids: Sequence[str]) -> None:
+def _remove_kind(api: AwsRegionApi, kind: AwsKind, ids: Sequence[str]) -> None:
     if kind is _INSTANCE:
         _terminate(api, ids)
     elif kind.waits:
@@ -150,13 +150,13 @@ def _remove_kind(api: AwsApi, kind: AwsKind, ids: Sequence[str]) -> None:
         at_once(lambda thing_id: _delete(api, kind, thing_id), ids, most=8)
 
 
-def _terminate(api: AwsApi, ids: Sequence[str]) -> None:
+def _terminate(api: AwsRegionApi, ids: Sequence[str]) -> None:
     """Terminate instances and wait until EC2 shows them as terminated, or no longer shows them."""
 
     def terminate(*some: str) -> dict[str, Any] | None:
         return unless_refused(lambda: api.ec2.terminate_instances(InstanceIds=list(some)), _NOT_FOUND)
 
-    with classified("ec2:TerminateInstances", api.region):
+    with cloud_errors("ec2:TerminateInstances", api.region):
         # EC2 refuses the whole call for one id that it no longer knows.
         if terminate(*ids) is None:
             for instance_id in ids:
@@ -169,7 +169,7 @@ def _terminate(api: AwsApi, ids: Sequence[str]) -> None:
     _until_none(api, remaining)
 
 
-def _clear(api: AwsApi, kind: AwsKind, ids: Sequence[str]) -> None:
+def _clear(api: AwsRegionApi, kind: AwsKind, ids: Sequence[str]) -> None:
     """Wait for things that end with their instance, and delete those that stay.
 
     It deletes only what EC2 still shows. For a thing that is gone EC2 might answer "not found", or "not authorized" because a thing
@@ -177,7 +177,7 @@ def _clear(api: AwsApi, kind: AwsKind, ids: Sequence[str]) -> None:
     """
 
     def remaining() -> list[str]:
-        with classified(_action(kind.describe), api.region):
+        with cloud_errors(_action(kind.describe), api.region):
             reply = getattr(api.ec2, kind.describe)(Filters=[{"Name": kind.waits, "Values": list(ids)}])
         states = {entry[kind.id]: entry.get("State", entry.get("Status")) for entry in reply[kind.key]}
         for thing_id, state in states.items():
@@ -188,7 +188,7 @@ def _clear(api: AwsApi, kind: AwsKind, ids: Sequence[str]) -> None:
     _until_none(api, remaining)
 
 
-def _until_none(api: AwsApi, remaining: Callable[[], list[str]]) -> None:
+def _until_none(api: AwsRegionApi, remaining: Callable[[], list[str]]) -> None:
     """Ask until nothing remains.
 
     Raises:
@@ -200,14 +200,14 @@ def _until_none(api: AwsApi, remaining: Callable[[], list[str]]) -> None:
         raise InstanceLostError(msg, hint="run the same command again; it goes on where it stopped")
 
 
-def _delete(api: AwsApi, kind: AwsKind, thing_id: str) -> None:
+def _delete(api: AwsRegionApi, kind: AwsKind, thing_id: str) -> None:
     """Remove one thing; ask again while an instance that ended still holds it."""
     parameter = {f"{kind.id}s": [thing_id]} if kind.several else {kind.id: thing_id}
     retry = tenacity.Retrying(
-        retry=tenacity.retry_if_exception(lambda error: refused_with(error, *_STILL_HELD)),
+        retry=tenacity.retry_if_exception(lambda error: is_refusal(error, *_STILL_HELD)),
         wait=tenacity.wait_exponential(multiplier=FIRST_S, exp_base=FACTOR, max=LONGEST_S),
         stop=tenacity.stop_after_delay(_GONE_S),
         reraise=True,
     )
-    with classified(_action(kind.delete), api.region):
+    with cloud_errors(_action(kind.delete), api.region):
         retry(unless_refused, lambda: getattr(api.ec2, kind.delete)(**parameter), _NOT_FOUND)

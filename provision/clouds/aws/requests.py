@@ -63,7 +63,7 @@ def run_instances(order: base.Order, region: str, group: str = "") -> dict[str, 
     """
     image = data.image(order.os)
     root = image.root_device if image else "/dev/sda1"
-    tagged = ["instance", "volume", "network-interface"]
+    kinds = ["instance", "volume", "network-interface"]
     request: dict[str, Any] = {
         "InstanceType": order.instance_type,
         "MinCount": order.minimum,
@@ -84,8 +84,8 @@ def run_instances(order: base.Order, region: str, group: str = "") -> dict[str, 
         # One-time: a persistent request would later start a machine that nobody waits for.
         options = {"SpotInstanceType": "one-time", "InstanceInterruptionBehavior": "terminate"}
         request["InstanceMarketOptions"] = {"MarketType": "spot", "SpotOptions": options}
-        tagged.append("spot-instances-request")
-    request["TagSpecifications"] = [{"ResourceType": kind, "Tags": tag_list(order)} for kind in tagged]
+        kinds.append("spot-instances-request")
+    request["TagSpecifications"] = [{"ResourceType": kind, "Tags": tag_list(order)} for kind in kinds]
     return request
 
 

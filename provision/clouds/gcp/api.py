@@ -1,4 +1,4 @@
-"""Calls of Compute Engine, and the operations that they start: each call classified, each operation waited for at the access's endpoint.
+"""Calls of Compute Engine and the operations that they start. Every error is classified, and every wait goes to the access's endpoint.
 
 Google's own `operation.result()` does neither: it always asks googleapis.com, because its client is built from the credentials alone
 (docs/sources/emulators.md §C), and it raises by HTTP status, where only the codes of the operation tell a stock-out from an outage.
@@ -18,7 +18,7 @@ from google.api_core import exceptions, retry
 from provision.clouds.gcp.access import GcpAccess
 from provision.clouds.gcp.answers import last
 from provision.clouds.gcp.client import client, project_of
-from provision.clouds.gcp.errors import classified, in_place, of_operation
+from provision.clouds.gcp.errors import cloud_errors, in_place, of_operation
 from provision.errors import CloudError, CloudUnreachableError, QuotaExceededError, ThrottledError
 
 # `wait` answers when the operation has ended, and after two minutes at the latest (operations.wait in the reference). Our own time-out is
@@ -31,9 +31,9 @@ _ASK_AGAIN: Final = (CloudUnreachableError, ThrottledError)
 
 @contextlib.contextmanager
 def _reading(action: str, where: str) -> Iterator[None]:
-    """`classified` for a read. Its quota is one of calls, not of machines, so a launch must not go elsewhere because of it."""
+    """`cloud_errors` for a read. Its quota is one of calls, not of machines, so a launch must not go elsewhere because of it."""
     try:
-        with classified(action, where):
+        with cloud_errors(action, where):
             yield
     except QuotaExceededError as error:
         msg = f"GCP asks for slower calls of {in_place(action, where)}"
@@ -55,7 +55,7 @@ def _again(timeout_s: float) -> retry.Retry:
 
 
 @dataclass(frozen=True, slots=True)
-class GcpApi:
+class GcpProjectApi:
     """A project of GCP, with the credentials that speak to it."""
 
     access: GcpAccess
@@ -79,14 +79,14 @@ class GcpApi:
             CloudError: what GCP said instead.
         """
         makes = method.endswith("_unary")
-        with classified(action, where) if makes else _reading(action, where):
+        with cloud_errors(action, where) if makes else _reading(action, where):
             send = getattr(client(f"{kind}Client", self.access), method)
             again = None if makes else _again(self.access.timeout_s)
             return send(request={"project": self.project, **request}, timeout=self.access.timeout_s, retry=again)
 
     def pages(self, kind: str, method: str, action: str, **request: Any) -> list[Any]:
         """All entries of a list call, however many pages they take; with `aggregated_list` the (scope, list) pairs."""
-        with classified(action):
+        with cloud_errors(action):
             return list(self.call(kind, method, action, **request))
 
     def end_of(self, operation: Any, action: str, *, timeout_s: float) -> Any:
@@ -97,15 +97,15 @@ class GcpApi:
         """
         scope, where = _scope(operation)
         until = time.monotonic() + timeout_s
-        lost: CloudError | None = None
+        last_error: CloudError | None = None
         while operation.status.name != "DONE":
             if time.monotonic() >= until:
                 msg = f"{action} is still under way after {timeout_s:g} s ({operation.name})"
-                raise CloudUnreachableError(msg, hint="run the same command again; it goes on where it stopped") from lost
+                raise CloudUnreachableError(msg, hint="run the same command again; it goes on where it stopped") from last_error
             try:
                 operation = self._wait(scope, where, operation.name, until)
             except _ASK_AGAIN as error:
-                lost = error
+                last_error = error
                 if time.monotonic() < until:
                     raise
         return operation

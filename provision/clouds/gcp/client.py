@@ -10,9 +10,9 @@ from google.api_core.client_options import ClientOptions
 from google.auth.credentials import AnonymousCredentials
 from google.auth.exceptions import DefaultCredentialsError
 
-from provision.clouds.gcp import sdk
 from provision.clouds.gcp.access import GcpAccess
 from provision.clouds.gcp.errors import LOGIN
+from provision.clouds.gcp.sdk import client_class
 from provision.errors import CredentialsMissingError
 
 
@@ -23,7 +23,7 @@ def client(kind: str, access: GcpAccess) -> Any:
     Raises:
         CredentialsMissingError: nobody is logged in.
     """
-    cls = getattr(sdk.compute(), kind)
+    cls = client_class(kind)
     if access.endpoint_url:
         return cls(credentials=AnonymousCredentials(), client_options=ClientOptions(api_endpoint=access.endpoint_url))  # type: ignore[no-untyped-call]  # google-auth is not typed
     try:

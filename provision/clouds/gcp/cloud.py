@@ -13,11 +13,11 @@ from collections.abc import Sequence
 from typing import Any, ClassVar, Final, Literal
 
 from provision.clouds import base
-from provision.clouds.caller import resolved
-from provision.clouds.gcp import examine, firewall, offers, power, removal, requests, sdk
+from provision.clouds.caller import resolve
+from provision.clouds.gcp import examine, firewall, offers, power, removal, requests
 from provision.clouds.gcp.access import GcpAccess
 from provision.clouds.gcp.answers import instance_of, notices_of, tags_of_firewall
-from provision.clouds.gcp.api import GcpApi
+from provision.clouds.gcp.api import GcpProjectApi
 from provision.clouds.gcp.errors import AlreadyThereError, GoneError, in_place, of_operation
 from provision.clouds.gcp.network import network_of
 from provision.clouds.polling import poll
@@ -55,19 +55,18 @@ class GcpCloud:
         self.region = region
         # Google's library reads no variable for another endpoint; the embedded GCP is found by ours.
         self._access = access or GcpAccess(endpoint_url=os.environ.get("GPUPROV_GCP_ENDPOINT") or None)
-        self._api = GcpApi(self._access)
+        self._api = GcpProjectApi(self._access)
         # How often an attempt has certainly failed: GCE would answer the same request id with the operation that failed.
         self._failures: Counter[str] = Counter()
-        sdk.preload()
 
     # --- finding --------------------------------------------------------------------------------------------------
 
     def find(self, name: str | None = None) -> list[base.Instance]:
         """Our instances in the project that exist."""
-        instances = map(instance_of, self._described(removal.label_filter(name)))
+        instances = map(instance_of, self._raws(removal.label_filter(name)))
         return sorted(instances, key=lambda i: (i.launched_at, i.name))
 
-    def _described(self, query: str) -> list[Any]:
+    def _raws(self, query: str) -> list[Any]:
         scopes = self._api.pages("Instances", "aggregated_list", "compute.instances.list", filter=query)
         return [raw for _, scoped in scopes for raw in scoped.instances]
 
@@ -84,7 +83,7 @@ class GcpCloud:
     def launch(self, order: base.Order) -> list[base.Instance]:
         """Make the machines of an order; for a repetition, the request id and the names return those that an earlier try made."""
         requests.check_limit(order.deadline)
-        networks = resolved(order.ssh_from, self._access.caller_address_url)
+        networks = resolve(order.ssh_from, self._access.caller_address_url)
         text = requests.description(order.name, order.launch_id, order.tags.get(base.OWNER_TAG, ""))
         network = network_of(self._api, order, self.region)
         rules = firewall.begin(self._api, order.launch_id, text, networks, network)
@@ -190,7 +189,7 @@ class GcpCloud:
 
     def _of_launch(self, order: base.Order) -> tuple[list[str], list[base.Instance]]:
         """The names that machines of the launch have, and the machines of this attempt, in the order of their names."""
-        raws = self._described(removal.label_filter(order.launch_id, base.LAUNCH_TAG))
+        raws = self._raws(removal.label_filter(order.launch_id, base.LAUNCH_TAG))
         mine = sorted((raw for raw in raws if self._is_of(raw, order)), key=lambda raw: (len(raw.name), raw.name))
         return [raw.name for raw in raws], [instance_of(raw) for raw in mine]
 
@@ -236,7 +235,7 @@ class GcpCloud:
         """What GCE says of the instances: maintenance, their time limit, a spot machine that it takes back."""
 
         def ask(instance: base.Instance) -> tuple[str, ...]:
-            raw = power.described(self._api, instance)
+            raw = power.raw_of(self._api, instance)
             return notices_of(raw) if raw is not None else ("it is gone",)
 
         return {i.id: lines for i, lines in zip(instances, at_once(ask, instances), strict=True) if lines}
@@ -263,7 +262,7 @@ class GcpCloud:
 
     def allow(self, name: str, networks: Sequence[str]) -> list[str]:
         """Open port 22 of the launches of that name to exactly these networks; a rule that is missing is made again."""
-        sources = resolved(networks, self._access.caller_address_url)
+        sources = resolve(networks, self._access.caller_address_url)
         rules = firewall.rules_of(self._api, name)
         # Launch id → owner and network. A rule stays in the network that it was made in; where none is left, the machines tell the network.
         launches = {
@@ -272,7 +271,7 @@ class GcpCloud:
             if base.LAUNCH_TAG in (tags := tags_of_firewall(rule))
         }
         if not launches:
-            raws = [(instance_of(raw), raw.network_interfaces[0].network) for raw in self._described(removal.label_filter(name))]
+            raws = [(instance_of(raw), raw.network_interfaces[0].network) for raw in self._raws(removal.label_filter(name))]
             launches = {instance.launch_id: (instance.owner, network) for instance, network in raws if instance.launch_id}
         if not launches:
             msg = f"{name!r} has neither machines nor firewall rules in project {self._api.project}"

@@ -85,7 +85,7 @@ def in_place(action: str, where: str) -> str:
 
 
 @contextlib.contextmanager
-def classified(action: str, where: str = "") -> Iterator[None]:
+def cloud_errors(action: str, where: str = "") -> Iterator[None]:
     """Raise our errors for Google's within the block.
 
     Args:

@@ -7,14 +7,14 @@ from typing import Any
 
 from provision.clouds import base
 from provision.clouds.gcp import data
-from provision.clouds.gcp.api import GcpApi
+from provision.clouds.gcp.api import GcpProjectApi
 from provision.clouds.gcp.errors import GoneError
 from provision.clouds.gcp.requests import image_of
 from provision.concurrent import at_once
 from provision.errors import CloudError, ImageNotFoundError
 
 
-def examine(api: GcpApi, order: base.Order, region: str, zones: list[str]) -> list[base.Answer]:
+def examine(api: GcpProjectApi, order: base.Order, region: str, zones: list[str]) -> list[base.Answer]:
     """Ask all questions at the same time; the answer to one that fails is None, with the reason. GCP has no dry run.
 
     Args:
@@ -39,20 +39,20 @@ def examine(api: GcpApi, order: base.Order, region: str, zones: list[str]) -> li
     return [*at_once(ask, questions), base.Answer("dry-run", holds=None, said="Compute Engine has no dry run")]
 
 
-def _region(api: GcpApi, region: str) -> base.Answer:
+def _region(api: GcpProjectApi, region: str) -> base.Answer:
     status = api.call("Regions", "get", "compute.regions.get", region=region).status
     return base.Answer("region", holds=status == "UP", said=f"{region} is {status or 'unknown'}")
 
 
-def _offered(api: GcpApi, order: base.Order, zones: list[str]) -> base.Answer:
+def _offered(api: GcpProjectApi, order: base.Order, zones: list[str]) -> base.Answer:
     """Whether the order's zone, or which of the region's, has the machine type and the accelerator that is attached to it."""
     accelerator = data.accelerator(order.gpu)
-    attached = order.instance_type.startswith("n1-")
+    attaches = order.instance_type.startswith("n1-")
 
     def offers(zone: str) -> bool:
         try:
             api.call("MachineTypes", "get", "compute.machineTypes.get", zone=zone, machine_type=order.instance_type)
-            if attached:
+            if attaches:
                 api.call("AcceleratorTypes", "get", "compute.acceleratorTypes.get", zone=zone, accelerator_type=accelerator)
         except GoneError:
             return False
@@ -60,14 +60,14 @@ def _offered(api: GcpApi, order: base.Order, zones: list[str]) -> base.Answer:
 
     candidates = [order.zone] if order.zone else zones
     offering = [zone for zone, here in zip(candidates, at_once(offers, candidates), strict=True) if here]
-    machine = f"{order.instance_type} with {accelerator}" if attached else order.instance_type
+    machine = f"{order.instance_type} with {accelerator}" if attaches else order.instance_type
     if not offering:
         where = ", ".join(candidates) or "any zone that the catalog knows"
         return base.Answer("offered", holds=False, said=f"{machine} is not offered in {where}")
     return base.Answer("offered", holds=True, said=f"{machine} is offered in {', '.join(offering)}")
 
 
-def _quotas(api: GcpApi, region: str) -> dict[str, tuple[float, float]]:
+def _quotas(api: GcpProjectApi, region: str) -> dict[str, tuple[float, float]]:
     """Metric → (limit, usage), of the region and of the whole project."""
 
     def scope(name: str) -> Any:
@@ -78,7 +78,7 @@ def _quotas(api: GcpApi, region: str) -> dict[str, tuple[float, float]]:
     return {q.metric: (q.limit, q.usage) for raw in at_once(scope, [region, ""]) for q in raw.quotas}
 
 
-def usage_of(api: GcpApi, metric: str, region: str) -> tuple[float, float] | None:
+def usage_of(api: GcpProjectApi, metric: str, region: str) -> tuple[float, float] | None:
     """(limit, usage) of a metric, or None where GCP does not answer."""
     try:
         return _quotas(api, region).get(metric.upper())
@@ -86,7 +86,7 @@ def usage_of(api: GcpApi, metric: str, region: str) -> tuple[float, float] | Non
         return None
 
 
-def _quota(api: GcpApi, order: base.Order, region: str) -> base.Answer:
+def _quota(api: GcpProjectApi, order: base.Order, region: str) -> base.Answer:
     """Compare what is needed with limit and use, in GPUs: the model's quota in the region, and the quota over all regions."""
     quotas = _quotas(api, region)
     metric = data.quota(order.gpu, order.market)
@@ -99,7 +99,7 @@ def _quota(api: GcpApi, order: base.Order, region: str) -> base.Answer:
     return base.Answer("quota", holds=holds, said=f"{needed} GPUs needed, {uses}")
 
 
-def _image(api: GcpApi, order: base.Order) -> base.Answer:
+def _image(api: GcpProjectApi, order: base.Order) -> base.Answer:
     try:
         if order.image_id:
             _, project, _, _, name = order.image_id.split("/")

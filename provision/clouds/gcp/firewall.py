@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from provision.clouds import base
 from provision.clouds.gcp.answers import tags_of_firewall
-from provision.clouds.gcp.api import GcpApi
+from provision.clouds.gcp.api import GcpProjectApi
 from provision.clouds.gcp.errors import AlreadyThereError
 from provision.clouds.gcp.requests import NETWORK, firewalls, network_tag
 from provision.concurrent import at_once
@@ -23,7 +23,7 @@ Operation = tuple[str, Any]
 """A permission, and the operation of the call that needed it."""
 
 
-def rules_of(api: GcpApi, name: str | None = None) -> list[Any]:
+def rules_of(api: GcpProjectApi, name: str | None = None) -> list[Any]:
     """Our rules, all or those of one launch's name. Ours have our name, our target tag and our tags in the description."""
     # `eq` takes a regular expression over the whole name (firewalls.list, parameter filter).
     rules = api.pages("Firewalls", "list", "compute.firewalls.list", filter='name eq "gpuprov-.*"')
@@ -31,7 +31,7 @@ def rules_of(api: GcpApi, name: str | None = None) -> list[Any]:
     return [rule for rule in ours if (tags := tags_of_firewall(rule)) and (name is None or tags.get(base.NAME_TAG) == name)]
 
 
-def begin(api: GcpApi, launch_id: str, text: str, networks: Sequence[str], network: str = NETWORK) -> list[Operation]:
+def begin(api: GcpProjectApi, launch_id: str, text: str, networks: Sequence[str], network: str = NETWORK) -> list[Operation]:
     """Begin to make the rules of a launch; a rule that an earlier try made gets today's networks.
 
     The names of the rules make a repetition harmless. A request id derived from the launch would not do: if somebody has removed the rule,
@@ -58,18 +58,18 @@ def begin(api: GcpApi, launch_id: str, text: str, networks: Sequence[str], netwo
     return [operation for operation in at_once(insert, firewalls(launch_id, text, networks, network)) if operation]
 
 
-def _patch(api: GcpApi, rule: dict[str, Any]) -> Operation:
+def _patch(api: GcpProjectApi, rule: dict[str, Any]) -> Operation:
     action = "compute.firewalls.update"
     body = {key: rule[key] for key in ("name", "source_ranges")}
     return action, api.call("Firewalls", "patch_unary", action, firewall=rule["name"], firewall_resource=body)
 
 
-def wait(api: GcpApi, operations: Sequence[Operation]) -> None:
+def wait(api: GcpProjectApi, operations: Sequence[Operation]) -> None:
     """Wait until the rules hold."""
     at_once(lambda pair: api.success_of(pair[1], pair[0], timeout_s=_RULE_S), operations)
 
 
-def allow(api: GcpApi, launch_id: str, text: str, networks: Sequence[str], rules: Sequence[Any], *, network: str) -> None:
+def allow(api: GcpProjectApi, launch_id: str, text: str, networks: Sequence[str], rules: Sequence[Any], *, network: str) -> None:
     """Make the rules of a launch admit exactly these networks, and wait until they do.
 
     Args:

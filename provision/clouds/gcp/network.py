@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from provision.clouds import base
-from provision.clouds.gcp.api import GcpApi
+from provision.clouds.gcp.api import GcpProjectApi
 from provision.clouds.gcp.errors import GoneError
 from provision.clouds.gcp.requests import NETWORK
 from provision.errors import CloudInvalidError
 
 
-def network_of(api: GcpApi, order: base.Order, region: str) -> str:
+def network_of(api: GcpProjectApi, order: base.Order, region: str) -> str:
     """The path of the network of an order's subnetwork; the default one, without a call, where the order names none.
 
     Raises:

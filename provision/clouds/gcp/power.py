@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from provision.clouds import base
 from provision.clouds.gcp.answers import instance_of, tags_of
-from provision.clouds.gcp.api import GcpApi
+from provision.clouds.gcp.api import GcpProjectApi
 from provision.clouds.gcp.errors import GoneError
 from provision.clouds.gcp.requests import TAGS_ITEM, check_limit, scheduling
 from provision.clouds.polling import poll
@@ -19,7 +19,7 @@ from provision.errors import CloudInvalidError, InstanceLostError
 _CHANGED_S: Final = 60.0
 
 
-def described(api: GcpApi, instance: base.Instance) -> Any | None:
+def raw_of(api: GcpProjectApi, instance: base.Instance) -> Any | None:
     """The instance as GCE describes it; None when it is gone."""
     try:
         return api.call("Instances", "get", "compute.instances.get", where=instance.zone, zone=instance.zone, instance=instance.id)
@@ -27,20 +27,20 @@ def described(api: GcpApi, instance: base.Instance) -> Any | None:
         return None
 
 
-def _now(api: GcpApi, instance: base.Instance) -> base.Instance | None:
+def _now(api: GcpProjectApi, instance: base.Instance) -> base.Instance | None:
     """The instance now; None when it is gone, or when another launch has its name."""
-    raw = described(api, instance)
+    raw = raw_of(api, instance)
     current = instance_of(raw) if raw is not None else None
     return current if current and current.launch_id == instance.launch_id else None
 
 
-def _change(api: GcpApi, instance: base.Instance, method: str, action: str, *, timeout_s: float, **request: Any) -> None:
+def _change(api: GcpProjectApi, instance: base.Instance, method: str, action: str, *, timeout_s: float, **request: Any) -> None:
     """Make a call that changes the instance, and wait until it has."""
     target = {"zone": instance.zone, "instance": instance.id, **request}
     api.run("Instances", f"{method}_unary", f"compute.instances.{action}", timeout_s=timeout_s, where=instance.zone, **target)
 
 
-def until_running(api: GcpApi, instance: base.Instance, *, timeout_s: float) -> base.Instance:
+def until_running(api: GcpProjectApi, instance: base.Instance, *, timeout_s: float) -> base.Instance:
     """Wait until the instance runs and has an address.
 
     Raises:
@@ -62,15 +62,15 @@ def _lost(instance: base.Instance, what: str, now: base.Instance | None) -> Inst
     return InstanceLostError(msg, hint=f"`gpuprov ls` shows what it is now; `gpuprov down {instance.group}` removes it")
 
 
-def _until_stopped(api: GcpApi, instance: base.Instance, *, timeout_s: float) -> None:
+def _until_stopped(api: GcpProjectApi, instance: base.Instance, *, timeout_s: float) -> None:
     now = poll(lambda: _now(api, instance), lambda now: now is None or now.state != "stopping", timeout_s=timeout_s)
     if now is None or now.state != "stopped":
         raise _lost(instance, "stop", now)
 
 
-def stop(api: GcpApi, instance: base.Instance, *, timeout_s: float) -> None:
+def stop(api: GcpProjectApi, instance: base.Instance, *, timeout_s: float) -> None:
     """Stop it and wait until it is stopped."""
-    raw = described(api, instance)
+    raw = raw_of(api, instance)
     if raw is not None and instance_of(raw).state not in {"stopping", "stopped"}:
         # GCE stops a machine with local SSDs only if the call says that their content may be lost.
         local = {"discard_local_ssd": True} if any(disk.type_ == "SCRATCH" for disk in raw.disks) else {}
@@ -78,7 +78,7 @@ def stop(api: GcpApi, instance: base.Instance, *, timeout_s: float) -> None:
     _until_stopped(api, instance, timeout_s=timeout_s)
 
 
-def start(api: GcpApi, instance: base.Instance, *, timeout_s: float) -> base.Instance:
+def start(api: GcpProjectApi, instance: base.Instance, *, timeout_s: float) -> base.Instance:
     """Start it if it is stopped, and wait until it runs.
 
     Raises:
@@ -96,7 +96,7 @@ def start(api: GcpApi, instance: base.Instance, *, timeout_s: float) -> base.Ins
     return until_running(api, instance, timeout_s=timeout_s)
 
 
-def extend(api: GcpApi, instances: Sequence[base.Instance], deadline: dt.datetime) -> None:
+def extend(api: GcpProjectApi, instances: Sequence[base.Instance], deadline: dt.datetime) -> None:
     """Move the time limit and the tag of stopped machines.
 
     setScheduling is for stopped instances only (its reference: "You can only call this method on a stopped instance";
@@ -106,7 +106,7 @@ def extend(api: GcpApi, instances: Sequence[base.Instance], deadline: dt.datetim
         CloudInvalidError: one is not stopped; nothing was changed.
     """
     check_limit(deadline)
-    raws: dict[base.Instance, Any] = dict(zip(instances, at_once(lambda i: described(api, i), instances), strict=True))
+    raws: dict[base.Instance, Any] = dict(zip(instances, at_once(lambda i: raw_of(api, i), instances), strict=True))
     running = [i for i, raw in raws.items() if raw is None or instance_of(raw).state != "stopped"]
     if running:
         names, group = ", ".join(i.name for i in running), running[0].group

@@ -9,7 +9,7 @@ from provision.catalog.overlay import Overlay
 from provision.clouds.gcp import data
 from provision.clouds.gcp.access import GcpAccess
 from provision.clouds.gcp.client import client, project_of
-from provision.clouds.gcp.errors import classified
+from provision.clouds.gcp.errors import cloud_errors
 from provision.clouds.terms import Refreshed, Say
 
 
@@ -21,7 +21,7 @@ def accelerator_zones(access: GcpAccess) -> dict[str, list[str]]:
     """
     accelerators = set(data.gcp().accelerators.values())
     zones: dict[str, list[str]] = defaultdict(list)
-    with classified("compute.acceleratorTypes.list"):
+    with cloud_errors("compute.acceleratorTypes.list"):
         pages = client("AcceleratorTypesClient", access).aggregated_list(project=project_of(access), timeout=access.timeout_s)
         for scope, scoped in pages:
             for accelerator in scoped.accelerator_types:
@@ -39,7 +39,7 @@ def newest_images(access: GcpAccess) -> dict[str, str]:
     images = {}
     families = client("ImagesClient", access)
     for image in data.gcp().images:
-        with classified("compute.images.getFromFamily"):
+        with cloud_errors("compute.images.getFromFamily"):
             newest = families.get_from_family(project=image.project, family=image.family, timeout=access.timeout_s)
         images[f"{image.os} {image.version}"] = f"projects/{image.project}/global/images/{newest.name}"
     return images

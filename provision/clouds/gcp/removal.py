@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from provision.clouds import base
 from provision.clouds.gcp.answers import last, tags_of, tags_of_firewall
-from provision.clouds.gcp.api import GcpApi
+from provision.clouds.gcp.api import GcpProjectApi
 from provision.clouds.gcp.errors import GoneError
 from provision.clouds.gcp.firewall import rules_of
 from provision.clouds.gcp.requests import LABELS
@@ -47,7 +47,7 @@ def label_filter(name: str | None, tag: str = base.NAME_TAG) -> str:
     return f'labels.{LABELS[tag]}="{name}"' if name else f"labels.{LABELS[tag]}:*"
 
 
-def things(api: GcpApi, name: str | None) -> list[base.Thing]:
+def things(api: GcpProjectApi, name: str | None) -> list[base.Thing]:
     """Everything of ours in the project."""
 
     def existing(kind: GcpKind) -> list[base.Thing]:
@@ -70,23 +70,23 @@ def _thing(kind: GcpKind, raw: Any, where: str, tags: dict[str, str]) -> base.Th
     )
 
 
-def remove(api: GcpApi, things: Sequence[base.Thing], *, on_step: base.Step) -> list[str]:
+def remove(api: GcpProjectApi, things: Sequence[base.Thing], *, on_step: base.Step) -> list[str]:
     """Remove them kind by kind, those of one kind at the same time, and wait until they are gone."""
-    removed: list[str] = []
+    phrases: list[str] = []
     ended: set[str] = set()  # launches whose machines were removed, and with them the disks that end with a machine
     for kind in KINDS:
         of_kind = [thing for thing in things if thing.kind == kind.kind]
         if not of_kind:
             continue
         on_step(f"removing {', '.join(map(str, of_kind))}")
-        existed = at_once(lambda pair: _remove(api, *pair), [(kind, thing) for thing in of_kind])
+        existing = at_once(lambda pair: _remove(api, *pair), [(kind, thing) for thing in of_kind])
         if kind.kind == "instance":
             ended = {thing.launch_id for thing in of_kind}
-        removed += [str(thing) for thing, here in zip(of_kind, existed, strict=True) if here or thing.launch_id in ended]
-    return removed
+        phrases += [str(thing) for thing, here in zip(of_kind, existing, strict=True) if here or thing.launch_id in ended]
+    return phrases
 
 
-def _remove(api: GcpApi, kind: GcpKind, thing: base.Thing) -> bool:
+def _remove(api: GcpProjectApi, kind: GcpKind, thing: base.Thing) -> bool:
     """Remove a thing and return whether it still existed."""
     scope = {} if thing.where == "global" else {"region" if kind.kind == "address" else "zone": thing.where}
     action, target = f"compute.{kind.field}.delete", {kind.kind: thing.id, **scope}

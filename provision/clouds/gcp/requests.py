@@ -142,8 +142,8 @@ def _accelerators(order: base.Order) -> list[dict[str, Any]]:
 
 def _disk(order: base.Order, size_gb: int, **more: Any) -> dict[str, Any]:
     kind = "hyperdisk-balanced" if order.instance_type.startswith(_HYPERDISK_ONLY) else "pd-balanced"
-    described = description(order.name, order.launch_id, order.tags.get(base.OWNER_TAG, ""))
-    params = {"disk_size_gb": size_gb, "disk_type": kind, "labels": _labels(order), "description": described, **more}
+    text = description(order.name, order.launch_id, order.tags.get(base.OWNER_TAG, ""))
+    params = {"disk_size_gb": size_gb, "disk_type": kind, "labels": _labels(order), "description": text, **more}
     return {"type_": "PERSISTENT", "auto_delete": True, "initialize_params": params}
 
 

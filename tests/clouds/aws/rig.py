@@ -71,12 +71,12 @@ class AwsRig(Rig):
         return str(made["Subnet"]["SubnetId"])
 
     def seen(self, instance: base.Instance) -> Seen:
-        found = raw(self, instance.id)
-        groups = self.client.describe_security_groups(GroupIds=[g["GroupId"] for g in found["SecurityGroups"]])["SecurityGroups"]
-        assert {g["VpcId"] for g in groups} == {found["VpcId"]}
+        result = raw(self, instance.id)
+        groups = self.client.describe_security_groups(GroupIds=[g["GroupId"] for g in result["SecurityGroups"]])["SecurityGroups"]
+        assert {g["VpcId"] for g in groups} == {result["VpcId"]}
         rules = [rule for group in groups for rule in group["IpPermissions"]]
         opened = {r["CidrIp"] for rule in rules for r in rule["IpRanges"]} | {r["CidrIpv6"] for rule in rules for r in rule["Ipv6Ranges"]}
-        return Seen(found.get("PublicIpAddress", ""), found["PrivateIpAddress"], found["SubnetId"], opened)
+        return Seen(result.get("PublicIpAddress", ""), result["PrivateIpAddress"], result["SubnetId"], opened)
 
     def heal(self) -> None:
         control.ask(self.ec2, "faults", method="PUT", body=[])

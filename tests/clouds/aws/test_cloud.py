@@ -23,12 +23,12 @@ def test_a_warm_launch_is_four_calls(rig: AwsRig) -> None:
 def test_spot_is_asked_for_once_and_its_interruption_is_announced(rig: AwsRig) -> None:
     order = rig.order(market="spot")
     cloud = rig.cloud()
-    (made,) = cloud.launch(order)
-    assert made.market == "spot"
+    (machine,) = cloud.launch(order)
+    assert machine.market == "spot"
     (request,) = [t for t in cloud.things(order.name) if t.kind == "spot-request"]
-    assert raw(rig, made.id)["SpotInstanceRequestId"] == request.id
-    assert cloud.notices([made]) == {}
-    rig.set(spot_status={made.id: "marked-for-termination"})
-    assert "marked-for-termination" in cloud.notices([made])[made.id][0]
+    assert raw(rig, machine.id)["SpotInstanceRequestId"] == request.id
+    assert cloud.notices([machine]) == {}
+    rig.set(spot_status={machine.id: "marked-for-termination"})
+    assert "marked-for-termination" in cloud.notices([machine])[machine.id][0]
     cloud.remove(cloud.things(order.name), on_step=lambda _: None)
     assert alive(cloud, order.name) == []

@@ -4,7 +4,7 @@ import botocore.exceptions as boto
 import pytest
 
 from provision import errors
-from provision.clouds.aws.errors import classified, classify
+from provision.clouds.aws.errors import classify, cloud_errors
 from provision.errors import (
     CapacityError,
     CloudError,
@@ -124,7 +124,7 @@ def test_the_missing_action_is_the_one_that_aws_names() -> None:
     ],
 )
 def test_what_botocore_says_itself(raised: boto.BotoCoreError, kind: type[CloudError]) -> None:
-    with pytest.raises(errors.CloudError) as caught, classified("ec2:DescribeInstances", "us-east-1"):
+    with pytest.raises(errors.CloudError) as caught, cloud_errors("ec2:DescribeInstances", "us-east-1"):
         raise raised
     assert type(caught.value) is kind
     assert caught.value.hint

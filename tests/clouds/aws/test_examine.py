@@ -11,22 +11,22 @@ from tests.clouds.aws.rig import REGION, AwsRig
 
 
 def test_events_are_announced_until_they_are_over(rig: AwsRig) -> None:
-    (made,) = rig.cloud().launch(rig.order())
+    (machine,) = rig.cloud().launch(rig.order())
     event = {
         "Code": "instance-retirement",
         "Description": "The instance is running on degraded hardware",
         "NotBefore": "2026-12-01T10:00:00+00:00",
     }
     over = {"Code": "system-reboot", "Description": "[Completed] scheduled reboot"}
-    rig.set(events={made.id: [event, over]})
-    (said,) = rig.cloud().notices([made])[made.id]
+    rig.set(events={machine.id: [event, over]})
+    (said,) = rig.cloud().notices([machine])[machine.id]
     assert "instance-retirement, not before 2026-12-01T10:00" in said
     assert "degraded hardware" in said
 
 
 def test_the_quota_that_is_short_is_named_with_its_use(rig: AwsRig) -> None:
-    (made,) = rig.cloud().launch(rig.order())
-    running = rig.cloud().wait_running(made, timeout_s=20)
+    (machine,) = rig.cloud().launch(rig.order())
+    running = rig.cloud().wait_running(machine, timeout_s=20)
     others = [i for i in rig.cloud().find() if i.state in {"pending", "running"} and i.market == "on-demand"]
     used = 4 * len(others)
     rig.set(vcpu_limit={REGION: used})

@@ -31,15 +31,15 @@ def test_a_group_that_ec2_does_not_show_yet_is_waited_for(rig: AwsRig, action: s
     rig.forget()
     fault = {"kind": "error", "action": action, "code": "InvalidGroup.NotFound", "count": 2}
     control.ask(rig.ec2, "faults", method="PUT", body=[fault])
-    (made,) = rig.cloud().launch(order)
+    (machine,) = rig.cloud().launch(order)
     assert rig.calls().count(action) == 3
-    assert [i.id for i in rig.cloud().find(order.name)] == [made.id]
+    assert [i.id for i in rig.cloud().find(order.name)] == [machine.id]
 
 
 def test_rules_that_others_added_are_closed_and_other_ports_left_alone(rig: AwsRig) -> None:
     order = rig.order(ssh_from=("192.0.2.0/24",))
-    (made,) = rig.cloud().launch(order)
-    group = raw(rig, made.id)["SecurityGroups"][0]["GroupId"]
+    (machine,) = rig.cloud().launch(order)
+    group = raw(rig, machine.id)["SecurityGroups"][0]["GroupId"]
     wide = {"IpProtocol": "tcp", "FromPort": 20, "ToPort": 30, "IpRanges": [{"CidrIp": "0.0.0.0/0"}]}
     web = {"IpProtocol": "tcp", "FromPort": 443, "ToPort": 443, "IpRanges": [{"CidrIp": "0.0.0.0/0"}]}
     rig.client.authorize_security_group_ingress(GroupId=group, IpPermissions=[wide, web])

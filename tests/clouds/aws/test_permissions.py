@@ -52,10 +52,10 @@ def live(rig: AwsRig, order: base.Order) -> None:
     if refused:
         raise PermissionRefusedError(refused[0].said, hint="as examined")
     assert cloud.find(order.name) == []
-    made = cloud.launch(order)
+    machines = cloud.launch(order)
     # A fresh object finds the group of an earlier one by its name, as after a crash.
     assert AwsCloud(REGION, rig.access).launch(order)
-    ready = [cloud.wait_running(i, timeout_s=20) for i in made]
+    ready = [cloud.wait_running(i, timeout_s=20) for i in machines]
     with pytest.raises(HostKeyUnknownError):  # without hosts nothing is printed
         cloud.host_keys(ready[0], timeout_s=0.1)
     assert cloud.notices(ready) == {}
@@ -122,11 +122,11 @@ def test_the_policy_touches_nothing_of_another_name(rig: AwsRig) -> None:
 
 def test_only_the_deadline_may_be_written_anew(rig: AwsRig) -> None:
     order = rig.order()
-    (made,) = rig.cloud().launch(order)
+    (machine,) = rig.cloud().launch(order)
     rig.set(allowed=document(order.name))
     with pytest.raises(Exception, match=r"UnauthorizedOperation.*ec2:CreateTags"):
-        rig.client.create_tags(Resources=[made.id], Tags=[{"Key": base.NAME_TAG, "Value": "another"}])
-    rig.cloud().extend([made], order.deadline)
+        rig.client.create_tags(Resources=[machine.id], Tags=[{"Key": base.NAME_TAG, "Value": "another"}])
+    rig.cloud().extend([machine], order.deadline)
 
 
 def test_a_policy_for_all_launches_of_a_stem(rig: AwsRig) -> None:

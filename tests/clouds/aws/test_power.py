@@ -12,8 +12,8 @@ from tests.clouds.aws.rig import AwsRig
 
 def test_a_new_address_after_off_and_on(rig: AwsRig) -> None:
     cloud = rig.cloud()
-    (made,) = cloud.launch(rig.order())
-    before = cloud.wait_running(made, timeout_s=20)
+    (machine,) = cloud.launch(rig.order())
+    before = cloud.wait_running(machine, timeout_s=20)
     cloud.stop([before], timeout_s=20)
     assert cloud.find(before.group)[0].address == ""
     (after,) = cloud.start(cloud.find(before.group), timeout_s=20)
@@ -22,9 +22,9 @@ def test_a_new_address_after_off_and_on(rig: AwsRig) -> None:
 
 def test_a_machine_that_ended_is_lost_at_once(rig: AwsRig) -> None:
     cloud = rig.cloud()
-    (made,) = cloud.launch(rig.order())
-    rig.client.terminate_instances(InstanceIds=[made.id])
+    (machine,) = cloud.launch(rig.order())
+    rig.client.terminate_instances(InstanceIds=[machine.id])
     started = time.monotonic()
-    with pytest.raises(InstanceLostError, match=made.id):
-        cloud.wait_running(made, timeout_s=20)
+    with pytest.raises(InstanceLostError, match=machine.id):
+        cloud.wait_running(machine, timeout_s=20)
     assert time.monotonic() - started < 2

@@ -8,8 +8,7 @@ import json
 import pytest
 from botocore.stub import Stubber
 
-from provision.catalog import read
-from provision.clouds.aws import refresh
+from provision.clouds.aws import data, refresh
 from provision.clouds.aws.access import AwsAccess
 from provision.clouds.aws.client import client
 from provision.errors import CloudError, PermissionRefusedError
@@ -21,10 +20,10 @@ REGION = "us-east-1"
 
 def test_the_instance_types_are_those_of_the_shipped_data(access: AwsAccess) -> None:
     """The shipped data was made from the same answers: what EC2 says wins over what we typed."""
-    shipped = read.aws_types()
-    found = refresh.instance_types(REGION, access)
-    assert len(found) > 50
-    for record in found:
+    shipped = data.types()
+    result = refresh.instance_types(REGION, access)
+    assert len(result) > 50
+    for record in result:
         known = shipped[record.type]
         assert (record.vendor, record.gpu, record.gpus, record.gpu_mib) == (known.vendor, known.gpu, known.gpus, known.gpu_mib), record.type
         assert (record.vcpus, record.memory_gib, record.nvme_gb, record.machine) == (
@@ -36,16 +35,16 @@ def test_the_instance_types_are_those_of_the_shipped_data(access: AwsAccess) -> 
 
 
 def test_the_offerings_are_those_of_the_shipped_data(access: AwsAccess) -> None:
-    names = [t.type for t in read.aws_types().values()]
-    found = refresh.offered_zones(REGION, names, access)
-    shipped = {name: t.offered[REGION] for name, t in read.aws_types().items() if t.offered.get(REGION)}  # of g4ad no zones are known
-    assert {name: zones for name, zones in found.items() if name in shipped} == shipped
+    names = [t.type for t in data.types().values()]
+    result = refresh.offered_zones(REGION, names, access)
+    shipped = {name: t.offered[REGION] for name, t in data.types().items() if t.offered.get(REGION)}  # of g4ad no zones are known
+    assert {name: zones for name, zones in result.items() if name in shipped} == shipped
 
 
 def test_the_images_have_ids(access: AwsAccess) -> None:
-    found = refresh.newest_images(REGION, access)
-    assert found
-    assert all(image_id.startswith("ami-") for image_id in found.values())
+    result = refresh.newest_images(REGION, access)
+    assert result
+    assert all(image_id.startswith("ami-") for image_id in result.values())
 
 
 def test_a_permission_that_is_missing_is_named(ec2: Rehearsal, access: AwsAccess) -> None:
@@ -66,8 +65,8 @@ def test_prices_are_hourly_and_what_has_none_is_left_out() -> None:
     with Stubber(client("pricing", "us-east-1", access)) as stub:
         stub.add_response("get_products", {"PriceList": [_product("0.0000000000", "0.5260000000")]})
         stub.add_response("get_products", {"PriceList": []})
-        found = refresh.prices(REGION, ["g4dn.xlarge", "p9.xlarge"], access)
-    assert [(p.instance_type, p.region, p.usd_per_hour) for p in found] == [("g4dn.xlarge", REGION, 0.526)]
+        result = refresh.prices(REGION, ["g4dn.xlarge", "p9.xlarge"], access)
+    assert [(p.instance_type, p.region, p.usd_per_hour) for p in result] == [("g4dn.xlarge", REGION, 0.526)]
 
 
 def test_a_price_list_that_fails_is_one_error(access: AwsAccess) -> None:

@@ -12,12 +12,12 @@ from tests.clouds.contract import KEY
 
 def test_the_first_boot_is_told_who_may_log_in_and_when_it_ends(rig: AwsRig) -> None:
     order = rig.order()
-    (made,) = rig.cloud().launch(order)
-    answer = rig.client.describe_instance_attribute(InstanceId=made.id, Attribute="userData")
+    (machine,) = rig.cloud().launch(order)
+    answer = rig.client.describe_instance_attribute(InstanceId=machine.id, Attribute="userData")
     text = base64.b64decode(answer["UserData"]["Value"]).decode()
-    told = json.loads(text.removeprefix("#cloud-config\n"))
-    assert told["ssh_authorized_keys"] == [KEY]
-    assert told["ssh_pwauth"] is False
+    data = json.loads(text.removeprefix("#cloud-config\n"))
+    assert data["ssh_authorized_keys"] == [KEY]
+    assert data["ssh_pwauth"] is False
     assert order.deadline.strftime("OnCalendar=%Y-%m-%d %H:%M:%S UTC") in text
-    assert "KeyName" not in raw(rig, made.id)
+    assert "KeyName" not in raw(rig, machine.id)
     assert rig.client.describe_key_pairs(Filters=[{"Name": f"tag:{base.NAME_TAG}", "Values": [order.name]}])["KeyPairs"] == []

@@ -13,7 +13,8 @@ from provision.clouds.gcp.access import GcpAccess
 from provision.clouds.gcp.client import client
 from provision.clouds.gcp.cloud import GcpCloud
 from provision.rehearsal import control
-from provision.rehearsal.control import GCP_PROJECT, Rehearsal
+from provision.rehearsal.control import Rehearsal
+from provision.rehearsal.gcp.settings import PROJECT
 from tests.clouds.contract import Failure, Rig, Seen
 
 REGION, ZONE = "asia-east1", "asia-east1-a"
@@ -66,8 +67,7 @@ class GcpRig(Rig):
 
     def __init__(self, rehearsal: Rehearsal) -> None:
         self.rehearsal = rehearsal
-        caller = control.environment(rehearsal)["GPUPROV_CALLER_ADDRESS_URL"]
-        self.access = GcpAccess(GCP_PROJECT, rehearsal.gcp_endpoint, caller)
+        self.access = GcpAccess(**rehearsal.settings("gcp"))
 
     def cloud(self) -> GcpCloud:
         return GcpCloud(REGION, self.access)
@@ -107,10 +107,10 @@ class GcpRig(Rig):
     def subnet(self, zone: str) -> str:
         region, name = zone.rpartition("-")[0], f"n{uuid.uuid4().hex[:8]}"
         network = compute_v1.Network(name=name, auto_create_subnetworks=False)
-        client("NetworksClient", self.access).insert_unary(project=GCP_PROJECT, network_resource=network)
-        link = f"projects/{GCP_PROJECT}/global/networks/{name}"
+        client("NetworksClient", self.access).insert_unary(project=PROJECT, network_resource=network)
+        link = f"projects/{PROJECT}/global/networks/{name}"
         made = compute_v1.Subnetwork(name=f"{name}-s", network=link, ip_cidr_range="10.9.0.0/20")
-        client("SubnetworksClient", self.access).insert_unary(project=GCP_PROJECT, region=region, subnetwork_resource=made)
+        client("SubnetworksClient", self.access).insert_unary(project=PROJECT, region=region, subnetwork_resource=made)
         return f"{name}-s"
 
     def seen(self, instance: base.Instance) -> Seen:
@@ -122,7 +122,7 @@ class GcpRig(Rig):
         return Seen(public[0] if public else "", card.network_i_p, card.subnetwork.rpartition("/")[2], opened)
 
     def raw(self, name: str, zone: str = ZONE) -> Any:
-        return client("InstancesClient", self.access).get(project=GCP_PROJECT, zone=zone, instance=name)
+        return client("InstancesClient", self.access).get(project=PROJECT, zone=zone, instance=name)
 
     def rules(self) -> dict[str, Any]:
-        return {rule.name: rule for rule in client("FirewallsClient", self.access).list(project=GCP_PROJECT)}
+        return {rule.name: rule for rule in client("FirewallsClient", self.access).list(project=PROJECT)}

@@ -8,13 +8,13 @@ from tests.clouds.gcp.rig import ZONE, GcpRig
 
 def test_maintenance_and_a_spot_machine_taken_back_are_announced(rig: GcpRig) -> None:
     cloud = rig.cloud()
-    (made,) = cloud.launch(rig.order(market="spot").at(ZONE))
-    running = cloud.wait_running(made, timeout_s=20)
+    (machine,) = cloud.launch(rig.order(market="spot").at(ZONE))
+    running = cloud.wait_running(machine, timeout_s=20)
     assert running.market == "spot"
     coming = {"type": "SCHEDULED", "maintenanceStatus": "PENDING", "windowStartTime": "2027-01-01T00:00:00Z"}
-    rig.set(gce_maintenance={made.id: coming})
-    assert cloud.notices([running]) == {made.id: ("scheduled maintenance (pending) from 2027-01-01T00:00:00Z",)}
-    raw = rig.raw(made.id)
+    rig.set(gce_maintenance={machine.id: coming})
+    assert cloud.notices([running]) == {machine.id: ("scheduled maintenance (pending) from 2027-01-01T00:00:00Z",)}
+    raw = rig.raw(machine.id)
     raw.status = "STOPPING"  # the moment is too short to be met
     said = notices_of(raw)
     assert any(s.startswith("spot:") for s in said)

@@ -12,8 +12,8 @@ def test_an_answer_lost_while_an_operation_is_waited_for_is_asked_for_again(rig:
     order = rig.order().at(ZONE)
     waits = r"compute\.(zone|global)Operations\.wait"
     rig.faults({"kind": "lost", "action": waits, "count": 1}, {"kind": "html", "action": waits, "count": 2})
-    (made,) = rig.cloud().launch(order)
-    assert [i.id for i in rig.cloud().find(order.name)] == [made.id]
+    (machine,) = rig.cloud().launch(order)
+    assert [i.id for i in rig.cloud().find(order.name)] == [machine.id]
 
 
 def test_an_operation_without_an_end_is_bounded(rig: GcpRig, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -24,8 +24,8 @@ def test_an_operation_without_an_end_is_bounded(rig: GcpRig, monkeypatch: pytest
         rig.cloud().launch(order)
     rig.set(gce_operation_s=0.1)
     monkeypatch.undo()
-    (made,) = rig.cloud().launch(order)  # the same operation, asked for again
-    assert [i.id for i in rig.cloud().find(order.name)] == [made.id]
+    (machine,) = rig.cloud().launch(order)  # the same operation, asked for again
+    assert [i.id for i in rig.cloud().find(order.name)] == [machine.id]
 
 
 def test_a_quota_of_calls_is_no_quota_of_machines(rig: GcpRig) -> None:
@@ -33,5 +33,5 @@ def test_a_quota_of_calls_is_no_quota_of_machines(rig: GcpRig) -> None:
     rig.faults({"kind": "error", "action": r"compute\.instances\.get", "code": "quotaExceeded", "http": 403, "count": 1})
     with pytest.raises(ThrottledError):
         rig.cloud().launch(order)
-    (made,) = rig.cloud().launch(order)
-    assert [i.id for i in rig.cloud().find(order.name)] == [made.id]
+    (machine,) = rig.cloud().launch(order)
+    assert [i.id for i in rig.cloud().find(order.name)] == [machine.id]

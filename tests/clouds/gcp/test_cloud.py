@@ -22,13 +22,13 @@ class TestContract(CloudContract):
         order = rig.order(count=3, minimum=2)
         zone, other, *_ = rig.cloud().zones(order)
         rig.stock({zone: 2})
-        made = rig.cloud().launch(order.at(zone))
-        assert len(made) == 2
+        machines = rig.cloud().launch(order.at(zone))
+        assert len(machines) == 2
         tags = {**order.tags, base.FIRST_TAG: "3"}
         rest = dataclasses.replace(order.at(other), first=3, count=1, minimum=1, tags=tags)
-        made += rig.cloud().launch(rest)
-        assert sorted(i.name for i in made) == [f"{order.name}-{n}" for n in (1, 2, 3)]
-        assert [i.name for i in rig.cloud().launch(rest)] == [made[-1].name]
+        machines += rig.cloud().launch(rest)
+        assert sorted(i.name for i in machines) == [f"{order.name}-{n}" for n in (1, 2, 3)]
+        assert [i.name for i in rig.cloud().launch(rest)] == [machines[-1].name]
 
     @pytest.mark.parametrize("zone", [ZONE, ""])
     def test_an_attempt_fills_the_gap_that_another_left(self, rig: GcpRig, zone: str) -> None:
@@ -43,8 +43,8 @@ class TestContract(CloudContract):
     def test_the_deadline_moves(self, rig: Rig) -> None:
         """On GCP that of a stopped machine alone; a running one keeps it, and it is said."""
         order, cloud = rig.order(), rig.cloud()
-        (made,) = cloud.launch(order)
-        running = cloud.wait_running(made, timeout_s=20)
+        (machine,) = cloud.launch(order)
+        running = cloud.wait_running(machine, timeout_s=20)
         later = order.deadline + dt.timedelta(hours=3)
         with pytest.raises(CloudInvalidError, match="is not stopped") as caught:
             cloud.extend([running], later)
@@ -52,10 +52,10 @@ class TestContract(CloudContract):
         assert cloud.find(order.name)[0].deadline == order.deadline.isoformat()
         cloud.stop([running], timeout_s=20)
         cloud.extend(cloud.find(order.name), later)
-        (found,) = cloud.find(order.name)
-        assert dt.datetime.fromisoformat(found.deadline) == later
-        cloud.start([found], timeout_s=20)
-        assert cloud.notices([found]) == {}  # GCE's own time limit is the deadline of the tag
+        (current,) = cloud.find(order.name)
+        assert dt.datetime.fromisoformat(current.deadline) == later
+        cloud.start([current], timeout_s=20)
+        assert cloud.notices([current]) == {}  # GCE's own time limit is the deadline of the tag
 
 
 def test_the_operation_and_not_the_call_says_that_there_is_no_machine(rig: GcpRig) -> None:
@@ -78,8 +78,8 @@ def test_a_warm_launch_is_four_kinds_of_calls(rig: GcpRig) -> None:
 
 def test_host_keys_come_from_the_guest_attributes(rig: GcpRig) -> None:
     cloud = rig.cloud()
-    (made,) = cloud.launch(rig.order().at(ZONE))
-    running = cloud.wait_running(made, timeout_s=20)
+    (machine,) = cloud.launch(rig.order().at(ZONE))
+    running = cloud.wait_running(machine, timeout_s=20)
     keys = cloud.host_keys(running, timeout_s=20)
     assert [key.split(" ")[0] for key in keys] == ["ssh-ed25519"]
 
@@ -93,16 +93,16 @@ def test_another_machine_of_that_name_is_not_adopted(rig: GcpRig) -> None:
 
 def test_a_machine_of_our_own_launch_is_adopted_when_the_request_is_a_new_one(rig: GcpRig) -> None:
     order = rig.order().at(ZONE)
-    (made,) = rig.cloud().launch(order)
+    (machine,) = rig.cloud().launch(order)
     again = rig.cloud()
     again._failures[order.token(REGION)] = 7  # as after failed tries of this process: another request id, the same name
-    assert [i.id for i in again.launch(order)] == [made.id]
+    assert [i.id for i in again.launch(order)] == [machine.id]
 
 
 def test_find_sees_the_whole_project(rig: GcpRig) -> None:
     order = rig.order().at("europe-west4-a")
-    (made,) = GcpCloud("europe-west4", rig.access).launch(order)
-    assert made.region == "europe-west4"
+    (machine,) = GcpCloud("europe-west4", rig.access).launch(order)
+    assert machine.region == "europe-west4"
     assert [i.region for i in rig.cloud().find(order.name)] == ["europe-west4"]
 
 
@@ -116,6 +116,6 @@ def test_an_attempt_that_failed_is_not_answered_with_its_old_failure(rig: GcpRig
         with pytest.raises(CapacityError):
             rig.cloud().launch(order)  # each time a client that knows nothing of the one before
     rig.set(gce_capacity={})
-    (made,) = rig.cloud().launch(order)
-    assert [i.id for i in rig.cloud().find(order.name)] == [made.id]
+    (machine,) = rig.cloud().launch(order)
+    assert [i.id for i in rig.cloud().find(order.name)] == [machine.id]
     assert rig.calls().count(rig.making) == 1 + 2 + 3

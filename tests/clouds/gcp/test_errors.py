@@ -4,9 +4,9 @@ import json
 from typing import Any
 
 import pytest
+from google.cloud import compute_v1
 
 from provision.clouds.gcp.errors import AlreadyThereError, GoneError, of_answer, of_operation
-from provision.clouds.gcp.sdk import compute
 from provision.errors import (
     CapacityError,
     CloudInvalidError,
@@ -53,7 +53,7 @@ SUMMARY = {"code": "VM_MIN_COUNT_NOT_REACHED", "message": "Requested minimum cou
 
 
 def errors(*codes: dict[str, Any]) -> Any:
-    return compute().Operation.from_json(json.dumps({"error": {"errors": list(codes)}})).error.errors
+    return compute_v1.Operation.from_json(json.dumps({"error": {"errors": list(codes)}})).error.errors
 
 
 @pytest.mark.parametrize(

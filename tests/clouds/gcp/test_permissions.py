@@ -10,7 +10,7 @@ import pytest
 from provision.clouds import base
 from provision.clouds.gcp import permissions
 from provision.errors import PermissionRefusedError
-from provision.rehearsal.control import GCP_PROJECT
+from provision.rehearsal.gcp.settings import PROJECT
 from tests.clouds.contract import alive
 from tests.clouds.gcp.rig import ZONE, GcpRig
 
@@ -19,8 +19,8 @@ def life(rig: GcpRig, order: base.Order) -> None:
     """Everything that is done with the machines of an order."""
     cloud = rig.cloud()
     cloud.examine(order)
-    made = cloud.launch(order)
-    running = [cloud.wait_running(i, timeout_s=20) for i in made]
+    machines = cloud.launch(order)
+    running = [cloud.wait_running(i, timeout_s=20) for i in machines]
     cloud.host_keys(running[0], timeout_s=20)
     cloud.allow(order.name, ["192.0.2.0/24", "2001:db8::/64"])
     cloud.allow(order.name, ["192.0.2.0/24"])
@@ -48,8 +48,8 @@ def test_a_private_machine_of_a_subnet_needs_other_permissions(rig: GcpRig) -> N
         with pytest.raises(PermissionRefusedError, match=missing):
             rig.cloud().launch(inside)
     rig.heal()
-    (made,) = rig.cloud().launch(inside)
-    assert made.project == GCP_PROJECT
+    (machine,) = rig.cloud().launch(inside)
+    assert machine.project == PROJECT
 
 
 # Needed when something goes another way than here: an earlier try, fewer machines than asked for, an image of one's own project.

@@ -10,7 +10,7 @@ from provision.clouds import base
 from provision.clouds.gcp.answers import tags_of
 from provision.clouds.gcp.client import client
 from provision.errors import CloudInvalidError, InstanceLostError
-from provision.rehearsal.control import GCP_PROJECT
+from provision.rehearsal.gcp.settings import PROJECT
 from tests.clouds.gcp.rig import ZONE, GcpRig
 
 
@@ -18,31 +18,31 @@ def test_a_machine_that_is_gone_while_it_is_waited_for_is_lost(rig: GcpRig) -> N
     rig.set(gce_running_s=5.0)
     cloud = rig.cloud()
     order = rig.order().at(ZONE)
-    (made,) = cloud.launch(order)
+    (machine,) = cloud.launch(order)
     cloud.remove([t for t in cloud.things(order.name) if t.kind == "instance"], on_step=lambda _: None)
     with pytest.raises(InstanceLostError, match="gone"):
-        cloud.wait_running(made, timeout_s=5)
+        cloud.wait_running(machine, timeout_s=5)
 
 
 def test_a_machine_with_a_local_ssd_can_be_stopped(rig: GcpRig) -> None:
     cloud = rig.cloud()
-    (made,) = cloud.launch(rig.order(instance_store=True).at(ZONE))
-    running = cloud.wait_running(made, timeout_s=20)
+    (machine,) = cloud.launch(rig.order(instance_store=True).at(ZONE))
+    running = cloud.wait_running(machine, timeout_s=20)
     cloud.stop([running], timeout_s=20)
-    assert cloud.find(made.group)[0].state == "stopped"
+    assert cloud.find(machine.group)[0].state == "stopped"
 
 
 def test_a_start_after_the_deadline_is_refused_with_the_way_out(rig: GcpRig) -> None:
     cloud = rig.cloud()
-    (made,) = cloud.launch(rig.order().at(ZONE))
-    cloud.stop([cloud.wait_running(made, timeout_s=20)], timeout_s=20)
-    (stopped,) = cloud.find(made.group)
-    raw = rig.raw(made.id)
+    (machine,) = cloud.launch(rig.order().at(ZONE))
+    cloud.stop([cloud.wait_running(machine, timeout_s=20)], timeout_s=20)
+    (stopped,) = cloud.find(machine.group)
+    raw = rig.raw(machine.id)
     items = [{"key": i.key, "value": i.value} for i in raw.metadata.items if i.key != "gpuprov-tags"]
     late = json.dumps({**tags_of(raw), base.DEADLINE_TAG: "2026-01-01T00:00:00+00:00"})
     body = {"fingerprint": raw.metadata.fingerprint, "items": [*items, {"key": "gpuprov-tags", "value": late}]}
     client("InstancesClient", rig.access).set_metadata_unary(
-        request={"project": GCP_PROJECT, "zone": ZONE, "instance": made.id, "metadata_resource": body}
+        request={"project": PROJECT, "zone": ZONE, "instance": machine.id, "metadata_resource": body}
     )
     with pytest.raises(CloudInvalidError) as caught:
         cloud.start([stopped], timeout_s=20)

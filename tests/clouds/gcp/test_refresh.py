@@ -24,9 +24,9 @@ def test_zones_of_the_accelerators_that_the_catalogue_knows(compute: Compute, gc
 
 
 def test_the_newest_image_of_every_family_of_the_catalogue(gcp: GcpAccess) -> None:
-    found = refresh.newest_images(gcp)
-    assert found["rocky 9"].startswith("projects/rocky-linux-cloud/global/images/rocky-linux-9")
-    assert found["rocky 9"].endswith("-v20261101")
+    result = refresh.newest_images(gcp)
+    assert result["rocky 9"].startswith("projects/rocky-linux-cloud/global/images/rocky-linux-9")
+    assert result["rocky 9"].endswith("-v20261101")
 
 
 @pytest.mark.parametrize(

@@ -6,10 +6,10 @@ from typing import Any
 
 import jsonschema
 import pytest
+from google.cloud import compute_v1
 
 from provision.clouds import base
 from provision.clouds.gcp import requests
-from provision.clouds.gcp.sdk import compute
 from provision.errors import CloudInvalidError, ImageNotFoundError
 
 from .conftest import SCHEMAS
@@ -51,7 +51,7 @@ def order(**more: Any) -> base.Order:
 
 def on_the_wire(kind: str, body: dict[str, Any]) -> dict[str, Any]:
     """The JSON that Google's client sends for a resource, checked with Google's document."""
-    message = getattr(compute(), kind)
+    message = getattr(compute_v1, kind)
     sent: dict[str, Any] = json.loads(
         message.to_json(message(body), always_print_fields_with_no_presence=False, use_integers_for_enums=False)
     )
@@ -64,14 +64,14 @@ def items(sent: dict[str, Any]) -> dict[str, str]:
 
 
 def test_a_machine_is_asked_for_with_its_gpu_and_with_what_is_secure() -> None:
-    asked = order()
-    sent = on_the_wire("Instance", requests.instance(asked, "gpuprov-train"))
+    train = order()
+    sent = on_the_wire("Instance", requests.instance(train, "gpuprov-train"))
     assert sent["name"] == "gpuprov-train"
     assert sent["machineType"] == "zones/asia-east2-a/machineTypes/n1-standard-8"
     assert sent["guestAccelerators"] == [{"acceleratorType": "zones/asia-east2-a/acceleratorTypes/nvidia-tesla-t4", "acceleratorCount": 1}]
     assert sent["scheduling"]["onHostMaintenance"] == "TERMINATE"
     assert sent["scheduling"]["instanceTerminationAction"] == "DELETE"
-    assert dt.datetime.fromisoformat(sent["scheduling"]["terminationTime"]) == asked.deadline.replace(microsecond=0)
+    assert dt.datetime.fromisoformat(sent["scheduling"]["terminationTime"]) == train.deadline.replace(microsecond=0)
     assert sent["shieldedInstanceConfig"] == {"enableVtpm": True, "enableIntegrityMonitoring": True, "enableSecureBoot": False}
     assert "serviceAccounts" not in sent
     assert sent["tags"]["items"] == ["gpuprov-" + "f00d" * 8]
@@ -79,22 +79,22 @@ def test_a_machine_is_asked_for_with_its_gpu_and_with_what_is_secure() -> None:
 
 
 def test_the_key_is_the_only_way_in_and_the_tags_are_kept_in_full() -> None:
-    asked = order()
-    told = items(on_the_wire("Instance", requests.instance(asked, "gpuprov-train")))
-    assert told["ssh-keys"] == f"ubuntu:{KEY}"
-    assert told["block-project-ssh-keys"] == told["enable-guest-attributes"] == "TRUE"
-    assert told["enable-oslogin"] == told["serial-port-enable"] == "FALSE"
-    assert json.loads(told["gpuprov-tags"]) == {**asked.tags, "gpuprov:os": "ubuntu 24.04"}
+    train = order()
+    data = items(on_the_wire("Instance", requests.instance(train, "gpuprov-train")))
+    assert data["ssh-keys"] == f"ubuntu:{KEY}"
+    assert data["block-project-ssh-keys"] == data["enable-guest-attributes"] == "TRUE"
+    assert data["enable-oslogin"] == data["serial-port-enable"] == "FALSE"
+    assert json.loads(data["gpuprov-tags"]) == {**train.tags, "gpuprov:os": "ubuntu 24.04"}
 
 
 def test_the_host_s_timer_comes_after_the_deletion_that_a_stopped_machine_would_escape() -> None:
     deadline = (dt.datetime.now(dt.UTC) + dt.timedelta(hours=1)).replace(microsecond=0)
-    told = items(sent_for(order(deadline=deadline)))
-    assert f"OnCalendar={deadline + dt.timedelta(minutes=10):%Y-%m-%d %H:%M:%S} UTC" in told["user-data"]
+    data = items(sent_for(order(deadline=deadline)))
+    assert f"OnCalendar={deadline + dt.timedelta(minutes=10):%Y-%m-%d %H:%M:%S} UTC" in data["user-data"]
 
 
-def sent_for(asked: base.Order) -> dict[str, Any]:
-    return on_the_wire("Instance", requests.instance(asked, "gpuprov-train"))
+def sent_for(train: base.Order) -> dict[str, Any]:
+    return on_the_wire("Instance", requests.instance(train, "gpuprov-train"))
 
 
 def test_labels_hold_what_labels_can_hold() -> None:
@@ -165,9 +165,10 @@ def test_boot_and_data_disks_end_with_their_machine() -> None:
 
 
 def test_several_machines_are_named_and_may_be_placed_in_any_zone_that_is_known() -> None:
-    asked = order(count=2, first=2, whole=3, minimum=1, zone="")
+    train = order(count=2, first=2, whole=3, minimum=1, zone="")
     sent = on_the_wire(
-        "BulkInsertInstanceResource", requests.bulk(asked, requests.machine_names(asked), "asia-east2", ["asia-east2-a", "asia-east2-c"])
+        "BulkInsertInstanceResource",
+        requests.bulk(train, requests.machine_names(train), "asia-east2", ["asia-east2-a", "asia-east2-c"]),
     )
     assert (sent["count"], sent["minCount"]) == ("2", "1")
     assert set(sent["perInstanceProperties"]) == {"gpuprov-train-2", "gpuprov-train-3"}
@@ -218,9 +219,9 @@ def test_a_deny_rule_stands_even_where_only_ipv6_may_come_in() -> None:
 
 
 def test_the_same_attempt_is_the_same_request_and_another_attempt_another() -> None:
-    asked = order()
-    assert requests.instance(asked, "gpuprov-train") == requests.instance(asked, "gpuprov-train")
-    first = requests.request_id(asked.token("asia-east2"), "0")
+    train = order()
+    assert requests.instance(train, "gpuprov-train") == requests.instance(train, "gpuprov-train")
+    first = requests.request_id(train.token("asia-east2"), "0")
     assert first == requests.request_id(order().token("asia-east2"), "0")
-    assert first != requests.request_id(asked.at("asia-east2-c").token("asia-east2"), "0")
-    assert first != requests.request_id(asked.token("asia-east2"), "1")
+    assert first != requests.request_id(train.at("asia-east2-c").token("asia-east2"), "0")
+    assert first != requests.request_id(train.token("asia-east2"), "1")

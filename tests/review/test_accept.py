@@ -1,0 +1,117 @@
+"""Evidence against its review: what contradicts itself is refused."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from provision.verify.checks import CHECKS
+from tests.review.desk import OLD_PYTHON, ONLY, Desk
+
+
+def without_review(data: Any) -> None:
+    data["review"] = None
+
+
+def of_another(data: Any) -> None:
+    data["review"]["statement"] = "0" * 64
+
+
+def better(data: Any) -> None:
+    finding = next(f for f in data["hosts"][0]["report"]["findings"] if f["check"] == "python3")
+    finding.update(outcome="pass", observed="3.11.2", hint="")
+
+
+def waived(data: Any) -> None:
+    finding = next(f for f in data["hosts"][0]["report"]["findings"] if f["check"] == "python3")
+    finding.update(outcome="waived", observed="waived by nobody")
+    data["made_by"] = "gpuprov 0.0.1"
+
+
+def another_lock(data: Any) -> None:
+    data["hosts"][0]["lock"]["catalogue"] = "another"
+
+
+def another_profile(data: Any) -> None:
+    data["hosts"][0]["profile"]["limits"]["deadline_h"] = 1
+
+
+def no_facts(data: Any) -> None:
+    data["hosts"][0]["facts"] = None
+
+
+def no_hosts(data: Any) -> None:
+    data["hosts"] = []
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (without_review, "belongs to no review"),
+        (of_another, "belongs to another statement"),
+        (better, "do not follow from the facts"),
+        (waived, "the profile has no waiver of it"),
+        (another_lock, "judged against another lock"),
+        (another_profile, "judged against another profile"),
+        (no_facts, "do not follow from the facts"),
+        (no_hosts, "there is no host"),
+    ],
+)
+def test_evidence_that_a_careful_forger_changed_is_refused(desk: Desk, change: Callable[[Any], None], said: str) -> None:
+    assert desk.verify("e", *ONLY, **OLD_PYTHON)[0] == 1
+    desk.forge("e", change)
+    code, _, err = desk.accept("e")
+    assert (code, "error[evidence-refused]" in err, said in err, "hint: " in err) == (2, True, True, True), err
+    assert not (desk.folder / "certificate.html").exists()
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", "{}", '{"schema":"gpuprov-evidence/1"}', "[" * 100_000, '{"schema":"gpuprov-evidence/1","hosts":[{}]}']
+)
+def test_what_is_no_evidence_is_refused(desk: Desk, text: str) -> None:
+    (desk.folder / "e.json").write_text(text)
+    code, _, err = desk.accept("e")
+    assert (code, "error[facts-invalid]" in err) == (2, True), err
+
+
+def test_every_part_of_evidence_is_bound(desk: Desk) -> None:
+    assert desk.verify("e", *ONLY)[0] == 0
+    good = desk.read("e")
+    for part, value in (("made_by", "gpuprov 9"), ("how", {**good["how"], "without_gpu": True}), ("review", None)):
+        (desk.folder / "e.json").write_text(json.dumps({**good, part: value}))
+        code, _, err = desk.accept("e")
+        assert (code, "the choice of checks or the version was changed" in err) == (2, True), part
+
+
+def test_evidence_of_another_version_is_not_judged_again_and_the_page_says_so(desk: Desk) -> None:
+    assert desk.verify("e", *ONLY)[0] == 0
+    desk.forge("e", lambda data: data.update(made_by="gpuprov 0.0.1"))
+    assert desk.accept("e")[0] == 0
+    assert "not every host was judged again" in desk.page
+
+
+def test_checks_that_a_lower_tier_leaves_out_are_named(desk: Desk) -> None:
+    assert desk.verify("e", "--tier", "quick", "--without-gpu")[0] in {0, 1, 3}
+    assert desk.accept("e")[0] in {0, 1, 3}
+    left = [check.id for check in CHECKS if check.tier == "standard"]
+    assert left
+    assert f"so that nobody made these checks: {', '.join(left)}" in desk.page
+
+
+def test_what_is_excused_is_told_by_its_type_and_not_by_its_words(desk: Desk) -> None:
+    assert desk.verify("e", "--only", "driver", "--only", "gcc", "--without-gpu", driver={"loaded": None})[0] == 0
+
+    def reword(data: Any) -> None:
+        finding = next(f for f in data["hosts"][0]["report"]["findings"] if f["check"] == "driver")
+        finding["observed"] = "in other words"
+        data["made_by"] = "gpuprov 0.0.1"
+
+    desk.forge("e", reword)
+    code, out, err = desk.accept("e", "--json")
+    assert code == 0, err
+    [host] = json.loads(out)["parts"]
+    assert [finding["check"] for finding in host["excused"]] == ["driver"]
+    assert "below_tier" not in json.loads(out)

@@ -1,0 +1,120 @@
+"""What changed between two reviews, computed from their values."""
+
+import dataclasses
+import json
+from pathlib import Path
+
+from click.testing import CliRunner
+
+from provision.cli import cli
+from provision.profile import load
+from provision.review import against
+from provision.review.content import content
+from provision.review.tree import Review
+
+from .examples import changed, review, shipped
+
+
+def test_against_itself_nothing_changed() -> None:
+    assert against.shifts(review(), review()) == ()
+
+
+def test_against_says_what_a_change_means(tmp_path: Path) -> None:
+    new = content(
+        *changed(
+            tmp_path,
+            ("counters: all-users", "counters: admin-only"),
+            ("ssh_from: [caller]", "ssh_from: [10.0.0.0/8]"),
+            ("deadline_h: 12", "deadline_h: 24"),
+            ("# Train and profile on one", "# One line more\n# Train and profile on one"),
+        )
+    )
+    found = {(shift.subject, shift.direction, shift.text): shift.means for shift in against.shifts(review(), new)}
+    assert ("risks", "narrower", "gone, medium: Every local user may read the GPU's performance counters") in found
+    assert found["exposure", "wider", "opened: 22/tcp (SSH) from 10.0.0.0/8"] == "16,777,216 addresses"
+    assert ("price", "wider", "deadline: 12 h → 24 h") in found
+    assert found["price", "wider", "limit to the deadline: 12.00 USD → 24.00 USD"] == "100% dearer"
+    assert {shift.subject for shift in against.shifts(review(), new)} <= {"risks", "exposure", "price", "host"}, "a comment is no change"
+
+
+def test_against_tells_versions_from_hashes() -> None:
+    old = review()
+    [first, *rest] = old.environments
+    torch = next(w for w in first.wheels if w.name == "torch")
+
+    def swapped(**changes: object) -> Review:
+        other = dataclasses.replace(torch, **changes)  # type: ignore[arg-type] # version or hashes
+        wheels = tuple(other if w is torch else w for w in first.wheels)
+        return dataclasses.replace(old, environments=(dataclasses.replace(first, wheels=wheels), *rest))
+
+    [shift] = against.shifts(old, swapped(version="9.9"))
+    assert (shift.direction, shift.text) == ("other", f"pytorch: torch {torch.version} → 9.9")
+    [shift] = against.shifts(old, swapped(hashes=("0" * 64,)))
+    assert (shift.direction, shift.means) == ("wider", "the same version with other contents: ask why")
+
+
+def test_against_a_bundle_compares_with_the_prices_of_then() -> None:
+    now = review("v100-train")
+    data = now.as_dict()
+    row = next(place for place in data["places"] if place["region"] == "us-east-1")
+    row["usd_per_hour"] = row["usd_per_hour"] / 2
+    then = against.as_reviewed(now, json.dumps(data).encode())
+    [shift] = [s for s in against.shifts(then, now) if s.subject == "price"]
+    assert (shift.direction, shift.means) == ("wider", "100% dearer")
+    for nonsense in (b"", b"[]", b'{"places": 1}', b'{"places": [{}]}', b"\xff"):
+        assert against.as_reviewed(now, nonsense) == now
+
+
+def test_against_a_bundle_a_lock_and_a_profile(tmp_path: Path) -> None:
+    run = CliRunner().invoke
+    old = str(tmp_path / "old.bundle")
+    assert run(cli, ["review", "t4-train", "-o", old]).exit_code == 0
+    path = tmp_path / "t4-train.yml"
+    path.write_text(load.find("t4-train").read_text().replace("deadline_h: 12", "deadline_h: 24"))
+    done = run(cli, ["review", str(path), "--against", old])
+    assert done.exit_code == 0
+    assert "+ deadline: 12 h → 24 h" in done.stdout
+    assert "100% dearer" in done.stdout
+    assert not list(tmp_path.glob("t4-train.bundle*"))
+    assert "nothing changed" in run(cli, ["review", "t4-train", "--against", old]).stdout
+    assert "deadline: 24 h → 12 h" in run(cli, ["review", "t4-train", "--against", str(path)]).stdout
+    lock = load.find("v100-train").with_name("v100-train.lock.yml")
+    shifts = json.loads(run(cli, ["review", "t4-train", "--against", str(lock), "--json"]).stdout)["changes"]
+    assert {"subject": "software", "direction": "other", "text": "driver.branch: 580 → 595", "means": ""} in shifts
+
+
+def test_a_changed_bundle_is_refused_as_the_old_one(tmp_path: Path) -> None:
+    old = tmp_path / "old.bundle"
+    assert CliRunner().invoke(cli, ["review", "t4-train", "-o", str(old)]).exit_code == 0
+    (old / "review.json").write_bytes((old / "review.json").read_bytes().replace(b"medium", b"low", 1))
+    done = CliRunner().invoke(cli, ["review", "t4-train", "--against", str(old)])
+    assert "review.json" in str(done.exception)
+
+
+def test_locks_are_compared_by_their_values_and_not_by_their_words() -> None:
+    _, old, _ = shipped("t4-train")
+    environment = old.frameworks["pytorch"]
+    first, *others = environment.wheels
+    name = first.partition(" --hash")[0]
+    new = old.model_copy(
+        update={
+            "catalogue": "2027-01-01",
+            "profile": old.profile.model_copy(update={"sha256": "0" * 64}),
+            "counters": "group",
+            "warnings": ("placescounters (other hashes)",),
+            "frameworks": {"pytorch": environment.model_copy(update={"wheels": (f"{name} --hash=sha256:{'0' * 64}", *others)})},
+        }
+    )
+    shifts = {shift.text: (shift.subject, shift.means) for shift in against.of_locks(old, new)}
+    assert shifts["counters: all-users → group"] == ("risks", "")
+    assert shifts["warnings: + placescounters (other hashes)"] == ("risks", "")
+    [wheel] = [words for text, words in shifts.items() if text.startswith("frameworks.pytorch.wheels: ")]
+    assert wheel == ("software", "the same version with other hashes")
+    assert len(shifts) == 3, "the dates of catalogue and profile are no change of their own"
+
+
+def test_a_check_that_is_no_longer_judged_is_wider_whatever_the_reason_is_called() -> None:
+    old = review()
+    controls = tuple(dataclasses.replace(c, applies=False, why="") if c.check == "gcc" else c for c in old.controls)
+    [shift] = against.shifts(old, dataclasses.replace(old, controls=controls))
+    assert (shift.subject, shift.direction, shift.text) == ("proof", "wider", "gcc is no longer judged")

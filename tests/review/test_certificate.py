@@ -1,0 +1,49 @@
+"""The certificate as page and Markdown: what a host or a waiver says is text and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from markdown_it import MarkdownIt
+
+from provision.review import bundle
+from tests.review.desk import ONLY, Desk
+from tests.review.examples import HOSTILE
+from tests.review.samples import WAIVED, People, small
+from tests.review.test_page import ACTIVE, Parsed
+
+Call = Callable[..., tuple[int, str, str]]
+
+
+def test_a_waiver_is_shown_with_its_owner_and_day_and_its_words_do_nothing(call: Call, tmp_path: Path) -> None:
+    bundle.write(tmp_path / "t4.bundle", small(None, WAIVED))
+    desk = Desk(call, tmp_path, tmp_path / "t4.bundle", People.make(tmp_path / "isa"))
+    code, _, err = desk.verify("e", *ONLY, tool_gcc={"found": None})
+    assert code == 0, err
+    assert desk.accept("e")[0] == 0
+    parsed = Parsed(desk.page)
+    assert "isa@example.com" in parsed.text
+    assert "an <b>old</b> | one `will` do" in parsed.text
+    assert "2999-01-01" in parsed.text
+    assert "<b>old" not in desk.page
+    assert desk.accept("e", "--md")[0] == 0
+    assert "<b>" not in MarkdownIt("commonmark").enable("table").render(desk.page)
+
+
+@pytest.mark.parametrize("kind", HOSTILE)
+def test_what_a_host_says_does_nothing_on_the_page(desk: Desk, kind: str) -> None:
+    desk.verify(
+        "e",
+        *ONLY,
+        tool_gcc={"found": {"path": "/usr/bin/gcc", "version": HOSTILE[kind]}},
+        tool_tmux={"found": {"path": "x", "version": HOSTILE[kind]}},
+    )
+    assert desk.accept("e")[0] in {0, 1, 3}
+    assert "gcc" in desk.page
+    parsed = Parsed(desk.page)
+    assert {tag for tag, _ in parsed.found} & ACTIVE == {"style"}
+    assert not [a for _, attributes in parsed.found for a in attributes if a.startswith("on") or a in {"src", "style"}]
+    assert all((a["href"] or "").startswith("#") for tag, a in parsed.found if tag == "a")
+    assert "script-src &#39;none&#39;" in desk.page

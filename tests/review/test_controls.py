@@ -1,0 +1,42 @@
+"""Every check has a key of the profile behind it, and what is not judged is what the judge leaves out."""
+
+import pytest
+
+from provision.converge.declared import declared
+from provision.converge.roles import ROLES
+from provision.profile.model import Profile
+from provision.review.content import content
+from provision.review.controls import KEYS
+from provision.verify.checks import CHECKS
+from provision.verify.judge import judge
+
+from ..verify import good  # noqa: TID252 - the tests have no root package
+from .examples import review, shipped
+
+
+def test_every_check_has_a_key_that_exists_and_every_role_a_thread() -> None:
+    named = {check for role in ROLES for check in declared(role).checks} | set(KEYS)
+    assert {check.id for check in CHECKS} == named
+    found = review()
+    assert [control.check for control in found.controls] == [check.id for check in CHECKS]
+    for control in found.controls:
+        for key in control.keys:
+            at = shipped("t4-train")[0].dump()
+            for part in key.split("."):
+                assert part in at, key
+                at = at[part]
+
+
+@pytest.mark.parametrize("tier", ["quick", "standard", "perf"])
+def test_what_is_not_judged_is_what_the_judge_leaves_out(tier: str) -> None:
+    profile: Profile = good.PROFILE
+    profile = profile.model_copy(update={"verify": profile.verify.model_copy(update={"tier": tier})})
+    found = content(profile, shipped("t4-train")[1], b"")
+    judged = {finding.check: finding.outcome for finding in judge(good.facts(), profile).findings}
+    for control in found.controls:
+        if control.tier == "perf":  # these facts have no measurements
+            assert control.applies == (tier == "perf" and control.check != "all-reduce")
+        elif not control.applies:
+            assert judged.get(control.check, "not-applicable") == "not-applicable", control
+        elif control.check not in {"nvlink", "fabric"}:  # a T4 has neither: the hardware says so
+            assert judged.get(control.check) != "not-applicable", control

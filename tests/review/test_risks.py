@@ -1,0 +1,67 @@
+"""Risks: which choices make which, how grave they are, and that they point at their lines."""
+
+from pathlib import Path
+
+import pytest
+
+from provision.review.content import content
+from provision.review.tree import SEVERITIES
+
+from .examples import EVERYTHING, changed, review, risk_ids
+
+
+def test_risks_come_first_to_last_and_point_at_their_lines() -> None:
+    found = review()
+    severities = [SEVERITIES.index(risk.severity) for risk in found.risks]
+    assert severities == sorted(severities)
+    for risk in found.risks:
+        if risk.line is not None and risk.written:
+            words = [part for part in risk.key.split(".") if not part.isdigit()]
+            assert words[-1] in found.text[risk.line - 1], risk
+
+
+def test_a_default_says_that_it_is_not_written(tmp_path: Path) -> None:
+    found = content(*changed(tmp_path, ("network:\n  ssh_from: [caller] # the address gpuprov is run from, and nobody else\n", "")))
+    [ssh] = [risk for risk in found.risks if risk.id == "ssh-open"]
+    assert (ssh.line, ssh.written) == (None, False)
+
+
+@pytest.mark.parametrize(
+    ("swap", "risk", "severity"),
+    [
+        (("counters: all-users", "counters: all-users"), "counters-open", "medium"),
+        (("counters: all-users", "counters: admin-only"), "counters-open", None),
+        (("counters: all-users", "counters: group"), "counters-group", "low"),
+        (("ssh_from: [caller]", "ssh_from: [8.0.0.0/8]"), "ssh-open", "high"),
+        (("ssh_from: [caller]", "ssh_from: [10.0.0.0/8]"), "ssh-open", "medium"),
+        (("ssh_from: [caller]", "ssh_from: [172.16.0.0/16]"), "ssh-open", "low"),
+        (("ssh_from: [caller]", "ssh_from: [10.0.0.0/28, 'fd00::/40']"), "ssh-open", "medium"),
+        (("ssh_from: [caller]", "ssh_from: [192.0.2.0/23]"), "ssh-open", "medium"),
+        (("ssh_from: [caller]", "ssh_from: [192.0.2.0/24]"), "ssh-open", "low"),
+        (("ssh_from: [caller]", "ssh_from: [10.0.0.0/28, '2001:db8::/32']"), "ssh-open", "high"),
+        (("ssh_from: [caller]", "ssh_from: [10.0.0.0/28, '2001:db8::/64']"), "ssh-open", "low"),
+        (("market: on-demand # spot", "market: spot # spot"), "spot", "low"),
+        (("deadline_h: 12", "deadline_h: 169"), "deadline-long", "low"),
+        (("deadline_h: 12", "deadline_h: 168"), "deadline-long", None),
+        (("profilers: [nsys, ncu]", "profilers: []"), "perf-events", None),
+        (("tier: standard", "tier: quick"), "tier-quick", "note"),
+        (("opencv: wheel", "opencv: cuda"), "built-here", "low"),
+        (("source: instance-store", "source: volume\n    size_gb: 50"), "data-lost", None),
+    ],
+)
+def test_a_choice_makes_its_risk(tmp_path: Path, swap: tuple[str, str], risk: str, severity: str | None) -> None:
+    assert risk_ids(content(*changed(tmp_path, swap))).get(risk) == severity
+
+
+def test_counters_are_worse_where_others_have_logins(tmp_path: Path) -> None:
+    found = content(*changed(tmp_path, *EVERYTHING))
+    assert risk_ids(found)["counters-open"] == "high"
+    assert risk_ids(found)["waiver"] == "medium"
+    [waived] = found.waivers
+    assert found.text[(waived.line or 0) - 1].strip().startswith("- {check: pcie")
+    assert next(c.waived for c in found.controls if c.check == "pcie") == "2027-01-31"
+
+
+def test_a_lock_of_another_hand_is_a_risk() -> None:
+    assert risk_ids(review(differs=("driver.branch: 595 → 580",)))["lock-differs"] == "medium"
+    assert "lock-differs" not in risk_ids(review())

@@ -1,0 +1,49 @@
+"""Which profile and lock a command works with."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from provision.errors import InstanceNotFoundError, LockStaleError, RehearsalFailedError
+from provision.profile import load, lockfile
+from provision.workflow.session import ProfileSource, Session
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Path:
+    """A copy of a shipped profile and its lock."""
+    shutil.copy(load.find("v100-train"), tmp_path)
+    shutil.copy(load.find("v100-train").with_name("v100-train.lock.yml"), tmp_path)
+    return tmp_path / "v100-train.yml"
+
+
+def test_the_lock_beside_a_profile_counts_unless_another_one_was_signed(own: Path) -> None:
+    session, source = Session.open(), ProfileSource.read(str(own))
+    beside = lockfile.read(own.with_name("v100-train.lock.yml"))
+    assert (source.source, source.lock) == (own.read_bytes(), beside)
+    assert session.lock(own, source.profile, rehearsal=False) == beside
+    signed = beside.model_copy(update={"catalogue": "another"})
+    assert session.lock(own, source.profile, rehearsal=False, signed=signed) == signed
+    assert session.lock_for(None, None, source.profile, signed=signed) == signed
+    assert session.lock_for(None, None, source.profile) is None
+
+
+def test_a_lock_of_another_content_is_refused(own: Path) -> None:
+    own.write_text(own.read_text().replace("pytorch: auto", "pytorch: 2.9.1"))
+    with pytest.raises(LockStaleError):
+        ProfileSource.read(str(own))
+
+
+def test_what_was_not_launched_from_here_has_no_record_no_profile_and_no_target() -> None:
+    session = Session.open()
+    for question in (session.record, session.instance_target, lambda name: session.profile_for(name, None)):
+        with pytest.raises(InstanceNotFoundError):
+            question("nowhere")
+
+
+def test_the_embedded_cloud_is_started_only_where_that_is_allowed() -> None:
+    with pytest.raises(RehearsalFailedError, match="is not running"):
+        Session.open().connect(rehearsal=True)
