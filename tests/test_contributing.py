@@ -223,7 +223,7 @@ class SwapFacts(Fact):
 from __future__ import annotations
 
 from provision.profile.model import Profile
-from provision.verify.checks.base import Check, Verdict, failed, passed
+from provision.verify.checks.base import Check, Verdict, fails, passes
 from provision.verify.facts import Facts
 from provision.verify.facts.swap import SwapFacts
 
@@ -231,8 +231,8 @@ from provision.verify.facts.swap import SwapFacts
 def _swap(facts: Facts, _profile: Profile) -> Verdict:
     swap = facts.read(SwapFacts)
     if swap.devices:
-        return failed("no swap", ", ".join(swap.devices), "`swapoff -a` on the host")
-    return passed("no swap", "none")
+        return fails("no swap", ", ".join(swap.devices), "`swapoff -a` on the host")
+    return passes("no swap", "none")
 
 
 CHECKS = (Check("swap", "memory is not swapped to disk", _swap, role={role!r}),)
