@@ -70,42 +70,36 @@ def refresh(
     outcome, fresh = RefreshResult(), overlay.read()
     errors: list[GpuprovError] = []
     known = parts()
+
+    def account(cloud: str) -> Any:
+        return access.get(cloud) or clouds.access_from(cloud, {})
+
     for name in names or known:
         try:
-            fresh = _cloud(fresh, name, known[name], regions, access, outcome, say) if known[name] else _wheels(fresh, sets, outcome, say)
+            part = _cloud(name, known[name])(fresh, regions, account(known[name]), say) if known[name] else _wheels(fresh, sets, say)
         except GpuprovError as error:
             errors.append(error)
             outcome.failed.append(f"{name}: {error.message}")
         else:
+            fresh = part.overlay
             outcome.refreshed.append(name)
+            outcome.changed += part.changed
+            outcome.failed += part.failed
     if errors and not outcome.refreshed:
         raise errors[0]
     overlay.write(fresh)
     return outcome
 
 
-def _cloud(
-    before: Overlay,
-    name: str,
-    cloud: str,
-    regions: Sequence[str],
-    access: Mapping[str, Any],
-    outcome: RefreshResult,
-    say: Callable[[str], None],
-) -> Overlay:
-    module = clouds.refresh_module(cloud)
-    function = getattr(module, clouds.provider(cloud).refreshes[name])
-    result: Refreshed = function(before, regions, access.get(cloud) or clouds.access_from(cloud, {}), say)
-    outcome.changed += result.changed
-    outcome.failed += result.failed
-    return result.overlay
+def _cloud(part: str, cloud: str) -> Callable[..., Refreshed]:
+    """What refreshes a part that a cloud knows."""
+    function: Callable[..., Refreshed] = getattr(clouds.refresh_module(cloud), clouds.provider(cloud).refreshes[part])
+    return function
 
 
-def _wheels(before: Overlay, names: Sequence[str], outcome: RefreshResult, say: Say) -> Overlay:
+def _wheels(before: Overlay, names: Sequence[str], say: Say) -> Refreshed:
     every = {wheel_set.name: wheel_set for wheel_set in wheels.all_sets()}
     selection = [every[name] for name in names] if names else list(every.values())
-    fresh = dict(before.wheels)
-    errors: list[GpuprovError] = []
 
     def resolve(wheel_set: wheels.WheelSet) -> str | GpuprovError:
         say(f"resolving wheels of {len(selection)} sets: {wheel_set.name}")
@@ -114,17 +108,17 @@ def _wheels(before: Overlay, names: Sequence[str], outcome: RefreshResult, say: 
         except GpuprovError as error:
             return error
 
-    for wheel_set, text in zip(selection, at_once(resolve, selection, most=4), strict=True):
-        if isinstance(text, GpuprovError):
-            errors.append(text)
-            outcome.failed.append(f"wheels {wheel_set.name}: {text.message}")
-        elif text != wheel_set.text():
-            outcome.changed.append(f"{wheel_set.name}: other wheels")
-            fresh[wheel_set.name] = text
+    answers = dict(zip(selection, at_once(resolve, selection, most=4), strict=True))
+    errors = {wheel_set.name: answer for wheel_set, answer in answers.items() if isinstance(answer, GpuprovError)}
     if errors and len(errors) == len(selection):
-        raise errors[0]
+        raise next(iter(errors.values()))
+    fresh = {each.name: text for each, text in answers.items() if isinstance(text, str) and text != each.text()}
     origin = f"the package index, through uv ({len(selection) - len(errors)} of {len(every)} sets)"
-    return before.with_part("wheels", origin, wheels=fresh)
+    return Refreshed(
+        before.with_part("wheels", origin, wheels={**before.wheels, **fresh}),
+        [f"{name}: other wheels" for name in fresh],
+        [f"wheels {name}: {error.message}" for name, error in errors.items()],
+    )
 
 
 def ages(today: dt.date) -> list[Age]:

@@ -13,9 +13,8 @@ from typing import Any
 import pytest
 import yaml
 
-from provision import paths
+from provision import clouds, paths
 from provision.cli import main
-from provision.clouds.aws.access import AwsAccess
 from provision.clouds.aws.client import client
 from provision.rehearsal import control
 from provision.rehearsal.control import Rehearsal
@@ -67,8 +66,7 @@ def rows(call: Call) -> list[dict[str, Any]]:
 
 
 def aws(cloud: Rehearsal, region: str = "ap-east-1") -> Any:
-    variables = control.environment(cloud)
-    return client("ec2", region, AwsAccess(cloud.endpoint, variables["AWS_ACCESS_KEY_ID"], variables["AWS_SECRET_ACCESS_KEY"]))
+    return client("ec2", region, clouds.access_from("aws", cloud.settings("aws")))
 
 
 def written(folder: Path, cloud: str, **network: Any) -> str:

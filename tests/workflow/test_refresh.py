@@ -4,8 +4,10 @@ import datetime as dt
 
 import pytest
 
-from provision.catalog import overlay, places, read, wheels
+from provision import clouds
+from provision.catalog import overlay, read, wheels
 from provision.clouds.aws.access import AwsAccess
+from provision.clouds.gcp import data as gcp
 from provision.clouds.gcp.access import GcpAccess
 from provision.errors import CloudError, GpuprovError, IndexUnreachableError
 from provision.rehearsal import control
@@ -24,28 +26,28 @@ def test_aws_is_asked_and_the_overlay_is_dated(access: AwsAccess) -> None:
     outcome = refresh("aws", access=access)
     assert (outcome.refreshed, outcome.failed) == (["aws"], [])
     assert overlay.problem() == ""
-    assert overlay.read().aws_regions == ["us-east-1", "eu-west-1"]
-    assert places.where("aws", "g4dn.xlarge")["us-east-1"]
+    assert overlay.read().clouds["aws"]["regions"] == ["us-east-1", "eu-west-1"]
+    assert clouds.provider("aws").offered_in("g4dn.xlarge")["us-east-1"]
     (shipped, aws) = work.ages(dt.datetime.now(dt.UTC).date())
     assert (shipped.part, aws.part, aws.days, aws.old) == ("shipped", "aws", 0, False)
 
 
 def test_a_region_that_is_refused_keeps_what_was_known_of_it(ec2: Rehearsal, access: AwsAccess) -> None:
-    before = places.where("aws", "g4dn.xlarge")["eu-west-1"]
+    before = clouds.provider("aws").offered_in("g4dn.xlarge")["eu-west-1"]
     rule = {"kind": "error", "action": "DescribeInstanceTypeOfferings", "region": "eu-west-1", "code": "UnauthorizedOperation"}
     control.ask(ec2, "faults", method="PUT", body=[rule])
     outcome = refresh("aws", access=access)
     assert outcome.refreshed == ["aws"]
     assert [line for line in outcome.failed if line.startswith("aws eu-west-1: ")]
-    assert overlay.read().aws_regions == ["us-east-1"]
-    assert places.where("aws", "g4dn.xlarge")["eu-west-1"] == before
+    assert overlay.read().clouds["aws"]["regions"] == ["us-east-1"]
+    assert clouds.provider("aws").offered_in("g4dn.xlarge")["eu-west-1"] == before
 
 
 def test_a_part_that_fails_leaves_the_others(access: AwsAccess) -> None:
     outcome = refresh("gcp", "aws", access=access)
     assert outcome.refreshed == ["aws"]
     assert [line for line in outcome.failed if line.startswith("gcp: GCP did not answer")]
-    assert len(read.gcp().zones["nvidia-tesla-t4"]) > 1
+    assert len(gcp.gcp().zones["nvidia-tesla-t4"]) > 1
 
 
 def test_when_nothing_can_be_refreshed_the_first_reason_is_the_error_and_nothing_is_written(access: AwsAccess) -> None:
