@@ -1,4 +1,4 @@
-"""Bugs of other verifiers, and what ours says in the same place: shared/facts/verification.md §2, §5 and §6, each test named after one.
+"""Bugs of other verifiers, and what ours says in the same place: docs/sources/verification.md §2, §5 and §6, each test named after one.
 
 The tools and versions are those of that page: DCGM 4.6.0, gpud, azurehpc-health-checks, imbue's cluster-health, Meta's GCM.
 """
