@@ -10,12 +10,9 @@ from provision.profile import load
 from provision.review import bundle
 from provision.verify import drift
 from provision.verify.checks import CHECKS
-from tests.cli.conftest import Call
 from tests.review.desk import OLD_PYTHON, ONLY, Desk, facts
 from tests.review.samples import small
 from tests.review.test_page import Parsed
-
-
 
 
 def test_evidence_names_the_review_and_the_certificate_says_what_holds(desk: Desk) -> None:
