@@ -59,6 +59,13 @@ class Overlay(msgspec.Struct, frozen=True, eq=False, forbid_unknown_fields=True)
 
 
 _S = TypeVar("_S", bound=msgspec.Struct)
+_shapes: dict[str, type[msgspec.Struct]] = {}
+
+
+def register(cloud: str, shape: type[msgspec.Struct]) -> None:
+    """Say what an overlay must hold for a cloud, so that one of another shape is set aside as a whole."""
+    _shapes[cloud] = shape
+    _load.cache_clear()
 
 
 def part(cloud: str, shape: type[_S]) -> _S:
@@ -103,6 +110,8 @@ def _load(file: Path) -> tuple[Overlay, str]:
         return Overlay(), "is cut off or was edited: its digest does not hold"
     try:
         overlay = msgspec.convert(_of_today(msgspec.json.decode(body)), Overlay)
+        for cloud, layer in overlay.clouds.items():
+            msgspec.convert(layer, _shapes.get(cloud, dict))
     except (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError) as error:
         return Overlay(), f"has another shape: {error}"
     if overlay.schema != _SCHEMA:

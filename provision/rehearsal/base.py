@@ -26,8 +26,8 @@ class Traffic:
         self.calls: list[dict[str, Any]] = []
 
     @contextmanager
-    def logged(self, **entry: Any) -> Iterator[dict[str, Any]]:
-        """Log a call while it is answered; the entry may be completed until then."""
+    def record(self, **entry: Any) -> Iterator[dict[str, Any]]:
+        """Log a call for as long as it is answered; its entry may be completed meanwhile."""
         call = {"time": time.time(), **entry}
         self.calls.append(call)
         del self.calls[:-_MOST_CALLS]

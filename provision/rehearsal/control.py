@@ -27,7 +27,7 @@ _STOP_S: Final = 30
 _POLL_S: Final = 0.02
 _PROGRESS: Final = "progress: "
 # Those that this process started: held, because a Popen that is dropped complains that its process still runs, which is the point here.
-_started: Final[list[subprocess.Popen[bytes]]] = []
+_processes: Final[list[subprocess.Popen[bytes]]] = []
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +90,7 @@ def start(folder: Path, *, hosts: bool = True, progress: Callable[[str], None] =
         rehearsal = running(folder)
         if rehearsal:
             return rehearsal
-        lacks = requirements.missing(hosts=hosts)
+        lacks = requirements.gaps(hosts=hosts)
         if lacks:
             msg = "this machine cannot hold the embedded cloud: " + "; ".join(sentence.partition(":")[0] for sentence in lacks)
             raise RehearsalUnavailableError(msg, hint="; ".join(sentence.partition(": ")[2] for sentence in lacks))
@@ -103,7 +103,7 @@ def start(folder: Path, *, hosts: bool = True, progress: Callable[[str], None] =
                 stderr=output,
                 start_new_session=True,
             )
-        _started.append(process)
+        _processes.append(process)
         return _until_ready(folder, process, log, progress)
 
 
@@ -134,7 +134,7 @@ def stop(folder: Path) -> bool:
     rehearsal = running(folder)
     if rehearsal:
         _end(rehearsal.pid)
-    for process in _started:
+    for process in _processes:
         process.poll()  # reaps the ones that have ended
     if os.geteuid() == 0 and (folder / "hosts").is_dir():
         leftovers.sweep(folder / "hosts")

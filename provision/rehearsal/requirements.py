@@ -24,7 +24,7 @@ _TOOLS: Final = {
 _PATH: Final = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
 
 
-def missing(*, hosts: bool) -> list[str]:
+def gaps(*, hosts: bool) -> list[str]:
     """What this machine lacks, as `what is missing: how to get it`; empty when it lacks nothing.
 
     Args:

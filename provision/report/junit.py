@@ -49,7 +49,7 @@ def _suite(report: Report, *, strict: bool) -> ET.Element:
 
 
 def _case(finding: Finding, profile: str, *, strict: bool) -> ET.Element:
-    # One round trip observes everything, so that no check has a time of its own.
+    # One round trip observes everything, so no check has a time of its own.
     case = ET.Element("testcase", name=inert(finding.check), classname=f"gpuprov.{inert(profile)}", time="0")
     match finding.outcome:
         case outcome if fails(outcome, strict=strict):

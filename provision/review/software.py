@@ -11,7 +11,7 @@ from provision.profile.locked import Lock, LockedEnvironment
 from provision.profile.model import Profile
 from provision.profile.pins import PackagePin, WheelPin
 from provision.review.exposure import first_boot
-from provision.review.tree import EnvironmentItem, PackageItem, RepositoryItem, WheelItem
+from provision.review.tree import EnvironmentItem, PackageItem, RepositoryItem
 
 
 def stack(lock: Lock) -> tuple[tuple[str, str], ...]:
@@ -80,11 +80,9 @@ def _environment(name: str, locked: LockedEnvironment, index: str) -> Environmen
     return EnvironmentItem(name, locked.version, where, _wheels(locked.wheels))
 
 
-def _wheels(lines: Sequence[str]) -> tuple[WheelItem, ...]:
+def _wheels(lines: Sequence[str]) -> tuple[WheelPin, ...]:
     """Every line, even one that names no wheel: pip would also obey an option among them, which the reviewer must see."""
-    return tuple(
-        WheelItem(pin.name, pin.version, pin.hashes) if (pin := WheelPin.parse(line)) else WheelItem(line, "", ()) for line in lines
-    )
+    return tuple(WheelPin.parse(line) or WheelPin(line, "", ()) for line in lines)
 
 
 def host_changes(profile: Profile, lock: Lock) -> tuple[Change, ...]:

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final, Literal, get_args
 
 from provision.converge.declared import Change
+from provision.profile.pins import WheelPin
 
 SCHEMA: Final = "gpuprov-review/1"
 Severity = Literal["high", "medium", "low", "note"]
@@ -137,22 +138,13 @@ class PackageItem:
 
 
 @dataclass(frozen=True, slots=True)
-class WheelItem:
-    """One wheel or source distribution, and the hashes of which it must have one."""
-
-    name: str
-    version: str
-    hashes: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class EnvironmentItem:
-    """A virtual environment and every wheel in it."""
+    """A virtual environment and every wheel in it; a line of the lock that names no wheel has no version and no hashes."""
 
     name: str
     version: str
     index: str
-    wheels: tuple[WheelItem, ...]
+    wheels: tuple[WheelPin, ...]
 
 
 @dataclass(frozen=True, slots=True)

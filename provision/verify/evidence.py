@@ -135,7 +135,7 @@ class Evidence:
 def findings_digest(report: dict[str, Any]) -> str:
     """The digest of a report's findings alone: the same facts give the same digest on any machine, under any host name.
 
-    It leaves out `excuse`, which earlier versions did not write, so that their digests are equal; the digest of the report covers it.
+    It leaves out `excuse`, which earlier versions did not write; the digest of the whole report covers it.
     """
     return digest([{key: value for key, value in finding.items() if key != "excuse"} for finding in report["findings"]])
 

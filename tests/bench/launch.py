@@ -183,7 +183,7 @@ def _peer(who: str, lines: Callable[[], list[Line]]) -> list[Line]:
     try:
         return lines()
     except (NotAcceptedError, OSError) as error:
-        return [Line("command -> instance accepted, warm", who, (), f"{error} (docs/sources/emulators.md, "Peers on moto": {CITED[who]})")]
+        return [Line("command -> instance accepted, warm", who, (), f"{error} (docs/sources/emulators.md, Peers on moto: {CITED[who]})")]
 
 
 def _ray(bench: Bench, programs: Path) -> list[Line]:

@@ -14,11 +14,16 @@ import msgspec
 import pytest
 import yaml
 
+from provision import clouds
 from provision.catalog import read, wheels
+from provision.catalog.gpu_models import GpuModel
 from provision.catalog.records.base import version
-from provision.profile.model import Extra, GpuModel
+from provision.clouds.aws import data as aws
+from provision.clouds.gcp import data as gcp
+from provision.profile.model import Extra
 
 DATA = Path(__file__).parent.parent / "data"
+ROOT = Path(__file__).parents[2]
 GPUS = {g.model: g for g in read.gpus().gpus}
 COVERED = [*read.gpus().gpus, *read.driver().branches, *read.toolkits().toolkits, *read.cudnn().releases, *read.systems().systems]
 
@@ -44,14 +49,19 @@ def used_sources(node: Any) -> Iterator[str]:
             yield from used_sources(value)
 
 
-def test_every_source_that_is_named_exists_and_every_source_is_named() -> None:
-    files = [yaml.safe_load(path.read_text()) for path in read.DATA.glob("*.yaml") if path.name != "sources.yaml"]
-    assert set(used_sources(files)) == set(read.sources())
+@pytest.mark.parametrize("folder", [read.DATA, *(ROOT / "provision/clouds" / cloud / "data" for cloud in clouds.CLOUDS)], ids=str)
+def test_every_source_that_is_named_exists_and_every_source_is_named(folder: Path) -> None:
+    files = [yaml.safe_load(path.read_text()) for path in folder.glob("*.yaml") if path.name != "sources.yaml"]
+    used = set(used_sources(files))
+    for document in files:
+        prices = document.get("prices")
+        used |= set(prices) if isinstance(prices, dict) else set()
+    assert used == set(yaml.safe_load((folder / "sources.yaml").read_text()))
 
 
 # What only says which record it is, or how others call it, is no figure.
 NAMES = {
-    "GpuRecord": {"model", "name", "machine", "nvml_words", "ec2_name", "gce_accelerator"},
+    "GpuRecord": {"model", "name", "machine", "nvml_words"},
     "Branch": {"branch"},
     "Toolkit": {"version"},
     "CudnnRelease": set(),
@@ -73,7 +83,7 @@ def test_every_figure_of_a_record_has_exactly_one_source(record: Any) -> None:
 
 
 def test_sources_have_dates_that_are_past() -> None:
-    for key, source in read.sources().items():
+    for key, source in clouds.sources().items():
         assert source.date.isoformat() <= read.BASE_DATE, key
         assert source.url or source.grade in {"memory", "inferred", "third-party", "measured"}, f"{key}: a document without its address"
 
@@ -207,7 +217,7 @@ def test_instance_types_are_those_that_ec2_answers() -> None:
     answers = moto("instance_types.json.gz")
     by_name = answers if isinstance(answers, dict) else {t["InstanceType"]: t for t in answers}
     with_gpu = {name for name, raw in by_name.items() if raw.get("GpuInfo", {}).get("Gpus")}
-    ours = {name: t for name, t in read.aws_types().items() if t.source == "ec2-api-2026-08"}
+    ours = {name: t for name, t in aws.types().items() if t.source == "ec2-api-2026-08"}
     assert set(ours) == with_gpu
     for name, record in ours.items():
         gpu = by_name[name]["GpuInfo"]["Gpus"][0]
@@ -218,26 +228,26 @@ def test_instance_types_are_those_that_ec2_answers() -> None:
         )
         assert record.gpus == (gpu["Count"] or gpu["GpuPartitionSize"])
         model = GPUS[record.gpu or ""]
-        assert model.ec2_name == gpu["Name"]
+        assert aws.aws().gpu_names[model.model] == gpu["Name"]
         if record.gpus >= 1 and model.model != "v100":  # of which p3dn has the 32 GB variant
             assert model.memory_gb * 1024 == pytest.approx(record.gpu_mib, rel=0.1)
 
 
-@pytest.mark.parametrize("region", [r for r, record in read.aws().regions.codes.items() if record.zones])
+@pytest.mark.parametrize("region", [r for r, record in aws.aws().regions.codes.items() if record.zones])
 def test_offerings_are_those_that_ec2_answers(region: str) -> None:
     answers: dict[str, set[int]] = {}
     for offering in moto(f"instance_type_offerings/availability-zone-id/{region}.json.gz"):
         prefix, _, number = offering["Location"].rpartition("-az")
-        assert prefix == read.aws().regions.codes[region].zones
+        assert prefix == aws.aws().regions.codes[region].zones
         answers.setdefault(offering["InstanceType"], set()).add(int(number))
-    for name, record in read.aws_types().items():
+    for name, record in aws.types().items():
         if record.source == "ec2-api-2026-08":
             assert set(record.offered.get(region, [])) == answers.get(name, set()), name
     assert not any(name.startswith("p3.") for name in answers)
 
 
 def test_regions_are_those_of_botocore() -> None:
-    assert set(read.aws().regions.codes) == set(boto3.Session(region_name="us-east-1").get_available_regions("ec2"))
+    assert set(aws.aws().regions.codes) == set(boto3.Session(region_name="us-east-1").get_available_regions("ec2"))
 
 
 def test_types_that_were_withdrawn_are_still_in_botocores_enum_which_is_no_evidence() -> None:
@@ -245,20 +255,21 @@ def test_types_that_were_withdrawn_are_still_in_botocores_enum_which_is_no_evide
     client = boto3.Session().client("ec2", region_name="us-east-1")
     enum = client.meta.service_model.shape_for("InstanceType").enum
     assert {"p3.2xlarge", "p3.8xlarge", "p3.16xlarge"} <= set(enum)
-    assert set(read.aws_types()) <= set(enum)
+    assert set(aws.types()) <= set(enum)
 
 
 def test_quota_metrics_are_in_googles_enum() -> None:
     """The enum Quota.metric of compute.v1, discovery revision 20261106 (google-api-python-client 2.202.0), GPU metrics only."""
     known = set(json.loads((DATA / "gcp-quota-metrics.json").read_text()))
-    quotas = read.gcp().quotas
+    quotas = gcp.gcp().quotas
     assert {quotas.all_regions, *quotas.metrics.values()} <= known
     assert {f"PREEMPTIBLE_{metric}" for metric in quotas.metrics.values()} <= known
 
 
 def test_gcp_zones_look_like_zones_and_accelerators_have_a_gpu() -> None:
-    accelerators = {g.gce_accelerator for g in GPUS.values()}
-    for accelerator, zones in read.gcp().zones.items():
+    accelerators = set(gcp.gcp().accelerators.values())
+    assert set(gcp.gcp().accelerators) | set(aws.aws().gpu_names) <= set(GPUS)
+    for accelerator, zones in gcp.gcp().zones.items():
         if accelerator != "source":
             assert accelerator in accelerators
             assert all(re.fullmatch(r"[a-z]+-[a-z]+[0-9]-[a-f]", zone) for zone in zones)

@@ -8,10 +8,14 @@ import re
 
 import pytest
 
-from provision.catalog import places, read
+from provision import clouds
+from provision.catalog import read
 from provision.catalog.resolve import Advice, Conflict, StackRequest, advice, resolve
 from provision.catalog.rules import ClockRequest
+from provision.clouds import search
+from provision.clouds.aws import data as aws
 from provision.errors import StackConflictError
+from tests.clouds.offers import why_not_aws, why_not_gcp
 
 TODAY = dt.date(2026, 11, 21)
 JAMMY, NOBLE = "ubuntu 22.04", "ubuntu 24.04"
@@ -102,40 +106,40 @@ class TestClocksAndCounters:
 
 class TestPlaces:
     def test_p3_left_aws_and_the_v100_is_elsewhere(self) -> None:
-        why = places.why_not_aws("p3.2xlarge", "us-east-1", "on-demand", "v100", 1)
+        why = why_not_aws("p3.2xlarge", "us-east-1", "v100", 1)
         assert "withdrawn everywhere" in why
         assert "p3dn.24xlarge" in why
         assert "GCP" in why
-        assert places.where("aws", "p3.2xlarge") == {}
+        assert clouds.provider("aws").offered_in("p3.2xlarge") == {}
 
     def test_hong_kong_has_no_v100_on_either_cloud(self) -> None:
-        assert not places.offers(gpu="v100", region="ap-east-1")
-        assert not places.offers(gpu="v100", region="asia-east2")
-        assert {o.instance_type.split(".")[0] for o in places.offers(region="ap-east-1")} == {"g4dn", "g5"}
+        assert not search.offers(gpu="v100", region="ap-east-1")
+        assert not search.offers(gpu="v100", region="asia-east2")
+        assert {o.instance_type.split(".")[0] for o in search.offers(region="ap-east-1")} == {"g4dn", "g5"}
 
     def test_a_filter_on_the_count_would_drop_fractional_gpus(self) -> None:
         """EC2 says Count 0; the catalog says which part of a GPU it is."""
-        fractions = {t.type: t.gpus for t in read.aws_types().values() if t.gpus < 1}
+        fractions = {t.type: t.gpus for t in aws.types().values() if t.gpus < 1}
         assert fractions == {"g6f.large": 0.125, "g6f.xlarge": 0.125, "g6f.2xlarge": 0.25, "g6f.4xlarge": 0.5, "gr6f.4xlarge": 0.5}
-        assert "fraction" in places.why_not_aws("g6f.xlarge", "us-east-1", "on-demand", "l4", 1)
+        assert "fraction" in why_not_aws("g6f.xlarge", "us-east-1", "l4", 1)
 
     def test_g4ad_is_amd_and_g5g_is_arm(self) -> None:
         """and [15]"""
-        assert "CUDA does not run" in places.why_not_aws("g4ad.xlarge", "us-east-1", "on-demand", "t4", 1)
-        assert read.aws_types()["g5g.xlarge"].nvme_gb == []
+        assert "CUDA does not run" in why_not_aws("g4ad.xlarge", "us-east-1", "t4", 1)
+        assert aws.types()["g5g.xlarge"].nvme_gb == []
         assert core(refused(gpu="t4g")) == {"gpu.model"}
 
     def test_the_largest_g4dn_has_one_gpu(self) -> None:
-        assert (read.aws_types()["g4dn.16xlarge"].gpus, read.aws_types()["g4dn.12xlarge"].gpus) == (1, 4)
-        assert "one GPU" in places.why_not_aws("g4dn.16xlarge", "us-east-1", "on-demand", "t4", 4)
+        assert (aws.types()["g4dn.16xlarge"].gpus, aws.types()["g4dn.12xlarge"].gpus) == (1, 4)
+        assert "one GPU" in why_not_aws("g4dn.16xlarge", "us-east-1", "t4", 4)
 
     def test_one_v100_takes_at_most_twelve_cpus(self) -> None:
-        assert places.why_not_gcp("n1-standard-8", "us-west1-a", "v100", 1) == ""
-        assert "at most 12 vCPUs" in places.why_not_gcp("n1-standard-16", "us-west1-a", "v100", 1)
-        assert "1, 2, 4" in places.why_not_gcp("n1-standard-8", "us-west1-a", "t4", 3)
+        assert why_not_gcp("n1-standard-8", "us-west1-a", "v100", 1) == ""
+        assert "at most 12 vCPUs" in why_not_gcp("n1-standard-16", "us-west1-a", "v100", 1)
+        assert "1, 2, 4" in why_not_gcp("n1-standard-8", "us-west1-a", "t4", 3)
 
     def test_zones_that_lack_a_type_are_not_offered(self) -> None:
-        assert "use1-az3" not in places.where("aws", "g4dn.xlarge")["us-east-1"]
+        assert "use1-az3" not in clouds.provider("aws").offered_in("g4dn.xlarge")["us-east-1"]
 
     @pytest.mark.parametrize(
         ("instance_type", "market", "code"),
@@ -147,11 +151,11 @@ class TestPlaces:
         ],
     )
     def test_quotas_have_their_codes(self, instance_type: str, market: str, code: str) -> None:
-        assert places.quota_of("aws", instance_type, None, market) == code
+        assert clouds.provider("aws").quota(instance_type, None, market) == code
 
     def test_quotas_of_gcp_are_metrics(self) -> None:
-        assert places.quota_of("gcp", "n1-standard-8", "t4", "spot") == "PREEMPTIBLE_NVIDIA_T4_GPUS"
-        assert places.quota_of("gcp", "a3-highgpu-8g", "h100", "on-demand") is None, "not in Google's enum, so not guessed"
+        assert clouds.provider("gcp").quota("n1-standard-8", "t4", "spot") == "PREEMPTIBLE_NVIDIA_T4_GPUS"
+        assert clouds.provider("gcp").quota("a3-highgpu-8g", "h100", "on-demand") is None, "not in Google's enum, so not guessed"
 
 
 class TestSystems:

@@ -10,7 +10,7 @@ import pytest
 from provision.clouds.base import Instance
 from provision.errors import CloudInvalidError
 from provision.host.sshconfig import SshHome
-from provision.host.way import directives, permissions, phrase
+from provision.host.way import directives, phrase
 from provision.profile.network import Network
 
 KEYS = ("ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAI" + "A" * 43,)
@@ -121,6 +121,6 @@ def test_what_a_cloud_calls_a_machine_is_no_command() -> None:
 
 
 def test_a_direct_way_is_none() -> None:
-    assert (directives(Network(), instance(project="$(id)")), permissions(Network()), phrase(Network())) == ("", (), "")
+    assert (directives(Network(), instance(project="$(id)")), phrase(Network())) == ("", "")
     assert phrase(Network(via="ssm")) == "through ssm"
     assert phrase(Network(jump="bastion", ssh_from=("10.0.0.0/24",))) == "through bastion"

@@ -19,12 +19,13 @@ from provision.clouds.aws.client import client
 from provision.clouds.gcp.access import GcpAccess
 from provision.clouds.gcp.sdk import client_class
 from provision.errors import GpuprovError
-from provision.launch.attempts import Wanted
+from provision.launch.attempts import LaunchRequest
 from provision.launch.journal import Journal
 from provision.launch.launcher import Launcher
 from provision.launch.lifecycle import destroy, regions_for
 from provision.launch.ours import Ours
 from provision.launch.patience import Patience
+from provision.launch.plan import plan
 from provision.launch.regions import regions_of
 from provision.launch.sweep import clear_away, leftovers
 from provision.profile.locked import Lock
@@ -43,7 +44,7 @@ def do(job: dict[str, Any]) -> dict[str, Any]:
     if job["do"] == "up":
         launcher = Launcher(ours.connect, journal, rehearsal=True, on_step=lambda _: None, patience=QUICK)
         lock = Lock.model_validate(job["lock"])
-        wanted = Wanted(profile, job["digest"], job["name"], KEY, lock, count=job["count"], minimum=job["minimum"])
+        wanted = LaunchRequest(plan(profile, lock, job["name"]), KEY, count=job["count"], minimum=job["minimum"])
         try:
             made = launcher.ensure(wanted)
         finally:
@@ -82,6 +83,7 @@ def main() -> None:
             os._exit(0)
         print(pid, flush=True)
         print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)
+    os._exit(0)  # taking the SDKs apart object by object takes seconds on a busy machine
 
 
 if __name__ == "__main__":

@@ -30,12 +30,14 @@ from provision.errors import (
     ProfileMismatchError,
     ThrottledError,
 )
+from provision.launch.attempts import LaunchRequest
 from provision.launch.journal import Journal
-from provision.launch.launcher import Launcher, Wanted
+from provision.launch.launcher import Launcher
 from provision.launch.lifecycle import destroy, survey
 from provision.launch.ours import Ours
 from provision.launch.patience import Patience
 from provision.launch.place import Attempt
+from provision.launch.plan import plan
 from provision.launch.regions import regions_of
 from provision.profile import load
 from provision.profile.lock import build
@@ -64,7 +66,7 @@ def launcher_of(access: AwsAccess, journal: Path) -> Launcher:
 def ensure(launcher: Launcher, name: str, profile: Profile = PROFILE) -> tuple[Instance, list[Attempt]]:
     launcher.attempts.clear()
     lock = build(profile, dt.date(2026, 11, 21))
-    (instance,) = launcher.ensure(Wanted(profile, load.digest(profile), name, KEY, lock))
+    (instance,) = launcher.ensure(LaunchRequest(plan(profile, lock, name), KEY))
     return instance, list(launcher.attempts)
 
 
@@ -340,6 +342,6 @@ def test_of_two_places_that_differ_by_market_alone_the_right_one_is_passed_over(
     lock = build(profile, dt.date(2026, 11, 21))
     spot, on_demand = lock.places
     lock = lock.model_copy(update={"places": (spot.model_copy(update={"not_available": "not sold as spot"}), on_demand)})
-    (instance,) = launcher.ensure(Wanted(profile, load.digest(profile), "x", KEY, lock))
+    (instance,) = launcher.ensure(LaunchRequest(plan(profile, lock, "x"), KEY))
     assert instance.market == "on-demand"
     assert [(a.market, a.outcome) for a in launcher.attempts] == [("spot", "skipped"), ("on-demand", "launched")]

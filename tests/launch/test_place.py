@@ -21,10 +21,11 @@ from provision.errors import (
     QuotaExceededError,
     UsageError,
 )
-from provision.launch.attempts import Wanted
+from provision.launch.attempts import LaunchRequest
 from provision.launch.journal import Journal
 from provision.launch.launcher import Launcher
 from provision.launch.patience import Patience
+from provision.launch.plan import plan
 from provision.profile import load
 from provision.profile.lock import build
 from provision.profile.model import Profile
@@ -52,7 +53,7 @@ def at_home(access: AwsAccess, folder: Path, said: list[str] | None = None) -> L
 
 def ensure(launcher: Launcher, name: str, profile: Profile = PROFILE, **wanted: Any) -> list[Any]:
     launcher.attempts.clear()
-    return launcher.ensure(Wanted(profile, load.digest(profile), name, KEY, build(profile, dt.date(2026, 11, 21)), **wanted))
+    return launcher.ensure(LaunchRequest(plan(profile, build(profile, dt.date(2026, 11, 21)), name), KEY, **wanted))
 
 
 def tried(launcher: Launcher) -> list[tuple[str, str]]:
@@ -126,7 +127,7 @@ def test_a_type_that_no_place_has_asks_nobody(launcher: Launcher, ec2: Rehearsal
     )
     profile = Profile.model_validate({**BASE.dump(), "places": [withdrawn]})
     with pytest.raises(CloudUnsupportedError, match="see p3dn"):
-        launcher.ensure(Wanted(profile, load.digest(profile), "gone", KEY, lock.model_copy(update={"places": (against,)})))
+        launcher.ensure(LaunchRequest(plan(profile, lock.model_copy(update={"places": (against,)}), "gone"), KEY))
     assert control.ask(ec2, "calls") == []
 
 

@@ -11,10 +11,11 @@ from provision import clouds
 from provision.clouds.aws.access import AwsAccess
 from provision.clouds.aws.client import client
 from provision.errors import CapacityError
-from provision.launch.attempts import Wanted
+from provision.launch.attempts import LaunchRequest
 from provision.launch.journal import Journal
 from provision.launch.launcher import Launcher
 from provision.launch.patience import Patience
+from provision.launch.plan import plan
 from provision.profile import load
 from provision.profile.lock import build
 from provision.profile.model import Profile
@@ -45,7 +46,7 @@ def launcher_of(access: AwsAccess, folder: Path, *, rehearsal: bool) -> Launcher
 
 def ensure(launcher: Launcher, name: str, asked: Profile) -> dict[str, Any]:
     """Launch, and the machine as EC2's own client sees it."""
-    (made,) = launcher.ensure(Wanted(asked, load.digest(asked), name, KEY, build(asked, dt.date(2026, 11, 21))))
+    (made,) = launcher.ensure(LaunchRequest(plan(asked, build(asked, dt.date(2026, 11, 21)), name), KEY))
     handle: Any = launcher.connect("aws", REGION)
     running = handle.wait_running(made, timeout_s=20)
     found: dict[str, Any] = handle._ec2.describe_instances(InstanceIds=[running.id])["Reservations"][0]["Instances"][0]

@@ -72,7 +72,7 @@ def test_a_profile_none_of_whose_places_can_be_had_is_refused_with_every_reason(
 def test_an_image_that_a_refresh_found_is_in_the_lock() -> None:
     before = build(profile(), TODAY)
     assert any("image id" in line for line in before.unresolved)
-    overlay.write(overlay.Overlay(aws_images={"ap-east-1": {"ubuntu 24.04": "ami-0123456789abcdef0"}}))
+    overlay.write(overlay.Overlay(clouds={"aws": {"images": {"ap-east-1": {"ubuntu 24.04": "ami-0123456789abcdef0"}}}}))
     located = {p.region: p.image_id for p in build(profile(), TODAY).places}
     assert located["ap-east-1"] == "ami-0123456789abcdef0"
     assert None in located.values()

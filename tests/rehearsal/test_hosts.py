@@ -1,9 +1,6 @@
 """Rehearsal hosts are real: they boot systemd, reboot, stop and end as EC2 instances do, and leave nothing on this machine."""
 
 import datetime as dt
-import multiprocessing
-import os
-import signal
 import subprocess
 import time
 from collections.abc import Iterator
@@ -15,7 +12,7 @@ import pytest
 from provision import paths
 from provision.clouds.userdata import user_data
 from provision.host import hostkeys
-from provision.rehearsal import leftovers, rootfs
+from provision.rehearsal import rootfs
 from provision.rehearsal.hosts import HostPark, HostSpec
 from provision.rehearsal.network import HostNetwork
 
@@ -153,33 +150,6 @@ def test_two_parks_live_side_by_side(park: HostPark, root: Path, key: Path, tmp_
         assert ready(other, "i-1", second, key, tmp_path)("echo two") == "two"
     finally:
         other.close()
-
-
-def _hold(folder: Path, root: Path, key: Path, ready_file: Path) -> None:
-    park = HostPark(folder, rootfs=root, network=HostNetwork(folder))
-    ready_file.write_text(park.create(spec(key, instance_store_gb=1)))
-    time.sleep(600)
-
-
-def test_kill_9_takes_the_hosts_along_and_a_sweep_removes_the_rest(root: Path, key: Path, tmp_path: Path) -> None:
-    folder, told = tmp_path / "killed", tmp_path / "told"
-    child = multiprocessing.get_context("spawn").Process(target=_hold, args=(folder, root, key, told))
-    child.start()
-    deadline = time.monotonic() + 30
-    while not (told.exists() and told.read_text()):
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-    assert left_of(folder)
-    assert child.pid
-    os.kill(child.pid, signal.SIGKILL)
-    child.join()
-    time.sleep(0.5)
-    assert not subprocess.run(["pgrep", "-f", f"init.sh {folder}"], capture_output=True, check=False).stdout
-    removed = leftovers.sweep(folder)
-    assert any(what.startswith("bridge") for what in removed)
-    assert any(what.startswith("loop device") for what in removed)
-    assert left_of(folder) == []
-    assert leftovers.sweep(folder) == []
 
 
 def test_the_key_of_the_user_data_may_log_in_and_the_deadline_is_set(park: HostPark, key: Path, tmp_path: Path) -> None:

@@ -125,7 +125,7 @@ def test_gpuprov_lists_a_stack_and_its_launch_is_its_own(stacks: Any, ec2: Rehea
     found = AwsCloud(subject.region, access).find(subject.name)
     assert {i.id for i in found} == {first["InstanceId"], second["InstanceId"]}
     assert len({i.launch_id for i in found}) == 2
-    assert {i.profile_digest for i in found} == {subject.digest}
+    assert {i.profile_digest for i in found} == {subject.profile_sha256}
     assert {i.deadline for i in found} == {DEADLINE.isoformat()}
     told = Made(ec2, subject.region)
     user_data = base64.b64decode(told.attribute(first["InstanceId"], "userData")).decode()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +22,7 @@ from .test_terraform import templates, texts
 def evil(cloud: str, text: str = EVIL) -> Subject:
     """The owner's address, a tag on everything, holds harm that no loaded profile can hold."""
     made = subject(cloud, given=GIVEN)
-    owner = made.profile.owner.model_copy(update={"email": text})
-    return Subject(made.profile.model_copy(update={"owner": owner}), made.lock, made.option, made.name, made.given)
+    return replace(made, template=replace(made.template, tags={**made.template.tags, OWNER_TAG: text}))
 
 
 @pytest.mark.parametrize("cloud", ["aws", "gcp"])

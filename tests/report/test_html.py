@@ -197,7 +197,7 @@ def test_a_card_that_is_not_known_has_its_figures_and_no_roof() -> None:
     strange = dataclasses.replace(MEASURED[0], host="strange", card=None)
     page = Page(html.render(ONE, CLEAN, charts=charts([*MEASURED, strange])))
     assert len([svg for svg in page.all("svg") if svg.get("role") == "img"]) == 1
-    assert "The catalogue has no figures of this card" in page.text
+    assert "The catalogue has no figures for this card" in page.text
     assert "strange GPU 0 bf16 product: 783.7 TFLOPS 2731 783.7 not known not known" in page.text
 
 

@@ -9,6 +9,8 @@ import pytest
 from markdown_it import MarkdownIt
 
 from provision.review import bundle
+from provision.review.accept import Certificate, CertifiedHost
+from provision.verify.finding import Finding
 from tests.review.desk import ONLY, Desk
 from tests.review.examples import HOSTILE
 from tests.review.samples import WAIVED, People, small
@@ -47,3 +49,22 @@ def test_what_a_host_says_does_nothing_on_the_page(desk: Desk, kind: str) -> Non
     assert not [a for _, attributes in parsed.found for a in attributes if a.startswith("on") or a in {"src", "style"}]
     assert all((a["href"] or "").startswith("#") for tag, a in parsed.found if tag == "a")
     assert "script-src &#39;none&#39;" in desk.page
+
+
+@pytest.mark.parametrize(
+    ("hosts", "verdict", "sentence"),
+    [
+        (("a",), 0, "a meets the profile t4-train"),
+        (("a", "b"), 0, "a, b meet the profile t4-train"),
+        (("a",), 1, "a does not meet the profile t4-train"),
+        (("a", "b", "c", "d", "e"), 1, "a, b, c and 2 more do not meet the profile t4-train"),
+        (("a", "b"), 3, "a, b are not proven to meet the profile t4-train"),
+    ],
+)
+def test_the_sentence_agrees_with_the_number_of_hosts(hosts: tuple[str, ...], verdict: int, sentence: str) -> None:
+    empty: tuple[Finding, ...] = ()
+    parts = tuple(
+        CertifiedHost(name, "", verdict, empty, empty, empty, empty, (), empty, empty, (), again=True, digests={}) for name in hosts
+    )
+    certificate = Certificate("t4-train", "", "", verdict, parts, (), (), (), 0, 0, {}, "", "", "")
+    assert certificate.sentence == sentence

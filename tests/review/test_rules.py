@@ -1,6 +1,7 @@
 """Each rule of the organisation with cases that keep it and cases that break it."""
 
 import datetime as dt
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
 
@@ -8,7 +9,8 @@ import pytest
 import yaml
 
 from provision import paths
-from provision.launch.plan import Offer, plan
+from provision.clouds.terms import Price, PricePart
+from provision.launch.plan import Plan, plan
 from provision.profile import load, lockfile
 from provision.profile.locked import Lock
 from provision.profile.model import Profile
@@ -41,20 +43,18 @@ def profile_with(**changes: Any) -> Profile:
     return load.parse(yaml.safe_dump(document).encode(), PATH)
 
 
-def offers_of(profile: Profile, price: float | None = None) -> tuple[Offer, ...]:
-    found = plan(profile, "", "x", LOCK).offers
-    hours = profile.limits.deadline_h
-    return tuple(
-        Offer(o.cloud, o.region, o.instance_type, o.market, price, price * hours if price is not None else None, "", "", o.zone)
-        for o in found
-    )
+def planned(profile: Profile, lock: Lock, price_usd: float | None) -> Plan:
+    """The plan of a profile, with one price for all of its places."""
+    price = Price((PricePart("machine", price_usd, "a test"),)) if price_usd is not None else None
+    real = plan(profile, lock)
+    return replace(real, places=tuple(replace(place, price=price) for place in real.places))
 
 
 def broken(rule: dict[str, Any], lock: Lock = LOCK, price: float | None = 0.5, **changes: Any) -> list[Violation]:
     policy = Policy.model_validate({"schema": 1, "name": "isa", **rule})
     profile = profile_with(**changes)
     lines = load.lines(RAW)
-    return rules.check(policy, profile, lock, offers_of(profile, price), today=TODAY, lines=lines)
+    return rules.check(policy, planned(profile, lock, price), today=TODAY, lines=lines)
 
 
 MIRROR = "https://mirror.example.com/nvidia"
@@ -209,13 +209,22 @@ def test_a_violation_says_line_key_reason_rule_and_the_organisations_words() -> 
 
 
 def test_the_plans_own_prices_are_judged() -> None:
-    loaded = policies.parse(b"schema: 1\nname: isa\nmax_price_per_hour_usd: 100\n", Path("p.yml"))
+    def judged(most: float) -> set[tuple[str, bool]]:
+        rules_file = policies.parse(f"schema: 1\nname: isa\nmax_price_per_hour_usd: {most}\n".encode(), Path("p.yml"))
+        return {(v.key, v.known) for v in rules.judge(rules_file, profile, LOCK, RAW, TODAY)}
+
     profile = load.load(PATH)
-    offer = plan(profile, "", "x", LOCK).offers[2]
-    assert offer.price_per_hour_usd is not None
-    assert not offer.price_whole
-    found = rules.judge(loaded, profile, LOCK, RAW, TODAY)
-    # The price of the GPU alone says nothing about the machine, unless it is over the limit by itself.
-    assert {("places.1.zones.0", False), ("places.1.zones.1", False)} <= {(v.key, v.known) for v in found}
-    tight = policies.parse(b"schema: 1\nname: isa\nmax_price_per_hour_usd: 0.2\n", Path("p.yml"))
-    assert ("places.1.zones.0", True) in {(v.key, v.known) for v in rules.judge(tight, profile, LOCK, RAW, TODAY)}
+    whole = [place.whole_price_usd for place in plan(profile, LOCK).places]
+    assert whole == [0.81, 0.736, pytest.approx(0.881688), pytest.approx(0.881688)]
+    assert not any(key.startswith("places") for key, _ in judged(100))
+    assert {("places.1.zones.0", True), ("places.1.zones.1", True), ("places.0.regions.0", True)} <= judged(0.75)
+    assert ("places.0.regions.1", True) not in judged(0.75)
+
+
+def test_a_part_of_a_price_says_nothing_about_the_machine_unless_it_is_over_the_limit_by_itself() -> None:
+    part = Price((PricePart("1 x t4", 0.35, "a test"),), missing=("vCPUs", "memory"))
+    real = plan(profile_with(), LOCK)
+    partial = replace(real, places=(replace(real.places[2], price=part),))
+    for most, known in ((1.0, False), (0.2, True)):
+        policy = Policy.model_validate({"schema": 1, "name": "isa", "max_price_per_hour_usd": most})
+        assert [v.known for v in rules.check(policy, partial, today=TODAY) if v.key.startswith("places")] == [known]

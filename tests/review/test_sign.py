@@ -185,14 +185,18 @@ def test_somebody_unknown_does_not_count(path: Path, people: People) -> None:
 def test_a_principal_the_rules_do_not_name_does_not_count(path: Path, people: People) -> None:
     signed(path, people.carol, CAROL)
     rule = Signatures(required=1, principals=(ALICE, BOB))
-    assert "nobody whose signature the policy asks for" in only(path, Organisation(signers=people.signers), rule=rule).why
+    assert "somebody whose signature the policy does not count" in only(path, Organisation(signers=people.signers), rule=rule).why
     with pytest.raises(SignatureMissingError, match=f"must be signed by 1 of {ALICE}, {BOB}"):
         sign.require(bundle.read(path), Organisation(signers=people.signers), NOW, rule)
 
 
 @pytest.mark.parametrize(
     ("options", "said"),
-    [('namespaces="git"', "may not sign this now"), ('valid-before="20200101"', "not today"), ('valid-after="20990101"', "not today")],
+    [
+        ('namespaces="git"', "may not sign this now"),
+        ('valid-before="20200101"', "accept today"),
+        ('valid-after="20990101"', "accept today"),
+    ],
 )
 def test_what_allowed_signers_says_of_a_key_is_obeyed(path: Path, people: People, tmp_path: Path, options: str, said: str) -> None:
     signers = tmp_path / "signers"

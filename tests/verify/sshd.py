@@ -54,6 +54,8 @@ class Endpoint:
         (folder / "sshd_config").write_text(
             f"ListenAddress 127.0.0.1\nPort {self.port}\nHostKey {folder}/host\nPidFile none\nAuthorizedKeysFile {folder}/user.pub\n"
             f"StrictModes no\nUsePAM no\nPasswordAuthentication no\nPrintMotd no\nForceCommand {folder}/login\nBanner {folder}/banner\n"
+            # sshd starts the command in the login shell, and bash would read the .bashrc of the person who runs the tests.
+            f"SetEnv HOME={folder}\n"
         )
         (folder / "banner").write_text("** Property of ISA. <<gpuprov fake 4>>AAAA<<end>> **")
         self.reach(self.port)

@@ -4,10 +4,9 @@ import datetime as dt
 from typing import Any
 
 import pytest
-from provision.verify.schema import NotObservedError
 
 from provision.verify.compare import changes, losses
-from provision.verify.facts import Facts
+from provision.verify.facts import Facts, NotObservedError
 from provision.verify.judge import judge
 
 from . import good

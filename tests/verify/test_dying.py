@@ -7,7 +7,6 @@ import re
 import socket
 import subprocess
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,10 +15,10 @@ import provision.verify.observe as observing
 from provision.errors import GpuprovError, HostUnreachableError
 from provision.host.ssh import Completed, Target, execute
 from provision.profile import load
+from provision.verify.facts.system import KernelFacts, Python3Facts, tool
 from provision.verify.judge import judge
 from provision.verify.observe import observe
 from provision.verify.probe import run as probe
-from provision.verify.schema import Kernel, Python3
 
 from .sshd import LIAR, Endpoint, Relay, executable, honest, needed
 
@@ -55,30 +54,24 @@ part(1, dict(GOOD, promised=["kernel", "python3", "os"]))
 """
 
 
-def cut_after(marks: int) -> Callable[[socket.socket, bytes, int], bool]:
-    """A way that ends when a host that said something, and then nothing for a second, says the next thing."""
-    last = [time.monotonic(), 0]
+def test_what_came_before_a_connection_died_is_kept_and_judged(host: Endpoint) -> None:
+    marker = host.folder / "cut"
 
     def cut(to: socket.socket, data: bytes, _seen: int) -> bool:
-        quiet, last[0] = time.monotonic() - last[0], time.monotonic()
-        last[1] += quiet > 1
-        if last[1] <= marks:
+        if not marker.exists():
             to.sendall(data)
-        return last[1] <= marks
+        return not marker.exists()
 
-    return cut
-
-
-def test_what_came_before_a_connection_died_is_kept_and_judged(host: Endpoint) -> None:
-    relay = Relay(host.port, cut_after(1))
+    relay = Relay(host.port, cut)
     host.reach(relay.port)
-    host.program("python3", f"{SENT_AHEAD}time.sleep(1.5); part(2, dict(GOOD, facts=PYTHON)); time.sleep(1.5); frame(packed(GOOD))\n")
+    rest = f"part(2, dict(GOOD, facts=PYTHON)); time.sleep(1.5); open({str(marker)!r}, 'w').close(); frame(packed(GOOD))"
+    host.program("python3", f"{SENT_AHEAD}{rest}\n")
     try:
         facts = host.look()
     finally:
         relay.close()
-    assert facts.read(Kernel).release == "6.1"
-    assert facts.read(Python3).version == "3.12.3"
+    assert facts.read(KernelFacts).release == "6.1"
+    assert facts.read(Python3Facts).version == "3.12.3"
     assert facts.raw["os"]["unknown"].startswith("the connection ended before it came: ")
     assert facts.clock_ahead_s is None
     findings = {f.check: f for f in judge(facts, load.load(load.find("t4-train"))).findings}
@@ -99,7 +92,7 @@ def test_what_came_before_a_connection_died_is_kept_and_judged(host: Endpoint) -
 def test_a_probe_that_ends_before_its_last_word_has_lost_only_the_rest(host: Endpoint, rest: str, reason: str) -> None:
     host.program("python3", f"{SENT_AHEAD}{rest}\n")
     facts = host.look(timeout_s=4)
-    assert facts.read(Kernel).release == "6.1"
+    assert facts.read(KernelFacts).release == "6.1"
     assert facts.raw["os"]["unknown"].startswith(reason)
 
 
@@ -130,7 +123,7 @@ def test_the_probe_sends_ahead_what_it_knows_while_it_waits_and_nothing_twice(ho
     frames = re.findall(rb"<<gpuprov n0nce (part \d+ )?\d+>>", output)
     assert frames in ([b"part 1 ", b""], [b"part 1 ", b"part 2 ", b""], [b"part 1 ", b"part 2 ", b"part 3 ", b""])  # once a second at most
     facts = observing._unframe(host.target, Completed(0, output, b""), "n0nce", dt.datetime.now(dt.UTC))
-    assert facts.tool("git") is not None
+    assert tool(facts, "git") is not None
     assert honest(facts)
     first, *more = observing._parts(output, "n0nce")
     ahead = [name for part in (first, *more) for name in part["facts"]]
@@ -199,7 +192,7 @@ def test_a_tool_that_hangs_or_floods_costs_its_own_fact(host: Endpoint) -> None:
     assert time.monotonic() - started < 15
     assert "12 s" in facts.raw["tool_gcc"]["unknown"]
     assert "printed more than" in facts.raw["tool_make"]["unknown"]
-    assert facts.tool("git") is not None  # what a child left behind holds open is not waited for
+    assert tool(facts, "git") is not None  # what a child left behind holds open is not waited for
     assert honest(facts)
     pids = subprocess.run(["pgrep", "-fx", sleeping], capture_output=True, text=True, check=False).stdout.split()
     assert len(pids) <= 1  # the one that left its session on purpose

@@ -4,56 +4,55 @@ import datetime as dt
 
 import pytest
 
+from provision import clouds
 from provision.catalog import overlay, read, wheels
-from provision.clouds import search
-from provision.clouds.aws import data as aws_data
 from provision.clouds.aws.access import AwsAccess
-from provision.clouds.gcp import data as gcp_data
+from provision.clouds.gcp import data as gcp
 from provision.clouds.gcp.access import GcpAccess
 from provision.errors import CloudError, GpuprovError, IndexUnreachableError
 from provision.rehearsal import control
 from provision.rehearsal.control import Rehearsal
-from provision.workflow import refresh
+from provision.workflow import refresh as work
 
 NOBODY = GcpAccess("p", "http://127.0.0.1:9")
 SET = "torch-2.10.0-cp312"
 
 
-def refreshed(*parts: str, access: AwsAccess, regions: tuple[str, ...] = ("us-east-1", "eu-west-1")) -> refresh.RefreshResult:
-    return refresh.refresh(parts, regions, [SET], access={"aws": access, "gcp": NOBODY}, say=lambda _: None)
+def refresh(*parts: str, access: AwsAccess, regions: tuple[str, ...] = ("us-east-1", "eu-west-1")) -> work.RefreshResult:
+    return work.refresh(parts, regions, [SET], access={"aws": access, "gcp": NOBODY}, say=lambda _: None)
 
 
 def test_aws_is_asked_and_the_overlay_is_dated(access: AwsAccess) -> None:
-    outcome = refreshed("aws", access=access)
+    outcome = refresh("aws", access=access)
     assert (outcome.refreshed, outcome.failed) == (["aws"], [])
     assert overlay.problem() == ""
-    assert aws_data.refreshed().regions == ["us-east-1", "eu-west-1"]
-    assert search.whereabouts("g4dn.xlarge").zones["us-east-1"]
-    (shipped, aws) = refresh.ages(dt.datetime.now(dt.UTC).date())
+    assert overlay.read().clouds["aws"]["regions"] == ["us-east-1", "eu-west-1"]
+    assert clouds.provider("aws").offered_in("g4dn.xlarge")["us-east-1"]
+    (shipped, aws) = work.ages(dt.datetime.now(dt.UTC).date())
     assert (shipped.part, aws.part, aws.days, aws.old) == ("shipped", "aws", 0, False)
 
 
 def test_a_region_that_is_refused_keeps_what_was_known_of_it(ec2: Rehearsal, access: AwsAccess) -> None:
-    before = search.whereabouts("g4dn.xlarge").zones["eu-west-1"]
+    before = clouds.provider("aws").offered_in("g4dn.xlarge")["eu-west-1"]
     rule = {"kind": "error", "action": "DescribeInstanceTypeOfferings", "region": "eu-west-1", "code": "UnauthorizedOperation"}
     control.ask(ec2, "faults", method="PUT", body=[rule])
-    outcome = refreshed("aws", access=access)
+    outcome = refresh("aws", access=access)
     assert outcome.refreshed == ["aws"]
     assert [line for line in outcome.failed if line.startswith("aws eu-west-1: ")]
-    assert aws_data.refreshed().regions == ["us-east-1"]
-    assert search.whereabouts("g4dn.xlarge").zones["eu-west-1"] == before
+    assert overlay.read().clouds["aws"]["regions"] == ["us-east-1"]
+    assert clouds.provider("aws").offered_in("g4dn.xlarge")["eu-west-1"] == before
 
 
 def test_a_part_that_fails_leaves_the_others(access: AwsAccess) -> None:
-    outcome = refreshed("gcp", "aws", access=access)
+    outcome = refresh("gcp", "aws", access=access)
     assert outcome.refreshed == ["aws"]
     assert [line for line in outcome.failed if line.startswith("gcp: GCP did not answer")]
-    assert len(gcp_data.zones("nvidia-tesla-t4")) > 1
+    assert len(gcp.gcp().zones["nvidia-tesla-t4"]) > 1
 
 
 def test_when_nothing_can_be_refreshed_the_first_reason_is_the_error_and_nothing_is_written(access: AwsAccess) -> None:
     with pytest.raises(CloudError) as caught:
-        refreshed("gcp", access=access)
+        refresh("gcp", access=access)
     assert "GCP did not answer" in caught.value.message
     assert not overlay.path().exists()
 
@@ -65,17 +64,17 @@ def test_an_index_that_is_down_leaves_the_shipped_wheels(access: AwsAccess, monk
 
     monkeypatch.setattr(wheels, "resolve_with_uv", down)  # the real one against a dead index: tests/catalog/test_wheels.py
     with pytest.raises(GpuprovError):
-        refreshed("wheels", access=access)
+        refresh("wheels", access=access)
     assert not overlay.path().exists()
     assert read.closures(SET)
 
 
 def test_other_wheels_are_told_and_used(access: AwsAccess, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(wheels, "resolve_with_uv", lambda _: "torch==2.10.0 --hash=sha256:00\n")
-    assert refreshed("wheels", access=access).changed == [f"{SET}: other wheels"]
+    assert refresh("wheels", access=access).changed == [f"{SET}: other wheels"]
     assert read.closures(SET) == "torch==2.10.0 --hash=sha256:00\n"
 
 
 def test_old_data_is_called_old() -> None:
-    (shipped,) = refresh.ages(dt.date.fromisoformat(read.BASE_DATE) + dt.timedelta(days=91))
+    (shipped,) = work.ages(dt.date.fromisoformat(read.BASE_DATE) + dt.timedelta(days=91))
     assert shipped.old

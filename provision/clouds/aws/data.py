@@ -29,6 +29,9 @@ class AwsOverlay(CatalogRecord, frozen=True, eq=False):
     images: dict[str, dict[str, str]] = {}
 
 
+overlay.register("aws", AwsOverlay)
+
+
 def refreshed() -> AwsOverlay:
     """What a refresh learnt about AWS; empty when there was none."""
     return overlay.part("aws", AwsOverlay)

@@ -26,6 +26,9 @@ class GcpOverlay(CatalogRecord, frozen=True, eq=False):
     images: dict[str, str] = {}
 
 
+overlay.register("gcp", GcpOverlay)
+
+
 def refreshed() -> GcpOverlay:
     """What a refresh learnt about GCP; empty when there was none."""
     return overlay.part("gcp", GcpOverlay)

@@ -39,7 +39,7 @@ class AwsApi:
         environ["wsgi.input"] = io.BytesIO(body)
         call = _read(environ, body)
         fields = {key: call.params[key] for key in _LOGGED if key in call.params}
-        with self._traffic.logged(action=call.action, region=call.region, **fields):
+        with self._traffic.record(action=call.action, region=call.region, **fields):
             fault = self._traffic.faults.next_for(call.action, call.region, call.params) or self._refusal(call)
             if fault is None:
                 return self._moto(environ, start)

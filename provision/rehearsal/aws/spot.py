@@ -44,12 +44,12 @@ def record(backend: Any, instance: Instance, tags: dict[str, str]) -> None:
 def _row(request_id: str, settings: AwsSettings) -> dict[str, Any]:
     """A request as DescribeSpotInstanceRequests shows it."""
     backend, instance = _requests[request_id]
-    ended = instance.state in _ENDED
-    code = settings.spot_status.get(instance.id) or ("instance-terminated-by-user" if ended else "fulfilled")
+    is_over = instance.state in _ENDED
+    code = settings.spot_status.get(instance.id) or ("instance-terminated-by-user" if is_over else "fulfilled")
     return {
         "SpotInstanceRequestId": request_id,
         "InstanceId": instance.id,
-        "State": "closed" if ended else "active",
+        "State": "closed" if is_over else "active",
         "Status": {"Code": code, "Message": code.replace("-", " "), "UpdateTime": utcnow()},
         "Type": "one-time",
         "InstanceInterruptionBehavior": "terminate",

@@ -39,7 +39,7 @@ class GcpApi:
 
     def __call__(self, environ: Environ, start: Start) -> Iterable[bytes]:
         """Answer one request."""
-        with self._traffic.logged(action="", region="global", path=environ["PATH_INFO"]) as log:
+        with self._traffic.record(action="", region="global", path=environ["PATH_INFO"]) as log:
             status, answer = self._answer(environ, environ["wsgi.input"].read(), log)
         content_type = "application/json; charset=UTF-8" if answer[:1] == b"{" else "text/html"
         start(f"{int(status)} {HTTPStatus(status).phrase}", [("Content-Type", content_type), ("Content-Length", str(len(answer)))])

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Final, Literal, TypeVar
+from typing import Annotated, Any, ClassVar, Final, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -18,15 +18,7 @@ Count = Annotated[int, Field(ge=0)]
 
 
 class NotObservedError(Exception):
-    """A check needs a fact that was not observed; `judge` turns it into an unknown finding.
-
-    Attributes:
-        kind: `no-gpu`, this host has no NVIDIA GPU; `unknown`, anything else.
-    """
-
-    def __init__(self, message: str, *, kind: Literal["no-gpu", "unknown"] = "unknown") -> None:
-        super().__init__(message)
-        self.kind = kind
+    """A check needs a fact that was not observed; `judge` turns it into an unknown finding."""
 
 
 class FactPart(BaseModel):

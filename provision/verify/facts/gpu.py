@@ -78,12 +78,12 @@ def require_gpu(facts: Facts) -> GpuFacts:
     """What speaks for a GPU, on a host that has one.
 
     Raises:
-        NotObservedError: there is none; its kind is `no-gpu`.
+        NotObservedError: there is none.
     """
     gpu = facts.read(GpuFacts)
     if not gpu.exists:
         msg = "no NVIDIA GPU on this host"
-        raise NotObservedError(msg, kind="no-gpu")
+        raise NotObservedError(msg)
     return gpu
 
 

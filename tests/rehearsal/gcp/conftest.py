@@ -112,6 +112,23 @@ def t4(count: int = 1, zone: str = ZONE, accelerator: str = "nvidia-tesla-t4") -
     }
 
 
+def scheduled(**more: Any) -> dict[str, Any]:
+    return {"scheduling": c.Scheduling(**more)}
+
+
+def local_ssd(zone: str = ZONE) -> Any:
+    new = c.AttachedDiskInitializeParams(disk_type=f"zones/{zone}/diskTypes/local-ssd")
+    return c.AttachedDisk(type_="SCRATCH", interface="NVME", auto_delete=True, initialize_params=new)
+
+
+def boot(**more: Any) -> Any:
+    return c.AttachedDisk(boot=True, auto_delete=True, initialize_params=c.AttachedDiskInitializeParams(source_image=IMAGE, **more))
+
+
+def put(gce: Gce, **rule: Any) -> None:
+    gce.ask("faults", [rule])
+
+
 @pytest.fixture(scope="session")
 def gce_api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gce]:
     folder = tmp_path_factory.mktemp("gce")

@@ -10,7 +10,7 @@ import pytest
 
 
 class Nvml(ModuleType):
-    """NVML as an H100 answers (shared/captures/h100), with some answers changed; a callable answers by its arguments."""
+    """NVML as an H100 answers (driver 580.159.04), with some answers changed; a callable answers by its arguments."""
 
     def __init__(self, **answers: Any) -> None:
         super().__init__("pynvml")

@@ -2,7 +2,11 @@
 
 import pytest
 
-from provision.catalog import places, read
+from provision import clouds
+from provision.clouds import search
+from provision.clouds.aws import data
+from provision.clouds.aws.offers import family_gone
+from tests.clouds.offers import why_not_aws, why_not_gcp
 
 
 @pytest.mark.parametrize(
@@ -10,15 +14,15 @@ from provision.catalog import places, read
     [
         ("p3.2xlarge", "us-east-1", "v100", 1, "withdrawn everywhere"),
         ("p3dn.24xlarge", "ap-east-1", "v100", 8, "is not offered in ap-east-1; it is in "),
-        ("g4ad.xlarge", "us-east-1", "t4", 1, "(amd), and t4 is asked for"),
-        ("g4dn.16xlarge", "us-east-1", "t4", 2, "has 1 GPU(s), and 2 are asked for"),
+        ("g4ad.xlarge", "us-east-1", "t4", 1, "(amd), and the profile asks for t4"),
+        ("g4dn.16xlarge", "us-east-1", "t4", 2, "has 1 GPU(s), and the profile asks for 2"),
         ("g4dn.xlrage", "us-east-1", "t4", 1, "did you mean g4dn.xlarge?"),
         ("g4dn.xlarge", "mars-1", "t4", 1, "what mars-1 offers is not recorded"),
         ("g4dn.xlarge", "us-east-1", "t4", 1, ""),
     ],
 )
 def test_why_an_instance_type_cannot_be_had(instance_type: str, region: str, gpu: str, count: int, said: str) -> None:
-    reason = places.why_not_aws(instance_type, region, "on-demand", gpu, count)
+    reason = why_not_aws(instance_type, region, gpu, count)
     assert said in reason
     assert bool(said) == bool(reason)
 
@@ -30,37 +34,53 @@ def test_why_an_instance_type_cannot_be_had(instance_type: str, region: str, gpu
         ("n1-standard-96", "us-central1-a", "v100", 1, "at most 12 vCPUs"),
         ("n1-standard-8", "us-central1-a", "t4", 3, "not 3"),
         ("g2-standard-4", "us-central1-a", "t4", 1, "has 1 x l4 built in"),
-        ("e2-standard-4", "us-central1-a", "t4", 1, "not in the catalogue"),
+        ("e2-standard-4", "us-central1-a", "t4", 1, "not in the catalog"),
         ("n1-standard-8", "europe-north1-a", "v100", 1, "europe-north1-a has no nvidia-tesla-v100"),
     ],
 )
 def test_why_a_machine_type_cannot_be_had(machine: str, zone: str, gpu: str, count: int, said: str) -> None:
-    reason = places.why_not_gcp(machine, zone, gpu, count)
+    reason = why_not_gcp(machine, zone, gpu, count)
     assert said in reason
     assert bool(said) == bool(reason)
 
 
 def test_a_fraction_of_a_gpu_is_shown_as_one_and_never_as_none() -> None:
-    fractions = [offer for offer in places.offers(cloud="aws") if 0 < offer.gpus < 1]
+    fractions = [offer for offer in search.offers(cloud="aws") if 0 < offer.gpus < 1]
     assert fractions
-    assert all(offer.gpus > 0 for offer in places.offers())
+    assert all(offer.gpus > 0 for offer in search.offers())
 
 
 def test_offers_are_narrowed_by_every_word() -> None:
-    found = places.offers(gpu="t4", region="us-east-1", cloud="aws", max_price=1.0)
+    found = search.affordable(search.offers(gpu="t4", region="us-east-1", cloud="aws"), 1.0)
     assert {o.instance_type for o in found} == {"g4dn.xlarge", "g4dn.2xlarge"}
     assert all(o.price and o.price.usd_per_hour <= 1 and o.zones for o in found)
 
 
 def test_what_has_no_whole_price_never_fits_under_a_price() -> None:
-    assert not [o for o in places.offers(gpu="t4", cloud="gcp", max_price=1000) if o.instance_type.startswith("n1-")]
+    offers = search.offers(gpu="t4", region="europe-central2", cloud="gcp")
+    assert {price.missing for o in offers if (price := o.price)} == {("vCPUs", "memory")}
+    assert search.affordable(offers, 1000) == []
+
+
+def test_the_price_of_n1_has_its_gpus_its_vcpus_and_its_memory() -> None:
+    price = clouds.provider("gcp").price("n1-standard-96", "us-central1", "t4", 4)
+    assert price is not None
+    assert [(part.item, part.usd_per_hour) for part in price.parts] == [
+        ("4 x t4", 1.4),
+        ("96 vCPUs", pytest.approx(96 * 0.031611)),
+        ("360 GB of memory", pytest.approx(360 * 0.004237)),
+    ]
+    assert price.whole
+    assert price.usd_per_hour == pytest.approx(5.959976)
+    assert all(clouds.sources()[part.source].date for part in price.parts)
 
 
 def test_where_and_elsewhere_name_zones_and_other_clouds() -> None:
-    assert places.where("aws", "p3.2xlarge") == {}
-    assert all(zones for zones in places.where("aws", "g4dn.xlarge").values())
-    assert "p3dn.24xlarge" in places.elsewhere("v100")
-    assert "GCP" in places.elsewhere("v100")
+    assert search.whereabouts("p3.2xlarge").zones == {}
+    assert all(search.whereabouts("g4dn.xlarge").zones.values())
+    assert "p3dn.24xlarge" in clouds.elsewhere("v100")
+    assert "GCP" in clouds.elsewhere("v100")
+    assert clouds.elsewhere("v100") in search.whereabouts("p3.2xlarge").reason
 
 
 @pytest.mark.parametrize(
@@ -74,14 +94,14 @@ def test_where_and_elsewhere_name_zones_and_other_clouds() -> None:
     ],
 )
 def test_the_quota_that_a_launch_counts_against(cloud: str, instance_type: str, gpu: str, market: str, quota: str) -> None:
-    assert places.quota_of(cloud, instance_type, gpu, market) == quota
+    assert clouds.provider(cloud).quota(instance_type, gpu, market) == quota
 
 
 def test_every_price_and_every_offer_is_of_a_type_that_exists() -> None:
-    types, regions = read.aws_types(), read.aws().regions.codes
-    for price in read.aws().prices:
-        assert price.region in regions
-        assert price.instance_type in types or places.gone(price.instance_type)
+    types, regions = data.types(), data.aws().regions.codes
+    for instance_type, region in data.prices():
+        assert region in regions
+        assert instance_type in types or family_gone(instance_type)
     for record in types.values():
         assert set(record.offered) <= set(regions)
 
@@ -103,4 +123,4 @@ def test_every_price_and_every_offer_is_of_a_type_that_exists() -> None:
     ],
 )
 def test_how_many_disks_are_inside(cloud: str, instance_type: str, disks: int | None) -> None:
-    assert places.local_disks(cloud, instance_type) == disks
+    assert clouds.provider(cloud).local_disks(instance_type) == disks

@@ -1,0 +1,19 @@
+"""The package proxies, before they are started."""
+
+import socket
+from pathlib import Path
+
+from provision.rehearsal.packages import Packages, _free_ports
+
+
+def test_a_host_is_not_sent_to_proxies_that_do_not_run(tmp_path: Path) -> None:
+    assert Packages(tmp_path / "cache", tmp_path / "logs").host_files() == {}
+
+
+def test_a_port_that_is_in_use_is_not_taken() -> None:
+    first, second = _free_ports("127.0.0.1")
+    assert first < second < 32_768
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", first))
+        taken.listen()
+        assert first not in _free_ports("127.0.0.1")
