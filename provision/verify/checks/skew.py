@@ -16,7 +16,7 @@ from provision.profile.model import Profile
 from provision.verify.checks.base import Check, Verdict, dotted, fails, passes, unknown, warns
 from provision.verify.facts import Facts
 from provision.verify.facts.gpu import DriverFacts, require_gpu
-from provision.verify.facts.stack import CudnnFacts, FrameworkBuild, JaxFacts, NvccFacts, PyTorchFacts, TensorFlowFacts
+from provision.verify.facts.stack import CudnnFacts, FrameworkBuildFacts, JaxFacts, NvccFacts, PyTorchFacts, TensorFlowFacts
 
 # Some rules are about choosing, not about working: how long a branch is supported, which index was measured, a repository's beginning.
 _PARTS: Final = frozenset({"gpu", "driver", "cuda", "cudnn", *TITLES})
@@ -71,7 +71,7 @@ def _stack(facts: Facts) -> list[tuple[str, str, list[Any]]]:
     return parts
 
 
-def _releases(name: str, build: FrameworkBuild) -> list[ReleaseRecord]:
+def _releases(name: str, build: FrameworkBuildFacts) -> list[ReleaseRecord]:
     """The catalogue's releases that a build may be: of its number, and of its CUDA. What follows a plus only repeats the CUDA version."""
     number, _, local = build.version.partition("+")
     same = [release for release in read.frameworks()[name] if release.version.partition("+")[0] == number]

@@ -17,7 +17,7 @@ from provision.verify.facts.stack import (
     EncodeError,
     EncodersFacts,
     ExtrasFacts,
-    FrameworkBuild,
+    FrameworkBuildFacts,
     FrameworkFacts,
     JaxFacts,
     NvccFacts,
@@ -98,7 +98,7 @@ def _profilers(facts: Facts, profile: Profile) -> Verdict:
     return passes(expected, observed)
 
 
-def _state(title: str, build: FrameworkBuild | None, version: str) -> tuple[str, str]:
+def _state(title: str, build: FrameworkBuildFacts | None, version: str) -> tuple[str, str]:
     """What there is of a framework, and the hint if that is not what the profile asks for; an empty hint if it is."""
     hint = apply(title.lower(), "installs it")
     if build is None:

@@ -69,7 +69,7 @@ class OpenCvDevice(FactPart):
     error: str = ""
 
 
-class OpenCvBuild(FactPart):
+class OpenCvBuildFacts(FactPart):
     """OpenCV after a real operation; `error` when it did not get there."""
 
     version: str = ""
@@ -84,7 +84,7 @@ class OpenCvFacts(Fact):
     """OpenCV in its environment."""
 
     name = "opencv"
-    build: OpenCvBuild | None = Field(alias="found")
+    build: OpenCvBuildFacts | None = Field(alias="found")
 
 
 class FrameworkDevice(FactPart):
@@ -96,7 +96,7 @@ class FrameworkDevice(FactPart):
     error: str = ""
 
 
-class FrameworkBuild(FactPart):
+class FrameworkBuildFacts(FactPart):
     """A framework after a real product; `error` when it did not get there."""
 
     version: str = ""
@@ -109,7 +109,7 @@ class FrameworkBuild(FactPart):
 class FrameworkFacts(Fact):
     """A framework in its environment; None where there is no such environment."""
 
-    build: FrameworkBuild | None = Field(alias="found")
+    build: FrameworkBuildFacts | None = Field(alias="found")
 
 
 class PyTorchFacts(FrameworkFacts):
