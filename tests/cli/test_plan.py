@@ -47,7 +47,7 @@ def test_a_plan_says_the_way_what_it_takes_and_that_nothing_is_open(call: Call, 
     path = written(tmp_path, "aws", address="private", subnet=SUBNET, via="ssm")
     code, out, _ = call("plan", "--profile", path)
     assert code == 0
-    assert "reached:\n  a private address alone" in out
+    assert "reached:\n  a private address only" in out
     assert "opens:\n  nothing\n" in out
     needed = planned(call, path)["permissions"]["aws"]
     assert {"ssm:StartSession", "ssm:TerminateSession", "ec2:DescribeSubnets"} <= set(needed)
@@ -63,5 +63,5 @@ def test_a_plan_says_the_jump_host_and_whose_range_iap_is(call: Call, tmp_path: 
     assert jumped["opens"] == ["tcp/22 from 10.0.0.0/24"]
     assert "compute.subnetworks.useExternalIp" not in jumped["permissions"]["gcp"]
     proxied = planned(call, written(tmp_path, "gcp", via="iap"))
-    assert proxied["opens"] == ["tcp/22 from 35.235.240.0/20, Google's Identity-Aware Proxy alone"]
+    assert proxied["opens"] == ["tcp/22 from 35.235.240.0/20, Google's Identity-Aware Proxy only"]
     assert "iap.tunnelInstances.accessViaIAP" in proxied["permissions"]["gcp"]
