@@ -1,4 +1,4 @@
-"""The clouds. Each is a folder of its own, and one name here; two contracts describe it: `terms.Provider` and `base.Cloud`."""
+"""The clouds. Each is a folder of its own, and one name here; two contracts describe it: `offline.Provider` and `base.Cloud`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from provision.errors import CloudUnsupportedError
 if TYPE_CHECKING:
     from provision.catalog.records.base import Source
     from provision.clouds.base import Cloud
-    from provision.clouds.terms import PlaceBase, Provider, Refusal, Way
+    from provision.clouds.offline import PlaceBase, Provider
+from provision.clouds.terms import Refusal, Way
 
 CLOUDS: Final = ("aws", "gcp")
 """The folders here, in the order in which they are listed."""

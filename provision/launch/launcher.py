@@ -22,8 +22,8 @@ from provision.launch.patience import PATIENT, Patience
 from provision.launch.place import Attempt
 from provision.launch.regions import Connect
 
-# EC2 gives no bound for how late descriptions follow (devguide, "Eventual consistency"); "a couple of seconds to a few minutes" is its word
-# for retries, from memory. Client tokens are remembered for longer.
+# Clouds give no bound for how late their lists show a new machine (docs.aws.amazon.com/ec2/latest/devguide/eventual-consistency.html). They
+# remember the token of a launch for longer than this.
 _SHOWN_WITHIN: Final = dt.timedelta(minutes=10)
 
 

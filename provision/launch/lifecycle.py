@@ -24,7 +24,7 @@ __all__ = ["Attempt", "Connect", "allow", "destroy", "everywhere", "extend", "ma
 
 T = TypeVar("T")
 Pair = tuple[str, str]
-_POWER_S: Final = 600.0  # an EC2 instance with much memory takes minutes to stop
+_POWER_S: Final = 600.0  # a machine with much memory takes minutes to stop
 
 
 def survey(ours: Ours, where: Iterable[Pair]) -> tuple[list[clouds.Instance], dict[str, tuple[str, ...]], list[str]]:

@@ -21,8 +21,8 @@ class Patience:
     """How often and for how long.
 
     Attributes:
-        throttled_s: for how long a throttled call is repeated, with growing pauses. EC2 refills its bucket of RunInstances by two a
-            second (AWS's "Request throttling for the Amazon EC2 API"), so that a minute is long.
+        throttled_s: for how long a throttled call is repeated, with growing pauses. Clouds refill their buckets of
+            calls by one or two a second, so a minute is long.
         unanswered: how often a call without an answer is sent in all.
         pause_s: the first pause; each later one is twice as long, up to 20 s.
         round_s: the first pause between two rounds of --wait-capacity; each later one is half as long again, up to 5 minutes.

@@ -24,7 +24,8 @@ from provision.clouds.base import (
     Order,
 )
 from provision.clouds.forms import LATE, TIMER
-from provision.clouds.terms import Grant, PlaceBase, PlannedCall, Price, Refusal, RefusalKind, Safeguard, Way
+from provision.clouds.offline import PlaceBase
+from provision.clouds.terms import Grant, PlannedCall, Price, Refusal, RefusalKind, Safeguard, Way
 from provision.profile import load
 from provision.profile.locked import Lock, LockedPlace
 from provision.profile.model import DataDisk, Limits, Profile
@@ -162,6 +163,12 @@ class Plan:
     def tried(self) -> list[PlannedPlace]:
         """The places that nothing speaks against."""
         return [place for place in self.places if place.refusal is None]
+
+    @property
+    def image_gaps(self) -> set[str]:
+        """What the lock says it does not know about images."""
+        os = (self.profile.os.name, self.profile.os.version)
+        return {clouds.provider(place.cloud).image_gap(place.region, os) for place in self.places}
 
     @property
     def ceiling(self) -> Ceiling:

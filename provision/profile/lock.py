@@ -19,7 +19,7 @@ from provision.catalog.records.stack import ReleaseRecord, System, Toolkit
 from provision.catalog.resolve import AUTO, NONE, Resolution, StackRequest, resolve
 from provision.catalog.rules import ClockRequest, gcc_for, wheel_cudnn
 from provision.catalog.wheels import WheelSet, extra_wheels, opencv_set, opencv_tools, parse, set_for
-from provision.clouds.terms import PlaceBase
+from provision.clouds.offline import PlaceBase
 from provision.errors import StackConflictError
 from provision.profile import load
 from provision.profile.locked import (

@@ -24,7 +24,7 @@ from pydantic import (
 
 from provision import clouds
 from provision.catalog.gpu_models import GpuModel
-from provision.clouds.terms import PlaceBase
+from provision.clouds.offline import PlaceBase
 from provision.profile.network import Network, conflict
 from provision.strict import StrictModel
 

@@ -16,7 +16,8 @@ from pydantic import (
 )
 
 from provision import clouds
-from provision.clouds.terms import PlaceBase, Way
+from provision.clouds.offline import PlaceBase
+from provision.clouds.terms import Way
 from provision.strict import StrictModel
 
 _LATER: Final = ("address", "subnet", "via", "jump")

@@ -6,6 +6,7 @@ boundary, or leaves something open that a signature should close; *low* is worth
 
 from __future__ import annotations
 
+import datetime as dt
 import ipaddress
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from typing import Final
 from provision import clouds
 from provision.catalog import read
 from provision.catalog.records.base import version
+from provision.catalog.resolve import advice
 from provision.launch.plan import Plan
 from provision.profile.locked import Lock
 from provision.profile.model import Profile
@@ -82,7 +84,7 @@ def risks(
     _money(found, plan)
     _host(found, profile)
     _places(found, plan)
-    _software(found, profile, lock, packages)
+    _software(found, plan, packages)
     _proof(found, profile)
     return tuple(sorted(found.risks, key=lambda risk: SEVERITIES.index(risk.severity)))
 
@@ -101,13 +103,15 @@ def _lock(found: _Found, lock: Lock, environments: Sequence[EnvironmentItem], di
         found.add(
             "lock-differs",
             "medium",
-            "The lock is not what this profile resolves to with the catalogue here",
-            f"an older or another catalogue, or another hand: {_some(differs)}",
+            "The lock is not what this profile resolves to with the catalog here",
+            f"an older or another catalog, or another hand: {_some(differs)}",
             narrower="write the lock again with `gpuprov lock`, and review that",
         )
+    values = {"gpu": lock.gpu.model, "os": lock.os, "driver": lock.driver.branch, "flavour": lock.driver.flavour, "cuda": lock.cuda.version}
+    about = {each.text: each.part for each in advice(values, dt.date.fromisoformat(read.BASE_DATE))}
     for warning in lock.warnings:
-        key = "stack.driver" if warning.startswith("driver") else "stack"
-        why = "the catalogue advises against it, and the profile asks for it"
+        key = "stack.driver" if about.get(warning) == "driver" else "stack"
+        why = "the catalog advises against it, and the profile asks for it"
         found.add("against-advice", "medium", warning, why, narrower="another choice, or somebody who answers for this one", key=key)
 
 
@@ -231,7 +235,8 @@ def _places(found: _Found, plan: Plan) -> None:
         found.add("data-lost", "note", "The data disk is empty after each stop", why, narrower="`source: volume`", key="disks.data.source")
 
 
-def _software(found: _Found, profile: Profile, lock: Lock, packages: Sequence[PackageItem]) -> None:
+def _software(found: _Found, plan: Plan, packages: Sequence[PackageItem]) -> None:
+    profile, lock = plan.profile, plan.lock
     open_versions = [p.name for p in packages if p.version is None]
     if open_versions:
         why = (
@@ -240,10 +245,9 @@ def _software(found: _Found, profile: Profile, lock: Lock, packages: Sequence[Pa
         )
         title = f"{len(open_versions)} of {len(packages)} packages have no exact version"
         found.add("versions-open", "low", title, why, narrower="a mirror that is a snapshot (`sources`)", key="stack")
-    for words in lock.unresolved:
-        if "the image id" not in words:
-            why = "the catalogue does not know it, so that the lock cannot hold it"
-            found.add("unresolved", "low", f"Not known: {words}", why, key="stack")
+    for gap in lock.unresolved:
+        if gap not in plan.image_gaps:  # which are a risk of their own
+            found.add("unresolved", "low", f"Not known: {gap}", "the catalog does not know it, so the lock cannot hold it", key="stack")
     for kind in ("apt", "dnf"):
         if getattr(profile.sources, kind):
             why = "whoever runs it decides what is installed as root; its key is trusted by the fingerprint in the profile"

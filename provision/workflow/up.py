@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from provision.converge.progress import Progress
     from provision.workflow.setup import SetupResult
 
-RUNNING_S: Final = 600  # EC2 answers within a minute; a stuck pending state is worth a clear error after ten
-CONSOLE_S: Final = 900  # EC2 shows the console late, up to some minutes after the boot
+RUNNING_S: Final = 600  # clouds take less than a minute; a stuck pending state is worth a clear error after ten
+CONSOLE_S: Final = 900  # a cloud may show the console some minutes after the boot
 READY_S: Final = 900  # cloud-init and sshd of a slow image
 
 

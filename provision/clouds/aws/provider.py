@@ -14,20 +14,8 @@ from provision.clouds.aws.place import AwsPlace
 from provision.clouds.aws.ways import SSM
 from provision.clouds.base import Order
 from provision.clouds.forms import Form
-from provision.clouds.terms import (
-    DeadlineKeeper,
-    Grant,
-    Image,
-    Offer,
-    PlannedCall,
-    Price,
-    Provider,
-    Refusal,
-    RefusalKind,
-    Region,
-    Safeguard,
-    Way,
-)
+from provision.clouds.offline import Provider
+from provision.clouds.terms import DeadlineKeeper, Grant, Image, Offer, PlannedCall, Price, Refusal, RefusalKind, Region, Safeguard, Way
 
 # A subnet's id has 17 digits, or 8 where it was made before 2018.
 _SUBNET: Final = re.compile(r"subnet-([0-9a-f]{8}|[0-9a-f]{17})")

@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field, StringConstraints
 
 from provision.catalog.gpu_models import GpuModel
-from provision.clouds.terms import PlaceBase
+from provision.clouds.offline import PlaceBase
 
 GcpMachineType = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9]{1,3}-[a-z0-9-]{1,30}$")]
 GcpZone = Annotated[str, StringConstraints(pattern=r"^[a-z]+(-[a-z]+)*[0-9]{1,2}-[a-z]$")]

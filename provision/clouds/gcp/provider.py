@@ -14,20 +14,8 @@ from provision.clouds.gcp import calls, data, offers, permissions, requests
 from provision.clouds.gcp.forms import FORMS
 from provision.clouds.gcp.place import GcpPlace
 from provision.clouds.gcp.ways import IAP
-from provision.clouds.terms import (
-    DeadlineKeeper,
-    Grant,
-    Image,
-    Offer,
-    PlannedCall,
-    Price,
-    Provider,
-    Refusal,
-    RefusalKind,
-    Region,
-    Safeguard,
-    Way,
-)
+from provision.clouds.offline import Provider
+from provision.clouds.terms import DeadlineKeeper, Grant, Image, Offer, PlannedCall, Price, Refusal, RefusalKind, Region, Safeguard, Way
 from provision.errors import UsageError
 
 _MACHINE_TYPE: Final = re.compile(r"[a-z][a-z0-9]{1,3}-[a-z0-9-]{1,30}")
