@@ -11,14 +11,14 @@ show gpuprov plan --profile t4-train
 show gpuprov up --profile t4-train --rehearse --name demo --without-gpu
 show gpuprov ls
 show gpuprov ssh demo -- nproc
-echo; echo "Again: the same command finds a correct host and runs nothing."
+echo; echo "Again: the same command observes a correct host and runs no role."
 show gpuprov up --profile t4-train --rehearse --name demo --without-gpu
 show gpuprov verify demo --without-gpu
 show gpuprov down demo --yes
 show gpuprov rehearse stop
 
 echo; echo "What is left on this machine:"
-left=$( { mount; ip -o link; losetup --noheadings --list; } | grep -F -e gpuprov -e gprov -e "$home" || true)
-procs=$(pgrep -fa "$home" | grep -v "$$" || true)
-printf '%s\n' "${left:-no mount, link or loop device}" "${procs:-no process}"
-[ -z "$left$procs" ]
+leftovers=$( { mount; ip -o link; losetup --noheadings --list; } | grep -F -e gpuprov -e gprov -e "$home" || true)
+processes=$(pgrep -fa "$home" | grep -v "$$" || true)
+printf '%s\n' "${leftovers:-no mount, link or loop device}" "${processes:-no process}"
+[ -z "$leftovers$processes" ]

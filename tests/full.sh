@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The real thing on one rehearsal host (Debian 12): Debian's own driver, built by DKMS against a real kernel's headers, CUDA toolkit, CUPTI,
 # Nsight Systems and Nsight Compute, nvprof, the wheels of PyTorch, TensorFlow, JAX and DALI. About 10 GB of downloads the first time.
-# Every layer that needs no GPU must pass; those that need one are unknown, so that the last verify exits with 3.
+# Every check that needs no GPU must pass; those that need one are unknown, so that the last verify exits with 3.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . /etc/os-release
@@ -11,10 +11,10 @@ export GPUPROV_HOME=$home/state GPUPROV_SSH_CONFIG=$home/ssh_config
 trap 'gpuprov rehearse stop >/dev/null 2>&1 || true; rm -rf "$home"' EXIT
 on_host() { gpuprov ssh full -- "$@"; }
 expect() { # EXIT_CODE COMMAND…
-  local wanted=$1 got=0
+  local expected=$1 code=0
   shift
-  "$@" || got=$?
-  [ "$got" = "$wanted" ] || { echo "exit code $got instead of $wanted: $*"; exit 1; }
+  "$@" || code=$?
+  [ "$code" = "$expected" ] || { echo "exit code $code instead of $expected: $*"; exit 1; }
 }
 
 gpuprov up --profile t4-train --rehearse --name full --without-gpu
@@ -33,7 +33,7 @@ on_disk = ["driver-on-disk", "counters-on-disk", "persistence-at-boot", "clocks-
 assert {c: outcomes[c] for c in on_disk} == dict.fromkeys(on_disk, "pass"), outcomes
 print(answer["report"]["summary"])
 PY
-echo "== DKMS, and the module's own word"
+echo "== DKMS, and the version in the module itself"
 on_host 'dkms status; modinfo -F version /lib/modules/*/updates/dkms/nvidia-current.ko; apt-mark showhold'
 echo "== a kernel compiled with the installed nvcc for the T4, and CUPTI loaded by a program"
 on_host 'bash -lc "cat > /tmp/k.cu" && bash -lc "nvcc -arch=sm_75 -o /tmp/k /tmp/k.cu && nvcc -arch=sm_75 -ptx -o /tmp/k.ptx /tmp/k.cu && grep -m1 target /tmp/k.ptx && /tmp/k"' <<'CU'
@@ -42,9 +42,9 @@ on_host 'bash -lc "cat > /tmp/k.cu" && bash -lc "nvcc -arch=sm_75 -o /tmp/k /tmp
 __global__ void twice(float *x) { x[threadIdx.x] *= 2; }
 int main() {
   int count = -1;
-  cudaError_t said = cudaGetDeviceCount(&count);
-  std::printf("built; the runtime says: %s\n", cudaGetErrorString(said));
-  return 0; // whichever it says: this host has no GPU
+  cudaError_t error = cudaGetDeviceCount(&count);
+  std::printf("built; the runtime says: %s\n", cudaGetErrorString(error));
+  return 0; // whatever the error: this host has no GPU
 }
 CU
 on_host "python3 -c 'import ctypes; v = ctypes.c_uint32(); print(\"cuptiGetVersion\", ctypes.CDLL(\"libcupti.so.11.8\").cuptiGetVersion(ctypes.byref(v)), v.value)'"

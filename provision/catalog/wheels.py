@@ -24,7 +24,7 @@ from provision.catalog.records.stack import Extra, ReleaseRecord
 from provision.catalog.rules import wheel_cudnn
 from provision.errors import IndexUnreachableError
 
-_PLATFORM: Final = "x86_64-manylinux_2_28"  # the oldest glibc of the catalogue's systems is 2.34
+_PLATFORM: Final = "x86_64-manylinux_2_28"  # the oldest glibc of the catalog's systems is 2.34
 _TIMEOUT_S: Final = 300
 # The first words of an extra's set that the index cannot resolve together with PyTorch's own wheels: that answer is kept too.
 NONE_FIT: Final = "# no release of it goes with"

@@ -12,7 +12,7 @@ from provision.report.base import inert
 from provision.review import accept, certificate
 from provision.review.approval import agreement
 from provision.review.where import Organisation
-from provision.verify import evidence as evidence_file
+from provision.verify.evidence import read
 
 
 @click.command("accept")
@@ -41,7 +41,7 @@ def command(
     failed, 3 if something is unknown. No cloud or host is contacted.
     """
     now = dt.datetime.now(dt.UTC)
-    result = accept.certificate(evidence_file.read(evidence), agreement(bundle, organisation, now), now)
+    result = accept.certificate(read(evidence), agreement(bundle, organisation, now), now)
     target = output or Path("certificate.md" if md else "certificate.html")
     options.write(target, (certificate.markdown(result) if md else certificate.html(result)) + "\n")
     if as_json:

@@ -37,17 +37,17 @@ def _formats(function: Callable[..., Any]) -> Callable[..., Any]:
     return options.as_json(as_csv(function))
 
 
-def _print(shown: CatalogTable, *, as_json: bool, as_csv: bool) -> None:
+def _print(result: CatalogTable, *, as_json: bool, as_csv: bool) -> None:
     """Print a table in one form. Only the text for people has marks and the note."""
     if as_json:
-        options.print_json(shown.data)
+        options.print_json(result.data)
     elif as_csv:
-        rows = [[cell.value if isinstance(cell, FromMemory) else cell for cell in row] for row in shown.rows]
-        click.echo(table.as_csv(shown.columns, rows), nl=False)
+        rows = [[cell.value if isinstance(cell, FromMemory) else cell for cell in row] for row in result.rows]
+        click.echo(table.as_csv(result.columns, rows), nl=False)
     else:
-        click.echo(table.as_text(shown.columns, [[_mark(cell) for cell in row] for row in shown.rows]))
-        if shown.note:
-            click.echo(shown.note, err=True)
+        click.echo(table.as_text(result.columns, [[_mark(cell) for cell in row] for row in result.rows]))
+        if result.note:
+            click.echo(result.note, err=True)
 
 
 def _mark(cell: object) -> object:
@@ -84,8 +84,8 @@ def instances(
     if region is not None:
         options.check_word(region, search.regions(), "region")
     models = catalog.find_gpus(gpu) if gpu else []
-    shown = catalog.instance_table(models, cloud=cloud, region=region, max_price=max_price, sort=sort)
-    _print(shown, as_json=as_json, as_csv=as_csv)
+    result = catalog.instance_table(models, cloud=cloud, region=region, max_price=max_price, sort=sort)
+    _print(result, as_json=as_json, as_csv=as_csv)
 
 
 @command.command("where")
@@ -95,14 +95,14 @@ def instances(
 @click.pass_context
 def where(ctx: click.Context, *, instance_type: str, gpu: str | None, as_json: bool, as_csv: bool) -> None:
     """List the regions and zones that offer an instance type. If there are none, say why and exit with 1."""
-    shown = catalog.region_table(instance_type, gpu)
-    if isinstance(shown, CatalogTable):
-        _print(shown, as_json=as_json, as_csv=as_csv)
+    result = catalog.region_table(instance_type, gpu)
+    if isinstance(result, CatalogTable):
+        _print(result, as_json=as_json, as_csv=as_csv)
         return
     if as_json:
-        options.print_json({"type": instance_type, "regions": {}, "why": shown})
+        options.print_json({"type": instance_type, "regions": {}, "why": result})
     else:
-        click.echo(shown)
+        click.echo(result)
     ctx.exit(1)
 
 

@@ -59,8 +59,8 @@ def command(
     need all of them now.
     """
     source = ProfileSource.read(profile)
-    chosen = FORMS[form]
-    if chosen.file is None and output is None:
+    selection = FORMS[form]
+    if selection.file is None and output is None:
         msg = f"{form} is a folder; name it with -o {source.profile.name}-{form}"
         raise click.UsageError(msg)
     values = Given(
@@ -69,11 +69,11 @@ def command(
         caller=_address(ssh_from) if ssh_from else "",
     )
     planned = plan(source.profile, source.lock, check_name(name or source.profile.name))
-    files = render(form, subject(planned, choose(planned, cloud=chosen.cloud or cloud, where=where), values))
+    files = render(form, subject(planned, choose(planned, cloud=selection.cloud or cloud, where=where), values))
     if output is None:
-        click.echo(files[str(chosen.file)].decode(), nl=False)
-    elif chosen.file is not None:
-        options.write(output, files[chosen.file].decode())
+        click.echo(files[str(selection.file)].decode(), nl=False)
+    elif selection.file is not None:
+        options.write(output, files[selection.file].decode())
     else:
         _write_folder(output, files)
 

@@ -10,9 +10,8 @@ from typing import Any
 
 import click
 
-from provision.cli import options
+from provision.cli import options, tables
 from provision.cli.progress import narration
-from provision.cli.tables import attempts as attempts_table
 from provision.clouds import CLOUDS
 from provision.errors import GpuprovError
 from provision.launch.journal import check_name
@@ -116,7 +115,7 @@ def _error_data(error: GpuprovError) -> dict[str, str]:
 
 
 def _print_attempts(attempts: Sequence[Attempt], log: Path) -> None:
-    click.echo(f"{attempts_table(attempts)}\n(also in {log})", err=True)
+    click.echo(f"{tables.attempts(attempts)}\n(also in {log})", err=True)
 
 
 def _print_hosts(hosts: Sequence[ProvenHost], launch: str, *, strict: bool) -> None:

@@ -18,7 +18,7 @@ from provision.verify.ahead import EarlyObservations
 from provision.verify.checks import CHECKS
 from provision.verify.fleet import HostVerification
 from provision.verify.judge import Selection
-from provision.verify.points import measured
+from provision.verify.points import measurement_of
 from provision.workflow.hosts import HostNames
 from provision.workflow.session import Session
 from provision.workflow.verify import VerifyRequest, VerifyResult, agreement, verify
@@ -83,6 +83,6 @@ def _render(form: str, hosts: Sequence[HostVerification], *, strict: bool) -> st
     if form == "text" and len(reports) == 1:
         return text.render(reports[0], strict=strict, color=sys.stdout.isatty())
     if form == "html" and reports:
-        points = [points for host in hosts if (points := measured(host.report.host, host.facts))]
+        points = [points for host in hosts if (points := measurement_of(host.report.host, host.facts))]
         return html.render(*reports, strict=strict, charts=chart.charts(points))
     return report.render(form, reports, strict=strict)

@@ -9,7 +9,7 @@ from typing import Final
 
 from provision.catalog.records.gpus import GpuRecord
 from provision.catalog.roofline import Point, Roof, attainable_tflops, roofs
-from provision.verify.points import Measured
+from provision.verify.points import Measurement
 
 # The picture of a roofline, and the plane of its axes within it; the roofs are labelled to the right of it, where no point can be.
 CHART_WIDTH: Final = 720
@@ -72,13 +72,13 @@ class _Plane:
         return round(PLANE["bottom"] - (PLANE["bottom"] - PLANE["top"]) * (math.log10(tflops) - self.low_y) / (self.high_y - self.low_y), 1)
 
 
-def charts(hosts: Sequence[Measured]) -> list[Chart]:
+def charts(hosts: Sequence[Measurement]) -> list[Chart]:
     """A chart for each kind of card, in the order of the hosts."""
     cards = {host.card.model if host.card else "": host.card for host in hosts}
     return [_chart(card, [host for host in hosts if (host.card.model if host.card else "") == model]) for model, card in cards.items()]
 
 
-def _chart(card: GpuRecord | None, hosts: list[Measured]) -> Chart:
+def _chart(card: GpuRecord | None, hosts: list[Measurement]) -> Chart:
     above = roofs(card) if card else []
     points = [(host.host, point) for host in hosts for point in host.points]
     if card is None or not above:

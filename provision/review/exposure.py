@@ -13,7 +13,7 @@ from provision.profile.model import Profile
 from provision.report.plan import price_note
 from provision.review.tree import CallItem, DiskItem, DoorItem, Money, PermissionItem, PlaceItem
 
-_BESIDE: Final = "disks, public addresses and traffic are billed in addition, and their prices are not in the catalog"
+_BESIDE: Final = "disks, public addresses and traffic, whose prices are not in the catalog"
 
 
 def places(plan: Plan) -> tuple[PlaceItem, ...]:

@@ -18,7 +18,7 @@ from provision.clouds import search
 from provision.clouds.terms import Offer
 from provision.errors import UsageError
 from provision.verify.facts import load
-from provision.verify.points import Measured, measured
+from provision.verify.points import Measurement, measurement_of
 
 _TENSOR_INPUTS: Final = ("fp64", "tf32", "bf16", "fp16", "fp8", "fp6", "fp4", "int8", "int4", "int1")
 _ROOFS: Final = ("GPU", "precision", "peak TFLOPS", "GB/s", "threshold FLOP/B")
@@ -182,21 +182,21 @@ class RooflineView:
     table: CatalogTable
 
 
-def measured_on(path: Path) -> Measured:
+def measured_on(path: Path) -> Measurement:
     """What was measured on the host of a facts file.
 
     Raises:
         UsageError: nothing was measured.
         FactsInvalidError: the file cannot be read.
     """
-    measurement = measured(str(path), load(path))
+    measurement = measurement_of(str(path), load(path))
     if measurement is None:
         msg = f"{path} holds no measurement"
         raise UsageError(msg, hint="gather one with `gpuprov probe HOST --tier perf`")
     return measurement
 
 
-def roofline_of(words: Sequence[str], precisions: Sequence[str], measurement: Measured | None) -> RooflineView:
+def roofline_of(words: Sequence[str], precisions: Sequence[str], measurement: Measurement | None) -> RooflineView:
     """The roofs of some GPUs.
 
     Args:
@@ -236,7 +236,7 @@ def roofline_of(words: Sequence[str], precisions: Sequence[str], measurement: Me
     return RooflineView(roofs, measurement.points, table)
 
 
-def _under_roofs(roofs: Sequence[Roof], measurement: Measured) -> Iterator[tuple[list[object], dict[str, object]]]:
+def _under_roofs(roofs: Sequence[Roof], measurement: Measurement) -> Iterator[tuple[list[object], dict[str, object]]]:
     """Each point of a measurement, as a row and as data."""
     for gpu in dict.fromkeys(r.gpu for r in roofs if measurement.card is None or r.gpu == measurement.card.model):
         for point in measurement.points:

@@ -69,14 +69,15 @@ def refresh(
     """
     outcome, fresh = RefreshResult(), overlay.read()
     errors: list[GpuprovError] = []
-    known = parts()
+    cloud_of = parts()
 
     def account(cloud: str) -> Any:
         return access.get(cloud) or clouds.access_from(cloud, {})
 
-    for name in names or known:
+    for name in names or cloud_of:
+        cloud = cloud_of[name]
         try:
-            part = _cloud(name, known[name])(fresh, regions, account(known[name]), say) if known[name] else _wheels(fresh, sets, say)
+            part = _cloud(name, cloud)(fresh, regions, account(cloud), say) if cloud else _wheels(fresh, sets, say)
         except GpuprovError as error:
             errors.append(error)
             outcome.failed.append(f"{name}: {error.message}")

@@ -71,8 +71,8 @@ def _changes(earlier: str, review: Review, lock: Lock, rules: PolicyFile | None)
     if path.is_dir() or path.suffix == ".zip":
         old = bundle.read(path)
         source = old.files["profile.yml"]
-        judged = pages.judged(approval.rules_for(Organisation(), old), old.profile, old.lock, source, today())
-        before = content(old.profile, old.lock, source, judged=judged)
+        verdict = pages.judged(approval.rules_for(Organisation(), old), old.profile, old.lock, source, today())
+        before = content(old.profile, old.lock, source, judged=verdict)
         return against.shifts(against.as_reviewed(before, old.files.get("review.json", b"")), review)
     if earlier.endswith((".lock.yml", ".lock.yaml")):
         return against.of_locks(lockfile.read(path), lock)

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from provision import paths
 from tests.cli.conftest import Call, written
 
 SUBNET = "subnet-0123456789abcdef0"
@@ -26,11 +27,20 @@ def test_a_plan_as_json_and_as_text_agree(call: Call) -> None:
     assert "CVE-2018-6260" in text
 
 
-def test_an_unknown_price_is_said_to_be_unknown(call: Call) -> None:
+def test_a_price_has_its_date_and_a_place_without_one_is_refused_unless_the_profile_allows_it(call: Call, tmp_path: Path) -> None:
     _, data, _ = call("plan", "--profile", "t4-train", "--json")
     offer = json.loads(data)["offers"][0]
+    assert (offer["price_per_hour_usd"], offer["note"], "2025-03-02" in offer["price_note"]) == (0.81, "", True)
+    text = (paths.profiles_dir() / "t4-train.yml").read_text()
+    path = tmp_path / "p.yml"
+    path.write_text(text.replace("g4dn.xlarge", "g4dn.16xlarge"))
+    _, data, _ = call("plan", "--profile", str(path), "--json")
+    offer = json.loads(data)["offers"][0]
     assert offer["price_per_hour_usd"] is None
-    assert "the limit is not checked" in offer["price_note"]
+    assert "its price is not in the catalog" in offer["note"]
+    path.write_text(path.read_text().replace("limits:\n", "limits:\n  unknown_price: allow\n"))
+    _, data, _ = call("plan", "--profile", str(path), "--json")
+    assert json.loads(data)["offers"][0]["note"] == ""
 
 
 def test_a_plan_says_the_way_what_it_takes_and_that_nothing_is_open(call: Call, tmp_path: Path) -> None:

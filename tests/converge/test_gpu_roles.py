@@ -36,7 +36,7 @@ def test_check_mode_predicts_the_first_run_and_changes_nothing(host: Host, befor
     first = host.converge("first", on_progress=story.append)
     assert first.changed > 0
     # A dry run tells of packages where it notes them; the real one where it installs them.
-    swapped = {"packages: Note what is installed": "packages: Install the packages with apt"}
+    swapped = {"packages: Record which packages are installed": "packages: Install the packages with apt"}
     told = {swapped.get(task, task) for task in predicted.changed_tasks}
     # The driver is built and held by its own package's first installation, which a dry run does not see.
     assert told >= set(first.changed_tasks) - {"sources: Fetch the keys of the repositories"}

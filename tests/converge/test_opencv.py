@@ -100,7 +100,7 @@ def test_undo_leaves_nothing_of_it_on_the_host(lab: Lab, tmp_path: Path) -> None
 def test_what_is_kept_is_copied_and_nothing_is_built(lab: Lab, asked: Profile, locked: Lock, tmp_path: Path) -> None:
     lab.shell("sudo rm -r /srv/source")
     changed = run(lab, asked, locked, tmp_path / "run").changed_tasks
-    assert "opencv: Bring the wheel that another host built" in changed
+    assert "opencv: Copy the wheel that another host built" in changed
     assert "opencv: Build the wheel" not in changed
     assert lab.shell("with-opencv python -c 'import cv2; print(len(cv2.FLAGS) > 0)'") == "True"
     assert lab.shell("ls -d /opt/gpuprov/venvs/opencv-build", check=False) == ""

@@ -16,11 +16,12 @@ import yaml
 
 from provision.cli.render import _write_folder
 from provision.converge.roles import ROLES
+from provision.launch.plan import plan
 from provision.profile.locked import pin
 from provision.render import render
 from provision.render.ansible import REQUIREMENTS, roles_of
-from provision.render.base import ProfileSubject as Subject
-from provision.render.base import choose
+from provision.render.base import ProfileSubject, choose
+from provision.render.base import subject as subject_of
 from tests.converge.conftest import Host, asked, host, lab, lock, locked, profile, repository
 
 from .cases import EVIL, SUBJECTS
@@ -30,7 +31,7 @@ __all__ = ["asked", "host", "lab", "lock", "locked", "profile", "repository"]
 PLAYBOOK = str(Path(sys.executable).parent / "ansible-playbook")
 
 
-def written(folder: Path, subject: Subject) -> Path:
+def written(folder: Path, subject: ProfileSubject) -> Path:
     _write_folder(folder, render("ansible", subject))
     return folder
 
@@ -123,8 +124,8 @@ def _log_in_anew(host: Host) -> None:
 
 @pytest.mark.rehearsal
 def test_a_host_set_up_by_the_folder_is_found_as_one_that_gpuprov_set_up(host: Host, tmp_path: Path) -> None:
-    option = choose(host.asked, host.locked)
-    subject = Subject(host.asked, host.locked, option, "by-hand")
+    planned = plan(host.asked, host.locked, "by-hand")
+    subject = subject_of(planned, choose(planned))
     folder = written(tmp_path / "folder", subject)
     inventory = folder / "inventory.yml"
     inventory.write_text(inventory.read_text().replace("write-the-address-here.invalid", host.lab.target.destination))

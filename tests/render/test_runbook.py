@@ -34,7 +34,7 @@ def runbook(case: str) -> str:
 
 def hands(folder: Path, case: str, **more: Any) -> Hands:
     made = Hands(folder, **more)
-    (made.folder / f"{SUBJECTS[case](GIVEN).profile.name}-ansible").mkdir()
+    (made.folder / f"{SUBJECTS[case](GIVEN).profile}-ansible").mkdir()
     return made
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from provision.verify.facts import load
 from provision.verify.finding import OUTCOMES, Finding, Report
-from provision.verify.points import measured
+from provision.verify.points import measurement_of
 
 # What a terminal, a browser, a Markdown or XML reader, a template and a harness would obey; longer than anybody reads.
 EVIL = (
@@ -57,4 +57,4 @@ CASES: dict[str, tuple[Report, ...]] = {
 }
 
 # Two H200 as they were measured.
-MEASURED = list(filter(None, [measured("host-a", load(Path(__file__).parents[1] / "data" / "facts" / "h200-perf.json"))]))
+MEASURED = list(filter(None, [measurement_of("host-a", load(Path(__file__).parents[1] / "data" / "facts" / "h200-perf.json"))]))

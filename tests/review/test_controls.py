@@ -2,7 +2,7 @@
 
 import pytest
 
-from provision.converge.declared import declared
+from provision.converge.declared import declaration
 from provision.converge.roles import ROLES
 from provision.profile.model import Profile
 from provision.review.content import content
@@ -15,7 +15,7 @@ from .examples import review, shipped
 
 
 def test_every_check_has_a_key_that_exists_and_every_role_a_thread() -> None:
-    named = {check for role in ROLES for check in declared(role).checks} | set(KEYS)
+    named = {check for role in ROLES for check in declaration(role).checks} | set(KEYS)
     assert {check.id for check in CHECKS} == named
     found = review()
     assert [control.check for control in found.controls] == [check.id for check in CHECKS]

@@ -1,4 +1,4 @@
-"""What all records share: a frozen shape that refuses unknown fields, versions that compare, sources, spans of compute capability."""
+"""What all records share: frozen rows that refuse unknown fields, versions that compare, sources, spans of compute capability."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def version(text: str) -> tuple[int, ...]:
 
 
 class CatalogRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A frozen row of the catalogue; a field that it does not know is an error."""
+    """A frozen row of the catalog; an unknown field is an error."""
 
     def as_dict(self) -> dict[str, Any]:
         """The row as JSON-compatible data."""
@@ -27,7 +27,7 @@ class CatalogRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Source(CatalogRecord, frozen=True):
-    """Where a figure was read, when, and how much that is worth."""
+    """Where a figure was read, when, and how reliable that is."""
 
     title: str
     url: str

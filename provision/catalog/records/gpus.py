@@ -1,4 +1,4 @@
-"""GPUs, their tensor cores, and the figures that an acceptance run is held to."""
+"""GPUs, their tensor cores, and the figures that an acceptance run must reach."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class ClocksRecord(CatalogRecord, frozen=True):
 
 
 class TensorCores(CatalogRecord, frozen=True):
-    """What the tensor cores of a compute capability take as input: precision → source."""
+    """The input precisions of a compute capability's tensor cores: precision → source."""
 
     compute_capability: str
     architecture: str
@@ -26,7 +26,7 @@ class TensorCores(CatalogRecord, frozen=True):
 
 
 class GpuRecord(CatalogRecord, frozen=True):
-    """A GPU model. Peaks are dense, in TFLOPS or TOPS; a figure that nobody found is None, not zero."""
+    """A GPU model. Peaks are dense, in TFLOPS or TOPS; an unknown figure is None, not zero."""
 
     model: str
     name: str
@@ -44,7 +44,7 @@ class GpuRecord(CatalogRecord, frozen=True):
 
 
 class Healthy(CatalogRecord, frozen=True):
-    """What others measured on a healthy card: products, copies in memory, the bus of a sum over so many GPUs; the least of host copies."""
+    """What others measured on healthy cards: matrix products, copies in memory, all-reduce by number of GPUs; the floor of host copies."""
 
     tensor_tflops: float | None = None
     memory_gb_s: float | None = None
@@ -53,7 +53,7 @@ class Healthy(CatalogRecord, frozen=True):
 
 
 class Acceptance(CatalogRecord, frozen=True):
-    """The gates of the acceptance tier: shares of the healthy figure, of the best GPU beside, of the link; whose sums are only reported."""
+    """The gates of the acceptance tier, as shares of the healthy figure, the host's best GPU and the link; GPUs without a gate for sums."""
 
     source: str
     warn_share: float

@@ -1,4 +1,4 @@
-"""Where packages come from, and what systems call them."""
+"""Package repositories, and the names of packages."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Manager = Literal["apt", "dnf"]
 
 
 class RepositoryRecord(CatalogRecord, frozen=True):
-    """NVIDIA's repository for one package manager; `key` lies beside its index, and only its fingerprint is trusted."""
+    """NVIDIA's repository for one package manager; only the fingerprint of its `key` is trusted."""
 
     packages: Manager
     url: str
@@ -30,10 +30,10 @@ class Distribution(CatalogRecord, frozen=True):
     """A distribution's own packages of the driver and the toolkit.
 
     Attributes:
-        gcc: the major version that its toolkit compiles with.
-        module: what the kernel module is called, which is what its options must name.
-        open: the driver with open kernel modules; empty where that cannot be installed.
-        cuda_home: where its toolkit lies.
+        gcc: the major version that its toolkit works with.
+        module: the name of the kernel module, which its options must use.
+        open: packages of the driver with open kernel modules; empty where they cannot be installed.
+        cuda_home: the folder of its toolkit.
     """
 
     system: str
@@ -57,7 +57,7 @@ class Distribution(CatalogRecord, frozen=True):
 
 
 class BasePackages(CatalogRecord, frozen=True):
-    """What every host gets, what the profile's tools are called, what builds and holds the driver, and what builds for Python."""
+    """Packages for every host, for the profile's tools, for building and holding the driver, and for building with Python."""
 
     packages: Manager
     always: list[str]

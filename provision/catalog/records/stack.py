@@ -1,4 +1,4 @@
-"""What is installed: driver branches, toolkits, cuDNN, framework wheels, operating systems."""
+"""The parts of a stack: driver branches, toolkits, cuDNN, framework wheels, operating systems."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Branch(CatalogRecord, frozen=True):
 
 
 class Flavours(CatalogRecord, frozen=True):
-    """From which compute capability the open modules work, and from which there are no others."""
+    """The compute capability from which the open modules work, and the one from which there are no others."""
 
     source: str
     open_from: str
@@ -32,7 +32,7 @@ class Flavours(CatalogRecord, frozen=True):
 
 
 class ClockRules(CatalogRecord, frozen=True):
-    """From where clocks can be locked, and since when application clocks are deprecated."""
+    """From which compute capability clocks can be locked, and from which branch application clocks are deprecated."""
 
     locked_graphics_from: dict[str, str]
     locked_memory_from: dict[str, str]
@@ -40,7 +40,7 @@ class ClockRules(CatalogRecord, frozen=True):
 
 
 class GroupCounters(CatalogRecord, frozen=True):
-    """What CAP_PERFMON needs to admit a group to the counters."""
+    """The driver that lets a group read counters with CAP_PERFMON."""
 
     from_branch: str
     flavour: str
@@ -55,7 +55,7 @@ class FlavourPackages(CatalogRecord, frozen=True):
 
 
 class DriverPackages(CatalogRecord, frozen=True):
-    """How a package system names the driver up to a branch; `<branch>` stands for the branch, `only` for one distribution."""
+    """Package names of the driver up to a branch; `<branch>` stands for the branch, and `only` limits it to one distribution."""
 
     system: Literal["apt", "dnf", "dnf-modular"]
     scheme: str
@@ -100,12 +100,12 @@ class Toolkit(CatalogRecord, frozen=True):
 
     @property
     def major(self) -> int:
-        """The major release, which decides the driver's floor and the library's soname."""
+        """The major release, which decides the oldest driver and the library's soname."""
         return version(self.version)[0]
 
 
 class Profiler(CatalogRecord, frozen=True):
-    """Which GPUs a profiler up to a release profiles."""
+    """The GPUs that a profiler can profile, up to a release."""
 
     tool: str
     compute_capability: Capabilities
@@ -141,7 +141,7 @@ class CudnnRelease(CatalogRecord, frozen=True):
 
 
 class CudnnPackages(CatalogRecord, frozen=True):
-    """How a package system names cuDNN from a release on; `<major>` stands for CUDA's."""
+    """Package names of cuDNN from a release on; `<major>` stands for the major version of CUDA."""
 
     system: Literal["apt", "dnf"]
     names: list[str]
@@ -157,12 +157,12 @@ class CudnnRecord(CatalogRecord, frozen=True):
 
 
 class ReleaseRecord(CatalogRecord, frozen=True):
-    """A framework's wheel: what it was built with, and which GPUs it has kernels for.
+    """A framework's wheel: its CUDA and cuDNN, and the GPUs it has kernels for.
 
     Attributes:
         sass: compiled kernels, as 75 for sm_75; each runs on its own and on later minors of its major.
         ptx: virtual architectures, compiled by the driver for anything newer.
-        cudnn: the exact pin of its metadata; None where that is a range.
+        cudnn: the exact version in its metadata; None where that is a range.
     """
 
     version: str
@@ -175,7 +175,7 @@ class ReleaseRecord(CatalogRecord, frozen=True):
     source: str
 
     def runs_on(self, capability: str) -> bool:
-        """Whether the wheel has something to run on a GPU of this compute capability."""
+        """Whether the wheel has kernels for a GPU of this compute capability."""
         major, minor = version(capability)
         compiled = any(divmod(arch, 10)[0] == major and divmod(arch, 10)[1] <= minor for arch in self.sass)
         return compiled or any(divmod(arch, 10) <= (major, minor) for arch in self.ptx)
@@ -188,18 +188,18 @@ class FrameworksRecord(CatalogRecord, frozen=True):
 
 
 class Extra(CatalogRecord, frozen=True):
-    """What `stack.extras` may name.
+    """A component that `stack.extras` may name.
 
     Attributes:
-        how: brought by a framework's own wheels, added to PyTorch's environment as wheels, installed as packages, or refused.
-        frameworks: those that bring it, or into whose environment it goes.
-        wheel: CUDA's major version, or `any` → the wheel that a framework brings it in.
-        requirement: the same → what is asked of the index.
-        packages: package manager → names; `<major>` stands for CUDA's.
+        how: it comes with a framework's own wheels, is added to PyTorch's environment as wheels, comes as packages, or is refused.
+        frameworks: those it comes with, or the one whose environment it goes into.
+        wheel: major version of CUDA, or `any` → the framework's wheel that contains it.
+        requirement: the same → the requirement for the index.
+        packages: package manager → names; `<major>` stands for the major version of CUDA.
         version: of the packages.
         unit: the service that comes with it.
-        compute_capability: which GPUs it serves; None where all.
-        why: the reason against what is refused.
+        compute_capability: the GPUs it works on; None for all.
+        why: the reason of a refusal.
     """
 
     name: str
@@ -227,7 +227,7 @@ class ExtrasRecord(CatalogRecord, frozen=True):
 
 
 class VoltaCudnn(CatalogRecord, frozen=True):
-    """The cuDNN that a range must be held to on old GPUs."""
+    """The cuDNN that a range must be held to on GPUs up to Volta."""
 
     version: str
     source: str
@@ -241,7 +241,7 @@ class TensorFlowRecord(CatalogRecord, frozen=True):
 
 
 class Python(CatalogRecord, frozen=True):
-    """The Python that a system's environments are made with."""
+    """The Python for the environments of a system."""
 
     version: str
     packages: list[str]
@@ -269,7 +269,7 @@ class System(CatalogRecord, frozen=True):
 
 
 class RefusedRecord(CatalogRecord, frozen=True):
-    """A system that is asked for often, and why not."""
+    """A system that people often want, and why it is refused."""
 
     name: str
     version: str
@@ -278,7 +278,7 @@ class RefusedRecord(CatalogRecord, frozen=True):
 
 
 class OpenCvWheel(CatalogRecord, frozen=True):
-    """The wheel without CUDA, and the NumPy it runs with."""
+    """The wheel without CUDA, and its NumPy."""
 
     name: str
     version: str
@@ -287,7 +287,7 @@ class OpenCvWheel(CatalogRecord, frozen=True):
 
 
 class OpenCvTools(CatalogRecord, frozen=True):
-    """What the source is built with under a Python up to this one, beside what it is built with everywhere."""
+    """Additional build tools for Python up to this version."""
 
     upto: str
     tools: list[str]
@@ -298,9 +298,9 @@ class OpenCvBuild(CatalogRecord, frozen=True):
 
     Attributes:
         sha256: of its file on the index.
-        cuda_below: the first CUDA that it cannot be built with.
-        built: where it was built, in words.
-        flags: of CMake; `<…>` stands for what the lock knows.
+        cuda_below: the first CUDA that cannot build it.
+        built: the systems and toolkits it has been built with, in words.
+        flags: of CMake; `<…>` stands for a value of the lock.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""What each role changed on this host, and what was there before: /var/lib/gpuprov/changes/ROLE.json, written before the change is made.
+"""The record of what each role changed on this host and of the state before: /var/lib/gpuprov/changes/ROLE.json, written before the change.
 
 Runs on the host: standard library only, Python 3.8 and later.
 """
@@ -18,7 +18,7 @@ FOLDER = "/var/lib/gpuprov/changes"
 
 
 class Ledger:
-    """The record of one role. The first state of a path or unit that is noted is the one that undo restores."""
+    """The record of one role. For each path or unit it keeps the first state, which undo restores."""
 
     def __init__(self, role, folder=FOLDER):
         self.path = os.path.join(folder, role + ".json")
@@ -31,44 +31,44 @@ class Ledger:
             self.data.setdefault(part, empty)
 
     def save(self):
-        """On disk, whole, before anything is changed."""
+        """Write the whole record to disk."""
         os.makedirs(os.path.dirname(self.path), mode=0o755, exist_ok=True)
         write(self.path, json.dumps(self.data, indent=1, sort_keys=True).encode(), 0o600)
 
     def note(self, part, key, state):
-        """Remember a first state."""
+        """Record a first state."""
         if key not in self.data[part]:
             self.data[part][key] = state
             self.save()
 
 
 def missing_folders(path):
-    """The folders above a path that are not there yet."""
-    found = []
+    """The folders above a path that do not exist yet."""
+    folders = []
     folder = os.path.dirname(path)
     while folder != "/" and not os.path.exists(folder):
-        found.append(folder)
+        folders.append(folder)
         folder = os.path.dirname(folder)
-    return found
+    return folders
 
 
 def state_of(path):
-    """What is at a path, enough to put it back."""
+    """The state of a path, complete enough to restore it."""
     try:
-        found = os.lstat(path)
+        status = os.lstat(path)
     except FileNotFoundError:
         return {"kind": "absent"}
-    if stat.S_ISLNK(found.st_mode):
+    if stat.S_ISLNK(status.st_mode):
         return {"kind": "link", "target": os.readlink(path)}
-    if stat.S_ISDIR(found.st_mode):
+    if stat.S_ISDIR(status.st_mode):
         return {"kind": "folder"}
     with open(path, "rb") as file:
         content = base64.b64encode(file.read()).decode()
-    return {"kind": "file", "content": content, "mode": stat.S_IMODE(found.st_mode), "uid": found.st_uid, "gid": found.st_gid}
+    return {"kind": "file", "content": content, "mode": stat.S_IMODE(status.st_mode), "uid": status.st_uid, "gid": status.st_gid}
 
 
 def write(path, content, mode, uid=0, gid=0):
-    """Put a file in place in one step: a reader, or a host that dies now, has the old one or the new one."""
+    """Write a file in one step: a reader, or a host that crashes meanwhile, has either the old or the new file."""
     folder = os.path.dirname(path)
     os.makedirs(folder, mode=0o755, exist_ok=True)
     descriptor, partial = tempfile.mkstemp(prefix=".gpuprov-", dir=folder)
@@ -87,7 +87,7 @@ def write(path, content, mode, uid=0, gid=0):
 
 
 def put_back(path, state):
-    """Make a path what it was; True when that changed anything."""
+    """Restore a path; True when that changed anything."""
     if state_of(path) == state or state["kind"] == "folder":
         return False
     if state["kind"] == "absent":
@@ -100,7 +100,7 @@ def put_back(path, state):
 
 
 def link(path, target):
-    """A symbolic link, in one step."""
+    """Make a symbolic link in one step."""
     partial = "%s.gpuprov-%d" % (path, os.getpid())
     os.symlink(target, partial)
     try:
@@ -111,46 +111,46 @@ def link(path, target):
 
 
 def ids(owner, group):
-    """Numbers of a user's and a group's name."""
+    """The ids of a user and a group."""
     return pwd.getpwnam(owner).pw_uid, grp.getgrnam(group).gr_gid
 
 
 def unit_state(name):
-    """What systemd says of a unit."""
+    """The state of a systemd unit."""
     properties = "LoadState,UnitFileState,ActiveState,NeedDaemonReload"
-    said = run(["systemctl", "show", "--property=" + properties, name])[1]
-    found = dict(line.partition("=")[::2] for line in said.splitlines())
+    output = run(["systemctl", "show", "--property=" + properties, name])[1]
+    unit = dict(line.partition("=")[::2] for line in output.splitlines())
     return {
-        "exists": found.get("LoadState") == "loaded",
-        "enabled": found.get("UnitFileState") in ("enabled", "enabled-runtime"),
-        "active": found.get("ActiveState") in ("active", "activating", "reloading"),
-        "stale": found.get("NeedDaemonReload") == "yes",
+        "exists": unit.get("LoadState") == "loaded",
+        "enabled": unit.get("UnitFileState") in ("enabled", "enabled-runtime"),
+        "active": unit.get("ActiveState") in ("active", "activating", "reloading"),
+        "stale": unit.get("NeedDaemonReload") == "yes",
     }
 
 
 def run(argv):
-    """Exit code and both outputs as one text; a command that is missing is 127."""
+    """Run a command; its exit code (127 when there is no such program) and its output."""
     try:
-        done = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, check=False)
+        process = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, check=False)
     except FileNotFoundError:
         return 127, "%s: not found" % argv[0]
-    return done.returncode, done.stdout.decode("utf-8", "replace")
+    return process.returncode, process.stdout.decode("utf-8", "replace")
 
 
-def installed():
+def installed_packages():
     """The names of all installed packages."""
-    code, said = run(["dpkg-query", "--show", "--showformat", "${db:Status-Abbrev} ${Package}\n"])
+    code, output = run(["dpkg-query", "--show", "--showformat", "${db:Status-Abbrev} ${Package}\n"])
     if code == 0:
-        return {line.split()[-1] for line in said.splitlines() if line.startswith(("ii", "hi"))}
-    code, said = run(["rpm", "--query", "--all", "--queryformat", "%{NAME}\n"])
-    return set(said.split()) if code == 0 else set()
+        return {line.split()[-1] for line in output.splitlines() if line.startswith(("ii", "hi"))}
+    code, output = run(["rpm", "--query", "--all", "--queryformat", "%{NAME}\n"])
+    return set(output.split()) if code == 0 else set()
 
 
-def bare(asked, present):
-    """The installed package that is meant by what apt (name=version*) or dnf (name-version*) was asked for; None when there is none.
+def bare(word, packages):
+    """The installed package that a word for apt (name=version*) or dnf (name-version*) means; None when there is none.
 
-    Of dnf's form only the installed names say where the version begins: cuda-toolkit-13-2 is a name.
+    In dnf's form only the installed names tell where the version begins: cuda-toolkit-13-2 is a name.
     """
-    name = asked.partition("=")[0]
-    fitting = [known for known in present if name == known or (name.startswith(known + "-") and name[len(known) + 1].isdigit())]
-    return max(fitting, key=len) if fitting else None
+    word = word.partition("=")[0]
+    matches = [name for name in packages if word == name or (word.startswith(name + "-") and word[len(name) + 1].isdigit())]
+    return max(matches, key=len) if matches else None

@@ -1,5 +1,5 @@
 #!/usr/bin/python
-"""The driver after its packages: held, built for every kernel that has headers, loaded where there is a GPU."""
+"""Finish the driver after its packages are installed: hold it, build it for every kernel with headers, load it where there is a GPU."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ module: driver
 short_description: Hold the driver, build its module for every kernel that has headers, and load it
 description:
   - Packages are held by apt-mark or dnf's versionlock.
-  - A kernel is one with a build folder in /lib/modules. One whose module cannot be built is a failure that shows the end of DKMS's log.
+  - A kernel is one with a build folder in /lib/modules. If its module cannot be built, the task fails and shows the end of DKMS's log.
   - Without an NVIDIA device on the bus nothing is loaded.
 options:
-  module: {description: What the kernel module is called., type: str, required: true}
-  packages: {description: What is held., type: list, elements: str, default: []}
+  module: {description: The name of the kernel module., type: str, required: true}
+  packages: {description: The packages to hold., type: list, elements: str, default: []}
 author: [gpuprov]
 """
 EXAMPLES = """
@@ -20,7 +20,7 @@ EXAMPLES = """
   gpuprov.host.driver: {module: nvidia}
 """
 RETURN = """
-changes: {description: What was or would be changed, a line each., returned: always, type: list}
+changes: {description: One line for each change that was or would be made., returned: always, type: list}
 kernels: {description: The kernels that have the module., returned: always, type: list}
 reboot: {description: Whether another version is loaded and cannot be unloaded., returned: always, type: bool}
 """
@@ -41,7 +41,7 @@ class Driver:
         self.changes = []
 
     def act(self, argv, undo=None):
-        """A command that must succeed, and what reverses it."""
+        """Run a command that must succeed, and record what reverses it."""
         self.changes.append(" ".join(argv))
         if self.module.check_mode:
             return
@@ -50,39 +50,39 @@ class Driver:
             if undo not in ledger.data["undo"]:
                 ledger.data["undo"].append(undo)
                 ledger.save()
-        code, said = run(argv)
+        code, output = run(argv)
         if code:
-            self.module.fail_json(msg="`%s` failed with %d: %s" % (" ".join(argv), code, said.strip()[-1000:]))
+            self.module.fail_json(msg="`%s` failed with %d: %s" % (" ".join(argv), code, output.strip()[-1000:]))
 
     def hold(self):
-        """No upgrade behind the loaded module's back."""
+        """Hold the packages, so that no upgrade replaces the files of the loaded module."""
         if os.path.exists("/usr/bin/apt-mark"):
-            held = set(run(["apt-mark", "showhold"])[1].split())
-            # One that is not installed yet, in check mode, is held after its installation.
-            free = [name for name in self.module.params["packages"] if name.partition(":")[0] not in held]
+            holds = set(run(["apt-mark", "showhold"])[1].split())
+            # In check mode a package may not be installed yet; the real run holds it after its installation.
+            free = [name for name in self.module.params["packages"] if name.partition(":")[0] not in holds]
             if free:
                 self.act(["apt-mark", "hold", *free], ["apt-mark", "unhold", *free])
         elif os.path.exists("/usr/bin/dnf"):
-            locked = run(["dnf", "--quiet", "versionlock", "list"])[1]
-            free = [name for name in self.module.params["packages"] if name not in locked]
+            locks = run(["dnf", "--quiet", "versionlock", "list"])[1]
+            free = [name for name in self.module.params["packages"] if name not in locks]
             if free:
                 verb = ["dnf", "--assumeyes", "--quiet", "versionlock"]
                 self.act([*verb, "add", *free], [*verb, "delete", *free])
 
     def build(self):
-        """The module for every kernel that has headers; the kernels that have it."""
+        """Build the module for every kernel with headers; returns the kernels that have it."""
         ready = []
         for kernel in kernels():
-            if not built(kernel):
+            if not has_module(kernel):
                 self.act(["dkms", "autoinstall", "-k", kernel])
-            if built(kernel) or self.module.check_mode:
+            if has_module(kernel) or self.module.check_mode:
                 ready.append(kernel)
             else:
                 self.module.fail_json(msg="DKMS built no module for kernel %s: %s" % (kernel, log()))
         return ready
 
     def load(self, ready):
-        """The installed version is the loaded one; True when only a boot can make it so."""
+        """Load the installed version; True when that takes a reboot."""
         name = self.module.params["module"]
         if not on_the_bus() or self.module.check_mode:
             return False
@@ -90,10 +90,10 @@ class Driver:
             self.module.fail_json(
                 msg="the running kernel %s has no headers here: boot the newest one, then run this again" % os.uname().release
             )
-        installed = run(["modinfo", "-F", "version", name])[1].strip()
-        if loaded() == installed:
+        version = run(["modinfo", "-F", "version", name])[1].strip()
+        if loaded_version() == version:
             return False
-        if loaded() is not None:
+        if loaded_version() is not None:
             run(["systemctl", "stop", "nvidia-persistenced.service"])
             if run(["modprobe", "--remove", "nvidia_uvm", "nvidia_drm", "nvidia_modeset", name])[0]:
                 return True
@@ -108,7 +108,7 @@ def kernels():
     )
 
 
-def built(kernel):
+def has_module(kernel):
     """Whether a kernel has the module, wherever its packages put it."""
     return any(
         re.match(r"nvidia(-current(-open)?)?\.ko(\.(xz|zst|gz))?$", name)
@@ -135,14 +135,14 @@ def on_the_bus():
     return False
 
 
-def loaded():
-    """The version that is loaded, or None."""
+def loaded_version():
+    """The version of the loaded module, or None."""
     try:
         with open("/proc/driver/nvidia/version", encoding="utf-8") as file:
-            found = re.search(r"NVRM version:.*?(\d+\.\d+(?:\.\d+)?)", file.read())
+            match = re.search(r"NVRM version:.*?(\d+\.\d+(?:\.\d+)?)", file.read())
     except OSError:
         return None
-    return found.group(1) if found else None
+    return match.group(1) if match else None
 
 
 def main():

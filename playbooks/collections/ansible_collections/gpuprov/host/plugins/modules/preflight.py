@@ -5,20 +5,20 @@ from __future__ import annotations
 
 DOCUMENTATION = """
 module: preflight
-short_description: Wait for what is still going on, and refuse what cannot be set up
+short_description: Wait for other installations, and refuse a host that cannot be set up
 description:
-  - Waits for cloud-init and for other package managers; then all reasons against this host are given at once. Changes nothing.
+  - Waits for cloud-init and for other package managers; then reports all reasons against this host at once. Changes nothing.
 options:
-  systems: {description: All systems that are known., type: list, elements: str, required: true}
+  systems: {description: All systems of the catalog., type: list, elements: str, required: true}
   system: {description: The system of the profile., type: str, required: true}
-  free_gb: {description: What must be free on the root file system., type: int, required: true}
-  wait_s: {description: How long is waited., type: int, required: true}
+  free_gb: {description: Space that must be free on the root file system., type: int, required: true}
+  wait_s: {description: How long to wait., type: int, required: true}
   modules: {description: Whether kernel modules will be built here., type: bool, default: false}
   headers: {description: Packages that a repository of the host must have., type: list, elements: str, default: []}
 author: [gpuprov]
 """
 EXAMPLES = """
-- name: Refuse what cannot be set up
+- name: Refuse a host that cannot be set up
   gpuprov.host.preflight: {systems: [debian 12], system: debian 12, free_gb: 5, wait_s: 600}
 """
 RETURN = """
@@ -43,25 +43,25 @@ _GIB = 1 << 30
 
 
 def system():
-    """The system in the words of the catalogue, as `ubuntu 24.04` or `rocky 9`."""
+    """The system in the words of the catalog, such as `ubuntu 24.04` or `rocky 9`."""
     with open("/etc/os-release", encoding="utf-8") as file:
-        said = dict(re.findall(r'^(\w+)="?([^"\n]*)"?$', file.read(), re.MULTILINE))
-    name, version = said.get("ID", "?"), said.get("VERSION_ID", "?")
+        release = dict(re.findall(r'^(\w+)="?([^"\n]*)"?$', file.read(), re.MULTILINE))
+    name, version = release.get("ID", "?"), release.get("VERSION_ID", "?")
     return "%s %s" % (_NAMES.get(name, name), version if name == "ubuntu" else version.partition(".")[0])
 
 
 def cloud_init(wait_s):
-    """Why cloud-init is in the way; empty when it is not."""
+    """Why cloud-init prevents the set-up; empty when it does not."""
     try:
-        done = subprocess.run(
+        process = subprocess.run(
             ["cloud-init", "status", "--wait"], stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, timeout=wait_s, check=False
         )
     except FileNotFoundError:
         return ""
     except subprocess.TimeoutExpired:
-        return "cloud-init still runs after %d s: see `cloud-init status --long`" % wait_s
+        return "cloud-init is still running after %d s: see `cloud-init status --long`" % wait_s
     # 2 is "done, with recoverable errors".
-    return "cloud-init failed: see `cloud-init status --long`" if done.returncode == 1 else ""
+    return "cloud-init failed: see `cloud-init status --long`" if process.returncode == 1 else ""
 
 
 def package_managers(wait_s):
@@ -69,17 +69,17 @@ def package_managers(wait_s):
     deadline = time.monotonic() + wait_s
     for path in _LOCKS:
         while True:
-            holder = held(path)
+            holder = holder_of(path)
             if holder is None:
                 break
             if time.monotonic() > deadline:
-                return "%s is held by %s since more than %d s: let it end, or end it" % (path, holder, wait_s)
+                return "%s has been held by %s for more than %d s: wait for it, or end it" % (path, holder, wait_s)
             time.sleep(2)
     return ""
 
 
-def held(path):
-    """Who holds a lock file; None when nobody does."""
+def holder_of(path):
+    """The process that holds a lock file; None when none does."""
     try:
         with open(path, "r+b") as file:
             fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -98,7 +98,7 @@ def held(path):
 
 
 def secure_boot():
-    """Why modules that are built here would not load; empty when they would."""
+    """Why modules built on this host would not load; empty when they would."""
     try:
         with open(_SECURE_BOOT, "rb") as file:
             on = file.read()[4:5] == b"\x01"
@@ -112,7 +112,7 @@ def secure_boot():
 
 
 def without_candidate(names):
-    """Which packages no repository that this host knows has; none where it has not yet asked its repositories, or cannot be asked."""
+    """The packages that no repository of this host has; none if the host has no package lists yet, or cannot be asked."""
     missing = []
     for name in names:
         if shutil.which("apt-cache"):
@@ -122,14 +122,14 @@ def without_candidate(names):
         else:
             argv = ["dnf", "--quiet", "repoquery", name]
         try:
-            done = subprocess.run(
+            process = subprocess.run(
                 argv, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL, timeout=120, check=False
             )
         except (OSError, subprocess.TimeoutExpired):
             return []
-        said = done.stdout.decode("utf-8", "replace")
-        known = "Candidate:" in said and "Candidate: (none)" not in said if argv[0] == "apt-cache" else bool(said.strip())
-        missing += [] if known or done.returncode else [name]
+        output = process.stdout.decode("utf-8", "replace")
+        exists = "Candidate:" in output and "Candidate: (none)" not in output if argv[0] == "apt-cache" else bool(output.strip())
+        missing += [] if exists or process.returncode else [name]
     return missing
 
 
@@ -146,23 +146,24 @@ def main():
         },
         supports_check_mode=True,
     )
-    asked, here = module.params, system()
+    options, here = module.params, system()
     problems = []
-    if here not in asked["systems"]:
-        problems.append("%s is not supported; %s are" % (here, ", ".join(asked["systems"])))
-    elif here != asked["system"] and not os.path.exists("/etc/gpuprov-rehearsal"):
-        problems.append("this host is %s, and the profile is for %s" % (here, asked["system"]))
+    if here not in options["systems"]:
+        problems.append("%s is not supported; %s are" % (here, ", ".join(options["systems"])))
+    elif here != options["system"] and not os.path.exists("/etc/gpuprov-rehearsal"):
+        problems.append("this host is %s, and the profile is for %s" % (here, options["system"]))
     if platform.machine() != "x86_64":
         problems.append("the processor is %s, and packages and wheels are for x86_64" % platform.machine())
     space = os.statvfs("/")
     free = space.f_bavail * space.f_frsize // _GIB
-    if free < asked["free_gb"]:
-        problems.append("/ has %d GB free, and the stack needs %d" % (free, asked["free_gb"]))
-    problems += [secure_boot()] if asked["modules"] and secure_boot() else []
-    missing = without_candidate(asked["headers"])
+    if free < options["free_gb"]:
+        problems.append("/ has %d GB free, and the stack needs %d" % (free, options["free_gb"]))
+    problems += [secure_boot()] if options["modules"] and secure_boot() else []
+    missing = without_candidate(options["headers"])
     if missing:
-        problems.append("no repository has %s, which the driver is built with: add the system's own to it" % " and ".join(missing))
-    problems += [said for said in (cloud_init(asked["wait_s"]), package_managers(asked["wait_s"])) if said]
+        names = " and ".join(missing)
+        problems.append("no repository has %s, which the build of the driver needs: add the repositories of the system" % names)
+    problems += [reason for reason in (cloud_init(options["wait_s"]), package_managers(options["wait_s"])) if reason]
     if problems:
         module.fail_json(msg="; ".join(problems))
     module.exit_json(changed=False, system=here)

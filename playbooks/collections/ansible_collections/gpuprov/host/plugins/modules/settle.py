@@ -1,25 +1,25 @@
 #!/usr/bin/python
-"""Bring the files, links, following commands and units of one role into their state, and note what was there before."""
+"""Bring the files, links, units and follow-up commands of one role into their state, and record the state before."""
 
 from __future__ import annotations
 
 DOCUMENTATION = """
 module: settle
-short_description: Bring files, links, following commands and units of one role into their state
+short_description: Bring files, links, units and follow-up commands of one role into their state
 description:
   - Writes files and links in one step each, then runs the commands that must follow them, then settles units.
-  - What was there before is written to /var/lib/gpuprov/changes/ROLE.json before it is changed; the module gpuprov.host.undo puts it back.
-  - A command that follows is remembered by the digest of what it follows, and only after it succeeded. A run that is interrupted between
-    a file and its command makes the command again.
+  - Before a change, the state before goes to /var/lib/gpuprov/changes/ROLE.json; the module gpuprov.host.undo puts it back.
+  - A follow-up command is recorded with the digest of the files and links it follows, and only after it succeeded. If a run is interrupted
+    between a file and its command, the next run runs the command.
 options:
-  role: {description: Whose changes these are., type: str, required: true}
+  role: {description: The role that makes these changes., type: str, required: true}
   files:
     description: Files with their content.
     type: list
     elements: dict
     default: []
     suboptions:
-      path: {description: Where., type: path, required: true}
+      path: {description: The path., type: path, required: true}
       content: {description: The whole text., type: str, required: true}
       mode: {description: Octal., type: str, default: "0644"}
       owner: {description: User., type: str, default: root}
@@ -30,8 +30,8 @@ options:
     elements: dict
     default: []
     suboptions:
-      path: {description: Where., type: path, required: true}
-      target: {description: To what., type: str, required: true}
+      path: {description: The path., type: path, required: true}
+      target: {description: The target of the link., type: str, required: true}
   noted: {description: Paths that another task will write; undo makes them what they are now., type: list, elements: path, default: []}
   absent: {description: Paths of files that must not be., type: list, elements: path, default: []}
   follow:
@@ -41,12 +41,12 @@ options:
     default: []
     suboptions:
       argv: {description: The command., type: list, elements: str, required: true}
-      undo: {description: What follows an undo; the same command where nothing is said., type: list, elements: str}
-      also: {description: Something else whose change makes it run again, such as a version., type: str, default: ""}
-      needs: {description: A path that must exist and be writable; without it the command has no place here., type: path}
-      proof: {description: A command that succeeds where the effect still holds; without it only changes count., type: list, elements: str}
+      undo: {description: The command after an undo; by default the same command., type: list, elements: str}
+      also: {description: Another value (such as a version) whose change makes it run again., type: str, default: ""}
+      needs: {description: A path that must exist and be writable; otherwise the command does not apply to this host., type: path}
+      proof: {description: A command that succeeds while the effect holds; without it only changes count., type: list, elements: str}
   units:
-    description: Units of systemd; restarted when a file of this role changed since they were.
+    description: Units of systemd; restarted when a file of this role has changed since their last restart.
     type: list
     elements: dict
     default: []
@@ -54,7 +54,7 @@ options:
       name: {description: The unit., type: str, required: true}
       enabled: {description: At boot., type: bool, default: true}
       started: {description: Now., type: bool, default: true}
-      optional: {description: Whether a unit that cannot start now is no failure., type: bool, default: false}
+      optional: {description: Whether the unit may fail to start., type: bool, default: false}
 author: [gpuprov]
 """
 EXAMPLES = """
@@ -65,7 +65,7 @@ EXAMPLES = """
     follow: [{argv: [update-initramfs, -u, -k, all]}]
 """
 RETURN = """
-changes: {description: What was or would be changed, a line each., returned: always, type: list}
+changes: {description: One line for each change that was or would be made., returned: always, type: list}
 """
 
 import base64
@@ -96,21 +96,21 @@ class Settling:
         self.changes = []
         self.diffs = []
 
-    def file(self, wanted):
-        """One file."""
+    def file(self, item):
+        """Bring a file into its state."""
         try:
-            uid, gid = ids(wanted["owner"], wanted["group"])
+            uid, gid = ids(item["owner"], item["group"])
         except KeyError as error:
             if not self.module.check_mode:
                 raise
-            self.changes.append("%s (%s)" % (wanted["path"], error))
+            self.changes.append("%s (%s)" % (item["path"], error))
             return
-        content = wanted["content"].encode()
-        target = {"kind": "file", "content": base64.b64encode(content).decode(), "mode": int(wanted["mode"], 8), "uid": uid, "gid": gid}
-        self.path(wanted["path"], target, lambda: write(wanted["path"], content, target["mode"], uid, gid))
+        content = item["content"].encode()
+        target = {"kind": "file", "content": base64.b64encode(content).decode(), "mode": int(item["mode"], 8), "uid": uid, "gid": gid}
+        self.path(item["path"], target, lambda: write(item["path"], content, target["mode"], uid, gid))
 
     def path(self, path, target, act):
-        """A path in its state."""
+        """Bring a path into its state."""
         before = state_of(path)
         if before == target:
             return
@@ -122,17 +122,17 @@ class Settling:
             self.ledger.note("files", path, before)
             for folder in missing_folders(path):
                 self.ledger.note("folders", folder, True)
-            # Whatever followed the old state must follow the new one, also when this run ends here.
+            # All follow-up commands must run again for the new state, even if this run ends here.
             self.ledger.data["stamps"] = {}
             self.ledger.save()
             act()
 
     def absent(self, path):
-        """No file."""
+        """Remove a file."""
         self.path(path, {"kind": "absent"}, lambda: os.unlink(path))
 
     def stamp(self, key, also, act, what, proof=None):
-        """Do what must follow the files, unless it was done since they have this content and still holds."""
+        """Act after a change of the files, unless that has happened since they have this content and the effect still holds."""
         parameters = self.module.params
         basis = [parameters["files"], parameters["links"], parameters["absent"], also]
         digest = hashlib.sha256(json.dumps(basis, sort_keys=True).encode()).hexdigest()
@@ -145,12 +145,12 @@ class Settling:
             self.ledger.save()
         return True
 
-    def command(self, wanted):
-        """One command."""
-        argv = wanted["argv"]
-        if wanted["needs"] and not os.access(wanted["needs"], os.W_OK):
+    def command(self, item):
+        """Run a command if it must follow a change."""
+        argv = item["argv"]
+        if item["needs"] and not os.access(item["needs"], os.W_OK):
             return
-        undo = argv if wanted["undo"] is None else wanted["undo"]
+        undo = argv if item["undo"] is None else item["undo"]
 
         def act():
             if undo and undo not in self.ledger.data["undo"]:
@@ -158,39 +158,39 @@ class Settling:
                 self.ledger.save()
             self.run(argv)
 
-        self.stamp(" ".join(argv), wanted["also"], act, " ".join(argv), wanted["proof"])
+        self.stamp(" ".join(argv), item["also"], act, " ".join(argv), item["proof"])
 
     def run(self, argv):
-        """A command that must succeed."""
-        code, said = run(argv)
+        """Run a command that must succeed."""
+        code, output = run(argv)
         if code:
-            self.module.fail_json(msg="`%s` failed with %d: %s" % (" ".join(argv), code, said.strip()[-1000:]))
+            self.module.fail_json(msg="`%s` failed with %d: %s" % (" ".join(argv), code, output.strip()[-1000:]))
 
-    def unit(self, wanted):
-        """One unit."""
-        name = wanted["name"]
+    def unit(self, item):
+        """Bring a unit into its state."""
+        name = item["name"]
         before = unit_state(name)
         if before["stale"] and not self.module.check_mode:
             self.run(["systemctl", "daemon-reload"])
             before = unit_state(name)
         if not before["exists"] and not self.module.check_mode:
             self.module.fail_json(msg="there is no unit %s" % name)
-        if wanted["enabled"] != before["enabled"]:
-            verb = "enable" if wanted["enabled"] else "disable"
+        if item["enabled"] != before["enabled"]:
+            verb = "enable" if item["enabled"] else "disable"
             self.changes.append("%s %s" % (verb, name))
             if not self.module.check_mode:
                 self.ledger.note("units", name, {"enabled": before["enabled"], "active": before["active"]})
                 self.run(["systemctl", verb, "--quiet", name])
-        if not wanted["started"]:
+        if not item["started"]:
             return
 
         def start():
             self.ledger.note("units", name, {"enabled": before["enabled"], "active": before["active"]})
-            code, said = run(["systemctl", "restart", name])
-            if code and not wanted["optional"]:
-                self.module.fail_json(msg="%s does not start: %s" % (name, said.strip()[-1000:]))
+            code, output = run(["systemctl", "restart", name])
+            if code and not item["optional"]:
+                self.module.fail_json(msg="%s does not start: %s" % (name, output.strip()[-1000:]))
 
-        if not self.stamp("unit " + name, "", start, "restart %s" % name) and not before["active"] and not wanted["optional"]:
+        if not self.stamp("unit " + name, "", start, "restart %s" % name) and not before["active"] and not item["optional"]:
             self.changes.append("start %s" % name)
             if not self.module.check_mode:
                 self.run(["systemctl", "start", name])
@@ -249,16 +249,16 @@ def main():
     settling = Settling(module)
     for path in module.params["noted"] if not module.check_mode else []:
         settling.ledger.note("files", path, state_of(path))
-    for wanted in module.params["files"]:
-        settling.file(wanted)
-    for wanted in module.params["links"]:
-        settling.path(wanted["path"], {"kind": "link", "target": wanted["target"]}, lambda w=wanted: link(w["path"], w["target"]))
+    for item in module.params["files"]:
+        settling.file(item)
+    for item in module.params["links"]:
+        settling.path(item["path"], {"kind": "link", "target": item["target"]}, lambda it=item: link(it["path"], it["target"]))
     for path in module.params["absent"]:
         settling.absent(path)
-    for wanted in module.params["follow"]:
-        settling.command(wanted)
-    for wanted in module.params["units"]:
-        settling.unit(wanted)
+    for item in module.params["follow"]:
+        settling.command(item)
+    for item in module.params["units"]:
+        settling.unit(item)
     module.exit_json(changed=bool(settling.changes), changes=settling.changes, diff=settling.diffs)
 
 

@@ -7,9 +7,9 @@ DOCUMENTATION = """
 module: undo
 short_description: Put back what roles changed on this host
 description:
-  - Units, files, links and packages become what they were before the named roles first changed them; the last role is undone first.
+  - Units, files, links and packages become what they were before these roles first changed them; the last role is undone first.
 options:
-  roles: {description: Roles, in the order in which they were run., type: list, elements: str, required: true}
+  roles: {description: Roles in the order in which they ran., type: list, elements: str, required: true}
 author: [gpuprov]
 """
 EXAMPLES = """
@@ -18,13 +18,21 @@ EXAMPLES = """
     roles: [clocks]
 """
 RETURN = """
-changes: {description: What was or would be changed, a line each., returned: always, type: list}
+changes: {description: One line for each change that was or would be made., returned: always, type: list}
 """
 
 import os
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.gpuprov.host.plugins.module_utils.ledger import Ledger, bare, installed, put_back, run, state_of, unit_state
+from ansible_collections.gpuprov.host.plugins.module_utils.ledger import (
+    Ledger,
+    bare,
+    installed_packages,
+    put_back,
+    run,
+    state_of,
+    unit_state,
+)
 
 
 class Undoing:
@@ -68,45 +76,45 @@ class Undoing:
                 self.run(["systemctl", "disable", "--quiet", name])
 
     def packages(self, roles):
-        """The packages that only these roles asked for, and what came along with them."""
+        """The packages that belong to these roles only, and their dependencies."""
         ledger = Ledger("packages")
-        wanted, before = ledger.data.get("wanted", {}), set(ledger.data.get("before", []))
-        here = installed()
-        kept = {bare(n, here) for role, names in wanted.items() if role not in roles for n in names}
-        ours = {bare(n, here) for role in roles for n in wanted.get(role, [])}
-        gone = sorted(name for name in here & ours if name not in before and name not in kept)
-        if gone:
-            self.changes.append("remove %s" % " ".join(gone))
+        by_role, before = ledger.data.get("wanted", {}), set(ledger.data.get("before", []))
+        present = installed_packages()
+        others = {bare(n, present) for role, names in by_role.items() if role not in roles for n in names}
+        ours = {bare(n, present) for role in roles for n in by_role.get(role, [])}
+        surplus = sorted(name for name in present & ours if name not in before and name not in others)
+        if surplus:
+            self.changes.append("remove %s" % " ".join(surplus))
             if not self.module.check_mode:
-                self.remove(gone, before)
-        if not self.module.check_mode and wanted:
-            ledger.data["wanted"] = {role: names for role, names in wanted.items() if role not in roles}
+                self.remove(surplus, before)
+        if not self.module.check_mode and by_role:
+            ledger.data["wanted"] = {role: names for role, names in by_role.items() if role not in roles}
             if ledger.data["wanted"]:
                 ledger.save()
             elif os.path.exists(ledger.path):
                 os.unlink(ledger.path)
 
-    def remove(self, gone, before):
-        """Remove packages, and those of their dependencies that nothing needs and that were not there before."""
+    def remove(self, surplus, before):
+        """Remove packages, and dependencies of theirs that nothing needs any more and that are not older than our roles."""
         os.environ["DEBIAN_FRONTEND"] = "noninteractive"
         if os.path.exists("/usr/bin/apt-get"):
-            self.run(["apt-mark", "unhold", *gone])
-            self.run(["apt-get", "purge", "--yes", "--quiet", *gone])
-            # Something that was there before may recommend or suggest what came along with ours; it did without it.
+            self.run(["apt-mark", "unhold", *surplus])
+            self.run(["apt-get", "purge", "--yes", "--quiet", *surplus])
+            # An older package may recommend or suggest one of our dependencies; it worked without it before.
             weak = ["-o", "APT::AutoRemove::RecommendsImportant=false", "-o", "APT::AutoRemove::SuggestsImportant=false"]
-            said = run(["apt-get", *weak, "--simulate", "autoremove"])[1]
-            orphans = [line.split()[1] for line in said.splitlines() if line.startswith("Remv ")]
+            output = run(["apt-get", *weak, "--simulate", "autoremove"])[1]
+            orphans = [line.split()[1] for line in output.splitlines() if line.startswith("Remv ")]
             orphans = [name for name in orphans if name not in before]
             if orphans:
                 self.run(["apt-get", "purge", "--yes", "--quiet", *orphans])
         else:
-            self.run(["dnf", "remove", "--assumeyes", "--quiet", *gone])
+            self.run(["dnf", "remove", "--assumeyes", "--quiet", *surplus])
 
     def run(self, argv):
         """A command that must succeed."""
-        code, said = run(argv)
+        code, output = run(argv)
         if code:
-            self.module.fail_json(msg="`%s` failed with %d: %s" % (" ".join(argv), code, said.strip()[-1000:]))
+            self.module.fail_json(msg="`%s` failed with %d: %s" % (" ".join(argv), code, output.strip()[-1000:]))
 
 
 def main():
@@ -115,11 +123,11 @@ def main():
     undoing = Undoing(module)
     roles = module.params["roles"]
     for role in reversed(roles):
-        if role != "packages":  # whose record the packages need last
+        if role != "packages":  # its record is needed last
             undoing.role(role)
     undoing.packages(roles)
-    told = [{"prepared": "\n".join(undoing.changes)}] if undoing.changes else []
-    module.exit_json(changed=bool(undoing.changes), changes=undoing.changes, diff=told)
+    diff = [{"prepared": "\n".join(undoing.changes)}] if undoing.changes else []
+    module.exit_json(changed=bool(undoing.changes), changes=undoing.changes, diff=diff)
 
 
 if __name__ == "__main__":
