@@ -175,8 +175,8 @@ def organisation_rule(copy: Copy) -> None:
 """,
     )
     copy.after("provision/review/rules.py", '    "max_deadline_h": _deadline,', '    "max_root_gb": _root_disk,\n')
-    copy.after("tests/review/test_policy.py", "BROKEN: list[", '    ({"max_root_gb": 100}, {}, ["disks.root.size_gb"], True),\n')
-    copy.after("tests/review/test_policy.py", "KEPT: list[", '    ({"max_root_gb": 200}, {}),\n')
+    copy.after("tests/review/test_rules.py", "BROKEN: list[", '    ({"max_root_gb": 100}, {}, ["disks.root.size_gb"], True),\n')
+    copy.after("tests/review/test_rules.py", "KEPT: list[", '    ({"max_root_gb": 200}, {}),\n')
 
 
 def check(copy: Copy, role: str | None = None) -> None:
@@ -428,7 +428,7 @@ TOYS: dict[str, Toy] = {
     "A check": Toy(
         {"subject": "swap"},
         check,
-        (*CHECK_TESTS, "tests/verify/test_script.py", f"tests/review/test_content.py::{KEYS_TEST}"),
+        (*CHECK_TESTS, "tests/verify/test_script.py", f"tests/review/test_controls.py::{KEYS_TEST}"),
     ),
     "A role": Toy(
         {"role": "swap", "subject": "swap"},
@@ -436,7 +436,7 @@ TOYS: dict[str, Toy] = {
         (
             *CHECK_TESTS,
             *("tests/playbooks/test_roles.py", "tests/converge/test_roles.py", "tests/converge/test_declared.py"),
-            *("-k", "swap or syntax or yamllint or ansible_lint or every or the_list_equals"),
+            *("-k", "swap or syntax or yamllint or every or the_list_equals"),
         ),
     ),
     "A report format": Toy(
@@ -444,7 +444,7 @@ TOYS: dict[str, Toy] = {
         report_format,
         ("tests/report/test_reports.py", "tests/report/test_csv.py", "tests/test_docs.py", "-k", "csv or every_format"),
     ),
-    "A rule of the organisation": Toy({}, organisation_rule, ("tests/review/test_policy.py", "-k", "max_root_gb or every_rule")),
+    "A rule of the organisation": Toy({}, organisation_rule, ("tests/review/test_rules.py", "-k", "max_root_gb or every_rule")),
     "A form to render a profile in": Toy(
         {"form": "facts_sheet"}, rendered_form, (RENDER_TESTS, "-k", "facts_sheet or facts-sheet or registry")
     ),
