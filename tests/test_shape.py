@@ -1,8 +1,10 @@
 """The architecture, held by tests: layers, homes of libraries, registries that equal folders, sizes of files."""
 
 import ast
+import re
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,14 +19,16 @@ ROOMS = [
     "paths",
     "canonical",
     "concurrent",
+    "strict",
     "catalog",
-    "profile",
     "clouds",
+    "profile",
     "host",
     "launch",
     "verify",
     "converge",
     "report",
+    "render",
     "review",
     "rehearsal",
     "workflow",
@@ -40,7 +44,7 @@ HOMES = {
     "google": {"clouds/gcp"},
     "ansible_runner": {"converge/run.py"},
     "yaml": {"profile/load.py", "profile/lockfile.py", "catalog/read.py", "converge/declared.py"},
-    "msgspec": {"catalog", "workflow/refresh.py"},
+    "msgspec": {"catalog", "clouds"},
     "clingo": {"catalog/solve.py"},
     "jinja2": {
         "report/template.py",
@@ -145,3 +149,148 @@ def test_help_imports_no_heavy_library() -> None:
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False, cwd=ROOT)
     assert done.returncode == 0, done.stderr
     assert "gpuprov" in done.stdout
+
+
+# --- a cloud is one folder -------------------------------------------------------------------------------------------
+
+CLOUDS = ("aws", "gcp")
+OWN = tuple(f"{room}/{cloud}/" for room in ("clouds", "rehearsal") for cloud in CLOUDS)
+CLOUD_WORDS = re.compile(r"\b(aws|gcp|ec2|gce|amazon|google)\b", re.IGNORECASE)
+# The registries, and what stands beside the clouds for all of them.
+MOST_THAT_NAME_A_CLOUD = 8
+
+
+def outside() -> list[Path]:
+    """The modules outside the clouds' own folders."""
+    return [path for path in MODULES if not str(path.relative_to(PACKAGE)).startswith(OWN)]
+
+
+def test_few_modules_outside_a_clouds_own_folders_name_a_cloud() -> None:
+    naming = [str(path.relative_to(PACKAGE)) for path in outside() if CLOUD_WORDS.search(path.read_text())]
+    beyond = [name for name in naming if not name.startswith(("clouds/", "rehearsal/"))]
+    assert beyond == []
+    assert "clouds/__init__.py" in naming
+
+
+def test_a_cloud_is_imported_by_its_registry_alone() -> None:
+    for path in outside():
+        for name in imports(path):
+            assert not re.match(r"provision\.(clouds|rehearsal)\.(aws|gcp)\b", name), f"{path.relative_to(ROOT)} imports {name}"
+
+
+@pytest.mark.parametrize("room", ["clouds", "rehearsal"])
+def test_clouds_do_not_know_each_other(room: str) -> None:
+    for cloud, other in (CLOUDS, reversed(CLOUDS)):
+        for path in (PACKAGE / room / cloud).rglob("*.py"):
+            for name in imports(path):
+                assert not name.startswith((f"provision.clouds.{other}", f"provision.rehearsal.{other}")), f"{path} imports {name}"
+
+
+def test_what_does_the_same_job_in_both_clouds_has_the_same_name() -> None:
+    folders = [
+        {str(path.relative_to(PACKAGE / "clouds" / cloud)) for path in (PACKAGE / "clouds" / cloud).rglob("*.py")} for cloud in CLOUDS
+    ]
+    assert folders[0] ^ folders[1] == {"forms/cloudformation.py", "sdk.py"}  # a format of one cloud, and a client that needs help to start
+
+
+def test_no_place_is_asked_which_class_it_is() -> None:
+    for path in MODULES:
+        assert not re.search(r"isinstance\([^)]*Place\b", path.read_text()), path
+
+
+# --- reasons are types -----------------------------------------------------------------------------------------------
+
+# What reads the words of other programs and libraries, which say it in no other way.
+READS_OTHERS = {
+    "catalog/wheels.py",  # uv
+    "host/ssh.py",  # OpenSSH
+    "host/sshconfig.py",
+    "profile/suggest.py",  # pydantic
+    "review/sign.py",  # ssh-keygen
+    "verify/probe/health.py",  # the kernel, nvidia-smi
+    "verify/script.py",  # Python's own grammar
+}
+LOOKS = {"startswith", "endswith", "removeprefix", "removesuffix", "partition", "rpartition", "split", "find", "index", "count"}
+SENTENCES = {"message", "hint", "detail", "reason", "why", "sentence"}
+
+
+def is_prose(node: ast.AST) -> bool:
+    """Whether a node is a text of several words."""
+    return isinstance(node, ast.Constant) and isinstance(node.value, str) and re.search(r"[A-Za-z] ", node.value) is not None
+
+
+def is_sentence(node: ast.AST) -> bool:
+    return isinstance(node, ast.Attribute) and node.attr in SENTENCES
+
+
+def decisions_by_text(tree: ast.AST) -> Iterator[str]:
+    """Comparisons with a text of several words, and looks into what a message says."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Compare):
+            sides = [node.left, *node.comparators]
+            words = any(isinstance(side, ast.Constant) and isinstance(side.value, str) and side.value for side in sides)
+            if any(map(is_prose, sides)) or (words and any(map(is_sentence, sides))):
+                yield ast.unparse(node)
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in LOOKS:
+            if any(map(is_prose, node.args)) or is_sentence(node.func.value):
+                yield ast.unparse(node)
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda p: str(p.relative_to(PACKAGE)))
+def test_nothing_decides_by_reading_a_sentence(path: Path) -> None:
+    decisions = list(decisions_by_text(ast.parse(path.read_text())))
+    assert decisions == [] or str(path.relative_to(PACKAGE)) in READS_OTHERS
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        '"not recorded" in against',
+        'finding.observed.startswith("excused by --without-gpu: ")',
+        'error.message == "gone"',
+        'x.why.split(": ")',
+    ],
+)
+def test_a_decision_by_text_is_seen(code: str) -> None:
+    assert list(decisions_by_text(ast.parse(code)))
+
+
+# --- words -----------------------------------------------------------------------------------------------------------
+
+MOST_INLINE_IMPORTS = 40
+
+
+def test_a_class_name_has_one_meaning() -> None:
+    names = Counter(node.name for path in MODULES for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.ClassDef))
+    assert [name for name, times in names.items() if times > 1] == []
+
+
+def inline_imports(path: Path) -> list[str]:
+    """The lines of imports inside functions."""
+    lines = path.read_text().splitlines()
+    functions = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+    numbers = {node.lineno for function in functions for node in ast.walk(function) if isinstance(node, ast.Import | ast.ImportFrom)}
+    return [lines[number - 1] for number in sorted(numbers)]
+
+
+def test_imports_stand_at_the_top_but_for_a_few_with_their_reason() -> None:
+    inline = {path: found for path in MODULES if "probe" not in path.parts and (found := inline_imports(path))}
+    assert sum(map(len, inline.values())) <= MOST_INLINE_IMPORTS
+    for path, lines in inline.items():
+        for line in lines:
+            assert re.search(r"# noqa: PLC0415 - \w+ \w+", line) or "PLC0415 - " in path.read_text(), f"{path}: {line}: say why"
+
+
+def test_no_module_of_ours_is_imported_under_another_name() -> None:
+    for path in MODULES:
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("provision"):
+                for alias in node.names:
+                    module = ROOT / str(node.module).replace(".", "/") / alias.name
+                    if alias.asname and (module.is_dir() or module.with_suffix(".py").is_file()):
+                        pytest.fail(f"{path.relative_to(ROOT)}: {ast.unparse(node)}")
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda p: str(p.relative_to(PACKAGE)))
+def test_nothing_cites_what_its_reader_does_not_have(path: Path) -> None:
+    assert not re.search(r"shared/facts|closing note|design card", path.read_text())

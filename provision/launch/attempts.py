@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
-from provision.clouds import base as clouds
+from provision.clouds import base
 from provision.errors import CapacityError, CloudError, CloudUnreachableError, QuotaExceededError
 from provision.launch import place
 from provision.launch.journal import Journal, Machine, Pending, Record
@@ -65,11 +65,11 @@ class Attempts:
     record: Record
     rows: list[Attempt]
     again: Callable[[LaunchRequest], Record]
-    made: list[clouds.Instance] = field(default_factory=list)
+    made: list[base.Instance] = field(default_factory=list)
     _in_use: bool = False
     _refused: bool = False
 
-    def adopt(self, found: Sequence[clouds.Instance]) -> None:
+    def adopt(self, found: Sequence[base.Instance]) -> None:
         """Take the machines of the record's launch. Those of a launch that was complete are in use, and no failure removes them."""
         self.made = [i for i in found if i.launch_id == self.record.launch_id]
         self._in_use = self.record.complete or not self.record.touched
@@ -136,7 +136,7 @@ class Attempts:
         """The first index that no machine of the launch has."""
         return 1 + max((_index(instance) for instance in self.made), default=0)
 
-    def _order(self, option: Option, pending: Pending) -> clouds.Order:
+    def _order(self, option: Option, pending: Pending) -> base.Order:
         return place.order_of(self.record, self.request.plan.profile, option.first, self.request.public_key, pending)
 
     def attempt(self, option: Option, pending: Pending) -> None:
@@ -149,7 +149,7 @@ class Attempts:
         self.journal.put(self.record)
         handle, order = self.ours.handle((option.cloud, option.region)), self._order(option, pending)
 
-        def ask() -> list[clouds.Instance]:
+        def ask() -> list[base.Instance]:
             started = time.monotonic()
             try:
                 made = [i for i in handle.launch(order) if i.state not in {"shutting-down", "terminated"}]
@@ -219,7 +219,7 @@ class Attempts:
         self.journal.log(self.request.name, {"launch_id": self.record.launch_id, **attempt.as_dict()})
 
 
-def _index(instance: clouds.Instance) -> int:
+def _index(instance: base.Instance) -> int:
     """Which machine of its launch it is, from 1."""
     suffix = instance.name.removeprefix(f"{instance.group}-")
     return int(suffix) if suffix.isascii() and suffix.isdigit() else 1

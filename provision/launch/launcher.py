@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from provision.clouds import base as clouds
+from provision.clouds import base
 from provision.errors import CapacityError, CloudError, NameTakenError, ProfileMismatchError, QuotaExceededError
 from provision.launch import place
 from provision.launch.attempts import Attempts, LaunchRequest
@@ -22,8 +22,7 @@ from provision.launch.patience import PATIENT, Patience
 from provision.launch.place import Attempt
 from provision.launch.regions import Connect
 
-# Clouds give no bound for how late their lists show a new machine (docs.aws.amazon.com/ec2/latest/devguide/eventual-consistency.html). They
-# remember the token of a launch for longer than this.
+# Clouds give no bound for how late their lists show a new machine. They remember the token of a launch for longer than this.
 _SHOWN_WITHIN: Final = dt.timedelta(minutes=10)
 
 
@@ -43,11 +42,11 @@ class Launcher:
     connect: Connect
     journal: Journal
     rehearsal: bool
-    on_step: clouds.Step
+    on_step: base.Step
     patience: Patience = PATIENT
     attempts: list[Attempt] = field(default_factory=list)
 
-    def ensure(self, request: LaunchRequest) -> list[clouds.Instance]:
+    def ensure(self, request: LaunchRequest) -> list[base.Instance]:
         """The machines of that name, at least `minimum` of them.
 
         Raises:
@@ -83,7 +82,7 @@ class Launcher:
         self._confirm(work, where)
         return sorted(work.made, key=lambda i: (len(i.name), i.name))
 
-    def _known(self, request: LaunchRequest, record: Record | None, found: Sequence[clouds.Instance], ours: Ours) -> Record:
+    def _known(self, request: LaunchRequest, record: Record | None, found: Sequence[base.Instance], ours: Ours) -> Record:
         """The record to go on from: of the oldest launch that exists, of the one that was cut off, or a fresh one."""
         if found:
             oldest = found[0]
@@ -147,7 +146,7 @@ class Launcher:
 
     def _repeat(self, work: Attempts, pending: Pending) -> None:
         name, count = work.record.name, work.record.count
-        asked = {clouds.host_name(name, count, pending.first + i) for i in range(pending.count)}
+        asked = {base.host_name(name, count, pending.first + i) for i in range(pending.count)}
         option = next((o for o in work.options if not o.refusal and (o.index, o.region) == (pending.place, pending.region)), None)
         if asked <= {instance.name for instance in work.made} or option is None:
             return
@@ -196,7 +195,7 @@ def _ended(record: Record, ours: Ours) -> bool:
     return any(thing.id in ids and not thing.alive for thing in shown)
 
 
-def _compare(request: LaunchRequest, oldest: clouds.Instance) -> None:
+def _compare(request: LaunchRequest, oldest: base.Instance) -> None:
     """See that what exists is what is asked for.
 
     Raises:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final, TypeVar
 
-from provision.clouds import base as clouds
+from provision.clouds import base
 from provision.errors import (
     CloudError,
     CredentialsExpiredError,
@@ -27,7 +27,7 @@ Pair = tuple[str, str]
 _POWER_S: Final = 600.0  # a machine with much memory takes minutes to stop
 
 
-def survey(ours: Ours, where: Iterable[Pair]) -> tuple[list[clouds.Instance], dict[str, tuple[str, ...]], list[str]]:
+def survey(ours: Ours, where: Iterable[Pair]) -> tuple[list[base.Instance], dict[str, tuple[str, ...]], list[str]]:
     """All our machines in the regions, asked at the same time; what the clouds announced about them; and what could not be asked.
 
     Returns:
@@ -36,7 +36,7 @@ def survey(ours: Ours, where: Iterable[Pair]) -> tuple[list[clouds.Instance], di
     notices: dict[str, tuple[str, ...]] = {}
     problems: list[str] = []
 
-    def ask(handle: clouds.Cloud) -> list[clouds.Instance]:
+    def ask(handle: base.Cloud) -> list[base.Instance]:
         found = handle.find()
         try:
             notices.update(handle.notices(found) if found else {})
@@ -51,7 +51,7 @@ def survey(ours: Ours, where: Iterable[Pair]) -> tuple[list[clouds.Instance], di
     answers = ours.everywhere(first.values(), ask)
     without = {p[0] for p, answer in answers.items() if isinstance(answer, CredentialsMissingError | CredentialsExpiredError)}
     answers |= ours.everywhere({p for p in pairs if p[0] not in without and p not in answers and not _whole(ours, p, answers)}, ask)
-    found: list[clouds.Instance] = []
+    found: list[base.Instance] = []
     for (cloud, region), answer in answers.items():
         if cloud in without and isinstance(answer, CloudError):
             problems.append(f"{cloud}: {answer.message}")
@@ -67,7 +67,7 @@ def _whole(ours: Ours, pair: Pair, asked: Iterable[Pair]) -> bool:
     return pair[0] in {cloud for cloud, _ in asked} and ours.handle(pair).spans == "project"
 
 
-def machines(ours: Ours, name: str, where: Iterable[Pair]) -> list[clouds.Instance]:
+def machines(ours: Ours, name: str, where: Iterable[Pair]) -> list[base.Instance]:
     """The machines of a launch, or one of them by its own name.
 
     Raises:
@@ -84,14 +84,14 @@ def machines(ours: Ours, name: str, where: Iterable[Pair]) -> list[clouds.Instan
     return found
 
 
-def things(ours: Ours, where: Iterable[Pair], name: str | None = None) -> tuple[dict[Pair, list[clouds.Thing]], dict[Pair, CloudError]]:
+def things(ours: Ours, where: Iterable[Pair], name: str | None = None) -> tuple[dict[Pair, list[base.Thing]], dict[Pair, CloudError]]:
     """Everything of ours by region, and the regions that could not be asked."""
 
-    def ask(handle: clouds.Cloud) -> list[clouds.Thing]:
+    def ask(handle: base.Cloud) -> list[base.Thing]:
         what = f"looking for what is ours in {handle.region}"
         return ours.patience.ask(lambda: handle.things(name), on_step=ours.on_step, what=what, repeat_unanswered=False)
 
-    found: dict[Pair, list[clouds.Thing]] = {}
+    found: dict[Pair, list[base.Thing]] = {}
     problems: dict[Pair, CloudError] = {}
     for pair, answer in ours.everywhere(where, ask).items():
         if isinstance(answer, CloudError):
@@ -101,7 +101,7 @@ def things(ours: Ours, where: Iterable[Pair], name: str | None = None) -> tuple[
     return found, problems
 
 
-def remove(ours: Ours, found: dict[Pair, list[clouds.Thing]]) -> list[str]:
+def remove(ours: Ours, found: dict[Pair, list[base.Thing]]) -> list[str]:
     """Remove things, all regions at the same time; returns a phrase for each.
 
     Raises:
@@ -155,13 +155,13 @@ def destroy(
     return removed
 
 
-def _each(found: Sequence[clouds.Instance], act: Callable[[Pair, list[clouds.Instance]], T]) -> list[T]:
+def _each(found: Sequence[base.Instance], act: Callable[[Pair, list[base.Instance]], T]) -> list[T]:
     """Act in each region with its machines, all at the same time.
 
     Raises:
         CloudError: of the first that failed, after the others were done.
     """
-    by_region: dict[Pair, list[clouds.Instance]] = {}
+    by_region: dict[Pair, list[base.Instance]] = {}
     for instance in found:
         by_region.setdefault((instance.cloud, instance.region), []).append(instance)
     with ThreadPoolExecutor(max_workers=min(16, len(by_region)), thread_name_prefix="each") as pool:
@@ -169,23 +169,23 @@ def _each(found: Sequence[clouds.Instance], act: Callable[[Pair, list[clouds.Ins
     return [future.result() for future in running]
 
 
-def stop(ours: Ours, found: Sequence[clouds.Instance]) -> None:
+def stop(ours: Ours, found: Sequence[base.Instance]) -> None:
     """Power machines off and wait until they are."""
     _each(found, lambda pair, members: ours.handle(pair).stop(members, timeout_s=_POWER_S))
 
 
-def start(ours: Ours, found: Sequence[clouds.Instance]) -> list[clouds.Instance]:
+def start(ours: Ours, found: Sequence[base.Instance]) -> list[base.Instance]:
     """Power machines on and wait until they run; they may have other addresses."""
     started = _each(found, lambda pair, members: ours.handle(pair).start(members, timeout_s=_POWER_S))
     return oldest_first(instance for members in started for instance in members)
 
 
-def extend(ours: Ours, found: Sequence[clouds.Instance], deadline: dt.datetime) -> None:
+def extend(ours: Ours, found: Sequence[base.Instance], deadline: dt.datetime) -> None:
     """Move the deadline at the cloud and in the tag; the timer on the hosts is the caller's to move."""
     _each(found, lambda pair, members: ours.handle(pair).extend(members, deadline))
 
 
-def new_deadline(found: Sequence[clouds.Instance], deadline_h: int, more: dt.timedelta, now: dt.datetime) -> dt.datetime:
+def new_deadline(found: Sequence[base.Instance], deadline_h: int, more: dt.timedelta, now: dt.datetime) -> dt.datetime:
     """The deadline so much later. Never is more time left than the profile gives a launch: whoever needs more comes back and asks again.
 
     Raises:
@@ -204,7 +204,7 @@ def new_deadline(found: Sequence[clouds.Instance], deadline_h: int, more: dt.tim
     return (current + more).replace(microsecond=0)
 
 
-def allow(ours: Ours, name: str, found: Sequence[clouds.Instance], networks: Sequence[str]) -> dict[Pair, list[str]]:
+def allow(ours: Ours, name: str, found: Sequence[base.Instance], networks: Sequence[str]) -> dict[Pair, list[str]]:
     """Open port 22 of a launch to exactly these networks; returns what is open by region."""
     opened = _each(found, lambda pair, _: (pair, ours.handle(pair).allow(name, networks)))
     return dict(opened)

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from provision.clouds import base as clouds
+from provision.clouds import base
 from provision.errors import CloudError, CredentialsMissingError
 from provision.launch.journal import Record
 from provision.launch.patience import PATIENT, Patience
@@ -34,19 +34,19 @@ class Ours:
     """
 
     connect: Connect
-    on_step: clouds.Step
+    on_step: base.Step
     patience: Patience = PATIENT
-    _handles: dict[Pair, clouds.Cloud] = field(default_factory=dict)
+    _handles: dict[Pair, base.Cloud] = field(default_factory=dict)
 
-    def handle(self, pair: Pair) -> clouds.Cloud:
+    def handle(self, pair: Pair) -> base.Cloud:
         """The cloud object of a region."""
         if pair not in self._handles:
             self._handles[pair] = self.connect(*pair)
         return self._handles[pair]
 
-    def once(self, where: Iterable[Pair]) -> dict[Pair, clouds.Cloud]:
+    def once(self, where: Iterable[Pair]) -> dict[Pair, base.Cloud]:
         """One handle of each cloud that sees its whole project, all of the others."""
-        kept: dict[Pair, clouds.Cloud] = {}
+        kept: dict[Pair, base.Cloud] = {}
         whole: set[str] = set()
         for pair in sorted(set(where)):
             handle = self.handle(pair)
@@ -57,11 +57,11 @@ class Ours:
             kept[pair] = handle
         return kept
 
-    def everywhere(self, where: Iterable[Pair], ask: Callable[[clouds.Cloud], T]) -> dict[Pair, T | CloudError]:
+    def everywhere(self, where: Iterable[Pair], ask: Callable[[base.Cloud], T]) -> dict[Pair, T | CloudError]:
         """Ask all regions at the same time; a region whose answer is an error has that error."""
         handles = self.once(where)
 
-        def one(handle: clouds.Cloud) -> T | CloudError:
+        def one(handle: base.Cloud) -> T | CloudError:
             try:
                 return ask(handle)
             except CloudError as error:
@@ -72,7 +72,7 @@ class Ours:
         with ThreadPoolExecutor(max_workers=min(16, len(handles)), thread_name_prefix="ours") as pool:
             return dict(zip(handles, pool.map(one, handles.values()), strict=True))
 
-    def look(self, name: str, where: Iterable[Pair]) -> list[clouds.Instance]:
+    def look(self, name: str, where: Iterable[Pair]) -> list[base.Instance]:
         """The living machines of a launch's name, the oldest launch first.
 
         A cloud without credentials is passed over when another one could be asked: what it has is not reached from here anyway.
@@ -81,7 +81,7 @@ class Ours:
             CloudError: a region could not be asked, so that nobody knows.
         """
 
-        def find(handle: clouds.Cloud) -> list[clouds.Instance]:
+        def find(handle: base.Cloud) -> list[base.Instance]:
             what = f"looking for {name} in {handle.region}"
             return self.patience.ask(lambda: handle.find(name), on_step=self.on_step, what=what, repeat_unanswered=False)
 
@@ -101,7 +101,7 @@ class Ours:
             CloudError: of the first region in which it could not be done.
         """
 
-        def one(handle: clouds.Cloud) -> None:
+        def one(handle: base.Cloud) -> None:
             def clear() -> None:
                 things = [thing for thing in handle.things(record.name) if thing.launch_id == record.launch_id]
                 if things:
@@ -114,7 +114,7 @@ class Ours:
                 raise answer
 
 
-def oldest_first(found: Iterable[clouds.Instance]) -> list[clouds.Instance]:
+def oldest_first(found: Iterable[base.Instance]) -> list[base.Instance]:
     """By launch, the oldest first (of the same second the lesser id), and in a launch by name."""
     listed = list(found)
     launched: dict[str, str] = {}

@@ -6,7 +6,7 @@ import datetime as dt
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
-from provision.clouds import base as clouds
+from provision.clouds import base
 from provision.errors import CloudError
 from provision.launch.lifecycle import remove, things
 from provision.launch.ours import Ours
@@ -22,7 +22,7 @@ class Left:
 
     cloud: str
     region: str
-    thing: clouds.Thing
+    thing: base.Thing
     why: str
 
 
@@ -71,7 +71,7 @@ def _over(deadline: str, now: dt.datetime) -> bool:
 
 def clear_away(ours: Ours, left: Iterable[Left]) -> list[str]:
     """Remove what was found, all regions at the same time; returns a phrase for each."""
-    by_region: dict[Pair, list[clouds.Thing]] = {}
+    by_region: dict[Pair, list[base.Thing]] = {}
     for item in left:
         by_region.setdefault((item.cloud, item.region), []).append(item.thing)
     return remove(ours, by_region)

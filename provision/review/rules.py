@@ -14,7 +14,7 @@ from fnmatch import fnmatchcase
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from provision.clouds import base as clouds
+from provision.clouds import base
 from provision.launch.plan import Plan, PlannedPlace, plan
 from provision.profile import load
 from provision.profile.load import KeyPath
@@ -23,7 +23,7 @@ from provision.profile.model import Profile
 from provision.review.controls import line_of
 from provision.review.policy import Policy, PolicyFile, Rule
 
-_TAGS: Final = frozenset(value for name, value in vars(clouds).items() if name.endswith("_TAG"))
+_TAGS: Final = frozenset(value for name, value in vars(base).items() if name.endswith("_TAG"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -90,8 +90,10 @@ class GcpProvider:
         if gpu is None and instance_type.startswith("n1-"):
             msg = f"{instance_type} is everywhere, and its GPU decides which zones have both"
             raise UsageError(msg, hint="give the GPU with --gpu")
-        place = GcpPlace.model_construct(None, cloud="gcp", instance_type=instance_type, gpu=gpu or "", gpu_count=1, zones=())
-        return offers.refusal(place, "", gpu or "", 1) or Refusal(RefusalKind.NOT_OFFERED, f"{instance_type} is offered nowhere")
+        machine = data.machine(instance_type)
+        model, count = (machine.gpu, machine.gpus) if machine else (gpu or "", 1)
+        place = GcpPlace.model_construct(None, cloud="gcp", instance_type=instance_type, gpu=model, gpu_count=count, zones=())
+        return offers.refusal(place, "", model, count) or Refusal(RefusalKind.NOT_OFFERED, f"{instance_type} is offered nowhere")
 
     def smallest_with(self, gpu: str) -> str:
         """The zones that have a GPU."""

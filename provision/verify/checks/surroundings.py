@@ -42,10 +42,13 @@ _SWITCHES: Final = frozenset(
 _PYNVML_EMPTY: Final = (12,)
 
 
+_SSH_COMMANDS: Final = "SSH commands"
+
+
 def _environment(facts: Facts, profile: Profile) -> Verdict:
     expected = "no variable that changes what CUDA does to every program"
     seen = facts.read(VariablesFacts)
-    places = {"login shells": seen.login, "SSH commands": seen.ssh, "services": seen.service, "/etc/environment": seen.system}
+    places = {"login shells": seen.login, _SSH_COMMANDS: seen.ssh, "services": seen.service, "/etc/environment": seen.system}
     bad, doubtful = [], []
     for where, variables in places.items():
         for name, value in (variables or {}).items():
@@ -60,7 +63,7 @@ def _environment(facts: Facts, profile: Profile) -> Verdict:
         return fails(expected, "; ".join(bad + doubtful), "remove it from /etc/environment, /etc/profile.d and the shells' own files")
     if doubtful:
         return warns(expected, "; ".join(doubtful), "set it where that one program is started, not for everybody")
-    unseen = [where for where, variables in places.items() if variables is None and where != "SSH commands"]
+    unseen = [where for where, variables in places.items() if variables is None and where != _SSH_COMMANDS]
     if unseen:
         return unknown(expected, f"could not be seen: {', '.join(unseen)}", "run the check on a host with systemd and bash")
     return passes(expected, "none is set")
