@@ -420,7 +420,7 @@ TOYS: dict[str, Toy] = {
             "tests/clouds/toy/test_errors.py",
             "tests/test_shape.py",
             "-k",
-            "Contract or errors or toy or cloud",
+            "Contract or errors or every_cloud or siblings or (one_home and toy and sdk)",
         ),
         lint=False,
     ),
