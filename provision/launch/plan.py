@@ -95,7 +95,7 @@ class PlannedDisk:
 
 @dataclass(frozen=True, slots=True)
 class PlannedDoor:
-    """A network that may open a connection to port 22: the caller's address, the range of a cloud's way in, or one that the profile names."""
+    """A network that may open a connection to port 22: the caller's address, the range of a way in, or one that the profile names."""
 
     kind: DoorKind
     network: str
@@ -177,8 +177,8 @@ class Plan:
         known = [price for price in prices if price is not None]
         limit, hours = self.profile.limits.price_per_hour_usd, self.profile.limits.deadline_h
         whole = round(limit * hours, 2)
-        return Ceiling(limit, whole, whole if prices and len(known) == len(prices) else None, min(known, default=None), max(known, default=None),
-                       len(prices) - len(known))  # fmt: skip
+        ceiling = whole if prices and len(known) == len(prices) else None
+        return Ceiling(limit, whole, ceiling, min(known, default=None), max(known, default=None), len(prices) - len(known))
 
 
 def plan(profile: Profile, lock: Lock, name: str | None = None) -> Plan:
@@ -294,8 +294,14 @@ def order(
         profile: what is asked for.
         profile_sha256: its digest.
         place: where.
-        name, launch_id, public_key, zone, first, count, minimum: as in `Order`.
+        name: what the launch is called.
+        launch_id: hexadecimal.
+        public_key: the OpenSSH public key that may log in first.
         deadline: ISO 8601, UTC.
+        zone: the only zone that is tried; empty lets the cloud choose.
+        first: the index of the first machine of this attempt, from 1.
+        count: how many this attempt is for.
+        minimum: how many it must get.
         whole_count: how many machines the whole launch is for.
         own_subnet: false in the embedded cloud, which has the subnets that an account begins with and none of the user's.
     """

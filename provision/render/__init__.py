@@ -1,4 +1,4 @@
-"""A profile in other tools' languages: one form each, out of the order that `up` launches from. The forms of one cloud are in its folder."""
+"""A profile in other tools' languages: one form each, out of the order that `up` launches from. Forms of one cloud are in its folder."""
 
 from __future__ import annotations
 

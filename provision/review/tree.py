@@ -102,7 +102,7 @@ class Money:
     """What it costs; every figure in US dollars.
 
     Attributes:
-        ceiling_usd: the hourly limit until the deadline; None where the profile accepts a place of unknown price, or no place would be tried.
+        ceiling_usd: the hourly limit until the deadline; None where a place of unknown price is accepted, or no place is tried.
         lowest_usd_per_hour, highest_usd_per_hour: over the places whose whole price is known.
         beside: what is billed and not included in these figures.
     """

@@ -23,10 +23,10 @@ class AwsOverlay(CatalogRecord, frozen=True, eq=False):
         images: region → `ubuntu 24.04` → image id.
     """
 
-    types: list[AwsType] = []
-    regions: list[str] = []
-    prices: list[AwsPrice] = []
-    images: dict[str, dict[str, str]] = {}
+    types: list[AwsType] = msgspec.field(default_factory=list)
+    regions: list[str] = msgspec.field(default_factory=list)
+    prices: list[AwsPrice] = msgspec.field(default_factory=list)
+    images: dict[str, dict[str, str]] = msgspec.field(default_factory=dict)
 
 
 overlay.register("aws", AwsOverlay)

@@ -22,8 +22,8 @@ class GcpOverlay(CatalogRecord, frozen=True, eq=False):
         images: `ubuntu 24.04` → image, as `projects/PROJECT/global/images/NAME`.
     """
 
-    zones: dict[str, list[str]] = {}
-    images: dict[str, str] = {}
+    zones: dict[str, list[str]] = msgspec.field(default_factory=dict)
+    images: dict[str, str] = msgspec.field(default_factory=dict)
 
 
 overlay.register("gcp", GcpOverlay)
