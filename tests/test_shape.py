@@ -295,8 +295,3 @@ def test_no_module_of_ours_is_imported_under_another_name() -> None:
                     module = ROOT / str(node.module).replace(".", "/") / alias.name
                     if alias.asname and (module.is_dir() or module.with_suffix(".py").is_file()):
                         pytest.fail(f"{path.relative_to(ROOT)}: {ast.unparse(node)}")
-
-
-@pytest.mark.parametrize("path", MODULES, ids=lambda p: str(p.relative_to(PACKAGE)))
-def test_nothing_cites_what_its_reader_does_not_have(path: Path) -> None:
-    assert not re.search(r"shared/facts|closing note|design card", path.read_text())

@@ -128,9 +128,9 @@ def command(ctx: click.Context, /, **arguments: Any) -> None:
         # The connections open while the rest of the program is loaded, which takes as long: 0.3 s for the profile, which says what to ask
         # the hosts, and 0.3 s for the checks (tests/bench/verify.py).
         if words.hosts and words.profile:
-            from provision.profile import load  # noqa: PLC0415
+            from provision.profile import load  # noqa: PLC0415 - as said above
 
             ahead.tell(words.tier or load.load(load.find(words.profile)).verify.tier)
-        from provision.cli.verdict import print_verdict  # noqa: PLC0415
+        from provision.cli.verdict import print_verdict  # noqa: PLC0415 - as said above
 
         ctx.exit(print_verdict(words, ahead))

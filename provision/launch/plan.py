@@ -320,16 +320,7 @@ def order(
         ssh_from=profile.network.opens,
         public_key=public_key,
         deadline=dt.datetime.fromisoformat(deadline),
-        tags={
-            NAME_TAG: name,
-            LAUNCH_TAG: launch_id,
-            PROFILE_TAG: profile.name,
-            PROFILE_DIGEST_TAG: profile_sha256,
-            OWNER_TAG: profile.owner.email,
-            DEADLINE_TAG: deadline,
-            COUNT_TAG: str(whole_count),
-            FIRST_TAG: str(first),
-        },
+        tags=_tags(profile, profile_sha256, name=name, launch_id=launch_id, deadline=deadline, whole_count=whole_count, first=first),
         image_id=place.image_id,
         zone=zone,
         count=count,
@@ -338,6 +329,22 @@ def order(
         subnet=(profile.network.subnet or "") if own_subnet else "",
         public_address=profile.network.address == "public",
     )
+
+
+def _tags(
+    profile: Profile, profile_sha256: str, *, name: str, launch_id: str, deadline: str, whole_count: int, first: int
+) -> dict[str, str]:
+    """What is put on everything that an attempt makes."""
+    return {
+        NAME_TAG: name,
+        LAUNCH_TAG: launch_id,
+        PROFILE_TAG: profile.name,
+        PROFILE_DIGEST_TAG: profile_sha256,
+        OWNER_TAG: profile.owner.email,
+        DEADLINE_TAG: deadline,
+        COUNT_TAG: str(whole_count),
+        FIRST_TAG: str(first),
+    }
 
 
 def _data_disks(disk: DataDisk | None) -> list[PlannedDisk]:
