@@ -91,7 +91,8 @@ class Network(StrictModel):
             msg = f"jump and via: {self.via} are two ways in; keep one of them"
         elif self.address == "private" and self.jump is None and self.via == "direct":
             offered = [f"via: {way} ({clouds.provider(cloud).title})" for way, (cloud, _) in clouds.ways().items()]
-            msg = f"address: private needs a way in: {' or '.join(['jump: HOST', *offered])}"
+            *others, last = ["jump: HOST", *offered]
+            msg = f"address: private needs a way in: {', '.join(others)} or {last}"
         elif self.via != "direct" and self.ssh_from != ("caller",):
             msg = f"ssh_from has no meaning with via: {self.via}, which decides itself what is open; leave it out"
         elif self.jump is not None and "caller" in self.ssh_from:
