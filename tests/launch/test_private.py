@@ -49,7 +49,7 @@ def ensure(launcher: Launcher, name: str, asked: Profile) -> dict[str, Any]:
     (made,) = launcher.ensure(LaunchRequest(plan(asked, build(asked, dt.date(2026, 11, 21)), name), KEY))
     handle: Any = launcher.connect("aws", REGION)
     running = handle.wait_running(made, timeout_s=20)
-    found: dict[str, Any] = handle._ec2.describe_instances(InstanceIds=[running.id])["Reservations"][0]["Instances"][0]
+    found: dict[str, Any] = handle._api.ec2.describe_instances(InstanceIds=[running.id])["Reservations"][0]["Instances"][0]
     assert running.address == found["PrivateIpAddress"]
     return found
 
