@@ -41,13 +41,7 @@ class _Issue:
 
 
 def render(*reports: Report, strict: bool = False, charts: Sequence[Chart] = ()) -> str:
-    """One self-contained page.
-
-    Args:
-        *reports: one for each host.
-        strict: a warning is a failure.
-        charts: the rooflines of the cards that were measured under load; see `chart.charts`.
-    """
+    """One self-contained page; `charts` are the rooflines of the cards that were measured under load, of `chart.charts`."""
     style, script = ((TEMPLATES / name).read_text(encoding="utf-8") for name in ("report.css", "report.js"))
     issues, counts = list(_issues(reports)), summary(reports)
     return _template().render(

@@ -26,15 +26,10 @@ _LOOK_AGAIN_S = 5  # between two observations of a host that does not hold yet
 
 @dataclass(frozen=True, slots=True)
 class Expectation:
-    """One host, and what should hold on it.
-
-    Attributes:
-        profile: with every open choice closed by the lock, where there is one.
-        lock: None where there is no lock.
-    """
+    """One host, and what should hold on it."""
 
     target: Target
-    profile: Profile
+    profile: Profile  # with every open choice closed by the lock, where there is one
     lock: Lock | None = None
 
 
@@ -59,10 +54,10 @@ async def verify_all(
     ahead: EarlyObservations | None = None,
     say: Callable[[str, Report | None], None] = lambda _host, _report: None,
 ) -> list[HostVerification]:
-    """Prove on running hosts that their profiles hold.
+    """Prove on running hosts that their profiles hold; the result has the order of the expectations.
 
     Args:
-        expectations: the hosts; the result has their order.
+        expectations: the hosts.
         selection: which checks.
         without_gpu: excuse the checks that need a GPU.
         timeout_s: for one observation of one host.
@@ -109,11 +104,7 @@ async def verify_all(
 
 
 async def verify(target: Target, profile: Profile, *, without_gpu: bool = False, timeout_s: float = 60) -> Report:
-    """Prove on one running host that a profile holds; see `verify_all`.
-
-    Raises:
-        GpuprovError: the host could not be observed at all.
-    """
+    """Prove on one running host that a profile holds; GpuprovError where it could not be observed at all. See `verify_all`."""
     expectation = Expectation(target, profile)
     [verification] = await verify_all([expectation], selection=Selection(), without_gpu=without_gpu, timeout_s=timeout_s)
     return verification.report

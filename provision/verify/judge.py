@@ -22,17 +22,11 @@ _NO_GPU_HINT = "verify on a host with the GPU, or excuse the GPU part with --wit
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Which checks are made. The report names the checks that are left out; nothing is proven about them.
+    """Which checks are made. The report names the checks that are left out; nothing is proven about them."""
 
-    Attributes:
-        only: these checks; empty means all.
-        skip: not these.
-        tier: how much is looked at; None means what the profile says.
-    """
-
-    only: frozenset[str] = frozenset()
+    only: frozenset[str] = frozenset()  # empty means all
     skip: frozenset[str] = frozenset()
-    tier: Tier | None = None
+    tier: Tier | None = None  # None means what the profile says
 
     def tier_of(self, profile: Profile) -> Tier:
         """The tier for a host on which this profile should hold."""
@@ -55,14 +49,8 @@ def judge(
 ) -> Report:
     """Judge facts against a profile.
 
-    Args:
-        facts: what was observed.
-        profile: what should hold.
-        host: the host's name, for the report.
-        selection: which checks.
-        without_gpu: excuse the checks that need a GPU; the first note says how many were not proven.
-        today: the day that decides whether a waiver has expired; the current day in UTC when None.
-        elapsed_s: seconds that the observation took.
+    `without_gpu` excuses the checks that need a GPU, and a note says how many were not proven. `today` decides whether a waiver has
+    expired; None is the current day in UTC. `host` and `elapsed_s` (of the observation) are for the report.
     """
     expected = profile.model_copy(update={"verify": profile.verify.model_copy(update={"tier": selection.tier_of(profile)})})
     gpu_missing = _gpu_missing(facts)

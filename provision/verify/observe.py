@@ -198,11 +198,7 @@ def _partial(target: Target, parts: list[dict[str, Any]], reason: str) -> Facts 
 
 
 def _unpack(frame: bytes, length: int, most: int = _MAX_FACTS) -> tuple[dict[str, Any], int]:
-    """The content of a frame that is whole and no larger than facts can be, and its size in bytes.
-
-    Raises:
-        ValueError, TypeError, KeyError, zlib.error, RecursionError: it is not.
-    """
+    """The content of a frame that is whole and no larger than facts can be, and its size in bytes; another raises one of _BROKEN."""
     if len(frame) != length:
         msg = f"{len(frame)} characters came of {length}"
         raise ValueError(msg)

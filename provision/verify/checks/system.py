@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from provision.profile.model import Profile
-from provision.verify.checks.base import Check, Verdict, apply, dotted, fails, not_applicable, passes, warns
+from provision.verify.checks.base import Check, Judge, Verdict, apply, dotted, fails, not_applicable, passes, warns
 from provision.verify.facts import Facts
 from provision.verify.facts.system import KernelFacts, Python3Facts, ReleaseFacts, UsersFacts, tool
 
@@ -44,7 +44,7 @@ def _python3(facts: Facts, _profile: Profile) -> Verdict:
     return fails("3.8 or later", version, "use a release with a newer python3, such as EL 9")
 
 
-def _tool(name: str, role: str, *, applies: Callable[[Profile], bool]) -> Callable[[Facts, Profile], Verdict]:
+def _tool(name: str, role: str, *, applies: Callable[[Profile], bool]) -> Judge:
     def judge(facts: Facts, profile: Profile) -> Verdict:
         if not applies(profile):
             return not_applicable(f"the profile does not ask for {name}")

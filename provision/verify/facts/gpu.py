@@ -75,11 +75,7 @@ class ModulesFacts(Fact):
 
 
 def require_gpu(facts: Facts) -> GpuFacts:
-    """What speaks for a GPU, on a host that has one.
-
-    Raises:
-        NotObservedError: there is none.
-    """
+    """What speaks for a GPU; NotObservedError where nothing does."""
     gpu = facts.read(GpuFacts)
     if not gpu.exists:
         msg = "no NVIDIA GPU on this host"
@@ -88,11 +84,7 @@ def require_gpu(facts: Facts) -> GpuFacts:
 
 
 def devices(facts: Facts) -> tuple[DeviceFacts, ...]:
-    """The GPUs as NVML sees them, at least one.
-
-    Raises:
-        NotObservedError: there is none, or NVML did not answer.
-    """
+    """The GPUs as NVML sees them, at least one; NotObservedError where there is none, or NVML did not answer."""
     require_gpu(facts)
     gpus = facts.read(NvmlFacts).devices
     if not gpus:

@@ -21,15 +21,9 @@ class LinkReadings(FactPart):
     fabric_status: Reading = NOT_READ
 
 
-class FabricManagerFacts(UnitFacts):
-    """The fabric manager."""
-
-    name = "fabric_manager"
-
-
 class FabricFacts(Fact):
     """NVSwitches that this host sees, and the unit that configures them; None without systemd."""
 
     name = "fabric"
     switches: Count
-    manager: FabricManagerFacts | None
+    manager: UnitFacts | None
