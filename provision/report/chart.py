@@ -1,7 +1,5 @@
 """The rooflines of the measured cards, as coordinates that the page itself draws: no library, and the page's own colours."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The report for CI systems that read the Common Test Report Format (ctrf.io)."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from typing import Any, Final

@@ -4,8 +4,6 @@ The page is complete without its script, which only filters and moves between fi
 script by their digests and nothing else: text from a host could not run even if the template let it through.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """The report for CI systems: JUnit's XML, a test suite for each host."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from xml.etree import ElementTree as ET  # written here, never read: nothing of theirs is parsed
 

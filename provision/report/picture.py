@@ -1,7 +1,5 @@
 """The roofline as a picture: SVG or PNG through matplotlib, or characters through plotext."""
 
-from __future__ import annotations
-
 import importlib
 from collections.abc import Sequence
 from pathlib import Path

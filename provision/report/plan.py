@@ -1,7 +1,5 @@
 """A plan for people and for programs. Nothing is decided here."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, Final

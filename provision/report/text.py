@@ -1,7 +1,5 @@
 """The report for people: what was excused first, a line for each check, more for those that do not pass, the summary last."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Final, Literal
 

@@ -1,7 +1,5 @@
 """Two observations side by side: what differs between two hosts or two times, and what did not survive a reboot."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any, Final
 

@@ -1,7 +1,5 @@
 """What changed since evidence was made: each finding now against the finding then."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass

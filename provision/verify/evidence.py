@@ -1,7 +1,5 @@
 """Evidence: a verdict with the facts, profile and lock it was judged from, each bound by its SHA-256, to be judged again elsewhere."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Judged checks, the report on a host, and the verdict, which is decided here and nowhere else."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field

@@ -1,7 +1,5 @@
 """Observe and judge several hosts side by side. A host that cannot be reached is no failure: its outcome is unknown."""
 
-from __future__ import annotations
-
 import asyncio
 import datetime as dt
 import time

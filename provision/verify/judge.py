@@ -1,7 +1,5 @@
 """The verdict: every check judged over the facts, excuses and waivers applied. Pure, apart from today's date."""
 
-from __future__ import annotations
-
 import datetime as dt
 import textwrap
 from dataclasses import asdict, dataclass, replace

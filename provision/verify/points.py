@@ -1,7 +1,5 @@
 """What was measured on a host, as points of the roofline of its GPU."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Final
 

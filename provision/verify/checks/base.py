@@ -1,12 +1,10 @@
 """What a check is, and the words in which it answers."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Final, Literal
+from typing import Final, Literal, Self
 
 from provision.catalog.records.base import version
 from provision.profile.model import Profile
@@ -66,7 +64,7 @@ class Signs:
     doubtful: list[str] = field(default_factory=list)
     sound: list[str] = field(default_factory=list)
 
-    def add(self, other: Signs, prefix: str = "") -> None:
+    def add(self, other: Self, prefix: str = "") -> None:
         """Add those of another, each with a prefix."""
         self.bad.extend(prefix + sign for sign in other.bad)
         self.doubtful.extend(prefix + sign for sign in other.doubtful)

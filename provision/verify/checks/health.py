@@ -3,8 +3,6 @@
 Limits and their sources: docs/sources/verification.md §2.5-2.7.
 """
 
-from __future__ import annotations
-
 from typing import Final, Literal
 
 from provision.profile.model import Profile

@@ -4,8 +4,6 @@ The gates are data (catalog/data/gpus.yaml, `acceptance`); the rules are those o
 A GPU that another process uses proves nothing either way.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final

@@ -3,8 +3,6 @@
 Sources: docs/sources/verification.md §2.3 and §2.4.
 """
 
-from __future__ import annotations
-
 from provision.catalog import read
 from provision.catalog.records.base import version
 from provision.profile.model import ApplicationClocks, Profile

@@ -3,8 +3,6 @@
 The resolver uses the same rules to choose versions (`provision.catalog.rules`). This subject has no facts of its own.
 """
 
-from __future__ import annotations
-
 import datetime as dt
 import itertools
 from typing import Any, Final

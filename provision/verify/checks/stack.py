@@ -1,7 +1,5 @@
 """What is installed for the GPU: toolkit, libraries, profilers, frameworks, encoders; and OpenCV, which needs no GPU."""
 
-from __future__ import annotations
-
 from typing import Final
 
 from provision.catalog import read

@@ -3,8 +3,6 @@
 Sources: docs/sources/verification.md §1b, §2.1 and §7.
 """
 
-from __future__ import annotations
-
 import fnmatch
 import re
 from typing import Final

@@ -1,7 +1,5 @@
 """The system: release, machine, Python, tools, people."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from provision.profile.model import Profile

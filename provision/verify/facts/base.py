@@ -3,8 +3,6 @@
 A fact that is missing, malformed or absurd is unknown as well, so that no check can take it for an observation.
 """
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Final, TypeVar

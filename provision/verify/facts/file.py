@@ -1,7 +1,5 @@
 """A facts file: read with bounds, because it comes from a stranger."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import sys

@@ -1,7 +1,5 @@
 """The GPU as the host, the driver's library and the kernel see it."""
 
-from __future__ import annotations
-
 from pydantic import Field
 
 from provision.verify.facts.base import NOT_READ, Count, Fact, FactPart, Facts, NotObservedError, Reading

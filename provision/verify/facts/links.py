@@ -1,7 +1,5 @@
 """How GPUs are connected: NVML's readings of each, and the fabric between them."""
 
-from __future__ import annotations
-
 from provision.verify.facts.base import NOT_READ, Count, Fact, FactPart, Reading, UnitFacts
 
 

@@ -1,7 +1,5 @@
 """What is installed for the GPU: toolkit, libraries, profilers, frameworks, encoders."""
 
-from __future__ import annotations
-
 from typing import Annotated, Final, Literal
 
 from pydantic import Field

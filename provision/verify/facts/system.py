@@ -1,7 +1,5 @@
 """The system: release, kernel, who looked, Python, tools, people, clock."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from pydantic import Field
