@@ -54,19 +54,9 @@ async def verify_all(
 ) -> list[HostVerification]:
     """Prove on running hosts that their profiles hold; the result has the order of the expectations.
 
-    Args:
-        expectations: the hosts.
-        selection: which checks.
-        without_gpu: excuse the checks that need a GPU.
-        timeout_s: for one observation of one host.
-        jobs: how many hosts are observed at the same time.
-        wait_s: for how long a host that does not hold yet is observed again.
-        strict: whether a host with a warning does not hold yet.
-        ahead: observations that have already begun.
-        say: called with each host's name when its observation begins (None) and when it was judged (the report).
-
-    Raises:
-        GpuprovError: the only host could not be observed; of several, such a host has a report that says why.
+    One observation takes at most `timeout_s`, and `jobs` hosts are observed at the same time. A host that does not hold yet (with
+    `strict`: or has a warning) is observed again for `wait_s`. `say` is called with each host's name when its observation begins (None)
+    and when it was judged (the report). GpuprovError where the only host could not be observed; of several, its report says why.
     """
     slots = asyncio.Semaphore(jobs)
 
@@ -110,14 +100,8 @@ async def verify(target: Target, profile: Profile, *, without_gpu: bool = False,
 
 def _unreachable(expectation: Expectation, error: GpuprovError) -> Report:
     """The report of a host that could not be observed: one finding, unknown."""
-    finding = Finding(
-        check=REACHABLE,
-        title="the host can be observed",
-        outcome="unknown",
-        expected="facts from the host",
-        observed=f"{error.code}: {error.message}",
-        hint=error.hint,
-    )
+    observed = f"{error.code}: {error.message}"
+    finding = Finding(REACHABLE, "the host can be observed", "unknown", "facts from the host", observed, error.hint)
     now = dt.datetime.now(dt.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     notes = ("unreachable: no check was made",)
     return Report(expectation.target.name, expectation.profile.name, (finding,), notes=notes, observed_at=now)

@@ -66,14 +66,8 @@ def judge(
     unproven = sum(finding.outcome == "unknown" and finding.needs_gpu for finding in findings)
     if gpu_missing and unproven:
         notes.append(f"no NVIDIA GPU on this host: {unproven} GPU checks are unknown")
-    return Report(
-        host=host,
-        profile=profile.name,
-        findings=tuple(findings),
-        notes=(*notes, *_boot_notes(facts), *_clock_notes(facts)),
-        observed_at=facts.gathered_at,
-        elapsed_s=elapsed_s,
-    )
+    notes += [*_boot_notes(facts), *_clock_notes(facts)]
+    return Report(host, profile.name, tuple(findings), tuple(notes), facts.gathered_at, elapsed_s)
 
 
 def _gpu_missing(facts: Facts) -> bool:

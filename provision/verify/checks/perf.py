@@ -6,13 +6,14 @@ A GPU that another process uses proves nothing either way.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from provision.catalog import read
 from provision.catalog.records.gpus import GpuRecord, Healthy
 from provision.catalog.roofline import has_nvml_name
 from provision.profile.model import Profile
-from provision.verify.checks.base import Check, Judge, Verdict, fails, not_applicable, passes, unknown, warns
+from provision.verify.checks.base import Check, Verdict, fails, not_applicable, passes, unknown, warns
 from provision.verify.facts import Facts
 from provision.verify.facts.gpu import require_gpu
 from provision.verify.facts.perf import PartFacts, PerfDeviceFacts, PerfFacts
@@ -261,10 +262,7 @@ def _all_reduce(facts: Facts, profile: Profile) -> Verdict:
     return _together(gate.expected, [Verdict(outcome, "", rate + ("" if outcome == "pass" else why), hint)])
 
 
-def _check(check_id: str, title: str, judge: Judge) -> Check:
-    return Check(check_id, title, judge, needs_gpu=True, tier="perf")
-
-
+_check = partial(Check, needs_gpu=True, tier="perf")
 CHECKS = (
     _check("gemm", "every GPU computes as fast as a healthy one", _gemm),
     _check("memory-bandwidth", "the memory of every GPU is as fast as a healthy one's", _memory),

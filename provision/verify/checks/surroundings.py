@@ -38,8 +38,6 @@ _SWITCHES: Final = frozenset(
 )
 # Since this release the package pynvml only depends on nvidia-ml-py, and PyTorch warns of it; before, its folder hides the module.
 _PYNVML_EMPTY: Final = (12,)
-
-
 _SSH_COMMANDS: Final = "SSH commands"
 
 
