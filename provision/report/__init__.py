@@ -26,12 +26,9 @@ FORMATS: Final = (
 
 
 def render(name: str, reports: Sequence[Report], *, strict: bool = False) -> str:
-    """The reports in one format; the last line has no line end.
+    """The reports in one format; the last line has no line end. UsageError where there is no such format, or no report.
 
     With `strict` a warning is a failure in each of them, as it is to the exit code.
-
-    Raises:
-        UsageError: no such format, or no report.
     """
     if name not in FORMATS:
         msg = f"no report format {name!a}"

@@ -1,7 +1,5 @@
 """What the formats share: text made safe to show, commands between backticks, counts, times, and checks of several hosts side by side."""
 
-from __future__ import annotations
-
 import datetime as dt
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path

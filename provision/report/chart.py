@@ -1,7 +1,5 @@
 """The rooflines of the measured cards, as coordinates that the page itself draws: no library, and the page's own colours."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -36,20 +34,13 @@ class ChartRow:
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """One card's roofline with what was measured.
+    """One card's roofline with what was measured."""
 
-    Attributes:
-        card: its name; empty where the catalogue has no figures of the card, and there are only rows.
-        about: the picture in words, for readers who cannot see it.
-        lines: for each peak: the coordinates of its line, its label, the label's height, and whether something was measured under it.
-        across, up: the ticks: coordinate and label.
-        rows: what was measured.
-    """
-
-    card: str
-    about: str
+    card: str  # its name; empty where the catalogue has no figures of the card, and there are only rows
+    about: str  # the picture in words, for readers who cannot see it
+    # For each peak: the coordinates of its line, its label, the label's height, and whether something was measured under it.
     lines: list[tuple[str, str, float, bool]]
-    across: list[tuple[float, str]]
+    across: list[tuple[float, str]]  # the ticks: coordinate and label
     up: list[tuple[float, str]]
     rows: list[ChartRow]
 

@@ -1,7 +1,5 @@
 """The report for CI systems that read the Common Test Report Format (ctrf.io)."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from typing import Any, Final
@@ -10,7 +8,6 @@ from provision import __version__
 from provision.report.base import inert, observed_at
 from provision.verify.finding import Finding, Outcome, Report, exit_code, fails, summary
 
-_SPECIFICATION: Final = "1.0.0"
 # `rawStatus` carries our own outcome. Unknown is not a pass, and it was not seen to fail.
 _STATUS: Final[dict[Outcome, str]] = {
     "pass": "passed",
@@ -26,7 +23,7 @@ def render(*reports: Report, strict: bool = False) -> str:
     """One document, a suite for each host."""
     data = {
         "reportFormat": "CTRF",
-        "specVersion": _SPECIFICATION,
+        "specVersion": "1.0.0",
         "generatedBy": "gpuprov",
         "results": {
             "tool": {"name": "gpuprov", "version": __version__},
@@ -35,7 +32,7 @@ def render(*reports: Report, strict: bool = False) -> str:
             "extra": {
                 "exit_code": exit_code(reports, strict=strict),
                 "outcomes": summary(reports),
-                "notes": _notes(reports, strict=strict),
+                "notes": [{"host": inert(r.host), "note": inert(note)} for r in reports for note in r.all_notes(strict=strict)],
             },
         },
     }
@@ -77,7 +74,3 @@ def _test(finding: Finding, report: Report, *, strict: bool) -> dict[str, Any]:
     if finding.role:
         test["extra"]["role"] = inert(finding.role)
     return test
-
-
-def _notes(reports: Sequence[Report], *, strict: bool) -> list[dict[str, str]]:
-    return [{"host": inert(report.host), "note": inert(note)} for report in reports for note in report.all_notes(strict=strict)]

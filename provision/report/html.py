@@ -4,8 +4,6 @@ The page is complete without its script, which only filters and moves between fi
 script by their digests and nothing else: text from a host could not run even if the template let it through.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 from collections.abc import Iterator, Sequence
@@ -41,13 +39,7 @@ class _Issue:
 
 
 def render(*reports: Report, strict: bool = False, charts: Sequence[Chart] = ()) -> str:
-    """One self-contained page.
-
-    Args:
-        *reports: one for each host.
-        strict: a warning is a failure.
-        charts: the rooflines of the cards that were measured under load; see `chart.charts`.
-    """
+    """One self-contained page; `charts` are the rooflines of the cards that were measured under load, of `chart.charts`."""
     style, script = ((TEMPLATES / name).read_text(encoding="utf-8") for name in ("report.css", "report.js"))
     issues, counts = list(_issues(reports)), summary(reports)
     return _template().render(
@@ -135,15 +127,7 @@ def _template() -> Template:
         spans=partial(spans, longest=_LONGEST),
         when=_when,
     )
-    jinja.globals |= {
-        "GLYPHS": GLYPHS,
-        "OUTCOMES": OUTCOMES,
-        "EXPLAINED": EXPLAINED,
-        "ACROSS": _ACROSS,
-        "CHART_WIDTH": CHART_WIDTH,
-        "CHART_HEIGHT": CHART_HEIGHT,
-        "PLANE": PLANE,
-        "EXIT_FAILED_CHECK": EXIT_FAILED_CHECK,
-        "EXIT_UNKNOWN": EXIT_UNKNOWN,
-    }
+    jinja.globals |= {"GLYPHS": GLYPHS, "OUTCOMES": OUTCOMES, "EXPLAINED": EXPLAINED, "ACROSS": _ACROSS}
+    jinja.globals |= {"CHART_WIDTH": CHART_WIDTH, "CHART_HEIGHT": CHART_HEIGHT, "PLANE": PLANE}
+    jinja.globals |= {"EXIT_FAILED_CHECK": EXIT_FAILED_CHECK, "EXIT_UNKNOWN": EXIT_UNKNOWN}
     return jinja.get_template("report.html")

@@ -1,7 +1,5 @@
 """The report for issues, pull requests and summaries of CI jobs: Markdown as GitHub and GitLab read it."""
 
-from __future__ import annotations
-
 import functools
 import re
 from typing import Final

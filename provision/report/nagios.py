@@ -4,8 +4,6 @@ The status word follows the verdict. The exit code stays gpuprov's own and means
 a check failed. A wrapper must go by the word, or map 1 to 2.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Final
 

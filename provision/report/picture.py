@@ -1,7 +1,5 @@
 """The roofline as a picture: SVG or PNG through matplotlib, or characters through plotext."""
 
-from __future__ import annotations
-
 import importlib
 from collections.abc import Sequence
 from pathlib import Path
@@ -24,16 +22,7 @@ def _intensities(roofs: Sequence[Roof], points: Sequence[Point] = ()) -> list[fl
 
 
 def draw(roofs: Sequence[Roof], path: Path, points: Sequence[Point] = ()) -> None:
-    """Write the picture; the suffix decides the format.
-
-    Args:
-        roofs: what the GPUs can reach.
-        path: the file.
-        points: what was measured; see `provision.verify.points`.
-
-    Raises:
-        UsageError: another suffix, or matplotlib is not installed.
-    """
+    """Write the picture; the suffix decides the format. UsageError for another suffix, or where matplotlib is not installed."""
     if path.suffix not in _FORMATS:
         msg = f"{path.name!a} is neither .svg nor .png"
         raise UsageError(msg, hint="end the name in .svg or .png")
@@ -61,11 +50,7 @@ def draw(roofs: Sequence[Roof], path: Path, points: Sequence[Point] = ()) -> Non
 
 
 def in_terminal(roofs: Sequence[Roof], points: Sequence[Point] = ()) -> str:
-    """The same in characters.
-
-    Raises:
-        UsageError: plotext is not installed.
-    """
+    """The same in characters; UsageError where plotext is not installed."""
     plot = _library("plotext")
     plot.clear_figure()
     across = _intensities(roofs, points)

@@ -1,7 +1,5 @@
 """A plan for people and for programs. Nothing is decided here."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, Final
@@ -50,12 +48,7 @@ def as_dict(plan: Plan, answers: Answers | None = None) -> dict[str, Any]:
 def as_text(plan: Plan, answers: Answers, *, signatures: int | None, rules: str, violations: Sequence[str]) -> str:
     """The plan for a terminal.
 
-    Args:
-        plan: what would be made.
-        answers: what the clouds said, where they were asked.
-        signatures: how many the organisation's rules demand; None where there are no rules or no such demand.
-        rules: the name of the rules.
-        violations: what breaks them, a sentence each.
+    `signatures` is how many the organisation's rules demand, None where there is no such demand; `violations` are what breaks the rules.
     """
     limits = plan.profile.limits
     sections = [
@@ -128,9 +121,7 @@ def price_note(place: PlannedPlace) -> str:
     """Where the price was read and when, and what it leaves out; or why there is none."""
     if place.price is None:
         spot = place.place.market == "spot"
-        return (
-            "unknown: the price of spot machines changes by the hour" if spot else "unknown: the catalog has no price for this type there"
-        )
+        return f"unknown: {'the price of spot machines changes by the hour' if spot else 'the catalog has no price for this type there'}"
     sources = clouds.sources()
     known = [sources[key] for key in place.price.sources]
     note = " and ".join(f"{source.title} ({source.grade}, {source.date})" for source in known)

@@ -3,8 +3,6 @@
 A run that never happened leaves an old file: alert on the age of `gpuprov_observed_timestamp_seconds` too.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Final
 

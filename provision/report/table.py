@@ -1,7 +1,5 @@
 """A table for a terminal, or the same rows as CSV."""
 
-from __future__ import annotations
-
 import csv
 import io
 import sys

@@ -1,7 +1,5 @@
 """The report for test harnesses: the Test Anything Protocol, version 14."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """Jinja, set up once for pages and Markdown: an undefined name is an error, and the lines of tags leave no trace."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined

@@ -1,7 +1,5 @@
 """The report for people: what was excused first, a line for each check, more for those that do not pass, the summary last."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Final, Literal
 
@@ -27,10 +25,7 @@ _LONGEST_NAME: Final = 40
 def render(*reports: Report, strict: bool = False, color: bool = False) -> str:
     """The reports as text: several hosts one after the other, then a table of the checks that some of them do not pass.
 
-    Args:
-        *reports: one for each host.
-        strict: say that a warning is a failure.
-        color: whether to use a terminal's colours. Text from a host never reaches the terminal as anything but plain text.
+    Even with `color`, text from a host never reaches the terminal as anything but plain text.
     """
     system: Literal["standard"] | None = "standard" if color else None
     console = Console(force_terminal=color, no_color=not color, color_system=system, width=_WIDTH, highlight=False, soft_wrap=True)

@@ -25,16 +25,11 @@ _END_S = 5
 class EarlyObservations:
     """Connections to hosts, opened at once in a thread of their own. The end of the `with` closes those that were not taken.
 
-    Args:
-        targets: the hosts.
-        timeout_s: for one observation, from now on.
-
-    Attributes:
-        started_at: when the connections began to open, on the monotonic clock.
+    `timeout_s` is for one observation, from now on.
     """
 
     def __init__(self, targets: Sequence[Target], *, timeout_s: float) -> None:
-        self.started_at = time.monotonic()
+        self.started_at = time.monotonic()  # when the connections began to open
         self._loop = asyncio.new_event_loop()
         self._tiers: dict[Target, concurrent.futures.Future[str]] = {target: concurrent.futures.Future() for target in targets}
         self._thread = threading.Thread(target=self._loop.run_forever, name="ahead", daemon=True)

@@ -1,7 +1,5 @@
 """Two observations side by side: what differs between two hosts or two times, and what did not survive a reboot."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any, Final
 
@@ -42,11 +40,7 @@ def _leaves(raw: Any, path: str = "") -> Iterator[tuple[str, str]]:
 
 
 def losses(before: Report, old: Facts, after: Report, new: Facts) -> list[str]:
-    """What held before a reboot and does not hold after it, a line each.
-
-    Raises:
-        NotObservedError: the host was not rebooted in between, or that is unknown.
-    """
+    """What held before a reboot and does not hold after it, a line each; NotObservedError unless a reboot in between was observed."""
     if old.read(IdentityFacts).boot_id == new.read(IdentityFacts).boot_id:
         msg = "both observations are of the same boot: the host was not rebooted in between"
         raise NotObservedError(msg)

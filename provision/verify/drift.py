@@ -1,7 +1,5 @@
 """What changed since evidence was made: each finding now against the finding then."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -16,19 +14,15 @@ _HOLDS: Final = frozenset({"pass", "warn", "waived", "not-applicable"})
 # These checks measure anew at each run: a difference in figures alone is no change.
 MEASURING: Final = frozenset({"root-room", "throttling", "gpu-health", "pcie", "gemm", "memory-bandwidth", "host-copies", "all-reduce"})
 _FIGURE: Final = re.compile(r"\d+(\.\d+)?")
+# `broke`: it held and no longer does; `mended`: the other way round; `moved`: another outcome on the same side; `observed`: the same
+# outcome with another observation; `new` and `gone`: a check that was not made then, or is not made now.
 DriftKind = Literal["broke", "moved", "gone", "new", "observed", "mended"]
 _ORDER: Final[tuple[DriftKind, ...]] = ("broke", "moved", "gone", "new", "observed", "mended")
 
 
 @dataclass(frozen=True, slots=True)
 class Drift:
-    """A finding that differs from the one in the evidence.
-
-    Attributes:
-        kind: `broke`, it held and no longer does; `mended`, the other way round; `moved`, another outcome on the same side; `observed`,
-            the same outcome with another observation; `new` and `gone`, a check that was not made then, or is not made now.
-        before, after: outcome and observation; empty where there is none.
-    """
+    """A finding that differs from the one in the evidence; `before` and `after` are outcome and observation, empty where there is none."""
 
     host: str
     check: str
@@ -45,15 +39,9 @@ class Drift:
 
 
 def require_comparable(evidence: Evidence, conditions: Conditions, statement: str | None) -> None:
-    """See that a run now can be compared with earlier evidence, before anything is observed.
+    """See that a run now can be compared with earlier evidence, before anything is observed; UsageError where it cannot.
 
-    Args:
-        evidence: of the earlier run.
-        conditions: which checks are about to be made.
-        statement: the digest of the statement in the bundle now; None without a bundle.
-
-    Raises:
-        UsageError: the evidence was made with other checks, or belongs to another review.
+    It must have the same choice of checks and belong to the same review: `statement` is the digest of it in the bundle now, if any.
     """
     before, now = evidence.conditions.choice, conditions.choice
     if before != now:
@@ -66,12 +54,9 @@ def require_comparable(evidence: Evidence, conditions: Conditions, statement: st
 
 
 def drifts(evidence: Evidence, verifications: Sequence[HostVerification]) -> list[Drift]:
-    """All differences, those that broke first.
+    """All differences, those that broke first; UsageError where a host is not in the evidence.
 
     A single host is compared with the single host of the evidence, whatever their names; several hosts are compared by name.
-
-    Raises:
-        UsageError: a host is not in the evidence.
     """
     by_name = {one.host: one for one in evidence.hosts}
     single = len(evidence.hosts) == len(verifications) == 1

@@ -1,7 +1,5 @@
 """Evidence: a verdict with the facts, profile and lock it was judged from, each bound by its SHA-256, to be judged again elsewhere."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -98,38 +96,25 @@ class _EvidenceFile(_StrictModel):
 
 @dataclass(frozen=True, slots=True)
 class HostEvidence:
-    """One host of evidence.
-
-    Attributes:
-        facts: None where the host could not be observed.
-        profile, lock: as data.
-        sha256: of report, facts, profile and lock.
-    """
+    """One host of evidence."""
 
     host: str
     report: Report
-    facts: Facts | None
+    facts: Facts | None  # None where the host could not be observed
     profile: dict[str, Any]
     lock: dict[str, Any] | None
-    sha256: dict[str, str]
+    sha256: dict[str, str]  # of report, facts, profile and lock
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """Evidence whose every part has its digest.
-
-    Attributes:
-        made_by: the program and its version.
-        conditions: which checks were made, and on which day.
-        review: None where it was verified without a bundle.
-        sha256: over everything.
-    """
+    """Evidence whose every part has its digest."""
 
     hosts: tuple[HostEvidence, ...]
-    made_by: str
+    made_by: str  # the program and its version
     conditions: Conditions
-    review: Reviewed | None
-    sha256: str
+    review: Reviewed | None  # None where it was verified without a bundle
+    sha256: str  # over everything
 
 
 def findings_digest(report: dict[str, Any]) -> str:
@@ -143,10 +128,7 @@ def findings_digest(report: dict[str, Any]) -> str:
 def evidence(verifications: Sequence[HostVerification], conditions: Conditions, review: Reviewed | None = None) -> dict[str, Any]:
     """The evidence of a run: for each host its report, facts, profile and lock with their digests, and one digest over everything.
 
-    Args:
-        verifications: the hosts.
-        conditions: which checks were made.
-        review: the review in which profile and lock were signed; None without a bundle.
+    `review` is the one in which profile and lock were signed; None without a bundle.
     """
     hosts = []
     for one in verifications:
@@ -173,11 +155,7 @@ def _digest_of_all(data: dict[str, Any]) -> str:
 
 
 def check(data: Any) -> None:
-    """Refuse evidence in which something does not match its digest.
-
-    Raises:
-        FactsInvalidError: naming the host and the part.
-    """
+    """Refuse evidence in which something does not match its digest: FactsInvalidError names the host and the part."""
     try:
         _EvidenceFile.model_validate(data)
     except ValidationError as error:
@@ -198,11 +176,7 @@ def check(data: Any) -> None:
 
 
 def read(path: Path) -> Evidence:
-    """Read an evidence file; nothing in it is trusted.
-
-    Raises:
-        FactsInvalidError: it cannot be read, is no evidence, or something in it does not match its digest.
-    """
+    """Read an evidence file; nothing in it is trusted. FactsInvalidError where it is none, or does not match its digests."""
     try:
         with path.open("rb") as file:
             raw = file.read(_MAX_BYTES + 1)

@@ -1,7 +1,5 @@
 """Judged checks, the report on a host, and the verdict, which is decided here and nowhere else."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
@@ -18,29 +16,17 @@ _STRICT: Final = "warnings count as failures (--strict)"
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One judged check.
-
-    Attributes:
-        check: the check's id, kebab-case.
-        title: what is proven, as a sentence for a person.
-        outcome: one of `OUTCOMES`.
-        expected: what the profile demands.
-        observed: what the host shows, or why nothing was observed.
-        hint: what to do when it does not pass; empty when it does.
-        role: the Ansible role that fixes it, or None.
-        needs_gpu: whether it is part of what `--without-gpu` excuses.
-        excuse: why it is waived; None unless the outcome is `waived`.
-    """
+    """One judged check; see `provision.verify.checks.base.Check`."""
 
     check: str
     title: str
     outcome: Outcome
-    expected: str
-    observed: str
-    hint: str = ""
+    expected: str  # what the profile demands
+    observed: str  # what the host shows, or why nothing was observed
+    hint: str = ""  # what to do when it does not pass; empty when it does
     role: str | None = None
     needs_gpu: bool = False
-    excuse: Excuse | None = None
+    excuse: Excuse | None = None  # None unless the outcome is `waived`
 
     def as_dict(self) -> dict[str, Any]:
         """The finding as JSON-compatible data; `excuse` is there only where there is one."""
@@ -52,23 +38,14 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """All findings on one host against one profile.
+    """All findings on one host against one profile, in the order of the checks' list."""
 
-    Attributes:
-        host: the host as the user called it.
-        profile: the profile's name.
-        findings: in the order of the checks' list.
-        notes: what a reader must know before the findings, the most important first.
-        observed_at: when the facts were gathered, ISO 8601 UTC.
-        elapsed_s: seconds from the request to the facts, as the client saw them; None when judged from a file.
-    """
-
-    host: str
+    host: str  # as the user called it
     profile: str
     findings: tuple[Finding, ...]
-    notes: tuple[str, ...] = ()
-    observed_at: str = ""
-    elapsed_s: float | None = None
+    notes: tuple[str, ...] = ()  # what a reader must know before the findings, the most important first
+    observed_at: str = ""  # when the facts were gathered, ISO 8601 UTC
+    elapsed_s: float | None = None  # from the request to the facts, as the client saw them; None when judged from a file
     schema: str = field(default="gpuprov-report/1")
 
     @property

@@ -1,7 +1,5 @@
 """Observe and judge several hosts side by side. A host that cannot be reached is no failure: its outcome is unknown."""
 
-from __future__ import annotations
-
 import asyncio
 import datetime as dt
 import time
@@ -26,15 +24,10 @@ _LOOK_AGAIN_S = 5  # between two observations of a host that does not hold yet
 
 @dataclass(frozen=True, slots=True)
 class Expectation:
-    """One host, and what should hold on it.
-
-    Attributes:
-        profile: with every open choice closed by the lock, where there is one.
-        lock: None where there is no lock.
-    """
+    """One host, and what should hold on it."""
 
     target: Target
-    profile: Profile
+    profile: Profile  # with every open choice closed by the lock, where there is one
     lock: Lock | None = None
 
 
@@ -59,21 +52,11 @@ async def verify_all(
     ahead: EarlyObservations | None = None,
     say: Callable[[str, Report | None], None] = lambda _host, _report: None,
 ) -> list[HostVerification]:
-    """Prove on running hosts that their profiles hold.
+    """Prove on running hosts that their profiles hold; the result has the order of the expectations.
 
-    Args:
-        expectations: the hosts; the result has their order.
-        selection: which checks.
-        without_gpu: excuse the checks that need a GPU.
-        timeout_s: for one observation of one host.
-        jobs: how many hosts are observed at the same time.
-        wait_s: for how long a host that does not hold yet is observed again.
-        strict: whether a host with a warning does not hold yet.
-        ahead: observations that have already begun.
-        say: called with each host's name when its observation begins (None) and when it was judged (the report).
-
-    Raises:
-        GpuprovError: the only host could not be observed; of several, such a host has a report that says why.
+    One observation takes at most `timeout_s`, and `jobs` hosts are observed at the same time. A host that does not hold yet (with
+    `strict`: or has a warning) is observed again for `wait_s`. `say` is called with each host's name when its observation begins (None)
+    and when it was judged (the report). GpuprovError where the only host could not be observed; of several, its report says why.
     """
     slots = asyncio.Semaphore(jobs)
 
@@ -109,11 +92,7 @@ async def verify_all(
 
 
 async def verify(target: Target, profile: Profile, *, without_gpu: bool = False, timeout_s: float = 60) -> Report:
-    """Prove on one running host that a profile holds; see `verify_all`.
-
-    Raises:
-        GpuprovError: the host could not be observed at all.
-    """
+    """Prove on one running host that a profile holds; GpuprovError where it could not be observed at all. See `verify_all`."""
     expectation = Expectation(target, profile)
     [verification] = await verify_all([expectation], selection=Selection(), without_gpu=without_gpu, timeout_s=timeout_s)
     return verification.report
@@ -121,14 +100,8 @@ async def verify(target: Target, profile: Profile, *, without_gpu: bool = False,
 
 def _unreachable(expectation: Expectation, error: GpuprovError) -> Report:
     """The report of a host that could not be observed: one finding, unknown."""
-    finding = Finding(
-        check=REACHABLE,
-        title="the host can be observed",
-        outcome="unknown",
-        expected="facts from the host",
-        observed=f"{error.code}: {error.message}",
-        hint=error.hint,
-    )
+    observed = f"{error.code}: {error.message}"
+    finding = Finding(REACHABLE, "the host can be observed", "unknown", "facts from the host", observed, error.hint)
     now = dt.datetime.now(dt.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     notes = ("unreachable: no check was made",)
     return Report(expectation.target.name, expectation.profile.name, (finding,), notes=notes, observed_at=now)

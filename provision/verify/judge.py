@@ -1,7 +1,5 @@
 """The verdict: every check judged over the facts, excuses and waivers applied. Pure, apart from today's date."""
 
-from __future__ import annotations
-
 import datetime as dt
 import textwrap
 from dataclasses import asdict, dataclass, replace
@@ -22,17 +20,11 @@ _NO_GPU_HINT = "verify on a host with the GPU, or excuse the GPU part with --wit
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Which checks are made. The report names the checks that are left out; nothing is proven about them.
+    """Which checks are made. The report names the checks that are left out; nothing is proven about them."""
 
-    Attributes:
-        only: these checks; empty means all.
-        skip: not these.
-        tier: how much is looked at; None means what the profile says.
-    """
-
-    only: frozenset[str] = frozenset()
+    only: frozenset[str] = frozenset()  # empty means all
     skip: frozenset[str] = frozenset()
-    tier: Tier | None = None
+    tier: Tier | None = None  # None means what the profile says
 
     def tier_of(self, profile: Profile) -> Tier:
         """The tier for a host on which this profile should hold."""
@@ -55,14 +47,8 @@ def judge(
 ) -> Report:
     """Judge facts against a profile.
 
-    Args:
-        facts: what was observed.
-        profile: what should hold.
-        host: the host's name, for the report.
-        selection: which checks.
-        without_gpu: excuse the checks that need a GPU; the first note says how many were not proven.
-        today: the day that decides whether a waiver has expired; the current day in UTC when None.
-        elapsed_s: seconds that the observation took.
+    `without_gpu` excuses the checks that need a GPU, and a note says how many were not proven. `today` decides whether a waiver has
+    expired; None is the current day in UTC. `host` and `elapsed_s` (of the observation) are for the report.
     """
     expected = profile.model_copy(update={"verify": profile.verify.model_copy(update={"tier": selection.tier_of(profile)})})
     gpu_missing = _gpu_missing(facts)
@@ -80,14 +66,8 @@ def judge(
     unproven = sum(finding.outcome == "unknown" and finding.needs_gpu for finding in findings)
     if gpu_missing and unproven:
         notes.append(f"no NVIDIA GPU on this host: {unproven} GPU checks are unknown")
-    return Report(
-        host=host,
-        profile=profile.name,
-        findings=tuple(findings),
-        notes=(*notes, *_boot_notes(facts), *_clock_notes(facts)),
-        observed_at=facts.gathered_at,
-        elapsed_s=elapsed_s,
-    )
+    notes += [*_boot_notes(facts), *_clock_notes(facts)]
+    return Report(host, profile.name, tuple(findings), tuple(notes), facts.gathered_at, elapsed_s)
 
 
 def _gpu_missing(facts: Facts) -> bool:

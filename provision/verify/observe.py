@@ -115,16 +115,10 @@ def _command(nonce: str) -> str:
 
 
 async def observe(target: Target, *, timeout_s: float = 60, tier: str | Awaitable[str] = "standard") -> Facts:
-    """Gather the facts of a host.
+    """Gather the facts of a host; the connection is opened before an awaited tier is there.
 
-    Args:
-        target: which host.
-        timeout_s: for everything; the probe itself gets three seconds less, so that it can still say which facts it lacks.
-        tier: how much is gathered: quick, standard or perf; the connection is opened before an awaited one is there.
-
-    Raises:
-        ProbeFailedError: the host ran something and no facts came back.
-        GpuprovError: as `provision.host.ssh.execute` raises it, unless some facts had arrived by then: the others are then unknown.
+    The probe itself gets three seconds less than `timeout_s`, so that it can still say which facts it lacks. ProbeFailedError where the
+    host ran something and no facts came back. Other errors are those of `execute`, unless some facts had arrived: the others are unknown.
     """
     nonce = secrets.token_hex(8)
     parcel = _parcel(nonce, max(1.0, timeout_s - 3), tier)
@@ -198,11 +192,7 @@ def _partial(target: Target, parts: list[dict[str, Any]], reason: str) -> Facts 
 
 
 def _unpack(frame: bytes, length: int, most: int = _MAX_FACTS) -> tuple[dict[str, Any], int]:
-    """The content of a frame that is whole and no larger than facts can be, and its size in bytes.
-
-    Raises:
-        ValueError, TypeError, KeyError, zlib.error, RecursionError: it is not.
-    """
+    """The content of a frame that is whole and no larger than facts can be, and its size in bytes; another raises one of _BROKEN."""
     if len(frame) != length:
         msg = f"{len(frame)} characters came of {length}"
         raise ValueError(msg)

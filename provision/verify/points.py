@@ -1,7 +1,5 @@
 """What was measured on a host, as points of the roofline of its GPU."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Final
 
@@ -15,17 +13,11 @@ _BYTES: Final = {"bf16": 2, "fp16": 2, "fp32": 4}  # of one number
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """What the GPUs of one host reached under load.
+    """What the GPUs of one host reached under load."""
 
-    Attributes:
-        host: its name in the report.
-        card: the card that all of them are; None where they differ, or where the catalogue has no figures of it.
-        points: at least one.
-    """
-
-    host: str
-    card: GpuRecord | None
-    points: tuple[Point, ...]
+    host: str  # its name in the report
+    card: GpuRecord | None  # that all of them are; None where they differ, or where the catalogue has no figures of it
+    points: tuple[Point, ...]  # at least one
 
 
 def measurement_of(host: str, facts: Facts | None) -> Measurement | None:
@@ -45,10 +37,8 @@ def points(facts: Facts) -> list[Point]:
     """A point for the product of each GPU and one for its memory; none for a part that was not measured.
 
     The product of two n x n matrices does 2n³ operations on 3n² numbers, each read or written once. A copy does no operation: its point is
-    where a kernel with one operation a byte would be, on the slope that the memory was measured to have.
-
-    Raises:
-        NotObservedError: the facts were gathered without tier perf, or hold no measurement.
+    where a kernel with one operation a byte would be, on the slope that the memory was measured to have. NotObservedError where nothing
+    was measured.
     """
     result = []
     for number, device in enumerate(facts.read(PerfFacts).devices):

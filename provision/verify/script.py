@@ -4,8 +4,6 @@ It is the probe itself, module after module as they stand in `verify/probe/`, so
 among them are left out, because they stand in one file.
 """
 
-from __future__ import annotations
-
 import ast
 import textwrap
 from collections.abc import Sequence

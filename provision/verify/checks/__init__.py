@@ -1,7 +1,5 @@
 """The one list of checks, in the order in which reports show them: one line a subject."""
 
-from __future__ import annotations
-
 from typing import Final
 
 from provision.verify.checks import counters, disk, gpu, health, links, perf, sessions, settings, skew, stack, surroundings, system

@@ -1,11 +1,10 @@
 """What a check is, and the words in which it answers."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Final, Literal
+from functools import partial
+from typing import Final, Literal, Self
 
 from provision.catalog.records.base import version
 from provision.profile.model import Profile
@@ -27,52 +26,29 @@ class Verdict:
     hint: str = ""
 
 
+# A pure function; a missing fact raises NotObservedError, which makes the finding unknown.
+Judge = Callable[[Facts, Profile], Verdict]
+
+
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One thing that can be proven.
+    """One thing that can be proven."""
 
-    Attributes:
-        id: kebab-case, never reused.
-        title: what is proven, as a sentence for a person.
-        judge: a pure function of facts and profile; a missing fact raises NotObservedError, which makes the finding unknown.
-        role: the Ansible role that makes it so, or None where none can.
-        needs_gpu: whether it is excused together with the GPU.
-        unknown_hint: what to do when it could not be observed.
-        tier: the first at which it is judged; see FIRST_TIER in the probe for the facts.
-    """
-
-    id: str
-    title: str
-    judge: Callable[[Facts, Profile], Verdict]
-    role: str | None = None
-    needs_gpu: bool = False
+    id: str  # kebab-case, never reused
+    title: str  # what is proven, as a sentence for a person
+    judge: Judge
+    role: str | None = None  # the Ansible role that makes it so, or None where none can
+    needs_gpu: bool = False  # whether it is excused together with the GPU
     unknown_hint: str = "see the reason; `gpuprov probe HOST` shows all facts"
-    tier: Tier = "quick"
+    tier: Tier = "quick"  # the first at which it is judged; see FIRST_TIER in the probe for the facts
 
 
-def passes(expected: str, observed: str) -> Verdict:
-    """Observed to hold."""
-    return Verdict("pass", expected, observed)
-
-
-def fails(expected: str, observed: str, hint: str) -> Verdict:
-    """Observed not to hold."""
-    return Verdict("fail", expected, observed, hint)
-
-
-def warns(expected: str, observed: str, hint: str) -> Verdict:
-    """Holds now, and may not later or not quite."""
-    return Verdict("warn", expected, observed, hint)
-
-
-def unknown(expected: str, observed: str, hint: str) -> Verdict:
-    """Not observed."""
-    return Verdict("unknown", expected, observed, hint)
-
-
-def not_applicable(why: str) -> Verdict:
-    """The profile does not ask for it, or the hardware cannot have it."""
-    return Verdict("not-applicable", "nothing", why)
+passes = partial(Verdict, "pass")
+fails = partial(Verdict, "fail")
+warns = partial(Verdict, "warn")  # holds now, and may not later or not quite
+unknown = partial(Verdict, "unknown")
+# The profile does not ask for it, or the hardware cannot have it.
+not_applicable = partial(Verdict, "not-applicable", "nothing")
 
 
 def apply(role: str, does: str) -> str:
@@ -88,7 +64,7 @@ class Signs:
     doubtful: list[str] = field(default_factory=list)
     sound: list[str] = field(default_factory=list)
 
-    def add(self, other: Signs, prefix: str = "") -> None:
+    def add(self, other: Self, prefix: str = "") -> None:
         """Add those of another, each with a prefix."""
         self.bad.extend(prefix + sign for sign in other.bad)
         self.doubtful.extend(prefix + sign for sign in other.doubtful)
@@ -96,18 +72,9 @@ class Signs:
 
 
 def each_gpu(facts: Facts, expected: str, look: Callable[[DeviceFacts], Signs], *, fail: str, warn: str, note: str = "") -> Verdict:
-    """The verdict on all GPUs. One that does not answer makes it unknown, and does not hide another one that fails.
+    """The verdict on all GPUs. One that does not answer (NotObservedError) makes it unknown, and does not hide another one that fails.
 
-    Args:
-        facts: what was observed.
-        expected: what every GPU should show.
-        look: the signs of one GPU; raises NotObservedError.
-        fail: the hint where one fails.
-        warn: the hint where one is doubtful.
-        note: what follows every observation.
-
-    Raises:
-        NotObservedError: a GPU did not answer, and none fails.
+    `fail` and `warn` are the hints where a GPU fails or is doubtful; `note` follows every observation.
     """
     signs, silent = Signs(), []
     for index, device in enumerate(devices(facts)):
@@ -125,11 +92,7 @@ def each_gpu(facts: Facts, expected: str, look: Callable[[DeviceFacts], Signs], 
 
 
 def dotted(text: str) -> tuple[int, ...]:
-    """An observed version, as a tuple that compares.
-
-    Raises:
-        NotObservedError: it is not a version.
-    """
+    """An observed version, as a tuple that compares; what is not a version was not observed (NotObservedError)."""
     # Only digits of the decimal system, and no more than a version has: int() takes others, and refuses very long ones.
     if not re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,9})*(\+.*)?", text):
         msg = f"the version is malformed: {text[:50]!r}"

@@ -3,8 +3,6 @@
 The table of verdicts is that of docs/sources/verification.md §2.1.
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 from provision.profile.model import Profile

@@ -1,7 +1,5 @@
 """Disks: the data disk in its layers (mounted now, of its kind, mounted by the next boot, usable); a grown root disk, and room on it."""
 
-from __future__ import annotations
-
 from provision.profile.model import Profile
 from provision.verify.checks.base import Check, Verdict, apply, fails, not_applicable, passes, warns
 from provision.verify.facts import Facts

@@ -3,8 +3,6 @@
 Sources: docs/sources/verification.md §2.2.
 """
 
-from __future__ import annotations
-
 from provision.catalog import read
 from provision.profile.model import Profile
 from provision.verify.checks.base import Check, Verdict, apply, fails, passes, unknown, warns

@@ -3,9 +3,7 @@
 Limits and their sources: docs/sources/verification.md §2.5-2.7.
 """
 
-from __future__ import annotations
-
-from typing import Final, Literal
+from typing import Final
 
 from provision.profile.model import Profile
 from provision.verify.checks.base import Check, Signs, Verdict, dotted, each_gpu, fails, not_applicable, passes, unknown, warns
@@ -149,7 +147,7 @@ def _xid(facts: Facts, _profile: Profile) -> Verdict:
     words: dict[str, list[str]] = {"hard": [], "soft": [], "ignored": []}
     for event in log.events:
         gpu = next((f"GPU {index} ({event.pci})" for pci, index in indices.items() if event.pci and event.pci in pci), event.pci or "a GPU")
-        gravity = _gravity(event.code)
+        gravity = "ignored" if event.code in _IGNORED else "soft" if event.code in _APPLICATION | _LOOK_LATER else "hard"
         times = f", {event.count} times" if event.count > 1 else ""
         words[gravity].append(f"XID {event.code} on {gpu}{times}" + (f": {event.last}" if gravity == "hard" else ""))
     observed = f"{log.source}: " + ("; ".join(words["hard"] + words["soft"] + words["ignored"]) or "none")
@@ -161,12 +159,6 @@ def _xid(facts: Facts, _profile: Profile) -> Verdict:
         hint = "look into /var/log/kern.log, or again after the next boot"
         return unknown(expected, f"{observed}, and the log's beginning is lost", hint)
     return passes(expected, observed)
-
-
-def _gravity(code: int) -> Literal["hard", "soft", "ignored"]:
-    if code in _IGNORED:
-        return "ignored"
-    return "soft" if code in _APPLICATION | _LOOK_LATER else "hard"
 
 
 def _indices(facts: Facts) -> dict[str, int]:

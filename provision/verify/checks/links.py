@@ -3,8 +3,6 @@
 Minimums and their sources: docs/sources/verification.md §2.2 and §2.8.
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 from provision.profile.model import Profile

@@ -4,10 +4,9 @@ The gates are data (catalog/data/gpus.yaml, `acceptance`); the rules are those o
 A GPU that another process uses proves nothing either way.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from provision.catalog import read
@@ -37,16 +36,9 @@ _WORST: Final[tuple[Outcome, ...]] = ("fail", "unknown", "warn", "pass")
 
 _LOW = "see what held it back; if an idle host stays slow, hand the machine back and launch another"
 _COMPARE = "compare with a healthy host of the same kind"
+_BROKEN = "the GPU or its memory is broken: hand the machine back"
+_MEASURE = "see the reason, and measure again with --tier perf"
 _AGAIN = "stop what else uses the GPU, and measure again with --tier perf"
-
-
-@dataclass(frozen=True, slots=True)
-class _Result:
-    """What one GPU showed."""
-
-    outcome: Outcome
-    words: str
-    hint: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +128,7 @@ def _each(
     figure: Callable[[PerfDeviceFacts], str],
     gate: Callable[[PerfDeviceFacts], _Gate],
     wrong: Callable[[PerfDeviceFacts], bool],
-) -> list[_Result]:
+) -> list[Verdict]:
     """Every GPU by itself and against the best of the others; GPUs with other users do not count as such."""
     alone = [(rate(d), gate(d).most) for d in perf.devices if not _others(d) and not wrong(d)]
     undisturbed = [r for r, most in alone if r is not None and (most is None or r <= most * _ABSURD)]
@@ -144,30 +136,25 @@ def _each(
     for number, device in enumerate(perf.devices):
         value, other = rate(device), _others(device)
         if wrong(device):
-            results.append(
-                _Result("fail", f"GPU {number}: WRONG result ({_why(device)})", "the GPU or its memory is broken: hand the machine back")
-            )
+            results.append(fails("", f"GPU {number}: WRONG result ({_why(device)})", _BROKEN))
         elif value is None:
             reason = part(device)
             why = f"{reason.reason}: {reason.unknown}" if reason.reason else "no figure"
-            results.append(_Result("unknown", f"GPU {number} not measured, {why}", "see the reason, and measure again with --tier perf"))
+            results.append(unknown("", f"GPU {number} not measured, {why}", _MEASURE))
         elif other:
-            results.append(_Result("unknown", f"GPU {number}: {figure(device)}, also used by {other} ({_why(device)})", _AGAIN))
+            results.append(unknown("", f"GPU {number}: {figure(device)}, also used by {other} ({_why(device)})", _AGAIN))
         else:
             outcome, comparison = _against(gate(device), value, max(undisturbed, default=value))
             words = ", ".join([figure(device), *comparison])
             hint = _LOW if outcome in {"fail", "warn"} else _COMPARE
-            results.append(_Result(outcome, f"GPU {number}: {words}" + ("" if outcome == "pass" else f" ({_why(device)})"), hint))
+            results.append(Verdict(outcome, "", f"GPU {number}: {words}" + ("" if outcome == "pass" else f" ({_why(device)})"), hint))
     return results
 
 
-def _together(expected: str, results: Sequence[_Result]) -> Verdict:
+def _together(expected: str, results: Sequence[Verdict]) -> Verdict:
     """The verdict of the worst GPU, with the words of each."""
     worst = min(results, key=lambda one: _WORST.index(one.outcome))
-    observed = "; ".join(one.words for one in results)
-    if worst.outcome == "pass":
-        return passes(expected, observed)
-    return {"fail": fails, "unknown": unknown, "warn": warns}[worst.outcome](expected, observed, worst.hint)
+    return Verdict(worst.outcome, expected, "; ".join(one.observed for one in results), "" if worst.outcome == "pass" else worst.hint)
 
 
 def _gemm(facts: Facts, profile: Profile) -> Verdict:
@@ -188,22 +175,20 @@ def _gemm(facts: Facts, profile: Profile) -> Verdict:
     return _together(gate.expected, [_held_back(one, d, gate, sustained) for one, d in zip(results, perf.devices, strict=True)])
 
 
-def _held_back(one: _Result, device: PerfDeviceFacts, gate: _Gate, sustained: Sequence[float]) -> _Result:
+def _held_back(one: Verdict, device: PerfDeviceFacts, gate: _Gate, sustained: Sequence[float]) -> Verdict:
     """The same result with what five seconds of load show: a rate that falls, and what slowed the clocks."""
     rate = device.gemm.sustained_tflops
     if one.outcome == "fail" or device.gemm.tflops is None or _others(device):
         return one
     if rate is None:
-        return _Result("unknown", f"{one.words}; no sustained rate", "see `gpuprov probe HOST --tier perf`")
-    decline = ""
-    outcome: Outcome = "pass"
+        return unknown("", f"{one.observed}; no sustained rate", "see `gpuprov probe HOST --tier perf`")
     if (gate.fail is not None and rate < gate.fail) or _share(device, _HARDWARE) > _FLICKER:
-        outcome, decline = "fail", "does not hold it"
+        slower = fails("", f"{one.observed}; does not hold it ({_why(device)})", _LOW)
     elif _share(device, _HEAT) > _FLICKER or rate < read.gpus().acceptance.sibling_share * max(sustained):
-        outcome, decline = "warn", "does not hold it as well as it should"
-    if _WORST.index(outcome) >= _WORST.index(one.outcome):
+        slower = warns("", f"{one.observed}; does not hold it as well as it should ({_why(device)})", _LOW)
+    else:
         return one
-    return _Result(outcome, f"{one.words}; {decline} ({_why(device)})", _LOW)
+    return min(one, slower, key=lambda verdict: _WORST.index(verdict.outcome))
 
 
 def _memory(facts: Facts, profile: Profile) -> Verdict:
@@ -263,9 +248,7 @@ def _all_reduce(facts: Facts, profile: Profile) -> Verdict:
     states = "; ".join(f"GPU {number}: {_why(device)}" for number, device in enumerate(perf.devices))
     why = f" ({f'ordered {orders}; ' if orders else ''}{states})"
     if total.bus_gb_s is None:
-        return unknown(
-            gate.expected, f"not measured, {total.reason}: {total.unknown}", "see the reason, and measure again with --tier perf"
-        )
+        return unknown(gate.expected, f"not measured, {total.reason}: {total.unknown}", _MEASURE)
     if total.right is not True:
         return fails(gate.expected, f"WRONG sum{why}", "a GPU or a link between them is broken: hand the machine back")
     rate = f"right, {total.bus_gb_s:.4g} GB/s"
@@ -276,13 +259,10 @@ def _all_reduce(facts: Facts, profile: Profile) -> Verdict:
         return passes("a correct sum over all GPUs; its rate depends on the host", rate)
     outcome, _ = _against(gate, total.bus_gb_s, total.bus_gb_s)
     hint = _LOW if outcome != "unknown" else _COMPARE
-    return _together(gate.expected, [_Result(outcome, rate + ("" if outcome == "pass" else why), hint)])
+    return _together(gate.expected, [Verdict(outcome, "", rate + ("" if outcome == "pass" else why), hint)])
 
 
-def _check(check_id: str, title: str, judge: Callable[[Facts, Profile], Verdict]) -> Check:
-    return Check(check_id, title, judge, needs_gpu=True, tier="perf")
-
-
+_check = partial(Check, needs_gpu=True, tier="perf")
 CHECKS = (
     _check("gemm", "every GPU computes as fast as a healthy one", _gemm),
     _check("memory-bandwidth", "the memory of every GPU is as fast as a healthy one's", _memory),

@@ -1,7 +1,5 @@
 """The shell environment: CUDA's binaries on PATH in every kind of session, CUPTI known to the loader. Needs no GPU."""
 
-from __future__ import annotations
-
 from provision.profile.model import Profile
 from provision.verify.checks.base import Check, Verdict, apply, fails, passes, unknown
 from provision.verify.facts import Facts

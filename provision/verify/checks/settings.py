@@ -3,22 +3,20 @@
 Sources: docs/sources/verification.md §2.3 and §2.4.
 """
 
-from __future__ import annotations
-
 from provision.catalog import read
 from provision.catalog.records.base import version
 from provision.profile.model import ApplicationClocks, Profile
 from provision.verify.checks.base import Check, Verdict, apply, fails, not_applicable, passes, unknown, warns
 from provision.verify.facts import Facts
+from provision.verify.facts.base import UnitFacts
 from provision.verify.facts.gpu import NvmlFacts, devices, require_gpu
-from provision.verify.facts.settings import ClocksUnitFacts, PersistenceUnitFacts
 
 
 def _persistence_at_boot(facts: Facts, profile: Profile) -> Verdict:
     if not profile.gpu.persistence:
         return not_applicable("the profile does not ask for persistence mode")
     expected = "nvidia-persistenced is started at boot, and told to switch the mode on"
-    unit = facts.read(PersistenceUnitFacts)
+    unit = facts.read(UnitFacts, "persistence_unit")
     if not unit.exists:
         return fails(expected, "there is no such unit", apply("persistence", "installs it"))
     observed = f"{'enabled' if unit.enabled else 'not enabled'}: {unit.command}"
@@ -33,7 +31,7 @@ def _persistence(facts: Facts, profile: Profile) -> Verdict:
     expected = "persistence mode on now, and by the daemon at boot"
     require_gpu(facts)
     modes = [device.persistence.answer() for device in facts.read(NvmlFacts).devices]
-    unit = facts.read(PersistenceUnitFacts)
+    unit = facts.read(UnitFacts, "persistence_unit")
     now = bool(modes) and all(mode == 1 for mode in modes)
     # Ubuntu's unit starts the daemon and tells it to leave the mode off.
     at_boot = unit.exists and unit.enabled and "--no-persistence-mode" not in unit.command
@@ -49,7 +47,7 @@ def _clocks_at_boot(facts: Facts, profile: Profile) -> Verdict:
     if profile.gpu.application_clocks == "default":
         return not_applicable("the profile leaves the clocks at their defaults")
     expected = "gpuprov-clocks.service sets the clocks at boot"
-    unit = facts.read(ClocksUnitFacts)
+    unit = facts.read(UnitFacts, "clocks_unit")
     if unit.exists and unit.enabled:
         return passes(expected, "enabled")
     return fails(expected, "not enabled" if unit.exists else "there is no such unit", apply("clocks", "writes it"))
@@ -73,7 +71,7 @@ def _clocks(facts: Facts, profile: Profile) -> Verdict:
             # The role locks them there, which application clocks do not show, and NVML has no reading of a lock.
             return unknown(expected, f"{observed}; clocks of this GPU are locked instead, which is not read", "see the SM clock under load")
         return fails(expected, observed, "set them with `nvidia-smi -ac MEMORY,GRAPHICS` in a unit that runs after nvidia-persistenced")
-    unit = facts.read(ClocksUnitFacts)
+    unit = facts.read(UnitFacts, "clocks_unit")
     if not (unit.exists and unit.enabled):
         return warns(expected, f"{observed}; no unit sets them at boot", "will be lost at the next boot: enable gpuprov-clocks.service")
     return passes(expected, f"{observed}, set by a unit at boot")

@@ -3,8 +3,6 @@
 The resolver uses the same rules to choose versions (`provision.catalog.rules`). This subject has no facts of its own.
 """
 
-from __future__ import annotations
-
 import datetime as dt
 import itertools
 from typing import Any, Final
@@ -16,14 +14,13 @@ from provision.profile.model import Profile
 from provision.verify.checks.base import Check, Verdict, dotted, fails, passes, unknown, warns
 from provision.verify.facts import Facts
 from provision.verify.facts.gpu import DriverFacts, require_gpu
-from provision.verify.facts.stack import CudnnFacts, FrameworkBuildFacts, JaxFacts, NvccFacts, PyTorchFacts, TensorFlowFacts
+from provision.verify.facts.stack import CudnnFacts, FrameworkBuildFacts, FrameworkFacts, NvccFacts
 
 # Some rules are about choosing, not about working: how long a branch is supported, which index was measured, a repository's beginning.
 _PARTS: Final = frozenset({"gpu", "driver", "cuda", "cudnn", *TITLES})
 _CHOOSING: Final = frozenset({"machine-is-x86", "driver-is-supported", *(f"{name}-is-measured" for name in TITLES)})
 # None of the remaining rules depends on the day.
 _RULES: Final = tuple(rule for rule in rules(dt.date.min) if set(rule.over) <= _PARTS and rule.id not in _CHOOSING)
-_FRAMEWORKS: Final = (PyTorchFacts, TensorFlowFacts, JaxFacts)
 
 
 def _skew(facts: Facts, profile: Profile) -> Verdict:
@@ -64,10 +61,10 @@ def _stack(facts: Facts) -> list[tuple[str, str, list[Any]]]:
         parts.append(("cuda", f"CUDA {compiler.version}", [t for t in read.toolkits().toolkits if t.version == compiler.version]))
     if cudnn is not None:
         parts.append(("cudnn", f"cuDNN {'.'.join(map(str, cudnn))}", _around(cudnn)))
-    for fact in _FRAMEWORKS:
-        build = facts.read(fact).build
+    for name, title in TITLES.items():
+        build = facts.read(FrameworkFacts, name).build
         if build is not None and build.version:
-            parts.append((fact.name, f"{TITLES[fact.name]} {build.version}", _releases(fact.name, build)))
+            parts.append((name, f"{title} {build.version}", _releases(name, build)))
     return parts
 
 

@@ -1,13 +1,11 @@
 """What is installed for the GPU: toolkit, libraries, profilers, frameworks, encoders; and OpenCV, which needs no GPU."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
 from typing import Final
 
 from provision.catalog import read
+from provision.catalog.rules import TITLES
 from provision.profile.model import Profile
-from provision.verify.checks.base import Check, Verdict, apply, fails, not_applicable, passes, unknown, warns
+from provision.verify.checks.base import Check, Judge, Verdict, apply, fails, not_applicable, passes, unknown, warns
 from provision.verify.facts import Facts
 from provision.verify.facts.gpu import require_gpu
 from provision.verify.facts.stack import (
@@ -19,12 +17,9 @@ from provision.verify.facts.stack import (
     ExtrasFacts,
     FrameworkBuildFacts,
     FrameworkFacts,
-    JaxFacts,
     NvccFacts,
     OpenCvFacts,
     ProfilersFacts,
-    PyTorchFacts,
-    TensorFlowFacts,
 )
 
 _RESIZED_SUM: Final = 504.0  # the probe's own arithmetic: the means of the 2 x 2 blocks of 0..63, rounded half to even by OpenCV
@@ -112,18 +107,15 @@ def _state(title: str, build: FrameworkBuildFacts | None, version: str) -> tuple
     return (words, "") if build.cuda else (f"{words}: a build for processors only", hint)
 
 
-def _has(title: str, fact: type[FrameworkFacts]) -> Callable[[Facts, Profile], Verdict]:
-    """The judge of a framework on disk: it imports, is built for CUDA and has kernels for the profile's GPU; needs no GPU.
-
-    The fact has the name that `stack.frameworks` has.
-    """
+def _has(name: str) -> Judge:
+    """The judge of a framework on disk: it imports, is built for CUDA and has kernels for the profile's GPU; needs no GPU."""
 
     def judge(facts: Facts, profile: Profile) -> Verdict:
-        version, model = getattr(profile.stack.frameworks, fact.name), profile.gpu.model
+        title, version, model = TITLES[name], getattr(profile.stack.frameworks, name), profile.gpu.model
         if version is None:
             return not_applicable(f"the profile does not ask for {title}")
         expected = f"{title} imports, is built for CUDA and has kernels for {model.upper()}" + _version(version)
-        build = facts.read(fact).build
+        build = facts.read(FrameworkFacts, name).build
         words, hint = _state(title, build, version)
         if hint or build is None:
             return fails(expected, words, hint)
@@ -137,16 +129,16 @@ def _has(title: str, fact: type[FrameworkFacts]) -> Callable[[Facts, Profile], V
     return judge
 
 
-def _computes(title: str, fact: type[FrameworkFacts]) -> Callable[[Facts, Profile], Verdict]:
+def _computes(name: str) -> Judge:
     """The judge of a framework on the GPUs: it computes the right value on every one."""
 
     def judge(facts: Facts, profile: Profile) -> Verdict:
-        version = getattr(profile.stack.frameworks, fact.name)
+        title, version = TITLES[name], getattr(profile.stack.frameworks, name)
         if version is None:
             return not_applicable(f"the profile does not ask for {title}")
         gpus = max(1, len(require_gpu(facts).nodes))
         expected = f"{title} in /opt/gpuprov/venvs, computing on every GPU" + _version(version)
-        build = facts.read(fact).build
+        build = facts.read(FrameworkFacts, name).build
         words, hint = _state(title, build, version)
         if hint or build is None:
             return fails(expected, words, hint)
@@ -259,7 +251,7 @@ def _encoding(expected: str, encode: Encode) -> Verdict:
     return (warns if encode.error == "busy" else fails)(expected, observed, _ENCODE_HINTS[encode.error])
 
 
-def _check(check_id: str, title: str, judge: Callable[[Facts, Profile], Verdict], role: str | None = None) -> Check:
+def _check(check_id: str, title: str, judge: Judge, role: str | None = None) -> Check:
     # Those whose facts import a framework or start an encoder: tier quick leaves them out.
     slow = check_id.partition("-")[0] in {"pytorch", "tensorflow", "jax", "nvenc", "opencv"}
     return Check(check_id, title, judge, role=role, needs_gpu=True, tier="standard" if slow else "quick")
@@ -270,12 +262,12 @@ CHECKS = (
     _check("cudnn", "cuDNN is there and loads", _cudnn, "cudnn"),
     _check("cupti", "CUPTI is there and loads", _cupti, "cupti"),
     _check("profilers", "the profilers are there", _profilers, "nsight"),
-    _check("pytorch-installed", "PyTorch imports and has kernels for the GPU", _has("PyTorch", PyTorchFacts), "pytorch"),
-    _check("pytorch", "PyTorch computes on every GPU", _computes("PyTorch", PyTorchFacts), "pytorch"),
-    _check("tensorflow-installed", "TensorFlow imports and is built for CUDA", _has("TensorFlow", TensorFlowFacts), "tensorflow"),
-    _check("tensorflow", "TensorFlow computes on every GPU", _computes("TensorFlow", TensorFlowFacts), "tensorflow"),
-    _check("jax-installed", "JAX imports and has its CUDA plugin", _has("JAX", JaxFacts), "jax"),
-    _check("jax", "JAX computes on every GPU", _computes("JAX", JaxFacts), "jax"),
+    _check("pytorch-installed", "PyTorch imports and has kernels for the GPU", _has("pytorch"), "pytorch"),
+    _check("pytorch", "PyTorch computes on every GPU", _computes("pytorch"), "pytorch"),
+    _check("tensorflow-installed", "TensorFlow imports and is built for CUDA", _has("tensorflow"), "tensorflow"),
+    _check("tensorflow", "TensorFlow computes on every GPU", _computes("tensorflow"), "tensorflow"),
+    _check("jax-installed", "JAX imports and has its CUDA plugin", _has("jax"), "jax"),
+    _check("jax", "JAX computes on every GPU", _computes("jax"), "jax"),
     _check("extras", "the optional components are there", _extras, "extras"),
     _check("nvenc", "ffmpeg can use the GPU's encoder", _nvenc),
     Check("opencv", "OpenCV works", _opencv, role="opencv", tier="standard"),

@@ -3,8 +3,6 @@
 Sources: docs/sources/verification.md §1b, §2.1 and §7.
 """
 
-from __future__ import annotations
-
 import fnmatch
 import re
 from typing import Final
@@ -40,8 +38,6 @@ _SWITCHES: Final = frozenset(
 )
 # Since this release the package pynvml only depends on nvidia-ml-py, and PyTorch warns of it; before, its folder hides the module.
 _PYNVML_EMPTY: Final = (12,)
-
-
 _SSH_COMMANDS: Final = "SSH commands"
 
 

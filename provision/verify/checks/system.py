@@ -1,11 +1,7 @@
 """The system: release, machine, Python, tools, people."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
-
 from provision.profile.model import Profile
-from provision.verify.checks.base import Check, Verdict, apply, dotted, fails, not_applicable, passes, warns
+from provision.verify.checks.base import Check, Judge, Verdict, apply, dotted, fails, not_applicable, passes, warns
 from provision.verify.facts import Facts
 from provision.verify.facts.system import KernelFacts, Python3Facts, ReleaseFacts, UsersFacts, tool
 
@@ -44,9 +40,9 @@ def _python3(facts: Facts, _profile: Profile) -> Verdict:
     return fails("3.8 or later", version, "use a release with a newer python3, such as EL 9")
 
 
-def _tool(name: str, role: str, *, applies: Callable[[Profile], bool]) -> Callable[[Facts, Profile], Verdict]:
+def _tool(name: str, role: str = "base") -> Judge:
     def judge(facts: Facts, profile: Profile) -> Verdict:
-        if not applies(profile):
+        if not (profile.stack.ffmpeg if name == "ffmpeg" else name in profile.stack.tools):
             return not_applicable(f"the profile does not ask for {name}")
         program = tool(facts, name)
         if program is None:
@@ -54,10 +50,6 @@ def _tool(name: str, role: str, *, applies: Callable[[Profile], bool]) -> Callab
         return passes(f"{name} on PATH", f"{program.version} at {program.path}")
 
     return judge
-
-
-def _in_tools(name: str) -> Callable[[Profile], bool]:
-    return lambda profile: name in profile.stack.tools
 
 
 def _build_tools(facts: Facts, profile: Profile) -> Verdict:
@@ -87,9 +79,9 @@ CHECKS = (
     Check("os", "the system is the one of the profile", _os),
     Check("machine", "the processor is one that the stack is built for", _machine),
     Check("python3", "python3 is there and new enough for Ansible", _python3),
-    Check("gcc", "gcc is installed", _tool("gcc", "base", applies=_in_tools("gcc")), role="base"),
+    Check("gcc", "gcc is installed", _tool("gcc"), role="base"),
     Check("build-tools", "make, cmake and git are installed", _build_tools, role="base"),
-    Check("tmux", "tmux is installed", _tool("tmux", "base", applies=_in_tools("tmux")), role="base"),
-    Check("ffmpeg", "ffmpeg is installed", _tool("ffmpeg", "ffmpeg", applies=lambda p: p.stack.ffmpeg), role="ffmpeg"),
+    Check("tmux", "tmux is installed", _tool("tmux"), role="base"),
+    Check("ffmpeg", "ffmpeg is installed", _tool("ffmpeg", "ffmpeg"), role="ffmpeg"),
     Check("users", "the people of the profile have accounts", _users, role="base"),
 )

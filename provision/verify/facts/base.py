@@ -3,8 +3,6 @@
 A fact that is missing, malformed or absurd is unknown as well, so that no check can take it for an observation.
 """
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Final, TypeVar
@@ -28,15 +26,10 @@ class FactPart(BaseModel):
 
 
 class Fact(FactPart):
-    """The base of all facts.
+    """The base of all facts."""
 
-    Attributes:
-        name: the key in the facts file.
-        bare: where the file has a bare list, the field that holds it here.
-    """
-
-    name: ClassVar[str]
-    bare: ClassVar[str] = ""
+    name: ClassVar[str]  # the key in the facts file
+    bare: ClassVar[str] = ""  # where the file has a bare list, the field that holds it here
 
 
 class Reading(FactPart):
@@ -51,21 +44,13 @@ class Reading(FactPart):
         return self.value is None and any(words in (self.unknown or "") for words in ("Not Supported", "Function Not Found"))
 
     def answer(self) -> int | float | str:
-        """The value.
-
-        Raises:
-            NotObservedError: there is none, with NVML's reason.
-        """
+        """The value; without one NotObservedError, with NVML's reason."""
         if self.value is None:
             raise NotObservedError(self.unknown or "no value")
         return self.value
 
     def count(self) -> int:
-        """The value as a count.
-
-        Raises:
-            NotObservedError: there is none, or it cannot be a count.
-        """
+        """The value as a count; NotObservedError where there is none, or it cannot be a count."""
         answer = self.answer()
         if not isinstance(answer, int) or answer < 0:
             msg = f"NVML read {answer!r}, which can be no count"
@@ -77,7 +62,7 @@ NOT_READ: Final = Reading(unknown="not read")
 
 
 class UnitFacts(Fact):
-    """A systemd unit."""
+    """A systemd unit: a fact under several names, or a part of one."""
 
     exists: bool
     enabled: bool
@@ -90,28 +75,18 @@ F = TypeVar("F", bound=Fact)
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """All facts of one observation, as the probe sent them; `read` makes one of them typed.
+    """All facts of one observation, as the probe sent them; `read` makes one of them typed."""
 
-    Attributes:
-        gathered_at: ISO 8601 UTC by the host's clock; empty when unknown.
-        elapsed_s: seconds that the probe took on the host.
-        raw: name → {"value": …} or {"unknown": reason}.
-    """
-
-    gathered_at: str
-    elapsed_s: float
-    raw: dict[str, Any]
+    gathered_at: str  # ISO 8601 UTC by the host's clock; empty when unknown
+    elapsed_s: float  # on the host
+    raw: dict[str, Any]  # name → {"value": …} or {"unknown": reason}
 
     def as_dict(self) -> dict[str, Any]:
         """The content of a facts file."""
         return {"schema": SCHEMA, "gathered_at": self.gathered_at, "elapsed_s": self.elapsed_s, "facts": self.raw}
 
     def read(self, kind: type[F], name: str = "") -> F:
-        """One fact.
-
-        Raises:
-            NotObservedError: it is missing, unknown, or not of its shape.
-        """
+        """One fact; NotObservedError where it is missing, unknown, or not of its shape."""
         name = name or kind.name
         answer = self.raw.get(name)
         if not isinstance(answer, dict) or ("value" not in answer and "unknown" not in answer):

@@ -1,7 +1,5 @@
 """Who may read the performance counters."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from pydantic import Field

@@ -1,7 +1,5 @@
 """File systems, and the disk below the root file system."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from pydantic import Field

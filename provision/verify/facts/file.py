@@ -1,7 +1,5 @@
 """A facts file: read with bounds, because it comes from a stranger."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import sys
@@ -20,11 +18,7 @@ _HINT: Final = "make one with `gpuprov probe HOST > facts.json`"
 
 
 def parse(data: Any, origin: str) -> Facts:
-    """Facts from JSON data.
-
-    Raises:
-        FactsInvalidError: it is none, or of another version.
-    """
+    """Facts from JSON data; FactsInvalidError where it holds none, or of another version. `origin` is for its message."""
     if not isinstance(data, dict) or data.get("schema") != SCHEMA:
         msg = f"{origin} holds no facts of version {SCHEMA}"
         raise FactsInvalidError(msg, hint=_HINT)
@@ -56,11 +50,7 @@ def dump(facts: Facts) -> str:
 
 
 def load(path: Path) -> Facts:
-    """Read a facts file; `-` is standard input.
-
-    Raises:
-        FactsInvalidError: it cannot be read, or holds no facts.
-    """
+    """Read a facts file; `-` is standard input. FactsInvalidError where it cannot be read, or holds no facts."""
     try:
         with contextlib.nullcontext(sys.stdin.buffer) if str(path) == "-" else path.open("rb") as file:
             raw = file.read(MAX_BYTES + 1)

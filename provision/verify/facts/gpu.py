@@ -1,7 +1,5 @@
 """The GPU as the host, the driver's library and the kernel see it."""
 
-from __future__ import annotations
-
 from pydantic import Field
 
 from provision.verify.facts.base import NOT_READ, Count, Fact, FactPart, Facts, NotObservedError, Reading
@@ -75,11 +73,7 @@ class ModulesFacts(Fact):
 
 
 def require_gpu(facts: Facts) -> GpuFacts:
-    """What speaks for a GPU, on a host that has one.
-
-    Raises:
-        NotObservedError: there is none.
-    """
+    """What speaks for a GPU; NotObservedError where nothing does."""
     gpu = facts.read(GpuFacts)
     if not gpu.exists:
         msg = "no NVIDIA GPU on this host"
@@ -88,11 +82,7 @@ def require_gpu(facts: Facts) -> GpuFacts:
 
 
 def devices(facts: Facts) -> tuple[DeviceFacts, ...]:
-    """The GPUs as NVML sees them, at least one.
-
-    Raises:
-        NotObservedError: there is none, or NVML did not answer.
-    """
+    """The GPUs as NVML sees them, at least one; NotObservedError where there is none, or NVML did not answer."""
     require_gpu(facts)
     gpus = facts.read(NvmlFacts).devices
     if not gpus:

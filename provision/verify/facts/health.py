@@ -1,7 +1,5 @@
 """Whether a GPU is well: NVML's readings of each, and the driver's complaints in the kernel log."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from pydantic import Field

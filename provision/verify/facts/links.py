@@ -1,7 +1,5 @@
 """How GPUs are connected: NVML's readings of each, and the fabric between them."""
 
-from __future__ import annotations
-
 from provision.verify.facts.base import NOT_READ, Count, Fact, FactPart, Reading, UnitFacts
 
 
@@ -21,15 +19,9 @@ class LinkReadings(FactPart):
     fabric_status: Reading = NOT_READ
 
 
-class FabricManagerFacts(UnitFacts):
-    """The fabric manager."""
-
-    name = "fabric_manager"
-
-
 class FabricFacts(Fact):
     """NVSwitches that this host sees, and the unit that configures them; None without systemd."""
 
     name = "fabric"
     switches: Count
-    manager: FabricManagerFacts | None
+    manager: UnitFacts | None

@@ -1,7 +1,5 @@
 """What the GPUs did under load; gathered by tier perf alone."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 from pydantic import Field

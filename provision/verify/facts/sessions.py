@@ -1,7 +1,5 @@
 """What each kind of session has on PATH, and the folders that the loader knows."""
 
-from __future__ import annotations
-
 from provision.verify.facts.base import Fact
 
 

@@ -1,7 +1,5 @@
 """What is installed for the GPU: toolkit, libraries, profilers, frameworks, encoders."""
 
-from __future__ import annotations
-
 from typing import Annotated, Final, Literal
 
 from pydantic import Field
@@ -107,27 +105,9 @@ class FrameworkBuildFacts(FactPart):
 
 
 class FrameworkFacts(Fact):
-    """A framework in its environment; None where there is no such environment."""
+    """A framework in its environment, None where there is no such environment; the fact has the framework's name."""
 
     build: FrameworkBuildFacts | None = Field(alias="found")
-
-
-class PyTorchFacts(FrameworkFacts):
-    """PyTorch."""
-
-    name = "pytorch"
-
-
-class TensorFlowFacts(FrameworkFacts):
-    """TensorFlow."""
-
-    name = "tensorflow"
-
-
-class JaxFacts(FrameworkFacts):
-    """JAX."""
-
-    name = "jax"
 
 
 class ExtrasFacts(Fact):

@@ -1,7 +1,5 @@
 """What surrounds the stack: variables, the boot image, upgrades."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from pydantic import Field

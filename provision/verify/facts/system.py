@@ -1,7 +1,5 @@
 """The system: release, kernel, who looked, Python, tools, people, clock."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from pydantic import Field
@@ -75,9 +73,5 @@ class ClockFacts(Fact):
 
 
 def tool(facts: Facts, name: str) -> InstalledTool | None:
-    """Where a tool is; None if it is not there.
-
-    Raises:
-        NotObservedError: the facts do not say.
-    """
+    """Where a tool is; None if it is not there, NotObservedError if the facts do not say."""
     return facts.read(ToolFacts, f"tool_{name}").program

@@ -6,6 +6,7 @@ import shutil
 from device import field, filled, parts
 from run import Unknown, command
 
+REMAPPED = ("remapped_correctable", "remapped_uncorrectable", "remapped_pending", "remapped_failure")
 XID = re.compile(r"NVRM: Xid \((?:PCI:)?([0-9a-fA-F:.]+)\)[^:]*: (\d+)")
 
 
@@ -24,13 +25,7 @@ def memory_health(pynvml, ask, handle):
         **count,
         **parts(ask("nvmlDeviceGetEccMode", handle), "ecc", "ecc_pending"),
         # By position; failure is the fourth.
-        **parts(
-            ask("nvmlDeviceGetRemappedRows", handle),
-            "remapped_correctable",
-            "remapped_uncorrectable",
-            "remapped_pending",
-            "remapped_failure",
-        ),
+        **parts(ask("nvmlDeviceGetRemappedRows", handle), *REMAPPED),
         "uncorrected": ask("nvmlDeviceGetTotalEccErrors", handle, 1, 0),
         "uncorrected_ever": ask("nvmlDeviceGetTotalEccErrors", handle, 1, 1),
         "sram_threshold": {"value": sram["value"].bThresholdExceeded} if "value" in sram else sram,

@@ -36,17 +36,8 @@ class Crew:
         # In the order of NVML, and all GPUs, whatever this environment leaves visible.
         environment = {name: value for name, value in os.environ.items() if name != "CUDA_VISIBLE_DEVICES"}
         environment.update(CUDA_DEVICE_ORDER="PCI_BUS_ID", CUDA_CACHE_DISABLE="1")  # the cache would stay in the user's home
-        self.workers = [
-            subprocess.Popen(
-                [python, "-Bc", WORKER, str(rank), str(count), limit],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                env=environment,
-                cwd="/",
-            )
-            for rank in range(count)
-        ]
+        how = dict(dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE), env=environment, cwd="/")
+        self.workers = [subprocess.Popen([python, "-Bc", WORKER, str(rank), str(count), limit], **how) for rank in range(count)]
         for rank, worker in enumerate(self.workers):
             self.listeners.append(threading.Thread(target=self.keep_last, args=(rank, worker.stderr), daemon=True))
             self.listeners.append(threading.Thread(target=self.listen, args=(rank, worker.stdout), daemon=True))

@@ -1,5 +1,6 @@
 """The environment of each kind of session, and the loader's folders."""
 
+import glob
 import os
 import pwd
 
@@ -38,15 +39,8 @@ def sessions():
 
 def loader_folders():
     """The folders that /etc/ld.so.conf.d adds to the loader's search."""
-    folders = []
-    try:
-        names = sorted(os.listdir("/etc/ld.so.conf.d"))
-    except OSError:
-        return folders
-    for name in names:
-        if name.endswith(".conf"):
-            folders += [line.strip() for line in (read("/etc/ld.so.conf.d/" + name) or "").splitlines() if line.strip().startswith("/")]
-    return folders
+    lines = [line.strip() for path in sorted(glob.glob("/etc/ld.so.conf.d/*.conf")) for line in (read(path) or "").splitlines()]
+    return [line for line in lines if line.startswith("/")]
 
 
 FACTS = {"sessions": sessions}

@@ -2,7 +2,4 @@
 
 from run import unit
 
-FACTS = {
-    "persistence_unit": lambda: unit("nvidia-persistenced.service"),
-    "clocks_unit": lambda: unit("gpuprov-clocks.service"),
-}
+FACTS = {"persistence_unit": lambda: unit("nvidia-persistenced.service"), "clocks_unit": lambda: unit("gpuprov-clocks.service")}

@@ -129,13 +129,8 @@ def nvcc():
     version = re.search(r"release (\d+\.\d+)", out)
     if code or not version:
         raise Unknown("%s --version: %s" % (path, (out + err).strip()[:200]))
-    return {
-        "found": {
-            "path": path,
-            "version": version.group(1),
-            "link": os.path.realpath("/usr/local/cuda") if os.path.isdir("/usr/local/cuda") else "",
-        }
-    }
+    link = os.path.realpath("/usr/local/cuda") if os.path.isdir("/usr/local/cuda") else ""
+    return {"found": {"path": path, "version": version.group(1), "link": link}}
 
 
 def cudnn():
