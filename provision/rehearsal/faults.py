@@ -7,9 +7,11 @@ import re
 import socket
 import threading
 import time
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final, Literal, get_args
+
+from werkzeug import Response
 
 Kind = Literal["error", "html", "drop", "lost", "delay", "operation"]
 KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
@@ -72,11 +74,7 @@ class Faults:
         self._lock = threading.Lock()
 
     def replace(self, rules: Iterable[dict[str, Any]]) -> None:
-        """Put these rules in force, and no others.
-
-        Raises:
-            ValueError, TypeError, re.error: one of them is no rule; none is taken.
-        """
+        """Put these rules in force, and no others; if one of them is no rule, none is taken."""
         fresh = [Fault(**rule) for rule in rules]
         with self._lock:
             self._rules = fresh
@@ -99,22 +97,27 @@ class Faults:
         return None
 
 
-def hang_up(connection: socket.socket, fault: Fault) -> None:
-    """Close a connection without a word, when the fault says.
+def strike(fault: Fault, environ: dict[str, Any], carry_out: Callable[[], Response], refuse: Callable[[], Response]) -> Response:
+    """The answer to a call that meets a fault: `carry_out` knows of no fault, `refuse` has the cloud's form of an `error` or `operation`.
 
     Raises:
-        ConnectionAbortedError: always, so that the server stops handling the request.
+        ConnectionAbortedError: the connection was closed, so the server stops handling the request.
     """
+    time.sleep(fault.delay_s)
+    match fault.kind:
+        case "html":
+            return Response("<html><body><h1>502 Bad Gateway</h1></body></html>", 502, mimetype="text/html")
+        case "error" | "operation":
+            return refuse()
+        case "delay":
+            return carry_out()
+        case "lost":
+            carry_out()
     if fault.after_s:
         fault.held = True
         time.sleep(fault.after_s)
+    connection: socket.socket = environ["werkzeug.socket"]
     with contextlib.suppress(OSError):  # the client may be gone
         connection.shutdown(socket.SHUT_RDWR)
     connection.close()
     raise ConnectionAbortedError
-
-
-def wait(fault: Fault) -> None:
-    """Spend a fault's delay."""
-    if fault.delay_s:
-        time.sleep(fault.delay_s)

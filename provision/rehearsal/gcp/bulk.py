@@ -12,7 +12,7 @@ from provision.rehearsal.gcp.launch import make, plan
 from provision.rehearsal.gcp.offers import accelerators, machine, region_of, zones
 from provision.rehearsal.gcp.operations import begin, failure
 from provision.rehearsal.gcp.quota import out_of_stock, room, shortage
-from provision.rehearsal.gcp.refusals import ComputeError, invalid, require, required
+from provision.rehearsal.gcp.refusals import invalid, not_implemented, require, required
 from provision.rehearsal.gcp.settings import PROJECT
 from provision.rehearsal.gcp.world import GcpCall, Handler, ResourcePath, World, last
 
@@ -43,14 +43,10 @@ def _names(call: GcpCall, count: int) -> Iterator[str]:
 
 
 def _size(call: GcpCall) -> tuple[list[str], int]:
-    """A name for each instance, and how many of them must be made.
-
-    Raises:
-        ComputeError: the numbers or names contradict one another.
-    """
+    """A name for each instance, and how many of them must be made."""
     beyond = sorted({"sourceInstanceTemplate", "instanceFlexibilityPolicy"} & call.body.keys())
     if beyond:
-        raise ComputeError(501, "notImplemented", f"The embedded GCP does not do bulkInsert with {', '.join(beyond)}")
+        raise not_implemented("bulkInsert", beyond)
     require(call.body, "instanceProperties")
     own = len(call.body.get("perInstanceProperties", {}))
     count = int(call.body.get("count") or own)
@@ -103,7 +99,7 @@ def _bulk(call: GcpCall, candidates: list[str]) -> dict[str, Any]:
     names, least = _size(call)
     if not candidates:
         words = f"No zone of the location policy has {call.body['instanceProperties'].get('machineType')} with what is attached to it."
-        raise ComputeError(400, "invalid", f"Invalid value for field 'resource.locationPolicy': ''. {words}")
+        raise invalid("resource.locationPolicy", "", words)
     plans = {zone: [_plan(call, zone, name) for name in names] for zone in candidates}
     target = ResourcePath(PROJECT, call.scope, "instances", names[0])
     undo: dict[str, list[Undo]] = {zone: [] for zone in candidates}

@@ -16,14 +16,7 @@ _TEMPLATE: Final[dict[str, Any]] = {"kind": "compute#operation", "user": "rehear
 
 
 def failure(code: str, message: str, *, http: int = 503, details: list[dict[str, Any]] | None = None) -> dict[str, Any]:
-    """The fields of an operation that failed.
-
-    Args:
-        code: such as `QUOTA_EXCEEDED`.
-        message: what a user reads.
-        http: the status that the operation names.
-        details: `errorDetails`, each with `errorInfo`, `quotaInfo`, `help` or `localizedMessage`.
-    """
+    """The fields of an operation that failed; each detail has `errorInfo`, `quotaInfo`, `help` or `localizedMessage`."""
     error = {"code": code, "message": message, **({"errorDetails": details} if details else {})}
     # Clients show the phrase in capitals: "503 SERVICE UNAVAILABLE ZONE_RESOURCE_POOL_EXHAUSTED…", scylladb/scylla-cluster-tests#12477.
     return {"error": {"errors": [error]}, "httpErrorStatusCode": http, "httpErrorMessage": HTTPStatus(http).phrase.upper()}
@@ -43,7 +36,7 @@ def begin(
     """Start an operation, which ends after `gce_operation_s`.
 
     Args:
-        call: the request; its request id will find the operation again.
+        call: the request.
         target: what is changed.
         kind: the operation's type; the method's name by default.
         settle: called before the operation ends, without the lock; the operation takes as long as it does.
@@ -97,8 +90,9 @@ def _wait(call: GcpCall) -> dict[str, Any]:
 
 
 def _list(call: GcpCall) -> dict[str, Any]:
-    answer = as_list(call, [o for _, o in call.world.within(call.path["project"], "operations", call.scope)], "operation")
-    return answer | {name: answer[name].replace(call.collection, "operations") for name in ("id", "selfLink")}
+    answer = as_list(call, [o for _, o in call.world.within(call.path["project"], "operations", call.scope)])
+    links = {name: answer[name].replace(call.collection, "operations") for name in ("id", "selfLink")}
+    return {**answer, **links, "kind": "compute#operationList"}
 
 
 HANDLERS: Final[dict[str, Handler]] = {

@@ -138,6 +138,6 @@ def _project(call: GcpCall) -> dict[str, Any]:
 
 HANDLERS: Final[dict[str, Handler]] = {
     "compute.regions.get": lambda call: _region(call.world, call.path["region"]),
-    "compute.regions.list": lambda call: as_list(call, [_region(call.world, name) for name in regions()], "region"),
+    "compute.regions.list": lambda call: as_list(call, [_region(call.world, name) for name in regions()]),
     "compute.projects.get": _project,
 }
