@@ -43,8 +43,6 @@ class HostSpec:
     """What a host is made of.
 
     Attributes:
-        instance_id: names everything of the host.
-        hostname: what it calls itself.
         user_data: given to cloud-init as it is.
         authorized_keys: OpenSSH public keys that may log in as the image's user.
         accounts: further users, each with one key.
@@ -79,15 +77,7 @@ class _RunningHost:
 
 
 class HostPark:
-    """The hosts of one rehearsal.
-
-    Args:
-        folder: where their files lie.
-        rootfs: from `rootfs.build`.
-        network: where they are plugged in.
-        packages: where they get packages from; None for nowhere.
-        on_exit: called with its id and how it ended when a host ends by itself.
-    """
+    """The hosts of one rehearsal, with their files in its folder; `on_exit` hears how a host ended by itself."""
 
     def __init__(
         self,
@@ -197,11 +187,6 @@ class HostPark:
         """The text of the console since the host was made."""
         path = self._hosts[instance_id].folder / "console.log"
         return path.read_text(errors="replace") if path.exists() else ""
-
-    def is_alive(self, instance_id: str) -> bool:
-        """Whether the host's init runs."""
-        host = self._hosts.get(instance_id)
-        return bool(host and host.process and host.process.poll() is None)
 
     def reboot(self, instance_id: str) -> None:
         """Restart the host as its own `systemctl reboot` would, or reset it if it does not obey within ten seconds."""

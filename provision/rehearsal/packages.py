@@ -23,29 +23,17 @@ _DOWNLOAD_S: Final = 900
 
 
 class Packages:
-    """The proxies of one rehearsal.
-
-    Args:
-        cache: kept between rehearsals.
-        folder: logs and configuration of this one.
-    """
+    """The proxies of one rehearsal, with logs and configuration in its folder; the cache is kept between rehearsals."""
 
     def __init__(self, cache: Path, folder: Path) -> None:
         self._cache = cache
         self._folder = folder
         self._children: list[subprocess.Popen[bytes]] = []
         self._address = ""
-        self._apt_port = 0
-        self._pip_port = 0
+        self._apt_port = self._pip_port = 0
 
     def start(self, address: str) -> None:
-        """Start both on the bridge's address.
-
-        The thread that calls this must live as long as the rehearsal: the children die with it.
-
-        Raises:
-            RehearsalFailedError: one of them does not answer.
-        """
+        """Start both on the bridge's address. The calling thread must live as long as the rehearsal: the children die with it."""
         self._address = address
         self._apt_port, self._pip_port = _free_ports(address)
         self._start_apt()
