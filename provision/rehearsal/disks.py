@@ -32,7 +32,7 @@ def attach(
     disks = []
     for number, (size_gb, ephemeral) in enumerate([*((size, False) for size in volume_gb), *inside], start=1):
         seed = f"{folder.name}-{number}"
-        link = _instance_storage(seed) if ephemeral else f"nvme-Amazon_Elastic_Block_Store_vol{_serial(seed).lower()}"
+        link = f"{_EC2}{_serial(seed)}" if ephemeral else f"nvme-Amazon_Elastic_Block_Store_vol{_serial(seed).lower()}"
         if names:
             link = names[number - 1]
         file = folder / f"disk{number}.img"
@@ -55,11 +55,7 @@ def wipe_instance_store(disks: list[HostDisk]) -> list[HostDisk]:
             # The loop device remembers the size at its attachment, and pages of the old content.
             subprocess.run(["losetup", "--set-capacity", disk.loop], check=False, capture_output=True)
             subprocess.run(["blockdev", "--flushbufs", disk.loop], check=False, capture_output=True)
-    return [replace(disk, link=_instance_storage(disk.link)) if disk.ephemeral and _EC2 in disk.link else disk for disk in disks]
-
-
-def _instance_storage(seed: str) -> str:
-    return f"{_EC2}{_serial(seed)}"
+    return [replace(disk, link=f"{_EC2}{_serial(disk.link)}") if disk.ephemeral and _EC2 in disk.link else disk for disk in disks]
 
 
 def _serial(seed: str) -> str:

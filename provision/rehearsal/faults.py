@@ -20,37 +20,26 @@ _ON_THE_WIRE: Final = ("error", "html", "drop", "lost", "delay")
 
 @dataclass(slots=True)
 class Fault:
-    """One rule.
+    """One rule."""
 
-    Attributes:
-        kind: `error` answers with an error of the service; `html` with a page, as a broken balancer does; `drop` closes the connection
-            unanswered; `lost` executes the call and then closes the connection; `delay` answers late; `operation` accepts the call
-            and lets the operation fail that it starts, at clouds that have operations.
-        action: a regular expression for the whole action, such as `RunInstances`, `Describe.*` or `compute.instances.insert`.
-        region: a regular expression for the whole region code, or what the call log has in its place: a zone, or `global`.
-        params: request parameters that must be equal.
-        count: how many more calls it applies to.
-        code, message, http: of an `error` or an `operation`.
-        details: of an `operation`, in the cloud's JSON.
-        delay_s: seconds before anything else happens.
-        skip: how many matching calls pass before it applies.
-        after_s: seconds before the connection is closed, of a `drop` or a `lost`: time to kill a client that waits for its answer.
-        held: set by the embedded cloud when those seconds begin.
-    """
-
+    # `error` answers with an error of the service; `html` with a page, as a broken balancer does; `drop` closes the connection unanswered;
+    # `lost` executes the call and then closes the connection; `delay` answers late; `operation` accepts the call and lets the operation
+    # fail that it starts, at clouds that have operations
     kind: Kind
-    action: str = ".*"
-    region: str = ".*"
-    params: dict[str, str] = field(default_factory=dict)
-    count: int = 1_000_000
+    action: str = ".*"  # a regular expression for the whole action, such as `RunInstances`, `Describe.*` or `compute.instances.insert`
+    region: str = ".*"  # a regular expression for the whole region code, or what the call log has in its place: a zone, or `global`
+    params: dict[str, str] = field(default_factory=dict)  # request parameters that must be equal
+    count: int = 1_000_000  # how many more calls it applies to
+    # code, message, http: of an `error` or an `operation`
     code: str = "InternalError"
     message: str = ""
     http: int = 400
-    details: list[dict[str, Any]] = field(default_factory=list)
-    delay_s: float = 0.0
-    skip: int = 0
+    details: list[dict[str, Any]] = field(default_factory=list)  # of an `operation`, in the cloud's JSON
+    delay_s: float = 0.0  # seconds before anything else happens
+    skip: int = 0  # how many matching calls pass before it applies
+    # seconds before the connection is closed, of a `drop` or a `lost`: time to kill a client that waits for its answer
     after_s: float = 0.0
-    held: bool = False
+    held: bool = False  # set by the embedded cloud when those seconds begin
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:

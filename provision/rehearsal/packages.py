@@ -59,7 +59,9 @@ class Packages:
         self._spawn("apt-cacher-ng", ["apt-cacher-ng", "-c", str(configuration), "ForeGround=1"], {})
 
     def _start_pip(self) -> None:
-        upstream = _pip_config("index-url")
+        # What this machine's pip is configured to use, so that hosts get packages from where this machine does.
+        command = [sys.executable, "-m", "pip", "config", "get", "global.index-url"]
+        upstream = subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
         environment = {
             "PROXPI_CACHE_DIR": str(self._cache / "proxpi"),
             "PROXPI_DOWNLOAD_TIMEOUT": str(_DOWNLOAD_S),
@@ -129,10 +131,3 @@ def _free_ports(address: str) -> tuple[int, int]:
         if len(ports) == 2:  # noqa: PLR2004 - two proxies
             break
     return ports[0], ports[1]
-
-
-def _pip_config(key: str) -> str:
-    """What this machine's pip is configured to use, so that hosts get packages from where this machine does."""
-    command = [sys.executable, "-m", "pip", "config", "get", f"global.{key}"]
-    process = subprocess.run(command, capture_output=True, text=True, check=False)
-    return process.stdout.strip() if process.returncode == 0 else ""

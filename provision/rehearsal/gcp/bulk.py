@@ -73,10 +73,6 @@ def _plan(call: GcpCall, zone: str, name: str) -> tuple[Guest, dict[str, Any]]:
     return plan(call.world, ResourcePath(PROJECT, f"zones/{zone}", "instances", name), body)
 
 
-def _zonal(call: GcpCall) -> dict[str, Any]:
-    return _bulk(call, [call.path["zone"]])
-
-
 def _regional(call: GcpCall) -> dict[str, Any]:
     """The zones that the location policy allows; of those, the ones with the machine type and its accelerators."""
     policy, region = call.body.get("locationPolicy", {}), call.path["region"]
@@ -127,8 +123,7 @@ def _spread(world: World, plans: Plans, shape: str) -> tuple[dict[str, Any] | No
         Why the last zone that was tried has no room for the rest, if some are left; and per zone how to take away what was made there.
     """
     total = len(next(iter(plans.values())))
-    rooms = {zone: room(world, zone) for zone in plans}
-    order = sorted(plans, key=lambda zone: -total if (free := rooms[zone]) is None else -min(free, total))
+    order = sorted(plans, key=lambda zone: -min(room(world, zone), total))
     undo: dict[str, list[Undo]] = {zone: [] for zone in plans}
     error, count = None, 0
     for zone in order[:1] if shape == "ANY_SINGLE_ZONE" else order:
@@ -163,6 +158,6 @@ def _status(undo: dict[str, list[Undo]], names: list[str], *, success: bool) -> 
 
 
 HANDLERS: Final[dict[str, Handler]] = {
-    "compute.instances.bulkInsert": _zonal,
+    "compute.instances.bulkInsert": lambda call: _bulk(call, [call.path["zone"]]),
     "compute.regionInstances.bulkInsert": _regional,
 }

@@ -26,10 +26,6 @@ def _instance(call: GcpCall) -> tuple[Guest, dict[str, Any]]:
     return guest_of(call.world, instance), instance
 
 
-def _everywhere(call: GcpCall) -> dict[str, Any]:
-    return list_all(call, [f"zones/{zone}" for zone in zones()])
-
-
 def _delete(call: GcpCall) -> dict[str, Any]:
     guest, instance = _instance(call)
     if instance.get("deletionProtection"):
@@ -158,7 +154,7 @@ def _guest_attributes(call: GcpCall) -> dict[str, Any]:
 HANDLERS: Final[dict[str, Handler]] = {
     "compute.instances.get": get,
     "compute.instances.list": list_scope,
-    "compute.instances.aggregatedList": _everywhere,
+    "compute.instances.aggregatedList": lambda call: list_all(call, [f"zones/{zone}" for zone in zones()]),
     "compute.instances.delete": _delete,
     "compute.instances.stop": _stop,
     "compute.instances.start": _start,

@@ -26,25 +26,14 @@ def begin(
     call: GcpCall,
     target: ResourcePath,
     *,
-    kind: str | None = None,
-    settle: Callable[[], None] | None = None,
-    finish: Callable[[], object] | None = None,
-    undo: Callable[[], object] | None = None,
-    error: dict[str, Any] | None = None,
-    more: dict[str, Any] | None = None,
+    kind: str | None = None,  # the operation's type; the method's name by default
+    settle: Callable[[], None] | None = None,  # called before the operation ends, without the lock, for as long as it takes
+    finish: Callable[[], object] | None = None,  # called under the lock when the operation succeeds
+    undo: Callable[[], object] | None = None,  # called under the lock when it fails
+    error: dict[str, Any] | None = None,  # how it fails, from `failure`; by default as the call's fault says, if it has one
+    more: dict[str, Any] | None = None,  # further fields of the operation
 ) -> dict[str, Any]:
-    """Start an operation, which ends after `gce_operation_s`.
-
-    Args:
-        call: the request.
-        target: what is changed.
-        kind: the operation's type; the method's name by default.
-        settle: called before the operation ends, without the lock; the operation takes as long as it does.
-        finish: called under the lock when the operation succeeds.
-        undo: called under the lock when it fails.
-        error: how it fails, from `failure`; by default as the call's fault says, if it has one.
-        more: further fields of the operation.
-    """
+    """Start an operation on what a call changes, which ends after `gce_operation_s`."""
     world, error = call.world, error or call.error
     place = ResourcePath(call.path["project"], call.scope, "operations", f"operation-{time.time_ns() // 10**6}-{uuid.uuid4().hex[:22]}")
     operation = world.add(place, "operation", {**_TEMPLATE, "operationType": kind or call.method.id.rsplit(".", 1)[1], **(more or {})})

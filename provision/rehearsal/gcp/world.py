@@ -87,22 +87,16 @@ class ResourcePath:
 
 @dataclass(slots=True)
 class World:
-    """Everything, under one lock.
-
-    Attributes:
-        progress: notified whenever an operation ends.
-        resources: all of them, as their GET shows them.
-        guests: id of an instance → its Guest (guests.py).
-        answers: (project, request id) → the request, and the operation that answered it.
-    """
+    """Everything, under one lock."""
 
     settings: GcpSettings
     park: HostPark | None
     timers: Timers = field(default_factory=Timers)
     lock: threading.RLock = field(default_factory=threading.RLock)
-    progress: threading.Condition = field(init=False)
-    resources: dict[ResourcePath, dict[str, Any]] = field(default_factory=dict)
-    guests: dict[str, Any] = field(default_factory=dict)
+    progress: threading.Condition = field(init=False)  # notified whenever an operation ends
+    resources: dict[ResourcePath, dict[str, Any]] = field(default_factory=dict)  # all of them, as their GET shows them
+    guests: dict[str, Any] = field(default_factory=dict)  # id of an instance → its Guest (guests.py)
+    # (project, request id) → the request, and the operation that answered it
     answers: dict[tuple[str, str], tuple[str, ResourcePath]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
