@@ -83,7 +83,7 @@ def _exceeded(metric: str, limit: float, region: str | None) -> dict[str, Any]:
 
 def room(world: World, zone: str) -> float:
     """How many more instances a zone can run; infinitely many if the settings say nothing of it."""
-    use = sum(instance["status"] != "TERMINATED" for _, instance in world.within(PROJECT, "instances", f"zones/{zone}"))
+    use: int = sum(instance["status"] != "TERMINATED" for _, instance in world.within(PROJECT, "instances", f"zones/{zone}"))
     return world.settings.gce_capacity.get(zone, math.inf) - use
 
 
