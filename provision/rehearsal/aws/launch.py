@@ -19,11 +19,15 @@ from provision.rehearsal.aws import spot
 from provision.rehearsal.aws.offers import offering_zones
 from provision.rehearsal.aws.quota import quota_code, used_vcpus, vcpus
 from provision.rehearsal.aws.settings import AwsSettings
-from provision.rehearsal.aws.world import loopback, method_of, refuse, set_address, show_state
+from provision.rehearsal.aws.world import error_xml, loopback, method_of, refuse, set_address, show_state
 from provision.rehearsal.hosts import HostPark, HostSpec
 
 _NO_TOKEN: Final = {"", "ABCDE"}  # the last is moto's own default when none was sent
 _counts: Final = threading.local()  # `most` is the request's MaxCount, which moto's response does not hand to its backend
+
+
+class _NoCapacityError(Exception):
+    """EC2 answers it as its own failure, with HTTP 500 (docs/sources/emulators.md §A)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +123,10 @@ def _patch_response() -> None:
         if not 1 <= least <= most:
             refuse("InvalidParameterValue", f"Value ({least}) for parameter minCount is invalid. It must be from 1 to maxCount ({most}).")
         _counts.most = most
-        return answer(self)
+        try:
+            return answer(self)
+        except _NoCapacityError as error:
+            return error_xml("InsufficientInstanceCapacity", str(error)), {"status": 500, "Content-Type": "text/xml"}
 
 
 def _validate(backend: Any, image_id: str, request: _Request, params: dict[str, Any]) -> None:
@@ -153,8 +160,7 @@ def _allocation(request: _Request, settings: AwsSettings) -> tuple[str, int]:
     zone = request.zone or next((z for z in zones if room[z] >= most), max(zones, key=lambda z: room[z]))
     number = min(most, room[zone])
     if number < request.least:
-        words = _no_capacity(request, [z for z in zones if room[z] >= request.least])
-        refuse("InsufficientInstanceCapacity", words, http=500)  # its own failure: docs/sources/emulators.md §A
+        raise _NoCapacityError(_no_capacity(request, [z for z in zones if room[z] >= request.least]))
     return zone, number
 
 

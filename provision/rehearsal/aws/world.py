@@ -20,11 +20,9 @@ def method_of(owner: type) -> Callable[[Callable[..., Any]], None]:
     return lambda function: setattr(owner, function.__name__, function)
 
 
-def refuse(code: str, words: str, *, http: int = 400) -> NoReturn:
+def refuse(code: str, words: str) -> NoReturn:
     """Answer with EC2's error code and its words."""
-    error = EC2ClientError(code, words)
-    error.code = http
-    raise error
+    raise EC2ClientError(code, words)
 
 
 def error_xml(code: str, message: str) -> str:
