@@ -7,8 +7,6 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final, Protocol
 
-from werkzeug.serving import WSGIRequestHandler
-
 from provision.rehearsal.faults import Faults
 from provision.rehearsal.hosts import HostPark
 
@@ -70,10 +68,3 @@ class Emulation(Protocol):
 
     def close(self) -> None:
         """Let nothing happen any more."""
-
-
-class QuietHandler(WSGIRequestHandler):
-    """Logs nothing: the calls stand in `Traffic`."""
-
-    def log(self, *_: Any) -> None:
-        """Say nothing."""

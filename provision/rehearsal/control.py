@@ -32,21 +32,13 @@ _processes: Final[list[subprocess.Popen[bytes]]] = []
 
 @dataclass(frozen=True, slots=True)
 class Rehearsal:
-    """The running embedded clouds.
-
-    Attributes:
-        pid: of their process.
-        folder: that it lives in.
-        endpoints: cloud → the URL of its API.
-        access: cloud → what gpuprov's own client of this cloud needs; see `settings`.
-        environment: the variables with which any client of these clouds speaks to them, and to no others.
-    """
+    """The running embedded clouds."""
 
     pid: int
     folder: Path
-    endpoints: dict[str, str]
-    access: dict[str, dict[str, str]]
-    environment: dict[str, str]
+    endpoints: dict[str, str]  # cloud → the URL of its API
+    access: dict[str, dict[str, str]]  # cloud → what gpuprov's own client of this cloud needs; see `settings`
+    environment: dict[str, str]  # the variables with which any client of these clouds speaks to them, and to no others
 
     def settings(self, cloud: str) -> dict[str, Any]:
         """How gpuprov's own client reaches a cloud: the fields of that client's `Access` by name, `endpoint_url` among them."""
@@ -74,12 +66,9 @@ def running(folder: Path) -> Rehearsal | None:
 
 
 def start(folder: Path, *, hosts: bool = True, progress: Callable[[str], None] = lambda _: None) -> Rehearsal:
-    """Start the embedded clouds, or return those that run. They outlive this process, and its Ctrl-C.
+    """Start the embedded clouds, or return those that run; with `hosts`, which needs root, their instances are real.
 
-    Args:
-        folder: where they live.
-        hosts: whether their instances are hosts, which needs root.
-        progress: told what takes time.
+    They outlive this process, and its Ctrl-C.
 
     Raises:
         RehearsalUnavailableError: this machine lacks something; says what to install.

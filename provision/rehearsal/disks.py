@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import subprocess
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-_EC2: Final = "nvme-Amazon_EC2_NVMe_Instance_Storage_AWS"
+_EC2: Final = "nvme-Amazon_EC2_NVMe_Instance_Storage_AWS"  # docs/sources/clouds.md §11, "NVMe names"
 
 
 @dataclass(frozen=True, slots=True)
 class HostDisk:
-    """One disk: its file, the loop device on this machine, and its node and stable name in the host.
-
-    EC2's names: docs/sources/clouds.md §11, "NVMe names".
-    """
+    """One disk: its file, the loop device on this machine, and its node and stable name in the host."""
 
     file: Path
     loop: str
@@ -29,20 +27,12 @@ class HostDisk:
 def attach(
     folder: Path, *, instance_store_gb: int, volume_gb: tuple[int, ...], names: tuple[str, ...] = (), stores: int = 1
 ) -> list[HostDisk]:
-    """Make the disks of a host; nvme0n1 would be its root, so they begin with nvme1n1.
-
-    Args:
-        folder: where the files lie.
-        instance_store_gb: of all disks of the instance store together.
-        volume_gb: of each volume.
-        names: the links of all disks, volumes first; without them EC2's.
-        stores: how many disks the instance store has.
-    """
+    """Make the disks that a `HostSpec` describes in its host's folder; nvme0n1 would be its root, so they begin with nvme1n1."""
     inside = [(instance_store_gb // stores, True)] * stores if instance_store_gb else []
     disks = []
     for number, (size_gb, ephemeral) in enumerate([*((size, False) for size in volume_gb), *inside], start=1):
         seed = f"{folder.name}-{number}"
-        link = _instance_storage(seed) if ephemeral else f"nvme-Amazon_Elastic_Block_Store_vol{_serial(seed).lower()}"
+        link = f"{_EC2}{_serial(seed)}" if ephemeral else f"nvme-Amazon_Elastic_Block_Store_vol{_serial(seed).lower()}"
         if names:
             link = names[number - 1]
         file = folder / f"disk{number}.img"
@@ -53,26 +43,19 @@ def attach(
 
 
 def _blank(file: Path, size: int) -> None:
-    with file.open("wb") as sparse:
-        sparse.truncate(size)
+    file.write_bytes(b"")
+    os.truncate(file, size)
 
 
 def wipe_instance_store(disks: list[HostDisk]) -> list[HostDisk]:
     """The disks after a stop: the ephemeral ones are blank and have other serial numbers, because the next start is on another machine."""
     for disk in disks:
         if disk.ephemeral:
-            size = disk.file.stat().st_size
-            _blank(disk.file, 0)
-            with disk.file.open("r+b") as sparse:
-                sparse.truncate(size)
+            _blank(disk.file, disk.file.stat().st_size)
             # The loop device remembers the size at its attachment, and pages of the old content.
             subprocess.run(["losetup", "--set-capacity", disk.loop], check=False, capture_output=True)
             subprocess.run(["blockdev", "--flushbufs", disk.loop], check=False, capture_output=True)
-    return [replace(disk, link=_instance_storage(disk.link)) if disk.ephemeral and _EC2 in disk.link else disk for disk in disks]
-
-
-def _instance_storage(seed: str) -> str:
-    return f"{_EC2}{_serial(seed)}"
+    return [replace(disk, link=f"{_EC2}{_serial(disk.link)}") if disk.ephemeral and _EC2 in disk.link else disk for disk in disks]
 
 
 def _serial(seed: str) -> str:

@@ -7,9 +7,11 @@ import re
 import socket
 import threading
 import time
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final, Literal, get_args
+
+from werkzeug import Response
 
 Kind = Literal["error", "html", "drop", "lost", "delay", "operation"]
 KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
@@ -18,37 +20,26 @@ _ON_THE_WIRE: Final = ("error", "html", "drop", "lost", "delay")
 
 @dataclass(slots=True)
 class Fault:
-    """One rule.
+    """One rule."""
 
-    Attributes:
-        kind: `error` answers with an error of the service; `html` with a page, as a broken balancer does; `drop` closes the connection
-            unanswered; `lost` executes the call and then closes the connection; `delay` answers late; `operation` accepts the call
-            and lets the operation fail that it starts, at clouds that have operations.
-        action: a regular expression for the whole action, such as `RunInstances`, `Describe.*` or `compute.instances.insert`.
-        region: a regular expression for the whole region code, or what the call log has in its place: a zone, or `global`.
-        params: request parameters that must be equal.
-        count: how many more calls it applies to.
-        code, message, http: of an `error` or an `operation`.
-        details: of an `operation`, in the cloud's JSON.
-        delay_s: seconds before anything else happens.
-        skip: how many matching calls pass before it applies.
-        after_s: seconds before the connection is closed, of a `drop` or a `lost`: time to kill a client that waits for its answer.
-        held: set by the embedded cloud when those seconds begin.
-    """
-
+    # `error` answers with an error of the service; `html` with a page, as a broken balancer does; `drop` closes the connection unanswered;
+    # `lost` executes the call and then closes the connection; `delay` answers late; `operation` accepts the call and lets the operation
+    # fail that it starts, at clouds that have operations
     kind: Kind
-    action: str = ".*"
-    region: str = ".*"
-    params: dict[str, str] = field(default_factory=dict)
-    count: int = 1_000_000
+    action: str = ".*"  # a regular expression for the whole action, such as `RunInstances`, `Describe.*` or `compute.instances.insert`
+    region: str = ".*"  # a regular expression for the whole region code, or what the call log has in its place: a zone, or `global`
+    params: dict[str, str] = field(default_factory=dict)  # request parameters that must be equal
+    count: int = 1_000_000  # how many more calls it applies to
+    # code, message, http: of an `error` or an `operation`
     code: str = "InternalError"
     message: str = ""
     http: int = 400
-    details: list[dict[str, Any]] = field(default_factory=list)
-    delay_s: float = 0.0
-    skip: int = 0
+    details: list[dict[str, Any]] = field(default_factory=list)  # of an `operation`, in the cloud's JSON
+    delay_s: float = 0.0  # seconds before anything else happens
+    skip: int = 0  # how many matching calls pass before it applies
+    # seconds before the connection is closed, of a `drop` or a `lost`: time to kill a client that waits for its answer
     after_s: float = 0.0
-    held: bool = False
+    held: bool = False  # set by the embedded cloud when those seconds begin
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
@@ -72,11 +63,7 @@ class Faults:
         self._lock = threading.Lock()
 
     def replace(self, rules: Iterable[dict[str, Any]]) -> None:
-        """Put these rules in force, and no others.
-
-        Raises:
-            ValueError, TypeError, re.error: one of them is no rule; none is taken.
-        """
+        """Put these rules in force, and no others; if one of them is no rule, none is taken."""
         fresh = [Fault(**rule) for rule in rules]
         with self._lock:
             self._rules = fresh
@@ -99,22 +86,27 @@ class Faults:
         return None
 
 
-def hang_up(connection: socket.socket, fault: Fault) -> None:
-    """Close a connection without a word, when the fault says.
+def strike(fault: Fault, environ: dict[str, Any], carry_out: Callable[[], Response], refuse: Callable[[], Response]) -> Response:
+    """The answer to a call that meets a fault: `carry_out` knows of no fault, `refuse` has the cloud's form of an `error` or `operation`.
 
     Raises:
-        ConnectionAbortedError: always, so that the server stops handling the request.
+        ConnectionAbortedError: the connection was closed, so the server stops handling the request.
     """
+    time.sleep(fault.delay_s)
+    match fault.kind:
+        case "html":
+            return Response("<html><body><h1>502 Bad Gateway</h1></body></html>", 502, mimetype="text/html")
+        case "error" | "operation":
+            return refuse()
+        case "delay":
+            return carry_out()
+        case "lost":
+            carry_out()
     if fault.after_s:
         fault.held = True
         time.sleep(fault.after_s)
+    connection: socket.socket = environ["werkzeug.socket"]
     with contextlib.suppress(OSError):  # the client may be gone
         connection.shutdown(socket.SHUT_RDWR)
     connection.close()
     raise ConnectionAbortedError
-
-
-def wait(fault: Fault) -> None:
-    """Spend a fault's delay."""
-    if fault.delay_s:
-        time.sleep(fault.delay_s)

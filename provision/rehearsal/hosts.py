@@ -16,7 +16,7 @@ import signal
 import subprocess
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 from typing import Final, Literal
 
@@ -40,31 +40,18 @@ Ended = Literal["poweroff", "crash"]
 
 @dataclass(frozen=True, slots=True)
 class HostSpec:
-    """What a host is made of.
-
-    Attributes:
-        instance_id: names everything of the host.
-        hostname: what it calls itself.
-        user_data: given to cloud-init as it is.
-        authorized_keys: OpenSSH public keys that may log in as the image's user.
-        accounts: further users, each with one key.
-        instance_store_gb: size of the ephemeral disks together; 0 for none.
-        volume_gb: sizes of the data volumes.
-        disk_names: the links in /dev/disk/by-id, volumes first; without them the serial numbers of EC2's NVMe disks.
-        instance_stores: how many disks the instance store has.
-        keeps_address: whether it has the same address after a stop, as a private one is kept.
-    """
+    """What a host is made of."""
 
     instance_id: str
     hostname: str
-    user_data: bytes = b""
-    authorized_keys: tuple[str, ...] = ()
-    accounts: tuple[tuple[str, str], ...] = ()
-    instance_store_gb: int = 0
-    volume_gb: tuple[int, ...] = ()
-    disk_names: tuple[str, ...] = ()
-    instance_stores: int = 1
-    keeps_address: bool = False
+    user_data: bytes = b""  # given to cloud-init as it is
+    authorized_keys: tuple[str, ...] = ()  # OpenSSH public keys that may log in as the image's user
+    accounts: tuple[tuple[str, str], ...] = ()  # further users, each with one key
+    instance_store_gb: int = 0  # size of the ephemeral disks together; 0 for none
+    volume_gb: tuple[int, ...] = ()  # sizes of the data volumes
+    disk_names: tuple[str, ...] = ()  # the links in /dev/disk/by-id, volumes first; without them the serial numbers of EC2's NVMe disks
+    instance_stores: int = 1  # how many disks the instance store has
+    keeps_address: bool = False  # whether it has the same address after a stop, as a private one is kept
 
 
 @dataclass(slots=True)
@@ -78,40 +65,27 @@ class _RunningHost:
     devices: list[disks.HostDisk] = field(default_factory=list)
 
 
+@dataclass(slots=True)
 class HostPark:
-    """The hosts of one rehearsal.
+    """The hosts of one rehearsal, with their files in its folder; `on_exit` hears how a host ended by itself."""
 
-    Args:
-        folder: where their files lie.
-        rootfs: from `rootfs.build`.
-        network: where they are plugged in.
-        packages: where they get packages from; None for nowhere.
-        on_exit: called with its id and how it ended when a host ends by itself.
-    """
+    folder: Path
+    _: KW_ONLY
+    rootfs: Path  # from `rootfs.build`
+    network: HostNetwork
+    packages: Packages | None = None
+    on_exit: Callable[[str, Ended], None] = lambda _id, _how: None
+    _hosts: dict[str, _RunningHost] = field(default_factory=dict, init=False)
 
-    def __init__(
-        self,
-        folder: Path,
-        *,
-        rootfs: Path,
-        network: HostNetwork,
-        packages: Packages | None = None,
-        on_exit: Callable[[str, Ended], None] | None = None,
-    ) -> None:
-        self._folder = folder
-        self._rootfs = rootfs
-        self._network = network
-        self._packages = packages
-        self._on_exit = on_exit or (lambda _id, _how: None)
-        self._hosts: dict[str, _RunningHost] = {}
-        folder.mkdir(parents=True, exist_ok=True)
+    def __post_init__(self) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
 
     def create(self, spec: HostSpec) -> str:
         """Make a host and return its address; it boots in the background."""
-        folder = self._folder / spec.instance_id
+        folder = self.folder / spec.instance_id
         for name in ("upper", "work", "root"):
             (folder / name).mkdir(parents=True)
-        host = _RunningHost(spec, folder, self._network.take_address())
+        host = _RunningHost(spec, folder, self.network.take_address())
         self._hosts[spec.instance_id] = host
         self._seed(host)
         host.devices = disks.attach(
@@ -139,8 +113,8 @@ class HostPark:
             rights = {"sudo": ["ALL=(ALL) NOPASSWD:ALL"], "shell": "/bin/bash", "lock_passwd": True}
             users = [{"name": name, "ssh_authorized_keys": [key], **rights} for name, key in host.spec.accounts]
             (seed / "vendor-data").write_text("#cloud-config\n" + json.dumps({"users": ["default", *users]}))
-        if self._packages:
-            for name, text in self._packages.host_files().items():
+        if self.packages:
+            for name, text in self.packages.host_files().items():
                 path = host.folder / "upper" / name
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_text(text)
@@ -161,16 +135,16 @@ class HostPark:
                 break
         if host.powered:
             host.powered = False
-            self._on_exit(host.spec.instance_id, "poweroff" if code in _POWERED_OFF else "crash")
+            self.on_exit(host.spec.instance_id, "poweroff" if code in _POWERED_OFF else "crash")
 
     def _run_once(self, host: _RunningHost, ready: threading.Event) -> int:
         """One boot of the host, from its init's start to its end; returns how it ended."""
         master, slave = os.openpty()
-        group = cgroups.make(self._folder, host.spec.instance_id)
+        group = cgroups.make(self.folder, host.spec.instance_id)
         names = [word for disk in host.devices for word in (disk.node, disk.loop, disk.link)]
         enter = ["sh", "-c", 'echo $$ > "$1/cgroup.procs"; shift; exec "$@"', "sh", str(group), "setpriv", "--pdeathsig", "KILL"]
         apart = ["unshare", "--mount", "--pid", "--net", "--uts", "--ipc", "--cgroup", "--fork", "--kill-child=SIGKILL"]
-        init = ["bash", str(_INIT), str(host.folder), str(self._rootfs), host.spec.hostname, os.ttyname(slave), *names]
+        init = ["bash", str(_INIT), str(host.folder), str(self.rootfs), host.spec.hostname, os.ttyname(slave), *names]
         with (host.folder / "console.log").open("ab", buffering=0) as console:
             reader = threading.Thread(target=_copy, args=(master, console.fileno()), daemon=True)
             reader.start()
@@ -182,7 +156,7 @@ class HostPark:
                 start_new_session=True,
             )
             try:
-                self._network.plug(host.process.pid, host.address)
+                self.network.plug(host.process.pid, host.address)
             except (OSError, subprocess.CalledProcessError, RehearsalFailedError):
                 host.process.kill()  # it ended before it had a network, or never made one: its end says which
             ready.set()
@@ -214,13 +188,13 @@ class HostPark:
         self._off(host, _POWEROFF, stay_off=True)
         host.devices = disks.wipe_instance_store(host.devices)
         if not host.spec.keeps_address:
-            self._network.give_back(host.address)
+            self.network.give_back(host.address)
 
     def start(self, instance_id: str) -> str:
         """Power on again; returns the address, another one unless the host keeps its own."""
         host = self._hosts[instance_id]
         if not host.spec.keeps_address:
-            host.address = self._network.take_address()
+            host.address = self.network.take_address()
         self._power_on(host)
         return host.address
 
@@ -251,16 +225,16 @@ class HostPark:
         if host.supervisor:
             host.supervisor.join(timeout=10)
         disks.detach(host.devices)
-        self._network.give_back(host.address)
+        self.network.give_back(host.address)
         shutil.rmtree(host.folder, ignore_errors=True)
 
     def close(self) -> None:
         """Remove all hosts, the packages' proxies and the network."""
         for instance_id in list(self._hosts):
             self.destroy(instance_id)
-        if self._packages:
-            self._packages.close()
-        self._network.close()
+        if self.packages:
+            self.packages.close()
+        self.network.close()
 
 
 def _copy(source: int, target: int) -> None:

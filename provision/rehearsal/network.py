@@ -31,14 +31,7 @@ def _links() -> list[dict[str, Any]]:
 
 
 class HostNetwork:
-    """A bridge, made by the constructor.
-
-    Args:
-        owner: the folder that it belongs to.
-
-    Raises:
-        RehearsalFailedError: no bridge could be made.
-    """
+    """A bridge, made by the constructor for the folder that it belongs to."""
 
     def __init__(self, owner: Path) -> None:
         self.number = self._claim(owner)

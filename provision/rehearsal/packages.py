@@ -23,29 +23,17 @@ _DOWNLOAD_S: Final = 900
 
 
 class Packages:
-    """The proxies of one rehearsal.
-
-    Args:
-        cache: kept between rehearsals.
-        folder: logs and configuration of this one.
-    """
+    """The proxies of one rehearsal, with logs and configuration in its folder; the cache is kept between rehearsals."""
 
     def __init__(self, cache: Path, folder: Path) -> None:
         self._cache = cache
         self._folder = folder
         self._children: list[subprocess.Popen[bytes]] = []
         self._address = ""
-        self._apt_port = 0
-        self._pip_port = 0
+        self._apt_port = self._pip_port = 0
 
     def start(self, address: str) -> None:
-        """Start both on the bridge's address.
-
-        The thread that calls this must live as long as the rehearsal: the children die with it.
-
-        Raises:
-            RehearsalFailedError: one of them does not answer.
-        """
+        """Start both on the bridge's address. The calling thread must live as long as the rehearsal: the children die with it."""
         self._address = address
         self._apt_port, self._pip_port = _free_ports(address)
         self._start_apt()
@@ -71,7 +59,9 @@ class Packages:
         self._spawn("apt-cacher-ng", ["apt-cacher-ng", "-c", str(configuration), "ForeGround=1"], {})
 
     def _start_pip(self) -> None:
-        upstream = _pip_config("index-url")
+        # What this machine's pip is configured to use, so that hosts get packages from where this machine does.
+        command = [sys.executable, "-m", "pip", "config", "get", "global.index-url"]
+        upstream = subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
         environment = {
             "PROXPI_CACHE_DIR": str(self._cache / "proxpi"),
             "PROXPI_DOWNLOAD_TIMEOUT": str(_DOWNLOAD_S),
@@ -141,10 +131,3 @@ def _free_ports(address: str) -> tuple[int, int]:
         if len(ports) == 2:  # noqa: PLR2004 - two proxies
             break
     return ports[0], ports[1]
-
-
-def _pip_config(key: str) -> str:
-    """What this machine's pip is configured to use, so that hosts get packages from where this machine does."""
-    command = [sys.executable, "-m", "pip", "config", "get", f"global.{key}"]
-    process = subprocess.run(command, capture_output=True, text=True, check=False)
-    return process.stdout.strip() if process.returncode == 0 else ""

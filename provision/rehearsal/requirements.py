@@ -25,11 +25,7 @@ _PATH: Final = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
 
 
 def gaps(*, hosts: bool) -> list[str]:
-    """What this machine lacks, as `what is missing: how to get it`; empty when it lacks nothing.
-
-    Args:
-        hosts: whether instances are to be hosts; without them no tool and no right is needed.
-    """
+    """What this machine lacks, as `what is missing: how to get it`; without hosts no tool and no right is needed."""
     lacks = [f"the Python package {name} is missing: pip install 'gpuprov[rehearse]'" for name in _PACKAGES if find_spec(name) is None]
     if not hosts:
         return lacks

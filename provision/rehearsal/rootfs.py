@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import platform
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -19,25 +20,8 @@ LOGIN: Final = "ubuntu"
 """The image's login user, as on the Ubuntu image that the hosts stand in for."""
 
 _PACKAGES: Final = (
-    "systemd",
-    "systemd-sysv",
-    "dbus",
-    "libpam-systemd",
-    "openssh-server",
-    "sudo",
-    "cloud-init",
-    "python3",
-    "python3-apt",
-    "iproute2",
-    "e2fsprogs",
-    "xfsprogs",
-    "kmod",
-    "procps",
-    "rsync",
-    "util-linux",
-    "ca-certificates",
-    "netbase",
-    "less",
+    *("systemd", "systemd-sysv", "dbus", "libpam-systemd", "openssh-server", "sudo", "cloud-init", "python3", "python3-apt"),
+    *("iproute2", "e2fsprogs", "xfsprogs", "kmod", "procps", "rsync", "util-linux", "ca-certificates", "netbase", "less"),
 )
 
 _EL_PACKAGES: Final = ("dnf", "dnf-plugins-core", "rpm", "gnupg")
@@ -75,28 +59,17 @@ _CLOUD_CFG: Final = {
     "cloud_final_modules": ["scripts-user", "keys-to-console"],
 }
 _MASKED: Final = (
-    "getty.target",
-    "console-getty.service",
-    "systemd-networkd.service",
-    "systemd-resolved.service",
-    "apt-daily.timer",
-    "apt-daily-upgrade.timer",
+    *("getty.target", "console-getty.service", "systemd-networkd.service", "systemd-resolved.service"),
+    *("apt-daily.timer", "apt-daily-upgrade.timer"),
 )
-_MARKER: Final = "stand-in\n"
 _RECIPE: Final = 3  # raise when `_customize` changes, so that caches are built anew
 
 
 def build(cache: Path, progress: Callable[[str], None], *, like: Literal["own", "el"] = "own") -> Path:
     """The root file system for this machine's distribution, from the cache or newly built (about 40 s and 270 MB).
 
-    Args:
-        cache: folder that survives; one build serves all rehearsals of this machine.
-        progress: called with a sentence before what takes time.
-        like: `el` for a host that manages its packages with dnf and rpm, and calls itself Rocky Linux 9. What is below is this machine's
-            distribution all the same: it stands in for what a role does, not for what EL's own packages do.
-
-    Raises:
-        RehearsalFailedError: mmdebstrap failed.
+    `el` is for a host that manages its packages with dnf and rpm, and calls itself Rocky Linux 9. What is below is this machine's
+    distribution all the same: it stands in for what a role does, not for what EL's own packages do.
     """
     suite, sources = _distribution()
     packages = _PACKAGES + (_EL_PACKAGES if like == "el" else ())
@@ -121,18 +94,13 @@ def build(cache: Path, progress: Callable[[str], None], *, like: Literal["own", 
 
 def system() -> str:
     """The system of the hosts in the words of the catalogue, as `debian 12`: that of this machine."""
-    fields = _os_release()
+    fields = platform.freedesktop_os_release()
     return f"{fields.get('ID', '?')} {fields.get('VERSION_ID', '?')}"
-
-
-def _os_release() -> dict[str, str]:
-    lines = Path("/etc/os-release").read_text().splitlines()
-    return {name: value.strip('"') for name, _, value in (line.partition("=") for line in lines)}
 
 
 def _distribution() -> tuple[str, str]:
     """This machine's suite and its package sources, as apt knows them: the hosts are of the same distribution."""
-    fields = _os_release()
+    fields = platform.freedesktop_os_release()
     suite = fields.get("VERSION_CODENAME", "")
     targets = subprocess.run(
         ["apt-get", "indextargets", "--format", "$(REPO_URI) $(RELEASE) $(COMPONENT) $(ORIGIN)", "Created-By: Packages"],
@@ -181,7 +149,7 @@ def _customize(root: Path) -> None:
     (root / "etc/hostname").write_text("localhost\n")
     (root / "etc/resolv.conf").unlink(missing_ok=True)
     (root / "etc/resolv.conf").write_text("# no name servers: packages come through the machine that holds this host\n")
-    (root / "etc/gpuprov-rehearsal").write_text(_MARKER)
+    (root / "etc/gpuprov-rehearsal").write_text("stand-in\n")
     (root / "etc/apt/sources.list.d").mkdir(exist_ok=True)
     environment = {"PATH": os.environ["PATH"], "LC_ALL": "C.UTF-8"}
     subprocess.run(["systemctl", f"--root={root}", "-q", "mask", *_MASKED], check=True, capture_output=True, env=environment)

@@ -9,88 +9,63 @@ the clouds hold is in memory: when this process ends, its hosts end with it, and
 from __future__ import annotations
 
 import argparse
-import importlib
-import io
 import json
+import logging
 import os
+import pkgutil
 import re
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
 from filelock import FileLock, Timeout
+from werkzeug import Request, Response
+from werkzeug.middleware.dispatcher import DispatcherMiddleware
 from werkzeug.serving import make_server
 
 from provision import paths
 from provision.errors import GpuprovError
 from provision.rehearsal import EMULATIONS, leftovers, rootfs
-from provision.rehearsal.base import Emulation, Environ, QuietHandler, Start, Traffic, Wsgi
+from provision.rehearsal.base import Emulation, Traffic, Wsgi
 from provision.rehearsal.hosts import HostPark
 from provision.rehearsal.network import HostNetwork
 from provision.rehearsal.packages import Packages
 
-_OWN: Final = "/_rehearsal/"
+_OWN: Final = "/_rehearsal"
 
 
-class Controls:
-    """The rehearsal's own paths, which every cloud's address answers beside the cloud's.
+def controls(caller_address: str, emulations: list[Emulation], traffic: Traffic, status: Callable[[], Any]) -> Wsgi:
+    """The rehearsal's own paths, which every cloud's address answers beside the cloud's."""
+    every = [emulation.settings for emulation in emulations]
+    answers: dict[str, Callable[[], Any]] = {
+        "/faults": traffic.faults.as_data,
+        "/calls": lambda: traffic.calls,
+        "/status": status,
+        "/settings": lambda: {key: value for settings in every for key, value in asdict(settings).items()},
+    }
 
-    Args:
-        caller_address: what `caller-address` answers.
-        emulations: whose settings are shown and changed.
-        traffic: whose calls and faults are shown and changed.
-        status: what `status` answers.
-    """
-
-    def __init__(self, caller_address: str, emulations: list[Emulation], traffic: Traffic, status: Callable[[], Any]) -> None:
-        self._caller_address = caller_address
-        self._settings = [emulation.settings for emulation in emulations]
-        self._traffic = traffic
-        self._status = status
-
-    def in_front_of(self, api: Wsgi) -> Wsgi:
-        """A cloud's API with these paths beside its own."""
-
-        def answer(environ: Environ, start: Start) -> Iterable[bytes]:
-            body = environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
-            if environ["PATH_INFO"].startswith(_OWN):
-                return self._answer(environ["PATH_INFO"].removeprefix(_OWN), environ["REQUEST_METHOD"], body, start)
-            return api({**environ, "wsgi.input": io.BytesIO(body)}, start)
-
-        return answer
-
-    def _answer(self, path: str, method: str, body: bytes, start: Start) -> list[bytes]:
-        if path == "caller-address":
-            start("200 OK", [("Content-Type", "text/plain")])
-            return [f"{self._caller_address}\n".encode()]
+    def act(request: Request) -> Response:
+        if request.path == "/caller-address":
+            return Response(f"{caller_address}\n")
         try:
-            answer = self._act(path, method, body)
+            match request.method, request.path:
+                case "PUT", "/faults":
+                    traffic.faults.replace(json.loads(request.get_data()))
+                case "PUT", "/settings":
+                    for key, value in json.loads(request.get_data()).items():
+                        setattr(next((s for s in every if hasattr(s, key)), every[0]), key, value)
+                case "DELETE", "/calls":
+                    traffic.calls.clear()
+            return Response(json.dumps(answers[request.path](), default=str), mimetype="application/json")
         except (ValueError, TypeError, KeyError, AttributeError, re.error) as error:
-            start("400 Bad Request", [("Content-Type", "text/plain")])
-            return [f"{type(error).__name__}: {error}\n".encode()]
-        start("200 OK", [("Content-Type", "application/json")])
-        return [json.dumps(answer, default=str).encode()]
+            return Response(f"{type(error).__name__}: {error}\n", 400)
 
-    def _act(self, path: str, method: str, body: bytes) -> Any:
-        match method, path:
-            case "PUT", "faults":
-                self._traffic.faults.replace(json.loads(body))
-            case "PUT", "settings":
-                for key, value in json.loads(body).items():
-                    setattr(next((s for s in self._settings if hasattr(s, key)), self._settings[0]), key, value)
-            case "DELETE", "calls":
-                self._traffic.calls.clear()
-        answers: dict[str, Callable[[], Any]] = {
-            "faults": self._traffic.faults.as_data,
-            "calls": lambda: self._traffic.calls,
-            "status": self._status,
-            "settings": lambda: {key: value for settings in self._settings for key, value in asdict(settings).items()},
-        }
-        return answers[path]()
+    application: Wsgi = Request.application(act)
+    return application
 
 
 def main() -> None:
@@ -117,16 +92,16 @@ def _serve(folder: Path, *, with_hosts: bool) -> None:
     traffic = Traffic()
     for cloud, path in EMULATIONS.items():
         _progress(f"starting the API of {cloud}")
-        clouds[cloud] = _class(path)(park, traffic)
+        clouds[cloud] = pkgutil.resolve_name(path)(park, traffic)
 
     def status() -> dict[str, Any]:
         rows = [row for emulation in clouds.values() for row in emulation.instances()]
         return {"pid": os.getpid(), "hosts": with_hosts, "gateway": gateway, "instances": rows}
 
-    controls = Controls(gateway, list(clouds.values()), traffic, status)
+    own = {_OWN: controls(gateway, list(clouds.values()), traffic, status)}
+    logging.getLogger("werkzeug").disabled = True  # the calls stand in `Traffic`
     servers = {
-        cloud: make_server("127.0.0.1", 0, controls.in_front_of(emulation.api), threaded=True, request_handler=QuietHandler)
-        for cloud, emulation in clouds.items()
+        cloud: make_server("127.0.0.1", 0, DispatcherMiddleware(emulation.api, own), threaded=True) for cloud, emulation in clouds.items()
     }
     first, *others = servers.values()
     for server in others:
@@ -146,15 +121,9 @@ def _serve(folder: Path, *, with_hosts: bool) -> None:
             park.close()
 
 
-def _class(path: str) -> type[Emulation]:
-    module, _, name = path.partition(":")
-    emulation: type[Emulation] = getattr(importlib.import_module(module), name)
-    return emulation
-
-
 def _tell(state: Path, clouds: dict[str, Emulation], endpoints: dict[str, str]) -> None:
     """Write what `control.running` reads, in one step."""
-    caller_address_url = f"{next(iter(endpoints.values()))}{_OWN}caller-address"
+    caller_address_url = f"{next(iter(endpoints.values()))}{_OWN}/caller-address"
     access, environment = {}, {"GPUPROV_CALLER_ADDRESS_URL": caller_address_url}
     for cloud, emulation in clouds.items():
         access[cloud] = {**emulation.access(endpoints[cloud]), "caller_address_url": caller_address_url}
@@ -165,14 +134,9 @@ def _tell(state: Path, clouds: dict[str, Emulation], endpoints: dict[str, str]) 
 
 
 def _hosts(folder: Path, clouds: dict[str, Emulation]) -> tuple[HostPark, str]:
-    """The park, with its root file system, network and package proxies; this thread lives as long as the process.
+    """The park, whose emulations hear of hosts that end by themselves, and this machine's address on its network.
 
-    Args:
-        folder: of the rehearsal.
-        clouds: are told when a host ends by itself.
-
-    Returns:
-        The park, and the address of this machine on its network.
+    The calling thread must live as long as the process: the package proxies die with it.
     """
     for leftover in leftovers.sweep(folder / "hosts"):
         _progress(f"swept from a killed rehearsal: {leftover}")

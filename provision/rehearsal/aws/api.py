@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import io
 import json
 import re
@@ -9,24 +10,21 @@ import urllib.parse
 from collections.abc import Iterable
 from typing import Any, Final
 
+from werkzeug import Response
+from werkzeug.wsgi import get_input_stream
+
 from provision.rehearsal.aws import permissions
 from provision.rehearsal.aws.permissions import AwsCall
 from provision.rehearsal.aws.settings import AwsSettings
 from provision.rehearsal.aws.world import error_xml, tags_of
 from provision.rehearsal.base import Environ, Start, Traffic, Wsgi
-from provision.rehearsal.faults import Fault, hang_up, wait
+from provision.rehearsal.faults import Fault, strike
 
 _LOGGED: Final = ("InstanceType", "ClientToken", "ImageId", "DryRun", "Name", "KeyName", "GroupId", "GroupName")
 
 
 class AwsApi:
-    """WSGI in front of moto.
-
-    Args:
-        moto: moto's application.
-        settings: which regions and calls are refused.
-        traffic: the log and the faults.
-    """
+    """WSGI in front of moto."""
 
     def __init__(self, moto: Wsgi, settings: AwsSettings, traffic: Traffic) -> None:
         self._moto = moto
@@ -35,7 +33,7 @@ class AwsApi:
 
     def __call__(self, environ: Environ, start: Start) -> Iterable[bytes]:
         """Answer one request."""
-        body = environ["wsgi.input"].read()
+        body = get_input_stream(environ).read()
         environ["wsgi.input"] = io.BytesIO(body)
         call = _read(environ, body)
         fields = {key: call.params[key] for key in _LOGGED if key in call.params}
@@ -43,7 +41,13 @@ class AwsApi:
             fault = self._traffic.faults.next_for(call.action, call.region, call.params) or self._refusal(call)
             if fault is None:
                 return self._moto(environ, start)
-            return self._failing(fault, environ, start, json_protocol=bool(environ.get("HTTP_X_AMZ_TARGET")))
+            answer = strike(
+                fault,
+                environ,
+                carry_out=lambda: Response.from_app(self._moto, environ, buffered=True),
+                refuse=lambda: _error(fault, json_protocol=bool(environ.get("HTTP_X_AMZ_TARGET"))),
+            )
+            return answer(environ, start)
 
     def _refusal(self, call: AwsCall) -> Fault | None:
         """The answer to a call that these credentials may not make, as a fault."""
@@ -58,17 +62,13 @@ class AwsApi:
             return Fault("error", code="AccessDeniedException", message=words)
         return Fault("error", code="UnauthorizedOperation", message=f"You are not authorized to perform this operation. {words}", http=403)
 
-    def _failing(self, fault: Fault, environ: Environ, start: Start, *, json_protocol: bool) -> Iterable[bytes]:
-        wait(fault)
-        if fault.kind == "delay":
-            return self._moto(environ, start)
-        if fault.kind == "lost":
-            b"".join(self._moto(environ, lambda *_a, **_k: None))
-        if fault.kind in {"lost", "drop"}:
-            hang_up(environ["werkzeug.socket"], fault)
-        content_type, answer = error_body(fault, json_protocol=json_protocol)
-        start(f"{502 if fault.kind == 'html' else fault.http} Fault", [("Content-Type", content_type)])
-        return [answer]
+
+def _error(fault: Fault, *, json_protocol: bool) -> Response:
+    """A fault's error, as EC2 (XML) or SSM (JSON) would send it."""
+    message = fault.message or fault.code
+    if json_protocol:
+        return Response(json.dumps({"__type": fault.code, "message": message}), fault.http, content_type="application/x-amz-json-1.1")
+    return Response(error_xml(fault.code, html.escape(message, quote=False)), fault.http, content_type="text/xml")
 
 
 def _read(environ: Environ, body: bytes) -> AwsCall:
@@ -81,13 +81,3 @@ def _read(environ: Environ, body: bytes) -> AwsCall:
     scope = re.search(r"Credential=[^/]+/\d+/([^/]+)/([^/]+)/", environ.get("HTTP_AUTHORIZATION", ""))
     region, service = scope.groups() if scope else ("", "")
     return AwsCall(service, action, region, params)
-
-
-def error_body(fault: Fault, *, json_protocol: bool) -> tuple[str, bytes]:
-    """Content type and body of a fault's answer, as EC2 (XML) or SSM (JSON) would send it."""
-    if fault.kind == "html":
-        return "text/html", b"<html><body><h1>502 Bad Gateway</h1></body></html>"
-    message = fault.message or fault.code
-    if json_protocol:
-        return "application/x-amz-json-1.1", json.dumps({"__type": fault.code, "message": message}).encode()
-    return "text/xml", error_xml(fault.code, message.replace("&", "&amp;").replace("<", "&lt;")).encode()

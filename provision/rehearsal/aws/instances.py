@@ -18,7 +18,7 @@ from moto.ec2.responses.general import General
 from moto.ec2.responses.instances import InstanceResponse
 
 from provision.rehearsal.aws.settings import AwsSettings
-from provision.rehearsal.aws.world import instances, loopback, set_address, show_state
+from provision.rehearsal.aws.world import instances, loopback, method_of, set_address, show_state
 from provision.rehearsal.hosts import HostPark
 
 _CONSOLE_BYTES: Final = 65_536
@@ -27,10 +27,8 @@ _CONSOLE_BYTES: Final = 65_536
 def patch(settings: AwsSettings, park: HostPark | None) -> None:
     """Change moto's classes for this process. With a park, instances are its hosts; without, their addresses are loopback ones."""
     _patch_states(settings)
-    _patch_visibility(settings)
     _patch_power(park)
-    _patch_console(settings, park)
-    _patch_status(settings)
+    _patch_answers(settings, park)
 
 
 def _patch_states(settings: AwsSettings) -> None:
@@ -60,19 +58,6 @@ def _patch_states(settings: AwsSettings) -> None:
     wrap("start", "pending", 0, ("running", 16), "pending_s")
     wrap("stop", "stopping", 64, ("stopped", 80), "ending_s")
     wrap("terminate", "shutting-down", 32, ("terminated", 48), "ending_s")
-
-
-def _patch_visibility(settings: AwsSettings) -> None:
-    """Leave new instances out of descriptions for a while."""
-
-    def describe_instances(self: Any, filters: Any = None) -> Any:
-        reservations = self.all_reservations(filters)
-        since = time.monotonic() - settings.unseen_s
-        for reservation in reservations:  # copies, whose lists are the originals'
-            reservation.instances = [i for i in reservation.instances if getattr(i, "launched", 0.0) <= since]
-        return [reservation for reservation in reservations if reservation.instances]
-
-    InstanceBackend.describe_instances = describe_instances
 
 
 def _patch_power(park: HostPark | None) -> None:
@@ -120,7 +105,17 @@ def ended_by_itself(park: HostPark, instance_id: str) -> None:
                 park.stop(instance_id)
 
 
-def _patch_console(settings: AwsSettings, park: HostPark | None) -> None:
+def _patch_answers(settings: AwsSettings, park: HostPark | None) -> None:
+    @method_of(InstanceBackend)
+    def describe_instances(self: Any, filters: Any = None) -> Any:
+        """Leave new instances out for a while."""
+        reservations = self.all_reservations(filters)
+        since = time.monotonic() - settings.unseen_s
+        for reservation in reservations:  # copies, whose lists are the originals'
+            reservation.instances = [i for i in reservation.instances if getattr(i, "launched", 0.0) <= since]
+        return [reservation for reservation in reservations if reservation.instances]
+
+    @method_of(General)
     def get_console_output(self: Any) -> ActionResult:
         instance = self.ec2_backend.get_instance(self._get_param("InstanceId"))
         late = time.monotonic() - instance.launched >= settings.console_delay_s
@@ -128,10 +123,7 @@ def _patch_console(settings: AwsSettings, park: HostPark | None) -> None:
         output = base64.b64encode(text.encode()).decode()
         return ActionResult({"InstanceId": instance.id, "Timestamp": utcnow(), "Output": output})
 
-    General.get_console_output = get_console_output
-
-
-def _patch_status(settings: AwsSettings) -> None:
+    @method_of(InstanceResponse)
     def describe_instance_status(self: Any) -> ActionResult:
         answer = self.ec2_backend.describe_instance_status(
             self._get_param("InstanceIds", []),
@@ -139,8 +131,6 @@ def _patch_status(settings: AwsSettings) -> None:
             [{"name": k, "values": v} for k, v in self._filters_from_querystring().items()],
         )
         return ActionResult({"InstanceStatuses": [_status(instance, settings) for instance in answer]})
-
-    InstanceResponse.describe_instance_status = describe_instance_status
 
 
 def _status(instance: Any, settings: AwsSettings) -> dict[str, Any]:

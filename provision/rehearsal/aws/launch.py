@@ -19,7 +19,7 @@ from provision.rehearsal.aws import spot
 from provision.rehearsal.aws.offers import offering_zones
 from provision.rehearsal.aws.quota import quota_code, used_vcpus, vcpus
 from provision.rehearsal.aws.settings import AwsSettings
-from provision.rehearsal.aws.world import error_xml, loopback, refuse, set_address, show_state
+from provision.rehearsal.aws.world import error_xml, loopback, method_of, refuse, set_address, show_state
 from provision.rehearsal.hosts import HostPark, HostSpec
 
 _NO_TOKEN: Final = {"", "ABCDE"}  # the last is moto's own default when none was sent
@@ -43,16 +43,12 @@ class _Request:
 
 
 def patch(settings: AwsSettings, park: HostPark | None) -> None:
-    """Change how moto launches.
-
-    Args:
-        settings: the capacity and the quotas.
-        park: makes the hosts; None for loopback addresses.
-    """
+    """Change how moto launches, with the hosts of the park or, without one, with loopback addresses."""
     run = InstanceBackend.run_instances
     lock = threading.RLock()  # for a whole launch, so that two clients with one token get one set of instances
     launches: dict[tuple[str, str], tuple[str, Any]] = {}
 
+    @method_of(InstanceBackend)
     def run_instances(self: Any, image_id: str, count: int, user_data: Any, names: list[str], **params: Any) -> Any:
         region, token = str(params.get("region_name")), str(params.get("client_token") or "")
         market = "spot" if params.get("instance_market_options") == "spot" else "on-demand"
@@ -83,7 +79,6 @@ def patch(settings: AwsSettings, park: HostPark | None) -> None:
                 _begin(self, instance, params, settings, park)
         return reservation
 
-    InstanceBackend.run_instances = run_instances
     _patch_response()
     ec2_utils.filter_dict_attribute_mapping["client-token"] = "client_token"
 
@@ -119,7 +114,8 @@ def _in_subnet(backend: Any, request: _Request, card: dict[str, Any]) -> _Reques
 def _patch_response() -> None:
     answer = InstanceResponse.run_instances
 
-    def respond(self: Any) -> Any:
+    @method_of(InstanceResponse)
+    def run_instances(self: Any) -> Any:
         for name in ("MinCount", "MaxCount"):
             if not self._get_param(name):
                 refuse("MissingParameter", f"The request must contain the parameter {name}")
@@ -131,8 +127,6 @@ def _patch_response() -> None:
             return answer(self)
         except _NoCapacityError as error:
             return error_xml("InsufficientInstanceCapacity", str(error)), {"status": 500, "Content-Type": "text/xml"}
-
-    InstanceResponse.run_instances = respond
 
 
 def _validate(backend: Any, image_id: str, request: _Request, params: dict[str, Any]) -> None:
@@ -158,11 +152,7 @@ def _validate(backend: Any, image_id: str, request: _Request, params: dict[str, 
 
 
 def _allocation(request: _Request, settings: AwsSettings) -> tuple[str, int]:
-    """The zone and how many instances in it: up to MaxCount, as long as there is room for at least MinCount.
-
-    Raises:
-        _NoCapacityError: there is not.
-    """
+    """The zone and how many instances in it: up to MaxCount, as long as there is room for at least MinCount."""
     most = min(request.most, _under_quota(request, settings))
     zones = offering_zones(request.region, request.instance_type)
     room = {zone: settings.zone_capacity.get(zone, most) for zone in zones}

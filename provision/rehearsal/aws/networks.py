@@ -7,24 +7,23 @@ from typing import Any
 from moto.ec2.models.key_pairs import KeyPairBackend
 from moto.ec2.models.security_groups import SecurityGroupBackend
 
-from provision.rehearsal.aws.world import instances, refuse
+from provision.rehearsal.aws.world import instances, method_of, refuse
 
 
 def patch() -> None:
     """Refuse keys that are not in OpenSSH's format, and the removal of groups that are in use."""
     import_key, delete_group = KeyPairBackend.import_key_pair, SecurityGroupBackend.delete_security_group
 
+    @method_of(KeyPairBackend)
     def import_key_pair(self: Any, *args: Any, **kwargs: Any) -> Any:
         try:
             return import_key(self, *args, **kwargs)
         except (ValueError, TypeError, IndexError):
             refuse("InvalidKey.Format", "Key is not in valid OpenSSH public key format")
 
+    @method_of(SecurityGroupBackend)
     def delete_security_group(self: Any, name: str | None = None, group_id: str | None = None) -> None:
         for instance in instances(self.region_name):
             if instance.state != "terminated" and any(group.id == group_id for group in instance.security_groups):
                 refuse("DependencyViolation", f"resource {group_id} has a dependent object")
         delete_group(self, name, group_id)
-
-    KeyPairBackend.import_key_pair = import_key_pair
-    SecurityGroupBackend.delete_security_group = delete_security_group

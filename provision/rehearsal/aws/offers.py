@@ -14,37 +14,21 @@ from moto.ssm.models import Parameter, SimpleSystemManagerBackend
 
 from provision.clouds.aws import data
 from provision.rehearsal.aws.settings import AwsSettings
-from provision.rehearsal.aws.world import refuse
+from provision.rehearsal.aws.world import method_of, refuse
 
 _CANONICAL: Final = "099720109477"  # owner of Ubuntu's images: docs/sources/clouds.md §10.1
 
 
 def patch(settings: AwsSettings) -> None:
     """Change what moto answers about images and regions."""
-    _patch_images()
-    _patch_parameters()
-    _patch_regions(settings)
+    original = SimpleSystemManagerBackend.get_parameter
+    images = {image.parameter: image for image in data.aws().images if image.parameter}  # a name pattern finds the others
 
-
-def offering_zones(region: str, instance_type: str) -> list[str]:
-    """The zones of a region that have an instance type."""
-    offers = INSTANCE_TYPE_OFFERINGS["availability-zone"].get(region, [])
-    return sorted(offer["Location"] for offer in offers if offer["InstanceType"] == instance_type)
-
-
-def image_id(region: str, parameter: str) -> str:
-    """The id under which a region has the image of a parameter; ids differ between regions, as on EC2."""
-    return f"ami-{hashlib.sha256(f'{region} {parameter}'.encode()).hexdigest()[:17]}"
-
-
-def _patch_images() -> None:
-    """Ubuntu's images in every region; moto's own 1300 images of 2017 are not loaded."""
-
-    def load_amis(self: Any) -> None:
-        for image in data.aws().images:
-            if image.parameter is None:
-                continue  # a name pattern finds it, and nothing launches it yet
-            ami = image_id(self.region_name, image.parameter)
+    @method_of(AmiBackend)
+    def _load_amis(self: Any) -> None:
+        """Ubuntu's images in every region, instead of moto's own 1300 images of 2017."""
+        for parameter, image in images.items():
+            ami = image_id(self.region_name, parameter)
             self.amis[ami] = Ami(
                 self,
                 ami,
@@ -58,23 +42,14 @@ def _patch_images() -> None:
                 region_name=self.region_name,
             )
 
-    AmiBackend._load_amis = load_amis  # noqa: SLF001 - moto offers no other way to its images
-
-
-def _patch_parameters() -> None:
-    get_parameter = SimpleSystemManagerBackend.get_parameter
-    parameters = {image.parameter for image in data.aws().images if image.parameter}
-
-    def get(self: Any, name: str) -> Parameter | None:
-        if name not in parameters:
-            return get_parameter(self, name)
+    @method_of(SimpleSystemManagerBackend)
+    def get_parameter(self: Any, name: str) -> Parameter | None:
+        if name not in images:
+            return original(self, name)
         value = image_id(self.region_name, name)
         return Parameter(self.account_id, name, value, "String", None, None, None, utcnow(), 1, "aws:ec2:image")
 
-    SimpleSystemManagerBackend.get_parameter = get
-
-
-def _patch_regions(settings: AwsSettings) -> None:
+    @method_of(AvailabilityZonesAndRegions)
     def describe_regions(self: Any) -> ActionResult:
         names, everything = self._get_param("RegionNames", []), self._get_bool_param("AllRegions", if_none=False)
         rows = []
@@ -87,4 +62,13 @@ def _patch_regions(settings: AwsSettings) -> None:
             refuse("InvalidParameterValue", f"Invalid region provided: [{min(unknown)}]")
         return ActionResult({"Regions": rows})
 
-    AvailabilityZonesAndRegions.describe_regions = describe_regions
+
+def offering_zones(region: str, instance_type: str) -> list[str]:
+    """The zones of a region that have an instance type."""
+    offers = INSTANCE_TYPE_OFFERINGS["availability-zone"].get(region, [])
+    return sorted(offer["Location"] for offer in offers if offer["InstanceType"] == instance_type)
+
+
+def image_id(region: str, parameter: str) -> str:
+    """The id under which a region has the image of a parameter; ids differ between regions, as on EC2."""
+    return f"ami-{hashlib.sha256(f'{region} {parameter}'.encode()).hexdigest()[:17]}"

@@ -14,10 +14,13 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any, Final
 
+from moto.ec2.utils import EC2_PREFIX_TO_RESOURCE
+
 _ACCOUNT: Final = "123456789012"
 _USER: Final = f"arn:aws:iam::{_ACCOUNT}:user/rehearsal"
 
 TagsOf = Callable[[str, str], dict[str, str]]
+"""(region, id) → the tags of a resource that exists."""
 
 # Actions on resources that exist: the parameter that names them, and their type in an ARN.
 _TOUCHES: Final = {
@@ -41,14 +44,6 @@ _MAKES: Final = {
     "CreateSecurityGroup": (("security-group",), ("vpc",)),
 }
 _NAMED_BY: Final = {"image": "ImageId", "subnet": "NetworkInterface.1.SubnetId"}
-_TYPES: Final = {
-    "i": "instance",
-    "vol": "volume",
-    "sg": "security-group",
-    "eni": "network-interface",
-    "sir": "spot-instances-request",
-    "key": "key-pair",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,13 +66,7 @@ class _Need:
 
 
 def refusal(policy: dict[str, Any], call: AwsCall, tags_of: TagsOf) -> str:
-    """AWS's words for what the policy does not allow of a call; empty when it allows all.
-
-    Args:
-        policy: an identity-based policy document.
-        call: the request.
-        tags_of: (region, id) → the tags of a resource that exists.
-    """
+    """AWS's words for what an identity-based policy document does not allow of a call; empty when it allows all."""
     for need in _needs(call, tags_of):
         effects = [statement["Effect"] for statement in policy["Statement"] if _applies(statement, need)]
         if "Allow" not in effects or "Deny" in effects:
@@ -104,7 +93,7 @@ def _needs(call: AwsCall, tags_of: TagsOf) -> Iterator[_Need]:
         tags = _tags(call.params, "")
         context = where | _request_tags(tags) | {"aws:TagKeys": "\n".join(tags)}
         for resource_id in _values(call.params, "ResourceId"):
-            kind = _TYPES.get(resource_id.partition("-")[0], "*")
+            kind = EC2_PREFIX_TO_RESOURCE.get(resource_id.partition("-")[0], "*")
             yield _Need(action, _arn(call.region, kind, resource_id), context | _resource_tags(tags_of(call.region, resource_id)))
     else:
         yield _Need(action, "*", where)

@@ -10,7 +10,7 @@ from moto.servicequotas.models import ServiceQuotasBackend
 
 from provision.clouds.aws import data
 from provision.rehearsal.aws.settings import AwsSettings
-from provision.rehearsal.aws.world import instances
+from provision.rehearsal.aws.world import instances, method_of
 
 _DEFAULT_VCPU_LIMIT: Final = 100_000  # more than any rehearsal runs
 _NOT_COUNTED: Final = {"terminated", "stopped", "shutting-down"}
@@ -36,6 +36,7 @@ def patch(settings: AwsSettings) -> None:
     """Let Service Quotas answer with the limits of the settings."""
     quotas = {quota.code: quota for quota in data.aws().quotas}
 
+    @method_of(ServiceQuotasBackend)
     def get_service_quota(self: Any, service_code: str, quota_code: str) -> dict[str, Any]:
         quota = quotas.get(quota_code)
         if service_code != "ec2" or quota is None:
@@ -49,5 +50,3 @@ def patch(settings: AwsSettings) -> None:
             "Unit": "None",
             "Adjustable": True,
         }
-
-    ServiceQuotasBackend.get_service_quota = get_service_quota

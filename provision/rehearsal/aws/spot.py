@@ -19,7 +19,7 @@ from moto.ec2.utils import random_spot_request_id
 from provision.clouds.aws import offers
 from provision.rehearsal.aws.offers import offering_zones
 from provision.rehearsal.aws.settings import AwsSettings
-from provision.rehearsal.aws.world import refuse
+from provision.rehearsal.aws.world import method_of, refuse
 
 _ENDED: Final = {"terminated", "shutting-down"}
 # A third of the on-demand price, and a little more in each later zone: of a plausible size, and no statement about AWS.
@@ -91,15 +91,18 @@ def patch(settings: AwsSettings) -> None:
     """Change moto's answers about spot."""
     ec2_utils.EC2_PREFIX_TO_RESOURCE["sir"] = "spot-instances-request"  # as DescribeTags calls it
 
+    @method_of(SpotInstances)
     def describe_spot_instance_requests(self: Any) -> ActionResult:
         ids, filters = _ids(self), self._filters_from_querystring().items()
         own = ec2_backends[DEFAULT_ACCOUNT_ID][self.region]
         rows = [_row(i, settings) for i, (backend, _) in list(_requests.items()) if backend is own and (not ids or i in ids)]
         return ActionResult({"SpotInstanceRequests": [r for r in rows if all(_passes(r, *condition) for condition in filters)]})
 
+    @method_of(SpotInstances)
     def cancel_spot_instance_requests(self: Any) -> ActionResult:
         return ActionResult({"CancelledSpotInstanceRequests": [{"SpotInstanceRequestId": i, "State": "cancelled"} for i in _ids(self)]})
 
+    @method_of(SpotInstances)
     def describe_spot_price_history(self: Any) -> ActionResult:
         only = self._get_param("AvailabilityZone")
         history = [
@@ -116,7 +119,3 @@ def patch(settings: AwsSettings) -> None:
             for age in range(_HISTORY)
         ]
         return ActionResult({"SpotPriceHistory": history})
-
-    SpotInstances.describe_spot_instance_requests = describe_spot_instance_requests
-    SpotInstances.cancel_spot_instance_requests = cancel_spot_instance_requests
-    SpotInstances.describe_spot_price_history = describe_spot_price_history

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 import time
-from typing import Final, NoReturn
+from collections.abc import Callable
+from typing import Any, Final, NoReturn
 
 from moto.core import DEFAULT_ACCOUNT_ID
 from moto.ec2.exceptions import EC2ClientError
@@ -14,12 +15,13 @@ from moto.ec2.models.instances import Instance, InstanceState
 _numbers: Final = itertools.count(2)
 
 
-def refuse(code: str, words: str) -> NoReturn:
-    """Answer with EC2's error code and its words.
+def method_of(owner: type) -> Callable[[Callable[..., Any]], None]:
+    """Make the decorated function the method of its name in one of moto's classes."""
+    return lambda function: setattr(owner, function.__name__, function)
 
-    Raises:
-        EC2ClientError: always.
-    """
+
+def refuse(code: str, words: str) -> NoReturn:
+    """Answer with EC2's error code and its words."""
     raise EC2ClientError(code, words)
 
 

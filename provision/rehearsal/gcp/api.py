@@ -7,30 +7,26 @@ import re
 import uuid
 from collections.abc import Iterable
 from dataclasses import replace
-from http import HTTPStatus
 from typing import Any, Final
 from urllib.parse import parse_qsl
 
+from werkzeug import Response
+from werkzeug.wsgi import get_input_stream
+
 from provision.rehearsal.base import Environ, Start, Traffic
-from provision.rehearsal.faults import Fault, hang_up, wait
+from provision.rehearsal.faults import KINDS, Fault, strike
 from provision.rehearsal.gcp import bulk, discovery, instances, launch, networks, offers, operations, permissions, quota
-from provision.rehearsal.gcp.refusals import ComputeError, invalid
+from provision.rehearsal.gcp.refusals import ComputeError, invalid, not_implemented
 from provision.rehearsal.gcp.world import GcpCall, Handler, ResourcePath, World, last
 
 _MODULES: Final = (bulk, instances, launch, networks, offers, operations, quota)
 _HANDLERS: Final[dict[str, Handler]] = {method: handler for module in _MODULES for method, handler in module.HANDLERS.items()}
 _BEYOND: Final = {"orderBy", "sourceInstanceTemplate", "sourceMachineImage"}  # Google has them: better refused than ignored
 _UUID: Final = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
-_FAULTS: Final = ("error", "html", "drop", "lost", "delay", "operation")
 
 
 class GcpApi:
-    """WSGI.
-
-    Args:
-        world: what the project holds.
-        traffic: the log and the faults.
-    """
+    """WSGI over a world."""
 
     def __init__(self, world: World, traffic: Traffic) -> None:
         self._world = world
@@ -40,21 +36,19 @@ class GcpApi:
     def __call__(self, environ: Environ, start: Start) -> Iterable[bytes]:
         """Answer one request."""
         with self._traffic.record(action="", region="global", path=environ["PATH_INFO"]) as log:
-            status, answer = self._answer(environ, environ["wsgi.input"].read(), log)
-        content_type = "application/json; charset=UTF-8" if answer[:1] == b"{" else "text/html"
-        start(f"{int(status)} {HTTPStatus(status).phrase}", [("Content-Type", content_type), ("Content-Length", str(len(answer)))])
-        return [answer]
+            response = self._answer(environ, get_input_stream(environ).read(), log)
+        return response(environ, start)
 
-    def _answer(self, environ: Environ, raw: bytes, log: dict[str, Any]) -> tuple[int, bytes]:
+    def _answer(self, environ: Environ, raw: bytes, log: dict[str, Any]) -> Response:
         try:
             call = self._read(environ, raw, log)
-            fault = self._traffic.faults.next_for(log["action"], log["region"], _params(call), _FAULTS)
+            fault = self._traffic.faults.next_for(log["action"], log["region"], _params(call), KINDS)
             if fault is None:
-                return HTTPStatus.OK, self._do(call)
-            return self._failing(fault, call, environ)
+                return self._do(call)
+            return strike(fault, environ, carry_out=lambda: self._do(call), refuse=lambda: self._refuse(fault, call))
         except ComputeError as error:
             log["refused"] = error.reason
-            return error.http, json.dumps(error.body()).encode()
+            return _json(error.body(), error.http)
 
     def _read(self, environ: Environ, raw: bytes, log: dict[str, Any]) -> GcpCall:
         """The call that a request is, checked against Google's document, with what the log says of it."""
@@ -65,7 +59,7 @@ class GcpApi:
         try:
             body = json.loads(raw) if raw else {}
         except ValueError as error:
-            raise ComputeError(HTTPStatus.BAD_REQUEST, "parseError", f"Parse Error: {error}") from error
+            raise ComputeError("parseError", f"Parse Error: {error}") from error
         call = GcpCall(self._world, method, path, query, body)
         name = (body.get("name") if isinstance(body, dict) else None) or call.name
         log |= {"name": name} if name else {}
@@ -73,26 +67,21 @@ class GcpApi:
         self._discovery.check_body(method, body)
         return call
 
-    def _do(self, call: GcpCall) -> bytes:
+    def _do(self, call: GcpCall) -> Response:
         """Carry a call out, once for each request id."""
         offers.require_scope(call)
         permissions.enforce(call)
         handler = _HANDLERS.get(call.method.id)
         beyond = sorted(_BEYOND & call.query.keys())
         if handler is None or beyond:
-            words = f"The embedded GCP does not do {call.method.id}{' with ' if beyond else ''}{', '.join(beyond)}"
-            raise ComputeError(HTTPStatus.NOT_IMPLEMENTED, "notImplemented", words)
+            raise not_implemented(call.method.id, beyond)
         with self._world.lock:
             answer = self._again(call) or self._first(call, handler)
             self._discovery.check_answer(call.method, answer)
-            return json.dumps(answer).encode()
+            return _json(answer)
 
     def _again(self, call: GcpCall) -> dict[str, Any] | None:
-        """The operation that answered the same request before.
-
-        Raises:
-            ComputeError: the request id is none, or was used for something else.
-        """
+        """The operation that answered the same request before; a request id may not be used for something else."""
         request_id = call.query.get("requestId")
         if request_id is None:
             return None
@@ -112,21 +101,15 @@ class GcpApi:
             self._world.answers[call.path["project"], call.query["requestId"]] = (_request(call), place)
         return answer
 
-    def _failing(self, fault: Fault, call: GcpCall, environ: Environ) -> tuple[int, bytes]:
-        wait(fault)
-        if fault.kind == "html":
-            return HTTPStatus.BAD_GATEWAY, b"<html><body><h1>502 Bad Gateway</h1></body></html>"
+    def _refuse(self, fault: Fault, call: GcpCall) -> Response:
+        message = fault.message or fault.code
         if fault.kind == "error":
-            raise ComputeError(fault.http, fault.code, fault.message or fault.code)
-        if fault.kind == "drop":
-            hang_up(environ["werkzeug.socket"], fault)
-        if fault.kind == "operation":
-            error = operations.failure(fault.code, fault.message or fault.code, http=fault.http, details=fault.details)
-            return HTTPStatus.OK, self._do(replace(call, error=error))
-        answer = self._do(call)
-        if fault.kind == "lost":
-            hang_up(environ["werkzeug.socket"], fault)
-        return HTTPStatus.OK, answer
+            raise ComputeError(fault.code, message, http=fault.http)
+        return self._do(replace(call, error=operations.failure(fault.code, message, http=fault.http, details=fault.details)))
+
+
+def _json(answer: dict[str, Any], http: int = 200) -> Response:
+    return Response(json.dumps(answer), http, content_type="application/json; charset=UTF-8")
 
 
 def _params(call: GcpCall) -> dict[str, str]:

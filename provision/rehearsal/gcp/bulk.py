@@ -12,7 +12,7 @@ from provision.rehearsal.gcp.launch import make, plan
 from provision.rehearsal.gcp.offers import accelerators, machine, region_of, zones
 from provision.rehearsal.gcp.operations import begin, failure
 from provision.rehearsal.gcp.quota import out_of_stock, room, shortage
-from provision.rehearsal.gcp.refusals import ComputeError, invalid, require, required
+from provision.rehearsal.gcp.refusals import invalid, not_implemented, require, required
 from provision.rehearsal.gcp.settings import PROJECT
 from provision.rehearsal.gcp.world import GcpCall, Handler, ResourcePath, World, last
 
@@ -43,14 +43,10 @@ def _names(call: GcpCall, count: int) -> Iterator[str]:
 
 
 def _size(call: GcpCall) -> tuple[list[str], int]:
-    """A name for each instance, and how many of them must be made.
-
-    Raises:
-        ComputeError: the numbers or names contradict one another.
-    """
+    """A name for each instance, and how many of them must be made."""
     beyond = sorted({"sourceInstanceTemplate", "instanceFlexibilityPolicy"} & call.body.keys())
     if beyond:
-        raise ComputeError(501, "notImplemented", f"The embedded GCP does not do bulkInsert with {', '.join(beyond)}")
+        raise not_implemented("bulkInsert", beyond)
     require(call.body, "instanceProperties")
     own = len(call.body.get("perInstanceProperties", {}))
     count = int(call.body.get("count") or own)
@@ -77,10 +73,6 @@ def _plan(call: GcpCall, zone: str, name: str) -> tuple[Guest, dict[str, Any]]:
     return plan(call.world, ResourcePath(PROJECT, f"zones/{zone}", "instances", name), body)
 
 
-def _zonal(call: GcpCall) -> dict[str, Any]:
-    return _bulk(call, [call.path["zone"]])
-
-
 def _regional(call: GcpCall) -> dict[str, Any]:
     """The zones that the location policy allows; of those, the ones with the machine type and its accelerators."""
     policy, region = call.body.get("locationPolicy", {}), call.path["region"]
@@ -103,7 +95,7 @@ def _bulk(call: GcpCall, candidates: list[str]) -> dict[str, Any]:
     names, least = _size(call)
     if not candidates:
         words = f"No zone of the location policy has {call.body['instanceProperties'].get('machineType')} with what is attached to it."
-        raise ComputeError(400, "invalid", f"Invalid value for field 'resource.locationPolicy': ''. {words}")
+        raise invalid("resource.locationPolicy", "", words)
     plans = {zone: [_plan(call, zone, name) for name in names] for zone in candidates}
     target = ResourcePath(PROJECT, call.scope, "instances", names[0])
     undo: dict[str, list[Undo]] = {zone: [] for zone in candidates}
@@ -131,8 +123,7 @@ def _spread(world: World, plans: Plans, shape: str) -> tuple[dict[str, Any] | No
         Why the last zone that was tried has no room for the rest, if some are left; and per zone how to take away what was made there.
     """
     total = len(next(iter(plans.values())))
-    rooms = {zone: room(world, zone) for zone in plans}
-    order = sorted(plans, key=lambda zone: -total if (free := rooms[zone]) is None else -min(free, total))
+    order = sorted(plans, key=lambda zone: -min(room(world, zone), total))
     undo: dict[str, list[Undo]] = {zone: [] for zone in plans}
     error, count = None, 0
     for zone in order[:1] if shape == "ANY_SINGLE_ZONE" else order:
@@ -167,6 +158,6 @@ def _status(undo: dict[str, list[Undo]], names: list[str], *, success: bool) -> 
 
 
 HANDLERS: Final[dict[str, Handler]] = {
-    "compute.instances.bulkInsert": _zonal,
+    "compute.instances.bulkInsert": lambda call: _bulk(call, [call.path["zone"]]),
     "compute.regionInstances.bulkInsert": _regional,
 }

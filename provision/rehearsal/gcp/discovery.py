@@ -10,13 +10,12 @@ import json
 import re
 from collections import defaultdict
 from dataclasses import dataclass, field
-from http import HTTPStatus
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import unquote
 
-from provision.rehearsal.gcp.refusals import ComputeError, required
+from provision.rehearsal.gcp.refusals import ComputeError, invalid, required
 
 ROOT: Final = "/compute/v1/"
 _FILE: Final = "discovery_cache/documents/compute.v1.json"
@@ -26,13 +25,7 @@ _PLAIN: Final[dict[str, tuple[type, ...]]] = {"integer": (int,), "boolean": (boo
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """One method of the API.
-
-    Attributes:
-        id: such as `compute.instances.insert`.
-        parameters: name → schema, with `location` and `required`.
-        request, response: names of schemas; empty for none.
-    """
+    """One method of the API, such as `compute.instances.insert`; `request` and `response` are names of schemas, empty for none."""
 
     id: str
     pattern: re.Pattern[str]
@@ -50,11 +43,7 @@ class Discovery:
     methods: dict[tuple[str, int], list[Method]] = field(default_factory=lambda: defaultdict(list))
 
     def find(self, verb: str, path: str) -> tuple[Method, dict[str, str]]:
-        """The method of a request, and the parameters of its path.
-
-        Raises:
-            ComputeError: there is none, or a parameter has another form.
-        """
+        """The method of a request, and the parameters of its path."""
         rest = path.removeprefix(ROOT)
         if rest != path:
             for method in self.methods[verb, rest.count("/")]:
@@ -64,7 +53,7 @@ class Discovery:
                     for name, value in values.items():
                         self.check({**method.parameters[name], "type": "string"}, value, name)
                     return method, values
-        raise ComputeError(HTTPStatus.NOT_FOUND, "notFound", f"Not found: {verb} {path}")
+        raise ComputeError("notFound", f"Not found: {verb} {path}")
 
     def check_query(self, method: Method, query: dict[str, str]) -> None:
         """Refuse unknown and missing query parameters and those of another form."""
@@ -74,7 +63,7 @@ class Discovery:
                 self.check(parameters[name], _json_value(parameters[name], value), name)
             elif name not in self.everywhere:
                 words = f'Invalid JSON payload received. Unknown name "{name}": Cannot bind query parameter.'
-                raise ComputeError(HTTPStatus.BAD_REQUEST, "badRequest", words)
+                raise ComputeError("badRequest", words)
         for name, schema in parameters.items():
             if schema.get("required") and name not in query:
                 raise required(name)
@@ -84,21 +73,17 @@ class Discovery:
         if method.request:
             self.check({"$ref": method.request}, body, "resource")
         elif body:
-            raise ComputeError(HTTPStatus.BAD_REQUEST, "badRequest", f"{method.id} takes no body")
+            raise ComputeError("badRequest", f"{method.id} takes no body")
 
     def check_answer(self, method: Method, answer: Any) -> None:
         """Refuse an answer of ours that Google could not have sent: a defect of the emulator, so HTTP 500."""
         try:
             self.check({"$ref": method.response}, answer, method.id)
         except ComputeError as error:
-            raise ComputeError(HTTPStatus.INTERNAL_SERVER_ERROR, "emulatorError", f"answer of {method.id}: {error.message}") from error
+            raise ComputeError("emulatorError", f"answer of {method.id}: {error.message}") from error
 
     def check(self, schema: dict[str, Any], value: Any, at: str) -> None:
-        """Refuse a value that does not have the form of a schema.
-
-        Raises:
-            ComputeError: 400, naming the place.
-        """
+        """Refuse a value that does not have the form of a schema, naming the place."""
         while "$ref" in schema:
             schema = self.schemas[schema["$ref"]]
         kind = schema.get("type", "any")
@@ -122,12 +107,12 @@ class Discovery:
             inner = properties.get(name) or others
             if inner is None:
                 words = f"Invalid JSON payload received. Unknown name \"{name}\" at '{at}': Cannot find field."
-                raise ComputeError(HTTPStatus.BAD_REQUEST, "badRequest", words)
+                raise ComputeError("badRequest", words)
             self.check(inner, item, f"{at}.{name}")
 
 
 def _bad(at: str, value: Any, why: str) -> ComputeError:
-    return ComputeError(HTTPStatus.BAD_REQUEST, "invalid", f"Invalid value at '{at}': {why}, not {json.dumps(value)}")
+    return ComputeError("invalid", f"Invalid value at '{at}': {why}, not {json.dumps(value)}")
 
 
 def _json_value(schema: dict[str, Any], text: str) -> Any:
@@ -149,11 +134,7 @@ def _check_string(schema: dict[str, Any], value: Any, at: str) -> None:
     elif "enum" in schema and value not in schema["enum"]:
         raise _bad(at, value, "one of the listed values is expected")
     elif "pattern" in schema and not re.fullmatch(schema["pattern"], value):
-        raise ComputeError(
-            HTTPStatus.BAD_REQUEST,
-            "invalid",
-            f"Invalid value for field '{at}': '{value}'. Must be a match of regex '{schema['pattern']}'",
-        )
+        raise invalid(at, value, f"Must be a match of regex '{schema['pattern']}'")
 
 
 @functools.cache

@@ -25,31 +25,20 @@ _LOCAL_SSD_GB = 375
 
 @dataclass(slots=True)
 class Guest:
-    """What an instance is besides what its GET shows.
-
-    Attributes:
-        accelerators: accelerator type → how many, built in or attached.
-        spot: whether it may be taken back.
-        addresses: how many external ones it has.
-        running_since: when it last came to RUNNING, on the monotonic clock; None while it does not run.
-        has_host: whether it ever had a host.
-        host_on: whether that runs, or is being started.
-        hosting: held while the host is changed, which takes too long to hold the world for it.
-        ending: the timer of its maxRunDuration.
-        turn: raised by every change of power, so that what an earlier one planned does not happen.
-    """
+    """What an instance is besides what its GET shows."""
 
     place: ResourcePath
     machine: MachineType
-    accelerators: dict[str, int]
-    spot: bool
-    addresses: int = 0
-    running_since: float | None = None
-    has_host: bool = False
-    host_on: bool = False
+    accelerators: dict[str, int]  # accelerator type → how many, built in or attached
+    spot: bool  # whether it may be taken back
+    addresses: int = 0  # how many external ones it has
+    running_since: float | None = None  # when it last came to RUNNING, on the monotonic clock; None while it does not run
+    has_host: bool = False  # whether it ever had a host
+    host_on: bool = False  # whether that runs, or is being started
+    # held while the host is changed, which takes too long to hold the world for it
     hosting: threading.Lock = field(default_factory=threading.Lock)
-    ending: threading.Timer | None = None
-    turn: int = 0
+    ending: threading.Timer | None = None  # the timer of its maxRunDuration
+    turn: int = 0  # raised by every change of power, so that what an earlier one planned does not happen
 
     def host_id(self, instance: dict[str, Any]) -> str:
         """What the host of the instance is called."""
@@ -252,16 +241,12 @@ def rows(world: World) -> list[dict[str, str]]:
     """The instances for `gpuprov rehearse status`."""
     with world.lock:
         return [
-            {
-                "id": place.name,
-                "state": instance["status"],
-                "type": last(instance["machineType"]),
-                "address": _address_of(instance["networkInterfaces"][0]),
-            }
+            {"id": place.name, "state": instance["status"], "type": last(instance["machineType"]), "address": _address_of(instance)}
             for place, instance in world.within(PROJECT, "instances")
         ]
 
 
-def _address_of(card: dict[str, Any]) -> str:
+def _address_of(instance: dict[str, Any]) -> str:
+    card = instance["networkInterfaces"][0]
     public = card.get("accessConfigs")
     return str(public[0].get("natIP", "") if public else card.get("networkIP", ""))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from http import HTTPStatus
 from typing import Any, Final
 
 from provision.rehearsal.gcp.guests import ALIVE, Guest, end, erase, guest_of, host_keys, host_off, metadata_of, power_off, power_on
@@ -27,15 +26,11 @@ def _instance(call: GcpCall) -> tuple[Guest, dict[str, Any]]:
     return guest_of(call.world, instance), instance
 
 
-def _everywhere(call: GcpCall) -> dict[str, Any]:
-    return list_all(call, [f"zones/{zone}" for zone in zones()])
-
-
 def _delete(call: GcpCall) -> dict[str, Any]:
     guest, instance = _instance(call)
     if instance.get("deletionProtection"):
         words = f"Invalid resource usage: 'Resource cannot be deleted if it's protected against deletion. {guest.place}'."
-        raise ComputeError(HTTPStatus.BAD_REQUEST, "invalidUsage", words)
+        raise ComputeError("invalidUsage", words)
     if not call.error and instance["status"] in ALIVE:
         power_off(call.world, instance)
     return begin(call, guest.place, finish=lambda: erase(call.world, instance))
@@ -47,7 +42,7 @@ def _stop(call: GcpCall) -> dict[str, Any]:
     if local and "discardLocalSsd" not in call.query:
         # docs.cloud.google.com/compute/docs/disks/local-ssd: data on Local SSD does not survive, and the caller has to say that it may go.
         words = "VM has a Local SSD attached but an undefined value for `discard-local-ssd`."
-        raise ComputeError(HTTPStatus.BAD_REQUEST, "badRequest", words)
+        raise ComputeError("badRequest", words)
     if call.error or instance["status"] not in ALIVE:
         return begin(call, guest.place)
     return begin(call, guest.place, finish=power_off(call.world, instance), settle=lambda: host_off(call.world, instance))
@@ -84,7 +79,7 @@ def _maintain(call: GcpCall) -> dict[str, Any]:
 
 
 def _not_ready(guest: Guest, why: str = "") -> ComputeError:
-    return ComputeError(HTTPStatus.BAD_REQUEST, "resourceNotReady", f"The resource '{guest.place}' is not ready{why}")
+    return ComputeError("resourceNotReady", f"The resource '{guest.place}' is not ready{why}")
 
 
 def _apply(call: GcpCall, guest: Guest, change: Callable[[], object]) -> dict[str, Any]:
@@ -151,7 +146,7 @@ def _guest_attributes(call: GcpCall) -> dict[str, Any]:
         if namespace in {"", _HOST_KEYS} and key in {"", kind}
     ]
     if not items:
-        raise ComputeError(HTTPStatus.NOT_FOUND, "notFound", f"The resource '{path}' of type 'Guest Attribute' was not found.")
+        raise ComputeError("notFound", f"The resource '{path}' of type 'Guest Attribute' was not found.")
     link = f"{BASE}{guest.place}/getGuestAttributes/{path}"
     return {"kind": "compute#guestAttributes", "selfLink": link, "queryPath": path, "queryValue": {"items": items}}
 
@@ -159,7 +154,7 @@ def _guest_attributes(call: GcpCall) -> dict[str, Any]:
 HANDLERS: Final[dict[str, Handler]] = {
     "compute.instances.get": get,
     "compute.instances.list": list_scope,
-    "compute.instances.aggregatedList": _everywhere,
+    "compute.instances.aggregatedList": lambda call: list_all(call, [f"zones/{zone}" for zone in zones()]),
     "compute.instances.delete": _delete,
     "compute.instances.stop": _stop,
     "compute.instances.start": _start,

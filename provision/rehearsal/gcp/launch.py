@@ -6,7 +6,6 @@ import copy
 import datetime as dt
 import re
 from collections.abc import Callable
-from http import HTTPStatus
 from typing import Any, Final
 
 from provision.rehearsal.gcp.guests import Guest, duration_s, erase, power_on
@@ -28,11 +27,7 @@ _MOST_METADATA: Final = 256 * 1024
 
 
 def plan(world: World, place: ResourcePath, request: dict[str, Any]) -> tuple[Guest, dict[str, Any]]:
-    """Check the body of an insert; returns the guest and the instance's body, with Google's defaults filled in.
-
-    Raises:
-        ComputeError: as Compute Engine refuses it, before any operation.
-    """
+    """Check the body of an insert; returns the guest and the instance's body, with Google's defaults filled in."""
     zone = last(place.scope)
     body = copy.deepcopy(request)
     require(body, "machineType", "networkInterfaces", "disks")
@@ -48,7 +43,7 @@ def plan(world: World, place: ResourcePath, request: dict[str, Any]) -> tuple[Gu
     check_scheduling(world, scheduling)
     if cards and scheduling["onHostMaintenance"] != "TERMINATE":
         # The words: jenkinsci/google-compute-engine-plugin#63
-        raise ComputeError(HTTPStatus.BAD_REQUEST, "badRequest", "Instances with guest accelerators do not support live migration.")
+        raise ComputeError("badRequest", "Instances with guest accelerators do not support live migration.")
     _check_labels(body.get("labels", {}))
     if any(len(item.get("value", "").encode()) > _MOST_METADATA for item in body.get("metadata", {}).get("items", [])):
         raise invalid("resource.metadata.items[].value", "…", f"A value has at most {_MOST_METADATA} bytes.")
@@ -96,7 +91,7 @@ def _accelerators(zone: str, machine_type: MachineType, cards: list[dict[str, An
 
 def _incompatible(*features: str) -> ComputeError:
     words = f"[{', '.join(features)}] features are not compatible for creating instance."
-    return ComputeError(HTTPStatus.BAD_REQUEST, "badRequest", words)
+    return ComputeError("badRequest", words)
 
 
 def check_scheduling(world: World, scheduling: dict[str, Any]) -> None:
@@ -194,14 +189,7 @@ def _plan_networks(world: World, zone: str, body: dict[str, Any]) -> None:
 
 
 def make(world: World, guest: Guest, body: dict[str, Any], *, powered: bool = True) -> Callable[[], None]:
-    """Put an instance and its disks there; returns what takes all of it away again.
-
-    Args:
-        world: where.
-        guest: from `plan`.
-        body: from `plan`.
-        powered: whether it gets a host and comes to RUNNING; one whose operation will fail does not.
-    """
+    """Put a planned instance and its disks there, and power it on unless its operation will fail; returns what takes all of it away."""
     place = guest.place
     for field in ("tags", "metadata"):
         part = body.setdefault(field, {})

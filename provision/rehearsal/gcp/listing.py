@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from http import HTTPStatus
+from collections.abc import Iterable
 from typing import Any, Final
 
 from provision.rehearsal.gcp.filters import matcher
@@ -12,30 +12,17 @@ from provision.rehearsal.gcp.world import BASE, GcpCall
 _PAGE: Final = 500  # the default and the most, as the parameter's description says
 
 
-def as_list(call: GcpCall, resources: list[dict[str, Any]], kind: str) -> dict[str, Any]:
-    """The answer of a `list`.
-
-    Args:
-        call: the request, with its filter and page.
-        resources: those of its scope.
-        kind: of one of them, for `compute#…List`.
-    """
+def as_list(call: GcpCall, resources: Iterable[dict[str, Any]]) -> dict[str, Any]:
+    """The answer of a `list`, with the filter and page of the call, out of the resources of its scope."""
     test = matcher(call.query.get("filter"))
     items, more = _page(call, [dict(resource) for resource in resources if test(resource)])
     path = f"projects/{call.path['project']}/{call.scope}/{call.collection}"
-    answer = {"kind": f"compute#{kind}List", "id": path, "selfLink": f"{BASE}{path}", **more}
+    answer = {"kind": f"compute#{_singular(call.collection)}List", "id": path, "selfLink": f"{BASE}{path}", **more}
     return {**answer, "items": items} if items else answer
 
 
-def as_aggregated_list(call: GcpCall, resources: list[tuple[str, dict[str, Any]]], kind: str, scopes: list[str]) -> dict[str, Any]:
-    """The answer of an `aggregatedList`.
-
-    Args:
-        call: the request, with its filter and page.
-        resources: (scope, resource).
-        kind: of one of them.
-        scopes: all that exist: an empty one is shown with a warning.
-    """
+def as_aggregated_list(call: GcpCall, resources: Iterable[tuple[str, dict[str, Any]]], scopes: Iterable[str]) -> dict[str, Any]:
+    """The answer of an `aggregatedList`, out of the resources with their scopes; an empty scope is shown with a warning."""
     test = matcher(call.query.get("filter"))
     page, more = _page(call, [(scope, dict(resource)) for scope, resource in resources if test(resource)])
     items: dict[str, dict[str, Any]] = {}
@@ -46,7 +33,7 @@ def as_aggregated_list(call: GcpCall, resources: list[tuple[str, dict[str, Any]]
         data = [{"key": "scope", "value": scope}]
         items.setdefault(scope, {"warning": {"code": "NO_RESULTS_ON_PAGE", "message": words, "data": data}})
     path = f"projects/{call.path['project']}/aggregated/{call.collection}"
-    return {"kind": f"compute#{kind}AggregatedList", "id": path, "selfLink": f"{BASE}{path}", "items": items, **more}
+    return {"kind": f"compute#{_singular(call.collection)}AggregatedList", "id": path, "selfLink": f"{BASE}{path}", "items": items, **more}
 
 
 def _page(call: GcpCall, items: list[Any]) -> tuple[list[Any], dict[str, str]]:
@@ -56,7 +43,7 @@ def _page(call: GcpCall, items: list[Any]) -> tuple[list[Any], dict[str, str]]:
         raise invalid("maxResults", size, f"Must be between 1 and {_PAGE}.")
     token = call.query.get("pageToken") or "0"
     if not token.isdigit():
-        raise ComputeError(HTTPStatus.BAD_REQUEST, "invalid", "Invalid value for field 'pageToken'.")
+        raise ComputeError("invalid", "Invalid value for field 'pageToken'.")
     start = int(token)
     more = {"nextPageToken": str(start + size)} if start + size < len(items) else {}
     return items[start : start + size], more
@@ -70,13 +57,13 @@ def get(call: GcpCall) -> dict[str, Any]:
 def list_scope(call: GcpCall) -> dict[str, Any]:
     """Answer the `list` of resources that the world holds."""
     resources = call.world.within(call.path["project"], call.collection, call.scope)
-    return as_list(call, [call.world.view(resource) for _, resource in resources], _singular(call.collection))
+    return as_list(call, [call.world.view(resource) for _, resource in resources])
 
 
-def list_all(call: GcpCall, scopes: list[str]) -> dict[str, Any]:
+def list_all(call: GcpCall, scopes: Iterable[str]) -> dict[str, Any]:
     """Answer the `aggregatedList` of resources that the world holds."""
     resources = [(place.scope, call.world.view(resource)) for place, resource in call.world.within(call.path["project"], call.collection)]
-    return as_aggregated_list(call, resources, _singular(call.collection), scopes)
+    return as_aggregated_list(call, resources, scopes)
 
 
 def _singular(collection: str) -> str:

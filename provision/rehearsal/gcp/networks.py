@@ -97,10 +97,6 @@ def _delete(call: GcpCall) -> dict[str, Any]:
     return begin(call, place, finish=lambda: call.world.drop(place))
 
 
-def _by_zone(call: GcpCall) -> dict[str, Any]:
-    return list_all(call, [f"zones/{zone}" for zone in zones()])
-
-
 def _by_region(call: GcpCall) -> dict[str, Any]:
     return list_all(call, [f"regions/{region}" for region in regions()])
 
@@ -112,7 +108,7 @@ HANDLERS: Final[dict[str, Handler]] = {
     "compute.firewalls.patch": _patch_firewall,
     "compute.firewalls.delete": _delete,
     "compute.disks.delete": _delete,
-    "compute.disks.aggregatedList": _by_zone,
+    "compute.disks.aggregatedList": lambda call: list_all(call, [f"zones/{zone}" for zone in zones()]),
     "compute.subnetworks.aggregatedList": _by_region,
     "compute.addresses.aggregatedList": _by_region,
     **{f"compute.{collection}.get": get for collection in _READABLE},

@@ -13,7 +13,7 @@ from provision.clouds.gcp.records import Attached
 from provision.rehearsal.gcp.listing import as_aggregated_list, as_list
 from provision.rehearsal.gcp.refusals import not_found
 from provision.rehearsal.gcp.settings import PROJECT
-from provision.rehearsal.gcp.world import BASE, GcpCall, Handler, last
+from provision.rehearsal.gcp.world import BASE, GcpCall, Handler
 
 _MB: Final = 1024
 _IMAGE_DATE: Final = "v20261101"
@@ -23,12 +23,7 @@ _LETTERS: Final = "abc"
 
 @dataclass(frozen=True, slots=True)
 class MachineType:
-    """A machine type.
-
-    Attributes:
-        accelerator: what is built in, with `cards` of it; empty for none.
-        local_ssd_gb: disks that are built in.
-    """
+    """A machine type, with the accelerators and the disks that are built in."""
 
     name: str
     vcpus: int
@@ -191,57 +186,43 @@ def _accelerator_type(zone: str, name: str) -> dict[str, Any]:
     }
 
 
-def _existing(call: GcpCall, resource: dict[str, Any] | None) -> dict[str, Any]:
+def _in_scope(call: GcpCall, scope: str) -> list[dict[str, Any]]:
+    """The resources of the call's collection in a zone or, of images, in a project."""
+    match call.collection:
+        case "zones":
+            return [_zone(name) for name in zones()]
+        case "machineTypes":
+            return [_machine_type(scope, m) for m in machines(scope).values()]
+        case "acceleratorTypes":
+            return [_accelerator_type(scope, name) for name in accelerators(scope)]
+        case _:
+            return list(_images(scope))
+
+
+def _own(call: GcpCall) -> list[dict[str, Any]]:
+    return _in_scope(call, call.path.get("zone") or call.path["project"])
+
+
+def _get(call: GcpCall, key: str = "name") -> dict[str, Any]:
+    name = call.name or call.path["zone"]
+    resource = next((r for r in _own(call) if r[key] == name), None)
     if resource is None:
-        raise not_found(str(call.resource(call.name)))
+        raise not_found(str(call.resource(f"family/{name}" if key == "family" else name)))
     return resource
 
 
-def _get_machine_type(call: GcpCall) -> dict[str, Any]:
-    machine_type = machine(call.path["zone"], call.name)
-    return _existing(call, _machine_type(call.path["zone"], machine_type) if machine_type else None)
+def _list(call: GcpCall) -> dict[str, Any]:
+    return as_list(call, _own(call))
 
 
-def _get_accelerator(call: GcpCall) -> dict[str, Any]:
-    zone = call.path["zone"]
-    return _existing(call, _accelerator_type(zone, call.name) if call.name in accelerators(zone) else None)
-
-
-def _get_image(call: GcpCall) -> dict[str, Any]:
-    return _existing(call, image_of(f"projects/{call.path['project']}/global/images/{call.name}"))
-
-
-def _get_from_family(call: GcpCall) -> dict[str, Any]:
-    path = f"projects/{call.path['project']}/global/images/family/{call.name}"
-    image = image_of(path)
-    if image is None:
-        raise not_found(path)
-    return image
-
-
-def _types_of(zone: str) -> list[dict[str, Any]]:
-    return [_machine_type(zone, m) for m in machines(zone).values()]
-
-
-def _cards_of(zone: str) -> list[dict[str, Any]]:
-    return [_accelerator_type(zone, name) for name in accelerators(zone)]
-
-
-def _everywhere(call: GcpCall, of: Any, kind: str) -> dict[str, Any]:
-    resources = [(f"zones/{zone}", resource) for zone in zones() for resource in of(zone)]
-    return as_aggregated_list(call, resources, kind, [f"zones/{zone}" for zone in zones()])
+def _everywhere(call: GcpCall) -> dict[str, Any]:
+    resources = [(f"zones/{zone}", resource) for zone in zones() for resource in _in_scope(call, zone)]
+    return as_aggregated_list(call, resources, [f"zones/{zone}" for zone in zones()])
 
 
 HANDLERS: Final[dict[str, Handler]] = {
-    "compute.zones.get": lambda call: _zone(last(call.path["zone"])),
-    "compute.zones.list": lambda call: as_list(call, [_zone(name) for name in zones()], "zone"),
-    "compute.machineTypes.get": _get_machine_type,
-    "compute.machineTypes.list": lambda call: as_list(call, _types_of(call.path["zone"]), "machineType"),
-    "compute.machineTypes.aggregatedList": lambda call: _everywhere(call, _types_of, "machineType"),
-    "compute.acceleratorTypes.get": _get_accelerator,
-    "compute.acceleratorTypes.list": lambda call: as_list(call, _cards_of(call.path["zone"]), "acceleratorType"),
-    "compute.acceleratorTypes.aggregatedList": lambda call: _everywhere(call, _cards_of, "acceleratorType"),
-    "compute.images.getFromFamily": _get_from_family,
-    "compute.images.get": _get_image,
-    "compute.images.list": lambda call: as_list(call, list(_images(call.path["project"])), "image"),
+    **{f"compute.{collection}.get": _get for collection in ("zones", "machineTypes", "acceleratorTypes", "images")},
+    **{f"compute.{collection}.list": _list for collection in ("zones", "machineTypes", "acceleratorTypes", "images")},
+    **{f"compute.{collection}.aggregatedList": _everywhere for collection in ("machineTypes", "acceleratorTypes")},
+    "compute.images.getFromFamily": lambda call: _get(call, "family"),
 }

@@ -16,14 +16,7 @@ _TEMPLATE: Final[dict[str, Any]] = {"kind": "compute#operation", "user": "rehear
 
 
 def failure(code: str, message: str, *, http: int = 503, details: list[dict[str, Any]] | None = None) -> dict[str, Any]:
-    """The fields of an operation that failed.
-
-    Args:
-        code: such as `QUOTA_EXCEEDED`.
-        message: what a user reads.
-        http: the status that the operation names.
-        details: `errorDetails`, each with `errorInfo`, `quotaInfo`, `help` or `localizedMessage`.
-    """
+    """The fields of an operation that failed; each detail has `errorInfo`, `quotaInfo`, `help` or `localizedMessage`."""
     error = {"code": code, "message": message, **({"errorDetails": details} if details else {})}
     # Clients show the phrase in capitals: "503 SERVICE UNAVAILABLE ZONE_RESOURCE_POOL_EXHAUSTED…", scylladb/scylla-cluster-tests#12477.
     return {"error": {"errors": [error]}, "httpErrorStatusCode": http, "httpErrorMessage": HTTPStatus(http).phrase.upper()}
@@ -33,25 +26,14 @@ def begin(
     call: GcpCall,
     target: ResourcePath,
     *,
-    kind: str | None = None,
-    settle: Callable[[], None] | None = None,
-    finish: Callable[[], object] | None = None,
-    undo: Callable[[], object] | None = None,
-    error: dict[str, Any] | None = None,
-    more: dict[str, Any] | None = None,
+    kind: str | None = None,  # the operation's type; the method's name by default
+    settle: Callable[[], None] | None = None,  # called before the operation ends, without the lock, for as long as it takes
+    finish: Callable[[], object] | None = None,  # called under the lock when the operation succeeds
+    undo: Callable[[], object] | None = None,  # called under the lock when it fails
+    error: dict[str, Any] | None = None,  # how it fails, from `failure`; by default as the call's fault says, if it has one
+    more: dict[str, Any] | None = None,  # further fields of the operation
 ) -> dict[str, Any]:
-    """Start an operation, which ends after `gce_operation_s`.
-
-    Args:
-        call: the request; its request id will find the operation again.
-        target: what is changed.
-        kind: the operation's type; the method's name by default.
-        settle: called before the operation ends, without the lock; the operation takes as long as it does.
-        finish: called under the lock when the operation succeeds.
-        undo: called under the lock when it fails.
-        error: how it fails, from `failure`; by default as the call's fault says, if it has one.
-        more: further fields of the operation.
-    """
+    """Start an operation on what a call changes, which ends after `gce_operation_s`."""
     world, error = call.world, error or call.error
     place = ResourcePath(call.path["project"], call.scope, "operations", f"operation-{time.time_ns() // 10**6}-{uuid.uuid4().hex[:22]}")
     operation = world.add(place, "operation", {**_TEMPLATE, "operationType": kind or call.method.id.rsplit(".", 1)[1], **(more or {})})
@@ -97,8 +79,9 @@ def _wait(call: GcpCall) -> dict[str, Any]:
 
 
 def _list(call: GcpCall) -> dict[str, Any]:
-    answer = as_list(call, [o for _, o in call.world.within(call.path["project"], "operations", call.scope)], "operation")
-    return answer | {name: answer[name].replace(call.collection, "operations") for name in ("id", "selfLink")}
+    answer = as_list(call, [o for _, o in call.world.within(call.path["project"], "operations", call.scope)])
+    links = {name: answer[name].replace(call.collection, "operations") for name in ("id", "selfLink")}
+    return {**answer, **links, "kind": "compute#operationList"}
 
 
 HANDLERS: Final[dict[str, Handler]] = {

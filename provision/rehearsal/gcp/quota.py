@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable
 from typing import Any, Final
@@ -80,12 +81,10 @@ def _exceeded(metric: str, limit: float, region: str | None) -> dict[str, Any]:
     return failure("QUOTA_EXCEEDED", f"Quota '{metric}' exceeded.  Limit: {limit} {where}.", http=403, details=details)
 
 
-def room(world: World, zone: str) -> int | None:
-    """How many more instances a zone can run; None for no end of them."""
-    most: int | None = world.settings.gce_capacity.get(zone)
-    if most is None:
-        return None
-    return most - sum(1 for _, instance in world.within(PROJECT, "instances", f"zones/{zone}") if instance["status"] != "TERMINATED")
+def room(world: World, zone: str) -> float:
+    """How many more instances a zone can run; infinitely many if the settings say nothing of it."""
+    use: int = sum(instance["status"] != "TERMINATED" for _, instance in world.within(PROJECT, "instances", f"zones/{zone}"))
+    return world.settings.gce_capacity.get(zone, math.inf) - use
 
 
 def out_of_stock(world: World, zone: str, guest: Guest) -> dict[str, Any] | None:
@@ -94,15 +93,10 @@ def out_of_stock(world: World, zone: str, guest: Guest) -> dict[str, Any] | None
     Code and words: docs.cloud.google.com/compute/docs/troubleshooting/troubleshooting-resource-availability and
     CCExtractor/sample-platform#901. The keys of the metadata are not confirmed (docs/sources/emulators.md §C).
     """
-
-    def is_full(zone: str) -> bool:
-        rest = room(world, zone)
-        return rest is not None and rest <= 0
-
-    if not is_full(zone):
+    if room(world, zone) > 0:
         return None
     alike = [z for z in zones() if z != zone and region_of(z) == region_of(zone) and set(guest.accelerators) <= set(accelerators(z))]
-    others = ",".join(z for z in alike if not is_full(z))
+    others = ",".join(z for z in alike if room(world, z) > 0)
     instead = f" Try a different zone, or try again later. Consider: {others.replace(',', ', ')}." if others else ""
     words = f"The zone 'projects/{PROJECT}/zones/{zone}' does not have enough resources available to fulfill the request.{instead}"
     attachment = ",".join(f"{name}:{count}" for name, count in sorted(guest.accelerators.items()))
@@ -138,6 +132,6 @@ def _project(call: GcpCall) -> dict[str, Any]:
 
 HANDLERS: Final[dict[str, Handler]] = {
     "compute.regions.get": lambda call: _region(call.world, call.path["region"]),
-    "compute.regions.list": lambda call: as_list(call, [_region(call.world, name) for name in regions()], "region"),
+    "compute.regions.list": lambda call: as_list(call, [_region(call.world, name) for name in regions()]),
     "compute.projects.get": _project,
 }

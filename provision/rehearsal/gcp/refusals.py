@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from http import HTTPStatus
-from typing import Any
+from collections.abc import Iterable
+from typing import Any, Final
+
+_STATUS: Final = {
+    "notFound": 404,
+    "alreadyExists": 409,
+    "conditionNotMet": 412,
+    "forbidden": 403,
+    "notImplemented": 501,
+    "emulatorError": 500,
+}
+"""Google's word for a reason → the HTTP status; 400 for the others."""
 
 
 class ComputeError(Exception):
-    """An HTTP answer other than 200.
+    """An HTTP answer other than 200, with Google's word for the reason and what a user reads."""
 
-    Args:
-        http: the status.
-        reason: Google's word for it, such as `notFound`.
-        message: what a user reads.
-    """
-
-    def __init__(self, http: int, reason: str, message: str) -> None:
+    def __init__(self, reason: str, message: str, *, http: int | None = None) -> None:
         super().__init__(message)
-        self.http = http
+        self.http = http or _STATUS.get(reason, 400)
         self.reason = reason
         self.message = message
 
@@ -29,22 +33,12 @@ class ComputeError(Exception):
 
 
 def invalid(field: str, value: object, why: str) -> ComputeError:
-    """A field whose value cannot be.
-
-    Args:
-        field: such as `resource.machineType`.
-        value: what was sent.
-        why: a sentence.
-    """
-    return ComputeError(HTTPStatus.BAD_REQUEST, "invalid", f"Invalid value for field '{field}': '{value}'. {why}")
+    """A field, such as `resource.machineType`, whose value cannot be; `why` is a sentence."""
+    return ComputeError("invalid", f"Invalid value for field '{field}': '{value}'. {why}")
 
 
 def require(body: dict[str, Any], *fields: str, at: str = "resource") -> None:
-    """Refuse a body that lacks one of these fields.
-
-    Raises:
-        ComputeError: 400, naming the first that is missing.
-    """
+    """Refuse a body that lacks one of these fields."""
     for field in fields:
         if not body.get(field):
             raise required(f"{at}.{field}")
@@ -52,31 +46,36 @@ def require(body: dict[str, Any], *fields: str, at: str = "resource") -> None:
 
 def required(field: str) -> ComputeError:
     """A field that must be there and is not."""
-    return ComputeError(HTTPStatus.BAD_REQUEST, "required", f"Required field '{field}' not specified")
+    return ComputeError("required", f"Required field '{field}' not specified")
+
+
+def not_implemented(method: str, fields: Iterable[str] = ()) -> ComputeError:
+    """A method, or some of its fields, that Google has and the emulator has not: better refused than ignored."""
+    return ComputeError("notImplemented", f"The embedded GCP does not do {' with '.join([method, *filter(None, [', '.join(fields)])])}")
 
 
 def not_found(path: str) -> ComputeError:
     """Nothing has this path, which begins with `projects/`."""
-    return ComputeError(HTTPStatus.NOT_FOUND, "notFound", f"The resource '{path}' was not found")
+    return ComputeError("notFound", f"The resource '{path}' was not found")
 
 
 def exists(path: str) -> ComputeError:
     """Something has this path already."""
-    return ComputeError(HTTPStatus.CONFLICT, "alreadyExists", f"The resource '{path}' already exists")
+    return ComputeError("alreadyExists", f"The resource '{path}' already exists")
 
 
 def in_use(path: str, user: str) -> ComputeError:
     """Something else needs it."""
     words = f"The {path.rsplit('/', 2)[-2].removesuffix('s')} resource '{path}' is already being used by '{user}'"
-    return ComputeError(HTTPStatus.BAD_REQUEST, "resourceInUseByAnotherResource", words)
+    return ComputeError("resourceInUseByAnotherResource", words)
 
 
 def stale(what: str) -> ComputeError:
     """A fingerprint that is not the present one."""
     words = f"Supplied fingerprint does not match current {what} fingerprint."
-    return ComputeError(HTTPStatus.PRECONDITION_FAILED, "conditionNotMet", words)
+    return ComputeError("conditionNotMet", words)
 
 
 def forbidden(permission: str, path: str) -> ComputeError:
     """A permission that the caller lacks."""
-    return ComputeError(HTTPStatus.FORBIDDEN, "forbidden", f"Required '{permission}' permission for '{path}'")
+    return ComputeError("forbidden", f"Required '{permission}' permission for '{path}'")

@@ -10,26 +10,18 @@ PROJECT: Final = "gpuprov-rehearsal"
 
 @dataclass(slots=True)
 class GcpSettings:
-    """The fields of `/_rehearsal/settings` that are GCP's.
+    """The fields of `/_rehearsal/settings` that are GCP's."""
 
-    Attributes:
-        gce_operation_s: seconds from a call to the end of its operation.
-        gce_running_s: seconds from insert or start to RUNNING; half of them PROVISIONING, half STAGING.
-        gce_guest_attributes_s: seconds from RUNNING to the host keys in the guest attributes.
-        gce_quota: region, or `global`, → metric → limit; a metric without an entry has `gce_default_quota`.
-        gce_default_quota: the limit of every other metric.
-        gce_capacity: zone → how many instances it can run at once; a zone without an entry has no end of them.
-        gce_maintenance: name of an instance → its `resourceStatus.upcomingMaintenance`.
-        gce_allowed: the IAM permissions of the caller; None for all.
-        gce_shortest_run_s: the smallest maxRunDuration that is accepted, in seconds.
-    """
-
-    gce_operation_s: float = 0.2
-    gce_running_s: float = 0.3
-    gce_guest_attributes_s: float = 0.0
+    gce_operation_s: float = 0.2  # seconds from a call to the end of its operation
+    gce_running_s: float = 0.3  # seconds from insert or start to RUNNING; half of them PROVISIONING, half STAGING
+    gce_guest_attributes_s: float = 0.0  # seconds from RUNNING to the host keys in the guest attributes
+    # region, or `global`, → metric → limit; a metric without an entry has `gce_default_quota`
     gce_quota: dict[str, dict[str, float]] = field(default_factory=dict)
-    gce_default_quota: float = 1000.0
+    gce_default_quota: float = 1000.0  # the limit of every other metric
+    # zone → how many instances it can run at once; a zone without an entry has no end of them
     gce_capacity: dict[str, int] = field(default_factory=dict)
+    # name of an instance → its `resourceStatus.upcomingMaintenance`
     gce_maintenance: dict[str, dict[str, Any]] = field(default_factory=dict)
-    gce_allowed: list[str] | None = None
-    gce_shortest_run_s: float = 30.0  # docs.cloud.google.com/compute/docs/instances/limit-vm-runtime, "Restrictions"
+    gce_allowed: list[str] | None = None  # the IAM permissions of the caller; None for all
+    # the smallest maxRunDuration in seconds: docs.cloud.google.com/compute/docs/instances/limit-vm-runtime, "Restrictions"
+    gce_shortest_run_s: float = 30.0

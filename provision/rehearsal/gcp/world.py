@@ -65,12 +65,7 @@ class Timers:
 
 @dataclass(frozen=True, slots=True)
 class ResourcePath:
-    """Where a resource is.
-
-    Attributes:
-        scope: `global`, `zones/ZONE` or `regions/REGION`.
-        kind: the collection, such as `instances`.
-    """
+    """Where a resource is: its scope is `global`, `zones/ZONE` or `regions/REGION`, its kind the collection, such as `instances`."""
 
     project: str
     scope: str
@@ -92,35 +87,23 @@ class ResourcePath:
 
 @dataclass(slots=True)
 class World:
-    """Everything, under one lock.
-
-    Attributes:
-        settings: see there.
-        park: the hosts; None for loopback addresses that nobody answers on.
-        progress: notified whenever an operation ends.
-        resources: all of them, as their GET shows them.
-        guests: id of an instance → its Guest (guests.py).
-        answers: (project, request id) → the request, and the operation that answered it.
-    """
+    """Everything, under one lock."""
 
     settings: GcpSettings
     park: HostPark | None
     timers: Timers = field(default_factory=Timers)
     lock: threading.RLock = field(default_factory=threading.RLock)
-    progress: threading.Condition = field(init=False)
-    resources: dict[ResourcePath, dict[str, Any]] = field(default_factory=dict)
-    guests: dict[str, Any] = field(default_factory=dict)
+    progress: threading.Condition = field(init=False)  # notified whenever an operation ends
+    resources: dict[ResourcePath, dict[str, Any]] = field(default_factory=dict)  # all of them, as their GET shows them
+    guests: dict[str, Any] = field(default_factory=dict)  # id of an instance → its Guest (guests.py)
+    # (project, request id) → the request, and the operation that answered it
     answers: dict[tuple[str, str], tuple[str, ResourcePath]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.progress = threading.Condition(self.lock)
 
     def get(self, place: ResourcePath) -> dict[str, Any]:
-        """A resource by its name or its numeric id.
-
-        Raises:
-            ComputeError: it does not exist.
-        """
+        """A resource by its name or its numeric id; one that does not exist is refused."""
         if place in self.resources:
             return self.resources[place]
         for _, resource in self.within(place.project, place.kind, place.scope) if place.name.isdigit() else ():
@@ -141,11 +124,7 @@ class World:
         return sorted(pairs, key=lambda pair: (pair[0].scope, pair[0].name))
 
     def add(self, place: ResourcePath, kind: str, body: dict[str, Any]) -> dict[str, Any]:
-        """Put a new resource there, with an id and links.
-
-        Raises:
-            ComputeError: the path is in use.
-        """
+        """Put a new resource there, with an id and links; a path in use is refused."""
         if place in self.resources:
             raise exists(str(place))
         resource = {
@@ -168,14 +147,7 @@ class World:
 
 @dataclass(frozen=True, slots=True)
 class GcpCall:
-    """One request that was checked.
-
-    Attributes:
-        path: the parameters of its path.
-        query: the parameters of its query.
-        body: its JSON, or an empty object.
-        error: how its operation is to fail, of a fault; None for not at all.
-    """
+    """One request that was checked, with the parameters of its path and query; `error` is how a fault lets its operation fail."""
 
     world: World
     method: Method
