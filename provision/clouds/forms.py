@@ -158,9 +158,9 @@ class Marked:
         """A text, cut at its marks; no piece is empty."""
         pieces: list[str | Hole] = []
         at = 0
-        for found in self._pattern.finditer(text):
-            pieces += [text[at : found.start()], self._marks[found[0]]]
-            at = found.end()
+        for match in self._pattern.finditer(text):
+            pieces += [text[at : match.start()], self._marks[match[0]]]
+            at = match.end()
         return [piece for piece in [*pieces, text[at:]] if piece != ""]
 
     def written(self, value: Any, write: Callable[[Parts], Any]) -> Any:
@@ -198,11 +198,11 @@ class Form:
         Raises:
             UsageError: names all that is missing at once.
         """
-        given = subject.given
+        values = subject.given
         present = {
-            "deadline": given.deadline is not None,
-            "public_key": bool(given.public_key),
-            "caller": bool(given.caller) or not subject.from_caller,
+            "deadline": values.deadline is not None,
+            "public_key": bool(values.public_key),
+            "caller": bool(values.caller) or not subject.from_caller,
         }
         missing: list[Missing] = [item for item in get_args(Missing) if item in self.needs and not present[item]]
         if missing:

@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from provision.catalog.overlay import Overlay
-
-if TYPE_CHECKING:
-    pass
 
 
 class RefusalKind(StrEnum):

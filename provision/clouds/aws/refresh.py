@@ -14,8 +14,8 @@ from provision.catalog.overlay import Overlay
 from provision.clouds.aws import data
 from provision.clouds.aws.access import AwsAccess
 from provision.clouds.aws.client import client
+from provision.clouds.aws.data import AwsPrice, AwsType
 from provision.clouds.aws.errors import cloud_errors
-from provision.clouds.aws.records import AwsPrice, AwsType
 from provision.clouds.terms import Refreshed, Say
 from provision.concurrent import at_once
 from provision.errors import CloudError
