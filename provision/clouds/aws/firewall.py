@@ -116,9 +116,9 @@ def allow(api: AwsRegionApi, name: str, networks: Sequence[str]) -> None:
         raise InstanceNotFoundError(msg, hint="`gpuprov ls` shows what exists")
     for group in groups:
         open_now, extra = _compared(group["IpPermissions"], networks)
-        missing = [network for network in networks if network not in open_now]
-        if missing:
-            _authorize(api, group["GroupId"], missing)
+        new = [network for network in networks if network not in open_now]
+        if new:
+            _authorize(api, group["GroupId"], new)
         if extra:
             with cloud_errors("ec2:RevokeSecurityGroupIngress", api.region):
                 api.ec2.revoke_security_group_ingress(GroupId=group["GroupId"], IpPermissions=extra)
