@@ -34,7 +34,7 @@ def provider(cloud: str) -> Provider:
     Raises:
         CloudUnsupportedError: there is no such cloud here.
     """
-    return cast("Provider", _module(cloud, "provider").PROVIDER)
+    return cast("Provider", _module(cloud, "provider"))
 
 
 def providers() -> list[Provider]:

@@ -14,25 +14,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, Literal, Protocol
 
-__all__ = [
-    "COUNT_TAG",
-    "DEADLINE_TAG",
-    "FIRST_TAG",
-    "LAUNCH_TAG",
-    "NAME_TAG",
-    "OWNER_TAG",
-    "PROFILE_DIGEST_TAG",
-    "PROFILE_TAG",
-    "Answer",
-    "Cloud",
-    "Instance",
-    "Order",
-    "State",
-    "Step",
-    "Thing",
-    "host_name",
-]
-
 NAME_TAG = "gpuprov:name"
 LAUNCH_TAG = "gpuprov:launch"
 PROFILE_TAG = "gpuprov:profile"
@@ -44,6 +25,12 @@ FIRST_TAG = "gpuprov:first"
 
 State = Literal["pending", "running", "stopping", "stopped", "shutting-down", "terminated"]
 Step = Callable[[str], None]
+
+
+def count_of(tags: dict[str, str], tag: str = COUNT_TAG) -> int:
+    """The number in a tag. Anybody may write a tag, so whatever is not a number counts as 1."""
+    text = tags.get(tag, "")
+    return int(text) if text.isascii() and text.isdigit() else 1
 
 
 def host_name(name: str, count: int, index: int) -> str:
@@ -65,10 +52,10 @@ class Order:
         name: what the user calls the launch; with several machines, the stem of their names.
         launch_id: hexadecimal, fresh for each launch; tokens and the names of all that is made derive from it.
         instance_type: the cloud's name of the machine type.
-        gpu: the catalogue's model; what is attached where a machine type has none of its own (N1).
+        gpu: the catalog's model; what is attached where a machine type has none of its own (N1).
         gpu_count: how many of them.
         market: on-demand or spot.
-        os: (system, version), as in the catalogue.
+        os: (system, version), as in the catalog.
         root_gb: size of the encrypted boot volume.
         volume_gb: size of an encrypted data volume, or None.
         instance_store: whether the profile's data disk is inside the machine; it is attached where it is not built in (GCP's local SSD).
@@ -113,8 +100,8 @@ class Order:
 
     def token(self, region: str) -> str:
         """What makes asking again harmless: 32 hexadecimal digits, the same for the same attempt of the same launch."""
-        asked = (self.launch_id, region, self.zone, self.instance_type, self.market, str(self.first), str(self.count), str(self.minimum))
-        return hashlib.sha256("/".join(asked).encode()).hexdigest()[:32]
+        attempt = (self.launch_id, region, self.zone, self.instance_type, self.market, str(self.first), str(self.count), str(self.minimum))
+        return hashlib.sha256("/".join(attempt).encode()).hexdigest()[:32]
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,13 +158,18 @@ class Thing:
     where: str
     alive: bool = True
 
+    @classmethod
+    def tagged(cls, kind: str, thing_id: str, where: str, tags: dict[str, str], *, alive: bool = True) -> Thing:
+        """The thing that carries these tags."""
+        return cls(kind, thing_id, tags.get(NAME_TAG, ""), tags.get(LAUNCH_TAG, ""), tags.get(OWNER_TAG, ""), where, alive)
+
     def __str__(self) -> str:
         return f"{self.kind} {self.id} in {self.where}"
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """One thing that the cloud said when it was asked before a launch.
+    """One thing that the cloud says before a launch.
 
     Attributes:
         about: `region`, `offered`, `quota`, `image` or `dry-run`.
@@ -198,11 +190,9 @@ class Cloud(Protocol):
 
     def find(self, name: str | None = None) -> list[Instance]:
         """Our instances that are not terminated, by tag; all of them, or those of one launch's name."""
-        ...
 
     def zones(self, order: Order) -> list[str]:
-        """The zones of the region that have the type, asked once; those that the catalogue knows where the cloud need not be asked."""
-        ...
+        """The zones of the region that have the type, asked once; those that the catalog knows where the cloud need not be asked."""
 
     def launch(self, order: Order) -> list[Instance]:
         """Make the machines and all they need; the same order asked again returns the same machines.
@@ -210,47 +200,36 @@ class Cloud(Protocol):
         Raises:
             CapacityError: fewer than `minimum`; `elsewhere` of it holds the zones that the cloud named instead.
         """
-        ...
 
     def examine(self, order: Order) -> list[Answer]:
         """What the cloud says before a launch: changes nothing, costs nothing."""
-        ...
 
     def wait_running(self, instance: Instance, *, timeout_s: float) -> Instance:
         """Wait until the instance runs and has an address."""
-        ...
 
     def host_keys(self, instance: Instance, *, timeout_s: float) -> tuple[str, ...]:
         """The public SSH host keys, read over the cloud's own channel and not over the network to be trusted."""
-        ...
 
     def notices(self, instances: Sequence[Instance]) -> dict[str, tuple[str, ...]]:
         """Instance id → what the cloud announced: maintenance, a spot interruption, a retirement."""
-        ...
 
     def stop(self, instances: Sequence[Instance], *, timeout_s: float) -> None:
         """Power off and wait until they are stopped; stopped ones are left alone."""
-        ...
 
     def start(self, instances: Sequence[Instance], *, timeout_s: float) -> list[Instance]:
         """Power on and wait until they run; they may have other addresses."""
-        ...
 
     def extend(self, instances: Sequence[Instance], deadline: dt.datetime) -> None:
         """Move the deadline where the cloud holds it, and its tag; a timer on the host is the caller's to move."""
-        ...
 
     def allow(self, name: str, networks: Sequence[str]) -> list[str]:
         """Open port 22 of a launch to exactly these networks (`caller` among them is resolved); returns what is open now."""
-        ...
 
     def things(self, name: str | None = None) -> list[Thing]:
         """Everything of ours, by tag: instances, and what was made for them."""
-        ...
 
     def remove(self, things: Sequence[Thing], *, on_step: Step) -> list[str]:
         """Remove them in the order in which they depend on one another, and wait until they are gone.
 
         What is gone already is no error. Returns a phrase for each that was removed.
         """
-        ...

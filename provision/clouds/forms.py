@@ -1,4 +1,4 @@
-"""What the forms share: what is rendered, the order that `up` would send with holes in it, and what is filled in later by whom.
+"""What the forms share: the subject that is rendered, the order that `up` would send, and the holes in it that somebody fills in later.
 
 A form that somebody runs next week cannot know the launch's id, its deadline, whose key it will be or from where. These are holes: the
 order is made with marks in their places, and each form writes a mark as its own language says "given later". Marks are digests over the
@@ -37,7 +37,7 @@ _OPTIONS: Final[Mapping[Missing, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """What is known already of what is otherwise filled in by who runs the form.
+    """The values that are already decided; whoever runs the form fills in the others.
 
     Attributes:
         public_key: type and key, without comment.
@@ -158,9 +158,9 @@ class Marked:
         """A text, cut at its marks; no piece is empty."""
         pieces: list[str | Hole] = []
         at = 0
-        for found in self._pattern.finditer(text):
-            pieces += [text[at : found.start()], self._marks[found[0]]]
-            at = found.end()
+        for match in self._pattern.finditer(text):
+            pieces += [text[at : match.start()], self._marks[match[0]]]
+            at = match.end()
         return [piece for piece in [*pieces, text[at:]] if piece != ""]
 
     def written(self, value: Any, write: Callable[[Parts], Any]) -> Any:
@@ -198,16 +198,16 @@ class Form:
         Raises:
             UsageError: names all that is missing at once.
         """
-        given = subject.given
+        values = subject.given
         present = {
-            "deadline": given.deadline is not None,
-            "public_key": bool(given.public_key),
-            "caller": bool(given.caller) or not subject.from_caller,
+            "deadline": values.deadline is not None,
+            "public_key": bool(values.public_key),
+            "caller": bool(values.caller) or not subject.from_caller,
         }
-        missing: list[Missing] = [item for item in get_args(Missing) if item in self.needs and not present[item]]
-        if missing:
-            msg = f"{name} has no open values, and the {' and '.join(missing).replace('_', ' ')} of the launch are not known"
-            raise UsageError(msg, hint=f"give {' '.join(_OPTIONS[item] for item in missing)}")
+        lacking: list[Missing] = [item for item in get_args(Missing) if item in self.needs and not present[item]]
+        if lacking:
+            msg = f"{name} has no open values, and the {' and '.join(lacking).replace('_', ' ')} of the launch are not known"
+            raise UsageError(msg, hint=f"give {' '.join(_OPTIONS[item] for item in lacking)}")
 
     def render(self, subject: Subject) -> dict[str, bytes]:
         """The files by their path; the same bytes for an equal subject."""

@@ -37,8 +37,8 @@ class PlaceBase(StrictModel):
         return locations
 
     def region_of(self, location: str) -> str:
-        """The region of a location."""
-        raise NotImplementedError
+        """The region of a location: it is one, or a zone's name goes on after a hyphen."""
+        return location.rpartition("-")[0] if self.zonal else location
 
     def gpus(self, model: str, count: int) -> tuple[str, int]:
         """The GPUs of a machine here, given what the profile asks for: (model, count)."""
@@ -46,56 +46,47 @@ class PlaceBase(StrictModel):
 
 
 class Provider(Protocol):
-    """One cloud, as far as it is known without contacting it."""
+    """One cloud, as far as it is known without contacting it; the module `provider` of its folder is one."""
 
-    name: ClassVar[str]
+    name: str
     """What profiles, locks and tags call it."""
-    title: ClassVar[str]
+    title: str
     """What people call it."""
-    deadline: ClassVar[DeadlineKeeper]
-    safeguards: ClassVar[tuple[Safeguard, ...]]
-    ways: ClassVar[Mapping[str, Way]]
-    forms: ClassVar[Mapping[str, Form]]
+    deadline: DeadlineKeeper
+    safeguards: tuple[Safeguard, ...]
+    ways: Mapping[str, Way]
+    forms: Mapping[str, Form]
     """Name → what a profile can be rendered as for this cloud alone."""
-    refreshes: ClassVar[Mapping[str, str]]
+    refreshes: Mapping[str, str]
     """What `catalog refresh --only` takes → the function of the cloud's `refresh` module."""
-    needs_known_image: ClassVar[bool]
+    needs_known_image: bool
     """Whether a profile is refused when no image of its system is known here; otherwise only its lock says so."""
-    price_hint: ClassVar[str]
+    price_hint: str
     """How to get a price that the catalog does not have."""
 
-    @property
-    def place(self) -> type[PlaceBase]:
-        """The model of its places in a profile."""
-        ...
+    place: type[PlaceBase]
+    """The model of its places in a profile."""
 
     def sources(self) -> dict[str, Source]:
         """The sources that the cloud's own data cites."""
-        ...
 
     def regions(self) -> dict[str, Region]:
         """Code → region."""
-        ...
 
     def offers(self) -> Iterator[Offer]:
         """Every machine type with a GPU that can be launched, without region and price."""
-        ...
 
     def offered_in(self, instance_type: str, gpu: str | None = None) -> dict[str, tuple[str, ...]]:
         """Region → zones of an instance type; a region whose zones are not known has none."""
-        ...
 
     def source_of(self, instance_type: str) -> str:
         """The id of the source that says where a type is offered."""
-        ...
 
     def gpu_of(self, instance_type: str) -> str | None:
         """The GPU that is built into a type, also of one that was withdrawn; None when it has none or is not known."""
-        ...
 
     def names_type(self, instance_type: str) -> bool:
         """Whether a name has the form of this cloud's machine types."""
-        ...
 
     def why_nowhere(self, instance_type: str, gpu: str | None) -> Refusal:
         """Why a type is offered nowhere.
@@ -103,64 +94,48 @@ class Provider(Protocol):
         Raises:
             UsageError: only with a GPU can that be said.
         """
-        ...
 
     def smallest_with(self, gpu: str) -> str:
         """Where a GPU can be had, in a few words; empty when nowhere."""
-        ...
 
     def withdrawn_with(self, gpu: str) -> tuple[tuple[str, dt.date], ...]:
         """The machine types with a GPU that left the offerings everywhere, with the day by which they had."""
-        ...
 
     def refusal(self, place: Any, location: str, gpu: str, count: int) -> Refusal | None:
         """What the catalog knows against a place, given the GPUs that the profile asks for."""
-        ...
 
     def price(self, instance_type: str, region: str, gpu: str, count: int) -> Price | None:
         """The on-demand price of a machine with its GPUs, or None when nothing of it is known."""
-        ...
 
     def image(self, os: tuple[str, str]) -> Image | None:
         """How the image of a system is found."""
-        ...
 
     def image_systems(self) -> tuple[tuple[str, str], ...]:
         """The systems that have an image which can be launched, sorted."""
-        ...
 
     def image_id(self, region: str, os: tuple[str, str]) -> str | None:
         """The newest image of a system in a region, where a refresh has found it."""
-        ...
 
     def image_gap(self, region: str, os: tuple[str, str]) -> str:
         """What a lock does not know about the image, for people; empty when nothing is missing."""
-        ...
 
     def local_disks(self, instance_type: str) -> int | None:
         """How many disks are inside a machine when the data disk is to be there; None when nobody knows."""
-        ...
 
     def quota(self, instance_type: str, gpu: str | None, market: str) -> str | None:
         """The quota that a launch counts against."""
-        ...
 
     def subnet_problem(self, subnet: str | None, *, private: bool, regions: Sequence[str]) -> str:
         """What is wrong with a profile's subnet and address here, with what to write instead; empty when nothing."""
-        ...
 
     def permissions(self, order: Order) -> tuple[str, ...]:
         """Everything that credentials need for an order, from the first question to the last removal."""
-        ...
 
     def policy(self, grant: Grant) -> tuple[dict[str, Any] | None, str]:
         """The smallest policy document for a grant, or None where the cloud has no such thing; and a note about it."""
-        ...
 
     def calls(self, order: Order, region: str) -> list[PlannedCall]:
         """The calls of a launch in their order: those that change something, and those that find what they need."""
-        ...
 
     def user_data(self, order: Order, region: str) -> str:
         """What the first boot is told."""
-        ...

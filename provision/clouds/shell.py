@@ -1,4 +1,4 @@
-"""Commands for hands: each word quoted for a POSIX shell, options on lines of their own, and what is learnt on the way in variables."""
+"""Commands to type: each word quoted for a POSIX shell, options on its own line, results in variables; and steps of all runbooks."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +37,9 @@ class Step:
     expected: str = ""
 
 
+ADDRESS: Final = Var("ADDRESS")
+
+
 def _quoted(word: Word) -> str:
     if isinstance(word, str):
         return shlex.quote(word)
@@ -55,7 +58,7 @@ def command(*words: Word) -> str:
     return " \\\n  ".join(" ".join(line) for line in lines)
 
 
-def kept(name: str, line: str) -> str:
+def captured(name: str, line: str) -> str:
     """A command whose output becomes a variable."""
     return f"{name}=$({line})"
 
@@ -73,3 +76,19 @@ def written_file(path: str, text: str) -> str:
 def packed(value: Any) -> str:
     """JSON without spaces, as one argument."""
     return json.dumps(value, separators=(",", ":"), ensure_ascii=True)
+
+
+def address_step(lookup: str) -> Step:
+    """Keep the address of the machine, which a command prints, in a variable."""
+    return Step("Learn its address", (captured(ADDRESS.name, lookup),), (command("echo", ADDRESS),), "an IPv4 address.")
+
+
+def host_key_step(source: str, *lines: str) -> Step:
+    """Add the host keys, which piped commands print one a line, to known_hosts; `source` says where they are read."""
+    add = piped(*lines, 'sed "s/^/${ADDRESS} /"', into="~/.ssh/known_hosts")
+    return Step(f"Learn its host key from {source}", (add,), (command("ssh-keygen", "-F", ADDRESS, "-l"),), "at least one fingerprint.")
+
+
+def forget_step() -> Step:
+    """Take the host keys out of known_hosts."""
+    return Step("Forget its host key", (command("ssh-keygen", "-R", ADDRESS),))

@@ -1,4 +1,4 @@
-"""What both Terraform forms share: how texts are written, and what is said or reckoned when they are applied.
+"""What both Terraform forms share: how texts are written, and their variables, and the deadline.
 
 The forms are Terraform's JSON (developer.hashicorp.com/terraform/language/syntax/json) and no HCL: json.dumps writes it, it needs no
 formatter, and what remains to be escaped are the two openings of a template, `${` and `%{`. The deadline is reckoned in the hour of the
@@ -39,7 +39,14 @@ def _inert(piece: str) -> str:
 
 
 def document(
-    subject: Subject, *, source: str, version: str, provider: dict[str, Any], resources: dict[str, Any], **more: Any
+    subject: Subject,
+    *,
+    source: str,
+    version: str,
+    provider: dict[str, Any],
+    resources: dict[str, Any],
+    outputs: dict[str, str],
+    **more: Any,
 ) -> dict[str, Any]:
     """A whole configuration.
 
@@ -49,14 +56,14 @@ def document(
         version: the provider's constraint.
         provider: its arguments.
         resources: type → name → arguments.
+        outputs: name → expression; the deadline is added.
         more: other blocks of the top level; variables go to ours.
     """
     name = source.rpartition("/")[2]
-    kept = {"ignore_changes": ["input"]}
-    hours = subject.deadline_h
-    given = subject.given.deadline
-    reckoned = expression(f"formatdate(\"YYYY-MM-DD'T'hh:mm:ss'+00:00'\", timeadd(timestamp(), \"{hours}h\"))")
-    deadline = given.astimezone(dt.UTC).isoformat(timespec="seconds") if given else reckoned
+    fixed = {"ignore_changes": ["input"]}
+    later = expression(f"formatdate(\"YYYY-MM-DD'T'hh:mm:ss'+00:00'\", timeadd(timestamp(), \"{subject.deadline_h}h\"))")
+    ends = subject.given.deadline
+    deadline = ends.astimezone(dt.UTC).isoformat(timespec="seconds") if ends else later
     about = f"gpuprov: profile {subject.profile} sha256:{subject.profile_sha256}, lock sha256:{subject.lock_sha256}, {subject.place}"
     return {
         "//": _inert(about),
@@ -65,19 +72,27 @@ def document(
         "variable": {**_variables(subject), **more.pop("variables", {})},
         "resource": {
             "terraform_data": {
-                "launch": {"input": expression('replace(uuid(), "-", "")'), "lifecycle": kept},
-                "deadline": {"input": deadline, "lifecycle": kept},
+                "launch": {"input": expression('replace(uuid(), "-", "")'), "lifecycle": fixed},
+                "deadline": {"input": deadline, "lifecycle": fixed},
             },
             **resources,
         },
         **more,
+        "output": {name: {"value": expression(code)} for name, code in (outputs | {"deadline": "terraform_data.deadline.output"}).items()},
     }
 
 
+def check_empty(rest: dict[str, Any]) -> None:
+    """Fail for a field of a request that a form has no word for."""
+    if rest:
+        msg = f"the request has fields that Terraform has no word for: {', '.join(rest)}"
+        raise AssertionError(msg)
+
+
 def _variables(subject: Subject) -> dict[str, Any]:
-    """What is said when it is applied; what is known already is the default."""
-    given = subject.given
-    made: dict[str, Any] = {
+    """What to fill in when it is applied; a value that the subject already has is the default."""
+    values = subject.given
+    variables: dict[str, Any] = {
         "public_key": {
             "type": "string",
             "description": "The OpenSSH public key that may log in first: type and key, without comment.",
@@ -87,11 +102,11 @@ def _variables(subject: Subject) -> dict[str, Any]:
                     "error_message": "Not an OpenSSH public key of type and key alone.",
                 }
             ],
-            **({"default": given.public_key} if given.public_key else {}),
+            **({"default": values.public_key} if values.public_key else {}),
         }
     }
     if subject.from_caller:
-        made["caller_cidr"] = {
+        variables["caller_cidr"] = {
             "type": "string",
             "description": "The one address that SSH is let in from beside the networks of the profile, as 203.0.113.7/32.",
             "validation": [
@@ -100,6 +115,6 @@ def _variables(subject: Subject) -> dict[str, Any]:
                     "error_message": "Not one IPv4 address, written as 203.0.113.7/32.",
                 }
             ],
-            **({"default": given.caller} if given.caller else {}),
+            **({"default": values.caller} if values.caller else {}),
         }
-    return made
+    return variables

@@ -3,8 +3,15 @@
 from __future__ import annotations
 
 from provision import clouds
+from provision.clouds.aws import provider as aws
 from provision.clouds.aws.place import AwsPlace
+from provision.clouds.gcp import provider as gcp
 from provision.clouds.gcp.place import GcpPlace
+from provision.clouds.offline import Provider
+
+# For mypy: it compares a module with the Protocol.
+AWS: Provider = aws
+GCP: Provider = gcp
 
 
 def why_not_aws(instance_type: str, region: str, gpu: str, count: int) -> str:

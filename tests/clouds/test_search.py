@@ -5,7 +5,7 @@ import pytest
 from provision import clouds
 from provision.clouds import search
 from provision.clouds.aws import data
-from provision.clouds.aws.offers import family_gone
+from provision.clouds.aws.provider import family_departure
 from tests.clouds.offers import why_not_aws, why_not_gcp
 
 
@@ -101,7 +101,7 @@ def test_every_price_and_every_offer_is_of_a_type_that_exists() -> None:
     types, regions = data.types(), data.aws().regions.codes
     for instance_type, region in data.prices():
         assert region in regions
-        assert instance_type in types or family_gone(instance_type)
+        assert instance_type in types or family_departure(instance_type)
     for record in types.values():
         assert set(record.offered) <= set(regions)
 

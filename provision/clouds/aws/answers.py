@@ -27,8 +27,8 @@ def instance_of(raw: dict[str, Any], region: str) -> base.Instance:
     system = tags.get(OS_TAG, "ubuntu 24.04").partition(" ")
     image = data.image((system[0], system[2]))
     group = tags.get(base.NAME_TAG, "")
-    count = _number(tags.get(base.COUNT_TAG))
-    index = _number(tags.get(base.FIRST_TAG)) + int(raw.get("AmiLaunchIndex", 0))
+    count = base.count_of(tags)
+    index = base.count_of(tags, base.FIRST_TAG) + int(raw.get("AmiLaunchIndex", 0))
     return base.Instance(
         name=base.host_name(group, count, index),
         group=group,
@@ -49,8 +49,3 @@ def instance_of(raw: dict[str, Any], region: str) -> base.Instance:
         deadline=tags.get(base.DEADLINE_TAG, ""),
         count=count,
     )
-
-
-def _number(text: str | None) -> int:
-    """The number in a tag. Anybody may write a tag, so whatever is not a number counts as 1."""
-    return int(text) if text and text.isascii() and text.isdigit() else 1

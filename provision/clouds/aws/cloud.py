@@ -17,11 +17,10 @@ from provision.clouds.aws.access import AwsAccess
 from provision.clouds.aws.answers import instance_of, instances_of
 from provision.clouds.aws.api import AwsRegionApi, poll_ec2
 from provision.clouds.aws.errors import cloud_errors
-from provision.clouds.aws.network import subnet_of
 from provision.clouds.aws.requests import run_instances
 from provision.clouds.caller import resolve
 from provision.concurrent import at_once
-from provision.errors import CapacityError, CloudInvalidError, HostKeyUnknownError, ImageNotFoundError
+from provision.errors import CapacityError, CloudInvalidError, HostKeyUnknownError
 from provision.host import hostkeys
 
 _ALIVE = ["pending", "running", "stopping", "stopped", "shutting-down"]
@@ -44,8 +43,6 @@ class AwsCloud:
         self._groups_lock = threading.Lock()
         self._images: dict[str, str] = {}
 
-    # --- finding --------------------------------------------------------------------------------------------------
-
     def find(self, name: str | None = None) -> list[base.Instance]:
         """Our instances in this region that are not terminated."""
         alive = {"Name": "instance-state-name", "Values": _ALIVE}
@@ -53,14 +50,12 @@ class AwsCloud:
 
     def zones(self, order: base.Order) -> list[str]:
         """The zones of the region that offer the type, or the one of them that the order's subnet is in; empty when none does."""
-        subnet = subnet_of(self._api, order)
+        subnet = firewall.subnet_of(self._api, order)
         return [zone for zone in examine.offering_zones(self._api, order) if subnet is None or zone == subnet.zone]
 
     def examine(self, order: base.Order) -> list[base.Answer]:
         """What AWS says before a launch: the region, the type, the quota and its use, the image, and the dry runs."""
         return examine.examine(self._api, order, image_id=self._image_id)
-
-    # --- launching ------------------------------------------------------------------------------------------------
 
     def launch(self, order: base.Order) -> list[base.Instance]:
         """Make the machines of an order; the client token returns those that an earlier try of it made."""
@@ -92,18 +87,12 @@ class AwsCloud:
     def _image_id(self, order: base.Order) -> str:
         if order.image_id is not None:
             return order.image_id
-        image = data.image(order.os)
-        parameter = image.parameter if image else None
-        if parameter is None:
-            msg = f"the catalogue does not know how AWS names its images of {' '.join(order.os)}"
-            raise ImageNotFoundError(msg, hint="choose a system of `gpuprov profile schema` that AWS has images of, such as ubuntu 24.04")
+        parameter = data.image_parameter(order.os)
         if parameter not in self._images:  # later attempts of a launch, in other zones, use the same image
             with cloud_errors("ssm:GetParameter", self.region):
                 value = self._api.client("ssm").get_parameter(Name=parameter)["Parameter"]["Value"]
             self._images[parameter] = str(value)
         return self._images[parameter]
-
-    # --- waiting --------------------------------------------------------------------------------------------------
 
     def wait_running(self, instance: base.Instance, *, timeout_s: float) -> base.Instance:
         """Poll until the instance runs and has its address."""
@@ -128,8 +117,6 @@ class AwsCloud:
         """Events of the instances' status, and what became of their spot requests."""
         return examine.notices(self._api, instances)
 
-    # --- power ----------------------------------------------------------------------------------------------------
-
     def stop(self, instances: Sequence[base.Instance], *, timeout_s: float) -> None:
         """Stop them and wait until they are stopped."""
         power.stop(self._api, instances, timeout_s=timeout_s)
@@ -142,15 +129,11 @@ class AwsCloud:
         """Move the tag; EC2 holds no deadline itself, and the caller moves the timer on the host."""
         power.extend(self._api, instances, deadline)
 
-    # --- who may come in ------------------------------------------------------------------------------------------
-
     def allow(self, name: str, networks: Sequence[str]) -> list[str]:
         """Open port 22 of the launch's groups to exactly these networks."""
         sources = resolve(networks, self._api.access.caller_address_url)
         firewall.allow(self._api, name, sources)
         return sorted(sources)
-
-    # --- removing -------------------------------------------------------------------------------------------------
 
     def things(self, name: str | None = None) -> list[base.Thing]:
         """Everything of ours in this region, by tag."""

@@ -2,16 +2,112 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import functools
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 
 from provision.catalog import overlay, read
 from provision.catalog.records.base import CatalogRecord, Source
-from provision.clouds.aws.records import Aws, AwsImage, AwsPrice, AwsType, AwsTypes
+from provision.errors import ImageNotFoundError
 
 _DATA = Path(__file__).parent / "data"
+
+
+class AwsType(CatalogRecord, frozen=True):
+    """An EC2 instance type; `offered` maps a region to the numbers of its zone ids, `trap` says what surprises."""
+
+    type: str
+    vendor: Literal["nvidia", "amd"]
+    gpu: str | None
+    gpu_name: str
+    gpus: float
+    gpu_mib: int
+    vcpus: int
+    memory_gib: float
+    nvme_gb: list[int]
+    network: str
+    boot: list[Literal["legacy-bios", "uefi"]]
+    markets: list[str]
+    machine: Literal["x86_64", "arm64"]
+    source: str
+    offered: dict[str, list[int]]
+    trap: str = ""
+    withdrawn: dt.date | None = None
+
+
+class AwsTypes(CatalogRecord, frozen=True):
+    """aws-instances.yaml."""
+
+    types: list[AwsType]
+
+
+class AwsRegion(CatalogRecord, frozen=True):
+    """A region; `zones` begins the ids of its zones, and is None where nothing was recorded of it."""
+
+    zones: str | None = None
+    opt_in: bool = False
+
+
+class AwsRegions(CatalogRecord, frozen=True):
+    """All regions."""
+
+    source: str
+    zones_source: str
+    opt_in_source: str
+    codes: dict[str, AwsRegion]
+
+
+class AwsImage(CatalogRecord, frozen=True):
+    """How the newest image of a system is found: an SSM parameter, or its publisher's name pattern."""
+
+    os: str
+    version: str
+    login: str
+    root_device: str
+    source: str
+    parameter: str | None = None
+    owner: str | None = None
+    pattern: str | None = None
+
+
+class AwsPrice(CatalogRecord, frozen=True):
+    """US dollars an hour, Linux, on demand."""
+
+    instance_type: str
+    region: str
+    usd_per_hour: float
+    source: str
+
+
+class AwsQuota(CatalogRecord, frozen=True):
+    """A quota on vCPUs and its code."""
+
+    families: list[str]
+    market: Literal["on-demand", "spot"]
+    code: str
+    source: str
+
+
+class Withdrawn(CatalogRecord, frozen=True):
+    """An instance family that left the offerings."""
+
+    family: str
+    last_seen: str
+    source: str
+
+
+class Aws(CatalogRecord, frozen=True):
+    """aws.yaml."""
+
+    regions: AwsRegions
+    gpu_names: dict[str, str]
+    images: list[AwsImage]
+    prices: dict[str, dict[str, dict[str, float]]]
+    quotas: list[AwsQuota]
+    withdrawn: list[Withdrawn]
 
 
 class AwsOverlay(CatalogRecord, frozen=True, eq=False):
@@ -87,6 +183,19 @@ def prices() -> dict[tuple[str, str], tuple[float, str]]:
 def image(os: tuple[str, str]) -> AwsImage | None:
     """How AWS finds the newest image of a system."""
     return next((record for record in aws().images if (record.os, record.version) == os), None)
+
+
+def image_parameter(os: tuple[str, str]) -> str:
+    """The parameter in which AWS keeps the newest image of a system.
+
+    Raises:
+        ImageNotFoundError: the catalog has none.
+    """
+    record = image(os)
+    if record is None or record.parameter is None:
+        msg = f"how AWS names its images of {' '.join(os)} is not in the catalog"
+        raise ImageNotFoundError(msg, hint="choose a system of `gpuprov profile schema` that AWS has images of, such as ubuntu 24.04")
+    return record.parameter
 
 
 def quota(instance_type: str, market: str) -> str | None:

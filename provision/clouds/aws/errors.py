@@ -72,7 +72,7 @@ _CODES_OF: Final[dict[type[CloudError], str]] = {
     """,
 }
 _CODES: Final = {code: kind for kind, codes in _CODES_OF.items() for code in codes.split()}
-# The market of each quota of vCPUs. EC2's message does not name the quota; the catalogue knows which one the type counts against.
+# The market of each quota of vCPUs. EC2's message does not name the quota; the catalog knows which one limits the type.
 _VCPU_QUOTAS: Final = {"VcpuLimitExceeded": "on-demand", "InstanceLimitExceeded": "on-demand", "MaxSpotInstanceCountExceeded": "spot"}
 # EC2 names the missing action, which may differ from the call's: RunInstances with tags needs ec2:CreateTags as well.
 _MISSING_ACTION: Final = re.compile(r"not authorized to perform: ([a-z0-9-]+:[A-Za-z0-9]+)")
@@ -138,8 +138,8 @@ def _of_answer(error: boto.ClientError, action: str, region: str, instance_type:
     if kind is CapacityError:
         return CapacityError(f"{action} in {region}: {summary or code}", hint=hint, detail=detail, elsewhere=_elsewhere(message))
     if kind is PermissionRefusedError:
-        missing = _MISSING_ACTION.search(message)
-        text = f"AWS refuses {missing[1] if missing else action} in {region} to these credentials ({code})"
+        required = _MISSING_ACTION.search(message)
+        text = f"AWS refuses {required[1] if required else action} in {region} to these credentials ({code})"
     elif kind is QuotaExceededError:
         hint = _quota_hint(code, instance_type)
         text = f"the account's quota in {region} is too small: {summary or code}"

@@ -12,7 +12,7 @@ from provision.clouds.aws import data
 from provision.clouds.aws.api import AwsRegionApi
 from provision.clouds.aws.client import client
 from provision.clouds.aws.errors import cloud_errors, unless_refused
-from provision.clouds.aws.network import subnet_of
+from provision.clouds.aws.firewall import subnet_of
 from provision.clouds.aws.requests import run_instances, security_group
 from provision.concurrent import at_once
 from provision.errors import CloudError, CloudInvalidError, ImageNotFoundError, PermissionRefusedError

@@ -6,6 +6,7 @@ A group's name derives from the launch, so that a later try finds the group that
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from operator import call
 from typing import Any, Final
 
@@ -14,7 +15,6 @@ import tenacity
 from provision.clouds import base
 from provision.clouds.aws.api import AwsRegionApi
 from provision.clouds.aws.errors import cloud_errors, is_refusal, unless_refused
-from provision.clouds.aws.network import subnet_of
 from provision.clouds.aws.requests import ingress, resource_name, security_group
 from provision.clouds.caller import resolve
 from provision.concurrent import at_once
@@ -24,6 +24,27 @@ _SSH: Final = 22
 # EC2 is eventually consistent: other calls may not know a group for a while after CreateSecurityGroup named it
 # (https://docs.aws.amazon.com/ec2/latest/devguide/eventual-consistency.html gives no bound).
 _UNKNOWN_GROUP_S: Final = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class AwsSubnet:
+    """A subnet: it lies in one zone of one VPC."""
+
+    vpc: str
+    zone: str
+
+
+def subnet_of(api: AwsRegionApi, order: base.Order) -> AwsSubnet | None:
+    """Ask for the subnet of an order; None, without a call, where the order names none.
+
+    Raises:
+        CloudInvalidError: the region has no such subnet.
+    """
+    if not order.subnet:
+        return None
+    with cloud_errors("ec2:DescribeSubnets", api.region):
+        (raw,) = api.ec2.describe_subnets(SubnetIds=[order.subnet])["Subnets"]
+    return AwsSubnet(raw["VpcId"], raw["AvailabilityZone"])
 
 
 def ensure_group(api: AwsRegionApi, order: base.Order) -> str:
@@ -95,9 +116,9 @@ def allow(api: AwsRegionApi, name: str, networks: Sequence[str]) -> None:
         raise InstanceNotFoundError(msg, hint="`gpuprov ls` shows what exists")
     for group in groups:
         open_now, extra = _compared(group["IpPermissions"], networks)
-        missing = [network for network in networks if network not in open_now]
-        if missing:
-            _authorize(api, group["GroupId"], missing)
+        new = [network for network in networks if network not in open_now]
+        if new:
+            _authorize(api, group["GroupId"], new)
         if extra:
             with cloud_errors("ec2:RevokeSecurityGroupIngress", api.region):
                 api.ec2.revoke_security_group_ingress(GroupId=group["GroupId"], IpPermissions=extra)

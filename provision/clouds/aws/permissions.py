@@ -11,8 +11,6 @@ from typing import Any, Final, Literal, get_args
 
 from provision.clouds import base
 
-__all__ = ["COMMANDS", "NEEDS", "PERMISSIONS", "Command", "permissions", "policy"]
-
 Command = Literal[
     "find", "launch", "zones", "examine", "wait", "host_keys", "notices", "stop", "start", "extend", "allow", "things", "remove"
 ]
@@ -92,7 +90,7 @@ def permissions(order: base.Order) -> tuple[str, ...]:
     return tuple(action for action in PERMISSIONS if action not in unneeded)
 
 
-def policy(
+def policy_document(
     *,
     name: str,
     regions: Sequence[str],
@@ -115,15 +113,15 @@ def policy(
         The document as data. What exists is touched only when it carries the name's tag; what is made must carry it.
     """
     needed = {action for command in commands for action in NEEDS[command]} - (set() if spot else _SPOT) - (set() if subnet else _SUBNET)
-    made = (*_MADE, "spot-instances-request") if spot else _MADE
-    named, region_is = "StringLike" if "*" in name else "StringEquals", {"aws:RequestedRegion": sorted(regions)}
+    kinds = (*_MADE, "spot-instances-request") if spot else _MADE
+    operator, region_is = "StringLike" if "*" in name else "StringEquals", {"aws:RequestedRegion": sorted(regions)}
     requested = {f"aws:RequestTag/{base.NAME_TAG}": name}
-    machines = [kind for kind in made if kind not in {"instance", "security-group"}]
+    machines = [kind for kind in kinds if kind not in {"instance", "security-group"}]
     tagging = {"ec2:CreateAction": ["CreateSecurityGroup", "RunInstances"]}
-    asked = [action for action in needed if action.startswith(("ec2:Describe", "servicequotas:")) and action != "ec2:DescribeRegions"]
-    owned = {named: {f"ec2:ResourceTag/{base.NAME_TAG}": name}}
+    reads = [action for action in needed if action.startswith(("ec2:Describe", "servicequotas:")) and action != "ec2:DescribeRegions"]
+    owned = {operator: {f"ec2:ResourceTag/{base.NAME_TAG}": name}}
     statements = [
-        _statement("Ask", asked, ["*"], {"StringEquals": region_is}),
+        _statement("Ask", reads, ["*"], {"StringEquals": region_is}),
         _statement("AskAboutRegions", needed & {"ec2:DescribeRegions"}, ["*"], {}),
         _statement("FindImage", needed & {"ssm:GetParameter"}, [f"arn:aws:ssm:{r}::parameter/aws/service/*" for r in regions], {}),
         _statement("LaunchWith", needed & {"ec2:RunInstances"}, _used(regions, subnet), {}),
@@ -131,13 +129,13 @@ def policy(
             "LaunchMachines",
             needed & {"ec2:RunInstances"},
             _arns(regions, ["instance"]),
-            _merged({named: requested}, {"StringEquals": {"ec2:InstanceType": sorted(instance_types)}}),
+            _merged({operator: requested}, {"StringEquals": {"ec2:InstanceType": sorted(instance_types)}}),
         ),
-        _statement("LaunchTheirParts", needed & {"ec2:RunInstances"}, _arns(regions, machines), {named: requested}),
+        _statement("LaunchTheirParts", needed & {"ec2:RunInstances"}, _arns(regions, machines), {operator: requested}),
         _statement("GroupIn", needed & {"ec2:CreateSecurityGroup"}, _arns(regions, ["vpc"]), {}),
-        _statement("Group", needed & {"ec2:CreateSecurityGroup"}, _arns(regions, ["security-group"]), {named: requested}),
+        _statement("Group", needed & {"ec2:CreateSecurityGroup"}, _arns(regions, ["security-group"]), {operator: requested}),
         _statement(
-            "TagWhatIsMade", needed & {"ec2:CreateTags"}, _arns(regions, made), _merged({named: requested}, {"StringEquals": tagging})
+            "TagWhatIsMade", needed & {"ec2:CreateTags"}, _arns(regions, kinds), _merged({operator: requested}, {"StringEquals": tagging})
         ),
         *(_statement(f"Own{_title(kind)}", needed & set(actions), _arns(regions, [kind]), owned) for kind, actions in _OURS.items()),
     ]

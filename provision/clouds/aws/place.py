@@ -21,8 +21,3 @@ class AwsPlace(PlaceBase):
     cloud: Literal["aws"]
     instance_type: AwsInstanceType
     regions: Annotated[tuple[AwsRegion, ...], Field(min_length=1, max_length=20, strict=False)]
-    market: Literal["on-demand", "spot"] = "on-demand"
-
-    def region_of(self, location: str) -> str:
-        """A location is a region."""
-        return location

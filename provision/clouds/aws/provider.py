@@ -1,168 +1,297 @@
-"""AWS as far as it is known without contacting it."""
+"""AWS as far as it is known without contacting it: this module is the `Provider` of AWS."""
 
 from __future__ import annotations
 
 import datetime as dt
+import difflib
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
-from provision.catalog.records.base import Source
-from provision.clouds.aws import calls, data, offers, permissions, requests
-from provision.clouds.aws.forms import FORMS
+from provision.clouds.aws import data, requests
+from provision.clouds.aws.data import sources as sources  # noqa: PLC0414 - part of the Provider
+from provision.clouds.aws.permissions import permissions as permissions  # noqa: PLC0414 - part of the Provider
+from provision.clouds.aws.permissions import policy_document
 from provision.clouds.aws.place import AwsPlace
-from provision.clouds.aws.ways import SSM
-from provision.clouds.base import Order
+from provision.clouds.base import NAME_TAG, Order
 from provision.clouds.forms import Form
-from provision.clouds.offline import Provider
-from provision.clouds.terms import DeadlineKeeper, Grant, Image, Offer, PlannedCall, Price, Refusal, RefusalKind, Region, Safeguard, Way
+from provision.clouds.offline import PlaceBase
+from provision.clouds.terms import (
+    DeadlineKeeper,
+    Grant,
+    Image,
+    Offer,
+    PlannedCall,
+    Price,
+    PricePart,
+    Refusal,
+    RefusalKind,
+    Region,
+    Safeguard,
+    Way,
+)
 
 # A subnet's id has 17 digits, or 8 where it was made before 2018.
 _SUBNET: Final = re.compile(r"subnet-([0-9a-f]{8}|[0-9a-f]{17})")
+_SHOWN: Final = 4
 
-
-class AwsProvider:
-    """The `Provider` of AWS."""
-
-    name: ClassVar[str] = "aws"
-    title: ClassVar[str] = "AWS"
-    deadline: ClassVar[DeadlineKeeper] = DeadlineKeeper(
-        by="host",
-        title="On AWS the machine itself keeps the deadline",
-        reason="EC2 has no deadline of its own: a timer on the host powers it off, which ends it, and root there can stop the timer",
-        narrower="an alarm in the account beside it",
-    )
-    safeguards: ClassVar[tuple[Safeguard, ...]] = (
-        Safeguard(
-            "IMDSv2 required", "IMDSv2 only", "the metadata service answers only with a session token, and only to the machine itself"
+name: str = "aws"
+title: str = "AWS"
+deadline: DeadlineKeeper = DeadlineKeeper(
+    by="host",
+    title="On AWS the machine itself keeps the deadline",
+    reason="EC2 has no deadline of its own: a timer on the host powers it off, which ends it, and root there can stop the timer",
+    narrower="an alarm in the account beside it",
+)
+safeguards: tuple[Safeguard, ...] = (
+    Safeguard("IMDSv2 required", "IMDSv2 only", "the metadata service answers only with a session token, and only to the machine itself"),
+    Safeguard("no instance role"),
+    Safeguard("host keys read from the console"),
+)
+# The ProxyCommand is that of "Allowing SSH connections for Session Manager":
+# docs.aws.amazon.com/systems-manager/latest/userguide/session-manager-getting-started-enable-ssh-connections.html. It names the region,
+# because the machine need not be in the region of the user's profile. The permissions:
+# …/systems-manager/latest/userguide/getting-started-restrict-access-quickstart.html.
+# gpuprov gives no instance role, so the account itself must let Systems Manager manage machines (IMDSv2 required, as here):
+# …/systems-manager/latest/userguide/fleet-manager-default-host-management-configuration.html.
+ways: Mapping[str, Way] = {
+    "ssm": Way(
+        name="ssm",
+        opens=(),
+        origin="",
+        origin_detail="",
+        needs=(
+            "through `aws ssm`: the AWS CLI and its Session Manager plugin on this machine, credentials of a profile in ~/.aws",
+            "the account's Default Host Management Configuration must be on in the region, since the machine has no instance role",
+            "the image must have the SSM Agent, 3.2.582.0 or later",
         ),
-        Safeguard("no instance role"),
-        Safeguard("host keys read from the console"),
+        programs=("aws", "session-manager-plugin"),
+        credential_variables=("AWS_CONFIG_FILE", "AWS_PROFILE", "AWS_SHARED_CREDENTIALS_FILE"),
+        permissions=("ssm:StartSession", "ssm:TerminateSession"),
+        proxy_command="aws ssm start-session --target {id} --document-name AWS-StartSSHSession "
+        "--parameters portNumber=%p --region {region}",
     )
-    ways: ClassVar[Mapping[str, Way]] = {SSM.name: SSM}
-    forms: ClassVar[Mapping[str, Form]] = FORMS
-    refreshes: ClassVar[Mapping[str, str]] = {"aws": "refresh_offers", "prices": "refresh_prices"}
-    needs_known_image: ClassVar[bool] = True
-    price_hint: ClassVar[str] = "`gpuprov catalog refresh --only prices` asks AWS for its prices"
+}
+forms: Mapping[str, Form] = {
+    "cloudformation": Form(
+        "a CloudFormation template of one place on AWS", "template.json", "provision.clouds.aws.forms.cloudformation", "aws"
+    ),
+    "terraform-aws": Form("Terraform of one place on AWS", "main.tf.json", "provision.clouds.aws.forms.terraform", "aws"),
+}
+refreshes: Mapping[str, str] = {"aws": "refresh_offers", "prices": "refresh_prices"}
+needs_known_image: bool = True
+price_hint: str = "`gpuprov catalog refresh --only prices` asks AWS for its prices"
+place: type[PlaceBase] = AwsPlace
 
-    @property
-    def place(self) -> type[AwsPlace]:
-        """A type and where to try it."""
-        return AwsPlace
 
-    def sources(self) -> dict[str, Source]:
-        """The sources of AWS's own data."""
-        return data.sources()
+def offers() -> Iterator[Offer]:
+    """Every GPU instance type that can still be launched somewhere."""
+    for record in data.types().values():
+        if record.withdrawn is None and record.offered:
+            yield Offer(
+                cloud="aws",
+                instance_type=record.type,
+                gpu=record.gpu,
+                gpus=record.gpus,
+                vcpus=record.vcpus,
+                memory_gb=record.memory_gib,
+                local_gb=sum(record.nvme_gb),
+                regions=tuple(sorted(record.offered)),
+                markets=tuple(record.markets),
+                source=record.source,
+                note=record.trap,
+            )
 
-    def regions(self) -> dict[str, Region]:
-        """Every region of AWS that botocore knows."""
-        return {code: Region(code, known.opt_in, known.zones is not None) for code, known in data.aws().regions.codes.items()}
 
-    def offers(self) -> Iterator[Offer]:
-        """Every GPU instance type that can still be launched somewhere."""
-        return offers.offers()
+def offered_in(instance_type: str, gpu: str | None = None) -> dict[str, tuple[str, ...]]:  # noqa: ARG001 - the type decides
+    """Region → zone ids of an instance type; a region whose zones are not known has none."""
+    record = data.types().get(instance_type)
+    regions = data.aws().regions.codes
+    offered = record.offered if record and record.withdrawn is None else {}
+    return {region: tuple(f"{regions[region].zones}-az{number}" for number in numbers) for region, numbers in sorted(offered.items())}
 
-    def offered_in(self, instance_type: str, gpu: str | None = None) -> dict[str, tuple[str, ...]]:  # noqa: ARG002 - the type decides
-        """Region → zone ids of an instance type."""
-        return offers.offered_in(instance_type)
 
-    def source_of(self, instance_type: str) -> str:
-        """The id of the source of an instance type."""
-        return data.types()[instance_type].source
+def price(instance_type: str, region: str, gpu: str = "", count: int = 1) -> Price | None:  # noqa: ARG001 - the type fixes its GPUs
+    """The on-demand price of an instance type in a region; it is always whole."""
+    entry = data.prices().get((instance_type, region))
+    return Price((PricePart("machine", *entry),)) if entry else None
 
-    def gpu_of(self, instance_type: str) -> str | None:
-        """The GPU of an instance type."""
-        record = data.types().get(instance_type)
-        return record.gpu if record else None
 
-    def names_type(self, instance_type: str) -> bool:
-        """An EC2 instance type has a family and a size, with a dot between them."""
-        return "." in instance_type
-
-    def why_nowhere(self, instance_type: str, gpu: str | None) -> Refusal:
-        """Why a type is offered nowhere."""
-        record = data.types().get(instance_type)
-        place = AwsPlace.model_construct(cloud="aws", instance_type=instance_type, regions=(), market="on-demand")
-        refusal = self.refusal(place, "", record.gpu if record and record.gpu else gpu or "", 1)
-        return refusal or Refusal(RefusalKind.NOT_OFFERED, f"{instance_type} is offered nowhere")
-
-    def smallest_with(self, gpu: str) -> str:
-        """The smallest type with a GPU and its regions."""
-        return offers.smallest_with(gpu)
-
-    def withdrawn_with(self, gpu: str) -> tuple[tuple[str, dt.date], ...]:
-        """The instance types with a GPU that were withdrawn everywhere."""
-        return tuple((t.type, t.withdrawn) for t in data.types().values() if t.gpu == gpu and t.withdrawn is not None)
-
-    def refusal(self, place: AwsPlace, location: str, gpu: str, count: int) -> Refusal | None:
-        """What the catalog knows against a place."""
-        return offers.refusal(place, location, gpu, count)
-
-    def price(self, instance_type: str, region: str, gpu: str, count: int) -> Price | None:  # noqa: ARG002 - the type fixes its GPUs
-        """The on-demand price of an instance type."""
-        return offers.price(instance_type, region)
-
-    def image(self, os: tuple[str, str]) -> Image | None:
-        """The publisher's parameter, or its owner and name pattern; this release launches from parameters only."""
-        record = data.image(os)
-        if record is None:
-            return None
-        return Image(record.parameter or f"{record.owner} {record.pattern}", record.login, launchable=record.parameter is not None)
-
-    def image_systems(self) -> tuple[tuple[str, str], ...]:
-        """The systems whose publisher keeps a parameter."""
-        return tuple(sorted({(record.os, record.version) for record in data.aws().images if record.parameter}))
-
-    def image_id(self, region: str, os: tuple[str, str]) -> str | None:
-        """The AMI of a system, where a refresh has found it."""
-        return data.refreshed().images.get(region, {}).get(" ".join(os))
-
-    def image_gap(self, region: str, os: tuple[str, str]) -> str:
-        """An AMI id belongs to one region, and only a refresh knows it."""
-        if self.image_id(region, os) is not None:
-            return ""
-        return f"aws {region}: the image id; `gpuprov catalog refresh --only aws` finds it"
-
-    def local_disks(self, instance_type: str) -> int | None:
-        """The NVMe disks inside an instance type."""
-        record = data.types().get(instance_type)
-        return len(record.nvme_gb) if record else None
-
-    def quota(self, instance_type: str, gpu: str | None, market: str) -> str | None:  # noqa: ARG002 - quotas count families, not GPUs
-        """The code of the quota on vCPUs."""
-        return data.quota(instance_type, market)
-
-    def subnet_problem(self, subnet: str | None, *, private: bool, regions: Sequence[str]) -> str:
-        """A subnet is an id of one region, and a private machine needs one that leads out."""
-        if private and subnet is None:
-            # The subnets of the default VPC lead out through public addresses only: such a machine could install nothing.
-            return "address: private on AWS needs subnet: the id of a subnet with a way out (NAT)"
-        if subnet is not None and not _SUBNET.fullmatch(subnet):
-            return "subnet on AWS is an id, such as subnet-0123456789abcdef0"
-        if subnet is not None and len(set(regions)) > 1:
-            return "on AWS a subnet belongs to one region, and the places name several; keep the region of the subnet"
+def smallest_with(gpu: str) -> str:
+    """The smallest type with a GPU and its regions, in a few words; empty when there is none."""
+    types = [t for t in data.types().values() if t.gpu == gpu and t.withdrawn is None and t.offered]
+    if not types:
         return ""
-
-    def permissions(self, order: Order) -> tuple[str, ...]:
-        """The IAM actions of an order."""
-        return permissions.permissions(order)
-
-    def policy(self, grant: Grant) -> tuple[dict[str, Any] | None, str]:
-        """The smallest identity-based policy."""
-        document = permissions.policy(
-            name=grant.name, regions=grant.regions, instance_types=grant.instance_types, spot=grant.spot, subnet=grant.subnet
-        )
-        note = "every action to launch, look after and remove; the policy document narrows them to these places, types and this name"
-        return document, note
-
-    def calls(self, order: Order, region: str) -> list[PlannedCall]:
-        """The calls of a launch."""
-        return calls.calls(order, region)
-
-    def user_data(self, order: Order, region: str) -> str:
-        """The cloud-init document that RunInstances carries."""
-        document: str = requests.run_instances(order, region)["UserData"]
-        return document
+    smallest = min(types, key=lambda t: (t.gpus, t.vcpus))
+    return f"{smallest.type} in {_few(sorted(smallest.offered))} of AWS"
 
 
-PROVIDER: Final[Provider] = AwsProvider()
+def _few(names: Sequence[str]) -> str:
+    """The names, or how many there are."""
+    return ", ".join(names) if len(names) <= _SHOWN else f"{len(names)} regions"
+
+
+def family_departure(instance_type: str) -> str:
+    """A sentence about a family that left the offerings; empty when nothing is recorded about that."""
+    family = instance_type.partition(".")[0]
+    record = next((w for w in data.aws().withdrawn if w.family == family), None)
+    return f"{family} left AWS's offerings (last seen {record.last_seen})" if record else ""
+
+
+def refusal(place: AwsPlace, region: str, gpu: str, count: int) -> Refusal | None:
+    """What the catalog knows against a place.
+
+    Args:
+        place: of the profile.
+        region: one of its regions; empty to ask about the type alone.
+        gpu: the model that the profile asks for.
+        count: how many of them.
+    """
+    name, record = place.instance_type, data.types().get(place.instance_type)
+    if record is None:
+        departure = family_departure(name)
+        if departure:
+            return Refusal(RefusalKind.WITHDRAWN, departure)
+        near = difflib.get_close_matches(name, data.types(), n=1)
+        return Refusal(RefusalKind.UNKNOWN_TYPE, f"{name} is not in the catalog" + (f"; did you mean {near[0]}?" if near else ""))
+    if record.withdrawn is not None:
+        return Refusal(RefusalKind.WITHDRAWN, f"{name} was withdrawn everywhere by {record.withdrawn}")
+    trap = f": {record.trap}" if record.trap else ""
+    if record.gpu != gpu:
+        return Refusal(RefusalKind.WRONG_GPU, f"{name} has {record.gpu_name} ({record.vendor}), and the profile asks for {gpu}{trap}")
+    if record.gpus < count:
+        return Refusal(RefusalKind.TOO_FEW_GPUS, f"{name} has {record.gpus:g} GPU(s), and the profile asks for {count}{trap}")
+    recorded = data.aws().regions.codes.get(region)
+    if recorded is None or recorded.zones is None:
+        return Refusal(RefusalKind.UNRECORDED, f"what {region} offers is not recorded")
+    if region not in record.offered:
+        return Refusal(RefusalKind.NOT_OFFERED, f"{name} is not offered in {region}; it is in {_few(sorted(record.offered))}")
+    if place.market not in record.markets:
+        return Refusal(RefusalKind.NOT_SOLD, f"{name} is not sold as {place.market}")
+    return None
+
+
+def regions() -> dict[str, Region]:
+    """Every region of AWS that botocore knows."""
+    return {code: Region(code, region.opt_in, region.zones is not None) for code, region in data.aws().regions.codes.items()}
+
+
+def source_of(instance_type: str) -> str:
+    """The id of the source of an instance type."""
+    return data.types()[instance_type].source
+
+
+def gpu_of(instance_type: str) -> str | None:
+    """The GPU of an instance type."""
+    record = data.types().get(instance_type)
+    return record.gpu if record else None
+
+
+def names_type(instance_type: str) -> bool:
+    """An EC2 instance type has a family and a size, with a dot between them."""
+    return "." in instance_type
+
+
+def why_nowhere(instance_type: str, gpu: str | None) -> Refusal:
+    """Why a type is offered nowhere."""
+    record = data.types().get(instance_type)
+    somewhere = AwsPlace.model_construct(cloud="aws", instance_type=instance_type, regions=(), market="on-demand")
+    model = record.gpu if record and record.gpu else gpu or ""
+    return refusal(somewhere, "", model, 1) or Refusal(RefusalKind.NOT_OFFERED, f"{instance_type} is offered nowhere")
+
+
+def withdrawn_with(gpu: str) -> tuple[tuple[str, dt.date], ...]:
+    """The instance types with a GPU that were withdrawn everywhere."""
+    return tuple((t.type, t.withdrawn) for t in data.types().values() if t.gpu == gpu and t.withdrawn is not None)
+
+
+def image(os: tuple[str, str]) -> Image | None:
+    """The publisher's parameter, or its owner and name pattern; this release launches from parameters only."""
+    record = data.image(os)
+    if record is None:
+        return None
+    return Image(record.parameter or f"{record.owner} {record.pattern}", record.login, launchable=record.parameter is not None)
+
+
+def image_systems() -> tuple[tuple[str, str], ...]:
+    """The systems whose publisher keeps a parameter."""
+    return tuple(sorted({(record.os, record.version) for record in data.aws().images if record.parameter}))
+
+
+def image_id(region: str, os: tuple[str, str]) -> str | None:
+    """The AMI of a system, where a refresh has found it."""
+    return data.refreshed().images.get(region, {}).get(" ".join(os))
+
+
+def image_gap(region: str, os: tuple[str, str]) -> str:
+    """An AMI id belongs to one region, and only a refresh knows it."""
+    if image_id(region, os) is not None:
+        return ""
+    return f"aws {region}: the image id; `gpuprov catalog refresh --only aws` finds it"
+
+
+def local_disks(instance_type: str) -> int | None:
+    """The NVMe disks inside an instance type."""
+    record = data.types().get(instance_type)
+    return len(record.nvme_gb) if record else None
+
+
+def quota(instance_type: str, gpu: str | None, market: str) -> str | None:  # noqa: ARG001 - quotas count families, not GPUs
+    """The code of the quota on vCPUs."""
+    return data.quota(instance_type, market)
+
+
+def subnet_problem(subnet: str | None, *, private: bool, regions: Sequence[str]) -> str:
+    """A subnet is an id of one region, and a private machine needs one that leads out."""
+    if private and subnet is None:
+        # The subnets of the default VPC lead out through public addresses only: such a machine could install nothing.
+        return "address: private on AWS needs subnet: the id of a subnet with a way out (NAT)"
+    if subnet is not None and not _SUBNET.fullmatch(subnet):
+        return "subnet on AWS is an id, such as subnet-0123456789abcdef0"
+    if subnet is not None and len(set(regions)) > 1:
+        return "on AWS a subnet belongs to one region, and the places name several; keep the region of the subnet"
+    return ""
+
+
+def policy(grant: Grant) -> tuple[dict[str, Any] | None, str]:
+    """The smallest identity-based policy."""
+    document = policy_document(
+        name=grant.name, regions=grant.regions, instance_types=grant.instance_types, spot=grant.spot, subnet=grant.subnet
+    )
+    note = "every action to launch, look after and remove; the policy document narrows them to these places, types and this name"
+    return document, note
+
+
+def user_data(order: Order, region: str) -> str:
+    """The cloud-init document that RunInstances carries."""
+    document: str = requests.run_instances(order, region)["UserData"]
+    return document
+
+
+def calls(order: Order, region: str) -> list[PlannedCall]:
+    """The calls that change something, and those that find what they need.
+
+    Args:
+        order: of the first attempt; words stand in it for what only the launch decides.
+        region: where.
+    """
+    record = data.image(order.os)
+    rule = requests.ingress("<the address of the caller>" if network == "caller" else network for network in order.ssh_from)
+    run = {
+        **requests.run_instances(order, region, "<the group>"),
+        "ClientToken": "<derived from the launch and the attempt>",
+        "ImageId": order.image_id or "<the image>",
+    }
+    planned: list[tuple[str, str, dict[str, Any]]] = [
+        ("ec2:DescribeInstances", "find what an earlier run made", {"Filters": [{"Name": f"tag:{NAME_TAG}", "Values": [order.name]}]}),
+        ("ec2:CreateSecurityGroup", "make the group", requests.security_group(order)),
+        ("ec2:RunInstances", "make the instance", run),
+        ("ec2:GetConsoleOutput", "read the host keys", {"InstanceId": "<the instance>", "Latest": True}),
+    ]
+    if order.ssh_from:
+        opening = {"GroupId": "<the group>", "IpPermissions": [rule]}
+        planned.insert(2, ("ec2:AuthorizeSecurityGroupIngress", "open SSH and nothing else", opening))
+    if order.image_id is None:
+        lookup = {"Name": record.parameter if record else None}
+        planned.insert(1, ("ssm:GetParameter", "find the image, whose id the lock does not have", lookup))
+    return [PlannedCall("aws", action, purpose, parameters) for action, purpose, parameters in planned]

@@ -14,8 +14,8 @@ from provision.catalog.overlay import Overlay
 from provision.clouds.aws import data
 from provision.clouds.aws.access import AwsAccess
 from provision.clouds.aws.client import client
+from provision.clouds.aws.data import AwsPrice, AwsType
 from provision.clouds.aws.errors import cloud_errors
-from provision.clouds.aws.records import AwsPrice, AwsType
 from provision.clouds.terms import Refreshed, Say
 from provision.concurrent import at_once
 from provision.errors import CloudError
@@ -117,7 +117,7 @@ def refresh_offers(before: Overlay, regions: Sequence[str], access: AwsAccess, s
     """Ask EC2 for its GPU instance types, and each region for what it offers and for its newest images.
 
     Args:
-        before: what was known.
+        before: the overlay so far.
         regions: to ask; all that the catalog knows when empty.
         access: whose AWS.
         say: told about progress.
@@ -128,15 +128,15 @@ def refresh_offers(before: Overlay, regions: Sequence[str], access: AwsAccess, s
     where = list(regions) or [code for code, region in data.aws().regions.codes.items() if region.zones is not None]
     say(f"asking AWS for its instance types, and {len(where)} regions what they offer")
     base, layer = data.types(), data.refreshed()
-    known = {record.type: record for record in instance_types(where[0], access)}
-    fresh = {name: msgspec.structs.replace(record, offered={}) for name, record in known.items()}
+    current = {record.type: record for record in instance_types(where[0], access)}
+    fresh = {name: msgspec.structs.replace(record, offered={}) for name, record in current.items()}
     newest = dict(layer.images)
-    changed = [f"new instance type {name}" for name in sorted(set(known) - set(base))]
+    changed = [f"new instance type {name}" for name in sorted(set(current) - set(base))]
     failed, answered = [], []
 
     def ask(region: str) -> tuple[dict[str, list[int]], dict[str, str]] | CloudError:
         try:
-            return offered_zones(region, known, access), newest_images(region, access)
+            return offered_zones(region, current, access), newest_images(region, access)
         except CloudError as error:
             return error
 
@@ -169,7 +169,7 @@ def refresh_prices(before: Overlay, regions: Sequence[str], access: AwsAccess, s
     layer, old = data.refreshed(), data.prices()
     fresh = {(price.instance_type, price.region): price for price in layer.prices}
     changed = []
-    for region in regions or [code for code, known in data.aws().regions.codes.items() if known.zones is not None]:
+    for region in regions or [code for code, record in data.aws().regions.codes.items() if record.zones is not None]:
         names = [record.type for record in data.types().values() if region in record.offered and record.vendor == "nvidia"]
         say(f"asking AWS for {len(names)} prices in {region}")
         for price in prices(region, names, access):

@@ -114,16 +114,8 @@ def _existing(api: AwsRegionApi, kind: AwsKind, name: str | None) -> list[base.T
 
 
 def _thing(raw: dict[str, Any], kind: AwsKind, region: str) -> base.Thing:
-    tags = tags_of(raw)
-    return base.Thing(
-        kind=kind.kind,
-        id=raw[kind.id],
-        group=tags.get(base.NAME_TAG, ""),
-        launch_id=tags.get(base.LAUNCH_TAG, ""),
-        owner=tags.get(base.OWNER_TAG, ""),
-        where=region,
-        alive=kind is not _INSTANCE or raw["State"]["Name"] not in ENDED,
-    )
+    alive = kind is not _INSTANCE or raw["State"]["Name"] not in ENDED
+    return base.Thing.tagged(kind.kind, raw[kind.id], region, tags_of(raw), alive=alive)
 
 
 def remove(api: AwsRegionApi, things: Sequence[base.Thing], *, on_step: base.Step) -> list[str]:

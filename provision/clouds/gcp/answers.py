@@ -84,7 +84,7 @@ def instance_of(raw: Any) -> base.Instance:
         owner=tags.get(base.OWNER_TAG, ""),
         launched_at=launched.astimezone(dt.UTC).isoformat(timespec="seconds") if launched else "",
         deadline=tags.get(base.DEADLINE_TAG, ""),
-        count=_number(tags.get(base.COUNT_TAG, "")),
+        count=base.count_of(tags),
         project=raw.zone.partition("/projects/")[2].partition("/")[0],
     )
 
@@ -94,10 +94,6 @@ def _login(system: str, version: str) -> str:
         return image_of((system, version)).login
     except ImageNotFoundError:
         return system
-
-
-def _number(text: str) -> int:
-    return int(text) if text.isdigit() else 1
 
 
 def notices_of(raw: Any) -> tuple[str, ...]:

@@ -14,12 +14,11 @@ from typing import Any, ClassVar, Final, Literal
 
 from provision.clouds import base
 from provision.clouds.caller import resolve
-from provision.clouds.gcp import examine, firewall, offers, power, removal, requests
+from provision.clouds.gcp import examine, firewall, power, provider, removal, requests
 from provision.clouds.gcp.access import GcpAccess
 from provision.clouds.gcp.answers import instance_of, notices_of, tags_of_firewall
 from provision.clouds.gcp.api import GcpProjectApi
 from provision.clouds.gcp.errors import AlreadyThereError, GoneError, in_place, of_operation
-from provision.clouds.gcp.network import network_of
 from provision.clouds.polling import poll
 from provision.concurrent import at_once
 from provision.errors import (
@@ -59,8 +58,6 @@ class GcpCloud:
         # How often an attempt has certainly failed: GCE would answer the same request id with the operation that failed.
         self._failures: Counter[str] = Counter()
 
-    # --- finding --------------------------------------------------------------------------------------------------
-
     def find(self, name: str | None = None) -> list[base.Instance]:
         """Our instances in the project that exist."""
         instances = map(instance_of, self._raws(removal.label_filter(name)))
@@ -71,21 +68,19 @@ class GcpCloud:
         return [raw for _, scoped in scopes for raw in scoped.instances]
 
     def zones(self, order: base.Order) -> list[str]:
-        """The zones of the region that have the GPU, as the catalogue knows them."""
-        return list(offers.offered_in(order.instance_type, order.gpu).get(self.region, ()))
+        """The zones of the region that have the GPU, as the catalog knows them."""
+        return list(provider.offered_in(order.instance_type, order.gpu).get(self.region, ()))
 
     def examine(self, order: base.Order) -> list[base.Answer]:
         """What GCP says before a launch: the region, the type, the quotas and their use, the image."""
         return examine.examine(self._api, order, self.region, self.zones(order))
-
-    # --- launching ------------------------------------------------------------------------------------------------
 
     def launch(self, order: base.Order) -> list[base.Instance]:
         """Make the machines of an order; for a repetition, the request id and the names return those that an earlier try made."""
         requests.check_limit(order.deadline)
         networks = resolve(order.ssh_from, self._access.caller_address_url)
         text = requests.description(order.name, order.launch_id, order.tags.get(base.OWNER_TAG, ""))
-        network = network_of(self._api, order, self.region)
+        network = firewall.network_of(self._api, order, self.region)
         rules = firewall.begin(self._api, order.launch_id, text, networks, network)
         instances = self._machines(order)
         try:
@@ -207,8 +202,6 @@ class GcpCloud:
         msg = f"{', '.join(names)} in {order.zone or self.region} is the name of another machine of project {self._api.project}"
         return NameTakenError(msg, hint="choose another --name, or remove that machine", detail=error.detail)
 
-    # --- waiting --------------------------------------------------------------------------------------------------
-
     def wait_running(self, instance: base.Instance, *, timeout_s: float) -> base.Instance:
         """Poll until the instance runs and has its address."""
         return power.until_running(self._api, instance, timeout_s=timeout_s)
@@ -240,8 +233,6 @@ class GcpCloud:
 
         return {i.id: lines for i, lines in zip(instances, at_once(ask, instances), strict=True) if lines}
 
-    # --- power ----------------------------------------------------------------------------------------------------
-
     def stop(self, instances: Sequence[base.Instance], *, timeout_s: float) -> None:
         """Stop them and wait until they are stopped; local SSDs lose what is on them."""
         at_once(lambda i: power.stop(self._api, i, timeout_s=timeout_s), instances)
@@ -257,8 +248,6 @@ class GcpCloud:
             CloudInvalidError: one of them is not stopped; nothing was changed then.
         """
         power.extend(self._api, instances, deadline)
-
-    # --- who may come in ------------------------------------------------------------------------------------------
 
     def allow(self, name: str, networks: Sequence[str]) -> list[str]:
         """Open port 22 of the launches of that name to exactly these networks; a rule that is missing is made again."""
@@ -280,8 +269,6 @@ class GcpCloud:
             text = requests.description(name, launch_id, owner)
             firewall.allow(self._api, launch_id, text, sources, rules, network=network)
         return sorted(sources)
-
-    # --- removing -------------------------------------------------------------------------------------------------
 
     def things(self, name: str | None = None) -> list[base.Thing]:
         """Everything of ours in the project."""

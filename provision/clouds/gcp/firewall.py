@@ -12,15 +12,32 @@ from typing import Any, Final
 from provision.clouds import base
 from provision.clouds.gcp.answers import tags_of_firewall
 from provision.clouds.gcp.api import GcpProjectApi
-from provision.clouds.gcp.errors import AlreadyThereError
+from provision.clouds.gcp.errors import AlreadyThereError, GoneError
 from provision.clouds.gcp.requests import NETWORK, firewalls, network_tag
 from provision.concurrent import at_once
+from provision.errors import CloudInvalidError
 
 _RULE_S: Final = 120.0
 _CREATE: Final = "compute.firewalls.create"
 
 Operation = tuple[str, Any]
 """A permission, and the operation of the call that needed it."""
+
+
+def network_of(api: GcpProjectApi, order: base.Order, region: str) -> str:
+    """The path of the network of an order's subnetwork; the default one, without a call, where the order names none.
+
+    Raises:
+        CloudInvalidError: the region has no such subnetwork.
+    """
+    if not order.subnet:
+        return NETWORK
+    try:
+        raw = api.call("Subnetworks", "get", "compute.subnetworks.get", where=region, region=region, subnetwork=order.subnet)
+    except GoneError as error:
+        msg = f"there is no subnetwork {order.subnet} in {region}"
+        raise CloudInvalidError(msg, hint="correct network.subnet of the profile, or create it there", detail=error.detail) from error
+    return "projects/" + str(raw.network).partition("/projects/")[2]
 
 
 def rules_of(api: GcpProjectApi, name: str | None = None) -> list[Any]:

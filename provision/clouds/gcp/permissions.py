@@ -10,8 +10,6 @@ from typing import Final
 
 from provision.clouds import base
 
-__all__ = ["ENDING", "LAUNCHING", "LIFECYCLE", "PRE_CHECKS", "launching", "permissions"]
-
 PRE_CHECKS: Final = ("compute.machineTypes.get", "compute.projects.get", "compute.regions.get")
 ENDING: Final = (
     "compute.addresses.list",
@@ -56,8 +54,8 @@ LIFECYCLE: Final = (
 def launching(order: base.Order) -> tuple[str, ...]:
     """What making the machines of an order and waiting for them needs."""
     public = ("compute.subnetworks.useExternalIp",) if order.public_address else ()
-    named = ("compute.subnetworks.get",) if order.subnet else ()  # which network it is of, for the rules
-    return (*LAUNCHING, *public, *named, *(() if order.zone else ("compute.regionOperations.get",)))
+    subnet = ("compute.subnetworks.get",) if order.subnet else ()  # which network it is of, for the rules
+    return (*LAUNCHING, *public, *subnet, *(() if order.zone else ("compute.regionOperations.get",)))
 
 
 def permissions(order: base.Order) -> tuple[str, ...]:

@@ -24,11 +24,6 @@ class GcpPlace(PlaceBase):
     gpu: GpuModel
     gpu_count: Annotated[int, Field(ge=1, le=16)] = 1
     zones: Annotated[tuple[GcpZone, ...], Field(min_length=1, max_length=40, strict=False)]
-    market: Literal["on-demand", "spot"] = "on-demand"
-
-    def region_of(self, location: str) -> str:
-        """The region of a zone."""
-        return location.rpartition("-")[0]
 
     def gpus(self, model: str, count: int) -> tuple[str, int]:  # noqa: ARG002 - a place on GCP names its own
         """What the place itself names."""

@@ -1,161 +1,332 @@
-"""GCP as far as it is known without contacting it."""
+"""GCP as far as it is known without contacting it: this module is the `Provider` of GCP."""
 
 from __future__ import annotations
 
 import datetime as dt
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
-from provision.catalog.records.base import Source
-from provision.clouds.base import Order
+from provision.clouds.base import NAME_TAG, OWNER_TAG, Order
 from provision.clouds.forms import Form
-from provision.clouds.gcp import calls, data, offers, permissions, requests
-from provision.clouds.gcp.forms import FORMS
+from provision.clouds.gcp import data, requests
+from provision.clouds.gcp.data import sources as sources  # noqa: PLC0414 - part of the Provider
+from provision.clouds.gcp.permissions import permissions as permissions  # noqa: PLC0414 - part of the Provider
 from provision.clouds.gcp.place import GcpPlace
-from provision.clouds.gcp.ways import IAP
-from provision.clouds.offline import Provider
-from provision.clouds.terms import DeadlineKeeper, Grant, Image, Offer, PlannedCall, Price, Refusal, RefusalKind, Region, Safeguard, Way
+from provision.clouds.offline import PlaceBase
+from provision.clouds.terms import (
+    DeadlineKeeper,
+    Grant,
+    Image,
+    Offer,
+    PlannedCall,
+    Price,
+    PricePart,
+    Refusal,
+    RefusalKind,
+    Region,
+    Safeguard,
+    Way,
+)
 from provision.errors import UsageError
 
 _MACHINE_TYPE: Final = re.compile(r"[a-z][a-z0-9]{1,3}-[a-z0-9-]{1,30}")
+_MARKETS: Final = ("on-demand", "spot")
+_SHOWN: Final = 4
+_LOCAL_SSD_GB: Final = 375  # the smallest that GCP has; a larger total is one or several
+# All connections of Identity-Aware Proxy come from this range: https://cloud.google.com/iap/docs/using-tcp-forwarding, "Create a firewall
+# rule"; the permission is from "Grant roles" on the same page. Machines are reached by IPv4, so the IPv6 range there is not opened.
+_RANGE = "35.235.240.0/20"
 
-
-class GcpProvider:
-    """The `Provider` of GCP."""
-
-    name: ClassVar[str] = "gcp"
-    title: ClassVar[str] = "GCP"
-    deadline: ClassVar[DeadlineKeeper] = DeadlineKeeper(by="cloud")
-    safeguards: ClassVar[tuple[Safeguard, ...]] = (
-        Safeguard("no service account"),
-        Safeguard("host keys read from guest attributes"),
-        Safeguard(
-            "the project's own SSH keys do not log in",
-            "No login for the project's SSH keys",
-            "keys in the project's metadata open none of its machines that gpuprov makes",
-        ),
-        Safeguard(
-            "port 22 denied to all others, whatever the network's default rules say",
-            "Port 22 is closed to everybody else",
-            "a rule of its own stands before the default network's, which lets SSH in from everywhere",
-        ),
+name: str = "gcp"
+title: str = "GCP"
+deadline: DeadlineKeeper = DeadlineKeeper(by="cloud")
+safeguards: tuple[Safeguard, ...] = (
+    Safeguard("no service account"),
+    Safeguard("host keys read from guest attributes"),
+    Safeguard(
+        "the project's own SSH keys do not log in",
+        "No login for the project's SSH keys",
+        "keys in the project's metadata open none of its machines that gpuprov makes",
+    ),
+    Safeguard(
+        "port 22 denied to all others, whatever the network's default rules say",
+        "Port 22 is closed to everybody else",
+        "a rule of its own stands before the default network's, which lets SSH in from everywhere",
+    ),
+)
+# The command: cloud.google.com/sdk/gcloud/reference/compute/start-iap-tunnel. `gcloud compute ssh --tunnel-through-iap --dry-run` itself
+# puts --listen-on-stdin into its ProxyCommand (googlecloudsdk/command_lib/compute/iap_tunnel.py).
+ways: Mapping[str, Way] = {
+    "iap": Way(
+        name="iap",
+        opens=(_RANGE,),
+        origin="Google's Identity-Aware Proxy only",
+        origin_detail="Google's Identity-Aware Proxy only, which checks who connects",
+        needs=("through `gcloud compute start-iap-tunnel`: the Google Cloud CLI on this machine, logged in (`gcloud auth login`)",),
+        programs=("gcloud",),
+        credential_variables=("CLOUDSDK_ACTIVE_CONFIG_NAME", "CLOUDSDK_CONFIG"),
+        permissions=("iap.tunnelInstances.accessViaIAP",),
+        proxy_command="gcloud compute start-iap-tunnel {id} %p --listen-on-stdin --zone {zone} --project {project}",
     )
-    ways: ClassVar[Mapping[str, Way]] = {IAP.name: IAP}
-    forms: ClassVar[Mapping[str, Form]] = FORMS
-    refreshes: ClassVar[Mapping[str, str]] = {"gcp": "refresh_offers"}
-    needs_known_image: ClassVar[bool] = False
-    price_hint: ClassVar[str] = "prices of GCP cannot be refreshed yet: https://cloud.google.com/compute/vm-instance-pricing lists them"
-
-    @property
-    def place(self) -> type[GcpPlace]:
-        """A type and where to try it."""
-        return GcpPlace
-
-    def sources(self) -> dict[str, Source]:
-        """The sources of GCP's own data."""
-        return data.sources()
-
-    def regions(self) -> dict[str, Region]:
-        """The regions that have any accelerator."""
-        return {code: Region(code) for code in offers.regions()}
-
-    def offers(self) -> Iterator[Offer]:
-        """N1 with each GPU, and the machine types with GPUs inside."""
-        return offers.offers()
-
-    def offered_in(self, instance_type: str, gpu: str | None = None) -> dict[str, tuple[str, ...]]:
-        """Region → zones of a machine type."""
-        return offers.offered_in(instance_type, gpu)
-
-    def source_of(self, instance_type: str) -> str:  # noqa: ARG002 - one table has all zones
-        """The id of the source of all zones."""
-        return str(data.gcp().zones["source"])
-
-    def gpu_of(self, instance_type: str) -> str | None:
-        """The GPU that is built into a machine type."""
-        machine = data.machine(instance_type)
-        return machine.gpu if machine else None
-
-    def names_type(self, instance_type: str) -> bool:
-        """A machine type of Compute Engine has a family and a kind, with a hyphen between them."""
-        return _MACHINE_TYPE.fullmatch(instance_type) is not None
-
-    def why_nowhere(self, instance_type: str, gpu: str | None) -> Refusal:
-        """Why a machine type is offered nowhere.
-
-        Raises:
-            UsageError: N1 is everywhere, and its zones depend on a GPU that was not given.
-        """
-        if gpu is None and instance_type.startswith("n1-"):
-            msg = f"{instance_type} is everywhere, and its GPU decides which zones have both"
-            raise UsageError(msg, hint="give the GPU with --gpu")
-        machine = data.machine(instance_type)
-        model, count = (machine.gpu, machine.gpus) if machine else (gpu or "", 1)
-        place = GcpPlace.model_construct(None, cloud="gcp", instance_type=instance_type, gpu=model, gpu_count=count, zones=())
-        return offers.refusal(place, "", model, count) or Refusal(RefusalKind.NOT_OFFERED, f"{instance_type} is offered nowhere")
-
-    def smallest_with(self, gpu: str) -> str:
-        """The zones that have a GPU."""
-        return offers.smallest_with(gpu)
-
-    def withdrawn_with(self, gpu: str) -> tuple[tuple[str, dt.date], ...]:  # noqa: ARG002 - as above
-        """No machine type is known to have been withdrawn."""
-        return ()
-
-    def refusal(self, place: GcpPlace, location: str, gpu: str, count: int) -> Refusal | None:
-        """What the catalog knows against a place."""
-        return offers.refusal(place, location, gpu, count)
-
-    def price(self, instance_type: str, region: str, gpu: str, count: int) -> Price | None:
-        """The on-demand price of a machine with its GPUs."""
-        return offers.price(instance_type, region, gpu, count)
-
-    def image(self, os: tuple[str, str]) -> Image | None:
-        """The image family of a system."""
-        record = data.image(os)
-        return Image(f"{record.project}/{record.family}", record.login) if record else None
-
-    def image_systems(self) -> tuple[tuple[str, str], ...]:
-        """The systems that have an image family."""
-        return tuple(sorted({(record.os, record.version) for record in data.gcp().images}))
-
-    def image_id(self, region: str, os: tuple[str, str]) -> str | None:  # noqa: ARG002 - an image belongs to the whole world
-        """The newest image of a family, where a refresh has found it."""
-        return data.refreshed().images.get(" ".join(os))
-
-    def image_gap(self, region: str, os: tuple[str, str]) -> str:  # noqa: ARG002 - as above
-        """A family finds the newest image at the launch; without one nothing does."""
-        return "" if data.image(os) else f"gcp: the image family of {' '.join(os)}"
-
-    def local_disks(self, instance_type: str) -> int | None:
-        """The local SSDs of a machine type."""
-        return offers.local_disks(instance_type)
-
-    def quota(self, instance_type: str, gpu: str | None, market: str) -> str | None:  # noqa: ARG002 - quotas count GPUs, not types
-        """The metric of the quota on GPUs."""
-        return data.quota(gpu, market)
-
-    def subnet_problem(self, subnet: str | None, *, private: bool, regions: Sequence[str]) -> str:  # noqa: ARG002 - any will do
-        """A subnetwork is a name, and the default one leads out where the project has Cloud NAT."""
-        return ""
-
-    def permissions(self, order: Order) -> tuple[str, ...]:
-        """The IAM permissions of an order."""
-        return permissions.permissions(order)
-
-    def policy(self, grant: Grant) -> tuple[dict[str, Any] | None, str]:  # noqa: ARG002 - permissions are all that a role has
-        """GCP has no policy document of this kind: a custom role holds the permissions."""
-        return None, "every permission to launch, look after and remove, for a custom role"
-
-    def calls(self, order: Order, region: str) -> list[PlannedCall]:
-        """The calls of a launch."""
-        return calls.calls(order, region)
-
-    def user_data(self, order: Order, region: str) -> str:
-        """The cloud-init document that the instance's metadata carries."""
-        items = requests.bulk(order, [], region, [order.zone])["instance_properties"]["metadata"]["items"]
-        return next(str(item["value"]) for item in items if item["key"] == "user-data")
+}
+forms: Mapping[str, Form] = {
+    "terraform-gcp": Form("Terraform of one place on GCP", "main.tf.json", "provision.clouds.gcp.forms.terraform", "gcp"),
+}
+refreshes: Mapping[str, str] = {"gcp": "refresh_offers"}
+needs_known_image: bool = False
+price_hint: str = "prices of GCP cannot be refreshed yet: https://cloud.google.com/compute/vm-instance-pricing lists them"
+place: type[PlaceBase] = GcpPlace
 
 
-PROVIDER: Final[Provider] = GcpProvider()
+def offers() -> Iterator[Offer]:
+    """N1 with each GPU that can be attached to it, and the machine types with GPUs inside."""
+    n1 = data.gcp().n1
+    for attached in data.gcp().attached:
+        regions = regions_with(attached.accelerator)
+        for shape in attached.shapes:
+            for vcpus in n1.vcpus:
+                memory_gb = vcpus * n1.gb_per_vcpu["standard"]
+                if vcpus <= shape.vcpus and memory_gb <= shape.memory_gb:
+                    size = (shape.gpus, vcpus, memory_gb, 0)
+                    yield Offer("gcp", f"n1-standard-{vcpus}", attached.gpu, *size, regions, _MARKETS, attached.source)
+    for machine in data.gcp().machines:
+        size = (machine.gpus, machine.vcpus, machine.memory_gb, machine.local_ssd_gb)
+        regions = regions_with(data.accelerator(machine.gpu))
+        yield Offer("gcp", machine.type, machine.gpu, *size, regions, _MARKETS, machine.source)
+
+
+def regions_with(accelerator: str) -> tuple[str, ...]:
+    """The regions that have an accelerator."""
+    return tuple(sorted({zone.rpartition("-")[0] for zone in data.zones(accelerator)}))
+
+
+def regions() -> dict[str, Region]:
+    """The regions that have any accelerator."""
+    zones = [zone for entry in data.gcp().zones.values() if isinstance(entry, list) for zone in entry]
+    return {code: Region(code) for code in sorted({zone.rpartition("-")[0] for zone in zones})}
+
+
+def offered_in(instance_type: str, gpu: str | None = None) -> dict[str, tuple[str, ...]]:
+    """Region → zones of a machine type; N1 is wherever the GPU is."""
+    machine = data.machine(instance_type)
+    model = machine.gpu if machine else gpu
+    by_region: dict[str, tuple[str, ...]] = {}
+    for zone in sorted(data.zones(data.accelerator(model))) if model else ():
+        region = zone.rpartition("-")[0]
+        by_region[region] = (*by_region.get(region, ()), zone)
+    return by_region
+
+
+def price(instance_type: str, region: str, gpu: str, count: int) -> Price | None:
+    """The on-demand price of a machine with its GPUs; for N1 the GPUs, the vCPUs and the memory are three parts."""
+    prices = data.gcp().prices
+    machine = next((entry for entry in prices if entry.machine == instance_type), None)
+    if machine:
+        return Price((PricePart("machine", machine.usd_per_hour, machine.source),))
+    attached = next((entry for entry in prices if entry.gpu_only and entry.gpu == gpu), None)
+    size = _n1_size(instance_type)
+    if attached is None or size is None:
+        return None
+    gpus = PricePart(f"{count:g} x {gpu}", round(attached.usd_per_hour * count, 4), attached.source)
+    rates = data.gcp().n1_prices
+    rate = rates.regions.get(region)
+    if rate is None:
+        return Price((gpus,), missing=("vCPUs", "memory"))
+    vcpus, memory_gb = size
+    source = rate.source or rates.source
+    cpu = PricePart(f"{vcpus} vCPUs", round(rate.vcpu * vcpus, 6), source)
+    memory = PricePart(f"{memory_gb:g} GB of memory", round(rate.memory_gb * memory_gb, 6), source)
+    return Price((gpus, cpu, memory))
+
+
+def _n1_size(machine_type: str) -> tuple[int, float] | None:
+    """The vCPUs and GB of memory of an N1 type; None for another family."""
+    family, _, rest = machine_type.partition("-")
+    kind, _, vcpus = rest.partition("-")
+    ratios = data.gcp().n1.gb_per_vcpu
+    if family != "n1" or kind not in ratios or not vcpus.isdigit():
+        return None
+    return int(vcpus), int(vcpus) * ratios[kind]
+
+
+def local_disks(instance_type: str) -> int | None:
+    """How many local SSDs a machine has when the data disk is to be there; None where only their total is known."""
+    attached, machine = data.attached_ssds(instance_type), data.machine(instance_type)
+    if attached:
+        return attached
+    if machine and machine.local_ssd_gb <= _LOCAL_SSD_GB:
+        return 1 if machine.local_ssd_gb else 0
+    return None
+
+
+def smallest_with(gpu: str) -> str:
+    """Where a GPU can be had, in a few words; empty when nowhere."""
+    accelerator = data.accelerator(gpu)
+    zones = data.zones(accelerator)
+    return f"{len(zones)} zones of GCP ({_few(regions_with(accelerator))})" if zones else ""
+
+
+def _few(names: Sequence[str]) -> str:
+    return ", ".join(names) if len(names) <= _SHOWN else f"{len(names)} regions"
+
+
+def refusal(place: GcpPlace, zone: str, gpu: str, count: int) -> Refusal | None:
+    """What the catalog knows against a place.
+
+    Args:
+        place: of the profile.
+        zone: one of its zones.
+        gpu: the model that the profile asks for.
+        count: how many of them, at least.
+    """
+    against = _shape_problem(place)
+    if against is None and (place.gpu != gpu or place.gpu_count < count):
+        message = f"the place has {place.gpu_count} x {place.gpu}, and the profile asks for {count} x {gpu}"
+        against = Refusal(RefusalKind.WRONG_GPU if place.gpu != gpu else RefusalKind.TOO_FEW_GPUS, message)
+    if against:
+        return against
+    accelerator = data.accelerator(place.gpu)
+    zones = data.zones(accelerator)
+    if not zones:
+        return Refusal(RefusalKind.UNRECORDED, f"the zones with {accelerator or place.gpu} are not recorded")
+    if zone not in zones:
+        return Refusal(RefusalKind.NOT_OFFERED, f"{zone} has no {accelerator}; it is in {_few(regions_with(accelerator))}")
+    return None
+
+
+def _shape_problem(place: GcpPlace) -> Refusal | None:
+    """Why there is no such machine with such GPUs."""
+    name, gpu, count = place.instance_type, place.gpu, place.gpu_count
+    machine = data.machine(name)
+    if machine:
+        if (machine.gpu, machine.gpus) == (gpu, count):
+            return None
+        message = f"{name} has {machine.gpus} x {machine.gpu} built in, and the place names {count} x {gpu}"
+        return Refusal(RefusalKind.BAD_SHAPE, message)
+    attached = next((record for record in data.gcp().attached if record.gpu == gpu), None)
+    size = _n1_size(name)
+    if attached is None or size is None:
+        return Refusal(RefusalKind.UNKNOWN_TYPE, f"{f'{name} with {gpu}' if gpu else name} is not in the catalog")
+    shape = next((record for record in attached.shapes if record.gpus == count), None)
+    if shape is None:
+        counts = ", ".join(str(record.gpus) for record in attached.shapes)
+        return Refusal(RefusalKind.BAD_SHAPE, f"{gpu} is attached {counts} at a time, not {count}")
+    vcpus, memory_gb = size
+    if vcpus > shape.vcpus or memory_gb > shape.memory_gb:
+        most = f"with {count} x {gpu} a machine has at most {shape.vcpus} vCPUs and {shape.memory_gb:g} GB"
+        return Refusal(RefusalKind.BAD_SHAPE, f"{most}, and {name} has more")
+    return None
+
+
+def source_of(instance_type: str) -> str:  # noqa: ARG001 - one table has all zones
+    """The id of the source of all zones."""
+    return str(data.gcp().zones["source"])
+
+
+def gpu_of(instance_type: str) -> str | None:
+    """The GPU that is built into a machine type."""
+    machine = data.machine(instance_type)
+    return machine.gpu if machine else None
+
+
+def names_type(instance_type: str) -> bool:
+    """A machine type of Compute Engine has a family and a kind, with a hyphen between them."""
+    return _MACHINE_TYPE.fullmatch(instance_type) is not None
+
+
+def why_nowhere(instance_type: str, gpu: str | None) -> Refusal:
+    """Why a machine type is offered nowhere.
+
+    Raises:
+        UsageError: N1 is everywhere, and its zones depend on a GPU that was not given.
+    """
+    if gpu is None and instance_type.startswith("n1-"):
+        msg = f"{instance_type} is everywhere, and its GPU decides which zones have both"
+        raise UsageError(msg, hint="give the GPU with --gpu")
+    machine = data.machine(instance_type)
+    model, count = (machine.gpu, machine.gpus) if machine else (gpu or "", 1)
+    somewhere = GcpPlace.model_construct(None, cloud="gcp", instance_type=instance_type, gpu=model, gpu_count=count, zones=())
+    return refusal(somewhere, "", model, count) or Refusal(RefusalKind.NOT_OFFERED, f"{instance_type} is offered nowhere")
+
+
+def withdrawn_with(gpu: str) -> tuple[tuple[str, dt.date], ...]:  # noqa: ARG001 - as above
+    """No machine type is known to have been withdrawn."""
+    return ()
+
+
+def image(os: tuple[str, str]) -> Image | None:
+    """The image family of a system."""
+    record = data.image(os)
+    return Image(f"{record.project}/{record.family}", record.login) if record else None
+
+
+def image_systems() -> tuple[tuple[str, str], ...]:
+    """The systems that have an image family."""
+    return tuple(sorted({(record.os, record.version) for record in data.gcp().images}))
+
+
+def image_id(region: str, os: tuple[str, str]) -> str | None:  # noqa: ARG001 - an image belongs to the whole world
+    """The newest image of a family, where a refresh has found it."""
+    return data.refreshed().images.get(" ".join(os))
+
+
+def image_gap(region: str, os: tuple[str, str]) -> str:  # noqa: ARG001 - as above
+    """A family finds the newest image at the launch; without one nothing does."""
+    return "" if data.image(os) else f"gcp: the image family of {' '.join(os)}"
+
+
+def quota(instance_type: str, gpu: str | None, market: str) -> str | None:  # noqa: ARG001 - quotas count GPUs, not types
+    """The metric of the quota on GPUs."""
+    return data.quota(gpu, market)
+
+
+def subnet_problem(subnet: str | None, *, private: bool, regions: Sequence[str]) -> str:  # noqa: ARG001 - any will do
+    """A subnetwork is a name, and the default one leads out where the project has Cloud NAT."""
+    return ""
+
+
+def policy(grant: Grant) -> tuple[dict[str, Any] | None, str]:  # noqa: ARG001 - permissions are all that a role has
+    """GCP has no policy document of this kind: a custom role holds the permissions."""
+    return None, "every permission to launch, look after and remove, for a custom role"
+
+
+def user_data(order: Order, region: str) -> str:
+    """The cloud-init document that the instance's metadata carries."""
+    items = requests.bulk(order, [], region, [order.zone])["instance_properties"]["metadata"]["items"]
+    return next(str(item["value"]) for item in items if item["key"] == "user-data")
+
+
+def calls(order: Order, region: str) -> list[PlannedCall]:
+    """The calls that change something, and those that find what they need.
+
+    Args:
+        order: of the first attempt, in a zone; words stand in it for what only the launch decides.
+        region: where.
+    """
+    described = requests.description(order.name, order.launch_id, order.tags.get(OWNER_TAG, ""))
+    networks = ["<the address of the caller>" if network == "caller" else network for network in order.ssh_from]
+    network = "<the network of the subnetwork>" if order.subnet else requests.NETWORK
+    (name,) = requests.machine_names(order)
+    planned: list[tuple[str, str, dict[str, Any]]] = [
+        (
+            "compute.instances.aggregatedList",
+            "find what an earlier run made",
+            {"filter": f"labels.{requests.LABELS[NAME_TAG]}={requests.label(order.name)}"},
+        )
+    ]
+    if order.subnet:
+        where = {"region": region, "subnetwork": order.subnet}
+        planned.append(("compute.subnetworks.get", "find the network of the subnetwork", where))
+    for rule in requests.firewalls(order.launch_id, described, networks, network):
+        purpose = "open SSH and nothing else" if "allowed" in rule else "close SSH to everybody else"
+        planned.append(("compute.firewalls.insert", purpose, {"firewall": rule}))
+    planned += [
+        ("compute.instances.insert", "make the instance", {"zone": order.zone, "instance": requests.instance(order, name)}),
+        (
+            "compute.instances.getGuestAttributes",
+            "read the host keys",
+            {"zone": order.zone, "instance": name, "queryPath": "hostkeys/"},
+        ),
+    ]
+    return [PlannedCall("gcp", action, purpose, parameters) for action, purpose, parameters in planned]

@@ -14,7 +14,7 @@ from provision.clouds.terms import Refreshed, Say
 
 
 def accelerator_zones(access: GcpAccess) -> dict[str, list[str]]:
-    """Accelerator → the zones that have it, for the accelerators whose GPU the catalogue knows.
+    """Accelerator → the zones that have it, for the accelerators whose GPU the catalog knows.
 
     Raises:
         CloudError: what GCP said instead.
@@ -49,7 +49,7 @@ def refresh_offers(before: Overlay, regions: Sequence[str], access: GcpAccess, s
     """Ask Compute Engine where its accelerators are, and for its newest images.
 
     Args:
-        before: what was known.
+        before: the overlay so far.
         regions: ignored: one call answers for all.
         access: whose GCP.
         say: told about progress.

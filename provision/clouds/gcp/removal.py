@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from provision.clouds import base
 from provision.clouds.gcp.answers import last, tags_of, tags_of_firewall
@@ -52,22 +52,15 @@ def things(api: GcpProjectApi, name: str | None) -> list[base.Thing]:
 
     def existing(kind: GcpKind) -> list[base.Thing]:
         if kind is _FIREWALL:
-            return [_thing(kind, rule, "global", tags_of_firewall(rule)) for rule in rules_of(api, name)]
+            return [base.Thing.tagged(kind.kind, rule.name, "global", tags_of_firewall(rule)) for rule in rules_of(api, name)]
         scopes = api.pages(kind.client, "aggregated_list", f"compute.{kind.field}.list", filter=label_filter(name))
-        return [_thing(kind, raw, last(scope), tags_of(raw)) for scope, scoped in scopes for raw in getattr(scoped, kind.field)]
+        return [
+            base.Thing.tagged(kind.kind, raw.name, last(scope), tags_of(raw))
+            for scope, scoped in scopes
+            for raw in getattr(scoped, kind.field)
+        ]
 
     return [thing for of_kind in at_once(existing, KINDS) for thing in of_kind]
-
-
-def _thing(kind: GcpKind, raw: Any, where: str, tags: dict[str, str]) -> base.Thing:
-    return base.Thing(
-        kind=kind.kind,
-        id=raw.name,
-        group=tags.get(base.NAME_TAG, ""),
-        launch_id=tags.get(base.LAUNCH_TAG, ""),
-        owner=tags.get(base.OWNER_TAG, ""),
-        where=where,
-    )
 
 
 def remove(api: GcpProjectApi, things: Sequence[base.Thing], *, on_step: base.Step) -> list[str]:

@@ -14,8 +14,7 @@ from typing import Any, Final
 
 from provision.clouds import base
 from provision.clouds.gcp import data
-from provision.clouds.gcp.offers import attached_ssds
-from provision.clouds.gcp.records import GcpImage
+from provision.clouds.gcp.data import GcpImage, attached_ssds
 from provision.clouds.userdata import user_data
 from provision.errors import CloudInvalidError, ImageNotFoundError
 

@@ -16,7 +16,7 @@ from moto.ec2.models.instances import Instance
 from moto.ec2.responses.spot_instances import SpotInstances
 from moto.ec2.utils import random_spot_request_id
 
-from provision.clouds.aws import offers
+from provision.clouds.aws import provider
 from provision.rehearsal.aws.offers import offering_zones
 from provision.rehearsal.aws.settings import AwsSettings
 from provision.rehearsal.aws.world import method_of, refuse
@@ -74,7 +74,7 @@ def _passes(row: dict[str, Any], name: str, values: list[str]) -> bool:
 
 def _price(instance_type: str, zone: str) -> str:
     region = re.sub(r"[a-z]$", "", zone)
-    price = offers.price(instance_type, region) or offers.price(instance_type, "us-east-1")
+    price = provider.price(instance_type, region) or provider.price(instance_type, "us-east-1")
     on_demand = price.usd_per_hour if price else _UNKNOWN_PRICE
     return f"{on_demand * (_SHARE + _STEP * (ord(zone[-1]) - ord('a'))):.6f}"
 

@@ -8,8 +8,8 @@ import zlib
 from dataclasses import dataclass
 from typing import Any, Final
 
-from provision.clouds.gcp import data, offers
-from provision.clouds.gcp.records import Attached
+from provision.clouds.gcp import data, provider
+from provision.clouds.gcp.data import Attached
 from provision.rehearsal.gcp.listing import as_aggregated_list, as_list
 from provision.rehearsal.gcp.refusals import not_found
 from provision.rehearsal.gcp.settings import PROJECT
@@ -42,7 +42,7 @@ def _zones_by_accelerator() -> dict[str, tuple[str, ...]]:
 @functools.cache
 def zones() -> tuple[str, ...]:
     """Every zone: those of the catalogue's accelerators, and the usual three of each region."""
-    usual = {f"{region}-{letter}" for region in offers.regions() for letter in _LETTERS}
+    usual = {f"{region}-{letter}" for region in provider.regions() for letter in _LETTERS}
     return tuple(sorted(usual | {zone for where in _zones_by_accelerator().values() for zone in where}))
 
 

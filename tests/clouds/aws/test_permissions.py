@@ -11,7 +11,7 @@ import pytest
 
 from provision.clouds import base
 from provision.clouds.aws.cloud import AwsCloud
-from provision.clouds.aws.permissions import COMMANDS, NEEDS, PERMISSIONS, permissions, policy
+from provision.clouds.aws.permissions import COMMANDS, NEEDS, PERMISSIONS, permissions, policy_document
 from provision.errors import HostKeyUnknownError, PermissionRefusedError
 from tests.clouds.aws.rig import REGION, AwsRig
 
@@ -21,7 +21,7 @@ FEW = {"ec2:CancelSpotInstanceRequests", "ec2:DescribeSpotInstanceRequests"}
 
 
 def document(name: str, *, spot: bool = True, subnet: str = "") -> dict[str, Any]:
-    return policy(name=name, regions=[REGION], instance_types=["g4dn.xlarge"], spot=spot, subnet=subnet)
+    return policy_document(name=name, regions=[REGION], instance_types=["g4dn.xlarge"], spot=spot, subnet=subnet)
 
 
 def actions(given: dict[str, Any]) -> set[str]:
@@ -131,7 +131,7 @@ def test_only_the_deadline_may_be_written_anew(rig: AwsRig) -> None:
 
 def test_a_policy_for_all_launches_of_a_stem(rig: AwsRig) -> None:
     order = rig.order("team-a")
-    rig.set(allowed=policy(name="team-*", regions=[REGION], instance_types=["g4dn.xlarge"], spot=False))
+    rig.set(allowed=policy_document(name="team-*", regions=[REGION], instance_types=["g4dn.xlarge"], spot=False))
     cloud = rig.cloud()
     cloud.launch(order)
     with pytest.raises(PermissionRefusedError):
@@ -140,15 +140,17 @@ def test_a_policy_for_all_launches_of_a_stem(rig: AwsRig) -> None:
 
 
 def test_the_document_is_small_and_holds_what_the_commands_need() -> None:
-    given = policy(name="train", regions=["ap-east-1", "us-east-1", "eu-west-1"], instance_types=["g4dn.xlarge"], spot=True, subnet=SUBNET)
+    given = policy_document(
+        name="train", regions=["ap-east-1", "us-east-1", "eu-west-1"], instance_types=["g4dn.xlarge"], spot=True, subnet=SUBNET
+    )
     assert actions(given) == set(PERMISSIONS)
     assert len(json.dumps(given, separators=(",", ":"))) < MANAGED_POLICY_LIMIT
     assert len({s["Sid"] for s in given["Statement"]}) == len(given["Statement"])
     assert not any("*" in action for action in actions(given))
-    on_demand = policy(name="train", regions=[REGION], instance_types=["g4dn.xlarge"], spot=False)
+    on_demand = policy_document(name="train", regions=[REGION], instance_types=["g4dn.xlarge"], spot=False)
     assert actions(on_demand) == set(PERMISSIONS) - FEW - {"ec2:DescribeSubnets"}
     for command in COMMANDS:
-        one = policy(name="train", regions=[REGION], instance_types=["g4dn.xlarge"], spot=True, subnet=SUBNET, commands=[command])
+        one = policy_document(name="train", regions=[REGION], instance_types=["g4dn.xlarge"], spot=True, subnet=SUBNET, commands=[command])
         assert actions(one) == set(NEEDS[command])
 
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from provision.clouds.aws import data, requests
 from provision.clouds.forms import KEY_PATTERN, Hole, Marked, Parts, Subject, dumped
-from provision.errors import ImageNotFoundError, UsageError
+from provision.errors import UsageError
 
 _ONCE: Final = ("MinCount", "MaxCount", "ClientToken")  # the stack's own business
 _UNIQUE: Final = {"Fn::Split": ["-", {"Fn::Select": [2, {"Fn::Split": ["/", {"Ref": "AWS::StackId"}]}]}]}
@@ -50,31 +50,31 @@ def render(subject: Subject) -> dict[str, bytes]:
 
 
 def _parameters(subject: Subject) -> dict[str, Any]:
-    """What is said when the stack is made; what is known already is the default."""
-    given, hours = subject.given, subject.deadline_h
-    made: dict[str, dict[str, Any]] = {
+    """What to fill in when the stack is made; a value that the subject already has is the default."""
+    values, hours = subject.given, subject.deadline_h
+    parameters: dict[str, dict[str, Any]] = {
         "AuthorizedKey": {
             "Type": "String",
             "Description": "The OpenSSH public key that may log in first: type and key, without comment.",
             "AllowedPattern": KEY_PATTERN,
-            **({"Default": given.public_key} if given.public_key else {}),
+            **({"Default": values.public_key} if values.public_key else {}),
         },
         "Deadline": {
             "Type": "String",
             "Description": f"When the machine ends itself, in UTC, as 2026-11-22T08:00:00+00:00. The profile allows {hours} h from now.",
             "AllowedPattern": r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\+00:00$",
-            **({"Default": given.deadline.astimezone(dt.UTC).isoformat(timespec="seconds")} if given.deadline else {}),
+            **({"Default": values.deadline.astimezone(dt.UTC).isoformat(timespec="seconds")} if values.deadline else {}),
         },
         "ImageId": _image(subject),
     }
     if subject.from_caller:
-        made["CallerCidr"] = {
+        parameters["CallerCidr"] = {
             "Type": "String",
             "Description": "The one address that SSH is let in from beside the networks of the profile, as 203.0.113.7/32.",
             "AllowedPattern": r"^(25[0-5]|2[0-4][0-9]|1?[0-9]?[0-9])(\.(25[0-5]|2[0-4][0-9]|1?[0-9]?[0-9])){3}/32$",
-            **({"Default": given.caller} if given.caller else {}),
+            **({"Default": values.caller} if values.caller else {}),
         }
-    return made
+    return parameters
 
 
 def _image(subject: Subject) -> dict[str, Any]:
@@ -82,21 +82,16 @@ def _image(subject: Subject) -> dict[str, Any]:
     if subject.image_id:
         kind, value = "AWS::EC2::Image::Id", subject.image_id
     else:
-        system = subject.os
-        image = data.image(system)
-        if image is None or image.parameter is None:
-            msg = f"how AWS names its images of {' '.join(system)} is not in the catalog"
-            raise ImageNotFoundError(msg, hint="choose a system of `gpuprov profile schema` that AWS has images of, such as ubuntu 24.04")
-        kind, value = "AWS::SSM::Parameter::Value<AWS::EC2::Image::Id>", image.parameter
+        kind, value = "AWS::SSM::Parameter::Value<AWS::EC2::Image::Id>", data.image_parameter(subject.os)
     return {"Type": kind, "Description": "The image of the profile's system.", "Default": value, "AllowedValues": [value]}
 
 
 def _resources(subject: Subject, marked: Marked) -> dict[str, Any]:
     order = marked.order
     tags = marked.written(requests.tag_list(order), _text)
-    asked = {k: v for k, v in requests.run_instances(order, subject.region).items() if k not in _ONCE}
-    data = marked.written(asked, _text)
-    data["UserData"] = {"Fn::Base64": _lines(marked.parts(asked["UserData"]))}
+    request = {k: v for k, v in requests.run_instances(order, subject.region).items() if k not in _ONCE}
+    data = marked.written(request, _text)
+    data["UserData"] = {"Fn::Base64": _lines(marked.parts(request["UserData"]))}
     data |= {"ImageId": {"Ref": "ImageId"}, "SecurityGroupIds": [{"Fn::GetAtt": ["SecurityGroup", "GroupId"]}]}
     stem = requests.resource_name(order).removesuffix(marked.launch_id[:8])
     return {
@@ -148,6 +143,6 @@ def _text(parts: Parts) -> Any:
 
 
 def _lines(parts: Parts) -> Any:
-    """As `_text`, cut at the ends of the lines, for who reads it."""
+    """Like `_text`, but split at the ends of the lines, for readers."""
     cut = [line for piece in parts for line in ([piece] if isinstance(piece, Hole) else piece.splitlines(keepends=True))]
     return {"Fn::Join": ["", [_piece(piece) for piece in cut]]}

@@ -8,12 +8,11 @@ from typing import Any, Final
 from provision.clouds.aws import data, requests
 from provision.clouds.base import LAUNCH_TAG
 from provision.clouds.forms import Marked, Subject
-from provision.clouds.shell import Step, Var, Word, command, kept, packed, piped
-from provision.errors import ImageNotFoundError
+from provision.clouds.shell import Step, Var, Word, address_step, captured, command, forget_step, host_key_step, packed
 
 TOOLS: Final = "`aws` (2)"
 """What a reader of the runbook needs on the machine."""
-_GROUP, _IMAGE, _INSTANCE, _ADDRESS = Var("GROUP"), Var("IMAGE"), Var("INSTANCE"), Var("ADDRESS")
+_GROUP, _IMAGE, _INSTANCE = Var("GROUP"), Var("IMAGE"), Var("INSTANCE")
 _SEEN: Final = "Reservations[0].Instances[0].{0}"
 _HOST_KEYS: Final = "^(ssh-ed25519|ecdsa-sha2-nistp256|ssh-rsa) "
 
@@ -28,14 +27,14 @@ class _Aws:
         self.name += subject.filled(marked.parts(marked.launch_id))[:8]
         self.tags: list[dict[str, str]] = marked.written(requests.tag_list(marked.order), subject.filled)
         self.rule: dict[str, Any] = marked.written(requests.ingress(marked.order.ssh_from), subject.filled)
-        self.asked: dict[str, Any] = marked.written(requests.run_instances(marked.order, self.region), subject.filled)
+        self.request: dict[str, Any] = marked.written(requests.run_instances(marked.order, self.region), subject.filled)
         # A token that AWS has not seen with other words: what is filled in decides about it.
-        self.asked["ClientToken"] = subject.token(packed(self.asked))
+        self.request["ClientToken"] = subject.token(packed(self.request))
 
     def call(self, service: str, operation: str, *words: Word, query: str = "") -> str:
         """One call of the AWS CLI; with a query its answer is a plain text."""
-        shown = ("--query", query, "--output", "text") if query else ()
-        return command("aws", service, operation, "--region", self.region, *words, *shown)
+        text = ("--query", query, "--output", "text") if query else ()
+        return command("aws", service, operation, "--region", self.region, *words, *text)
 
     def wait(self, state: str) -> str:
         """Wait for a state of the machine."""
@@ -59,7 +58,7 @@ def before(subject: Subject) -> list[Step]:
     rule = {key: value for key, value in aws.rule.items() if value != []}
     open_to = ", ".join(entry["CidrIp"] for entry in aws.rule["IpRanges"]) or "none"
     open_to_6 = ", ".join(entry["CidrIpv6"] for entry in aws.rule["Ipv6Ranges"])
-    shown = "SecurityGroups[0].IpPermissions[].[IpProtocol,FromPort,ToPort,IpRanges[].CidrIp,Ipv6Ranges[].CidrIpv6]"
+    fields = "SecurityGroups[0].IpPermissions[].[IpProtocol,FromPort,ToPort,IpRanges[].CidrIp,Ipv6Ranges[].CidrIpv6]"
     return [
         Step(
             "See whose account this is",
@@ -69,14 +68,14 @@ def before(subject: Subject) -> list[Step]:
         ),
         Step(
             "Make a security group, which lets nothing in yet",
-            (kept("GROUP", group),),
+            (captured("GROUP", group),),
             (aws.call("ec2", "describe-security-groups", "--group-ids", _GROUP, query="SecurityGroups[0].GroupName"),),
             f"`{aws.name}`.",
         ),
         Step(
             "Let SSH in, from the networks of the profile and nobody else",
             (aws.call("ec2", "authorize-security-group-ingress", "--group-id", _GROUP, "--ip-permissions", packed([rule])),),
-            (aws.call("ec2", "describe-security-groups", "--group-ids", _GROUP, query=shown),),
+            (aws.call("ec2", "describe-security-groups", "--group-ids", _GROUP, query=fields),),
             f"one rule, tcp 22 to 22, from {open_to}{' and ' + open_to_6 if open_to_6 else ''}.",
         ),
         _image(subject, aws),
@@ -84,33 +83,29 @@ def before(subject: Subject) -> list[Step]:
 
 
 def _image(subject: Subject, aws: _Aws) -> Step:
-    system = subject.os
-    image = data.image(system)
     if subject.image_id:
-        found = f"IMAGE={command(subject.image_id)}"
-    elif image is not None and image.parameter is not None:
-        found = kept("IMAGE", aws.call("ssm", "get-parameter", "--name", image.parameter, query="Parameter.Value"))
+        lookup = f"IMAGE={command(subject.image_id)}"
     else:
-        msg = f"how AWS names its images of {' '.join(system)} is not in the catalog"
-        raise ImageNotFoundError(msg, hint="choose a system of `gpuprov profile schema` that AWS has images of, such as ubuntu 24.04")
+        parameter = data.image_parameter(subject.os)
+        lookup = captured("IMAGE", aws.call("ssm", "get-parameter", "--name", parameter, query="Parameter.Value"))
     return Step(
-        f"Find the image of {' '.join(system)}",
-        (found,),
+        f"Find the image of {' '.join(subject.os)}",
+        (lookup,),
         (aws.call("ec2", "describe-images", "--image-ids", _IMAGE, query="Images[0].[Name,OwnerId,CreationDate]"),),
         "a recent image of the system's publisher.",
     )
 
 
-def machine(subject: Subject, told: str) -> list[Step]:
+def machine(subject: Subject, user_data: str) -> list[Step]:
     """The machine, its address and its host key."""
     aws = _Aws(subject)
-    asked = dict(aws.asked)
-    once = {key: asked.pop(key) for key in ("MinCount", "MaxCount", "UserData")}
+    request = dict(aws.request)
+    once = {key: request.pop(key) for key in ("MinCount", "MaxCount", "UserData")}
     words: list[Word] = ["--image-id", _IMAGE, "--security-group-ids", _GROUP, "--count", str(once["MaxCount"])]
-    for key, value in asked.items():
+    for key, value in request.items():
         words += [_option(key), value if isinstance(value, str) else packed(value)]
-    made = aws.call("ec2", "run-instances", *words, "--user-data", f"file://{told}", query="Instances[0].InstanceId")
-    options, mapped = asked["MetadataOptions"], asked["BlockDeviceMappings"]
+    launch = aws.call("ec2", "run-instances", *words, "--user-data", f"file://{user_data}", query="Instances[0].InstanceId")
+    options, mapped = request["MetadataOptions"], request["BlockDeviceMappings"]
     volumes = aws.call(
         "ec2",
         "describe-volumes",
@@ -123,29 +118,14 @@ def machine(subject: Subject, told: str) -> list[Step]:
     return [
         Step(
             "Start the machine; the same command again names the same machine and makes no second one",
-            (kept("INSTANCE", made), aws.wait("instance-running")),
+            (captured("INSTANCE", launch), aws.wait("instance-running")),
             (aws.described("[InstanceType,MetadataOptions.HttpTokens,SecurityGroups[].GroupName]"), volumes),
-            f"`{asked['InstanceType']}`, `{options['HttpTokens']}`, `{aws.name}`; and disks of {sizes}, each of them encrypted (`True`).",
+            f"`{request['InstanceType']}`, `{options['HttpTokens']}`, `{aws.name}`; and disks of {sizes}, each of them encrypted (`True`).",
         ),
-        Step(
-            "Learn its address",
-            (kept("ADDRESS", aws.described("PublicIpAddress")),),
-            (command("echo", _ADDRESS),),
-            "an IPv4 address.",
-        ),
-        Step(
-            "Learn its host key from its console, and not from the network (repeat it while the output is empty: it may take minutes)",
-            (
-                piped(
-                    console,
-                    command("tr", "-d", "\\r"),
-                    command("grep", "-E", _HOST_KEYS),
-                    'sed "s/^/${ADDRESS} /"',
-                    into="~/.ssh/known_hosts",
-                ),
-            ),
-            (command("ssh-keygen", "-F", _ADDRESS, "-l"),),
-            "at least one fingerprint.",
+        address_step(aws.described("PublicIpAddress")),
+        host_key_step(
+            "its console, and not from the network (repeat it while the output is empty: it may take minutes)",
+            *(console, command("tr", "-d", "\\r"), command("grep", "-E", _HOST_KEYS)),
         ),
     ]
 
@@ -154,7 +134,7 @@ def undo(subject: Subject) -> list[Step]:
     """The way back, in the order in which things depend on one another."""
     aws = _Aws(subject)
     launch = next(tag["Value"] for tag in aws.tags if tag["Key"] == LAUNCH_TAG)
-    left = aws.call(
+    remainder = aws.call(
         "ec2",
         "describe-tags",
         *("--filters", f"Name=key,Values={LAUNCH_TAG}", f"Name=value,Values={launch}"),
@@ -169,8 +149,8 @@ def undo(subject: Subject) -> list[Step]:
             ),
         ),
         Step("Delete the security group", (aws.call("ec2", "delete-security-group", "--group-id", _GROUP),)),
-        Step("Forget its host key", (command("ssh-keygen", "-R", _ADDRESS),)),
-        Step("Look for what is left", (), (left,), "nothing, or the ended machine, which AWS shows for an hour."),
+        forget_step(),
+        Step("Look for what is left", (), (remainder,), "nothing, or the ended machine, which AWS shows for an hour."),
     ]
 
 

@@ -10,8 +10,7 @@ from typing import Any, Final
 
 from provision.clouds.aws import data, requests
 from provision.clouds.forms import Marked, Subject, dumped
-from provision.clouds.terraform import document, expression, text
-from provision.errors import ImageNotFoundError
+from provision.clouds.terraform import check_empty, document, expression, text
 
 _PROVIDER: Final = "hashicorp/aws"
 _VERSION: Final = ">= 5.0"  # aws_vpc_security_group_ingress_rule with tags of its own; applied with 5.100.0 in the tests
@@ -40,33 +39,25 @@ def render(subject: Subject) -> dict[str, bytes]:
     """
     marked = Marked(subject)
     tags = {tag["Key"]: tag["Value"] for tag in marked.written(requests.tag_list(marked.order), text)}
-    image, data = _image(subject)
-    made = document(
+    image, more = _image(subject)
+    configuration = document(
         subject,
         source=_PROVIDER,
         version=_VERSION,
         provider={"region": subject.region},
         resources={**_network(marked, tags), "aws_instance": {"machine": _machine(subject, marked, image, tags)}},
-        **data,
-        output={
-            "instance_id": {"value": expression("aws_instance.machine.id")},
-            "address": {"value": expression("aws_instance.machine.public_ip")},
-            "deadline": {"value": expression("terraform_data.deadline.output")},
-        },
+        **more,
+        outputs={"instance_id": "aws_instance.machine.id", "address": "aws_instance.machine.public_ip"},
     )
-    return {"main.tf.json": dumped(made)}
+    return {"main.tf.json": dumped(configuration)}
 
 
 def _image(subject: Subject) -> tuple[str, dict[str, Any]]:
     """The image of the lock, or the newest of the publisher as AWS's own parameter names it."""
     if subject.image_id:
         return subject.image_id, {}
-    system = subject.os
-    image = data.image(system)
-    if image is None or image.parameter is None:
-        msg = f"how AWS names its images of {' '.join(system)} is not in the catalog"
-        raise ImageNotFoundError(msg, hint="choose a system of `gpuprov profile schema` that AWS has images of, such as ubuntu 24.04")
-    return expression("data.aws_ssm_parameter.image.insecure_value"), {"data": {"aws_ssm_parameter": {"image": {"name": image.parameter}}}}
+    lookup = {"aws_ssm_parameter": {"image": {"name": data.image_parameter(subject.os)}}}
+    return expression("data.aws_ssm_parameter.image.insecure_value"), {"data": lookup}
 
 
 def _network(marked: Marked, tags: dict[str, str]) -> dict[str, Any]:
@@ -88,24 +79,24 @@ def _network(marked: Marked, tags: dict[str, str]) -> dict[str, Any]:
                 "tags": tags,
             }
         },
-        "aws_vpc_security_group_ingress_rule": {f"ssh_{number}": made for number, made in enumerate(rules, 1)},
+        "aws_vpc_security_group_ingress_rule": {f"ssh_{number}": entry for number, entry in enumerate(rules, 1)},
         "aws_vpc_security_group_egress_rule": {"out": {**group, "ip_protocol": "-1", "cidr_ipv4": "0.0.0.0/0"}},
     }
 
 
 def _machine(subject: Subject, marked: Marked, image: str, tags: dict[str, str]) -> dict[str, Any]:
-    """The machine; what the request holds and this has no word for is an error here and not a gap in what is made."""
-    asked = marked.written(requests.run_instances(marked.order, subject.region), text)
+    """The machine; a field of the request that this has no word for is an error here, not a gap in the result."""
+    request = marked.written(requests.run_instances(marked.order, subject.region), text)
     for once in ("MinCount", "MaxCount", "ClientToken", "TagSpecifications"):
-        asked.pop(once)
-    root, *others = asked.pop("BlockDeviceMappings")
-    made: dict[str, Any] = {
+        request.pop(once)
+    root, *others = request.pop("BlockDeviceMappings")
+    resource: dict[str, Any] = {
         "ami": image,
-        "instance_type": asked.pop("InstanceType"),
+        "instance_type": request.pop("InstanceType"),
         "vpc_security_group_ids": [expression("aws_security_group.ssh.id")],
-        "user_data": asked.pop("UserData"),
-        "instance_initiated_shutdown_behavior": asked.pop("InstanceInitiatedShutdownBehavior"),
-        "metadata_options": _renamed(asked.pop("MetadataOptions"), _METADATA),
+        "user_data": request.pop("UserData"),
+        "instance_initiated_shutdown_behavior": request.pop("InstanceInitiatedShutdownBehavior"),
+        "metadata_options": _renamed(request.pop("MetadataOptions"), _METADATA),
         "root_block_device": _renamed(root["Ebs"], _EBS),
         "ebs_block_device": [{"device_name": other["DeviceName"], **_renamed(other["Ebs"], _EBS)} for other in others],
         "tags": tags,
@@ -113,16 +104,14 @@ def _machine(subject: Subject, marked: Marked, image: str, tags: dict[str, str])
         # A newer image is for the next machine, and the provider reads back a one-time spot request with other words.
         "lifecycle": {"ignore_changes": ["ami"]},
     }
-    if "Placement" in asked:
-        made["availability_zone"] = asked.pop("Placement")["AvailabilityZone"]
-    market = asked.pop("InstanceMarketOptions", None)
+    if "Placement" in request:
+        resource["availability_zone"] = request.pop("Placement")["AvailabilityZone"]
+    market = request.pop("InstanceMarketOptions", None)
     if market:
-        made["instance_market_options"] = {"market_type": market["MarketType"], "spot_options": _renamed(market["SpotOptions"], _SPOT)}
-    if asked:
-        msg = f"the request has what Terraform is not told: {', '.join(asked)}"
-        raise AssertionError(msg)
-    return made
+        resource["instance_market_options"] = {"market_type": market["MarketType"], "spot_options": _renamed(market["SpotOptions"], _SPOT)}
+    check_empty(request)
+    return resource
 
 
-def _renamed(given: dict[str, Any], names: dict[str, str]) -> dict[str, Any]:
-    return {names[key]: value for key, value in given.items()}
+def _renamed(fields: dict[str, Any], names: dict[str, str]) -> dict[str, Any]:
+    return {names[key]: value for key, value in fields.items()}

@@ -8,11 +8,10 @@ from typing import Any, Final
 from provision.clouds.base import OWNER_TAG
 from provision.clouds.forms import Marked, Subject
 from provision.clouds.gcp import requests
-from provision.clouds.shell import Step, Var, Word, command, kept, piped, written_file
+from provision.clouds.shell import Step, Word, address_step, command, forget_step, host_key_step, written_file
 
 TOOLS: Final = "`gcloud` (528 or newer)"
 """What a reader of the runbook needs on the machine."""
-_ADDRESS: Final = Var("ADDRESS")
 _IN_FILES: Final = {"ssh-keys": "ssh-keys.txt", requests.TAGS_ITEM: "tags.json"}
 
 
@@ -25,10 +24,10 @@ class _Gcp:
         described = requests.description(order.name, order.launch_id, order.tags[OWNER_TAG])
         self.zone, self.name = order.zone, requests.machine_names(order)[0]
         self.rules: list[dict[str, Any]] = marked.written(requests.firewalls(order.launch_id, described, order.ssh_from), subject.filled)
-        self.asked: dict[str, Any] = marked.written(
+        self.properties: dict[str, Any] = marked.written(
             requests.bulk(order, [], subject.region, [order.zone])["instance_properties"], subject.filled
         )
-        self.metadata: dict[str, str] = {item["key"]: item["value"] for item in self.asked["metadata"]["items"]}
+        self.metadata: dict[str, str] = {item["key"]: item["value"] for item in self.properties["metadata"]["items"]}
 
     def call(self, *words: Word) -> str:
         """One call of gcloud about the machine."""
@@ -51,29 +50,29 @@ def before(subject: Subject) -> list[Step]:
 
 def _firewall(rule: dict[str, Any]) -> Step:
     kind = "allowed" if "allowed" in rule else "denied"
-    (opened,) = rule[kind]
+    (ports,) = rule[kind]
     networks = ",".join(rule["source_ranges"])
-    made = command(
+    create = command(
         *("gcloud", "compute", "firewall-rules", "create", rule["name"]),
         *("--network", rule["network"].rpartition("/")[2], "--direction", rule["direction"], "--priority", str(rule["priority"])),
-        *("--action", "ALLOW" if kind == "allowed" else "DENY", "--rules", f"{opened['I_p_protocol']}:{','.join(opened['ports'])}"),
+        *("--action", "ALLOW" if kind == "allowed" else "DENY", "--rules", f"{ports['I_p_protocol']}:{','.join(ports['ports'])}"),
         *("--source-ranges", networks, "--target-tags", ",".join(rule["target_tags"]), "--description", rule["description"]),
     )
-    shown = ("--format", f"value(priority,sourceRanges.list(),{kind}[].map().firewall_rule().list())")
+    fields = ("--format", f"value(priority,sourceRanges.list(),{kind}[].map().firewall_rule().list())")
     return Step(
         f"{'Let SSH in from' if kind == 'allowed' else 'Keep SSH from'} {networks}",
-        (made,),
-        (command("gcloud", "compute", "firewall-rules", "describe", rule["name"], *shown),),
+        (create,),
+        (command("gcloud", "compute", "firewall-rules", "describe", rule["name"], *fields),),
         f"{rule['priority']}, {networks}, port 22.",
     )
 
 
-def machine(subject: Subject, told: str) -> list[Step]:
+def machine(subject: Subject, user_data: str) -> list[Step]:
     """The machine, its address and its host key."""
     gcp = _Gcp(subject)
     files = tuple(written_file(path, gcp.metadata[key]) for key, path in _IN_FILES.items())
-    disks = [gcp.name, *(f"{gcp.name}-data" for disk in gcp.asked["disks"] if "device_name" in disk)]
-    labelled = [gcp.call("disks", "add-labels", disk, "--labels", _pairs(gcp.asked["labels"])) for disk in disks]
+    disks = [gcp.name, *(f"{gcp.name}-data" for disk in gcp.properties["disks"] if "device_name" in disk)]
+    labelled = [gcp.call("disks", "add-labels", disk, "--labels", _pairs(gcp.properties["labels"])) for disk in disks]
     nat = "networkInterfaces[0].accessConfigs[0].natIP"
     show = "value(machineType.basename(),scheduling.terminationTime,scheduling.instanceTerminationAction,serviceAccounts[].email)"
     keys = gcp.call(
@@ -82,31 +81,21 @@ def machine(subject: Subject, told: str) -> list[Step]:
     return [
         Step(
             "Start the machine",
-            (*files, gcp.call("instances", "create", gcp.name, *_words(gcp, told)), *labelled),
+            (*files, gcp.call("instances", "create", gcp.name, *_words(gcp, user_data)), *labelled),
             (gcp.call("instances", "describe", gcp.name, "--format", show),),
-            f"`{gcp.asked['machine_type']}`, the end of its run, `DELETE`, and no service account.",
+            f"`{gcp.properties['machine_type']}`, the end of its run, `DELETE`, and no service account.",
         ),
-        Step(
-            "Learn its address",
-            (kept("ADDRESS", gcp.call("instances", "describe", gcp.name, "--format", f"value({nat})")),),
-            (command("echo", _ADDRESS),),
-            "an IPv4 address.",
-        ),
-        Step(
-            "Learn its host key from its guest attributes, and not from the network (repeat it while it is not found)",
-            (piped(keys, 'sed "s/^/${ADDRESS} /"', into="~/.ssh/known_hosts"),),
-            (command("ssh-keygen", "-F", _ADDRESS, "-l"),),
-            "at least one fingerprint.",
-        ),
+        address_step(gcp.call("instances", "describe", gcp.name, "--format", f"value({nat})")),
+        host_key_step("its guest attributes, and not from the network (repeat it while it is not found)", keys),
     ]
 
 
-def _words(gcp: _Gcp, told: str) -> Iterator[Word]:
+def _words(gcp: _Gcp, user_data: str) -> Iterator[Word]:
     """The machine in gcloud's words."""
-    asked, scheduling = gcp.asked, gcp.asked["scheduling"]
-    (nic,) = asked["network_interfaces"]
-    yield from ("--machine-type", asked["machine_type"])
-    for accelerator in asked["guest_accelerators"]:
+    properties, scheduling = gcp.properties, gcp.properties["scheduling"]
+    (nic,) = properties["network_interfaces"]
+    yield from ("--machine-type", properties["machine_type"])
+    for accelerator in properties["guest_accelerators"]:
         yield from ("--accelerator", f"type={accelerator['accelerator_type']},count={accelerator['accelerator_count']}")
     yield from ("--maintenance-policy", scheduling["on_host_maintenance"])
     yield "--restart-on-failure" if scheduling["automatic_restart"] else "--no-restart-on-failure"
@@ -125,29 +114,35 @@ def _words(gcp: _Gcp, told: str) -> Iterator[Word]:
         ("enable_vtpm", "shielded-vtpm"),
         ("enable_integrity_monitoring", "shielded-integrity-monitoring"),
     ):
-        yield f"--{argument}" if asked["shielded_instance_config"][option] else f"--no-{argument}"
-    yield from ("--tags", ",".join(asked["tags"]["items"]), "--labels", _pairs(asked["labels"]))
+        yield f"--{argument}" if properties["shielded_instance_config"][option] else f"--no-{argument}"
+    yield from ("--tags", ",".join(properties["tags"]["items"]), "--labels", _pairs(properties["labels"]))
     yield from ("--metadata", _pairs({key: value for key, value in gcp.metadata.items() if key not in {*_IN_FILES, "user-data"}}))
-    yield from ("--metadata-from-file", _pairs({"user-data": told, **_IN_FILES}))
+    yield from ("--metadata-from-file", _pairs({"user-data": user_data, **_IN_FILES}))
 
 
 def _disks(gcp: _Gcp) -> Iterator[Word]:
-    for disk in gcp.asked["disks"]:
-        made = disk["initialize_params"]
+    for disk in gcp.properties["disks"]:
+        params = disk["initialize_params"]
         if disk["type_"] == "SCRATCH":
             yield from ("--local-ssd", f"interface={disk['interface']}")
         elif disk.get("boot"):
-            yield from _image(made["source_image"])
-            yield from ("--boot-disk-size", f"{made['disk_size_gb']}GB", "--boot-disk-type", made["disk_type"], "--boot-disk-auto-delete")
+            yield from _image(params["source_image"])
+            yield from (
+                "--boot-disk-size",
+                f"{params['disk_size_gb']}GB",
+                "--boot-disk-type",
+                params["disk_type"],
+                "--boot-disk-auto-delete",
+            )
         else:
             name, device = f"{gcp.name}-data", disk["device_name"]
-            sizes = f"size={made['disk_size_gb']}GB,type={made['disk_type']}"
+            sizes = f"size={params['disk_size_gb']}GB,type={params['disk_type']}"
             yield from ("--create-disk", f"name={name},device-name={device},{sizes},auto-delete=yes")
 
 
 def _image(source: str) -> Iterator[Word]:
-    project, found, family = source.removeprefix("projects/").partition("/global/images/family/")
-    yield from ("--image-family", family, "--image-project", project) if found else ("--image", source)
+    project, in_family, family = source.removeprefix("projects/").partition("/global/images/family/")
+    yield from ("--image-family", family, "--image-project", project) if in_family else ("--image", source)
 
 
 def _pairs(values: dict[str, str]) -> str:
@@ -159,10 +154,10 @@ def undo(subject: Subject) -> list[Step]:
     """The way back, in the order in which things depend on one another."""
     gcp = _Gcp(subject)
     names = [rule["name"] for rule in gcp.rules]
-    mine = f"labels.gpuprov-launch={gcp.asked['labels']['gpuprov-launch']}"
+    mine = f"labels.gpuprov-launch={gcp.properties['labels']['gpuprov-launch']}"
     return [
         Step("Delete the machine; its disks go with it", (gcp.call("instances", "delete", gcp.name, "--quiet"),)),
         Step("Delete the firewall rules", (command("gcloud", "compute", "firewall-rules", "delete", *names, "--quiet"),)),
-        Step("Forget its host key", (command("ssh-keygen", "-R", _ADDRESS),)),
+        forget_step(),
         Step("Look for what is left", (), (command("gcloud", "compute", "instances", "list", "--filter", mine),), "`Listed 0 items.`"),
     ]

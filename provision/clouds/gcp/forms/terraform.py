@@ -12,27 +12,17 @@ from typing import Any, Final
 from provision.clouds.base import OWNER_TAG
 from provision.clouds.forms import Marked, Subject, dumped
 from provision.clouds.gcp import requests
-from provision.clouds.terraform import document, expression, text
+from provision.clouds.terraform import check_empty, document, expression, text
 
 _PROVIDER: Final = "hashicorp/google"
 _VERSION: Final = ">= 7.0"  # scheduling.termination_time of a template: in its newest schema, since which release is not known
 # Ours → the provider's (registry.terraform.io/providers/hashicorp/google/latest/docs/resources/compute_instance_template).
-_PARAMS: Final = {
-    "disk_size_gb": "disk_size_gb",
-    "disk_type": "disk_type",
-    "labels": "labels",
-    "source_image": "source_image",
-}
+_PARAMS: Final = {name: name for name in ("disk_size_gb", "disk_type", "labels", "source_image")}
 _DISK: Final = {"type_": "type", "auto_delete": "auto_delete", "boot": "boot", "device_name": "device_name", "interface": "interface"}
 _NIC: Final = {"network": "network", "nic_type": "nic_type"}
 _LOCAL_SSD_GB: Final = 375  # the API fills it in; the provider refuses a local SSD without (same page)
 _ATTEMPT: Final = "gpuprov-attempt"  # of a launch whose id is known; Terraform knows by itself what it made
-_SCHEDULING: Final = (
-    "on_host_maintenance",
-    "automatic_restart",
-    "provisioning_model",
-    "instance_termination_action",
-)
+_SCHEDULING: Final = ("on_host_maintenance", "automatic_restart", "provisioning_model", "instance_termination_action")
 _SHIELDED: Final = ("enable_secure_boot", "enable_vtpm", "enable_integrity_monitoring")
 
 
@@ -44,13 +34,13 @@ def render(subject: Subject) -> dict[str, bytes]:
     """
     marked = Marked(subject)
     order, zone = marked.order, marked.order.zone
-    asked = marked.written(requests.bulk(order, [], subject.region, [zone])["instance_properties"], text)
+    properties = marked.written(requests.bulk(order, [], subject.region, [zone])["instance_properties"], text)
     machine = {
         "name": requests.machine_names(order)[0],
         "zone": zone,
         "source_instance_template": expression("google_compute_instance_template.machine.self_link_unique"),
     }
-    made = document(
+    configuration = document(
         subject,
         source=_PROVIDER,
         version=_VERSION,
@@ -58,16 +48,15 @@ def render(subject: Subject) -> dict[str, bytes]:
         variables={"project": {"type": "string", "description": "The project that the machine is made in."}},
         resources={
             "google_compute_firewall": dict(_firewalls(marked)),
-            "google_compute_instance_template": {"machine": _template(subject, marked, asked)},
+            "google_compute_instance_template": {"machine": _template(subject, marked, properties)},
             "google_compute_instance_from_template": {"machine": machine},
         },
-        output={
-            "instance_id": {"value": expression("google_compute_instance_from_template.machine.instance_id")},
-            "address": {"value": expression("google_compute_instance_from_template.machine.network_interface[0].access_config[0].nat_ip")},
-            "deadline": {"value": expression("terraform_data.deadline.output")},
+        outputs={
+            "instance_id": "google_compute_instance_from_template.machine.instance_id",
+            "address": "google_compute_instance_from_template.machine.network_interface[0].access_config[0].nat_ip",
         },
     )
-    return {"main.tf.json": dumped(made)}
+    return {"main.tf.json": dumped(configuration)}
 
 
 def _firewalls(marked: Marked) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -75,44 +64,48 @@ def _firewalls(marked: Marked) -> Iterator[tuple[str, dict[str, Any]]]:
     described = requests.description(order.name, order.launch_id, order.tags[OWNER_TAG])
     for number, raw in enumerate(requests.firewalls(order.launch_id, described, order.ssh_from), 1):
         rule = marked.written(raw, text)
-        made = {key: rule.pop(key) for key in ("name", "description", "network", "direction", "priority", "source_ranges", "target_tags")}
+        resource = {
+            key: rule.pop(key) for key in ("name", "description", "network", "direction", "priority", "source_ranges", "target_tags")
+        }
         for kind in ("allow", "deny"):
             ports = rule.pop({"allow": "allowed", "deny": "denied"}[kind], [])
             if ports:
-                made[kind] = [{"protocol": entry["I_p_protocol"], "ports": entry["ports"]} for entry in ports]
-        _nothing_left(rule)
-        yield f"ssh_{number}", made
+                resource[kind] = [{"protocol": entry["I_p_protocol"], "ports": entry["ports"]} for entry in ports]
+        check_empty(rule)
+        yield f"ssh_{number}", resource
 
 
-def _template(subject: Subject, marked: Marked, asked: dict[str, Any]) -> dict[str, Any]:
-    """The properties in Terraform's words; what they hold and this has no word for is an error here and not a gap in what is made."""
-    for labelled in (asked, *(disk["initialize_params"] for disk in asked["disks"])):
-        labelled.get("labels", {}).pop(_ATTEMPT, None)
-    (nic,) = asked.pop("network_interfaces")
+def _template(subject: Subject, marked: Marked, properties: dict[str, Any]) -> dict[str, Any]:
+    """The properties in Terraform's words; one that this has no word for is an error here, not a gap in the result."""
+    for resource in (properties, *(disk["initialize_params"] for disk in properties["disks"])):
+        resource.get("labels", {}).pop(_ATTEMPT, None)
+    (nic,) = properties.pop("network_interfaces")
     nic.pop("access_configs")
-    scheduling, account = asked.pop("scheduling"), asked.pop("service_accounts")
+    scheduling, account = properties.pop("scheduling"), properties.pop("service_accounts")
     times = {key: scheduling.pop(key) for key in ("max_run_duration", "termination_time") if key in scheduling}
     # The provider wants both words for spot; the API takes the first for the second (its page on `scheduling`).
     spot = {"preemptible": True} if scheduling["provisioning_model"] == "SPOT" else {}
-    made: dict[str, Any] = {
+    template: dict[str, Any] = {
         "name_prefix": f"{requests.machine_names(marked.order)[0][:30]}-",
-        "machine_type": asked.pop("machine_type"),
+        "machine_type": properties.pop("machine_type"),
         "guest_accelerator": [
             {"type": accelerator["accelerator_type"], "count": accelerator["accelerator_count"]}
-            for accelerator in asked.pop("guest_accelerators")
+            for accelerator in properties.pop("guest_accelerators")
         ],
-        "disk": [_disk(disk) for disk in asked.pop("disks")],
+        "disk": [_disk(disk) for disk in properties.pop("disks")],
         # A block without arguments: an ephemeral address.
         "network_interface": [{**{_NIC[key]: value for key, value in nic.items()}, "access_config": [{}]}],
         "scheduling": {key: scheduling.pop(key) for key in _SCHEDULING} | _limit(subject, times) | spot,
-        "shielded_instance_config": {key: asked["shielded_instance_config"].pop(key) for key in _SHIELDED},
-        "tags": asked.pop("tags")["items"],
-        "labels": asked.pop("labels"),
-        "metadata": {item["key"]: item["value"] for item in asked.pop("metadata")["items"]},
+        "shielded_instance_config": {key: properties["shielded_instance_config"].pop(key) for key in _SHIELDED},
+        "tags": properties.pop("tags")["items"],
+        "labels": properties.pop("labels"),
+        "metadata": {item["key"]: item["value"] for item in properties.pop("metadata")["items"]},
         "lifecycle": {"create_before_destroy": True},
     }
-    _nothing_left({**asked.pop("shielded_instance_config"), **scheduling, **asked, **({"service_accounts": account} if account else {})})
-    return made
+    check_empty(
+        {**properties.pop("shielded_instance_config"), **scheduling, **properties, **({"service_accounts": account} if account else {})}
+    )
+    return template
 
 
 def _limit(subject: Subject, times: dict[str, Any]) -> dict[str, Any]:
@@ -122,15 +115,9 @@ def _limit(subject: Subject, times: dict[str, Any]) -> dict[str, Any]:
     return {"max_run_duration": {"seconds": subject.deadline_h * 3600}}
 
 
-def _disk(asked: dict[str, Any]) -> dict[str, Any]:
-    params = asked.pop("initialize_params")
+def _disk(disk: dict[str, Any]) -> dict[str, Any]:
+    params = disk.pop("initialize_params")
     params.pop("description", None)  # has no argument; the labels say the same
     if params.get("disk_type") == "local-ssd":
         params.setdefault("disk_size_gb", _LOCAL_SSD_GB)
-    return {_DISK[key]: value for key, value in asked.items()} | {_PARAMS[key]: value for key, value in params.items()}
-
-
-def _nothing_left(rest: dict[str, Any]) -> None:
-    if rest:
-        msg = f"the request has what Terraform is not told: {', '.join(rest)}"
-        raise AssertionError(msg)
+    return {_DISK[key]: value for key, value in disk.items()} | {_PARAMS[key]: value for key, value in params.items()}
