@@ -136,9 +136,6 @@ def certificate(evidence: Evidence, agreement: Agreement, now: dt.datetime) -> C
         evidence: read and found to have its digests.
         agreement: the bundle, and who approved it.
         now: the time, with its zone.
-
-    Raises:
-        EvidenceRefusedError: the evidence belongs to another review or to none, or contradicts itself.
     """
     bundle = agreement.bundle
     _belongs_to(evidence, bundle)

@@ -54,7 +54,7 @@ def of_locks(old: Lock, new: Lock) -> tuple[Shift, ...]:
 
 
 def as_reviewed(review: Review, written: bytes) -> Review:
-    """A review that was made again, with the prices in its `review.json`: the catalogue may have other prices by now.
+    """A review that was made again, with the prices in its `review.json`: the catalog may have other prices by now.
 
     Args:
         review: made now.

@@ -140,11 +140,6 @@ def agreement(path: Path, organisation: Organisation, now: dt.datetime) -> Agree
         path: the bundle.
         organisation: who may sign. Signatures are required when its rules or those in the bundle require them.
         now: the time, with its zone.
-
-    Raises:
-        BundleInvalidError: a part of the bundle is not what was reviewed.
-        SignatureRefusedError, SignatureMissingError: as `sign.require`; a forged signature is refused even where none is required.
-        PolicyInvalidError: the rules cannot be read.
     """
     bundle = read_bundle(path)
     for policy_file in (rules_for(organisation, bundle), rules_for(Organisation(), bundle)):
@@ -158,11 +153,7 @@ def agreement(path: Path, organisation: Organisation, now: dt.datetime) -> Agree
 
 
 def rules_for(organisation: Organisation, bundle: Bundle | None = None) -> PolicyFile | None:
-    """The organisation's current rules, else those that the bundle was reviewed under, else None.
-
-    Raises:
-        PolicyInvalidError: they cannot be read.
-    """
+    """The organisation's current rules, else those that the bundle was reviewed under, else None."""
     if organisation.policy is not None:
         return load_policy(organisation.policy)
     if bundle is not None and "policy.yml" in bundle.files:

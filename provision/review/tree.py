@@ -1,6 +1,6 @@
 """What a review says, as plain frozen data: the page, the Markdown, the JSON and the terminal show this and nothing else.
 
-The classes whose names end in `Item` are entries of a review, beside the record of the same thing in the catalogue, a lock or a cloud.
+The classes whose names end in `Item` are entries of a review, beside the record of the same thing in the catalog, a lock or a cloud.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class PlaceItem:
     Attributes:
         image: how the image is looked up.
         image_id: the image itself; None where the lock has no id.
-        usd_per_hour: from the catalogue; None when it is not known there.
+        usd_per_hour: from the catalog; None when it is not known there.
         usd_to_deadline: the same until the deadline.
         price_source: where the price comes from, with its date; without a price why there is none.
         price_whole: False where only the price of the GPU is known.
@@ -102,7 +102,7 @@ class Money:
     """What it costs; every figure in US dollars.
 
     Attributes:
-        ceiling_usd: the hourly limit until the deadline; None where the profile accepts a place of unknown price, or no place would be tried.
+        ceiling_usd: the hourly limit until the deadline; None where a price is unknown, or no place would be tried.
         lowest_usd_per_hour, highest_usd_per_hour: over the places whose whole price is known.
         beside: what is billed and not included in these figures.
     """

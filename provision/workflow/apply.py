@@ -25,11 +25,6 @@ def request_for(session: Session, host: str, name: str | None, bundle: Path | No
         name: the profile's name or file; None for the profile that the host was launched from, or the bundle's.
         bundle: the signed review bundle, whose profile and lock are what runs.
         organisation: where its rules and signers are.
-
-    Raises:
-        InstanceNotFoundError: no profile was named, and the host has none of its own.
-        PolicyViolatedError, SignatureMissingError, SignatureRefusedError, BundleStaleError: the rules do not allow it.
-        LockStaleError, LockInvalidError, StackConflictError: the lock beside the profile does not hold, or none can be made.
     """
     subject = None
     if bundle is None or name is not None:

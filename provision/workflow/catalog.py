@@ -152,11 +152,7 @@ def _offer_row(offer: Offer, unsure: set[str], *, in_region: bool) -> list[objec
 
 
 def region_table(instance_type: str, gpu: str | None) -> CatalogTable | str:
-    """The regions and zones that offer an instance type; a phrase that says why there are none.
-
-    Raises:
-        UsageError: where it is depends on the GPU, and none was named.
-    """
+    """The regions and zones that offer an instance type; a phrase that says why there are none."""
     spots = search.whereabouts(instance_type, gpu)
     if not spots.zones:
         return spots.reason

@@ -36,9 +36,6 @@ def remove(session: Session, name: str, *, rehearsal: bool, say: Say, confirm: C
 
     Returns:
         What was removed, a phrase each; nothing where that was not confirmed.
-
-    Raises:
-        InstanceNotFoundError: there was nothing.
     """
     with session.journal.hold(name):
         record = session.journal.get(name)
@@ -57,11 +54,7 @@ def remove(session: Session, name: str, *, rehearsal: bool, say: Say, confirm: C
 
 
 def find_leftovers(session: Session, *, rehearsal: bool, all_owners: bool, say: Say) -> Leftovers:
-    """Look for what `sweep` would remove; of all owners, or of those in the profiles and the journal of this machine.
-
-    Raises:
-        CredentialsMissingError, CredentialsExpiredError: nothing at all can be asked.
-    """
+    """Look for what `sweep` would remove; of all owners, or of those in the profiles and the journal of this machine."""
     records = session.journal.all()
     owners = {profile.owner.email for profile in local_profiles()}
     owners |= {str(record.profile.get("owner", {}).get("email", "")) for record in records}

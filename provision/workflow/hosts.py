@@ -118,10 +118,6 @@ def subjects_of(
         hosts: the hosts.
         name: the profile for all of them, by name or file; None for the one that each was launched from.
         signed: the profile and lock of a bundle, which then count everywhere.
-
-    Raises:
-        InstanceNotFoundError: a host has no profile of its own, and none was named.
-        LockStaleError, LockInvalidError: the lock beside the profile does not hold.
     """
     if signed is not None:
         return [_pinned(host, *signed) for host in hosts]

@@ -33,11 +33,6 @@ def plan_profile(name: str, machine: str | None, organisation: Organisation, *, 
         ask: whether the clouds are asked about each place.
         rehearsal: ask the embedded cloud, which is started for it.
         say: told about progress.
-
-    Raises:
-        ProfileInvalidError, LockStaleError, StackConflictError: the profile or its lock does not hold.
-        PolicyInvalidError: the rules cannot be read.
-        NameInvalidError: the machine cannot be called so.
     """
     subject = ProfileSource.read(name)
     policy = check_policy(subject, organisation)

@@ -21,11 +21,7 @@ class PolicyCheck:
 
 
 def check_policy(subject: ProfileSource, organisation: Organisation) -> PolicyCheck | None:
-    """Judge a profile by the organisation's rules; None where there are no rules.
-
-    Raises:
-        PolicyInvalidError: the rules cannot be read.
-    """
+    """Judge a profile by the organisation's rules; None where there are no rules."""
     rules = approval.rules_for(organisation)
     if rules is None:
         return None

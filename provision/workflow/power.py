@@ -58,11 +58,7 @@ def stop(session: Session, name: str, *, rehearsal: bool, say: Say) -> list[Inst
 
 
 def start(session: Session, name: str, *, rehearsal: bool, say: Say) -> StartedMachines:
-    """Power a launch's machines on and wait until they let us in. Their addresses may have changed, their host keys may not.
-
-    Raises:
-        HostKeyChangedError: another host key answers on the address.
-    """
+    """Power a launch's machines on and wait until they let us in. Their addresses may have changed, their host keys may not."""
     launch = launch_machines(session, name, rehearsal=rehearsal, say=say)
     with session.journal.hold(launch.group):
         say(f"starting {', '.join(i.id for i in launch.instances)}")
@@ -130,11 +126,7 @@ def _move_timer(session: Session, instance: Instance, deadline: dt.datetime, say
 
 
 def allow(session: Session, name: str, networks: Sequence[str], *, rehearsal: bool, say: Say) -> dict[str, list[str]]:
-    """Open port 22 to exactly these networks, or to those of the profile; returns what is open by region.
-
-    Raises:
-        pydantic.ValidationError: one of them is not a network, or is open to everyone.
-    """
+    """Open port 22 to exactly these networks, or to those of the profile; returns what is open by region."""
     launch = launch_machines(session, name, rehearsal=rehearsal, say=say)
     first = launch.instances[0]
     if networks:

@@ -41,9 +41,6 @@ def review_profile(name: str, output: Path | None, earlier: str | None, organisa
         earlier: a bundle, a lock or a profile to compare with.
         organisation: where its rules are.
         say: told about progress.
-
-    Raises:
-        GpuprovError: the profile, its lock, the rules or the earlier state cannot be read, or the bundle cannot be written.
     """
     rules = approval.rules_for(organisation)
     say(f"reading {name}")
@@ -71,8 +68,8 @@ def _changes(earlier: str, review: Review, lock: Lock, rules: PolicyFile | None)
     if path.is_dir() or path.suffix == ".zip":
         old = bundle.read(path)
         source = old.files["profile.yml"]
-        verdict = pages.judged(approval.rules_for(Organisation(), old), old.profile, old.lock, source, today())
-        before = content(old.profile, old.lock, source, judged=verdict)
+        verdict = pages.rules_verdict(approval.rules_for(Organisation(), old), old.profile, old.lock, source, today())
+        before = content(old.profile, old.lock, source, verdict=verdict)
         return against.shifts(against.as_reviewed(before, old.files.get("review.json", b"")), review)
     if earlier.endswith((".lock.yml", ".lock.yaml")):
         return against.of_locks(lockfile.read(path), lock)

@@ -91,9 +91,6 @@ def search(session: Session, name: str, *, rehearsal: bool, say: Say) -> Search:
         name: of the launch, or of one of its machines.
         rehearsal: whether the embedded cloud is meant, where the journal does not say.
         say: told about progress.
-
-    Raises:
-        RehearsalFailedError: it is in the embedded cloud, which is not running.
     """
     record = session.journal.of(name)
     rehearsal = record.rehearsal if record else rehearsal
@@ -102,12 +99,7 @@ def search(session: Session, name: str, *, rehearsal: bool, say: Say) -> Search:
 
 
 def launch_machines(session: Session, name: str, *, rehearsal: bool, say: Say) -> LaunchMachines:
-    """The machines of a launch, or one of them by its own name; arguments as for `search`.
-
-    Raises:
-        InstanceNotFoundError: there is none.
-        RehearsalFailedError: it is in the embedded cloud, which is not running.
-    """
+    """The machines of a launch, or one of them by its own name; arguments as for `search`."""
     where = search(session, name, rehearsal=rehearsal, say=say)
     say(f"looking for {name}")
     record = where.record

@@ -46,13 +46,7 @@ class ProfileSource:
 
     @classmethod
     def read(cls, name: str) -> ProfileSource:
-        """Read a profile by name or file.
-
-        Raises:
-            ProfileNotFoundError, ProfileInvalidError: there is none, or it does not hold.
-            LockStaleError, LockInvalidError: there is a lock, and it does not hold.
-            StackConflictError: there is none, and the profile cannot be resolved.
-        """
+        """Read a profile by name or file."""
         path = load.find(name)
         profile = load.load(path)
         return cls(path, path.read_bytes(), profile, lockfile.find_or_build(path, profile, today()))
@@ -84,10 +78,6 @@ class Session:
             rehearsal: whether the embedded cloud is meant.
             start: whether it may be started for this.
             say: told about the progress of a start.
-
-        Raises:
-            RehearsalFailedError: it does not run and may not be started.
-            RehearsalUnavailableError: this machine cannot run it.
         """
         access = self._rehearsal_access(start=start, say=say) if rehearsal else {}
         return lambda cloud, region: clouds.connect(cloud, region, access.get(cloud))
@@ -134,10 +124,6 @@ class Session:
         """The exact stack of a profile: the signed lock, the lock beside the profile's file, or what would be locked today.
 
         A rehearsal host runs this machine's system, whatever the profile asks for. It gets the packages and wheels of that system.
-
-        Raises:
-            LockStaleError, LockInvalidError: there is a lock, and it does not hold.
-            StackConflictError: there is none, and the profile cannot be resolved.
         """
         from provision.profile.lock import build  # noqa: PLC0415 - the resolver takes 0.1 s, and a run with a lock does not need it
 
@@ -158,9 +144,6 @@ class Session:
 
         Returns:
             The signed lock, else the one beside the profile's file, else the one of the launch; None if there is none of them.
-
-        Raises:
-            LockStaleError, LockInvalidError: the file beside the profile does not hold for it.
         """
         record = self._record_of(host)
         rehearsal = record is not None and record.rehearsal

@@ -66,9 +66,6 @@ def set_up(session: Session, request: SetupRequest, *, say: Say, on_task: Callab
         request: the host and what should hold on it.
         say: told about each step.
         on_task: told about each Ansible task.
-
-    Raises:
-        HostUnreachableError, PlaybookFailedError: the host did not answer, or a task failed.
     """
     say("observing the host")
     report = observe(request)

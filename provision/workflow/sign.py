@@ -50,11 +50,7 @@ class SignatureCheck:
         return sign.counted(self.signatures)
 
     def require(self) -> None:
-        """See that enough people have signed.
-
-        Raises:
-            SignatureRefusedError, SignatureMissingError: as `review.sign.require`.
-        """
+        """See that enough people have signed."""
         sign.require(self.bundle, self.organisation, self.now, self.rule)
 
 
@@ -85,12 +81,7 @@ def approve(path: Path, *, key: Path, principal: str, days: int, pages_differ: b
 
 
 def check_signatures(path: Path, organisation: Organisation) -> SignatureCheck:
-    """Judge every signature of a bundle by the organisation's rules, or by those in the bundle.
-
-    Raises:
-        BundleInvalidError, PolicyInvalidError: the bundle or the rules do not hold.
-        SignatureMissingError: there is no list of those who may sign.
-    """
+    """Judge every signature of a bundle by the organisation's rules, or by those in the bundle."""
     now, reviewed = dt.datetime.now(dt.UTC), bundle.read(path)
     rules = approval.rules_for(organisation, reviewed)
     rule = rules.policy.signatures if rules else None

@@ -108,9 +108,6 @@ def up(session: Session, request: UpRequest, attempts: list[Attempt], *, say: Sa
         attempts: gets a row for each attempt as it ends, so that they can be shown when an error ends the run.
         say: told about each step.
         on_task: told about each Ansible task.
-
-    Raises:
-        GpuprovError: of the first machine for which a step failed, after the others have ended.
     """
     with session.journal.hold(request.name):
         connect = session.connect(rehearsal=request.rehearsal is not None, start=True, say=say)
