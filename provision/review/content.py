@@ -84,7 +84,7 @@ def content(profile: Profile, lock: Lock, source: bytes, *, differs: Sequence[st
             WaiverItem(w.check, w.reason, w.owner, w.expires.isoformat(), line_of(f"verify.waivers.{number}", lines)[0])
             for number, w in enumerate(profile.verify.waivers)
         ),
-        permissions=exposure.permissions(planned),
+        permissions=tuple(planned.permissions),
         calls=exposure.calls(planned),
         questions=_QUESTIONS,
         text=tuple(source.decode(errors="replace").splitlines()),

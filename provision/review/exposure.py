@@ -11,7 +11,7 @@ from provision.host.way import phrase
 from provision.launch.plan import Plan, PlannedDisk, PlannedDoor, PlannedPlace
 from provision.profile.model import Profile
 from provision.report.plan import price_note
-from provision.review.tree import CallItem, DiskItem, DoorItem, Money, PermissionItem, PlaceItem
+from provision.review.tree import CallItem, DiskItem, DoorItem, Money, PlaceItem
 
 _BESIDE: Final = "disks, public addresses and traffic, whose prices are not in the catalog"
 
@@ -117,11 +117,6 @@ def first_boot(profile: Profile) -> tuple[Change, ...]:
         Change("first boot", "unit", "/etc/systemd/system/gpuprov-deadline.service", "the service that the timer starts", undo),
         Change("first boot", "login", "the image's login user and root", "passwords and root are refused over SSH", undo),
     )
-
-
-def permissions(plan: Plan) -> tuple[PermissionItem, ...]:
-    """What each cloud of the profile must allow, from the first API call to the last removal."""
-    return tuple(PermissionItem(needed.cloud, needed.actions, needed.document, needed.note) for needed in plan.permissions)
 
 
 def calls(plan: Plan) -> tuple[CallItem, ...]:

@@ -13,8 +13,9 @@ from provision.profile.locked import Lock
 from provision.profile.model import Profile
 from provision.review import markdown, page
 from provision.review.bundle import Bundle, canonical
-from provision.review.content import RulesVerdict, content
+from provision.review.content import content
 from provision.review.policy import PolicyFile, parse
+from provision.review.risks import RulesVerdict
 from provision.review.rules import judge
 from provision.review.tree import Review
 

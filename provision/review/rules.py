@@ -89,13 +89,9 @@ _Rule = Callable[[_Case], Iterator[_Breach]]
 
 
 def check(policy: Policy, plan: Plan, *, today: dt.date, lines: Mapping[str, int] | None = None) -> list[Violation]:
-    """Every violation, in the order of the rules.
+    """Every violation, in the order of the rules. `today` is the day from which the length of waivers is counted.
 
-    Args:
-        policy: the rules. `approval.py` counts the signatures.
-        plan: what `up` would do.
-        today: the day from which the length of waivers is counted.
-        lines: dotted key → line of the profile.
+    `lines` maps each dotted key to its line of the profile. Signatures are not counted here, but in `approval.py`.
     """
     case = _Case(policy, plan, today)
     violations = []
@@ -254,8 +250,9 @@ def _forbidden(case: _Case) -> Iterator[_Breach]:
     for n, extra in enumerate(profile.stack.extras):
         if extra in rule.extras:
             yield _Breach(("stack", "extras", n), f"{extra} is forbidden")
-    environments = [*lock.frameworks.values(), *lock.extras.values(), *filter(None, (lock.opencv.environment, lock.opencv.tools))]
-    lines = [line for environment in environments for line in environment.wheels] + [*filter(None, [lock.opencv.source])]
+    environments = (*lock.frameworks.values(), lock.opencv.environment, lock.opencv.tools)
+    lines = [line for environment in environments if environment for line in environment.wheels]
+    lines += [line for extra in lock.extras.values() for line in extra.wheels] + [*filter(None, [lock.opencv.source])]
     names = {PackagePin.parse(package).name for packages in lock.packages.values() for package in packages}
     # A line that is no exact wheel is a risk of its own, and its name counts here too.
     names |= {wheel.name if (wheel := WheelPin.parse(line)) else re.split(r"[=<>~ \[]", line, maxsplit=1)[0] for line in lines}

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final, Literal, get_args
 
 from provision.converge.declared import Change
+from provision.launch.plan import PlannedPermissions
 from provision.profile.pins import WheelPin
 
 SCHEMA: Final = "gpuprov-review/1"
@@ -173,16 +174,6 @@ class ControlItem:
 
 
 @dataclass(frozen=True, slots=True)
-class PermissionItem:
-    """What one cloud must allow; `actions` is None where that is not known."""
-
-    cloud: str
-    actions: tuple[str, ...] | None
-    document: dict[str, Any] | None
-    note: str
-
-
-@dataclass(frozen=True, slots=True)
 class CallItem:
     """One API call of a launch, with its parameters."""
 
@@ -253,7 +244,7 @@ class Review:
     controls: tuple[ControlItem, ...]
     tier: str
     waivers: tuple[WaiverItem, ...]
-    permissions: tuple[PermissionItem, ...]
+    permissions: tuple[PlannedPermissions, ...]
     calls: tuple[CallItem, ...]
     questions: tuple[Question, ...]
     text: tuple[str, ...]

@@ -27,12 +27,7 @@ class Leftovers:
 def remove(session: Session, name: str, *, rehearsal: bool, say: Say, confirm: Callable[[list[str]], bool]) -> list[str]:
     """Remove everything that is tagged with a launch's name, and forget the launch.
 
-    Args:
-        session: this user's.
-        name: of the launch.
-        rehearsal: whether the embedded cloud is meant, where the journal does not say.
-        say: told about progress.
-        confirm: gets what would be removed; False ends it.
+    `rehearsal` counts only where the journal does not know the launch. `confirm` gets what would be removed, and False ends it.
 
     Returns:
         What was removed, a phrase each; nothing where that was not confirmed.

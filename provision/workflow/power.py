@@ -126,7 +126,11 @@ def _move_timer(session: Session, instance: Instance, deadline: dt.datetime, say
 
 
 def allow(session: Session, name: str, networks: Sequence[str], *, rehearsal: bool, say: Say) -> dict[str, list[str]]:
-    """Open port 22 to exactly these networks, or to those of the profile; returns what is open by region."""
+    """Open port 22 to exactly these networks, or to those of the profile; returns what is open by region.
+
+    Raises:
+        pydantic.ValidationError: one of them is not a network, or is open to everyone.
+    """
     launch = launch_machines(session, name, rehearsal=rehearsal, say=say)
     first = launch.instances[0]
     if networks:

@@ -33,14 +33,10 @@ class ReviewResult:
 
 
 def review_profile(name: str, output: Path | None, earlier: str | None, organisation: Organisation, *, say: Say) -> ReviewResult:
-    """Review a profile, and write the bundle.
+    """Review a profile, and write the bundle to `output`: a folder, or a file ending in .zip.
 
-    Args:
-        name: the profile's name or file.
-        output: the folder, or the file ending in .zip; None for NAME.bundle, or for no bundle where there is something to compare with.
-        earlier: a bundle, a lock or a profile to compare with.
-        organisation: where its rules are.
-        say: told about progress.
+    `earlier` is a bundle, a lock or a profile to compare with. Without `output` the bundle is NAME.bundle, or is not written where there is
+    something to compare with.
     """
     rules = approval.rules_for(organisation)
     say(f"reading {name}")

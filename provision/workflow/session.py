@@ -72,13 +72,7 @@ class Session:
         return self.state / "rehearsal"
 
     def connect(self, *, rehearsal: bool, start: bool = False, say: Say = silent) -> Connect:
-        """How clouds are reached: the user's own accounts, or the embedded cloud.
-
-        Args:
-            rehearsal: whether the embedded cloud is meant.
-            start: whether it may be started for this.
-            say: told about the progress of a start.
-        """
+        """How clouds are reached: the user's own accounts, or the embedded cloud, which is started first if `start` says so."""
         access = self._rehearsal_access(start=start, say=say) if rehearsal else {}
         return lambda cloud, region: clouds.connect(cloud, region, access.get(cloud))
 
@@ -134,16 +128,10 @@ class Session:
         return lock or build(profile, today())
 
     def lock_for(self, host: str | None, name: str | None, profile: Profile, *, signed: Lock | None = None) -> Lock | None:
-        """The lock that goes with `profile_for`.
+        """The lock that goes with `profile_for`, whose `profile` it returned, or the signed profile.
 
-        Args:
-            host: the host that the profile is for; None for facts from a file.
-            name: the profile's name or file, as the user wrote it; None for the profile that the host was launched from.
-            profile: what `profile_for` returned, or the signed profile.
-            signed: the lock of a bundle.
-
-        Returns:
-            The signed lock, else the one beside the profile's file, else the one of the launch; None if there is none of them.
+        It is the signed lock, else the one beside the file of the profile `name`, else the one that `host` was launched with; None if there
+        is none of them.
         """
         record = self._record_of(host)
         rehearsal = record is not None and record.rehearsal

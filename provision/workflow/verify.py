@@ -95,12 +95,8 @@ def agreement(bundle: Path, organisation: Organisation) -> Agreement:
 def verify(session: Session, request: VerifyRequest, agreed: Agreement | None, *, watch: Watch, ahead: EarlyObservations) -> VerifyResult:
     """Judge hosts or files, and compare the verdict with what was before.
 
-    Args:
-        session: this user's.
-        request: what is verified, and how.
-        agreed: the bundle whose profile and lock should hold everywhere; None without one.
-        watch: takes the hosts' names and returns what is told about each of them.
-        ahead: connections that are open already.
+    `agreed` is the bundle whose profile and lock should hold everywhere. `watch` takes the hosts' names, and returns the callback for their
+    progress. `ahead` has connections that are open already.
     """
     signed = (agreed.bundle.profile, agreed.bundle.lock) if agreed else None
     how = _how(request)
