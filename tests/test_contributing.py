@@ -166,10 +166,10 @@ def organisation_rule(copy: Copy) -> None:
     copy.before(
         "provision/review/rules.py",
         "def _public_address(",
-        """def _root_disk(case: _Case) -> Iterator[_Broken]:
+        """def _root_disk(case: _Case) -> Iterator[_Breach]:
     size, most = case.profile.disks.root.size_gb, case.policy.max_root_gb or 0
     if size > most:
-        yield _Broken(("disks", "root", "size_gb"), f"{size} GB; at most {most} GB are allowed")
+        yield _Breach(("disks", "root", "size_gb"), f"{size} GB; at most {most} GB are allowed")
 
 
 """,

@@ -20,13 +20,7 @@ from provision.verify.evidence import read
 @click.option(
     "--bundle", required=True, metavar="FILE", type=click.Path(path_type=Path), help="The review bundle that the hosts were verified with."
 )
-@click.option(
-    "-o",
-    "--output",
-    metavar="FILE",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="The file to write.  [default: certificate.html]",
-)
+@options.file_option("-o", "--output", text="The file to write.  [default: certificate.html]")
 @click.option("--md", is_flag=True, help="Write Markdown instead.  [default: certificate.md]")
 @options.organisation
 @options.as_json

@@ -33,8 +33,8 @@ def command(*, host: str, networks: tuple[str, ...], rehearse: bool, as_json: bo
             doors = power.allow(Session.open(), check_name(host), networks, rehearsal=rehearse, say=narrator.say)
         except pydantic.ValidationError as error:
             raise click.UsageError("; ".join(str(problem["msg"]) for problem in error.errors())) from error
-    if as_json:
-        options.print_json({"name": host, "open": doors})
-        return
-    for region, opens in doors.items():
-        click.echo(f"{host} in {region}: port 22 is open to {', '.join(opens) + ' and to nobody else' if opens else 'nobody'}")
+    lines = (
+        f"{host} in {region}: port 22 is open to {', '.join(opens) + ' and to nobody else' if opens else 'nobody'}"
+        for region, opens in doors.items()
+    )
+    options.show({"name": host, "open": doors}, *lines, as_json=as_json)

@@ -24,7 +24,7 @@ from provision.workflow.setup import set_up
 @options.bundle
 @options.organisation
 @click.option("--role", "roles", multiple=True, metavar="ROLE", help="Run only this role. May be repeated.")
-@click.option("--all", "all_roles", is_flag=True, help="Run every role, not only those whose checks do not pass.")
+@options.all_roles
 @click.option("--check", is_flag=True, help="Show what would change, and change nothing.")
 @click.option("--diff", is_flag=True, help="Show what changes in files.")
 @options.without_gpu

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -37,6 +38,16 @@ def _formats(function: Callable[..., Any]) -> Callable[..., Any]:
     return options.as_json(as_csv(function))
 
 
+def _prints_table(function: Callable[..., CatalogTable]) -> Callable[..., Any]:
+    """A command that prints the table that its function returns, in the form that the user chooses."""
+
+    @functools.wraps(function)
+    def run(*, as_json: bool, as_csv: bool, **arguments: Any) -> None:
+        _print(function(**arguments), as_json=as_json, as_csv=as_csv)
+
+    return _formats(run)
+
+
 def _print(result: CatalogTable, *, as_json: bool, as_csv: bool) -> None:
     """Print a table in one form. Only the text for people has marks and the note."""
     if as_json:
@@ -57,17 +68,17 @@ def _mark(cell: object) -> object:
 
 
 @command.command("gpus")
-@_formats
-def gpus(*, as_json: bool, as_csv: bool) -> None:
+@_prints_table
+def gpus() -> CatalogTable:
     """List the GPUs: cores, memory, bandwidth, dense peaks, clocks, power, NVENC."""
-    _print(catalog.gpu_table(), as_json=as_json, as_csv=as_csv)
+    return catalog.gpu_table()
 
 
 @command.command("precision")
-@_formats
-def precision(*, as_json: bool, as_csv: bool) -> None:
+@_prints_table
+def precision() -> CatalogTable:
     """Show which number formats the tensor cores of each generation take as input."""
-    _print(catalog.precision_table(), as_json=as_json, as_csv=as_csv)
+    return catalog.precision_table()
 
 
 @command.command("instances")
@@ -76,16 +87,13 @@ def precision(*, as_json: bool, as_csv: bool) -> None:
 @click.option("--region", metavar="REGION", help="Only types that this region offers.")
 @click.option("--max-price", type=click.FloatRange(min=0, min_open=True), metavar="USD", help="Only types that cost at most this an hour.")
 @click.option("--sort", type=click.Choice(catalog.SORTS), default="name", show_default=True, help="What to sort by.")
-@_formats
-def instances(
-    *, gpu: str | None, cloud: str | None, region: str | None, max_price: float | None, sort: str, as_json: bool, as_csv: bool
-) -> None:
+@_prints_table
+def instances(*, gpu: str | None, cloud: str | None, region: str | None, max_price: float | None, sort: str) -> CatalogTable:
     """List the instance types with GPUs, their prices and their surprises."""
     if region is not None:
         options.check_word(region, search.regions(), "region")
     models = catalog.find_gpus(gpu) if gpu else []
-    result = catalog.instance_table(models, cloud=cloud, region=region, max_price=max_price, sort=sort)
-    _print(result, as_json=as_json, as_csv=as_csv)
+    return catalog.instance_table(models, cloud=cloud, region=region, max_price=max_price, sort=sort)
 
 
 @command.command("where")
@@ -109,10 +117,10 @@ def where(ctx: click.Context, *, instance_type: str, gpu: str | None, as_json: b
 @command.command("stacks")
 @click.option("--gpu", required=True, metavar="MODEL", shell_complete=_complete_models, help="The GPU.")
 @click.option("--os", "system", default="ubuntu 24.04", show_default=True, metavar="SYSTEM", help="The system, such as 'rocky 9'.")
-@_formats
-def stacks(*, gpu: str, system: str, as_json: bool, as_csv: bool) -> None:
+@_prints_table
+def stacks(*, gpu: str, system: str) -> CatalogTable:
     """List every toolkit and framework release for a GPU: what works with which driver, and what does not work and why."""
-    _print(catalog.stack_table(catalog.find_gpus(gpu), system, today()), as_json=as_json, as_csv=as_csv)
+    return catalog.stack_table(catalog.find_gpus(gpu), system, today())
 
 
 @command.command("roofline")

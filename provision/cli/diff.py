@@ -22,8 +22,5 @@ def command(ctx: click.Context, *, old: str, new: str, as_json: bool) -> None:
     """
     with narration() as narrator:
         lines = differences(old, new, say=narrator.say)
-    if as_json:
-        options.print_json({"changes": lines})
-    else:
-        click.echo("\n".join(lines) if lines else "no difference")
+    options.show({"changes": lines}, *(lines or ["no difference"]), as_json=as_json)
     ctx.exit(1 if lines else 0)

@@ -32,10 +32,5 @@ def command(*, host: str, rehearse: bool, yes: bool, as_json: bool) -> None:
             return answers[-1]
 
         phrases = remove(Session.open(), name, rehearsal=rehearse, say=narrator.say, confirm=confirm)
-    if as_json:
-        options.print_json({"name": host, "removed": phrases})
-        return
-    for phrase in phrases:
-        click.echo(f"removed {phrase}")
-    if not phrases:
-        click.echo("nothing was left at the cloud" if all(answers) else "nothing was removed")
+    lines = [f"removed {phrase}" for phrase in phrases] or ["nothing was left at the cloud" if all(answers) else "nothing was removed"]
+    options.show({"name": host, "removed": phrases}, *lines, as_json=as_json)

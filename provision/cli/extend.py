@@ -30,9 +30,6 @@ def command(*, host: str, time: str, rehearse: bool, as_json: bool) -> None:
         raise click.UsageError(msg)
     with narration() as narrator:
         extension = power.extend(Session.open(), check_name(host), more, rehearsal=rehearse, say=narrator.say)
-    if as_json:
-        options.print_json(dataclasses.asdict(extension))
-        return
     cost = extension.cost_usd
     price = f"{cost:.2f} USD from now until then" if cost is not None else "the catalog has no price for it"
-    click.echo(f"{extension.name} ends {extension.deadline}: {price}")
+    options.show(dataclasses.asdict(extension), f"{extension.name} ends {extension.deadline}: {price}", as_json=as_json)

@@ -7,9 +7,10 @@ from pathlib import Path
 import click
 
 from provision.cli import options
+from provision.errors import LockInvalidError, LockStaleError
 from provision.profile import load, lockfile
 from provision.profile.lock import build
-from provision.workflow.lock import check_lock, write_lock
+from provision.profile.locked import Lock
 from provision.workflow.session import today
 
 
@@ -30,7 +31,7 @@ def command(*, profile: str, check: bool, output: str | None, as_json: bool) -> 
     fresh = build(load.load(source), today())
     path = Path(output) if output else lockfile.path_for(source)
     if check:
-        lock = check_lock(path, fresh, profile)
+        lock = _check(path, fresh, profile)
         if as_json:
             options.print_json({"path": str(path), "sha256": lock.digest})
         else:
@@ -39,7 +40,7 @@ def command(*, profile: str, check: bool, output: str | None, as_json: bool) -> 
     if output == "-":
         click.echo(lockfile.dump(fresh), nl=False)
         return
-    changes = write_lock(path, fresh)
+    changes = _write(path, fresh)
     if as_json:
         options.print_json({"path": str(path), "sha256": fresh.digest, "lock": fresh.as_dict()})
         return
@@ -49,3 +50,26 @@ def command(*, profile: str, check: bool, output: str | None, as_json: bool) -> 
     for title, lines in (("against advice", fresh.warnings), ("not known", fresh.unresolved)):
         for line in lines:
             click.echo(f"  {title}: {line}", err=True)
+
+
+def _check(path: Path, fresh: Lock, name: str) -> Lock:
+    """The lock of a file, if it is what would be locked today."""
+    lock = lockfile.read(path)
+    if differences := lockfile.stale(lock, fresh):
+        msg = "\n  ".join([f"{path} is stale ({len(differences)} differences)", *differences])
+        raise LockStaleError(msg, hint=f"`gpuprov lock {name}` writes it again")
+    return lock
+
+
+def _write(path: Path, fresh: Lock) -> list[str]:
+    """Write the file, and return what changed in it: nothing where there was no lock that could be read."""
+    try:
+        changes = list(lockfile.changes(lockfile.read(path), fresh))
+    except LockInvalidError:
+        changes = []
+    try:
+        path.write_text(lockfile.dump(fresh))
+    except OSError as error:
+        msg = f"cannot write {path}: {error.strerror}"
+        raise LockInvalidError(msg, hint="name another file with --output") from error
+    return changes

@@ -46,6 +46,11 @@ def _profile_option(text: str, *, required: bool = False) -> Callable[[Any], Any
     return click.option("-p", "--profile", required=required, metavar="NAME|FILE", shell_complete=_complete_profiles, help=text)
 
 
+def file_option(*names: str, text: str, metavar: str = "FILE", **settings: Any) -> Callable[[Any], Any]:
+    """An option for a file, which need not exist."""
+    return click.option(*names, type=click.Path(dir_okay=False, path_type=Path), metavar=metavar, help=text, **settings)
+
+
 required_profile = _profile_option("A profile's name, or a YAML file.", required=True)
 profile_to_run = _profile_option("A profile's name, or a YAML file. Not needed with --bundle.")
 optional_profile = _profile_option("The profile that should hold.  [default: the one the instance was launched from]")
@@ -55,6 +60,10 @@ tier = click.option(
     "--tier",
     type=click.Choice(["quick", "standard", "perf"]),
     help="How much to check: quick imports no framework, perf also measures under load.  [default: the profile's tier, or standard]",
+)
+all_roles = click.option("--all", "all_roles", is_flag=True, help="Run every role, not only those whose checks do not pass.")
+timeout = click.option(
+    "--timeout", "timeout_s", type=click.FloatRange(1, 3600), default=120, show_default=True, help="Seconds for one observation."
 )
 strict = click.option("--strict", is_flag=True, help="Count warnings as failures.")
 bundle = click.option(
@@ -96,7 +105,7 @@ def host_argument(*, required: bool = True) -> Callable[[Any], Any]:
 
 
 def confirm(question: str, lines: Sequence[str], *, yes: bool) -> bool:
-    """Whether the user agrees; shown on standard error, so that standard output stays data."""
+    """Whether the user agrees. The question is on standard error, so that standard output stays data."""
     if yes:
         return True
     for line in lines:
@@ -105,11 +114,7 @@ def confirm(question: str, lines: Sequence[str], *, yes: bool) -> bool:
 
 
 def need_terminal(*, yes: bool, command: str) -> None:
-    """Refuse to ask for confirmation where nobody can answer.
-
-    Raises:
-        UsageError: there is no terminal, and no --yes.
-    """
+    """Refuse to ask for confirmation where nobody can answer."""
     if not yes and not sys.stdin.isatty():
         msg = f"`gpuprov {command}` asks for confirmation, and there is no terminal to answer on"
         raise UsageError(msg, hint="add --yes to go ahead without confirmation")
@@ -120,17 +125,19 @@ def print_json(data: Any) -> None:
     click.echo(to_json(data))
 
 
+def show(data: Any, *lines: str, as_json: bool) -> None:
+    """Print a result: its data for programs, or else its lines for people."""
+    for line in (to_json(data),) if as_json else lines:
+        click.echo(line)
+
+
 def to_json(data: Any) -> str:
     """JSON for programs: stable keys, one document."""
     return json.dumps(data, indent=2, ensure_ascii=False, default=str)
 
 
 def write(path: Path, text: str) -> None:
-    """Write a file whole or not at all.
-
-    Raises:
-        click.UsageError: it cannot be written.
-    """
+    """Write a file whole or not at all."""
     beside = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         beside.write_text(text, encoding="utf-8")
@@ -143,11 +150,7 @@ def write(path: Path, text: str) -> None:
 
 
 def check_word(word: str, words: Sequence[str], kind: str) -> None:
-    """Refuse a word that is none of these, with the nearest.
-
-    Raises:
-        click.UsageError: there is no such word.
-    """
+    """Refuse a word that is none of these, with the nearest."""
     if word not in words:
         near = difflib.get_close_matches(word, words, n=1)
         instead = f"; did you mean {near[0]}?" if near else f"; write one of: {', '.join(words)}" if len(words) <= _FEW else ""
@@ -156,11 +159,7 @@ def check_word(word: str, words: Sequence[str], kind: str) -> None:
 
 
 def seconds(text: str) -> float:
-    """A time such as `90s`, `10m` or `2h`; a bare number is seconds.
-
-    Raises:
-        click.UsageError: it is none.
-    """
+    """A time such as `90s`, `10m` or `2h` in seconds; a bare number is seconds."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?)([smh]?)", text)
     if match is None:
         msg = f"{text!a} is not a time; write it as 90s, 10m or 2h"

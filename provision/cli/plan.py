@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
+import datetime as dt
 
 import click
 
 from provision.cli import options
 from provision.cli.progress import narration
+from provision.launch.ask import ask_clouds
+from provision.launch.journal import check_name
+from provision.launch.ours import Ours
+from provision.launch.plan import plan
 from provision.report.plan import as_dict, as_text
+from provision.review import approval
 from provision.review.where import Organisation
-from provision.workflow.plan import plan_profile
+from provision.workflow.session import ProfileSource, Session
 
 
 @click.command("plan")
@@ -25,19 +31,24 @@ def command(*, profile: str, name: str | None, ask: bool, rehearse: bool, organi
 
     No cloud is contacted unless --ask is given.
     """
+    source = ProfileSource.read(profile)
+    rules = approval.rules_for(organisation)
+    now = dt.datetime.now(dt.UTC)
+    violations = approval.violations(rules, source.profile, source.lock, source.source, now) if rules else []
+    planned = plan(source.profile, source.lock, check_name(name or source.profile.name))
     with narration() as narrator:
-        checked = plan_profile(profile, name, organisation, ask=ask, rehearsal=rehearse, say=narrator.say)
-    policy = checked.policy
+        connect = Session.open().connect(rehearsal=rehearse, start=True, say=narrator.say) if ask else None
+        answers = ask_clouds(planned, Ours(connect, narrator.say)) if connect else {}
     if as_json:
-        violations = [dataclasses.asdict(violation) for violation in policy.violations] if policy else None
-        options.print_json({**as_dict(checked.plan, checked.answers), "violations": violations})
+        data = [dataclasses.asdict(violation) for violation in violations] if rules else None
+        options.print_json({**as_dict(planned, answers), "violations": data})
         return
-    demand = policy.rules.policy.signatures if policy else None
+    demand = rules.policy.signatures if rules else None
     text = as_text(
-        checked.plan,
-        checked.answers,
+        planned,
+        answers,
         signatures=demand.required if demand else None,
-        rules=policy.rules.policy.name if policy else "",
-        violations=[str(violation) for violation in policy.violations] if policy else [],
+        rules=rules.policy.name if rules else "",
+        violations=[str(violation) for violation in violations],
     )
     click.echo(text)

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+import datetime as dt
 
 import click
 
 from provision.cli import options
 from provision.errors import EXIT_USAGE, PolicyInvalidError
 from provision.profile.load import digest
-from provision.review import policy
+from provision.review import approval, policy
 from provision.review.where import Organisation
-from provision.workflow.policy import check_policy
 from provision.workflow.session import ProfileSource
 
 
@@ -31,11 +31,11 @@ def check(ctx: click.Context, *, profile: str, organisation: Organisation, as_js
     What cannot be decided counts as a violation. No cloud is contacted.
     """
     subject = ProfileSource.read(profile)
-    result = check_policy(subject, organisation)
-    if result is None:
+    rules = approval.rules_for(organisation)
+    if rules is None:
         msg = "there are no rules to check against"
         raise PolicyInvalidError(msg, hint="name a file with --policy or GPUPROV_POLICY; `gpuprov policy schema` says what it may hold")
-    rules, violations = result.rules, result.violations
+    violations = approval.violations(rules, subject.profile, subject.lock, subject.source, dt.datetime.now(dt.UTC))
     if as_json:
         options.print_json(
             {

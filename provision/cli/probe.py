@@ -18,7 +18,7 @@ from provision.workflow.session import Session
 @options.host_argument(required=False)
 @click.option("--script", "as_script", is_flag=True, help="Print the probe as one Python file, to read it and to run it on a host by hand.")
 @options.tier
-@click.option("--timeout", "timeout_s", type=click.FloatRange(1, 3600), default=120, show_default=True, help="Seconds for the observation.")
+@options.timeout
 def command(*, host: str | None, as_script: bool, timeout_s: float, tier: str | None) -> None:
     """Gather the facts of HOST as JSON, without judging them.
 

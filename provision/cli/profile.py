@@ -18,12 +18,10 @@ def command() -> None:
 def list_(*, as_json: bool) -> None:
     """List the profiles that can be used by name: those in ./profiles, then those that ship with gpuprov."""
     entries = load.list_profiles()
-    if as_json:
-        options.print_json([{"name": e.name, "path": str(e.path), "purpose": e.purpose, "problem": e.problem} for e in entries])
-        return
     width = max((len(entry.name) for entry in entries), default=0)
-    for entry in entries:
-        click.echo(f"{entry.name:<{width}}  {entry.purpose or 'does not hold: ' + entry.problem}")
+    lines = (f"{entry.name:<{width}}  {entry.purpose or 'does not hold: ' + entry.problem}" for entry in entries)
+    data = [{"name": e.name, "path": str(e.path), "purpose": e.purpose, "problem": e.problem} for e in entries]
+    options.show(data, *lines, as_json=as_json)
 
 
 @command.command("show")
@@ -47,10 +45,11 @@ def check(*, profiles: tuple[str, ...], as_json: bool) -> None:
     for name in profiles:
         path = load.find(name)
         model = load.load(path)
-        if as_json:
-            options.print_json({"path": str(path), "name": model.name, "sha256": load.digest(model)})
-        else:
-            click.echo(f"{path}: holds (sha256:{load.digest(model)})")
+        options.show(
+            {"path": str(path), "name": model.name, "sha256": load.digest(model)},
+            f"{path}: holds (sha256:{load.digest(model)})",
+            as_json=as_json,
+        )
 
 
 @command.command("schema")

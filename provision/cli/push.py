@@ -13,14 +13,7 @@ from provision.workflow.session import Session
 
 
 def copy_command(name: str, copy: Callable[..., Copied], direction: str, description: str) -> click.Command:
-    """A command that copies with rsync.
-
-    Args:
-        name: of the command.
-        copy: `push` or `pull` of `provision.host.transfer`.
-        direction: `to` or `from`, for the user.
-        description: its help.
-    """
+    """A command that copies with `push` or `pull` of `provision.host.transfer`, in the direction `to` or `from`."""
 
     @click.command(name, help=description)
     @options.host_argument()
@@ -36,10 +29,8 @@ def copy_command(name: str, copy: Callable[..., Copied], direction: str, descrip
         with narration() as narrator:
             narrator.say(f"copying {direction} {host}")
             total = copy(target, paths[:-1], paths[-1], delete=delete, dry_run=dry_run)
-        if as_json:
-            options.print_json({"host": host, "files": total.files, "bytes": total.bytes, "dry_run": dry_run})
-            return
-        click.echo(f"{'would copy' if dry_run else 'copied'} {total.files} files, {total.bytes / 1e6:.1f} MB")
+        line = f"{'would copy' if dry_run else 'copied'} {total.files} files, {total.bytes / 1e6:.1f} MB"
+        options.show({"host": host, "files": total.files, "bytes": total.bytes, "dry_run": dry_run}, line, as_json=as_json)
 
     return command
 

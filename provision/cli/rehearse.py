@@ -40,8 +40,4 @@ def status(*, as_json: bool) -> None:
 
 
 def _print(data: dict[str, object], *, as_json: bool) -> None:
-    if as_json:
-        options.print_json(data)
-        return
-    for key, value in data.items():
-        click.echo(f"{key}: {value}")
+    options.show(data, *(f"{key}: {value}" for key, value in data.items()), as_json=as_json)

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from provision.cli import options
+from provision.review.bundle import read
 from provision.workflow.sign import approve
 
 
@@ -25,14 +26,16 @@ def command(*, bundle: Path, key: Path, principal: str, days: int, pages_differ:
     You sign the bundle's statement, which covers profile, lock, rules and every page. ssh-keygen makes the signature, so agents and
     hardware keys work. First the pages are made again from the profile: a bundle whose pages say something else is not signed.
     """
-    signed = approve(
-        bundle, key=key, principal=principal, days=days, pages_differ=pages_differ, warn=lambda line: click.echo(line, err=True)
+    reviewed = read(bundle)
+    approval = approve(
+        reviewed, key=key, principal=principal, days=days, pages_differ=pages_differ, warn=lambda line: click.echo(line, err=True)
     )
-    if as_json:
-        options.print_json({"bundle": str(bundle), **signed.approval.model_dump(by_alias=True)})
-        return
-    statement = signed.bundle.statement
-    click.echo(f"{bundle}: signed by {principal} until {signed.approval.expires}")
-    click.echo(f"  profile {statement.profile.name} sha256:{statement.profile.sha256}")
-    click.echo(f"  lock    sha256:{statement.lock.sha256}")
-    click.echo(f"  bundle  sha256:{signed.bundle.digest}")
+    statement = reviewed.statement
+    options.show(
+        {"bundle": str(bundle), **approval.model_dump(by_alias=True)},
+        f"{bundle}: signed by {principal} until {approval.expires}",
+        f"  profile {statement.profile.name} sha256:{statement.profile.sha256}",
+        f"  lock    sha256:{statement.lock.sha256}",
+        f"  bundle  sha256:{reviewed.digest}",
+        as_json=as_json,
+    )

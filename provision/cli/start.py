@@ -24,10 +24,7 @@ def command(*, host: str, rehearse: bool, as_json: bool) -> None:
     """
     with narration() as narrator:
         result = power.start(Session.open(), check_name(host), rehearsal=rehearse, say=narrator.say)
-    if as_json:
-        options.print_json({"name": host, "started": [dataclasses.asdict(instance) for instance in result.instances]})
-        return
-    for instance in result.instances:
-        click.echo(f"started {instance.name} ({instance.id}) at {instance.address}: ssh gpuprov-{instance.name}")
+    lines = [f"started {i.name} ({i.id}) at {i.address}: ssh gpuprov-{i.name}" for i in result.instances]
     if result.empty_disk:
-        click.echo(f"{result.empty_disk} was inside the machine and is empty after a stop; `gpuprov apply {host}` sets it up again")
+        lines.append(f"{result.empty_disk} was inside the machine and is empty after a stop; `gpuprov apply {host}` sets it up again")
+    options.show({"name": host, "started": [dataclasses.asdict(i) for i in result.instances]}, *lines, as_json=as_json)

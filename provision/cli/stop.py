@@ -19,8 +19,5 @@ def command(*, host: str, rehearse: bool, as_json: bool) -> None:
     """Power off the machines of HOST and wait until they are off. Their disks stay, and still cost money."""
     with narration() as narrator:
         instances = power.stop(Session.open(), check_name(host), rehearsal=rehearse, say=narrator.say)
-    if as_json:
-        options.print_json({"name": host, "stopped": [instance.id for instance in instances]})
-        return
-    for i in instances:
-        click.echo(f"stopped {i.name} ({i.id}); `gpuprov start {i.group}` starts it again, before {i.deadline}")
+    lines = (f"stopped {i.name} ({i.id}); `gpuprov start {i.group}` starts it again, before {i.deadline}" for i in instances)
+    options.show({"name": host, "stopped": [instance.id for instance in instances]}, *lines, as_json=as_json)

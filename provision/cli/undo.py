@@ -6,9 +6,11 @@ import click
 
 from provision.cli import options
 from provision.cli.progress import narration
+from provision.converge import run
+from provision.converge.progress import Progress
 from provision.converge.roles import ROLES, in_order
-from provision.workflow.apply import undo
 from provision.workflow.session import Session
+from provision.workflow.setup import artefacts_folder
 
 
 @click.command("undo")
@@ -22,12 +24,15 @@ def command(*, host: str, roles: tuple[str, ...], check: bool, as_json: bool) ->
     The host keeps what was there before in /var/lib/gpuprov/changes. Logins and the data on disks are not touched.
     """
     selection = in_order(roles) if roles else ROLES
+    session = Session.open()
+    changes: list[str] = []
+
+    def collect(progress: Progress) -> None:
+        changes.extend(progress.diff.splitlines())
+
     with narration() as narrator:
-        changes = undo(Session.open(), host, selection, check=check, say=narrator.say)
-    if as_json:
-        options.print_json({"host": host, "roles": selection, "check": check, "changes": changes})
-        return
-    for line in changes:
-        click.echo(line)
+        narrator.say(f"putting back what {'the roles' if len(selection) > 1 else selection[0]} changed on {host}")
+        run.undo(session.target(host), selection, run_dir=artefacts_folder(session, host), on_progress=collect, check=check)
     verb = "would be put back" if check else "put back"
-    click.echo(f"{len(changes)} changes {verb}" if changes else "nothing to put back: gpuprov changed nothing here")
+    summary = f"{len(changes)} changes {verb}" if changes else "nothing to put back: gpuprov changed nothing here"
+    options.show({"host": host, "roles": selection, "check": check, "changes": changes}, *changes, summary, as_json=as_json)

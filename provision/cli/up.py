@@ -49,7 +49,7 @@ from provision.workflow.up import ProvenHost, UpRequest, request_for, up
     type=click.Choice(CLOUDS),
     help=f"Use the embedded cloud: no account, no cost, hosts on this machine. Only places on this cloud are tried.  [alone: {CLOUDS[0]}]",
 )
-@click.option("--all", "all_roles", is_flag=True, help="Run every role, not only those whose checks do not pass.")
+@options.all_roles
 @options.organisation
 @options.without_gpu
 @options.strict

@@ -25,15 +25,7 @@ from provision.workflow.verify import VerifyRequest, VerifyResult, agreement, ve
 
 
 def print_verdict(words: VerifyWords, ahead: EarlyObservations) -> int:
-    """Verify, print the report and write the files.
-
-    Args:
-        words: the words of the command line.
-        ahead: connections to its hosts.
-
-    Returns:
-        The exit code.
-    """
+    """Verify over the connections that are `ahead`, print the report and write the files. Returns the exit code."""
     for name in (*words.only, *words.skip):
         options.check_word(name, [check.id for check in CHECKS], "check")
     request = VerifyRequest(

@@ -54,11 +54,7 @@ class VerifyWords:
     as_json: bool
 
     def check(self) -> None:
-        """Refuse words that contradict each other.
-
-        Raises:
-            click.UsageError: some do.
-        """
+        """Refuse words that contradict each other."""
         if bool(self.files) == bool(self.hosts or self.launched or self.inventory):
             msg = "give either a HOST or --facts FILE"
             raise click.UsageError(msg)
@@ -87,28 +83,13 @@ class VerifyWords:
 @click.option(
     "--wait", "wait", default="0", metavar="TIME", help="Repeat until everything holds, for at most this long, such as 90s or 10m."
 )
-@click.option(
-    "--after-reboot",
-    type=click.Path(dir_okay=False, path_type=Path),
-    metavar="FACTS",
-    help="Compare with facts from before a reboot, and say what was lost.",
-)
+@options.file_option("--after-reboot", metavar="FACTS", text="Compare with facts from before a reboot, and say what was lost.")
 @click.option("--jobs", type=click.IntRange(1, 256), default=32, show_default=True, help="How many hosts to observe at the same time.")
-@click.option("--timeout", "timeout_s", type=click.FloatRange(1, 3600), default=120, show_default=True, help="Seconds for one observation.")
+@options.timeout
 @click.option("--format", "form", type=click.Choice(list(FORMATS)), help="The format to print.  [default: text]")
-@click.option("--html", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Also write the HTML page to this file.")
-@click.option(
-    "--evidence",
-    type=click.Path(dir_okay=False, path_type=Path),
-    metavar="FILE",
-    help="Also write report, facts, profile and lock, bound by digests. With --bundle also who approved it.",
-)
-@click.option(
-    "--against",
-    type=click.Path(dir_okay=False, path_type=Path),
-    metavar="EVIDENCE",
-    help="Compare with earlier evidence, and say what changed.",
-)
+@options.file_option("--html", text="Also write the HTML page to this file.")
+@options.file_option("--evidence", text="Also write report, facts, profile and lock, bound by digests. With --bundle also who approved it.")
+@options.file_option("--against", metavar="EVIDENCE", text="Compare with earlier evidence, and say what changed.")
 @click.option(
     "--schema", is_flag=True, is_eager=True, expose_value=False, callback=_print_schema, help="Print the JSON Schema of --json and exit."
 )

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
+import datetime as dt
 from pathlib import Path
 
 import click
 
 from provision.cli import options
+from provision.review import sign
+from provision.review.approval import rules_for
+from provision.review.bundle import read
 from provision.review.where import Organisation
-from provision.workflow.sign import check_signatures
 
 
 @click.command("verify-signature")
@@ -21,8 +24,11 @@ def command(*, bundle: Path, organisation: Organisation, as_json: bool) -> None:
 
     Without rules one signature is enough. Every digest of the bundle is checked first.
     """
-    check = check_signatures(bundle, organisation)
-    reviewed = check.bundle
+    now, reviewed = dt.datetime.now(dt.UTC), read(bundle)
+    rules = rules_for(organisation, reviewed)
+    rule = rules.policy.signatures if rules else None
+    signatures = sign.judge(reviewed, organisation, now, rule)
+    required, counted = rule.required if rule else 1, sign.counted(signatures)
     if as_json:
         options.print_json(
             {
@@ -30,14 +36,14 @@ def command(*, bundle: Path, organisation: Organisation, as_json: bool) -> None:
                 "statement": reviewed.digest,
                 "profile": reviewed.statement.profile.model_dump(),
                 "lock": reviewed.statement.lock.sha256,
-                "required": check.required,
-                "counted": check.counted,
-                "signatures": [dataclasses.asdict(signature) for signature in check.signatures],
+                "required": required,
+                "counted": counted,
+                "signatures": [dataclasses.asdict(signature) for signature in signatures],
             }
         )
     else:
         click.echo(f"{bundle}: {reviewed.profile.name} sha256:{reviewed.digest}")
-        for s in check.signatures:
+        for s in signatures:
             click.echo(f"  {s.outcome:<7} {s.principal}: " + (s.why or f"signed {s.signed_at}, until {s.expires}, with {s.key}"))
-        click.echo(f"  {check.counted} of {check.required} signatures")
-    check.require()
+        click.echo(f"  {counted} of {required} signatures")
+    sign.require(reviewed, organisation, now, rule)

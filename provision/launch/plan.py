@@ -108,7 +108,7 @@ class PlannedPermissions:
 
     cloud: str
     actions: tuple[str, ...]
-    document: dict[str, object] | None
+    document: dict[str, Any] | None
     note: str
 
 

@@ -1,4 +1,4 @@
-"""A profile in other tools' languages: one form each, out of the order that `up` launches from. Forms of one cloud are in its folder."""
+"""Write a profile for other tools, from the same data that `up` launches with. Forms for only one cloud are in that cloud's folder."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from provision.render.base import ProfileSubject
 FORMS: Final[dict[str, Form]] = {
     **{name: form for each in clouds.providers() for name, form in each.forms.items()},
     "cloud-init": Form("the user data of the first boot", "user-data.yml", f"{__name__}.cloud_init", needs=("deadline", "public_key")),
-    "ansible": Form("the set-up as a folder for ansible-playbook alone", None, f"{__name__}.ansible"),
+    "ansible": Form("a folder that sets a host up with ansible-playbook alone", None, f"{__name__}.ansible"),
     "runbook": Form(
-        "numbered commands for hands, with checks and the way back",
+        "numbered commands to type, with checks and the way back",
         "runbook.md",
         f"{__name__}.runbook",
         needs=("deadline", "public_key", "caller"),
@@ -26,13 +26,8 @@ FORMS: Final[dict[str, Form]] = {
 def render(name: str, subject: ProfileSubject) -> dict[str, bytes]:
     """The files of a form by their path, the same bytes for equal subjects.
 
-    Args:
-        name: of `FORMS`.
-        subject: the place that is rendered.
-
     Raises:
-        UsageError: there is no such form, it is for another cloud, or something is missing that it cannot leave open.
-        NameInvalidError: the machine cannot be called so.
+        UsageError: there is no such form, it is for another cloud, or it needs a value that is missing.
         ImageNotFoundError: no image of the profile's system is known there.
     """
     check_name(subject.name)

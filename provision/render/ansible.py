@@ -1,7 +1,7 @@
-"""The set-up as a folder that works with `ansible-playbook` alone: the shipped roles, and the variables that gpuprov would pass.
+"""A folder that sets a host up with `ansible-playbook` alone: the shipped roles, and the variables that gpuprov would pass.
 
-The variables are the document that `gpuprov apply` writes, in which every text is marked as not being a template. The playbook names the
-roles that the profile gives something to do, in their order, so that it needs no selection by tags.
+The variables are the document that `gpuprov apply` writes, in which every text is marked so that Ansible does not evaluate it as a
+template. The playbook has only the roles that the profile needs, in their order.
 """
 
 from __future__ import annotations
@@ -34,39 +34,35 @@ all:
 _UNDO: Final = '{{"undo_roles": {roles}}}\n'
 _README: Final = """# Setting up a GPU host by hand
 
-The set-up of gpuprov's profile `{name}` (sha256 `{digest}`, lock sha256 `{lock}`) for {system}, without gpuprov.
+How to set up the profile `{name}` (sha256 `{digest}`, lock sha256 `{lock}`) for {system} without gpuprov.
 
-1. Write the machine's address into `inventory.yml`, and see that `ssh` knows its host key. Nothing here switches that check off.
-2. Install Ansible, where it is not: `python3 -m pip install -r requirements.txt`
+1. Write the machine's address into `inventory.yml`, and make sure that `ssh` knows its host key. Nothing here switches that check off.
+2. Install Ansible, if it is missing: `python3 -m pip install -r requirements.txt`
 3. Run the playbook in this folder: `ansible-playbook -e @variables.json site.yml`
 
-`ansible-playbook -e @variables.json --check --diff site.yml` says what would change and changes nothing. A second run changes nothing.
-Log in anew afterwards: a connection that ssh shares since before keeps the environment and the groups of its first login.
-`ansible-playbook -e @undo.json undo.yml` puts back what the roles changed.
+`ansible-playbook -e @variables.json --check --diff site.yml` shows what would change. A second run changes nothing.
+Log in again afterwards: a shared ssh connection keeps the environment and the groups of its first login.
+`ansible-playbook -e @undo.json undo.yml` undoes what the roles changed.
 
 | Path | What it is |
 | --- | --- |
-| `variables.json` | what profile and lock say to the roles; `__ansible_unsafe` marks texts that Ansible must not evaluate |
+| `variables.json` | the values of profile and lock for the roles; `__ansible_unsafe` marks texts that Ansible must not evaluate |
 | `site.yml` | the roles, in this order: {roles} |
 | `roles/` | the roles, as gpuprov ships them; each has a README |
 | `collections/` | the modules that the roles use, as gpuprov ships them; no other collection is needed |
-| `ansible.cfg` | host keys are checked, and everything is looked for in this folder |
+| `ansible.cfg` | host keys are checked, and all paths are in this folder |
 
 `gpuprov verify HOST --profile {name}` proves the result.
 """
 
 
 def roles_of(subject: ProfileSubject) -> tuple[str, ...]:
-    """The roles that the profile gives something to do, with what they stand on, in their order."""
+    """The roles that the profile needs, with the roles that these depend on, in order."""
     return with_groundwork(all_roles(subject.plan.profile, without_gpu=False), subject.plan.lock)
 
 
 def render(subject: ProfileSubject) -> dict[str, bytes]:
-    """The folder.
-
-    Raises:
-        ImageNotFoundError: the first user of the image is not known.
-    """
+    """The files of the folder by their path."""
     roles, home = roles_of(subject), playbooks_dir()
     files = {
         "README.md": _readme(subject, roles),
@@ -78,25 +74,24 @@ def render(subject: ProfileSubject) -> dict[str, bytes]:
         "undo.yml": (home / "undo.yml").read_text(),
         "variables.json": _variables(subject, roles),
     }
-    made = {path: text.encode() for path, text in files.items()}
+    contents = {path: text.encode() for path, text in files.items()}
     for folder in ("collections", *(f"roles/{role}" for role in roles)):
-        made |= {str(path.relative_to(home)): path.read_bytes() for path in _files(home / folder)}
-    return dict(sorted(made.items()))
+        contents |= {str(path.relative_to(home)): path.read_bytes() for path in _files(home / folder)}
+    return dict(sorted(contents.items()))
 
 
 def _variables(subject: ProfileSubject, roles: Sequence[str]) -> str:
     """The document that `gpuprov apply` would pass, less the one value that names a folder of this machine."""
-    told = variables(pin(subject.plan.profile, subject.plan.lock), subject.plan.lock, roles) | {"storage_owner": login(subject)}
-    told.pop("opencv_cache", None)
-    return inert.document(told) + "\n"
+    values = variables(pin(subject.plan.profile, subject.plan.lock), subject.plan.lock, roles) | {"storage_owner": login(subject)}
+    values.pop("opencv_cache", None)
+    return inert.document(values) + "\n"
 
 
 def _site(shipped: str, roles: Sequence[str]) -> str:
     """The shipped playbook without the roles that have nothing to do."""
     lines = shipped.splitlines(keepends=True)
-    kept = [line for line in lines if (found := _ROLE.fullmatch(line)) is None or found[1] in roles]
     return (
-        "".join(kept)
+        "".join(line for line in lines if (match := _ROLE.fullmatch(line)) is None or match[1] in roles)
         .replace("gpuprov selects by tag: only what a check found wanting is run, and what it builds on.", "")
         .replace(" \n", "\n")
     )
@@ -116,7 +111,7 @@ def _readme(subject: ProfileSubject, roles: Sequence[str]) -> str:
 
 
 def _files(folder: Path) -> Iterator[Path]:
-    """The files of a shipped folder, without what Python leaves behind."""
+    """The files of a shipped folder, without compiled Python."""
     for path in folder.rglob("*"):
         if path.is_file() and path.suffix not in _LEFT_OUT and "__pycache__" not in path.parts:
             yield path

@@ -17,14 +17,8 @@ class ProfileSubject(Subject):
     plan: Plan = field(repr=False)
 
 
-def subject(plan: Plan, place: PlannedPlace, given: Given | None = None) -> ProfileSubject:
-    """One place of a plan, to be rendered.
-
-    Args:
-        plan: of the profile.
-        place: one of its places.
-        given: what is known already.
-    """
+def subject(plan: Plan, place: PlannedPlace, values: Given | None = None) -> ProfileSubject:
+    """One place of a plan, to be rendered with the values that are known already."""
     profile = plan.profile
     return ProfileSubject(
         profile=profile.name,
@@ -39,18 +33,13 @@ def subject(plan: Plan, place: PlannedPlace, given: Given | None = None) -> Prof
         deadline_h=profile.limits.deadline_h,
         from_caller="caller" in profile.network.ssh_from,
         template=draft_order(profile, plan.profile_sha256, plan.name, place),
-        given=given or Given(),
+        given=values or Given(),
         plan=plan,
     )
 
 
 def choose(plan: Plan, *, cloud: str | None = None, where: str | None = None) -> PlannedPlace:
-    """The first place of a plan that can be launched in.
-
-    Args:
-        plan: with its places.
-        cloud: the only one that counts; None for all.
-        where: the only region or zone that counts; None for all.
+    """The first place of a plan that can be launched in, of this cloud and in this region or zone if there is one.
 
     Raises:
         UsageError: the profile names no such place.
@@ -82,7 +71,7 @@ def login(subject: Subject) -> str:
     provider = clouds.provider(subject.cloud)
     image = provider.image(subject.os)
     if image is None:
-        known = ", ".join(" ".join(system) for system in provider.image_systems())
+        systems = ", ".join(" ".join(system) for system in provider.image_systems())
         msg = f"no image of {' '.join(subject.os)} on {provider.title} is known"
-        raise ImageNotFoundError(msg, hint=f"choose one of {known}, or another cloud")
+        raise ImageNotFoundError(msg, hint=f"choose one of {systems}, or another cloud")
     return image.login

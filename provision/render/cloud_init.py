@@ -1,4 +1,4 @@
-"""The user data of the first boot, as `up` sends it, for a machine that is made by hand in a console."""
+"""The user data of the first boot, as `up` sends it, for a machine that somebody creates in a web console."""
 
 from __future__ import annotations
 

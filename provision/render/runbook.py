@@ -1,7 +1,7 @@
-"""A runbook in Markdown: what `up` does, as numbered commands for hands, each with its check, and the way back.
+"""A runbook in Markdown: what `up` does, as numbered commands to type, each with its check, and the way back.
 
-Every value is filled in and quoted for the shell; only what the clouds answer on the way (ids, the address) is in variables. No free text
-of the profile stands in it.
+Every value is filled in and quoted for the shell. Only what the clouds answer on the way (ids, the address) is in variables. The runbook
+has no free text of the profile in it.
 """
 
 from __future__ import annotations
@@ -22,21 +22,17 @@ _HEAD: Final = """# Runbook: {name}, {option}
 
 Profile `{profile}`, sha256 `{digest}`, lock sha256 `{lock}`.
 
-Run the commands in this order in one shell (bash, or any POSIX shell); go on only when the check shows what it must. They make what
-`gpuprov up` makes, under the same tags, so that `gpuprov ls` and `gpuprov down` know it. The machine ends itself at {deadline}. The way
-back is at the end, and is right after any step.
+Run the commands in this order in one shell (bash, or any POSIX shell); go on only if the check shows what it should. They create what
+`gpuprov up` creates, with the same tags, so `gpuprov ls` and `gpuprov down` find it. The machine ends itself at {deadline}. The way
+back is at the end, and works after any step.
 
-Needed: {tools}, `ssh`, `ansible-playbook`, the private key of `{key}`, and in this folder `{profile}-ansible/`, which
+You need {tools}, `ssh`, `ansible-playbook`, the private key of `{key}`, and in this folder `{profile}-ansible/`, which
 `gpuprov render {profile} --as ansible -o {profile}-ansible` writes.
 """
 
 
 def render(subject: Subject) -> dict[str, bytes]:
-    """The runbook, in one file.
-
-    Raises:
-        ImageNotFoundError: no image of the system is known there.
-    """
+    """The runbook, in one file."""
     cloud = clouds.runbook(subject.cloud)
     head = _HEAD.format(
         name=subject.name,
@@ -83,11 +79,11 @@ def _fenced(commands: tuple[str, ...]) -> str:
 
 
 def _first_boot(subject: Subject) -> Step:
-    told = user_data(subject)
-    digest = hashlib.sha256(told.encode()).hexdigest()
+    content = user_data(subject)
+    digest = hashlib.sha256(content.encode()).hexdigest()
     return Step(
-        "Write what the first boot is told: the deadline, and that passwords open nothing",
-        (written_file(_FILE, told),),
+        "Write the user data of the first boot: the deadline, and no login with a password",
+        (written_file(_FILE, content),),
         (command("sha256sum", _FILE),),
         f"`{digest}`.",
     )

@@ -130,16 +130,7 @@ class Certificate:
 
 
 def certificate(evidence: Evidence, agreement: Agreement, now: dt.datetime) -> Certificate:
-    """Make the certificate of evidence for a review.
-
-    Args:
-        evidence: read and found to have its digests.
-        agreement: the bundle, and who approved it.
-        now: the time, with its zone.
-
-    Raises:
-        EvidenceRefusedError: the evidence belongs to another review or to none, or contradicts itself.
-    """
+    """Make the certificate of evidence, whose digests were checked, for the bundle that it was made with."""
     bundle = agreement.bundle
     _belongs_to(evidence, bundle)
     unselected, below_tier = _omissions(evidence, bundle)

@@ -54,11 +54,9 @@ def of_locks(old: Lock, new: Lock) -> tuple[Shift, ...]:
 
 
 def as_reviewed(review: Review, written: bytes) -> Review:
-    """A review that was made again, with the prices in its `review.json`: the catalogue may have other prices by now.
+    """A review that was made again, with the prices of its earlier `review.json`: the catalog may have other prices by now.
 
-    Args:
-        review: made now.
-        written: the `review.json` of then, from any version; without usable prices the review stays as it is.
+    The file may be from any version. Without usable prices the review stays as it is.
     """
     try:
         rows = json.loads(written)["places"]
@@ -106,9 +104,9 @@ def _risks(old: Review, new: Review) -> Iterator[Shift]:
         yield Shift("risks", "narrower", f"gone, {risk.severity}: {risk.title}")
     for before, after in pairs:
         if before.severity != after.severity:
-            graver = SEVERITIES.index(after.severity) < SEVERITIES.index(before.severity)
+            worse = SEVERITIES.index(after.severity) < SEVERITIES.index(before.severity)
             text = f"{after.title}: {before.severity} → {after.severity}"
-            yield Shift("risks", "wider" if graver else "narrower", text, after.reason)
+            yield Shift("risks", "wider" if worse else "narrower", text, after.reason)
         elif before.reason != after.reason:
             yield Shift("risks", "other", f"{after.title}, for another reason: {after.reason}", f"before: {before.reason}")
         else:
@@ -125,7 +123,7 @@ def _places(old: Review, new: Review) -> Iterator[Shift]:
         name = " ".join(_place(after))
         if (before.image, before.image_id) != (after.image, after.image_id):
             images = f"{before.image_id or before.image} → {after.image_id or after.image}"
-            means = "pinned by its id now" if after.image_id and not before.image_id else "another system is booted"
+            means = "pinned by its id now" if after.image_id and not before.image_id else "the machine boots another image"
             yield Shift("places", "other", f"image of {name}: {images}", means)
         if before.passed_over != after.passed_over:
             yield Shift("places", "other", f"{name}: {before.passed_over or 'tried'} → {after.passed_over or 'tried'}")

@@ -63,20 +63,12 @@ class Admission:
 
 
 def admit(submission: Submission | None, bundle: Path | None, organisation: Organisation, now: dt.datetime) -> Admission:
-    """Decide whether a profile or a bundle may run.
+    """Decide whether a profile or a bundle may run. The profile and lock of a bundle are what runs.
 
-    Args:
-        submission: the profile; None when there is only a bundle.
-        bundle: what was reviewed; its profile and lock are what runs.
-        organisation: rules, signers, revoked keys. Without rules of its own those in the bundle count.
-        now: the time, with its zone.
+    Without rules of the organisation those in the bundle count.
 
     Raises:
-        BundleInvalidError: a part of the bundle is not what was reviewed.
-        BundleStaleError: the profile or its lock was changed since; the message lists the changes.
-        SignatureRefusedError, SignatureMissingError: as `sign.require`; or the rules require signatures and there is no bundle.
-        PolicyViolatedError: a rule is broken.
-        PolicyInvalidError: the rules cannot be read.
+        SignatureMissingError: the rules require signatures, and there is no bundle.
         ValueError: there is neither a profile nor a bundle.
     """
     if bundle is not None:
@@ -136,15 +128,7 @@ class Agreement:
 def agreement(path: Path, organisation: Organisation, now: dt.datetime) -> Agreement:
     """What should hold on existing hosts by a bundle, and who signed that; nothing is launched or changed.
 
-    Args:
-        path: the bundle.
-        organisation: who may sign. Signatures are required when its rules or those in the bundle require them.
-        now: the time, with its zone.
-
-    Raises:
-        BundleInvalidError: a part of the bundle is not what was reviewed.
-        SignatureRefusedError, SignatureMissingError: as `sign.require`; a forged signature is refused even where none is required.
-        PolicyInvalidError: the rules cannot be read.
+    Signatures are required where the organisation's rules or those in the bundle require them. A forged one is refused even elsewhere.
     """
     bundle = read_bundle(path)
     for policy_file in (rules_for(organisation, bundle), rules_for(Organisation(), bundle)):
@@ -158,11 +142,7 @@ def agreement(path: Path, organisation: Organisation, now: dt.datetime) -> Agree
 
 
 def rules_for(organisation: Organisation, bundle: Bundle | None = None) -> PolicyFile | None:
-    """The organisation's current rules, else those that the bundle was reviewed under, else None.
-
-    Raises:
-        PolicyInvalidError: they cannot be read.
-    """
+    """The organisation's current rules, else those that the bundle was reviewed under, else None."""
     if organisation.policy is not None:
         return load_policy(organisation.policy)
     if bundle is not None and "policy.yml" in bundle.files:
@@ -171,15 +151,7 @@ def rules_for(organisation: Organisation, bundle: Bundle | None = None) -> Polic
 
 
 def violations(policy_file: PolicyFile, profile: Profile, lock: Lock, raw: bytes | None, now: dt.datetime) -> list[Violation]:
-    """What breaks the rules, or cannot be shown to comply with them.
-
-    Args:
-        policy_file: the rules.
-        profile: what somebody wants to run.
-        lock: what it is resolved to.
-        raw: the bytes of the profile's file, for line numbers; None where there is no file.
-        now: the time, with its zone.
-    """
+    """What breaks the rules, or cannot be shown to keep them. `raw` has the bytes of the profile's file, for line numbers."""
     return rules.judge(policy_file, profile, lock, raw, now.astimezone(dt.UTC).date())
 
 

@@ -106,14 +106,7 @@ def canonical(data: Any) -> bytes:
 
 
 def statement(profile: Profile, lock: Lock, policy: bytes | None, files: Mapping[str, bytes]) -> bytes:
-    """The statement over a bundle's files, as bytes for `statement.json`.
-
-    Args:
-        profile: what `profile.yml` holds.
-        lock: what `lock.yml` holds.
-        policy: the bytes of `policy.yml`; None when there is none.
-        files: all files of the bundle; a statement and approvals among them are ignored.
-    """
+    """The statement over a bundle's files, as bytes for `statement.json`. A statement and approvals among the files are ignored."""
     return canonical(
         {
             "schema": "gpuprov-statement/1",

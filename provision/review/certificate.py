@@ -70,7 +70,7 @@ def _notes(certificate: Certificate) -> Iterator[str]:
     """What to read first: the notes of the reports, and what weakens the certificate."""
     yield from dict.fromkeys(note for host in certificate.parts for note in host.notes)
     if certificate.below_tier:
-        yield f"a tier below the profile's was used, so that nobody made these checks: {', '.join(certificate.below_tier)}"
+        yield f"a tier below the profile's was used, so these checks were not made: {', '.join(certificate.below_tier)}"
     if not certificate.counted:
         yield "this review has no verified signature that counts"
     if not all(host.again for host in certificate.parts):

@@ -1,4 +1,4 @@
-"""From a profile and its lock to a review: pure, so that the same input gives the same bytes. Nothing is asked of the network."""
+"""Make the review of a profile and its lock. The same input gives the same bytes: nothing here contacts a network or reads a clock."""
 
 from __future__ import annotations
 
@@ -12,33 +12,31 @@ from provision.profile.locked import Lock
 from provision.profile.model import Profile
 from provision.review import exposure, software
 from provision.review.controls import controls, line_of
-from provision.review.risks import Judged, gains, risks
+from provision.review.risks import RulesVerdict, gains, risks
 from provision.review.tree import SCHEMA, Question, Review, WaiverItem
 
-__all__ = ["Judged", "content"]
-
 _QUESTIONS = (
-    Question("purpose", "The purpose needs this machine, and the owner answers for it."),
-    Question("risks", "Each risk above is accepted, or the profile will be changed."),
+    Question("purpose", "The purpose justifies this machine, and the owner is responsible for it."),
+    Question("risks", "Each risk above is acceptable, or the profile will be changed."),
     Question("places", "These regions, machine types and public addresses are allowed for this purpose."),
-    Question("price", "The price, the limit and the deadline are accepted."),
-    Question("exposure", "Who can reach the machine, and from where, is accepted."),
-    Question("software", "The repositories, packages and wheels may be installed."),
-    Question("host", "The changes on the host are accepted."),
-    Question("permissions", "The permissions may be given to whoever runs `gpuprov up`."),
-    Question("proof", "What `gpuprov verify` proves is enough, and the waivers hold."),
+    Question("price", "The price, the price limit and the deadline are acceptable."),
+    Question("exposure", "It is acceptable who can reach the machine, and from where."),
+    Question("software", "The packages and wheels may be installed from these repositories."),
+    Question("host", "The changes on the host are acceptable."),
+    Question("permissions", "The people who run `gpuprov up` may have these permissions."),
+    Question("proof", "The checks of `gpuprov verify` are sufficient, and the waivers are justified."),
 )
 
 
-def content(profile: Profile, lock: Lock, source: bytes, *, differs: Sequence[str] = (), judged: Judged | None = None) -> Review:
+def content(profile: Profile, lock: Lock, source: bytes, *, differs: Sequence[str] = (), verdict: RulesVerdict | None = None) -> Review:
     """Everything that a reviewer needs.
 
     Args:
-        profile: what is asked.
-        lock: what that was resolved to; of this very profile.
-        source: the bytes of the profile's file, for the lines that cause things.
-        differs: what the lock holds otherwise than it would be resolved now, as `lockfile.stale` says it.
-        judged: the organisation's rules and what breaks them; None where there are none.
+        profile: the profile under review.
+        lock: its lock.
+        source: the bytes of the profile's file, for line numbers.
+        differs: where the lock differs from what the profile resolves to now, as `lockfile.stale` returns it.
+        verdict: the organisation's rules and what breaks them; None without rules.
     """
     lines = load.lines(source)
     planned = plan(profile, lock)
@@ -56,10 +54,10 @@ def content(profile: Profile, lock: Lock, source: bytes, *, differs: Sequence[st
         owner_email=profile.owner.email,
         system=f"{profile.os.name} {profile.os.version}",
         gpu=f"{profile.gpu.count} x {read.gpu(profile.gpu.model).name}",
-        risks=risks(planned, lines, packages=packages, environments=environments, differs=differs, judged=judged),
-        gains=gains(planned, judged),
-        rules=judged.name if judged else "",
-        rules_sha256=judged.sha256 if judged else "",
+        risks=risks(planned, lines, packages=packages, environments=environments, differs=differs, verdict=verdict),
+        gains=gains(planned, verdict),
+        rules=verdict.name if verdict else "",
+        rules_sha256=verdict.sha256 if verdict else "",
         places=exposure.places(planned),
         disks=exposure.disks(planned),
         addresses=exposure.addresses(planned),
@@ -67,8 +65,11 @@ def content(profile: Profile, lock: Lock, source: bytes, *, differs: Sequence[st
         money=exposure.money(planned),
         doors=exposure.doors(planned),
         logins=(
-            "the image's login user: the launch key that gpuprov makes, sudo without a password",
-            *(f"{user.name}: {len(user.ssh_keys)} keys of the profile, no password, no sudo" for user in profile.users),
+            "the image's login user: logs in with the launch key that gpuprov creates, and has sudo without a password",
+            *(
+                f"{user.name}: logs in with {len(user.ssh_keys)} keys from the profile, and has no password and no sudo"
+                for user in profile.users
+            ),
         ),
         stack=software.stack(lock),
         repositories=software.repositories(lock),
@@ -83,7 +84,7 @@ def content(profile: Profile, lock: Lock, source: bytes, *, differs: Sequence[st
             WaiverItem(w.check, w.reason, w.owner, w.expires.isoformat(), line_of(f"verify.waivers.{number}", lines)[0])
             for number, w in enumerate(profile.verify.waivers)
         ),
-        permissions=exposure.permissions(planned),
+        permissions=tuple(planned.permissions),
         calls=exposure.calls(planned),
         questions=_QUESTIONS,
         text=tuple(source.decode(errors="replace").splitlines()),

@@ -1,4 +1,4 @@
-"""The part of a review that the cloud makes: places, prices, disks, doors, calls and permissions, out of the plan."""
+"""The part of a review that is about the cloud: places, prices, disks, doors, calls and permissions, taken from the plan."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from provision.host.way import phrase
 from provision.launch.plan import Plan, PlannedDisk, PlannedDoor, PlannedPlace
 from provision.profile.model import Profile
 from provision.report.plan import price_note
-from provision.review.tree import CallItem, DiskItem, DoorItem, Money, PermissionItem, PlaceItem
+from provision.review.tree import CallItem, DiskItem, DoorItem, Money, PlaceItem
 
 _BESIDE: Final = "disks, public addresses and traffic, whose prices are not in the catalog"
 
 
 def places(plan: Plan) -> tuple[PlaceItem, ...]:
-    """Every place with its price, in the order in which they are tried."""
+    """Every place with its price, in the order in which `up` tries them."""
     return tuple(_place(plan, place) for place in plan.places)
 
 
@@ -41,7 +41,7 @@ def _place(plan: Plan, place: PlannedPlace) -> PlaceItem:
 
 
 def money(plan: Plan) -> Money:
-    """What it costs: a ceiling only where it is enforced, which takes a known price."""
+    """What it costs. There is a ceiling only if every price is known, because an unknown price cannot be limited."""
     ceiling = plan.ceiling
     return Money(
         limit_usd_per_hour=ceiling.limit_per_hour,
@@ -65,61 +65,58 @@ def _disk(disk: PlannedDisk) -> DiskItem:
         return DiskItem("root volume", disk.size_gb, "by the cloud", "/", "as in the image", "removed with the instance")
     if disk.kind == "volume":
         return DiskItem("data volume", disk.size_gb, "by the cloud", disk.mount, disk.filesystem, "removed with the instance")
-    kept = "empty after each stop; gone with the instance"
-    return DiskItem("disk inside the machine", None, "by the machine's own hardware", disk.mount, disk.filesystem, kept)
+    lifetime = "emptied by each stop; removed with the instance"
+    return DiskItem("disk inside the machine", None, "by the machine's own hardware", disk.mount, disk.filesystem, lifetime)
 
 
 def doors(plan: Plan) -> tuple[DoorItem, ...]:
-    """The rules for connections; none that lets in where the way in needs no open port."""
+    """The connections that the security group allows. Nothing is allowed in where the way in needs no open port."""
     doors_in = [DoorItem("in", "22/tcp (SSH)", door.network, _meaning(door)) for door in plan.doors]
-    return (*doors_in, DoorItem("out", "every port", "everywhere", "no rule limits it, and the cloud's default lets all out"))
+    return (
+        *doors_in,
+        DoorItem("out", "every port", "everywhere", "no rule limits outgoing connections, and the cloud's default allows all of them"),
+    )
 
 
 def addresses_in(network: str) -> int:
-    """How many addresses may open a connection."""
+    """How many addresses a network has."""
     return 1 if network == "caller" else ipaddress.ip_network(network).num_addresses
 
 
 def addresses(plan: Plan) -> str:
-    """Which addresses the machine has, where, and how it is reached."""
+    """Which addresses the machine has, in which network, and how it is reached."""
     network = plan.profile.network
     where = f"of {network.subnet}" if network.subnet else "of the cloud's default network"
-    has = f"one public IPv4 address and one private one {where}"
-    if network.address == "private":
-        has = f"one private address {where} and no public one"
+    private = network.address == "private"
+    has = f"one private address {where} and no public one" if private else f"one public IPv4 address and one private one {where}"
     way = phrase(network)
-    return f"{has}; reached {way}" if way else f"{has}; no name"
+    return f"{has}; reached {way}" if way else f"{has}; no DNS name"
 
 
 def _meaning(door: PlannedDoor) -> str:
     if door.way is not None:
         return door.way.origin_detail
     if door.kind == "caller":
-        return "the one public address that `gpuprov up` is run from; the same for everybody behind one NAT"
+        return "the public address from which `gpuprov up` runs; everybody behind the same NAT has it too"
     count = addresses_in(door.network)
     return "one address" if count == 1 else f"{count:,} addresses" if count < 2**32 else f"{count:.0e} addresses"
 
 
 def tags(plan: Plan) -> tuple[str, ...]:
-    """What is put on everything that is made."""
+    """The tags on everything that `up` creates."""
     return tuple(f"{key} = {value}" for key, value in plan.tags)
 
 
 def first_boot(profile: Profile) -> tuple[Change, ...]:
     """What the first boot writes from the user data of the instance, before any role runs."""
     hours = profile.limits.deadline_h
-    effect = f"powers the machine off {hours} hours after the launch, which ends it, or later where the cloud itself ends it at that time"
-    gone = "ends with the instance"
+    effect = f"powers the machine off {hours} hours after the launch, which ends it; where the cloud holds the deadline, a little later"
+    undo = "removed with the instance"
     return (
-        Change("first boot", "unit", "/etc/systemd/system/gpuprov-deadline.timer", effect, gone),
-        Change("first boot", "unit", "/etc/systemd/system/gpuprov-deadline.service", "what that timer starts", gone),
-        Change("first boot", "login", "the image's login user and root", "passwords and root are refused over SSH", gone),
+        Change("first boot", "unit", "/etc/systemd/system/gpuprov-deadline.timer", effect, undo),
+        Change("first boot", "unit", "/etc/systemd/system/gpuprov-deadline.service", "the service that the timer starts", undo),
+        Change("first boot", "login", "the image's login user and root", "passwords and root are refused over SSH", undo),
     )
-
-
-def permissions(plan: Plan) -> tuple[PermissionItem, ...]:
-    """What each cloud of the profile must allow, from the first question to the last removal."""
-    return tuple(PermissionItem(needed.cloud, needed.actions, needed.document, needed.note) for needed in plan.permissions)
 
 
 def calls(plan: Plan) -> tuple[CallItem, ...]:

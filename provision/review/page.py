@@ -42,7 +42,7 @@ def render(review: Review) -> str:
         by_line[risk.line].append(risk)
     return template("review.html").render(
         review=review,
-        worst=review.risks[0].severity if review.risks else "note",  # the gravest comes first
+        worst=review.risks[0].severity if review.risks else "note",  # the most severe comes first
         counts={severity: review.count(severity) for severity in SEVERITIES if review.count(severity)},
         by_role=by_role,
         by_line=by_line,

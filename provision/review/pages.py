@@ -1,6 +1,6 @@
 """The pages of a bundle: made from profile and lock, and compared with the pages that somebody sent.
 
-A signer has read a page that another machine made. It may say something else than the profile that runs.
+A signer reads a page that another machine made, which may contradict the profile that will run.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ from provision.profile.locked import Lock
 from provision.profile.model import Profile
 from provision.review import markdown, page
 from provision.review.bundle import Bundle, canonical
-from provision.review.content import Judged, content
+from provision.review.content import content
 from provision.review.policy import PolicyFile, parse
+from provision.review.risks import RulesVerdict
 from provision.review.rules import judge
 from provision.review.tree import Review
 
@@ -29,37 +30,26 @@ def pages(review: Review) -> dict[str, bytes]:
 
 
 def review_of(profile: Profile, lock: Lock, source: bytes, rules: PolicyFile | None, today: dt.date) -> Review:
-    """The review of a profile under the organisation's rules, on a day.
-
-    Raises:
-        StackConflictError: the profile cannot be resolved with this catalogue on this day.
-    """
-    return content(profile, lock, source, differs=differs(profile, lock, today), judged=judged(rules, profile, lock, source, today))
+    """The review of a profile under the organisation's rules, on a day."""
+    return content(profile, lock, source, differs=differs(profile, lock, today), verdict=rules_verdict(rules, profile, lock, source, today))
 
 
-def judged(rules: PolicyFile | None, profile: Profile, lock: Lock, source: bytes, today: dt.date) -> Judged | None:
+def rules_verdict(rules: PolicyFile | None, profile: Profile, lock: Lock, source: bytes, today: dt.date) -> RulesVerdict | None:
     """What the organisation's rules say about a profile; None without rules."""
-    return Judged(rules.policy.name, rules.sha256, tuple(judge(rules, profile, lock, source, today))) if rules else None
+    return RulesVerdict(rules.policy.name, rules.sha256, tuple(judge(rules, profile, lock, source, today))) if rules else None
 
 
 def differs(profile: Profile, lock: Lock, today: dt.date) -> list[str]:
     """What a lock would hold differently if it were written now, line by line.
 
-    The date of the catalogue is left out, and so are image ids, because only the clouds know them.
-
-    Raises:
-        StackConflictError: as `review_of`.
+    The date of the catalog is left out, and so are image ids, because only the clouds know them.
     """
     differences = compare(lock.as_dict(), build(profile, today).as_dict())
     return [str(each) for each in differences if each.key != ("catalogue",) and each.key[-1] != "image_id"]
 
 
 def unlike(bundle: Bundle, today: dt.date) -> list[str]:
-    """Which pages of a bundle are not what this machine makes of its profile, lock and rules; a page that is missing is not counted.
-
-    Raises:
-        StackConflictError: as `review_of`.
-    """
+    """Which pages of a bundle are not what this machine makes of its profile, lock and rules; a page that is missing is not counted."""
     raw = bundle.files.get("policy.yml")
     rules = parse(raw, bundle.path / "policy.yml") if raw is not None else None
     own = pages(review_of(bundle.profile, bundle.lock, bundle.files["profile.yml"], rules, today))

@@ -109,17 +109,10 @@ def sign(bundle: Bundle, *, key: Path, principal: str, days: int, now: dt.dateti
 
 
 def judge(bundle: Bundle, organisation: Organisation, now: dt.datetime, rule: Signatures | None = None) -> tuple[Signature, ...]:
-    """Verify every approval of a bundle, in the order of the principals.
-
-    Args:
-        bundle: read, and found to have its digests.
-        organisation: who may sign, and which keys are revoked.
-        now: the time, with its zone.
-        rule: whose signatures count by the policy, and for how long.
+    """Verify every approval of a bundle, in the order of the principals; `rule` says whose signatures count, and for how long.
 
     Raises:
         SignatureMissingError: this machine does not know who may sign.
-        SignatureRefusedError: this machine cannot verify signatures.
     """
     if organisation.signers is None:
         msg = "who may sign is not known: there is no allowed_signers file"
@@ -158,9 +151,9 @@ def refuse(bundle: Bundle, signatures: Sequence[Signature]) -> None:
     Raises:
         SignatureRefusedError: with the forged signatures.
     """
-    refused = [signature for signature in signatures if signature.outcome == "refused"]
-    if refused:
-        msg = "\n".join([f"{bundle.path} was tampered with", *(f"  {signature.why}" for signature in refused)])
+    forged = [signature for signature in signatures if signature.outcome == "refused"]
+    if forged:
+        msg = "\n".join([f"{bundle.path} was tampered with", *(f"  {signature.why}" for signature in forged)])
         raise SignatureRefusedError(msg, hint="ask the signers for the bundle again, or sign it again")
 
 
@@ -221,7 +214,7 @@ class _Verifier:
         if rule and rule.max_age_days is not None and self.now - signed_at > dt.timedelta(days=rule.max_age_days):
             return f"was signed at {approval.signed_at}, more than {rule.max_age_days} days ago"
         if rule and rule.principals is not None and approval.principal not in rule.principals:
-            return "is by somebody whose signature the policy does not count"
+            return "is by somebody whose signature does not count under the policy"
         return ""
 
     def _verify(self, raw: bytes, armour: Path, principal: str) -> tuple[Validity, str, str]:

@@ -1,6 +1,6 @@
 """What a review says, as plain frozen data: the page, the Markdown, the JSON and the terminal show this and nothing else.
 
-The classes whose names end in `Item` are entries of a review, beside the record of the same thing in the catalogue, a lock or a cloud.
+The classes whose names end in `Item` are entries of a review, beside the record of the same thing in the catalog, a lock or a cloud.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final, Literal, get_args
 
 from provision.converge.declared import Change
+from provision.launch.plan import PlannedPermissions
 from provision.profile.pins import WheelPin
 
 SCHEMA: Final = "gpuprov-review/1"
@@ -54,7 +55,7 @@ class PlaceItem:
     Attributes:
         image: how the image is looked up.
         image_id: the image itself; None where the lock has no id.
-        usd_per_hour: from the catalogue; None when it is not known there.
+        usd_per_hour: from the catalog; None when it is not known there.
         usd_to_deadline: the same until the deadline.
         price_source: where the price comes from, with its date; without a price why there is none.
         price_whole: False where only the price of the GPU is known.
@@ -102,7 +103,7 @@ class Money:
     """What it costs; every figure in US dollars.
 
     Attributes:
-        ceiling_usd: the hourly limit until the deadline; None where a place of unknown price is accepted, or no place is tried.
+        ceiling_usd: the hourly limit until the deadline; None where a price is unknown, or no place would be tried.
         lowest_usd_per_hour, highest_usd_per_hour: over the places whose whole price is known.
         beside: what is billed and not included in these figures.
     """
@@ -170,16 +171,6 @@ class ControlItem:
     applies: bool
     why: str
     waived: str
-
-
-@dataclass(frozen=True, slots=True)
-class PermissionItem:
-    """What one cloud must allow; `actions` is None where that is not known."""
-
-    cloud: str
-    actions: tuple[str, ...] | None
-    document: dict[str, Any] | None
-    note: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,7 +244,7 @@ class Review:
     controls: tuple[ControlItem, ...]
     tier: str
     waivers: tuple[WaiverItem, ...]
-    permissions: tuple[PermissionItem, ...]
+    permissions: tuple[PlannedPermissions, ...]
     calls: tuple[CallItem, ...]
     questions: tuple[Question, ...]
     text: tuple[str, ...]

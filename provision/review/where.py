@@ -32,11 +32,7 @@ class Organisation:
 
     @classmethod
     def find(cls, policy: str | None = None, signers: str | None = None, revoked: str | None = None) -> Organisation:
-        """The files of the arguments, else those of the environment, else those in /etc/gpuprov.
-
-        Raises:
-            UsageError: an argument or a variable names a file that does not exist.
-        """
+        """The files of the arguments, else those of the environment, else those in /etc/gpuprov."""
         return cls(
             _file(policy, "GPUPROV_POLICY", "policy.yml"),
             _file(signers, "GPUPROV_SIGNERS", "allowed_signers"),

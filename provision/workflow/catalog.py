@@ -115,14 +115,9 @@ def precision_table() -> CatalogTable:
 def instance_table(
     models: Sequence[GpuRecord], *, cloud: str | None, region: str | None, max_price: float | None, sort: str
 ) -> CatalogTable:
-    """The instance types that fit.
+    """The instance types that fit; without models those with any GPU, and with a region only those that it offers.
 
-    Args:
-        models: only these GPUs; none means all.
-        cloud: only of this cloud.
-        region: only what this region offers.
-        max_price: US dollars an hour; a type whose whole price is not known does not fit.
-        sort: one of `SORTS`.
+    `max_price` is in US dollars an hour: a type whose whole price is not known does not fit.
     """
     names: list[str | None] = [gpu.model for gpu in models] or [None]
     fitting = [o for name in names for o in search.offers(gpu=name, region=region, cloud=cloud)]
@@ -152,11 +147,7 @@ def _offer_row(offer: Offer, unsure: set[str], *, in_region: bool) -> list[objec
 
 
 def region_table(instance_type: str, gpu: str | None) -> CatalogTable | str:
-    """The regions and zones that offer an instance type; a phrase that says why there are none.
-
-    Raises:
-        UsageError: where it is depends on the GPU, and none was named.
-    """
+    """The regions and zones that offer an instance type; a phrase that says why there are none."""
     spots = search.whereabouts(instance_type, gpu)
     if not spots.zones:
         return spots.reason

@@ -27,18 +27,10 @@ class Leftovers:
 def remove(session: Session, name: str, *, rehearsal: bool, say: Say, confirm: Callable[[list[str]], bool]) -> list[str]:
     """Remove everything that is tagged with a launch's name, and forget the launch.
 
-    Args:
-        session: this user's.
-        name: of the launch.
-        rehearsal: whether the embedded cloud is meant, where the journal does not say.
-        say: told about progress.
-        confirm: gets what would be removed; False ends it.
+    `rehearsal` counts only where the journal does not know the launch. `confirm` gets what would be removed, and False ends it.
 
     Returns:
         What was removed, a phrase each; nothing where that was not confirmed.
-
-    Raises:
-        InstanceNotFoundError: there was nothing.
     """
     with session.journal.hold(name):
         record = session.journal.get(name)
@@ -57,11 +49,7 @@ def remove(session: Session, name: str, *, rehearsal: bool, say: Say, confirm: C
 
 
 def find_leftovers(session: Session, *, rehearsal: bool, all_owners: bool, say: Say) -> Leftovers:
-    """Look for what `sweep` would remove; of all owners, or of those in the profiles and the journal of this machine.
-
-    Raises:
-        CredentialsMissingError, CredentialsExpiredError: nothing at all can be asked.
-    """
+    """Look for what `sweep` would remove; of all owners, or of those in the profiles and the journal of this machine."""
     records = session.journal.all()
     owners = {profile.owner.email for profile in local_profiles()}
     owners |= {str(record.profile.get("owner", {}).get("email", "")) for record in records}

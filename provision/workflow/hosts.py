@@ -45,15 +45,10 @@ class HostNames:
 
 
 def targets(session: Session, hosts: HostNames, *, folder: Path) -> list[Target]:
-    """The hosts, each once, in the order of their names.
-
-    Args:
-        session: this user's.
-        hosts: as the user names them.
-        folder: where the connections of an inventory are written for ssh.
+    """The hosts, each once, in the order of their names. The connections of an inventory are written into `folder` for ssh.
 
     Raises:
-        UsageError: there is no host, or the inventory cannot be read.
+        UsageError: there is no host.
     """
     names = list(hosts.names)
     if hosts.launched:
@@ -113,15 +108,7 @@ def subjects_of(
 ) -> list[Expectation]:
     """What should hold on each host, with its lock.
 
-    Args:
-        session: this user's.
-        hosts: the hosts.
-        name: the profile for all of them, by name or file; None for the one that each was launched from.
-        signed: the profile and lock of a bundle, which then count everywhere.
-
-    Raises:
-        InstanceNotFoundError: a host has no profile of its own, and none was named.
-        LockStaleError, LockInvalidError: the lock beside the profile does not hold.
+    That is the signed profile and lock, or the profile that `name` names for all of them, or the one that each host was launched from.
     """
     if signed is not None:
         return [_pinned(host, *signed) for host in hosts]

@@ -58,11 +58,7 @@ def stop(session: Session, name: str, *, rehearsal: bool, say: Say) -> list[Inst
 
 
 def start(session: Session, name: str, *, rehearsal: bool, say: Say) -> StartedMachines:
-    """Power a launch's machines on and wait until they let us in. Their addresses may have changed, their host keys may not.
-
-    Raises:
-        HostKeyChangedError: another host key answers on the address.
-    """
+    """Power a launch's machines on and wait until they let us in. Their addresses may have changed, their host keys may not."""
     launch = launch_machines(session, name, rehearsal=rehearsal, say=say)
     with session.journal.hold(launch.group):
         say(f"starting {', '.join(i.id for i in launch.instances)}")

@@ -33,17 +33,10 @@ class ReviewResult:
 
 
 def review_profile(name: str, output: Path | None, earlier: str | None, organisation: Organisation, *, say: Say) -> ReviewResult:
-    """Review a profile, and write the bundle.
+    """Review a profile, and write the bundle to `output`: a folder, or a file ending in .zip.
 
-    Args:
-        name: the profile's name or file.
-        output: the folder, or the file ending in .zip; None for NAME.bundle, or for no bundle where there is something to compare with.
-        earlier: a bundle, a lock or a profile to compare with.
-        organisation: where its rules are.
-        say: told about progress.
-
-    Raises:
-        GpuprovError: the profile, its lock, the rules or the earlier state cannot be read, or the bundle cannot be written.
+    `earlier` is a bundle, a lock or a profile to compare with. Without `output` the bundle is NAME.bundle, or is not written where there is
+    something to compare with.
     """
     rules = approval.rules_for(organisation)
     say(f"reading {name}")
@@ -71,8 +64,8 @@ def _changes(earlier: str, review: Review, lock: Lock, rules: PolicyFile | None)
     if path.is_dir() or path.suffix == ".zip":
         old = bundle.read(path)
         source = old.files["profile.yml"]
-        verdict = pages.judged(approval.rules_for(Organisation(), old), old.profile, old.lock, source, today())
-        before = content(old.profile, old.lock, source, judged=verdict)
+        verdict = pages.rules_verdict(approval.rules_for(Organisation(), old), old.profile, old.lock, source, today())
+        before = content(old.profile, old.lock, source, verdict=verdict)
         return against.shifts(against.as_reviewed(before, old.files.get("review.json", b"")), review)
     if earlier.endswith((".lock.yml", ".lock.yaml")):
         return against.of_locks(lockfile.read(path), lock)

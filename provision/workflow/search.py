@@ -84,17 +84,7 @@ def regions(
 
 
 def search(session: Session, name: str, *, rehearsal: bool, say: Say) -> Search:
-    """Where to look for a launch.
-
-    Args:
-        session: this user's.
-        name: of the launch, or of one of its machines.
-        rehearsal: whether the embedded cloud is meant, where the journal does not say.
-        say: told about progress.
-
-    Raises:
-        RehearsalFailedError: it is in the embedded cloud, which is not running.
-    """
+    """Where to look for a launch, or one of its machines, by name; `rehearsal` counts only where the journal does not know it."""
     record = session.journal.of(name)
     rehearsal = record.rehearsal if record else rehearsal
     places = regions(session, rehearsal=rehearsal, record=record)
@@ -102,12 +92,7 @@ def search(session: Session, name: str, *, rehearsal: bool, say: Say) -> Search:
 
 
 def launch_machines(session: Session, name: str, *, rehearsal: bool, say: Say) -> LaunchMachines:
-    """The machines of a launch, or one of them by its own name; arguments as for `search`.
-
-    Raises:
-        InstanceNotFoundError: there is none.
-        RehearsalFailedError: it is in the embedded cloud, which is not running.
-    """
+    """The machines of a launch, or one of them by its own name; `rehearsal` as in `search`."""
     where = search(session, name, rehearsal=rehearsal, say=say)
     say(f"looking for {name}")
     record = where.record

@@ -46,13 +46,7 @@ class ProfileSource:
 
     @classmethod
     def read(cls, name: str) -> ProfileSource:
-        """Read a profile by name or file.
-
-        Raises:
-            ProfileNotFoundError, ProfileInvalidError: there is none, or it does not hold.
-            LockStaleError, LockInvalidError: there is a lock, and it does not hold.
-            StackConflictError: there is none, and the profile cannot be resolved.
-        """
+        """Read a profile by name or file."""
         path = load.find(name)
         profile = load.load(path)
         return cls(path, path.read_bytes(), profile, lockfile.find_or_build(path, profile, today()))
@@ -78,17 +72,7 @@ class Session:
         return self.state / "rehearsal"
 
     def connect(self, *, rehearsal: bool, start: bool = False, say: Say = silent) -> Connect:
-        """How clouds are reached: the user's own accounts, or the embedded cloud.
-
-        Args:
-            rehearsal: whether the embedded cloud is meant.
-            start: whether it may be started for this.
-            say: told about the progress of a start.
-
-        Raises:
-            RehearsalFailedError: it does not run and may not be started.
-            RehearsalUnavailableError: this machine cannot run it.
-        """
+        """How clouds are reached: the user's own accounts, or the embedded cloud, which is started first if `start` says so."""
         access = self._rehearsal_access(start=start, say=say) if rehearsal else {}
         return lambda cloud, region: clouds.connect(cloud, region, access.get(cloud))
 
@@ -134,10 +118,6 @@ class Session:
         """The exact stack of a profile: the signed lock, the lock beside the profile's file, or what would be locked today.
 
         A rehearsal host runs this machine's system, whatever the profile asks for. It gets the packages and wheels of that system.
-
-        Raises:
-            LockStaleError, LockInvalidError: there is a lock, and it does not hold.
-            StackConflictError: there is none, and the profile cannot be resolved.
         """
         from provision.profile.lock import build  # noqa: PLC0415 - the resolver takes 0.1 s, and a run with a lock does not need it
 
@@ -148,19 +128,10 @@ class Session:
         return lock or build(profile, today())
 
     def lock_for(self, host: str | None, name: str | None, profile: Profile, *, signed: Lock | None = None) -> Lock | None:
-        """The lock that goes with `profile_for`.
+        """The lock that goes with `profile_for`, whose `profile` it returned, or the signed profile.
 
-        Args:
-            host: the host that the profile is for; None for facts from a file.
-            name: the profile's name or file, as the user wrote it; None for the profile that the host was launched from.
-            profile: what `profile_for` returned, or the signed profile.
-            signed: the lock of a bundle.
-
-        Returns:
-            The signed lock, else the one beside the profile's file, else the one of the launch; None if there is none of them.
-
-        Raises:
-            LockStaleError, LockInvalidError: the file beside the profile does not hold for it.
+        It is the signed lock, else the one beside the file of the profile `name`, else the one that `host` was launched with; None if there
+        is none of them.
         """
         record = self._record_of(host)
         rehearsal = record is not None and record.rehearsal

@@ -59,17 +59,7 @@ class SetupResult:
 
 
 def set_up(session: Session, request: SetupRequest, *, say: Say, on_task: Callable[[Progress], None]) -> SetupResult:
-    """Bring one host to what its profile asks for. A host that is correct already is observed once, and that is all.
-
-    Args:
-        session: this user's.
-        request: the host and what should hold on it.
-        say: told about each step.
-        on_task: told about each Ansible task.
-
-    Raises:
-        HostUnreachableError, PlaybookFailedError: the host did not answer, or a task failed.
-    """
+    """Bring one host to what its profile asks for. A host that is correct already is observed once, and that is all."""
     say("observing the host")
     report = observe(request)
     roles = needed_roles(request, report)

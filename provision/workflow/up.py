@@ -69,19 +69,10 @@ class ProvenHost:
 
 
 def request_for(session: Session, name: str | None, bundle: Path | None, organisation: Organisation, *, rehearsal: str | None) -> UpRequest:
-    """The request for a profile or a signed bundle, after the organisation's rules have allowed it.
-
-    Args:
-        session: this user's.
-        name: the profile's name or file; None with a bundle alone.
-        bundle: the signed review bundle, whose profile and lock are what runs.
-        organisation: where its rules and signers are.
-        rehearsal: as in `UpRequest`.
+    """The request for a profile by name or file, or for a signed bundle, after the organisation's rules have allowed it.
 
     Raises:
         UsageError: neither a profile nor a bundle.
-        PolicyViolatedError, SignatureMissingError, SignatureRefusedError, BundleStaleError: the rules do not allow it.
-        ProfileInvalidError, LockStaleError, StackConflictError: the profile or its lock does not hold.
     """
     path = load.find(name) if name is not None else None
     if bundle is not None or organisation.policy is not None:
@@ -102,15 +93,8 @@ def request_for(session: Session, name: str | None, bundle: Path | None, organis
 def up(session: Session, request: UpRequest, attempts: list[Attempt], *, say: Say, on_task: Callable[[Progress], None]) -> list[ProvenHost]:
     """Launch, reach and set up the machines of a name, several of them at the same time. A correct host is observed once.
 
-    Args:
-        session: this user's.
-        request: what to launch, and what should hold on it.
-        attempts: gets a row for each attempt as it ends, so that they can be shown when an error ends the run.
-        say: told about each step.
-        on_task: told about each Ansible task.
-
-    Raises:
-        GpuprovError: of the first machine for which a step failed, after the others have ended.
+    `attempts` gets a row for each attempt as it ends, so that they can be shown when an error ends the run. If a step fails on a machine,
+    the others go on, and the first error is raised after they have ended.
     """
     with session.journal.hold(request.name):
         connect = session.connect(rehearsal=request.rehearsal is not None, start=True, say=say)

@@ -95,15 +95,8 @@ def agreement(bundle: Path, organisation: Organisation) -> Agreement:
 def verify(session: Session, request: VerifyRequest, agreed: Agreement | None, *, watch: Watch, ahead: EarlyObservations) -> VerifyResult:
     """Judge hosts or files, and compare the verdict with what was before.
 
-    Args:
-        session: this user's.
-        request: what is verified, and how.
-        agreed: the bundle whose profile and lock should hold everywhere; None without one.
-        watch: takes the hosts' names and returns what is told about each of them.
-        ahead: connections that are open already.
-
-    Raises:
-        GpuprovError: as `judge_files`, `judge_hosts`, `compare_reboot` and `drift.require_comparable` raise it.
+    `agreed` is the bundle whose profile and lock should hold everywhere. `watch` takes the hosts' names, and returns the callback for their
+    progress. `ahead` has connections that are open already.
     """
     signed = (agreed.bundle.profile, agreed.bundle.lock) if agreed else None
     how = _how(request)
@@ -131,11 +124,7 @@ def _how(request: VerifyRequest) -> evidence.Conditions:
 
 
 def judge_files(session: Session, request: VerifyRequest, signed: tuple[Profile, Lock] | None) -> list[HostVerification]:
-    """Facts files against one profile and its lock. A single file is called `facts`, several go by their names.
-
-    Raises:
-        FactsInvalidError, InstanceNotFoundError, ProfileInvalidError, LockStaleError: a file, the profile or its lock does not hold.
-    """
+    """Facts files against one profile and its lock. A single file is called `facts`, several go by their names."""
     profile, lock = signed or (session.profile_for(None, request.profile), None)
     if signed is None:
         lock = session.lock_for(None, request.profile, profile)
@@ -151,11 +140,7 @@ def judge_files(session: Session, request: VerifyRequest, signed: tuple[Profile,
 def judge_hosts(
     session: Session, request: VerifyRequest, signed: tuple[Profile, Lock] | None, *, watch: Watch, ahead: EarlyObservations
 ) -> list[HostVerification]:
-    """Running hosts against the profiles that should hold on them.
-
-    Raises:
-        GpuprovError: as `targets`, `subjects_of` and `verify_all` raise it.
-    """
+    """Running hosts against the profiles that should hold on them."""
     with tempfile.TemporaryDirectory(prefix="gpuprov-") as folder:
         hosts = targets(session, request.hosts, folder=Path(folder))
         work = verify_all(

@@ -144,7 +144,7 @@ def test_a_lock_that_this_machine_would_not_write_is_said_to_who_signs(call: Cal
     path = bundled(call, profile, policy)
     code, _, err = call("sign", str(path), "--key", str(people.alice), "--as", "alice@example.com")
     assert code == 0
-    assert "this machine would lock otherwise today: repositories.0.url: https://evil.example/ → https://developer." in err
+    assert "this machine would lock something else today: repositories.0.url: https://evil.example/ → https://developer." in err
 
 
 @pytest.mark.parametrize("name", ["review.html", "review.md", "review.json"])

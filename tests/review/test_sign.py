@@ -185,7 +185,7 @@ def test_somebody_unknown_does_not_count(path: Path, people: People) -> None:
 def test_a_principal_the_rules_do_not_name_does_not_count(path: Path, people: People) -> None:
     signed(path, people.carol, CAROL)
     rule = Signatures(required=1, principals=(ALICE, BOB))
-    assert "somebody whose signature the policy does not count" in only(path, Organisation(signers=people.signers), rule=rule).why
+    assert "somebody whose signature does not count under the policy" in only(path, Organisation(signers=people.signers), rule=rule).why
     with pytest.raises(SignatureMissingError, match=f"must be signed by 1 of {ALICE}, {BOB}"):
         sign.require(bundle.read(path), Organisation(signers=people.signers), NOW, rule)
 

@@ -9,7 +9,8 @@ from .examples import review
 def test_the_sentence_names_the_ceiling_only_where_there_is_one() -> None:
     plain = review()
     money = dataclasses.replace(plain.money, ceiling_usd=12.0)
-    assert plain.sentence.endswith("at a price that is not known in every place")
+    unknown = dataclasses.replace(plain.money, ceiling_usd=None)
+    assert dataclasses.replace(plain, money=unknown).sentence.endswith("at a price that is not known in every place")
     assert dataclasses.replace(plain, money=money).sentence.endswith("for at most 12 hours and 12.00 USD")
 
 
