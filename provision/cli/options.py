@@ -8,7 +8,6 @@ from __future__ import annotations
 import difflib
 import functools
 import json
-import os
 import re
 import sys
 from collections.abc import Callable, Sequence
@@ -19,6 +18,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from provision.errors import UsageError
+from provision.paths import write_whole
 from provision.review.where import Organisation
 
 _FEW = 30  # words that an error can list
@@ -131,15 +131,11 @@ def write(path: Path, text: str) -> None:
     Raises:
         click.UsageError: it cannot be written.
     """
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        beside.write_text(text, encoding="utf-8")
-        beside.replace(path)
+        write_whole(path, text)
     except OSError as error:
         msg = f"cannot write {path}: {error.strerror}"
         raise click.UsageError(msg) from error
-    finally:
-        beside.unlink(missing_ok=True)
 
 
 def check_word(word: str, words: Sequence[str], kind: str) -> None:

@@ -193,7 +193,7 @@ def _host(found: _Found, profile: Profile) -> None:
 
 def _money(found: _Found, plan: Plan) -> None:
     limits = plan.profile.limits
-    unknown = [f"{p.cloud} {p.location}" for p in plan.tried if p.whole_price_usd is None]
+    unknown = [f"{p.cloud} {p.location}" for p in plan.candidates if p.whole_price_usd is None]
     if unknown:
         why = f"the profile accepts an unknown price, so the limit an hour is not kept in {_some(unknown)}"
         narrower = "`unknown_price: refuse`, or places with a known price"
@@ -211,7 +211,7 @@ def _money(found: _Found, plan: Plan) -> None:
 
 def _places(found: _Found, plan: Plan) -> None:
     profile = plan.profile
-    open_images = [f"{p.cloud} {p.location}" for p in plan.tried if p.image_id is None]
+    open_images = [f"{p.cloud} {p.location}" for p in plan.candidates if p.image_id is None]
     if open_images:
         why = f"the newest image of its publisher at the moment of the launch is taken in {_some(open_images)}"
         narrower = "`gpuprov catalog refresh`, then `gpuprov lock`, writes the ids into the lock"
@@ -226,7 +226,7 @@ def _places(found: _Found, plan: Plan) -> None:
             passed.setdefault(str(planned.refusal), []).append(f"{planned.cloud} {planned.location}")
     for why, where in passed.items():
         found.add("passed-over", "note", f"Passed over: {_some(where)}", why, key="places")
-    if not plan.tried:
+    if not plan.candidates:
         why = "every place of the profile would be passed over: what is signed could not be launched by this release"
         found.add("nowhere", "medium", "No place would be tried", why, narrower="a place that can be launched in", key="places")
     data = profile.disks.data
