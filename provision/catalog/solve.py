@@ -168,9 +168,9 @@ def minimal(items: Sequence[_T], fails: Callable[[Sequence[_T]], bool]) -> list[
             return []
         if len(rest) <= 1:
             return list(rest)
-        left, right = rest[: len(rest) // 2], rest[len(rest) // 2 :]
-        later = search([*background, *left], bool(left), right)
-        earlier = search([*background, *later], bool(later), left)
+        first, second = rest[: len(rest) // 2], rest[len(rest) // 2 :]
+        later = search([*background, *first], bool(first), second)
+        earlier = search([*background, *later], bool(later), first)
         return [*earlier, *later]
 
     return [] if fails([]) else search([], False, items)  # noqa: FBT003 - as above
