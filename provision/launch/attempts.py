@@ -13,7 +13,7 @@ from provision.launch import place
 from provision.launch.journal import Journal, Machine, Pending, Record
 from provision.launch.ours import Ours
 from provision.launch.place import Attempt, Option
-from provision.launch.plan import Plan
+from provision.launch.plan import Plan, order
 
 Shortage = CapacityError | QuotaExceededError
 
@@ -126,9 +126,9 @@ class Attempts:
             return self.request.count - len(self.instances)
 
         def zones() -> list[str]:
-            order = self._order(option, Pending(option.index, option.region, "", self._next(), 1, 1))
+            draft = self._order(option, Pending(option.index, option.region, "", self._next(), 1, 1))
             what = f"the zones of {option.region}"
-            return self.ours.patience.ask(lambda: handle.zones(order), on_step=self.ours.on_step, what=what, repeat_unanswered=False)
+            return self.ours.patience.ask(lambda: handle.zones(draft), on_step=self.ours.on_step, what=what, repeat_unanswered=False)
 
         return place.try_zones(option, ask=ask, all_zones=zones)
 
@@ -137,7 +137,22 @@ class Attempts:
         return 1 + max((_index(instance) for instance in self.instances), default=0)
 
     def _order(self, option: Option, pending: Pending) -> base.Order:
-        return place.order_of(self.record, self.request.plan.profile, option.first, self.request.public_key, pending)
+        """The order of an attempt: the same for the same attempt of the same record."""
+        return order(
+            self.request.plan.profile,
+            self.record.profile_digest,
+            option.first,
+            name=self.record.name,
+            launch_id=self.record.launch_id,
+            public_key=self.request.public_key,
+            deadline=self.record.deadline,
+            zone=pending.zone,
+            first=pending.first,
+            count=pending.count,
+            minimum=pending.minimum,
+            whole_count=self.record.count,
+            own_subnet=not self.record.rehearsal,
+        )
 
     def attempt(self, option: Option, pending: Pending) -> None:
         """Make one attempt. It is journalled before it is made, and its machines are journalled afterwards.
@@ -147,12 +162,12 @@ class Attempts:
         """
         self.record = self.record.trying(option.cloud, pending)
         self.journal.put(self.record)
-        handle, order = self.ours.handle((option.cloud, option.region)), self._order(option, pending)
+        handle, full_order = self.ours.handle((option.cloud, option.region)), self._order(option, pending)
 
         def ask() -> list[base.Instance]:
             started = time.monotonic()
             try:
-                instances = [i for i in handle.launch(order) if i.state not in {"shutting-down", "terminated"}]
+                instances = [i for i in handle.launch(full_order) if i.state not in {"shutting-down", "terminated"}]
             except CloudError as error:
                 seconds = time.monotonic() - started
                 self._row(option.attempt(error.code, error.message, seconds, zone=pending.zone, count=pending.count))

@@ -10,11 +10,10 @@ from provision.clouds import base
 from provision.concurrent import at_once
 from provision.errors import CloudError, CredentialsExpiredError, CredentialsMissingError, InstanceNotFoundError, UsageError
 from provision.launch.journal import Journal
-from provision.launch.ours import Ours, oldest_first
+from provision.launch.ours import Ours, Pair, oldest_first
 from provision.launch.regions import everywhere
 
 T = TypeVar("T")
-Pair = tuple[str, str]
 _POWER_S: Final = 600.0  # a machine with much memory takes minutes to stop
 
 

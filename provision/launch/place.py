@@ -11,12 +11,9 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from provision.clouds import CLOUDS
-from provision.clouds.base import Order
 from provision.clouds.terms import Refusal, RefusalKind
 from provision.errors import CapacityError, CloudUnsupportedError, PriceOverLimitError, PriceUnknownError, QuotaExceededError, UsageError
-from provision.launch.journal import Pending, Record
-from provision.launch.plan import Plan, PlannedPlace, order
-from provision.profile.model import Profile
+from provision.launch.plan import Plan, PlannedPlace
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,25 +134,6 @@ def check_any(plan: Plan, candidates: Sequence[Option]) -> None:
     if money:
         raise PriceUnknownError(msg, hint=money[0].hint)
     raise CloudUnsupportedError(msg, hint=f"add a place on {' or '.join(CLOUDS)} that `gpuprov catalog instances` lists")
-
-
-def order_of(record: Record, profile: Profile, place: PlannedPlace, public_key: str, pending: Pending) -> Order:
-    """The order of one attempt: the same for the same attempt of the same record."""
-    return order(
-        profile,
-        record.profile_digest,
-        place,
-        name=record.name,
-        launch_id=record.launch_id,
-        public_key=public_key,
-        deadline=record.deadline,
-        zone=pending.zone,
-        first=pending.first,
-        count=pending.count,
-        minimum=pending.minimum,
-        whole_count=record.count,
-        own_subnet=not record.rehearsal,
-    )
 
 
 def try_zones(

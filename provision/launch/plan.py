@@ -28,7 +28,7 @@ from provision.clouds.offline import PlaceBase
 from provision.clouds.terms import Grant, PlannedCall, Price, Refusal, RefusalKind, Safeguard, Way
 from provision.profile import load
 from provision.profile.locked import Lock, LockedPlace
-from provision.profile.model import DataDisk, Limits, Profile
+from provision.profile.model import Limits, Profile
 
 DiskKind = Literal["root", "volume", "instance-store"]
 DoorKind = Literal["caller", "way", "network"]
@@ -194,7 +194,10 @@ def plan(profile: Profile, lock: Lock, name: str | None = None) -> Plan:
     first = {cloud: next((p for p in places if p.cloud == cloud and p.refusal is None), None) for cloud in _clouds(profile)}
     draft = [draft_order(profile, sha256, name, place) for place in places]
     calls = [call for cloud, place in first.items() if place for call in _calls(profile, sha256, name, place)]
-    disks = [PlannedDisk("root", profile.disks.root.size_gb, "/", ""), *_data_disks(profile.disks.data)]
+    disks = [PlannedDisk("root", profile.disks.root.size_gb, "/", "")]
+    if profile.disks.data:
+        data = profile.disks.data
+        disks.append(PlannedDisk(data.source, data.size_gb, data.mount, data.filesystem))
     return Plan(
         profile=profile,
         profile_sha256=sha256,
@@ -326,10 +329,6 @@ def order(
         subnet=(profile.network.subnet or "") if own_subnet else "",
         public_address=profile.network.address == "public",
     )
-
-
-def _data_disks(disk: DataDisk | None) -> list[PlannedDisk]:
-    return [PlannedDisk(disk.source, disk.size_gb, disk.mount, disk.filesystem)] if disk else []
 
 
 def _door(profile: Profile, network: str) -> PlannedDoor:

@@ -9,9 +9,7 @@ from dataclasses import dataclass
 from provision.clouds import base
 from provision.errors import CloudError
 from provision.launch.lifecycle import remove, things
-from provision.launch.ours import Ours
-
-Pair = tuple[str, str]
+from provision.launch.ours import Ours, Pair
 
 
 @dataclass(frozen=True, slots=True)

@@ -95,7 +95,7 @@ class _Writer:
         self.toolkit: Toolkit = next(t for t in read.toolkits().toolkits if t.version == self.values["cuda"])
 
     def lock(self) -> Lock:
-        places = tuple(self.places())
+        places = tuple(self.place(place, location) for place in self.profile.places for location in place.locations)
         if all(place.not_available for place in places):
             reasons = "; ".join(dict.fromkeys(place.not_available for place in places))
             msg = f"places: none of them is available: {reasons}"
@@ -109,7 +109,7 @@ class _Writer:
         return Lock(
             schema_version=1,
             profile=LockedProfile(name=self.profile.name, sha256=load.digest(self.profile)),
-            catalogue=catalog_version(),
+            catalogue=", ".join([read.BASE_DATE, *(f"{part.name} {part.made_at.date()}" for part in overlay.read().parts)]),
             os=self.system.key,
             gpu=LockedGpu(model=self.gpu.model, compute_capability=self.gpu.compute_capability),
             counters=self.profile.gpu.counters,
@@ -130,13 +130,9 @@ class _Writer:
             unresolved=tuple(dict.fromkeys([*self.unresolved, *self.names.notes])),
         )
 
-    def places(self) -> list[LockedPlace]:
-        """Every location of every place."""
+    def place(self, place: PlaceBase, location: str) -> LockedPlace:
+        """One location of a place. A gap in the catalog does not make it unavailable; the gap becomes a note."""
         system = (self.profile.os.name, self.profile.os.version)
-        return [self.place(place, location, system) for place in self.profile.places for location in place.locations]
-
-    def place(self, place: PlaceBase, location: str, system: tuple[str, str]) -> LockedPlace:
-        """One location. A gap in the catalog does not make it unavailable; the gap becomes a note."""
         provider, region = clouds.provider(place.cloud), place.region_of(location)
         image = provider.image(system)
         refusal = clouds.refusal(place, location, self.gpu.model, self.profile.gpu.count)
@@ -270,9 +266,3 @@ class _Writer:
             requirements=wheels.requirements,
             wheels=tuple((text or "").splitlines()),
         )
-
-
-def catalog_version() -> str:
-    """The data that a lock is made from: the day of the shipped data, and the day of each refreshed part."""
-    parts = [f"{part.name} {part.made_at.date()}" for part in overlay.read().parts]
-    return ", ".join([read.BASE_DATE, *parts])

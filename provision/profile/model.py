@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime as dt
 import functools
 import operator
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import (
     AfterValidator,
@@ -27,8 +27,6 @@ from provision.catalog.gpu_models import GpuModel
 from provision.clouds.offline import PlaceBase
 from provision.profile.network import Network, conflict
 from provision.strict import StrictModel
-
-SCHEMA_VERSION: Final = 1
 
 
 def _printable(text: str) -> str:

@@ -42,7 +42,8 @@ class Names:
 
     def driver(self, branch: str, flavour: str, *, video: bool) -> LockedDriver:
         """The driver's packages, its pins, and the headers that its modules are built with."""
-        headers = tuple(h for name in self.system.headers for h in self._headers(name))
+        flavours = sorted({self.system.kernel.get(place.cloud, "generic") for place in self.profile.places})
+        headers = tuple(dict.fromkeys(name.replace("<flavour>", kernel) for name in self.system.headers for kernel in flavours))
         if self.distribution:
             own = self.distribution
             names = [*(own.open if flavour == "open" else own.proprietary), *(own.video if video else ())]
@@ -70,11 +71,6 @@ class Names:
             headers=headers,
             module="nvidia",
         )
-
-    def _headers(self, name: str) -> list[str]:
-        if "<flavour>" not in name:
-            return [name]
-        return sorted({name.replace("<flavour>", self.system.kernel.get(place.cloud, "generic")) for place in self.profile.places})
 
     def cudnn(self, release: str, toolkit: Toolkit) -> LockedCudnn:
         """CuDNN for the whole system."""
@@ -130,14 +126,14 @@ class Names:
         """Role → its packages; a role without packages is omitted."""
         gcc, cuda_major = cuda.gcc, version(cuda.version)[0]
         base = next(b for b in read.repositories().base if b.packages == self.manager)
-        stack = self.profile.stack
+        stack, data = self.profile.stack, self.profile.disks.data
         gcc_packages = [name.replace("<major>", str(gcc)) for name in base.gcc]
         compiler = gcc_packages if gcc != self.system.gcc[0] else []
         tools = [name for tool in stack.tools for name in base.tools[tool]]
         python = list(self.system.python.packages)
         roles = {
             "base": [*base.always, *tools, *compiler],
-            "storage": [*(base.xfs if self._xfs() else ()), *(base.stripe if self._stripes() else ())],
+            "storage": [*(base.xfs if data and data.filesystem == "xfs" else ()), *(base.stripe if self._stripes() else ())],
             # For dnf a pin is a pattern, not a package.
             "nvidia_driver": [*base.driver, *driver.headers, *(driver.pin if self.manager == "apt" else ()), *driver.packages],
             "cuda_toolkit": [cuda.package],
@@ -152,10 +148,6 @@ class Names:
             "ffmpeg": base.ffmpeg if stack.ffmpeg else [],
         }
         return {role: tuple(dict.fromkeys(names)) for role, names in roles.items() if names}
-
-    def _xfs(self) -> bool:
-        data = self.profile.disks.data
-        return data is not None and data.filesystem == "xfs"
 
     def _stripes(self) -> bool:
         """Whether one of the places may have several disks inside the machine; for a type that is not in the catalog this is assumed."""
