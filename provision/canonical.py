@@ -1,7 +1,5 @@
 """One canonical form of JSON-compatible data, so that equal data has equal bytes and one digest."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from typing import Any

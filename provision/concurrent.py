@@ -1,7 +1,5 @@
 """The one way to do the same work on several things at the same time."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar

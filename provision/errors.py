@@ -4,8 +4,6 @@ A class fixes the code (kebab-case, never reused) and the process exit code; who
 and what to do about it in another. One boundary prints them: `provision.cli`.
 """
 
-from __future__ import annotations
-
 from typing import Any, ClassVar, Final
 
 __all__ = [

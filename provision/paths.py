@@ -1,15 +1,12 @@
-"""Where things lie: what ships with gpuprov, and what it keeps for this user."""
-
-from __future__ import annotations
+"""Where things lie: what ships with gpuprov, and what it keeps for this user. How a file is written whole."""
 
 import os
+import secrets
 from pathlib import Path
 
 import platformdirs
 
 from provision.errors import UsageError
-
-__all__ = ["cache_dir", "cache_path", "playbooks_dir", "private_dir", "profiles_dir", "state_dir"]
 
 _PACKAGE = Path(__file__).resolve().parent
 
@@ -66,3 +63,26 @@ def private_dir(path: Path) -> Path:
         msg = f"cannot make {path}: {error.strerror}"
         raise UsageError(msg, hint="GPUPROV_HOME names another folder") from error
     return path
+
+
+def write_whole(path: Path, content: str | bytes, *, sync: bool = False) -> None:
+    """Replace a file in one step: readers see the old file or the new one, and an error leaves the old one.
+
+    Args:
+        path: in a folder that exists.
+        content: text is written as UTF-8.
+        sync: wait until the disk has it, so that a crash of the machine cannot lose it.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    try:
+        with beside.open("wb") as file:
+            file.write(content.encode() if isinstance(content, str) else content)
+            if sync:
+                file.flush()
+                os.fsync(file.fileno())
+        beside.replace(path)
+    finally:
+        beside.unlink(missing_ok=True)

@@ -1,7 +1,5 @@
 """The base of every model that is read from a file or a lock: frozen, strict about types, and closed to unknown keys."""
 
-from __future__ import annotations
-
 from pydantic import BaseModel, ConfigDict
 
 

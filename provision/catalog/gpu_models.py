@@ -1,7 +1,5 @@
 """The names of the GPU models, as a type: profiles and places may name these and no others."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal

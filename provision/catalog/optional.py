@@ -3,8 +3,6 @@
 Each is a variable only in a profile that has it. Its value is its record, or None where a remedy would leave it out.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from typing import Final
 

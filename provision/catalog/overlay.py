@@ -83,8 +83,8 @@ def _part(overlay: Overlay, cloud: str, shape: type[msgspec.Struct]) -> msgspec.
 
 def path() -> Path:
     """Where the overlay lies: in the cache, or where `GPUPROV_OVERLAY` says, so that a team can share one."""
-    given = os.environ.get("GPUPROV_OVERLAY")
-    return Path(given) if given else paths.cache_path() / "catalog" / "overlay.json"
+    own = os.environ.get("GPUPROV_OVERLAY")
+    return Path(own) if own else paths.cache_path() / "catalog" / "overlay.json"
 
 
 def read() -> Overlay:
@@ -131,12 +131,10 @@ def _of_today(plain: Any) -> Any:
 
 
 def write(overlay: Overlay) -> Path:
-    """Put an overlay in place of the last one, in one step: a reader sees the old or the new."""
+    """Replace the overlay in one step, and return its path."""
     body = msgspec.json.format(msgspec.json.encode(overlay), indent=1)
     target = path()
     target.parent.mkdir(parents=True, exist_ok=True)
-    partial = target.with_suffix(f".{os.getpid()}.partial")
-    partial.write_bytes(hashlib.sha256(body).hexdigest().encode() + b"\n" + body)
-    partial.replace(target)
+    paths.write_whole(target, hashlib.sha256(body).hexdigest().encode() + b"\n" + body)
     _load.cache_clear()
     return target

@@ -1,7 +1,5 @@
 """The shipped data as typed records, overlaid with refreshed data. Each file is read on first use."""
 
-from __future__ import annotations
-
 import functools
 from pathlib import Path
 from typing import Any, Final, TypeVar

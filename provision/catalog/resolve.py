@@ -4,8 +4,6 @@ Pure and offline: nothing here asks a cloud, a package index or a clock. A resol
 process).
 """
 
-from __future__ import annotations
-
 import datetime as dt
 import functools
 from collections.abc import Iterable, Iterator, Mapping, Sequence

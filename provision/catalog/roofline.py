@@ -4,8 +4,6 @@ Williams, Waterman, Patterson, "Roofline: An Insightful Visual Performance Model
 attainable = min(peak, bandwidth x intensity), so the threshold is peak / bandwidth.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -3,8 +3,6 @@
 Nothing else in gpuprov decides about compatibility. The figures are in `data/*.yaml`, each with its source.
 """
 
-from __future__ import annotations
-
 import datetime as dt
 from dataclasses import dataclass
 from typing import Any, Final
@@ -46,7 +44,8 @@ def wheel_cudnn(gpu: GpuRecord, release: ReleaseRecord) -> str | None:
 
 def rules(today: dt.date) -> tuple[Rule, ...]:
     """All rules on a day; the day matters because support of a driver branch ends."""
-    return (*_machine(), *_driver(today), *_toolkit(), *_repositories(), *_libraries(), *_frameworks(), *_settings())
+    frameworks = [rule for name, title in TITLES.items() for rule in _framework(name, title)]
+    return (*_machine(), *_driver(today), *_toolkit(), *_repositories(), *_libraries(), *frameworks, *_settings())
 
 
 def capability_text(gpu: GpuRecord) -> str:
@@ -237,10 +236,6 @@ def _libraries() -> tuple[Rule, ...]:
             lambda toolkit, cudnn: f"cuDNN {cudnn.version} is built for CUDA {_list(cudnn.cuda_majors)}, not {toolkit.major}",
         ),
     )
-
-
-def _frameworks() -> tuple[Rule, ...]:
-    return tuple(rule for name, title in TITLES.items() for rule in _framework(name, title))
 
 
 def _framework(name: str, title: str) -> tuple[Rule, ...]:

@@ -5,8 +5,6 @@ variable is an atom. Each rule guards the combinations that it forbids with an a
 demands and rules it is about, which takes 0.05 ms with this catalog.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -168,9 +166,9 @@ def minimal(items: Sequence[_T], fails: Callable[[Sequence[_T]], bool]) -> list[
             return []
         if len(rest) <= 1:
             return list(rest)
-        left, right = rest[: len(rest) // 2], rest[len(rest) // 2 :]
-        later = search([*background, *left], bool(left), right)
-        earlier = search([*background, *later], bool(later), left)
+        first, second = rest[: len(rest) // 2], rest[len(rest) // 2 :]
+        later = search([*background, *first], bool(first), second)
+        earlier = search([*background, *later], bool(later), first)
         return [*earlier, *later]
 
     return [] if fails([]) else search([], False, items)  # noqa: FBT003 - as above

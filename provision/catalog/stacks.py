@@ -1,7 +1,5 @@
 """What works on a GPU: each release is given to the resolver on its own, and either resolves or is refused."""
 
-from __future__ import annotations
-
 import dataclasses
 import datetime as dt
 from typing import Any

@@ -4,8 +4,6 @@ A wheel set is text for pip's `--require-hashes`. `resolve_with_uv` made the shi
 asks a package index.
 """
 
-from __future__ import annotations
-
 import itertools
 import os
 import shutil

@@ -4,8 +4,6 @@ The group imports the module of a command when it is called, and lists all of th
 nothing else, and every other import can stand at the top of its module.
 """
 
-from __future__ import annotations
-
 import importlib
 import os
 import sys

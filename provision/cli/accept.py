@@ -1,7 +1,5 @@
 """`gpuprov accept`."""
 
-from __future__ import annotations
-
 import datetime as dt
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """`gpuprov allow`."""
 
-from __future__ import annotations
-
 import click
 import pydantic
 

@@ -1,7 +1,5 @@
 """`gpuprov apply`."""
 
-from __future__ import annotations
-
 import dataclasses
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`gpuprov catalog`: what exists, as tables; each of them also as --json and --csv."""
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 from collections.abc import Callable

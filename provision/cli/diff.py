@@ -1,7 +1,5 @@
 """`gpuprov diff`."""
 
-from __future__ import annotations
-
 import click
 
 from provision.cli import options

@@ -1,7 +1,5 @@
 """`gpuprov explain`."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import click
@@ -9,7 +7,7 @@ import click
 from provision.catalog.resolve import resolve
 from provision.cli import options
 from provision.profile import load
-from provision.profile.lock import asked_of
+from provision.profile.lock import stack_request
 from provision.workflow.session import today
 
 
@@ -19,7 +17,7 @@ from provision.workflow.session import today
 @options.as_json
 def command(*, profile: str, part: str | None, as_json: bool) -> None:
     """Say why a profile gets the stack that it gets. With PART (cuda, driver, pytorch …) also list what was rejected, and why."""
-    resolution = resolve(asked_of(load.load(load.find(profile))), today())
+    resolution = resolve(stack_request(load.load(load.find(profile))), today())
     if part is not None:
         options.check_word(part, [choice.variable for choice in resolution.choices], "part")
     choices = [choice for choice in resolution.choices if part in {None, choice.variable}]

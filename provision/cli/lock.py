@@ -1,7 +1,5 @@
 """`gpuprov lock`."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import click

@@ -1,7 +1,5 @@
 """`gpuprov ls`."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import click

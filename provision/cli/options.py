@@ -3,12 +3,9 @@
 Every command imports this module, so it imports nothing heavy.
 """
 
-from __future__ import annotations
-
 import difflib
 import functools
 import json
-import os
 import re
 import sys
 from collections.abc import Callable, Sequence
@@ -19,6 +16,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from provision.errors import UsageError
+from provision.paths import write_whole
 from provision.review.where import Organisation
 
 _FEW = 30  # words that an error can list
@@ -138,15 +136,11 @@ def to_json(data: Any) -> str:
 
 def write(path: Path, text: str) -> None:
     """Write a file whole or not at all."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        beside.write_text(text, encoding="utf-8")
-        beside.replace(path)
+        write_whole(path, text)
     except OSError as error:
         msg = f"cannot write {path}: {error.strerror}"
         raise click.UsageError(msg) from error
-    finally:
-        beside.unlink(missing_ok=True)
 
 
 def check_word(word: str, words: Sequence[str], kind: str) -> None:

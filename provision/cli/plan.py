@@ -1,7 +1,5 @@
 """`gpuprov plan`."""
 
-from __future__ import annotations
-
 import dataclasses
 import datetime as dt
 

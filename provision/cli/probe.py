@@ -1,7 +1,5 @@
 """`gpuprov probe`."""
 
-from __future__ import annotations
-
 import asyncio
 
 import click

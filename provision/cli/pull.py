@@ -1,7 +1,5 @@
 """`gpuprov pull`."""
 
-from __future__ import annotations
-
 from provision.cli.push import LIKE_RSYNC, copy_command
 from provision.host.transfer import pull
 

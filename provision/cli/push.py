@@ -1,7 +1,5 @@
 """`gpuprov push`, and what it has in common with `gpuprov pull`."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import click

@@ -1,7 +1,5 @@
 """`gpuprov render`."""
 
-from __future__ import annotations
-
 import datetime as dt
 import ipaddress
 import re

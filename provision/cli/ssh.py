@@ -1,7 +1,5 @@
 """`gpuprov ssh`."""
 
-from __future__ import annotations
-
 import os
 import re
 

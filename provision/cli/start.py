@@ -1,7 +1,5 @@
 """`gpuprov start`."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import click

@@ -1,7 +1,5 @@
 """`gpuprov stop`."""
 
-from __future__ import annotations
-
 import click
 
 from provision.cli import options

@@ -1,7 +1,5 @@
 """`gpuprov sweep`."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import click

@@ -1,7 +1,5 @@
 """Plain tables on standard output: cut to the terminal's width, whole elsewhere."""
 
-from __future__ import annotations
-
 import io
 import shutil
 import sys
@@ -32,4 +30,4 @@ def table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 def attempts(rows: Iterable[Attempt]) -> str:
     """The attempts to launch, in order."""
     titles = ("CLOUD", "REGION", "ZONE", "TYPE", "MARKET", "OUTCOME", "SECONDS", "SAID")
-    return table(titles, ((a.cloud, a.region, a.zone, a.instance_type, a.market, a.outcome, f"{a.seconds:.1f}", a.said) for a in rows))
+    return table(titles, ((a.cloud, a.region, a.zone, a.instance_type, a.market, a.outcome, f"{a.seconds:.1f}", a.detail) for a in rows))

@@ -1,7 +1,5 @@
 """`gpuprov verify` after its connections are on their way: what it asks for, and how the verdict is printed."""
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """`gpuprov verify-signature`."""
 
-from __future__ import annotations
-
 import dataclasses
 import datetime as dt
 from pathlib import Path

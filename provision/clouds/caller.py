@@ -1,7 +1,5 @@
 """The address under which the Internet sees this machine, for the rule that admits only this machine."""
 
-from __future__ import annotations
-
 import ipaddress
 import os
 import urllib.error

@@ -1,7 +1,5 @@
 """Ask a cloud again and again until its answer is enough."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import TypeVar
 

@@ -1,7 +1,5 @@
 """Offers of all clouds: those that fit, their prices, and where one type is offered."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 

@@ -1,7 +1,5 @@
 """Commands to type: each word quoted for a POSIX shell, options on its own line, results in variables; and steps of all runbooks."""
 
-from __future__ import annotations
-
 import json
 import shlex
 from collections.abc import Sequence

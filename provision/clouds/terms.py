@@ -1,7 +1,5 @@
 """The words in which a cloud speaks without being contacted: offers, prices, refusals, regions, images, ways in, calls."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from enum import StrEnum

@@ -5,8 +5,6 @@ formatter, and what remains to be escaped are the two openings of a template, `$
 first apply and then kept, as `up` does it; so is the launch's id.
 """
 
-from __future__ import annotations
-
 import datetime as dt
 import json
 from typing import Any, Final

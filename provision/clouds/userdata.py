@@ -1,7 +1,5 @@
 """Cloud-init user data for the first boot: the same bytes for the same order, because EC2 compares them under a client token."""
 
-from __future__ import annotations
-
 import datetime as dt
 import json
 

@@ -1,7 +1,5 @@
 """How Ansible reaches the host: the same OpenSSH configuration and options as every other connection of gpuprov."""
 
-from __future__ import annotations
-
 import getpass
 import json
 import os

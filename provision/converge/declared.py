@@ -4,8 +4,6 @@ Targets and conditions there are Jinja templates over the role's own variables, 
 from `variables`. The templates are ours: values from a profile are only filled in, and never read as templates.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

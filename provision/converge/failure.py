@@ -1,7 +1,5 @@
 """What went wrong in a run of Ansible: the kind of failure, read from what Ansible and the programs under it print, and a way out."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Values that Ansible carries as data and never evaluates, whatever they look like."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any

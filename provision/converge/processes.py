@@ -4,8 +4,6 @@ Ansible's workers lead sessions of their own, so ending one process group would 
 every system that can run Ansible has.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import signal

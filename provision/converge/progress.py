@@ -1,7 +1,5 @@
 """What a converge reports while it runs, and its result."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal

@@ -1,7 +1,5 @@
 """Which roles there are, and which of them a host needs."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from typing import Final
 

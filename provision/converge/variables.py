@@ -1,7 +1,5 @@
 """What the roles are told about one profile and its lock: one function a role, each with the variables that carry its name."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, Final
 

@@ -1,12 +1,12 @@
 """Host keys from a console's text or an agent's answer, written to a known_hosts file of our own before the first connection."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from pathlib import Path
 
 from filelock import FileLock
+
+from provision.paths import write_whole
 
 # cloud-init prints the public keys between these lines (cloudinit/config/cc_keys_to_console.py and tools/write-ssh-key-fingerprints).
 _BLOCK = re.compile(r"-----BEGIN SSH HOST KEY KEYS-----(.*?)-----END SSH HOST KEY KEYS-----", re.DOTALL)
@@ -29,9 +29,7 @@ def remember(known_hosts: Path, alias: str, keys: Iterable[str]) -> None:
     with FileLock(f"{known_hosts}.lock"):
         old = known_hosts.read_text().splitlines() if known_hosts.exists() else []
         lines = [*(line for line in old if line.split(" ", 1)[0] != alias), *(f"{alias} {key}" for key in keys)]
-        new = known_hosts.with_suffix(".new")
-        new.write_text("".join(f"{line}\n" for line in lines))
-        new.replace(known_hosts)
+        write_whole(known_hosts, "".join(f"{line}\n" for line in lines))
 
 
 def forget(known_hosts: Path, alias: str) -> None:

@@ -1,7 +1,5 @@
 """Wait until a starting host accepts connections and has finished its first boot."""
 
-from __future__ import annotations
-
 from typing import Final
 
 import tenacity

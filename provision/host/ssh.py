@@ -3,8 +3,6 @@
 This module never accepts a new host key: an unknown or changed one stops the run. Only `_refusal` interprets OpenSSH's messages.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import os

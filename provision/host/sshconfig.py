@@ -5,8 +5,6 @@ There are two files. `hosts.conf` has an entry for each instance; the user's `~/
 OpenSSH refuses a file that includes itself.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import re
@@ -17,7 +15,7 @@ from filelock import FileLock
 
 from provision.host import hostkeys
 from provision.host.ssh import LOCALHOST, Target
-from provision.paths import private_dir
+from provision.paths import private_dir, write_whole
 
 _COMMENT = "# gpuprov: instances launched from here (removed again with the last of them)"
 
@@ -134,9 +132,7 @@ class SshHome:
         with FileLock(self.folder / "hosts.lock"):
             old = self._hosts.read_text() if self._hosts.exists() else ""
             blocks = [block for block in re.split(r"(?m)^(?=Host )", old) if block.strip() and block.split("\n", 1)[0] != f"Host {alias}"]
-            fresh = self._hosts.with_suffix(".new")
-            fresh.write_text("".join([*blocks, entry]))
-            fresh.replace(self._hosts)
+            write_whole(self._hosts, "".join([*blocks, entry]))
 
     def _include(self, *, present: bool) -> None:
         """Add or remove our lines at the top of the user's configuration; the rest of it is not touched."""

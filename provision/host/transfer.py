@@ -1,7 +1,5 @@
 """Copies files to and from a host with the system's rsync over our ssh configuration: an interrupted copy continues where it stopped."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess

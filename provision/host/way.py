@@ -1,7 +1,5 @@
 """The way to a machine that is not reached directly: what ssh is told, what its user may be asked to allow, and how it is called."""
 
-from __future__ import annotations
-
 import re
 import shutil
 from typing import Final
@@ -26,9 +24,9 @@ def prepared(network: Network) -> None:
         UsageError: one of them is not on PATH.
     """
     programs = network.way.programs if network.way else ()
-    missing = [program for program in programs if shutil.which(program) is None]
-    if missing:
-        msg = f"network.via: {network.via} needs {' and '.join(missing)} on this machine"
+    absent = [program for program in programs if shutil.which(program) is None]
+    if absent:
+        msg = f"network.via: {network.via} needs {' and '.join(absent)} on this machine"
         raise UsageError(msg, hint="install what is missing, or reach the machine through a jump host: network.jump of the profile")
 
 
@@ -43,8 +41,8 @@ def directives(network: Network, instance: Instance) -> str:
     if network.way is None:
         return ""
     command = network.way.proxy_command
-    told = {"id": instance.id, "region": instance.region, "zone": instance.zone, "project": instance.project}
-    used = {key: word for key, word in told.items() if f"{{{key}}}" in command}
+    words = {"id": instance.id, "region": instance.region, "zone": instance.zone, "project": instance.project}
+    used = {key: word for key, word in words.items() if f"{{{key}}}" in command}
     bad = [f"{key} {word!a}" for key, word in used.items() if not _WORD.fullmatch(word)]
     if bad:
         msg = f"{', '.join(bad)} of {instance.name} cannot stand in a command line, so that no way through {network.via} can be made"

@@ -1,6 +1,4 @@
-"""What the clouds say about a plan before it is launched: questions only, which change and cost nothing."""
-
-from __future__ import annotations
+"""Ask the clouds about a plan before it is launched. The questions change nothing and cost nothing."""
 
 from provision.clouds.base import Answer
 from provision.concurrent import at_once
@@ -10,10 +8,10 @@ from provision.launch.plan import Plan, PlannedPlace, draft_order
 
 
 def ask_clouds(plan: Plan, ours: Ours) -> dict[PlannedPlace, tuple[Answer, ...]]:
-    """Ask about every place that would be tried, all at the same time; a place that could not be asked about has one answer that says why.
+    """Ask about every place that would be tried, all at the same time. A place that cannot be examined has one answer with the reason.
 
     Args:
-        plan: what would be made.
+        plan: has the places.
         ours: the clouds.
     """
 
@@ -25,5 +23,5 @@ def ask_clouds(plan: Plan, ours: Ours) -> dict[PlannedPlace, tuple[Answer, ...]]
         except CloudError as error:
             return (Answer("region", holds=None, said=error.message),)
 
-    tried = plan.tried
-    return dict(zip(tried, at_once(ask, tried, most=8), strict=True))
+    candidates = plan.candidates
+    return dict(zip(candidates, at_once(ask, candidates, most=8), strict=True))

@@ -1,6 +1,4 @@
-"""The attempts of one launch: journalled before they are made, a row each, and nothing left where one was refused."""
-
-from __future__ import annotations
+"""The attempts of one launch. Each is journalled before it is made, has a row, and leaves nothing behind where it fails."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -13,21 +11,21 @@ from provision.launch import place
 from provision.launch.journal import Journal, Machine, Pending, Record
 from provision.launch.ours import Ours
 from provision.launch.place import Attempt, Option
-from provision.launch.plan import Plan
+from provision.launch.plan import Plan, order
 
-Refusal = CapacityError | QuotaExceededError
+Shortage = CapacityError | QuotaExceededError
 
 
 @dataclass(frozen=True, slots=True)
 class LaunchRequest:
-    """What one run asks for.
+    """What one run should launch.
 
     Attributes:
         plan: what is launched, and where.
         public_key: the OpenSSH public key that may log in first.
-        count: how many machines.
-        minimum: how many are enough; as many as `count` means that one zone gives all of them or none.
-        wait_s: for how long rounds over all places are repeated while none has capacity.
+        count: the number of machines.
+        minimum: the number that is enough. If it is `count`, one zone must give all of them.
+        wait_s: how long rounds over all places are repeated while none has capacity.
         only: the one cloud whose places are tried; None for all.
     """
 
@@ -51,11 +49,11 @@ class Attempts:
     Args:
         ours: the clouds.
         journal: holds the record.
-        request: what is asked for.
-        options: where it is tried.
-        record: what the journal knows.
+        request: what to launch.
+        options: where to try.
+        record: as the journal has it.
         rows: every attempt, in order.
-        again: makes the record of a further round.
+        new_record: makes the record of a further round.
     """
 
     ours: Ours
@@ -64,126 +62,141 @@ class Attempts:
     options: list[Option]
     record: Record
     rows: list[Attempt]
-    again: Callable[[LaunchRequest], Record]
-    made: list[base.Instance] = field(default_factory=list)
+    new_record: Callable[[LaunchRequest], Record]
+    instances: list[base.Instance] = field(default_factory=list)
     _in_use: bool = False
-    _refused: bool = False
+    _needs_new_record: bool = False
 
-    def adopt(self, found: Sequence[base.Instance]) -> None:
-        """Take the machines of the record's launch. Those of a launch that was complete are in use, and no failure removes them."""
-        self.made = [i for i in found if i.launch_id == self.record.launch_id]
+    def adopt(self, instances: Sequence[base.Instance]) -> None:
+        """Take the machines of the record's launch. If that launch was complete they are in use, and no failure removes them."""
+        self.instances = [i for i in instances if i.launch_id == self.record.launch_id]
         self._in_use = self.record.complete or not self.record.touched
-        for i in self.made:
+        for i in self.instances:
             self._row(Attempt(i.cloud, i.region, i.zone, i.type, i.market, "adopted", i.id, 0.0))
 
     def rounds(self) -> None:
         """Go through all places, and with a time to wait go through them again."""
 
         def one() -> None:
-            if self._refused:
-                self.record, self._refused = self.again(self.request), False
+            if self._needs_new_record:
+                self.record, self._needs_new_record = self.new_record(self.request), False
             self._round()
 
         self.ours.patience.rounds(one, for_s=self.request.wait_s, on_step=self.ours.on_step)
 
     def _round(self) -> None:
-        refusals: list[Refusal] = []
+        shortages: list[Shortage] = []
         try:
             with ThreadPoolExecutor(max_workers=8, thread_name_prefix="clear") as pool:
                 for number, option in enumerate(self.options):
                     if option.refusal:
                         self._row(option.attempt("skipped", str(option.refusal), zone=",".join(option.zones)))
-                        self.ours.on_step(f"{option.region}: passed over: {option.refusal}")
+                        self.ours.on_step(f"{option.region}: skipped: {option.refusal}")
                         continue
-                    refused = self._try(option)
-                    if refused is None:
+                    shortage = self._try(option)
+                    if shortage is None:
                         return
-                    refusals.append(refused)
+                    shortages.append(shortage)
                     self._leave(option, number, pool)
         except CloudUnreachableError:
-            raise  # nobody knows whether the machines exist: the journal keeps the attempt for `up`, and `down` finds them by tag
+            raise  # The machines may exist. The journal keeps the attempt for the next `up`, and `down` finds them by tag.
         except CloudError as error:
             self._give_up(error)
             raise
-        if len(self.made) < self.request.minimum:
-            nowhere = self._nowhere(refusals)
+        if len(self.instances) < self.request.minimum:
+            nowhere = self._nowhere(shortages)
             self._give_up(nowhere)
             raise nowhere
 
-    def _try(self, option: Option) -> Refusal | None:
+    def _try(self, option: Option) -> Shortage | None:
         handle = self.ours.handle((option.cloud, option.region))
         opt_in = ", an opt-in region" if option.first.opt_in else ""
         everything = self.request.minimum == self.request.count
 
         def ask(zone: str) -> int:
-            missing = self.request.count - len(self.made)
-            many = f"{missing} x " if missing > 1 else ""
+            rest = self.request.count - len(self.instances)
+            many = f"{rest} x " if rest > 1 else ""
             self.ours.on_step(
                 f"asking for {many}{option.first.place.instance_type} in {zone or option.region} ({option.first.place.market}{opt_in})"
             )
-            least = missing if everything else 1
-            self.attempt(option, Pending(option.index, option.region, zone, self._next(), missing, least))
-            return self.request.count - len(self.made)
+            least = rest if everything else 1
+            self.attempt(option, Pending(option.index, option.region, zone, self._next(), rest, least))
+            return self.request.count - len(self.instances)
 
         def zones() -> list[str]:
-            order = self._order(option, Pending(option.index, option.region, "", self._next(), 1, 1))
+            draft = self._order(option, Pending(option.index, option.region, "", self._next(), 1, 1))
             what = f"the zones of {option.region}"
-            return self.ours.patience.ask(lambda: handle.zones(order), on_step=self.ours.on_step, what=what, repeat_unanswered=False)
+            return self.ours.patience.ask(lambda: handle.zones(draft), on_step=self.ours.on_step, what=what, repeat_unanswered=False)
 
-        return place.tried_zones(option, ask=ask, all_zones=zones)
+        return place.try_zones(option, ask=ask, all_zones=zones)
 
     def _next(self) -> int:
         """The first index that no machine of the launch has."""
-        return 1 + max((_index(instance) for instance in self.made), default=0)
+        return 1 + max((_index(instance) for instance in self.instances), default=0)
 
     def _order(self, option: Option, pending: Pending) -> base.Order:
-        return place.order_of(self.record, self.request.plan.profile, option.first, self.request.public_key, pending)
+        """The order of an attempt: the same for the same attempt of the same record."""
+        return order(
+            self.request.plan.profile,
+            self.record.profile_digest,
+            option.first,
+            name=self.record.name,
+            launch_id=self.record.launch_id,
+            public_key=self.request.public_key,
+            deadline=self.record.deadline,
+            zone=pending.zone,
+            first=pending.first,
+            count=pending.count,
+            minimum=pending.minimum,
+            whole_count=self.record.count,
+            own_subnet=not self.record.rehearsal,
+        )
 
     def attempt(self, option: Option, pending: Pending) -> None:
-        """One attempt, journalled before it is made; what it made is journalled after.
+        """Make one attempt. It is journalled before it is made, and its machines are journalled afterwards.
 
         Raises:
-            CloudError: as the cloud classified it, after throttled and unanswered calls were repeated under the same token.
+            CloudError: the cloud's error, after throttled and unanswered calls were repeated under the same token.
         """
         self.record = self.record.trying(option.cloud, pending)
         self.journal.put(self.record)
-        handle, order = self.ours.handle((option.cloud, option.region)), self._order(option, pending)
+        handle, full_order = self.ours.handle((option.cloud, option.region)), self._order(option, pending)
 
         def ask() -> list[base.Instance]:
             started = time.monotonic()
             try:
-                made = [i for i in handle.launch(order) if i.state not in {"shutting-down", "terminated"}]
+                instances = [i for i in handle.launch(full_order) if i.state not in {"shutting-down", "terminated"}]
             except CloudError as error:
                 seconds = time.monotonic() - started
-                self._row(option.attempt(error.code, error.message, seconds, zone=pending.zone, asked=pending.count))
+                self._row(option.attempt(error.code, error.message, seconds, zone=pending.zone, count=pending.count))
                 raise
-            zone, ids = (made[0].zone if made else pending.zone), ", ".join(i.id for i in made)
-            self._row(option.attempt("launched", ids, time.monotonic() - started, zone=zone, asked=pending.count))
-            return made
+            zone, ids = (instances[0].zone if instances else pending.zone), ", ".join(i.id for i in instances)
+            self._row(option.attempt("launched", ids, time.monotonic() - started, zone=zone, count=pending.count))
+            return instances
 
         what = f"{option.first.place.instance_type} in {pending.zone or option.region}"
-        made = self.ours.patience.ask(ask, on_step=self.ours.on_step, what=what)
-        known = {instance.id for instance in self.made}
-        self.made += [instance for instance in made if instance.id not in known]
+        instances = self.ours.patience.ask(ask, on_step=self.ours.on_step, what=what)
+        ids = {instance.id for instance in self.instances}
+        self.instances += [instance for instance in instances if instance.id not in ids]
         if pending not in self.record.had:
             self.record = replace(self.record, had=(*self.record.had, pending))
         self.journal_machines()
 
     def journal_machines(self) -> None:
-        """Write down what is confirmed; no attempt is under way any more."""
-        self.record = self.record.with_machines([Machine(i.name, i.id, i.cloud, i.region) for i in self.made])
+        """Write the confirmed machines to the journal, with no attempt under way."""
+        self.record = self.record.with_machines([Machine(i.name, i.id, i.cloud, i.region) for i in self.instances])
         self.journal.put(self.record)
 
     def unneeded(self) -> set[tuple[str, str]]:
-        """The regions that were touched and have no machine; of a cloud whose things span regions none, while it has one."""
-        held = {(i.cloud, i.region) for i in self.made}
-        clouds_held = {cloud for cloud, _ in held}
-        return {p for p in self.record.touched if p not in held and not (self.ours.handle(p).spans == "project" and p[0] in clouds_held)}
+        """The regions with an attempt and without a machine. A cloud whose things span regions has none of them while it has a machine."""
+        used = {(i.cloud, i.region) for i in self.instances}
+        clouds = {cloud for cloud, _ in used}
+        return {p for p in self.record.touched if p not in used and not (self.ours.handle(p).spans == "project" and p[0] in clouds)}
 
     def _leave(self, option: Option, number: int, pool: ThreadPoolExecutor) -> None:
-        """Remove what a region was given for nothing while the next one is asked, unless a later place needs it.
+        """Clear a region without a machine while the next one is tried, unless a later place needs it.
 
-        What cannot be removed now stays in the journal's regions, which are gone through once more at the end.
+        What cannot be removed now is removed at the end, since the journal keeps the region.
         """
         pair = (option.cloud, option.region)
         again = any((later.cloud, later.region) == pair and not later.refusal for later in self.options[number + 1 :])
@@ -191,27 +204,25 @@ class Attempts:
             self.ours.on_step(f"{option.region}: no machine, trying the next place")
             pool.submit(self.ours.clear, self.record, {pair})
 
-    def _nowhere(self, refusals: Sequence[Refusal]) -> CloudError:
-        """What no place at all is called: no capacity if that was said anywhere, because waiting can help with it."""
-        last = next((r for r in reversed(refusals) if isinstance(r, CapacityError)), refusals[-1])
-        tried = "; ".join(
-            dict.fromkeys(f"{a.zone or a.region} {a.instance_type}: {a.outcome}" for a in self.rows if a.outcome != "adopted")
-        )
-        few = f"only {len(self.made)} of at least {self.request.minimum} machines could be had"
-        msg = f"{few if self.made else 'no place of the profile has a machine'} ({tried})"
+    def _nowhere(self, shortages: Sequence[Shortage]) -> CloudError:
+        """The error when no place has a machine: no capacity if one place answered that, because waiting can help then."""
+        last = next((r for r in reversed(shortages) if isinstance(r, CapacityError)), shortages[-1])
+        outcomes = dict.fromkeys(f"{a.zone or a.region} {a.instance_type}: {a.outcome}" for a in self.rows if a.outcome != "adopted")
+        few = f"only {len(self.instances)} of at least {self.request.minimum} machines are available"
+        msg = f"{few if self.instances else 'no place of the profile has a machine'} ({'; '.join(outcomes)})"
         return type(last)(msg, hint=last.hint, detail=last.detail)
 
     def _give_up(self, error: CloudError) -> None:
-        """Remove what this launch made and forget it, but for machines in use; where that fails, keep the journal and say so."""
+        """Remove everything of this launch but machines in use, and forget it. If that fails, keep the journal and extend the error."""
         try:
             self.ours.clear(self.record, self.unneeded() if self._in_use else self.record.regions)
         except CloudError as second:
-            error.hint += f" (something may be left: `gpuprov down {self.request.name}`)"
+            error.hint += f" (something may remain there: `gpuprov down {self.request.name}` removes it)"
             error.detail += f"; while cleaning up: {second.message}"
             return
         if not self._in_use:
-            self.made.clear()
-            self._refused = True
+            self.instances.clear()
+            self._needs_new_record = True
             self.journal.drop(self.request.name)
 
     def _row(self, attempt: Attempt) -> None:
@@ -220,6 +231,6 @@ class Attempts:
 
 
 def _index(instance: base.Instance) -> int:
-    """Which machine of its launch it is, from 1."""
+    """The number of the machine in its launch, from 1."""
     suffix = instance.name.removeprefix(f"{instance.group}-")
     return int(suffix) if suffix.isascii() and suffix.isdigit() else 1

@@ -1,6 +1,4 @@
-"""What a machine has cost so far, and would cost until its deadline: by the catalog's price of its place."""
-
-from __future__ import annotations
+"""The cost of a machine so far, and from now to its deadline, by the catalog's price of its place."""
 
 import datetime as dt
 
@@ -11,7 +9,7 @@ from provision.profile.model import Profile
 
 
 def hourly(instance: Instance, profile: Profile | None) -> Price | None:
-    """The catalog's price of a machine an hour, or None: for spot, whose price moves, and where the catalog has none."""
+    """The catalog's price of a machine per hour; None for spot, whose price changes, and where the catalog has no price."""
     if instance.market == "spot" or instance.cloud not in clouds.CLOUDS:
         return None
     gpu, count = "", 1
@@ -24,7 +22,7 @@ def hourly(instance: Instance, profile: Profile | None) -> Price | None:
 
 
 def since(instance: Instance, price: Price | None, now: dt.datetime) -> float | None:
-    """US dollars since the launch; at most, if it was stopped in between. None where the price is not known."""
+    """US dollars since the launch, an upper bound if the machine was stopped in between; None where the price is not known."""
     started = _time(instance.launched_at)
     return round(price.usd_per_hour * max(0.0, (now - started).total_seconds()) / 3600, 2) if price and started else None
 

@@ -1,7 +1,7 @@
-"""What was intended, written down before the first call, so that a killed client is followed by one that knows.
+"""The journal: each launch is written down before its first call, so that a later client can continue after a killed one.
 
-One file for each name. Tags at the cloud stay the truth about what exists; the journal says which launch id to ask for again, which
-attempt was under way, which regions were touched, from which profile, and how the machines are reached.
+There is one file for each name. Tags at the cloud stay the truth about what exists. The journal has what they lack: the launch id, the
+attempt under way, the regions with attempts, the profile, and the addresses of the machines.
 """
 
 from __future__ import annotations
@@ -20,18 +20,16 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from provision.errors import NameInvalidError, NameTakenError
-from provision.paths import private_dir
-
-__all__ = ["Journal", "Machine", "Pending", "Record", "check_name"]
+from provision.paths import private_dir, write_whole
 
 _NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?")
 
 
 def check_name(name: str) -> str:
-    """Return the name if a host could be called so.
+    """Return the name of a launch or host unchanged.
 
     Raises:
-        NameInvalidError: it could not.
+        NameInvalidError: it is no valid name.
     """
     if not _NAME.fullmatch(name):
         msg = f"{name!a} cannot be the name of an instance"
@@ -41,7 +39,7 @@ def check_name(name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """A machine that the cloud confirmed; `address` is empty until it was reached."""
+    """A machine that the cloud has confirmed; `address` is empty until a connection to it succeeds."""
 
     name: str
     id: str
@@ -52,7 +50,7 @@ class Machine:
 
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """The attempt that was under way: with the launch id it makes the same token again.
+    """One attempt. Together with the launch id it gives the same token each time.
 
     Attributes:
         place: index into the profile's places.
@@ -69,21 +67,21 @@ class Pending:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One intent and what came of it.
+    """One launch: the intent and the machines.
 
     Attributes:
-        name: what the user calls the launch.
+        name: of the launch.
         launch_id: hexadecimal; tokens, names and tags derive from it.
         rehearsal: whether it is in the embedded cloud.
-        profile: the whole profile as data, so that the machine can be verified against what it was launched from.
-        profile_digest: SHA-256 of it.
+        profile: the whole profile as data, so that the machine can be verified against the profile of its launch.
+        profile_digest: SHA-256 of the profile.
         created_at, deadline: ISO 8601, UTC.
-        count, minimum: how many were asked for, and how many are enough.
-        touched: (cloud, region) where an attempt may have left something, in the order in which they were tried.
-        pending: the attempt whose outcome was not known when this was written.
-        machines: those confirmed.
-        had: the attempts that gave them: while a cloud does not show new machines yet, their tokens do.
-        lock: the lock it was launched and set up from, as data; empty in records of releases that had none.
+        count, minimum: the number of machines in the request, and the number that is enough.
+        touched: (cloud, region) of every attempt, in their order; something of the launch may be there.
+        pending: the attempt whose outcome was still open when this was written.
+        machines: the confirmed ones.
+        had: the attempts that made them. Their tokens find new machines that a cloud does not list yet.
+        lock: the lock of the launch, as data; empty in records of releases without locks.
     """
 
     name: str
@@ -103,17 +101,17 @@ class Record:
 
     @property
     def regions(self) -> set[tuple[str, str]]:
-        """Where anything of this launch can be."""
+        """The (cloud, region) pairs where something of this launch can be."""
         return {*self.touched, *((machine.cloud, machine.region) for machine in self.machines)}
 
     @property
     def complete(self) -> bool:
-        """Whether enough machines were confirmed, so that somebody may be at work on them."""
+        """Whether enough machines are confirmed. Somebody may be at work on them then."""
         return self.pending is None and len(self.machines) >= max(1, self.minimum)
 
     @property
     def hosts(self) -> list[str]:
-        """What its machines are called; the launch's name while none is confirmed."""
+        """The names of its machines; the launch's name while none is confirmed."""
         return [machine.name for machine in self.machines] or [self.name]
 
     def machine(self, host: str) -> Machine | None:
@@ -121,42 +119,42 @@ class Record:
         return next((machine for machine in self.machines if machine.name == host), None)
 
     def trying(self, cloud: str, pending: Pending) -> Record:
-        """The same record before an attempt."""
+        """The record with this attempt under way."""
         place = (cloud, pending.region)
         touched = self.touched if place in self.touched else (*self.touched, place)
         return replace(self, touched=touched, pending=pending)
 
     def with_machines(self, machines: Sequence[Machine]) -> Record:
-        """The same record once the cloud has confirmed these machines, beside those that it knew; nothing is under way."""
+        """The record with these confirmed machines, at the addresses it already has for them, and with no attempt under way."""
         addresses = {machine.id: machine.address for machine in self.machines}
         fresh = [replace(machine, address=machine.address or addresses.get(machine.id, "")) for machine in machines]
         return replace(self, machines=tuple(sorted(fresh, key=lambda m: (len(m.name), m.name))), pending=None)
 
     def with_address(self, machine_id: str, address: str) -> Record:
-        """The same record once a machine was reached."""
+        """The record with the address of a machine."""
         return replace(self, machines=tuple(replace(m, address=address) if m.id == machine_id else m for m in self.machines))
 
     def with_lock(self, lock: dict[str, Any]) -> Record:
-        """The same record, set up from this lock."""
+        """The record with this lock."""
         return replace(self, lock=lock)
 
     @classmethod
     def read(cls, data: dict[str, Any]) -> Record:
-        """The record of a file's data, also of a file of the release that knew one machine and one region.
+        """Read a record from a file's data, also from the first releases, which had one machine and one region in it.
 
         Raises:
             KeyError, TypeError: it is no record.
         """
-        known = {key: data[key] for key in cls.__dataclass_fields__ if key in data}
-        known["touched"] = tuple((cloud, region) for cloud, region in data.get("touched", ()))
-        known["pending"] = Pending(**data["pending"]) if data.get("pending") else None
-        known["had"] = tuple(Pending(**attempt) for attempt in data.get("had", ()))
-        known["machines"] = tuple(Machine(**machine) for machine in data.get("machines", ()))
+        values = {key: data[key] for key in cls.__dataclass_fields__ if key in data}
+        values["touched"] = tuple((cloud, region) for cloud, region in data.get("touched", ()))
+        values["pending"] = Pending(**data["pending"]) if data.get("pending") else None
+        values["had"] = tuple(Pending(**attempt) for attempt in data.get("had", ()))
+        values["machines"] = tuple(Machine(**machine) for machine in data.get("machines", ()))
         if "region" in data:  # before several machines
-            known["touched"] = ((data["cloud"], data["region"]),)
+            values["touched"] = ((data["cloud"], data["region"]),)
             if data.get("instance_id"):
-                known["machines"] = (Machine(data["name"], data["instance_id"], data["cloud"], data["region"], data.get("address", "")),)
-        return cls(**known)
+                values["machines"] = (Machine(data["name"], data["instance_id"], data["cloud"], data["region"], data.get("address", "")),)
+        return cls(**values)
 
 
 class Journal:
@@ -171,30 +169,25 @@ class Journal:
         self._changing = threading.Lock()
 
     def get(self, name: str) -> Record | None:
-        """The record of a launch's name, or None; a file that is no record (half a disk, another version) counts as none."""
+        """The record of a launch, or None. A file that is no record (damaged, or of another version) counts as none."""
         try:
             return Record.read(json.loads((self._folder / f"{check_name(name)}.json").read_text()))
         except (FileNotFoundError, json.JSONDecodeError, KeyError, TypeError, ValueError, AttributeError):
             return None
 
     def of(self, host: str) -> Record | None:
-        """The record of a launch's name or of one of its machines' names."""
+        """The record of a launch, by its name or by the name of one of its machines."""
         if not _NAME.fullmatch(host):
             return None
         return self.get(host) or next((record for record in self.all() if record.machine(host)), None)
 
     def put(self, record: Record) -> None:
-        """Write a record so that a crash leaves the old one or the new one, and never half."""
-        path = self._folder / f"{check_name(record.name)}.json"
-        fresh = path.with_suffix(".new")
-        with fresh.open("w") as file:
-            json.dump(asdict(record), file, indent=1, sort_keys=True)
-            file.flush()
-            os.fsync(file.fileno())
-        fresh.replace(path)
+        """Write a record; a crash leaves the old one or the new one."""
+        text = json.dumps(asdict(record), indent=1, sort_keys=True)
+        write_whole(self._folder / f"{check_name(record.name)}.json", text, sync=True)
 
     def update(self, name: str, change: Callable[[Record], Record]) -> Record | None:
-        """Change a record as it is on disk now, which another thread may have changed; None when there is none."""
+        """Change a record as it is on disk now, since another thread may have changed it; None when there is no record."""
         with self._changing:
             record = self.get(name)
             if record is not None:
@@ -203,16 +196,16 @@ class Journal:
             return record
 
     def drop(self, name: str) -> None:
-        """Forget a name; what was tried for it stays in its log."""
+        """Forget a launch. Its log of attempts stays."""
         (self._folder / f"{check_name(name)}.json").unlink(missing_ok=True)
 
     def all(self) -> list[Record]:
         """All records, by name."""
-        found = (self.get(path.stem) for path in sorted(self._folder.glob("*.json")))
-        return [record for record in found if record is not None]
+        records = (self.get(path.stem) for path in sorted(self._folder.glob("*.json")))
+        return [record for record in records if record is not None]
 
     def log_of(self, name: str) -> Path:
-        """The file with every attempt that was ever made for a name, a line of JSON each."""
+        """The file with every attempt for a name, a line of JSON each."""
         return self._folder / f"{check_name(name)}.attempts.jsonl"
 
     def log(self, name: str, entry: dict[str, Any]) -> None:
@@ -221,7 +214,7 @@ class Journal:
             file.write(json.dumps({"at": dt.datetime.now(dt.UTC).isoformat(timespec="milliseconds"), **entry}) + "\n")
 
     def held(self, name: str) -> bool:
-        """Whether a gpuprov of this user is at work on a name."""
+        """Whether another process of this user is at work on a name."""
         try:
             with self.hold(name):
                 return False
@@ -230,10 +223,10 @@ class Journal:
 
     @contextlib.contextmanager
     def hold(self, name: str) -> Iterator[None]:
-        """Be the only gpuprov of this user at work on a name; the lock dies with the process.
+        """Hold the lock of a name, so that no other process of this user works on it. The lock ends with the process.
 
         Raises:
-            NameTakenError: another one is, and its process id.
+            NameTakenError: another process holds it; the message has its process id.
         """
         path = self._folder / f"{check_name(name)}.lock"
         lock = FileLock(path)

@@ -1,10 +1,8 @@
-"""Machines of a profile under a name, once: adopted if they exist, asked for again if an earlier run was cut off, else launched.
+"""Make the machines of a profile exist once under a name: adopt them if they exist, repeat an attempt that was cut off, or launch.
 
-The journal is written before each attempt, so that whoever comes after a kill asks for the same attempt under the same token before
-anything else. After a launch the tags are read once more: of two clients that launched under one name, the older launch stays.
+The journal is written before each attempt. The client after a killed one first repeats that attempt under the same token. After a launch
+the tags are read once more: if two clients launched under one name, the older launch stays.
 """
-
-from __future__ import annotations
 
 import datetime as dt
 import secrets
@@ -23,7 +21,7 @@ from provision.launch.place import Attempt
 from provision.launch.regions import Connect
 
 # Clouds give no bound for how late their lists show a new machine. They remember the token of a launch for longer than this.
-_SHOWN_WITHIN: Final = dt.timedelta(minutes=10)
+_VISIBLE_WITHIN: Final = dt.timedelta(minutes=10)
 
 
 @dataclass(slots=True)
@@ -35,8 +33,8 @@ class Launcher:
         journal: where the intent is written before the first call.
         rehearsal: noted in the journal, so that later commands find the right cloud.
         on_step: told what is about to happen.
-        patience: how often is asked again.
-        attempts: filled while it works, so that it can be shown whatever comes of it.
+        patience: how often a call is repeated.
+        attempts: filled during the launch, so that they can be printed even when it fails.
     """
 
     connect: Connect
@@ -50,10 +48,10 @@ class Launcher:
         """The machines of that name, at least `minimum` of them.
 
         Raises:
-            NameTakenError: the name belongs to a machine of the other kind of cloud, or an older launch of somebody else has it.
-            ProfileMismatchError: it exists and was made from another profile, or with another count.
-            PriceOverLimitError, PriceUnknownError, CloudUnsupportedError: the plan has no place that can be launched in.
-            CloudError: no place had one, or a cloud said something that no other place can mend.
+            NameTakenError: the name belongs to a machine of the other kind of cloud, or to an older launch of somebody else.
+            ProfileMismatchError: it exists and was launched from another profile, or with another count.
+            PriceOverLimitError, PriceUnknownError, CloudUnsupportedError: every place of the plan has a refusal.
+            CloudError: no place had a machine, or a cloud failed in a way that other places cannot help.
         """
         record = self.journal.get(request.name)
         if record is not None and record.rehearsal != self.rehearsal:
@@ -65,27 +63,27 @@ class Launcher:
             place.check_any(request.plan, options)
         ours = Ours(self.connect, self.on_step, self.patience)
         where = {(o.cloud, o.region) for o in options if not o.refusal} | (record.regions if record else set())
-        found = ours.look(request.name, where)
-        mine = [instance for instance in found if record is not None and instance.launch_id == record.launch_id]
+        instances = ours.look(request.name, where)
+        mine = [instance for instance in instances if record is not None and instance.launch_id == record.launch_id]
         if record is not None and record.complete and mine:
-            found = mine  # in use: whoever else has the name since is not taken for it
-        known = self._known(request, record, found, ours)
-        work = Attempts(ours, self.journal, request, options, known, self.attempts, self._again)
-        if found:
-            work.adopt(found)
+            instances = mine  # They are in use, so a later launch of the same name does not matter.
+        record = self._record(request, record, instances, ours)
+        work = Attempts(ours, self.journal, request, options, record, self.attempts, self._new_record)
+        if instances:
+            work.adopt(instances)
         else:
             place.check_any(request.plan, options)
-            self.journal.put(known)
+            self.journal.put(record)
         self._resume(work)
-        if len(work.made) < request.minimum:
+        if len(work.instances) < request.minimum:
             work.rounds()
         self._confirm(work, where)
-        return sorted(work.made, key=lambda i: (len(i.name), i.name))
+        return sorted(work.instances, key=lambda i: (len(i.name), i.name))
 
-    def _known(self, request: LaunchRequest, record: Record | None, found: Sequence[base.Instance], ours: Ours) -> Record:
-        """The record to go on from: of the oldest launch that exists, of the one that was cut off, or a fresh one."""
-        if found:
-            oldest = found[0]
+    def _record(self, request: LaunchRequest, record: Record | None, instances: Sequence[base.Instance], ours: Ours) -> Record:
+        """The record to continue with: of the oldest launch that exists, of the one that was cut off, or a fresh one."""
+        if instances:
+            oldest = instances[0]
             same = record is not None and record.launch_id == oldest.launch_id
             if record is not None and not same:
                 ours.clear(record, record.regions)  # what an attempt of ours may have left beside the older launch
@@ -97,14 +95,14 @@ class Launcher:
             return replace(fresh, launch_id=oldest.launch_id, created_at=created, deadline=deadline)
         if record is None:
             return self._fresh(request)
-        asked = (record.profile_digest, record.count, record.minimum)
-        if (not record.machines or (_young(record) and not _ended(record, ours))) and asked == (
+        same_request = (record.profile_digest, record.count, record.minimum) == (
             request.plan.profile_sha256,
             request.count,
             request.minimum,
-        ):
-            return record  # cut off before anything was confirmed, or confirmed and not shown yet
-        ours.clear(record, record.regions)  # ended since, or asked differently: a new launch under a new id
+        )
+        if same_request and (not record.machines or (_young(record) and not _ended(record, ours))):
+            return record  # cut off before the machines were confirmed, or they are confirmed and not visible yet
+        ours.clear(record, record.regions)  # ended since, or another request: a new launch under a new id
         return self._fresh(request)
 
     def _fresh(self, request: LaunchRequest) -> Record:
@@ -122,45 +120,45 @@ class Launcher:
             lock=request.plan.lock.as_dict(),
         )
 
-    def _again(self, request: LaunchRequest) -> Record:
-        """The record of another round: a launch of its own, because a cloud that remembers tokens would repeat its refusal."""
+    def _new_record(self, request: LaunchRequest) -> Record:
+        """The record of another round. It has an id of its own, because a cloud repeats its answer to a token that it remembers."""
         record = self._fresh(request)
         self.journal.put(record)
         return record
 
     def _resume(self, work: Attempts) -> None:
-        """Ask for the attempt that was cut off, under its own token, unless all that it asked for is there.
+        """Repeat the attempt that was cut off, under its own token, unless all of its machines exist.
 
-        Machines that were confirmed and that no description shows are asked for again in the same way: those that have ended come back
-        as ended, and what is left of their launch is removed.
+        Confirmed machines that are not visible are found in the same way: their attempts are repeated. If all of them have ended, the rest
+        of their launch is removed.
         """
         if work.record.pending is not None:
             self._repeat(work, work.record.pending)
-        elif work.record.machines and not work.made:
-            gone = work.record
-            for attempt in gone.had:
+        elif work.record.machines and not work.instances:
+            record = work.record
+            for attempt in record.had:
                 self._repeat(work, attempt)
-            if not work.made:
-                work.ours.clear(gone, gone.regions)
-                work.record = self._again(work.request)
+            if not work.instances:
+                work.ours.clear(record, record.regions)
+                work.record = self._new_record(work.request)
 
     def _repeat(self, work: Attempts, pending: Pending) -> None:
         name, count = work.record.name, work.record.count
-        asked = {base.host_name(name, count, pending.first + i) for i in range(pending.count)}
+        hosts = {base.host_name(name, count, pending.first + i) for i in range(pending.count)}
         option = next((o for o in work.options if not o.refusal and (o.index, o.region) == (pending.place, pending.region)), None)
-        if asked <= {instance.name for instance in work.made} or option is None:
+        if hosts <= {instance.name for instance in work.instances} or option is None:
             return
-        self.on_step(f"an earlier run asked for {option}: asking for the same again")
+        self.on_step(f"an earlier run was cut off at {option}: repeating its request")
         try:
             work.attempt(option, pending)
         except (CapacityError, QuotaExceededError):
-            self.on_step("it left nothing: going through the places")
+            self.on_step("it made no machine: trying the places in their order")
 
     def _confirm(self, work: Attempts, where: set[tuple[str, str]]) -> None:
-        """Journal the machines, see whether an older launch has the name, and remove what refused regions were given.
+        """Journal the machines, check that no older launch has the name, and clear the regions without machines.
 
         Raises:
-            NameTakenError: one has; ours is removed.
+            NameTakenError: an older launch has the name; ours is removed.
         """
         work.journal_machines()
         if any(attempt.outcome == "launched" for attempt in self.attempts):
@@ -175,7 +173,8 @@ class Launcher:
         try:
             work.ours.clear(work.record, unneeded)
         except CloudError as error:
-            self.on_step(f"something may be left where no machine was had: {error.message}")  # the journal knows where; `down` removes it
+            # The journal keeps the region, so `down` removes it.
+            self.on_step(f"something may remain in a region without a machine: {error.message}")
             unneeded = set()
         self.journal.put(
             replace(work.record, minimum=work.request.minimum, touched=tuple(pair for pair in work.record.touched if pair not in unneeded))
@@ -183,23 +182,23 @@ class Launcher:
 
 
 def _young(record: Record) -> bool:
-    """Whether its machines may exist and not be shown yet."""
-    return dt.datetime.now(dt.UTC) - dt.datetime.fromisoformat(record.created_at) < _SHOWN_WITHIN
+    """Whether its machines may exist and not be visible yet."""
+    return dt.datetime.now(dt.UTC) - dt.datetime.fromisoformat(record.created_at) < _VISIBLE_WITHIN
 
 
 def _ended(record: Record, ours: Ours) -> bool:
-    """Whether a cloud still shows machines of the record, as ended."""
+    """Whether a cloud lists machines of the record as ended."""
     ids = {machine.id for machine in record.machines}
     answers = ours.everywhere(record.regions, lambda handle: handle.things(record.name))
-    shown = [thing for answer in answers.values() if not isinstance(answer, CloudError) for thing in answer]
-    return any(thing.id in ids and not thing.alive for thing in shown)
+    listing = [thing for answer in answers.values() if not isinstance(answer, CloudError) for thing in answer]
+    return any(thing.id in ids and not thing.alive for thing in listing)
 
 
 def _compare(request: LaunchRequest, oldest: base.Instance) -> None:
-    """See that what exists is what is asked for.
+    """Check that the oldest machine was launched from the same profile with the same count.
 
     Raises:
-        ProfileMismatchError: it is not.
+        ProfileMismatchError: it was not.
     """
     name = request.name
     if oldest.profile_digest != request.plan.profile_sha256:
@@ -208,4 +207,4 @@ def _compare(request: LaunchRequest, oldest: base.Instance) -> None:
         raise ProfileMismatchError(msg, hint=hint)
     if oldest.count != request.count:
         msg = f"{name!r} exists and was launched with --count {oldest.count}, not {request.count}"
-        raise ProfileMismatchError(msg, hint=f"say --count {oldest.count}, or `gpuprov down {name}` first")
+        raise ProfileMismatchError(msg, hint=f"use --count {oldest.count}, or `gpuprov down {name}` first")

@@ -1,26 +1,18 @@
-"""What is ours at the clouds, found by tag in many regions at once, and removed there."""
-
-from __future__ import annotations
+"""What is ours at the clouds: found by tag in many regions at the same time, and removed there."""
 
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TypeVar
 
 from provision.clouds import base
+from provision.concurrent import at_once
 from provision.errors import CloudError, CredentialsMissingError
 from provision.launch.journal import Record
 from provision.launch.patience import PATIENT, Patience
 from provision.launch.regions import Connect
 
-__all__ = ["Ours", "oldest_first"]
-
 T = TypeVar("T")
 Pair = tuple[str, str]
-
-
-def _nobody(_: str) -> None:
-    """What removing says is not said where it is a detail of something else."""
 
 
 @dataclass(slots=True)
@@ -29,8 +21,8 @@ class Ours:
 
     Args:
         connect: (cloud, region) → cloud object.
-        on_step: told about pauses, and what is removed.
-        patience: how often is asked again.
+        on_step: told about pauses and removals.
+        patience: how often a call is repeated.
     """
 
     connect: Connect
@@ -45,20 +37,16 @@ class Ours:
         return self._handles[pair]
 
     def once(self, where: Iterable[Pair]) -> dict[Pair, base.Cloud]:
-        """One handle of each cloud that sees its whole project, all of the others."""
-        kept: dict[Pair, base.Cloud] = {}
-        whole: set[str] = set()
+        """The handles of these regions, but only one for a cloud whose every region sees the whole project."""
+        handles: dict[Pair, base.Cloud] = {}
         for pair in sorted(set(where)):
             handle = self.handle(pair)
-            if handle.spans == "project" and pair[0] in whole:
-                continue
-            if handle.spans == "project":
-                whole.add(pair[0])
-            kept[pair] = handle
-        return kept
+            if handle.spans != "project" or all(pair[0] != cloud for cloud, _ in handles):
+                handles[pair] = handle
+        return handles
 
     def everywhere(self, where: Iterable[Pair], ask: Callable[[base.Cloud], T]) -> dict[Pair, T | CloudError]:
-        """Ask all regions at the same time; a region whose answer is an error has that error."""
+        """Ask all regions at the same time. The answer of a region that fails is its error."""
         handles = self.once(where)
 
         def one(handle: base.Cloud) -> T | CloudError:
@@ -67,18 +55,15 @@ class Ours:
             except CloudError as error:
                 return error
 
-        if not handles:
-            return {}
-        with ThreadPoolExecutor(max_workers=min(16, len(handles)), thread_name_prefix="ours") as pool:
-            return dict(zip(handles, pool.map(one, handles.values()), strict=True))
+        return dict(zip(handles, at_once(one, handles.values()), strict=True))
 
     def look(self, name: str, where: Iterable[Pair]) -> list[base.Instance]:
-        """The living machines of a launch's name, the oldest launch first.
+        """The living machines of a launch, the oldest launch first.
 
-        A cloud without credentials is passed over when another one could be asked: what it has is not reached from here anyway.
+        A cloud without credentials is ignored when another one answers: nothing of ours there can be reached from here anyway.
 
         Raises:
-            CloudError: a region could not be asked, so that nobody knows.
+            CloudError: a region did not answer, so machines may exist that are not in sight.
         """
 
         def find(handle: base.Cloud) -> list[base.Instance]:
@@ -87,25 +72,25 @@ class Ours:
 
         answers = self.everywhere(where, find)
         errors = [answer for answer in answers.values() if isinstance(answer, CloudError)]
-        missing = [error for error in errors if isinstance(error, CredentialsMissingError)]
+        without_credentials = [error for error in errors if isinstance(error, CredentialsMissingError)]
         for error in errors:
-            if error not in missing or len(missing) == len(answers):
+            if error not in without_credentials or len(without_credentials) == len(answers):
                 raise error
-        listed = [instance for answer in answers.values() if not isinstance(answer, CloudError) for instance in answer]
-        return oldest_first(instance for instance in listed if instance.state not in {"shutting-down", "terminated"})
+        instances = [instance for answer in answers.values() if not isinstance(answer, CloudError) for instance in answer]
+        return oldest_first(instance for instance in instances if instance.state not in {"shutting-down", "terminated"})
 
     def clear(self, record: Record, where: Iterable[Pair]) -> None:
-        """Remove everything of a launch in these regions, at the same time; things of other launches are left.
+        """Remove everything of one launch in these regions, at the same time. Things of other launches stay.
 
         Raises:
-            CloudError: of the first region in which it could not be done.
+            CloudError: of the first region that failed.
         """
 
         def one(handle: base.Cloud) -> None:
             def clear() -> None:
                 things = [thing for thing in handle.things(record.name) if thing.launch_id == record.launch_id]
                 if things:
-                    handle.remove(things, on_step=_nobody)
+                    handle.remove(things, on_step=lambda _: None)
 
             self.patience.ask(clear, on_step=self.on_step, what=f"removing what is not needed in {handle.region}")
 
@@ -114,10 +99,10 @@ class Ours:
                 raise answer
 
 
-def oldest_first(found: Iterable[base.Instance]) -> list[base.Instance]:
-    """By launch, the oldest first (of the same second the lesser id), and in a launch by name."""
-    listed = list(found)
+def oldest_first(instances: Iterable[base.Instance]) -> list[base.Instance]:
+    """Sort by launch, the oldest first (in the same second by launch id), and within a launch by name."""
+    members = list(instances)
     launched: dict[str, str] = {}
-    for instance in listed:
-        launched[instance.launch_id] = min(instance.launched_at, launched.get(instance.launch_id, instance.launched_at))
-    return sorted(listed, key=lambda i: (launched[i.launch_id], i.launch_id, len(i.name), i.name))
+    for i in members:
+        launched[i.launch_id] = min(i.launched_at, launched.get(i.launch_id, i.launched_at))
+    return sorted(members, key=lambda i: (launched[i.launch_id], i.launch_id, len(i.name), i.name))

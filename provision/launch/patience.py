@@ -1,6 +1,4 @@
-"""Asking again: how long a throttled or unanswered call is repeated, and how long capacity is waited for."""
-
-from __future__ import annotations
+"""Repetition: how long a throttled or unanswered call is repeated, and how long a launch waits for capacity."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,8 +8,6 @@ import tenacity
 
 from provision.clouds.base import Step
 from provision.errors import CapacityError, CloudUnreachableError, ThrottledError
-
-__all__ = ["PATIENT", "Patience"]
 
 T = TypeVar("T")
 
@@ -34,13 +30,13 @@ class Patience:
     round_s: float = 20.0
 
     def ask(self, call: Callable[[], T], *, on_step: Step, what: str, repeat_unanswered: bool = True) -> T:
-        """Call, and again while it is throttled or unanswered; every other answer is returned or raised at once.
+        """Call, and repeat the call while it is throttled or unanswered. Every other result or error ends it at once.
 
         Args:
-            call: sent again as it is: whoever makes something with it gives it the same token.
+            call: repeated unchanged; a call that makes something must carry the same token each time.
             on_step: told before each pause.
             what: the call in words.
-            repeat_unanswered: false where the SDK has already sent it several times, as it may with a call that makes nothing.
+            repeat_unanswered: false where the SDK itself has repeated the call, as it may when the call makes nothing.
         """
 
         def enough(state: tenacity.RetryCallState) -> bool:
@@ -49,31 +45,31 @@ class Patience:
                 return (state.seconds_since_start or 0) + state.upcoming_sleep > self.throttled_s
             return not repeat_unanswered or state.attempt_number >= self.unanswered
 
-        def told(state: tenacity.RetryCallState) -> None:
+        def announce(state: tenacity.RetryCallState) -> None:
             error = state.outcome.exception() if state.outcome else None
             why = "throttled" if isinstance(error, ThrottledError) else "no answer"
-            on_step(f"{what}: {why}, asking again in {state.upcoming_sleep:.1f} s")
+            on_step(f"{what}: {why}, next try in {state.upcoming_sleep:.1f} s")
 
         return tenacity.Retrying(
             retry=tenacity.retry_if_exception_type((ThrottledError, CloudUnreachableError)),
             wait=tenacity.wait_exponential(multiplier=self.pause_s, exp_base=2, max=20) + tenacity.wait_random(0, self.pause_s / 4),
             stop=enough,
-            before_sleep=told,
+            before_sleep=announce,
             reraise=True,
         )(call)
 
     def rounds(self, one: Callable[[], T], *, for_s: float, on_step: Step) -> T:
-        """Do a round, and further ones while there is no capacity and time is left."""
+        """Do a round, and further rounds while there is no capacity and `for_s` seconds have not passed."""
 
-        def told(state: tenacity.RetryCallState) -> None:
-            left = for_s - (state.seconds_since_start or 0)
-            on_step(f"no capacity anywhere; round {state.attempt_number + 1} in {state.upcoming_sleep:.0f} s ({left / 60:.0f} min left)")
+        def announce(state: tenacity.RetryCallState) -> None:
+            rest_min = (for_s - (state.seconds_since_start or 0)) / 60
+            on_step(f"no capacity anywhere; round {state.attempt_number + 1} in {state.upcoming_sleep:.0f} s ({rest_min:.0f} min left)")
 
         return tenacity.Retrying(
             retry=tenacity.retry_if_exception_type(CapacityError),
             wait=tenacity.wait_exponential(multiplier=self.round_s, exp_base=1.5, max=300) + tenacity.wait_random(0, self.round_s / 10),
             stop=tenacity.stop_before_delay(for_s),
-            before_sleep=told,
+            before_sleep=announce,
             reraise=True,
         )(one)
 

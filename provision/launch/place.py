@@ -1,33 +1,28 @@
 """Where a launch is tried: the profile's places in their order, a region at a time, and the zones of a region one after the other.
 
-What the catalogue knows against a place is said before any call. What a cloud answers decides by its class what happens next: no
-capacity goes on to the next zone, no quota to the next region, everything else stops.
+Places that the catalog rules out are known before any call. The class of a cloud's error decides what happens next: without capacity
+the next zone is tried, without quota the next region, and every other error ends the launch.
 """
-
-from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from provision.clouds import CLOUDS
-from provision.clouds.base import Order
 from provision.clouds.terms import Refusal, RefusalKind
 from provision.errors import CapacityError, CloudUnsupportedError, PriceOverLimitError, PriceUnknownError, QuotaExceededError, UsageError
-from provision.launch.journal import Pending, Record
-from provision.launch.plan import Plan, PlannedPlace, order
-from provision.profile.model import Profile
+from provision.launch.plan import Plan, PlannedPlace
 
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One try to launch: where, and what came of it.
+    """One attempt to launch, and its result.
 
     Attributes:
-        zone: empty where the cloud chose.
+        zone: empty where the cloud chooses.
         outcome: `launched`, `adopted`, `skipped` (no call was made), or the code of the error.
-        said: the machines' ids, or what the cloud or the catalogue said.
-        asked: how many machines.
+        detail: the machines' ids, or the reason that the cloud or the catalog gives.
+        count: the number of machines in the request.
     """
 
     cloud: str
@@ -36,13 +31,14 @@ class Attempt:
     instance_type: str
     market: str
     outcome: str
-    said: str
+    detail: str
     seconds: float
-    asked: int = 1
+    count: int = 1
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""
-        return {**asdict(self), "seconds": round(self.seconds, 3)}
+        keys = {"detail": "said", "count": "asked"}
+        return {keys.get(name, name): value for name, value in asdict(self).items()} | {"seconds": round(self.seconds, 3)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,12 +53,12 @@ class Option:
 
     @property
     def first(self) -> PlannedPlace:
-        """The place whose order is asked for first."""
+        """The place that is tried first."""
         return self.places[0]
 
     @property
     def index(self) -> int:
-        """Of the place in the profile."""
+        """The index of the place in the profile."""
         return self.first.index
 
     @property
@@ -72,12 +68,12 @@ class Option:
 
     @property
     def region(self) -> str:
-        """Where."""
+        """The region's name."""
         return self.first.region
 
     @property
     def zones(self) -> tuple[str, ...]:
-        """Those that the profile names, in its order; empty where the cloud chooses among all of the region."""
+        """The zones in the profile, in its order; empty where the cloud chooses among all zones of the region."""
         return tuple(place.zone for place in self.places if place.zone)
 
     @property
@@ -88,44 +84,44 @@ class Option:
     def __str__(self) -> str:
         return str(self.first)
 
-    def attempt(self, outcome: str, detail: str, seconds: float = 0.0, *, zone: str = "", asked: int = 1) -> Attempt:
+    def attempt(self, outcome: str, detail: str, seconds: float = 0.0, *, zone: str = "", count: int = 1) -> Attempt:
         """A row about this option."""
         place = self.first.place
-        return Attempt(self.cloud, self.region, zone, place.instance_type, place.market, outcome, detail, seconds, asked)
+        return Attempt(self.cloud, self.region, zone, place.instance_type, place.market, outcome, detail, seconds, count)
 
 
 def options(plan: Plan, only: str | None = None) -> list[Option]:
-    """Every place of a plan, region by region, in its order. A zone that is refused is an option of its own that says so.
+    """Every place of a plan, region by region, in its order. A zone with a refusal is an option of its own.
 
     Args:
-        plan: with its places.
+        plan: has the places.
         only: the one cloud whose places count; None for all.
 
     Raises:
-        UsageError: the profile has no place on it.
+        UsageError: the profile has no place on that cloud.
     """
     places = [place for place in plan.places if only in {None, place.cloud}]
     if not places:
         msg = f"profile {plan.profile.name} has no place on {only}"
         others = " or ".join(dict.fromkeys(place.cloud for place in plan.places))
-        raise UsageError(msg, hint=f"it has places on {others}; add one on {only}, or leave that out")
+        raise UsageError(msg, hint=f"it has places on {others}; add one on {only}, or omit the cloud")
     groups: dict[tuple[object, ...], list[PlannedPlace]] = {}
     for place in places:
-        # Zones of one region that can be had are one attempt.
+        # The usable zones of one region are one attempt.
         own = place.location if place.refusal or not place.zone else ""
         groups.setdefault((place.index, place.region, own), []).append(place)
     return [Option(tuple(members)) for members in groups.values()]
 
 
-def check_any(plan: Plan, listed: Sequence[Option]) -> None:
-    """Refuse to go on when no place can be launched in.
+def check_any(plan: Plan, candidates: Sequence[Option]) -> None:
+    """Check that at least one place has no refusal.
 
     Raises:
         PriceOverLimitError, PriceUnknownError: the price is the reason, at one place at least.
-        CloudUnsupportedError: the catalog or the lock is.
+        CloudUnsupportedError: the catalog or the lock is the reason everywhere.
     """
-    refusals = [(option, option.refusal) for option in listed if option.refusal]
-    if len(refusals) < len(listed):
+    refusals = [(option, option.refusal) for option in candidates if option.refusal]
+    if len(refusals) < len(candidates):
         return
     reasons = "; ".join(dict.fromkeys(f"{option.region} {option.first.place.instance_type}: {refusal}" for option, refusal in refusals))
     msg = f"no place of profile {plan.profile.name} can be launched in: {reasons}"
@@ -138,54 +134,35 @@ def check_any(plan: Plan, listed: Sequence[Option]) -> None:
     raise CloudUnsupportedError(msg, hint=f"add a place on {' or '.join(CLOUDS)} that `gpuprov catalog instances` lists")
 
 
-def order_of(record: Record, profile: Profile, place: PlannedPlace, public_key: str, pending: Pending) -> Order:
-    """The order of one attempt: the same for the same attempt of the same record."""
-    return order(
-        profile,
-        record.profile_digest,
-        place,
-        name=record.name,
-        launch_id=record.launch_id,
-        public_key=public_key,
-        deadline=record.deadline,
-        zone=pending.zone,
-        first=pending.first,
-        count=pending.count,
-        minimum=pending.minimum,
-        whole_count=record.count,
-        own_subnet=not record.rehearsal,
-    )
-
-
-def tried_zones(
+def try_zones(
     option: Option, *, ask: Callable[[str], int], all_zones: Callable[[], list[str]]
 ) -> CapacityError | QuotaExceededError | None:
-    """Try one option: no zone first where the cloud chooses, then zone by zone, those that the cloud named first, each once.
+    """Try one option: first without a zone where the cloud chooses, then each zone once, beginning with the zones a cloud suggests.
 
     Args:
         option: the place and region.
-        ask: launches in a zone (or with none) and returns how many machines are still missing.
-        all_zones: the zones of the region that have the type, asked for only when they are needed.
+        ask: launches in a zone (or without one), and returns how many machines are still to be launched.
+        all_zones: the zones of the region that have the type; called only when they are needed.
 
     Returns:
-        None when no machine is missing any more; otherwise the last refusal, or a CapacityError of our own when every zone gave some
-        and still too few.
+        None when there are enough machines. Otherwise the last error of the cloud, or a CapacityError of our own when no zone failed and
+        together they still have too few.
     """
-    queue, tried = list(option.zones) or [""], set[str]()
+    queue, visited = list(option.zones) or [""], set[str]()
     last: CapacityError | QuotaExceededError | None = None
     while queue:
         zone = queue.pop(0)
-        tried.add(zone)
-        named: Sequence[str] = ()
+        visited.add(zone)
+        suggestions: Sequence[str] = ()
         try:
             if ask(zone) == 0:
                 return None
         except QuotaExceededError as error:
             return error  # of the region: another zone cannot help
         except CapacityError as error:
-            last, named = error, error.elsewhere
+            last, suggestions = error, error.elsewhere
         if not zone:
             queue = all_zones()
-        wanted = [z for z in named if not option.zones or z in option.zones]  # the profile's zones are what was signed
-        queue = [z for z in dict.fromkeys([*wanted, *queue]) if z not in tried]
+        first = [z for z in suggestions if not option.zones or z in option.zones]  # never a zone outside the signed profile
+        queue = [z for z in dict.fromkeys([*first, *queue]) if z not in visited]
     return last or CapacityError(f"too few machines of {option}", hint="try again later, or add a place to the profile")

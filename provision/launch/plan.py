@@ -1,10 +1,8 @@
 """The plan: everything that follows from a profile and its lock before a cloud is contacted.
 
-There is one plan. `plan` prints it, `up` executes it within its ceiling, `review` shows it, `policy` judges it, `render` writes it in other
-tools' languages. It holds values and kinds; text for people is made where it is printed.
+`plan` prints it, `up` executes it within its ceiling, `review` presents it, `policy` checks it, and `render` writes it in the languages of
+other tools. It holds values and kinds; text for people is made where it is printed.
 """
-
-from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Iterator
@@ -28,15 +26,15 @@ from provision.clouds.offline import PlaceBase
 from provision.clouds.terms import Grant, PlannedCall, Price, Refusal, RefusalKind, Safeguard, Way
 from provision.profile import load
 from provision.profile.locked import Lock, LockedPlace
-from provision.profile.model import DataDisk, Limits, Profile
+from provision.profile.model import Limits, Profile
 
 DiskKind = Literal["root", "volume", "instance-store"]
 DoorKind = Literal["caller", "way", "network"]
 Sacrifice = Literal["counters-open"]
-# What a plan writes where only the launch decides.
+# Placeholders for values that exist only at the launch.
 LAUNCH_ID: Final = "<launch>"
 PUBLIC_KEY: Final = "<the public key that gpuprov makes for this machine>"
-_ONCE: Final = dt.datetime(2000, 1, 1, tzinfo=dt.UTC)  # a moment that stands for the deadline in a request; it is replaced by words
+_ONCE: Final = dt.datetime(2000, 1, 1, tzinfo=dt.UTC)  # stands for the deadline in a request, and is replaced by words
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +43,12 @@ class PlannedPlace:
 
     Attributes:
         index: of the place in the profile.
-        location: the region or zone, as the profile names it.
+        location: the region or zone in the profile.
         zone: empty where the cloud chooses.
         gpu, gpu_count: what a machine there has.
-        image, image_id: how the image is found, and its id where the lock has one.
-        price: on demand; None when nothing of it is known, as for spot, whose price moves.
-        refusal: why it would be passed over; None when it would be tried.
+        image, image_id: how the image is looked up, and its id where the lock has one.
+        price: on demand; None where the catalog has no price, and for spot, whose price changes.
+        refusal: why the place is skipped; None when it would be tried.
         opt_in: whether the region must be enabled in the account once.
         elsewhere: the other regions that have the type.
     """
@@ -76,7 +74,7 @@ class PlannedPlace:
 
     @property
     def whole_price_usd(self) -> float | None:
-        """US dollars an hour for everything that the price covers; None when a part of it is not known."""
+        """US dollars per hour for all parts of a machine; None when the price of a part is not known."""
         return self.price.usd_per_hour if self.price and self.price.whole else None
 
     def __str__(self) -> str:
@@ -95,7 +93,7 @@ class PlannedDisk:
 
 @dataclass(frozen=True, slots=True)
 class PlannedDoor:
-    """A network that may open a connection to port 22: the caller's address, the range of a way in, or one that the profile names."""
+    """A network that may connect to port 22: the caller's address, the range of a cloud's way in, or a network of the profile."""
 
     kind: DoorKind
     network: str
@@ -104,7 +102,7 @@ class PlannedDoor:
 
 @dataclass(frozen=True, slots=True)
 class PlannedPermissions:
-    """What one cloud must allow: the actions, the smallest policy document where the cloud has such a thing, and a note."""
+    """What one cloud must allow: the actions, the smallest policy document where the cloud has policies, and a note."""
 
     cloud: str
     actions: tuple[str, ...]
@@ -118,9 +116,9 @@ class Ceiling:
 
     Attributes:
         limit_per_hour, limit_to_deadline: of the profile.
-        to_deadline: what can be spent; None while a place that would be tried has no known whole price, or no place would be tried.
-        lowest_per_hour, highest_per_hour: over the places that would be tried and whose whole price is known.
-        unknown_places: places that would be tried at an unknown price, because the profile allows it.
+        to_deadline: the most that can be spent; None when there is no candidate, or one without a known whole price.
+        lowest_per_hour, highest_per_hour: over the candidates whose whole price is known.
+        unknown_places: the number of candidates at an unknown price, which the profile allows.
     """
 
     limit_per_hour: float
@@ -133,15 +131,15 @@ class Ceiling:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What would be made of a profile under a name.
+    """The launch of a profile under a name.
 
     Attributes:
         places: in the order in which they are tried.
         disks, doors: of each machine.
-        safeguards: by cloud, what its client asks for whatever the profile says.
-        sacrifices: what the profile gives up.
-        permissions, calls: by cloud; the calls are those of the first place that would be tried there.
-        tags: what is put on everything that is made.
+        safeguards: by cloud, what its requests contain whatever the profile says.
+        sacrifices: the protections that the profile gives up.
+        permissions, calls: by cloud; the calls are those of the cloud's first candidate.
+        tags: put on everything that is made.
         withdrawn: (cloud, type, day) of the machine types with this GPU that can no longer be launched anywhere.
     """
 
@@ -160,41 +158,44 @@ class Plan:
     withdrawn: tuple[tuple[str, str, dt.date], ...]
 
     @property
-    def tried(self) -> list[PlannedPlace]:
-        """The places that nothing speaks against."""
+    def candidates(self) -> list[PlannedPlace]:
+        """The places without a refusal, which would be tried."""
         return [place for place in self.places if place.refusal is None]
 
     @property
     def image_gaps(self) -> set[str]:
-        """What the lock says it does not know about images."""
+        """The lock's phrases about images that the catalog does not know."""
         os = (self.profile.os.name, self.profile.os.version)
         return {clouds.provider(place.cloud).image_gap(place.region, os) for place in self.places}
 
     @property
     def ceiling(self) -> Ceiling:
-        """What it costs at most."""
-        prices = [place.whole_price_usd for place in self.tried]
-        known = [price for price in prices if price is not None]
-        limit, hours = self.profile.limits.price_per_hour_usd, self.profile.limits.deadline_h
-        whole = round(limit * hours, 2)
-        ceiling = whole if prices and len(known) == len(prices) else None
-        return Ceiling(limit, whole, ceiling, min(known, default=None), max(known, default=None), len(prices) - len(known))
+        """The highest cost."""
+        candidates = self.candidates
+        prices = [place.whole_price_usd for place in candidates if place.whole_price_usd is not None]
+        limits, unknown = self.profile.limits, len(candidates) - len(prices)
+        total = round(limits.price_per_hour_usd * limits.deadline_h, 2)
+        lowest, highest = min(prices, default=None), max(prices, default=None)
+        return Ceiling(limits.price_per_hour_usd, total, total if prices and not unknown else None, lowest, highest, unknown)
 
 
 def plan(profile: Profile, lock: Lock, name: str | None = None) -> Plan:
     """Compute the plan. No cloud is contacted.
 
     Args:
-        profile: what is asked for.
-        lock: what it was resolved to.
-        name: what the machine would be called; the profile's name by default.
+        profile: the profile.
+        lock: its lock.
+        name: of the launch; the profile's name by default.
     """
     sha256, name = load.digest(profile), name or profile.name
     places = tuple(_places(profile, lock))
     first = {cloud: next((p for p in places if p.cloud == cloud and p.refusal is None), None) for cloud in _clouds(profile)}
     draft = [draft_order(profile, sha256, name, place) for place in places]
     calls = [call for cloud, place in first.items() if place for call in _calls(profile, sha256, name, place)]
-    disks = [PlannedDisk("root", profile.disks.root.size_gb, "/", ""), *_data_disks(profile.disks.data)]
+    disks = [PlannedDisk("root", profile.disks.root.size_gb, "/", "")]
+    if profile.disks.data:
+        data = profile.disks.data
+        disks.append(PlannedDisk(data.source, data.size_gb, data.mount, data.filesystem))
     return Plan(
         profile=profile,
         profile_sha256=sha256,
@@ -229,7 +230,7 @@ def _place(profile: Profile, index: int, location: str, locked: LockedPlace) -> 
     gpu, gpu_count = place.gpus(profile.gpu.model, profile.gpu.count)
     price = provider.price(place.instance_type, region, gpu, gpu_count) if place.market == "on-demand" else None
     refusal = Refusal(RefusalKind.LOCKED, locked.not_available) if locked.not_available else _money_refusal(profile.limits, place, price)
-    known = provider.regions().get(region)
+    record = provider.regions().get(region)
     return PlannedPlace(
         index=index,
         place=place,
@@ -242,13 +243,13 @@ def _place(profile: Profile, index: int, location: str, locked: LockedPlace) -> 
         image_id=locked.image_id,
         price=price,
         refusal=refusal,
-        opt_in=known is not None and known.opt_in,
+        opt_in=record is not None and record.opt_in,
         elsewhere=tuple(code for code in provider.offered_in(place.instance_type, gpu) if code != region),
     )
 
 
 def _money_refusal(limits: Limits, place: PlaceBase, price: Price | None) -> Refusal | None:
-    """The ceiling fails closed: what is not known to be within it is refused, unless the profile accepts an unknown price."""
+    """The refusal of a place whose price is over the limit, or not known to be within it while the profile does not accept that."""
     limit = limits.price_per_hour_usd
     if price and price.usd_per_hour > limit:
         least = "" if price.whole else "at least "
@@ -266,7 +267,7 @@ def _money_refusal(limits: Limits, place: PlaceBase, price: Price | None) -> Ref
 
 
 def draft_order(profile: Profile, profile_sha256: str, name: str, place: PlannedPlace) -> Order:
-    """The order of a place's first attempt, with words where only the launch decides. It is never launched."""
+    """The order of a place's first attempt, with placeholders for the values of a launch. It is never launched."""
     return order(
         profile, profile_sha256, place, name=name, launch_id=LAUNCH_ID, public_key=PUBLIC_KEY, deadline=_ONCE.isoformat(), zone=place.zone
     )
@@ -290,20 +291,8 @@ def order(
 ) -> Order:
     """The order of one attempt: the same arguments give the same order.
 
-    Args:
-        profile: what is asked for.
-        profile_sha256: its digest.
-        place: where.
-        name: what the launch is called.
-        launch_id: hexadecimal.
-        public_key: the OpenSSH public key that may log in first.
-        deadline: ISO 8601, UTC.
-        zone: the only zone that is tried; empty lets the cloud choose.
-        first: the index of the first machine of this attempt, from 1.
-        count: how many this attempt is for.
-        minimum: how many it must get.
-        whole_count: how many machines the whole launch is for.
-        own_subnet: false in the embedded cloud, which has the subnets that an account begins with and none of the user's.
+    `deadline` is ISO 8601 in UTC. `whole_count` is the number of machines of the whole launch. `own_subnet` is false in the embedded cloud,
+    which has a new account's subnets and none of the user's. The other arguments are as in `Order`.
     """
     data = profile.disks.data
     return Order(
@@ -329,26 +318,6 @@ def order(
         subnet=(profile.network.subnet or "") if own_subnet else "",
         public_address=profile.network.address == "public",
     )
-
-
-def _tags(
-    profile: Profile, profile_sha256: str, *, name: str, launch_id: str, deadline: str, whole_count: int, first: int
-) -> dict[str, str]:
-    """What is put on everything that an attempt makes."""
-    return {
-        NAME_TAG: name,
-        LAUNCH_TAG: launch_id,
-        PROFILE_TAG: profile.name,
-        PROFILE_DIGEST_TAG: profile_sha256,
-        OWNER_TAG: profile.owner.email,
-        DEADLINE_TAG: deadline,
-        COUNT_TAG: str(whole_count),
-        FIRST_TAG: str(first),
-    }
-
-
-def _data_disks(disk: DataDisk | None) -> list[PlannedDisk]:
-    return [PlannedDisk(disk.source, disk.size_gb, disk.mount, disk.filesystem)] if disk else []
 
 
 def _door(profile: Profile, network: str) -> PlannedDoor:
@@ -387,7 +356,7 @@ def _calls(profile: Profile, profile_sha256: str, name: str, place: PlannedPlace
 
 
 def _in_words(value: Any, words: str) -> Any:
-    """A request with words in place of the moment that stands for the deadline."""
+    """A request with words in place of the moment `_ONCE`, which stands for the deadline."""
     if isinstance(value, str):
         for moment, text in ((_ONCE, words), (_ONCE + LATE, f"{words[:-1]} and {LATE.seconds // 60} min>")):
             value = value.replace(moment.strftime(TIMER), text).replace(moment.isoformat(timespec="seconds"), text)

@@ -1,6 +1,4 @@
-"""Where our things can be: the regions of profiles and journal, and those of the catalogue; each cloud asked no oftener than it must be."""
-
-from __future__ import annotations
+"""Where our things can be: the regions of the profiles and the journal, and those of the catalog."""
 
 from collections.abc import Callable, Iterable
 

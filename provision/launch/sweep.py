@@ -1,6 +1,4 @@
-"""What is ours and of no use to anybody: things of launches without a living machine, and machines over their deadline."""
-
-from __future__ import annotations
+"""Leftovers: things of launches without a living machine, and machines over their deadline."""
 
 import datetime as dt
 from collections.abc import Collection, Iterable
@@ -9,15 +7,11 @@ from dataclasses import dataclass
 from provision.clouds import base
 from provision.errors import CloudError
 from provision.launch.lifecycle import remove, things
-from provision.launch.ours import Ours
-
-__all__ = ["Left", "clear_away", "leftovers"]
-
-Pair = tuple[str, str]
+from provision.launch.ours import Ours, Pair
 
 
 @dataclass(frozen=True, slots=True)
-class Left:
+class Leftover:
     """One thing that would be removed, and why."""
 
     cloud: str
@@ -28,8 +22,8 @@ class Left:
 
 def leftovers(
     ours: Ours, where: Iterable[Pair], *, owners: Collection[str] | None, busy: Collection[str], now: dt.datetime
-) -> tuple[list[Left], list[str]]:
-    """What can be removed, and a phrase for each region that could not be asked.
+) -> tuple[list[Leftover], list[str]]:
+    """Find what can be removed.
 
     Args:
         ours: the clouds.
@@ -37,28 +31,24 @@ def leftovers(
         owners: whose things; None for everybody's. Things of others are not looked at.
         busy: ids of launches that are under way on this machine.
         now: an aware time.
+
+    Returns:
+        The leftovers, and a phrase for each region that did not answer.
     """
-    pairs = set(where)
-    found, problems = things(ours, pairs)
-    machines = [
-        i for answer in ours.everywhere(found, lambda handle: handle.find()).values() if not isinstance(answer, CloudError) for i in answer
-    ]
+    everything, problems = things(ours, where)
+    answers = ours.everywhere(everything, lambda handle: handle.find()).values()
+    machines = [instance for answer in answers if not isinstance(answer, CloudError) for instance in answer]
     over = {i.launch_id for i in machines if _over(i.deadline, now)} - {i.launch_id for i in machines if not _over(i.deadline, now)}
-    mine = [
-        (pair, thing)
-        for pair, listed in found.items()
-        for thing in listed
+    living = {thing.launch_id for group in everything.values() for thing in group if thing.kind == "instance" and thing.alive}
+    items = [
+        Leftover(*pair, thing, "its deadline is over" if thing.launch_id in over else "its launch has no machine")
+        for pair, group in everything.items()
+        for thing in group
         if thing.launch_id not in busy and (owners is None or thing.owner in owners)
-    ]
-    living = {thing.launch_id for listed in found.values() for thing in listed if thing.kind == "instance" and thing.alive}
-    left = [
-        Left(*pair, thing, "its deadline is over" if thing.launch_id in over else "its launch has no machine")
-        for pair, thing in mine
         if thing.alive and (thing.launch_id in over or thing.launch_id not in living)
     ]
-    return sorted(left, key=lambda x: (x.thing.group, x.region, x.thing.kind)), [
-        f"{region}: {e.message}" for (_, region), e in problems.items()
-    ]
+    items.sort(key=lambda item: (item.thing.group, item.region, item.thing.kind))
+    return items, [f"{region}: {error.message}" for (_, region), error in problems.items()]
 
 
 def _over(deadline: str, now: dt.datetime) -> bool:
@@ -69,9 +59,9 @@ def _over(deadline: str, now: dt.datetime) -> bool:
         return False
 
 
-def clear_away(ours: Ours, left: Iterable[Left]) -> list[str]:
-    """Remove what was found, all regions at the same time; returns a phrase for each."""
+def clear_away(ours: Ours, items: Iterable[Leftover]) -> list[str]:
+    """Remove leftovers, all regions at the same time; returns a phrase for each."""
     by_region: dict[Pair, list[base.Thing]] = {}
-    for item in left:
+    for item in items:
         by_region.setdefault((item.cloud, item.region), []).append(item.thing)
     return remove(ours, by_region)

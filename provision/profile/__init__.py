@@ -1,1 +1,1 @@
-"""What is asked: the schema of a profile and its loader."""
+"""The profile: its schema, its loader, and its lock."""

@@ -1,6 +1,4 @@
-"""Two documents of plain data compared value by value, such as two locks: each difference as a record, and in words."""
-
-from __future__ import annotations
+"""The differences between two documents of plain data, such as two locks, value by value."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,9 +10,9 @@ class Difference:
     """One value that differs.
 
     Attributes:
-        key: where it stands, from the top; entries of a list by their number.
-        text: before and after in words; of a list what was added and removed.
-        only_hashes: whether it is a package whose version is the same and whose hashes are not.
+        key: the path to the value from the top; entries of a list have their number.
+        text: before and after in words; for a list the entries that were added and removed.
+        only_hashes: whether a package has the same version and other hashes.
     """
 
     key: tuple[str, ...]
@@ -50,7 +48,7 @@ def _values(key: tuple[str, ...], old: Any, new: Any) -> Iterator[Difference]:
 
 
 def _texts(key: tuple[str, ...], removed: Sequence[str], added: Sequence[str]) -> Iterator[Difference]:
-    """Pins of the same package in one difference, without their hashes unless these alone differ."""
+    """One difference for the two pins of a package. It leaves hashes out, and says so where only they differ."""
     old, new = ({text.partition("==")[0]: text for text in texts} for texts in (removed, added))
     for name in [*old, *(name for name in new if name not in old)]:
         before, after = old.get(name), new.get(name)

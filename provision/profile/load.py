@@ -1,10 +1,8 @@
-"""YAML file → Profile; every complaint names file, line and key, and says what to write instead.
+"""YAML file → Profile. Every complaint has the file, line and key, and says what to write instead.
 
-The YAML accepted is the plain part of the language: no aliases, anchors, tags, merge keys or duplicate keys, within bounds on size,
-depth and node count. What those bounds refuse is refused from the event stream, before anything is expanded.
+Only plain YAML is accepted: no aliases, anchors, tags, merge keys or duplicate keys, and limits on size, depth and number of nodes. These
+are checked on the stream of events, before anything is expanded.
 """
-
-from __future__ import annotations
 
 import difflib
 import re
@@ -33,8 +31,8 @@ Model = TypeVar("Model", bound=BaseModel)
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
-    """A profile that `--profile NAME` would find, and what is wrong with it if anything; then there is no `profile`."""
+class ProfileEntry:
+    """A profile that `--profile NAME` finds. `problem` is empty for a valid one; otherwise `profile` is None."""
 
     name: str
     path: Path
@@ -49,43 +47,43 @@ def find(name_or_path: str) -> Path:
     A bare name is looked up in `./profiles`, then among the shipped ones; anything with a slash or a YAML suffix is a path.
 
     Raises:
-        ProfileNotFoundError: with the nearest existing name.
+        ProfileNotFoundError: there is none; the hint has the nearest name.
     """
     if "/" in name_or_path or name_or_path.endswith(_SUFFIXES):
         path = Path(name_or_path)
         if path.is_file():
             return path
         msg = f"no profile file {name_or_path!r}"
-        raise ProfileNotFoundError(msg, hint="give the path of a YAML file, or a name from `gpuprov profile list`")
-    known = _files()
-    if name_or_path in known:
-        return known[name_or_path]
-    near = difflib.get_close_matches(name_or_path, known, n=1, cutoff=0.5)
+        raise ProfileNotFoundError(msg, hint="use the path of a YAML file, or a name from `gpuprov profile list`")
+    files = _files()
+    if name_or_path in files:
+        return files[name_or_path]
+    near = difflib.get_close_matches(name_or_path, files, n=1, cutoff=0.5)
     hint = f"did you mean {near[0]!r}? " if near else ""
     msg = f"no profile called {name_or_path!r}"
-    raise ProfileNotFoundError(msg, hint=f"{hint}`gpuprov profile list` shows what there is; a path to a YAML file works too")
+    raise ProfileNotFoundError(msg, hint=f"{hint}`gpuprov profile list` lists all profiles; the path of a YAML file works too")
 
 
 def _files() -> dict[str, Path]:
     """Name → file, the user's own `./profiles` before the shipped ones."""
-    found: dict[str, Path] = {}
+    files: dict[str, Path] = {}
     for folder in (Path("profiles"), paths.profiles_dir()):
         for path in sorted(folder.glob("*.y*ml")) if folder.is_dir() else ():
             if not path.stem.endswith(".lock"):
-                found.setdefault(path.stem, path)
-    return found
+                files.setdefault(path.stem, path)
+    return files
 
 
-def list_profiles() -> list[Listed]:
-    """Every profile that a name finds, in alphabetical order; a broken one is listed with its problem."""
-    listed = []
+def list_profiles() -> list[ProfileEntry]:
+    """Every profile with a name, in alphabetical order; an invalid one has its problem."""
+    entries = []
     for name, path in sorted(_files().items()):
         try:
             profile = load(path)
-            listed.append(Listed(name, path, profile.purpose, "", profile))
+            entries.append(ProfileEntry(name, path, profile.purpose, "", profile))
         except ProfileInvalidError as error:
-            listed.append(Listed(name, path, "", error.message.splitlines()[0]))
-    return listed
+            entries.append(ProfileEntry(name, path, "", error.message.splitlines()[0]))
+    return entries
 
 
 def load(path: Path) -> Profile:
@@ -93,7 +91,7 @@ def load(path: Path) -> Profile:
 
     Raises:
         ProfileNotFoundError: the file cannot be read.
-        ProfileInvalidError: its message holds all complaints, one a line, as `file:line: key: what; what to write instead`.
+        ProfileInvalidError: its message has all complaints, one per line, as `file:line: key: what; what to write instead`.
     """
     try:
         with path.open("rb") as file:
@@ -105,26 +103,29 @@ def load(path: Path) -> Profile:
 
 
 def parse(raw: bytes, path: Path) -> Profile:
-    """Validate the bytes of a profile; `path` is what complaints call them.
+    """Validate the bytes of a profile; complaints refer to them as `path`.
 
     Raises:
         ProfileInvalidError: as `load` does.
     """
     profile, lines, problems = typed(raw, Profile, "profile")
     if profile is not None:
-        problems = _against_catalogue(profile, lines)
+        problems = _catalog_complaints(profile, lines)
         if not problems:
             return profile
     raise _invalid(path, problems)
 
 
 def typed(raw: bytes, model: type[Model], what: str) -> tuple[Model | None, Lines, list[Complaint]]:
-    """Plain YAML as a model: the model or complaints, and the line of every key.
+    """Validate plain YAML.
 
     Args:
         raw: the file's bytes.
-        model: what they should hold.
-        what: the word for it, which is also the command that shows its schema.
+        model: the shape that they should have.
+        what: the word for the model, which is also the command that prints its schema.
+
+    Returns:
+        The model, or None and complaints; and the line of every key.
     """
     if len(raw) > _MAX_BYTES:
         return None, {}, [Complaint(1, "", f"larger than {_MAX_BYTES // 1024} KiB", f"a {what} is one purpose; split it")]
@@ -138,12 +139,12 @@ def typed(raw: bytes, model: type[Model], what: str) -> tuple[Model | None, Line
 
 
 def lines(raw: bytes) -> dict[str, int]:
-    """Where each key of a file stands: `places.0.regions.1` → its line, from 1. What is not YAML has none."""
+    """Map each key of a file, such as `places.0.regions.1`, to its line, from 1. Text that is not YAML has no keys."""
     return {_dotted(at): line for at, line in _read_yaml(raw)[1].items() if at}
 
 
 def digest(profile: Profile) -> str:
-    """SHA-256 over the canonical JSON form of a profile, hexadecimal: the same for two files that ask the same."""
+    """SHA-256 of a profile's canonical JSON, in hexadecimal: equal for two files with equal values."""
     return canonical.digest(profile.dump())
 
 
@@ -163,13 +164,13 @@ def _invalid(path: Path, problems: list[Complaint]) -> ProfileInvalidError:
 
 
 def _read_yaml(raw: bytes) -> tuple[Any, dict[KeyPath, int], list[Complaint]]:
-    """Plain data, the line of every key path, and complaints; data is None when there are complaints."""
+    """The file as plain data, the line of every key path, and complaints. The data counts only without complaints."""
     problems: list[Complaint] = []
     lines: dict[KeyPath, int] = {}
     try:
-        refused = _refuse_features(raw)
-        if refused:
-            return None, {}, [refused]
+        complaint = _feature_complaint(raw)
+        if complaint:
+            return None, {}, [complaint]
         loader = yaml.SafeLoader(raw)
         try:
             node = loader.get_single_node()
@@ -180,42 +181,23 @@ def _read_yaml(raw: bytes) -> tuple[Any, dict[KeyPath, int], list[Complaint]]:
             loader.dispose()
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        return (
-            None,
-            {},
-            [
-                Complaint(
-                    mark.line + 1 if mark else 1,
-                    "",
-                    f"not YAML: {error.problem}",
-                    "check indentation, colons and quotes",
-                )
-            ],
-        )
+        line = mark.line + 1 if mark else 1
+        return None, {}, [Complaint(line, "", f"not YAML: {error.problem}", "check indentation, colons and quotes")]
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         return None, {}, [Complaint(1, "", f"not YAML: {str(error).splitlines()[0]}", "save the file as UTF-8 text")]
     return document, lines, problems
 
 
-def _refuse_features(raw: bytes) -> Complaint | None:
-    """The first use of what a profile may not use, found from events alone: nothing is composed or expanded yet."""
+def _feature_complaint(raw: bytes) -> Complaint | None:
+    """The first YAML feature or size that a profile may not have. Only events are read, so nothing is expanded."""
+    reason = "are refused so that a reviewer sees exactly what gpuprov reads"
     depth = documents = line = 0
     for nodes, event in enumerate(yaml.parse(raw, Loader=yaml.SafeLoader)):
         line = event.start_mark.line + 1 if event.start_mark else line
         if isinstance(event, yaml.AliasEvent):
-            return Complaint(
-                line,
-                "",
-                f"uses the alias *{event.anchor}",
-                "write the value out; aliases are refused so that what is reviewed is what is read",
-            )
+            return Complaint(line, "", f"uses the alias *{event.anchor}", f"write the value out; aliases {reason}")
         if isinstance(event, yaml.NodeEvent) and event.anchor:
-            return Complaint(
-                line,
-                "",
-                f"uses the anchor &{event.anchor}",
-                "remove it; anchors are refused so that what is reviewed is what is read",
-            )
+            return Complaint(line, "", f"uses the anchor &{event.anchor}", f"remove it; anchors {reason}")
         if isinstance(event, yaml.ScalarEvent | yaml.CollectionStartEvent) and event.tag:
             return Complaint(line, "", f"uses the tag {event.tag}", "remove it; values are plain text, numbers, true or false")
         documents += isinstance(event, yaml.DocumentStartEvent)
@@ -225,12 +207,12 @@ def _refuse_features(raw: bytes) -> Complaint | None:
         if nodes > _MAX_NODES:
             return Complaint(line, "", f"holds more than {_MAX_NODES} values", "a profile is one machine purpose; split it")
         if documents > 1:
-            return Complaint(line, "", "holds more than one YAML document", "write one profile a file")
+            return Complaint(line, "", "holds more than one YAML document", "write one profile per file")
     return None
 
 
 def _plain(loader: yaml.SafeLoader, node: yaml.Node, at: KeyPath, lines: dict[KeyPath, int], problems: list[Complaint]) -> Any:
-    """A node as plain data, noting lines and refusing duplicate keys."""
+    """A node as plain data. Fills `lines`, and adds to `problems`, among them duplicate keys."""
     lines.setdefault(at, node.start_mark.line + 1)
     if isinstance(node, yaml.SequenceNode):
         return [_plain(loader, item, (*at, index), lines, problems) for index, item in enumerate(node.value)]
@@ -238,7 +220,7 @@ def _plain(loader: yaml.SafeLoader, node: yaml.Node, at: KeyPath, lines: dict[Ke
         try:
             return loader.construct_object(node)
         except ValueError as error:  # such as the day 2026-02-31, or a number of thousands of digits
-            problems.append(Complaint(node.start_mark.line + 1, _dotted(at), f"is no value: {error}", "quote it if it is text"))
+            problems.append(Complaint(node.start_mark.line + 1, _dotted(at), f"is not a valid value: {error}", "quote it if it is text"))
             return None
     assert isinstance(node, yaml.MappingNode)  # noqa: S101 - YAML has three kinds of nodes
     mapping: dict[str, Any] = {}
@@ -246,10 +228,10 @@ def _plain(loader: yaml.SafeLoader, node: yaml.Node, at: KeyPath, lines: dict[Ke
         line = key_node.start_mark.line + 1
         key = key_node.value
         if not isinstance(key_node, yaml.ScalarNode) or key == "<<" or not re.fullmatch(r"[A-Za-z0-9_.-]{1,60}", key):
-            problems.append(Complaint(line, _dotted(at), "has a key that is no plain word", "keys are lower-case words joined by _"))
+            problems.append(Complaint(line, _dotted(at), "has a key that is not a plain word", "keys are lower-case words joined by _"))
             continue
         if key in mapping:
-            problems.append(Complaint(line, _dotted((*at, key)), f"stands twice (first in line {lines[*at, key]})", "keep one of them"))
+            problems.append(Complaint(line, _dotted((*at, key)), f"occurs twice (first in line {lines[*at, key]})", "keep one of them"))
             continue
         lines[*at, key] = line
         mapping[key] = _plain(loader, value_node, (*at, key), lines, problems)
@@ -260,37 +242,35 @@ def _dotted(at: KeyPath) -> str:
     return ".".join(map(str, at))
 
 
-def _against_catalogue(profile: Profile, lines: Lines) -> list[Complaint]:
-    """What is well-formed and does not exist."""
+def _catalog_complaints(profile: Profile, lines: Lines) -> list[Complaint]:
+    """Complaints about regions and systems that do not exist in the catalog."""
     problems = []
     for number, place in enumerate(profile.places):
         provider = clouds.provider(place.cloud)
         for index, location in enumerate(() if place.zonal else place.locations):
-            known = provider.regions()
-            if location not in known:
-                near = difflib.get_close_matches(location, known, n=1, cutoff=0.6)
+            if location not in provider.regions():
+                near = difflib.get_close_matches(location, provider.regions(), n=1, cutoff=0.6)
                 where: KeyPath = ("places", number, place.locations_key, index)
                 instead = f"did you mean {near[0]!r}?" if near else "see the regions of your account"
-                problems.append(
-                    Complaint(lines.get(where, 1), _dotted(where), f"{location!r} is not a region of {provider.title}", instead)
-                )
-    problem = _system_problem(profile)
-    if problem:
-        problems.append(Complaint(lines.get(("os",), 1), "os", *problem))
+                problem = f"{location!r} is not a region of {provider.title}"
+                problems.append(Complaint(lines.get(where, 1), _dotted(where), problem, instead))
+    system_problem = _system_problem(profile)
+    if system_problem:
+        problems.append(Complaint(lines.get(("os",), 1), "os", *system_problem))
     return problems
 
 
 def _system_problem(profile: Profile) -> tuple[str, str] | None:
-    """What is wrong with the system, and what to write."""
-    asked, data = (profile.os.name, profile.os.version), read.systems()
-    refused = next((r for r in data.refused if (r.name, r.version) == asked), None)
-    if refused:
-        return f"{' '.join(asked)} is not supported: {refused.why}", "see `gpuprov profile schema`"
-    if asked not in {(s.name, s.version) for s in data.systems}:
-        return f"{' '.join(asked)} is not supported", f"write one of: {', '.join(s.key for s in data.systems)}"
+    """What is wrong with the system, and what to write; None when it is supported."""
+    system, data = (profile.os.name, profile.os.version), read.systems()
+    exclusion = next((r for r in data.refused if (r.name, r.version) == system), None)
+    if exclusion:
+        return f"{' '.join(system)} is not supported: {exclusion.why}", "see `gpuprov profile schema`"
+    if system not in {(s.name, s.version) for s in data.systems}:
+        return f"{' '.join(system)} is not supported", f"write one of: {', '.join(s.key for s in data.systems)}"
     for cloud in dict.fromkeys(place.cloud for place in profile.places):
         provider = clouds.provider(cloud)
-        if provider.needs_known_image and asked not in provider.image_systems():
+        if provider.needs_known_image and system not in provider.image_systems():
             offered = ", ".join(f"{name} {version}" for name, version in provider.image_systems())
-            return f"no image of {' '.join(asked)} can be launched on {provider.title} yet", f"write one of: {offered}"
+            return f"no image of {' '.join(system)} can be launched on {provider.title} yet", f"write one of: {offered}"
     return None

@@ -1,6 +1,4 @@
-"""What a lock holds: the records of its file, its digest, and what it makes of a profile."""
-
-from __future__ import annotations
+"""The records of a lock file, the lock's digest, and the profile with the lock's versions."""
 
 from typing import Annotated, Any, Literal
 
@@ -12,7 +10,7 @@ from provision.profile.model import Profile
 
 
 class LockedModel(BaseModel):
-    """The base of a lock's parts: frozen and closed. A lock is written by gpuprov, so its texts may be long."""
+    """The base of a lock's parts: frozen, without unknown keys. gpuprov writes locks itself, so texts may be long."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, validate_by_name=True, validate_by_alias=True)
 
@@ -21,27 +19,27 @@ Texts = Annotated[tuple[str, ...], Field(strict=False)]
 
 
 class LockedProfile(LockedModel):
-    """Which profile this is the lock of."""
+    """The profile that the lock belongs to."""
 
     name: str
     sha256: str
 
 
 class LockedGpu(LockedModel):
-    """The GPU, in the words that the stack depends on."""
+    """The GPU's properties that the stack depends on."""
 
     model: str
     compute_capability: str
 
 
 class LockedPlace(LockedModel):
-    """One place: its image, its kernel, and what is known against it.
+    """One place, with its image and its kernel.
 
     Attributes:
-        image: how the image is found: an SSM parameter or a family.
+        image: an SSM parameter, or an image family.
         image_id: the image itself, where a refresh has found it.
-        kernel: the flavour whose headers are kept, empty where the system has one kernel.
-        not_available: why nothing can be launched there; empty when nothing is known against it.
+        kernel: the flavour whose headers are installed; empty where the system has one kernel.
+        not_available: why nothing can be launched there; empty where it can.
     """
 
     cloud: str
@@ -55,7 +53,7 @@ class LockedPlace(LockedModel):
 
 
 class LockedRepository(LockedModel):
-    """A package repository, trusted by the fingerprint of its key, or by a keyring that the system's image has."""
+    """A package repository. It is trusted by the fingerprint of its key, or by a keyring of the system's image."""
 
     kind: Literal["apt", "dnf"]
     name: str
@@ -68,7 +66,7 @@ class LockedRepository(LockedModel):
 
 
 class LockedDriver(LockedModel):
-    """The driver: branch, kernel modules, packages; `module` is what its options must name."""
+    """The driver: branch, kernel modules and packages. `module` is the name of its kernel module."""
 
     branch: str
     flavour: Literal["open", "proprietary"]
@@ -80,7 +78,7 @@ class LockedDriver(LockedModel):
 
 
 class LockedToolkit(LockedModel):
-    """The CUDA toolkit, the folder that /usr/local/cuda stands for, and the compiler that its headers accept."""
+    """The CUDA toolkit. `home` is the target of /usr/local/cuda; `gcc` is the major version that its headers accept."""
 
     version: str
     package: str
@@ -96,14 +94,14 @@ class LockedCudnn(LockedModel):
 
 
 class LockedProfiler(LockedModel):
-    """A profiler of the toolkit's release; the version is None where the catalogue does not know it."""
+    """A profiler of the toolkit's release; the version is None where the catalog does not have it."""
 
     package: str
     version: str | None
 
 
 class LockedClocks(LockedModel):
-    """How the clocks are held, and at what; no pair means the maximum that the card itself reports."""
+    """How the clocks are set, and to which pair; no pair means the maximum that the card itself reports."""
 
     mode: Literal["none", "application", "locked", "locked-graphics"]
     memory_mhz: int | None
@@ -114,7 +112,7 @@ class LockedEnvironment(LockedModel):
     """One virtual environment.
 
     Attributes:
-        wheels: as pip takes them with --require-hashes; empty where nobody could resolve them.
+        wheels: as pip takes them with --require-hashes; empty where the index was never reached.
     """
 
     version: str
@@ -126,7 +124,7 @@ class LockedEnvironment(LockedModel):
     wheels: Texts
 
     def wheel(self, name: str) -> str | None:
-        """The version of a package of the set."""
+        """The version of a package of the set, or None."""
         return next((w.version for w in parse("\n".join(self.wheels)) if w.name == name), None)
 
 
@@ -134,9 +132,9 @@ class LockedExtra(LockedModel):
     """An optional component.
 
     Attributes:
-        environment: whose environment it is in; None for what is installed as packages.
-        package: what the index calls it.
-        wheels: what it adds there; empty where a framework's own wheels bring it.
+        environment: the framework whose environment has it; None where it is installed as packages.
+        package: its name in the index.
+        wheels: the wheels that it adds; empty where a framework's own wheels bring it.
     """
 
     version: str
@@ -147,12 +145,12 @@ class LockedExtra(LockedModel):
 
 
 class LockedOpenCv(LockedModel):
-    """OpenCV: a wheel set, or the source and how it is built; then the environment has what it runs with beside itself.
+    """OpenCV as a wheel set, or as source. With source, the environment has the wheels that OpenCV runs with.
 
     Attributes:
         source: one line as pip takes it with --require-hashes.
-        tools: what it is built with.
-        key: of the wheel that comes of it, SHA-256 over everything that it depends on.
+        tools: the environment for the build.
+        key: of the wheel that is built, SHA-256 over everything that it depends on.
     """
 
     environment: LockedEnvironment | None
@@ -163,10 +161,10 @@ class LockedOpenCv(LockedModel):
 
 
 class Lock(LockedModel):
-    """Everything that was decided.
+    """The whole lock.
 
     Attributes:
-        packages: role → the packages that it needs, as apt or dnf takes them.
+        packages: role → its packages, as apt or dnf takes them.
         wheel_index: the package index; None for the default one.
     """
 
@@ -203,10 +201,10 @@ class Lock(LockedModel):
 
 
 def pin(profile: Profile, lock: Lock) -> Profile:
-    """The profile with every open choice closed as the lock closes it: what is set up and checked is what is locked."""
+    """The profile with the versions of the lock in place of `auto`, so that exactly these are set up and checked."""
     stack = profile.stack
     frameworks = stack.frameworks.model_copy(update={name: locked.version for name, locked in lock.frameworks.items()})
     # Hosts report cuDNN as three numbers; the fourth is the package's.
     cudnn = ".".join(lock.cudnn.version.split(".")[:3])
-    closed = {"driver": lock.driver.branch, "cuda": lock.cuda.version, "cudnn": cudnn, "frameworks": frameworks}
-    return profile.model_copy(update={"stack": stack.model_copy(update=closed)})
+    versions = {"driver": lock.driver.branch, "cuda": lock.cuda.version, "cudnn": cudnn, "frameworks": frameworks}
+    return profile.model_copy(update={"stack": stack.model_copy(update=versions)})

@@ -1,9 +1,4 @@
-"""Lock files: canonical YAML beside the profile, read back whole or refused, and compared value by value.
-
-The last line is the SHA-256 of everything above it, so that a hand edit is noticed.
-"""
-
-from __future__ import annotations
+"""Lock files: canonical YAML beside the profile. The last line is the digest of the lock, so that a hand edit is noticed."""
 
 import datetime as dt
 from pathlib import Path
@@ -37,7 +32,7 @@ def parse(text: str, origin: str) -> Lock:
     """Read a lock from its text.
 
     Raises:
-        LockInvalidError: it is no lock, or its digest does not hold.
+        LockInvalidError: it is no lock, or its digest is wrong.
     """
     hint = "write it again with `gpuprov lock`, or take it from version control"
     try:
@@ -48,7 +43,7 @@ def parse(text: str, origin: str) -> Lock:
         msg = f"{origin} is not a lock: {str(error).splitlines()[0]}"
         raise LockInvalidError(msg, hint=hint) from error
     if lock.digest != stated:
-        msg = f"{origin} was changed by hand: its last line does not hold"
+        msg = f"{origin} was changed by hand: the digest in its last line is wrong"
         raise LockInvalidError(msg, hint=hint)
     return lock
 
@@ -57,7 +52,7 @@ def read(path: Path) -> Lock:
     """Read a lock file.
 
     Raises:
-        LockInvalidError: it is missing, too large, no lock, or changed.
+        LockInvalidError: it is missing, too large, no lock, or edited.
     """
     try:
         raw = path.read_bytes()[: _MAX_BYTES + 1]
@@ -67,7 +62,7 @@ def read(path: Path) -> Lock:
         raise LockInvalidError(msg, hint="`gpuprov lock PROFILE` writes one") from error
     if len(raw) > _MAX_BYTES:
         msg = f"{path} is larger than {_MAX_BYTES // 1024} KiB"
-        raise LockInvalidError(msg, hint="that is no lock of gpuprov")
+        raise LockInvalidError(msg, hint="gpuprov does not write such locks")
     return parse(text, str(path))
 
 
@@ -75,8 +70,8 @@ def find(profile_path: Path, profile: Profile) -> Lock | None:
     """The lock beside a profile, or None when there is none.
 
     Raises:
-        LockStaleError: it was written for another content of the profile.
-        LockInvalidError: it does not hold.
+        LockStaleError: the profile was changed after it was written.
+        LockInvalidError: as for `read`.
     """
     path = path_for(profile_path)
     if not path.exists():
@@ -84,27 +79,27 @@ def find(profile_path: Path, profile: Profile) -> Lock | None:
     lock = read(path)
     if lock.profile.sha256 != load.digest(profile):
         msg = f"{path} was written before {profile_path.name} was changed"
-        raise LockStaleError(msg, hint=f"`gpuprov lock {profile.name}` writes it again; `gpuprov diff` shows what that changes")
+        raise LockStaleError(msg, hint=f"`gpuprov lock {profile.name}` writes it again; `gpuprov diff` shows the changes")
     return lock
 
 
 def find_or_build(profile_path: Path, profile: Profile, today: dt.date) -> Lock:
-    """The lock beside a profile, or what would be locked now.
+    """The lock beside a profile, or a new one.
 
     Raises:
-        LockStaleError, LockInvalidError: there is one, and it does not hold.
-        StackConflictError: there is none, and none can be made.
+        LockStaleError, LockInvalidError: as for `find`.
+        StackConflictError: there is none, and the profile cannot be resolved.
     """
-    from provision.profile.lock import build  # noqa: PLC0415 - the resolver, which who has a lock does not need
+    from provision.profile.lock import build  # noqa: PLC0415 - the resolver, which is not needed where there is a lock
 
     return find(profile_path, profile) or build(profile, today)
 
 
 def stale(lock: Lock, fresh: Lock) -> list[str]:
-    """What differs between a lock and what would be locked now; the catalogue's date alone is no difference."""
+    """The differences between a lock and a fresh one; the date of the catalog does not count."""
     return [str(difference) for difference in compare(lock.as_dict(), fresh.as_dict()) if difference.key != ("catalogue",)]
 
 
 def changes(old: Lock, new: Lock) -> list[str]:
-    """What differs between two locks, one line a value: `driver.branch: 580 → 595`; for a list what was added and removed."""
+    """The differences between two locks, such as `driver.branch: 580 → 595`; for a list the entries added and removed."""
     return [str(difference) for difference in compare(old.as_dict(), new.as_dict())]

@@ -1,15 +1,13 @@
 """Schema version 1 of a profile, as frozen typed models.
 
-Every string has a type that says which characters it may hold, so that a value can travel to a cloud call, a playbook or a report
-as data. Free text (purpose, reasons) may hold anything printable and is never put where something would evaluate it.
+The type of every string limits its characters, so that a value stays data in a cloud call, a playbook or a report. Free text (purpose,
+reasons) may have any printable character, and is never put where a program would evaluate it.
 """
-
-from __future__ import annotations
 
 import datetime as dt
 import functools
 import operator
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import (
     AfterValidator,
@@ -28,11 +26,9 @@ from provision.clouds.offline import PlaceBase
 from provision.profile.network import Network, conflict
 from provision.strict import StrictModel
 
-SCHEMA_VERSION: Final = 1
-
 
 def _printable(text: str) -> str:
-    """Refuse control characters: they move a terminal's cursor, split log lines and end YAML scalars."""
+    """Refuse control characters: they can move a terminal's cursor, split log lines and end YAML scalars."""
     bad = sorted({f"U+{ord(c):04X}" for c in text if not (c.isprintable() or c == "\n")})
     if bad:
         msg = f"holds characters that do not print ({', '.join(bad[:5])})"
@@ -41,25 +37,12 @@ def _printable(text: str) -> str:
 
 
 def _absolute(path: str) -> str:
-    """Refuse paths that climb, repeat or point into folders that the system owns."""
+    """Refuse paths with `..`, `.` or empty parts, and paths in folders of the system."""
     parts = path.split("/")
     if ".." in parts or "." in parts or "" in parts[1:]:
         msg = "must be a plain absolute path, without '..', '.' or empty parts"
         raise ValueError(msg)
-    if f"/{parts[1]}" in {
-        "/bin",
-        "/boot",
-        "/dev",
-        "/etc",
-        "/lib",
-        "/lib64",
-        "/proc",
-        "/root",
-        "/run",
-        "/sbin",
-        "/sys",
-        "/usr",
-    }:
+    if parts[1] in {*("bin", "boot", "dev", "etc", "lib", "lib64"), *("proc", "root", "run", "sbin", "sys", "usr")}:
         msg = f"must not lie in /{parts[1]}, which belongs to the system"
         raise ValueError(msg)
     return path
@@ -90,7 +73,7 @@ PublicKey = Annotated[
 ]
 CheckId = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9-]{1,40}$")]
 
-# The names of catalog/data/extras.yaml; a test holds that they are the same.
+# The names in catalog/data/extras.yaml; a test checks that they are the same.
 Extra = Literal["triton", "nccl", "nvtx", "dali", "cutlass", "dcgm", "tensorrt", "transformer-engine", "flash-attn", "apex"]
 
 
@@ -104,7 +87,7 @@ class Owner(StrictModel):
 if TYPE_CHECKING:
     Place = PlaceBase
 else:
-    # One model for each cloud, told apart by the key `cloud`.
+    # One model for each cloud; the key `cloud` selects it.
     Place = Annotated[functools.reduce(operator.or_, [each.place for each in clouds.providers()]), Field(discriminator="cloud")]
 
 
@@ -144,14 +127,14 @@ class DataDisk(StrictModel):
 
 
 class Disks(StrictModel):
-    """Root and, if asked for, data."""
+    """The root disk, and optionally a data disk."""
 
     root: RootDisk
     data: DataDisk | None = None
 
 
 class Limits(StrictModel):
-    """What must not be exceeded. The deadline ends the machine on the cloud's side, whatever the client does.
+    """Limits of price and time. At the deadline the cloud itself ends the machine, whatever the client does.
 
     A place whose whole price is not known cannot be held to the limit. It is refused, unless `unknown_price: allow` accepts it.
     """
@@ -162,13 +145,13 @@ class Limits(StrictModel):
 
     @model_serializer(mode="wrap")
     def _without_later_defaults(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Leave out what came later and has its default: a profile that says nothing about it keeps the digest that was signed."""
+        """Omit later keys at their default, so that the digest of an older profile, which may be signed, stays the same."""
         plain: dict[str, Any] = handler(self)
         return {key: value for key, value in plain.items() if (key, value) != ("unknown_price", "refuse")}
 
 
 class Frameworks(StrictModel):
-    """Machine-learning frameworks; one that is not named is not installed."""
+    """Machine-learning frameworks. One without a version is not installed."""
 
     pytorch: WheelVersionOrAuto | None = None
     tensorflow: VersionOrAuto | None = None
@@ -176,7 +159,7 @@ class Frameworks(StrictModel):
 
 
 class Stack(StrictModel):
-    """What is installed. `auto` is the newest that works on this GPU and is supported.
+    """The software. `auto` is the newest supported version that works on this GPU.
 
     `opencv: wheel` is without CUDA; `cuda` is built from source on the first host, for this GPU's compute capability alone.
     """
@@ -198,7 +181,7 @@ class Stack(StrictModel):
 
 
 class Mirror(StrictModel):
-    """A package repository that takes the place of NVIDIA's, trusted by the fingerprint of its key and by nothing else."""
+    """A package repository that replaces NVIDIA's. It is trusted only by the fingerprint of its key."""
 
     url: Url
     key: Url
@@ -206,7 +189,7 @@ class Mirror(StrictModel):
 
 
 class WheelIndex(StrictModel):
-    """A package index that takes the place of the default one; what it has must have the hashes of the lock."""
+    """A package index that replaces the default one. Its files must have the hashes of the lock."""
 
     url: Url
 
@@ -259,7 +242,7 @@ class User(StrictModel):
 
 
 class Waiver(StrictModel):
-    """A finding that someone took responsibility for, until a day."""
+    """A finding that its owner accepts until a day."""
 
     check: CheckId
     reason: Text
@@ -268,7 +251,7 @@ class Waiver(StrictModel):
 
 
 class Verification(StrictModel):
-    """How much is proven, and what is excused."""
+    """How much `verify` checks, and which findings are waived."""
 
     tier: Literal["quick", "standard", "perf"] = "standard"
     min_free_gb: Annotated[int, Field(ge=0, le=16_384)] = 5
@@ -276,7 +259,7 @@ class Verification(StrictModel):
 
 
 class Profile(StrictModel):
-    """One reviewed purpose for a machine: the only source of what is launched, configured and checked."""
+    """One purpose for a machine: the only source of what is launched, configured and checked."""
 
     schema_version: Annotated[Literal[1], Field(alias="schema")]
     name: Name
@@ -302,5 +285,5 @@ class Profile(StrictModel):
         return value
 
     def dump(self) -> dict[str, Any]:
-        """The profile as JSON-compatible data under the names of the YAML file, with all defaults but those that `Network` leaves out."""
+        """JSON-compatible data with the keys of the YAML file, and all defaults except those that `Network` and `Limits` omit."""
         return self.model_dump(mode="json", by_alias=True)

@@ -1,6 +1,4 @@
-"""The part of a profile that says how the machine is reached, and who may: its address, its network, its way in, and port 22."""
-
-from __future__ import annotations
+"""The part of a profile about access: the machine's address, its network, the way in, and port 22."""
 
 import ipaddress
 from collections.abc import Sequence
@@ -24,7 +22,7 @@ _LATER: Final = ("address", "subnet", "via", "jump")
 
 
 def _network(value: str) -> str:
-    """`caller`, or a network that is not everybody."""
+    """Accept `caller`, or a network that is not too wide."""
     if value == "caller":
         return value
     network = ipaddress.ip_network(value)
@@ -38,7 +36,7 @@ def _network(value: str) -> str:
 def _no_switch(value: str) -> str:
     """Refuse the word that OpenSSH takes as "no jump host" (ssh_config(5), ProxyJump)."""
     if value.lower() == "none":
-        msg = "is OpenSSH's word for no jump host; leave jump out"
+        msg = "is OpenSSH's word for no jump host; remove jump"
         raise ValueError(msg)
     return value
 
@@ -63,7 +61,7 @@ class Network(StrictModel):
 
     `address: private` gives it no public address. It then needs a way out of its subnet for packages (NAT), and a way in: `jump`, an
     ssh destination of your own configuration, or `via`, a way that a cloud offers. With a jump host, `ssh_from` is the network that the
-    jump host connects from. With `via` the way decides what is open, and `ssh_from` has no meaning.
+    jump host connects from. With `via` the way sets the open networks, and `ssh_from` has no meaning.
     """
 
     ssh_from: Annotated[tuple[Annotated[str, AfterValidator(_network)], ...], Field(min_length=1, max_length=20, strict=False)] = (
@@ -94,7 +92,7 @@ class Network(StrictModel):
             *others, last = ["jump: HOST", *offered]
             msg = f"address: private needs a way in: {', '.join(others)} or {last}"
         elif self.via != "direct" and self.ssh_from != ("caller",):
-            msg = f"ssh_from has no meaning with via: {self.via}, which decides itself what is open; leave it out"
+            msg = f"ssh_from has no meaning with via: {self.via}, which sets the open networks itself; remove it"
         elif self.jump is not None and "caller" in self.ssh_from:
             msg = "with jump it is the jump host that connects, not the caller; write the network that it connects from into ssh_from"
         elif "caller" not in self.ssh_from and all(":" in network for network in self.ssh_from):
@@ -105,32 +103,32 @@ class Network(StrictModel):
 
     @model_serializer(mode="wrap")
     def _as_before(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Leave out what came later and was not asked for: a profile that says nothing of it keeps the digest that was signed."""
+        """Omit later keys at their default, so that the digest of an older profile, which may be signed, stays the same."""
         plain: dict[str, Any] = handler(self)
         defaults = type(self).model_fields
         return {key: value for key, value in plain.items() if key not in _LATER or value != defaults[key].default}
 
 
 def conflict(network: Network, places: Sequence[PlaceBase]) -> str:
-    """What of the network does not exist at the places of a profile, with what to write instead; empty when nothing.
+    """A sentence about the part of a network that does not exist at the places of its profile; empty where all of it exists.
 
     Args:
         network: of the profile.
-        places: of the same profile; none where they are not valid themselves.
+        places: of the same profile; empty where they are invalid themselves.
     """
-    named = dict.fromkeys(place.cloud for place in places)
+    used = dict.fromkeys(place.cloud for place in places)
     if network.via != "direct":
         cloud = clouds.ways()[network.via][0]
-        if named and set(named) != {cloud}:
+        if used and set(used) != {cloud}:
             return f"via: {network.via} exists on {cloud} only; keep the places on {cloud}, or choose another way in"
     private = network.address == "private"
-    for cloud in named if private else ():
+    for cloud in used if private else ():
         problem = clouds.provider(cloud).subnet_problem(network.subnet, private=private, regions=())
         if network.subnet is None and problem:
             return problem
-    if network.subnet is not None and len(named) > 1:
+    if network.subnet is not None and len(used) > 1:
         return "a subnet belongs to one cloud; write a profile for each cloud"
-    for cloud in named if network.subnet is not None else ():
+    for cloud in used if network.subnet is not None else ():
         regions = [place.region_of(location) for place in places for location in place.locations]
         return clouds.provider(cloud).subnet_problem(network.subnet, private=private, regions=regions)
     return ""

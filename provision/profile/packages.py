@@ -1,6 +1,4 @@
-"""From a resolved stack to package names by role, and to the repositories that have them."""
-
-from __future__ import annotations
+"""The packages of a resolved stack by role, and the repositories that have them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -15,21 +13,19 @@ from provision.profile.locked import LockedCudnn, LockedDriver, LockedRepository
 from provision.profile.model import Mirror, Profile
 from provision.profile.pins import PackagePin
 
-__all__ = ["Names", "system_of"]
-
 
 def system_of(key: str) -> System:
-    """The catalogue's record of a system such as `debian 12`."""
+    """The catalog's record of a system such as `debian 12`."""
     return next(s for s in read.systems().systems if s.key == key)
 
 
 @dataclass(slots=True)
 class Names:
-    """What the parts of a stack are called on one system, from one source.
+    """The package names of a stack on one system, from one source.
 
     Attributes:
-        distribution: the distribution's own packages, where the profile takes those.
-        notes: what is not known, in words.
+        distribution: the distribution's own packages, where the profile uses them; otherwise None.
+        notes: phrases about what the catalog does not have.
     """
 
     profile: Profile
@@ -44,7 +40,8 @@ class Names:
 
     def driver(self, branch: str, flavour: str, *, video: bool) -> LockedDriver:
         """The driver's packages, its pins, and the headers that its modules are built with."""
-        headers = tuple(h for name in self.system.headers for h in self._headers(name))
+        flavours = sorted({self.system.kernel.get(place.cloud, "generic") for place in self.profile.places})
+        headers = tuple(dict.fromkeys(name.replace("<flavour>", kernel) for name in self.system.headers for kernel in flavours))
         if self.distribution:
             own = self.distribution
             names = [*(own.open if flavour == "open" else own.proprietary), *(own.video if video else ())]
@@ -57,8 +54,8 @@ class Names:
                 headers=headers,
                 module=own.module,
             )
-        named = _packages(self.system, branch)
-        chosen = named.open if flavour == "open" else named.proprietary
+        record = _packages(self.system, branch)
+        modules = record.open if flavour == "open" else record.proprietary
 
         def filled(names: Sequence[str]) -> tuple[str, ...]:
             return tuple(name.replace("<branch>", branch) for name in names)
@@ -66,32 +63,27 @@ class Names:
         return LockedDriver(
             branch=branch,
             flavour=flavour,  # type: ignore[arg-type]  # as above
-            packages=filled([*chosen.compute, *(named.video if video else ())]),
-            stream=filled([chosen.stream])[0] if chosen.stream else None,
-            pin=filled(named.pin),
+            packages=filled([*modules.compute, *(record.video if video else ())]),
+            stream=filled([modules.stream])[0] if modules.stream else None,
+            pin=filled(record.pin),
             headers=headers,
             module="nvidia",
         )
 
-    def _headers(self, name: str) -> list[str]:
-        if "<flavour>" not in name:
-            return [name]
-        return sorted({name.replace("<flavour>", self.system.kernel.get(place.cloud, "generic")) for place in self.profile.places})
-
-    def cudnn(self, chosen: str, toolkit: Toolkit) -> LockedCudnn:
-        """CuDNN for the whole system; none where the profile wants none."""
+    def cudnn(self, release: str, toolkit: Toolkit) -> LockedCudnn:
+        """CuDNN for the whole system."""
         if self.profile.stack.cudnn == "none":
             return LockedCudnn(version="none", packages=())
         if self.distribution:
             self.notes.append(f"a cuDNN among the packages of {self.system.key} itself: there is only one that downloads it from NVIDIA")
-            return LockedCudnn(version=chosen, packages=())
-        fitting = [p for p in read.cudnn().packages if p.system == self.manager and version(chosen) >= version(p.since)]
+            return LockedCudnn(version=release, packages=())
+        fitting = [p for p in read.cudnn().packages if p.system == self.manager and version(release) >= version(p.since)]
         if not fitting:
-            self.notes.append(f"what {self.system.key} calls the packages of cuDNN {chosen}")
-            return LockedCudnn(version=chosen, packages=())
+            self.notes.append(f"what {self.system.key} calls the packages of cuDNN {release}")
+            return LockedCudnn(version=release, packages=())
         names = max(fitting, key=lambda p: version(p.since)).names
-        pins = (PackagePin(name.replace("<major>", str(toolkit.major)), f"{chosen}*") for name in names)
-        return LockedCudnn(version=chosen, packages=tuple(pin.text(self.manager) for pin in pins))
+        pins = (PackagePin(name.replace("<major>", str(toolkit.major)), f"{release}*") for name in names)
+        return LockedCudnn(version=release, packages=tuple(pin.text(self.manager) for pin in pins))
 
     def profiler(self, tool: str, toolkit: Toolkit) -> str:
         """The package of `nsys`, `ncu` or `nvprof`."""
@@ -114,7 +106,7 @@ class Names:
         return f"{folder}/gcc", f"{folder}/g++"
 
     def _opencv(self, compiler: Sequence[str]) -> list[str]:
-        """What the environment is made with, and what OpenCV is built with where it is."""
+        """The packages for OpenCV's environment, and for its build where it is built from source."""
         python = self.system.python.packages
         if self.profile.stack.opencv != "cuda":
             return [*python] if self.profile.stack.opencv == "wheel" else []
@@ -122,25 +114,25 @@ class Names:
         return [*python, *(name.replace("<python>", python[0]) for name in base.build), *compiler]
 
     def extras(self, cuda_major: int) -> list[str]:
-        """The packages of those optional components that are installed as packages."""
-        chosen = [read.extras()[name] for name in self.profile.stack.extras]
-        return [name.replace("<major>", str(cuda_major)) for extra in chosen for name in extra.packages.get(self.manager, [])]
+        """The packages of the optional components that are installed as packages."""
+        components = [read.extras()[name] for name in self.profile.stack.extras]
+        return [name.replace("<major>", str(cuda_major)) for extra in components for name in extra.packages.get(self.manager, [])]
 
     def by_role(
         self, driver: LockedDriver, cuda: LockedToolkit, cudnn: LockedCudnn, profilers: Sequence[str]
     ) -> dict[str, tuple[str, ...]]:
-        """Role → the packages that it needs; a role that needs none is left out."""
+        """Role → its packages; a role without packages is omitted."""
         gcc, cuda_major = cuda.gcc, version(cuda.version)[0]
         base = next(b for b in read.repositories().base if b.packages == self.manager)
-        stack = self.profile.stack
-        named = [name.replace("<major>", str(gcc)) for name in base.gcc]
-        compiler = named if gcc != self.system.gcc[0] else []
+        stack, data = self.profile.stack, self.profile.disks.data
+        gcc_packages = [name.replace("<major>", str(gcc)) for name in base.gcc]
+        compiler = gcc_packages if gcc != self.system.gcc[0] else []
         tools = [name for tool in stack.tools for name in base.tools[tool]]
         python = list(self.system.python.packages)
-        wanted = {
+        roles = {
             "base": [*base.always, *tools, *compiler],
-            "storage": [*(base.xfs if self._xfs() else ()), *(base.stripe if self._stripes() else ())],
-            # What dnf pins is a pattern and no package.
+            "storage": [*(base.xfs if data and data.filesystem == "xfs" else ()), *(base.stripe if self._stripes() else ())],
+            # For dnf a pin is a pattern, not a package.
             "nvidia_driver": [*base.driver, *driver.headers, *(driver.pin if self.manager == "apt" else ()), *driver.packages],
             "cuda_toolkit": [cuda.package],
             "cupti": self.distribution.cupti if self.distribution else [],
@@ -150,24 +142,20 @@ class Names:
             "tensorflow": python if stack.frameworks.tensorflow else [],
             "jax": python if stack.frameworks.jax else [],
             "extras": self.extras(cuda_major),
-            "opencv": self._opencv(named if self.manager == "apt" else compiler),
+            "opencv": self._opencv(gcc_packages if self.manager == "apt" else compiler),
             "ffmpeg": base.ffmpeg if stack.ffmpeg else [],
         }
-        return {role: tuple(dict.fromkeys(names)) for role, names in wanted.items() if names}
-
-    def _xfs(self) -> bool:
-        data = self.profile.disks.data
-        return data is not None and data.filesystem == "xfs"
+        return {role: tuple(dict.fromkeys(names)) for role, names in roles.items() if names}
 
     def _stripes(self) -> bool:
-        """Whether one of the places may have several disks inside the machine; of a type that nobody knows it is assumed."""
+        """Whether one of the places may have several disks inside the machine; for a type that is not in the catalog this is assumed."""
         data = self.profile.disks.data
         if data is None or data.source != "instance-store":
             return False
         return any(clouds.provider(place.cloud).local_disks(place.instance_type) not in {0, 1} for place in self.profile.places)
 
     def repositories(self) -> tuple[LockedRepository, ...]:
-        """Where the packages come from, beside what the system's image already knows."""
+        """The repositories that are added to those of the system's image."""
         if self.distribution:
             own = self.distribution
             return tuple(
@@ -201,7 +189,7 @@ class Names:
 
 
 def _packages(system: System, branch: str) -> DriverPackages:
-    """How the system's packages of NVIDIA's name this branch."""
+    """The record of NVIDIA's packages for this branch on a system."""
     fitting = [
         p
         for p in read.driver().packages

@@ -1,4 +1,4 @@
-"""What the texts of a lock name: packages as apt and dnf take them, and wheels as pip takes them with --require-hashes."""
+"""The pins of a lock: packages as apt and dnf take them, and wheels as pip takes them with --require-hashes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class PackagePin:
 
 @dataclass(frozen=True, slots=True)
 class WheelPin:
-    """One wheel, and the SHA-256 hashes of which it must have one."""
+    """One wheel, with the SHA-256 hashes that it may have."""
 
     name: str
     version: str
@@ -41,6 +41,6 @@ class WheelPin:
 
     @classmethod
     def parse(cls, text: str) -> WheelPin | None:
-        """Read a wheel of a lock; None where the line is anything else, such as an option, which pip would obey."""
+        """Read a wheel of a lock; None for any other line, such as an option that pip would obey."""
         match = _WHEEL.fullmatch(text)
         return match and cls(match[1], match[2], tuple(match[3].split(" --hash=sha256:")[1:]))

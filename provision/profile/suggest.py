@@ -1,6 +1,4 @@
-"""Turn pydantic's errors into complaints that a person can act on: line, key, what is wrong, what to write instead."""
-
-from __future__ import annotations
+"""Turn pydantic's errors into complaints for people: line, key, what is wrong, and what to write instead."""
 
 import difflib
 import re
@@ -13,8 +11,6 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from provision.profile.model import Profile
-
-__all__ = ["Complaint", "complaints_of"]
 
 _UNITS: Final = {
     "_gb": "a whole number of GB",
@@ -49,29 +45,29 @@ def complaints_of(
     model: type[BaseModel] = Profile,
     what: str = "profile",
 ) -> list[Complaint]:
-    """All complaints, at most one for each key: the branches of a union complain separately in pydantic.
+    """All complaints, at most one for each key, since pydantic has an error for each branch of a union.
 
     Args:
-        error: what pydantic said of the document.
+        error: pydantic's error for the document.
         document: the plain data.
-        lines: where each key stands.
-        model: what the file should hold.
-        what: the word for it, which is also the command that shows its schema.
+        lines: the line of each key.
+        model: the shape that the file should have.
+        what: the word for the model, which is also the command that prints its schema.
     """
-    found: dict[tuple[str | int, ...], list[ErrorDetails]] = {}
+    by_key: dict[tuple[str | int, ...], list[ErrorDetails]] = {}
     for details in error.errors(include_url=False):
         if details["type"] == "too_short" and details["input"]:
-            continue  # a list whose every item was refused is not too short: its items complain for themselves
-        found.setdefault(_present(details["loc"], document, missing=details["type"] == "missing"), []).append(details)
+            continue  # The list only seems too short because its items are invalid, and they have complaints of their own.
+        by_key.setdefault(_present(details["loc"], document, is_missing=details["type"] == "missing"), []).append(details)
     complaints = []
-    for where, several in found.items():
+    for where, several in by_key.items():
         problem, instead = _say(where, several, document, model, what)
         complaints.append(Complaint(_line(where, lines), ".".join(map(str, where)), problem, instead))
     return complaints
 
 
-def _present(loc: tuple[str | int, ...], document: Any, *, missing: bool) -> tuple[str | int, ...]:
-    """The part of a location that the file has: pydantic adds the names of union branches to it."""
+def _present(loc: tuple[str | int, ...], document: Any, *, is_missing: bool) -> tuple[str | int, ...]:
+    """The part of a location that is in the file: pydantic adds the names of union branches."""
     path: list[str | int] = []
     node: Any = document
     for part in loc:
@@ -79,13 +75,13 @@ def _present(loc: tuple[str | int, ...], document: Any, *, missing: bool) -> tup
         if inner is not _ABSENT:
             node = inner
             path.append(part)
-    if missing:
+    if is_missing:
         path.append(loc[-1])
     return tuple(path)
 
 
 def _child(node: Any, part: str | int) -> Any:
-    """What a mapping or list holds at a key or index, or `_ABSENT`."""
+    """The value of a mapping or list at a key or index, or `_ABSENT`."""
     if isinstance(node, dict):
         return node.get(part, _ABSENT)
     if isinstance(node, list) and isinstance(part, int) and part < len(node):
@@ -94,19 +90,19 @@ def _child(node: Any, part: str | int) -> Any:
 
 
 def _line(where: tuple[str | int, ...], lines: Mapping[tuple[str | int, ...], int]) -> int:
-    """The line of the key, or of the nearest thing around it that stands in the file."""
+    """The line of the key, or of the nearest key around it."""
     while where and where not in lines:
         where = where[:-1]
     return lines.get(where, 1)
 
 
 def _say(where: tuple[str | int, ...], details: list[ErrorDetails], document: Any, model: type[BaseModel], what: str) -> tuple[str, str]:
-    """What is wrong and what to write, from the most telling of pydantic's errors on one key."""
+    """What is wrong and what to write, from the most specific of pydantic's errors about one key."""
     first = next((d for d in details if d["type"] not in {"model_type", "literal_error"}), details[0])
     value, kind = first["input"], first["type"]
     key = str(where[-1]) if where else ""
     if kind == "extra_forbidden":
-        return f"is no key of a {what}", _nearest(key, sorted(_keys_at(where[:-1], document, model)))
+        return f"is not a key of a {what}", _nearest(key, sorted(_keys_at(where[:-1], document, model)))
     if kind == "missing":
         return "is missing", f"add it: {_unit(key) or f'see `gpuprov {what} schema`'}"
     if kind.startswith(("union_tag", "literal_error", "enum")):
@@ -115,8 +111,8 @@ def _say(where: tuple[str | int, ...], details: list[ErrorDetails], document: An
             for d in details
             for word in re.findall(r"'([^']+)'", str(d.get("ctx", {}).get("expected", d.get("ctx", {}).get("expected_tags", ""))))
         ]
-        written = first.get("ctx", {}).get("tag", value)
-        return f"cannot be {_quote(written)}", _nearest(str(written), allowed)
+        word = first.get("ctx", {}).get("tag", value)
+        return f"cannot be {_quote(word)}", _nearest(str(word), allowed)
     if kind in {"int_type", "int_parsing", "float_type", "float_parsing", "int_from_float"}:
         return f"cannot be {_quote(value)}", f"write {_unit(key) or 'a number'}, without unit or quotes"
     if kind == "string_type" and isinstance(value, int | float):
@@ -124,9 +120,9 @@ def _say(where: tuple[str | int, ...], details: list[ErrorDetails], document: An
     if kind == "string_pattern_mismatch":
         return f"cannot be {_quote(value)}", f"it must match {first['ctx']['pattern']}"
     if kind in {"model_type", "dict_type", "model_attributes_type"}:
-        return f"cannot be {_quote(value)}", f"it holds the keys {', '.join(sorted(_keys_at(where, document, model)))}"
-    said = first["msg"].removeprefix("Value error, ")
-    return (f"cannot be {_quote(value)}" if not isinstance(value, dict | BaseModel) else "does not hold together"), said
+        return f"cannot be {_quote(value)}", f"it has the keys {', '.join(sorted(_keys_at(where, document, model)))}"
+    problem = "has keys that conflict" if isinstance(value, dict | BaseModel) else f"cannot be {_quote(value)}"
+    return problem, first["msg"].removeprefix("Value error, ")
 
 
 def _unit(key: str) -> str:
@@ -134,7 +130,7 @@ def _unit(key: str) -> str:
 
 
 def _quote(value: Any) -> str:
-    """A value as it may stand in a message: short, and with nothing that a terminal would obey."""
+    """A value for a message: short, and without characters that a terminal would obey."""
     text = ascii(value) if not isinstance(value, dict | list) else f"a {'mapping' if isinstance(value, dict) else 'list'}"
     return text if len(text) <= _MAX_QUOTED else text[: _MAX_QUOTED - 1] + "…"
 
@@ -145,7 +141,7 @@ def _nearest(word: str, allowed: list[str]) -> str:
 
 
 def _keys_at(where: tuple[str | int, ...], document: Any, model: type[BaseModel]) -> set[str]:
-    """The keys that the schema knows at a place of the file."""
+    """The keys of the schema at a location in the file."""
     models: set[type[BaseModel]] = {model}
     node: Any = document
     for part in where:

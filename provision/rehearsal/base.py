@@ -1,7 +1,5 @@
 """What an embedded cloud is to the rest of the rehearsal, and what all of them share: hosts, a log of calls, faults."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager

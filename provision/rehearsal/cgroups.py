@@ -1,7 +1,5 @@
 """A control group for each host, so that its systemd sees its own tree and one write ends everything in it."""
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import time

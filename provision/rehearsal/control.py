@@ -1,7 +1,5 @@
 """The client's side of the embedded clouds: start, find, stop and ask the process of `server.py`. Imports nothing of the clouds."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

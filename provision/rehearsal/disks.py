@@ -1,7 +1,5 @@
 """The disks of a host: sparse files behind loop devices, with the names that a cloud gives them."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -1,7 +1,5 @@
 """Faults on the wire: rules that make the embedded cloud fail as real ones do, by action, region and count."""
 
-from __future__ import annotations
-
 import contextlib
 import re
 import socket

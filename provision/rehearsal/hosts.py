@@ -6,8 +6,6 @@ network namespace, so when the process ends nothing stays mounted or plugged. It
 removes at the next start.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

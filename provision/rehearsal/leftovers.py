@@ -1,7 +1,5 @@
 """What a rehearsal leaves on this machine when it is killed, and its removal."""
 
-from __future__ import annotations
-
 import shutil
 import time
 from pathlib import Path

@@ -4,8 +4,6 @@ There is no route out, no forwarding and no name server. The bridge carries the 
 touches what that folder's rehearsal made.
 """
 
-from __future__ import annotations
-
 import itertools
 import json
 import subprocess

@@ -4,8 +4,6 @@ apt goes through apt-cacher-ng, run by us with a configuration, cache and port o
 that die with the embedded cloud, and keep what they fetched in the cache folder, so that the second host takes it from this machine.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import socket

@@ -1,7 +1,5 @@
 """What this machine needs to hold the embedded clouds and their hosts."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from importlib.util import find_spec

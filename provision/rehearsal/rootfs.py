@@ -1,7 +1,5 @@
 """The root file system of all hosts: built once from this machine's own distribution, cached, and shared read-only by overlays."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -6,8 +6,6 @@ It holds an exclusive lock on its folder, sweeps what a killed predecessor left,
 the clouds hold is in memory: when this process ends, its hosts end with it, and the next start begins empty.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import logging

@@ -1,7 +1,5 @@
 """Write a profile for other tools, from the same data that `up` launches with. Forms for only one cloud are in that cloud's folder."""
 
-from __future__ import annotations
-
 from typing import Final
 
 from provision import clouds

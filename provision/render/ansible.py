@@ -4,8 +4,6 @@ The variables are the document that `gpuprov apply` writes, in which every text 
 template. The playbook has only the roles that the profile needs, in their order.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What is rendered: one place of a plan."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 from provision import clouds

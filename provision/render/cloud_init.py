@@ -1,7 +1,5 @@
 """The user data of the first boot, as `up` sends it, for a machine that somebody creates in a web console."""
 
-from __future__ import annotations
-
 from provision import clouds
 from provision.clouds.forms import Marked, Subject
 

@@ -4,8 +4,6 @@ Every value is filled in and quoted for the shell. Only what the clouds answer o
 has no free text of the profile in it.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterator
 from typing import Final

@@ -4,8 +4,6 @@ A certificate is only as good as its evidence, because whoever makes evidence ca
 refused: changed parts, another review, findings that do not follow from the facts.
 """
 
-from __future__ import annotations
-
 import datetime as dt
 from dataclasses import asdict, dataclass
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """What changed between two reviews, and what that means: computed from their values, never from their text."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import asdict, dataclass, replace

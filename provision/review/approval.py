@@ -3,8 +3,6 @@
 Rules and signatures are enforced only here; `review` and `plan` only show what `violations` returns.
 """
 
-from __future__ import annotations
-
 import datetime as dt
 from collections.abc import Callable
 from dataclasses import asdict, dataclass

@@ -4,8 +4,6 @@ Bundles may come from strangers. Only files that the statement names are accepte
 `pack` makes of its files, so that no two programs can read it differently.
 """
 
-from __future__ import annotations
-
 import hashlib
 import io
 import json
@@ -23,6 +21,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
 from provision.errors import BundleInvalidError
+from provision.paths import write_whole
 from provision.profile import load, lockfile
 from provision.profile.locked import Lock
 from provision.profile.model import Profile
@@ -357,11 +356,5 @@ def _put(path: Path, files: Mapping[str, bytes]) -> None:
 
 
 def _put_file(path: Path, data: bytes) -> None:
-    """A whole file or none."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-    try:
-        beside.write_bytes(data)
-        beside.replace(path)
-    finally:
-        beside.unlink(missing_ok=True)
+    write_whole(path, data)

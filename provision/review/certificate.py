@@ -1,7 +1,5 @@
 """A certificate as a page for screen and paper, without a script, and as Markdown; the worst comes first in both."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any, Final
 

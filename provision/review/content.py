@@ -1,7 +1,5 @@
 """Make the review of a profile and its lock. The same input gives the same bytes: nothing here contacts a network or reads a clock."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from provision import __version__

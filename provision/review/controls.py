@@ -1,7 +1,5 @@
 """From a key of the profile to the check that proves it: key → role → check → report, linked by the check's id."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 

@@ -1,7 +1,5 @@
 """The part of a review that is about the cloud: places, prices, disks, doors, calls and permissions, taken from the plan."""
 
-from __future__ import annotations
-
 import ipaddress
 from typing import Final
 

@@ -4,8 +4,6 @@ The templates hold the Markdown, and every value that they print is prose in whi
 span, a cell of a table or a block. So a value that somebody forgets to escape is escaped.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Iterable
 from typing import Any, Final

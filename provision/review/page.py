@@ -4,8 +4,6 @@ The page can be read without its script, which only exports the answers to the q
 by their digests and nothing else: text of a profile could not run even if the template let it through.
 """
 
-from __future__ import annotations
-
 import base64
 import functools
 import hashlib

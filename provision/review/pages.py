@@ -3,8 +3,6 @@
 A signer reads a page that another machine made, which may contradict the profile that will run.
 """
 
-from __future__ import annotations
-
 import datetime as dt
 
 from provision.profile.differences import compare

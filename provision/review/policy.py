@@ -4,8 +4,6 @@ They are not written in Rego, because PyPI has regorus only as rebuilds by third
 Python bindings have no types and one maintainer each. An organisation with Rego rules can run its own opa over `review.json`.
 """
 
-from __future__ import annotations
-
 import hashlib
 import ipaddress
 from dataclasses import dataclass

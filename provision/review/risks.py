@@ -4,8 +4,6 @@ A *high* risk lets others in, or installs software that nobody checked. A *mediu
 the reviewers should have decided. A *low* risk is worth knowing. A *note* surprises nobody who knows the stack.
 """
 
-from __future__ import annotations
-
 import datetime as dt
 import ipaddress
 from collections.abc import Mapping, Sequence
@@ -205,7 +203,7 @@ def _host(register: _Register, profile: Profile) -> None:
 
 def _money(register: _Register, plan: Plan) -> None:
     limits = plan.profile.limits
-    unknown = [f"{p.cloud} {p.location}" for p in plan.tried if p.whole_price_usd is None]
+    unknown = [f"{p.cloud} {p.location}" for p in plan.candidates if p.whole_price_usd is None]
     if unknown:
         why = f"the profile accepts unknown prices, so the hourly limit is not enforced in {_some(unknown)}"
         narrower = "`unknown_price: refuse`, or only places with a known price"
@@ -230,7 +228,7 @@ def _money(register: _Register, plan: Plan) -> None:
 
 def _places(register: _Register, plan: Plan) -> None:
     profile = plan.profile
-    open_images = [f"{p.cloud} {p.location}" for p in plan.tried if p.image_id is None]
+    open_images = [f"{p.cloud} {p.location}" for p in plan.candidates if p.image_id is None]
     if open_images:
         why = f"each launch uses the newest image that the publisher has at that moment, in {_some(open_images)}"
         narrower = "`gpuprov catalog refresh` and then `gpuprov lock`, which write the ids into the lock"
@@ -245,7 +243,7 @@ def _places(register: _Register, plan: Plan) -> None:
             skipped.setdefault(str(planned.refusal), []).append(f"{planned.cloud} {planned.location}")
     for why, where in skipped.items():
         register.add("passed-over", "note", f"Not used: {_some(where)}", why, key="places")
-    if not plan.tried:
+    if not plan.candidates:
         why = "this release can launch in none of the profile's places, so `up` would fail"
         register.add("nowhere", "medium", "No place can be used", why, narrower="a place that this release can launch in", key="places")
     data = profile.disks.data

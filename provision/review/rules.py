@@ -3,8 +3,6 @@
 Each rule is one function that yields the places where the profile breaks it. Nothing here reads a file or contacts a cloud.
 """
 
-from __future__ import annotations
-
 import datetime as dt
 import ipaddress
 import re

@@ -5,8 +5,6 @@ genuine and does not count now; or it is `refused`, because nobody makes such a 
 machine does not know who may sign. One refused signature refuses the bundle, whoever else has signed.
 """
 
-from __future__ import annotations
-
 import base64
 import binascii
 import datetime as dt

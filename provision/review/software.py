@@ -1,7 +1,5 @@
 """The part of a review that is installed and changed on the host: packages, wheels, and what the roles declare."""
 
-from __future__ import annotations
-
 import fnmatch
 from collections.abc import Sequence
 

@@ -3,8 +3,6 @@
 The classes whose names end in `Item` are entries of a review, beside the record of the same thing in the catalog, a lock or a cloud.
 """
 
-from __future__ import annotations
-
 from dataclasses import asdict, dataclass
 from typing import Any, Final, Literal, get_args
 

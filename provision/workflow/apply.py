@@ -1,7 +1,5 @@
 """`apply`: what should hold on a host that exists."""
 
-from __future__ import annotations
-
 import datetime as dt
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The tables of `gpuprov catalog`: rows for people, and data for programs."""
 
-from __future__ import annotations
-
 import dataclasses
 import datetime as dt
 import difflib

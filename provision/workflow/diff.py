@@ -1,7 +1,5 @@
 """`diff`: two locks, or two hosts, value by value."""
 
-from __future__ import annotations
-
 import asyncio
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """`down` and `sweep`: remove a launch, or what is of no use any more; everything is found by tag."""
 
-from __future__ import annotations
-
 import datetime as dt
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,7 +7,7 @@ from dataclasses import dataclass
 from provision.launch.lifecycle import destroy
 from provision.launch.ours import Ours
 from provision.launch.regions import everywhere
-from provision.launch.sweep import Left, clear_away, leftovers
+from provision.launch.sweep import Leftover, clear_away, leftovers
 from provision.rehearsal import control
 from provision.workflow.search import local_profiles, regions, search
 from provision.workflow.session import Say, Session
@@ -20,7 +18,7 @@ class Leftovers:
     """What `sweep` would remove, with the clouds that have it, and what could not be asked."""
 
     ours: Ours
-    items: list[Left]
+    items: list[Leftover]
     problems: list[str]
 
 

@@ -1,7 +1,5 @@
 """The hosts that `verify` looks at, by name, from the journal or from an Ansible inventory, and what should hold on each."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess

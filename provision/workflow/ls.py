@@ -1,7 +1,5 @@
 """`ls`: what exists, found by tag in every region where it could be."""
 
-from __future__ import annotations
-
 import datetime as dt
 from dataclasses import dataclass
 

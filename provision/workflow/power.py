@@ -1,7 +1,5 @@
 """`stop`, `start`, `extend` and `allow`: what is done to machines that exist, at the cloud and on them."""
 
-from __future__ import annotations
-
 import asyncio
 import datetime as dt
 from collections.abc import Sequence

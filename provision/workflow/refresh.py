@@ -3,8 +3,6 @@
 The parts are independent. One that fails keeps its old data and is reported; the others are refreshed.
 """
 
-from __future__ import annotations
-
 import datetime as dt
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """`review`: the bundle that others decide on, or what changed since an earlier one."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Where the things of a launch are looked for: in the regions of its record, or wherever anything of ours can be."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 

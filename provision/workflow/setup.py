@@ -1,7 +1,5 @@
 """Observe a host, run the roles whose checks do not pass, and prove the result: what `up` and `apply` do to a host that can be reached."""
 
-from __future__ import annotations
-
 import asyncio
 import datetime as dt
 import secrets

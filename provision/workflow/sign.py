@@ -1,7 +1,5 @@
 """`sign`: approve a review bundle whose pages say what its profile says."""
 
-from __future__ import annotations
-
 import datetime as dt
 from collections.abc import Callable
 from pathlib import Path

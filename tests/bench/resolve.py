@@ -16,8 +16,8 @@ ONCE = f"""
 import datetime as dt, time
 from provision.catalog.resolve import resolve
 from provision.profile import load
-from provision.profile.lock import asked_of
-asked = asked_of(load.load(load.find("v100-train")))
+from provision.profile.lock import stack_request
+asked = stack_request(load.load(load.find("v100-train")))
 took = []
 for _ in range(6):
     started = time.perf_counter()

@@ -24,4 +24,4 @@ def test_a_profile_that_does_not_hold_names_line_and_key(call: Call, tmp_path: P
     path.write_text("schema: 1\ngpuu: 1\n")
     code, _, err = call("up", "--profile", str(path))
     assert code == 2
-    assert f"{path}:2: gpuu: is no key of a profile; did you mean 'gpu'?" in err
+    assert f"{path}:2: gpuu: is not a key of a profile; did you mean 'gpu'?" in err

@@ -22,7 +22,7 @@ from provision.errors import GpuprovError
 from provision.launch.attempts import LaunchRequest
 from provision.launch.journal import Journal
 from provision.launch.launcher import Launcher
-from provision.launch.lifecycle import destroy, regions_for
+from provision.launch.lifecycle import destroy
 from provision.launch.ours import Ours
 from provision.launch.patience import Patience
 from provision.launch.plan import plan
@@ -44,16 +44,16 @@ def do(job: dict[str, Any]) -> dict[str, Any]:
     if job["do"] == "up":
         launcher = Launcher(ours.connect, journal, rehearsal=True, on_step=lambda _: None, patience=QUICK)
         lock = Lock.model_validate(job["lock"])
-        wanted = LaunchRequest(plan(profile, lock, job["name"]), KEY, count=job["count"], minimum=job["minimum"])
+        request = LaunchRequest(plan(profile, lock, job["name"]), KEY, count=job["count"], minimum=job["minimum"])
         try:
-            made = launcher.ensure(wanted)
+            made = launcher.ensure(request)
         finally:
             rows = [attempt.as_dict() for attempt in launcher.attempts]
             Path(job["out"]).with_suffix(".rows").write_text(json.dumps(rows))
         return {"ids": sorted(i.id for i in made), "names": [i.name for i in made]}
     if job["do"] == "down":
         record = journal.get(job["name"])
-        return {"removed": destroy(ours, journal, job["name"], regions_for(record, where) if record else where)}
+        return {"removed": destroy(ours, journal, job["name"], record.regions | where if record else where)}
     left, problems = leftovers(ours, where, owners={profile.owner.email}, busy=(), now=dt.datetime.now(dt.UTC))
     return {"removed": clear_away(ours, left), "problems": problems}
 

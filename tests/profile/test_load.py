@@ -66,7 +66,7 @@ def test_all_complaints_come_at_once_each_with_file_line_key_and_what_to_write(t
     )
     message = refusal(tmp_path, text)
     lines = {key: number for number, line in enumerate(text.splitlines(), 1) for key in ("instance_typ:", "200GB", "t5") if key in line}
-    assert f"p.yml:{lines['instance_typ:']}: places.0.instance_typ: is no key of a profile; did you mean 'instance_type'?" in message
+    assert f"p.yml:{lines['instance_typ:']}: places.0.instance_typ: is not a key of a profile; did you mean 'instance_type'?" in message
     assert f"p.yml:{lines['200GB']}: disks.root.size_gb: cannot be '200GB'; write a whole number of GB, without unit or quotes" in message
     assert f"p.yml:{lines['t5']}: gpu.model: cannot be 't5'; did you mean 't4'?" in message
     assert "places.0.instance_type: is missing" in message
@@ -87,7 +87,7 @@ def test_all_complaints_come_at_once_each_with_file_line_key_and_what_to_write(t
         ("network.ssh_from", ["10.0.0.1/8"], "has host bits set"),
         ("network.ssh_from", ["2001:db8::/48"], "add an IPv4 network"),
         ("network.address", "hidden", "write one of: public, private"),
-        ("network.address", "private", "needs a way in: jump: HOST, via: ssm (AWS) or via: iap (GCP)"),
+        ("network.address", "private", "needs a way in: jump: HOST or via: ssm (AWS) or via: iap (GCP)"),
         ("network.via", "ssm", "via: ssm exists on aws only"),  # the profile has a place on GCP as well
         ("network.via", "iap", "via: iap exists on gcp only"),
         ("network.subnet", "subnet-0123456789abcdef0", "a profile for each cloud"),
@@ -130,9 +130,9 @@ def test_a_wrong_value_is_refused_with_what_to_write(tmp_path: Path, key: str, v
         ("a: *x\n", "alias"),
         ("a: !!python/object/apply:os.system ['id']\n", "tag"),
         ("a: !custom 1\n", "tag"),
-        ("a: 1\na: 2\n", "stands twice (first in line 1)"),
-        ("<<: {a: 1}\n", "no plain word"),
-        ("? [1]\n: 2\n", "no plain word"),
+        ("a: 1\na: 2\n", "occurs twice (first in line 1)"),
+        ("<<: {a: 1}\n", "not a plain word"),
+        ("? [1]\n: 2\n", "not a plain word"),
         ("a: " + "[" * 60_000, "nested more than 12 deep"),
         ("a: [" + "1," * 10_000 + "]", "more than 5000 values"),
         ("# " + "x" * 70_000, "larger than 64 KiB"),
@@ -140,8 +140,8 @@ def test_a_wrong_value_is_refused_with_what_to_write(tmp_path: Path, key: str, v
         ("a: [1\n", "not YAML"),
         ("\x00", "not YAML"),
         ("", "empty"),
-        ("a: 2026-02-31\n", "is no value"),
-        ("a: " + "9" * 5000 + "\n", "is no value"),
+        ("a: 2026-02-31\n", "is not a valid value"),
+        ("a: " + "9" * 5000 + "\n", "is not a valid value"),
         ("- a\n", "cannot be a list"),
         ("text\n", "cannot be 'text'"),
     ],
@@ -296,7 +296,7 @@ def test_a_way_in_opens_what_it_needs_and_is_written_back(
 def test_a_network_that_the_places_cannot_have_is_refused(tmp_path: Path, data: dict[str, Any], said: str) -> None:
     message = refusal(tmp_path, data)
     assert said in message
-    assert ": network: does not hold together; " in message
+    assert ": network: has keys that conflict; " in message
 
 
 def test_a_profile_that_says_nothing_of_the_way_in_keeps_the_digest_that_was_signed() -> None:

@@ -12,8 +12,8 @@ from provision.review.policy import Policy
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("max_deadlin_h: 3", ":3: max_deadlin_h: is no key of a policy; did you mean 'max_deadline_h'?"),
-        ("ssh_from: {widest: 3}", ":3: ssh_from.widest: is no key of a policy; did you mean 'widest_ipv"),
+        ("max_deadlin_h: 3", ":3: max_deadlin_h: is not a key of a policy; did you mean 'max_deadline_h'?"),
+        ("ssh_from: {widest: 3}", ":3: ssh_from.widest: is not a key of a policy; did you mean 'widest_ipv"),
         ("clouds: [azure]", ":3: clouds.0: cannot be 'azure'; write one of: aws, gcp"),
         ("counters: [al-users]", "did you mean 'all-users'?"),
         ("clouds: []", "at least 1 item"),
@@ -25,7 +25,7 @@ from provision.review.policy import Policy
         ("signatures: {required: 2, principals: [a, a]}", "2 signatures cannot come from 1 principals"),
         ("signatures: {required: 1, principals: ['*']}", "it must match"),
         ("reasons: {no_rule: x}", "no_rule"),
-        ("name: x", "stands twice"),
+        ("name: x", "occurs twice"),
         ("a: &a 1", "anchor"),
     ],
 )

@@ -1,7 +1,5 @@
 """What all records share: frozen rows that refuse unknown fields, versions that compare, sources, spans of compute capability."""
 
-from __future__ import annotations
-
 import datetime as dt
 import functools
 from typing import Any, Literal, cast

@@ -1,7 +1,5 @@
 """GPUs, their tensor cores, and the figures that an acceptance run must reach."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 import msgspec

@@ -1,7 +1,5 @@
 """Package repositories, and the names of packages."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from provision.catalog.records.base import CatalogRecord

@@ -1,7 +1,5 @@
 """The parts of a stack: driver branches, toolkits, cuDNN, framework wheels, operating systems."""
 
-from __future__ import annotations
-
 import datetime as dt
 from typing import Literal
 

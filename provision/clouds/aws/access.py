@@ -1,7 +1,5 @@
 """Whose AWS is spoken to. Importing this loads nothing of boto3."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 

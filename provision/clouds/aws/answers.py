@@ -1,7 +1,5 @@
 """What EC2's descriptions mean in our words: pure functions of its answers."""
 
-from __future__ import annotations
-
 import datetime as dt
 from collections.abc import Iterable
 from typing import Any

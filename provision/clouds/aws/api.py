@@ -1,7 +1,5 @@
 """One region of AWS: its clients, what EC2 describes there, and how often it is asked."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar

@@ -1,7 +1,5 @@
 """boto3 clients with everything explicit: retries, time-outs, credentials, endpoint."""
 
-from __future__ import annotations
-
 import functools
 import threading
 from typing import Any, Final

@@ -4,8 +4,6 @@ A warm launch is three calls after the caller's `find`: the security group, its 
 when AWS has accepted everything that is free.
 """
 
-from __future__ import annotations
-
 import datetime as dt
 import threading
 from collections.abc import Sequence

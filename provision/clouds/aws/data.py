@@ -1,7 +1,5 @@
 """AWS's data as typed records: what ships with gpuprov, and what was refreshed since laid over it."""
 
-from __future__ import annotations
-
 import datetime as dt
 import functools
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What AWS's errors mean: each is classified here, once, by its code. Nothing else reads an answer of AWS for what went wrong."""
 
-from __future__ import annotations
-
 import contextlib
 import re
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """What AWS says before a launch, and what it announces about machines that run: questions that change nothing and cost nothing."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from operator import call

@@ -3,8 +3,6 @@
 A group's name derives from the launch, so that a later try finds the group that an earlier one made.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from operator import call

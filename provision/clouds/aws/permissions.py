@@ -4,8 +4,6 @@ The conditions are those of the Service Authorization Reference of EC2
 (docs.aws.amazon.com/service-authorization/latest/reference/list_amazonec2.html). Describing cannot be narrowed to resources there.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from typing import Any, Final, Literal, get_args
 

@@ -1,7 +1,5 @@
 """What a profile says about a place on AWS."""
 
-from __future__ import annotations
-
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, StringConstraints

@@ -1,7 +1,5 @@
 """Machines of AWS as they are now: waited for, stopped, started, and their deadline moved."""
 
-from __future__ import annotations
-
 import datetime as dt
 import time
 from collections.abc import Iterable, Sequence

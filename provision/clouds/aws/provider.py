@@ -1,7 +1,5 @@
 """AWS as far as it is known without contacting it: this module is the `Provider` of AWS."""
 
-from __future__ import annotations
-
 import datetime as dt
 import difflib
 import re

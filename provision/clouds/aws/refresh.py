@@ -1,7 +1,5 @@
 """What AWS says today about its GPU instance types: which there are, where, at what price, and the newest images."""
 
-from __future__ import annotations
-
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Sequence

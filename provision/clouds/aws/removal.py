@@ -1,7 +1,5 @@
 """Our things in a region, found by tag, and their removal in the order in which they depend on one another."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final

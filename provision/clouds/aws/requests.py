@@ -1,7 +1,5 @@
 """The requests that EC2 gets for an order: pure functions, so that the same order gives the same bytes."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Whose GCP is spoken to. Importing this loads nothing of Google's."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 

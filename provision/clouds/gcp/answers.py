@@ -1,7 +1,5 @@
 """What GCE's descriptions mean in our words: pure functions of its answers."""
 
-from __future__ import annotations
-
 import datetime as dt
 import json
 from collections.abc import Mapping

@@ -4,8 +4,6 @@ Google's own `operation.result()` does neither: it always asks googleapis.com, b
 (docs/sources/emulators.md §C), and it raises by HTTP status, where only the codes of the operation tell a stock-out from an outage.
 """
 
-from __future__ import annotations
-
 import contextlib
 import time
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """Clients of Google's library with everything explicit: credentials, endpoint, project."""
 
-from __future__ import annotations
-
 import functools
 from typing import Any
 

@@ -4,8 +4,6 @@ A warm launch is four calls: the two firewall rules at the same time, the insert
 whether there was a machine, the insert does not. Names derive from the launch, so that a repetition finds what exists.
 """
 
-from __future__ import annotations
-
 import datetime as dt
 import os
 from collections import Counter

@@ -3,8 +3,6 @@
 The type of an exception says too little: Google raises the same class for a stock-out and an outage (docs/sources/emulators.md §C).
 """
 
-from __future__ import annotations
-
 import contextlib
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator

@@ -1,7 +1,5 @@
 """What GCP says before a launch: reads only, all at the same time."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

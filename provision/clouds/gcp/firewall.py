@@ -3,8 +3,6 @@
 A rule's name derives from the launch, so that a later try finds the rule that an earlier one made.
 """
 
-from __future__ import annotations
-
 import uuid
 from collections.abc import Sequence
 from typing import Any, Final

@@ -4,8 +4,6 @@ Which method needs which: the "Permissions required" of each method in the refer
 (https://docs.cloud.google.com/compute/docs/reference/rest/v1), for insert also "Create an instance"; nobody has run them on a real project.
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 from provision.clouds import base

@@ -1,7 +1,5 @@
 """Machines of GCP as they are now: waited for, stopped, started, and their time limit moved."""
 
-from __future__ import annotations
-
 import datetime as dt
 import json
 from collections.abc import Sequence

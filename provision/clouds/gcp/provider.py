@@ -1,7 +1,5 @@
 """GCP as far as it is known without contacting it: this module is the `Provider` of GCP."""
 
-from __future__ import annotations
-
 import datetime as dt
 import re
 from collections.abc import Iterator, Mapping, Sequence

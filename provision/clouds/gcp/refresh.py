@@ -1,7 +1,5 @@
 """What GCP says today about its GPUs: which zone has which accelerator, and the newest image of each family."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Sequence
 

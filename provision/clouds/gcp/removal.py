@@ -1,7 +1,5 @@
 """Our things in a project, found by label, and their removal in the order in which they depend on one another."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final

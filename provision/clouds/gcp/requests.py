@@ -3,8 +3,6 @@
 A machine is described once, as the `instanceProperties` of a bulk insert, which name types; a single insert takes paths instead.
 """
 
-from __future__ import annotations
-
 import datetime as dt
 import json
 import re

@@ -1,7 +1,5 @@
 """The embedded AWS's front: logs each request, lets it fail as the faults or its permissions say, and hands it to moto."""
 
-from __future__ import annotations
-
 import html
 import io
 import json

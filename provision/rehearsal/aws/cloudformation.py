@@ -6,8 +6,6 @@ template's data, over which the properties of the instance itself go
 the rules and their IPv6 networks. A property that is not modelled here is refused, so that a template never passes in spite of it.
 """
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 import tenacity

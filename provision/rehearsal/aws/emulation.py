@@ -1,7 +1,5 @@
 """The embedded AWS as one of the embedded clouds."""
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app

@@ -3,8 +3,6 @@
 Launches are in `launch`, spot requests in `spot`.
 """
 
-from __future__ import annotations
-
 import base64
 import datetime as dt
 import time

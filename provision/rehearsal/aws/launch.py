@@ -1,7 +1,5 @@
 """RunInstances of the embedded EC2: one set of instances for each client token, as many as zones and quotas allow, on real hosts."""
 
-from __future__ import annotations
-
 import base64
 import binascii
 import json

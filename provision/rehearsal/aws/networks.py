@@ -1,7 +1,5 @@
 """Key pairs and security groups of the embedded EC2, where moto is laxer than EC2."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from moto.ec2.models.key_pairs import KeyPairBackend

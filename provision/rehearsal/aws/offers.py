@@ -1,7 +1,5 @@
 """What the embedded AWS offers: images and instance types out of gpuprov's own catalogue and moto's, in regions that may be off."""
 
-from __future__ import annotations
-
 import hashlib
 from typing import Any, Final
 

@@ -6,8 +6,6 @@ touches `*`. Source: the Service Authorization Reference of EC2
 (docs.aws.amazon.com/service-authorization/latest/reference/list_amazonec2.html).
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field

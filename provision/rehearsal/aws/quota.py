@@ -1,7 +1,5 @@
 """Quotas of the embedded EC2: limits out of the settings, use out of what runs."""
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 from moto.ec2.models.instance_types import INSTANCE_TYPES

@@ -1,7 +1,5 @@
 """What can be changed in the embedded AWS while it runs."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Spot requests of the embedded EC2, which moto does not make for RunInstances, and the history of their prices."""
 
-from __future__ import annotations
-
 import datetime as dt
 import re
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """What the parts of the embedded EC2 share: its instances with their states and addresses, and how it refuses."""
 
-from __future__ import annotations
-
 import itertools
 import time
 from collections.abc import Callable

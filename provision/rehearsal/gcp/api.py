@@ -1,7 +1,5 @@
 """The embedded GCP's front: checks each request, logs it, lets it fail as the faults say, and answers it."""
 
-from __future__ import annotations
-
 import json
 import re
 import uuid

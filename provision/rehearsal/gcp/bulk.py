@@ -1,7 +1,5 @@
 """Several instances by one call: bulkInsert, in a zone or in the zones of a region that fit."""
 
-from __future__ import annotations
-
 import itertools
 import re
 from collections.abc import Callable, Iterator

@@ -3,8 +3,6 @@
 It is the document that google-api-python-client carries: 1025 methods and 1075 schemas in the release of November 2026.
 """
 
-from __future__ import annotations
-
 import functools
 import json
 import re

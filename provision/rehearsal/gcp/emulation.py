@@ -1,7 +1,5 @@
 """The embedded GCP as one of the embedded clouds."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from provision.rehearsal.base import Traffic

@@ -3,8 +3,6 @@
 labels.gpuprov-name = "a b" AND (status = RUNNING OR status = STAGING) AND labels.owner:* AND NOT name = x*
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from fnmatch import fnmatchcase

@@ -1,7 +1,5 @@
 """The life of an instance: a host of the rehearsal behind it, states that take their time, and ends that come by themselves."""
 
-from __future__ import annotations
-
 import base64
 import datetime as dt
 import hashlib

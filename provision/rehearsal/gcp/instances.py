@@ -1,7 +1,5 @@
 """Instances that exist: what is read of them, and what is done to them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Final

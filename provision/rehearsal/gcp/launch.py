@@ -1,7 +1,5 @@
 """Making instances: what Compute Engine refuses at once, what fails later, and what an instance looks like."""
 
-from __future__ import annotations
-
 import copy
 import datetime as dt
 import re

@@ -1,7 +1,5 @@
 """Reading resources: one by its name, and lists that are filtered, in pages, of one scope or of all."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any, Final
 

@@ -1,7 +1,5 @@
 """Networks, firewalls, disks and addresses: what an instance needs beside itself."""
 
-from __future__ import annotations
-
 import ipaddress
 import re
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """What the embedded GCP offers: zones, regions, machine types, accelerators and images out of gpuprov's own catalogue."""
 
-from __future__ import annotations
-
 import functools
 import re
 import zlib

@@ -1,7 +1,5 @@
 """Operations: the answer to a call that changes something, by which a client waits for the change."""
 
-from __future__ import annotations
-
 import time
 import uuid
 from collections.abc import Callable

@@ -8,8 +8,6 @@ That reading an operation needs `compute.zoneOperations.get` and so on: roles/co
 docs.cloud.google.com/iam/docs/roles-permissions/compute.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any, Final
 

@@ -1,7 +1,5 @@
 """What a project may use and a zone has room for: limits out of the settings, use out of what runs."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Iterable

@@ -1,7 +1,5 @@
 """What Compute Engine refuses at once, in its JSON shape. What fails later is the error of an operation (operations.py)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any, Final
 

@@ -1,7 +1,5 @@
 """What can be changed in the embedded GCP while it runs, and its one project."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Any, Final
 

@@ -6,8 +6,6 @@ the unique part of the stack's own id, so that two stacks of one template are tw
 Fn::Sub: `${…}` in them stays what it is. Free text of the profile is left out, because CloudFormation would resolve `{{resolve:…}}` in it.
 """
 
-from __future__ import annotations
-
 import datetime as dt
 from typing import Any, Final
 

@@ -1,7 +1,5 @@
 """The steps of a runbook on AWS, out of the request that `up` sends."""
 
-from __future__ import annotations
-
 import re
 from typing import Any, Final
 

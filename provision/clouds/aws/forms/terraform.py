@@ -4,8 +4,6 @@ Two things differ from `up`, because `aws_instance` has no word for them: the ne
 with the machine.
 """
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 from provision.clouds.aws import data, requests

@@ -1,7 +1,5 @@
 """The steps of a runbook on GCP, out of the properties that `up` sends."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any, Final
 

@@ -4,8 +4,6 @@ An instance template and not `google_compute_instance`: it names disks as the AP
 a disk of Terraform's own would outlive. The template itself costs nothing. Only the times are Terraform's to reckon.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any, Final
 
