@@ -41,7 +41,7 @@ lint: setup
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(BIN)/yamllint --strict -c playbooks/.config/yamllint.yml profiles playbooks provision/catalog/data
+	$(BIN)/yamllint --strict -c playbooks/.config/yamllint.yml profiles playbooks provision/catalog/data provision/clouds
 
 # Root, because the hosts are Linux namespaces; the tests of everything else do not need it.
 test: lint

@@ -11,14 +11,7 @@ from typing import Any, Final, Literal
 
 from provision import clouds
 from provision.clouds.base import (
-    COUNT_TAG,
     DEADLINE_TAG,
-    FIRST_TAG,
-    LAUNCH_TAG,
-    NAME_TAG,
-    OWNER_TAG,
-    PROFILE_DIGEST_TAG,
-    PROFILE_TAG,
     Order,
 )
 from provision.clouds.forms import LATE, TIMER
@@ -318,6 +311,22 @@ def order(
         subnet=(profile.network.subnet or "") if own_subnet else "",
         public_address=profile.network.address == "public",
     )
+
+
+def _tags(
+    profile: Profile, profile_sha256: str, *, name: str, launch_id: str, deadline: str, whole_count: int, first: int
+) -> dict[str, str]:
+    """What is put on everything that an attempt makes."""
+    return {
+        NAME_TAG: name,
+        LAUNCH_TAG: launch_id,
+        PROFILE_TAG: profile.name,
+        PROFILE_DIGEST_TAG: profile_sha256,
+        OWNER_TAG: profile.owner.email,
+        DEADLINE_TAG: deadline,
+        COUNT_TAG: str(whole_count),
+        FIRST_TAG: str(first),
+    }
 
 
 def _door(profile: Profile, network: str) -> PlannedDoor:

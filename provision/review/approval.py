@@ -7,6 +7,7 @@ import datetime as dt
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Self
 
 from provision.errors import BundleStaleError, PolicyViolatedError, SignatureMissingError
 from provision.profile import load, lockfile
@@ -38,7 +39,7 @@ class Submission:
     path: Path | None = None
 
     @classmethod
-    def read(cls, path: Path, today: dt.date) -> Submission:
+    def read(cls, path: Path, today: dt.date) -> Self:
         """The profile of a file, with the lock beside it or what would be locked today."""
         profile = load.load(path)
         return cls(profile, lambda: lockfile.find_or_build(path, profile, today), path)

@@ -87,7 +87,7 @@ def test_all_complaints_come_at_once_each_with_file_line_key_and_what_to_write(t
         ("network.ssh_from", ["10.0.0.1/8"], "has host bits set"),
         ("network.ssh_from", ["2001:db8::/48"], "add an IPv4 network"),
         ("network.address", "hidden", "write one of: public, private"),
-        ("network.address", "private", "needs a way in: jump: HOST or via: ssm (AWS) or via: iap (GCP)"),
+        ("network.address", "private", "needs a way in: jump: HOST, via: ssm (AWS) or via: iap (GCP)"),
         ("network.via", "ssm", "via: ssm exists on aws only"),  # the profile has a place on GCP as well
         ("network.via", "iap", "via: iap exists on gcp only"),
         ("network.subnet", "subnet-0123456789abcdef0", "a profile for each cloud"),
@@ -290,7 +290,10 @@ def test_a_way_in_opens_what_it_needs_and_is_written_back(
         (on("aws", subnet="lab"), "is an id, such as subnet-"),
         (on("gcp", address="private"), "needs a way in"),
         (on("gcp", via="ssm"), "via: ssm exists on aws only"),
-        ({**on("aws", subnet=SUBNET), "places": [{**GOOD["places"][0], "regions": ["ap-east-1", "us-east-1"]}]}, "on AWS a subnet belongs to one region"),
+        (
+            {**on("aws", subnet=SUBNET), "places": [{**GOOD["places"][0], "regions": ["ap-east-1", "us-east-1"]}]},
+            "on AWS a subnet belongs to one region",
+        ),
     ],
 )
 def test_a_network_that_the_places_cannot_have_is_refused(tmp_path: Path, data: dict[str, Any], said: str) -> None:
