@@ -11,7 +11,14 @@ from typing import Any, Final, Literal
 
 from provision import clouds
 from provision.clouds.base import (
+    COUNT_TAG,
     DEADLINE_TAG,
+    FIRST_TAG,
+    LAUNCH_TAG,
+    NAME_TAG,
+    OWNER_TAG,
+    PROFILE_DIGEST_TAG,
+    PROFILE_TAG,
     Order,
 )
 from provision.clouds.forms import LATE, TIMER
