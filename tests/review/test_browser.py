@@ -180,7 +180,7 @@ def test_the_answers_are_exported(browser: Chromium, tmp_path: Path) -> None:
     assert (by_id["risks"]["answer"], by_id["risks"]["note"]) == ("no", "counters: <b>group</b>, please")
     assert by_id["price"]["answer"] is None
     text = browser.run(f"({saved})('text')")
-    assert "[no] Each risk above is accepted" in text
+    assert "[no] Each risk above is acceptable" in text
     assert "[open] The price" in text
     assert browser.complaints == []
 
