@@ -97,7 +97,7 @@ def test_what_someone_changed_by_hand_is_put_right(host: Host) -> None:
     host.lab.shell("sudo apt-mark unhold nvidia-driver-cuda; sudo systemctl disable -q --now nvidia-persistenced")
     assert host.findings()["counters-on-disk"].outcome == "fail"
     fixed = host.converge("fixed", ("counters", "nvidia_driver", "persistence"))
-    assert {"counters: Write the option of the kernel module, and the door for a group where there is one"} <= set(fixed.changed_tasks)
+    assert {"counters: Write the option of the kernel module, and the command for the group"} <= set(fixed.changed_tasks)
     found = host.findings()
     assert {check: found[check].outcome for check in ON_DISK} == dict.fromkeys(ON_DISK, "pass")
     assert "nvidia-driver-cuda" in host.lab.shell("apt-mark showhold").split()

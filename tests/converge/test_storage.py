@@ -44,7 +44,7 @@ class TestLife:
         told: list[Progress] = []
         predicted = run(lab, asked(profile), tmp_path, check=True, diff=True, on_progress=told.append)
         assert [name.partition(": ")[2] or name for name in predicted.changed_tasks] == [
-            "Find the disk, and stripe and format what is blank",
+            "Find the disk, and stripe and format blank disks",
             "Mount the disk now and at each boot",
         ]
         assert f"+Where={MOUNT}" in "".join(progress.diff for progress in told)
