@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from provision.converge import roles
+from provision.converge import variables
 from provision.converge.progress import ConvergeResult
 from provision.converge.run import converge, undo
 from provision.profile.load import find, load
@@ -65,7 +65,7 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(autouse=True)
 def _cache(kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(roles, "cache_dir", lambda: kept)
+    monkeypatch.setattr(variables, "cache_dir", lambda: kept)
 
 
 def run(lab: Lab, asked: Profile, locked: Lock, folder: Path, **more: Any) -> ConvergeResult:
