@@ -10,7 +10,15 @@ from typing import Any
 
 from provision.clouds import CLOUDS
 from provision.clouds.terms import Refusal, RefusalKind
-from provision.errors import CapacityError, CloudUnsupportedError, PriceOverLimitError, PriceUnknownError, QuotaExceededError, UsageError
+from provision.errors import (
+    CapacityError,
+    CloudUnsupportedError,
+    GpuprovError,
+    PriceOverLimitError,
+    PriceUnknownError,
+    QuotaExceededError,
+    UsageError,
+)
 from provision.launch.plan import Plan, PlannedPlace
 
 
@@ -120,18 +128,27 @@ def check_any(plan: Plan, candidates: Sequence[Option]) -> None:
         PriceOverLimitError, PriceUnknownError: the price is the reason, at one place at least.
         CloudUnsupportedError: the catalog or the lock is the reason everywhere.
     """
-    refusals = [(option, option.refusal) for option in candidates if option.refusal]
-    if len(refusals) < len(candidates):
-        return
-    reasons = "; ".join(dict.fromkeys(f"{option.region} {option.first.place.instance_type}: {refusal}" for option, refusal in refusals))
-    msg = f"no place of profile {plan.profile.name} can be launched in: {reasons}"
-    money = [refusal for _, refusal in refusals if refusal.is_about_money]
+    if all(option.refusal for option in candidates):
+        msg = f"no place of profile {plan.profile.name} can be launched in"
+        raise refused(msg, [option.first for option in candidates])
+
+
+def refused(message: str, places: Sequence[PlannedPlace]) -> GpuprovError:
+    """The error for places that all have a refusal: about the price if that is the reason at one of them, else about the catalog.
+
+    Args:
+        message: what cannot be done; the reasons follow it.
+        places: the places, each with its refusal.
+    """
+    reasons = dict.fromkeys(f"{place.region} {place.place.instance_type}: {place.refusal}" for place in places)
+    text = f"{message}: {'; '.join(reasons)}"
+    money = [place.refusal for place in places if place.refusal and place.refusal.is_about_money]
     over = next((refusal for refusal in money if refusal.kind is RefusalKind.OVER_LIMIT), None)
     if over:
-        raise PriceOverLimitError(msg, hint=over.hint)
+        return PriceOverLimitError(text, hint=over.hint)
     if money:
-        raise PriceUnknownError(msg, hint=money[0].hint)
-    raise CloudUnsupportedError(msg, hint=f"add a place on {' or '.join(CLOUDS)} that `gpuprov catalog instances` lists")
+        return PriceUnknownError(text, hint=money[0].hint)
+    return CloudUnsupportedError(text, hint=f"add a place on {' or '.join(CLOUDS)} that `gpuprov catalog instances` lists")
 
 
 def try_zones(

@@ -4,11 +4,12 @@ import hashlib
 import json
 import os
 import subprocess
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final
 
-_EC2: Final = "nvme-Amazon_EC2_NVMe_Instance_Storage_AWS"  # docs/sources/clouds.md §11, "NVMe names"
+# The link of a disk in /dev/disk/by-id, from its number (volumes count first, from 0), a serial number, and whether it is ephemeral.
+LinkName = Callable[[int, str, bool], str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,21 +23,16 @@ class HostDisk:
     ephemeral: bool
 
 
-def attach(
-    folder: Path, *, instance_store_gb: int, volume_gb: tuple[int, ...], names: tuple[str, ...] = (), stores: int = 1
-) -> list[HostDisk]:
+def attach(folder: Path, *, instance_store_gb: int, volume_gb: tuple[int, ...], link: LinkName, stores: int = 1) -> list[HostDisk]:
     """Make the disks that a `HostSpec` describes in its host's folder; nvme0n1 would be its root, so they begin with nvme1n1."""
     inside = [(instance_store_gb // stores, True)] * stores if instance_store_gb else []
     disks = []
     for number, (size_gb, ephemeral) in enumerate([*((size, False) for size in volume_gb), *inside], start=1):
-        seed = f"{folder.name}-{number}"
-        link = f"{_EC2}{_serial(seed)}" if ephemeral else f"nvme-Amazon_Elastic_Block_Store_vol{_serial(seed).lower()}"
-        if names:
-            link = names[number - 1]
+        name = link(number - 1, _serial(f"{folder.name}-{number}"), ephemeral)
         file = folder / f"disk{number}.img"
         _blank(file, size_gb * 10**9)  # EC2 counts instance stores in powers of ten
         loop = subprocess.run(["losetup", "--find", "--show", str(file)], check=True, capture_output=True, text=True).stdout.strip()
-        disks.append(HostDisk(file, loop, f"nvme{number}n1", link, ephemeral))
+        disks.append(HostDisk(file, loop, f"nvme{number}n1", name, ephemeral))
     return disks
 
 
@@ -45,7 +41,7 @@ def _blank(file: Path, size: int) -> None:
     os.truncate(file, size)
 
 
-def wipe_instance_store(disks: list[HostDisk]) -> list[HostDisk]:
+def wipe_instance_store(disks: list[HostDisk], link: LinkName) -> list[HostDisk]:
     """The disks after a stop: the ephemeral ones are blank and have other serial numbers, because the next start is on another machine."""
     for disk in disks:
         if disk.ephemeral:
@@ -53,7 +49,10 @@ def wipe_instance_store(disks: list[HostDisk]) -> list[HostDisk]:
             # The loop device remembers the size at its attachment, and pages of the old content.
             subprocess.run(["losetup", "--set-capacity", disk.loop], check=False, capture_output=True)
             subprocess.run(["blockdev", "--flushbufs", disk.loop], check=False, capture_output=True)
-    return [replace(disk, link=f"{_EC2}{_serial(disk.link)}") if disk.ephemeral and _EC2 in disk.link else disk for disk in disks]
+    return [
+        replace(disk, link=link(number, _serial(disk.link), True)) if disk.ephemeral else disk  # noqa: FBT003
+        for number, disk in enumerate(disks)
+    ]
 
 
 def _serial(seed: str) -> str:

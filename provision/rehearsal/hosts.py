@@ -47,7 +47,7 @@ class HostSpec:
     accounts: tuple[tuple[str, str], ...] = ()  # further users, each with one key
     instance_store_gb: int = 0  # size of the ephemeral disks together; 0 for none
     volume_gb: tuple[int, ...] = ()  # sizes of the data volumes
-    disk_names: tuple[str, ...] = ()  # the links in /dev/disk/by-id, volumes first; without them the serial numbers of EC2's NVMe disks
+    disk_link: disks.LinkName = lambda _number, serial, _ephemeral: f"nvme-Disk_{serial}"  # its name in /dev/disk/by-id
     instance_stores: int = 1  # how many disks the instance store has
     keeps_address: bool = False  # whether it has the same address after a stop, as a private one is kept
 
@@ -90,7 +90,7 @@ class HostPark:
             folder,
             instance_store_gb=spec.instance_store_gb,
             volume_gb=spec.volume_gb,
-            names=spec.disk_names,
+            link=spec.disk_link,
             stores=spec.instance_stores,
         )
         self._power_on(host)
@@ -184,7 +184,7 @@ class HostPark:
         """Power off. The root disk and volumes stay, the instance store is another, blank one, and the address is given back or kept."""
         host = self._hosts[instance_id]
         self._off(host, _POWEROFF, stay_off=True)
-        host.devices = disks.wipe_instance_store(host.devices)
+        host.devices = disks.wipe_instance_store(host.devices, host.spec.disk_link)
         if not host.spec.keeps_address:
             self.network.give_back(host.address)
 

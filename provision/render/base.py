@@ -4,7 +4,8 @@ from dataclasses import dataclass, field
 
 from provision import clouds
 from provision.clouds.forms import Given, Subject
-from provision.errors import CloudUnsupportedError, ImageNotFoundError, UsageError
+from provision.errors import ImageNotFoundError, UsageError
+from provision.launch.place import refused
 from provision.launch.plan import Plan, PlannedPlace, draft_order
 
 
@@ -41,7 +42,7 @@ def choose(plan: Plan, *, cloud: str | None = None, where: str | None = None) ->
 
     Raises:
         UsageError: the profile names no such place.
-        CloudUnsupportedError: nothing can be launched in any of them.
+        PriceOverLimitError, PriceUnknownError, CloudUnsupportedError: nothing can be launched in any of them.
     """
     places = [place for place in plan.places if cloud in {None, place.cloud}]
     if not places:
@@ -54,9 +55,8 @@ def choose(plan: Plan, *, cloud: str | None = None, where: str | None = None) ->
         raise UsageError(msg, hint=f"it has {', '.join(dict.fromkeys(place.location for place in places))}")
     able = next((place for place in matching if place.refusal is None), None)
     if able is None:
-        reasons = "; ".join(dict.fromkeys(f"{place.region} {place.place.instance_type}: {place.refusal}" for place in matching))
-        msg = f"nothing can be launched there: {reasons}"
-        raise CloudUnsupportedError(msg, hint="choose another place with --where; `gpuprov plan` lists those of the profile")
+        msg = f"profile {plan.profile.name} cannot be rendered for any of these places"
+        raise refused(msg, matching)
     return able
 
 

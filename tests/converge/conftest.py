@@ -25,6 +25,7 @@ from provision.profile.lock import build
 from provision.profile.locked import Lock, pin
 from provision.profile.model import Profile
 from provision.rehearsal import rootfs
+from provision.rehearsal.aws.launch import disk_link
 from provision.rehearsal.hosts import HostPark, HostSpec
 from provision.rehearsal.network import HostNetwork
 from provision.rehearsal.packages import Packages
@@ -93,7 +94,9 @@ def _park(folder: Path, like: Literal["own", "el"]) -> Iterator[Lab]:
     park = HostPark(folder / "hosts", rootfs=root, network=network, packages=packages)
     try:
         public = key.with_suffix(".pub").read_text().strip()
-        address = park.create(HostSpec(INSTANCE, "converge", authorized_keys=(public,), instance_store_gb=1, volume_gb=(1,)))
+        address = park.create(
+            HostSpec(INSTANCE, "converge", authorized_keys=(public,), instance_store_gb=1, volume_gb=(1,), disk_link=disk_link)
+        )
         config = folder / "ssh_config"
         _reach(folder, address)
         made = Lab(Target("lab", "lab", config), lambda: _reboot(park, made), lambda: _stop_and_start(park, made, folder), network.gateway)

@@ -13,6 +13,7 @@ from provision import paths
 from provision.clouds.userdata import user_data
 from provision.host import hostkeys
 from provision.rehearsal import rootfs
+from provision.rehearsal.aws.launch import disk_link
 from provision.rehearsal.hosts import HostPark, HostSpec
 from provision.rehearsal.network import HostNetwork
 
@@ -53,7 +54,8 @@ def left_of(folder: Path) -> list[str]:
 
 
 def spec(key: Path, instance_id: str = "i-1", **more: Any) -> HostSpec:
-    return HostSpec(instance_id, f"host-{instance_id}", authorized_keys=(key.with_suffix(".pub").read_text().strip(),), **more)
+    keys = (key.with_suffix(".pub").read_text().strip(),)
+    return HostSpec(instance_id, f"host-{instance_id}", authorized_keys=keys, disk_link=disk_link, **more)
 
 
 def ssh(key: Path, known: Path, address: str, command: str) -> subprocess.CompletedProcess[str]:

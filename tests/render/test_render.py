@@ -13,7 +13,7 @@ import pytest
 
 from provision import clouds
 from provision.clouds.forms import Given, Marked, Subject
-from provision.errors import CloudUnsupportedError, GpuprovError, UsageError
+from provision.errors import CloudUnsupportedError, GpuprovError, PriceOverLimitError, UsageError
 from provision.launch.plan import plan
 from provision.profile.locked import Lock
 from provision.render import FORMS, render
@@ -135,6 +135,9 @@ def test_the_place_is_the_first_that_can_be_had() -> None:
     assert choose(closed).region == "ap-southeast-1"
     with pytest.raises(CloudUnsupportedError, match="closed"):
         choose(closed, where="ap-east-1")
+    limits = planned.profile.limits.model_copy(update={"price_per_hour_usd": 0.5})
+    with pytest.raises(PriceOverLimitError, match=r"over the profile's limit of 0\.50"):
+        choose(plan(planned.profile.model_copy(update={"limits": limits}), lock), cloud="aws")
 
 
 def test_the_profile_of_the_tests_is_the_one_that_ships() -> None:

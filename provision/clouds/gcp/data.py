@@ -39,11 +39,10 @@ class N1(CatalogRecord, frozen=True):
 
 
 class N1Rate(CatalogRecord, frozen=True):
-    """What N1 costs beside its GPU in one region: US dollars an hour for a vCPU and for a GB of memory; a source of its own."""
+    """What N1 costs beside its GPU in one region: US dollars an hour for a vCPU and for a GB of memory."""
 
     vcpu: float
     memory_gb: float
-    source: str | None = None
 
 
 class N1Prices(CatalogRecord, frozen=True):

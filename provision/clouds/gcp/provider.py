@@ -132,9 +132,8 @@ def price(instance_type: str, region: str, gpu: str, count: int) -> Price | None
     if rate is None:
         return Price((gpus,), missing=("vCPUs", "memory"))
     vcpus, memory_gb = size
-    source = rate.source or rates.source
-    cpu = PricePart(f"{vcpus} vCPUs", round(rate.vcpu * vcpus, 6), source)
-    memory = PricePart(f"{memory_gb:g} GB of memory", round(rate.memory_gb * memory_gb, 6), source)
+    cpu = PricePart(f"{vcpus} vCPUs", round(rate.vcpu * vcpus, 6), rates.source)
+    memory = PricePart(f"{memory_gb:g} GB of memory", round(rate.memory_gb * memory_gb, 6), rates.source)
     return Price((gpus, cpu, memory))
 
 

@@ -205,8 +205,14 @@ def _spec(backend: Any, instance: Instance, params: dict[str, Any]) -> HostSpec:
         authorized_keys=(material.decode() if isinstance(material, bytes) else str(material),) if material else (),
         instance_store_gb=int(INSTANCE_TYPES[instance.instance_type].get("InstanceStorageInfo", {}).get("TotalSizeInGB", 0)),
         volume_gb=volumes,
+        disk_link=disk_link,
         keeps_address=instance.private,
     )
+
+
+def disk_link(_number: int, serial: str, ephemeral: bool) -> str:  # noqa: FBT001
+    """The link that udev makes for an NVMe disk of EC2 (docs/sources/clouds.md §11, "NVMe names")."""
+    return f"nvme-Amazon_EC2_NVMe_Instance_Storage_AWS{serial}" if ephemeral else f"nvme-Amazon_Elastic_Block_Store_vol{serial.lower()}"
 
 
 def _decode(user_data: Any) -> bytes:

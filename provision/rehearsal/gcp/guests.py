@@ -71,7 +71,7 @@ def _spec(guest: Guest, instance: dict[str, Any]) -> HostSpec:
         accounts=tuple((user, key) for user, key in keys if user != rootfs.LOGIN),
         instance_store_gb=stores * _LOCAL_SSD_GB,
         volume_gb=tuple(int(d["diskSizeGb"]) for d in volumes),
-        disk_names=tuple(names),
+        disk_link=lambda number, _serial, _ephemeral: names[number],
         instance_stores=max(stores, 1),
         keeps_address=not instance["networkInterfaces"][0].get("accessConfigs"),
     )
