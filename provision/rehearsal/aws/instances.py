@@ -11,9 +11,11 @@ from typing import Any, Final
 
 from moto.core.responses import ActionResult
 from moto.core.utils import utcnow
+from moto.ec2.models.core import TaggedEC2Resource
 from moto.ec2.models.instances import Instance, InstanceBackend, InstanceState
 from moto.ec2.responses.general import General
 from moto.ec2.responses.instances import InstanceResponse
+from moto.ec2.utils import EC2_PREFIX_TO_RESOURCE, get_prefix
 
 from provision.rehearsal.aws.settings import AwsSettings
 from provision.rehearsal.aws.world import instances, loopback, method_of, set_address, show_state
@@ -104,6 +106,13 @@ def ended_by_itself(park: HostPark, instance_id: str) -> None:
 
 
 def _patch_answers(settings: AwsSettings, park: HostPark | None) -> None:
+    @method_of(TaggedEC2Resource)
+    def get_tags(self: Any) -> list[dict[str, str]]:
+        """Look a resource's tags up by its id; moto searches the tags of all resources, several times for each one that it describes."""
+        kind = EC2_PREFIX_TO_RESOURCE.get(get_prefix(self.id), "") if self.id else ""
+        tags = self.ec2_backend.tags.get(self.id, {}) if self.id else {}
+        return [{"resource_id": self.id, "key": key, "value": value, "resource_type": kind} for key, value in tags.copy().items()]
+
     @method_of(InstanceBackend)
     def describe_instances(self: Any, filters: Any = None) -> Any:
         """Leave new instances out for a while."""
