@@ -2,6 +2,7 @@
 
 import os
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -38,6 +39,22 @@ PLAIN = {
 
 # The files that take minutes begin first, so that no worker is left alone with one of them at the end.
 LONGEST = ("launch/test_faults_", "launch/test_crash_", "converge/", "playbooks/", "test_story", "test_keys", "rehearsal/")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """Two workers for each core: the tests that take longest wait for clouds, hosts and Ansible most of their time."""
+    return 2 * (os.cpu_count() or 1)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """The last lines say which groups of tests did not run, and why: a skip is not a pass."""
+    reports = terminalreporter.stats.get("skipped", [])
+    reasons = Counter(str(report.longrepr[2]).removeprefix("Skipped: ") for report in reports if isinstance(report.longrepr, tuple))
+    files = {report.nodeid.partition("::")[0] for report in reports}
+    terminalreporter.write_sep("=", f"did not run: {len(reports)} tests in {len(files)} files" if reports else "every test ran")
+    for reason, count in reasons.most_common():
+        terminalreporter.write_line(f"{count:4}  {reason}")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -1,8 +1,8 @@
 """A client that can be killed: forks one process for each job, so that nothing is imported again.
 
-    python tests/launch/client.py    jobs on standard input, a line of JSON each
+    python tests/launch/client.py    on standard input a line of JSON for what all jobs share, then one for each job
 
-Answers two lines for each job: the process id, and how the process ended. What the job came to is in its file `out`.
+Answers `ready`, then two lines for each job: the process id, and how the process ended. What the job came to is in its file `out`.
 """
 
 import datetime as dt
@@ -17,7 +17,7 @@ from provision import clouds
 from provision.clouds.aws.access import AwsAccess
 from provision.clouds.aws.client import client
 from provision.clouds.gcp.access import GcpAccess
-from provision.clouds.gcp.sdk import client_class
+from provision.clouds.gcp.client import client as gcp_client
 from provision.errors import GpuprovError
 from provision.launch.attempts import LaunchRequest
 from provision.launch.journal import Journal
@@ -67,13 +67,23 @@ def answer(job: dict[str, Any]) -> dict[str, Any]:
         return {"bug": traceback.format_exc()}
 
 
+def warm_up(job: dict[str, Any]) -> None:
+    """Read the catalog and make the clients of the SDKs, which sends nothing: a second of CPU that each fork then need not spend."""
+    profile = Profile.model_validate(job["profile"])
+    plan(profile, Lock.model_validate(job["lock"]), job["name"])
+    for cloud, region in regions_of([profile], []):
+        for timeout_s in job["timeouts_s"]:
+            access = ACCESS[cloud](**job["access"][cloud], timeout_s=timeout_s)
+            if cloud == "aws":
+                for service, retried in (("ec2", True), ("ec2", False), ("ssm", True)):
+                    client(service, region, access, retried=retried)
+            else:
+                for kind in ("InstancesClient", "FirewallsClient", "DisksClient", "ImagesClient"):
+                    gcp_client(kind, access)
+
+
 def main() -> None:
-    # SDKs read their models once here: 0.4 s that each fork then has.
-    client("ec2", "us-east-1", AwsAccess("http://127.0.0.1:9", "none", "none"))
-    client("ssm", "us-east-1", AwsAccess("http://127.0.0.1:9", "none", "none"))
-    if "gcp" in sys.argv[1:]:
-        for name in ("InstancesClient", "FirewallsClient"):
-            client_class(name)
+    warm_up(json.loads(sys.stdin.readline()))
     print("ready", flush=True)
     for line in sys.stdin:
         job = json.loads(line)

@@ -28,6 +28,7 @@ from provision.rehearsal.control import Rehearsal
 
 BASE = load.load(load.find("t4-train"))
 TODAY = dt.date(2026, 11, 21)
+TIMEOUT_S, SHORT_S = 30.0, 0.5  # how long a client waits for an answer, and where answers are late
 
 
 def aws_access(rehearsal: Rehearsal) -> AwsAccess:
@@ -156,40 +157,45 @@ class Clients:
         self._lock = build(self.profile, TODAY).as_dict()
         environment = {**os.environ, "AWS_CONFIG_FILE": "/dev/null", "AWS_SHARED_CREDENTIALS_FILE": "/dev/null"}
         self._process = subprocess.Popen(
-            [sys.executable, str(Path(__file__).with_name("client.py")), kind.name],
+            [sys.executable, str(Path(__file__).with_name("client.py"))],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
             env=environment,
         )
+        self._send({**self._job("warm"), "timeouts_s": [TIMEOUT_S, SHORT_S]})
         assert self._line() == "ready"
+
+    def _send(self, job: dict[str, Any]) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps(job) + "\n")
+        self._process.stdin.flush()
+
+    def _job(self, name: str) -> dict[str, Any]:
+        access = {self.kind.name: self.kind.access(self.rehearsal)}
+        return {"name": name, "access": access, "profile": self.profile.dump(), "lock": self._lock}
 
     def _line(self) -> str:
         assert self._process.stdout is not None
         return self._process.stdout.readline().strip()
 
     def start(
-        self, do: str, name: str, *, count: int = 1, minimum: int | None = None, home: str = "home", timeout_s: float = 30
+        self, do: str, name: str, *, count: int = 1, minimum: int | None = None, home: str = "home", timeout_s: float = TIMEOUT_S
     ) -> tuple[int, Path]:
         """Start a job; returns its process and the file of its result."""
         self._number += 1
         out = self._folder / f"{self._number}.json"
-        job = {
-            "do": do,
-            "name": name,
-            "count": count,
-            "minimum": minimum or count,
-            "out": str(out),
-            "timeout_s": timeout_s,
-            "journal": str(self._folder / home),
-            "access": {self.kind.name: self.kind.access(self.rehearsal)},
-            "profile": self.profile.dump(),
-            "digest": load.digest(self.profile),
-            "lock": self._lock,
-        }
-        assert self._process.stdin is not None
-        self._process.stdin.write(json.dumps(job) + "\n")
-        self._process.stdin.flush()
+        self._send(
+            {
+                **self._job(name),
+                "do": do,
+                "count": count,
+                "minimum": minimum or count,
+                "out": str(out),
+                "timeout_s": timeout_s,
+                "journal": str(self._folder / home),
+            }
+        )
         return int(self._line()), out
 
     def ended(self) -> int:
@@ -218,7 +224,7 @@ class Clients:
             if control.ask(self.rehearsal, "faults")[0]["held"]:
                 os.kill(pid, signal.SIGKILL)
                 break
-            time.sleep(0.002)
+            time.sleep(0.02)
         code = self.ended()
         self.faults([])
         return code == -signal.SIGKILL

@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from .conftest import SHORT_S
+
 numbers = itertools.count(1)
 # Of AWS: the code, its HTTP status, our class. Words: docs/sources/emulators.md §A; classes: docs/sources/clouds.md §10.5.
 ERRORS: dict[str, list[tuple[str, int, str]]] = {
@@ -79,7 +81,7 @@ def test_every_call_meets_every_fault(clients: Any, often: str, capsys: pytest.C
             name = f"f{next(numbers)}"
             clients.faults([{**rule, "action": action.replace(".", r"\."), **({"count": 1} if often == "once" else {})}])
             started = time.monotonic()
-            result = clients.run("up", name, timeout_s=0.5)
+            result = clients.run("up", name, timeout_s=SHORT_S)
             seconds = time.monotonic() - started
             outcome = result.get("code", "launched")
             assert seconds < BOUND_S, (action, label, seconds)
