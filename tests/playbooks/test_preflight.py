@@ -42,6 +42,7 @@ def preflight(folder: Path, **changes: Any) -> tuple[bool, str]:
 def test_a_host_that_can_be_set_up_passes(tmp_path: Path) -> None:
     refused, said = preflight(tmp_path)
     assert not refused, said
+    assert '"pkg_mgr": "apt"' in said  # the one fact that roles need
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,7 @@ EXAMPLES = """
 """
 RETURN = """
 system: {description: The system of this host., returned: always, type: str}
+ansible_facts: {description: The fact `pkg_mgr` as Ansible would gather it, returned: always, type: dict}
 """
 
 import fcntl
@@ -48,6 +49,13 @@ def system():
         release = dict(re.findall(r'^(\w+)="?([^"\n]*)"?$', file.read(), re.MULTILINE))
     name, version = release.get("ID", "?"), release.get("VERSION_ID", "?")
     return "%s %s" % (_NAMES.get(name, name), version if name == "ubuntu" else version.partition(".")[0])
+
+
+def package_manager():
+    """The program that installs packages here, as Ansible's fact `pkg_mgr` has it."""
+    if shutil.which("apt-get"):
+        return "apt"
+    return "dnf5" if os.path.basename(os.path.realpath(shutil.which("dnf") or "")).startswith("dnf5") else "dnf"
 
 
 def cloud_init(wait_s):
@@ -166,7 +174,7 @@ def main():
     problems += [reason for reason in (cloud_init(options["wait_s"]), package_managers(options["wait_s"])) if reason]
     if problems:
         module.fail_json(msg="; ".join(problems))
-    module.exit_json(changed=False, system=here)
+    module.exit_json(changed=False, system=here, ansible_facts={"pkg_mgr": package_manager()})
 
 
 if __name__ == "__main__":
