@@ -391,7 +391,6 @@ def test_the_sentence_of_a_rule_names_both_sides(rule: str, values: tuple[Any, .
 
 
 def test_only_a_cudnn_of_the_newest_that_leaves_the_gpu_out_is_held() -> None:
-    """The held version is for GPUs that the newest cuDNN no longer serves: below 7.5."""
     open_pin = release(cudnn=None)
     assert [wheel_cudnn(gpu(capability), open_pin) for capability in ("7.0", "7.5", "12.1", "12.2")] == [
         "9.10.2.21",

@@ -35,8 +35,9 @@ SUM_FAILS, SUM_WARNS = GATES.fail_share * 470, GATES.warn_share * 470
 MOST = 989.5 * 1.05  # what the card can do, and the slack of two clocks
 SILENT = {f"load__{name}": None for name in ("sm_mhz", "power_w", "temperature_c", "reasons", "link_width")}
 STATE = "SM 1485 of 1980 MHz, 691 of 700 W, 56 C, held by power cap, link 5 x16 of 5 x16"
-EIGHT = "a correct sum over 8 GPUs, GB/s of its bus: at least 399.5 of a healthy 470"
 NO_FIGURE = "the catalogue has no healthy figure to compare it with"
+TWO = f"a correct sum over 2 GPUs, GB/s of its bus; {NO_FIGURE}"
+EIGHT = "a correct sum over 8 GPUs, GB/s of its bus: at least 399.5 of a healthy 470"
 SLOW = {**ONE, "gemm__tflops": 500.0, "gemm__sustained_tflops": 480.0}
 
 
@@ -199,7 +200,7 @@ TEXTS = [
     ("host-copies", {}, "h200", "GB/s to and from the host: at least 45", ""),
     ("host-copies", copied(1.0, generation=3, width=16), "t4", "GB/s to and from the host: at least 75% of the link", LOW),
     ("all-reduce", {"total": {**good.SUM, "bus_gb_s": 100.0}}, "h200", EIGHT, LOW),
-    ("all-reduce", {"gpus": 2, "total": {**good.SUM, "gpus": 2}}, "h200", f"a correct sum over 2 GPUs, GB/s of its bus; {NO_FIGURE}", HEALTHY),
+    ("all-reduce", {"gpus": 2, "total": {**good.SUM, "gpus": 2}}, "h200", TWO, HEALTHY),
     ("all-reduce", {"total": {**good.SUM, "right": False}}, "h200", EIGHT, "is broken"),
     ("all-reduce", {"total": {**LATE, "environment": {}}}, "h200", EIGHT, "measure again"),
     ("all-reduce", T4 | {"total": {**good.SUM, "bus_gb_s": 5.0}}, "t4", "a correct sum over all GPUs; its rate depends on the host", ""),
