@@ -185,25 +185,25 @@ def test_without_a_gpu_or_ncu_a_members_capabilities_are_seen_and_no_more(
 
 
 @pytest.mark.parametrize(
-    ("pci", "nodes", "tier", "outcome", "group_tries"),
+    ("devices", "tier", "outcome"),
     [
-        (["0000:00:1e.0"], [], "standard", "open", True),
-        ([], ["/dev/nvidia0"], "standard", "open", True),
-        ([], [], "standard", "no-gpu", False),
-        (["0000:00:1e.0"], [], "quick", "not-tried", False),
-        (["0000:00:1e.0"], [], "perf", "open", True),
+        ((["0000:00:1e.0"], []), "standard", "open"),
+        (([], ["/dev/nvidia0"]), "standard", "open"),
+        (([], []), "standard", "no-gpu"),
+        ((["0000:00:1e.0"], []), "quick", "not-tried"),
+        ((["0000:00:1e.0"], []), "perf", "open"),
     ],
 )
 def test_the_profiler_is_run_where_there_is_a_gpu_and_not_by_tier_quick(
-    probe: Any, monkeypatch: pytest.MonkeyPatch, pci: list[str], nodes: list[str], tier: str, outcome: str, *, group_tries: bool
+    probe: Any, monkeypatch: pytest.MonkeyPatch, devices: tuple[list[str], list[str]], tier: str, outcome: str
 ) -> None:
-    monkeypatch.setattr(probe.counters, "pci_devices", lambda: pci)
-    monkeypatch.setattr(probe.counters.glob, "glob", lambda pattern: nodes if pattern == "/dev/nvidia[0-9]*" else [])
+    monkeypatch.setattr(probe.counters, "pci_devices", lambda: devices[0])
+    monkeypatch.setattr(probe.counters.glob, "glob", lambda pattern: devices[1] if pattern == "/dev/nvidia[0-9]*" else [])
     monkeypatch.setattr(probe.counters, "counters_as_user", lambda: {"outcome": "open", "user": "ada", "said": ""})
     monkeypatch.setattr(probe.counters, "counters_as_group", lambda has_gpu: has_gpu)
     monkeypatch.setitem(probe.counters.REQUEST, "tier", tier)
     answer = probe.counters.counters()
-    assert (answer["as_user"]["outcome"], answer["as_group"], answer["on_disk"]) == (outcome, group_tries, None)
+    assert (answer["as_user"]["outcome"], answer["as_group"], answer["on_disk"]) == (outcome, outcome == "open", None)
     assert answer["as_user"]["user"] == ("ada" if outcome == "open" else None)
 
 
