@@ -107,7 +107,7 @@ def test_without_ncu_nothing_is_run(probe: Any, asked: Any, monkeypatch: pytest.
 
 
 @pytest.fixture
-def group(probe: Any, asked: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
+def group(asked: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
     """A host with the command for members, and one member, Bo; the probe is Ada's."""
     asked.members = ["bo"]
     asked.answers |= {"/proc/self/status": (0, f"Name:\tcat\nCapEff:\t{PERFMON}\n", ""), "--query-metrics": (0, METRICS, "")}
