@@ -23,7 +23,7 @@ ME = {"owner": pwd.getpwuid(os.geteuid()).pw_name, "group": grp.getgrgid(os.gete
 
 @dataclass
 class Pretended:
-    """A host that remembers every command that is no question; units behave as systemd's, and other commands answer as a test says by their first words."""
+    """A host that remembers each command that asks nothing. Units behave as systemd's; other commands answer by their first words."""
 
     units: dict[str, dict[str, bool]] = field(default_factory=dict)
     answers: dict[str, tuple[int, str]] = field(default_factory=dict)
@@ -43,7 +43,10 @@ class Pretended:
         if argv[1] == "show":
             state = unit or {"exists": False, "enabled": False, "active": False, "stale": False}
             words = (
-                *(f"LoadState={'loaded' if state['exists'] else 'not-found'}", f"UnitFileState={'enabled' if state['enabled'] else 'disabled'}"),
+                *(
+                    f"LoadState={'loaded' if state['exists'] else 'not-found'}",
+                    f"UnitFileState={'enabled' if state['enabled'] else 'disabled'}",
+                ),
                 *(f"ActiveState={'active' if state['active'] else 'inactive'}", f"NeedDaemonReload={'yes' if state['stale'] else 'no'}"),
             )
             return 0, "\n".join(words)

@@ -58,7 +58,9 @@ def test_drift_of_the_mode_alone_is_seen_and_settled(settle: Settle, tmp_path: P
 
 @pytest.mark.rehearsal
 @pytest.mark.parametrize(("uid", "gid"), [(4711, None), (None, 4712)])
-def test_drift_of_the_owner_or_the_group_alone_is_seen_and_settled(settle: Settle, tmp_path: Path, uid: int | None, gid: int | None) -> None:
+def test_drift_of_the_owner_or_the_group_alone_is_seen_and_settled(
+    settle: Settle, tmp_path: Path, uid: int | None, gid: int | None
+) -> None:
     path = tmp_path / "file"
     file = {"path": str(path), "content": "x\n"}
     settle(files=[file])
