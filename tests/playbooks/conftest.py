@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible.module_utils import basic
 
 from provision.paths import playbooks_dir
 
+basic: Any = importlib.import_module("ansible.module_utils.basic")
 PLUGINS = "ansible_collections.gpuprov.host.plugins"
 ME = {"owner": pwd.getpwuid(os.geteuid()).pw_name, "group": grp.getgrgid(os.getegid()).gr_name}
 

@@ -210,5 +210,5 @@ def test_the_loaded_version_is_the_drivers_word(
     path = tmp_path / "version"
     if text is not None:
         path.write_text(text)
-    monkeypatch.setattr(driver, "open", lambda _, **how: path.open(**how), raising=False)  # noqa: SIM115 - the module closes it
+    monkeypatch.setattr(driver, "open", lambda _, **how: path.open(**how), raising=False)
     assert driver.loaded_version() == version

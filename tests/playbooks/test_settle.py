@@ -107,12 +107,12 @@ def test_what_must_not_be_there_is_removed_with_its_content_remembered(settle: S
 def test_a_folder_is_never_replaced(settle: Settle, tmp_path: Path, kind: str) -> None:
     path = tmp_path / "folder"
     path.mkdir()
-    asked: dict[str, Any] = {
+    asked: dict[str, dict[str, Any]] = {
         "file": {"files": [{"path": str(path), "content": ""}]},
         "link": {"links": [{"path": str(path), "target": "/x"}]},
         "absent": {"absent": [str(path)]},
-    }[kind]
-    answer = settle(**asked)
+    }
+    answer = settle(**asked[kind])
     assert (answer["failed"], path.is_dir()) == (True, True)
     assert answer["msg"] == f"{path} is a folder, and a {kind} belongs there: move it away"
 
