@@ -87,10 +87,27 @@ def test_a_folder_with_something_in_it_stays(settle: Settle, undo: Any, tmp_path
 def test_a_folder_that_stood_where_a_task_was_to_write_is_left_alone(settle: Settle, undo: Any, tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     settle(noted=[str(tmp_path / "folder")])
-    assert undo()["changes"] == []
     (tmp_path / "folder").rmdir()
-    settle(noted=[str(tmp_path / "other")])
+    (tmp_path / "folder").write_text("of somebody else")
     assert undo()["changes"] == []
+    assert (tmp_path / "folder").read_text() == "of somebody else"
+
+
+def test_folders_that_somebody_removed_do_not_stop_an_undo_and_a_dry_run_removes_none(settle: Settle, undo: Any, tmp_path: Path) -> None:
+    settle(files=[{"path": str(tmp_path / "a/b/file"), "content": "x"}])
+    (tmp_path / "a/b/file").unlink()
+    undo(check=True)
+    assert (tmp_path / "a/b").is_dir()
+    (tmp_path / "a/b").rmdir()
+    assert undo()["changes"] == []
+    assert not (tmp_path / "a").exists()
+
+
+@pytest.mark.parametrize("module", ["settle", "undo", "remember", "driver", "preflight"])
+def test_a_module_says_which_of_its_arguments_is_missing(modules: Modules, module: str) -> None:
+    answer = modules.call(module)
+    assert answer["failed"]
+    assert answer["msg"].startswith("missing required arguments: ")
 
 
 @pytest.mark.parametrize(

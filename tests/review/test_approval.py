@@ -2,6 +2,7 @@ import datetime as dt
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -187,7 +188,7 @@ def test_a_digest_of_what_was_signed_is_compared_to_its_last_character(
     monkeypatch.setattr(approval, "read_bundle", lambda _: replace(read, statement=other))
     organisation = Organisation(signers=people.signers)
     assert "was changed since" in refused(BundleStaleError, Submission.read(profile, TODAY), path, organisation)
-    lock = SimpleNamespace(digest=nearly(read.lock.digest), as_dict=read.lock.as_dict)
+    lock: Any = SimpleNamespace(digest=nearly(read.lock.digest), as_dict=read.lock.as_dict)
     monkeypatch.setattr(approval, "read_bundle", lambda _: replace(read, lock=lock))
     assert "the lock of t4-train was changed" in refused(BundleStaleError, Submission.read(profile, TODAY), path, organisation)
 
