@@ -35,6 +35,7 @@ def test_a_first_state_is_recorded_once_on_disk_and_for_root_alone(ledger: Any, 
     record.note("files", "/x", {"kind": "folder"})
     again = ledger.Ledger("r", str(tmp_path / "made/here"))
     assert again.data["files"] == {"/x": {"kind": "absent"}}
+    assert stat.S_IMODE((tmp_path / "made/here").stat().st_mode) == 0o755
     status = Path(again.path).stat()
     assert (stat.S_IMODE(status.st_mode), status.st_uid, status.st_gid) == (0o600, os.geteuid(), os.getegid())
 

@@ -27,7 +27,7 @@ def test_a_file_is_written_once_with_its_folders_and_its_mode(settle: Settle, mo
     file = {"path": str(path), "content": "new\n", "mode": "0640"}
     answer = settle(files=[file])
     assert (answer["changed"], answer["changes"]) == (True, [str(path)])
-    assert (path.read_text(), mode(path)) == ("new\n", 0o640)
+    assert (path.read_text(), mode(path), mode(path.parent)) == ("new\n", 0o640, 0o755)
     assert modules.record("r")["files"] == {str(path): {"kind": "absent"}}
     assert sorted(modules.record("r")["folders"]) == [str(tmp_path / "a"), str(tmp_path / "a/b")]
     assert settle(files=[file]).items() >= NONE.items()
