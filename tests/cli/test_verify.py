@@ -53,6 +53,18 @@ def test_every_format_is_printed(tmp_path: Path, form: str, run: Run) -> None:
     assert done.output.strip()
 
 
+def test_strict_is_the_same_on_the_terminal_in_json_and_on_the_page(tmp_path: Path, run: Run) -> None:
+    path, page = facts_file(tmp_path, "one", modules={"held": []}), tmp_path / "report.html"
+    words = ("verify", "-p", "t4-train", "--facts", str(path), "--only", "driver-on-disk", "--html", str(page))
+    for flags, code, word in (((), 0, "verdict pass"), (("--strict",), 1, "verdict fail")):
+        text, data = run(*words, *flags), run(*words, *flags, "--json")
+        assert (text.exit_code, data.exit_code, json.loads(data.stdout)["exit_code"]) == (code, code, code)
+        assert ("warnings count as failures (--strict)" in text.stdout) == bool(flags)
+        assert f'class="{word}"' in page.read_text()
+        assert ("does not hold" in page.read_text()) == bool(flags)
+        assert run(*words, *flags, "--format", "html").stdout == page.read_text()
+
+
 @pytest.mark.parametrize("form", ["json", "junit", "nagios"])
 def test_strict_makes_the_report_say_what_the_exit_code_says(tmp_path: Path, form: str, run: Run) -> None:
     path, proof_of = facts_file(tmp_path, "one", modules={"held": []}), tmp_path / "evidence.json"

@@ -1,4 +1,4 @@
-"""The preflight module through Ansible's own door, on this machine: it changes nothing, and gives all reasons at once."""
+"""The preflight module: through Ansible's own door on this machine, and in this process what it makes of other hosts."""
 
 from __future__ import annotations
 
@@ -7,12 +7,15 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from provision.paths import playbooks_dir
 from provision.rehearsal import rootfs
+
+from .conftest import Modules
 
 
 def preflight(folder: Path, **changes: Any) -> tuple[bool, str]:
@@ -59,3 +62,192 @@ def test_a_host_that_cannot_be_is_refused_with_every_reason(tmp_path: Path, chan
     refused, said = preflight(tmp_path, **changes)
     assert refused
     assert [reason for reason in reasons if reason not in said] == []
+
+
+# --- other hosts
+
+MIB = 1 << 20
+
+
+@pytest.fixture
+def here(modules: Modules, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The module on a host of which everything is as it should be; a test changes that."""
+    module = modules.load("modules.preflight")
+    for name in ("secure_boot", "cloud_init", "package_managers"):
+        monkeypatch.setattr(module, name, lambda *_: "")
+    monkeypatch.setattr(module, "system", lambda: "ubuntu 24.04")
+    monkeypatch.setattr(module, "without_candidate", lambda _: [])
+    monkeypatch.setattr(module.platform, "machine", lambda: "x86_64")
+    monkeypatch.setattr(os, "statvfs", lambda _: SimpleNamespace(f_bavail=5 * 1024, f_frsize=MIB))
+    monkeypatch.setattr(os.path, "exists", lambda path, real=os.path.exists: path != "/etc/gpuprov-rehearsal" and real(path))
+
+    def call(**changes: Any) -> Any:
+        asked = {"systems": ["ubuntu 24.04", "rocky 9"], "system": "ubuntu 24.04", "free_gb": 5, "wait_s": 3}
+        return modules.call("preflight", **{**asked, **changes})
+
+    return SimpleNamespace(module=module, call=call)
+
+
+def test_the_bound_of_free_space_passes_and_a_byte_less_is_refused(here: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert here.call() == {"changed": False, "system": "ubuntu 24.04", **without_noise(here.call())}
+    monkeypatch.setattr(os, "statvfs", lambda _: SimpleNamespace(f_bavail=5 * 1024 * MIB - 1, f_frsize=1))
+    assert here.call()["msg"] == "/ has 4 GB free, and the stack needs 5"
+
+
+def without_noise(answer: dict[str, Any]) -> dict[str, Any]:
+    """What Ansible adds to every answer."""
+    return {name: value for name, value in answer.items() if name not in {"changed", "system"}}
+
+
+def test_another_system_or_processor_is_refused_and_a_stand_in_is_not(here: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert here.call(system="rocky 9")["msg"] == "this host is ubuntu 24.04, and the profile is for rocky 9"
+    assert here.call(systems=["rocky 9"], system="rocky 9")["msg"] == "ubuntu 24.04 is not supported; rocky 9 are"
+    monkeypatch.setattr(os.path, "exists", lambda _: True)
+    assert not here.call(system="rocky 9").get("failed")
+    monkeypatch.setattr(here.module.platform, "machine", lambda: "aarch64")
+    assert here.call()["msg"] == "the processor is aarch64, and packages and wheels are for x86_64"
+
+
+def test_secure_boot_matters_where_modules_are_built(here: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(here.module, "secure_boot", lambda: "Secure Boot is on")
+    assert not here.call().get("failed")
+    assert here.call(modules=True)["msg"] == "Secure Boot is on"
+
+
+def test_every_reason_of_waiting_and_every_missing_package_is_told(here: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(here.module, "cloud_init", lambda wait_s: f"cloud-init {wait_s}")
+    monkeypatch.setattr(here.module, "package_managers", lambda wait_s: f"apt {wait_s}")
+    monkeypatch.setattr(here.module, "without_candidate", lambda names: names)
+    said = here.call(headers=["a", "b"])["msg"]
+    assert said.startswith("no repository has a and b, which the build of the driver needs")
+    assert said.endswith("; cloud-init 3; apt 3")
+
+
+@pytest.fixture
+def look(modules: Modules) -> Any:
+    return modules.load("modules.preflight")
+
+
+def opened(module: Any, monkeypatch: pytest.MonkeyPatch, folder: Path, **texts: bytes) -> None:
+    """Files of the host, by the end of their path, as `open` finds them."""
+
+    def instead(path: str, *words: Any, **how: Any) -> Any:
+        name = next((name for name in texts if path.rpartition("/")[2].replace("-", "_").startswith(name)), None)
+        if name is None:
+            raise FileNotFoundError(path)
+        (folder / name).write_bytes(texts[name])
+        return (folder / name).open(*words, **how)
+
+    monkeypatch.setattr(module, "open", instead, raising=False)
+
+
+@pytest.mark.parametrize(
+    ("release", "system"),
+    [
+        ('ID=ubuntu\nVERSION_ID="24.04"\n', "ubuntu 24.04"),
+        ('ID="almalinux"\nVERSION_ID="9.4"\n', "alma 9"),
+        ('ID="centos"\nVERSION_ID="9"\n', "centos-stream 9"),
+        ('ID="rocky"\nVERSION_ID="10.1"\nID_LIKE="rhel centos fedora"\n', "rocky 10"),
+        ("ID=debian\nVERSION_ID=12\n", "debian 12"),
+        ("", "? ?"),
+    ],
+)
+def test_a_system_is_named_as_the_catalogue_does(look: Any, monkeypatch: Any, tmp_path: Path, release: str, system: str) -> None:
+    opened(look, monkeypatch, tmp_path, os_release=release.encode())
+    assert look.system() == system
+
+
+@pytest.mark.parametrize(
+    ("variable", "on"), [(b"\x06\0\0\0\x01", True), (b"\x06\0\0\0\0", False), (b"\x01\x01\x01\x01", False), (None, False)]
+)
+def test_secure_boot_is_the_fifth_byte(look: Any, monkeypatch: Any, tmp_path: Path, variable: bytes | None, *, on: bool) -> None:
+    opened(look, monkeypatch, tmp_path, **({} if variable is None else {"SecureBoot": variable}))
+    assert look.secure_boot().startswith("Secure Boot is on") is on
+
+
+@pytest.fixture
+def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The only programs of the host."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    monkeypatch.setenv("PATH", str(folder))
+
+    def add(name: str, text: str) -> None:
+        (folder / name).write_text(f"#!/bin/sh\n{text}\n")
+        (folder / name).chmod(0o755)
+
+    return add
+
+
+@pytest.mark.parametrize(("code", "said"), [(0, ""), (1, "cloud-init failed: see"), (2, ""), (None, "")])
+def test_cloud_init_that_failed_is_a_reason_and_errors_that_it_recovered_from_are_none(
+    look: Any, programs: Any, code: int | None, said: str
+) -> None:
+    if code is not None:
+        programs("cloud-init", f'[ "$*" = "status --wait" ] && exit {code}; exit 1')
+    assert look.cloud_init(5).startswith(said)
+    assert bool(look.cloud_init(5)) is bool(said)
+
+
+def test_cloud_init_that_does_not_end_is_a_reason(look: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def late(argv: list[str], timeout: float, **_: Any) -> None:
+        raise subprocess.TimeoutExpired(argv, timeout)
+
+    monkeypatch.setattr(subprocess, "run", late)
+    assert look.cloud_init(7) == "cloud-init is still running after 7 s: see `cloud-init status --long`"
+
+
+@pytest.mark.parametrize(
+    ("answer", "missing"),
+    [
+        ("echo '  Candidate: 6.8.0'", []),
+        ("echo '  Candidate: (none)'", ["x"]),
+        ("true", ["x"]),
+        ("echo broken; exit 100", []),  # it cannot be asked
+    ],
+)
+def test_a_package_without_a_candidate_is_missing(look: Any, programs: Any, monkeypatch: Any, answer: str, missing: list[str]) -> None:
+    programs("apt-cache", f'[ "$*" = "policy x" ] || exit 9\n{answer}')
+    monkeypatch.setattr(look.glob, "glob", lambda _: ["/var/lib/apt/lists/a_Packages"])
+    assert look.without_candidate(["x"]) == missing
+    monkeypatch.setattr(look.glob, "glob", lambda _: [])
+    assert look.without_candidate(["x"]) == [], "no lists yet"
+
+
+@pytest.mark.parametrize(("answer", "missing"), [("echo x-1", []), ("true", ["x"]), ("exit 1", [])])
+def test_dnf_is_asked_where_there_is_no_apt(look: Any, programs: Any, answer: str, missing: list[str]) -> None:
+    assert look.without_candidate(["x"]) == [], "neither of them"
+    programs("dnf", f'[ "$*" = "--quiet repoquery x" ] || exit 9\n{answer}')
+    assert look.without_candidate(["x"]) == missing
+
+
+def test_a_lock_is_held_by_a_process_or_by_nobody(look: Any, tmp_path: Path) -> None:
+    path = tmp_path / "lock"
+    assert look.holder_of(str(path)) is None
+    path.touch()
+    assert look.holder_of(str(path)) is None
+    program = "import fcntl, sys; f = open(sys.argv[1], 'r+b'); fcntl.lockf(f, fcntl.LOCK_EX); print('held', flush=True); sys.stdin.read()"
+    with subprocess.Popen([sys.executable, "-c", program, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        assert other.stdout is not None
+        other.stdout.readline()
+        held = look.holder_of(str(path))
+        assert held == "another process" or held.endswith(f"(process {other.pid})")
+        other.communicate()
+
+
+def test_a_lock_that_is_held_is_waited_for_and_then_named(look: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = SimpleNamespace(now=0.0, slept=0.0)
+    monkeypatch.setattr(look.time, "monotonic", lambda: clock.now)
+
+    def sleep(seconds: float) -> None:
+        clock.now += seconds
+        clock.slept += seconds
+
+    monkeypatch.setattr(look.time, "sleep", sleep)
+    monkeypatch.setattr(look, "holder_of", lambda path: "apt (process 7)" if "frontend" in path and clock.now < 10 else None)
+    assert (look.package_managers(20), clock.slept) == ("", 10)
+    clock.now = 0.0
+    assert (
+        look.package_managers(4) == "/var/lib/dpkg/lock-frontend has been held by apt (process 7) for more than 4 s: wait for it, or end it"
+    )
+    assert clock.now == 6, "a lock that is free at the bound passes"

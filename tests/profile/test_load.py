@@ -9,6 +9,7 @@ import pytest
 import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pydantic import BaseModel
 
 from provision import paths
 from provision.errors import ProfileInvalidError, ProfileNotFoundError
@@ -316,3 +317,62 @@ def test_the_schema_knows_the_ways_in() -> None:
     assert network["via"]["enum"] == ["direct", "ssm", "iap"]
     assert network["address"]["enum"] == ["public", "private"]
     assert {"subnet", "jump"} <= set(network)
+
+
+# --- bounds of plain YAML, by themselves
+
+
+class Anything(BaseModel, extra="allow"):
+    """Whatever is plain YAML."""
+
+
+@pytest.mark.parametrize(
+    ("allowed", "refused", "said"),
+    [
+        ("a: " + "x" * (64 * 1024 - 3), "a: " + "x" * (64 * 1024 - 2), "larger than 64 KiB"),
+        ("a: " + "[" * 11 + "]" * 11, "a: " + "[" * 12 + "]" * 12, "is nested more than 12 deep"),
+        ("a: [" + "1," * 4992 + "]", "a: [" + "1," * 4993 + "]", "holds more than 5000 values"),
+        (f"{'k' * 60}: 1", f"{'k' * 61}: 1", "has a key that is not a plain word"),
+        ("a-b.c_9: 1", "a b: 1", "has a key that is not a plain word"),
+        ("a: 1", "<<: {b: 1}", "has a key that is not a plain word"),
+        ("a: 1", "[a]: 1", "has a key that is not a plain word"),
+        ("--- \na: 1\n", "a: 1\n---\nb: 1\n", "holds more than one YAML document"),
+        ("a: 1", "a: &x 1", "uses the anchor &x"),
+        ("a: 1", "a: !!str 1", "uses the tag tag:yaml.org,2002:str"),
+        ("a: 1", "a: !!map {b: 1}", "uses the tag tag:yaml.org,2002:map"),
+        ("a: 1", "", "the file is empty"),
+        ("a: 1", "a: [", "not YAML"),
+    ],
+    ids=lambda text: text[:30].strip(),
+)
+def test_the_last_that_is_allowed_passes_and_one_step_further_is_refused(allowed: str, refused: str, said: str) -> None:
+    assert load.typed(allowed.encode(), Anything, "thing")[::2] == (Anything.model_validate(yaml.safe_load(allowed)), [])
+    value, _, complaints = load.typed(refused.encode(), Anything, "thing")
+    assert value is None
+    assert [complaint.problem.startswith(said) for complaint in complaints] == [True]
+
+
+def test_a_key_that_comes_twice_is_told_with_both_lines() -> None:
+    value, _, [complaint] = load.typed(b"a: 1\nb: {c: 1,\n  c: 2}\n", Anything, "thing")
+    assert (value, complaint.line, complaint.key, complaint.problem) == (None, 3, "b.c", "occurs twice (first in line 2)")
+
+
+def test_every_key_has_its_line() -> None:
+    assert load.lines(b"a: 1\nb:\n  - c: 2\n  - 3\n") == {"a": 1, "b": 2, "b.0": 3, "b.0.c": 3, "b.1": 4}
+    assert load.lines(b"a: [") == {}
+
+
+def test_a_bare_name_is_no_path_and_a_path_is_no_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("mine", "mine.yml", "mine.yaml"):
+        (tmp_path / name).write_text("x")
+    assert [load.find(name) for name in ("mine.yml", "mine.yaml", "./mine")] == [Path("mine.yml"), Path("mine.yaml"), Path("mine")]
+    with pytest.raises(ProfileNotFoundError, match="no profile called 'mine'"):
+        load.find("mine")
+    (tmp_path / "profiles").mkdir()
+    for name in ("mine.yml", "mine.lock.yml", "other.yaml"):
+        (tmp_path / "profiles" / name).write_text("x")
+    assert load.find("mine") == Path("profiles/mine.yml")
+    mine = [entry for entry in load.list_profiles() if entry.path.parent == Path("profiles")]
+    assert [(entry.name, entry.profile, bool(entry.problem)) for entry in mine] == [("mine", None, True), ("other", None, True)]
+    assert [entry.name for entry in load.list_profiles()] == sorted(entry.name for entry in load.list_profiles())

@@ -4,6 +4,7 @@ import base64
 import dataclasses
 import hashlib
 import itertools
+import json
 import re
 from collections import Counter
 from html.parser import HTMLParser
@@ -12,11 +13,15 @@ from pathlib import Path
 import pytest
 
 from provision.report import html
+from provision.report import json as json_format
+from provision.report import text as text_format
+from provision.report.base import GLYPHS
 from provision.report.chart import charts
 from provision.verify.finding import OUTCOMES, Report
 
-from .examples import CASES, CLEAN, EMPTY, HOSTILE, MEASURED, ONE, UNKNOWN
+from .examples import CASES, CLEAN, EMPTY, FINDINGS, HOSTILE, MEASURED, ONE, UNKNOWN
 
+WARNED = Report("host-w", "t4-train", (FINDINGS[0], FINDINGS[OUTCOMES.index("warn")]))
 VOID = {"meta", "input", "img", "link", "br", "hr"}
 TEMPLATES = Path(html.__file__).parent / "templates"
 
@@ -81,13 +86,42 @@ def test_nothing_is_asked_of_anybody(page: Page) -> None:
 
 def test_the_policy_admits_our_style_and_our_script_by_their_digests_and_nothing_else() -> None:
     text = html.render(ONE)
-    policy = next(m["content"] for m in Page(text).all("meta") if m.get("http-equiv") == "Content-Security-Policy")
-    assert "unsafe" not in policy
-    assert policy.startswith("default-src 'none'; ")
+    digests = {}
     for tag in ("style", "script"):
         [inside] = re.findall(rf"<{tag}>(.*?)</{tag}>", text, re.DOTALL)
-        digest = base64.b64encode(hashlib.sha256(inside.encode()).digest()).decode()
-        assert f"{tag}-src 'sha256-{digest}'" in policy
+        digests[tag] = f"'sha256-{base64.b64encode(hashlib.sha256(inside.encode()).digest()).decode()}'"
+    policies = [m["content"] for m in Page(text).all("meta") if "http-equiv" in m]
+    assert policies == [
+        f"default-src 'none'; style-src {digests['style']}; script-src {digests['script']}; base-uri 'none'; form-action 'none'"
+    ]
+    # A policy counts from where it stands: nothing that it is about comes before it.
+    assert [tag for tag, _ in Page(text).elements][:4] == ["html", "head", "meta", "meta"]
+
+
+STRICT_CODES = [(ONE,), (CLEAN,), (UNKNOWN,), (WARNED,), (CLEAN, WARNED), (UNKNOWN, WARNED), (ONE, WARNED)]
+
+
+@pytest.mark.parametrize("strict", [False, True])
+@pytest.mark.parametrize("hosts", STRICT_CODES, ids=lambda hosts: "-".join(host.host for host in hosts))
+def test_the_verdict_in_colour_in_a_word_and_in_the_title_is_that_of_the_exit_code(hosts: tuple[Report, ...], *, strict: bool) -> None:
+    shown = {0: ("pass", "holds"), 1: ("fail", "does not hold"), 3: ("unknown", "not proven")}
+    codes = [
+        1 if any(host.summary[o] for o in (("fail", "warn") if strict else ("fail",))) else 3 if host.summary["unknown"] else 0
+        for host in hosts
+    ]
+    code = 1 if 1 in codes else 3 if 3 in codes else 0
+    text = html.render(*hosts, strict=strict)
+    page = Page(text)
+    [verdict] = [a["class"] for a in page.all("section") if a.get("id") == "verdict"]
+    assert verdict == f"verdict {shown[code][0]}"
+    assert f"<span>{shown[code][1]}</span></p>" in text
+    assert f"<title>{GLYPHS[shown[code][0]]} " in text  # type: ignore[index]
+    machine = json.loads(json_format.render(*hosts, strict=strict))
+    assert machine["exit_code"] == code
+    assert [host["exit_code"] for host in machine.get("hosts", [machine])] == codes
+    assert ("warnings count as failures (--strict)" in text_format.render(*hosts, strict=strict)) == (
+        strict and any(host.summary["warn"] for host in hosts)
+    )
 
 
 def test_ids_are_unique_and_every_reference_has_its_target(page: Page) -> None:

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from provision.errors import EvidenceRefusedError, FactsInvalidError
+from provision.review.accept import certificate
+from provision.review.approval import agreement
+from provision.review.where import Organisation
+from provision.verify import evidence as proof
 from provision.verify.checks import CHECKS
 from tests.review.desk import OLD_PYTHON, ONLY, Desk
+
+NOW = dt.datetime.now(dt.UTC)
 
 
 def without_review(data: Any) -> None:
@@ -75,6 +84,45 @@ def test_what_is_no_evidence_is_refused(desk: Desk, text: str) -> None:
     (desk.folder / "e.json").write_text(text)
     code, _, err = desk.accept("e")
     assert (code, "error[facts-invalid]" in err) == (2, True), err
+
+
+def nearly(digest: str) -> str:
+    """Another digest that differs in its last character alone."""
+    return digest[:-1] + ("0" if digest[-1] != "0" else "1")
+
+
+def test_a_digest_of_evidence_is_compared_to_its_last_character(desk: Desk) -> None:
+    assert desk.verify("e", *ONLY)[0] == 0
+    agreed = agreement(desk.bundle, Organisation(), NOW)
+    given = proof.read(desk.folder / "e.json")
+    assert certificate(given, agreed, NOW).verdict == 0
+    [host] = given.hosts
+    assert given.review is not None
+    statement = given.review.model_copy(update={"statement": nearly(given.review.statement)})
+    with pytest.raises(EvidenceRefusedError, match="belongs to another statement"):
+        certificate(replace(given, review=statement), agreed, NOW)
+    for part in ("profile", "lock"):
+        other = replace(host, sha256={**host.sha256, part: nearly(host.sha256[part])})
+        with pytest.raises(EvidenceRefusedError, match=f"judged against another {part}"):
+            certificate(replace(given, hosts=(other,)), agreed, NOW)
+
+
+@pytest.mark.parametrize(
+    ("part", "said"),
+    [
+        *((part, f"the {part} of 'facts-e' was changed") for part in ("report", "facts", "profile", "lock")),
+        ("findings_sha256", "do not match their digest"),
+        ("sha256", "a host was added"),
+    ],
+)
+def test_a_digest_in_evidence_is_checked_to_its_last_character(desk: Desk, part: str, said: str) -> None:
+    assert desk.verify("e", *ONLY)[0] == 0
+    data = desk.read("e")
+    place = data if part == "sha256" else data["hosts"][0] if part == "findings_sha256" else data["hosts"][0]["sha256"]
+    place[part] = nearly(place[part])
+    with pytest.raises(FactsInvalidError) as refused:
+        proof.check(data)
+    assert said.partition(" of '")[0] in refused.value.message
 
 
 def test_every_part_of_evidence_is_bound(desk: Desk) -> None:

@@ -1,5 +1,8 @@
 import datetime as dt
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -15,7 +18,7 @@ from provision.errors import (
 )
 from provision.profile import load, lockfile
 from provision.profile.locked import Lock
-from provision.review import bundle, sign
+from provision.review import approval, bundle, sign
 from provision.review.approval import Admission, Submission, admit
 from provision.review.where import Organisation
 from tests.review.samples import People, files
@@ -169,6 +172,25 @@ def test_a_changed_lock_is_refused_with_its_values(tmp_path: Path, people: Peopl
     assert f"driver.branch: {lock.driver.branch} → 580" in said
     profile.write_text(profile.read_text().replace("min_free_gb: 5", "min_free_gb: 6"))
     assert "min_free_gb: 5 → 6" in refused(BundleStaleError, Submission.read(profile, TODAY), path, Organisation(signers=people.signers))
+
+
+def test_a_digest_of_what_was_signed_is_compared_to_its_last_character(
+    tmp_path: Path, people: People, profile: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = bundled(tmp_path, people, "alice")
+    read = bundle.read(path)
+
+    def nearly(digest: str) -> str:
+        return digest[:-1] + ("0" if digest[-1] != "0" else "1")
+
+    said = read.statement.profile
+    other = read.statement.model_copy(update={"profile": said.model_copy(update={"sha256": nearly(said.sha256)})})
+    monkeypatch.setattr(approval, "read_bundle", lambda _: replace(read, statement=other))
+    organisation = Organisation(signers=people.signers)
+    assert "was changed since" in refused(BundleStaleError, Submission.read(profile, TODAY), path, organisation)
+    lock: Any = SimpleNamespace(digest=nearly(read.lock.digest), as_dict=read.lock.as_dict)
+    monkeypatch.setattr(approval, "read_bundle", lambda _: replace(read, lock=lock))
+    assert "the lock of t4-train was changed" in refused(BundleStaleError, Submission.read(profile, TODAY), path, organisation)
 
 
 def test_a_lock_that_is_older_than_the_profile_is_said_where_rules_need_it(profile: Path, tmp_path: Path) -> None:

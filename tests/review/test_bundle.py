@@ -1,5 +1,6 @@
 import hashlib
 import io
+import json
 import os
 import shutil
 import stat
@@ -125,6 +126,39 @@ def test_a_forger_who_makes_the_digests_agree_is_found_by_meaning(path: Path, ma
     with pytest.raises(BundleInvalidError) as refused:
         bundle.read(path)
     assert said in refused.value.message
+
+
+def nearly(digest: str) -> str:
+    """Another digest that differs in its last character alone."""
+    return digest[:-1] + ("0" if digest[-1] != "0" else "1")
+
+
+@pytest.mark.parametrize(
+    ("part", "said"),
+    [
+        *((("files", name), f"{name} is not what statement.json says") for name in FILES if name != bundle.STATEMENT),
+        (("profile", "sha256"), "profile.yml asks for something else"),
+        (("lock", "sha256"), "lock.yml locks something else"),
+        (("policy", "sha256"), "policy.yml is not the one"),
+    ],
+    ids=lambda value: value[-1] if isinstance(value, tuple) else "",
+)
+def test_a_digest_is_compared_to_its_last_character(path: Path, part: tuple[str, str], said: str) -> None:
+    stated = json.loads(FILES[bundle.STATEMENT])
+    stated[part[0]][part[1]] = nearly(stated[part[0]][part[1]])
+    put(path, {**FILES, bundle.STATEMENT: bundle.canonical(stated)})
+    with pytest.raises(BundleInvalidError) as refused:
+        bundle.read(path)
+    assert said in refused.value.message
+
+
+def test_the_profile_of_a_lock_is_compared_to_the_last_character(path: Path) -> None:
+    profile, lock = load.parse(FILES["profile.yml"], Path("p.yml")), lockfile.parse(FILES["lock.yml"].decode(), "lock.yml")
+    lock = lock.model_copy(update={"profile": lock.profile.model_copy(update={"sha256": nearly(lock.profile.sha256)})})
+    made = {**FILES, "lock.yml": lockfile.dump(lock).encode()}
+    put(path, {**made, bundle.STATEMENT: bundle.statement(profile, lock, FILES["policy.yml"], made)})
+    with pytest.raises(BundleInvalidError, match=r"lock\.yml is the lock of another profile"):
+        bundle.read(path)
 
 
 def test_a_lock_for_other_places_than_the_profiles_is_refused(path: Path) -> None:

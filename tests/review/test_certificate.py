@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 from markdown_it import MarkdownIt
 
-from provision.review import bundle
+from provision.review import bundle, certificate
 from provision.review.accept import Certificate, CertifiedHost
 from provision.verify.finding import Finding
 from tests.review.desk import ONLY, Desk
 from tests.review.examples import HOSTILE
 from tests.review.samples import WAIVED, People, small
-from tests.review.test_page import ACTIVE, Parsed
+from tests.review.test_page import ACTIVE, Parsed, policies, policy_of
 
 Call = Callable[..., tuple[int, str, str]]
 
@@ -32,6 +32,13 @@ def test_a_waiver_is_shown_with_its_owner_and_day_and_its_words_do_nothing(call:
     assert "<b>old" not in desk.page
     assert desk.accept("e", "--md")[0] == 0
     assert "<b>" not in MarkdownIt("commonmark").enable("table").render(desk.page)
+
+
+def test_the_policy_admits_our_style_by_its_digest_and_no_script_at_all() -> None:
+    text = certificate.html(Certificate("t4-train", "", "", 0, (), (), (), (), 0, 0, {}, "", "", ""))
+    assert "<script" not in text
+    assert "script-src 'none'" in policy_of(text)
+    assert policies(text) == [policy_of(text)]
 
 
 @pytest.mark.parametrize("kind", HOSTILE)
@@ -57,6 +64,9 @@ def test_what_a_host_says_does_nothing_on_the_page(desk: Desk, kind: str) -> Non
         (("a",), 0, "a meets the profile t4-train"),
         (("a", "b"), 0, "a, b meet the profile t4-train"),
         (("a",), 1, "a does not meet the profile t4-train"),
+        (("a", "b", "c"), 1, "a, b, c do not meet the profile t4-train"),
+        (("a", "b", "c", "d"), 1, "a, b, c and 1 more do not meet the profile t4-train"),
+        (("a",), 3, "a is not proven to meet the profile t4-train"),
         (("a", "b", "c", "d", "e"), 1, "a, b, c and 2 more do not meet the profile t4-train"),
         (("a", "b"), 3, "a, b are not proven to meet the profile t4-train"),
     ],
@@ -66,5 +76,20 @@ def test_the_sentence_agrees_with_the_number_of_hosts(hosts: tuple[str, ...], ve
     parts = tuple(
         CertifiedHost(name, "", verdict, empty, empty, empty, empty, (), empty, empty, (), again=True, digests={}) for name in hosts
     )
-    certificate = Certificate("t4-train", "", "", verdict, parts, (), (), (), 0, 0, {}, "", "", "")
-    assert certificate.sentence == sentence
+    made = Certificate("t4-train", "", "", verdict, parts, (), (), (), 0, 0, {}, "", "", "")
+    assert made.sentence == sentence
+
+
+@pytest.mark.parametrize(
+    ("number", "clauses"),
+    [
+        (1, "1 check fails, 1 check is unknown, 1 check is excused, 1 check was left out"),
+        (2, "2 checks fail, 2 checks are unknown, 2 checks are excused, 2 checks were left out"),
+    ],
+)
+def test_the_sentence_counts_what_is_not_proven_the_worst_first(number: int, clauses: str) -> None:
+    some = (Finding("gcc", "", "fail", "", ""),) * number
+    empty: tuple[Finding, ...] = ()
+    host = CertifiedHost("a", "", 1, some, some, empty, empty, (), some, empty, (), again=True, digests={})
+    made = Certificate("t4-train", "", "", 1, (host,), ("x",) * number, (), (), 0, 0, {}, "", "", "")
+    assert (made.word, made.sentence) == ("does not hold", f"a does not meet the profile t4-train: {clauses}")

@@ -1,5 +1,7 @@
 """The forms of a review: page, Markdown, JSON and terminal; the same content, and nothing that a profile says is obeyed by any of them."""
 
+import base64
+import hashlib
 import re
 from html.parser import HTMLParser
 from pathlib import Path
@@ -62,6 +64,33 @@ def test_the_page_is_whole_and_its_links_lead_somewhere(tmp_path: Path) -> None:
         assert all(link.startswith("#") and link[1:] in ids for link in links)
         assert {tag for tag, _ in parsed.found} >= {"main", "header", "nav", "footer", "h1"}
         assert not [a for _, attributes in parsed.found for a in attributes if a.startswith("on") or a in {"src", "style"}]
+
+
+def policy_of(text: str) -> str:
+    """The security policy that a page's own style and script allow."""
+    digests = {}
+    for tag in ("style", "script"):
+        inside = re.findall(rf"<{tag}>(.*?)</{tag}>", text, re.DOTALL)
+        assert text.count(f"<{tag}") == len(inside) == (1 if tag == "style" or inside else 0)
+        digests[tag] = f"'sha256-{base64.b64encode(hashlib.sha256(inside[0].encode()).digest()).decode()}'" if inside else "'none'"
+    return f"default-src 'none'; style-src {digests['style']}; script-src {digests['script']}; base-uri 'none'; form-action 'none'"
+
+
+def policies(text: str) -> list[str | None]:
+    """The policies that a page has, each before everything that it is about."""
+    elements = Parsed(text).found
+    assert [tag for tag, _ in elements][:4] == ["html", "head", "meta", "meta"]
+    assert "http-equiv" in elements[3][1]
+    return [attributes["content"] for tag, attributes in elements if tag == "meta" and "http-equiv" in attributes]
+
+
+def test_the_policy_admits_our_style_and_our_script_by_their_digests_and_nothing_else() -> None:
+    text = page.render(review())
+    assert "<script>" in text
+    assert policies(text) == [policy_of(text)]
+    loaded = {"link", "iframe", "object", "embed", "base", "img", "audio", "video", "source"}
+    assert not {tag for tag, _ in Parsed(text).found} & loaded
+    assert not re.search(r"@import|url\(", text.partition("</style>")[0])
 
 
 def test_the_page_begins_with_the_decision_then_the_risks() -> None:

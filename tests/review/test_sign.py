@@ -249,6 +249,12 @@ def test_an_approval_of_another_statement_is_refused(path: Path, people: People,
     assert f"approvals/{ALICE}.json approves another statement" in refusal(path, people)
 
 
+def test_the_statement_of_an_approval_is_compared_to_its_last_character(path: Path, people: People) -> None:
+    digest = bundle.read(path).digest
+    by_hand(path, ALICE, people.alice, statement=digest[:-1] + ("0" if digest[-1] != "0" else "1"))
+    assert f"approvals/{ALICE}.json approves another statement" in refusal(path, people)
+
+
 def test_an_approval_under_another_name_is_refused(path: Path, people: People) -> None:
     by_hand(path, ALICE, people.alice)
     raw, armour = bundle.read(path).approvals[ALICE]

@@ -168,7 +168,8 @@ def facts(**changes: Any) -> Facts:
             if value is None:
                 del raw[name]
             else:
-                raw[name] = value if isinstance(value, dict) and "unknown" in value else {"value": value}
+                # Copied: a later path of the same case goes into it.
+                raw[name] = copy.deepcopy(value if isinstance(value, dict) and "unknown" in value else {"value": value})
             continue
         node = raw[name]["value"]
         for key in keys[:-1]:

@@ -3,9 +3,11 @@
 The tools and versions are those of that page: DCGM 4.6.0, gpud, azurehpc-health-checks, imbue's cluster-health, Meta's GCM.
 """
 
+import ast
 import base64
 import copy
 import datetime as dt
+import json
 import re
 import zlib
 from pathlib import Path
@@ -18,7 +20,7 @@ import provision.verify.observe as observing
 from provision.catalog import read
 from provision.host.ssh import LOCALHOST, Completed
 from provision.verify.checks.links import CHECKS as LINKS
-from provision.verify.facts import Facts
+from provision.verify.facts import Facts, load
 from provision.verify.finding import Finding, Report
 from provision.verify.judge import judge
 
@@ -138,11 +140,83 @@ def test_gcm_says_one_clock_and_reads_another() -> None:
 
 # --- the numbered list: what none of the tools has
 
+OTHER_DISK = {"source": "volume", "size_gb": 50, "mount": "/other", "filesystem": "ext4"}
+BARE_STACK = {"driver": "auto", "cuda": "auto", "cudnn": "none", "opencv": "none", "ffmpeg": False, "tools": [], "profilers": []}
 
-def test_1_a_second_list_of_expectations_drifts_from_the_first() -> None:
-    """goss is double-entry bookkeeping; here what the profile does not ask for is listed as not checked, and why."""
-    excused = finding("cudnn", good.facts(), stack__cudnn="none")
-    assert (excused.outcome, "the profile" in excused.observed) == ("not-applicable", True)
+
+@pytest.mark.parametrize(
+    ("check", "changed", "asked"),
+    [
+        ("os", {"os": {"name": "ubuntu", "version": "22.04"}}, "ubuntu 22.04"),
+        ("gpu", {"gpu__model": "l4"}, "1 x L4"),
+        ("gpu", {"gpu__count": 8}, "8 x T4"),
+        ("driver", {"stack__driver": "570"}, "branch 570"),
+        ("nvcc", {"stack__cuda": "12.9"}, "nvcc 12.9"),
+        ("cudnn", {"stack__cudnn": "9.1"}, "9.1"),
+        ("pytorch", {"stack__frameworks": {"pytorch": "2.12.0"}}, "version 2.12.0"),
+        (
+            "data-disk",
+            {"disks__data": {"source": "volume", "size_gb": 50, "mount": "/other", "filesystem": "ext4"}},
+            "ext4 at /other, 50 GB",
+        ),
+        ("root-room", {"verify__min_free_gb": 151}, "at least 151 GB"),
+        ("application-clocks", {"gpu__application_clocks": {"memory_mhz": 405, "graphics_mhz": 300}}, "405,300 MHz"),
+        ("counters-on-disk", {"gpu__counters": "admin-only"}, "NVreg_RestrictProfilingToAdminUsers=1"),
+        ("users", {"users": [{"name": "ada"}]}, "ada"),
+    ],
+)
+def test_1_a_second_list_of_expectations_drifts_from_the_first(check: str, changed: dict[str, Any], asked: str) -> None:
+    """goss is double-entry bookkeeping; here what is expected is what the profile says, and the same host no longer holds another one."""
+    before, after = finding(check, good.facts()), finding(check, good.facts(), **changed)
+    assert before.outcome in {"pass", "not-applicable"}
+    assert (after.outcome, asked in after.expected, asked in before.expected) == ("fail", True, False)
+
+
+def test_1_what_the_profile_does_not_ask_for_is_listed_with_the_reason_and_is_no_pass() -> None:
+    nothing = good.profile(
+        disks__data=None,
+        stack={
+            "driver": "auto",
+            "cuda": "auto",
+            "cudnn": "none",
+            "frameworks": {},
+            "opencv": "none",
+            "ffmpeg": False,
+            "tools": [],
+            "profilers": [],
+        },
+        gpu__persistence=False,
+        gpu__application_clocks="default",
+        gpu__counters="admin-only",
+    )
+    findings = {f.check: f for f in judge(good.facts(), nothing, host="h", today=DAY).findings}
+    assert set(findings) == {f.check for f in report(good.facts()).findings}
+    silent = {
+        "data-disk",
+        "cudnn",
+        "pytorch-installed",
+        "pytorch",
+        "opencv",
+        "opencv-cuda",
+        "ffmpeg",
+        "nvenc",
+        "gcc",
+        "tmux",
+        "build-tools",
+    }
+    silent |= {
+        "profilers",
+        "persistence",
+        "persistence-at-boot",
+        "application-clocks",
+        "clocks-at-boot",
+        "counters",
+        "users",
+        "extras",
+        "build-tools",
+    }
+    assert {check: findings[check].outcome for check in silent} == dict.fromkeys(silent, "not-applicable")
+    assert [check for check in silent if "the profile" not in findings[check].observed] == []
 
 
 @pytest.mark.parametrize(
@@ -164,20 +238,70 @@ def test_3_root_that_reads_counters_proves_nothing_for_others() -> None:
     assert finding("counters", good.facts(counters__as_user={"outcome": "root-only", "user": "root", "said": ""})).outcome == "unknown"
 
 
-def test_4_saved_facts_cannot_be_judged_again() -> None:
-    asked = good.facts()
-    assert judge(asked, good.PROFILE, today=DAY).findings == judge(copy.deepcopy(asked), good.PROFILE, today=DAY).findings
+@pytest.mark.parametrize("name", ["good", *sorted(path.stem for path in good.RECORDED.glob("*.json"))])
+def test_4_saved_facts_cannot_be_judged_again(name: str, tmp_path: Path) -> None:
+    """Ours can, from the file, with the same findings; judging leaves them as they are, and another profile is judged otherwise."""
+    observed = good.facts() if name == "good" else load(good.RECORDED / f"{name}.json")
+    kept = copy.deepcopy(observed.raw)
+    findings = judge(observed, good.PROFILE, today=DAY).findings
+    assert observed.raw == kept
+    (tmp_path / "facts.json").write_text(json.dumps(observed.as_dict()))
+    saved = load(tmp_path / "facts.json")
+    assert saved.gathered_at == observed.gathered_at
+    assert judge(saved, good.PROFILE, today=DAY).findings == findings
+    assert judge(saved, good.profile(gpu__model="b300"), today=DAY).findings != findings
+
+
+# Programs that the probe may start, and the only first words that they may get; "" for none, None where it is a text of ours.
+ASKS = {
+    "/usr/local/bin/with-counters": {"cat", ""},
+    "apt-config": {"dump"},
+    "apt-mark": {"showhold"},
+    "dcgmi": {"--version"},
+    "dnf": {"--quiet"},
+    "ldconfig": {"-p"},
+    "modinfo": {"-F"},
+    "nvidia-smi": {"--query-gpu=driver_version"},
+    "rpm": {"-qa"},
+    "sudo": {"-n"},
+    "systemctl": {"show", "show-environment"},
+    "timedatectl": {"show"},
+    "setpriv": {"--reuid=65534", "--reuid=%d"},
+    "findmnt": None,
+    "bash": None,
+    "/bin/sh": None,
+}
 
 
 def test_5_azure_google_and_the_operator_change_the_host_that_they_judge() -> None:
-    """Nothing in the probe sets, clears or resets anything of NVML's, and nvidia-smi is only asked."""
-    text = "".join(path.read_text() for path in sorted((Path(observing.__file__).parent / "probe").glob("*.py")))
-    asked = set(re.findall(r'"(nvml[A-Z]\w+)"|pynvml\.(nvml[A-Z]\w+)', text))
-    asked = {name for pair in asked for name in pair if name}
-    assert "nvmlDeviceGetName" in asked
-    allowed = ("nvmlDeviceGet", "nvmlSystemGet", "nvmlDeviceValidateInforom", "nvmlInit", "nvmlShutdown")
-    assert [name for name in asked if not name.startswith(allowed)] == []
-    assert not re.search(r'"nvidia-smi",\s*"(-pm|-ac|-lgc|-lmc|-r|-e|--gpu-reset|-pl)"', text)
+    """The probe sets, clears and resets nothing: not through NVML, and not by a program that it starts."""
+    texts = {path.name: path.read_text() for path in sorted((Path(observing.__file__).parent / "probe").glob("*.py"))}
+    words = {word for text in texts.values() for word in re.findall(r"\bnvml[A-Z]\w*", text)}
+    assert "nvmlDeviceGetName" in words
+    allowed = (
+        "nvmlDeviceGet",
+        "nvmlSystemGet",
+        "nvmlDeviceValidateInforom",
+        "nvmlInit",
+        "nvmlShutdown",
+        "nvmlClocksEventReason",
+        "nvmlReturn",
+    )
+    assert [word for word in words if not word.startswith(allowed)] == []
+    started: dict[str, set[str]] = {}
+    for node in (node for text in texts.values() for node in ast.walk(ast.parse(text))):
+        if isinstance(node, ast.List) and node.elts and isinstance(node.elts[0], ast.Constant) and node.elts[0].value in ASKS:
+            first = node.elts[1] if len(node.elts) > 1 else ast.Constant("")
+            first = first.left if isinstance(first, ast.BinOp) else first
+            started.setdefault(str(node.elts[0].value), set()).add(str(first.value) if isinstance(first, ast.Constant) else "?")
+    assert started.keys() >= {"nvidia-smi", "systemctl", "modinfo", "apt-mark"}
+    assert {program: said for program, said in started.items() if (may := ASKS[program]) is not None and not said <= may} == {}
+    everything = "".join(texts.values())
+    assert not re.search(
+        r"(?<![\w-])(modprobe|insmod|rmmod|reboot|shutdown|nvidia-persistenced|apt-get|sysctl|mkfs|umount)[\"', ]", everything
+    )
+    assert not re.search(r'open\([^)]*,\s*"[wax+]', everything)
+    assert not re.search(r"--gpu-reset|-pm\b|--persistence-mode|-lgc|-lmc|--applications-clocks|write_text|write_bytes", everything)
 
 
 def test_6_dcgm_skips_a_blank_value_and_passes() -> None:

@@ -151,6 +151,17 @@ def _each(
     return results
 
 
+def _count(facts: Facts, perf: PerfFacts, profile: Profile) -> int:
+    """How many GPUs there should be: as many as were measured, as the host has, or as the profile asks for, whichever is most."""
+    return max(len(perf.devices), len(require_gpu(facts).nodes), profile.gpu.count)
+
+
+def _all(facts: Facts, perf: PerfFacts, profile: Profile, expected: str, results: Sequence[Verdict]) -> Verdict:
+    """The verdict of the worst GPU; one that is not among those that were measured is unknown."""
+    absent = range(len(perf.devices), _count(facts, perf, profile))
+    return _together(expected, [*results, *(unknown("", f"GPU {number} not measured, it was not found", _MEASURE) for number in absent)])
+
+
 def _together(expected: str, results: Sequence[Verdict]) -> Verdict:
     """The verdict of the worst GPU, with the words of each."""
     worst = min(results, key=lambda one: _WORST.index(one.outcome))
@@ -172,7 +183,8 @@ def _gemm(facts: Facts, profile: Profile) -> Verdict:
         wrong=lambda d: d.gemm.tflops is not None and (d.gemm.error is None or d.gemm.error > _OFF),
     )
     sustained = [d.gemm.sustained_tflops for d in perf.devices if d.gemm.sustained_tflops is not None and not _others(d)]
-    return _together(gate.expected, [_held_back(one, d, gate, sustained) for one, d in zip(results, perf.devices, strict=True)])
+    held = [_held_back(one, d, gate, sustained) for one, d in zip(results, perf.devices, strict=True)]
+    return _all(facts, perf, profile, gate.expected, held)
 
 
 def _held_back(one: Verdict, device: PerfDeviceFacts, gate: _Gate, sustained: Sequence[float]) -> Verdict:
@@ -203,7 +215,7 @@ def _memory(facts: Facts, profile: Profile) -> Verdict:
         gate=lambda _: gate,
         wrong=lambda d: d.memory.gb_s is not None and d.memory.right is not True,
     )
-    return _together(gate.expected, results)
+    return _all(facts, perf, profile, gate.expected, results)
 
 
 def _copies(facts: Facts, profile: Profile) -> Verdict:
@@ -233,12 +245,12 @@ def _copies(facts: Facts, profile: Profile) -> Verdict:
         gate=gate,
         wrong=lambda d: slower(d) is not None and d.copies.right is not True,
     )
-    return _together(expected, results)
+    return _all(facts, perf, profile, expected, results)
 
 
 def _all_reduce(facts: Facts, profile: Profile) -> Verdict:
     perf = _perf(facts)
-    count = len(perf.devices)
+    count = _count(facts, perf, profile)
     if count == 1:
         return not_applicable("there is one GPU")
     card, healthy = _table(perf, profile)

@@ -4,11 +4,15 @@ from typing import Any
 
 import pytest
 
+from provision.verify.finding import Finding
+
 from .. import good  # noqa: TID252 - the tests have no root package
 
 NOT_SUPPORTED = good.NOT_SUPPORTED
-# check, changed facts, changed profile, outcome, words in what was observed
+# check, changed facts, changed profile, outcome, words in what was observed (after "=" all of them)
 Case = tuple[str, dict[str, Any], dict[str, Any], str, str]
+# check, changed facts, changed profile, all of what was expected, words in the hint
+Text = tuple[str, dict[str, Any], dict[str, Any], str, str]
 
 # What NVML answered on a real H100 80GB HBM3 under driver 580.159.04, passed through to a virtual machine, idle, on 2026-11-21.
 H100: dict[str, Any] = {
@@ -52,10 +56,28 @@ def table(cases: list[Case]) -> Any:
     @pytest.mark.parametrize(("check", "facts", "profile", "outcome", "words"), cases, ids=lambda v: str(v)[:40])
     def test_table(check: str, facts: dict[str, Any], profile: dict[str, Any], outcome: str, words: str) -> None:
         finding = good.finding(check, good.facts(**facts), good.profile(**profile))
-        assert (finding.outcome, words in finding.observed) == (outcome, True), finding
-        assert finding.hint or outcome in {"pass", "not-applicable"}
+        assert (finding.outcome, shows(finding, words)) == (outcome, True), finding
+        assert bool(finding.hint) == (outcome not in {"pass", "not-applicable"})
+        assert finding.expected
 
     return test_table
+
+
+def shows(finding: Finding, words: str) -> bool:
+    """Whether the words of a case are in what was observed; after an equals sign they are all of it."""
+    return words[1:] == finding.observed if words.startswith("=") else words in finding.observed
+
+
+def texts(cases: list[Text]) -> Any:
+    """The test of what was expected and what to do about it."""
+
+    @pytest.mark.parametrize(("check", "facts", "profile", "expected", "hint"), cases, ids=lambda v: str(v)[:40])
+    def test_texts(check: str, facts: dict[str, Any], profile: dict[str, Any], expected: str, hint: str) -> None:
+        finding = good.finding(check, good.facts(**facts), good.profile(**profile))
+        assert finding.expected == expected
+        assert hint in finding.hint
+
+    return test_texts
 
 
 def gpu(**readings: Any) -> dict[str, Any]:

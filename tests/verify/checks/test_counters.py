@@ -1,11 +1,14 @@
 """What the checks of counters say to which facts: a case for each outcome that each can have."""
 
 from .. import good  # noqa: TID252 - the tests have no root package
-from .table import Case, table
+from .table import Case, Text, table, texts
 
 GROUP = {"gpu__counters": "group"}
 MEMBER = {"members": ["ada"], "capabilities": "0000004000000000", "outcome": "open", "said": ""}
 CLOSED = {"counters__live": "1", "counters__on_disk": "1", "counters__as_user__outcome": "refused"}
+QUICK = {"verify__tier": "quick"}
+OPEN = "performance counters open to ordinary users: on disk, live, and as one gets them"
+MEMBERS_ONLY = "performance counters closed to ordinary users, and open to the group gpuprov-counters through with-counters"
 CASES: list[Case] = [
     ("counters-on-disk", {}, {}, "pass", "set to 0"),
     ("counters-on-disk", {"gpu": good.NO_GPU, "counters__on_disk": None}, {}, "fail", "not set, which means 1"),
@@ -42,6 +45,58 @@ CASES: list[Case] = [
     ("counters", {**CLOSED, "counters__as_group": {**MEMBER, "outcome": "not-tried"}}, GROUP, "unknown", "not-tried"),
     ("counters", {**CLOSED, "counters__live": None, "counters__as_group": MEMBER}, GROUP, "unknown", "unreadable"),
     ("counters", {"gpu": good.NO_GPU}, GROUP, "unknown", "no NVIDIA GPU"),
+    # As whom: what root gets says nothing of others.
+    ("counters", {"counters__as_user": {"outcome": "open", "user": "root", "said": ""}}, {}, "unknown", "ncu as root: open"),
+    ("counters", {"counters__as_user": {"outcome": "open", "user": None, "said": ""}}, {}, "unknown", "ncu as nobody: open"),
+    ("counters", {"counters__as_user": {"outcome": "open", "user": "nobody", "said": ""}}, {}, "pass", "ncu as nobody: open"),
+    ("counters", {"counters__as_user__said": "==PROF== x"}, {}, "pass", "=on disk 0, live 0, ncu as ubuntu: open"),
+    (
+        "counters",
+        {"counters__as_user": {"outcome": "failed", "user": "ada", "said": "==ERROR== x"}},
+        {},
+        "unknown",
+        "=on disk 0, live 0, ncu as ada: failed (==ERROR== x)",
+    ),
+    ("counters", {"counters__as_user__outcome": "refused"}, {}, "fail", "=on disk 0, live 0, ncu as ubuntu: refused"),
+    ("counters", {}, QUICK, "not-applicable", "live 0; not tried as an ordinary user"),
+    ("counters", {"counters__live": "1"}, QUICK, "fail", "=live 1"),
+    ("counters", {"counters__live": None}, QUICK, "unknown", "=unreadable"),
+    ("counters", {"counters__live": "1"}, {**GROUP, **QUICK}, "not-applicable", "live 1; not tried"),
+    ("counters", {}, {**GROUP, **QUICK}, "fail", "=live 0"),
+    # The driver is closed, and an ordinary user gets them; or the other way round.
+    ("counters", {**CLOSED, "counters__as_group": MEMBER, "counters__as_user__outcome": "open"}, GROUP, "fail", "ubuntu: open"),
+    ("counters", {**CLOSED, "counters__as_group": MEMBER, "counters__live": "0"}, GROUP, "fail", "live 0"),
+    ("counters", {**CLOSED, "counters__as_group": {**MEMBER, "members": []}}, GROUP, "fail", "as a member: open"),
+    ("counters", {**CLOSED, "counters__as_group": MEMBER, "counters__as_user__outcome": "failed"}, GROUP, "unknown", "ubuntu: failed"),
+    ("counters", {**CLOSED, "counters__as_group": MEMBER, "counters__as_user__user": None}, GROUP, "pass", "ncu as nobody: refused"),
+    ("counters", {**CLOSED, "counters__as_group": {**MEMBER, "capabilities": None}}, GROUP, "unknown", "with capabilities not seen"),
+    (
+        "counters",
+        {**CLOSED, "counters__as_group": {**MEMBER, "capabilities": "000001ffffffffff"}},
+        GROUP,
+        "unknown",
+        "as a member: open, with capabilities 000001ffffffffff",
+    ),
+    ("counters-on-disk", {"counters__on_disk": None, "counters__as_group": MEMBER}, GROUP, "pass", "option not set, 1 members"),
+]
+TEXTS: list[Text] = [
+    ("counters", {}, QUICK, "nothing", ""),
+    ("counters", {"counters__live": "1"}, QUICK, "RmProfilingAdminOnly: 0", "then reboot or reload the driver"),
+    ("counters", {"counters__live": None}, QUICK, "RmProfilingAdminOnly: 0", "look there on the host"),
+    ("counters", {"counters__live": "1"}, {}, OPEN, "reboot or reload the module"),
+    ("counters", {"counters__live": "1", "counters__on_disk": None}, {}, OPEN, "set NVreg_RestrictProfilingToAdminUsers=0"),
+    ("counters", {"counters__live": "1", "counters__on_disk": "1"}, {}, OPEN, "set NVreg_RestrictProfilingToAdminUsers=0"),
+    ("counters", {"counters__as_user__outcome": "refused"}, {}, OPEN, "a container or the hypervisor blocks it"),
+    ("counters", {"counters__as_user__outcome": "no-ncu"}, {}, OPEN, "install ncu"),
+    ("counters", {"counters__as_user__user": "root"}, {}, OPEN, "setpriv"),
+    ("counters", {"counters__live": None}, {}, OPEN, "look there on the host"),
+    ("counters", {"counters__on_disk": None}, {}, OPEN, "/etc/modprobe.d"),
+    ("counters", CLOSED, GROUP, MEMBERS_ONLY, "--role counters --role base"),
+    ("counters", {"counters__as_group": MEMBER}, GROUP, MEMBERS_ONLY, "set NVreg_RestrictProfilingToAdminUsers=1"),
+    ("counters", {**CLOSED, "counters__as_group": {**MEMBER, "outcome": "refused"}}, GROUP, MEMBERS_ONLY, "570 or later"),
+    ("counters", {**CLOSED, "counters__as_group": {**MEMBER, "outcome": "failed"}}, GROUP, MEMBERS_ONLY, "run the probe as root"),
+    ("counters-on-disk", {"counters__on_disk": None}, {}, "NVreg_RestrictProfilingToAdminUsers=0 at the next load of the driver", "--role"),
 ]
 
 test_table = table(CASES)
+test_texts = texts(TEXTS)

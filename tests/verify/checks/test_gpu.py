@@ -1,8 +1,10 @@
 """What the checks of gpu say to which facts: a case for each outcome that each can have."""
 
 from .. import good  # noqa: TID252 - the tests have no root package
-from .table import Case, table
+from .table import Case, Text, gpu, table, texts, two
 
+NODES = {"gpu__nodes": ["/dev/nvidia0", "/dev/nvidia1"]}
+KERNELS = [{"kernel": "6.8.0-1", "built": True}, {"kernel": "6.8.0-2", "built": False}]
 CASES: list[Case] = [
     ("gpu", {}, {}, "pass", "Tesla T4"),
     ("gpu", {"gpu": good.NO_GPU}, {}, "unknown", "no NVIDIA GPU on this host"),
@@ -31,6 +33,33 @@ CASES: list[Case] = [
     ("driver-on-disk", {"modules__kernels__0__built": False}, {}, "fail", "NOT built"),
     ("driver-on-disk", {"modules__held": ["tmux"]}, {}, "warn", "nothing of the driver"),
     ("driver-on-disk", {"modules": None}, {}, "unknown", ""),
+    # Another card beside the right one, and more cards than device nodes.
+    ("gpu", two(good.GOOD, {}, {"name": "NVIDIA L40S"}), {}, "fail", "=Tesla T4, NVIDIA L40S"),
+    ("gpu", two(good.GOOD, {"name": "NVIDIA L40S"}, {}), {}, "fail", "=NVIDIA L40S, Tesla T4"),
+    ("gpu", {**two(good.GOOD, {}, {}), **NODES}, {"gpu__count": 2}, "pass", "=Tesla T4, Tesla T4"),
+    ("gpu", two(good.GOOD, {}, {}), {"gpu__count": 2}, "fail", "=Tesla T4, Tesla T4; device nodes /dev/nvidia0 not usable"),
+    ("gpu", {"gpu__nodes": []}, {}, "fail", "device nodes missing not usable"),
+    ("gpu", {"nvml__devices": []}, {}, "fail", "=none"),
+    ("gpu", gpu(name="T4"), {}, "pass", "T4"),
+    ("driver", {"driver__loaded": None, "driver__installed": None, "driver__nvidia_smi": None, "nvml": None}, {}, "fail", "(none)"),
+    ("driver", {"nvml": None}, {}, "pass", "=loaded 580.95.05, installed 580.95.05, nvidia-smi 580.95.05"),
+    ("driver", {"driver__nvidia_smi": None}, {}, "pass", "=loaded 580.95.05, installed 580.95.05, NVML 580.95.05"),
+    ("driver", {"nvml": {"unknown": "x"}, "driver__nvidia_smi": None}, {}, "unknown", "user space did not answer: no NVML"),
+    ("driver", {"nvml__driver": {"value": "590.1"}}, {}, "fail", "NVML 590.1"),
+    ("driver", {"driver__nvidia_smi": "590.1"}, {}, "fail", "nvidia-smi 590.1"),
+    ("driver", {}, {"stack__driver": "58"}, "fail", "580.95.05"),
+    ("driver-on-disk", {"modules__kernels": KERNELS}, {}, "fail", "6.8.0-1 built, 6.8.0-2 NOT built"),
+]
+TEXTS: list[Text] = [
+    ("gpu", {}, {"gpu__count": 2}, "2 x T4", "compare instance type"),
+    ("gpu", {"gpu__readable": False}, {}, "1 x T4", "the modes of /dev/nvidia*"),
+    ("gpu", {"gpu__nouveau": True}, {}, "1 x T4", "blacklist nouveau"),
+    ("gpu", {"gpu__module": False}, {}, "1 x T4", "install the driver"),
+    ("driver", {}, {}, "one driver: loaded = installed = user space", ""),
+    ("driver", {}, {"stack__driver": "570"}, "one driver: loaded = installed = user space, branch 570", "install driver branch 570"),
+    ("driver", {"driver__installed": "590.1"}, {}, "one driver: loaded = installed = user space", "a reboot is pending"),
+    ("driver", {"driver__installed": None}, {}, "one driver: loaded = installed = user space", "modinfo"),
 ]
 
 test_table = table(CASES)
+test_texts = texts(TEXTS)

@@ -3,7 +3,7 @@
 from typing import Any
 
 from .. import good  # noqa: TID252 - the tests have no root package
-from .table import H100, NOT_SUPPORTED, Case, gpu, table, two
+from .table import H100, NOT_SUPPORTED, Case, Text, gpu, table, texts, two
 
 
 def xid(code: int, pci: str = "0000:00:1e", count: int = 1) -> dict[str, Any]:
@@ -23,6 +23,37 @@ AMPERE = gpu(
     remapped_uncorrectable=2,
     remapped_pending=0,
     remapped_failure=0,
+)
+WELL = "no uncorrected memory error, nothing retired that waits or failed, and no recovery asked for"
+# What the driver may ask for (nvml.h), and a number that is newer than this.
+RECOVERIES = {
+    1: "a reset of the GPU",
+    2: "a reboot",
+    3: "that peers are drained",
+    4: "that work is drained, and a reset",
+    5: "that the IMEX domain recovers",
+    6: "a reset of the bus",
+    7: "a reboot of the system",
+    8: "8",
+}
+# Bits of the clocks event reasons (nvml.h): how each ends, and its word; bits that nobody knows say nothing.
+REASONS = {
+    0x1: ("pass", "idle"),
+    0x2: ("pass", "clock setting"),
+    0x4: ("pass", "power cap"),
+    0x8: ("fail", "hardware slowdown"),
+    0x10: ("pass", "sync boost"),
+    0x20: ("warn", "software thermal slowdown"),
+    0x40: ("fail", "hardware thermal slowdown"),
+    0x80: ("fail", "power brake"),
+    0x100: ("pass", "display clocks"),
+}
+# NVIDIA's catalogue by its immediate action: docs/sources/verification.md §2.6. Every other code fails.
+IGNORED = (63, 106, 107)
+SOFT = (
+    *(8, 11, 13, 14, 25, 31, 32, 37, 38, 39, 40, 41, 43, 44, 45, 60, 66, 67, 68, 69, 70, 71, 72, 75, 76, 77, 80, 82, 83, 84, 85, 86),
+    *(88, 89, 92, 93, 94, 96, 97, 98, 99, 100, 101, 102, 103, 104, 105, 108, 121, 126, 127, 128, 129, 130, 131, 132, 133, 134, 135),
+    *(137, 139, 141, 152, 153, 154, 157, 160, 161, 162, 163),
 )
 CASES: list[Case] = [
     ("gpu-health", {}, {}, "pass", "ECC on, no uncorrected error"),
@@ -83,6 +114,41 @@ CASES: list[Case] = [
     ("throttling", gpu(hw_thermal=NOT_SUPPORTED, hw_power_brake=NOT_SUPPORTED), {}, "pass", "idle"),
     ("throttling", gpu(event_reasons=NOT_SUPPORTED), {}, "not-applicable", "does not tell"),
     ("throttling", gpu(event_reasons={"unknown": "not read"}), {}, "unknown", "not read"),
+    ("gpu-health", gpu(ecc_pending=0), {}, "warn", "=GPU 0: ECC is on and will be off after a reboot"),
+    ("gpu-health", gpu(retired_double=62), {}, "warn", "0 + 62 pages"),
+    ("gpu-health", gpu(retired_single=62, retired_double=1), {}, "fail", "62 + 1 pages"),
+    ("gpu-health", {**AMPERE, **gpu(remapped_uncorrectable=511)}, {}, "pass", "511 + 1 rows remapped"),
+    ("gpu-health", {**AMPERE, **gpu(remapped_failure=NOT_SUPPORTED)}, {}, "pass", "no row remapping"),
+    ("gpu-health", gpu(retired_pending=NOT_SUPPORTED), {}, "pass", "no page retirement"),
+    ("gpu-health", gpu(capability=7), {}, "unknown", "which can be no compute capability"),
+    *[
+        ("gpu-health", gpu(recovery_action=number), {}, "fail", f"=GPU 0: the driver asks for a recovery: {words}")
+        for number, words in RECOVERIES.items()
+    ],
+    ("throttling", two(good.GOOD, {"event_reasons": NOT_SUPPORTED}, {"event_reasons": 0x40}), {}, "fail", "GPU 1: hardware thermal"),
+    ("throttling", two(good.GOOD, {"event_reasons": NOT_SUPPORTED}, {}), {}, "unknown", "GPU 0: Not Supported"),
+    *[("throttling", gpu(event_reasons=bit), {}, outcome, f"=GPU 0: {words}") for bit, (outcome, words) in REASONS.items()],
+    ("throttling", gpu(hw_power_brake=1), {}, "warn", "was without power before"),
+    ("throttling", gpu(hw_thermal={"unknown": "GPU is lost"}), {}, "unknown", "GPU is lost"),
+    ("xid", xid(48, count=2), {}, "fail", "XID 48 on GPU 0 (0000:00:1e), 2 times: NVRM"),
+    ("xid", {**xid(79), **two(good.GOOD, lost("pci"), {})}, {}, "fail", "XID 79 on GPU 1 (0000:00:1e)"),
+    ("xid", xid(31), {}, "warn", "=journalctl -k: XID 31 on GPU 0 (0000:00:1e)"),
+    ("xid", xid(79, pci="0000:00:1f"), {}, "fail", "XID 79 on 0000:00:1f: NVRM: Xid (PCI:0000:00:1f): 79"),
+    ("xid", {**xid(31), "xids__complete": False}, {}, "warn", "XID 31"),
+    *[("xid", xid(code), {}, "pass", f"=journalctl -k: XID {code} on GPU 0 (0000:00:1e)") for code in IGNORED],
+    *[("xid", xid(code), {}, "warn", f"=journalctl -k: XID {code} on GPU 0 (0000:00:1e)") for code in SOFT],
+    *[("xid", xid(code), {}, "fail", f"XID {code} on GPU 0") for code in range(1, 170) if code not in {*IGNORED, *SOFT}],
+]
+TEXTS: list[Text] = [
+    ("gpu-health", gpu(uncorrected=1), {}, WELL, "drain the host and reset the GPU or reboot"),
+    ("gpu-health", gpu(uncorrected_ever=1), {}, WELL, "look again after a day"),
+    ("xid", xid(79), {}, "no XID in the kernel log since the boot", "drain the host"),
+    ("xid", xid(31), {}, "no XID in the kernel log since the boot", "a program did wrong"),
+    ("xid", {"xids__complete": False}, {}, "no XID in the kernel log since the boot", "/var/log/kern.log"),
+    ("xid", {"xids": {"unknown": "x"}}, {}, "the driver has not complained since the boot", "adm or systemd-journal"),
+    ("throttling", gpu(event_reasons=0x8), {}, "neither the hardware nor heat holds the clocks down", "nvidia-smi -q -d"),
+    ("throttling", gpu(event_reasons=0x20), {}, "neither the hardware nor heat holds the clocks down", "--tier perf"),
 ]
 
 test_table = table(CASES)
+test_texts = texts(TEXTS)

@@ -36,6 +36,43 @@ def test_a_check_is_unique_says_what_it_proves_and_names_a_role_that_exists(chec
     assert check.role is None or check.role in ROLES
 
 
+# What --without-gpu excuses, and the first tier that judges what is not judged by all.
+ABOUT_THE_GPU = frozenset(
+    {"gpu", "driver-on-disk", "driver", "counters-on-disk", "counters", "persistence-at-boot", "persistence", "clocks-at-boot"}
+    | {"application-clocks", "gpu-health", "xid", "throttling", "device-nodes", "pcie", "nvlink", "fabric", "nvcc", "cudnn", "cupti"}
+    | {"profilers", "pytorch-installed", "pytorch", "tensorflow-installed", "tensorflow", "jax-installed", "jax", "extras", "nvenc"}
+    | {"opencv-cuda", "skew", "initramfs", "every-kernel", "gemm", "memory-bandwidth", "host-copies", "all-reduce"}
+)
+ABOUT_THE_HOST = frozenset(
+    {"os", "machine", "python3", "gcc", "build-tools", "tmux", "ffmpeg", "users", "data-disk", "root-grown", "root-room"}
+    | {"cuda-environment", "opencv", "environment", "pynvml", "upgrades"}
+)
+LATER = dict.fromkeys(("gemm", "memory-bandwidth", "host-copies", "all-reduce"), "perf") | dict.fromkeys(
+    (
+        "pytorch-installed",
+        "pytorch",
+        "tensorflow-installed",
+        "tensorflow",
+        "jax-installed",
+        "jax",
+        "nvenc",
+        "opencv",
+        "opencv-cuda",
+        "skew",
+    ),
+    "standard",
+)
+
+
+def test_what_is_excused_without_a_gpu_is_what_is_about_the_gpu_and_tiers_leave_out_what_is_slow() -> None:
+    # Checks that are newer than these lists are not in them.
+    assert {check.id for check in CHECKS if check.id in ABOUT_THE_GPU | ABOUT_THE_HOST and check.needs_gpu} == ABOUT_THE_GPU
+    tiers = {check.id: check.tier for check in CHECKS}
+    assert {check: tiers[check] for check in ABOUT_THE_GPU | ABOUT_THE_HOST} == dict.fromkeys(
+        ABOUT_THE_GPU | ABOUT_THE_HOST, "quick"
+    ) | LATER
+
+
 def test_every_role_has_a_check() -> None:
     """Apart from the groundwork, which is run with the roles that stand on it."""
     assert {check.role for check in CHECKS} - {None} == set(ROLES) - {"preflight", "sources", "packages"}

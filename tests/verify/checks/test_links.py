@@ -3,7 +3,7 @@
 from typing import Any
 
 from .. import good  # noqa: TID252 - the tests have no root package
-from .table import H100, NOT_SUPPORTED, Case, gpu, table, two
+from .table import H100, NOT_SUPPORTED, Case, Text, gpu, table, texts, two
 
 
 def lost(reading: str) -> dict[str, Any]:
@@ -15,6 +15,7 @@ LINKED = {"links": 18, "links_up": 18}
 JOINED = gpu(fabric_state=3, fabric_status=0)
 MANAGER = {"exists": True, "enabled": True, "active": True, "command": "/usr/bin/nv-fabricmanager"}
 SWITCHED = {**JOINED, "fabric": {"switches": 4, "manager": MANAGER}}
+OPEN = {"/dev/nvidia0": 0o666, "/dev/nvidiactl": 0o666, "/dev/nvidia-uvm": 0o666}
 CASES: list[Case] = [
     ("pcie", gpu(**H100), {"gpu__model": "h100"}, "pass", "generation 5 of 5, 16 of 16 lanes"),
     ("nvlink", gpu(**H100), {"gpu__model": "h100"}, "not-applicable", "no NVLink"),
@@ -50,6 +51,44 @@ CASES: list[Case] = [
     ("fabric", {**SWITCHED, "fabric__manager": {**MANAGER, "enabled": False}}, {}, "warn", "not enabled at boot"),
     ("fabric", {**SWITCHED, "fabric__manager": None}, {}, "unknown", "not seen"),
     ("fabric", {"fabric": None}, {}, "unknown", "no fact"),
+    ("pcie", gpu(pcie_generation_max=4, pcie_width=8), {"gpu__model": "l40s"}, "pass", "1 of 4"),
+    ("pcie", {}, {"gpu__model": "l40s"}, "fail", "1 of 3"),
+    ("pcie", {}, {"gpu__model": "a10g"}, "pass", "1 of 3, 8 of 8"),
+    *[("pcie", gpu(pcie_width=7), {"gpu__model": model}, "fail", "7 of 8 lanes") for model in ("t4", "a10g", "l40s")],
+    *[("pcie", gpu(pcie_generation_max=2), {"gpu__model": model}, "fail", "1 of 2") for model in ("t4", "a10g")],
+    ("pcie", gpu(pcie_width=16, pcie_width_max=16), {"gpu__model": "v100"}, "pass", "1 of 3, 16 of 16 lanes"),
+    ("pcie", gpu(pcie_width=15, pcie_width_max=15), {"gpu__model": "v100"}, "fail", "15 of 15 lanes"),
+    ("pcie", gpu(pcie_generation_max=2, pcie_width=16, pcie_width_max=16), {"gpu__model": "v100"}, "fail", "1 of 2"),
+    ("pcie", gpu(virtualization=0), {}, "pass", "=GPU 0: generation 1 of 3, 8 of 8 lanes"),
+    *[("pcie", gpu(virtualization=kind), {}, "pass", "; in a virtual machine the link can be made up") for kind in (1, 2)],
+    ("pcie", gpu(virtualization=3), {}, "pass", "=GPU 0: generation 1 of 3, 8 of 8 lanes"),
+    ("pcie", two(good.GOOD, {"virtualization": 0}, {"virtualization": 2}), {}, "pass", "; in a virtual machine"),
+    ("pcie", two(good.GOOD, {}, {"pcie_width": 4}), {}, "fail", "GPU 1: generation 1 of 3, 4 of 8 lanes"),
+    ("pcie", two(good.GOOD, {"pcie_width": 4}, {}), {}, "fail", "GPU 0: generation 1 of 3, 4 of 8 lanes"),
+    ("device-nodes", {"nvml__devices": []}, {}, "fail", "=1 nodes for the 0 GPUs of NVML"),
+    ("device-nodes", two(good.GOOD, {}, {}), {}, "fail", "=1 nodes for the 2 GPUs of NVML"),
+    ("device-nodes", {"gpu__modes": {**OPEN, "/dev/nvidia-uvm": 0o664}}, {}, "fail", "=closed to others: /dev/nvidia-uvm 0664"),
+    ("device-nodes", {"gpu__modes": {**OPEN, "/dev/nvidiactl": 0o662}}, {}, "fail", "=closed to others: /dev/nvidiactl 0662"),
+    ("nvlink", two(good.GOOD, LINKED, {"links": NOT_SUPPORTED}), {}, "unknown", "Not Supported"),
+    ("nvlink", two(good.GOOD, {"links": 18, "links_up": 1}, {"links": 18, "links_up": 1}), {}, "pass", "GPU 1: 1 of 18"),
+    ("fabric", {"fabric__manager": {**MANAGER, "active": False}, "fabric__switches": 4}, {}, "fail", "not active, GPU 0: no state told"),
+    ("fabric", {"fabric__switches": 4, "fabric__manager": MANAGER}, {}, "pass", "4 switches, fabric manager active, GPU 0: no state told"),
+    ("fabric", {**JOINED, "fabric__manager": None}, {}, "pass", "0 switches, fabric manager not seen, GPU 0: joined"),
+    ("fabric", {**JOINED, "fabric__manager": {**MANAGER, "enabled": False}}, {}, "warn", "not enabled at boot"),
+    ("fabric", {**SWITCHED, "fabric__manager": {**MANAGER, "exists": False, "active": False}}, {}, "fail", "manager not installed"),
+    ("fabric", gpu(fabric_state=1, fabric_status=0), {}, "fail", "GPU 0: not started"),
+    ("fabric", gpu(fabric_state=2, fabric_status=0), {}, "fail", "GPU 0: in progress"),
+    ("fabric", gpu(fabric_state=4, fabric_status=0), {}, "fail", "GPU 0: state 4"),
+    ("fabric", gpu(fabric_state=3, fabric_status=1), {}, "fail", "GPU 0: refused with status 1"),
+    ("fabric", two(good.GOOD, {"fabric_state": 3, "fabric_status": 0}, {"fabric_state": 1, "fabric_status": 0}), {}, "fail", "not started"),
+    ("fabric", two(good.GOOD, {"fabric_state": 3, "fabric_status": 0}, {"fabric_state": 0}), {}, "pass", "GPU 1: no state told"),
+    ("fabric", gpu(fabric_state={"unknown": "GPU is lost"}), {}, "unknown", "GPU is lost"),
+]
+TEXTS: list[Text] = [
+    ("pcie", {}, {}, "PCIe generation 3 or later, 8 lanes or more", ""),
+    ("pcie", {}, {"gpu__model": "v100"}, "PCIe generation 3 or later, 16 lanes or more", "another slot, riser or machine"),
+    ("pcie", gpu(pcie_width_max=16), {}, "PCIe generation 3 or later, 8 lanes or more", "reseat the card"),
 ]
 
 test_table = table(CASES)
+test_texts = texts(TEXTS)

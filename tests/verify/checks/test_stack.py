@@ -1,13 +1,16 @@
 """What the checks of stack say to which facts: a case for each outcome that each can have."""
 
 from .. import good  # noqa: TID252 - the tests have no root package
-from .table import Case, table
+from .table import Case, Text, table, texts
 
 CV = {"stack__opencv": "cuda"}
 CV_FOUND = {"version": "4.12.0", "sum": 504, "cuda": True, "arch_list": ["75"], "devices": []}
 JAX = {"stack__frameworks": {"jax": "0.12.0.1"}}
 FRAMEWORK = good.GOOD["pytorch"]["found"]
 SESSIONS = {"code": 187, "said": "[h264_nvenc @ 0x5] OpenEncodeSessionEx failed: out of memory (10): (no details)"}
+LOCAL = {"pytorch__found__version": "2.13.0+cu130"}
+DEVICE = FRAMEWORK["devices"][0]
+COMPUTES = "PyTorch in /opt/gpuprov/venvs, computing on every GPU"
 CASES: list[Case] = [
     ("nvcc", {}, {}, "pass", "13.0"),
     ("nvcc", {"nvcc__found": None}, {}, "fail", "no nvcc"),
@@ -111,6 +114,91 @@ CASES: list[Case] = [
     ("opencv-cuda", {"opencv__found": None}, CV, "fail", "no OpenCV"),
     ("opencv-cuda", {"gpu": good.NO_GPU, "opencv__found": CV_FOUND}, CV, "unknown", "no NVIDIA GPU"),
     ("opencv-cuda", {"opencv": None}, CV, "unknown", ""),
+    ("nvcc", {}, {}, "pass", "=13.0 at /usr/local/cuda/bin/nvcc, /usr/local/cuda is /usr/local/cuda-13.0"),
+    ("nvcc", {}, {"stack__cuda": "13.0"}, "pass", "13.0"),
+    ("cudnn", {"cudnn__header": None}, {}, "pass", "=library 9.19.0, header none"),
+    ("cudnn", {}, {}, "pass", "=library 9.19.0, header 9.19.0"),
+    ("cudnn", {"cudnn__library": None, "cudnn__header": None}, {}, "fail", "(header: none)"),
+    ("cudnn", {}, {"stack__cudnn": "9.1"}, "fail", "library 9.19.0"),
+    ("cupti", {"cupti__version": None}, {}, "fail", "=1 files, 1 in the loader's cache, version none"),
+    ("profilers", {"profilers__ncu": None}, {}, "fail", "=nsys 2025.6.3, ncu not installed"),
+    # A local part (after the plus) matters only where the profile names it.
+    (
+        "pytorch-installed",
+        {},
+        {"stack__frameworks": {"pytorch": "2.13.0"}},
+        "pass",
+        "=2.13.0, built for CUDA 13.0, kernels for sm_75, sm_80",
+    ),
+    ("pytorch-installed", LOCAL, {"stack__frameworks": {"pytorch": "2.13.0"}}, "pass", "2.13.0+cu130"),
+    ("pytorch-installed", LOCAL, {"stack__frameworks": {"pytorch": "2.13.0+cu130"}}, "pass", "2.13.0+cu130"),
+    ("pytorch-installed", LOCAL, {"stack__frameworks": {"pytorch": "2.13.0+cu126"}}, "fail", "2.13.0+cu130"),
+    ("pytorch-installed", {"pytorch__found": {**FRAMEWORK, "cuda": None}}, {}, "fail", "built for CUDA none: a build for processors only"),
+    # Kernels of the same major and a lower minor run too, of nothing else.
+    ("pytorch-installed", {"pytorch__found": {**FRAMEWORK, "arch_list": ["sm_76"]}}, {}, "fail", "kernels for sm_76"),
+    ("pytorch-installed", {"pytorch__found": {**FRAMEWORK, "arch_list": ["compute_75"]}}, {}, "fail", "kernels for compute_75"),
+    ("pytorch-installed", {"pytorch__found": {**FRAMEWORK, "arch_list": ["gfx75"]}}, {}, "fail", "kernels for gfx75"),
+    ("pytorch-installed", {"pytorch__found": {**FRAMEWORK, "arch_list": ["sm_86"]}}, {"gpu__model": "a100-40gb"}, "fail", "for sm_86"),
+    ("pytorch-installed", {"pytorch__found": {**FRAMEWORK, "arch_list": ["sm_86"]}}, {"gpu__model": "l4"}, "pass", "for sm_86"),
+    ("pytorch-installed", {"pytorch__found": {**FRAMEWORK, "arch_list": ["sm_100"]}}, {"gpu__model": "b300"}, "pass", "for sm_100"),
+    ("pytorch", {"gpu__nodes": ["/dev/nvidia0", "/dev/nvidia1"]}, {}, "fail", "computed on 1 of 2 GPUs"),
+    (
+        "pytorch",
+        {"pytorch__found__devices": [DEVICE, {**DEVICE, "product": 1.0}]},
+        {},
+        "fail",
+        "=2.13.0, built for CUDA 13.0: computed 1.0",
+    ),
+    ("pytorch", {"pytorch__found__devices": [{**DEVICE, "product": None, "error": "no image"}]}, {}, "fail", ": no image"),
+    ("pytorch", {"pytorch__found__devices": [{**DEVICE, "capability": ""}]}, {}, "pass", "right on 1 GPU"),
+    ("pytorch", {"pytorch__found__arch_list": []}, {}, "pass", "right on 1 GPU"),
+    ("pytorch", {"pytorch__found__devices": [DEVICE, {**DEVICE, "capability": "sm_90"}]}, {}, "fail", "no kernels for sm_90"),
+    ("extras", {}, {"stack__extras": ["nvtx"]}, "pass", "0.2.17"),
+    # Half a grey level for each of the sixteen pixels, in either direction.
+    *[("opencv", {"opencv__found__sum": total}, {}, "pass", "=4.12.0, without CUDA") for total in (488, 520)],
+    *[("opencv", {"opencv__found__sum": total}, {}, "fail", f"=4.12.0: the sum is {total}, not 504") for total in (487, 521)],
+    ("opencv", {"opencv__found__sum": None}, {}, "fail", "the sum is None"),
+    ("opencv", {"opencv__found": {**CV_FOUND, "cuda": False}}, CV, "fail", "without CUDA for sm_75"),
+    ("opencv-cuda", {"opencv__found": {**CV_FOUND, "error": "x", "devices": [{"sum": 504}]}}, CV, "fail", "no OpenCV"),
+    ("opencv-cuda", {"opencv__found": {**CV_FOUND, "cuda": False, "devices": [{"sum": 504}]}}, CV, "fail", "no OpenCV"),
+    (
+        "opencv-cuda",
+        {"opencv__found": {**CV_FOUND, "devices": [{"sum": 504}]}, "gpu__nodes": ["/dev/nvidia0", "/dev/nvidia1"]},
+        CV,
+        "fail",
+        "used 1 of 2 GPUs",
+    ),
+    ("opencv-cuda", {"opencv__found": {**CV_FOUND, "devices": [{"sum": 504}, {"sum": 5}]}}, CV, "fail", "=the sum is 5, not 504"),
+    ("nvenc", {}, {}, "pass", "=a frame was encoded"),
+    ("nvenc", {"encoders__encode": {"code": 0, "said": "slow"}}, {}, "pass", "=a frame was encoded (slow)"),
+    ("nvenc", {"encoders__encode": {"code": 139, "said": ""}}, {}, "fail", "=ffmpeg ended with 139: without a word"),
+    ("nvenc", {"encoders__nvenc": []}, {}, "fail", "=built without NVENC for H.264: none"),
+    ("nvenc", {"encoders__nvenc": ["hevc_nvenc"]}, {}, "fail", "=built without NVENC for H.264: hevc_nvenc"),
+    ("nvenc", {}, {"gpu__model": "p100"}, "not-applicable", "P100 has no NVENC"),
+]
+TEXTS: list[Text] = [
+    ("nvcc", {"nvcc__found": None}, {}, "nvcc", "--role cuda_toolkit"),
+    ("nvcc", {}, {"stack__cuda": "12.9"}, "nvcc 12.9", "install toolkit 12.9"),
+    ("cudnn", {"cudnn__library": None}, {}, "cuDNN that the loader finds", "--role cudnn"),
+    ("cudnn", {}, {"stack__cudnn": "9.1"}, "cuDNN that the loader finds, 9.1", "install cuDNN 9.1"),
+    ("cupti", {"cupti__version": None}, {}, "CUPTI: a file, known to the loader, and it loads", "--role cupti"),
+    ("cupti", {"cupti__version": None, "cupti__files": []}, {}, "CUPTI: a file, known to the loader, and it loads", "--role cuda_toolkit"),
+    ("profilers", {"profilers__nsys": None}, {}, "nsys and ncu", "--role nsight"),
+    ("pytorch-installed", {"pytorch__found": None}, {}, "PyTorch imports, is built for CUDA and has kernels for T4", "--role pytorch"),
+    ("pytorch", {}, {"stack__frameworks": {"pytorch": "2.12.0"}}, COMPUTES + ", version 2.12.0", "--role pytorch"),
+    ("pytorch", {"pytorch__found__devices": []}, {}, COMPUTES, "CUDA_VISIBLE_DEVICES"),
+    ("pytorch", {"pytorch__found__devices": [{**DEVICE, "product": 1.0}]}, {}, COMPUTES, "a driver that is too old"),
+    ("extras", {"extras__dcgm": None}, {"stack__extras": ["dcgm"]}, "DCGM 4.5.2", "--role extras"),
+    ("opencv", {"opencv__found": None}, {}, "OpenCV in /opt/gpuprov/venvs/opencv, and it resizes an image correctly", "--role opencv"),
+    (
+        "opencv",
+        {},
+        CV,
+        "OpenCV in /opt/gpuprov/venvs/opencv, built with CUDA for sm_75, and it resizes an image correctly",
+        "--role opencv",
+    ),
+    ("nvenc", {"encoders__encode": SESSIONS}, {}, "ffmpeg built with NVENC, and one frame encoded by the GPU", "the limit of sessions"),
 ]
 
 test_table = table(CASES)
+test_texts = texts(TEXTS)

@@ -1,9 +1,17 @@
 """What the checks of surroundings say to which facts: a case for each outcome that each can have."""
 
-from .table import Case, table
+from .table import Case, Text, table, texts
 
 OLDER = {"variables__login": {"LD_LIBRARY_PATH": "/usr/local/cuda-12.4/lib64"}}
 HIDDEN = {"pynvml": "11.5.3", "nvidia-ml-py": "12.560.30"}
+KERNELS = [{"kernel": "6.8.0-1", "built": True}, {"kernel": "6.8.0-2", "built": False}]
+SWITCHES = ("CUDA_LAUNCH_BLOCKING", "CUDA_ENABLE_COREDUMP_ON_EXCEPTION", "CUDA_DEVICE_WAITS_ON_EXCEPTION", "CUDA_PROFILE")
+TRACERS = (
+    *("CUDA_INJECTION32_PATH", "CUDA_INJECTION64_PATH", "CUDA_AUTO_BOOST", "CUDA_COREDUMP_FILE"),
+    *("COMPUTE_PROFILE", "OPENCL_PROFILE", "NSIGHT_CUDA_DEBUGGER", "LD_PRELOAD", "XLA_FLAGS"),
+)
+NVML = "NVML's Python module comes from nvidia-ml-py, in every environment"
+INITRAMFS = "an initramfs that is newer than the option on the performance counters"
 CASES: list[Case] = [
     ("environment", {}, {}, "pass", "none is set"),
     ("environment", {"variables__login": {"LD_LIBRARY_PATH": "/usr/local/cuda/lib64/stubs:/x"}}, {}, "fail", "stubs"),
@@ -62,6 +70,59 @@ CASES: list[Case] = [
     ("upgrades", {"upgrades__unattended": False}, {}, "pass", "not installed unattended"),
     ("upgrades", {"upgrades__packages": ["nvidia-container-toolkit"]}, {}, "not-applicable", "no package"),
     ("upgrades", {"upgrades": None}, {}, "unknown", "no fact"),
+    ("environment", {"variables__login": {"LD_LIBRARY_PATH": "/opt/x:/usr/local/lib"}}, {}, "pass", "none is set"),
+    ("environment", {"variables__login": {"LD_LIBRARY_PATH": "/opt/x::/usr/local/cuda-12.4/lib64"}}, {}, "fail", "it names CUDA 12.4"),
+    ("environment", {**OLDER, "nvcc__found": None}, {}, "fail", "it names CUDA 12.4, and no toolkit is installed"),
+    ("environment", {"variables__login": {"LD_PRELOAD": ""}}, {}, "pass", "none is set"),
+    (
+        "environment",
+        {"variables__login": {"NVIDIA_TF32_OVERRIDE": "0"}},
+        {},
+        "warn",
+        "=NVIDIA_TF32_OVERRIDE=0 in login shells: the precision of frameworks is overridden",
+    ),
+    ("environment", {"variables__system": {"CUDA_VISIBLE_DEVICES": "0,-1,1"}}, {"gpu__count": 2}, "fail", "programs see 1 of 2 GPUs"),
+    ("environment", {"variables__system": {"CUDA_VISIBLE_DEVICES": "0,1"}}, {"gpu__count": 2}, "warn", "stay hidden"),
+    ("environment", {"variables__system": {"CUDA_VISIBLE_DEVICES": "NoDevFiles"}}, {}, "fail", "programs see 0 of 1 GPUs"),
+    *[("environment", {"variables__ssh": {name: "0"}}, {}, "pass", "none is set") for name in SWITCHES],
+    *[("environment", {"variables__ssh": {name: "1"}}, {}, "warn", f"{name}=1 in SSH commands") for name in (*SWITCHES, *TRACERS)],
+    *[("environment", {"variables__ssh": {name: "0"}}, {}, "warn", f"{name}=0 in SSH commands") for name in TRACERS],
+    ("environment", {"variables__service": None, "variables__login": None}, {}, "unknown", "=could not be seen: login shells, services"),
+    ("pynvml", {"extras__environments": {"jax": {"pynvml": "12.0.0"}}}, {}, "warn", "pynvml 12.0.0 in jax"),
+    ("pynvml", {"extras__environments": {"jax": {"pynvml": "11.9"}}}, {}, "fail", "its folder hides the module"),
+    (
+        "pynvml",
+        {"extras__environments": {"a": {"pynvml": "13.0"}, "b": {"pynvml": "11.5"}}},
+        {},
+        "fail",
+        "pynvml 13.0 in a, pynvml 11.5 in b",
+    ),
+    ("initramfs", {"initramfs__image__changed": 1763700000.0}, {}, "pass", "is newer than"),
+    ("every-kernel", {"modules__installed": KERNELS}, {}, "fail", "=6.8.0-1 has it, 6.8.0-2 has NOT"),
+    ("upgrades", {"modules__held": [], "upgrades__excluded": ["*dkms*"]}, {}, "pass", "driver's 1 packages are held or left out"),
+    ("upgrades", {"modules__held": [], "upgrades__excluded": ["(", "nvidia-"]}, {}, "pass", "held or left out"),
+    ("upgrades", {"modules__held": [], "upgrades__excluded": ["dkms"]}, {}, "warn", "nvidia-dkms-open"),
+    ("upgrades", {"upgrades__packages": list("abcde")}, {}, "warn", "=unattended upgrades would take a, b, c, d, e"),
+    ("upgrades", {"upgrades__packages": list("abcdef")}, {}, "warn", "=unattended upgrades would take a, b, c, d, e and 1 more"),
+    ("upgrades", {"upgrades__packages": list("abcdefg")}, {}, "warn", "=unattended upgrades would take a, b, c, d, e and 2 more"),
+    ("upgrades", {"upgrades__packages": ["nvidia-dkms-open", "x"]}, {}, "warn", "=unattended upgrades would take x"),
+]
+TEXTS: list[Text] = [
+    (
+        "environment",
+        {"variables__login": {"LD_PRELOAD": "x"}},
+        {},
+        "no variable that changes what CUDA does to every program",
+        "set it where",
+    ),
+    ("environment", OLDER, {}, "no variable that changes what CUDA does to every program", "remove it from /etc/environment"),
+    ("environment", {"variables__login": None}, {}, "no variable that changes what CUDA does to every program", "systemd and bash"),
+    ("pynvml", {"extras__environments": {"jax": HIDDEN}}, {}, NVML, "uninstall pynvml there"),
+    ("initramfs", {"initramfs__image__changed": 1.0}, {}, INITRAMFS, "rebuild it"),
+    ("initramfs", {"initramfs__image": None}, {}, INITRAMFS, "see how this host boots"),
+    ("every-kernel", {"modules__installed": KERNELS}, {}, "the driver's module for every kernel that can be booted", "install its headers"),
+    ("upgrades", {"modules__held": []}, {}, "no unattended upgrade of the driver", "apt-mark hold"),
 ]
 
 test_table = table(CASES)
+test_texts = texts(TEXTS)

@@ -1,7 +1,11 @@
 """What the checks of system say to which facts: a case for each outcome that each can have."""
 
-from .table import Case, table
+from provision.verify.facts import Facts
 
+from .. import good  # noqa: TID252 - the tests have no root package
+from .table import Case, Text, table, texts
+
+EL = {"rocky": "rocky", "alma": "almalinux", "centos-stream": "centos"}
 CASES: list[Case] = [
     ("os", {}, {}, "pass", "Ubuntu 24.04.3"),
     ("os", {"os__version_id": "22.04"}, {}, "fail", ""),
@@ -28,6 +32,31 @@ CASES: list[Case] = [
     ("users", {}, {}, "not-applicable", ""),
     ("users", {}, {"users": [{"name": "ann"}]}, "fail", "ann"),
     ("users", {"users": ["ann"]}, {"users": [{"name": "ann"}]}, "pass", ""),
+    ("os", {"os__id": "debian"}, {}, "fail", "Ubuntu 24.04.3"),
+    ("os", {"os__version_id": "24.04.3"}, {}, "pass", "Ubuntu"),
+    ("os", {"os__version_id": "24.041"}, {}, "fail", "Ubuntu"),
+    *[("os", {"os__id": name, "os__version_id": "9.4"}, {"os": {"name": ours, "version": "9"}}, "pass", "") for ours, name in EL.items()],
+    ("python3", {"python3__version": "3.8"}, {}, "pass", "=3.8"),
+    ("python3", {"python3__version": "3.8.0"}, {}, "pass", "=3.8.0"),
+    ("python3", {"python3__version": "3.7.17"}, {}, "fail", "=3.7.17"),
+    ("python3", {"python3__version": "3.13.0rc1+"}, {}, "pass", "=3.13.0rc1+"),
+    ("users", {"users": ["ann"]}, {"users": [{"name": "ann"}, {"name": "bo"}]}, "fail", "=no account: bo"),
+]
+TEXTS: list[Text] = [
+    ("os", {"os__version_id": "22.04"}, {}, "ubuntu 24.04", "launch from the profile's image"),
+    ("machine", {"kernel__machine": "aarch64"}, {}, "x86_64", "x86 processor"),
+    ("python3", {"python3__version": "3.6.8"}, {}, "3.8 or later", "EL 9"),
+    ("gcc", {"tool_gcc__found": None}, {}, "gcc on PATH", "--role base"),
+    ("ffmpeg", {"tool_ffmpeg__found": None}, {}, "ffmpeg on PATH", "--role ffmpeg"),
+    ("build-tools", {"tool_cmake__found": None}, {}, "make, cmake, git on PATH", "--role base"),
+    ("users", {}, {"users": [{"name": "ann"}]}, "ann", "--role base"),
 ]
 
 test_table = table(CASES)
+test_texts = texts(TEXTS)
+
+
+def test_a_host_without_python3_fails_and_is_not_unknown() -> None:
+    finding = good.finding("python3", Facts("", 0.0, {**good.facts().raw, "python3": {"value": None}}))
+    assert (finding.outcome, finding.observed) == ("fail", "no python3 on this host")
+    assert "install it" in finding.hint

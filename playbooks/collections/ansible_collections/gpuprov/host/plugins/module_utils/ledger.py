@@ -77,9 +77,9 @@ def write(path, content, mode, uid=0, gid=0):
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
-        os.chmod(partial, mode)
         if os.geteuid() == 0:
             os.chown(partial, uid, gid)
+        os.chmod(partial, mode)  # last: a change of owner takes the bits setuid and setgid away
         os.replace(partial, path)
     except BaseException:
         os.unlink(partial)

@@ -1,0 +1,214 @@
+"""The module driver: held, built for every kernel with headers, loaded where there is a GPU; each failure says why."""
+
+from __future__ import annotations
+
+import glob
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .conftest import Modules
+
+KERNELS = ("6.8.0-1", "6.8.0-2")
+
+
+class Rig:
+    """The module with a folder of kernels and a bus of its own."""
+
+    def __init__(self, modules: Modules, tmp_path: Path) -> None:
+        self.modules, self.host, self.root = modules, modules.host, tmp_path / "root"
+        self.module = modules.load("modules.driver")
+        self.tools = {"/usr/bin/apt-mark"}
+        self.version: str | None = None
+        self.device = True
+        patch = modules.monkeypatch.setattr
+        patch(self.module, "loaded_version", lambda: self.version)
+        patch(self.module, "on_the_bus", lambda: self.device)
+        patch(self.module, "kernels", lambda: list(KERNELS))
+        patch(self.module, "has_module", lambda kernel: (self.root / kernel).exists())
+        patch(self.module, "log", lambda: "the end of the log")
+        patch(self.module.os, "uname", lambda: os.uname_result(("Linux", "h", KERNELS[0], "v", "x86_64")))
+        patch(os.path, "exists", lambda path, real=os.path.exists: path in self.tools if str(path).startswith("/usr/bin/") else real(path))
+        self.root.mkdir()
+        self.host.answers["modinfo"] = (0, "580.95.05\n")
+
+    def built(self, *kernels: str) -> None:
+        for kernel in kernels:
+            (self.root / kernel).touch()
+
+    def call(self, *packages: str, check: bool = False) -> dict[str, Any]:
+        return self.modules.call("driver", check=check, module="nvidia", packages=list(packages))
+
+
+@pytest.fixture
+def rig(modules: Modules, tmp_path: Path) -> Rig:
+    made = Rig(modules, tmp_path)
+    made.built(*KERNELS)
+    return made
+
+
+def test_packages_are_held_by_apt_once_and_an_undo_lets_them_go(rig: Rig) -> None:
+    rig.device = False
+    rig.host.answers["apt-mark showhold"] = (0, "held\n")
+    assert rig.call("held", "new", "new-arch:amd64")["changes"] == ["apt-mark hold new new-arch:amd64"]
+    assert rig.modules.record("nvidia_driver")["undo"] == [["apt-mark", "unhold", "new", "new-arch:amd64"]]
+    rig.call("new", "new-arch:amd64", "held")
+    assert len(rig.modules.record("nvidia_driver")["undo"]) == 1
+    rig.host.answers["apt-mark showhold"] = (0, "held\nnew\nnew-arch\n")
+    assert (rig.call("held", "new", "new-arch:amd64")["changed"], rig.call()["changes"]) == (False, [])
+
+
+def test_packages_are_held_by_dnf_where_there_is_no_apt(rig: Rig) -> None:
+    rig.device, rig.tools = False, {"/usr/bin/dnf"}
+    rig.host.answers["dnf --quiet versionlock list"] = (0, "held-3:580.1-1.*\n")
+    assert rig.call("held", "new")["changes"] == ["dnf --assumeyes --quiet versionlock add new"]
+    assert rig.modules.record("nvidia_driver")["undo"] == [["dnf", "--assumeyes", "--quiet", "versionlock", "delete", "new"]]
+    assert rig.call("held")["changes"] == []
+    rig.tools = set()
+    assert rig.call("new")["changes"] == []
+
+
+def test_a_kernel_without_the_module_gets_it_or_the_run_stops_with_the_log(rig: Rig) -> None:
+    rig.device = False
+    (rig.root / KERNELS[1]).unlink()
+    answer = rig.call()
+    assert answer["msg"] == f"DKMS built no module for kernel {KERNELS[1]}: the end of the log"
+    assert rig.host.ran[-1] == f"dkms autoinstall -k {KERNELS[1]}"
+    real = rig.host.run
+
+    def build(argv: list[str]) -> tuple[int, str]:
+        rig.built(argv[-1])
+        return real(argv)
+
+    rig.host.run = build  # type: ignore[method-assign]
+    (rig.root / KERNELS[1]).unlink(missing_ok=True)
+    answer = rig.call()
+    assert (answer["changes"], answer["kernels"], answer["reboot"]) == ([f"dkms autoinstall -k {KERNELS[1]}"], list(KERNELS), False)
+
+
+def test_a_dry_run_says_what_it_would_do(rig: Rig) -> None:
+    (rig.root / KERNELS[1]).unlink()
+    answer = rig.call("new", check=True)
+    assert answer["changes"] == ["apt-mark hold new", f"dkms autoinstall -k {KERNELS[1]}"]
+    assert (answer["kernels"], rig.host.ran) == (list(KERNELS), ["apt-mark showhold"])
+    assert not (rig.modules.folder / "changes").exists()
+
+
+def test_a_command_that_fails_stops_the_run(rig: Rig) -> None:
+    rig.host.answers["apt-mark hold"] = (100, "no lock\n")
+    assert rig.call("new")["msg"] == "`apt-mark hold new` failed with 100: no lock"
+
+
+def loads(rig: Rig) -> list[str]:
+    return [line for line in rig.host.ran if line.startswith(("modprobe", "systemctl"))]
+
+
+def test_the_module_is_loaded_where_there_is_a_gpu_and_it_is_not(rig: Rig) -> None:
+    assert rig.call()["changes"] == ["modprobe nvidia"]
+    rig.host.ran.clear()
+    rig.version = "580.95.05"
+    assert (rig.call()["changed"], loads(rig)) == (False, [])
+    rig.version, rig.device = None, False
+    assert (rig.call()["changed"], loads(rig)) == (False, [])
+    rig.device = True
+    assert (rig.call(check=True)["changed"], loads(rig)) == (False, [])
+
+
+def test_another_version_is_unloaded_first_or_takes_a_reboot(rig: Rig) -> None:
+    rig.version = "570.1"
+    answer = rig.call()
+    unload = ["systemctl stop nvidia-persistenced.service", "modprobe --remove nvidia_uvm nvidia_drm nvidia_modeset nvidia"]
+    assert (answer["changes"], answer["reboot"], loads(rig)) == (["modprobe nvidia"], False, [*unload, "modprobe nvidia"])
+    rig.host.ran.clear()
+    rig.host.answers["modprobe --remove"] = (1, "in use")
+    answer = rig.call()
+    assert (answer["changes"], answer["reboot"], loads(rig)) == ([], True, unload)
+
+
+def test_a_running_kernel_without_the_module_is_refused(rig: Rig) -> None:
+    rig.modules.monkeypatch.setattr(rig.module, "kernels", lambda: [KERNELS[1]])
+    assert "the running kernel 6.8.0-1 has no headers here" in rig.call()["msg"]
+
+
+# --- what it sees of the host
+
+
+@pytest.fixture
+def driver(modules: Modules) -> Any:
+    return modules.load("modules.driver")
+
+
+def test_kernels_with_headers_are_those_with_a_makefile(driver: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for kernel, made in (("b", True), ("a", True), ("c", False)):
+        (tmp_path / kernel / "build").mkdir(parents=True)
+        if made:
+            (tmp_path / kernel / "build/Makefile").touch()
+    monkeypatch.setattr(glob, "glob", lambda _: [str(path) for path in tmp_path.glob("*/build")])
+    assert driver.kernels() == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [
+        ("nvidia.ko", True),
+        ("nvidia.ko.xz", True),
+        ("nvidia.ko.zst", True),
+        ("nvidia.ko.gz", True),
+        ("nvidia-current.ko", True),
+        ("nvidia-current-open.ko.xz", True),
+        ("nvidia-uvm.ko", False),
+        ("nvidia.ko.bz2", False),
+        ("nvidia_shm.ko", False),
+        ("other-nvidia.ko", False),
+    ],
+)
+def test_the_module_is_told_by_its_name_wherever_it_lies(driver: Any, monkeypatch: pytest.MonkeyPatch, name: str, *, found: bool) -> None:
+    monkeypatch.setattr(os, "walk", lambda path: [(path, ["x"], ["y.ko"]), (f"{path}/x", [], [name])] if path == "/lib/modules/6.8" else [])
+    assert driver.has_module("6.8") is found
+    assert driver.has_module("6.9") is False
+
+
+def test_the_log_is_the_end_of_the_newest(driver: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(glob, "glob", lambda _: [])
+    assert driver.log().startswith("there is no log")
+    for number, name in enumerate(("new", "old")):
+        (tmp_path / name).write_text(name + "x" * 2000 + f"end of {name}\n")
+        os.utime(tmp_path / name, (9 - number, 9 - number))
+    monkeypatch.setattr(glob, "glob", lambda _: [str(tmp_path / "new"), str(tmp_path / "old")])
+    assert (driver.log()[-10:], len(driver.log())) == ("end of new", 1000)
+
+
+@pytest.mark.parametrize(
+    ("vendor", "kind", "there"),
+    [("0x10de", "0x030200", True), ("0x10de", "0x030000", True), ("0x10de", "0x040300", False), ("0x1234", "0x030000", False)],
+)
+def test_a_device_counts_by_vendor_and_class(
+    driver: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, vendor: str, kind: str, *, there: bool
+) -> None:
+    for name, words in (("a", ("0x8086", "0x030000")), ("b", (vendor, kind))):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "vendor").write_text(words[0] + "\n")
+        (tmp_path / name / "class").write_text(words[1] + "\n")
+    monkeypatch.setattr(glob, "glob", lambda _: sorted(map(str, tmp_path.glob("[ab]"))))
+    assert driver.on_the_bus() is there
+
+
+@pytest.mark.parametrize(
+    ("text", "version"),
+    [
+        ("NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.95.05  Release Build\n", "580.95.05"),
+        ("NVRM version: NVIDIA UNIX x86_64 Kernel Module  615.12  Tue\n", "615.12"),
+        ("something else\n", None),
+        (None, None),
+    ],
+)
+def test_the_loaded_version_is_the_drivers_word(
+    driver: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str | None, version: str | None
+) -> None:
+    path = tmp_path / "version"
+    if text is not None:
+        path.write_text(text)
+    monkeypatch.setattr(driver, "open", lambda _, **how: path.open(**how), raising=False)
+    assert driver.loaded_version() == version

@@ -1,0 +1,144 @@
+"""The record of the state before, and what it is made of: files in one step, units, packages."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .conftest import ME, Modules
+
+
+@pytest.fixture
+def ledger(modules: Modules) -> Any:
+    return modules.load("module_utils.ledger")
+
+
+def test_a_state_is_complete_and_a_link_is_not_followed(ledger: Any, tmp_path: Path) -> None:
+    path, link = tmp_path / "file", tmp_path / "link"
+    assert ledger.state_of(str(path)) == {"kind": "absent"}
+    path.write_bytes(b"x")
+    path.chmod(0o4640)
+    assert ledger.state_of(str(path)) == {"kind": "file", "content": "eA==", "mode": 0o4640, "uid": os.geteuid(), "gid": os.getegid()}
+    link.symlink_to("gone")
+    assert ledger.state_of(str(link)) == {"kind": "link", "target": "gone"}
+    assert ledger.state_of(str(tmp_path)) == {"kind": "folder"}
+
+
+def test_a_first_state_is_recorded_once_on_disk_and_for_root_alone(ledger: Any, tmp_path: Path) -> None:
+    record = ledger.Ledger("r", str(tmp_path / "made/here"))
+    assert record.data == {"files": {}, "units": {}, "folders": {}, "stamps": {}, "undo": []}
+    record.note("files", "/x", {"kind": "absent"})
+    record.note("files", "/x", {"kind": "folder"})
+    again = ledger.Ledger("r", str(tmp_path / "made/here"))
+    assert again.data["files"] == {"/x": {"kind": "absent"}}
+    assert stat.S_IMODE((tmp_path / "made/here").stat().st_mode) == 0o755
+    status = Path(again.path).stat()
+    assert (stat.S_IMODE(status.st_mode), status.st_uid, status.st_gid) == (0o600, os.geteuid(), os.getegid())
+
+
+def test_folders_that_are_missing_are_named_from_below(ledger: Any, tmp_path: Path) -> None:
+    assert ledger.missing_folders(str(tmp_path / "a/b/c")) == [str(tmp_path / "a/b"), str(tmp_path / "a")]
+    assert ledger.missing_folders(str(tmp_path / "c")) == []
+    assert ledger.missing_folders("/c") == []
+
+
+@pytest.mark.parametrize("call", ["write", "link"])
+def test_a_failure_leaves_the_old_file_and_no_half_of_a_new_one(ledger: Any, tmp_path: Path, monkeypatch: Any, call: str) -> None:
+    path = tmp_path / "file"
+    path.write_text("old")
+
+    def fail(*_: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    before = sorted(entry.name for entry in tmp_path.iterdir())
+    monkeypatch.setattr(os, "replace", fail)
+    with pytest.raises(OSError, match="No space"):
+        ledger.write(str(path), b"new", 0o644) if call == "write" else ledger.link(str(path), "/x")
+    assert (path.read_text(), sorted(entry.name for entry in tmp_path.iterdir())) == ("old", before)
+
+
+def test_who_is_not_root_changes_no_owner(ledger: Any, tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    monkeypatch.setattr(os, "chown", lambda *_: pytest.fail("only root may"))
+    ledger.write(str(tmp_path / "file"), b"x", 0o600)
+    assert stat.S_IMODE((tmp_path / "file").stat().st_mode) == 0o600
+
+
+def test_putting_back_says_whether_it_did_anything(ledger: Any, tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_text("x")
+    state = ledger.state_of(str(path))
+    assert ledger.put_back(str(path), state) is False
+    assert ledger.put_back(str(path), {"kind": "folder"}) is False
+    assert ledger.put_back(str(path), {"kind": "link", "target": "/x"}) is True
+    assert path.is_symlink()
+    assert ledger.put_back(str(path), state) is True
+    assert (path.read_text(), path.is_symlink()) == ("x", False)
+    assert ledger.put_back(str(path), {"kind": "absent"}) is True
+    assert not path.exists()
+
+
+def test_a_user_and_a_group_are_told_by_name(ledger: Any) -> None:
+    assert ledger.ids(ME["owner"], ME["group"]) == (os.geteuid(), os.getegid())
+    with pytest.raises(KeyError):
+        ledger.ids(ME["owner"], "no-such-group")
+
+
+@pytest.mark.parametrize(
+    ("line", "state"),
+    [
+        ("LoadState=loaded", "exists"),
+        ("UnitFileState=enabled", "enabled"),
+        ("UnitFileState=enabled-runtime", "enabled"),
+        ("ActiveState=active", "active"),
+        ("ActiveState=activating", "active"),
+        ("ActiveState=reloading", "active"),
+        ("NeedDaemonReload=yes", "stale"),
+        ("LoadState=not-found", None),
+        ("UnitFileState=disabled", None),
+        ("UnitFileState=static", None),
+        ("ActiveState=failed", None),
+        ("NeedDaemonReload=no", None),
+        ("", None),
+    ],
+)
+def test_the_state_of_a_unit_is_read_word_by_word(ledger: Any, modules: Modules, line: str, state: str | None) -> None:
+    modules.host.answers["systemctl show"] = (0, line)
+    assert ledger.unit_state("u") == {name: name == state for name in ("exists", "enabled", "active", "stale")}
+
+
+def test_a_command_answers_with_its_code_and_all_that_it_said(modules: Modules, monkeypatch: Any) -> None:
+    ledger = modules.load("module_utils.ledger")
+    monkeypatch.undo()
+    assert ledger.run(["sh", "-c", "echo out; echo err >&2; exit 3"]) == (3, "out\nerr\n")
+    assert ledger.run(["no-such-program"]) == (127, "no-such-program: not found")
+
+
+def test_installed_packages_are_dpkgs_or_rpms(ledger: Any, modules: Modules) -> None:
+    modules.host.answers["dpkg-query"] = (0, "ii  bash\nrc  removed\nhi  held\nun  never\n")
+    assert ledger.installed_packages() == {"bash", "held"}
+    modules.host.answers |= {"dpkg-query": (127, ""), "rpm": (0, "bash\nvim\n")}
+    assert ledger.installed_packages() == {"bash", "vim"}
+    modules.host.answers["rpm"] = (127, "rpm: not found")
+    assert ledger.installed_packages() == set()
+
+
+@pytest.mark.parametrize(
+    ("word", "name"),
+    [
+        ("gcc", "gcc"),
+        ("gcc=4:12*", "gcc"),
+        ("gcc-12.2", "gcc"),
+        ("gcc-12", "gcc-12"),  # the longest name that fits
+        ("gcc-12-3.1", "gcc-12"),
+        ("gcc-base", None),
+        ("gc", None),
+        ("cuda-toolkit-13-2-13.2.1", "cuda-toolkit-13-2"),
+    ],
+)
+def test_a_word_for_a_package_manager_means_an_installed_package(ledger: Any, word: str, name: str | None) -> None:
+    assert ledger.bare(word, {"gcc", "gcc-12", "cuda-toolkit-13-2"}) == name

@@ -1,0 +1,38 @@
+"""The module remember: the packages of before are recorded once, and a dry run says which are missing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from .conftest import Modules
+
+
+@pytest.fixture
+def remember(modules: Modules) -> Any:
+    modules.host.answers["dpkg-query"] = (0, "ii  bash\nii  gcc\n")
+    return lambda check=False, **roles: modules.call("remember", check=check, packages_by_role=roles)
+
+
+def test_the_packages_of_before_are_recorded_once(remember: Any, modules: Modules) -> None:
+    answer = remember(base=["gcc", "tmux"])
+    assert (answer["changed"], answer["missing"], answer["diff"]) == (False, ["tmux"], [{"prepared": "+ package tmux\n"}])
+    modules.host.answers["dpkg-query"] = (0, "ii  bash\nii  gcc\nii  tmux\n")
+    assert (remember(base=["gcc", "tmux"])["missing"], remember(base=["gcc", "tmux"])["diff"]) == ([], [])
+    record = modules.record("packages")
+    assert (record["before"], record["wanted"]) == (["bash", "gcc"], {"base": ["gcc", "tmux"]})
+
+
+def test_roles_and_packages_that_come_later_are_added(remember: Any, modules: Modules) -> None:
+    remember(base=["gcc"])
+    remember(base=["vim"], cudnn=["libcudnn9=9.1*"])
+    remember(base=["gcc"])
+    assert modules.record("packages")["wanted"] == {"base": ["gcc", "vim"], "cudnn": ["libcudnn9=9.1*"]}
+
+
+def test_a_dry_run_says_what_is_missing_and_records_nothing(remember: Any, modules: Modules) -> None:
+    answer = remember(check=True, base=["tmux", "gcc", "cmake"], more=["tmux"])
+    assert (answer["changed"], answer["missing"]) == (True, ["cmake", "tmux"])
+    assert answer["diff"] == [{"prepared": "+ package cmake\n+ package tmux\n"}]
+    assert (remember(check=True, base=["gcc"])["changed"], (modules.folder / "changes").exists()) == (False, False)
