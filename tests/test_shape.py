@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import yaml
 
 from provision.clouds import CLOUDS
 
@@ -295,3 +296,13 @@ def test_no_module_of_ours_is_imported_under_another_name() -> None:
                     module = ROOT / str(node.module).replace(".", "/") / alias.name
                     if alias.asname and (module.is_dir() or module.with_suffix(".py").is_file()):
                         pytest.fail(f"{path.relative_to(ROOT)}: {ast.unparse(node)}")
+
+
+def test_every_module_has_a_test_file_of_its_name_or_a_line_in_the_mirror() -> None:
+    tests = ROOT / "tests"
+    elsewhere = yaml.safe_load((tests / "mirror.yml").read_text())
+    modules = {path.relative_to(PACKAGE).with_suffix("") for path in MODULES if path.stem != "__init__"}
+    other = {str(module) for module in modules if not (tests / module.parent / f"test_{module.name}.py").exists()}
+    assert sorted(other - elsewhere.keys()) == [], "write tests/<room>/test_<module>.py, or say in tests/mirror.yml where it is tested"
+    assert sorted(elsewhere.keys() - other) == [], "tests/mirror.yml names modules that are gone, or that have a test file of their name"
+    assert [name for names in elsewhere.values() for name in names if not (tests / f"{name}.py").exists()] == []
