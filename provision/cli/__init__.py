@@ -86,7 +86,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         code = cli.main(args=words, prog_name="gpuprov", standalone_mode=False)
     except GpuprovError as error:
-        _print_error(error.code, error.message, error.hint, error.detail if verbose else "")
+        _print_error(error.code, error.message, error.hint, error.detail if verbose or error.always_detailed else "")
         code = error.exit_code
     except click.ClickException as error:
         context = getattr(error, "ctx", None)

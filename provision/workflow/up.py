@@ -24,6 +24,7 @@ from provision.profile import load
 from provision.profile.locked import Lock
 from provision.profile.model import Profile
 from provision.review.where import Organisation
+from provision.workflow.console import explained
 from provision.workflow.session import Say, Session, today
 
 if TYPE_CHECKING:
@@ -138,7 +139,16 @@ def launch(session: Session, request: UpRequest, connect: Connect, attempts: lis
 
 
 def reach(session: Session, request: UpRequest, instance: Instance, connect: Connect, say: Say) -> Instance:
-    """The machine as it runs now: its host key was read over the cloud's own channel, and it lets us in."""
+    """The machine as it runs now: its host key was read over the cloud's own channel, and it lets us in.
+
+    Raises:
+        InstanceLostError: it ended by itself; the detail has the end of its console.
+    """
+    with explained(connect, [instance]):
+        return _reach(session, request, instance, connect, say)
+
+
+def _reach(session: Session, request: UpRequest, instance: Instance, connect: Connect, say: Say) -> Instance:
     cloud = connect(instance.cloud, instance.region)
     if instance.state in {"stopped", "stopping"}:
         say(f"starting {instance.id}, which is stopped")
