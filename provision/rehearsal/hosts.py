@@ -22,6 +22,7 @@ import psutil
 
 from provision.errors import RehearsalFailedError
 from provision.rehearsal import cgroups, disks
+from provision.rehearsal.namespaces import apart
 from provision.rehearsal.network import HostNetwork
 from provision.rehearsal.packages import Packages
 
@@ -144,14 +145,12 @@ class HostPark:
         master, slave = os.openpty()
         group = cgroups.make(self.folder, host.spec.instance_id)
         names = [word for disk in host.devices for word in (disk.node, disk.loop, disk.link)]
-        enter = ["sh", "-c", 'echo $$ > "$1/cgroup.procs"; shift; exec "$@"', "sh", str(group), "setpriv", "--pdeathsig", "KILL"]
-        apart = ["unshare", "--mount", "--pid", "--net", "--uts", "--ipc", "--cgroup", "--fork", "--kill-child=SIGKILL"]
         init = ["bash", str(_INIT), str(host.folder), str(self.rootfs), host.spec.hostname, os.ttyname(slave), *names]
         with (host.folder / "console.log").open("ab", buffering=0) as console:
             reader = threading.Thread(target=_copy, args=(master, console.fileno()), daemon=True)
             reader.start()
             host.process = subprocess.Popen(
-                [*enter, *apart, "--propagation", "private", *init],
+                [*apart(group), *init],
                 stdin=subprocess.DEVNULL,
                 stdout=console,
                 stderr=console,

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from provision.errors import RehearsalFailedError
+from provision.rehearsal.programs import run
 
 _SUBNETS: Final = 200
 _FIRST_HOST: Final = 10
@@ -21,7 +22,7 @@ _LINKS: Final = Path("/sys/class/net")
 
 
 def _ip(*words: str, check: bool = True) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(["ip", *words], capture_output=True, text=True, check=check)
+    return run("ip", *words, check=check)
 
 
 def _links() -> list[dict[str, Any]]:
@@ -93,7 +94,7 @@ class HostNetwork:
             ["address", "add", f"{address}/24", "dev", "eth0"],
             ["link", "set", "eth0", "up"],
         ):
-            subprocess.run([*inside, *words], check=True, capture_output=True)
+            run(*inside, *words)
 
     def close(self) -> None:
         """Remove the bridge; the cards went with their hosts."""

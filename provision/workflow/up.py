@@ -97,8 +97,8 @@ def up(session: Session, request: UpRequest, attempts: list[Attempt], *, say: Sa
     `attempts` gets a row for each attempt as it ends, so that they can be shown when an error ends the run. If a step fails on a machine,
     the others go on, and the first error is raised after they have ended.
     """
+    connect = session.connect(rehearsal=request.rehearsal is not None, start=True, say=say)
     with session.journal.hold(request.name):
-        connect = session.connect(rehearsal=request.rehearsal is not None, start=True, say=say)
         instances = launch(session, request, connect, attempts, say)
         # 0.2 s that a launch need not wait for: the checks are loaded while the machine boots (tests/bench/launch.py).
         from provision.workflow.setup import SetupRequest, set_up  # noqa: PLC0415
