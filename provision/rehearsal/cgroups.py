@@ -50,10 +50,14 @@ def remove(group: Path) -> None:
         time.sleep(0.02)
 
 
-def sweep(owner: Path) -> list[str]:
-    """Remove the groups that an earlier rehearsal of this folder left behind; returns their names."""
+def present(owner: Path) -> list[str]:
+    """The hosts of this folder's rehearsal that have a group."""
     root = _root()
-    groups = sorted(root.glob(_prefix(owner) + "*")) if root else []
-    for group in groups:
+    return sorted(group.name.removeprefix(_prefix(owner)) for group in root.glob(_prefix(owner) + "*")) if root else []
+
+
+def sweep(owner: Path) -> None:
+    """Remove the groups that an earlier rehearsal of this folder left behind, with their processes."""
+    root = _root()
+    for group in root.glob(_prefix(owner) + "*") if root else ():
         remove(group)
-    return [f"processes of {group.name.removeprefix(_prefix(owner))}" for group in groups]

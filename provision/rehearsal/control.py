@@ -129,7 +129,7 @@ def stop(folder: Path) -> bool:
     for process in _processes:
         process.poll()  # reaps the ones that have ended
     if os.geteuid() == 0 and (folder / "hosts").is_dir():
-        leftovers.sweep(folder / "hosts")
+        leftovers.sweep(folder.resolve() / "hosts")
     return rehearsal is not None
 
 
@@ -149,11 +149,12 @@ def _end(pid: int) -> None:
 
 
 def status(folder: Path) -> dict[str, Any]:
-    """Whether the embedded clouds run, and what is in them."""
+    """Whether the embedded clouds run, what is in them, and what they have on this machine; or a killed one left."""
+    has = leftovers.present(folder.resolve() / "hosts") if (folder / "hosts").is_dir() else []
     rehearsal = running(folder)
     if rehearsal is None:
-        return {"running": False}
-    return {"running": True, **rehearsal.addresses(), **ask(rehearsal, "status")}
+        return {"running": False, "on_this_machine": has}
+    return {"running": True, **rehearsal.addresses(), **ask(rehearsal, "status"), "on_this_machine": has}
 
 
 def ask(rehearsal: Rehearsal, path: str, *, method: str = "GET", body: Iterable[Any] | dict[str, Any] | None = None) -> Any:

@@ -66,10 +66,14 @@ def detach(disks: list[HostDisk]) -> None:
         run("losetup", "--detach", disk.loop, check=False)
 
 
-def sweep(folder: Path) -> list[str]:
-    """Detach the loop devices over files below a folder; returns their names."""
+def present(folder: Path) -> list[str]:
+    """The names of the loop devices over files below a folder."""
     output = run("losetup", "--list", "--json").stdout
-    ours = [d["name"] for d in json.loads(output or '{"loopdevices": []}')["loopdevices"] if str(d["back-file"]).startswith(f"{folder}/")]
-    for name in ours:
+    devices = json.loads(output or '{"loopdevices": []}')["loopdevices"]
+    return [str(device["name"]) for device in devices if str(device["back-file"]).startswith(f"{folder}/")]
+
+
+def sweep(folder: Path) -> None:
+    """Detach the loop devices over files below a folder."""
+    for name in present(folder):
         run("losetup", "--detach", name, check=False)
-    return [f"loop device {name}" for name in ours]

@@ -101,12 +101,14 @@ class HostNetwork:
         _ip("link", "delete", self.bridge, check=False)
 
 
-def sweep(owner: Path) -> list[str]:
-    """Remove the bridges that an earlier rehearsal of this folder left; returns their names."""
-    bridges = [link["ifname"] for link in _links() if link["ifname"].startswith(_PREFIX) and link.get("ifalias") == str(owner)]
-    for name in bridges:
-        for link in _links():
-            if link.get("master") == name:
-                _ip("link", "delete", link["ifname"], check=False)
+def present(owner: Path) -> list[str]:
+    """The names of this folder's bridges, and of what is plugged into them."""
+    links = _links()
+    bridges = [link["ifname"] for link in links if link["ifname"].startswith(_PREFIX) and link.get("ifalias") == str(owner)]
+    return [*(link["ifname"] for link in links if link.get("master") in bridges), *bridges]
+
+
+def sweep(owner: Path) -> None:
+    """Remove the bridges that an earlier rehearsal of this folder left, with what is plugged into them."""
+    for name in present(owner):
         _ip("link", "delete", name, check=False)
-    return [f"bridge {name}" for name in bridges]

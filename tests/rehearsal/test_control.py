@@ -30,7 +30,7 @@ def test_it_starts_once_answers_and_ends(tmp_path: Path) -> None:
     finally:
         assert control.stop(tmp_path)
     assert control.running(tmp_path) is None
-    assert control.status(tmp_path) == {"running": False}
+    assert control.status(tmp_path) == {"running": False, "on_this_machine": []}
     assert not control.stop(tmp_path)
 
 

@@ -12,7 +12,7 @@ import pytest
 from provision import paths
 from provision.clouds.userdata import user_data
 from provision.host import hostkeys
-from provision.rehearsal import rootfs
+from provision.rehearsal import leftovers, rootfs
 from provision.rehearsal.aws.launch import disk_link
 from provision.rehearsal.hosts import HostPark, HostSpec
 from provision.rehearsal.network import HostNetwork
@@ -146,7 +146,10 @@ def test_a_power_off_inside_is_told(park: HostPark, key: Path, tmp_path: Path, e
 def test_two_parks_live_side_by_side(park: HostPark, root: Path, key: Path, tmp_path: Path) -> None:
     other = HostPark(tmp_path / "other", rootfs=root, network=HostNetwork(tmp_path / "other"))
     try:
-        first, second = park.create(spec(key)), other.create(spec(key))
+        first, second = park.create(spec(key, instance_store_gb=1)), other.create(spec(key, instance_store_gb=1))
+        here, there = set(leftovers.present(park.folder)), set(leftovers.present(other.folder))
+        # A group, the bridge, a card in it, a disk, and files: those of hosts of one name are called the same.
+        assert (len(here), len(there), here & there) == (5, 5, {"processes of i-1", "files of i-1"})
         assert first.rsplit(".", 1)[0] != second.rsplit(".", 1)[0]
         assert ready(park, "i-1", first, key, tmp_path)("echo one") == "one"
         assert ready(other, "i-1", second, key, tmp_path)("echo two") == "two"

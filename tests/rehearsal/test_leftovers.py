@@ -38,8 +38,10 @@ def test_kill_9_takes_the_hosts_along_and_a_sweep_removes_the_rest(root: Path, k
     child.join()
     time.sleep(0.5)
     assert not subprocess.run(["pgrep", "-f", f"init.sh {folder}"], capture_output=True, check=False).stdout
-    removed = leftovers.sweep(folder)
-    assert any(what.startswith("bridge") for what in removed)
-    assert any(what.startswith("loop device") for what in removed)
+    left = leftovers.present(folder)
+    assert [what for what in left if what.startswith("link gprov")]
+    assert [what for what in left if what.startswith("loop device")]
+    assert left[-1] == "files of i-1"
+    assert leftovers.sweep(folder) == left
     assert left_of(folder) == []
-    assert leftovers.sweep(folder) == []
+    assert leftovers.present(folder) == leftovers.sweep(folder) == []
