@@ -295,3 +295,42 @@ def test_no_module_of_ours_is_imported_under_another_name() -> None:
                     module = ROOT / str(node.module).replace(".", "/") / alias.name
                     if alias.asname and (module.is_dir() or module.with_suffix(".py").is_file()):
                         pytest.fail(f"{path.relative_to(ROOT)}: {ast.unparse(node)}")
+
+
+# --- tests -----------------------------------------------------------------------------------------------------------
+
+TESTS = sorted(path for path in (ROOT / "tests").rglob("*.py") if "bench" not in path.relative_to(ROOT).parts)
+CLOCKS = {"time.monotonic", "time.perf_counter", "time.time"}
+# They show how long a launch took under each fault, and clean up after calls whose client has gone.
+MEASURES = {"launch/faults.py"}
+
+
+def is_clock(node: ast.AST) -> bool:
+    return isinstance(node, ast.Call) and ast.unparse(node.func) in CLOCKS
+
+
+def ties(tree: ast.AST) -> Iterator[str]:
+    """What ties a test to this machine's pace or to a place that others use: elapsed time, sleeps outside of loops, paths in /tmp."""
+    loops = [node for node in ast.walk(tree) if isinstance(node, ast.While | ast.For)]
+    polled = {id(inner) for loop in loops for inner in ast.walk(loop)}
+    for node in ast.walk(tree):
+        fixed = isinstance(node, ast.Constant) and isinstance(node.value, str) and "/tmp/" in node.value
+        elapsed = isinstance(node, ast.BinOp) and isinstance(node.op, ast.Sub) and is_clock(node.left)
+        sleeps = isinstance(node, ast.Call) and ast.unparse(node.func) == "time.sleep" and id(node) not in polled
+        if fixed or elapsed or sleeps:
+            yield ast.unparse(node)
+
+
+@pytest.mark.parametrize("path", TESTS, ids=lambda p: str(p.relative_to(ROOT / "tests")))
+def test_no_test_depends_on_the_pace_of_a_machine_or_on_a_fixed_place(path: Path) -> None:
+    where = str(path.relative_to(ROOT / "tests"))
+    assert where in MEASURES | {"test_shape.py"} or list(ties(ast.parse(path.read_text()))) == []
+
+
+@pytest.mark.parametrize(
+    "code",
+    ["time.sleep(1)", "assert time.monotonic() - started < 2", "took = time.perf_counter() - began", "Path('/tmp/x')", "f'touch /tmp/{x}'"],
+)
+def test_such_a_tie_is_seen(code: str) -> None:
+    assert list(ties(ast.parse(code)))
+    assert not list(ties(ast.parse("while time.monotonic() < deadline:\n    time.sleep(0.1)")))

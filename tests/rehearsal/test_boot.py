@@ -1,9 +1,9 @@
 """A host whose boot fails says why to whoever launched it."""
 
 import subprocess
-import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,6 +11,7 @@ from provision import clouds, paths
 from provision.clouds.aws.client import client
 from provision.rehearsal import control, rootfs
 from tests.cli.conftest import gpuprov
+from tests.waiting import until
 
 pytestmark = pytest.mark.rehearsal
 WHY = "umount: command not found"
@@ -49,12 +50,11 @@ def test_ec2_keeps_the_console_of_an_instance_that_has_ended(broken: Path) -> No
     running = control.running(broken / "home" / "rehearsal")
     assert running
     ec2 = client("ec2", "ap-east-1", clouds.access_from("aws", running.settings("aws")))
-    deadline = time.monotonic() + 120
-    while True:
-        ((instance,),) = (reservation["Instances"] for reservation in ec2.describe_instances()["Reservations"])
-        if instance["State"]["Name"] == "terminated":
-            break
-        assert time.monotonic() < deadline, instance
-        time.sleep(0.05)
+
+    def terminated() -> list[dict[str, Any]]:
+        every = [instance for reservation in ec2.describe_instances()["Reservations"] for instance in reservation["Instances"]]
+        return [instance for instance in every if instance["State"]["Name"] == "terminated"]
+
+    (instance,) = until(terminated)
     assert WHY in ec2.get_console_output(InstanceId=instance["InstanceId"])["Output"]
     assert not (broken / "home" / "rehearsal" / "hosts" / instance["InstanceId"]).exists()
