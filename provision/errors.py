@@ -31,10 +31,14 @@ class GpuprovError(Exception):
         message: what happened, one line, no secrets.
         hint: what to do now, one line; mandatory by design.
         detail: what the other side said, shown with `--verbose` and in logs only.
+
+    Attributes:
+        always_detailed: whether the detail is shown without `--verbose` as well, because nobody could ask for it again.
     """
 
     code: ClassVar[str] = "error"
     exit_code: ClassVar[int] = EXIT_CLOUD_OR_PLAYBOOK
+    always_detailed: ClassVar[bool] = False
 
     def __init__(self, message: str, *, hint: str, detail: str = "") -> None:
         super().__init__(message)
@@ -202,9 +206,18 @@ class InstanceNotFoundError(CloudError):
 
 
 class InstanceLostError(CloudError):
-    """The instance ended while it was waited for."""
+    """The instance ended while it was waited for.
+
+    Args:
+        instance_id: which one, where it is one of several.
+    """
 
     code = "instance-lost"
+    always_detailed = True
+
+    def __init__(self, message: str, *, hint: str, detail: str = "", instance_id: str = "") -> None:
+        super().__init__(message, hint=hint, detail=detail)
+        self.instance_id = instance_id
 
 
 class NameTakenError(GpuprovError):
@@ -340,6 +353,7 @@ class RehearsalUnavailableError(GpuprovError):
     """This machine cannot hold rehearsal hosts; says what to install or how to run."""
 
     code = "rehearsal-unavailable"
+    exit_code = EXIT_USAGE
 
 
 class RehearsalFailedError(GpuprovError):

@@ -29,8 +29,13 @@ def playbooks_dir() -> Path:
 
 def state_dir() -> Path:
     """What gpuprov remembers for this user (journal, keys, run artefacts); `GPUPROV_HOME` moves it."""
+    return private_dir(state_path())
+
+
+def state_path() -> Path:
+    """Where that is, or would be: to ask about it nothing has to be made."""
     home = os.environ.get("GPUPROV_HOME")
-    return private_dir(Path(home) if home else platformdirs.user_state_path("gpuprov"))
+    return Path(home) if home else platformdirs.user_state_path("gpuprov")
 
 
 def cache_dir() -> Path:

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # `make demo`: what a user sees. One profile, one machine on the embedded cloud, proven, removed; and nothing left.
 set -euo pipefail
-home=$(mktemp -d)
+home=$(realpath "$(mktemp -d)")
 export GPUPROV_HOME=$home/state GPUPROV_SSH_CONFIG=$home/ssh_config
 show() { printf '\n\033[1m$ %s\033[0m\n' "$*"; "$@"; }
 cleanup() { gpuprov rehearse stop >/dev/null 2>&1 || true; rm -rf "$home"; }
@@ -17,8 +17,10 @@ show gpuprov verify demo --without-gpu
 show gpuprov down demo --yes
 show gpuprov rehearse stop
 
+# Of this rehearsal alone: others may run on this machine. A bridge has the folder of its rehearsal as its alias.
 echo; echo "What is left on this machine:"
-leftovers=$( { mount; ip -o link; losetup --noheadings --list; } | grep -F -e gpuprov -e gprov -e "$home" || true)
-processes=$(pgrep -fa "$home" | grep -v "$$" || true)
-printf '%s\n' "${leftovers:-no mount, link or loop device}" "${processes:-no process}"
-[ -z "$leftovers$processes" ]
+left=$(gpuprov rehearse status --json | python3 -c 'import json, sys; print(*json.load(sys.stdin)["on_this_machine"], sep="\n")')
+named=$( { mount; ip -o link; losetup --noheadings --list; } | grep -F -e "$home" || true)
+processes=$(pgrep -fa "$home" | grep -v "^$$ " || true)
+printf '%s\n' "${left:-nothing of this rehearsal}" "${named:-no mount, link or loop device}" "${processes:-no process}"
+[ -z "$left$named$processes" ]

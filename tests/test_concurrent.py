@@ -8,7 +8,7 @@ from provision.concurrent import at_once
 
 
 def test_results_come_in_the_order_of_the_items_and_the_work_overlaps() -> None:
-    together = threading.Barrier(3, timeout=30)
+    together = threading.Barrier(3, timeout=240)
 
     def work(number: int) -> int:
         together.wait()  # ends only when all three are at work

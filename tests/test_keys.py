@@ -42,7 +42,7 @@ def gpuprov(environment: dict[str, str], *words: str) -> subprocess.CompletedPro
         check=False,
         env=environment,
         stdin=subprocess.DEVNULL,
-        timeout=300,
+        timeout=1200,
     )
 
 

@@ -306,3 +306,40 @@ def test_every_module_has_a_test_file_of_its_name_or_a_line_in_the_mirror() -> N
     assert sorted(other - elsewhere.keys()) == [], "write tests/<room>/test_<module>.py, or say in tests/mirror.yml where it is tested"
     assert sorted(elsewhere.keys() - other) == [], "tests/mirror.yml names modules that are gone, or that have a test file of their name"
     assert [name for names in elsewhere.values() for name in names if not (tests / f"{name}.py").exists()] == []
+
+
+# --- tests -----------------------------------------------------------------------------------------------------------
+
+TESTS = sorted(path for path in (ROOT / "tests").rglob("*.py") if "bench" not in path.relative_to(ROOT).parts)
+CLOCKS = {"time.monotonic", "time.perf_counter", "time.time"}
+
+
+def is_clock(node: ast.AST) -> bool:
+    return isinstance(node, ast.Call) and ast.unparse(node.func) in CLOCKS
+
+
+def ties(tree: ast.AST) -> Iterator[str]:
+    """What ties a test to this machine's pace or to a place that others use: elapsed time, sleeps outside of loops, paths in /tmp."""
+    loops = [node for node in ast.walk(tree) if isinstance(node, ast.While | ast.For)]
+    polled = {id(inner) for loop in loops for inner in ast.walk(loop)}
+    for node in ast.walk(tree):
+        fixed = isinstance(node, ast.Constant) and isinstance(node.value, str) and "/tmp/" in node.value
+        elapsed = isinstance(node, ast.BinOp) and isinstance(node.op, ast.Sub) and is_clock(node.left)
+        sleeps = isinstance(node, ast.Call) and ast.unparse(node.func) == "time.sleep" and id(node) not in polled
+        if fixed or elapsed or sleeps:
+            yield ast.unparse(node)
+
+
+@pytest.mark.parametrize("path", TESTS, ids=lambda p: str(p.relative_to(ROOT / "tests")))
+def test_no_test_depends_on_the_pace_of_a_machine_or_on_a_fixed_place(path: Path) -> None:
+    where = str(path.relative_to(ROOT / "tests"))
+    assert where == "test_shape.py" or list(ties(ast.parse(path.read_text()))) == []
+
+
+@pytest.mark.parametrize(
+    "code",
+    ["time.sleep(1)", "assert time.monotonic() - started < 2", "took = time.perf_counter() - began", "Path('/tmp/x')", "f'touch /tmp/{x}'"],
+)
+def test_such_a_tie_is_seen(code: str) -> None:
+    assert list(ties(ast.parse(code)))
+    assert not list(ties(ast.parse("while time.monotonic() < deadline:\n    time.sleep(0.1)")))

@@ -44,7 +44,7 @@ COMMANDS: Final = {
     "down": "Remove an instance and everything that was made for it.",
     "sweep": "Remove leftovers and machines past their deadline.",
     "profile": "List, show and check profiles.",
-    "rehearse": "Start, stop and inspect the embedded cloud.",
+    "rehearse": "Check for, start, stop and inspect the embedded cloud.",
     "completion": "Print the completion script of a shell.",
 }
 """Name → one line of help; each is the module of the same name, with _ for -. A test compares this with the folder."""
@@ -86,7 +86,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         code = cli.main(args=words, prog_name="gpuprov", standalone_mode=False)
     except GpuprovError as error:
-        _print_error(error.code, error.message, error.hint, error.detail if verbose else "")
+        _print_error(error.code, error.message, error.hint, error.detail if verbose or error.always_detailed else "")
         code = error.exit_code
     except click.ClickException as error:
         context = getattr(error, "ctx", None)

@@ -1,17 +1,21 @@
 """`gpuprov rehearse`."""
 
+import dataclasses
+
 import click
 
+from provision import paths
 from provision.cli import options
 from provision.cli.progress import narration
-from provision.rehearsal import control
+from provision.errors import EXIT_OK, RehearsalUnavailableError
+from provision.rehearsal import control, requirements
 from provision.workflow.down import stop_rehearsal
-from provision.workflow.session import Session
+from provision.workflow.session import Session, rehearsal_folder
 
 
 @click.group("rehearse")
 def command() -> None:
-    """Start, stop and inspect the embedded clouds: their APIs on loopback, with Linux hosts on this machine as instances."""
+    """Check for, start, stop and inspect the embedded clouds: APIs on loopback, with Linux hosts on this machine as instances."""
 
 
 @command.command("start")
@@ -21,6 +25,18 @@ def start(*, as_json: bool) -> None:
     with narration() as narrator:
         running = control.start(Session.open().rehearsal_folder, progress=narrator.say)
     _print({**running.addresses(), "pid": running.pid}, as_json=as_json)
+
+
+@command.command("check")
+@options.as_json
+@click.pass_context
+def check(ctx: click.Context, *, as_json: bool) -> None:
+    """Say what this machine lacks to hold rehearsal hosts, and how to get it. Everything is tried for real, and nothing is left behind."""
+    lacks = requirements.gaps(rehearsal_folder(paths.state_path()), hosts=True)
+    lines = [line for gap in lacks for line in (f"lacks: {gap.what}", f"  how: {gap.how}")]
+    data = {"ready": not lacks, "gaps": [dataclasses.asdict(gap) for gap in lacks]}
+    options.show(data, *(lines or ["this machine can hold rehearsal hosts"]), as_json=as_json)
+    ctx.exit(RehearsalUnavailableError.exit_code if lacks else EXIT_OK)
 
 
 @command.command("stop")

@@ -109,7 +109,8 @@ def command(
 
 def _error_data(error: GpuprovError) -> dict[str, str]:
     """An error as data."""
-    return {"code": error.code, "message": error.message, "hint": error.hint}
+    detail = {"detail": error.detail} if error.detail and error.always_detailed else {}
+    return {"code": error.code, "message": error.message, "hint": error.hint, **detail}
 
 
 def _print_attempts(attempts: Sequence[Attempt], log: Path) -> None:

@@ -208,7 +208,14 @@ class Cloud(Protocol):
         """Wait until the instance runs and has an address."""
 
     def host_keys(self, instance: Instance, *, timeout_s: float) -> tuple[str, ...]:
-        """The public SSH host keys, read over the cloud's own channel and not over the network to be trusted."""
+        """The public SSH host keys, read over the cloud's own channel and not over the network to be trusted.
+
+        Raises:
+            InstanceLostError: the instance has ended, so that there will be none.
+        """
+
+    def console(self, instance: Instance) -> str:
+        """What the cloud still has of the machine's console, as the machine wrote it; the machine may have ended."""
 
     def notices(self, instances: Sequence[Instance]) -> dict[str, tuple[str, ...]]:
         """Instance id → what the cloud announced: maintenance, a spot interruption, a retirement."""

@@ -1,6 +1,7 @@
 """A control group for each host, so that its systemd sees its own tree and one write ends everything in it."""
 
 import contextlib
+import errno
 import hashlib
 import time
 from pathlib import Path
@@ -18,23 +19,16 @@ def _prefix(owner: Path) -> str:
     return f"gpuprov-{hashlib.sha256(str(owner).encode()).hexdigest()[:12]}-"
 
 
-def available() -> bool:
-    """Whether a group can be made here."""
+def make(owner: Path, name: str) -> Path:
+    """Make a group for one boot of a host of the rehearsal in the folder `owner`.
+
+    Raises:
+        OSError: there is no hierarchy, or it cannot be written.
+    """
     root = _root()
     if root is None:
-        return False
-    probe = root / "gpuprov-probe"
-    try:
-        probe.mkdir(exist_ok=True)
-        probe.rmdir()
-    except OSError:
-        return False
-    return True
-
-
-def make(owner: Path, name: str) -> Path:
-    """Make a group for one boot of a host of the rehearsal in the folder `owner`; `available` says whether that works."""
-    group = (_root() or _ROOTS[0]) / (_prefix(owner) + name)
+        raise FileNotFoundError(errno.ENOENT, f"no cgroup2 hierarchy is mounted on {_ROOTS[0]}")
+    group = root / (_prefix(owner) + name)
     group.mkdir(exist_ok=True)
     return group
 
@@ -56,10 +50,14 @@ def remove(group: Path) -> None:
         time.sleep(0.02)
 
 
-def sweep(owner: Path) -> list[str]:
-    """Remove the groups that an earlier rehearsal of this folder left behind; returns their names."""
+def present(owner: Path) -> list[str]:
+    """The hosts of this folder's rehearsal that have a group."""
     root = _root()
-    groups = sorted(root.glob(_prefix(owner) + "*")) if root else []
-    for group in groups:
+    return sorted(group.name.removeprefix(_prefix(owner)) for group in root.glob(_prefix(owner) + "*")) if root else []
+
+
+def sweep(owner: Path) -> None:
+    """Remove the groups that an earlier rehearsal of this folder left behind, with their processes."""
+    root = _root()
+    for group in root.glob(_prefix(owner) + "*") if root else ():
         remove(group)
-    return [f"processes of {group.name.removeprefix(_prefix(owner))}" for group in groups]

@@ -18,6 +18,7 @@ from filelock import FileLock
 from provision.errors import RehearsalFailedError, RehearsalUnavailableError
 from provision.paths import private_dir
 from provision.rehearsal import leftovers, requirements
+from provision.rehearsal.programs import search_path
 
 _SERVER: Final = "provision.rehearsal.server"
 _START_S: Final = 600  # the first start builds a root file system
@@ -69,18 +70,21 @@ def start(folder: Path, *, hosts: bool = True, progress: Callable[[str], None] =
     They outlive this process, and its Ctrl-C.
 
     Raises:
-        RehearsalUnavailableError: this machine lacks something; says what to install.
+        RehearsalUnavailableError: this machine lacks something; nothing was made.
         RehearsalFailedError: they did not become ready; the end of their log is the detail.
     """
+    rehearsal = running(folder)
+    if rehearsal:
+        return rehearsal
+    lacks = requirements.gaps(folder, hosts=hosts)
+    if lacks:
+        msg = "this machine cannot hold the embedded cloud: " + "; ".join(gap.what for gap in lacks)
+        raise RehearsalUnavailableError(msg, hint="; ".join(dict.fromkeys(gap.how for gap in lacks)))
     private_dir(folder)
     with FileLock(folder / "start.lock"):
         rehearsal = running(folder)
         if rehearsal:
             return rehearsal
-        lacks = requirements.gaps(hosts=hosts)
-        if lacks:
-            msg = "this machine cannot hold the embedded cloud: " + "; ".join(sentence.partition(":")[0] for sentence in lacks)
-            raise RehearsalUnavailableError(msg, hint="; ".join(sentence.partition(": ")[2] for sentence in lacks))
         log = folder / "server.log"
         with log.open("wb") as output:
             process = subprocess.Popen(
@@ -89,6 +93,7 @@ def start(folder: Path, *, hosts: bool = True, progress: Callable[[str], None] =
                 stdout=output,
                 stderr=output,
                 start_new_session=True,
+                env={**os.environ, "PATH": search_path()},
             )
         _processes.append(process)
         return _until_ready(folder, process, log, progress)
@@ -124,7 +129,7 @@ def stop(folder: Path) -> bool:
     for process in _processes:
         process.poll()  # reaps the ones that have ended
     if os.geteuid() == 0 and (folder / "hosts").is_dir():
-        leftovers.sweep(folder / "hosts")
+        leftovers.sweep(folder.resolve() / "hosts")
     return rehearsal is not None
 
 
@@ -144,11 +149,12 @@ def _end(pid: int) -> None:
 
 
 def status(folder: Path) -> dict[str, Any]:
-    """Whether the embedded clouds run, and what is in them."""
+    """Whether the embedded clouds run, what is in them, and what they have on this machine; or a killed one left."""
+    has = leftovers.present(folder.resolve() / "hosts") if (folder / "hosts").is_dir() else []
     rehearsal = running(folder)
     if rehearsal is None:
-        return {"running": False}
-    return {"running": True, **rehearsal.addresses(), **ask(rehearsal, "status")}
+        return {"running": False, "on_this_machine": has}
+    return {"running": True, **rehearsal.addresses(), **ask(rehearsal, "status"), "on_this_machine": has}
 
 
 def ask(rehearsal: Rehearsal, path: str, *, method: str = "GET", body: Iterable[Any] | dict[str, Any] | None = None) -> Any:

@@ -3,10 +3,11 @@
 import hashlib
 import json
 import os
-import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
+
+from provision.rehearsal.programs import run
 
 # The link of a disk in /dev/disk/by-id, from its number (volumes count first, from 0), a serial number, and whether it is ephemeral.
 LinkName = Callable[[int, str, bool], str]
@@ -31,7 +32,7 @@ def attach(folder: Path, *, instance_store_gb: int, volume_gb: tuple[int, ...], 
         name = link(number - 1, _serial(f"{folder.name}-{number}"), ephemeral)
         file = folder / f"disk{number}.img"
         _blank(file, size_gb * 10**9)  # EC2 counts instance stores in powers of ten
-        loop = subprocess.run(["losetup", "--find", "--show", str(file)], check=True, capture_output=True, text=True).stdout.strip()
+        loop = run("losetup", "--find", "--show", str(file)).stdout.strip()
         disks.append(HostDisk(file, loop, f"nvme{number}n1", name, ephemeral))
     return disks
 
@@ -47,8 +48,8 @@ def wipe_instance_store(disks: list[HostDisk], link: LinkName) -> list[HostDisk]
         if disk.ephemeral:
             _blank(disk.file, disk.file.stat().st_size)
             # The loop device remembers the size at its attachment, and pages of the old content.
-            subprocess.run(["losetup", "--set-capacity", disk.loop], check=False, capture_output=True)
-            subprocess.run(["blockdev", "--flushbufs", disk.loop], check=False, capture_output=True)
+            run("losetup", "--set-capacity", disk.loop, check=False)
+            run("blockdev", "--flushbufs", disk.loop, check=False)
     return [
         replace(disk, link=link(number, _serial(disk.link), True)) if disk.ephemeral else disk  # noqa: FBT003
         for number, disk in enumerate(disks)
@@ -62,13 +63,17 @@ def _serial(seed: str) -> str:
 def detach(disks: list[HostDisk]) -> None:
     """Let go of the loop devices; the files go with the host's folder."""
     for disk in disks:
-        subprocess.run(["losetup", "--detach", disk.loop], check=False, capture_output=True)
+        run("losetup", "--detach", disk.loop, check=False)
 
 
-def sweep(folder: Path) -> list[str]:
-    """Detach the loop devices over files below a folder; returns their names."""
-    output = subprocess.run(["losetup", "--list", "--json"], check=True, capture_output=True, text=True).stdout
-    ours = [d["name"] for d in json.loads(output or '{"loopdevices": []}')["loopdevices"] if str(d["back-file"]).startswith(f"{folder}/")]
-    for name in ours:
-        subprocess.run(["losetup", "--detach", name], check=False, capture_output=True)
-    return [f"loop device {name}" for name in ours]
+def present(folder: Path) -> list[str]:
+    """The names of the loop devices over files below a folder."""
+    output = run("losetup", "--list", "--json").stdout
+    devices = json.loads(output or '{"loopdevices": []}')["loopdevices"]
+    return [str(device["name"]) for device in devices if str(device["back-file"]).startswith(f"{folder}/")]
+
+
+def sweep(folder: Path) -> None:
+    """Detach the loop devices over files below a folder."""
+    for name in present(folder):
+        run("losetup", "--detach", name, check=False)

@@ -22,6 +22,7 @@ import psutil
 
 from provision.errors import RehearsalFailedError
 from provision.rehearsal import cgroups, disks
+from provision.rehearsal.namespaces import apart
 from provision.rehearsal.network import HostNetwork
 from provision.rehearsal.packages import Packages
 
@@ -32,6 +33,9 @@ _POWERED_OFF: Final = {-2, 130, 0}
 # systemd(1), "Signals".
 _POWEROFF: Final = signal.SIGRTMIN + 4
 _REBOOT: Final = signal.SIGRTMIN + 5
+# Of the console of a host that was removed, in characters, and of how many hosts: EC2 keeps 64 KiB for an hour.
+_KEPT: Final = 65_536
+_MOST_KEPT: Final = 100
 
 Ended = Literal["poweroff", "crash"]
 
@@ -74,6 +78,7 @@ class HostPark:
     packages: Packages | None = None
     on_exit: Callable[[str, Ended], None] = lambda _id, _how: None
     _hosts: dict[str, _RunningHost] = field(default_factory=dict, init=False)
+    _consoles: dict[str, str] = field(default_factory=dict, init=False)  # the end of the consoles of hosts that were removed
 
     def __post_init__(self) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -140,14 +145,12 @@ class HostPark:
         master, slave = os.openpty()
         group = cgroups.make(self.folder, host.spec.instance_id)
         names = [word for disk in host.devices for word in (disk.node, disk.loop, disk.link)]
-        enter = ["sh", "-c", 'echo $$ > "$1/cgroup.procs"; shift; exec "$@"', "sh", str(group), "setpriv", "--pdeathsig", "KILL"]
-        apart = ["unshare", "--mount", "--pid", "--net", "--uts", "--ipc", "--cgroup", "--fork", "--kill-child=SIGKILL"]
         init = ["bash", str(_INIT), str(host.folder), str(self.rootfs), host.spec.hostname, os.ttyname(slave), *names]
         with (host.folder / "console.log").open("ab", buffering=0) as console:
             reader = threading.Thread(target=_copy, args=(master, console.fileno()), daemon=True)
             reader.start()
             host.process = subprocess.Popen(
-                [*enter, *apart, "--propagation", "private", *init],
+                [*apart(group), *init],
                 stdin=subprocess.DEVNULL,
                 stdout=console,
                 stderr=console,
@@ -166,9 +169,15 @@ class HostPark:
         return code
 
     def console(self, instance_id: str) -> str:
-        """The text of the console since the host was made."""
-        path = self._hosts[instance_id].folder / "console.log"
-        return path.read_text(errors="replace") if path.exists() else ""
+        """The text of the console since the host was made; of a host that was removed, the end of it."""
+        host = self._hosts.get(instance_id)
+        path = host.folder / "console.log" if host else None
+        return path.read_text(errors="replace") if path and path.exists() else self._consoles.get(instance_id, "")
+
+    def has_ended(self, instance_id: str) -> bool:
+        """Whether the host powered itself off, or was, and was not started again."""
+        host = self._hosts.get(instance_id)
+        return host is None or not host.powered
 
     def is_alive(self, instance_id: str) -> bool:
         """Whether the host's init runs."""
@@ -214,6 +223,8 @@ class HostPark:
 
     def destroy(self, instance_id: str) -> None:
         """Remove a host and everything of it; one that does not exist is no error."""
+        if instance_id in self._hosts:
+            self._keep_console(self._hosts[instance_id])  # before it goes, so that there is one at any time
         host = self._hosts.pop(instance_id, None)
         if host is None:
             return
@@ -224,7 +235,14 @@ class HostPark:
             host.supervisor.join(timeout=10)
         disks.detach(host.devices)
         self.network.give_back(host.address)
+        self._keep_console(host)
         shutil.rmtree(host.folder, ignore_errors=True)
+
+    def _keep_console(self, host: _RunningHost) -> None:
+        log = host.folder / "console.log"
+        self._consoles[host.spec.instance_id] = log.read_text(errors="replace")[-_KEPT:] if log.exists() else ""
+        for oldest in list(self._consoles)[:-_MOST_KEPT]:
+            self._consoles.pop(oldest, None)
 
     def close(self) -> None:
         """Remove all hosts, the packages' proxies and the network."""

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from provision.errors import RehearsalFailedError
+from provision.rehearsal.programs import run
 
 _SUBNETS: Final = 200
 _FIRST_HOST: Final = 10
@@ -21,7 +22,7 @@ _LINKS: Final = Path("/sys/class/net")
 
 
 def _ip(*words: str, check: bool = True) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(["ip", *words], capture_output=True, text=True, check=check)
+    return run("ip", *words, check=check)
 
 
 def _links() -> list[dict[str, Any]]:
@@ -93,19 +94,21 @@ class HostNetwork:
             ["address", "add", f"{address}/24", "dev", "eth0"],
             ["link", "set", "eth0", "up"],
         ):
-            subprocess.run([*inside, *words], check=True, capture_output=True)
+            run(*inside, *words)
 
     def close(self) -> None:
         """Remove the bridge; the cards went with their hosts."""
         _ip("link", "delete", self.bridge, check=False)
 
 
-def sweep(owner: Path) -> list[str]:
-    """Remove the bridges that an earlier rehearsal of this folder left; returns their names."""
-    bridges = [link["ifname"] for link in _links() if link["ifname"].startswith(_PREFIX) and link.get("ifalias") == str(owner)]
-    for name in bridges:
-        for link in _links():
-            if link.get("master") == name:
-                _ip("link", "delete", link["ifname"], check=False)
+def present(owner: Path) -> list[str]:
+    """The names of this folder's bridges, and of what is plugged into them."""
+    links = _links()
+    bridges = [link["ifname"] for link in links if link["ifname"].startswith(_PREFIX) and link.get("ifalias") == str(owner)]
+    return [*(link["ifname"] for link in links if link.get("master") in bridges), *bridges]
+
+
+def sweep(owner: Path) -> None:
+    """Remove the bridges that an earlier rehearsal of this folder left, with what is plugged into them."""
+    for name in present(owner):
         _ip("link", "delete", name, check=False)
-    return [f"bridge {name}" for name in bridges]

@@ -1,36 +1,140 @@
-"""What this machine needs to hold the embedded clouds and their hosts."""
+"""What this machine needs to hold the embedded clouds and their hosts: it is tried for real, and what was tried is gone afterwards."""
 
+import contextlib
 import os
 import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Final
 
-from provision.rehearsal import cgroups
+from provision import paths
+from provision.rehearsal import cgroups, disks
+from provision.rehearsal.namespaces import KINDS, apart
+from provision.rehearsal.programs import run, search_path
 
 _PACKAGES: Final = ("moto", "proxpi", "googleapiclient", "psutil")
 _TOOLS: Final = {
     "mmdebstrap": "mmdebstrap",
     "apt-cacher-ng": "apt-cacher-ng",
+    "bash": "bash",
     "ip": "iproute2",
     "unshare": "util-linux",
     "nsenter": "util-linux",
     "setpriv": "util-linux",
+    "pivot_root": "util-linux",
     "losetup": "mount",
+    "mount": "mount",
+    "hostname": "hostname",
     "mkfs.ext4": "e2fsprogs",
     "apt-get": "apt",
 }
-_PATH: Final = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
+_TRIAL: Final = Path(__file__).with_name("trial.sh")
+_TRIAL_S: Final = 60
+_CONTAINER: Final = "in a container, start it with --privileged"
+# Step of the trial → what is said of it, and the way out.
+_STEPS: Final = {
+    "cgroup": ("no control group can be entered", f"give this machine a writable cgroup2 hierarchy; {_CONTAINER}"),
+    "namespaces": ("namespaces cannot be made", f"leave the chroot, or what else confines gpuprov; {_CONTAINER}"),
+    "network": ("no bridge and no veth pair can be made", f"modprobe bridge veth; {_CONTAINER}"),
+    "overlay": ("no overlay can be mounted", "modprobe overlay; let GPUPROV_HOME name a folder on ext4 or xfs, not on an overlay"),
+    "mounts": ("proc, sysfs, cgroup2 or devpts cannot be mounted", f"leave what confines gpuprov; {_CONTAINER}"),
+    "devices": ("no device node can be made", f"keep CAP_MKNOD; {_CONTAINER}"),
+    "pivot_root": (
+        "pivot_root is refused",
+        "leave the chroot, or the initial RAM disk: the root of gpuprov must be a file system that is mounted",
+    ),
+}
 
 
-def gaps(*, hosts: bool) -> list[str]:
-    """What this machine lacks, as `what is missing: how to get it`; without hosts no tool and no right is needed."""
-    lacks = [f"the Python package {name} is missing: pip install 'gpuprov[rehearse]'" for name in _PACKAGES if find_spec(name) is None]
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """What this machine lacks, and how to get it: a line each."""
+
+    what: str
+    how: str
+
+
+def gaps(folder: Path, *, hosts: bool) -> list[Gap]:
+    """What this machine lacks for a rehearsal in this folder, which need not exist; without hosts no tool and no right is needed."""
+    lacks = [
+        Gap(f"the Python package {name} is missing", "pip install 'gpuprov[rehearse]'") for name in _PACKAGES if find_spec(name) is None
+    ]
     if not hosts:
         return lacks
+    missing = [tool for tool in _TOOLS if not shutil.which(tool, path=search_path())]
+    lacks += [Gap(f"{tool} is missing", f"apt-get install {_TOOLS[tool]}") for tool in missing]
     if os.geteuid() != 0:
-        lacks.append("rehearsal hosts need root for namespaces, loop devices and a bridge: run with sudo")
-    elif not cgroups.available():
-        lacks.append("no cgroup2 hierarchy can be written: mount cgroup2, or leave the container that hides it")
-    return lacks + [
-        f"{tool} is missing: apt-get install {package}" for tool, package in _TOOLS.items() if not shutil.which(tool, path=_PATH)
-    ]
+        return [*lacks, Gap("rehearsal hosts need root for namespaces, loop devices and a bridge", "run with sudo")]
+    try:
+        with _scratch(folder) as upper, _scratch(paths.cache_path()) as lower:
+            return lacks + list(_trials(upper, lower, set(missing)))
+    except subprocess.TimeoutExpired as error:
+        return [*lacks, Gap(f"{error.cmd[0]} did not end within {_TRIAL_S} s", "see the kernel's log (dmesg) for what it waits for")]
+    except OSError as error:
+        return [*lacks, Gap(f"no folder can be made ({error})", "let GPUPROV_HOME and GPUPROV_CACHE name folders that can be written")]
+
+
+@contextlib.contextmanager
+def _scratch(folder: Path) -> Iterator[Path]:
+    """A folder for a moment, on the file system where `folder` is or would be."""
+    existing = next(path for path in (folder, *folder.absolute().parents) if path.is_dir())
+    with tempfile.TemporaryDirectory(prefix=".gpuprov-check-", dir=existing) as name:
+        yield Path(name)
+
+
+def _trials(upper: Path, lower: Path, missing: set[str]) -> Iterator[Gap]:
+    for name in ("upper", "work", "root"):
+        (upper / name).mkdir()
+    group = None
+    try:
+        group = cgroups.make(upper, "check")
+    except OSError as error:
+        yield Gap(f"no control group can be made ({error.strerror})", _STEPS["cgroup"][1])
+    try:
+        if not missing & {"bash", "unshare", "setpriv", "ip", "mount", "hostname", "pivot_root"}:
+            yield from _trial(upper, lower, group)
+        if "losetup" not in missing:
+            yield from _loop(upper)
+    finally:
+        if group:
+            cgroups.remove(group)
+
+
+def _run(*words: str) -> subprocess.CompletedProcess[str]:
+    return run(*words, check=False, timeout_s=_TRIAL_S)
+
+
+def _trial(upper: Path, lower: Path, group: Path | None) -> Iterator[Gap]:
+    done = _run(*apart(group), "bash", str(_TRIAL), str(upper), str(lower), str(group or ""))
+    lines = done.stdout.splitlines()
+    for line in lines:
+        step, _, reason = line.partition("\t")
+        if step in _STEPS:
+            what, how = _STEPS[step]
+            yield Gap(f"{what} ({reason})", how)
+    if "end" not in lines:
+        refused = [kind for kind in KINDS if _run(*apart(None, (kind,)), "true").returncode]
+        what, how = _STEPS["namespaces"]
+        yield Gap(f"{what} ({', '.join(refused) or 'all of them together'}: {_last_line(done.stderr)})", how)
+
+
+def _loop(folder: Path) -> Iterator[Gap]:
+    file = folder / "disk.img"
+    file.write_bytes(bytes(4096))
+    try:
+        done = _run("losetup", "--find", "--show", str(file))
+        if done.returncode:
+            yield Gap(
+                f"no loop device can be had ({_last_line(done.stderr)})",
+                "modprobe loop; in a container, pass /dev/loop-control and /dev/loop*",
+            )
+    finally:
+        disks.sweep(folder)
+
+
+def _last_line(text: str) -> str:
+    return next((line.strip() for line in reversed(text.splitlines()) if line.strip()), "no reason was given")

@@ -13,6 +13,7 @@ from provision.host.ssh import execute
 from provision.host.way import actual, directives, phrase
 from provision.launch import cost, lifecycle
 from provision.profile.network import Network
+from provision.workflow.console import explained
 from provision.workflow.search import LaunchMachines, launch_machines
 from provision.workflow.session import Say, Session
 
@@ -60,9 +61,11 @@ def start(session: Session, name: str, *, rehearsal: bool, say: Say) -> StartedM
     launch = launch_machines(session, name, rehearsal=rehearsal, say=say)
     with session.journal.hold(launch.group):
         say(f"starting {', '.join(i.id for i in launch.instances)}")
-        instances = lifecycle.start(launch.ours, launch.instances)
+        with explained(launch.ours.connect, launch.instances):
+            instances = lifecycle.start(launch.ours, launch.instances)
         for instance in instances:
-            _reach(session, launch, instance, actual(launch.network(instance), rehearsal=launch.rehearsal), say)
+            with explained(launch.ours.connect, [instance]):
+                _reach(session, launch, instance, actual(launch.network(instance), rehearsal=launch.rehearsal), say)
     disks = (launch.record.profile if launch.record else {}).get("disks") or {}
     data = disks.get("data") or {}
     return StartedMachines(instances, str(data.get("mount")) if data.get("source") == "instance-store" else "")

@@ -30,6 +30,11 @@ def silent(_step: str) -> None:
     """Progress that nobody reads."""
 
 
+def rehearsal_folder(state: Path) -> Path:
+    """Where the embedded cloud of a user's state lives."""
+    return state / "rehearsal"
+
+
 @dataclass(frozen=True, slots=True)
 class ProfileSource:
     """A profile's file with the lock that goes with it.
@@ -69,7 +74,7 @@ class Session:
     @property
     def rehearsal_folder(self) -> Path:
         """Where the embedded cloud lives."""
-        return self.state / "rehearsal"
+        return rehearsal_folder(self.state)
 
     def connect(self, *, rehearsal: bool, start: bool = False, say: Say = silent) -> Connect:
         """How clouds are reached: the user's own accounts, or the embedded cloud, which is started first if `start` says so."""

@@ -24,6 +24,7 @@ from provision.profile import load
 from provision.profile.locked import Lock
 from provision.profile.model import Profile
 from provision.review.where import Organisation
+from provision.workflow.console import explained
 from provision.workflow.session import Say, Session, today
 
 if TYPE_CHECKING:
@@ -96,8 +97,8 @@ def up(session: Session, request: UpRequest, attempts: list[Attempt], *, say: Sa
     `attempts` gets a row for each attempt as it ends, so that they can be shown when an error ends the run. If a step fails on a machine,
     the others go on, and the first error is raised after they have ended.
     """
+    connect = session.connect(rehearsal=request.rehearsal is not None, start=True, say=say)
     with session.journal.hold(request.name):
-        connect = session.connect(rehearsal=request.rehearsal is not None, start=True, say=say)
         instances = launch(session, request, connect, attempts, say)
         # 0.2 s that a launch need not wait for: the checks are loaded while the machine boots (tests/bench/launch.py).
         from provision.workflow.setup import SetupRequest, set_up  # noqa: PLC0415
@@ -138,7 +139,16 @@ def launch(session: Session, request: UpRequest, connect: Connect, attempts: lis
 
 
 def reach(session: Session, request: UpRequest, instance: Instance, connect: Connect, say: Say) -> Instance:
-    """The machine as it runs now: its host key was read over the cloud's own channel, and it lets us in."""
+    """The machine as it runs now: its host key was read over the cloud's own channel, and it lets us in.
+
+    Raises:
+        InstanceLostError: it ended by itself; the detail has the end of its console.
+    """
+    with explained(connect, [instance]):
+        return _reach(session, request, instance, connect, say)
+
+
+def _reach(session: Session, request: UpRequest, instance: Instance, connect: Connect, say: Say) -> Instance:
     cloud = connect(instance.cloud, instance.region)
     if instance.state in {"stopped", "stopping"}:
         say(f"starting {instance.id}, which is stopped")

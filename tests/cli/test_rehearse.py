@@ -14,4 +14,4 @@ def test_rehearse_status_and_stop(call: Call, cloud: Rehearsal) -> None:
     _, out, _ = call("rehearse", "stop", "--json")
     assert json.loads(out) == {"stopped": True}
     _, out, _ = call("rehearse", "status", "--json")
-    assert json.loads(out) == {"running": False}
+    assert json.loads(out) == {"running": False, "on_this_machine": []}

@@ -28,7 +28,7 @@ def told(own_home: Path, tmp_path: Path) -> Path:
 def gpuprov_ssh(told: Path, *words: str) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "PATH": f"{told}:{os.environ['PATH']}"}
     argv = [sys.executable, "-m", "provision", "ssh", *words]
-    return subprocess.run(argv, capture_output=True, text=True, check=False, env=environment, stdin=subprocess.DEVNULL, timeout=60)
+    return subprocess.run(argv, capture_output=True, text=True, check=False, env=environment, stdin=subprocess.DEVNULL, timeout=240)
 
 
 @pytest.mark.parametrize(

@@ -162,9 +162,10 @@ class TestHosts:
         done = run("verify", "--inventory", str(inventory), "-p", "t4-train", "--only", "tmux", "--format", "tap")
         assert "a" in done.stdout
         evil = tmp_path / "evil.yml"
-        evil.write_text('gpus:\n  hosts:\n    a: {ansible_host: "x\\n  ProxyCommand touch /tmp/owned"}\n')
+        evil.write_text(f'gpus:\n  hosts:\n    a: {{ansible_host: "x\\n  ProxyCommand touch {tmp_path}/owned"}}\n')
         refused = run("verify", "--inventory", str(evil), "-p", "t4-train")
         assert (refused.exit_code, "where a host name, user, port or path belongs" in refused.output) == (2, True)
+        assert not (tmp_path / "owned").exists()
         empty = run("verify", "--inventory", str(tmp_path / "none.yml"), "-p", "t4-train")
         assert (empty.exit_code, "Ansible finds no host" in empty.output) == (2, True)
 

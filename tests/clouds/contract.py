@@ -167,7 +167,7 @@ class CloudContract:
         wanted = [f"{order.name}-{n}" for n in (1, 2, 3)]
         assert sorted(i.name for i in machines) == wanted
         cloud = rig.cloud()
-        ready = [cloud.wait_running(i, timeout_s=20) for i in machines]
+        ready = [cloud.wait_running(i, timeout_s=240) for i in machines]
         assert len({i.address for i in ready}) == 3
         assert sorted(i.name for i in cloud.find(order.name)) == wanted
         assert {i.group for i in ready} == {order.name}
@@ -263,15 +263,15 @@ class CloudContract:
         order = rig.order()
         cloud = rig.cloud()
         (machine,) = cloud.launch(order)
-        running = cloud.wait_running(machine, timeout_s=20)
+        running = cloud.wait_running(machine, timeout_s=240)
         assert running.state == "running"
-        cloud.stop([running], timeout_s=20)
+        cloud.stop([running], timeout_s=240)
         (stopped,) = cloud.find(order.name)
         assert stopped.state == "stopped"
         rig.forget()
-        cloud.stop([stopped], timeout_s=20)  # left alone
+        cloud.stop([stopped], timeout_s=240)  # left alone
         assert not [a for a in rig.calls() if "stop" in a.lower()]
-        (again,) = cloud.start([stopped], timeout_s=20)
+        (again,) = cloud.start([stopped], timeout_s=240)
         assert (again.id, again.state) == (machine.id, "running")
         assert again.address
 
@@ -309,13 +309,13 @@ class CloudContract:
         assert {a.holds for a in rig.cloud().examine(order)} <= {True, None}
         machines = cloud.launch(order)
         assert ids(rig.cloud().launch(order)) == ids(machines)
-        for instance in [cloud.wait_running(i, timeout_s=20) for i in machines]:
+        for instance in [cloud.wait_running(i, timeout_s=240) for i in machines]:
             seen = rig.seen(instance)
             assert seen == Seen(public="", private=instance.address, subnet=subnet, open=set(networks))
             assert ipaddress.ip_address(instance.address).is_private
-        cloud.stop(machines, timeout_s=20)
+        cloud.stop(machines, timeout_s=240)
         before = {i.id: i.address for i in cloud.find(order.name)}
-        after = cloud.start(cloud.find(order.name), timeout_s=20)
+        after = cloud.start(cloud.find(order.name), timeout_s=240)
         assert {i.id: i.address for i in after} == before  # a private address stays
         assert cloud.allow(order.name, ["192.0.2.0/24"]) == ["192.0.2.0/24"]
         assert rig.seen(after[0]).open == {"192.0.2.0/24"}
@@ -328,7 +328,7 @@ class CloudContract:
         cloud = rig.cloud()
         subnet = rig.subnet(cloud.zones(rig.order())[0])
         (machine,) = cloud.launch(order := rig.order(subnet=subnet))
-        running = cloud.wait_running(machine, timeout_s=20)
+        running = cloud.wait_running(machine, timeout_s=240)
         seen = rig.seen(running)
         assert (seen.public, seen.subnet) == (running.address, subnet)
         assert seen.private != running.address

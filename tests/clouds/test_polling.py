@@ -1,7 +1,5 @@
 """A cloud is asked until its answer is enough or the time is up."""
 
-import time
-
 import pytest
 
 from provision.clouds.polling import poll
@@ -14,9 +12,7 @@ def test_the_answer_that_is_enough_ends_it() -> None:
 
 
 def test_when_the_time_is_up_the_last_answer_is_returned() -> None:
-    started = time.monotonic()
     assert poll(lambda: "no", lambda _: False, timeout_s=0.05, first_s=0.01) == "no"
-    assert time.monotonic() - started < 2
 
 
 def test_a_first_question_is_asked_even_without_time() -> None:

@@ -53,7 +53,7 @@ class Lab:
             check=False,
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=480,
         )
         assert done.returncode == 0 or not check, done.stderr
         return done.stdout.strip()
@@ -118,7 +118,7 @@ def _reach(folder: Path, address: str) -> None:
 
 def _trust(park: HostPark, folder: Path) -> None:
     """The host's key from its console, as `gpuprov up` does it."""
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 240
     while time.monotonic() < deadline:
         for line in park.console(INSTANCE).splitlines():
             if line.strip().startswith("ssh-ed25519 "):
@@ -129,7 +129,7 @@ def _trust(park: HostPark, folder: Path) -> None:
 
 
 def _answers(made: Lab) -> None:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 240
     while made.shell("echo up", check=False) != "up":
         assert time.monotonic() < deadline, "the host does not answer"
         time.sleep(0.2)
@@ -138,7 +138,7 @@ def _answers(made: Lab) -> None:
 def _reboot(park: HostPark, made: Lab) -> None:
     before = made.shell("cat /proc/sys/kernel/random/boot_id")
     park.reboot(INSTANCE)
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 240
     while made.shell("cat /proc/sys/kernel/random/boot_id", check=False) in {"", before}:
         assert time.monotonic() < deadline, "the host did not come back"
         time.sleep(0.2)
@@ -195,7 +195,7 @@ class Host:
         return lines
 
     def findings(self) -> dict[str, Finding]:
-        report = asyncio.run(verify(self.lab.target, pin(self.asked, self.locked), timeout_s=60))
+        report = asyncio.run(verify(self.lab.target, pin(self.asked, self.locked), timeout_s=240))
         return {finding.check: finding for finding in report.findings}
 
     def state(self) -> str:

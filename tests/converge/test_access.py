@@ -35,9 +35,10 @@ def test_counters_for_a_group_are_one_capability_and_nothing_else(host: Host) ->
         assert "permitted" not in host.lab.shell(f"cd /; {as_ada} with-counters {forbidden} && echo permitted", check=False), forbidden
     # Nor does a changed PATH make the helper run anything as root.
     host.lab.shell(
-        "printf '#!/bin/sh\\nid -u > /tmp/who\\n' | sudo tee /tmp/setpriv /tmp/sudo >/dev/null; sudo chmod 755 /tmp/setpriv /tmp/sudo"
+        "sudo mkdir /srv/evil; printf '#!/bin/sh\\nid -u > /srv/evil/who\\n' | sudo tee /srv/evil/setpriv /srv/evil/sudo >/dev/null; "
+        "sudo chmod 755 /srv/evil/*"
     )
-    host.lab.shell(f"cd /; {as_ada} env PATH=/tmp:/usr/bin:/bin with-counters true; sudo test ! -e /tmp/who")
+    host.lab.shell(f"cd /; {as_ada} env PATH=/srv/evil:/usr/bin:/bin with-counters true; sudo test ! -e /srv/evil/who")
     assert "password is required" in host.lab.shell("sudo setpriv --reuid=nobody --clear-groups with-counters id 2>&1 || true")
     gone = host.asked.model_copy(update={"gpu": gpu.model_copy(update={"counters": "admin-only"})})
     host.asked, host.locked = gone, build(gone, dt.date(2026, 11, 21), system=rootfs.system())

@@ -13,7 +13,7 @@ import pytest
 from provision.converge import connection
 from provision.host.ssh import LOCALHOST, Target
 
-RUN = Path("/tmp/r")
+RUN = Path("/run/r")
 
 
 def target(folder: Path, *lines: str) -> Target:
@@ -45,6 +45,6 @@ def test_host_keys_are_checked_and_one_connection_is_shared(tmp_path: Path) -> N
     assert f"ControlPath={RUN}/%C" in arguments
 
 
-@pytest.mark.parametrize(("line", "folder"), [(" ControlMaster auto", RUN), ("", Path("/tmp") / ("long" * 12))])
+@pytest.mark.parametrize(("line", "folder"), [(" ControlMaster auto", RUN), ("", Path("/run") / ("long" * 12))])
 def test_a_shared_connection_of_the_user_is_kept_and_no_socket_path_is_too_long(tmp_path: Path, line: str, folder: Path) -> None:
     assert "ControlPath" not in host(target(tmp_path, line), "ubuntu", folder)["ansible_ssh_common_args"]

@@ -61,7 +61,7 @@ def run_and_kill(host: Host, after: int, folder: Path) -> bool:
         check=False,
         capture_output=True,
         text=True,
-        timeout=180,
+        timeout=720,
         env={**os.environ, "PYTHONPATH": root},
         start_new_session=True,
     )

@@ -46,15 +46,15 @@ def launched(rig: Rig, name: str, home: SshHome, network: Network, keys: dict[st
     where = {"subnet": rig.subnet(zone), "ssh_from": network.opens} if private else {}
     order = rig.order(name, public_key=home.public_key(), public_address=not private, zone=zone, **where)
     (instance,) = rig.cloud().launch(order)
-    running = rig.cloud().wait_running(instance, timeout_s=120)
-    keys[name] = rig.cloud().host_keys(running, timeout_s=120)
+    running = rig.cloud().wait_running(instance, timeout_s=480)
+    keys[name] = rig.cloud().host_keys(running, timeout_s=480)
     home.add(name, address=running.address, login=running.login, keys=keys[name], way=directives(network, running))
-    asyncio.run(wait_ready(home.target(name), timeout_s=120))
+    asyncio.run(wait_ready(home.target(name), timeout_s=480))
     return running
 
 
 def output_of(home: SshHome, name: str, command: str) -> str:
-    result = asyncio.run(execute(home.target(name), command, timeout_s=60))
+    result = asyncio.run(execute(home.target(name), command, timeout_s=240))
     assert result.exit_code == 0, result.stderr
     return result.stdout.decode().strip()
 
@@ -73,14 +73,14 @@ def test_private_machines_of_both_clouds_are_reached_through_another_one_and_nob
         connection = output_of(home, name, "echo $SSH_CONNECTION").split()
         assert (connection[0], connection[2]) == (first.address, private.address)
     forwards_a_byte(tmp_path)
-    aws.cloud().stop([first], timeout_s=60)
+    aws.cloud().stop([first], timeout_s=240)
     subprocess.run(["ssh", "-F", str(home.target("b").config), "-O", "exit", "gpuprov-b"], check=False, capture_output=True)
     with pytest.raises(HostUnreachableError):  # there is no other way
         output_of(home, "b", "true")
-    aws.cloud().start(aws.cloud().find("a"), timeout_s=60)
+    aws.cloud().start(aws.cloud().find("a"), timeout_s=240)
     (again,) = aws.cloud().find("a")
     home.add("a", address=again.address, login=again.login, keys=None)
-    asyncio.run(wait_ready(home.target("a"), timeout_s=120))
+    asyncio.run(wait_ready(home.target("a"), timeout_s=480))
     assert output_of(home, "b", "hostname")
     (other,) = gcp.cloud().find("c")
     home.add("c", address=other.address, login=other.login, keys=keys["b"], way=directives(THROUGH_A, other))
@@ -99,15 +99,15 @@ def forwards_a_byte(folder: Path) -> None:
         assert process.stdout is not None
         assert process.stdout.readline() == "up\n", (folder / "stderr").read_text()
         with pytest.raises(ConnectionRefusedError):
-            socket.create_connection((own_address(), port), timeout=5)
-        second = subprocess.run(argv, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL, timeout=60)
+            socket.create_connection((own_address(), port), timeout=60)
+        second = subprocess.run(argv, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL, timeout=240)
         assert (second.returncode, second.stdout) == (255, "")
-        with socket.create_connection(("127.0.0.1", port), timeout=10) as there:
+        with socket.create_connection(("127.0.0.1", port), timeout=60) as there:
             assert there.recv(1) == b"!"
         process.stdout.close()
-        assert process.wait(timeout=20) == 0
+        assert process.wait(timeout=240) == 0
     with pytest.raises(ConnectionRefusedError):  # with the session goes the port
-        socket.create_connection(("127.0.0.1", port), timeout=5)
+        socket.create_connection(("127.0.0.1", port), timeout=60)
 
 
 def own_address() -> str:

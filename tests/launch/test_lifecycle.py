@@ -5,7 +5,6 @@ import json
 import multiprocessing
 import os
 import signal
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -44,6 +43,7 @@ from provision.profile.lock import build
 from provision.profile.model import Profile
 from provision.rehearsal import control
 from provision.rehearsal.control import Rehearsal
+from tests.waiting import until
 
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIP6Z8Eyq6a8dy/8jo/NfTxIr+kYmRfiGzsEyoPLj1JoS test"
 T4 = load.load(load.find("t4-train"))
@@ -156,7 +156,7 @@ def test_a_rehearsal_and_a_real_machine_never_share_a_name(launcher: Launcher) -
 def test_a_name_whose_instance_ended_gets_a_new_one(launcher: Launcher, access: AwsAccess) -> None:
     first, _ = ensure(launcher, "ended")
     client("ec2", HK, access).terminate_instances(InstanceIds=[first.id])
-    time.sleep(0.2)
+    until(lambda: not [thing for thing in everything(access, "ended") if thing.startswith("i-")])
     second, _ = ensure(launcher, "ended")
     assert second.id != first.id
 
@@ -262,14 +262,12 @@ def test_kill_9_at_any_call_leaves_no_duplicate_and_no_orphan(
     fault(ec2, kind="delay", action=action, delay_s=0.5, count=1)
     child = multiprocessing.get_context("spawn").Process(target=_launch_in_child, args=(access, tmp_path / "journal", name))
     child.start()
-    deadline = time.monotonic() + 30
-    while action not in actions(ec2):
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    until(lambda: action in actions(ec2), every_s=0.01)
     assert child.pid
     os.kill(child.pid, signal.SIGKILL)
     child.join()
-    time.sleep(0.7)  # the delayed call is executed after its client is gone
+    # The delayed call is executed after its client is gone.
+    until(lambda: all("seconds" in call for call in control.ask(ec2, "calls")))
     instance, _ = ensure(launcher, name)
     assert [x for x in everything(access, name) if x.startswith("i-")] == [instance.id]
     down(launcher, name)

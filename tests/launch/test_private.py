@@ -48,7 +48,7 @@ def ensure(launcher: Launcher, name: str, asked: Profile) -> dict[str, Any]:
     """Launch, and the machine as EC2's own client sees it."""
     (made,) = launcher.ensure(LaunchRequest(plan(asked, build(asked, dt.date(2026, 11, 21)), name), KEY))
     handle: Any = launcher.connect("aws", REGION)
-    running = handle.wait_running(made, timeout_s=20)
+    running = handle.wait_running(made, timeout_s=240)
     found: dict[str, Any] = handle._api.ec2.describe_instances(InstanceIds=[running.id])["Reservations"][0]["Instances"][0]
     assert running.address == found["PrivateIpAddress"]
     return found

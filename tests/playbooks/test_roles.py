@@ -32,7 +32,7 @@ def run(*argv: str, folder: Path) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "HOME": str(folder), "ANSIBLE_HOME": str(folder), "NO_COLOR": "1", "LC_ALL": "C.UTF-8"}
     environment["ANSIBLE_COLLECTIONS_PATH"] = str(PLAYBOOKS / "collections")
     tool = Path(sys.executable).parent / argv[0]
-    return subprocess.run([str(tool), *argv[1:]], cwd=PLAYBOOKS, env=environment, check=False, capture_output=True, text=True, timeout=300)
+    return subprocess.run([str(tool), *argv[1:]], cwd=PLAYBOOKS, env=environment, check=False, capture_output=True, text=True, timeout=1200)
 
 
 @pytest.mark.parametrize("role", ROLES)

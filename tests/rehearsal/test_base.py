@@ -1,6 +1,5 @@
 """Each embedded cloud is a folder with the same doors as the others, and a line in the registry."""
 
-import time
 from dataclasses import fields
 from importlib import import_module
 from pathlib import Path
@@ -38,5 +37,5 @@ def test_the_log_has_a_call_as_soon_as_it_comes_and_its_seconds_when_it_is_answe
     with traffic.record(action="a") as entry:
         assert traffic.calls == [entry]
         assert "seconds" not in entry
-        time.sleep(0.01)
-    assert traffic.calls[0]["seconds"] >= 0.01
+        entry["time"] -= 5.0
+    assert traffic.calls[0]["seconds"] >= 5.0

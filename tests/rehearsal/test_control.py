@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import time
 import urllib.request
 from pathlib import Path
 
@@ -11,6 +10,7 @@ import pytest
 
 from provision.errors import RehearsalFailedError
 from provision.rehearsal import control
+from tests.waiting import until
 
 
 def test_it_starts_once_answers_and_ends(tmp_path: Path) -> None:
@@ -30,15 +30,14 @@ def test_it_starts_once_answers_and_ends(tmp_path: Path) -> None:
     finally:
         assert control.stop(tmp_path)
     assert control.running(tmp_path) is None
-    assert control.status(tmp_path) == {"running": False}
+    assert control.status(tmp_path) == {"running": False, "on_this_machine": []}
     assert not control.stop(tmp_path)
 
 
 def test_a_killed_one_is_not_believed_and_the_next_start_works(tmp_path: Path) -> None:
     first = control.start(tmp_path, hosts=False)
     os.kill(first.pid, signal.SIGKILL)
-    time.sleep(0.2)
-    assert control.running(tmp_path) is None
+    until(lambda: control.running(tmp_path) is None)
     control.stop(tmp_path)
     second = control.start(tmp_path, hosts=False)
     assert second.pid != first.pid

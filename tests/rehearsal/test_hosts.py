@@ -12,10 +12,11 @@ import pytest
 from provision import paths
 from provision.clouds.userdata import user_data
 from provision.host import hostkeys
-from provision.rehearsal import rootfs
+from provision.rehearsal import leftovers, rootfs
 from provision.rehearsal.aws.launch import disk_link
 from provision.rehearsal.hosts import HostPark, HostSpec
 from provision.rehearsal.network import HostNetwork
+from tests.waiting import until
 
 pytestmark = pytest.mark.rehearsal
 
@@ -61,19 +62,15 @@ def spec(key: Path, instance_id: str = "i-1", **more: Any) -> HostSpec:
 def ssh(key: Path, known: Path, address: str, command: str) -> subprocess.CompletedProcess[str]:
     options = ["BatchMode=yes", "ConnectTimeout=2", "StrictHostKeyChecking=yes", f"UserKnownHostsFile={known}", "LogLevel=ERROR"]
     argv = ["ssh", "-F", "/dev/null", "-i", str(key), *[w for o in options for w in ("-o", o)], f"{rootfs.LOGIN}@{address}", command]
-    return subprocess.run(argv, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL, timeout=120)
+    return subprocess.run(argv, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL, timeout=480)
 
 
 def ready(park: HostPark, instance_id: str, address: str, key: Path, folder: Path) -> Any:
     """Wait for the console's host keys, then for the first boot, and return a function that runs commands."""
-    known, deadline = folder / f"known-{instance_id}-{address}", time.monotonic() + 60
-    while not (keys := hostkeys.parse_console(park.console(instance_id))):
-        assert time.monotonic() < deadline, park.console(instance_id)[-2000:]
-        time.sleep(0.05)
+    known = folder / f"known-{instance_id}-{address}"
+    keys = until(lambda: hostkeys.parse_console(park.console(instance_id)))
     known.write_text("".join(f"{address} {k}\n" for k in keys))
-    while ssh(key, known, address, "cloud-init status --wait").returncode not in {0, 2}:
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
+    until(lambda: ssh(key, known, address, "cloud-init status --wait").returncode in {0, 2})
 
     def run(command: str) -> str:
         done = ssh(key, known, address, command)
@@ -101,7 +98,7 @@ def test_a_host_sees_no_other_network_and_cannot_touch_the_machine(park: HostPar
     run("sudo sysctl -w kernel.panic=77 >/dev/null 2>&1 || true")
     run("sudo date -s '2001-01-01' >/dev/null 2>&1 || true")
     assert Path("/proc/sys/kernel/panic").read_text() == panic
-    assert 0 <= time.time() - before < 120
+    assert time.time() >= before
 
 
 def test_disks_survive_a_reboot_and_a_stop_wipes_the_instance_store(park: HostPark, key: Path, tmp_path: Path) -> None:
@@ -136,9 +133,7 @@ def test_disks_survive_a_reboot_and_a_stop_wipes_the_instance_store(park: HostPa
 def test_a_power_off_inside_is_told(park: HostPark, key: Path, tmp_path: Path, ended: list[tuple[str, str]]) -> None:
     run = ready(park, "i-1", park.create(spec(key)), key, tmp_path)
     run("sudo systemd-run --on-active=0.2 systemctl poweroff")
-    deadline = time.monotonic() + 20
-    while not ended and time.monotonic() < deadline:
-        time.sleep(0.05)
+    until(lambda: ended)
     assert ended == [("i-1", "poweroff")]
     assert "SSH HOST KEY" in park.console("i-1")
 
@@ -146,7 +141,10 @@ def test_a_power_off_inside_is_told(park: HostPark, key: Path, tmp_path: Path, e
 def test_two_parks_live_side_by_side(park: HostPark, root: Path, key: Path, tmp_path: Path) -> None:
     other = HostPark(tmp_path / "other", rootfs=root, network=HostNetwork(tmp_path / "other"))
     try:
-        first, second = park.create(spec(key)), other.create(spec(key))
+        first, second = park.create(spec(key, instance_store_gb=1)), other.create(spec(key, instance_store_gb=1))
+        here, there = set(leftovers.present(park.folder)), set(leftovers.present(other.folder))
+        # A group, the bridge, a card in it, a disk, and files: those of hosts of one name are called the same.
+        assert (len(here), len(there), here & there) == (5, 5, {"processes of i-1", "files of i-1"})
         assert first.rsplit(".", 1)[0] != second.rsplit(".", 1)[0]
         assert ready(park, "i-1", first, key, tmp_path)("echo one") == "one"
         assert ready(other, "i-1", second, key, tmp_path)("echo two") == "two"

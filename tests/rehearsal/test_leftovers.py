@@ -4,7 +4,6 @@ import multiprocessing
 import os
 import signal
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
@@ -13,6 +12,7 @@ from provision.rehearsal import leftovers
 from provision.rehearsal.hosts import HostPark
 from provision.rehearsal.network import HostNetwork
 from tests.rehearsal.test_hosts import key, left_of, root, spec
+from tests.waiting import until
 
 pytestmark = pytest.mark.rehearsal
 __all__ = ["key", "root"]  # fixtures
@@ -21,25 +21,23 @@ __all__ = ["key", "root"]  # fixtures
 def _hold(folder: Path, root: Path, key: Path, ready_file: Path) -> None:
     park = HostPark(folder, rootfs=root, network=HostNetwork(folder))
     ready_file.write_text(park.create(spec(key, instance_store_gb=1)))
-    time.sleep(600)
+    signal.pause()
 
 
 def test_kill_9_takes_the_hosts_along_and_a_sweep_removes_the_rest(root: Path, key: Path, tmp_path: Path) -> None:
     folder, told = tmp_path / "killed", tmp_path / "told"
     child = multiprocessing.get_context("spawn").Process(target=_hold, args=(folder, root, key, told))
     child.start()
-    deadline = time.monotonic() + 30
-    while not (told.exists() and told.read_text()):
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    until(lambda: told.exists() and told.read_text())
     assert left_of(folder)
     assert child.pid
     os.kill(child.pid, signal.SIGKILL)
     child.join()
-    time.sleep(0.5)
-    assert not subprocess.run(["pgrep", "-f", f"init.sh {folder}"], capture_output=True, check=False).stdout
-    removed = leftovers.sweep(folder)
-    assert any(what.startswith("bridge") for what in removed)
-    assert any(what.startswith("loop device") for what in removed)
+    until(lambda: not subprocess.run(["pgrep", "-f", f"init.sh {folder}"], capture_output=True, check=False).stdout)
+    left = leftovers.present(folder)
+    assert [what for what in left if what.startswith("link gprov")]
+    assert [what for what in left if what.startswith("loop device")]
+    assert left[-1] == "files of i-1"
+    assert leftovers.sweep(folder) == left
     assert left_of(folder) == []
-    assert leftovers.sweep(folder) == []
+    assert leftovers.present(folder) == leftovers.sweep(folder) == []

@@ -23,8 +23,8 @@ PROFILE = Path(__file__).parents[2] / "profiles" / "t4-train.yml"
 
 # Each breaks out of something where it is pasted and not quoted: Jinja, Terraform, CloudFormation, shell, JSON, YAML, Markdown, HTML.
 EVIL = (
-    "{{ lookup('pipe', 'touch /tmp/pwned') }} {% raw %} ${file(\"/etc/passwd\")} %{ if true } {{resolve:ssm:/x}} ${AWS::StackName} "
-    "$(touch /tmp/pwned) `touch /tmp/pwned` ' \" ; & | > \\ ``` ~~~ <script>alert(1)</script> !Sub #cloud-config @file [x](y)\n"
+    "{{ lookup('pipe', 'touch pwned') }} {% raw %} ${file(\"/etc/passwd\")} %{ if true } {{resolve:ssm:/x}} ${AWS::StackName} "
+    "$(touch pwned) `touch pwned` ' \" ; & | > \\ ``` ~~~ <script>alert(1)</script> !Sub #cloud-config @file [x](y)\n"
     "--- # second line"
 )
 

@@ -46,7 +46,7 @@ def play(folder: Path, *words: str, env: dict[str, str] | None = None) -> subpro
         text=True,
         cwd=folder,
         env={**kept, "LC_ALL": "C.UTF-8", "ANSIBLE_NOCOLOR": "1", "ANSIBLE_HOME": str(folder / ".ansible"), **(env or {})},
-        timeout=300,
+        timeout=1200,
     )
 
 

@@ -8,7 +8,6 @@ import re
 import secrets
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -24,6 +23,7 @@ from provision.clouds.base import LAUNCH_TAG
 from provision.rehearsal.control import Rehearsal
 from provision.render import render
 from provision.render.base import ProfileSubject as Subject
+from tests.waiting import until
 
 from .cases import CALLER, DEADLINE, GIVEN, KEY, SUBJECTS, profile
 from .cases import subject as make
@@ -168,9 +168,6 @@ def test_deleting_the_stack_leaves_nothing(ec2: Rehearsal) -> None:
     told = Made(ec2, subject.region)
     assert told.alive()
     formation.delete_stack(StackName="gone")
-    deadline = time.monotonic() + 10
-    while told.alive() and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert told.alive() == []
+    until(lambda: told.alive() == [])
     with pytest.raises(ClientError):
         formation.describe_stacks(StackName="gone")

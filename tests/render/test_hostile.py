@@ -26,13 +26,12 @@ def evil(cloud: str, text: str = EVIL) -> Subject:
 
 
 @pytest.mark.parametrize("cloud", ["aws", "gcp"])
-def test_a_shell_runs_none_of_it(cloud: str, tmp_path: Path) -> None:
-    mark = Path("/tmp/pwned")
-    mark.unlink(missing_ok=True)
+def test_a_shell_runs_none_of_it(cloud: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
     person = Hands(tmp_path)
     (person.folder / "t4-train-ansible").mkdir()
     person.paste("\n".join(blocks(render("runbook", evil(cloud))["runbook.md"].decode())))
-    assert not mark.exists()
+    assert list(tmp_path.rglob("pwned")) == []
     if cloud == "aws":
         made = next(call for call in person.calls() if "run-instances" in call)
         tags = json.loads(made[made.index("--tag-specifications") + 1])[0]["Tags"]

@@ -39,11 +39,10 @@ def hands(folder: Path, case: str, **more: Any) -> Hands:
 
 
 @pytest.fixture(autouse=True)
-def no_harm() -> Iterator[None]:
-    mark = Path("/tmp/pwned")
-    mark.unlink(missing_ok=True)
+def no_harm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.chdir(tmp_path)
     yield
-    assert not mark.exists()
+    assert list(tmp_path.rglob("pwned")) == []
 
 
 @pytest.mark.parametrize(("case", "shell"), [*((case, "sh") for case in SUBJECTS), ("aws-hostile", "bash"), ("gcp-hostile", "bash")])

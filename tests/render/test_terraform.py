@@ -167,7 +167,7 @@ def terraform(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
             (folder / name).write_bytes(content)
         assert TERRAFORM is not None
         return subprocess.run(
-            [TERRAFORM, f"-chdir={folder}", *words, "-no-color"], check=False, capture_output=True, text=True, timeout=200
+            [TERRAFORM, f"-chdir={folder}", *words, "-no-color"], check=False, capture_output=True, text=True, timeout=800
         )
 
     return run

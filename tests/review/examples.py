@@ -21,7 +21,7 @@ HOSTILE = {
     "attribute": "\" onmouseover=\"document.title='it ran'\" x=\"' autofocus onfocus='alert(1)",
     "markdown": "](javascript:alert(1)) ![x](http://127.0.0.1:9/x.png) `` ` `` | a | b | @someone #12 <b>b</b> https://example.com **x**",
     "jinja": "{{ 7 * 6 }}{% for x in ().__class__.__base__.__subclasses__() %}{{ x }}{% endfor %}{# gone #}",
-    "shell": "$(touch /tmp/it-ran); `touch /tmp/it-ran` && rm -rf ~ | sh > /dev/null",
+    "shell": "$(touch it-ran); `touch it-ran` && rm -rf ~ | sh > /dev/null",
     "ansi": "\x1b[31mred\x1b[0m\x1b]0;title\x07\x1b[2J",
     "right-to-left": "safe \u202egnp.exe\u202c \u2066hidden\u2069",
     "hebrew": "\u05e9\u05dc\u05d5\u05dd (1) abc",

@@ -59,7 +59,7 @@ class Party:
             env=self.environment,
             cwd=self.folder,
             stdin=subprocess.DEVNULL,
-            timeout=300,
+            timeout=1200,
         )
 
 

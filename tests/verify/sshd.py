@@ -68,7 +68,7 @@ class Endpoint:
         self._wait()
 
     def _wait(self) -> None:
-        for _ in range(100):
+        for _ in range(2400):
             with socket.socket() as knock:
                 if knock.connect_ex(("127.0.0.1", self.port)) == 0:
                     return

@@ -37,7 +37,7 @@ def _ssh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def verified(*names: str, **options: Any) -> list[HostVerification]:
     hosts = [Expectation(Target(name, name), good.PROFILE) for name in names]
-    return asyncio.run(verify_all(hosts, selection=ONLY, timeout_s=60, **options))
+    return asyncio.run(verify_all(hosts, selection=ONLY, timeout_s=240, **options))
 
 
 def test_a_host_that_is_down_is_unknown_and_the_others_are_judged_in_their_order() -> None:

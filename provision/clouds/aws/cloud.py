@@ -103,13 +103,24 @@ class AwsCloud:
             with cloud_errors("ec2:GetConsoleOutput", self.region):
                 reply = self._api.ec2.get_console_output(InstanceId=instance.id, Latest=True)
             # botocore has already decoded the base64 of the wire
-            return hostkeys.parse_console(str(reply.get("Output", "")))
+            keys = hostkeys.parse_console(str(reply.get("Output", "")))
+            if not keys:
+                power.check_alive(self._api, instance)
+            return keys
 
         keys = poll_ec2(read, bool, timeout_s=timeout_s)
         if keys:
             return keys
         msg = f"the console of {instance.id} showed no SSH host keys within {timeout_s:g} s"
         raise HostKeyUnknownError(msg, hint=f"run the same `gpuprov up` again to wait longer; `gpuprov down {instance.group}` gives up")
+
+    def console(self, instance: base.Instance) -> str:
+        """The output that EC2 posted when the instance ended, which it keeps for an hour.
+
+        `Latest` is of instances that run (docs.aws.amazon.com/AWSEC2/latest/APIReference/API_GetConsoleOutput.html).
+        """
+        with cloud_errors("ec2:GetConsoleOutput", self.region):
+            return str(self._api.ec2.get_console_output(InstanceId=instance.id).get("Output", ""))
 
     def notices(self, instances: Sequence[base.Instance]) -> dict[str, tuple[str, ...]]:
         """Events of the instances' status, and what became of their spot requests."""

@@ -42,7 +42,7 @@ NEEDS: Final[dict[Command, tuple[str, ...]]] = {
         "ssm:GetParameter",
     ),
     "wait": ("ec2:DescribeInstances",),
-    "host_keys": ("ec2:GetConsoleOutput",),
+    "host_keys": ("ec2:DescribeInstances", "ec2:GetConsoleOutput"),
     "notices": ("ec2:DescribeInstanceStatus", "ec2:DescribeSpotInstanceRequests"),
     "stop": ("ec2:DescribeInstances", "ec2:StopInstances"),
     "start": ("ec2:DescribeInstances", "ec2:StartInstances"),

@@ -41,10 +41,25 @@ def until_running(api: AwsRegionApi, instances: Sequence[base.Instance], *, time
     for instance in instances:
         current = by_id.get(instance.id)
         if current is None or current.state != "running" or not current.address:
-            state = current.state if current else "gone"
-            msg = f"instance {instance.id} of {instance.name!r} did not come up in {api.region}: it is {state}"
-            raise InstanceLostError(msg, hint=f"`gpuprov down {instance.group}` removes what remains; then run `gpuprov up` again")
+            raise _not_up(api, instance, current.state if current else "gone")
     return [by_id[instance_id] for instance_id in ids]
+
+
+def _not_up(api: AwsRegionApi, instance: base.Instance, state: str) -> InstanceLostError:
+    msg = f"instance {instance.id} of {instance.name!r} did not come up in {api.region}: it is {state}"
+    hint = f"`gpuprov down {instance.group}` removes what remains; then run `gpuprov up` again"
+    return InstanceLostError(msg, hint=hint, instance_id=instance.id)
+
+
+def check_alive(api: AwsRegionApi, instance: base.Instance) -> None:
+    """See that the instance has not ended; one that EC2 does not show yet counts as alive.
+
+    Raises:
+        InstanceLostError: it has.
+    """
+    for current in _now(api, [instance.id]):
+        if current.state in {*ENDED, "stopped"}:
+            raise _not_up(api, instance, current.state)
 
 
 def _until_stopped(api: AwsRegionApi, ids: Sequence[str], *, timeout_s: float) -> None:

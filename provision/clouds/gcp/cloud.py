@@ -213,6 +213,7 @@ class GcpCloud:
             try:
                 attributes = self._api.call("Instances", "get_guest_attributes", action, where=instance.zone, **target)
             except GoneError:  # the agent has published nothing yet
+                power.check_alive(self._api, instance)
                 return ()
             return hostkeys.parse_pairs((item.key, item.value) for item in attributes.query_value.items)
 
@@ -221,6 +222,15 @@ class GcpCloud:
             return keys
         msg = f"the agent of {instance.id} published no SSH host keys within {timeout_s:g} s"
         raise HostKeyUnknownError(msg, hint=f"run the same `gpuprov up` again to wait longer; `gpuprov down {instance.group}` gives up")
+
+    def console(self, instance: base.Instance) -> str:
+        """The output of the first serial port, which is the console; it goes with the machine.
+
+        It only explains another error, so its permission is not among those that a launch needs.
+        """
+        target = {"zone": instance.zone, "instance": instance.id}
+        action = "compute.instances.getSerialPortOutput"
+        return str(self._api.call("Instances", "get_serial_port_output", action, where=instance.zone, **target).contents)
 
     def notices(self, instances: Sequence[base.Instance]) -> dict[str, tuple[str, ...]]:
         """What GCE says of the instances: maintenance, their time limit, a spot machine that it takes back."""

@@ -15,6 +15,7 @@ from provision.concurrent import at_once
 from provision.errors import CloudInvalidError, InstanceLostError
 
 _CHANGED_S: Final = 60.0
+_ENDED: Final = {"stopping", "stopped", "shutting-down"}
 
 
 def raw_of(api: GcpProjectApi, instance: base.Instance) -> Any | None:
@@ -46,7 +47,7 @@ def until_running(api: GcpProjectApi, instance: base.Instance, *, timeout_s: flo
     """
 
     def settled(now: base.Instance | None) -> bool:
-        return now is None or now.state in {"stopping", "stopped", "shutting-down"} or (now.state == "running" and bool(now.address))
+        return now is None or now.state in _ENDED or (now.state == "running" and bool(now.address))
 
     now = poll(lambda: _now(api, instance), settled, timeout_s=timeout_s)
     if now is not None and now.state == "running" and now.address:
@@ -57,7 +58,19 @@ def until_running(api: GcpProjectApi, instance: base.Instance, *, timeout_s: flo
 def _lost(instance: base.Instance, what: str, now: base.Instance | None) -> InstanceLostError:
     state = now.state if now else "gone"
     msg = f"instance {instance.id} did not {what} in {instance.zone}: it is {state}"
-    return InstanceLostError(msg, hint=f"`gpuprov ls` shows what it is now; `gpuprov down {instance.group}` removes it")
+    hint = f"`gpuprov ls` shows what it is now; `gpuprov down {instance.group}` removes it"
+    return InstanceLostError(msg, hint=hint, instance_id=instance.id)
+
+
+def check_alive(api: GcpProjectApi, instance: base.Instance) -> None:
+    """See that the instance has not ended.
+
+    Raises:
+        InstanceLostError: it has.
+    """
+    now = _now(api, instance)
+    if now is None or now.state in _ENDED:
+        raise _lost(instance, "come up", now)
 
 
 def _until_stopped(api: GcpProjectApi, instance: base.Instance, *, timeout_s: float) -> None:

@@ -22,6 +22,7 @@ from provision.rehearsal.aws.world import instances, loopback, method_of, set_ad
 from provision.rehearsal.hosts import HostPark
 
 _CONSOLE_BYTES: Final = 65_536
+_PENDING_S: Final = 0.02
 
 
 def patch(settings: AwsSettings, park: HostPark | None) -> None:
@@ -96,6 +97,8 @@ def _patch_power(park: HostPark | None) -> None:
 def ended_by_itself(park: HostPark, instance_id: str) -> None:
     """A host powered itself off: EC2 terminates or stops the instance, as its shutdown behaviour says."""
     for instance in instances():
+        while instance.id == instance_id and instance.state == "pending":
+            time.sleep(_PENDING_S)  # at EC2 an instance runs before its system can end it
         if instance.id == instance_id and instance.state not in {"terminated", "stopped", "shutting-down", "stopping"}:
             if instance.shutdown_behavior == "terminate":
                 instance.terminate()
@@ -126,7 +129,7 @@ def _patch_answers(settings: AwsSettings, park: HostPark | None) -> None:
     def get_console_output(self: Any) -> ActionResult:
         instance = self.ec2_backend.get_instance(self._get_param("InstanceId"))
         late = time.monotonic() - instance.launched >= settings.console_delay_s
-        text = park.console(instance.id)[-_CONSOLE_BYTES:] if park and late and instance.state != "terminated" else ""
+        text = park.console(instance.id)[-_CONSOLE_BYTES:] if park and late else ""  # of one that ended as well
         output = base64.b64encode(text.encode()).decode()
         return ActionResult({"InstanceId": instance.id, "Timestamp": utcnow(), "Output": output})
 

@@ -89,6 +89,7 @@ def _begin(backend: Any, instance: Any, params: dict[str, Any], settings: AwsSet
     show_state(instance, "pending", 0, settings.pending_s)
     if park:
         set_address(instance, park.create(_spec(backend, instance, params)))
+        show_state(instance, "pending", 0, settings.pending_s)  # from the answer on, however long the host took
     else:  # a private address is moto's, which is of the subnet
         set_address(instance, None if instance.private else loopback())
     if params.get("instance_market_options") == "spot":

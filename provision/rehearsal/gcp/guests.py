@@ -128,6 +128,8 @@ def power_on(world: World, instance: dict[str, Any], *, status: str = "PROVISION
                 instance.update(status="RUNNING", lastStartTimestamp=now())
                 guest.running_since = time.monotonic()
                 _limit(world, guest, instance)
+                if world.park and world.park.has_ended(guest.host_id(instance)):  # before it was RUNNING
+                    world.timers.after(0, lambda: ended_by_itself(world, guest.host_id(instance)))
 
     world.timers.after(world.settings.gce_running_s / 2, stage)
 

@@ -26,7 +26,7 @@ def test_events_are_announced_until_they_are_over(rig: AwsRig) -> None:
 
 def test_the_quota_that_is_short_is_named_with_its_use(rig: AwsRig) -> None:
     (machine,) = rig.cloud().launch(rig.order())
-    running = rig.cloud().wait_running(machine, timeout_s=20)
+    running = rig.cloud().wait_running(machine, timeout_s=240)
     others = [i for i in rig.cloud().find() if i.state in {"pending", "running"} and i.market == "on-demand"]
     used = 4 * len(others)
     rig.set(vcpu_limit={REGION: used})

@@ -55,14 +55,14 @@ def live(rig: AwsRig, order: base.Order) -> None:
     machines = cloud.launch(order)
     # A fresh object finds the group of an earlier one by its name, as after a crash.
     assert AwsCloud(REGION, rig.access).launch(order)
-    ready = [cloud.wait_running(i, timeout_s=20) for i in machines]
+    ready = [cloud.wait_running(i, timeout_s=240) for i in machines]
     with pytest.raises(HostKeyUnknownError):  # without hosts nothing is printed
         cloud.host_keys(ready[0], timeout_s=0.1)
     assert cloud.notices(ready) == {}
     cloud.extend(ready, order.deadline + dt.timedelta(hours=1))
     cloud.allow(order.name, ["192.0.2.0/24"])
-    cloud.stop(ready, timeout_s=20)
-    cloud.start(cloud.find(order.name), timeout_s=20)
+    cloud.stop(ready, timeout_s=240)
+    cloud.start(cloud.find(order.name), timeout_s=240)
     things = cloud.things(order.name)
     cloud.remove(things, on_step=lambda _: None)
     assert [t for t in cloud.things(order.name) if t.alive] == []
@@ -103,7 +103,7 @@ def test_the_policy_touches_nothing_of_another_name(rig: AwsRig) -> None:
     theirs, mine = rig.order(), rig.order()
     cloud = rig.cloud()
     (other,) = cloud.launch(theirs)
-    cloud.wait_running(other, timeout_s=20)
+    cloud.wait_running(other, timeout_s=240)
     rig.set(allowed=document(mine.name, spot=False))
     for act in (
         lambda: cloud.stop(cloud.find(theirs.name), timeout_s=5),

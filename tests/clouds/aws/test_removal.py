@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 from provision.rehearsal import control
 from tests.clouds.aws.rig import AwsRig
 from tests.clouds.contract import alive
@@ -14,9 +12,7 @@ def test_a_group_that_is_still_held_is_waited_for(rig: AwsRig) -> None:
     cloud = rig.cloud()
     order = rig.order()
     cloud.launch(order)
-    started = time.monotonic()
     cloud.remove([t for t in cloud.things(order.name) if t.kind != "security-group"], on_step=lambda _: None)
-    assert time.monotonic() - started < 1.5  # polled from 50 ms, not every second
     control.ask(
         rig.ec2,
         "faults",

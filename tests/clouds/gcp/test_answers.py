@@ -9,7 +9,7 @@ from tests.clouds.gcp.rig import ZONE, GcpRig
 def test_maintenance_and_a_spot_machine_taken_back_are_announced(rig: GcpRig) -> None:
     cloud = rig.cloud()
     (machine,) = cloud.launch(rig.order(market="spot").at(ZONE))
-    running = cloud.wait_running(machine, timeout_s=20)
+    running = cloud.wait_running(machine, timeout_s=240)
     assert running.market == "spot"
     coming = {"type": "SCHEDULED", "maintenanceStatus": "PENDING", "windowStartTime": "2027-01-01T00:00:00Z"}
     rig.set(gce_maintenance={machine.id: coming})

@@ -44,17 +44,17 @@ class TestContract(CloudContract):
         """On GCP that of a stopped machine alone; a running one keeps it, and it is said."""
         order, cloud = rig.order(), rig.cloud()
         (machine,) = cloud.launch(order)
-        running = cloud.wait_running(machine, timeout_s=20)
+        running = cloud.wait_running(machine, timeout_s=240)
         later = order.deadline + dt.timedelta(hours=3)
         with pytest.raises(CloudInvalidError, match="is not stopped") as caught:
             cloud.extend([running], later)
         assert f"gpuprov stop {order.name}" in caught.value.hint
         assert cloud.find(order.name)[0].deadline == order.deadline.isoformat()
-        cloud.stop([running], timeout_s=20)
+        cloud.stop([running], timeout_s=240)
         cloud.extend(cloud.find(order.name), later)
         (current,) = cloud.find(order.name)
         assert dt.datetime.fromisoformat(current.deadline) == later
-        cloud.start([current], timeout_s=20)
+        cloud.start([current], timeout_s=240)
         assert cloud.notices([current]) == {}  # GCE's own time limit is the deadline of the tag
 
 
@@ -79,8 +79,8 @@ def test_a_warm_launch_is_four_kinds_of_calls(rig: GcpRig) -> None:
 def test_host_keys_come_from_the_guest_attributes(rig: GcpRig) -> None:
     cloud = rig.cloud()
     (machine,) = cloud.launch(rig.order().at(ZONE))
-    running = cloud.wait_running(machine, timeout_s=20)
-    keys = cloud.host_keys(running, timeout_s=20)
+    running = cloud.wait_running(machine, timeout_s=240)
+    keys = cloud.host_keys(running, timeout_s=240)
     assert [key.split(" ")[0] for key in keys] == ["ssh-ed25519"]
 
 

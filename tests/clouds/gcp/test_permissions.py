@@ -20,13 +20,13 @@ def life(rig: GcpRig, order: base.Order) -> None:
     cloud = rig.cloud()
     cloud.examine(order)
     machines = cloud.launch(order)
-    running = [cloud.wait_running(i, timeout_s=20) for i in machines]
-    cloud.host_keys(running[0], timeout_s=20)
+    running = [cloud.wait_running(i, timeout_s=240) for i in machines]
+    cloud.host_keys(running[0], timeout_s=240)
     cloud.allow(order.name, ["192.0.2.0/24", "2001:db8::/64"])
     cloud.allow(order.name, ["192.0.2.0/24"])
-    cloud.stop(running, timeout_s=20)
+    cloud.stop(running, timeout_s=240)
     cloud.extend(cloud.find(order.name), order.deadline + dt.timedelta(hours=1))
-    cloud.start(cloud.find(order.name), timeout_s=20)
+    cloud.start(cloud.find(order.name), timeout_s=240)
     cloud.remove(cloud.things(order.name), on_step=lambda _: None)
     assert alive(cloud, order.name) == []
 
@@ -68,7 +68,7 @@ def test_a_missing_permission_is_named(rig: GcpRig, missing: str) -> None:
     cloud = rig.cloud()
     rig.set(gce_allowed=[p for p in permissions.permissions(order) if p != missing])
     with pytest.raises(PermissionRefusedError) as caught:
-        cloud.host_keys(cloud.wait_running(cloud.launch(order)[0], timeout_s=20), timeout_s=20)
+        cloud.host_keys(cloud.wait_running(cloud.launch(order)[0], timeout_s=240), timeout_s=20)
     assert missing in caught.value.message
     rig.heal()
     cloud.remove(cloud.things(order.name), on_step=lambda _: None)

@@ -27,15 +27,15 @@ def test_a_machine_that_is_gone_while_it_is_waited_for_is_lost(rig: GcpRig) -> N
 def test_a_machine_with_a_local_ssd_can_be_stopped(rig: GcpRig) -> None:
     cloud = rig.cloud()
     (machine,) = cloud.launch(rig.order(instance_store=True).at(ZONE))
-    running = cloud.wait_running(machine, timeout_s=20)
-    cloud.stop([running], timeout_s=20)
+    running = cloud.wait_running(machine, timeout_s=240)
+    cloud.stop([running], timeout_s=240)
     assert cloud.find(machine.group)[0].state == "stopped"
 
 
 def test_a_start_after_the_deadline_is_refused_with_the_way_out(rig: GcpRig) -> None:
     cloud = rig.cloud()
     (machine,) = cloud.launch(rig.order().at(ZONE))
-    cloud.stop([cloud.wait_running(machine, timeout_s=20)], timeout_s=20)
+    cloud.stop([cloud.wait_running(machine, timeout_s=240)], timeout_s=20)
     (stopped,) = cloud.find(machine.group)
     raw = rig.raw(machine.id)
     items = [{"key": i.key, "value": i.value} for i in raw.metadata.items if i.key != "gpuprov-tags"]
@@ -45,5 +45,5 @@ def test_a_start_after_the_deadline_is_refused_with_the_way_out(rig: GcpRig) -> 
         request={"project": PROJECT, "zone": ZONE, "instance": machine.id, "metadata_resource": body}
     )
     with pytest.raises(CloudInvalidError) as caught:
-        cloud.start([stopped], timeout_s=20)
+        cloud.start([stopped], timeout_s=240)
     assert "gpuprov extend" in caught.value.hint

@@ -1,19 +1,19 @@
 """States of instances that take their time."""
 
-import time
+from functools import partial
 from typing import Any
 
 from provision.rehearsal import control
 from provision.rehearsal.control import Rehearsal
 from tests.rehearsal.aws.conftest import run, state
+from tests.waiting import until
 
 
 def test_states_take_their_time(ec2: Rehearsal, aws: Any, image: str) -> None:
-    control.ask(ec2, "settings", method="PUT", body={"pending_s": 0.6, "ending_s": 0.6})
+    control.ask(ec2, "settings", method="PUT", body={"pending_s": 1.5, "ending_s": 1.5})
     instance = run(aws, image)["InstanceId"]
     assert state(aws, instance) == "pending"
-    time.sleep(0.7)
-    assert state(aws, instance) == "running"
+    until(lambda: state(aws, instance) == "running")
     for call, between, after in (
         (aws.stop_instances, "stopping", "stopped"),
         (aws.start_instances, "pending", "running"),
@@ -21,5 +21,9 @@ def test_states_take_their_time(ec2: Rehearsal, aws: Any, image: str) -> None:
     ):
         call(InstanceIds=[instance])
         assert state(aws, instance) == between
-        time.sleep(0.7)
+        until(partial(is_past, aws, instance, between))
         assert state(aws, instance) == after
+
+
+def is_past(aws: Any, instance: str, between: str) -> bool:
+    return state(aws, instance) != between

@@ -1,12 +1,12 @@
 """Security groups and key pairs."""
 
-import time
 import uuid
 from typing import Any
 
 import pytest
 
-from tests.rehearsal.aws.conftest import refused, run
+from tests.rehearsal.aws.conftest import refused, run, state
+from tests.waiting import until
 
 
 def test_a_group_in_use_cannot_be_deleted(aws: Any, image: str) -> None:
@@ -14,7 +14,7 @@ def test_a_group_in_use_cannot_be_deleted(aws: Any, image: str) -> None:
     instance = run(aws, image, SecurityGroupIds=[group])["InstanceId"]
     assert refused(aws.delete_security_group, GroupId=group) == "DependencyViolation"
     aws.terminate_instances(InstanceIds=[instance])
-    time.sleep(0.2)
+    until(lambda: state(aws, instance) == "terminated")
     aws.delete_security_group(GroupId=group)
 
 

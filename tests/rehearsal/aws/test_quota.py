@@ -1,7 +1,5 @@
 """Quotas of vCPUs."""
 
-import time
-
 from provision.clouds.aws.access import AwsAccess
 from provision.clouds.aws.client import client
 from provision.rehearsal import control
@@ -17,7 +15,6 @@ def test_the_vcpu_quota_counts_what_runs(ec2: Rehearsal, access: AwsAccess) -> N
     first = run(aws, image)["InstanceId"]
     assert refused(run, aws, image) == "VcpuLimitExceeded"
     aws.terminate_instances(InstanceIds=[first])
-    time.sleep(0.2)
     run(aws, image)
 
 

@@ -78,7 +78,7 @@ class Gce:
         return self.instances.get(project=self.project, zone=zone, instance=name)
 
     def until(self, name: str, status: str, *, zone: str = ZONE) -> Any:
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 240
         while (found := self.get(name, zone=zone)).status != status:
             assert time.monotonic() < deadline, found.status
             time.sleep(0.01)

@@ -26,14 +26,14 @@ for line in iter(sys.stdin.readline, ""):
 class TestCrew:
     @pytest.fixture
     def crew(self, probe: Any, tmp_path: Path) -> Iterator[Any]:
-        """Two workers whose text between the order and the answer a test writes, with ten seconds."""
+        """Two workers whose text between the order and the answer a test writes, with a minute."""
         made: list[Any] = []
 
         def build(what: str) -> Any:
             python = tmp_path / "python"
             python.write_text(WORKER.format(python=sys.executable, what=what))
             python.chmod(0o755)
-            made.append(probe.perf.Crew(str(python), 2, time.monotonic() + 10))
+            made.append(probe.perf.Crew(str(python), 2, time.monotonic() + 60))
             assert all("version" in answer for answer in made[-1].ask("start", range(2)).values())
             return made[-1]
 
@@ -42,12 +42,15 @@ class TestCrew:
             one.end()
             assert all(worker.poll() is not None for worker in one.workers)
 
-    def test_all_do_a_part_at_once_and_see_every_gpu(self, crew: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_all_do_a_part_at_once_and_see_every_gpu(self, crew: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
-        made = crew("time.sleep(0.5)")
-        started = time.monotonic()
+        there = tmp_path / "there"
+        there.mkdir()
+        # Each waits for the other: one after the other they would not end.
+        made = crew(
+            f"open({str(there / 'r')!r} + rank, 'w').close(); [time.sleep(0.01) for _ in iter(lambda: len(os.listdir({str(there)!r})), 2)]"
+        )
         answers = made.ask("all_reduce", range(2), "4711")
-        assert time.monotonic() - started < 0.95
         assert answers == {rank: {"part": "all_reduce", "words": ["4711"], "visible": None} for rank in range(2)}
         assert all(made.loaded[rank] < made.ended[rank] for rank in range(2))
 
@@ -63,9 +66,7 @@ class TestCrew:
     ) -> None:
         monkeypatch.setitem(probe.perf.LIMITS_S, "copies", 1)
         made = crew("if rank == '1': time.sleep(60)")
-        started = time.monotonic()
         answers = made.ask("copies", range(2))
-        assert time.monotonic() - started < 3
         assert (answers[0]["part"], answers[1]["reason"]) == ("copies", "timeout")
 
 

@@ -2,6 +2,7 @@
 
 import json
 import re
+import threading
 import time
 from typing import Any
 
@@ -34,15 +35,20 @@ def test_what_this_machine_says_holds_its_shape_or_is_unknown_with_a_reason(prob
 def test_what_loads_the_gpu_runs_when_all_else_has_ended(probe: Any) -> None:
     ran: list[str] = []
 
-    def fact(name: str, seconds: float) -> Any:
+    told = threading.Event()
+
+    def fact(name: str) -> Any:
         def run() -> str:
-            time.sleep(seconds)
+            if name == "pytorch":
+                told.wait()  # for the one beside it
             ran.append(name)
+            if name == "os":
+                told.set()
             return name
 
         return run
 
-    facts = {"perf": fact("perf", 0), "pytorch": fact("pytorch", 0.3), "os": fact("os", 0.1)}
+    facts = {name: fact(name) for name in ("perf", "pytorch", "os")}
     answers = probe.run.gather_tier(facts, "perf", time.monotonic() + 10)
     assert ran == ["os", "pytorch", "perf"]
     assert set(answers) == set(facts)
