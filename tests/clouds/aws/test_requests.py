@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import datetime as dt
 import json
 from typing import Any
 
@@ -12,37 +11,16 @@ import pytest
 from provision.clouds import base
 from provision.clouds.aws import requests
 from provision.clouds.userdata import user_data
+from tests.clouds.aws.orders import DEADLINE, order
 from tests.clouds.aws.rig import AwsRig, raw
 from tests.clouds.contract import KEY
 
-LAUNCH = "0123456789abcdef" * 2
-DEADLINE = dt.datetime(2027, 1, 1, 8, tzinfo=dt.UTC)
 TAGS = [
     {"Key": "Name", "Value": "gpuprov-train"},
     {"Key": "gpuprov:name", "Value": "train"},
     {"Key": "gpuprov:os", "Value": "ubuntu 24.04"},
     {"Key": "gpuprov:owner", "Value": "isa@example.org"},
 ]
-
-
-def order(**changes: Any) -> base.Order:
-    plain: dict[str, Any] = {
-        "name": "train",
-        "launch_id": LAUNCH,
-        "instance_type": "g4dn.xlarge",
-        "gpu": "t4",
-        "gpu_count": 1,
-        "market": "on-demand",
-        "os": ("ubuntu", "24.04"),
-        "root_gb": 100,
-        "volume_gb": None,
-        "instance_store": False,
-        "ssh_from": ("203.0.113.7/32",),
-        "public_key": KEY,
-        "deadline": DEADLINE,
-        "tags": {base.OWNER_TAG: "isa@example.org", base.NAME_TAG: "train"},
-    }
-    return base.Order(**plain | changes)
 
 
 def run(group: str = "sg-1", **changes: Any) -> dict[str, Any]:
