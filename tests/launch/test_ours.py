@@ -70,7 +70,7 @@ def test_a_look_fails_where_a_region_does_not_answer(memory: Memory) -> None:
     memory[HERE].machines = [machine()]
     memory[THERE].fails["find"] = NO_ANSWER
     with pytest.raises(CloudUnreachableError):
-        memory.ours().look("train", [HERE, THERE])
+        memory.ours(Patience(throttled_s=0.0, unanswered=3, pause_s=0.0, round_s=0.0)).look("train", [HERE, THERE])
     assert memory[THERE].methods() == ["find"]  # the SDK has repeated it
     assert memory.said == []
 
