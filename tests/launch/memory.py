@@ -126,4 +126,4 @@ class Memory(dict[tuple[str, str], MemoryCloud]):
 
     def ours(self, patience: Patience = ONCE) -> Ours:
         """The clouds as the launch sees them."""
-        return Ours(lambda cloud, region: self[cloud, region], self.said.append, patience)  # type: ignore[return-value]
+        return Ours(lambda cloud, region: self[cloud, region], self.said.append, patience)  # type: ignore[arg-type, return-value]

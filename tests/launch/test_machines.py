@@ -41,7 +41,7 @@ def journal(tmp_path: Path) -> Journal:
 
 def record(**changes: object) -> Record:
     plain = Record("train", "launch-train", False, {}, "", "2026-11-21T00:00:00+00:00", "", machines=())  # noqa: FBT003
-    return Record(**{**{name: getattr(plain, name) for name in Record.__dataclass_fields__}, **changes})  # type: ignore[arg-type]
+    return Record(**{**{name: getattr(plain, name) for name in Record.__dataclass_fields__}, **changes})
 
 
 # --- the deadline ------------------------------------------------------------------------------------------------------
@@ -207,12 +207,17 @@ def destroyed(
 def test_a_launch_is_removed_and_forgotten(memory: Memory, journal: Journal) -> None:
     journal.put(record())
     memory[HERE].left = [thing(), thing(name="other"), thing("instance", alive=False)]
-    agreed: list[list[str]] = []
-    assert destroyed(memory, journal, [HERE], lambda phrases: not agreed.append(phrases)) == [
+    shown: list[list[str]] = []
+
+    def agree(phrases: list[str]) -> bool:
+        shown.append(phrases)
+        return True
+
+    assert destroyed(memory, journal, [HERE], agree) == [
         "volume volume-train in us-east-1",
         "instance instance-train in us-east-1",
     ]
-    assert agreed == [["volume volume-train in us-east-1"]]
+    assert shown == [["volume volume-train in us-east-1"]]
     assert memory[HERE].asked == [("things", "train"), ("remove", ["volume-train", "instance-train"])]
     assert journal.get("train") is None
     assert memory.said[0] == "looking for train"

@@ -43,7 +43,8 @@ def test_the_answer_of_a_region_that_fails_is_its_error(memory: Memory) -> None:
     memory[THERE].fails["find"] = NO_ANSWER
     memory[HERE].machines = [machine()]
     assert memory.ours().everywhere([HERE, THERE], lambda handle: handle.find()) == {HERE: [machine()], THERE: NO_ANSWER}
-    memory[HERE].fails["find"] = ValueError("ours")  # type: ignore[assignment] - a defect is not hidden
+    # A defect of ours is not hidden.
+    memory[HERE].fails["find"] = ValueError("ours")  # type: ignore[assignment]
     with pytest.raises(ValueError, match="ours"):
         memory.ours().everywhere([HERE], lambda handle: handle.find())
 

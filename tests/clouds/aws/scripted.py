@@ -43,10 +43,12 @@ class Script:
         return method != "describe_addresses"
 
     def get_paginator(self, method: str) -> Any:
+        assert self.can_paginate(method)
         script = self
 
         class Pager:
             def paginate(self, **parameters: Any) -> list[Any]:
+                """Two pages, where the script has a list."""
                 answer = getattr(script, method)(**parameters)
                 return answer if isinstance(answer, list) else [answer]
 

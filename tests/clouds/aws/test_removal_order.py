@@ -59,6 +59,22 @@ def test_only_kinds_that_carry_our_tag_are_asked_for() -> None:
     assert ("describe_addresses", {"Filters": [{"Name": "tag-key", "Values": ["gpuprov:name"]}]}) in api.sent
 
 
+@pytest.mark.parametrize(
+    ("kind", "method", "key", "field"),
+    [
+        ("security-group", "describe_security_groups", "SecurityGroups", "GroupId"),
+        ("launch-template", "describe_launch_templates", "LaunchTemplates", "LaunchTemplateId"),
+        ("key-pair", "describe_key_pairs", "KeyPairs", "KeyPairId"),
+        ("network-interface", "describe_network_interfaces", "NetworkInterfaces", "NetworkInterfaceId"),
+        ("volume", "describe_volumes", "Volumes", "VolumeId"),
+    ],
+)
+def test_every_kind_is_found_on_every_page(kind: str, method: str, key: str, field: str) -> None:
+    pages = [{key: [{field: f"x-{number}", "TagSet" if number else "Tags": TAGS}]} for number in range(2)]
+    api = ScriptedApi(describe_tags=[[{"Tags": []}, {"Tags": [{"ResourceType": kind}]}]], **{method: [pages]})
+    assert [(t.kind, t.id, t.group) for t in removal.things(api, "train")] == [(kind, "x-0", "train"), (kind, "x-1", "train")]
+
+
 def test_what_others_depend_on_goes_last() -> None:
     ids = {
         "key-pair": ("key-1", "delete_key_pair", {"KeyPairId": "key-1"}),
