@@ -36,9 +36,12 @@ def leftovers(
         The leftovers, and a phrase for each region that did not answer.
     """
     everything, problems = things(ours, where)
-    answers = ours.everywhere(everything, lambda handle: handle.find()).values()
-    machines = [instance for answer in answers if not isinstance(answer, CloudError) for instance in answer]
-    over = {i.launch_id for i in machines if _over(i.deadline, now)} - {i.launch_id for i in machines if not _over(i.deadline, now)}
+    answers = ours.everywhere(everything, lambda handle: handle.find())
+    machines = [instance for answer in answers.values() if not isinstance(answer, CloudError) for instance in answer]
+    silent = {pair: answer for pair, answer in answers.items() if isinstance(answer, CloudError)}
+    # A launch is over only if the deadlines of all its machines can be read, and all of them have passed.
+    not_over = {i.launch_id for i in machines if not _over(i.deadline, now)} | {t.launch_id for pair in silent for t in everything[pair]}
+    over = {i.launch_id for i in machines} - not_over
     living = {thing.launch_id for group in everything.values() for thing in group if thing.kind == "instance" and thing.alive}
     items = [
         Leftover(*pair, thing, "its deadline is over" if thing.launch_id in over else "its launch has no machine")
@@ -48,7 +51,7 @@ def leftovers(
         if thing.alive and (thing.launch_id in over or thing.launch_id not in living)
     ]
     items.sort(key=lambda item: (item.thing.group, item.region, item.thing.kind))
-    return items, [f"{region}: {error.message}" for (_, region), error in problems.items()]
+    return items, [f"{region}: {error.message}" for (_, region), error in (problems | silent).items()]
 
 
 def _over(deadline: str, now: dt.datetime) -> bool:

@@ -30,3 +30,28 @@ def test_a_key_is_there_only_where_the_cloud_does_not_install_it() -> None:
 
 def test_the_same_order_has_the_same_bytes() -> None:
     assert user_data(deadline=DEADLINE) == user_data(deadline=DEADLINE.astimezone(dt.UTC))
+
+
+def test_the_whole_document_so_that_nothing_in_it_changes_unnoticed() -> None:
+    """A machine that was stopped when its deadline passed ends at its next start: the timer is persistent, and enabled for each boot."""
+    assert document(user_data(deadline=DEADLINE, authorized_key=KEY)) == {
+        "ssh_pwauth": False,
+        "disable_root": True,
+        "ssh_authorized_keys": [KEY],
+        "write_files": [
+            {
+                "path": "/etc/systemd/system/gpuprov-deadline.service",
+                "permissions": "0644",
+                "content": "[Unit]\nDescription=End this machine at the deadline of its gpuprov profile\n"
+                "[Service]\nType=oneshot\nExecStart=/usr/bin/systemctl poweroff\n",
+            },
+            {
+                "path": "/etc/systemd/system/gpuprov-deadline.timer",
+                "permissions": "0644",
+                "content": "[Unit]\nDescription=The deadline of the gpuprov profile\n"
+                "[Timer]\nOnCalendar=2027-01-01 01:30:00 UTC\nPersistent=true\n"
+                "[Install]\nWantedBy=timers.target\n",
+            },
+        ],
+        "runcmd": [["systemctl", "daemon-reload"], ["systemctl", "enable", "--now", "gpuprov-deadline.timer"]],
+    }

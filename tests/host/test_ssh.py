@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from provision.errors import HostKeyUnknownError, HostUnreachableError
-from provision.host.ssh import LOCALHOST, Target, execute
+from provision.host.ssh import LOCALHOST, Target, execute, ssh_argv
 
 
 def test_input_goes_in_and_both_outputs_and_the_exit_code_come_out() -> None:
@@ -56,3 +56,14 @@ def test_a_host_argument_is_never_an_option_or_a_command(name: str, tmp_path: Pa
     with pytest.raises((HostUnreachableError, HostKeyUnknownError)):
         asyncio.run(execute(Target(name, name), "true", timeout_s=240))
     assert not (tmp_path / "evil").exists()
+
+
+def test_no_command_accepts_a_host_key_that_is_not_pinned() -> None:
+    """`accept-new` would trust whoever answers first; an option on the command line comes before any configuration."""
+    for target in (Target("x", "x"), Target("x", "x", Path("/c"))):
+        argv = ssh_argv(target)
+        options = [argv[i + 1] for i, word in enumerate(argv) if word == "-o"]
+        assert [o for o in options if o.lower().startswith("stricthostkeychecking")] == ["StrictHostKeyChecking=yes"]
+        assert "BatchMode=yes" in options
+        assert not [o for o in options if "KnownHosts" in o or "NoHostAuthentication" in o]
+        assert argv[-2:] == ["--", "x"]

@@ -39,6 +39,18 @@ def test_openssh_reads_the_entry_through_the_users_own_configuration(tmp_path: P
         assert resolved(config, "jump")["user"] == "me"
 
 
+def test_the_pinned_key_alone_counts_whatever_the_user_s_own_configuration_says(tmp_path: Path, user_config: Path) -> None:
+    """`gpuprov ssh` and a plain ssh have no option of ours on their command line: the entry alone protects them."""
+    user_config.write_text("Host *\n  StrictHostKeyChecking no\n  UserKnownHostsFile /dev/null\n  UpdateHostKeys yes\n")
+    home = SshHome(tmp_path / "home", user_config)
+    home.add("a", address="10.0.0.7", login="ubuntu", keys=KEYS)
+    for config in (user_config, home.target("a").config):
+        assert config is not None
+        options = resolved(config, "gpuprov-a")
+        assert (options["stricthostkeychecking"], options["updatehostkeys"]) == ("true", "false")
+        assert (options["userknownhostsfile"], options["globalknownhostsfile"]) == (str(home.known_hosts), "/dev/null")
+
+
 def test_removing_the_last_entry_gives_the_users_file_back_to_the_byte(tmp_path: Path, user_config: Path) -> None:
     before = user_config.read_bytes()
     home = SshHome(tmp_path / "home", user_config)

@@ -80,3 +80,14 @@ def test_a_machine_without_rsync_is_told_what_to_install(box: Target, tmp_path: 
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(UsageError, match="not installed on this machine"):
         push(box, ["a"], "b", delete=False, dry_run=False)
+
+
+def test_files_go_to_nobody_whose_host_key_is_not_pinned(box: Target, tmp_path: Path) -> None:
+    words = tmp_path / "words"
+    (tmp_path / "bin with space" / "ssh").write_text(f'#!/bin/sh\necho "$@" >> {words}\n{REMOTE}\nexec "$@"\n')
+    source, there = tree(tmp_path / "source", a="1"), tree(tmp_path / "there")
+    push(box, [source], there, delete=False, dry_run=False)
+    pull(box, [there], source, delete=False, dry_run=False)
+    lines = words.read_text().splitlines()
+    assert len(lines) == 2
+    assert all(line.startswith(f"-F {tmp_path}/config ") and "-o StrictHostKeyChecking=yes " in line for line in lines)

@@ -1,6 +1,7 @@
 """The fault matrix: every call of a launch meets every kind of failure, once and for ever.
 
-The client classifies what it is told, gives up on a call that is never answered, makes no machine twice, and leaves nothing that `down` does not find.
+The client classifies what it is told, gives up on a call that is never answered, makes no machine twice, and leaves nothing that `down`
+does not find.
 """
 
 from __future__ import annotations

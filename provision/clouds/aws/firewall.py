@@ -11,12 +11,13 @@ from typing import Any, Final
 import tenacity
 
 from provision.clouds import base
+from provision.clouds.aws.answers import tags_of
 from provision.clouds.aws.api import AwsRegionApi
 from provision.clouds.aws.errors import cloud_errors, is_refusal, unless_refused
 from provision.clouds.aws.requests import ingress, resource_name, security_group
 from provision.clouds.caller import resolve
 from provision.concurrent import at_once
-from provision.errors import CloudUnreachableError, InstanceNotFoundError
+from provision.errors import CloudInvalidError, CloudUnreachableError, InstanceNotFoundError
 
 _SSH: Final = 22
 # EC2 is eventually consistent: other calls may not know a group for a while after CreateSecurityGroup named it
@@ -64,12 +65,17 @@ def _group(api: AwsRegionApi, order: base.Order) -> str:
     if reply is not None:
         return str(reply["GroupId"])
     name = resource_name(order)
-    groups = _groups(api, {"Name": "group-name", "Values": [name]})
-    if not groups:
-        # A call whose reply was lost made it a moment ago.
-        msg = f"EC2 has security group {name} in {api.region} but does not show it yet"
-        raise CloudUnreachableError(msg, hint="run the same command again; it goes on where it stopped")
-    return str(groups[0]["GroupId"])
+    groups = [g for g in _groups(api, {"Name": "group-name", "Values": [name]}) if not subnet or g["VpcId"] == subnet.vpc]
+    ours = [g for g in groups if tags_of(g).get(base.LAUNCH_TAG) == order.launch_id]
+    if ours:
+        return str(ours[0]["GroupId"])
+    if groups:
+        # Whoever made it may have opened it to anybody.
+        msg = f"security group {name} in {api.region} is not of this launch"
+        raise CloudInvalidError(msg, hint="ask its owner to rename it, or choose another --name")
+    # A call whose reply was lost made it a moment ago.
+    msg = f"EC2 has security group {name} in {api.region} but does not show it yet"
+    raise CloudUnreachableError(msg, hint="run the same command again; it goes on where it stopped")
 
 
 def _groups(api: AwsRegionApi, by: dict[str, Any]) -> list[dict[str, Any]]:

@@ -263,9 +263,7 @@ class GcpCloud:
         rules = firewall.rules_of(self._api, name)
         # Launch id → owner and network. A rule stays in the network that it was made in; where none is left, the machines tell the network.
         launches = {
-            tags[base.LAUNCH_TAG]: (tags.get(base.OWNER_TAG, ""), str(rule.network))
-            for rule in rules
-            if base.LAUNCH_TAG in (tags := tags_of_firewall(rule))
+            tags[base.LAUNCH_TAG]: (tags.get(base.OWNER_TAG, ""), str(rule.network)) for rule in rules for tags in [tags_of_firewall(rule)]
         }
         if not launches:
             raws = [(instance_of(raw), raw.network_interfaces[0].network) for raw in self._raws(removal.label_filter(name))]

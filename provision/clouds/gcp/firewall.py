@@ -39,11 +39,18 @@ def network_of(api: GcpProjectApi, order: base.Order, region: str) -> str:
 
 
 def rules_of(api: GcpProjectApi, name: str | None = None) -> list[Any]:
-    """Our rules, all or those of one launch's name. Ours have our name, our target tag and our tags in the description."""
+    """Our rules, all or those of one launch's name."""
     # `eq` takes a regular expression over the whole name (firewalls.list, parameter filter).
     rules = api.pages("Firewalls", "list", "compute.firewalls.list", filter='name eq "gpuprov-.*"')
-    ours = [rule for rule in rules if any(rule.name.startswith(tag) for tag in rule.target_tags)]
-    return [rule for rule in ours if (tags := tags_of_firewall(rule)) and (name is None or tags.get(base.NAME_TAG) == name)]
+    return [rule for rule in rules if _is_ours(rule) and name in {None, tags_of_firewall(rule)[base.NAME_TAG]}]
+
+
+def _is_ours(rule: Any, launch_id: str = "") -> bool:
+    """Whether a rule is ours, or that launch's: one that somebody else gave such a name lacks our target tag or our tags."""
+    tags = tags_of_firewall(rule)
+    launch = tags.get(base.LAUNCH_TAG, "")
+    named = base.NAME_TAG in tags and rule.name.startswith(network_tag(launch)) and network_tag(launch) in rule.target_tags
+    return bool(launch) and named and launch_id in {"", launch}
 
 
 def begin(api: GcpProjectApi, launch_id: str, text: str, networks: Sequence[str], network: str = NETWORK) -> list[Operation]:
@@ -61,6 +68,9 @@ def begin(api: GcpProjectApi, launch_id: str, text: str, networks: Sequence[str]
 
     Returns:
         What must end before the rules hold; for `wait`.
+
+    Raises:
+        CloudInvalidError: a rule of such a name is not ours; it was not changed.
     """
 
     def insert(rule: dict[str, Any]) -> Operation | None:
@@ -68,6 +78,9 @@ def begin(api: GcpProjectApi, launch_id: str, text: str, networks: Sequence[str]
             return _CREATE, api.call("Firewalls", "insert_unary", _CREATE, firewall_resource=rule, request_id=str(uuid.uuid4()))
         except AlreadyThereError:
             current = api.call("Firewalls", "get", "compute.firewalls.get", firewall=rule["name"])
+            if not _is_ours(current, launch_id):
+                msg = f"firewall rule {rule['name']} of project {api.project} is not of gpuprov"
+                raise CloudInvalidError(msg, hint="ask its owner to rename it, or remove it") from None
             return None if list(current.source_ranges) == rule["source_ranges"] else _patch(api, rule)
 
     return [operation for operation in at_once(insert, firewalls(launch_id, text, networks, network)) if operation]

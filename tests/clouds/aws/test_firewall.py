@@ -2,48 +2,56 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
+from provision.clouds import base
+from provision.clouds.aws import firewall
 from provision.clouds.aws.cloud import AwsCloud
-from provision.errors import CapacityError
+from provision.clouds.aws.requests import ingress, security_group
+from provision.errors import CapacityError, CloudInvalidError, CloudUnreachableError, InstanceNotFoundError, PermissionRefusedError
 from provision.rehearsal import control
+from tests.clock import still
+from tests.clouds.aws.orders import LAUNCH, order
 from tests.clouds.aws.rig import REGION, AwsRig, raw
+from tests.clouds.aws.scripted import ScriptedApi, refusal
 
 
 def test_several_zones_of_a_launch_share_one_group(rig: AwsRig) -> None:
-    order = rig.order()
+    ordered = rig.order()
     cloud = rig.cloud()
-    first, second, *_ = cloud.zones(order)
+    first, second, *_ = cloud.zones(ordered)
     rig.stock({first: 0})
     rig.forget()
     with pytest.raises(CapacityError):
-        cloud.launch(order.at(first))
-    cloud.launch(order.at(second))
+        cloud.launch(ordered.at(first))
+    cloud.launch(ordered.at(second))
     assert rig.calls().count("CreateSecurityGroup") == 1
     assert rig.calls().count("AuthorizeSecurityGroupIngress") == 1
-    assert AwsCloud(REGION, rig.access).launch(order.at(second))  # another process finds the group by its name
-    assert len([t for t in cloud.things(order.name) if t.kind == "security-group"]) == 1
+    assert AwsCloud(REGION, rig.access).launch(ordered.at(second))  # another process finds the group by its name
+    assert len([t for t in cloud.things(ordered.name) if t.kind == "security-group"]) == 1
 
 
 @pytest.mark.parametrize("action", ["AuthorizeSecurityGroupIngress", "RunInstances"])
 def test_a_group_that_ec2_does_not_show_yet_is_waited_for(rig: AwsRig, action: str) -> None:
-    order = rig.order()
+    ordered = rig.order()
     rig.forget()
     fault = {"kind": "error", "action": action, "code": "InvalidGroup.NotFound", "count": 2}
     control.ask(rig.ec2, "faults", method="PUT", body=[fault])
-    (machine,) = rig.cloud().launch(order)
+    (machine,) = rig.cloud().launch(ordered)
     assert rig.calls().count(action) == 3
-    assert [i.id for i in rig.cloud().find(order.name)] == [machine.id]
+    assert [i.id for i in rig.cloud().find(ordered.name)] == [machine.id]
 
 
 def test_rules_that_others_added_are_closed_and_other_ports_left_alone(rig: AwsRig) -> None:
-    order = rig.order(ssh_from=("192.0.2.0/24",))
-    (machine,) = rig.cloud().launch(order)
+    ordered = rig.order(ssh_from=("192.0.2.0/24",))
+    (machine,) = rig.cloud().launch(ordered)
     group = raw(rig, machine.id)["SecurityGroups"][0]["GroupId"]
     wide = {"IpProtocol": "tcp", "FromPort": 20, "ToPort": 30, "IpRanges": [{"CidrIp": "0.0.0.0/0"}]}
     web = {"IpProtocol": "tcp", "FromPort": 443, "ToPort": 443, "IpRanges": [{"CidrIp": "0.0.0.0/0"}]}
     rig.client.authorize_security_group_ingress(GroupId=group, IpPermissions=[wide, web])
-    rig.cloud().allow(order.name, ["192.0.2.0/24", "2001:db8::/32"])
+    rig.cloud().allow(ordered.name, ["192.0.2.0/24", "2001:db8::/32"])
     rules = rig.client.describe_security_groups(GroupIds=[group])["SecurityGroups"][0]["IpPermissions"]
     seen = {
         (r["FromPort"], r["ToPort"], c)
@@ -54,8 +62,171 @@ def test_rules_that_others_added_are_closed_and_other_ports_left_alone(rig: AwsR
 
 
 def test_without_anything_open_no_rule_is_asked_for(rig: AwsRig) -> None:
-    order = rig.order(subnet=rig.subnet(f"{REGION}a"), public_address=False, ssh_from=())
+    ordered = rig.order(subnet=rig.subnet(f"{REGION}a"), public_address=False, ssh_from=())
     rig.forget()
-    rig.cloud().launch(order)
+    rig.cloud().launch(ordered)
     assert "AuthorizeSecurityGroupIngress" not in rig.calls()
     assert rig.calls().count("DescribeSubnets") == 1
+
+
+# --- asked without HTTP ------------------------------------------------------------------------------------------------
+
+OURS = {"GroupId": "sg-ours", "VpcId": "vpc-1", "Tags": [{"Key": base.LAUNCH_TAG, "Value": LAUNCH}]}
+THEIRS = {"GroupId": "sg-theirs", "VpcId": "vpc-1", "Tags": [{"Key": base.LAUNCH_TAG, "Value": "another"}]}
+SUBNET = {"Subnets": [{"VpcId": "vpc-1", "AvailabilityZone": "us-east-1b"}]}
+DUPLICATE = refusal("InvalidGroup.Duplicate")
+
+
+def test_a_new_group_gets_its_rule_and_neither_call_is_sent_twice() -> None:
+    api = ScriptedApi(create_security_group=[{"GroupId": "sg-1"}])
+    assert firewall.ensure_group(api, order()) == "sg-1"
+    assert api.sent == [
+        ("once:create_security_group", security_group(order())),
+        ("once:authorize_security_group_ingress", {"GroupId": "sg-1", "IpPermissions": [ingress(["203.0.113.7/32"])]}),
+    ]
+
+
+def test_a_group_stands_in_the_vpc_of_the_subnet() -> None:
+    api = ScriptedApi(describe_subnets=[SUBNET], create_security_group=[{"GroupId": "sg-1"}])
+    assert firewall.ensure_group(api, order(subnet="subnet-1", ssh_from=())) == "sg-1"
+    assert api.sent == [
+        ("describe_subnets", {"SubnetIds": ["subnet-1"]}),
+        ("once:create_security_group", security_group(order(), "vpc-1")),
+    ]
+    assert firewall.subnet_of(api, order(subnet="subnet-1")) == firewall.AwsSubnet("vpc-1", "us-east-1b")
+    assert firewall.subnet_of(api, order()) is None
+
+
+@pytest.mark.parametrize("subnet", ["", "subnet-1"])
+@pytest.mark.parametrize("groups", [[OURS], [THEIRS, OURS], [OURS, {**OURS, "GroupId": "sg-z"}]])
+def test_the_group_that_an_earlier_try_made_is_used_again(groups: list[dict[str, Any]], subnet: str) -> None:
+    shown = {"describe_subnets": [SUBNET], "describe_security_groups": [{"SecurityGroups": groups}]}
+    api = ScriptedApi(create_security_group=[DUPLICATE], **shown)
+    assert firewall.ensure_group(api, order(ssh_from=(), subnet=subnet)) == "sg-ours"
+    assert api.sent[-1] == ("describe_security_groups", {"Filters": [{"Name": "group-name", "Values": ["gpuprov-train-01234567"]}]})
+
+
+@pytest.mark.parametrize("group", [THEIRS, {**THEIRS, "Tags": []}, {"GroupId": "sg-theirs", "VpcId": "vpc-1"}])
+def test_a_group_of_that_name_that_somebody_else_made_is_neither_used_nor_changed(group: dict[str, Any]) -> None:
+    """It may be open to everybody."""
+    api = ScriptedApi(create_security_group=[DUPLICATE], describe_security_groups=[{"SecurityGroups": [group]}])
+    with pytest.raises(CloudInvalidError) as caught:
+        firewall.ensure_group(api, order())
+    assert caught.value.message == "security group gpuprov-train-01234567 in us-east-1 is not of this launch"
+    assert caught.value.hint == "ask its owner to rename it, or choose another --name"
+    assert api.methods() == ["once:create_security_group", "describe_security_groups"]
+
+
+@pytest.mark.parametrize(("groups", "subnet"), [([], ""), ([], "subnet-1"), ([{**OURS, "VpcId": "vpc-2"}], "subnet-1")])
+def test_a_group_that_ec2_has_and_does_not_show_yet_is_asked_for_again_later(groups: list[Any], subnet: str) -> None:
+    api = ScriptedApi(describe_subnets=[SUBNET], create_security_group=[DUPLICATE], describe_security_groups=[{"SecurityGroups": groups}])
+    with pytest.raises(CloudUnreachableError) as caught:
+        firewall.ensure_group(api, order(subnet=subnet))
+    assert caught.value.message == "EC2 has security group gpuprov-train-01234567 in us-east-1 but does not show it yet"
+    assert caught.value.hint == "run the same command again; it goes on where it stopped"
+
+
+def test_a_rule_that_is_there_is_no_error_and_every_refusal_names_its_permission() -> None:
+    made: dict[str, list[Any]] = {"create_security_group": [{"GroupId": "sg-1"}]}
+    api = ScriptedApi(**made, authorize_security_group_ingress=[refusal("InvalidPermission.Duplicate")])
+    assert firewall.ensure_group(api, order()) == "sg-1"
+    no = refusal("UnauthorizedOperation")
+    rule = {"GroupId": "sg-1", "IpPermissions": [ingress(["0.0.0.0/0"])], "Tags": []}
+    for action, answers in (
+        ("ec2:CreateSecurityGroup", {"create_security_group": [no]}),
+        ("ec2:AuthorizeSecurityGroupIngress", {**made, "authorize_security_group_ingress": [no]}),
+        ("ec2:DescribeSecurityGroups", {"create_security_group": [DUPLICATE], "describe_security_groups": [no]}),
+    ):
+        with pytest.raises(PermissionRefusedError, match=f"AWS refuses {action} in us-east-1 "):
+            firewall.ensure_group(ScriptedApi(**answers), order())
+    with pytest.raises(PermissionRefusedError, match="ec2:DescribeSubnets in us-east-1 "):
+        firewall.subnet_of(ScriptedApi(describe_subnets=[no]), order(subnet="subnet-1"))
+    shown: dict[str, list[Any]] = {"describe_security_groups": [{"SecurityGroups": [rule]}]}
+    with pytest.raises(PermissionRefusedError, match="ec2:RevokeSecurityGroupIngress in us-east-1 "):
+        firewall.allow(ScriptedApi(**shown, revoke_security_group_ingress=[no]), "train", [])
+
+
+def test_a_group_that_ec2_does_not_know_yet_is_asked_for_at_growing_pauses_for_ten_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = still(monkeypatch)
+    api = ScriptedApi(create_security_group=[{"GroupId": "sg-1"}], authorize_security_group_ingress=[refusal("InvalidGroup.NotFound")])
+    with pytest.raises(CloudInvalidError, match=r"InvalidGroup\.NotFound"):
+        firewall.ensure_group(api, order())
+    assert [round(pause, 4) for pause in clock.pauses[:4]] == [0.1, 0.15, 0.225, 0.3375]
+    assert max(clock.pauses) == 2
+    assert 10 <= clock.now < 12
+
+
+def rule(protocol: str, low: int | None, high: int | None, *sources: str, **more: Any) -> dict[str, Any]:
+    ports = {} if low is None else {"FromPort": low, "ToPort": high}
+    ranges = {"IpRanges": [{"CidrIp": s, "Description": "x"} for s in sources if ":" not in s]}
+    ranges["Ipv6Ranges"] = [{"CidrIpv6": s} for s in sources if ":" in s]
+    return {"IpProtocol": protocol, **ports, **ranges, **more}
+
+
+HERE, THERE, SIX = "192.0.2.0/24", "198.51.100.0/24", "2001:db8::/64"
+
+
+@pytest.mark.parametrize(
+    ("existing", "opened", "closed"),
+    [
+        ([rule("tcp", 22, 22, HERE, SIX)], [], []),
+        ([rule("6", 22, 22, HERE, SIX)], [], []),
+        ([rule("tcp", 22, 22, HERE)], [SIX], []),
+        ([], [HERE, SIX], []),
+        (
+            [rule("tcp", 22, 22, HERE, SIX, THERE)],
+            [],
+            [{"IpProtocol": "tcp", "FromPort": 22, "ToPort": 22, "IpRanges": [{"CidrIp": THERE}]}],
+        ),
+        # Other ports than exactly 22 do not open port 22 as it should be opened, even to the right networks.
+        (
+            [rule("tcp", 22, 23, HERE)],
+            [HERE, SIX],
+            [{"IpProtocol": "tcp", "FromPort": 22, "ToPort": 23, "IpRanges": [{"CidrIp": HERE}]}],
+        ),
+        (
+            [rule("tcp", 21, 22, SIX)],
+            [HERE, SIX],
+            [{"IpProtocol": "tcp", "FromPort": 21, "ToPort": 22, "Ipv6Ranges": [{"CidrIpv6": SIX}]}],
+        ),
+        ([rule("-1", None, None, HERE)], [HERE, SIX], [{"IpProtocol": "-1", "IpRanges": [{"CidrIp": HERE}]}]),
+        ([rule("-1", 443, 443, HERE)], [HERE, SIX], [{"IpProtocol": "-1", "FromPort": 443, "ToPort": 443, "IpRanges": [{"CidrIp": HERE}]}]),
+        ([rule("tcp", None, None, HERE)], [HERE, SIX], [{"IpProtocol": "tcp", "IpRanges": [{"CidrIp": HERE}]}]),
+        # A group or a prefix list admits machines that the profile does not name.
+        (
+            [rule("tcp", 22, 22, HERE, SIX, UserIdGroupPairs=[{"GroupId": "sg-9"}], PrefixListIds=[])],
+            [],
+            [{"IpProtocol": "tcp", "FromPort": 22, "ToPort": 22, "UserIdGroupPairs": [{"GroupId": "sg-9"}]}],
+        ),
+        (
+            [rule("tcp", 22, 22, HERE, SIX, PrefixListIds=[{"PrefixListId": "pl-1"}])],
+            [],
+            [{"IpProtocol": "tcp", "FromPort": 22, "ToPort": 22, "PrefixListIds": [{"PrefixListId": "pl-1"}]}],
+        ),
+        # What does not reach port 22 is left alone.
+        (
+            [rule("tcp", 443, 443, THERE), rule("tcp", 23, 80, THERE), rule("tcp", 1, 21, THERE), rule("udp", 22, 22, THERE)],
+            [HERE, SIX],
+            [],
+        ),
+        ([rule("tcp", 22, 22, HERE), rule("tcp", 22, 22, SIX)], [], []),
+        ([rule("udp", 22, 22, THERE), rule("tcp", 22, 22, HERE, SIX)], [], []),
+        ([rule("-1", 22, 22, SIX)], [HERE, SIX], [{"IpProtocol": "-1", "FromPort": 22, "ToPort": 22, "Ipv6Ranges": [{"CidrIpv6": SIX}]}]),
+    ],
+)
+def test_a_group_is_opened_to_what_is_missing_before_it_is_closed_to_what_is_too_much(
+    existing: list[dict[str, Any]], opened: list[str], closed: list[dict[str, Any]]
+) -> None:
+    api = ScriptedApi(describe_security_groups=[{"SecurityGroups": [{"GroupId": "sg-1", "IpPermissions": existing}]}])
+    firewall.allow(api, "train", [HERE, SIX])
+    look = ("describe_security_groups", {"Filters": [{"Name": "tag:gpuprov:name", "Values": ["train"]}]})
+    opening = [("once:authorize_security_group_ingress", {"GroupId": "sg-1", "IpPermissions": [ingress(opened)]})] if opened else []
+    closing = [("revoke_security_group_ingress", {"GroupId": "sg-1", "IpPermissions": closed})] if closed else []
+    assert api.sent == [look, *opening, *closing]
+
+
+def test_a_launch_without_a_group_cannot_be_opened() -> None:
+    with pytest.raises(InstanceNotFoundError) as caught:
+        firewall.allow(ScriptedApi(describe_security_groups=[{"SecurityGroups": []}]), "train", [HERE])
+    assert caught.value.message == "'train' has no security group in us-east-1"
+    assert caught.value.hint == "`gpuprov ls` shows what exists"

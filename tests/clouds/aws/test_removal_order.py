@@ -1,0 +1,174 @@
+"""Our things in a region and the order of their removal, without HTTP."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from provision.clouds import base
+from provision.clouds.aws import removal
+from provision.errors import InstanceLostError, PermissionRefusedError
+from tests.clock import still
+from tests.clouds.aws.scripted import ScriptedApi, refusal
+
+TAGS = [{"Key": base.NAME_TAG, "Value": "train"}, {"Key": base.LAUNCH_TAG, "Value": "f00d"}]
+GONE = refusal("InvalidThing.NotFound")
+
+
+def thing(kind: str, thing_id: str, *, alive: bool = True) -> base.Thing:
+    return base.Thing(kind, thing_id, "train", "f00d", "isa@example.org", "us-east-1", alive)
+
+
+def machines(**states: str) -> dict[str, Any]:
+    return {
+        "Reservations": [{"Instances": [{"InstanceId": name, "State": {"Name": state}, "Tags": TAGS} for name, state in states.items()]}]
+    }
+
+
+def removed(api: ScriptedApi, *things: base.Thing) -> list[str]:
+    return removal.remove(api, things, on_step=lambda _: None)
+
+
+def test_only_kinds_that_carry_our_tag_are_asked_for() -> None:
+    types = {"Tags": [{"ResourceType": "instance"}, {"ResourceType": "elastic-ip"}, {"ResourceType": "spot-instances-request"}]}
+    spots = [{"SpotInstanceRequestId": f"sir-{s}", "State": s, "Tags": TAGS} for s in ("open", "active", "closed", "cancelled", "failed")]
+    api = ScriptedApi(
+        describe_tags=[types],
+        describe_instances=[machines(a="running", b="terminated", c="shutting-down", d="stopped")],
+        describe_addresses=[{"Addresses": [{"AllocationId": "eip-1", "Tags": TAGS}]}],
+        describe_spot_instance_requests=[{"SpotInstanceRequests": spots}],
+    )
+    existing = removal.things(api, "train")
+    assert [(t.kind, t.id, t.alive) for t in existing] == [
+        ("spot-request", "sir-open", True),
+        ("spot-request", "sir-active", True),
+        ("instance", "a", True),
+        ("instance", "b", False),
+        ("instance", "c", False),
+        ("instance", "d", True),
+        ("address", "eip-1", True),
+    ]
+    assert {(t.group, t.launch_id, t.where) for t in existing} == {("train", "f00d", "us-east-1")}
+    filters = [{"Name": "key", "Values": ["gpuprov:name"]}, {"Name": "value", "Values": ["train"]}]
+    assert api.sent[0] == ("describe_tags", {"Filters": filters})
+    by_name = {"Filters": [{"Name": "tag:gpuprov:name", "Values": ["train"]}]}
+    assert sorted(api.sent[1:]) == [(f"describe_{k}", by_name) for k in ("addresses", "instances", "spot_instance_requests")]
+    removal.things(api, None)
+    assert ("describe_tags", {"Filters": filters[:1]}) in api.sent
+    assert ("describe_addresses", {"Filters": [{"Name": "tag-key", "Values": ["gpuprov:name"]}]}) in api.sent
+
+
+@pytest.mark.parametrize(
+    ("kind", "method", "key", "field"),
+    [
+        ("security-group", "describe_security_groups", "SecurityGroups", "GroupId"),
+        ("launch-template", "describe_launch_templates", "LaunchTemplates", "LaunchTemplateId"),
+        ("key-pair", "describe_key_pairs", "KeyPairs", "KeyPairId"),
+        ("network-interface", "describe_network_interfaces", "NetworkInterfaces", "NetworkInterfaceId"),
+        ("volume", "describe_volumes", "Volumes", "VolumeId"),
+    ],
+)
+def test_every_kind_is_found_on_every_page(kind: str, method: str, key: str, field: str) -> None:
+    pages = [{key: [{field: f"x-{number}", "TagSet" if number else "Tags": TAGS}]} for number in range(2)]
+    api = ScriptedApi(describe_tags=[[{"Tags": []}, {"Tags": [{"ResourceType": kind}]}]], **{method: [pages]})
+    assert [(t.kind, t.id, t.group) for t in removal.things(api, "train")] == [(kind, "x-0", "train"), (kind, "x-1", "train")]
+
+
+def test_what_others_depend_on_goes_last() -> None:
+    ids = {
+        "key-pair": ("key-1", "delete_key_pair", {"KeyPairId": "key-1"}),
+        "launch-template": ("lt-1", "delete_launch_template", {"LaunchTemplateId": "lt-1"}),
+        "security-group": ("sg-1", "delete_security_group", {"GroupId": "sg-1"}),
+        "network-interface": ("eni-1", "delete_network_interface", {"NetworkInterfaceId": "eni-1"}),
+        "volume": ("vol-1", "delete_volume", {"VolumeId": "vol-1"}),
+        "address": ("eip-1", "release_address", {"AllocationId": "eip-1"}),
+        "instance": ("i-1", "terminate_instances", {"InstanceIds": ["i-1"]}),
+        "spot-request": ("sir-1", "cancel_spot_instance_requests", {"SpotInstanceRequestIds": ["sir-1"]}),
+    }
+    api = ScriptedApi(
+        describe_instances=[machines(**{"i-1": "terminated"})],
+        describe_volumes=[{"Volumes": [{"VolumeId": "vol-1", "State": "available"}]}, {"Volumes": []}],
+        describe_network_interfaces=[
+            {"NetworkInterfaces": [{"NetworkInterfaceId": "eni-1", "Status": "available"}]},
+            {"NetworkInterfaces": []},
+        ],
+    )
+    said: list[str] = []
+    phrases = removal.remove(api, [thing(kind, each[0]) for kind, each in ids.items()], on_step=said.append)
+    assert phrases == [f"{kind} {each[0]} in us-east-1" for kind, each in reversed(ids.items())]
+    assert said == [f"removing {phrase}" for phrase in phrases]
+    assert [(m, p) for m, p in api.sent if not m.startswith("describe")] == [each[1:] for each in reversed(ids.values())]
+    assert ("describe_volumes", {"Filters": [{"Name": "volume-id", "Values": ["vol-1"]}]}) in api.sent
+    assert ("describe_network_interfaces", {"Filters": [{"Name": "network-interface-id", "Values": ["eni-1"]}]}) in api.sent
+    assert ("describe_instances", {"Filters": [{"Name": "instance-id", "Values": ["i-1"]}]}) in api.sent
+
+
+def test_a_machine_that_ended_before_is_not_told_of() -> None:
+    api = ScriptedApi(describe_instances=[machines()])
+    assert removal.remove(api, [thing("instance", "i-1", alive=False)], on_step=lambda _: pytest.fail("said")) == []
+    assert api.methods() == ["terminate_instances", "describe_instances"]
+    assert removed(ScriptedApi()) == []
+
+
+def test_one_machine_that_ec2_no_longer_knows_does_not_save_the_others() -> None:
+    api = ScriptedApi(terminate_instances=[GONE, GONE, {}], describe_instances=[machines()])
+    removed(api, thing("instance", "i-1"), thing("instance", "i-2"))
+    assert [p["InstanceIds"] for m, p in api.sent if m == "terminate_instances"] == [["i-1", "i-2"], ["i-1"], ["i-2"]]
+
+
+def test_machines_are_waited_for_until_they_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = still(monkeypatch)
+    api = ScriptedApi(describe_instances=[machines(a="shutting-down", b="terminated"), machines(a="terminated")])
+    removed(api, thing("instance", "a"), thing("instance", "b"))
+    assert clock.pauses == [0.05]
+    stuck = ScriptedApi(describe_instances=[machines(a="shutting-down", b="running")])
+    with pytest.raises(InstanceLostError) as caught:
+        removed(stuck, thing("instance", "a"), thing("instance", "b"))
+    assert caught.value.message == "a, b in us-east-1 did not end within 300 s"
+    assert caught.value.hint == "run the same command again; it goes on where it stopped"
+
+
+@pytest.mark.parametrize("state", ["deleting", "deleted"])
+def test_a_volume_that_ends_with_its_machine_is_not_deleted(monkeypatch: pytest.MonkeyPatch, state: str) -> None:
+    still(monkeypatch)
+    volumes = [{"Volumes": [{"VolumeId": "vol-1", "State": s}]} for s in ("in-use", state)]
+    api = ScriptedApi(describe_volumes=volumes)
+    assert removed(api, thing("volume", "vol-1")) == ["volume vol-1 in us-east-1"]
+    assert api.methods() == ["describe_volumes"] * 2
+
+
+@pytest.mark.parametrize(
+    "code", ["DependencyViolation", "VolumeInUse", "IncorrectState", "InvalidNetworkInterface.InUse", "InvalidGroup.InUse"]
+)
+def test_what_is_still_held_is_asked_for_again_and_what_is_gone_is_gone(monkeypatch: pytest.MonkeyPatch, code: str) -> None:
+    clock = still(monkeypatch)
+    api = ScriptedApi(delete_security_group=[refusal(code), refusal(code), refusal(code), GONE])
+    assert removed(api, thing("security-group", "sg-1")) == ["security-group sg-1 in us-east-1"]
+    assert [round(pause, 4) for pause in clock.pauses] == [0.05, 0.075, 0.1125]
+
+
+def test_no_thing_is_waited_for_longer_than_five_minutes(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = still(monkeypatch)
+    with pytest.raises(Exception, match="DependencyViolation"):
+        removed(ScriptedApi(delete_security_group=[refusal("DependencyViolation")]), thing("security-group", "sg-1"))
+    assert 300 <= clock.now < 306
+    assert max(clock.pauses) == 5
+
+
+@pytest.mark.parametrize(
+    ("answers", "action"),
+    [
+        ({"describe_tags": [0]}, "ec2:DescribeTags"),
+        ({"describe_tags": [{"Tags": [{"ResourceType": "volume"}]}], "describe_volumes": [0]}, "ec2:DescribeVolumes"),
+        ({"terminate_instances": [0]}, "ec2:TerminateInstances"),
+        ({"delete_key_pair": [0]}, "ec2:DeleteKeyPair"),
+        ({"describe_volumes": [0]}, "ec2:DescribeVolumes"),
+    ],
+)
+def test_a_refusal_names_its_permission(answers: dict[str, list[Any]], action: str) -> None:
+    no = refusal("UnauthorizedOperation")
+    api = ScriptedApi(**{method: [no if answer == 0 else answer for answer in given] for method, given in answers.items()})
+    kind = {"ec2:TerminateInstances": "instance", "ec2:DeleteKeyPair": "key-pair"}.get(action, "volume")
+    with pytest.raises(PermissionRefusedError, match=f"{action} in us-east-1 "):
+        removal.things(api, None) if "describe_tags" in answers else removed(api, thing(kind, "x"))

@@ -1,0 +1,198 @@
+"""Whose rules and things they are: ours are found, changed and removed, those of others never."""
+
+from __future__ import annotations
+
+import json
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from provision.clouds import base
+from provision.clouds.gcp import firewall, removal, requests
+from provision.clouds.gcp.errors import AlreadyThereError, GoneError
+from provision.errors import CloudInvalidError
+
+from .orders import order
+from .scripted import ScriptedProject
+
+LAUNCH = "f00d" * 8
+TAG = f"gpuprov-{LAUNCH}"
+TEXT = requests.description("train", LAUNCH, "isa@example.org")
+HERE, SIX, EVERYONE = "203.0.113.7/32", "2001:db8::/64", "0.0.0.0/0"
+THERE_ALREADY, GONE = AlreadyThereError("exists", hint="x"), GoneError("gone", hint="x")
+RULES = ("compute.firewalls.list", {"filter": 'name eq "gpuprov-.*"'})
+
+
+def rule(name: str = TAG, text: str = TEXT, tags: tuple[str, ...] = (TAG,), sources: tuple[str, ...] = (HERE,)) -> Any:
+    return SimpleNamespace(name=name, description=text, target_tags=list(tags), source_ranges=list(sources), network="n")
+
+
+FOREIGN = [
+    rule(text=""),
+    rule(text="a rule of the network team"),
+    rule(text='{"team": "network"}'),
+    rule(text=json.dumps({base.NAME_TAG: "train"})),
+    rule(text=json.dumps({base.LAUNCH_TAG: LAUNCH})),
+    rule(text=requests.description("train", "another", "x")),
+    rule(text=requests.description("train", "", "x")),
+    rule(text=requests.description("train", "", "x"), tags=("gpuprov-",)),
+    rule(tags=()),
+    rule(tags=("gpuprov-another",)),
+    rule(name="gpuprov-by-hand"),
+]
+
+
+def names(project: ScriptedProject, name: str | None = None) -> list[str]:
+    return [each.name for each in firewall.rules_of(project, name)]  # type: ignore[arg-type]
+
+
+def test_our_rules_are_found_and_those_of_others_are_not() -> None:
+    other = requests.description("other", "beef", "x")
+    ours = [rule(), rule(f"{TAG}-deny"), rule("gpuprov-beef", other, ("gpuprov-beef",))]
+    project = ScriptedProject(Firewalls_list=[[*FOREIGN, *ours]])
+    assert names(project) == [TAG, f"{TAG}-deny", "gpuprov-beef"]
+    assert names(project, "train") == [TAG, f"{TAG}-deny"]
+    assert names(project, "nobody") == []
+    assert project.sent[0] == ("Firewalls", "list", *RULES)
+
+
+OTHER_LAUNCH = rule(text=requests.description("train", LAUNCH[:8], "x"), tags=(f"gpuprov-{LAUNCH[:8]}",))
+
+
+@pytest.mark.parametrize("foreign", [*FOREIGN, OTHER_LAUNCH])
+def test_a_rule_of_that_name_that_somebody_else_made_is_never_changed(foreign: Any) -> None:
+    foreign.name = TAG
+    if foreign.description == TEXT and foreign.target_tags == [TAG]:
+        foreign.description = ""
+    foreign.source_ranges = [EVERYONE]
+    project = ScriptedProject(Firewalls_insert_unary=[THERE_ALREADY], Firewalls_get=[foreign])
+    with pytest.raises(CloudInvalidError) as caught:
+        firewall.begin(project, LAUNCH, TEXT, [HERE])  # type: ignore[arg-type]
+    assert caught.value.message == f"firewall rule {TAG} of project my-project is not of gpuprov"
+    assert caught.value.hint == "ask its owner to rename it, or remove it"
+    assert {method for _, method, *_ in project.sent} == {"insert_unary", "get"}
+
+
+def test_new_rules_are_begun_with_request_ids_of_their_own_and_waited_for() -> None:
+    project = ScriptedProject()
+    begun = firewall.begin(project, LAUNCH, TEXT, [HERE], "n")  # type: ignore[arg-type]
+    assert begun == [("compute.firewalls.create", "operation of insert_unary")] * 2
+    sent = sorted((request["firewall_resource"]["name"], request) for *_, request in project.sent)
+    assert [request["firewall_resource"] for _, request in sent] == requests.firewalls(LAUNCH, TEXT, [HERE], "n")
+    ids = {request["request_id"] for _, request in sent}
+    assert len(ids) == 2
+    assert all(len(each) == 36 for each in ids)
+    firewall.wait(project, begun)  # type: ignore[arg-type]
+    assert project.waited == [("operation of insert_unary", "compute.firewalls.create", 120.0)] * 2
+
+
+def test_a_rule_of_ours_gets_today_s_networks_and_one_that_has_them_is_left_alone() -> None:
+    same = ScriptedProject(Firewalls_insert_unary=[THERE_ALREADY], Firewalls_get=[rule(sources=(EVERYONE,))])
+    assert firewall.begin(same, LAUNCH, TEXT, []) == []  # type: ignore[arg-type]
+    assert same.sent[-1] == ("Firewalls", "get", "compute.firewalls.get", {"firewall": f"{TAG}-deny"})
+    other = ScriptedProject(Firewalls_insert_unary=[THERE_ALREADY], Firewalls_get=[rule()])
+    assert firewall.begin(other, LAUNCH, TEXT, []) == [("compute.firewalls.update", "operation of patch_unary")]  # type: ignore[arg-type]
+    body = {"name": f"{TAG}-deny", "source_ranges": [EVERYONE]}
+    assert other.sent[-1] == (
+        "Firewalls",
+        "patch_unary",
+        "compute.firewalls.update",
+        {"firewall": f"{TAG}-deny", "firewall_resource": body},
+    )
+
+
+def test_rules_that_are_no_longer_needed_go_and_those_of_other_launches_stay() -> None:
+    existing = [rule(), rule(f"{TAG}-deny"), rule(f"{TAG}-v6"), rule("gpuprov-beef", tags=("gpuprov-beef",))]
+    project = ScriptedProject()
+    firewall.allow(project, LAUNCH, TEXT, [HERE], existing, network="n")  # type: ignore[arg-type]
+    removed = [(action, request) for _, method, action, request in project.sent if method == "delete_unary"]
+    assert removed == [("compute.firewalls.delete", {"firewall": f"{TAG}-v6"})]
+    assert [action for _, action, _ in project.waited] == ["compute.firewalls.create"] * 2 + ["compute.firewalls.delete"]
+    assert {seconds for *_, seconds in project.waited} == {120.0}
+    assert all(request["firewall_resource"]["network"] == "n" for _, method, _, request in project.sent if method == "insert_unary")
+
+
+def test_the_network_is_that_of_the_subnetwork() -> None:
+    link = "https://www.googleapis.com/compute/v1/projects/p/global/networks/inside"
+    project = ScriptedProject(Subnetworks_get=[SimpleNamespace(network=link), GONE])
+    assert firewall.network_of(project, order(), "asia-east2") == requests.NETWORK  # type: ignore[arg-type]
+    assert project.sent == []
+    assert firewall.network_of(project, order(subnet="s"), "asia-east2") == "projects/p/global/networks/inside"  # type: ignore[arg-type]
+    where = {"where": "asia-east2", "region": "asia-east2", "subnetwork": "s"}
+    assert project.sent == [("Subnetworks", "get", "compute.subnetworks.get", where)]
+    with pytest.raises(CloudInvalidError) as caught:
+        firewall.network_of(project, order(subnet="s"), "asia-east2")  # type: ignore[arg-type]
+    assert caught.value.message == "there is no subnetwork s in asia-east2"
+    assert caught.value.hint == "correct network.subnet of the profile, or create it there"
+
+
+# --- removal -----------------------------------------------------------------------------------------------------------
+
+
+def described(name: str, field: str) -> Any:
+    metadata = SimpleNamespace(items=[]) if field == "instances" else None
+    return SimpleNamespace(
+        name=name, description="", metadata=metadata, labels={"gpuprov-name": "train", "gpuprov-launch": LAUNCH, "gpuprov-owner": "isa"}
+    )
+
+
+def scoped(field: str, name: str) -> list[Any]:
+    empty = ("zones/b", SimpleNamespace(**{field: []}))
+    return [("regions/r" if field == "addresses" else "zones/a", SimpleNamespace(**{field: [described(name, field)]})), empty]
+
+
+@pytest.fixture
+def project() -> ScriptedProject:
+    return ScriptedProject(
+        Instances_aggregated_list=[scoped("instances", "machine")],
+        Disks_aggregated_list=[scoped("disks", "disk")],
+        Addresses_aggregated_list=[scoped("addresses", "address")],
+        Firewalls_list=[[rule()]],
+    )
+
+
+def test_everything_of_ours_is_found_by_its_label(project: ScriptedProject) -> None:
+    existing = removal.things(project, "train")  # type: ignore[arg-type]
+    assert [str(thing) for thing in existing] == [
+        "instance machine in a", "disk disk in a", "address address in r", f"firewall {TAG} in global",
+    ]  # fmt: skip
+    assert {(thing.group, thing.launch_id) for thing in existing} == {("train", LAUNCH)}
+    asked = {kind: (action, request) for kind, _, action, request in project.sent}
+    by_name = {"filter": 'labels.gpuprov-name="train"'}
+    assert asked == {
+        "Instances": ("compute.instances.list", by_name),
+        "Disks": ("compute.disks.list", by_name),
+        "Addresses": ("compute.addresses.list", by_name),
+        "Firewalls": RULES,
+    }
+    assert removal.label_filter(None) == "labels.gpuprov-name:*"
+    assert removal.label_filter("x", base.LAUNCH_TAG) == 'labels.gpuprov-launch="x"'
+
+
+def test_machines_go_before_what_they_hold_and_each_from_its_own_place(project: ScriptedProject) -> None:
+    existing = removal.things(project, None)  # type: ignore[arg-type]
+    project.sent.clear()
+    said: list[str] = []
+    removed = removal.remove(project, list(reversed(existing)), on_step=said.append)  # type: ignore[arg-type]
+    assert removed == [str(thing) for thing in existing]
+    assert said == [f"removing {thing}" for thing in existing]
+    assert [(kind, method, action, request) for kind, method, action, request in project.sent] == [
+        ("Instances", "delete_unary", "compute.instances.delete", {"where": "a", "zone": "a", "instance": "machine"}),
+        ("Disks", "delete_unary", "compute.disks.delete", {"where": "a", "zone": "a", "disk": "disk"}),
+        ("Addresses", "delete_unary", "compute.addresses.delete", {"where": "r", "region": "r", "address": "address"}),
+        ("Firewalls", "delete_unary", "compute.firewalls.delete", {"where": "global", "firewall": TAG}),
+    ]
+    assert {seconds for *_, seconds in project.waited} == {300.0}
+
+
+def test_what_is_gone_already_is_no_error_and_a_disk_that_ended_with_its_machine_counts_as_removed() -> None:
+    project = ScriptedProject(Disks_delete_unary=[GONE], Firewalls_delete_unary=[GONE])
+    tags = {base.NAME_TAG: "train", base.LAUNCH_TAG: LAUNCH}
+    machine, disk = (base.Thing.tagged(kind, "x", "a", tags) for kind in ("instance", "disk"))
+    other = base.Thing.tagged("disk", "y", "a", {**tags, base.LAUNCH_TAG: "other"})
+    remove = removal.remove
+    assert remove(project, [disk, other, machine], on_step=lambda _: None) == ["instance x in a", "disk x in a"]  # type: ignore[arg-type]
+    assert remove(project, [disk, base.Thing.tagged("firewall", "f", "global", {})], on_step=lambda _: None) == []  # type: ignore[arg-type]
+    assert remove(ScriptedProject(), [disk], on_step=lambda _: None) == ["disk x in a"]  # type: ignore[arg-type]
+    assert remove(project, [], on_step=lambda _: pytest.fail("said")) == []  # type: ignore[arg-type]

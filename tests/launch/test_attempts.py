@@ -1,0 +1,177 @@
+"""A launch against clouds in memory: what is asked for, with which deadline, and what is left when it fails."""
+
+from __future__ import annotations
+
+import datetime as dt
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from provision.clouds import base
+from provision.errors import CapacityError, CloudInvalidError, CloudUnreachableError, QuotaExceededError
+from provision.launch.attempts import LaunchRequest
+from provision.launch.journal import Journal, Record
+from provision.launch.launcher import Launcher
+from tests.launch.memory import ONCE, Memory, machine, thing
+from tests.launch.test_plan import AWS, planned
+
+HERE, THERE = ("aws", "us-east-1"), ("aws", "ap-east-1")
+NONE_LEFT = CapacityError("none left", hint="x")
+
+
+@pytest.fixture
+def memory() -> Memory:
+    return Memory()
+
+
+@pytest.fixture
+def launcher(memory: Memory, tmp_path: Path) -> Launcher:
+    return Launcher(
+        lambda c, r: memory[c, r],  # type: ignore[arg-type, return-value]
+        Journal(tmp_path / "journal"),
+        rehearsal=False,
+        on_step=memory.said.append,
+        patience=ONCE,
+    )
+
+
+def ensure(launcher: Launcher, **more: Any) -> list[base.Instance]:
+    return launcher.ensure(LaunchRequest(planned(AWS), "key", **more))
+
+
+def orders(memory: Memory, pair: tuple[str, str]) -> list[base.Order]:
+    return [order for method, order in memory[pair].asked if method == "launch"]
+
+
+def record(launcher: Launcher) -> Record | None:
+    return launcher.journal.get("t4-train")
+
+
+def test_a_launch_ends_as_many_hours_after_its_beginning_as_the_profile_says(memory: Memory, launcher: Launcher) -> None:
+    """The order, the tag and the journal say the same moment."""
+    memory[HERE].launches = [[machine("t4-train")]]
+    before = dt.datetime.now(dt.UTC).replace(microsecond=0)
+    ensure(launcher)
+    (order,) = orders(memory, HERE)
+    assert dt.timedelta(hours=12) <= order.deadline - before <= dt.timedelta(hours=12, minutes=1)
+    written = record(launcher)
+    assert written is not None
+    assert written.deadline == order.tags[base.DEADLINE_TAG] == order.deadline.isoformat()
+    assert order.deadline - dt.datetime.fromisoformat(written.created_at) == dt.timedelta(hours=12)
+    assert (order.count, order.minimum, order.first, order.launch_id) == (1, 1, 1, written.launch_id)
+    assert [m.id for m in written.machines] == ["i-t4-train"]
+    assert (written.pending, written.complete) == (None, True)
+
+
+def test_no_capacity_goes_on_and_what_was_made_there_is_removed(memory: Memory, launcher: Launcher) -> None:
+    memory[HERE].launches, memory[HERE].zone_names = [NONE_LEFT], ["us-east-1a"]
+    memory[THERE].launches = [[machine("t4-train", region="ap-east-1")]]
+    ensure(launcher)
+    assert [(a.zone or a.region, a.outcome) for a in launcher.attempts] == [
+        ("us-east-1", "no-capacity"),
+        ("us-east-1a", "no-capacity"),
+        ("us-east-1a", "launched"),
+    ]
+    assert "us-east-1: no machine, trying the next place" in memory.said
+    assert "asking for g4dn.xlarge in ap-east-1 (on-demand, an opt-in region)" in memory.said
+    assert "things" in memory[HERE].methods()
+    chosen, named = orders(memory, HERE)
+    assert chosen.token("us-east-1") != named.token("us-east-1")
+
+
+def test_no_place_with_a_machine_is_told_with_every_attempt_and_forgotten(memory: Memory, launcher: Launcher) -> None:
+    memory[HERE].launches = [QuotaExceededError("too small", hint="q")]
+    memory[THERE].launches = [NONE_LEFT]
+    with pytest.raises(CapacityError) as caught:
+        ensure(launcher)
+    outcomes = "us-east-1 g4dn.xlarge: quota-exceeded; ap-east-1 g4dn.xlarge: no-capacity"
+    assert caught.value.message == f"no place of the profile has a machine ({outcomes})"
+    assert caught.value.hint == "x"  # of the shortage that waiting can help
+    assert record(launcher) is None
+
+
+def test_an_error_that_no_other_place_can_mend_ends_it_and_leaves_nothing(memory: Memory, launcher: Launcher) -> None:
+    memory[HERE].launches = [CloudInvalidError("wrong", hint="x")]
+    with pytest.raises(CloudInvalidError):
+        ensure(launcher)
+    assert orders(memory, THERE) == []
+    assert memory[HERE].methods() == ["find", "launch", "things"]
+    assert record(launcher) is None
+
+
+def test_an_attempt_without_an_answer_stays_in_the_journal(memory: Memory, launcher: Launcher) -> None:
+    memory[HERE].launches = [CloudUnreachableError("no answer", hint="x")]
+    with pytest.raises(CloudUnreachableError):
+        ensure(launcher)
+    written = record(launcher)
+    assert written is not None
+    assert written.pending is not None
+    assert "things" not in memory[HERE].methods()
+    memory[HERE].launches = [[machine("t4-train", launch_id=written.launch_id)]]
+    ensure(launcher)
+    first, second = orders(memory, HERE)
+    assert first == second  # the same request, so that the same token finds the same machine
+
+
+def test_what_cannot_be_cleared_keeps_the_journal_and_says_how_to_remove_it(memory: Memory, launcher: Launcher) -> None:
+    memory[HERE].launches = [CloudInvalidError("wrong", hint="x", detail="d")]
+    memory[HERE].fails["things"] = CloudUnreachableError("no answer", hint="x")
+    with pytest.raises(CloudInvalidError) as caught:
+        ensure(launcher)
+    assert caught.value.hint == "x (something may remain there: `gpuprov down t4-train` removes it)"
+    assert caught.value.detail == "d; while cleaning up: no answer"
+    assert record(launcher) is not None
+
+
+def test_the_rest_of_several_is_asked_for_elsewhere_with_the_next_numbers(memory: Memory, launcher: Launcher) -> None:
+    one, two, three = (machine(f"t4-train-{n}", group="t4-train", id=f"i-{n}", count=3) for n in (1, 2, 3))
+    memory[HERE].launches = [[one, two], NONE_LEFT]
+    memory[THERE].launches = [[three]]
+    made = ensure(launcher, count=3, minimum=2)
+    assert [i.id for i in made] == ["i-1", "i-2", "i-3"]
+    first = orders(memory, HERE)[0]
+    last = orders(memory, THERE)[0]
+    assert (first.count, first.minimum, first.first) == (3, 1, 1)
+    assert (last.count, last.minimum, last.first, last.tags[base.COUNT_TAG]) == (1, 1, 3, "3")
+    assert "asking for 3 x g4dn.xlarge in us-east-1 (on-demand)" in memory.said
+
+
+def test_below_the_minimum_is_nothing(memory: Memory, launcher: Launcher) -> None:
+    memory[HERE].launches = [[machine("t4-train-1", group="t4-train", count=3)], NONE_LEFT]
+    memory[THERE].launches = [NONE_LEFT]
+    with pytest.raises(CapacityError, match="only 1 of at least 2 machines are available"):
+        ensure(launcher, count=3, minimum=2)
+    assert record(launcher) is None
+    assert memory[HERE].methods()[-1] == "things"
+
+
+def test_all_or_nothing_asks_for_all_at_once(memory: Memory, launcher: Launcher) -> None:
+    pair = [machine(f"t4-train-{n}", group="t4-train", id=f"i-{n}", count=2) for n in (1, 2)]
+    memory[HERE].launches = [pair]
+    ensure(launcher, count=2, minimum=2)
+    (order,) = orders(memory, HERE)
+    assert (order.count, order.minimum) == (2, 2)
+
+
+def test_a_machine_in_use_outlives_a_failed_refill(memory: Memory, launcher: Launcher) -> None:
+    pair = [machine(f"t4-train-{n}", group="t4-train", id=f"i-{n}", count=2) for n in (1, 2)]
+    memory[HERE].launches = [pair]
+    ensure(launcher, count=2, minimum=2)
+    written = record(launcher)
+    assert written is not None
+    digest = written.profile_digest
+    left = machine("t4-train-1", group="t4-train", id="i-1", count=2, launch_id=written.launch_id, profile_digest=digest)
+    memory[HERE].machines, memory[HERE].launches, memory[THERE].launches = [left], [NONE_LEFT], [NONE_LEFT]
+    memory[HERE].left = [thing("instance", "t4-train", launch_id=written.launch_id)]
+    memory[HERE].asked.clear()
+    with pytest.raises(CapacityError):
+        ensure(launcher, count=2, minimum=2)
+    assert "remove" not in memory[HERE].methods()
+    assert record(launcher) is not None
+
+
+def test_machines_that_end_at_once_are_none(memory: Memory, launcher: Launcher) -> None:
+    memory[HERE].launches = [[machine("t4-train", state="terminated")]]
+    memory[THERE].launches = [[machine("t4-train", id="i-2", region="ap-east-1")]]
+    assert [i.id for i in ensure(launcher)] == ["i-2"]
