@@ -1,15 +1,17 @@
 """What protects every test: a home of its own, no real cloud, no real configuration of the user or the organisation."""
 
 import os
+import shutil
 import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 
 from provision.clouds.aws.access import AwsAccess
-from provision.rehearsal import control
+from provision.rehearsal import control, leftovers, network
 from provision.rehearsal.control import Rehearsal
 from provision.review import where
 
@@ -39,6 +41,24 @@ PLAIN = {
 
 # The files that take minutes begin first, so that no worker is left alone with one of them at the end.
 LONGEST = ("launch/test_faults_", "launch/test_crash_", "converge/", "playbooks/", "test_story", "test_keys", "rehearsal/")
+
+
+def pytest_sessionstart() -> None:
+    """Clear away the hosts of test runs that were killed: bridges and loop devices outlive their processes."""
+    if os.geteuid() != 0 or "PYTEST_XDIST_WORKER" in os.environ or not shutil.which("ip"):
+        return
+    for folder in network.owners():
+        of_a_test = next((path for path in folder.parents if path.parent.name.startswith("pytest-of-")), None)
+        if of_a_test and not is_running(of_a_test):
+            leftovers.sweep(folder)
+
+
+def is_running(folder: Path) -> bool:
+    """Whether the test run with this folder for its files lives: pytest keeps the number of its process there."""
+    try:
+        return bool(psutil.pid_exists(int((folder / ".lock").read_text())))
+    except (OSError, ValueError):
+        return False
 
 
 @pytest.hookimpl(optionalhook=True)

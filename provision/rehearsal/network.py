@@ -101,6 +101,11 @@ class HostNetwork:
         _ip("link", "delete", self.bridge, check=False)
 
 
+def owners() -> list[Path]:
+    """The folders of all rehearsals that have a bridge on this machine."""
+    return [Path(link["ifalias"]) for link in _links() if link["ifname"].startswith(_PREFIX) and link.get("ifalias")]
+
+
 def present(owner: Path) -> list[str]:
     """The names of this folder's bridges, and of what is plugged into them."""
     links = _links()
