@@ -175,3 +175,71 @@ def test_machines_that_end_at_once_are_none(memory: Memory, launcher: Launcher) 
     memory[HERE].launches = [[machine("t4-train", state="terminated")]]
     memory[THERE].launches = [[machine("t4-train", id="i-2", region="ap-east-1")]]
     assert [i.id for i in ensure(launcher)] == ["i-2"]
+
+
+def test_every_attempt_is_logged_and_those_that_made_machines_are_remembered(memory: Memory, launcher: Launcher) -> None:
+    memory[HERE].launches = [QuotaExceededError("too small", hint="q")]
+    memory[THERE].launches = [[machine("t4-train", region="ap-east-1")]]
+    ensure(launcher)
+    written = record(launcher)
+    assert written is not None
+    assert [(p.region, p.count) for p in written.had] == [("ap-east-1", 1)]
+    assert len(launcher.journal.log_of("t4-train").read_text().splitlines()) == len(launcher.attempts) == 2
+
+
+def test_a_client_that_dies_later_has_written_down_what_it_got(memory: Memory, launcher: Launcher) -> None:
+    memory[HERE].launches = [[machine("t4-train-1", group="t4-train", id="i-1", count=2)], NONE_LEFT]
+    memory[THERE].launches = [CloudUnreachableError("no answer", hint="x")]
+    with pytest.raises(CloudUnreachableError):
+        ensure(launcher, count=2, minimum=1)
+    written = record(launcher)
+    assert written is not None
+    assert [m.id for m in written.machines] == ["i-1"]
+    assert written.pending is not None
+    assert written.pending.region == "ap-east-1"
+
+
+def test_a_region_without_a_machine_is_cleared_while_the_next_is_asked(memory: Memory, launcher: Launcher) -> None:
+    memory[HERE].launches, memory[THERE].launches = [NONE_LEFT], [CloudUnreachableError("no answer", hint="x")]
+    with pytest.raises(CloudUnreachableError):
+        ensure(launcher)
+    assert memory[HERE].methods()[-1] == "things"
+
+
+def test_a_region_that_a_later_place_needs_is_not_cleared_in_between(memory: Memory, launcher: Launcher) -> None:
+    memory[HERE].launches = [NONE_LEFT, CloudUnreachableError("no answer", hint="x")]
+    one = {**AWS, "regions": ["us-east-1"]}
+    with pytest.raises(CloudUnreachableError):
+        launcher.ensure(LaunchRequest(planned(one, {**one, "instance_type": "g4dn.2xlarge"}), "key"))
+    assert "things" not in memory[HERE].methods()
+
+
+def test_exactly_the_minimum_is_enough(memory: Memory, launcher: Launcher) -> None:
+    pair = [machine(f"t4-train-{n}", group="t4-train", id=f"i-{n}", count=3) for n in (1, 2)]
+    memory[HERE].launches, memory[THERE].launches = [pair, NONE_LEFT], [NONE_LEFT]
+    assert len(ensure(launcher, count=3, minimum=2)) == 2
+
+
+def test_a_further_round_is_another_launch_that_begins_at_nothing(memory: Memory, launcher: Launcher) -> None:
+    """A cloud repeats its answer to a token that it remembers."""
+    made = [machine(f"t4-train-{n}", group="t4-train", id=f"i-{n}", count=3) for n in (1, 2, 3)]
+    memory[HERE].launches = [made[:1], NONE_LEFT, made]
+    memory[THERE].launches = [NONE_LEFT]
+    assert len(ensure(launcher, count=3, minimum=2, wait_s=60)) == 3
+    first, *_, last = orders(memory, HERE)
+    assert first.launch_id != last.launch_id
+    assert (last.first, last.count) == (1, 3)
+
+
+def test_machines_that_only_their_tags_tell_of_are_in_use(memory: Memory, launcher: Launcher) -> None:
+    """Another user of the account launched them: no failure of ours removes them."""
+    digest = planned(AWS).profile_sha256
+    memory[HERE].machines = [machine("odd", group="t4-train", count=2, profile_digest=digest)]
+    memory[HERE].left = [thing("instance", "t4-train", launch_id="launch-odd")]
+    memory[HERE].launches = memory[THERE].launches = [NONE_LEFT]
+    with pytest.raises(CapacityError):
+        ensure(launcher, count=2, minimum=2)
+    assert "remove" not in memory[HERE].methods()
+    assert launcher.attempts[0].outcome == "adopted"
+    assert launcher.attempts[0].detail == "i-odd"
+    assert orders(memory, HERE)[0].first == 2
