@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from provision.launch.attempts import LaunchRequest
 from provision.launch.journal import Journal, Record
 from provision.launch.launcher import Launcher
 from tests.launch.memory import ONCE, Memory, machine, thing
-from tests.launch.test_plan import AWS, planned
+from tests.launch.test_plan import AWS, GCP, planned
 
 HERE, THERE = ("aws", "us-east-1"), ("aws", "ap-east-1")
 NONE_LEFT = CapacityError("none left", hint="x")
@@ -171,7 +172,115 @@ def test_a_machine_in_use_outlives_a_failed_refill(memory: Memory, launcher: Lau
     assert record(launcher) is not None
 
 
-def test_machines_that_end_at_once_are_none(memory: Memory, launcher: Launcher) -> None:
-    memory[HERE].launches = [[machine("t4-train", state="terminated")]]
+def test_every_attempt_is_logged_and_those_that_made_machines_are_remembered(memory: Memory, launcher: Launcher) -> None:
+    memory[HERE].launches = [QuotaExceededError("too small", hint="q")]
+    memory[THERE].launches = [[machine("t4-train", region="ap-east-1")]]
+    ensure(launcher)
+    written = record(launcher)
+    assert written is not None
+    assert [(p.region, p.count) for p in written.had] == [("ap-east-1", 1)]
+    assert len(launcher.journal.log_of("t4-train").read_text().splitlines()) == len(launcher.attempts) == 2
+
+
+def test_a_client_that_dies_later_has_written_down_what_it_got(memory: Memory, launcher: Launcher) -> None:
+    memory[HERE].launches = [[machine("t4-train-1", group="t4-train", id="i-1", count=2)], NONE_LEFT]
+    memory[THERE].launches = [CloudUnreachableError("no answer", hint="x")]
+    with pytest.raises(CloudUnreachableError):
+        ensure(launcher, count=2, minimum=1)
+    written = record(launcher)
+    assert written is not None
+    assert [m.id for m in written.machines] == ["i-1"]
+    assert written.pending is not None
+    assert written.pending.region == "ap-east-1"
+
+
+def test_a_region_without_a_machine_is_cleared_while_the_next_is_asked(memory: Memory, launcher: Launcher) -> None:
+    memory[HERE].launches, memory[THERE].launches = [NONE_LEFT], [CloudUnreachableError("no answer", hint="x")]
+    with pytest.raises(CloudUnreachableError):
+        ensure(launcher)
+    assert memory[HERE].methods()[-1] == "things"
+
+
+def test_a_region_that_a_later_place_needs_is_not_cleared_in_between(memory: Memory, launcher: Launcher) -> None:
+    memory[HERE].launches = [NONE_LEFT, CloudUnreachableError("no answer", hint="x")]
+    one = {**AWS, "regions": ["us-east-1"]}
+    with pytest.raises(CloudUnreachableError):
+        launcher.ensure(LaunchRequest(planned(one, {**one, "instance_type": "g4dn.2xlarge"}), "key"))
+    assert "things" not in memory[HERE].methods()
+
+
+def test_exactly_the_minimum_is_enough(memory: Memory, launcher: Launcher) -> None:
+    pair = [machine(f"t4-train-{n}", group="t4-train", id=f"i-{n}", count=3) for n in (1, 2)]
+    memory[HERE].launches, memory[THERE].launches = [pair, NONE_LEFT], [NONE_LEFT]
+    assert len(ensure(launcher, count=3, minimum=2)) == 2
+
+
+def test_a_further_round_is_another_launch_that_begins_at_nothing(memory: Memory, launcher: Launcher) -> None:
+    """A cloud repeats its answer to a token that it remembers."""
+    made = [machine(f"t4-train-{n}", group="t4-train", id=f"i-{n}", count=3) for n in (1, 2, 3)]
+    memory[HERE].launches = [made[:1], NONE_LEFT, made]
+    memory[THERE].launches = [NONE_LEFT]
+    assert len(ensure(launcher, count=3, minimum=2, wait_s=60)) == 3
+    first, *_, last = orders(memory, HERE)
+    assert first.launch_id != last.launch_id
+    assert (last.first, last.count) == (1, 3)
+
+
+def test_machines_that_only_their_tags_tell_of_are_in_use(memory: Memory, launcher: Launcher) -> None:
+    """Another user of the account launched them: no failure of ours removes them."""
+    digest = planned(AWS).profile_sha256
+    memory[HERE].machines = [machine("odd", group="t4-train", count=2, profile_digest=digest)]
+    memory[HERE].left = [thing("instance", "t4-train", launch_id="launch-odd")]
+    memory[HERE].launches = memory[THERE].launches = [NONE_LEFT]
+    with pytest.raises(CapacityError):
+        ensure(launcher, count=2, minimum=2)
+    assert "remove" not in memory[HERE].methods()
+    assert launcher.attempts[0].outcome == "adopted"
+    assert launcher.attempts[0].detail == "i-odd"
+    assert orders(memory, HERE)[0].first == 2
+
+
+def test_a_place_over_the_limit_is_never_asked_for_a_machine(memory: Memory, launcher: Launcher) -> None:
+    dear = {**AWS, "regions": ["ap-east-1", "us-east-1"]}
+    memory[HERE].launches = [[machine("t4-train")]]
+    launcher.ensure(LaunchRequest(planned(dear, limit=0.6), "key"))
+    assert memory[THERE].asked == []
+    assert [(a.region, a.outcome) for a in launcher.attempts] == [("ap-east-1", "skipped"), ("us-east-1", "launched")]
+    why = "costs 0.810 USD an hour, over the profile's limit of 0.60"
+    assert launcher.attempts[0].detail == why
+    assert f"ap-east-1: skipped: {why}" in memory.said
+    log = [json.loads(line) for line in launcher.journal.log_of("t4-train").read_text().splitlines()]
+    written = record(launcher)
+    assert written is not None
+    assert [(entry["launch_id"], entry["outcome"]) for entry in log] == [(written.launch_id, "skipped"), (written.launch_id, "launched")]
+    assert all(0 <= a.seconds < 60 for a in launcher.attempts)
+
+
+def test_a_project_with_a_machine_is_not_searched_for_what_another_region_left(memory: Memory, launcher: Launcher) -> None:
+    """Its one firewall rule serves all regions, and would be removed."""
+    zones = {**GCP, "zones": ["asia-east2-a", "asia-east1-a"]}
+    memory["gcp", "asia-east2"].launches = [NONE_LEFT]
+    memory["gcp", "asia-east1"].launches = [[machine("t4-train", cloud="gcp", region="asia-east1", zone="asia-east1-a")]]
+    launcher.ensure(LaunchRequest(planned(zones), "key"))
+    assert "things" not in memory["gcp", "asia-east2"].methods() + memory["gcp", "asia-east1"].methods()
+    memory["gcp", "asia-east1"].launches = [NONE_LEFT]
+    memory[HERE].launches = [[machine("other")]]
+    launcher.ensure(LaunchRequest(planned(zones, {**AWS, "regions": ["us-east-1"]}, name="other"), "key"))
+    calls = memory["gcp", "asia-east1"].methods() + memory["gcp", "asia-east2"].methods()
+    assert calls.count("things") == 1  # the machine is at another cloud: at the end, once for the project
+
+
+@pytest.mark.parametrize("state", ["shutting-down", "terminated"])
+def test_a_machine_that_ends_is_never_counted(memory: Memory, launcher: Launcher, state: str) -> None:
+    memory[HERE].launches = [[machine("t4-train", state=state)]]
     memory[THERE].launches = [[machine("t4-train", id="i-2", region="ap-east-1")]]
     assert [i.id for i in ensure(launcher)] == ["i-2"]
+
+
+@pytest.mark.parametrize(("rehearsal", "subnet"), [(True, ""), (False, "subnet-0123456789abcdef0")])
+def test_the_embedded_cloud_has_none_of_the_user_s_subnets(memory: Memory, launcher: Launcher, rehearsal: bool, subnet: str) -> None:  # noqa: FBT001 - a table
+    launcher.rehearsal = rehearsal
+    network = {"address": "private", "subnet": "subnet-0123456789abcdef0", "jump": "bastion", "ssh_from": ["10.0.0.4/32"]}
+    memory[HERE].launches = [[machine("t4-train")]]
+    launcher.ensure(LaunchRequest(planned({**AWS, "regions": ["us-east-1"]}, network=network), "key"))
+    assert [order.subnet for order in orders(memory, HERE)] == [subnet]

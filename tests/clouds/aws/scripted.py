@@ -64,6 +64,9 @@ class ScriptedApi(AwsRegionApi):
         object.__setattr__(self, "sent", [])
         object.__setattr__(self, "_answers", answers)
 
+    def client(self, service: str, *, retried: bool = True) -> Any:  # noqa: ARG002 - one script has all services
+        return Script(self._answers, self.sent)  # type: ignore[attr-defined]
+
     @property
     def ec2(self) -> Any:
         return Script(self._answers, self.sent)  # type: ignore[attr-defined]

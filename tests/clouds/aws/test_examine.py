@@ -5,9 +5,12 @@ from __future__ import annotations
 import pytest
 
 from provision.clouds import base
+from provision.clouds.aws import examine
 from provision.clouds.aws.cloud import AwsCloud
 from provision.errors import CloudInvalidError, QuotaExceededError
+from tests.clouds.aws.orders import order as ordered
 from tests.clouds.aws.rig import REGION, AwsRig
+from tests.clouds.aws.scripted import ScriptedApi
 
 
 def test_events_are_announced_until_they_are_over(rig: AwsRig) -> None:
@@ -61,3 +64,21 @@ def test_what_is_not_offered_or_has_no_image_is_said(rig: AwsRig) -> None:
     assert answers["image"].holds is False
     with pytest.raises(CloudInvalidError):
         rig.cloud().launch(rig.order(instance_type="p3.2xlarge"))
+
+
+@pytest.mark.parametrize(("limit", "count", "fits"), [(12, 1, True), (11, 1, False), (16, 2, True), (15, 2, False), (0, 1, False)])
+def test_what_fills_a_quota_fits_and_one_more_does_not(limit: int, count: int, fits: bool) -> None:  # noqa: FBT001 - a table
+    """Two machines of 4 vCPUs run; neither spot nor another family counts against this quota."""
+    running = [
+        {"InstanceType": "g4dn.xlarge"},
+        {"InstanceType": "g4dn.xlarge"},
+        {"InstanceType": "g4dn.xlarge", "InstanceLifecycle": "spot"},
+        {"InstanceType": "p3.2xlarge"},
+    ]
+    api = ScriptedApi(
+        describe_instances=[{"Reservations": [{"Instances": running}]}], get_service_quota=[{"Quota": {"Value": float(limit)}}]
+    )
+    answer = examine._quota(api, ordered(count=count))
+    assert answer == base.Answer("quota", fits, f"{4 * count} vCPUs needed, 8 of {limit} used (L-DB2E81BA)")
+    counted = [{"Name": "instance-state-name", "Values": ["pending", "running"]}]
+    assert ("describe_instances", {"Filters": counted}) in api.sent

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
+from provision.clouds.gcp import examine
 from provision.errors import QuotaExceededError
+from tests.clouds.gcp.orders import order
 from tests.clouds.gcp.rig import REGION, ZONE, GcpRig
+from tests.clouds.gcp.scripted import ScriptedProject
 
 
 def test_a_quota_is_told_with_limit_and_use(rig: GcpRig) -> None:
@@ -30,3 +36,26 @@ def test_examine_says_what_is_not_there(rig: GcpRig) -> None:
     assert (answers["offered"].holds, answers["image"].holds) == (False, False)
     assert "nvidia-tesla-t4" in answers["offered"].said
     assert answers["dry-run"].holds is None
+
+
+@pytest.mark.parametrize(
+    ("region", "everywhere", "gpus", "count", "fits"),
+    [(3, 9, 1, 1, True), (2, 9, 1, 1, False), (6, 9, 2, 2, True), (5, 9, 2, 2, False), (9, 3, 1, 1, True), (9, 2, 1, 1, False)],
+)
+def test_what_fills_a_quota_fits_and_one_more_does_not(
+    region: int,
+    everywhere: int,
+    gpus: int,
+    count: int,
+    fits: bool,  # noqa: FBT001 - a table
+) -> None:
+    """Two GPUs are in use; the quota of the region and the one over all regions both hold."""
+
+    def quotas(metric: str, limit: int) -> Any:
+        return SimpleNamespace(quotas=[SimpleNamespace(metric=metric, limit=float(limit), usage=2.0)])
+
+    project: Any = ScriptedProject(Regions_get=[quotas("NVIDIA_T4_GPUS", region)], Projects_get=[quotas("GPUS_ALL_REGIONS", everywhere)])
+    answer = examine._quota(project, order(gpu_count=gpus, count=count), "asia-east2")
+    assert answer.holds is fits
+    uses = f"2 of {region} used (NVIDIA_T4_GPUS) and 2 of {everywhere} used (GPUS_ALL_REGIONS)"
+    assert answer.said == f"{gpus * count} GPUs needed, {uses}"
