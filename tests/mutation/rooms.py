@@ -1,0 +1,49 @@
+"""The rooms whose code is mutated, because money, security or truth is in them, and the quick tests of each."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Room:
+    """One room.
+
+    Attributes:
+        code: patterns of the modules that are changed.
+        tests: the files and folders whose tests run.
+        source: the folder that Python imports the code from.
+    """
+
+    code: tuple[str, ...]
+    tests: tuple[str, ...]
+    source: str = "provision"
+
+
+_LAUNCH = ("attempts", "cost", "journal", "machines", "ours", "patience", "plan", "sweep", "zones")
+_CLOUD = ("requests", "firewall", "removal")
+ROOMS = {
+    "launch": Room(
+        ("provision/launch/*.py",),
+        tuple(f"tests/launch/test_{name}.py" for name in _LAUNCH),
+    ),
+    "aws": Room(
+        tuple(f"provision/clouds/aws/{name}.py" for name in _CLOUD),
+        tuple(f"tests/clouds/aws/test_{name}.py" for name in ("requests", "firewall", "removal", "removal_order")),
+    ),
+    "gcp": Room(
+        tuple(f"provision/clouds/gcp/{name}.py" for name in _CLOUD),
+        tuple(f"tests/clouds/gcp/test_{name}.py" for name in ("requests", "requests_whole", "firewall", "ownership")),
+    ),
+    "checks": Room(("provision/verify/checks/*.py",), ("tests/verify/checks",)),
+    "counters": Room(("provision/verify/probe/counters.py",), ("tests/verify/probe/test_counters.py",)),
+    "rules": Room(("provision/catalog/rules.py",), ("tests/catalog/test_rules.py",)),
+    "load": Room(("provision/profile/load.py",), ("tests/profile/test_load.py",)),
+    "signatures": Room(
+        tuple(f"provision/review/{name}.py" for name in ("sign", "approval", "bundle", "accept", "where")),
+        tuple(f"tests/review/test_{name}.py" for name in ("sign", "approval", "bundle", "accept", "where")),
+    ),
+    "collections": Room(
+        ("playbooks/collections/ansible_collections/gpuprov/host/plugins/mod*/*.py",),
+        tuple(f"tests/playbooks/test_{name}.py" for name in ("driver", "ledger", "preflight", "remember", "settle", "undo")),
+        source="playbooks/collections",
+    ),
+}
