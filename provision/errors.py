@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Final
 __all__ = [
     "EXIT_CLOUD_OR_PLAYBOOK",
     "EXIT_FAILED_CHECK",
+    "EXIT_INTERNAL",
     "EXIT_INTERRUPTED",
     "EXIT_OK",
     "EXIT_UNKNOWN",
@@ -21,6 +22,7 @@ EXIT_FAILED_CHECK: Final = 1
 EXIT_USAGE: Final = 2
 EXIT_UNKNOWN: Final = 3
 EXIT_CLOUD_OR_PLAYBOOK: Final = 4
+EXIT_INTERNAL: Final = 70
 EXIT_INTERRUPTED: Final = 130
 
 
@@ -48,6 +50,20 @@ class GpuprovError(Exception):
 
 
 # --- what is asked ------------------------------------------------------------------------------------------------
+
+
+class FileRefusedError(GpuprovError):
+    """The file system refused to write or read: it is full, read-only, or not permitted."""
+
+    code = "file-refused"
+    exit_code = EXIT_USAGE
+
+
+class InternalError(GpuprovError):
+    """An exception that nothing expected: a defect of gpuprov."""
+
+    code = "internal"
+    exit_code = EXIT_INTERNAL
 
 
 class ProfileNotFoundError(GpuprovError):

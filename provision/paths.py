@@ -1,7 +1,9 @@
-"""Where things lie: what ships with gpuprov, and what it keeps for this user. How a file is written whole."""
+"""Where things lie: what ships with gpuprov, and what it keeps for this user. How a file is read within bounds, and written whole."""
 
+import errno
 import os
 import secrets
+import stat
 from pathlib import Path
 
 import platformdirs
@@ -68,6 +70,31 @@ def private_dir(path: Path) -> Path:
         msg = f"cannot make {path}: {error.strerror}"
         raise UsageError(msg, hint="GPUPROV_HOME names another folder") from error
     return path
+
+
+def read_bounded(path: Path, most_bytes: int) -> bytes:
+    """Read a regular file that is no larger than it may be. Nothing else is read: a device never ends, and a pipe waits for its writer.
+
+    Args:
+        path: a link is followed.
+        most_bytes: the size that the file may have.
+
+    Raises:
+        OSError: it cannot be read, is not a regular file, or is larger; `strerror` says which.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
+    try:
+        state = os.fstat(descriptor)
+        if not stat.S_ISREG(state.st_mode):
+            raise OSError(errno.EINVAL, "it is not a regular file", str(path))
+        with os.fdopen(descriptor, "rb", closefd=False) as file:
+            raw = file.read(most_bytes + 1) if state.st_size <= most_bytes else b""
+    finally:
+        os.close(descriptor)
+    if state.st_size > most_bytes or len(raw) > most_bytes:  # files of /proc have no size before they are read
+        size = f"{most_bytes >> 20} MiB" if most_bytes >> 20 else f"{most_bytes >> 10} KiB"
+        raise OSError(errno.EFBIG, f"it is larger than {size}", str(path))
+    return raw
 
 
 def write_whole(path: Path, content: str | bytes, *, sync: bool = False) -> None:

@@ -74,7 +74,7 @@ def cli(ctx: click.Context, *, verbose: bool) -> None:
     """Turn one reviewed YAML profile into a GPU host that is proven to match it.
 
     Exit codes: 0 everything holds (or is waived or only a warning), 1 a check failed, 2 wrong usage or an invalid profile, 3 something is
-    unknown or unreachable, 4 a cloud or a playbook failed, 130 interrupted.
+    unknown or unreachable, 4 a cloud or a playbook failed, 130 interrupted, 70 a defect of gpuprov.
     """
     ctx.obj = {"verbose": verbose}
 
@@ -104,6 +104,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
         # The reader went away (`| head`); Python would complain once more while it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 0
+    except Exception as error:  # noqa: BLE001 - the last boundary: Python would exit with 1, which says that a check failed
+        from provision.cli.defect import describe  # noqa: PLC0415 - what it imports would slow every command
+
+        defect = describe(error)
+        _print_error(defect.code, defect.message, defect.hint)
+        code = defect.exit_code
     sys.exit(code if isinstance(code, int) else 0)
 
 

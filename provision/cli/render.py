@@ -5,6 +5,7 @@ import ipaddress
 import re
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Final
 
 import click
 
@@ -13,9 +14,12 @@ from provision.clouds import CLOUDS
 from provision.clouds.forms import KEY_PATTERN, Given
 from provision.launch.journal import check_name
 from provision.launch.plan import plan
+from provision.paths import read_bounded
 from provision.render import FORMS, render
 from provision.render.base import choose, subject
 from provision.workflow.session import ProfileSource
+
+_MOST_KEY_BYTES: Final = 16 * 1024
 
 
 @click.command("render")
@@ -79,7 +83,7 @@ def command(
 def _key(path: Path) -> str:
     """Type and key of a public key file, without the comment."""
     try:
-        text = " ".join(path.read_text(encoding="utf-8").split()[:2])
+        text = " ".join(read_bounded(path, _MOST_KEY_BYTES).decode().split()[:2])
     except (OSError, UnicodeDecodeError):
         text = ""
     if not re.fullmatch(KEY_PATTERN, text):

@@ -1,32 +1,28 @@
 """YAML file → Profile. Every complaint has the file, line and key, and says what to write instead.
 
-Only plain YAML is accepted: no aliases, anchors, tags, merge keys or duplicate keys, and limits on size, depth and number of nodes. These
-are checked on the stream of events, before anything is expanded.
+Only plain YAML is accepted (`provision.profile.plain`).
 """
 
 import difflib
-import re
-from collections.abc import Mapping
+import errno
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-import yaml
 from pydantic import BaseModel, ValidationError
 
 from provision import canonical, clouds, paths
 from provision.catalog import read
 from provision.errors import ProfileInvalidError, ProfileNotFoundError
+from provision.profile import plain
 from provision.profile.model import Profile
-from provision.profile.suggest import Complaint, complaints_of
+from provision.profile.plain import Complaint
+from provision.profile.suggest import complaints_of
 
-_MAX_BYTES: Final = 64 * 1024  # the shipped profiles are under 4 KiB
-_MAX_DEPTH: Final = 12  # the schema is five deep
-_MAX_NODES: Final = 5_000
+MAX_BYTES: Final = 64 * 1024  # the shipped profiles are under 4 KiB
+_BOUNDS: Final = plain.Bounds(size=MAX_BYTES, depth=12, nodes=5_000)  # the schema is five deep
 _SUFFIXES: Final = (".yml", ".yaml")
 
-KeyPath = tuple[str | int, ...]
-Lines = Mapping[KeyPath, int]
 Model = TypeVar("Model", bound=BaseModel)
 
 
@@ -94,9 +90,12 @@ def load(path: Path) -> Profile:
         ProfileInvalidError: its message has all complaints, one per line, as `file:line: key: what; what to write instead`.
     """
     try:
-        with path.open("rb") as file:
-            raw = file.read(_MAX_BYTES + 1)
+        raw = paths.read_bounded(path, MAX_BYTES)
     except OSError as error:
+        if error.errno == errno.EFBIG:
+            raise _invalid(
+                path, [Complaint(1, "", f"larger than {MAX_BYTES // 1024} KiB", "a profile is one purpose; split it")]
+            ) from error
         msg = f"cannot read {path}: {error.strerror}"
         raise ProfileNotFoundError(msg, hint="check the path and its permissions") from error
     return parse(raw, path)
@@ -116,7 +115,7 @@ def parse(raw: bytes, path: Path) -> Profile:
     raise _invalid(path, problems)
 
 
-def typed(raw: bytes, model: type[Model], what: str) -> tuple[Model | None, Lines, list[Complaint]]:
+def typed(raw: bytes, model: type[Model], what: str) -> tuple[Model | None, plain.Lines, list[Complaint]]:
     """Validate plain YAML.
 
     Args:
@@ -127,20 +126,18 @@ def typed(raw: bytes, model: type[Model], what: str) -> tuple[Model | None, Line
     Returns:
         The model, or None and complaints; and the line of every key.
     """
-    if len(raw) > _MAX_BYTES:
-        return None, {}, [Complaint(1, "", f"larger than {_MAX_BYTES // 1024} KiB", f"a {what} is one purpose; split it")]
-    document, lines, problems = _read_yaml(raw)
-    if problems:
-        return None, lines, problems
+    file = plain.read(raw, _BOUNDS, what)
+    if file.complaints:
+        return None, file.lines, file.complaints
     try:
-        return model.model_validate(document), lines, []
+        return model.model_validate(file.data), file.lines, []
     except ValidationError as error:
-        return None, lines, complaints_of(error, document, lines, model, what)
+        return None, file.lines, complaints_of(error, file, model, what)
 
 
 def lines(raw: bytes) -> dict[str, int]:
     """Map each key of a file, such as `places.0.regions.1`, to its line, from 1. Text that is not YAML has no keys."""
-    return {_dotted(at): line for at, line in _read_yaml(raw)[1].items() if at}
+    return {plain.dotted(at): line for at, line in plain.read(raw, _BOUNDS, "profile").lines.items() if at}
 
 
 def digest(profile: Profile) -> str:
@@ -163,86 +160,7 @@ def _invalid(path: Path, problems: list[Complaint]) -> ProfileInvalidError:
     )
 
 
-def _read_yaml(raw: bytes) -> tuple[Any, dict[KeyPath, int], list[Complaint]]:
-    """The file as plain data, the line of every key path, and complaints. The data counts only without complaints."""
-    problems: list[Complaint] = []
-    lines: dict[KeyPath, int] = {}
-    try:
-        complaint = _feature_complaint(raw)
-        if complaint:
-            return None, {}, [complaint]
-        loader = yaml.SafeLoader(raw)
-        try:
-            node = loader.get_single_node()
-            if node is None:
-                return None, {}, [Complaint(1, "", "the file is empty", "start from `gpuprov profile show t4-train`")]
-            document = _plain(loader, node, (), lines, problems)
-        finally:
-            loader.dispose()
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        line = mark.line + 1 if mark else 1
-        return None, {}, [Complaint(line, "", f"not YAML: {error.problem}", "check indentation, colons and quotes")]
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        return None, {}, [Complaint(1, "", f"not YAML: {str(error).splitlines()[0]}", "save the file as UTF-8 text")]
-    return document, lines, problems
-
-
-def _feature_complaint(raw: bytes) -> Complaint | None:
-    """The first YAML feature or size that a profile may not have. Only events are read, so nothing is expanded."""
-    reason = "are refused so that a reviewer sees exactly what gpuprov reads"
-    depth = documents = line = 0
-    for nodes, event in enumerate(yaml.parse(raw, Loader=yaml.SafeLoader)):
-        line = event.start_mark.line + 1 if event.start_mark else line
-        if isinstance(event, yaml.AliasEvent):
-            return Complaint(line, "", f"uses the alias *{event.anchor}", f"write the value out; aliases {reason}")
-        if isinstance(event, yaml.NodeEvent) and event.anchor:
-            return Complaint(line, "", f"uses the anchor &{event.anchor}", f"remove it; anchors {reason}")
-        if isinstance(event, yaml.ScalarEvent | yaml.CollectionStartEvent) and event.tag:
-            return Complaint(line, "", f"uses the tag {event.tag}", "remove it; values are plain text, numbers, true or false")
-        documents += isinstance(event, yaml.DocumentStartEvent)
-        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
-        if depth > _MAX_DEPTH:
-            return Complaint(line, "", f"is nested more than {_MAX_DEPTH} deep", "a profile is at most five deep")
-        if nodes > _MAX_NODES:
-            return Complaint(line, "", f"holds more than {_MAX_NODES} values", "a profile is one machine purpose; split it")
-        if documents > 1:
-            return Complaint(line, "", "holds more than one YAML document", "write one profile per file")
-    return None
-
-
-def _plain(loader: yaml.SafeLoader, node: yaml.Node, at: KeyPath, lines: dict[KeyPath, int], problems: list[Complaint]) -> Any:
-    """A node as plain data. Fills `lines`, and adds to `problems`, among them duplicate keys."""
-    lines.setdefault(at, node.start_mark.line + 1)
-    if isinstance(node, yaml.SequenceNode):
-        return [_plain(loader, item, (*at, index), lines, problems) for index, item in enumerate(node.value)]
-    if isinstance(node, yaml.ScalarNode):
-        try:
-            return loader.construct_object(node)
-        except ValueError as error:  # such as the day 2026-02-31, or a number of thousands of digits
-            problems.append(Complaint(node.start_mark.line + 1, _dotted(at), f"is not a valid value: {error}", "quote it if it is text"))
-            return None
-    assert isinstance(node, yaml.MappingNode)  # noqa: S101 - YAML has three kinds of nodes
-    mapping: dict[str, Any] = {}
-    for key_node, value_node in node.value:
-        line = key_node.start_mark.line + 1
-        key = key_node.value
-        if not isinstance(key_node, yaml.ScalarNode) or key == "<<" or not re.fullmatch(r"[A-Za-z0-9_.-]{1,60}", key):
-            problems.append(Complaint(line, _dotted(at), "has a key that is not a plain word", "keys are lower-case words joined by _"))
-            continue
-        if key in mapping:
-            problems.append(Complaint(line, _dotted((*at, key)), f"occurs twice (first in line {lines[*at, key]})", "keep one of them"))
-            continue
-        lines[*at, key] = line
-        mapping[key] = _plain(loader, value_node, (*at, key), lines, problems)
-    return mapping
-
-
-def _dotted(at: KeyPath) -> str:
-    return ".".join(map(str, at))
-
-
-def _catalog_complaints(profile: Profile, lines: Lines) -> list[Complaint]:
+def _catalog_complaints(profile: Profile, lines: plain.Lines) -> list[Complaint]:
     """Complaints about regions and systems that do not exist in the catalog."""
     problems = []
     for number, place in enumerate(profile.places):
@@ -250,10 +168,10 @@ def _catalog_complaints(profile: Profile, lines: Lines) -> list[Complaint]:
         for index, location in enumerate(() if place.zonal else place.locations):
             if location not in provider.regions():
                 near = difflib.get_close_matches(location, provider.regions(), n=1, cutoff=0.6)
-                where: KeyPath = ("places", number, place.locations_key, index)
+                where: plain.KeyPath = ("places", number, place.locations_key, index)
                 instead = f"did you mean {near[0]!r}?" if near else "see the regions of your account"
                 problem = f"{location!r} is not a region of {provider.title}"
-                problems.append(Complaint(lines.get(where, 1), _dotted(where), problem, instead))
+                problems.append(Complaint(lines.get(where, 1), plain.dotted(where), problem, instead))
     system_problem = _system_problem(profile)
     if system_problem:
         problems.append(Complaint(lines.get(("os",), 1), "os", *system_problem))

@@ -1,19 +1,20 @@
 """Lock files: canonical YAML beside the profile. The last line is the digest of the lock, so that a hand edit is noticed."""
 
 import datetime as dt
+import os
 from pathlib import Path
 from typing import Final
 
 import yaml
-from pydantic import ValidationError
 
 from provision.errors import LockInvalidError, LockStaleError
-from provision.profile import load
+from provision.paths import read_bounded
+from provision.profile import load, plain
 from provision.profile.differences import compare
 from provision.profile.locked import Lock
 from provision.profile.model import Profile
 
-_MAX_BYTES: Final = 256 * 1024
+_BOUNDS: Final = plain.Bounds(size=256 * 1024, depth=12, nodes=20_000)
 
 
 def path_for(profile_path: Path) -> Path:
@@ -35,11 +36,17 @@ def parse(text: str, origin: str) -> Lock:
         LockInvalidError: it is no lock, or its digest is wrong.
     """
     hint = "write it again with `gpuprov lock`, or take it from version control"
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:
-        plain = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506 - both are safe loaders
-        stated = plain.pop("sha256")
-        lock = Lock.model_validate(plain)
-    except (yaml.YAMLError, ValidationError, AttributeError, KeyError, TypeError) as error:
+        # libyaml builds nested nodes by recursion and expands aliases, so the events are looked at before.
+        complaint = plain.foreign(text, _BOUNDS, "lock", loader)
+        if complaint:
+            msg = f"{origin} is not a lock: line {complaint.line} {complaint.problem}"
+            raise LockInvalidError(msg, hint=hint)
+        data = yaml.load(text, Loader=loader)  # noqa: S506 - both are safe loaders
+        stated = data.pop("sha256")
+        lock = Lock.model_validate(data)
+    except (yaml.YAMLError, ValueError, AttributeError, KeyError, TypeError) as error:  # pydantic's is a ValueError
         msg = f"{origin} is not a lock: {str(error).splitlines()[0]}"
         raise LockInvalidError(msg, hint=hint) from error
     if lock.digest != stated:
@@ -55,14 +62,13 @@ def read(path: Path) -> Lock:
         LockInvalidError: it is missing, too large, no lock, or edited.
     """
     try:
-        raw = path.read_bytes()[: _MAX_BYTES + 1]
-        text = raw.decode()
-    except (OSError, UnicodeDecodeError) as error:
-        msg = f"cannot read {path}: {error}"
+        text = read_bounded(path, _BOUNDS.size).decode()
+    except OSError as error:
+        msg = f"cannot read {path}: {error.strerror}"
         raise LockInvalidError(msg, hint="`gpuprov lock PROFILE` writes one") from error
-    if len(raw) > _MAX_BYTES:
-        msg = f"{path} is larger than {_MAX_BYTES // 1024} KiB"
-        raise LockInvalidError(msg, hint="gpuprov does not write such locks")
+    except UnicodeDecodeError as error:
+        msg = f"{path} is not UTF-8 text"
+        raise LockInvalidError(msg, hint="`gpuprov lock PROFILE` writes one") from error
     return parse(text, str(path))
 
 
@@ -74,7 +80,7 @@ def find(profile_path: Path, profile: Profile) -> Lock | None:
         LockInvalidError: as for `read`.
     """
     path = path_for(profile_path)
-    if not path.exists():
+    if not os.path.lexists(path):  # a link that leads nowhere is an error, not the absence of a lock
         return None
     lock = read(path)
     if lock.profile.sha256 != load.digest(profile):

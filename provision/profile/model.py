@@ -7,6 +7,7 @@ reasons) may have any printable character, and is never put where a program woul
 import datetime as dt
 import functools
 import operator
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import (
@@ -23,6 +24,7 @@ from pydantic import (
 from provision import clouds
 from provision.catalog.gpu_models import GpuModel
 from provision.clouds.offline import PlaceBase
+from provision.profile import reserved
 from provision.profile.network import Network, conflict
 from provision.strict import StrictModel
 
@@ -33,6 +35,9 @@ def _printable(text: str) -> str:
     if bad:
         msg = f"holds characters that do not print ({', '.join(bad[:5])})"
         raise ValueError(msg)
+    if not reserved.is_visible(text):
+        msg = "shows nothing; write what a reader should know"
+        raise ValueError(msg)
     return text
 
 
@@ -42,10 +47,15 @@ def _absolute(path: str) -> str:
     if ".." in parts or "." in parts or "" in parts[1:]:
         msg = "must be a plain absolute path, without '..', '.' or empty parts"
         raise ValueError(msg)
-    if parts[1] in {*("bin", "boot", "dev", "etc", "lib", "lib64"), *("proc", "root", "run", "sbin", "sys", "usr")}:
-        msg = f"must not lie in /{parts[1]}, which belongs to the system"
+    return _free_of(reserved.folder_problem, path)
+
+
+def _free_of(problem: Callable[[str], str], value: str) -> str:
+    """Refuse a value that has the problem."""
+    msg = problem(value)
+    if msg:
         raise ValueError(msg)
-    return path
+    return value
 
 
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9-]{0,38}[a-z0-9]$")]
@@ -61,7 +71,11 @@ WheelVersionOrAuto = Literal["auto"] | Annotated[str, StringConstraints(pattern=
 AbsolutePath = Annotated[
     str, StringConstraints(pattern=r"^/[A-Za-z0-9._-]+(/[A-Za-z0-9._-]*)*$", max_length=200), AfterValidator(_absolute)
 ]
-Url = Annotated[str, StringConstraints(pattern=r"^https?://[A-Za-z0-9.-]{1,253}(:[0-9]{1,5})?(/[A-Za-z0-9._~+-]+)*/?$", max_length=300)]
+Url = Annotated[
+    str,
+    StringConstraints(pattern=r"^https?://[A-Za-z0-9.-]{1,253}(:[0-9]{1,5})?(/[A-Za-z0-9._~+-]+)*/?$", max_length=300),
+    AfterValidator(functools.partial(_free_of, reserved.url_problem)),
+]
 Fingerprint = Annotated[str, StringConstraints(pattern=r"^[0-9A-F]{40}$")]
 Login = Annotated[str, StringConstraints(pattern=r"^[a-z_][a-z0-9_-]{0,31}$")]
 PublicKey = Annotated[
@@ -70,6 +84,7 @@ PublicKey = Annotated[
         pattern=r"^(ssh-ed25519|ssh-rsa|ecdsa-sha2-nistp(256|384|521)|sk-ssh-ed25519@openssh\.com|sk-ecdsa-sha2-nistp256@openssh\.com)"
         r" [A-Za-z0-9+/]{40,1400}={0,2}( [A-Za-z0-9@._-]{1,100})?$"
     ),
+    AfterValidator(functools.partial(_free_of, reserved.key_problem)),
 ]
 CheckId = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9-]{1,40}$")]
 
@@ -235,10 +250,7 @@ class User(StrictModel):
     @field_validator("name")
     @classmethod
     def _not_the_systems(cls, value: str) -> str:
-        if value in {"root", "daemon", "nobody", "bin", "sys", "sshd"}:
-            msg = f"{value} is an account of the system"
-            raise ValueError(msg)
-        return value
+        return _free_of(reserved.account_problem, value)
 
 
 class Waiver(StrictModel):
@@ -275,6 +287,24 @@ class Profile(StrictModel):
     gpu: Gpu
     users: Annotated[tuple[User, ...], Field(max_length=50, strict=False)] = ()
     verify: Verification = Verification()
+
+    @field_validator("name")
+    @classmethod
+    def _not_this_machine(cls, value: str) -> str:
+        if value == "localhost":
+            msg = "localhost is this machine; a machine is called by the name of its profile"
+            raise ValueError(msg)
+        return value
+
+    @field_validator("users")
+    @classmethod
+    def _each_once(cls, value: tuple[User, ...]) -> tuple[User, ...]:
+        names = [user.name for user in value]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            msg = f"{', '.join(twice)} occurs twice; give one entry all keys"
+            raise ValueError(msg)
+        return value
 
     @field_validator("network")
     @classmethod

@@ -3,14 +3,13 @@
 import difflib
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final, get_args
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from provision.profile.model import Profile
+from provision.profile.plain import Complaint, KeyPath, PlainFile
 
 _UNITS: Final = {
     "_gb": "a whole number of GB",
@@ -23,50 +22,28 @@ _MAX_QUOTED: Final = 60
 _ABSENT: Final = object()
 
 
-@dataclass(frozen=True, slots=True)
-class Complaint:
-    """One thing wrong with a profile file; `key` is dotted and empty for the file as a whole."""
-
-    line: int
-    key: str
-    problem: str
-    instead: str
-
-    def line_of(self, path: Path) -> str:
-        """The complaint as one line that editors can jump to."""
-        where = f"{self.key}: " if self.key else ""
-        return f"  {path}:{self.line}: {where}{self.problem}; {self.instead}"
-
-
-def complaints_of(
-    error: ValidationError,
-    document: Any,
-    lines: Mapping[tuple[str | int, ...], int],
-    model: type[BaseModel] = Profile,
-    what: str = "profile",
-) -> list[Complaint]:
+def complaints_of(error: ValidationError, file: PlainFile, model: type[BaseModel] = Profile, what: str = "profile") -> list[Complaint]:
     """All complaints, at most one for each key, since pydantic has an error for each branch of a union.
 
     Args:
-        error: pydantic's error for the document.
-        document: the plain data.
-        lines: the line of each key.
+        error: pydantic's error for the file's data.
+        file: what was validated.
         model: the shape that the file should have.
         what: the word for the model, which is also the command that prints its schema.
     """
-    by_key: dict[tuple[str | int, ...], list[ErrorDetails]] = {}
+    by_key: dict[KeyPath, list[ErrorDetails]] = {}
     for details in error.errors(include_url=False):
         if details["type"] == "too_short" and details["input"]:
             continue  # The list only seems too short because its items are invalid, and they have complaints of their own.
-        by_key.setdefault(_present(details["loc"], document, is_missing=details["type"] == "missing"), []).append(details)
+        by_key.setdefault(_present(details["loc"], file.data, is_missing=details["type"] == "missing"), []).append(details)
     complaints = []
     for where, several in by_key.items():
-        problem, instead = _say(where, several, document, model, what)
-        complaints.append(Complaint(_line(where, lines), ".".join(map(str, where)), problem, instead))
+        problem, instead = _say(where, several, file, model, what)
+        complaints.append(Complaint(_line(where, file.lines), ".".join(map(str, where)), problem, instead))
     return complaints
 
 
-def _present(loc: tuple[str | int, ...], document: Any, *, is_missing: bool) -> tuple[str | int, ...]:
+def _present(loc: KeyPath, document: Any, *, is_missing: bool) -> KeyPath:
     """The part of a location that is in the file: pydantic adds the names of union branches."""
     path: list[str | int] = []
     node: Any = document
@@ -89,15 +66,16 @@ def _child(node: Any, part: str | int) -> Any:
     return _ABSENT
 
 
-def _line(where: tuple[str | int, ...], lines: Mapping[tuple[str | int, ...], int]) -> int:
+def _line(where: KeyPath, lines: Mapping[KeyPath, int]) -> int:
     """The line of the key, or of the nearest key around it."""
     while where and where not in lines:
         where = where[:-1]
     return lines.get(where, 1)
 
 
-def _say(where: tuple[str | int, ...], details: list[ErrorDetails], document: Any, model: type[BaseModel], what: str) -> tuple[str, str]:
+def _say(where: KeyPath, details: list[ErrorDetails], file: PlainFile, model: type[BaseModel], what: str) -> tuple[str, str]:
     """What is wrong and what to write, from the most specific of pydantic's errors about one key."""
+    text, document = file.texts.get(where), file.data
     first = next((d for d in details if d["type"] not in {"model_type", "literal_error"}), details[0])
     value, kind = first["input"], first["type"]
     key = str(where[-1]) if where else ""
@@ -112,11 +90,12 @@ def _say(where: tuple[str | int, ...], details: list[ErrorDetails], document: An
             for word in re.findall(r"'([^']+)'", str(d.get("ctx", {}).get("expected", d.get("ctx", {}).get("expected_tags", ""))))
         ]
         word = first.get("ctx", {}).get("tag", value)
-        return f"cannot be {_quote(word)}", _nearest(str(word), allowed)
+        return f"cannot be {_source(text, word)}", _nearest(str(word), allowed)
     if kind in {"int_type", "int_parsing", "float_type", "float_parsing", "int_from_float"}:
-        return f"cannot be {_quote(value)}", f"write {_unit(key) or 'a number'}, without unit or quotes"
-    if kind == "string_type" and isinstance(value, int | float):
-        return f"is the number {value}", f'quote it: "{value}"'
+        return f"cannot be {_source(text, value)}", f"write {_unit(key) or 'a number'}, without unit or quotes"
+    if kind == "string_type" and text is not None:
+        kinds = {bool: "is true or false, not text", int: "is a number", float: "is a number"}
+        return f"{kinds.get(type(value), 'is empty')}: {_source(text, value)}", f'quote it: "{text}"' if text else "write a text"
     if kind == "string_pattern_mismatch":
         return f"cannot be {_quote(value)}", f"it must match {first['ctx']['pattern']}"
     if kind in {"model_type", "dict_type", "model_attributes_type"}:
@@ -135,12 +114,17 @@ def _quote(value: Any) -> str:
     return text if len(text) <= _MAX_QUOTED else text[: _MAX_QUOTED - 1] + "…"
 
 
+def _source(text: str | None, value: Any) -> str:
+    """A value as it stands in the file, which for `24.10` and `True` is not what Python prints."""
+    return _quote(value) if text is None or isinstance(value, str) else _quote(text)[1:-1]
+
+
 def _nearest(word: str, allowed: list[str]) -> str:
     near = difflib.get_close_matches(word, allowed, n=1, cutoff=0.5)
     return f"did you mean {near[0]!r}?" if near else f"write one of: {', '.join(allowed)}"
 
 
-def _keys_at(where: tuple[str | int, ...], document: Any, model: type[BaseModel]) -> set[str]:
+def _keys_at(where: KeyPath, document: Any, model: type[BaseModel]) -> set[str]:
     """The keys of the schema at a location in the file."""
     models: set[type[BaseModel]] = {model}
     node: Any = document

@@ -21,7 +21,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
 from provision.errors import BundleInvalidError
-from provision.paths import write_whole
+from provision.paths import read_bounded, write_whole
 from provision.profile import load, lockfile
 from provision.profile.locked import Lock
 from provision.profile.model import Profile
@@ -278,10 +278,7 @@ def _read_folder(path: Path) -> dict[str, bytes]:
 
 
 def _read_zip(path: Path) -> dict[str, bytes]:
-    with path.open("rb") as file:
-        raw = file.read(_MAX_TOTAL + 1)
-    if len(raw) > _MAX_TOTAL:
-        raise _wrong(path, "the zip", f"is larger than {_MAX_TOTAL // 1024 // 1024} MiB")
+    raw = read_bounded(path, _MAX_TOTAL)
     files: dict[str, bytes] = {}
     part = "the zip's directory"
     try:

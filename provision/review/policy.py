@@ -14,11 +14,10 @@ from pydantic import ConfigDict, Field, StringConstraints, model_validator
 
 from provision.clouds import CLOUDS
 from provision.errors import PolicyInvalidError
-from provision.profile.load import typed
+from provision.paths import read_bounded
+from provision.profile.load import MAX_BYTES, typed
 from provision.profile.model import Email, Extra, Name, Text, Url
 from provision.review.bundle import PRINCIPAL, StrictRecord
-
-_MAX_BYTES: Final = 64 * 1024
 
 Glob = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9.*?_-]{1,80}$")]
 SystemGlob = Annotated[str, StringConstraints(pattern=r"^[a-z-]+ [0-9.*?]{1,12}$")]
@@ -162,8 +161,7 @@ def load(path: Path) -> PolicyFile:
         PolicyInvalidError: the file cannot be read, or `parse` refuses it.
     """
     try:
-        with path.open("rb") as file:
-            raw = file.read(_MAX_BYTES + 1)
+        raw = read_bounded(path, MAX_BYTES)
     except OSError as error:
         msg = f"cannot read {path}: {error.strerror}"
         raise PolicyInvalidError(msg, hint="without its rules gpuprov does nothing; check the path and its permissions") from error

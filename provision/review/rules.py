@@ -15,10 +15,10 @@ from urllib.parse import urlsplit
 from provision.clouds import base
 from provision.launch.plan import Plan, PlannedPlace, plan
 from provision.profile import load
-from provision.profile.load import KeyPath
 from provision.profile.locked import Lock
 from provision.profile.model import Profile
 from provision.profile.pins import PackagePin, WheelPin
+from provision.profile.plain import KeyPath
 from provision.review.controls import line_of
 from provision.review.policy import Policy, PolicyFile, Rule
 

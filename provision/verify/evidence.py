@@ -11,6 +11,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstra
 from provision import __version__
 from provision.canonical import digest
 from provision.errors import FactsInvalidError
+from provision.paths import read_bounded
 from provision.verify.facts import Facts, parse
 from provision.verify.finding import Finding, Report
 from provision.verify.fleet import HostVerification
@@ -178,9 +179,7 @@ def check(data: Any) -> None:
 def read(path: Path) -> Evidence:
     """Read an evidence file; nothing in it is trusted. FactsInvalidError where it is none, or does not match its digests."""
     try:
-        with path.open("rb") as file:
-            raw = file.read(_MAX_BYTES + 1)
-        data = json.loads(raw) if len(raw) <= _MAX_BYTES else None
+        data = json.loads(read_bounded(path, _MAX_BYTES))
         check(data)
         content = _EvidenceFile.model_validate(data)
         hosts = tuple(

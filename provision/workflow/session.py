@@ -54,7 +54,7 @@ class ProfileSource:
         """Read a profile by name or file."""
         path = load.find(name)
         profile = load.load(path)
-        return cls(path, path.read_bytes(), profile, lockfile.find_or_build(path, profile, today()))
+        return cls(path, paths.read_bounded(path, load.MAX_BYTES), profile, lockfile.find_or_build(path, profile, today()))
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -85,3 +88,38 @@ def test_a_lock_edited_by_hand_is_refused(call: Call, own: Path) -> None:
     changed(own.with_name("v100-train.lock.yml"), "branch: '580'", "branch: '570'")
     code, _, err = call("plan", "-p", str(own))
     assert (code, "was changed by hand" in err) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("a: " + "[" * 100_000, "nested more than 12 deep"),
+        ("a: &a [x, x]\n" + "".join(f"{name}: &{name} [*a, *a]\n" for name in "bcdefgh"), "anchor"),
+        ("x" * 300_000, "larger than 256 KiB"),
+        ("created: 2026-02-31\n", "not a lock"),
+        ("created: 2026-01-01 00:00:00+99:99\n", "not a lock"),
+        ("n: " + "1" + ":59" * 400 + "\n", "not a lock"),
+        ("n: 0x" + "f" * 4000 + "\n", "not a lock"),
+        ("- a\n", "not a lock"),
+        ("", "not a lock"),
+    ],
+)
+def test_a_lock_that_would_hurt_its_reader_is_refused(own: Path, text: str, said: str) -> None:
+    """In a process of its own: libyaml once ended it with SIGSEGV."""
+    own.with_name("v100-train.lock.yml").write_text(text)
+    done = subprocess.run([sys.executable, "-m", "provision", "plan", "-p", str(own)], capture_output=True, text=True, check=False)
+    assert done.returncode == 2, done
+    assert done.stderr.startswith("error[lock-invalid]: ")
+    assert said in done.stderr
+
+
+@pytest.mark.parametrize("kind", ["device", "pipe", "loop", "nothing"])
+def test_a_lock_that_is_no_file_is_refused(call: Call, own: Path, kind: str) -> None:
+    lock = own.with_name("v100-train.lock.yml")
+    lock.unlink()
+    if kind == "pipe":
+        os.mkfifo(lock)
+    else:
+        lock.symlink_to({"device": Path("/dev/zero"), "loop": lock, "nothing": own.with_name("gone")}[kind])
+    code, _, err = call("plan", "-p", str(own))
+    assert (code, err.startswith("error[lock-invalid]: ")) == (2, True), err

@@ -1,11 +1,13 @@
 """What the clouds offer, and why a place cannot be had. The traps are those of docs/sources/clouds.md."""
 
 import pytest
+from msgspec.structs import replace
 
 from provision import clouds
 from provision.clouds import search
 from provision.clouds.aws import data
 from provision.clouds.aws.provider import family_departure
+from provision.clouds.gcp import data as gcp_data
 from tests.clouds.offers import why_not_aws, why_not_gcp
 
 
@@ -56,7 +58,10 @@ def test_offers_are_narrowed_by_every_word() -> None:
     assert all(o.price and o.price.usd_per_hour <= 1 and o.zones for o in found)
 
 
-def test_what_has_no_whole_price_never_fits_under_a_price() -> None:
+def test_what_has_no_whole_price_never_fits_under_a_price(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = gcp_data.gcp()
+    unpriced = replace(whole, n1_prices=replace(whole.n1_prices, regions={}))
+    monkeypatch.setattr(gcp_data, "gcp", lambda: unpriced)
     offers = search.offers(gpu="t4", region="europe-central2", cloud="gcp")
     assert {price.missing for o in offers if (price := o.price)} == {("vCPUs", "memory")}
     assert search.affordable(offers, 1000) == []

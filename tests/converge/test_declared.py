@@ -176,7 +176,7 @@ def test_what_a_choice_changes_is_said(tmp_path: Path) -> None:
     closed = {(c.role, c.target): c.says for c in changes(*variant(tmp_path, ("counters: all-users", "counters: admin-only")))}
     assert closed[option].endswith("NVreg_RestrictProfilingToAdminUsers=1")
 
-    key = "ssh-ed25519 " + "A" * 68
+    key = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAI" + "A" * 43
     ours = f"users: [{{name: ada, ssh_keys: [{key}]}}] #"
     other = variant(tmp_path, ("counters: all-users", "counters: group"), ("mount: /data", "mount: /srv/my-data"), ("users: [] #", ours))
     grouped = {(c.role, c.target): c.says for c in changes(*other)}

@@ -13,7 +13,7 @@ from provision.review.tree import Review
 
 TODAY = dt.date(2026, 11, 21)
 SHIPPED = ("t4-train", "v100-train", "t4-debian")
-KEY = "ssh-ed25519 " + "A" * 68
+KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAI" + "A" * 43
 
 # What a text may try on a page, in Markdown, on a terminal, in a template, in a shell, and on the eye.
 HOSTILE = {

@@ -1,12 +1,12 @@
 """A facts file: read with bounds, because it comes from a stranger."""
 
-import contextlib
 import json
 import sys
 from pathlib import Path
 from typing import Any, Final
 
 from provision.errors import FactsInvalidError
+from provision.paths import read_bounded
 from provision.verify.facts.base import SCHEMA, Facts
 
 # Real facts are tens of kilobytes. What is made of JSON text needs up to thirty times its size in memory.
@@ -52,8 +52,7 @@ def dump(facts: Facts) -> str:
 def load(path: Path) -> Facts:
     """Read a facts file; `-` is standard input. FactsInvalidError where it cannot be read, or holds no facts."""
     try:
-        with contextlib.nullcontext(sys.stdin.buffer) if str(path) == "-" else path.open("rb") as file:
-            raw = file.read(MAX_BYTES + 1)
+        raw = sys.stdin.buffer.read(MAX_BYTES + 1) if str(path) == "-" else read_bounded(path, MAX_BYTES)
         if len(raw) > MAX_BYTES:
             msg = f"{path} is larger than facts can be"
             raise FactsInvalidError(msg, hint=_HINT)

@@ -1,0 +1,102 @@
+"""What a profile may not take: folders of the system and of homes, accounts of the system, addresses that lead nowhere else."""
+
+import base64
+import binascii
+import ipaddress
+import unicodedata
+from typing import Final
+from urllib.parse import urlsplit
+
+# Filesystem Hierarchy Standard 3.0, chapters 3 to 5, with Ubuntu's /snap; a disk over one of them hides what the system or a login needs.
+_SYSTEM: Final = frozenset(
+    [
+        "bin",
+        "boot",
+        "dev",
+        "etc",
+        "home",
+        "lib",
+        "lib32",
+        "lib64",
+        "libx32",
+        "proc",
+        "root",
+        "run",
+        "sbin",
+        "snap",
+        "sys",
+        "tmp",
+        "usr",
+        "var",
+    ]
+)
+_PROGRAMS: Final = frozenset({"/opt", "/opt/gpuprov", "/opt/nvidia"})
+# Container engines keep their images there.
+_ALLOWED: Final = frozenset({"/var/lib/docker", "/var/lib/containerd", "/var/lib/containers"})
+# The accounts and groups of Debian's base-passwd and EL's setup package, and those that their common services make.
+_NAMES: Final = """
+    root daemon bin sys sync games man lp mail news uucp proxy www-data backup list irc gnats nobody nogroup adm
+    tty disk kmem dialout fax voice cdrom floppy tape sudo audio dip operator src shadow utmp video sasl plugdev
+    staff users input sgx kvm render wheel halt shutdown ftp dbus polkitd tss sshd chrony messagebus syslog uuidd
+    tcpdump landscape pollinate fwupd-refresh lxd docker netdev crontab nvidia-persistenced gpuprov
+"""
+_ACCOUNTS: Final = frozenset(_NAMES.split())
+_KEY_TYPES: Final = 4  # bytes of the length before the type in an SSH key's blob
+# Letters that fill space and show nothing: Hangul fillers, the blank Braille pattern.
+_BLANK: Final = frozenset("\u115f\u1160\u3164\uffa0\u2800")
+
+
+def folder_problem(path: str) -> str:
+    """Why a disk cannot be mounted at a plain absolute path; empty when it can."""
+    plain = path.rstrip("/")
+    top = plain.split("/")[1]
+    if plain in _ALLOWED:
+        return ""
+    if top in _SYSTEM:
+        return f"must not lie in /{top}, which holds the system or a home; /data or /mnt/data are free"
+    return f"must not be {plain}, where programs are; /data or /mnt/data are free" if plain in _PROGRAMS else ""
+
+
+def account_problem(name: str) -> str:
+    """Why a person cannot have a login name; empty when one can."""
+    if name in _ACCOUNTS or name.startswith(("_", "systemd-")):
+        return f"{name} is an account of the system; choose a person's name"
+    return ""
+
+
+def key_problem(line: str) -> str:
+    """Why an OpenSSH public key is none; empty when its data is of the type that it says."""
+    kind, _, rest = line.partition(" ")
+    try:
+        blob = base64.b64decode(rest.split(" ")[0], validate=True)
+    except (binascii.Error, ValueError):
+        return "is no OpenSSH public key: its data is not base64; paste the line of the .pub file"
+    length = int.from_bytes(blob[:_KEY_TYPES], "big")
+    if blob[_KEY_TYPES : _KEY_TYPES + length] != kind.encode():
+        return f"says {kind} and holds another type of key; paste the line of the .pub file"
+    return ""
+
+
+def url_problem(url: str) -> str:
+    """Why packages cannot be fetched from an address; empty when they can."""
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:
+        return "has a port that does not exist; ports end at 65535"
+    if port == 0:
+        return "has a port that does not exist; ports begin at 1"
+    if ".." in parts.path.split("/"):
+        return "must not have '..' in its path"
+    try:
+        address = ipaddress.ip_address(parts.hostname or "")
+    except ValueError:
+        return ""
+    if address.is_link_local or address.is_unspecified or address.is_multicast:
+        return f"is at {address}, which is no mirror's address: the cloud's metadata is among those"
+    return ""
+
+
+def is_visible(text: str) -> bool:
+    """Whether a reader sees at least one character."""
+    return any(unicodedata.category(character)[0] in "LNPS" and character not in _BLANK for character in text)
