@@ -11,23 +11,30 @@ from provision.catalog.records.base import Capabilities
 from provision.catalog.records.gpus import ClocksRecord, GpuRecord
 from provision.catalog.records.stack import Branch, CudnnRelease, ReleaseRecord, System, Toolkit
 from provision.catalog.rules import ClockRequest, gcc_for, rules, wheel_cudnn
+from provision.catalog.solve import Rule
 
 TODAY = dt.date(2026, 11, 21)
-RULES = {rule.id: rule for rule in rules(TODAY)}
+
+
+def by_id() -> dict[str, Rule]:
+    """The rules; made anew by each test, as a resolution makes them."""
+    return {rule.id: rule for rule in rules(TODAY)}
+
+
 SYSTEMS = {s.key: s for s in read.systems().systems}
 TOOLKITS = {t.version: t for t in read.toolkits().toolkits}
 BRANCHES = {b.branch: b for b in read.driver().branches}
 
 
 def test_a_rule_that_forbids_something_says_why_in_one_sentence() -> None:
-    rule = RULES["driver-drives-gpu"]
+    rule = by_id()["driver-drives-gpu"]
     assert rule.holds(read.gpu("v100"), BRANCHES["580"])
     assert not rule.holds(read.gpu("v100"), BRANCHES["590"])
     assert rule.says(read.gpu("v100"), BRANCHES["590"]) == "driver 590 drives compute capability 7.5 to 12.1, and V100 is 7.0"
 
 
 def test_only_advice_is_soft() -> None:
-    soft = {rule.id for rule in RULES.values() if rule.soft}
+    soft = {rule.id for rule in by_id().values() if rule.soft}
     assert soft == {"driver-is-supported", "driver-is-not-older-than-toolkit", *(f"{name}-is-measured" for name in read.frameworks())}
 
 
@@ -253,18 +260,18 @@ BOUNDS: list[tuple[str, tuple[Any, ...], bool]] = [
 
 @pytest.mark.parametrize(("rule", "values", "holds"), BOUNDS, ids=lambda value: value if isinstance(value, str) else "")
 def test_a_rule_holds_up_to_its_bound_and_no_step_further(rule: str, values: tuple[Any, ...], *, holds: bool) -> None:
-    assert RULES[rule].holds(*values) is holds
+    assert by_id()[rule].holds(*values) is holds
     if not holds:
-        assert RULES[rule].says(*values)
+        assert by_id()[rule].says(*values)
 
 
 def test_every_rule_is_tried_where_it_holds_and_where_it_does_not() -> None:
     for holds in (True, False):
-        assert {rule for rule, _, outcome in BOUNDS if outcome is holds} == set(RULES)
+        assert {rule for rule, _, outcome in BOUNDS if outcome is holds} == set(by_id())
 
 
 def test_the_variables_of_a_rule_are_the_arguments_it_takes() -> None:
-    assert all(len(values) == len(RULES[rule].over) for rule, values, _ in BOUNDS)
+    assert all(len(values) == len(by_id()[rule].over) for rule, values, _ in BOUNDS)
 
 
 @pytest.mark.parametrize(
@@ -387,7 +394,7 @@ def test_the_variables_of_a_rule_are_the_arguments_it_takes() -> None:
     ids=lambda value: value if isinstance(value, str) and " " not in value else "",
 )
 def test_the_sentence_of_a_rule_names_both_sides(rule: str, values: tuple[Any, ...], sentence: str) -> None:
-    assert RULES[rule].says(*values) == sentence
+    assert by_id()[rule].says(*values) == sentence
 
 
 def test_only_a_cudnn_of_the_newest_that_leaves_the_gpu_out_is_held() -> None:

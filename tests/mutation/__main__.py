@@ -28,10 +28,12 @@ LEAST: Final = 0.90  # of the mutants that are not equivalent
 _NEEDED: Final = ("provision", "tests", "playbooks", "profiles", "docs", "README.md", "CONTRIBUTING.md", "CHANGELOG.md", "Makefile")
 _SURVIVED: Final = {0, 5, 33}  # of mutmut/stats.py: survived, and no test reaches it
 _UNMUTATED: Final = "__mutmut_orig"
-# In the copy, with mutmut's operators but for the one that changes strings.
+# In the copy, with mutmut's operators but for the one that changes strings. mutmut names a module by its path, less `src.`; ours by more.
 _RUN: Final = """
 import sys
 from mutmut.mutation import mutators
+from mutmut.utils import format_utils
+format_utils.strip_prefix = lambda name, *, prefix, strict=False: name.removeprefix(sys.argv[2])
 mutators.mutation_operators[:] = [pair for pair in mutators.mutation_operators if pair[1] is not mutators.operator_string]
 from mutmut.__main__ import cli
 cli(["run", "--max-children", sys.argv[1]])
@@ -85,7 +87,8 @@ def mutate(name: str, room: Room) -> Score:
         copy: Any = shutil.copytree if source.is_dir() else shutil.copy
         copy(source, folder / needed)
     (folder / "pyproject.toml").write_text((ROOT / "pyproject.toml").read_text() + _settings(room))
-    command = [sys.executable, "-c", _RUN, str(os.cpu_count() or 1)]
+    prefix = f"{room.imported_from.replace('/', '.')}." if room.imported_from else ""
+    command = [sys.executable, "-c", _RUN, str(os.cpu_count() or 1), prefix]
     with (folder / "mutmut.log").open("w") as log:
         done = subprocess.run(command, cwd=folder, check=False, stdout=log, stderr=subprocess.STDOUT)
     metas = list((folder / "mutants").rglob("*.meta"))

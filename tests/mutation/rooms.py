@@ -10,12 +10,14 @@ class Room:
     Attributes:
         code: patterns of the modules that are changed.
         tests: the files and folders whose tests run.
-        source: the folder that Python imports the code from.
+        source: the folder that is copied, beside what every room needs.
+        imported_from: the folder that Python imports the code from, where that is not the repository.
     """
 
     code: tuple[str, ...]
     tests: tuple[str, ...]
     source: str = "provision"
+    imported_from: str = ""
 
 
 _LAUNCH = ("attempts", "cost", "journal", "machines", "ours", "patience", "plan", "sweep", "zones")
@@ -34,7 +36,9 @@ ROOMS = {
         tuple(f"tests/clouds/gcp/test_{name}.py" for name in ("requests", "requests_whole", "firewall", "ownership")),
     ),
     "checks": Room(("provision/verify/checks/*.py",), ("tests/verify/checks",)),
-    "counters": Room(("provision/verify/probe/counters.py",), ("tests/verify/probe/test_counters.py",)),
+    "counters": Room(
+        ("provision/verify/probe/counters.py",), ("tests/verify/probe/test_counters.py",), imported_from="provision/verify/probe"
+    ),
     "rules": Room(("provision/catalog/rules.py",), ("tests/catalog/test_rules.py",)),
     "load": Room(("provision/profile/load.py",), ("tests/profile/test_load.py",)),
     "signatures": Room(
@@ -45,5 +49,6 @@ ROOMS = {
         ("playbooks/collections/ansible_collections/gpuprov/host/plugins/mod*/*.py",),
         tuple(f"tests/playbooks/test_{name}.py" for name in ("driver", "ledger", "preflight", "remember", "settle", "undo")),
         source="playbooks/collections",
+        imported_from="playbooks/collections",
     ),
 }
