@@ -1,5 +1,7 @@
 """What protects every test: a home of its own, no real cloud, no real configuration of the user or the organisation."""
 
+from __future__ import annotations
+
 import os
 import shutil
 import sys

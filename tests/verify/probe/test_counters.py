@@ -32,10 +32,11 @@ def test_the_last_file_that_speaks_of_the_counters_decides_and_is_the_one_that_t
 @pytest.fixture
 def asked(probe: Any, bin_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Commands that are not run: each is remembered, and ends as the test says by a word in it."""
-    host = SimpleNamespace(uid=1000, ran=[], answers={}, environments=[])
+    host = SimpleNamespace(uid=1000, ran=[], answers={}, environments=[], limits_s=[])
 
-    def command(argv: list[str], _timeout_s: float = 30, env: dict[str, str] | None = None) -> tuple[int, str, str]:
+    def command(argv: list[str], timeout_s: float, env: dict[str, str] | None = None) -> tuple[int, str, str]:
         host.ran.append(argv)
+        host.limits_s.append(timeout_s)
         host.environments.append(env)
         answers = [answer for word, answer in host.answers.items() if word in " ".join(argv)]
         answer: tuple[int, str, str] = answers[0] if answers else (0, "", "")
@@ -43,7 +44,7 @@ def asked(probe: Any, bin_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
     monkeypatch.setattr(probe.counters, "command", command)
     monkeypatch.setattr(os, "geteuid", lambda: host.uid)
-    monkeypatch.setattr(pwd, "getpwuid", lambda uid: SimpleNamespace(pw_name="root" if uid == 0 else "ada"))
+    monkeypatch.setattr(pwd, "getpwuid", lambda uid: SimpleNamespace(pw_name={0: "root", 1000: "ada"}[uid]))
     tool(bin_folder, "ncu", "exit 0")
     host.folder = bin_folder
     return host
@@ -81,6 +82,7 @@ def test_an_ordinary_user_is_asked_as_she_is(probe: Any, asked: Any) -> None:
     assert asked.ran[0] == [str(asked.folder / "ncu"), "--query-metrics", "--devices", "0"]
     assert asked.environments[0]["HOME"] == asked.environments[0]["TMPDIR"] != os.environ.get("HOME")
     assert asked.ran[1] == ["rm", "-rf", asked.environments[0]["HOME"]]
+    assert asked.limits_s == [60, 10]
 
 
 def test_root_steps_down_before_ncu_runs(probe: Any, asked: Any) -> None:
@@ -114,8 +116,8 @@ def group(asked: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
     asked.has_command = True
     there = os.path.exists
     monkeypatch.setattr(os.path, "exists", lambda path: asked.has_command if path == "/usr/local/bin/with-counters" else there(path))
-    monkeypatch.setattr(grp, "getgrnam", lambda _: SimpleNamespace(gr_mem=asked.members))
-    monkeypatch.setattr(pwd, "getpwnam", lambda name: SimpleNamespace(pw_uid=1001, pw_gid=1002, pw_name=name))
+    monkeypatch.setattr(grp, "getgrnam", lambda name: SimpleNamespace(gr_mem={"gpuprov-counters": asked.members}[name]))
+    monkeypatch.setattr(pwd, "getpwnam", lambda name: SimpleNamespace(pw_uid={"bo": 1001}[name], pw_gid=1002, pw_name=name))
     return asked
 
 
@@ -126,7 +128,11 @@ def test_a_member_is_tried_through_the_command_by_root(probe: Any, group: Any) -
     group.uid = 0
     assert probe.counters.counters_as_group(has_gpu=True) == {"members": ["bo"], "capabilities": PERFMON, "outcome": "open", "said": ""}
     assert group.ran[0] == [*AS_BO, "/usr/local/bin/with-counters", "cat", "/proc/self/status"]
-    assert group.ran[1][:6] == [*AS_BO, "/usr/local/bin/with-counters"]
+    assert group.ran[1] == [*AS_BO, "/usr/local/bin/with-counters", str(group.folder / "ncu"), "--query-metrics", "--devices", "0"]
+    assert group.environments[0] is None
+    assert Path(group.environments[1]["HOME"]).name.startswith("gpuprov-")
+    assert group.ran[2] == ["rm", "-rf", group.environments[1]["HOME"]]
+    assert group.limits_s == [20, 60, 10]
 
 
 def test_a_member_is_tried_through_sudo_where_that_needs_no_password(probe: Any, group: Any) -> None:
@@ -135,7 +141,7 @@ def test_a_member_is_tried_through_sudo_where_that_needs_no_password(probe: Any,
     tool(group.folder, "sudo", "exit 0")
     group.answers["true"] = (1, "", "a password is required")
     assert probe.counters.counters_as_group(has_gpu=True) == untried
-    assert group.ran == [["sudo", "-n", "true"]]
+    assert (group.ran, group.limits_s) == ([["sudo", "-n", "true"]], [10])
     group.answers["true"] = (0, "", "")
     assert probe.counters.counters_as_group(has_gpu=True)["outcome"] == "open"
     assert group.ran[2] == ["sudo", "-n", *AS_BO, "/usr/local/bin/with-counters", "cat", "/proc/self/status"]
@@ -169,6 +175,9 @@ def test_a_command_that_fails_gives_a_member_no_capabilities_and_no_try(probe: A
     answer = probe.counters.counters_as_group(has_gpu=True)
     assert (answer["capabilities"], answer["outcome"]) == (None, "not-tried")
     assert answer["said"].endswith("not a member")
+    group.answers["/proc/self/status"] = (1, "", "x" * 400)
+    assert probe.counters.counters_as_group(has_gpu=True)["said"] == "x" * 300
+    del group.ran[1:]
     assert len(group.ran) == 1
 
 
@@ -202,8 +211,9 @@ def test_the_profiler_is_run_where_there_is_a_gpu_and_not_by_tier_quick(
     monkeypatch.setattr(probe.counters, "counters_as_user", lambda: {"outcome": "open", "user": "ada", "said": ""})
     monkeypatch.setattr(probe.counters, "counters_as_group", lambda has_gpu: has_gpu)
     monkeypatch.setitem(probe.counters.REQUEST, "tier", tier)
+    monkeypatch.setattr(probe.counters, "option", lambda: ("/etc/modprobe.d/b.conf", "0"))
     answer = probe.counters.counters()
-    assert (answer["as_user"]["outcome"], answer["as_group"], answer["on_disk"]) == (outcome, outcome == "open", None)
+    assert (answer["as_user"]["outcome"], answer["as_group"], answer["on_disk"]) == (outcome, outcome == "open", "0")
     assert answer["as_user"]["user"] == ("ada" if outcome == "open" else None)
 
 
