@@ -108,6 +108,7 @@ def _settings(room: Room) -> str:
         "pytest_add_cli_args": ["-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-m", "not online"],
         "pytest_add_cli_args_test_selection": list(room.tests),
         "process_isolation": "forkserver",
+        "forkserver_warmup": "none" if room.at_import else "collect",
     }
     return "\n[tool.mutmut]\n" + "".join(f"{key} = {json.dumps(value)}\n" for key, value in values.items())
 

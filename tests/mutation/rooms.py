@@ -12,15 +12,19 @@ class Room:
         tests: the files and folders whose tests run.
         source: the folder that is copied, beside what every room needs.
         imported_from: the folder that Python imports the code from, where that is not the repository.
+        at_import: whether functions of the code are called while it is imported, so that each mutant has to import it again.
     """
 
     code: tuple[str, ...]
     tests: tuple[str, ...]
     source: str = "provision"
     imported_from: str = ""
+    at_import: bool = False
 
 
 _LAUNCH = ("attempts", "cost", "journal", "machines", "ours", "patience", "plan", "sweep", "zones")
+_CHECKS = ("base", "counters", "disk", "gpu", "health", "links", "perf", "sessions", "skew", "surroundings")
+_MADE_CHECKS = ("settings", "stack", "system")
 _CLOUD = ("requests", "firewall", "removal")
 ROOMS = {
     "launch": Room(
@@ -35,7 +39,12 @@ ROOMS = {
         tuple(f"provision/clouds/gcp/{name}.py" for name in _CLOUD),
         tuple(f"tests/clouds/gcp/test_{name}.py" for name in ("requests", "requests_whole", "firewall", "ownership")),
     ),
-    "checks": Room(("provision/verify/checks/*.py",), ("tests/verify/checks",)),
+    "checks": Room(tuple(f"provision/verify/checks/{name}.py" for name in _CHECKS), ("tests/verify/checks",)),
+    "checks-made": Room(
+        tuple(f"provision/verify/checks/{name}.py" for name in _MADE_CHECKS),
+        tuple(f"tests/verify/checks/test_{name}.py" for name in _MADE_CHECKS),
+        at_import=True,
+    ),
     "counters": Room(
         ("provision/verify/probe/counters.py",), ("tests/verify/probe/test_counters.py",), imported_from="provision/verify/probe"
     ),
