@@ -103,6 +103,7 @@ def test_a_lock_edited_by_hand_is_refused(call: Call, own: Path) -> None:
         ("- a\n", "not a lock"),
         ("", "not a lock"),
     ],
+    ids=["deep", "aliases", "large", "no date", "no offset", "base 60", "digits", "a list", "empty"],
 )
 def test_a_lock_that_would_hurt_its_reader_is_refused(own: Path, text: str, said: str) -> None:
     """In a process of its own: libyaml once ended it with SIGSEGV."""

@@ -15,7 +15,7 @@ from provision.render.base import ProfileSubject, choose
 from provision.render.base import subject as subject_of
 
 TODAY = dt.date(2026, 11, 21)
-KEY = f"ssh-ed25519 {'A' * 67}+"
+KEY = f"ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAI{'A' * 42}+"
 DEADLINE = dt.datetime(2026, 11, 22, 8, 0, 5, tzinfo=dt.UTC)
 CALLER = "203.0.113.7/32"
 GIVEN = Given(public_key=KEY, deadline=DEADLINE, caller=CALLER)
@@ -69,7 +69,7 @@ def hostile() -> Profile:
         purpose=EVIL,
         owner={"name": EVIL, "email": "a%b+c_d-e.f@example.com"},
         verify={**data["verify"], "waivers": [waiver]},
-        users=[{"name": "_x-y", "ssh_keys": [f"{KEY} a@b"]}],
+        users=[{"name": "x_-y", "ssh_keys": [f"{KEY} a@b"]}],
         network={"ssh_from": ["caller", "2001:db8::/48"]},
     )
 
