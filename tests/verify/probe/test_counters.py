@@ -30,7 +30,7 @@ def test_the_last_file_that_speaks_of_the_counters_decides_and_is_the_one_that_t
 
 
 @pytest.fixture
-def asked(probe: Any, bin_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+def asked(probe: Any, bin_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Commands that are not run: each is remembered, and ends as the test says by a word in it."""
     host = SimpleNamespace(uid=1000, ran=[], answers={}, environments=[], limits_s=[])
 
@@ -43,6 +43,7 @@ def asked(probe: Any, bin_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
         return answer
 
     monkeypatch.setattr(probe.counters, "command", command)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))  # the removal of the profiler's folder is one of the commands that are not run
     monkeypatch.setattr(os, "geteuid", lambda: host.uid)
     monkeypatch.setattr(pwd, "getpwuid", lambda uid: SimpleNamespace(pw_name={0: "root", 1000: "ada"}[uid]))
     tool(bin_folder, "ncu", "exit 0")
