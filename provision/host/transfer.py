@@ -1,5 +1,6 @@
 """Copies files to and from a host with the system's rsync over our ssh configuration: an interrupted copy continues where it stopped."""
 
+import asyncio
 import re
 import shutil
 import subprocess
@@ -7,9 +8,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from provision.errors import HostUnreachableError, UsageError
-from provision.host.ssh import Target, ssh_argv
+from provision.host.ssh import Target, execute, ssh_argv
 
-_NO_RSYNC_THERE = 127  # the shell's "command not found", which rsync passes on: rsync(1), EXIT VALUES, and POSIX sh
+# rsync(1), EXIT VALUES: 12 is an error in the protocol, 127 is what the host's shell answered. A host without rsync ends in either,
+# by whether our rsync still wrote when the host's shell had already gone.
+_MAYBE_NO_RSYNC_THERE = (12, 127)
+_ASK_TIMEOUT_S = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +46,7 @@ def _rsync(target: Target, paths: Sequence[str], *, delete: bool, dry_run: bool)
     process = subprocess.run(
         [program, *options, "--", *paths], stdout=subprocess.PIPE, stderr=None, stdin=subprocess.DEVNULL, text=True, check=False
     )
-    if process.returncode == _NO_RSYNC_THERE:
+    if process.returncode in _MAYBE_NO_RSYNC_THERE and not _has_rsync(target):
         msg = f"rsync is not installed on {target.name}"
         raise HostUnreachableError(msg, hint=f"`gpuprov ssh {target.name} -- sudo apt-get install -y rsync`, or dnf on EL")
     if process.returncode:
@@ -52,6 +56,10 @@ def _rsync(target: Target, paths: Sequence[str], *, delete: bool, dry_run: bool)
         _number(r"Number of regular files transferred: ([\d,.]+)", process.stdout),
         _number(r"Total transferred file size: ([\d,.]+)", process.stdout),
     )
+
+
+def _has_rsync(target: Target) -> bool:
+    return asyncio.run(execute(target, "command -v rsync", timeout_s=_ASK_TIMEOUT_S)).exit_code == 0
 
 
 def _quoted(word: str) -> str:

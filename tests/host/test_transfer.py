@@ -9,7 +9,7 @@ from provision.errors import HostUnreachableError, UsageError
 from provision.host.ssh import Target
 from provision.host.transfer import pull, push
 
-# ssh's options up to the host's name, then the command and its words.
+# ssh's options up to the host's name, then the command, which a shell reads on the host as it does behind sshd.
 REMOTE = 'while [ "$1" != box ]; do shift; done; shift'
 
 
@@ -18,7 +18,7 @@ def box(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Target:
     folder = tmp_path / "bin with space"
     folder.mkdir()
     monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
-    remote_end(folder, 'exec "$@"')
+    remote_end(folder, 'exec sh -c "$*"')
     (tmp_path / "config").write_text("Host box\n")
     return Target("box", "box", tmp_path / "config")
 
@@ -65,13 +65,13 @@ def test_a_name_with_spaces_and_shell_characters_is_one_file(box: Target, tmp_pa
     assert content(tmp_path / "there") == {"c; d": "1"}
 
 
-def test_a_host_without_rsync_is_told_apart_from_a_copy_that_failed(box: Target, tmp_path: Path) -> None:
+@pytest.mark.parametrize("reads", ["", "head -c 4 >/dev/null; "])  # rsync writes to a shell that is gone already, or that goes then
+def test_a_host_without_rsync_is_told_apart_from_a_copy_that_failed(box: Target, tmp_path: Path, reads: str) -> None:
     source = tree(tmp_path / "source", a="1")
     with pytest.raises(HostUnreachableError, match="rsync ended with") as caught:
         pull(box, [f"{tmp_path}/nothing"], source, delete=False, dry_run=False)
     assert "continues where it stopped" in caught.value.hint
-    # The pipe stays open until the exit code is there to be read: rsync does not wait for it.
-    remote_end(tmp_path / "bin with space", "sleep 0.3 & exit 127")
+    remote_end(tmp_path / "bin with space", f"{reads}PATH={tmp_path}; command -v rsync")
     with pytest.raises(HostUnreachableError, match="rsync is not installed on box"):
         push(box, [source], f"{tmp_path}/x", delete=False, dry_run=False)
 
@@ -84,7 +84,7 @@ def test_a_machine_without_rsync_is_told_what_to_install(box: Target, tmp_path: 
 
 def test_files_go_to_nobody_whose_host_key_is_not_pinned(box: Target, tmp_path: Path) -> None:
     words = tmp_path / "words"
-    (tmp_path / "bin with space" / "ssh").write_text(f'#!/bin/sh\necho "$@" >> {words}\n{REMOTE}\nexec "$@"\n')
+    (tmp_path / "bin with space" / "ssh").write_text(f'#!/bin/sh\necho "$@" >> {words}\n{REMOTE}\nexec sh -c "$*"\n')
     source, there = tree(tmp_path / "source", a="1"), tree(tmp_path / "there")
     push(box, [source], there, delete=False, dry_run=False)
     pull(box, [there], source, delete=False, dry_run=False)
