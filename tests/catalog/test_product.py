@@ -6,12 +6,12 @@ The checks of a stack are written from docs/sources/stack.md a second time, with
 
 import datetime as dt
 import itertools
-from collections import Counter
+from collections import Counter, defaultdict
 
 import pytest
 
 from provision.catalog import read
-from provision.catalog.resolve import Conflict, Resolution, StackRequest, _demands, _problem, resolve
+from provision.catalog.resolve import Conflict, StackRequest, _demands, _problem, resolve
 from provision.errors import StackConflictError
 
 TODAY = dt.date(2026, 11, 21)
@@ -28,9 +28,8 @@ def numbers(text: str) -> tuple[int, ...]:
     return tuple(int(part) for part in text.split("+", maxsplit=1)[0].split("."))
 
 
-def check_stack(resolution: Resolution) -> None:
+def check_stack(v: dict[str, str]) -> None:
     """What must be true of any stack that works, from docs/sources/stack.md alone."""
-    v = resolution.values
     capability, driver, cuda, cudnn = GPUS[v["gpu"]], int(v["driver"]), numbers(v["cuda"]), numbers(v["cudnn"])
     volta_or_older, blackwell = capability < (7, 5), capability >= (10, 0)
     assert not volta_or_older or driver <= 580  # §4.3
@@ -90,21 +89,51 @@ def check_refusal(request: StackRequest, refusal: StackConflictError) -> None:
         assert problem.satisfiable([changed, *(d for d in everything if d.key != remedy.key)], hard), remedy
 
 
-@pytest.mark.parametrize("gpu", GPUS)
-def test_every_combination_is_resolved_or_refused_with_a_proof(gpu: str, capsys: pytest.CaptureFixture[str]) -> None:
+def alike() -> list[list[str]]:
+    """The GPUs, by what the rules say of them: the resolver knows a GPU by its rules alone, so those of one group get one answer."""
+    problem, groups = _problem(TODAY, StackRequest(gpu="", os="").clocks), defaultdict(list)
+    rules = [rule for rule in problem.rules if "gpu" in rule.over]
+    for gpu in GPUS:
+        values = {**problem.variables, "gpu": {gpu: problem.variables["gpu"][gpu]}}
+        groups[tuple(rule.holds(*some) for rule in rules for some in itertools.product(*(values[n].values() for n in rule.over)))].append(
+            gpu
+        )
+    return list(groups.values())
+
+
+def request_of(gpu: str, system: str, framework: str | None, release: str | None, cuda: str) -> StackRequest:
+    return StackRequest(gpu=gpu, os=system, cuda=cuda, **({framework: release} if framework else {}))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("gpus", alike(), ids=" ".join)
+def test_every_combination_is_resolved_or_refused_with_a_proof(gpus: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     counts: Counter[str] = Counter()
     for system, (framework, release), cuda in itertools.product(SYSTEMS, FRAMEWORKS, TOOLKITS):
-        request = StackRequest(gpu=gpu, os=system, cuda=cuda, **({framework: release} if framework else {}))  # type: ignore[arg-type]
+        request = request_of(gpus[0], system, framework, release, cuda)
         try:
             resolution = resolve(request, TODAY, explain=False)
         except StackConflictError as refusal:
-            counts[f"refused ({len(refusal.conflict.core)} demands)"] += 1
+            counts[f"refused ({len(refusal.conflict.core)} demands)"] += len(gpus)
             check_refusal(request, refusal)
         else:
-            counts["resolved against advice" if resolution.advice else "resolved"] += 1
-            check_stack(resolution)
+            counts["resolved against advice" if resolution.advice else "resolved"] += len(gpus)
+            for gpu in gpus:
+                check_stack({**resolution.values, "gpu": gpu})
             assert cuda in {"auto", resolution.values["cuda"]}
             assert framework is None or release in {"auto", resolution.values[framework]}
-    assert sum(counts.values()) == len(SYSTEMS) * len(FRAMEWORKS) * len(TOOLKITS)
+    assert sum(counts.values()) == len(gpus) * len(SYSTEMS) * len(FRAMEWORKS) * len(TOOLKITS)
     with capsys.disabled():
-        print(f"\n{gpu}: " + ", ".join(f"{n} {what}" for what, n in sorted(counts.items())), end="")  # noqa: T201 - the counts are asked for
+        print(f"\n{' '.join(gpus)}: " + ", ".join(f"{n} {what}" for what, n in sorted(counts.items())), end="")  # noqa: T201 - the counts are asked for
+
+
+@pytest.mark.parametrize("gpus", [group for group in alike() if len(group) > 1], ids=" ".join)
+def test_gpus_of_which_the_rules_say_the_same_get_the_same(gpus: list[str]) -> None:
+    everything = list(itertools.product(SYSTEMS, FRAMEWORKS, TOOLKITS))
+    for system, (framework, release), cuda in everything[:: len(everything) // 40]:
+        answers = []
+        for gpu in gpus:
+            try:
+                answers.append(resolve(request_of(gpu, system, framework, release, cuda), TODAY, explain=False).values | {"gpu": ""})
+            except StackConflictError as refusal:
+                answers.append({demand.key: demand.variable for demand in refusal.conflict.core})
+        assert all(answer == answers[0] for answer in answers)
