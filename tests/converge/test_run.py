@@ -270,11 +270,25 @@ class TestRealHost:
         assert lab.shell("/opt/gpuprov/venvs/opencv/bin/python -c 'import cv2; print(cv2.__version__)'").startswith("4.")
 
     def test_another_package_manager_is_waited_for(self, lab: Lab, profile: Profile, tmp_path: Path) -> None:
-        held = "import fcntl, time; f = open('/var/lib/dpkg/lock-frontend', 'r+b'); fcntl.lockf(f, fcntl.LOCK_EX); time.sleep(9)"
-        lab.shell(f"sudo sh -c {quote(f'nohup python3 -c {quote(held)} >/dev/null 2>&1 &')}; sleep 0.5")
-        story = Story()
-        run(lab.target, profile, ["cupti"], tmp_path, story)
-        assert max(progress.task_s for progress in story if progress.role == "preflight") > 4
+        # The lock is held until preflight has begun and a while longer; a run that does not wait is past preflight by then.
+        held = (
+            "import fcntl, os, time\nf = open('/var/lib/dpkg/lock-frontend', 'r+b')\n"
+            "fcntl.lockf(f, fcntl.LOCK_EX)\nprint('held', flush=True)\n"
+            "while not os.path.exists('/home/ubuntu/begun'): time.sleep(0.1)\ntime.sleep(3)\nopen('/home/ubuntu/released', 'w')"
+        )
+        lab.shell(
+            f"sudo sh -c {quote(f'nohup python3 -c {quote(held)} >/root/held 2>&1 &')}; until sudo grep -q held /root/held; do :; done"
+        )
+        released: dict[str, bool] = {}
+
+        def follow(progress: Progress) -> None:
+            if progress.role == "preflight":
+                seen = lab.shell("touch begun; test -e released && echo yes", check=False) == "yes"
+                released.setdefault(progress.state, seen)
+
+        converge(lab.target, profile, ["cupti"], lock=locked(profile), run_dir=tmp_path / "run", login="ubuntu", on_progress=follow)
+        lab.shell("rm -f begun released")
+        assert released == {"started": False, "ok": True}
 
     def test_sudo_that_asks_for_a_password_is_said(self, lab: Lab, profile: Profile, tmp_path: Path) -> None:
         lab.shell(

@@ -147,7 +147,7 @@ USES = {  # which facts a check cannot pass without
     "pytorch-installed": ["pytorch"],
     "counters": ["gpu", "counters"],
     "persistence": ["gpu", "nvml", "persistence_unit"],
-    "application-clocks": ["gpu", "nvml", "clocks_unit"],
+    "application-clocks": ["gpu", "nvml", "clocks_report", "clocks_unit"],
     "nvcc": ["nvcc"],
     "cudnn": ["cudnn"],
     "cupti": ["cupti"],

@@ -1,7 +1,7 @@
 """What a check is, and the words in which it answers."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, Literal, Self
@@ -26,6 +26,8 @@ class Verdict:
     hint: str = ""
 
 
+WORST: Final[tuple[Outcome, ...]] = ("fail", "unknown", "warn", "pass")  # of the verdicts on several GPUs, the first that occurs counts
+
 # A pure function; a missing fact raises NotObservedError, which makes the finding unknown.
 Judge = Callable[[Facts, Profile], Verdict]
 
@@ -49,6 +51,12 @@ warns = partial(Verdict, "warn")  # holds now, and may not later or not quite
 unknown = partial(Verdict, "unknown")
 # The profile does not ask for it, or the hardware cannot have it.
 not_applicable = partial(Verdict, "not-applicable", "nothing")
+
+
+def together(expected: str, results: Sequence[Verdict]) -> Verdict:
+    """The verdict of the worst GPU, with the words of each."""
+    worst = min(results, key=lambda one: WORST.index(one.outcome))
+    return Verdict(worst.outcome, expected, "; ".join(one.observed for one in results), "" if worst.outcome == "pass" else worst.hint)
 
 
 def apply(role: str, does: str) -> str:

@@ -13,18 +13,15 @@ from provision.catalog import read
 from provision.catalog.records.gpus import GpuRecord, Healthy
 from provision.catalog.roofline import has_nvml_name
 from provision.profile.model import Profile
-from provision.verify.checks.base import Check, Verdict, fails, not_applicable, passes, unknown, warns
+from provision.verify.checks.base import WORST, Check, Verdict, fails, not_applicable, passes, together, unknown, warns
 from provision.verify.facts import Facts
 from provision.verify.facts.gpu import require_gpu
-from provision.verify.facts.perf import PartFacts, PerfDeviceFacts, PerfFacts
+from provision.verify.facts.perf import FLICKER, PartFacts, PerfDeviceFacts, PerfFacts
 from provision.verify.finding import Outcome
 
-# Bits of nvmlClocksEventReasons (nvml.h). Idle, application clocks, sync boost and display hold nothing back under load.
-_HELD: Final = {0x4: "power cap", 0x8: "hardware slowdown", 0x20: "heat (software)", 0x40: "heat (hardware)", 0x80: "power brake"}
+# Bits of nvmlClocksEventReasons (nvml.h).
 _HARDWARE: Final = 0x8 | 0x40 | 0x80
 _HEAT: Final = 0x20
-# A reason in fewer samples is a flicker: DCGM fails a suite for "0.0 seconds" of it (DCGM #242).
-_FLICKER: Final = 0.10
 # A product in bf16 is off by 0.0016 on an H200 (tests/data/facts/h200-perf.json); one wrong tile among 64 x 64 values is far above this.
 _OFF: Final = 0.01
 # Clocks of host and card differ by less; a figure that exceeds the card's own maximum by more is not a measurement.
@@ -32,7 +29,6 @@ _ABSURD: Final = 1.05
 _BUSY: Final = 10  # per cent; it reveals processes that a container does not see
 # GB/s a lane and direction after encoding, by generation (PCI Express Base Specification).
 _LANE: Final = {1: 0.25, 2: 0.5, 3: 0.985, 4: 1.969, 5: 3.938, 6: 7.563}
-_WORST: Final[tuple[Outcome, ...]] = ("fail", "unknown", "warn", "pass")
 
 _LOW = "see what held it back; if an idle host stays slow, hand the machine back and launch another"
 _COMPARE = "compare with a healthy host of the same kind"
@@ -84,7 +80,7 @@ def _others(device: PerfDeviceFacts) -> str:
 def _why(device: PerfDeviceFacts) -> str:
     """The state of a GPU under load: what explains a low figure."""
     load = device.load
-    held = [name for bit, name in _HELD.items() if _share(device, bit) > _FLICKER]
+    held = load.held_down_by
     parts = [
         f"SM {load.sm_mhz} of {load.max_sm_mhz} MHz" if load.sm_mhz is not None else "",
         f"{load.power_w:.0f} of {load.power_limit_w or 0:.0f} W" if load.power_w is not None else "",
@@ -93,11 +89,6 @@ def _why(device: PerfDeviceFacts) -> str:
         f"link {load.link_generation} x{load.link_width} of {load.max_link_generation} x{load.max_link_width}" if load.link_width else "",
     ]
     return ", ".join(part for part in parts if part)
-
-
-def _share(device: PerfDeviceFacts, bits: int) -> float:
-    """The largest share of samples in which one of some reasons was set."""
-    return max((share for bit, share in (device.load.reasons or {}).items() if int(bit) & bits), default=0.0)
 
 
 def _against(gate: _Gate, rate: float, best: float) -> tuple[Outcome, list[str]]:
@@ -116,7 +107,7 @@ def _against(gate: _Gate, rate: float, best: float) -> tuple[Outcome, list[str]]
     if rate < gates.sibling_share * best:
         words.append(f"{100 * (1 - rate / best):.0f} % below the best GPU beside it")
         beside: Outcome = "fail" if rate < gates.fail_share * best else "warn"
-        outcome = min(outcome, beside, key=_WORST.index)
+        outcome = min(outcome, beside, key=WORST.index)
     return outcome, words
 
 
@@ -159,13 +150,7 @@ def _count(facts: Facts, perf: PerfFacts, profile: Profile) -> int:
 def _all(facts: Facts, perf: PerfFacts, profile: Profile, expected: str, results: Sequence[Verdict]) -> Verdict:
     """The verdict of the worst GPU; one that is not among those that were measured is unknown."""
     absent = range(len(perf.devices), _count(facts, perf, profile))
-    return _together(expected, [*results, *(unknown("", f"GPU {number} not measured, it was not found", _MEASURE) for number in absent)])
-
-
-def _together(expected: str, results: Sequence[Verdict]) -> Verdict:
-    """The verdict of the worst GPU, with the words of each."""
-    worst = min(results, key=lambda one: _WORST.index(one.outcome))
-    return Verdict(worst.outcome, expected, "; ".join(one.observed for one in results), "" if worst.outcome == "pass" else worst.hint)
+    return together(expected, [*results, *(unknown("", f"GPU {number} not measured, it was not found", _MEASURE) for number in absent)])
 
 
 def _gemm(facts: Facts, profile: Profile) -> Verdict:
@@ -194,13 +179,13 @@ def _held_back(one: Verdict, device: PerfDeviceFacts, gate: _Gate, sustained: Se
         return one
     if rate is None:
         return unknown("", f"{one.observed}; no sustained rate", "see `gpuprov probe HOST --tier perf`")
-    if (gate.fail is not None and rate < gate.fail) or _share(device, _HARDWARE) > _FLICKER:
+    if (gate.fail is not None and rate < gate.fail) or device.load.share(_HARDWARE) > FLICKER:
         slower = fails("", f"{one.observed}; does not hold it ({_why(device)})", _LOW)
-    elif _share(device, _HEAT) > _FLICKER or rate < read.gpus().acceptance.sibling_share * max(sustained):
+    elif device.load.share(_HEAT) > FLICKER or rate < read.gpus().acceptance.sibling_share * max(sustained):
         slower = warns("", f"{one.observed}; does not hold it as well as it should ({_why(device)})", _LOW)
     else:
         return one
-    return min(one, slower, key=lambda verdict: _WORST.index(verdict.outcome))
+    return min(one, slower, key=lambda verdict: WORST.index(verdict.outcome))
 
 
 def _memory(facts: Facts, profile: Profile) -> Verdict:
@@ -271,7 +256,7 @@ def _all_reduce(facts: Facts, profile: Profile) -> Verdict:
         return passes("a correct sum over all GPUs; its rate depends on the host", rate)
     outcome, _ = _against(gate, total.bus_gb_s, total.bus_gb_s)
     hint = _LOW if outcome != "unknown" else _COMPARE
-    return _together(gate.expected, [Verdict(outcome, "", rate + ("" if outcome == "pass" else why), hint)])
+    return together(gate.expected, [Verdict(outcome, "", rate + ("" if outcome == "pass" else why), hint)])
 
 
 _check = partial(Check, needs_gpu=True, tier="perf")

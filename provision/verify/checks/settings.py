@@ -6,10 +6,15 @@ Sources: docs/sources/verification.md §2.3 and §2.4.
 from provision.catalog import read
 from provision.catalog.records.base import version
 from provision.profile.model import ApplicationClocks, Profile
-from provision.verify.checks.base import Check, Verdict, apply, fails, not_applicable, passes, unknown, warns
+from provision.verify.checks.base import Check, Verdict, apply, fails, not_applicable, passes, together, unknown, warns
 from provision.verify.facts import Facts
 from provision.verify.facts.base import UnitFacts
-from provision.verify.facts.gpu import NvmlFacts, devices, require_gpu
+from provision.verify.facts.gpu import DeviceFacts, NvmlFacts, devices, require_gpu
+from provision.verify.facts.perf import LoadFacts, PerfFacts
+from provision.verify.facts.settings import ClocksReportFacts
+
+_STEP_MHZ = 15  # the clocks that a card can have are this far apart (nvidia-smi -q -d SUPPORTED_CLOCKS)
+_SET = "see `journalctl -u gpuprov-clocks`, and run `gpuprov apply HOST --role clocks`"
 
 
 def _persistence_at_boot(facts: Facts, profile: Profile) -> Verdict:
@@ -53,23 +58,38 @@ def _clocks_at_boot(facts: Facts, profile: Profile) -> Verdict:
     return fails(expected, "not enabled" if unit.exists else "there is no such unit", apply("clocks", "writes it"))
 
 
-def _clocks(facts: Facts, profile: Profile) -> Verdict:
+def _target(gpu: DeviceFacts, profile: Profile) -> tuple[int, int]:
+    """The memory and the graphics clock that a GPU should have, in MHz."""
     setting = profile.gpu.application_clocks
-    if setting == "default":
+    if isinstance(setting, ApplicationClocks):
+        return setting.memory_mhz, setting.graphics_mhz
+    return gpu.max_memory_mhz.count(), gpu.max_graphics_mhz.count()
+
+
+def _locks_both(profile: Profile) -> bool:
+    lock_from = version(read.driver().clocks.locked_memory_from["compute_capability"])
+    return version(read.gpu(profile.gpu.model).compute_capability) >= lock_from
+
+
+def _clocks(facts: Facts, profile: Profile) -> Verdict:
+    """Application clocks can be read back. A lock cannot: it shows in the clocks themselves, which tier perf watches."""
+    if profile.gpu.application_clocks == "default":
         return not_applicable("the profile leaves the clocks at their defaults")
     gpus = devices(facts)
+    targets = [_target(gpu, profile) for gpu in gpus]
+    aim = ", ".join(sorted({f"{m},{g} MHz" for m, g in targets}))
+    settings = facts.read(ClocksReportFacts).settings
+    refused = [str(number) for number, setting in sorted(settings.items()) if setting.mode == "none"]
+    if refused:
+        hint = "see `journalctl -u gpuprov-clocks`; set gpu.application_clocks to default if the card takes no clocks"
+        return fails(f"clocks of {aim}", f"GPU {', '.join(refused)}: the card took none, as the unit says", hint)
+    if _locks_both(profile) or any(setting.mode != "application" for setting in settings.values()):
+        now = ", ".join(sorted({f"memory {gpu.memory_mhz.value or '?'}, SM {gpu.sm_mhz.value or '?'} MHz" for gpu in gpus}))
+        return not_applicable(f"{aim} are locked, which no function of the driver tells; --tier perf proves it. Now: {now}")
     pairs = [(gpu.app_memory_mhz.answer(), gpu.app_graphics_mhz.answer()) for gpu in gpus]
-    if isinstance(setting, ApplicationClocks):
-        target = [(setting.memory_mhz, setting.graphics_mhz)] * len(gpus)
-    else:
-        target = [(gpu.max_memory_mhz.count(), gpu.max_graphics_mhz.count()) for gpu in gpus]
-    expected = "application clocks " + ", ".join(sorted({f"{m},{g} MHz" for m, g in target})) + ", set again at boot"
+    expected = f"application clocks {aim}, set again at boot"
     observed = ", ".join(sorted({f"{m},{g} MHz" for m, g in pairs}))
-    if pairs != target:
-        lock_from = version(read.driver().clocks.locked_memory_from["compute_capability"])
-        if version(read.gpu(profile.gpu.model).compute_capability) >= lock_from:
-            # The role locks them there, which application clocks do not show, and NVML has no reading of a lock.
-            return unknown(expected, f"{observed}; clocks of this GPU are locked instead, which is not read", "see the SM clock under load")
+    if pairs != targets:
         return fails(expected, observed, "set them with `nvidia-smi -ac MEMORY,GRAPHICS` in a unit that runs after nvidia-persistenced")
     unit = facts.read(UnitFacts, "clocks_unit")
     if not (unit.exists and unit.enabled):
@@ -77,9 +97,50 @@ def _clocks(facts: Facts, profile: Profile) -> Verdict:
     return passes(expected, f"{observed}, set by a unit at boot")
 
 
+def _held(facts: Facts, profile: Profile) -> Verdict:
+    """The clocks themselves, under load and right after it: a lock holds them whether or not a program runs (nvidia-smi(1), -lgc)."""
+    if profile.gpu.application_clocks == "default":
+        return not_applicable("the profile leaves the clocks at their defaults")
+    gpus, measured = devices(facts), facts.read(PerfFacts).devices
+    settings = facts.read(ClocksReportFacts).settings
+    targets = [_target(gpu, profile) for gpu in gpus]
+    expected = "the clocks of the profile, under load: " + ", ".join(sorted({f"memory {m}, SM {g} MHz" for m, g in targets}))
+    if len(measured) != len(gpus):
+        return unknown(expected, f"{len(measured)} of {len(gpus)} GPUs were measured", "measure again with --tier perf")
+    results = []
+    for number, (target, device) in enumerate(zip(targets, measured, strict=True)):
+        default = "locked" if _locks_both(profile) else "application"
+        mode = settings[number].mode if number in settings else default
+        results.append(_held_by_one(f"GPU {number}", target, mode, device.load))
+    return together(expected, results)
+
+
+def _held_by_one(name: str, target: tuple[int, int], mode: str, load: LoadFacts) -> Verdict:
+    memory_mhz, sm_mhz = target
+    if load.sm_mhz is None or load.top_sm_mhz is None or load.memory_mhz is None:
+        return unknown("", f"{name}: NVML gave no clocks under load", "see `gpuprov probe HOST --tier perf`")
+    reached = f"{name}: memory {load.memory_mhz}, SM {load.sm_mhz} MHz"
+    by = ", ".join(load.held_down_by)
+    if abs(load.memory_mhz - memory_mhz) > _STEP_MHZ:
+        return fails("", reached, _SET)
+    if load.top_sm_mhz > sm_mhz + _STEP_MHZ:
+        return fails("", f"{reached}, and up to {load.top_sm_mhz}", _SET)
+    if load.sm_mhz < sm_mhz - _STEP_MHZ and not by:
+        return fails("", f"{reached}, although nothing holds it down", _SET)
+    reached += f", held down by {by}" if load.sm_mhz < sm_mhz - _STEP_MHZ else ""
+    if mode == "application":
+        return passes("", reached)
+    if load.idle_sm_mhz is None:
+        return unknown("", f"{reached}; the clock after the load was not read", "see `gpuprov probe HOST --tier perf`")
+    if load.idle_sm_mhz < sm_mhz - _STEP_MHZ:
+        return fails("", f"{reached}; {load.idle_sm_mhz} MHz when the load ends, so it is not locked", _SET)
+    return passes("", f"{reached}; {load.idle_sm_mhz} MHz when the load ends")
+
+
 CHECKS = (
     Check("persistence-at-boot", "persistence mode is switched on at boot", _persistence_at_boot, role="persistence", needs_gpu=True),
     Check("persistence", "persistence mode is on, now and at boot", _persistence, role="persistence", needs_gpu=True),
     Check("clocks-at-boot", "a unit sets the clocks at boot", _clocks_at_boot, role="clocks", needs_gpu=True),
     Check("application-clocks", "application clocks are set, now and at boot", _clocks, role="clocks", needs_gpu=True),
+    Check("clocks-held", "the clocks are those of the profile, under load and after it", _held, role="clocks", needs_gpu=True, tier="perf"),
 )

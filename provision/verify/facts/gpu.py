@@ -33,6 +33,8 @@ class DeviceFacts(HealthReadings, LinkReadings):
     persistence: Reading = NOT_READ
     app_memory_mhz: Reading = NOT_READ
     app_graphics_mhz: Reading = NOT_READ
+    memory_mhz: Reading = NOT_READ
+    sm_mhz: Reading = NOT_READ
     max_memory_mhz: Reading = NOT_READ
     max_graphics_mhz: Reading = NOT_READ
 

@@ -1,12 +1,16 @@
 """What the GPUs did under load; gathered by tier perf alone."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
 from provision.verify.facts.base import Count, Fact, FactPart
 
 Rate = Annotated[float, Field(gt=0, lt=1e6, allow_inf_nan=False)]
+# Bits of nvmlClocksEventReasons (nvml.h). Idle, application clocks, sync boost and display hold nothing back under load.
+_HELD_DOWN: Final = {0x4: "power cap", 0x8: "hardware slowdown", 0x20: "heat (software)", 0x40: "heat (hardware)", 0x80: "power brake"}
+# A reason in fewer samples is a flicker: DCGM fails a suite for "0.0 seconds" of it (DCGM #242).
+FLICKER: Final = 0.10
 Reason = Literal["timeout", "died", "failed", "missing", "no-memory", "not-run", "one-gpu"]
 
 
@@ -54,11 +58,16 @@ class AllReduceFacts(PartFacts):
 class LoadFacts(FactPart):
     """What NVML said during the product (the link: during all parts); None where it said nothing.
 
-    `reasons` has each set bit of the clocks event reasons, and the share of the samples in which it was set.
+    Clocks are medians; `top_sm_mhz` is the highest SM clock of any sample, `idle_sm_mhz` the one after the last part, when programs
+    still held the GPU open and none computed. `reasons` has each set bit of the clocks event reasons, and the share of the samples in
+    which it was set.
     """
 
     samples: Count
     sm_mhz: Count | None = None
+    top_sm_mhz: Count | None = None
+    idle_sm_mhz: Count | None = None
+    memory_mhz: Count | None = None
     max_sm_mhz: Count | None = None
     power_w: Annotated[float, Field(ge=0, lt=1e5)] | None = None
     power_limit_w: Annotated[float, Field(ge=0, lt=1e5)] | None = None
@@ -68,6 +77,15 @@ class LoadFacts(FactPart):
     link_width: Count | None = None
     max_link_generation: Count | None = None
     max_link_width: Count | None = None
+
+    def share(self, bits: int) -> float:
+        """The largest share of samples in which one of some reasons was set."""
+        return max((share for bit, share in (self.reasons or {}).items() if int(bit) & bits), default=0.0)
+
+    @property
+    def held_down_by(self) -> tuple[str, ...]:
+        """What held the clocks down for more than a flicker."""
+        return tuple(name for bit, name in _HELD_DOWN.items() if self.share(bit) > FLICKER)
 
 
 class OthersFacts(FactPart):

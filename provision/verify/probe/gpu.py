@@ -47,6 +47,8 @@ def nvml():
                 "persistence": ask("nvmlDeviceGetPersistenceMode", handle),
                 "app_memory_mhz": ask("nvmlDeviceGetApplicationsClock", handle, pynvml.NVML_CLOCK_MEM),
                 "app_graphics_mhz": ask("nvmlDeviceGetApplicationsClock", handle, pynvml.NVML_CLOCK_GRAPHICS),
+                "memory_mhz": ask("nvmlDeviceGetClockInfo", handle, pynvml.NVML_CLOCK_MEM),
+                "sm_mhz": ask("nvmlDeviceGetClockInfo", handle, pynvml.NVML_CLOCK_SM),
                 "max_memory_mhz": ask("nvmlDeviceGetMaxClockInfo", handle, pynvml.NVML_CLOCK_MEM),
                 "max_graphics_mhz": ask("nvmlDeviceGetMaxClockInfo", handle, pynvml.NVML_CLOCK_GRAPHICS),
             }

@@ -22,7 +22,8 @@ TOTAL_S = 60
 # What a part may take; all together no more than TOTAL_S. Importing PyTorch from a cold disk takes longest.
 LIMITS_S = {"start": 30, "gemm": 15, "memory": 8, "copies": 6, "all_reduce": 25}
 SAMPLE_S = 0.1
-SETTLE_S = 0.5  # of each load, before clocks and power are those of the load
+SETTLE_S = 0.5  # of each load, before clocks and power are those of the load; and after the last one, before they are those of an idle GPU
+IDLE_S = 0.5
 
 
 class Crew:
@@ -149,6 +150,7 @@ class Meter:
         power, limit = self.first(("nvmlDeviceGetPowerUsage", handle)), self.first(("nvmlDeviceGetEnforcedPowerLimit", handle))
         return {
             "sm_mhz": self.first(("nvmlDeviceGetClockInfo", handle, self.nvml.NVML_CLOCK_SM)),
+            "memory_mhz": self.first(("nvmlDeviceGetClockInfo", handle, self.nvml.NVML_CLOCK_MEM)),
             "power_w": None if power is None else power / 1000,
             "power_limit_w": None if limit is None else limit / 1000,
             "temperature_c": self.first(
@@ -173,13 +175,14 @@ class Meter:
         while not self.stopped.wait(SAMPLE_S):
             self.samples.append((time.monotonic(), [self.sample(handle) for handle in self.handles]))
 
-    def load(self, index, since, until):
-        """What one GPU was doing between two moments, and its link and its other users throughout."""
+    def load(self, index, since, until, idle_since):
+        """What one GPU was doing between two moments and after the last part, and its link and its other users throughout."""
         seen = [(at, devices[index]) for at, devices in self.samples]
         during = [sample for at, sample in seen if since <= at <= until]
+        idle = [sample for at, sample in seen if at >= idle_since]
 
-        def of(name, choose):
-            values = [sample[name] for sample in during if sample[name] is not None]
+        def of(name, choose, samples=during):
+            values = [sample[name] for sample in samples if sample[name] is not None]
             return choose(values) if values else None
 
         links = [(s["link_generation"], s["link_width"]) for _, s in seen if s["link_generation"] and s["link_width"]]
@@ -189,6 +192,9 @@ class Meter:
         return {
             "samples": len(during),
             "sm_mhz": of("sm_mhz", middle),
+            "top_sm_mhz": of("sm_mhz", max, [sample for _, sample in seen]),
+            "idle_sm_mhz": of("sm_mhz", middle, idle),
+            "memory_mhz": of("memory_mhz", middle),
             "max_sm_mhz": self.first(("nvmlDeviceGetMaxClockInfo", handle, self.nvml.NVML_CLOCK_SM)),
             "power_w": of("power_w", middle),
             "power_limit_w": of("power_limit_w", middle),
@@ -264,6 +270,8 @@ def measurement():
             reduced = crew.ask("all_reduce", [] if crew.lost else ranks, free_port()) or {
                 0: {"reason": "not-run", "unknown": str(next(iter(crew.lost.values())))}
             }
+        idle_since = time.monotonic() + SETTLE_S
+        time.sleep(max(0.0, min(SETTLE_S + IDLE_S, until - time.monotonic())))
     finally:
         meter.stopped.set()
         crew.end()
@@ -278,7 +286,7 @@ def measurement():
                 "gemm": gemm[rank],
                 "memory": memory[rank],
                 "copies": copies[rank],
-                "load": meter.load(rank, *windows[rank]),
+                "load": meter.load(rank, *windows[rank], idle_since),
                 "others": dict(others(before[rank], [s[rank]["processes"] for _, s in samples], own), busy_before=busy[rank]),
             }
         )

@@ -39,7 +39,20 @@ def test_a_check_is_unique_says_what_it_proves_and_names_a_role_that_exists(chec
 # What --without-gpu excuses, and the first tier that judges what is not judged by all.
 ABOUT_THE_GPU = frozenset(
     {"gpu", "driver-on-disk", "driver", "counters-on-disk", "counters", "persistence-at-boot", "persistence", "clocks-at-boot"}
-    | {"application-clocks", "gpu-health", "xid", "throttling", "device-nodes", "pcie", "nvlink", "fabric", "nvcc", "cudnn", "cupti"}
+    | {
+        "application-clocks",
+        "clocks-held",
+        "gpu-health",
+        "xid",
+        "throttling",
+        "device-nodes",
+        "pcie",
+        "nvlink",
+        "fabric",
+        "nvcc",
+        "cudnn",
+        "cupti",
+    }
     | {"profilers", "pytorch-installed", "pytorch", "tensorflow-installed", "tensorflow", "jax-installed", "jax", "extras", "nvenc"}
     | {"opencv-cuda", "skew", "initramfs", "every-kernel", "gemm", "memory-bandwidth", "host-copies", "all-reduce"}
 )
@@ -47,7 +60,7 @@ ABOUT_THE_HOST = frozenset(
     {"os", "machine", "python3", "gcc", "build-tools", "tmux", "ffmpeg", "users", "data-disk", "root-grown", "root-room"}
     | {"cuda-environment", "opencv", "environment", "pynvml", "upgrades"}
 )
-LATER = dict.fromkeys(("gemm", "memory-bandwidth", "host-copies", "all-reduce"), "perf") | dict.fromkeys(
+LATER = dict.fromkeys(("gemm", "memory-bandwidth", "host-copies", "all-reduce", "clocks-held"), "perf") | dict.fromkeys(
     (
         "pytorch-installed",
         "pytorch",

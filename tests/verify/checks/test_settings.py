@@ -1,8 +1,17 @@
 """What the checks of settings say to which facts: a case for each outcome that each can have."""
 
+import copy
+import dataclasses
+from typing import Any
+
+import pytest
+
+from provision.verify.facts import Facts
+
 from .. import good  # noqa: TID252 - the tests have no root package
 from .table import Case, Text, gpu, table, texts, two
 
+PERF = {"tier": "perf"}
 CASES: list[Case] = [
     ("persistence-at-boot", {"gpu": good.NO_GPU}, {}, "pass", "--persistence-mode"),
     (
@@ -35,8 +44,8 @@ CASES: list[Case] = [
         "application-clocks",
         {"nvml__devices__0__app_graphics_mhz": {"value": 585}},
         {"gpu__model": "h100"},
-        "unknown",
-        "locked instead",
+        "not-applicable",
+        "=5001,1590 MHz are locked, which no function of the driver tells; --tier perf proves it. Now: memory 5001, SM 300 MHz",
     ),
     ("application-clocks", {"clocks_unit__enabled": False}, {}, "warn", "no unit"),
     ("application-clocks", {"nvml__devices__0__app_memory_mhz": {"unknown": "deprecated"}}, {}, "unknown", "deprecated"),
@@ -47,8 +56,16 @@ CASES: list[Case] = [
     ("persistence", {"persistence_unit__exists": False}, {}, "warn", "at boot off"),
     ("application-clocks", {"clocks_unit__exists": False}, {}, "warn", "no unit"),
     ("application-clocks", two(good.GOOD, {}, {"app_graphics_mhz": 585}), {}, "fail", "=5001,1590 MHz, 5001,585 MHz"),
+    ("clocks-held", {}, {"gpu__application_clocks": "default", "verify": PERF}, "not-applicable", "defaults"),
+    ("clocks-held", {}, {"verify": PERF}, "unknown", ""),
     # Clocks are locked from compute capability 8.0 on: A100 is 8.0.
-    ("application-clocks", gpu(app_graphics_mhz=585), {"gpu__model": "a100-40gb"}, "unknown", "locked instead"),
+    ("application-clocks", gpu(app_graphics_mhz=585), {"gpu__model": "a100-40gb"}, "not-applicable", "are locked"),
+    ("application-clocks", {"clocks_report__lines": ["0 locked-graphics 5001 1590"]}, {}, "not-applicable", "are locked"),
+    ("application-clocks", {"clocks_report__lines": ["0 none 5001 1590"]}, {}, "fail", "=GPU 0: the card took none, as the unit says"),
+    ("application-clocks", {"clocks_report__lines": ["0 none 5001 1590"]}, {"gpu__model": "h100"}, "fail", "took none"),
+    ("application-clocks", {"clocks_report__lines": ["0 fast 5001 1590"]}, {}, "unknown", "malformed: '0 fast"),
+    ("application-clocks", {"clocks_report__lines": None}, {}, "pass", "5001,1590"),
+    ("application-clocks", {"clocks_report": None}, {}, "unknown", ""),
     ("application-clocks", gpu(app_graphics_mhz=585), {"gpu__model": "v100"}, "fail", "5001,585"),
     ("application-clocks", gpu(max_graphics_mhz=2000), {"gpu__application_clocks": "max"}, "fail", "=5001,1590 MHz"),
 ]
@@ -67,4 +84,59 @@ TEXTS: list[Text] = [
 ]
 
 test_table = table(CASES)
+
+
+# What tier perf saw of one H200, whose highest clocks are 3201 and 1980 MHz; a power cap held it at 1485 MHz (bit 4 of the reasons).
+@pytest.mark.parametrize(
+    ("load", "mode", "outcome", "words"),
+    [
+        ({}, "locked", "pass", "memory 3201, SM 1485 MHz, held down by power cap; 1980 MHz when the load ends"),
+        ({"idle_sm_mhz": 1965}, "locked", "pass", "1965 MHz when the load ends"),
+        ({"idle_sm_mhz": 1964}, "locked", "fail", "1964 MHz when the load ends, so it is not locked"),
+        ({"idle_sm_mhz": 345}, "locked-graphics", "fail", "so it is not locked"),
+        ({"idle_sm_mhz": 345}, "application", "pass", "held down by power cap"),
+        ({"idle_sm_mhz": None}, "locked", "unknown", "was not read"),
+        ({"reasons": {}}, "locked", "fail", "although nothing holds it down"),
+        ({"reasons": {"4": 0.1}}, "locked", "fail", "although nothing holds it down"),
+        ({"reasons": {}, "sm_mhz": 1965}, "locked", "pass", "SM 1965 MHz; 1980"),
+        ({"top_sm_mhz": 1995}, "locked", "pass", ""),
+        ({"top_sm_mhz": 1996}, "locked", "fail", "up to 1996"),
+        ({"memory_mhz": 2619}, "locked", "fail", "memory 2619"),
+        ({"memory_mhz": None}, "locked", "unknown", "no clocks under load"),
+        ({"sm_mhz": None}, "locked", "unknown", "no clocks under load"),
+        ({"top_sm_mhz": None}, "locked", "unknown", "no clocks under load"),
+    ],
+)
+def test_clocks_are_held_where_they_show_under_load_and_after_it(load: dict[str, Any], mode: str, outcome: str, words: str) -> None:
+    changed = {f"load__{name}": value for name, value in load.items()}
+    result = good.finding(
+        "clocks-held", h200(gpus=1, mode=mode, **changed), good.profile(gpu__model="h200", gpu__application_clocks="max", verify=PERF)
+    )
+    assert (result.outcome, words in result.observed) == (outcome, True), result
+
+
+def h200(*, gpus: int, mode: str, **changed: Any) -> Facts:
+    raw = dict(good.under_load(gpus=gpus, **changed).raw)
+    card = copy.deepcopy(raw["nvml"])
+    card["value"]["devices"][0] |= {"max_memory_mhz": {"value": 3201}, "max_graphics_mhz": {"value": 1980}}
+    report = {"value": {"lines": [f"0 {mode} 3201 1980"]}}
+    return dataclasses.replace(good.under_load(gpus=gpus), raw={**raw, "nvml": card, "clocks_report": report})
+
+
+def test_a_gpu_that_was_not_measured_is_no_proof_of_its_clocks() -> None:
+    result = good.finding(
+        "clocks-held", h200(gpus=2, mode="locked"), good.profile(gpu__model="h200", gpu__application_clocks="max", verify=PERF)
+    )
+    assert (result.outcome, result.observed) == ("unknown", "2 of 1 GPUs were measured")
+
+
+def test_without_the_units_report_a_card_that_can_lock_both_clocks_must_have_locked_them() -> None:
+    facts = h200(gpus=1, mode="locked", load__idle_sm_mhz=345)
+    silent = dataclasses.replace(facts, raw={**facts.raw, "clocks_report": {"value": {"lines": None}}})
+    asked = good.profile(gpu__model="h200", gpu__application_clocks="max", verify=PERF)
+    assert good.finding("clocks-held", silent, asked).outcome == "fail"
+    assert good.finding("clocks-held", silent, good.profile(gpu__application_clocks="max", verify=PERF)).outcome == "pass"
+    assert good.finding("clocks-held", silent, good.profile(gpu__application_clocks="default", verify=PERF)).outcome == "not-applicable"
+
+
 test_texts = texts(TEXTS)
