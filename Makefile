@@ -9,6 +9,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 # Where the user is root nothing is needed to become root; elsewhere sudo is.
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
+# The tests start hundreds of Python processes; each would compile what it imports where the environment forbids to keep it.
+COMPILED := env -u PYTHONDONTWRITEBYTECODE PYTHONPYCACHEPREFIX="$(CURDIR)/build/compiled"
 DEBIAN := python3-venv openssh-client mmdebstrap apt-cacher-ng iproute2 util-linux e2fsprogs ca-certificates gnupg rpm createrepo-c rsync
 # A server for the tests that lie to the verifier over the real ssh; it listens on loopback for as long as they run, and is not started here.
 DEBIAN += openssh-server
@@ -47,7 +49,7 @@ lint: setup
 
 # Root, because the hosts are Linux namespaces; the tests of everything else do not need it.
 test: lint
-	$(SUDO) env PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/pytest -n auto --dist loadfile --no-loadscope-reorder
+	$(SUDO) $(COMPILED) PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/pytest -n auto --dist loadfile --no-loadscope-reorder
 
 # Gigabytes and minutes: Debian's real driver, toolkit, profilers and the frameworks' real wheels on one host.
 test-full: setup
@@ -67,7 +69,7 @@ test-lowest: setup
 	$(BIN)/pip install -qq uv
 	$(BIN)/uv pip compile -q --all-extras --resolution lowest-direct pyproject.toml -o .venv/lowest.txt
 	$(PYTHON) -m venv .venv-lowest && .venv-lowest/bin/pip install -qq -r .venv/lowest.txt && .venv-lowest/bin/pip install -qq --no-deps -e .
-	$(SUDO) env PATH="$(CURDIR)/.venv-lowest/bin:$$PATH" .venv-lowest/bin/pytest -n auto --dist loadfile --no-loadscope-reorder $(if $(filter quick,$(LOWEST)),$(QUICK))
+	$(SUDO) $(COMPILED) PATH="$(CURDIR)/.venv-lowest/bin:$$PATH" .venv-lowest/bin/pytest -n auto --dist loadfile --no-loadscope-reorder $(if $(filter quick,$(LOWEST)),$(QUICK))
 
 # No index is written into the file: it is whatever pip is configured to use.
 lock:
