@@ -3,6 +3,7 @@
 import gzip
 import itertools
 import json
+import math
 import re
 from collections.abc import Iterator
 from importlib import resources
@@ -138,6 +139,7 @@ def test_healthy_figures_lie_below_the_datasheet_and_gates_between_forty_and_a_h
     acceptance = read.gpus().acceptance
     for model, healthy in acceptance.healthy.items():
         gpu = GPUS[model]
+        assert healthy.settled_tflops is None or healthy.settled_tflops < (healthy.tensor_tflops or 0)
         for measured, peak in ((healthy.tensor_tflops, gpu.peaks.get("fp16")), (healthy.memory_gb_s, gpu.bandwidth_gb_s)):
             if measured is not None:
                 assert peak is not None
@@ -147,10 +149,10 @@ def test_healthy_figures_lie_below_the_datasheet_and_gates_between_forty_and_a_h
 
 # GB/s that the slot of each card can carry, one way: PCIe generation 3, 4 and 5 with 16 lanes (PCI Express Base Specification).
 LINKS = {"v100": 15.76, "a100-40gb": 31.5, "a100-80gb": 31.5, "h100": 63.0, "h200": 63.0}
-# GB/s of NVLink, one way: V100 and A100 have 6 x 25 and 12 x 25, H100 and H200 18 x 25 (datasheets count both ways).
-NVLINKS = {"v100": 150, "a100-40gb": 300, "a100-80gb": 300, "h100": 450, "h200": 450}
+# GB/s of NVLink, one way: V100 and A100 have 6 x 25 and 12 x 25, H100 and H200 18 x 25, B200 18 x 50 (datasheets count both ways).
+NVLINKS = {"v100": 150, "a100-40gb": 300, "a100-80gb": 300, "h100": 450, "h200": 450, "b200": 900, "b300": 900}
 # A sum that the switches add up on the way can be up to twice as fast as the links (NCCL's NVLS, from Hopper on).
-IN_SWITCH = {"h100", "h200"}
+IN_SWITCH = {"h100", "h200", "b200"}
 
 
 def test_floors_of_copies_and_gates_of_sums_lie_between_forty_and_a_hundred_percent_of_what_their_links_carry() -> None:
@@ -164,8 +166,38 @@ def test_floors_of_copies_and_gates_of_sums_lie_between_forty_and_a_hundred_perc
             most = NVLINKS[model] * (2 if model in IN_SWITCH else 1)
             assert figure <= most, f"{count} {model}"
             assert acceptance.fail_share * figure >= 0.4 * NVLINKS[model], f"{count} {model}"
+    # The V100s of a host are not all linked alike, so that its rate for two or four of them is no share of the card's links.
+    assert {model: gpu.nvlink_gb_s for model, gpu in GPUS.items() if gpu.nvlink_gb_s} == {m: r for m, r in NVLINKS.items() if m != "v100"}
     assert set(acceptance.all_reduce_reported) <= set(GPUS)
     assert not [m for m in acceptance.all_reduce_reported if acceptance.healthy.get(m) and acceptance.healthy[m].all_reduce_gb_s]
+
+
+def test_the_shares_of_a_datasheet_are_the_smallest_that_a_measured_card_reaches() -> None:
+    acceptance = read.gpus().acceptance
+    sheet = acceptance.datasheet
+    shares: dict[str, list[float]] = {"tensor": [], "capped": [], "memory": [], "all_reduce": []}
+    for model, healthy in acceptance.healthy.items():
+        gpu = GPUS[model]
+        peak = gpu.peaks.get("bf16" if version(gpu.compute_capability) >= (8,) else "fp16")
+        capped = gpu.power_w is not None and gpu.power_w <= sheet.capped_w
+        if healthy.tensor_tflops and peak:
+            shares["capped" if capped else "tensor"].append(healthy.tensor_tflops / peak)
+        if healthy.memory_gb_s and gpu.bandwidth_gb_s:
+            shares["memory"].append(healthy.memory_gb_s / gpu.bandwidth_gb_s)
+        if gpu.nvlink_gb_s:
+            shares["all_reduce"] += [figure / gpu.nvlink_gb_s for figure in healthy.all_reduce_gb_s.values()]
+    stated = {"tensor": sheet.tensor, "capped": sheet.tensor_capped, "memory": sheet.memory, "all_reduce": sheet.all_reduce}
+    assert {what: math.floor(100 * min(some)) / 100 for what, some in shares.items()} == stated
+
+
+# A card of which not even the datasheet's figure is known has no gate; a fleet's own figures take its place.
+@pytest.mark.parametrize("model", [model for model in GPUS if GPUS[model].machine == "x86_64"])
+def test_every_card_has_a_gate_or_is_named_here(model: str) -> None:
+    gpu, healthy = GPUS[model], read.gpus().acceptance.healthy.get(model)
+    capability = version(gpu.compute_capability)
+    precision = "bf16" if capability >= (8,) else "fp16" if capability >= (7,) else "fp32"
+    assert (healthy is not None and healthy.tensor_tflops is not None) or (precision in gpu.peaks) == (model != "rtx-pro-4500")
+    assert (healthy is not None and healthy.memory_gb_s is not None) or gpu.bandwidth_gb_s is not None
 
 
 def test_a_toolkit_comes_with_a_driver_that_runs_it_and_versions_only_grow() -> None:

@@ -24,7 +24,7 @@ class TensorCores(CatalogRecord, frozen=True):
 
 
 class GpuRecord(CatalogRecord, frozen=True):
-    """A GPU model. Peaks are dense, in TFLOPS or TOPS; an unknown figure is None, not zero."""
+    """A GPU model. Peaks are dense, in TFLOPS or TOPS; NVLink is all links of one GPU in one direction. An unknown figure is None."""
 
     model: str
     name: str
@@ -36,18 +36,37 @@ class GpuRecord(CatalogRecord, frozen=True):
     cuda_cores: int | None = None
     bandwidth_gb_s: float | None = None
     peaks: dict[str, float] = msgspec.field(default_factory=dict)
+    nvlink_gb_s: float | None = None
     power_w: int | None = None
     nvenc: bool | None = None
     clocks: ClocksRecord | None = None
 
 
 class Healthy(CatalogRecord, frozen=True):
-    """What others measured on healthy cards: matrix products, copies in memory, all-reduce by number of GPUs; the floor of host copies."""
+    """What others measured on healthy cards: matrix products, copies in memory, all-reduce by number of GPUs; the floor of host copies.
+
+    `settled_tflops` is what a product falls to within seconds on a card whose power cap is lower than its clocks.
+    """
 
     tensor_tflops: float | None = None
+    settled_tflops: float | None = None
     memory_gb_s: float | None = None
     copies_floor_gb_s: float | None = None
     all_reduce_gb_s: dict[int, float] = msgspec.field(default_factory=dict)
+
+
+class DatasheetShares(CatalogRecord, frozen=True):
+    """What a healthy card reaches of its datasheet, for cards of which nobody published a measurement.
+
+    `tensor_capped` is for cards whose power limit is at most `capped_w`; `all_reduce` is of NVLink's rate in one direction.
+    """
+
+    source: str
+    tensor: float
+    tensor_capped: float
+    capped_w: int
+    memory: float
+    all_reduce: float
 
 
 class Acceptance(CatalogRecord, frozen=True):
@@ -59,6 +78,7 @@ class Acceptance(CatalogRecord, frozen=True):
     sibling_share: float
     link_share: float
     all_reduce_reported: list[str]
+    datasheet: DatasheetShares
     healthy: dict[str, Healthy]
 
 

@@ -4,6 +4,7 @@ The gates are data (catalog/data/gpus.yaml, `acceptance`); the rules are those o
 A GPU that another process uses proves nothing either way.
 """
 
+import dataclasses
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -26,6 +27,7 @@ _HEAT: Final = 0x20
 _OFF: Final = 0.01
 # Clocks of host and card differ by less; a figure that exceeds the card's own maximum by more is not a measurement.
 _ABSURD: Final = 1.05
+_NEARLY: Final = 0.9  # of the power limit; DCGM's targeted power passes from 0.75 of it on
 _BUSY: Final = 10  # per cent; it reveals processes that a container does not see
 # GB/s a lane and direction after encoding, by generation (PCI Express Base Specification).
 _LANE: Final = {1: 0.25, 2: 0.5, 3: 0.985, 4: 1.969, 5: 3.938, 6: 7.563}
@@ -52,20 +54,43 @@ def _perf(facts: Facts) -> PerfFacts:
     return facts.read(PerfFacts)
 
 
-def _table(perf: PerfFacts, profile: Profile) -> tuple[GpuRecord, Healthy]:
-    """The card of the profile, and its healthy figures if all GPUs are that card in that form."""
+@dataclass(frozen=True, slots=True)
+class _Reference:
+    """What the catalogue knows of the card of the profile; `alike` is whether all GPUs of the host are that card in that form."""
+
+    card: GpuRecord
+    healthy: Healthy
+    alike: bool
+
+    def gate(self, what: str, healthy: float | None, most: float | None, share: float) -> _Gate:
+        """The gates of a rate by its healthy figure, or by the share that healthy cards reach of the datasheet's `most`."""
+        gates = read.gpus().acceptance
+        if healthy is not None:
+            whose = f"a healthy {healthy:g}"
+        else:
+            if most is None or not self.alike:
+                return _Gate(f"{what}; the catalogue has no figure of this card to compare it with", most=most)
+            healthy = share * most
+            whose = f"{healthy:.4g}, {share:.0%} of the datasheet's {most:g}"
+        warn, fail = gates.warn_share * healthy, gates.fail_share * healthy
+        return _Gate(f"{what}: at least {warn:.4g} of {whose}", warn, fail, most)
+
+    @property
+    def is_capped(self) -> bool:
+        """Whether the card's power limit is lower than what its clocks take."""
+        return self.card.power_w is not None and self.card.power_w <= read.gpus().acceptance.datasheet.capped_w
+
+    def floor(self, gate: _Gate, device: PerfDeviceFacts) -> float | None:
+        """The least sustained rate; None for a capped card that draws all it may, and of which no settled figure is known."""
+        if self.healthy.settled_tflops is not None:
+            return read.gpus().acceptance.fail_share * self.healthy.settled_tflops
+        return None if self.is_capped and _draws_all(device) else gate.fail
+
+
+def _reference(perf: PerfFacts, profile: Profile) -> _Reference:
     card = read.gpu(profile.gpu.model)
-    if all(has_nvml_name(card, device.name) for device in perf.devices):
-        return card, read.gpus().acceptance.healthy.get(card.model, Healthy())
-    return card, Healthy()
-
-
-def _shares(what: str, healthy: float | None, most: float | None) -> _Gate:
-    gates = read.gpus().acceptance
-    if healthy is None:
-        return _Gate(f"{what}; the catalogue has no healthy figure to compare it with", most=most)
-    warn, fail = gates.warn_share * healthy, gates.fail_share * healthy
-    return _Gate(f"{what}: at least {warn:.4g} of a healthy {healthy:g}", warn, fail, most)
+    alike = all(has_nvml_name(card, device.name) for device in perf.devices)
+    return _Reference(card, read.gpus().acceptance.healthy.get(card.model, Healthy()) if alike else Healthy(), alike)
 
 
 def _others(device: PerfDeviceFacts) -> str:
@@ -154,11 +179,13 @@ def _all(facts: Facts, perf: PerfFacts, profile: Profile, expected: str, results
 
 
 def _gemm(facts: Facts, profile: Profile) -> Verdict:
-    """The fastest 20 ms against the table, whose figures are from runs as short; the sustained rate may fall to the share that fails."""
+    """The fastest 20 ms against the figure of runs as short; the sustained rate may fall to the share that fails."""
     perf = _perf(facts)
-    card, healthy = _table(perf, profile)
+    reference, sheet = _reference(perf, profile), read.gpus().acceptance.datasheet
     precision = perf.devices[0].gemm.precision or "?"
-    gate = _shares(f"TFLOPS of a product in {precision}", healthy.tensor_tflops, card.peaks.get(precision))
+    share = sheet.tensor_capped if reference.is_capped else sheet.tensor
+    peak = reference.card.peaks.get(precision)
+    gate = reference.gate(f"TFLOPS of a product in {precision}", reference.healthy.tensor_tflops, peak, share)
     results = _each(
         perf,
         part=lambda d: d.gemm,
@@ -168,18 +195,28 @@ def _gemm(facts: Facts, profile: Profile) -> Verdict:
         wrong=lambda d: d.gemm.tflops is not None and (d.gemm.error is None or d.gemm.error > _OFF),
     )
     sustained = [d.gemm.sustained_tflops for d in perf.devices if d.gemm.sustained_tflops is not None and not _others(d)]
-    held = [_held_back(one, d, gate, sustained) for one, d in zip(results, perf.devices, strict=True)]
+    held = [_held_back(one, d, reference.floor(gate, d), sustained) for one, d in zip(results, perf.devices, strict=True)]
     return _all(facts, perf, profile, gate.expected, held)
 
 
-def _held_back(one: Verdict, device: PerfDeviceFacts, gate: _Gate, sustained: Sequence[float]) -> Verdict:
-    """The same result with what five seconds of load show: a rate that falls, and what slowed the clocks."""
+def _draws_all(device: PerfDeviceFacts) -> bool:
+    """Whether nothing but the power limit holds the clocks down, and the card draws nearly all of it."""
+    load = device.load
+    drawn = load.power_w is not None and load.power_limit_w is not None and load.power_w >= _NEARLY * load.power_limit_w
+    return drawn and load.held_down_by == ("power cap",)
+
+
+def _held_back(one: Verdict, device: PerfDeviceFacts, floor: float | None, sustained: Sequence[float]) -> Verdict:
+    """The same result with what five seconds of load show: a rate that falls, and what slowed the clocks.
+
+    A sustained rate below `floor` fails; a card with a small power limit that draws all of it has none.
+    """
     rate = device.gemm.sustained_tflops
     if one.outcome == "fail" or device.gemm.tflops is None or _others(device):
         return one
     if rate is None:
         return unknown("", f"{one.observed}; no sustained rate", "see `gpuprov probe HOST --tier perf`")
-    if (gate.fail is not None and rate < gate.fail) or device.load.share(_HARDWARE) > FLICKER:
+    if (floor is not None and rate < floor) or device.load.share(_HARDWARE) > FLICKER:
         slower = fails("", f"{one.observed}; does not hold it ({_why(device)})", _LOW)
     elif device.load.share(_HEAT) > FLICKER or rate < read.gpus().acceptance.sibling_share * max(sustained):
         slower = warns("", f"{one.observed}; does not hold it as well as it should ({_why(device)})", _LOW)
@@ -190,8 +227,8 @@ def _held_back(one: Verdict, device: PerfDeviceFacts, gate: _Gate, sustained: Se
 
 def _memory(facts: Facts, profile: Profile) -> Verdict:
     perf = _perf(facts)
-    card, healthy = _table(perf, profile)
-    gate = _shares("GB/s of a copy in memory", healthy.memory_gb_s, card.bandwidth_gb_s)
+    reference, share = _reference(perf, profile), read.gpus().acceptance.datasheet.memory
+    gate = reference.gate("GB/s of a copy in memory", reference.healthy.memory_gb_s, reference.card.bandwidth_gb_s, share)
     results = _each(
         perf,
         part=lambda d: d.memory,
@@ -206,9 +243,8 @@ def _memory(facts: Facts, profile: Profile) -> Verdict:
 def _copies(facts: Facts, profile: Profile) -> Verdict:
     """Against a floor: that of the card if the catalogue has one, else a share of the negotiated link, because hosts differ."""
     perf = _perf(facts)
-    _, healthy = _table(perf, profile)
     share = read.gpus().acceptance.link_share
-    least = healthy.copies_floor_gb_s
+    least = _reference(perf, profile).healthy.copies_floor_gb_s
     expected = f"GB/s to and from the host: at least {f'{least:g}' if least else f'{share:.0%} of the link'}"
 
     def slower(device: PerfDeviceFacts) -> float | None:
@@ -238,8 +274,10 @@ def _all_reduce(facts: Facts, profile: Profile) -> Verdict:
     count = _count(facts, perf, profile)
     if count == 1:
         return not_applicable("there is one GPU")
-    card, healthy = _table(perf, profile)
-    gate = _shares(f"a correct sum over {count} GPUs, GB/s of its bus", healthy.all_reduce_gb_s.get(count), None)
+    reference, share = _reference(perf, profile), read.gpus().acceptance.datasheet.all_reduce
+    card, healthy = reference.card, reference.healthy.all_reduce_gb_s.get(count)
+    gate = reference.gate(f"a correct sum over {count} GPUs, GB/s of its bus", healthy, card.nvlink_gb_s, share)
+    gate = dataclasses.replace(gate, most=None)  # NVSwitch adds up inside the fabric, which may be faster than the links
     total = perf.all_reduce
     orders = ", ".join(f"{name}={value}" for name, value in total.environment.items())
     states = "; ".join(f"GPU {number}: {_why(device)}" for number, device in enumerate(perf.devices))
