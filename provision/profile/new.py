@@ -225,10 +225,13 @@ class _Money:
     def __init__(self, wish: Wish) -> None:
         self.known: dict[str, float] = {}
         self.unknown: dict[str, str] = {}
+        self.shown: list[str] = []  # with ~ where it is from memory, as everywhere
         for machine in wish.machines:
             for region, price in machine.prices.items():
                 if price is not None and price.whole:
                     self.known[region] = price.usd_per_hour
+                    recalled = any(clouds.sources()[source].grade == "memory" for source in price.sources)
+                    self.shown.append(f"{region} {'~' if recalled else ''}{price.usd_per_hour:.3f}")
                 else:
                     self.unknown[region] = clouds.provider(machine.offer.cloud).price_hint
         self.given = wish.limit_usd
@@ -247,11 +250,10 @@ class _Money:
     @property
     def why(self) -> str:
         """The reason for the limit."""
-        prices = ", ".join(f"{region} {usd:.3f}" for region, usd in self.known.items())
         gaps = f"not known for {', '.join(self.unknown)}, where nothing is launched until it is" if self.unknown else ""
         if not self.known:
             return f"{'the most that may be paid' if self.given else 'set it to the most that you would pay'}: the price is {gaps}"
-        return "; ".join(filter(None, (f"US dollars an hour by the catalog: {prices}", gaps)))
+        return "; ".join(filter(None, (f"US dollars an hour by the catalog: {', '.join(self.shown)}", gaps)))
 
 
 def _warnings(wish: Wish, money: _Money) -> Iterator[str]:
@@ -331,7 +333,10 @@ def _software(wish: Wish, stack: _Stack) -> Iterator[Entry]:
     yield Entry("cuda", "auto", "the newest for this driver, GPU and system; the lock has the version")
     yield Entry("cudnn", "auto" if purpose.pytorch else "none")
     if purpose.pytorch:
-        yield Entry("frameworks", (Entry("pytorch", "auto", f"the newest whose wheels have kernels for {gpu.compute_capability}"),))
+        yield Entry(
+            "frameworks",
+            (Entry("pytorch", "auto", f"the newest whose wheels have kernels for compute capability {gpu.compute_capability}"),),
+        )
     yield Entry("opencv", "wheel", "without CUDA; enough to read and resize images")
     if purpose.video:
         yield Entry("ffmpeg", value=True, why=f"{gpu.name} {_ENCODER[gpu.nvenc]}")
