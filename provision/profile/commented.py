@@ -1,5 +1,6 @@
 """YAML with a reason beside each value. Every value is written by the YAML dumper, so that none of them can become structure."""
 
+import re
 import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -27,7 +28,7 @@ class Entry:
         """The lines of the key and of what stands below it."""
         below = _below(self.value)
         line = f"{indent}{self.key}:" if below else f"{indent}{self.key}: {_flow(self.value)}"
-        reason = " ".join(self.why.split())
+        reason = re.sub(r"\s+", " ", self.why).strip()
         if reason and len(f"{line} # {reason}") > _WIDTH:
             yield from comment(reason, indent)
         elif reason:
