@@ -23,6 +23,7 @@ def types(gpu: str, *regions: str, count: int | None = None, cloud: str | None =
         ("h200", "us-east-1", None, "p5en.48xlarge"),  # eight are the fewest
         ("t4", "us-central1", None, "n1-standard-4"),  # one vCPU is offered too, and is too few
         ("v100", "us-central1", 8, "n1-standard-32"),
+        ("t4g", "us-east-1", None, "g5g.2xlarge"),  # half of the memory is too little
     ],
 )
 def test_the_smallest_machine_that_can_feed_its_gpus_is_chosen(gpu: str, region: str, count: int | None, expected: str) -> None:
