@@ -16,8 +16,7 @@ if TYPE_CHECKING:
     from provision.clouds.offline import PlaceBase, Provider
     from provision.clouds.terms import Offer, Price
 
-_LEAST_VCPUS: Final = 4  # for each GPU: fewer cannot load data as fast as a GPU takes it
-_LEAST_MEMORY_GB: Final = 15
+_LEAST_MEMORY_GB: Final = 15  # for each GPU: a machine with less has one or two vCPUs, which cannot load data as fast as a GPU takes it
 _MARKET: Final = "on-demand"
 
 
@@ -90,8 +89,7 @@ def _fitting(gpu: str, cloud: str | None = None) -> Iterator[Offer]:
 
 
 def _is_fit(offer: Offer) -> bool:
-    enough = offer.vcpus >= _LEAST_VCPUS * offer.gpus and offer.memory_gb >= _LEAST_MEMORY_GB * offer.gpus
-    return enough and offer.gpus >= 1 and _MARKET in offer.markets
+    return offer.gpus >= 1 and offer.memory_gb >= _LEAST_MEMORY_GB * offer.gpus and _MARKET in offer.markets
 
 
 def _of_region(region: str, cloud: str | None) -> Provider:

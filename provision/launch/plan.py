@@ -205,7 +205,7 @@ def plan(profile: Profile, lock: Lock, name: str | None = None) -> Plan:
         name=name,
         places=places,
         disks=tuple(disks),
-        doors=tuple(_door(profile, network) for network in profile.network.opens if places),
+        doors=tuple(_door(profile, network) for network in profile.network.opens),
         safeguards=tuple((cloud, guard) for cloud in _clouds(profile) for guard in clouds.provider(cloud).safeguards),
         sacrifices=("counters-open",) if profile.gpu.counters == "all-users" else (),
         permissions=tuple(_permissions(profile, name, places, draft)),

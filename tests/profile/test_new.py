@@ -129,6 +129,13 @@ def test_where_no_price_is_known_nothing_is_launched_and_the_warning_says_how_to
     assert "the price is not known for us-east-1" in made.text
 
 
+def test_a_price_that_is_known_in_part_is_not_known() -> None:
+    overlay.write(overlay.Overlay(clouds={"gcp": {"zones": {"nvidia-tesla-t4": ["northamerica-south1-a"]}}}))
+    made = new.write(wish("t4", "northamerica-south1"), TODAY)
+    assert "the price is not known for northamerica-south1" in made.text
+    assert "nothing is launched in northamerica-south1" in made.warnings[0]
+
+
 def test_a_limit_that_is_given_is_kept_and_what_is_dearer_is_said() -> None:
     made = new.write(wish("a10g", "us-east-1", "ap-northeast-1", limit_usd=1.2), TODAY)
     assert made.profile.limits.price_per_hour_usd == 1.2
