@@ -89,7 +89,7 @@ def _ask(question: str, choice: click.Choice[str] | None, default: str, check: C
 
 def _ask_gpu() -> str:
     regions = {model: sum(map(len, machines.sellers(model).values())) for model in GPU_MODELS}
-    sold = [model for model in GPU_MODELS if regions[model]]
+    sold = [model for model in GPU_MODELS if regions[model] and new.works(model, today())]
     return str(_ask("GPU", click.Choice(sold), max(sold, key=regions.__getitem__)))
 
 

@@ -121,6 +121,15 @@ def write(wish: Wish, today: dt.date) -> NewProfile:
     return NewProfile(text, profile, build(profile, today), tuple(_warnings(wish, money)))
 
 
+def works(gpu: str, today: dt.date) -> bool:
+    """Whether any stack works on a GPU."""
+    try:
+        resolve(StackRequest(gpu=gpu, os=" ".join(_systems([])[0])), today, explain=False)
+    except StackConflictError:
+        return False
+    return True
+
+
 def owner_of(text: str) -> Owner:
     """The owner of a profile, from `NAME <ADDRESS>` or an address alone.
 
