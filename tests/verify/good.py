@@ -228,8 +228,9 @@ LOADED_GPU: dict[str, Any] = {
 SUM: dict[str, Any] = {"gpus": 8, "bus_gb_s": 475.0, "algorithm_gb_s": 271.4, "bytes": 1 << 30, "right": True, "environment": {}}
 
 
-def under_load(gpus: int = 8, total: dict[str, Any] = SUM, **changes: Any) -> Facts:
+def under_load(gpus: int = 8, total: dict[str, Any] = SUM, split: dict[str, Any] | None = None, **changes: Any) -> Facts:
     """That many healthy GPUs with some values of number 1 (or the only one) changed: `gemm__tflops=400`; a dict replaces."""
+    split = {"gpus": gpus, "right": True} if split is None else split
     devices = [copy.deepcopy(LOADED_GPU) for _ in range(gpus)]
     for path, value in changes.items():
         node: Any = devices[min(1, gpus - 1)]
@@ -237,4 +238,4 @@ def under_load(gpus: int = 8, total: dict[str, Any] = SUM, **changes: Any) -> Fa
         for key in keys:
             node = node[key]
         node[last] = value
-    return facts(perf={"torch": {"version": "2.11.0", "cuda": "13.0"}, "devices": devices, "all_reduce": total})
+    return facts(perf={"torch": {"version": "2.11.0", "cuda": "13.0"}, "devices": devices, "all_reduce": total, "data_parallel": split})

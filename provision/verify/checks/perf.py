@@ -297,10 +297,29 @@ def _all_reduce(facts: Facts, profile: Profile) -> Verdict:
     return together(gate.expected, [Verdict(outcome, "", rate + ("" if outcome == "pass" else why), hint)])
 
 
+def _data_parallel(facts: Facts, profile: Profile) -> Verdict:
+    """The simplest way to use several GPUs; it fails where one of them cannot be reached from the process of another."""
+    perf = _perf(facts)
+    count = _count(facts, perf, profile)
+    if count == 1:
+        return not_applicable("there is one GPU")
+    expected = f"a batch split over {count} GPUs and gathered again, with the result of one GPU"
+    split = perf.data_parallel
+    if split.right is None:
+        return unknown(expected, f"not measured, {split.reason}: {split.unknown}", _MEASURE)
+    observed = f"over {split.gpus} GPUs"
+    if not split.right:
+        return fails(expected, f"WRONG result {observed}", "a GPU or a link between them is broken: hand the machine back")
+    if split.gpus != count:
+        return fails(expected, f"right, but {observed}", "see which GPU took no part: `gpuprov probe HOST --tier perf`")
+    return passes(expected, f"right, {observed}")
+
+
 _check = partial(Check, needs_gpu=True, tier="perf")
 CHECKS = (
     _check("gemm", "every GPU computes as fast as a healthy one", _gemm),
     _check("memory-bandwidth", "the memory of every GPU is as fast as a healthy one's", _memory),
     _check("host-copies", "copies between host and GPU are as fast as the link", _copies),
     _check("all-reduce", "all GPUs sum together, correctly and fast", _all_reduce),
+    _check("data-parallel", "one process splits a batch over all GPUs and gathers the result", _data_parallel),
 )

@@ -55,6 +55,13 @@ class AllReduceFacts(PartFacts):
     environment: dict[str, str] = Field(default_factory=dict)
 
 
+class DataParallelFacts(PartFacts):
+    """A batch that one process splits over all GPUs, whose results it gathers; `gpus` is how many had a part of it."""
+
+    gpus: Count = 0
+    right: bool | None = None
+
+
 class LoadFacts(FactPart):
     """What NVML said during the product (the link: during all parts); None where it said nothing.
 
@@ -114,3 +121,4 @@ class PerfFacts(Fact):
     name = "perf"
     devices: Annotated[tuple[PerfDeviceFacts, ...], Field(min_length=1)]
     all_reduce: AllReduceFacts
+    data_parallel: DataParallelFacts = DataParallelFacts(reason="not-run", unknown="an older probe")

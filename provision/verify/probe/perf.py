@@ -20,7 +20,7 @@ from worker import WORKER
 
 TOTAL_S = 60
 # What a part may take; all together no more than TOTAL_S. Importing PyTorch from a cold disk takes longest.
-LIMITS_S = {"start": 30, "gemm": 15, "memory": 8, "copies": 6, "all_reduce": 25}
+LIMITS_S = {"start": 30, "gemm": 15, "memory": 8, "copies": 6, "all_reduce": 25, "data_parallel": 10}
 SAMPLE_S = 0.1
 SETTLE_S = 0.5  # of each load, before clocks and power are those of the load; and after the last one, before they are those of an idle GPU
 IDLE_S = 0.5
@@ -264,12 +264,13 @@ def measurement():
         copies = {}
         for rank in ranks:  # in turn: side by side they would share the host's memory and the switches between
             copies.update(crew.ask("copies", [rank]))
-        reduced = {0: {"reason": "one-gpu", "unknown": "there is one GPU"}}
+        reduced = split = {0: {"reason": "one-gpu", "unknown": "there is one GPU"}}
         if count > 1:
             # Without one of them the others would wait for it until their deadline.
             reduced = crew.ask("all_reduce", [] if crew.lost else ranks, free_port()) or {
                 0: {"reason": "not-run", "unknown": str(next(iter(crew.lost.values())))}
             }
+            split = crew.ask("data_parallel", [0])
         idle_since = time.monotonic() + SETTLE_S
         time.sleep(max(0.0, min(SETTLE_S + IDLE_S, until - time.monotonic())))
     finally:
@@ -293,7 +294,7 @@ def measurement():
     # NCCL takes orders from the environment, and they explain what was measured.
     orders = {name: value for name, value in sorted(os.environ.items()) if name.startswith("NCCL_") and name != "NCCL_VERSION"}
     worst = next((answer for answer in reduced.values() if "unknown" in answer), reduced[0])
-    return {"torch": torch, "devices": devices, "all_reduce": dict(worst, environment=orders)}
+    return {"torch": torch, "devices": devices, "all_reduce": dict(worst, environment=orders), "data_parallel": split[0]}
 
 
 FACTS = {"perf": measurement}

@@ -100,6 +100,26 @@ def all_reduce(port):
         "right": bool(right.item()), "nccl": ".".join(map(str, version)),
     }
 
+def data_parallel():
+    # The whole crew's GPUs from one process: a batch is split over them, each computes its part, and the parts are gathered.
+    seen = set()
+    class Layer(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear = torch.nn.Linear(256, 256)
+        def forward(self, batch):
+            seen.add((batch.device.index, len(batch)))
+            return self.linear(batch)
+    layer = Layer().to(device)
+    batch = torch.randn(32 * world, 256, device=device)
+    exact = layer.linear(batch)
+    gathered = torch.nn.DataParallel(layer, device_ids=list(range(world)))(batch)
+    gathered.sum().backward()
+    right = gathered.shape == exact.shape and bool(torch.allclose(gathered, exact, rtol=1e-3, atol=1e-4))
+    bias = layer.linear.bias.grad  # of a sum: the number of rows, whichever GPU had them
+    right = right and bias is not None and bool(torch.allclose(bias, torch.full_like(bias, 32.0 * world)))
+    return {"gpus": len({index for index, _ in seen}), "right": right}
+
 import torch
 device = torch.device("cuda", rank)
 built = {"version": torch.__version__, "cuda": torch.version.cuda}
@@ -108,7 +128,8 @@ for line in iter(sys.stdin.readline, ""):
     part, *words = line.split()
     try:
         torch.cuda.set_device(device)  # events are recorded on the current device
-        answer = {"gemm": gemm, "memory": memory, "copies": copies, "all_reduce": all_reduce}[part](*words)
+        parts = {"gemm": gemm, "memory": memory, "copies": copies, "all_reduce": all_reduce, "data_parallel": data_parallel}
+        answer = parts[part](*words)
     except Exception as error:
         short = isinstance(error, torch.cuda.OutOfMemoryError)
         answer = {"reason": "no-memory" if short else "failed", "unknown": (str(error) or repr(error)).strip().splitlines()[0][:300]}

@@ -130,6 +130,11 @@ CASES: list[tuple[str, dict[str, Any], str, str, str]] = [
     ("all-reduce", {"total": {**LATE, "environment": {}}}, "h200", "unknown", "timeout"),
     ("all-reduce", {"total": {**good.SUM, "gpus": 7}}, "h200", "unknown", "over 7 of 8 GPUs"),
     ("all-reduce", {"total": {**good.SUM, "bus_gb_s": 5.0}, **T4}, "t4", "pass", "right, 5 GB/s"),
+    ("data-parallel", {}, "h200", "pass", "=right, over 8 GPUs"),
+    ("data-parallel", ONE, "h200", "not-applicable", "one GPU"),
+    ("data-parallel", {"split": {"gpus": 8, "right": False}}, "h200", "fail", "=WRONG result over 8 GPUs"),
+    ("data-parallel", {"split": {"gpus": 7, "right": True}}, "h200", "fail", "=right, but over 7 GPUs"),
+    ("data-parallel", {"split": LATE}, "h200", "unknown", "=not measured, timeout: it did not end within 15 s"),
     # One step to each side of each gate; the least that passes passes.
     ("gemm", {**ONE, **computed(GEMM_WARNS)}, "h200", "pass", "=GPU 0: 671.5 TFLOPS, sustained 665"),
     ("gemm", {**ONE, **computed(GEMM_WARNS - 0.1)}, "h200", "warn", "671.4 TFLOPS"),
