@@ -38,6 +38,7 @@ def print_verdict(words: VerifyWords, ahead: EarlyObservations) -> int:
         wait_s=options.seconds(words.wait),
         before_reboot=words.after_reboot,
         against=words.against,
+        record=words.record,
     )
     agreed = agreement(words.bundle, words.organisation) if words.bundle else None
     if agreed:
@@ -51,6 +52,8 @@ def print_verdict(words: VerifyWords, ahead: EarlyObservations) -> int:
         options.write(words.html, _render("html", verification.hosts, strict=words.strict) + "\n")
     if words.evidence:
         options.write(words.evidence, options.to_json(verification.evidence()) + "\n")
+    if words.record and verification.record:
+        options.write(words.record, verification.record.dump())
     return verification.exit_code
 
 

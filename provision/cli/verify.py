@@ -49,6 +49,7 @@ class VerifyWords:
     html: Path | None
     evidence: Path | None
     against: Path | None
+    record: Path | None
     without_gpu: bool
     strict: bool
     as_json: bool
@@ -90,6 +91,7 @@ class VerifyWords:
 @options.file_option("--html", text="Also write the HTML page to this file.")
 @options.file_option("--evidence", text="Also write report, facts, profile and lock, bound by digests. With --bundle also who approved it.")
 @options.file_option("--against", metavar="EVIDENCE", text="Compare with earlier evidence, and say what changed.")
+@options.file_option("--record", text="With --tier perf: judge by the figures of the fleet in this file, and add those of these hosts.")
 @click.option(
     "--schema", is_flag=True, is_eager=True, expose_value=False, callback=_print_schema, help="Print the JSON Schema of --json and exit."
 )

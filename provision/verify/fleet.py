@@ -17,6 +17,7 @@ from provision.verify.facts import Facts
 from provision.verify.finding import Finding, Report
 from provision.verify.judge import Selection, judge
 from provision.verify.observe import observe
+from provision.verify.record import Record, judged_by
 
 REACHABLE = "reachable"
 _LOOK_AGAIN_S = 5  # between two observations of a host that does not hold yet
@@ -50,13 +51,15 @@ async def verify_all(
     wait_s: float = 0,
     strict: bool = False,
     ahead: EarlyObservations | None = None,
+    record: Record | None = None,
     say: Callable[[str, Report | None], None] = lambda _host, _report: None,
 ) -> list[HostVerification]:
     """Prove on running hosts that their profiles hold; the result has the order of the expectations.
 
     One observation takes at most `timeout_s`, and `jobs` hosts are observed at the same time. A host that does not hold yet (with
-    `strict`: or has a warning) is observed again for `wait_s`. `say` is called with each host's name when its observation begins (None)
-    and when it was judged (the report). GpuprovError where the only host could not be observed; of several, its report says why.
+    `strict`: or has a warning) is observed again for `wait_s`. `record` has figures of the fleet to judge by. `say` is called with each
+    host's name when its observation begins (None) and when it was judged (the report). GpuprovError where the only host could not be
+    observed; of several, its report says why.
     """
     slots = asyncio.Semaphore(jobs)
 
@@ -73,6 +76,7 @@ async def verify_all(
                 if len(expectations) == 1 and not wait_s:
                     raise
                 return HostVerification(expectation, _unreachable(expectation, error), None)
+            facts = judged_by(facts, record, profile.gpu.model)
             elapsed_s = round(time.monotonic() - started_at, 3)
             report = judge(facts, profile, host=target.name, selection=selection, without_gpu=without_gpu, elapsed_s=elapsed_s)
             return HostVerification(expectation, report, facts)

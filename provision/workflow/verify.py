@@ -15,13 +15,14 @@ from provision.host.ssh import Target
 from provision.profile.locked import Lock, pin
 from provision.profile.model import Profile
 from provision.review.where import Organisation
-from provision.verify import drift, evidence
+from provision.verify import drift, evidence, record
 from provision.verify.ahead import EarlyObservations
 from provision.verify.compare import losses
 from provision.verify.facts import NotObservedError, load
 from provision.verify.finding import Report, exit_code
 from provision.verify.fleet import Expectation, HostVerification, verify_all
 from provision.verify.judge import Selection, judge
+from provision.verify.record import Record, judged_by
 from provision.workflow.hosts import HostNames, subjects_of, targets
 from provision.workflow.session import Session, today
 
@@ -45,6 +46,7 @@ class VerifyRequest:
         wait_s: how long to look again at a host that does not hold yet.
         before_reboot: facts of the one host from before its reboot.
         against: earlier evidence to compare with.
+        record: the fleet's own figures, to judge by.
     """
 
     hosts: HostNames
@@ -58,6 +60,7 @@ class VerifyRequest:
     wait_s: float
     before_reboot: Path | None = None
     against: Path | None = None
+    record: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +73,7 @@ class VerifyResult:
         drift: what moved since the evidence; None where that is not the question.
         how: which checks were made.
         agreed: the bundle that they were made for; None without one.
+        record: the fleet's figures with those of these hosts; None where nobody keeps them.
         exit_code: a failure outweighs what is unknown, here as everywhere.
     """
 
@@ -79,6 +83,7 @@ class VerifyResult:
     how: evidence.Conditions
     agreed: Agreement | None
     exit_code: int
+    record: Record | None = None
 
     def evidence(self) -> dict[str, Any]:
         """The verdicts with everything that they follow from, bound by digests."""
@@ -103,12 +108,18 @@ def verify(session: Session, request: VerifyRequest, agreed: Agreement | None, *
     earlier = evidence.read(request.against) if request.against else None
     if earlier:
         drift.require_comparable(earlier, how, agreed.bundle.digest if agreed else None)
-    hosts = judge_files(session, request, signed) if request.files else judge_hosts(session, request, signed, watch=watch, ahead=ahead)
+    known = record.read(request.record) if request.record else None
+    if request.files:
+        hosts = judge_files(session, request, signed, known)
+    else:
+        hosts = judge_hosts(session, request, signed, known, watch=watch, ahead=ahead)
     reboot, reboot_code = compare_reboot(hosts, request) if request.before_reboot else ([], EXIT_OK)
     moves = drift.drifts(earlier, hosts) if earlier else None
     codes = {exit_code([host.report for host in hosts], strict=request.strict), reboot_code}
     codes |= {EXIT_FAILED_CHECK} if drift.any_broke(moves or ()) else set()
-    return VerifyResult(hosts, reboot, moves, how, agreed, EXIT_FAILED_CHECK if EXIT_FAILED_CHECK in codes else max(codes))
+    measured = [(host.report, host.facts, host.expectation.profile.gpu.model) for host in hosts if host.facts is not None]
+    code = EXIT_FAILED_CHECK if EXIT_FAILED_CHECK in codes else max(codes)
+    return VerifyResult(hosts, reboot, moves, how, agreed, code, record.updated(known, measured) if known else None)
 
 
 def _how(request: VerifyRequest) -> evidence.Conditions:
@@ -123,7 +134,9 @@ def _how(request: VerifyRequest) -> evidence.Conditions:
     )
 
 
-def judge_files(session: Session, request: VerifyRequest, signed: tuple[Profile, Lock] | None) -> list[HostVerification]:
+def judge_files(
+    session: Session, request: VerifyRequest, signed: tuple[Profile, Lock] | None, known: Record | None
+) -> list[HostVerification]:
     """Facts files against one profile and its lock. A single file is called `facts`, several go by their names."""
     profile, lock = signed or (session.profile_for(None, request.profile), None)
     if signed is None:
@@ -131,14 +144,20 @@ def judge_files(session: Session, request: VerifyRequest, signed: tuple[Profile,
     profile = pin(profile, lock) if lock is not None else profile
     verdicts = []
     for path in request.files:
-        name, facts = path.stem if len(request.files) > 1 else "facts", load(path)
+        name, facts = path.stem if len(request.files) > 1 else "facts", judged_by(load(path), known, profile.gpu.model)
         report = judge(facts, profile, host=name, selection=request.selection, without_gpu=request.without_gpu)
         verdicts.append(HostVerification(Expectation(Target(name, ""), profile, lock), report, facts))
     return verdicts
 
 
 def judge_hosts(
-    session: Session, request: VerifyRequest, signed: tuple[Profile, Lock] | None, *, watch: Watch, ahead: EarlyObservations
+    session: Session,
+    request: VerifyRequest,
+    signed: tuple[Profile, Lock] | None,
+    known: Record | None,
+    *,
+    watch: Watch,
+    ahead: EarlyObservations,
 ) -> list[HostVerification]:
     """Running hosts against the profiles that should hold on them."""
     with tempfile.TemporaryDirectory(prefix="gpuprov-") as folder:
@@ -152,6 +171,7 @@ def judge_hosts(
             wait_s=request.wait_s,
             strict=request.strict,
             ahead=ahead,
+            record=known,
             say=watch([host.name for host in hosts]),
         )
         return asyncio.run(work)

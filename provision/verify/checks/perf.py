@@ -17,7 +17,7 @@ from provision.profile.model import Profile
 from provision.verify.checks.base import WORST, Check, Verdict, fails, not_applicable, passes, together, unknown, warns
 from provision.verify.facts import Facts
 from provision.verify.facts.gpu import require_gpu
-from provision.verify.facts.perf import FLICKER, PartFacts, PerfDeviceFacts, PerfFacts
+from provision.verify.facts.perf import FLICKER, FleetFacts, PartFacts, PerfDeviceFacts, PerfFacts
 from provision.verify.finding import Outcome
 
 # Bits of nvmlClocksEventReasons (nvml.h).
@@ -28,7 +28,6 @@ _OFF: Final = 0.01
 # Clocks of host and card differ by less; a figure that exceeds the card's own maximum by more is not a measurement.
 _ABSURD: Final = 1.05
 _NEARLY: Final = 0.9  # of the power limit; DCGM's targeted power passes from 0.75 of it on
-_BUSY: Final = 10  # per cent; it reveals processes that a container does not see
 # GB/s a lane and direction after encoding, by generation (PCI Express Base Specification).
 _LANE: Final = {1: 0.25, 2: 0.5, 3: 0.985, 4: 1.969, 5: 3.938, 6: 7.563}
 
@@ -56,17 +55,18 @@ def _perf(facts: Facts) -> PerfFacts:
 
 @dataclass(frozen=True, slots=True)
 class _Reference:
-    """What the catalogue knows of the card of the profile; `alike` is whether all GPUs of the host are that card in that form."""
+    """What is known of the card of the profile, and from whom; `alike` is whether all GPUs of the host are that card in that form."""
 
     card: GpuRecord
     healthy: Healthy
     alike: bool
+    whose: str = "a healthy"
 
     def gate(self, what: str, healthy: float | None, most: float | None, share: float) -> _Gate:
         """The gates of a rate by its healthy figure, or by the share that healthy cards reach of the datasheet's `most`."""
         gates = read.gpus().acceptance
         if healthy is not None:
-            whose = f"a healthy {healthy:g}"
+            whose = f"{self.whose} {healthy:g}"
         else:
             if most is None or not self.alike:
                 return _Gate(f"{what}; the catalogue has no figure of this card to compare it with", most=most)
@@ -87,19 +87,24 @@ class _Reference:
         return None if self.is_capped and _draws_all(device) else gate.fail
 
 
-def _reference(perf: PerfFacts, profile: Profile) -> _Reference:
+def _reference(facts: Facts, perf: PerfFacts, profile: Profile) -> _Reference:
+    """The fleet's own figures where there are some; what it did not measure is the catalogue's."""
     card = read.gpu(profile.gpu.model)
     alike = all(has_nvml_name(card, device.name) for device in perf.devices)
-    return _Reference(card, read.gpus().acceptance.healthy.get(card.model, Healthy()) if alike else Healthy(), alike)
-
-
-def _others(device: PerfDeviceFacts) -> str:
-    """Other users of the GPU; empty when there were none."""
-    if device.others.during:
-        return ", ".join(device.others.during)
-    if not device.others.before and (device.others.busy_before or 0) >= _BUSY:
-        return f"somebody unseen ({device.others.busy_before} % busy before)"
-    return ""
+    healthy = read.gpus().acceptance.healthy.get(card.model, Healthy()) if alike else Healthy()
+    if FleetFacts.name not in facts.raw:
+        return _Reference(card, healthy, alike)
+    fleet = facts.read(FleetFacts)
+    if fleet.gpu != card.model or not alike:
+        return _Reference(card, healthy, alike)
+    own = Healthy(
+        tensor_tflops=fleet.tensor_tflops or healthy.tensor_tflops,
+        settled_tflops=fleet.settled_tflops or healthy.settled_tflops,
+        memory_gb_s=fleet.memory_gb_s or healthy.memory_gb_s,
+        copies_floor_gb_s=read.gpus().acceptance.link_share * fleet.copies_gb_s if fleet.copies_gb_s else healthy.copies_floor_gb_s,
+        all_reduce_gb_s={**healthy.all_reduce_gb_s, **fleet.all_reduce_gb_s},
+    )
+    return _Reference(card, own, alike, f"this fleet's {fleet.hosts} measured hosts' median of")
 
 
 def _why(device: PerfDeviceFacts) -> str:
@@ -146,11 +151,11 @@ def _each(
     wrong: Callable[[PerfDeviceFacts], bool],
 ) -> list[Verdict]:
     """Every GPU by itself and against the best of the others; GPUs with other users do not count as such."""
-    alone = [(rate(d), gate(d).most) for d in perf.devices if not _others(d) and not wrong(d)]
+    alone = [(rate(d), gate(d).most) for d in perf.devices if not d.others.users and not wrong(d)]
     undisturbed = [r for r, most in alone if r is not None and (most is None or r <= most * _ABSURD)]
     results = []
     for number, device in enumerate(perf.devices):
-        value, other = rate(device), _others(device)
+        value, other = rate(device), device.others.users
         if wrong(device):
             results.append(fails("", f"GPU {number}: WRONG result ({_why(device)})", _BROKEN))
         elif value is None:
@@ -181,7 +186,7 @@ def _all(facts: Facts, perf: PerfFacts, profile: Profile, expected: str, results
 def _gemm(facts: Facts, profile: Profile) -> Verdict:
     """The fastest 20 ms against the figure of runs as short; the sustained rate may fall to the share that fails."""
     perf = _perf(facts)
-    reference, sheet = _reference(perf, profile), read.gpus().acceptance.datasheet
+    reference, sheet = _reference(facts, perf, profile), read.gpus().acceptance.datasheet
     precision = perf.devices[0].gemm.precision or "?"
     share = sheet.tensor_capped if reference.is_capped else sheet.tensor
     peak = reference.card.peaks.get(precision)
@@ -194,7 +199,7 @@ def _gemm(facts: Facts, profile: Profile) -> Verdict:
         gate=lambda _: gate,
         wrong=lambda d: d.gemm.tflops is not None and (d.gemm.error is None or d.gemm.error > _OFF),
     )
-    sustained = [d.gemm.sustained_tflops for d in perf.devices if d.gemm.sustained_tflops is not None and not _others(d)]
+    sustained = [d.gemm.sustained_tflops for d in perf.devices if d.gemm.sustained_tflops is not None and not d.others.users]
     held = [_held_back(one, d, reference.floor(gate, d), sustained) for one, d in zip(results, perf.devices, strict=True)]
     return _all(facts, perf, profile, gate.expected, held)
 
@@ -212,7 +217,7 @@ def _held_back(one: Verdict, device: PerfDeviceFacts, floor: float | None, susta
     A sustained rate below `floor` fails; a card with a small power limit that draws all of it has none.
     """
     rate = device.gemm.sustained_tflops
-    if one.outcome == "fail" or device.gemm.tflops is None or _others(device):
+    if one.outcome == "fail" or device.gemm.tflops is None or device.others.users:
         return one
     if rate is None:
         return unknown("", f"{one.observed}; no sustained rate", "see `gpuprov probe HOST --tier perf`")
@@ -227,7 +232,7 @@ def _held_back(one: Verdict, device: PerfDeviceFacts, floor: float | None, susta
 
 def _memory(facts: Facts, profile: Profile) -> Verdict:
     perf = _perf(facts)
-    reference, share = _reference(perf, profile), read.gpus().acceptance.datasheet.memory
+    reference, share = _reference(facts, perf, profile), read.gpus().acceptance.datasheet.memory
     gate = reference.gate("GB/s of a copy in memory", reference.healthy.memory_gb_s, reference.card.bandwidth_gb_s, share)
     results = _each(
         perf,
@@ -244,12 +249,8 @@ def _copies(facts: Facts, profile: Profile) -> Verdict:
     """Against a floor: that of the card if the catalogue has one, else a share of the negotiated link, because hosts differ."""
     perf = _perf(facts)
     share = read.gpus().acceptance.link_share
-    least = _reference(perf, profile).healthy.copies_floor_gb_s
+    least = _reference(facts, perf, profile).healthy.copies_floor_gb_s
     expected = f"GB/s to and from the host: at least {f'{least:g}' if least else f'{share:.0%} of the link'}"
-
-    def slower(device: PerfDeviceFacts) -> float | None:
-        rates = (device.copies.to_device_gb_s, device.copies.to_host_gb_s)
-        return None if None in rates else min(rate for rate in rates if rate is not None)
 
     def gate(device: PerfDeviceFacts) -> _Gate:
         link = _LANE.get(device.load.link_generation or 0, 0.0) * (device.load.link_width or 0)
@@ -261,10 +262,10 @@ def _copies(facts: Facts, profile: Profile) -> Verdict:
     results = _each(
         perf,
         part=lambda d: d.copies,
-        rate=slower,
+        rate=lambda d: d.copies.slower_gb_s,
         figure=lambda d: f"{d.copies.to_device_gb_s:.4g} GB/s to it, {d.copies.to_host_gb_s:.4g} back",
         gate=gate,
-        wrong=lambda d: slower(d) is not None and d.copies.right is not True,
+        wrong=lambda d: d.copies.slower_gb_s is not None and d.copies.right is not True,
     )
     return _all(facts, perf, profile, expected, results)
 
@@ -274,7 +275,7 @@ def _all_reduce(facts: Facts, profile: Profile) -> Verdict:
     count = _count(facts, perf, profile)
     if count == 1:
         return not_applicable("there is one GPU")
-    reference, share = _reference(perf, profile), read.gpus().acceptance.datasheet.all_reduce
+    reference, share = _reference(facts, perf, profile), read.gpus().acceptance.datasheet.all_reduce
     card, healthy = reference.card, reference.healthy.all_reduce_gb_s.get(count)
     gate = reference.gate(f"a correct sum over {count} GPUs, GB/s of its bus", healthy, card.nvlink_gb_s, share)
     gate = dataclasses.replace(gate, most=None)  # NVSwitch adds up inside the fabric, which may be faster than the links
@@ -287,7 +288,7 @@ def _all_reduce(facts: Facts, profile: Profile) -> Verdict:
     if total.right is not True:
         return fails(gate.expected, f"WRONG sum{why}", "a GPU or a link between them is broken: hand the machine back")
     rate = f"right, {total.bus_gb_s:.4g} GB/s"
-    users = [f"GPU {number} also used by {_others(device)}" for number, device in enumerate(perf.devices) if _others(device)]
+    users = [f"GPU {number} also used by {device.others.users}" for number, device in enumerate(perf.devices) if device.others.users]
     if users or total.gpus != count:
         return unknown(gate.expected, f"{rate}; {'; '.join(users) or f'over {total.gpus} of {count} GPUs'}{why}", _AGAIN)
     if card.model in read.gpus().acceptance.all_reduce_reported:

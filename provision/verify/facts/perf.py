@@ -11,6 +11,7 @@ Rate = Annotated[float, Field(gt=0, lt=1e6, allow_inf_nan=False)]
 _HELD_DOWN: Final = {0x4: "power cap", 0x8: "hardware slowdown", 0x20: "heat (software)", 0x40: "heat (hardware)", 0x80: "power brake"}
 # A reason in fewer samples is a flicker: DCGM fails a suite for "0.0 seconds" of it (DCGM #242).
 FLICKER: Final = 0.10
+_BUSY: Final = 10  # per cent; it reveals processes that a container does not see
 Reason = Literal["timeout", "died", "failed", "missing", "no-memory", "not-run", "one-gpu"]
 
 
@@ -44,6 +45,13 @@ class CopiesFacts(PartFacts):
     to_device_gb_s: Rate | None = None
     to_host_gb_s: Rate | None = None
     right: bool | None = None
+
+    @property
+    def slower_gb_s(self) -> float | None:
+        """The rate of the slower direction; None where one of them is missing."""
+        if self.to_device_gb_s is None or self.to_host_gb_s is None:
+            return None
+        return min(self.to_device_gb_s, self.to_host_gb_s)
 
 
 class AllReduceFacts(PartFacts):
@@ -103,6 +111,15 @@ class OthersFacts(FactPart):
     seen: bool
     busy_before: Annotated[int, Field(ge=0, le=100)] | None = None
 
+    @property
+    def users(self) -> str:
+        """Other users of the GPU; empty when there were none."""
+        if self.during:
+            return ", ".join(self.during)
+        if not self.before and (self.busy_before or 0) >= _BUSY:
+            return f"somebody unseen ({self.busy_before} % busy before)"
+        return ""
+
 
 class PerfDeviceFacts(FactPart):
     """One GPU under load."""
@@ -122,3 +139,16 @@ class PerfFacts(Fact):
     devices: Annotated[tuple[PerfDeviceFacts, ...], Field(min_length=1)]
     all_reduce: AllReduceFacts
     data_parallel: DataParallelFacts = DataParallelFacts(reason="not-run", unknown="an older probe")
+
+
+class FleetFacts(Fact):
+    """The medians of a fleet's own figures for this GPU, which the client adds; None where no host of it was measured."""
+
+    name = "fleet"
+    gpu: str
+    hosts: Count
+    tensor_tflops: Rate | None = None
+    settled_tflops: Rate | None = None
+    memory_gb_s: Rate | None = None
+    copies_gb_s: Rate | None = None
+    all_reduce_gb_s: dict[int, Rate] = Field(default_factory=dict)
