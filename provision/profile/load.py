@@ -13,6 +13,7 @@ from pydantic import BaseModel, ValidationError
 
 from provision import canonical, clouds, paths
 from provision.catalog import read
+from provision.catalog.refused import refused_system
 from provision.errors import ProfileInvalidError, ProfileNotFoundError
 from provision.profile import plain
 from provision.profile.model import Profile
@@ -151,11 +152,8 @@ def schema() -> dict[str, Any]:
 
 
 def _invalid(path: Path, problems: list[Complaint]) -> ProfileInvalidError:
-    ordered = sorted(problems, key=lambda complaint: complaint.line)
-    plural = "" if len(ordered) == 1 else "s"
-    text = "\n".join([f"{path} does not hold a profile ({len(ordered)} complaint{plural})", *(c.line_of(path) for c in ordered)])
     return ProfileInvalidError(
-        text,
+        plain.listed(f"{path} does not hold a profile", problems, path),
         hint="correct the lines above; `gpuprov profile schema` describes every key, `gpuprov profile show t4-train` is an example",
     )
 
@@ -181,9 +179,9 @@ def _catalog_complaints(profile: Profile, lines: plain.Lines) -> list[Complaint]
 def _system_problem(profile: Profile) -> tuple[str, str] | None:
     """What is wrong with the system, and what to write; None when it is supported."""
     system, data = (profile.os.name, profile.os.version), read.systems()
-    exclusion = next((r for r in data.refused if (r.name, r.version) == system), None)
+    exclusion = refused_system(*system)
     if exclusion:
-        return f"{' '.join(system)} is not supported: {exclusion.why}", "see `gpuprov profile schema`"
+        return exclusion.why, exclusion.instead
     if system not in {(s.name, s.version) for s in data.systems}:
         return f"{' '.join(system)} is not supported", f"write one of: {', '.join(s.key for s in data.systems)}"
     for cloud in dict.fromkeys(place.cloud for place in profile.places):

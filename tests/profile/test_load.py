@@ -74,6 +74,9 @@ def test_all_complaints_come_at_once_each_with_file_line_key_and_what_to_write(t
     assert "(4 complaints)" in message
 
 
+WAIVER = {"check": "root-room", "reason": "r", "owner": "a@b.co", "expires": "2099-01-01"}
+
+
 @pytest.mark.parametrize(
     ("key", "value", "said"),
     [
@@ -81,33 +84,33 @@ def test_all_complaints_come_at_once_each_with_file_line_key_and_what_to_write(t
         ("os.name", "ubunto", "did you mean 'ubuntu'?"),
         ("os.version", "23.10", "write one of: ubuntu 22.04, ubuntu 24.04"),
         ("places.0.regions", ["ap-est-1"], "did you mean 'ap-east-1'?"),
-        ("places.0.regions", [], "at least 1 item"),
+        ("places.0.regions", [], "write at least 1 item"),
         ("places.0.cloud", "awz", "did you mean 'aws'?"),
         ("network.ssh_from", ["0.0.0.0/0"], "opens SSH to"),
         ("network.ssh_from", ["::/0"], "opens SSH to"),
-        ("network.ssh_from", ["10.0.0.1/8"], "has host bits set"),
+        ("network.ssh_from", ["10.0.0.1/8"], "it lies in 10.0.0.0/8: write that network"),
         ("network.ssh_from", ["2001:db8::/48"], "add an IPv4 network"),
         ("network.address", "hidden", "write one of: public, private"),
         ("network.address", "private", "needs a way in: jump: HOST, via: ssm (AWS) or via: iap (GCP)"),
         ("network.via", "ssm", "via: ssm exists on aws only"),  # the profile has a place on GCP as well
         ("network.via", "iap", "via: iap exists on gcp only"),
         ("network.subnet", "subnet-0123456789abcdef0", "a profile for each cloud"),
-        ("network.subnet", "-oProxyCommand=id", "it must match"),
+        ("network.subnet", "-oProxyCommand=id", "the id or name of a subnet"),
         ("network", {"via": "ssm", "jump": "bastion"}, "two ways in"),
         ("network", {"via": "ssm", "ssh_from": ["10.0.0.0/8"]}, "ssh_from has no meaning with via: ssm"),
         ("network.jump", "bastion", "it is the jump host that connects"),
         *(
             ("network.jump", bad, said)
             for bad, said in [
-                ("-oProxyCommand=id", "it must match"),
-                ("bastion -v", "it must match"),
-                ("bastion,other", "it must match"),
-                ("a@b@c", "it must match"),
-                ("bastion\n  ProxyCommand id", "it must match"),
-                ("bastion\n", "it must match"),
-                ("%h", "it must match"),
-                ("$(id)", "it must match"),
-                ("", "it must match"),
+                ("-oProxyCommand=id", "one destination of ssh"),
+                ("bastion -v", "one destination of ssh"),
+                ("bastion,other", "one destination of ssh"),
+                ("a@b@c", "one destination of ssh"),
+                ("bastion\n  ProxyCommand id", "one destination of ssh"),
+                ("bastion\n", "one destination of ssh"),
+                ("%h", "one destination of ssh"),
+                ("$(id)", "one destination of ssh"),
+                ("", "one destination of ssh"),
                 ("None", "no jump host"),
             ]
         ),
@@ -117,7 +120,15 @@ def test_all_complaints_come_at_once_each_with_file_line_key_and_what_to_write(t
         ("limits.deadline_h", "12h", "a whole number of hours"),
         ("users", [{"name": "root"}], "account of the system"),
         ("verify.waivers", [{"check": "x1", "reason": "r", "owner": "a@b.co", "expires": "soon"}], "verify.waivers.0.expires"),
-        ("schema", 2, "schema: cannot be 2"),
+        ("verify.waivers", [{**WAIVER, "expires": "2026-02-31"}], "cannot be '2026-02-31'; write a day that exists, as in 2027-01-31"),
+        ("schema", 2, "schema: cannot be 2; write 1"),
+        ("limits.price_per_hour_usd", True, "cannot be true; write a number of US dollars"),
+        ("limits.deadline_h", None, "is empty; write a whole number of hours"),
+        ("gpu.persistence", 1, "cannot be 1; write true or false"),
+        ("stack.tools", "gcc", "cannot be 'gcc'; write a list"),
+        ("places.0", {"instance_type": "x"}, "has no cloud; add it: cloud: aws or cloud: gcp"),
+        ("users", [{"name": "Ada"}], "cannot be 'Ada'; write up to 32 lower-case letters"),
+        ("purpose", "\ud800", "remove what is not text"),
     ],
 )
 def test_a_wrong_value_is_refused_with_what_to_write(tmp_path: Path, key: str, value: Any, said: str) -> None:
