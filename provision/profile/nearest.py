@@ -21,9 +21,10 @@ def slips(one: str, other: str) -> int:
 
 def nearest(word: str, words: Iterable[str]) -> str | None:
     """The word that was meant, which is one slip away, or a slip for every four letters; None where there is none."""
-    ranked = sorted(words, key=lambda each: slips(word.lower(), each.lower()))
     most = max(1, len(word) // _LETTERS_A_SLIP)
-    return ranked[0] if ranked and slips(word.lower(), ranked[0].lower()) <= most else None
+    ranked = [(slips(word.lower(), each.lower()), each) for each in words if abs(len(each) - len(word)) <= most]
+    fewest, near = min(ranked, default=(most + 1, ""))
+    return near if fewest <= most else None
 
 
 def instead_of(word: str, words: Iterable[str]) -> str:

@@ -73,7 +73,7 @@ FOREIGN = re.compile(
 
 def places(node: Any, at: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
     """Every key of a document, at any depth."""
-    items = node.items() if isinstance(node, dict) else enumerate(node) if isinstance(node, list) else ()
+    items = node.items() if isinstance(node, dict) else enumerate(node[:1]) if isinstance(node, list) else ()
     for key, value in items:
         yield (*at, key)
         yield from places(value, (*at, key))
