@@ -2,13 +2,14 @@
 
 import datetime as dt
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
 from provision import clouds
 from provision.catalog import overlay, read
-from provision.catalog.conflict import Conflict
+from provision.catalog.conflict import Conflict, Remedy
 from provision.clouds import search
 from provision.errors import StackConflictError
 from provision.profile import load, lockfile
@@ -173,10 +174,10 @@ def test_a_build_that_nobody_tried_is_said_to_be_one() -> None:
 # --- a suggestion holds ----------------------------------------------------------------------------------------------
 
 CLOCKS = {"memory_mhz": 5001, "graphics_mhz": 1590}
-VOLTA = {"gpu__model": "v100", "gpu__application_clocks": "default", "gpu__counters": "admin-only", "stack__profilers": []}
+VOLTA: dict[str, Any] = {"gpu__model": "v100", "gpu__application_clocks": "default", "gpu__counters": "admin-only", "stack__profilers": []}
 N1 = {"cloud": "gcp", "instance_type": "n1-standard-8", "zones": ["us-central1-c"]}
 P3DN = {"cloud": "aws", "instance_type": "p3dn.24xlarge", "regions": ["us-east-1"]}
-REFUSED: dict[str, dict[str, object]] = {
+REFUSED: dict[str, dict[str, Any]] = {
     "p100-ncu": VOLTA | {"gpu__model": "p100", "stack__profilers": ["nsys", "ncu"], "places": [{**N1, "gpu": "p100"}]},
     "p100-nvprof-ncu": VOLTA | {"gpu__model": "p100", "stack__profilers": ["nvprof", "ncu"], "places": [{**N1, "gpu": "p100"}]},
     "two-refused-extras": {"stack__extras": ["tensorrt", "apex"]},
@@ -210,7 +211,7 @@ def test_a_suggestion_of_the_resolver_holds_when_it_is_followed(name: str, tmp_p
         build(asked, TODAY)
     conflict = caught.value.conflict
     assert isinstance(conflict, Conflict)
-    ways = [(remedy,) for remedy in conflict.remedies] or [conflict.together]
+    ways: list[tuple[Remedy, ...]] = [(remedy,) for remedy in conflict.remedies] or [conflict.together]
     assert all(ways), caught.value.hint
     for way in ways:
         assert all(str(remedy) in caught.value.hint for remedy in way)
