@@ -61,5 +61,5 @@ def command(
         artefacts = str(result.artefacts) if result.artefacts else None
         options.print_json({"roles": result.roles, "artefacts": artefacts, "report": result.report.as_dict(strict=strict)})
     else:
-        click.echo(text.render(result.report, strict=strict, color=sys.stdout.isatty()))
+        click.echo(text.render(result.report, strict=strict, color=options.coloured(sys.stdout)))
     ctx.exit(result.report.exit_code(strict=strict))

@@ -18,7 +18,7 @@ from provision.workflow.session import ProfileSource, Session
 
 
 @click.command("plan")
-@options.required_profile
+@options.profile_to_plan
 @click.option("--name", metavar="NAME", help="The name of the instance.  [default: the profile's name]")
 @click.option("--ask", is_flag=True, help="Ask the clouds about each place: enabled, offered, quota, image, and a dry run.")
 @click.option("--rehearse", is_flag=True, help="With --ask: ask the embedded cloud instead.")

@@ -86,7 +86,7 @@ def request_for(session: Session, name: str | None, bundle: Path | None, organis
         profile, signed, digest = load.load(path), None, None
     else:
         msg = "there is nothing to launch"
-        raise UsageError(msg, hint="give --profile or --bundle")
+        raise UsageError(msg, hint="give a profile (`gpuprov up NAME`, or --profile) or --bundle")
     lock = session.lock(path, profile, rehearsal=rehearsal is not None, signed=signed)
     return UpRequest(profile, lock, check_name(profile.name), digest, rehearsal)
 

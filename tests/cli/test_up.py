@@ -107,4 +107,16 @@ def test_no_credentials_is_said_with_the_way_out() -> None:
 
 def test_up_without_profile_and_bundle_is_wrong_usage(call: Call) -> None:
     code, _, err = call("up")
-    assert (code, "give --profile or --bundle" in err) == (2, True)
+    assert (code, "--profile) or --bundle" in err) == (2, True)
+
+
+@pytest.mark.parametrize("command", ["up", "plan"])
+def test_a_profile_is_an_argument_or_an_option_and_never_two_profiles(call: Call, command: str) -> None:
+    more = ["--rehearse", "--name", "$(id)"]  # refused after the profile is read, before anything is started
+    for words in (["t4-train"], ["-p", "t4-train"], ["t4-train", "--profile", "t4-train"]):
+        code, _, err = call(command, *words, *more)
+        assert (code, "error[name-invalid]" in err) == (2, True), err
+    code, _, err = call(command, "t4-train", "-p", "t4-cheap", *more)
+    assert (code, "error[usage]: two profiles are given: t4-train and --profile t4-cheap" in err) == (2, True), err
+    code, _, err = call(command, "t4-trian", *more)
+    assert (code, "did you mean 't4-train'" in err) == (2, True), err
