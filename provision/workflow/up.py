@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import datetime as dt
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from provision import paths
 from provision.clouds.base import Instance
 from provision.concurrent import at_once
 from provision.errors import UsageError
 from provision.host.reach import wait_ready
 from provision.host.way import actual, directives, phrase, prepared
+from provision.launch import place
 from provision.launch.attempts import LaunchRequest
 from provision.launch.journal import Machine, check_name
 from provision.launch.launcher import Launcher
 from provision.launch.place import Attempt
-from provision.launch.plan import plan
+from provision.launch.plan import Plan, plan
 from provision.launch.regions import Connect
 from provision.profile import load
 from provision.profile.locked import Lock
@@ -47,6 +49,7 @@ class UpRequest:
         wait_s: for how long to wait for capacity.
         without_gpu: excuse the GPU part.
         all_roles: run every role, not only those whose checks do not pass.
+        lines: the line of each key in the profile's file.
     """
 
     profile: Profile
@@ -59,6 +62,7 @@ class UpRequest:
     wait_s: float = 0.0
     without_gpu: bool = False
     all_roles: bool = False
+    lines: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +92,8 @@ def request_for(session: Session, name: str | None, bundle: Path | None, organis
         msg = "there is nothing to launch"
         raise UsageError(msg, hint="give a profile (`gpuprov up NAME`, or --profile) or --bundle")
     lock = session.lock(path, profile, rehearsal=rehearsal is not None, signed=signed)
-    return UpRequest(profile, lock, check_name(profile.name), digest, rehearsal)
+    lines = load.lines(paths.read_bounded(path, load.MAX_BYTES)) if path else {}
+    return UpRequest(profile, lock, check_name(profile.name), digest, rehearsal, lines=lines)
 
 
 def up(session: Session, request: UpRequest, attempts: list[Attempt], *, say: Say, on_task: Callable[[Progress], None]) -> list[ProvenHost]:
@@ -97,9 +102,13 @@ def up(session: Session, request: UpRequest, attempts: list[Attempt], *, say: Sa
     `attempts` gets a row for each attempt as it ends, so that they can be shown when an error ends the run. If a step fails on a machine,
     the others go on, and the first error is raised after they have ended.
     """
+    planned = plan(request.profile, request.lock, request.name, request.lines)
+    record = session.journal.get(request.name)
+    if record is None or not record.machines:  # before the embedded cloud is started for nothing
+        place.check_any(planned, place.options(planned, request.rehearsal))
     connect = session.connect(rehearsal=request.rehearsal is not None, start=True, say=say)
     with session.journal.hold(request.name):
-        instances = launch(session, request, connect, attempts, say)
+        instances = launch(session, request, planned, connect, attempts=attempts, say=say)
         # 0.2 s that a launch need not wait for: the checks are loaded while the machine boots (tests/bench/launch.py).
         from provision.workflow.setup import SetupRequest, set_up  # noqa: PLC0415
 
@@ -121,14 +130,14 @@ def up(session: Session, request: UpRequest, attempts: list[Attempt], *, say: Sa
         return at_once(prove, instances, most=len(instances))
 
 
-def launch(session: Session, request: UpRequest, connect: Connect, attempts: list[Attempt], say: Say) -> list[Instance]:
+def launch(session: Session, request: UpRequest, planned: Plan, connect: Connect, *, attempts: list[Attempt], say: Say) -> list[Instance]:
     """The machines exist: launched in the first place that has them, or adopted."""
     rehearsal = request.rehearsal is not None
     prepared(actual(request.profile.network, rehearsal=rehearsal))
     launcher = Launcher(connect=connect, journal=session.journal, rehearsal=rehearsal, on_step=say, attempts=attempts)
     return launcher.ensure(
         LaunchRequest(
-            plan=plan(request.profile, request.lock, request.name),
+            plan=planned,
             public_key=session.ssh.public_key(),
             count=request.count,
             minimum=request.minimum,
