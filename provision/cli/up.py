@@ -16,6 +16,7 @@ from provision.launch.journal import check_name
 from provision.launch.place import Attempt
 from provision.report import text
 from provision.review.where import Organisation
+from provision.workflow.interrupted import still_runs
 from provision.workflow.session import Session
 from provision.workflow.up import ProvenHost, UpRequest, request_for, up
 
@@ -88,9 +89,9 @@ def command(
         without_gpu=without_gpu,
         all_roles=all_roles,
     )
-    with narration() as narrator:
+    with narration(lambda: still_runs(session, request.name)) as narrator:
         try:
-            hosts = up(session, request, attempts, say=narrator.say, on_task=narrator.task)
+            hosts = up(session, request, attempts, say=narrator.say, on_task=narrator.task, on_expected=narrator.expect)
         except GpuprovError:
             narrator.pause()
             ctx.obj["beside"] = {"attempts": [attempt.as_dict() for attempt in attempts]}

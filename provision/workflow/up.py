@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import datetime as dt
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,7 +27,9 @@ from provision.profile import load
 from provision.profile.locked import Lock
 from provision.profile.model import Profile
 from provision.review.where import Organisation
+from provision.workflow import expected
 from provision.workflow.console import explained
+from provision.workflow.expected import Expectation
 from provision.workflow.session import Say, Session, today
 
 if TYPE_CHECKING:
@@ -96,19 +99,33 @@ def request_for(session: Session, name: str | None, bundle: Path | None, organis
     return UpRequest(profile, lock, check_name(profile.name), digest, rehearsal, lines=lines)
 
 
-def up(session: Session, request: UpRequest, attempts: list[Attempt], *, say: Say, on_task: Callable[[Progress], None]) -> list[ProvenHost]:
+def up(
+    session: Session,
+    request: UpRequest,
+    attempts: list[Attempt],
+    *,
+    say: Say,
+    on_task: Callable[[Progress], None],
+    on_expected: Callable[[Expectation], None] = lambda _: None,
+) -> list[ProvenHost]:
     """Launch, reach and set up the machines of a name, several of them at the same time. A correct host is observed once.
 
     `attempts` gets a row for each attempt as it ends, so that they can be shown when an error ends the run. If a step fails on a machine,
-    the others go on, and the first error is raised after they have ended.
+    the others go on, and the first error is raised after they have ended. `on_expected` is told what earlier runs took, if there were any.
     """
+    began = time.monotonic()
     planned = plan(request.profile, request.lock, request.name, request.lines)
     record = session.journal.get(request.name)
     if record is None or not record.machines:  # before the embedded cloud is started for nothing
-        place.check_any(planned, place.options(planned, request.rehearsal))
+        options = place.options(planned, request.rehearsal)
+        place.check_any(planned, options)
+        _tell(session, request, next(option.cloud for option in options if not option.refusal), on_expected)
     connect = session.connect(rehearsal=request.rehearsal is not None, start=True, say=say)
     with session.journal.hold(request.name):
         instances = launch(session, request, planned, connect, attempts=attempts, say=say)
+        launched = {"launched", "adopted"} & {attempt.outcome for attempt in attempts} == {"launched"}
+        if launched:
+            _tell(session, request, instances[0].cloud, on_expected)
         # 0.2 s that a launch need not wait for: the checks are loaded while the machine boots (tests/bench/launch.py).
         from provision.workflow.setup import SetupRequest, set_up  # noqa: PLC0415
 
@@ -127,7 +144,21 @@ def up(session: Session, request: UpRequest, attempts: list[Attempt], *, say: Sa
             )
             return ProvenHost(instance, set_up(session, wish, say=say_host, on_task=on_task))
 
-        return at_once(prove, instances, most=len(instances))
+        hosts = at_once(prove, instances, most=len(instances))
+        if launched:
+            expected.note(session.journal, request.name, _kind(request, instances[0].cloud), time.monotonic() - began)
+        return hosts
+
+
+def _kind(request: UpRequest, cloud: str) -> expected.RunKind:
+    return expected.RunKind(load.digest(request.profile), cloud, request.rehearsal is not None, request.without_gpu, request.count)
+
+
+def _tell(session: Session, request: UpRequest, cloud: str, on_expected: Callable[[Expectation], None]) -> None:
+    """Say what earlier runs like this one took, where there were any."""
+    earlier = expected.expected(session.journal, _kind(request, cloud))
+    if earlier:
+        on_expected(earlier)
 
 
 def launch(session: Session, request: UpRequest, planned: Plan, connect: Connect, *, attempts: list[Attempt], say: Say) -> list[Instance]:
