@@ -108,9 +108,7 @@ def recorded(monkeypatch: pytest.MonkeyPatch) -> None:
         assert callable(on_expected)
         on_expected(Expectation(252.0, 3, "aws"))
         say("launching g4dn.xlarge in ap-southeast-1 (on-demand)")
-        say(
-            "setting up: base, storage, repositories, driver, persistence, counters, clocks, cuda, cudnn, cupti, profilers, ffmpeg, frameworks"
-        )
+        say("setting up: base, storage, repositories, driver, counters, clocks, cuda, cudnn, cupti, profilers, ffmpeg, frameworks")
         for task in (TASK, LONG_TASK):
             on_task(Progress("driver", task, "x", "started", 1.0))
         for outcome in ("no-capacity", "no-capacity"):
