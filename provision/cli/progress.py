@@ -21,7 +21,7 @@ from provision.errors import InterruptedRunError
 if TYPE_CHECKING:  # a command that neither converges nor verifies does not load them
     from provision.converge.progress import Progress
     from provision.verify.finding import Report
-    from provision.workflow.expected import Expectation
+    from provision.workflow.expected import ExpectedTime
 
 _SPINNER: Final = Spinner("dots", style="status.spinner")
 _SPINNER_WIDTH: Final = 2  # with the space after it
@@ -39,7 +39,7 @@ class Narrator:
         self._started = time.monotonic()
         self._last = ""
         self._task = ("", "")
-        self._whole: Expectation | None = None
+        self._whole: ExpectedTime | None = None
         self._lives: list[Live] = []
 
     def say(self, step: str) -> None:
@@ -55,7 +55,7 @@ class Narrator:
             self._print(step)
         self._last = step
 
-    def expect(self, whole: Expectation) -> None:
+    def expect(self, whole: ExpectedTime) -> None:
         """Show how long the command took in earlier runs, from now on beside the time so far."""
         if whole != self._whole:
             self._whole = whole
@@ -151,7 +151,7 @@ def _verdict(report: Report) -> str:
     return ", ".join(f"{counts[outcome]} {outcome}" for outcome in counts if counts[outcome])
 
 
-def fitted(elapsed_s: float, whole: Expectation | None, step: str, role: str, task: str, *, width: int) -> str:
+def fitted(elapsed_s: float, whole: ExpectedTime | None, step: str, role: str, task: str, *, width: int) -> str:
     """One line about the work: the more room there is, the more it says. The name of the task, or of the step without one, is cut last."""
     now = f"{elapsed_s:.1f} s"
     times = f"{now} of about {whole.seconds:.0f} s" if whole else now

@@ -21,7 +21,7 @@ class RunKind:
 
 
 @dataclass(frozen=True, slots=True)
-class Expectation:
+class ExpectedTime:
     """The median of earlier runs: its seconds, and of how many runs."""
 
     seconds: float
@@ -38,12 +38,12 @@ def note(journal: Journal, name: str, kind: RunKind, seconds: float) -> None:
     journal.log_run(name, {**_as_entry(kind), "seconds": round(seconds, 1)})
 
 
-def expected(journal: Journal, kind: RunKind) -> Expectation | None:
+def expected(journal: Journal, kind: RunKind) -> ExpectedTime | None:
     """What the last runs of a kind took; None where none was measured."""
     entries = [entry for entry in journal.runs() if all(entry.get(key) == value for key, value in _as_entry(kind).items())]
     latest = sorted(entries, key=lambda entry: str(entry.get("at")))[-_LAST:]
     times = [float(entry["seconds"]) for entry in latest if isinstance(entry.get("seconds"), int | float)]
-    return Expectation(statistics.median(times), len(times), kind.cloud) if times else None
+    return ExpectedTime(statistics.median(times), len(times), kind.cloud) if times else None
 
 
 def _as_entry(kind: RunKind) -> dict[str, Any]:

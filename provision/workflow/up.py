@@ -29,7 +29,7 @@ from provision.profile.model import Profile
 from provision.review.where import Organisation
 from provision.workflow import expected
 from provision.workflow.console import explained
-from provision.workflow.expected import Expectation
+from provision.workflow.expected import ExpectedTime
 from provision.workflow.session import Say, Session, today
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ def up(
     *,
     say: Say,
     on_task: Callable[[Progress], None],
-    on_expected: Callable[[Expectation], None] = lambda _: None,
+    on_expected: Callable[[ExpectedTime], None] = lambda _: None,
 ) -> list[ProvenHost]:
     """Launch, reach and set up the machines of a name, several of them at the same time. A correct host is observed once.
 
@@ -154,7 +154,7 @@ def _kind(request: UpRequest, cloud: str) -> expected.RunKind:
     return expected.RunKind(load.digest(request.profile), cloud, request.rehearsal is not None, request.without_gpu, request.count)
 
 
-def _tell(session: Session, request: UpRequest, cloud: str, on_expected: Callable[[Expectation], None]) -> None:
+def _tell(session: Session, request: UpRequest, cloud: str, on_expected: Callable[[ExpectedTime], None]) -> None:
     """Say what earlier runs like this one took, where there were any."""
     earlier = expected.expected(session.journal, _kind(request, cloud))
     if earlier:

@@ -16,7 +16,7 @@ from provision.cli import ls, up
 from provision.converge.progress import Progress
 from provision.errors import CapacityError
 from provision.launch.place import Attempt
-from provision.workflow.expected import Expectation
+from provision.workflow.expected import ExpectedTime
 from provision.workflow.ls import Inventory, InventoryRow
 from tests.cli.conftest import Call, Screen, plain
 
@@ -106,7 +106,7 @@ def recorded(monkeypatch: pytest.MonkeyPatch) -> None:
         assert callable(say)
         assert callable(on_task)
         assert callable(on_expected)
-        on_expected(Expectation(252.0, 3, "aws"))
+        on_expected(ExpectedTime(252.0, 3, "aws"))
         say("launching g4dn.xlarge in ap-southeast-1 (on-demand)")
         say("setting up: base, storage, repositories, driver, counters, clocks, cuda, cudnn, cupti, profilers, ffmpeg, frameworks")
         for task in (TASK, LONG_TASK):
