@@ -117,7 +117,15 @@ def test_siblings_of_a_registry_do_not_know_each_other(folder: str) -> None:
 def test_every_command_is_a_module_and_every_module_of_commands_a_command() -> None:
     from provision.cli import COMMANDS
 
-    modules = {p.stem for p in (PACKAGE / "cli").glob("*.py")} - {"__init__", "defect", "options", "progress", "tables", "verdict"}
+    modules = {p.stem for p in (PACKAGE / "cli").glob("*.py")} - {
+        "__init__",
+        "defect",
+        "options",
+        "progress",
+        "tables",
+        "unknown",
+        "verdict",
+    }
     assert modules == {name.replace("-", "_") for name in COMMANDS}
 
 

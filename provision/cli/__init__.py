@@ -5,16 +5,17 @@ nothing else, and every other import can stand at the top of its module.
 """
 
 import importlib
+import itertools
 import os
 import sys
 import warnings
-from collections.abc import Sequence
-from typing import Final, cast
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, cast
 
 import click
 
 from provision import __version__
-from provision.errors import EXIT_INTERRUPTED, EXIT_USAGE, GpuprovError
+from provision.errors import EXIT_INTERRUPTED, EXIT_USAGE, GpuprovError, InterruptedRunError, UsageError
 
 COMMANDS: Final = {
     "up": "Launch a GPU host from a profile, set it up and prove it.",
@@ -50,6 +51,28 @@ COMMANDS: Final = {
 """Name → one line of help; each is the module of the same name, with _ for -. A test compares this with the folder."""
 
 
+_COLOURS: Final = ("auto", "always", "never")
+_SPEAKS_TO_HOSTS: Final = "ssh"  # the words after its HOST are for the host
+
+
+def _paint(ctx: click.Context, _param: click.Parameter, choice: str | None) -> None:
+    """Note the choice where Click looks for it; a choice after the command counts more than one before it."""
+    if choice is not None or ctx.parent is None:
+        ctx.color = _decided(choice)
+
+
+def _decided(choice: str | None) -> bool | None:
+    """Whether output has colours; None where that depends on whether it goes to a terminal."""
+    if choice in {"always", "never"}:
+        return choice == "always"
+    return False if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb" else None
+
+
+def _colour_option() -> click.Option:
+    text = "Colour the output and the errors.  [default: auto, which obeys NO_COLOR and TERM=dumb]"
+    return click.Option(["--color"], type=click.Choice(_COLOURS), expose_value=False, callback=_paint, help=text)
+
+
 class _LazyGroup(click.Group):
     """A group whose commands are imported on use."""
 
@@ -59,11 +82,33 @@ class _LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - click's signature
         if cmd_name not in COMMANDS:
             return None
-        return cast("click.Command", importlib.import_module(f"provision.cli.{cmd_name.replace('-', '_')}").command)
+        command = cast("click.Command", importlib.import_module(f"provision.cli.{cmd_name.replace('-', '_')}").command)
+        for each in command.commands.values() if isinstance(command, click.Group) else (command,):
+            if all("--color" not in parameter.opts for parameter in each.params):
+                each.params.append(_colour_option())
+        return command
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
+        """The command of the words, here or in a group below; an unknown one is an error that suggests what may be meant."""
+        if ctx.resilient_parsing:  # a shell completes the words
+            return super().resolve_command(ctx, args)
+        name, *rest = args
+        command = self.get_command(ctx, name)
+        if command is None and not name.startswith("-"):
+            raise _no_command(name, COMMANDS)
+        if isinstance(command, click.Group) and rest and not rest[0].startswith("-") and rest[0] not in command.commands:
+            raise _no_command(rest[0], command.commands, name)
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click's signature
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))
+
+
+def _no_command(word: str, names: Iterable[str], group: str = "") -> UsageError:
+    from provision.cli.unknown import suggestion  # noqa: PLC0415 - of use for a wrong word alone
+
+    return suggestion(word, names, group)
 
 
 @click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
@@ -76,30 +121,33 @@ def cli(ctx: click.Context, *, verbose: bool) -> None:
     Exit codes: 0 everything holds (or is waived or only a warning), 1 a check failed, 2 wrong usage or an invalid profile, 3 something is
     unknown or unreachable, 4 a cloud or a playbook failed, 130 interrupted, 70 a defect of gpuprov.
     """
-    ctx.obj = {"verbose": verbose}
+    ctx.ensure_object(dict)["verbose"] = verbose
+
+
+cli.params.append(_colour_option())
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit with the code of the contract."""
     words = list(sys.argv[1:] if arguments is None else arguments)
-    verbose = bool({"-v", "--verbose"} & set(words[:1]))
+    shared: dict[str, Any] = {}
     try:
-        code = cli.main(args=words, prog_name="gpuprov", standalone_mode=False)
+        code = cli.main(args=words, prog_name="gpuprov", standalone_mode=False, obj=shared)
     except GpuprovError as error:
-        _print_error(error.code, error.message, error.hint, error.detail if verbose or error.always_detailed else "")
-        code = error.exit_code
+        if error.exit_code == EXIT_INTERRUPTED:
+            _quieten()
+        code = _fail(error, words, shared)
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message(), err=True)
+        code = EXIT_USAGE
     except click.ClickException as error:
         context = getattr(error, "ctx", None)
-        _print_error("usage", error.format_message(), f"`{context.command_path if context else 'gpuprov'} --help` shows the usage")
-        code = EXIT_USAGE
+        hint = f"`{context.command_path if context else 'gpuprov'} --help` shows the usage"
+        code = _fail(UsageError(error.format_message(), hint=hint), words, shared)
     except (KeyboardInterrupt, click.Abort):
-        # Objects that were half built when the signal came complain while they are collected, which helps nobody.
-        sys.unraisablehook = lambda _: None
-        warnings.simplefilter("ignore")
-        _print_error(
-            "interrupted", "interrupted", "`gpuprov ls` shows what exists, `gpuprov down NAME` removes it, the same command continues"
-        )
-        code = EXIT_INTERRUPTED
+        _quieten()
+        hint = "`gpuprov ls` shows what exists, `gpuprov down NAME` removes it, the same command continues"
+        code = _fail(InterruptedRunError("interrupted", hint=hint), words, shared)
     except BrokenPipeError:
         # The reader went away (`| head`); Python would complain once more while it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -107,16 +155,32 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except Exception as error:  # noqa: BLE001 - the last boundary: Python would exit with 1, which says that a check failed
         from provision.cli.defect import describe  # noqa: PLC0415 - what it imports would slow every command
 
-        defect = describe(error)
-        _print_error(defect.code, defect.message, defect.hint)
-        code = defect.exit_code
+        code = _fail(describe(error), words, shared)
     sys.exit(code if isinstance(code, int) else 0)
 
 
-def _print_error(code: str, message: str, hint: str, detail: str = "") -> None:
-    click.secho(f"error[{code}]: ", fg="red", bold=True, nl=False, err=True)
-    click.echo(message, err=True)
-    click.secho("hint: ", fg="cyan", nl=False, err=True)
-    click.echo(hint, err=True)
+def _quieten() -> None:
+    """Objects that were half built when the signal came complain while they are collected, which helps nobody."""
+    sys.unraisablehook = lambda _: None
+    warnings.simplefilter("ignore")
+
+
+def _fail(error: GpuprovError, words: Sequence[str], shared: Mapping[str, Any]) -> int:
+    """Print an error: its text on standard error and, for programs, one JSON object on standard output. Returns the exit code."""
+    detail = error.detail if shared.get("verbose") or error.always_detailed else ""
+    before = words[: words.index("--")] if "--" in words else words
+    flat = [part for word in before for part in (word.split("=", 1) if word.startswith("--color=") else [word])]
+    colours = [value for option, value in itertools.pairwise(flat) if option == "--color"]
+    colour = _decided(colours[-1] if colours else None)
+    click.secho(f"error[{error.code}]: ", fg="red", bold=True, nl=False, err=True, color=colour)
+    click.echo(error.message, err=True)
+    click.secho("hint: ", fg="cyan", nl=False, err=True, color=colour)
+    click.echo(error.hint, err=True)
     if detail:
         click.echo(f"detail: {detail}", err=True)
+    if "--json" in before and next((word for word in before if word in COMMANDS), "") != _SPEAKS_TO_HOSTS:
+        from provision.cli.options import print_json  # noqa: PLC0415 - of use for programs alone
+
+        said = {"code": error.code, "message": error.message, "hint": error.hint, **({"detail": detail} if detail else {})}
+        print_json({**shared.get("beside", {}), "error": said})
+    return error.exit_code

@@ -12,6 +12,7 @@ from provision.converge.roles import in_order
 from provision.report import text
 from provision.review.where import Organisation
 from provision.workflow.apply import request_for
+from provision.workflow.interrupted import still_runs
 from provision.workflow.session import Session
 from provision.workflow.setup import set_up
 
@@ -55,11 +56,11 @@ def command(
         check=check,
         diff=diff,
     )
-    with narration() as narrator:
+    with narration(lambda: still_runs(session, host)) as narrator:
         result = set_up(session, request, say=narrator.say, on_task=narrator.task)
     if as_json:
         artefacts = str(result.artefacts) if result.artefacts else None
         options.print_json({"roles": result.roles, "artefacts": artefacts, "report": result.report.as_dict(strict=strict)})
     else:
-        click.echo(text.render(result.report, strict=strict, color=sys.stdout.isatty()))
+        click.echo(text.render(result.report, strict=strict, color=options.coloured(sys.stdout)))
     ctx.exit(result.report.exit_code(strict=strict))

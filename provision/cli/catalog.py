@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -51,10 +52,11 @@ def _print(result: CatalogTable, *, as_json: bool, as_csv: bool) -> None:
     if as_json:
         options.print_json(result.data)
     elif as_csv:
-        rows = [[cell.value if isinstance(cell, FromMemory) else cell for cell in row] for row in result.rows]
-        click.echo(table.as_csv(result.columns, rows), nl=False)
+        plain = [[cell.value if isinstance(cell, FromMemory) else cell for cell in row] for row in result.rows]
+        click.echo(table.as_csv(result.columns, plain), nl=False)
     else:
-        click.echo(table.as_text(result.columns, [[_mark(cell) for cell in row] for row in result.rows]))
+        rows = [[_mark(cell) for cell in row] for row in result.rows]
+        click.echo(table.as_text(result.columns, rows, color=options.coloured(sys.stdout)))
         if result.note:
             click.echo(result.note, err=True)
 

@@ -6,6 +6,7 @@ from provision.cli import options
 from provision.cli.progress import narration
 from provision.launch.journal import check_name
 from provision.workflow.down import remove
+from provision.workflow.interrupted import still_runs
 from provision.workflow.session import Session
 
 
@@ -22,7 +23,7 @@ def command(*, host: str, rehearse: bool, yes: bool, as_json: bool) -> None:
     name = check_name(host)
     options.need_terminal(yes=yes, command="down")
     answers: list[bool] = []
-    with narration() as narrator:
+    with narration(lambda: still_runs(Session.open(), name, certain=False)) as narrator:
 
         def confirm(lines: list[str]) -> bool:
             narrator.pause()

@@ -9,6 +9,7 @@ from provision.cli import options
 from provision.cli.progress import narration
 from provision.launch.journal import check_name
 from provision.workflow import power
+from provision.workflow.interrupted import still_runs
 from provision.workflow.session import Session
 
 
@@ -26,7 +27,7 @@ def command(*, host: str, time: str, rehearse: bool, as_json: bool) -> None:
     if not more:
         msg = "TIME must be more than 0"
         raise click.UsageError(msg)
-    with narration() as narrator:
+    with narration(lambda: still_runs(Session.open(), host)) as narrator:
         extension = power.extend(Session.open(), check_name(host), more, rehearsal=rehearse, say=narrator.say)
     cost = extension.cost_usd
     price = f"{cost:.2f} USD from now until then" if cost is not None else "the catalog has no price for it"

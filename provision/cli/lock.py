@@ -35,10 +35,10 @@ def command(*, profile: str, check: bool, output: str | None, as_json: bool) -> 
         else:
             click.echo(f"{path}: holds (sha256:{lock.digest})")
         return
-    if output == "-":
+    if output == "-" and not as_json:
         click.echo(lockfile.dump(fresh), nl=False)
         return
-    changes = _write(path, fresh)
+    changes = _write(path, fresh) if output != "-" else []
     if as_json:
         options.print_json({"path": str(path), "sha256": fresh.digest, "lock": fresh.as_dict()})
         return

@@ -1,22 +1,28 @@
 """`gpuprov ls`."""
 
 import dataclasses
+import datetime as dt
+import sys
+from collections.abc import Sequence
+from typing import Final
 
 import click
 
-from provision.cli import options
+from provision.cli import options, tables
 from provision.cli.progress import narration
-from provision.cli.tables import table
 from provision.workflow.ls import InventoryRow, inventory
 from provision.workflow.session import Session
 
-_TITLES = ("NAME", "STATE", "CLOUD", "ZONE", "TYPE", "MARKET", "ADDRESS", "AGE", "COST", "ENDS", "OWNER", "NOTICES")
+_TITLES: Final = ("NAME", "STATE", "CLOUD", "ZONE", "TYPE", "MARKET", "ADDRESS", "WAY", "AGE", "COST", "ENDS", "OWNER")
+# What a narrow terminal leaves out, the first to go first. The name, the state, the address and the end always stay.
+_SPARE: Final = ("MARKET", "OWNER", "AGE", "CLOUD", "WAY", "ZONE", "TYPE", "COST")
 
 
 @click.command("ls")
 @click.option("--rehearse", is_flag=True, help="List only what is in the embedded cloud.")
+@click.option("--wide", is_flag=True, help="Show all columns, however wide the terminal is.")
 @options.as_json
-def command(*, rehearse: bool, as_json: bool) -> None:
+def command(*, rehearse: bool, wide: bool, as_json: bool) -> None:
     """List the instances that gpuprov launched, in every region, and launches whose outcome is not known yet.
 
     Instances are found by their tags. The cost is the catalog's price times the age: less, if a machine was stopped in between.
@@ -26,9 +32,25 @@ def command(*, rehearse: bool, as_json: bool) -> None:
     if as_json:
         options.print_json(dataclasses.asdict(result))
         return
-    click.echo(table(_TITLES, map(_cells, result.rows)) if result.rows else "no instances")
+    click.echo(_table(result.rows, wide=wide) if result.rows else "no instances")
+    for row in result.rows:
+        for notice in row.notices:
+            click.echo(f"{row.name}: {notice}")
     for problem in result.problems:
         click.echo(f"not asked: {problem}", err=True)
+
+
+def _table(rows: Sequence[InventoryRow], *, wide: bool) -> str:
+    """The columns for which there is room, and a word about the others."""
+    cells = [_cells(row) for row in rows]
+    used = [title for number, title in enumerate(_TITLES) if title != "WAY" or any(row[number] for row in cells)]
+    cells = [tuple(cell for title, cell in zip(_TITLES, row, strict=True) if title in used) for row in cells]
+    spare = () if wide else _SPARE
+    titles, shown, width = tables.chosen(used, cells, spare=[title for title in spare if title in used], width=tables.width_of(sys.stdout))
+    missing = [title for title in used if title not in titles]
+    if missing:
+        click.echo(f"not shown: {', '.join(missing)}; `gpuprov ls --wide` shows all", err=True)
+    return tables.table(titles, shown, width=width)
 
 
 def _cells(row: InventoryRow) -> tuple[str, ...]:
@@ -39,10 +61,18 @@ def _cells(row: InventoryRow) -> tuple[str, ...]:
         row.zone or row.region,
         row.type,
         row.market,
-        f"{row.address} {row.way}".strip(),
+        row.address,
+        row.way,
         f"{row.age_h:.1f} h" if row.age_h is not None else "",
         f"{row.cost_usd:.2f} USD" if row.cost_usd is not None else "unknown",
-        row.deadline,
+        _ends(row.deadline),
         row.owner,
-        "; ".join(row.notices),
     )
+
+
+def _ends(deadline: str) -> str:
+    """The deadline to the minute, in UTC."""
+    try:
+        return f"{dt.datetime.fromisoformat(deadline).astimezone(dt.UTC):%Y-%m-%d %H:%M} UTC"
+    except ValueError:
+        return deadline

@@ -10,7 +10,7 @@ import re
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import click
 from click.shell_completion import CompletionItem
@@ -40,8 +40,43 @@ def complete_instances(_ctx: click.Context, _param: click.Parameter, typed: str)
     ]
 
 
-def _profile_option(text: str, *, required: bool = False) -> Callable[[Any], Any]:
-    return click.option("-p", "--profile", required=required, metavar="NAME|FILE", shell_complete=_complete_profiles, help=text)
+def _profile_option(text: str) -> Callable[[Any], Any]:
+    return click.option("-p", "--profile", metavar="NAME|FILE", shell_complete=_complete_profiles, help=text)
+
+
+def profile_to_plan(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The profile, as an argument or with -p; without one it is wrong usage."""
+
+    def run(*args: Any, profile: str | None, **kwargs: Any) -> Any:
+        if profile is None:
+            msg = "no profile is given: name one as NAME|FILE, or with --profile"
+            raise click.UsageError(msg)
+        return command(*args, profile=profile, **kwargs)
+
+    return _profile_twice("The same as NAME|FILE.")(functools.wraps(command)(run))
+
+
+def profile_to_run(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The same, without need where there is a bundle."""
+    return _profile_twice("The same as NAME|FILE. Neither is needed with --bundle.")(command)
+
+
+def _profile_twice(text: str) -> Callable[[Any], Callable[..., Any]]:
+    """A profile as an argument, as every command takes it that reads a profile, or with -p; two that differ are wrong usage."""
+
+    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(command)
+        def run(*args: Any, profile: str | None, profile_argument: str | None, **kwargs: Any) -> Any:
+            if None not in {profile, profile_argument} and profile != profile_argument:
+                msg = f"two profiles are given: {profile_argument} and --profile {profile}"
+                raise click.UsageError(msg)
+            return command(*args, profile=profile_argument or profile, **kwargs)
+
+        argument = click.argument("profile_argument", metavar="[NAME|FILE]", required=False, shell_complete=_complete_profiles)
+        decorated: Callable[..., Any] = argument(_profile_option(text)(run))
+        return decorated
+
+    return decorate
 
 
 def file_option(*names: str, text: str, metavar: str = "FILE", **settings: Any) -> Callable[[Any], Any]:
@@ -49,8 +84,6 @@ def file_option(*names: str, text: str, metavar: str = "FILE", **settings: Any) 
     return click.option(*names, type=click.Path(dir_okay=False, path_type=Path), metavar=metavar, help=text, **settings)
 
 
-required_profile = _profile_option("A profile's name, or a YAML file.", required=True)
-profile_to_run = _profile_option("A profile's name, or a YAML file. Not needed with --bundle.")
 optional_profile = _profile_option("The profile that should hold.  [default: the one the instance was launched from]")
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON on standard output.")
 without_gpu = click.option("--without-gpu", is_flag=True, help="Excuse the GPU part. The report says so in its first line.")
@@ -116,6 +149,13 @@ def need_terminal(*, yes: bool, command: str) -> None:
     if not yes and not sys.stdin.isatty():
         msg = f"`gpuprov {command}` asks for confirmation, and there is no terminal to answer on"
         raise UsageError(msg, hint="add --yes to go ahead without confirmation")
+
+
+def coloured(stream: TextIO) -> bool:
+    """Whether text for a stream has colours: as --color, NO_COLOR and TERM say, or else on a terminal."""
+    context = click.get_current_context(silent=True)
+    chosen = context.color if context else None
+    return stream.isatty() if chosen is None else chosen
 
 
 def print_json(data: Any) -> None:

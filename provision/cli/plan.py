@@ -10,8 +10,10 @@ from provision.cli.progress import narration
 from provision.launch.ask import ask_clouds
 from provision.launch.journal import check_name
 from provision.launch.ours import Ours
-from provision.launch.place import check_has_places
+from provision.launch.place import check_any, check_has_places
+from provision.launch.place import options as places
 from provision.launch.plan import plan
+from provision.profile import load
 from provision.report.plan import as_dict, as_text
 from provision.review import approval
 from provision.review.where import Organisation
@@ -19,29 +21,34 @@ from provision.workflow.session import ProfileSource, Session
 
 
 @click.command("plan")
-@options.required_profile
+@options.profile_to_plan
 @click.option("--name", metavar="NAME", help="The name of the instance.  [default: the profile's name]")
 @click.option("--ask", is_flag=True, help="Ask the clouds about each place: enabled, offered, quota, image, and a dry run.")
 @click.option("--rehearse", is_flag=True, help="With --ask: ask the embedded cloud instead.")
 @options.organisation_rules
 @options.as_json
-def command(*, profile: str, name: str | None, ask: bool, rehearse: bool, organisation: Organisation, as_json: bool) -> None:
+@click.pass_context
+def command(
+    ctx: click.Context, *, profile: str, name: str | None, ask: bool, rehearse: bool, organisation: Organisation, as_json: bool
+) -> None:
     """Show what `up` would do: the places, prices, permissions and doors. Nothing is launched.
 
-    No cloud is contacted unless --ask is given.
+    No cloud is contacted unless --ask is given. If nothing can be launched, the exit code is 2, and the nearest edit is shown.
     """
     source = ProfileSource.read(profile)
     check_has_places(source.profile)
     rules = approval.rules_for(organisation)
     now = dt.datetime.now(dt.UTC)
     violations = approval.violations(rules, source.profile, source.lock, source.source, now) if rules else []
-    planned = plan(source.profile, source.lock, check_name(name or source.profile.name))
+    planned = plan(source.profile, source.lock, check_name(name or source.profile.name), load.lines(source.source))
     with narration() as narrator:
         connect = Session.open().connect(rehearsal=rehearse, start=True, say=narrator.say) if ask else None
         answers = ask_clouds(planned, Ours(connect, narrator.say)) if connect else {}
     if as_json:
         data = [dataclasses.asdict(violation) for violation in violations] if rules else None
-        options.print_json({**as_dict(planned, answers), "violations": data})
+        ctx.obj["beside"] = {**as_dict(planned, answers), "violations": data}
+        check_any(planned, places(planned))
+        options.print_json(ctx.obj["beside"])
         return
     demand = rules.policy.signatures if rules else None
     text = as_text(
@@ -52,3 +59,4 @@ def command(*, profile: str, name: str | None, ask: bool, rehearse: bool, organi
         violations=[str(violation) for violation in violations],
     )
     click.echo(text)
+    check_any(planned, places(planned))

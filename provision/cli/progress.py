@@ -6,29 +6,40 @@ import contextlib
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, Literal
 
+from rich.cells import cell_len
 from rich.console import Console
 from rich.live import Live
-from rich.status import Status
+from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
+
+from provision.cli import options
+from provision.errors import InterruptedRunError
 
 if TYPE_CHECKING:  # a command that neither converges nor verifies does not load them
     from provision.converge.progress import Progress
     from provision.verify.finding import Report
+    from provision.workflow.expected import ExpectedTime
+
+_SPINNER: Final = Spinner("dots", style="status.spinner")
+_SPINNER_WIDTH: Final = 2  # with the space after it
 
 
 class Narrator:
-    """Prints each step once; on a terminal the last one spins until the next."""
+    """Prints each step once; on a terminal the last one spins until the next, with the time so far and, where it is known, the whole."""
 
     def __init__(self) -> None:
         quiet = sys.stderr is None
-        self._console = Console(stderr=True, quiet=quiet, highlight=False, soft_wrap=True)
-        self._live = self._console.is_terminal and not quiet
-        self._status: Status | None = None
+        colours: Literal["standard"] | None = "standard" if not quiet and options.coloured(sys.stderr) else None
+        self._console = Console(stderr=True, quiet=quiet, highlight=False, soft_wrap=True, no_color=colours is None, color_system=colours)
+        self._live = self._console.is_interactive and not quiet
+        self._line: Live | None = None
         self._started = time.monotonic()
         self._last = ""
+        self._task = ("", "")
+        self._whole: ExpectedTime | None = None
         self._lives: list[Live] = []
 
     def say(self, step: str) -> None:
@@ -37,11 +48,18 @@ class Narrator:
             return
         if self._live:
             self._finish()
-            self._status = self._console.status(self._plain(step))
-            self._status.start()
+            self._last, self._task = step, ("", "")
+            self._line = Live(console=self._console, transient=True, refresh_per_second=8, get_renderable=self._render)
+            self._line.start()
         else:
-            self._console.print(f"{time.monotonic() - self._started:6.1f} s  {step}", markup=False)
+            self._print(step)
         self._last = step
+
+    def expect(self, whole: ExpectedTime) -> None:
+        """Show how long the command took in earlier runs, from now on beside the time so far."""
+        if whole != self._whole:
+            self._whole = whole
+            self._print(str(whole))
 
     def pause(self) -> None:
         """End the step that spins, so that the user can be asked something."""
@@ -50,17 +68,27 @@ class Narrator:
     def task(self, progress: Progress) -> None:
         """Show a task of Ansible within the step, and what it changes where there is a diff."""
         if progress.diff:
-            if self._status:
-                self._status.stop()
             self._console.print(progress.diff.rstrip(), markup=False)
-            if self._status:
-                self._status.start()
         if progress.state != "started":
             return
-        if self._live and self._status:
-            self._status.update(self._plain(f"{self._last}: {progress.role or 'host'}: {progress.task}"))
+        self._task = (progress.role or "host", progress.task)
+        if self._line:
+            self._line.refresh()
         elif not self._live:
-            self._console.print(f"{time.monotonic() - self._started:6.1f} s    {progress.role or 'host'}: {progress.task}", markup=False)
+            self._print(f"  {progress.role or 'host'}: {progress.task}")
+
+    def _print(self, text: str) -> None:
+        self._console.print(f"{self._elapsed:6.1f} s  {text}", markup=False)
+
+    @property
+    def _elapsed(self) -> float:
+        return time.monotonic() - self._started
+
+    def _render(self) -> Text:
+        spinner = _SPINNER.render(self._console.get_time())
+        room = self._console.width - _SPINNER_WIDTH
+        line = fitted(self._elapsed, self._whole, self._last, *self._task, width=room)
+        return Text.assemble(spinner if isinstance(spinner, Text) else "", " ", line)
 
     def hosts(self, names: Sequence[str]) -> Callable[[str, Report | None], None]:
         """Show several hosts: on a terminal a line for each, kept up to date; elsewhere a line when a host was judged.
@@ -72,7 +100,7 @@ class Narrator:
             self.say(f"observing {names[0]}")
             return lambda _name, _report: None
         states = dict.fromkeys(names, "waiting")
-        live = Live(console=self._console, auto_refresh=True, transient=True) if self._live else None
+        live = Live(console=self._console, transient=True, get_renderable=lambda: _states(states, self._elapsed)) if self._live else None
         if live:
             self._finish()
             live.start()
@@ -80,22 +108,16 @@ class Narrator:
 
         def show(name: str, report: Report | None) -> None:
             states[name] = "observing …" if report is None else _verdict(report)
-            if live:
-                live.update(_states(states))
-            elif report is not None:
-                self._console.print(f"{time.monotonic() - self._started:6.1f} s  {name}: {states[name]}", markup=False)
+            if not live and report is not None:
+                self._print(f"{name}: {states[name]}")
 
         return show
 
     def _finish(self) -> None:
-        if self._status:
-            self._status.stop()
-            self._status = None
-            self._console.print(f"{time.monotonic() - self._started:6.1f} s  {self._last}", markup=False)
-
-    @staticmethod
-    def _plain(text: str) -> str:
-        return text.replace("[", r"\[")
+        if self._line:
+            self._line.stop()
+            self._line = None
+            self._print(self._last)
 
     def end(self) -> None:
         """Leave the terminal as it was."""
@@ -105,11 +127,19 @@ class Narrator:
 
 
 @contextlib.contextmanager
-def narration() -> Iterator[Narrator]:
-    """A narrator for the steps of this command; the terminal is left as it was, whatever happens."""
+def narration(interrupted: Callable[[], str] = str) -> Iterator[Narrator]:
+    """A narrator for the steps of this command; the terminal is left as it was, whatever happens.
+
+    `interrupted` says after Ctrl-C what still runs, as a hint; an empty text leaves the general one.
+    """
     narrator = Narrator()
     try:
         yield narrator
+    except KeyboardInterrupt:
+        if hint := interrupted():
+            msg = "interrupted"
+            raise InterruptedRunError(msg, hint=hint) from None
+        raise
     finally:
         narrator.end()
 
@@ -121,8 +151,22 @@ def _verdict(report: Report) -> str:
     return ", ".join(f"{counts[outcome]} {outcome}" for outcome in counts if counts[outcome])
 
 
-def _states(states: dict[str, str]) -> Table:
+def fitted(elapsed_s: float, whole: ExpectedTime | None, step: str, role: str, task: str, *, width: int) -> str:
+    """One line about the work: the more room there is, the more it says. The name of the task, or of the step without one, is cut last."""
+    now = f"{elapsed_s:.1f} s"
+    times = f"{now} of about {whole.seconds:.0f} s" if whole else now
+    if task:
+        lines = [f"{times}  {step}: {role}: {task}", f"{times}  {role}: {task}", f"{now}  {role}: {task}", f"{now}  {task}", task]
+    else:
+        lines = [f"{times}  {step}", f"{now}  {step}", step]
+    line = Text(next((line for line in lines if cell_len(line) <= width), lines[-1]))
+    line.truncate(width, overflow="ellipsis")
+    return line.plain
+
+
+def _states(states: dict[str, str], elapsed_s: float) -> Table:
     table = Table(box=None, pad_edge=False, show_header=False)
     for name, state in states.items():
         table.add_row(Text(name), Text(state))
+    table.add_row("", Text(f"{elapsed_s:.1f} s"))
     return table

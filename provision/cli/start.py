@@ -8,6 +8,7 @@ from provision.cli import options
 from provision.cli.progress import narration
 from provision.launch.journal import check_name
 from provision.workflow import power
+from provision.workflow.interrupted import still_runs
 from provision.workflow.session import Session
 
 
@@ -20,7 +21,7 @@ def command(*, host: str, rehearse: bool, as_json: bool) -> None:
 
     Only the host keys that are already known are accepted, because the same machine keeps its keys.
     """
-    with narration() as narrator:
+    with narration(lambda: still_runs(Session.open(), host)) as narrator:
         result = power.start(Session.open(), check_name(host), rehearsal=rehearse, say=narrator.say)
     lines = [f"started {i.name} ({i.id}) at {i.address}: ssh gpuprov-{i.name}" for i in result.instances]
     if result.empty_disk:

@@ -16,6 +16,7 @@ from provision.launch.journal import check_name
 from provision.launch.place import Attempt
 from provision.report import text
 from provision.review.where import Organisation
+from provision.workflow.interrupted import still_runs
 from provision.workflow.session import Session
 from provision.workflow.up import ProvenHost, UpRequest, request_for, up
 
@@ -88,14 +89,13 @@ def command(
         without_gpu=without_gpu,
         all_roles=all_roles,
     )
-    with narration() as narrator:
+    with narration(lambda: still_runs(session, request.name)) as narrator:
         try:
-            hosts = up(session, request, attempts, say=narrator.say, on_task=narrator.task)
-        except GpuprovError as error:
+            hosts = up(session, request, attempts, say=narrator.say, on_task=narrator.task, on_expected=narrator.expect)
+        except GpuprovError:
             narrator.pause()
-            if as_json:
-                options.print_json({"error": _error_data(error), "attempts": [attempt.as_dict() for attempt in attempts]})
-            elif attempts:
+            ctx.obj["beside"] = {"attempts": [attempt.as_dict() for attempt in attempts]}
+            if attempts and not as_json:
                 _print_attempts(attempts, session.journal.log_of(request.name))
             raise
     if as_json:
@@ -107,18 +107,12 @@ def command(
     ctx.exit(max(host.result.report.exit_code(strict=strict) for host in hosts))
 
 
-def _error_data(error: GpuprovError) -> dict[str, str]:
-    """An error as data."""
-    detail = {"detail": error.detail} if error.detail and error.always_detailed else {}
-    return {"code": error.code, "message": error.message, "hint": error.hint, **detail}
-
-
 def _print_attempts(attempts: Sequence[Attempt], log: Path) -> None:
     click.echo(f"{tables.attempts(attempts)}\n(also in {log})", err=True)
 
 
 def _print_hosts(hosts: Sequence[ProvenHost], launch: str, *, strict: bool) -> None:
-    click.echo(text.render(*(host.result.report for host in hosts), strict=strict, color=sys.stdout.isatty()))
+    click.echo(text.render(*(host.result.report for host in hosts), strict=strict, color=options.coloured(sys.stdout)))
     for instance in (host.instance for host in hosts):
         click.echo(f"\n{instance.name}: {instance.id} at {instance.address} ({instance.zone}), ends {instance.deadline}")
         click.echo(f"  ssh gpuprov-{instance.name}    gpuprov verify {instance.name}    gpuprov down {launch}")

@@ -74,7 +74,7 @@ def _render(form: str, hosts: Sequence[HostVerification], *, strict: bool) -> st
     """The reports in one format: text of one host in the terminal's colours, the page with a chart of what was measured."""
     reports = [host.report for host in hosts]
     if form == "text" and len(reports) == 1:
-        return text.render(reports[0], strict=strict, color=sys.stdout.isatty())
+        return text.render(reports[0], strict=strict, color=options.coloured(sys.stdout))
     if form == "html" and reports:
         points = [points for host in hosts if (points := measurement_of(host.report.host, host.facts))]
         return html.render(*reports, strict=strict, charts=chart.charts(points))

@@ -5,6 +5,7 @@ import datetime as dt
 from provision import clouds
 from provision.clouds.base import Instance
 from provision.clouds.terms import Price
+from provision.launch.journal import Record
 from provision.profile.model import Profile
 
 
@@ -19,6 +20,28 @@ def hourly(instance: Instance, profile: Profile | None) -> Price | None:
             gpu, count = place.gpus(profile.gpu.model, profile.gpu.count)
             break
     return clouds.provider(instance.cloud).price(instance.type, instance.region, gpu, count)
+
+
+def hourly_of(record: Record) -> float | None:
+    """US dollars an hour for the machines of a launch, or those that its open attempt may have made; None where a price is not known."""
+    profile, pending = Profile.model_validate(record.profile), record.pending
+    where = [(machine.cloud, machine.region) for machine in record.machines]
+    if not where and pending:
+        where = [(profile.places[pending.place].cloud, pending.region)] * pending.count
+    prices = [_price_at(profile, record, *pair) for pair in where]
+    known = [price for price in prices if price is not None]
+    return sum(known) if known and len(known) == len(prices) else None
+
+
+def _price_at(profile: Profile, record: Record, cloud: str, region: str) -> float | None:
+    """The price at the place of the attempt in a region, or else at the profile's first place there."""
+    tried = {attempt.place for attempt in (*record.had, record.pending) if attempt and attempt.region == region}
+    for number, place in enumerate(profile.places):
+        here = place.cloud == cloud and region in {place.region_of(location) for location in place.locations}
+        if here and place.market == "on-demand" and (not tried or number in tried):
+            price = clouds.provider(cloud).price(place.instance_type, region, *place.gpus(profile.gpu.model, profile.gpu.count))
+            return price.usd_per_hour if price else None
+    return None
 
 
 def since(instance: Instance, price: Price | None, now: dt.datetime) -> float | None:

@@ -210,8 +210,20 @@ class Journal:
 
     def log(self, name: str, entry: dict[str, Any]) -> None:
         """Add an attempt to the log of a name."""
-        with self.log_of(name).open("a") as file:
-            file.write(json.dumps({"at": dt.datetime.now(dt.UTC).isoformat(timespec="milliseconds"), **entry}) + "\n")
+        _append(self.log_of(name), entry)
+
+    def log_run(self, name: str, entry: dict[str, Any]) -> None:
+        """Add a run that reached its end to the log of a name, which stays when the launch is forgotten."""
+        _append(self._folder / f"{check_name(name)}.runs.jsonl", entry)
+
+    def runs(self) -> Iterator[dict[str, Any]]:
+        """The runs of all names that reached their end; a line that is none does not count."""
+        for path in sorted(self._folder.glob("*.runs.jsonl")):
+            for line in path.read_text(errors="replace").splitlines():
+                with contextlib.suppress(json.JSONDecodeError):
+                    entry = json.loads(line)
+                    if isinstance(entry, dict):
+                        yield entry
 
     def held(self, name: str) -> bool:
         """Whether another process of this user is at work on a name."""
@@ -242,3 +254,9 @@ class Journal:
             yield
         finally:
             lock.release()
+
+
+def _append(path: Path, entry: dict[str, Any]) -> None:
+    """Add a line of JSON with its time."""
+    with path.open("a") as file:
+        file.write(json.dumps({"at": dt.datetime.now(dt.UTC).isoformat(timespec="milliseconds"), **entry}) + "\n")

@@ -34,10 +34,8 @@ def survey(ours: Ours, where: Iterable[Pair]) -> tuple[list[base.Instance], dict
         return instances
 
     pairs = set(where)
-    # First one region of each cloud that need not be enabled. Without credentials, the search for them in every region takes minutes.
-    first = {cloud: min(p for p in pairs if p[0] == cloud) for cloud in {cloud for cloud, _ in pairs}}
-    first |= {cloud: min(sure) for cloud in first if (sure := {p for p in pairs & everywhere() if p[0] == cloud})}
-    answers = ours.everywhere(first.values(), ask)
+    # Without credentials, the search for them in every region takes minutes.
+    answers = ours.everywhere(first_regions(pairs), ask)
     without = {p[0] for p, answer in answers.items() if isinstance(answer, CredentialsMissingError | CredentialsExpiredError)}
     complete = {p[0] for p in answers if ours.handle(p).spans == "project"}
     answers |= ours.everywhere({p for p in pairs if p[0] not in without | complete and p not in answers}, ask)
@@ -50,6 +48,13 @@ def survey(ours: Ours, where: Iterable[Pair]) -> tuple[list[base.Instance], dict
         else:
             instances += answer
     return oldest_first(instances), notices, list(dict.fromkeys(problems))
+
+
+def first_regions(pairs: set[Pair]) -> set[Pair]:
+    """One region of each cloud, where there is one that need not be enabled: what is asked first, to learn whether the cloud answers."""
+    first = {cloud: min(p for p in pairs if p[0] == cloud) for cloud in {cloud for cloud, _ in pairs}}
+    first |= {cloud: min(sure) for cloud in first if (sure := {p for p in pairs & everywhere() if p[0] == cloud})}
+    return set(first.values())
 
 
 def machines(ours: Ours, name: str, where: Iterable[Pair]) -> list[base.Instance]:

@@ -19,6 +19,7 @@ from provision.errors import (
     QuotaExceededError,
     UsageError,
 )
+from provision.launch.edits import nearest_edits
 from provision.launch.plan import Plan, PlannedPlace
 from provision.profile.model import Profile
 
@@ -143,22 +144,24 @@ def check_any(plan: Plan, candidates: Sequence[Option]) -> None:
     """
     if all(option.refusal for option in candidates):
         msg = f"no place of profile {plan.profile.name} can be launched in"
-        raise refused(msg, [option.first for option in candidates])
+        edits = nearest_edits(plan, [place for option in candidates for place in option.places])
+        raise refused(msg, [option.first for option in candidates], "; or ".join(map(str, edits)))
 
 
-def refused(message: str, places: Sequence[PlannedPlace]) -> GpuprovError:
+def refused(message: str, places: Sequence[PlannedPlace], edits: str = "") -> GpuprovError:
     """The error for places that all have a refusal: about the price if that is the reason at one of them, else about the catalog.
 
     Args:
         message: what cannot be done; the reasons follow it.
         places: the places, each with its refusal.
+        edits: the nearest edits of the profile where the price is the reason, if there are any.
     """
     reasons = dict.fromkeys(f"{place.region} {place.place.instance_type}: {place.refusal}" for place in places)
     text = f"{message}: {'; '.join(reasons)}"
     money = [place.refusal for place in places if place.refusal and place.refusal.is_about_money]
     over = next((refusal for refusal in money if refusal.kind is RefusalKind.OVER_LIMIT), None)
     if over:
-        return PriceOverLimitError(text, hint=over.hint)
+        return PriceOverLimitError(text, hint=f"nearest edit: {edits}" if edits else over.hint)
     if money:
         return PriceUnknownError(text, hint=money[0].hint)
     return CloudUnsupportedError(text, hint=f"add a place on {' or '.join(CLOUDS)} that `gpuprov catalog instances` lists")

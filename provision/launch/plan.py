@@ -5,8 +5,8 @@ other tools. It holds values and kinds; text for people is made where it is prin
 """
 
 import datetime as dt
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
 
 from provision import clouds
@@ -34,6 +34,7 @@ Sacrifice = Literal["counters-open"]
 # Placeholders for values that exist only at the launch.
 LAUNCH_ID: Final = "<launch>"
 PUBLIC_KEY: Final = "<the public key that gpuprov makes for this machine>"
+_LIMIT: Final = "limits.price_per_hour_usd"
 _ONCE: Final = dt.datetime(2000, 1, 1, tzinfo=dt.UTC)  # stands for the deadline in a request, and is replaced by words
 
 
@@ -141,6 +142,7 @@ class Plan:
         permissions, calls: by cloud; the calls are those of the cloud's first candidate.
         tags: put on everything that is made.
         withdrawn: (cloud, type, day) of the machine types with this GPU that can no longer be launched anywhere.
+        lines: the line of each key in the profile's file; empty where the file is not at hand.
     """
 
     profile: Profile
@@ -156,6 +158,7 @@ class Plan:
     calls: tuple[PlannedCall, ...]
     tags: tuple[tuple[str, str], ...]
     withdrawn: tuple[tuple[str, str, dt.date], ...]
+    lines: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def candidates(self) -> list[PlannedPlace]:
@@ -179,16 +182,17 @@ class Plan:
         return Ceiling(limits.price_per_hour_usd, total, total if prices and not unknown else None, lowest, highest, unknown)
 
 
-def plan(profile: Profile, lock: Lock, name: str | None = None) -> Plan:
+def plan(profile: Profile, lock: Lock, name: str | None = None, lines: Mapping[str, int] | None = None) -> Plan:
     """Compute the plan. No cloud is contacted.
 
     Args:
         profile: the profile.
         lock: its lock.
         name: of the launch; the profile's name by default.
+        lines: the line of each key in the profile's file, for refusals.
     """
     sha256, name = load.digest(profile), name or profile.name
-    places = tuple(_places(profile, lock))
+    places = tuple(_places(profile, lock, lines or {}))
     first = {cloud: next((p for p in places if p.cloud == cloud and p.refusal is None), None) for cloud in _clouds(profile)}
     draft = [draft_order(profile, sha256, name, place) for place in places]
     calls = [call for cloud, place in first.items() if place for call in _calls(profile, sha256, name, place)]
@@ -212,6 +216,7 @@ def plan(profile: Profile, lock: Lock, name: str | None = None) -> Plan:
         calls=tuple(calls),
         tags=tuple(sorted(tags.items())),
         withdrawn=tuple((cloud, *record) for cloud in clouds.CLOUDS for record in clouds.provider(cloud).withdrawn_with(profile.gpu.model)),
+        lines=lines or {},
     )
 
 
@@ -219,19 +224,20 @@ def _clouds(profile: Profile) -> list[str]:
     return list(dict.fromkeys(place.cloud for place in profile.places))
 
 
-def _places(profile: Profile, lock: Lock) -> Iterator[PlannedPlace]:
+def _places(profile: Profile, lock: Lock, lines: Mapping[str, int]) -> Iterator[PlannedPlace]:
     locked = {(p.cloud, p.region, p.instance_type, p.market): p for p in lock.places}
     for index, place in enumerate(profile.places):
         for location in place.locations:
-            yield _place(profile, index, location, locked[place.cloud, location, place.instance_type, place.market])
+            yield _place(profile, index, location, locked[place.cloud, location, place.instance_type, place.market], lines)
 
 
-def _place(profile: Profile, index: int, location: str, locked: LockedPlace) -> PlannedPlace:
+def _place(profile: Profile, index: int, location: str, locked: LockedPlace, lines: Mapping[str, int]) -> PlannedPlace:
     place = profile.places[index]
     provider, region = clouds.provider(place.cloud), place.region_of(location)
     gpu, gpu_count = place.gpus(profile.gpu.model, profile.gpu.count)
     price = provider.price(place.instance_type, region, gpu, gpu_count) if place.market == "on-demand" else None
-    refusal = Refusal(RefusalKind.LOCKED, locked.not_available) if locked.not_available else _money_refusal(profile.limits, place, price)
+    money = _money_refusal(profile.limits, place, price, lines)
+    refusal = Refusal(RefusalKind.LOCKED, locked.not_available) if locked.not_available else money
     record = provider.regions().get(region)
     return PlannedPlace(
         index=index,
@@ -250,13 +256,14 @@ def _place(profile: Profile, index: int, location: str, locked: LockedPlace) -> 
     )
 
 
-def _money_refusal(limits: Limits, place: PlaceBase, price: Price | None) -> Refusal | None:
+def _money_refusal(limits: Limits, place: PlaceBase, price: Price | None, lines: Mapping[str, int]) -> Refusal | None:
     """The refusal of a place whose price is over the limit, or not known to be within it while the profile does not accept that."""
     limit = limits.price_per_hour_usd
     if price and price.usd_per_hour > limit:
         least = "" if price.whole else "at least "
-        message = f"costs {least}{price.usd_per_hour:.3f} USD an hour, over the profile's limit of {limit:.2f}"
-        return Refusal(RefusalKind.OVER_LIMIT, message, "raise limits.price_per_hour_usd, or remove the place")
+        line = f" (line {lines[_LIMIT]})" if _LIMIT in lines else ""
+        message = f"{least}{price.usd_per_hour:.3f} USD/h is over {_LIMIT} {limit:.2f}{line}"
+        return Refusal(RefusalKind.OVER_LIMIT, message, f"raise {_LIMIT}, or remove the place")
     if (price and price.whole) or limits.unknown_price == "allow":
         return None
     accept = "`unknown_price: allow` under limits accepts an unknown price"

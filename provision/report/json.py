@@ -18,7 +18,10 @@ def render(*reports: Report, strict: bool = False) -> str:
 
 
 def schema() -> dict[str, Any]:
-    """The JSON Schema (2020-12) of both documents, derived from the types themselves."""
+    """The JSON Schema (2020-12) of both documents, derived from the types themselves, and of the error that any command prints with --json.
+
+    What a command knows beside its error, such as the attempts of `up`, are further keys of the error's document.
+    """
     one = TypeAdapter(Report).json_schema()
     shared = {
         "summary": {
@@ -52,9 +55,21 @@ def schema() -> dict[str, Any]:
         "required": ["schema", "hosts", *shared],
         "additionalProperties": False,
     }
+    error = {
+        "type": "object",
+        "properties": {
+            "error": {
+                "type": "object",
+                "properties": {key: {"type": "string"} for key in ("code", "message", "hint", "detail")},
+                "required": ["code", "message", "hint"],
+                "additionalProperties": False,
+            },
+        },
+        "required": ["error"],
+    }
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "Report of gpuprov verify",
-        "oneOf": [{"$ref": "#/$defs/Host"}, several],
-        "$defs": {**definitions, "Host": report},
+        "oneOf": [{"$ref": "#/$defs/Host"}, several, {"$ref": "#/$defs/Error"}],
+        "$defs": {**definitions, "Host": report, "Error": error},
     }

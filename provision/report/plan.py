@@ -6,6 +6,8 @@ from typing import Any, Final
 
 from provision import clouds
 from provision.clouds.base import Answer
+from provision.clouds.terms import RefusalKind
+from provision.launch.edits import nearest_edits
 from provision.launch.plan import Plan, PlannedDisk, PlannedDoor, PlannedPlace, Sacrifice
 from provision.profile.locked import Lock
 from provision.profile.network import Network
@@ -13,6 +15,7 @@ from provision.profile.network import Network
 _SACRIFICES: Final[Mapping[Sacrifice, str]] = {
     "counters-open": "performance counters open to all local users: re-opens the side channel of CVE-2018-6260 between them",
 }
+_FEW: Final = 3  # other regions; the catalog lists all
 _MARKS: Final = {True: "yes", False: "NO", None: "unknown"}
 Answers = Mapping[PlannedPlace, Sequence[Answer]]
 
@@ -27,6 +30,7 @@ def as_dict(plan: Plan, answers: Answers | None = None) -> dict[str, Any]:
         "purpose": profile.purpose,
         "owner": _owner(plan),
         "offers": [_offer(plan, place, (answers or {}).get(place, ())) for place in plan.places],
+        "edits": [asdict(edit) for edit in nearest_edits(plan)],
         "image": _image(plan),
         "disks": [_disk(disk) for disk in plan.disks],
         "reached": _reach(profile.network),
@@ -73,6 +77,7 @@ def as_text(plan: Plan, answers: Answers, *, signatures: int | None, rules: str,
         "",
         f"places, in this order (limit {limits.price_per_hour_usd:.2f} USD an hour, ends after {limits.deadline_h} h):",
         *(line for place in plan.places for line in _place_lines(plan, place, answers.get(place, ()))),
+        *(f"nearest edit: {edit}" for edit in nearest_edits(plan)),
         *(line for title, entries in sections if entries for line in (f"{title}:", *(f"  {entry}" for entry in entries))),
     ]
     return "\n".join(lines)
@@ -90,8 +95,10 @@ def _place_lines(plan: Plan, place: PlannedPlace, answers: Sequence[Answer]) -> 
     if place.refusal is None or place.refusal.is_about_money:
         yield f"      {price_note(place)}"
     elif place.elsewhere:
-        yield f"      it is in {', '.join(place.elsewhere)}"
-    if place.refusal and place.refusal.hint:
+        more = len(place.elsewhere) - _FEW
+        others = f" and {more} more: `gpuprov catalog where {place.place.instance_type}`" if more > 0 else ""
+        yield f"      it is in {', '.join(place.elsewhere[:_FEW])}{others}"
+    if place.refusal and place.refusal.kind is not RefusalKind.OVER_LIMIT and place.refusal.hint:
         yield f"      {place.refusal.hint}"
     for answer in answers:
         yield f"      {answer.about}: {_MARKS[answer.holds]}: {answer.said}"

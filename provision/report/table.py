@@ -13,7 +13,7 @@ from rich.text import Text
 _PLAIN_WIDTH = 220  # what is piped is not wrapped
 
 
-def as_text(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+def as_text(columns: Sequence[str], rows: Sequence[Sequence[object]], *, color: bool = False) -> str:
     """The rows under their columns, numbers to the right. Output to a pipe is not shortened."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for index, column in enumerate(columns):
@@ -22,7 +22,9 @@ def as_text(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     for row in rows:
         table.add_row(*(Text(_word(value)) for value in row))
     terminal = sys.stdout.isatty()
-    console = Console(file=io.StringIO(), width=None if terminal else _PLAIN_WIDTH, force_terminal=terminal)
+    console = Console(
+        file=io.StringIO(), width=None if terminal else _PLAIN_WIDTH, force_terminal=color, color_system="standard" if color else None
+    )
     with console.capture() as captured:
         console.print(table)
     return "\n".join(line.rstrip() for line in captured.get().strip("\n").splitlines())

@@ -13,7 +13,7 @@ from provision.catalog import overlay, read, wheels
 from provision.catalog.overlay import Overlay
 from provision.clouds.terms import Refreshed
 from provision.concurrent import at_once
-from provision.errors import GpuprovError
+from provision.errors import CloudError, CredentialsExpiredError, CredentialsMissingError, GpuprovError, PermissionRefusedError
 
 _OLD_DAYS: Final = 90  # prices and images of the clouds change a few times a year; after a quarter nobody should rely on them unasked
 
@@ -46,8 +46,12 @@ class Age:
 
 
 def parts() -> dict[str, str]:
-    """What can be refreshed → the cloud that is asked; empty for the package index."""
-    return {name: each.name for each in clouds.providers() for name in each.refreshes} | {"wheels": ""}
+    """What can be refreshed → the cloud that is asked, or empty for the package index; the cheap parts first.
+
+    The first part of each cloud is a few calls, its others are hundreds, and the wheels take minutes.
+    """
+    ranked = [(rank, name, each.name) for each in clouds.providers() for rank, name in enumerate(each.refreshes)]
+    return {name: cloud for _, name, cloud in sorted(ranked, key=lambda part: part[0])} | {"wheels": ""}
 
 
 def refresh(
@@ -72,9 +76,13 @@ def refresh(
     def account(cloud: str) -> Any:
         return access.get(cloud) or clouds.access_from(cloud, {})
 
-    for name in names or cloud_of:
+    order = [name for name in cloud_of if name in names or not names]
+    silent = _silent({cloud_of[name]: account(cloud_of[name]) for name in order if cloud_of[name]}, regions, say)
+    for name in order:
         cloud = cloud_of[name]
         try:
+            if isinstance(silent.get(cloud), CredentialsMissingError | CredentialsExpiredError):
+                raise silent[cloud]
             part = _cloud(name, cloud)(fresh, regions, account(cloud), say) if cloud else _wheels(fresh, sets, say)
         except GpuprovError as error:
             errors.append(error)
@@ -88,6 +96,25 @@ def refresh(
         raise errors[0]
     overlay.write(fresh)
     return outcome
+
+
+def _silent(accounts: Mapping[str, Any], regions: Sequence[str], say: Say) -> dict[str, CloudError]:
+    """The clouds that do not answer one small question, with their errors, which are said before anything long begins."""
+
+    def ask(cloud: str) -> CloudError | None:
+        here = clouds.provider(cloud).regions()
+        region = next((code for code in (*regions, *here) if code in here and not here[code].opt_in), next(iter(here)))
+        try:
+            clouds.connect(cloud, region, accounts[cloud]).find()
+        except PermissionRefusedError:  # to list machines, which no refresh needs
+            return None
+        except CloudError as error:
+            say(f"{cloud} did not answer: {error.message}")
+            return error
+        return None
+
+    answers = dict(zip(accounts, at_once(ask, accounts), strict=True))
+    return {cloud: error for cloud, error in answers.items() if error}
 
 
 def _cloud(part: str, cloud: str) -> Callable[..., Refreshed]:

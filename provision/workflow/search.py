@@ -4,9 +4,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from provision.clouds.base import Instance
-from provision.errors import HostUnreachableError
+from provision.errors import CredentialsExpiredError, CredentialsMissingError, HostUnreachableError
 from provision.launch.journal import Record
-from provision.launch.lifecycle import machines
+from provision.launch.lifecycle import first_regions, machines
 from provision.launch.ours import Ours
 from provision.launch.regions import everywhere, regions_of
 from provision.profile import load
@@ -86,7 +86,28 @@ def search(session: Session, name: str, *, rehearsal: bool, say: Say) -> Search:
     record = session.journal.of(name)
     rehearsal = record.rehearsal if record else rehearsal
     places = regions(session, rehearsal=rehearsal, record=record)
-    return Search(Ours(session.connect(rehearsal=rehearsal), say), places if record else places | everywhere(), record)
+    ours = Ours(session.connect(rehearsal=rehearsal), say)
+    if record is not None:
+        return Search(ours, places, record)
+    places |= everywhere()
+    asked = " and ".join(sorted({cloud for cloud, _ in places}))
+    say(f"{name} was not launched from here{session.known(name)}: asking {len(places)} regions of {asked}")
+    return Search(ours, places - _silent(ours, places, say), None)
+
+
+def _silent(ours: Ours, places: set[tuple[str, str]], say: Say) -> set[tuple[str, str]]:
+    """The regions of the clouds without credentials. One region of each cloud is asked, because to ask all of them takes minutes.
+
+    Raises:
+        CredentialsMissingError, CredentialsExpiredError: there are credentials for no cloud.
+    """
+    answers = ours.everywhere(first_regions(places), lambda handle: handle.find())
+    without = {pair[0]: answer for pair, answer in answers.items() if isinstance(answer, CredentialsMissingError | CredentialsExpiredError)}
+    if len(without) == len({cloud for cloud, _ in places}):
+        raise next(iter(without.values()))
+    for cloud, error in without.items():
+        say(f"{cloud} is not asked: {error.message}")
+    return {pair for pair in places if pair[0] in without}
 
 
 def launch_machines(session: Session, name: str, *, rehearsal: bool, say: Say) -> LaunchMachines:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import datetime as dt
+import difflib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from provision import clouds, paths
 from provision.catalog import read
@@ -21,6 +22,8 @@ from provision.rehearsal import control, rootfs
 
 if TYPE_CHECKING:
     from provision.launch.regions import Connect
+
+_FEW: Final = 8  # names that a message can list
 
 Say = Callable[[str], None]
 """Told about the progress of a run, a phrase at a time."""
@@ -96,8 +99,17 @@ class Session:
         """
         record = self.journal.of(name)
         if record is None:
-            raise _not_ours(name, "list the instances with `gpuprov ls`, or launch one with `gpuprov up --name …`")
+            raise _not_ours(name, self.known(name), "list the instances with `gpuprov ls`, or launch one with `gpuprov up --name …`")
         return record
+
+    def known(self, name: str) -> str:
+        """The instances that were launched from here, as words behind a name that is none of them: the nearest, or else all."""
+        names = list(dict.fromkeys(host for record in self.journal.all() for host in (record.name, *record.hosts)))
+        near = difflib.get_close_matches(name, names, n=1)
+        if near:
+            return f"; did you mean {near[0]!r}?"
+        more = f" and {len(names) - _FEW} more" if len(names) > _FEW else ""
+        return f" (what was: {', '.join(names[:_FEW])}{more})" if names else " (nothing was)"
 
     def target(self, host: str) -> Target:
         """How a HOST argument is reached: an instance of ours, this machine, or whatever the user's ssh makes of it."""
@@ -110,7 +122,7 @@ class Session:
             InstanceNotFoundError: none of that name was launched from here.
         """
         if not self.ssh.knows(name):
-            raise _not_ours(name, "list the instances with `gpuprov ls`")
+            raise _not_ours(name, self.known(name), "list the instances with `gpuprov ls`")
         return self.ssh.target(name)
 
     def forget_hosts(self, hosts: Iterable[str]) -> None:
@@ -165,8 +177,8 @@ class Session:
         return self.journal.of(host) if host and self.ssh.knows(host) else None
 
 
-def _not_ours(name: str, hint: str) -> InstanceNotFoundError:
-    msg = f"no instance called {name!a} was launched from here"
+def _not_ours(name: str, known: str, hint: str) -> InstanceNotFoundError:
+    msg = f"no instance called {name!a} was launched from here{known}"
     return InstanceNotFoundError(msg, hint=hint)
 
 

@@ -4,27 +4,32 @@ from __future__ import annotations
 
 import asyncio
 import datetime as dt
-from collections.abc import Callable
-from dataclasses import dataclass
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from provision import paths
 from provision.clouds.base import Instance
 from provision.concurrent import at_once
 from provision.errors import UsageError
 from provision.host.reach import wait_ready
 from provision.host.way import actual, directives, phrase, prepared
+from provision.launch import place
 from provision.launch.attempts import LaunchRequest
 from provision.launch.journal import Machine, check_name
 from provision.launch.launcher import Launcher
 from provision.launch.place import Attempt, check_has_places
-from provision.launch.plan import plan
+from provision.launch.plan import Plan, plan
 from provision.launch.regions import Connect
 from provision.profile import load
 from provision.profile.locked import Lock
 from provision.profile.model import Profile
 from provision.review.where import Organisation
+from provision.workflow import expected
 from provision.workflow.console import explained
+from provision.workflow.expected import ExpectedTime
 from provision.workflow.session import Say, Session, today
 
 if TYPE_CHECKING:
@@ -47,6 +52,7 @@ class UpRequest:
         wait_s: for how long to wait for capacity.
         without_gpu: excuse the GPU part.
         all_roles: run every role, not only those whose checks do not pass.
+        lines: the line of each key in the profile's file.
     """
 
     profile: Profile
@@ -59,6 +65,7 @@ class UpRequest:
     wait_s: float = 0.0
     without_gpu: bool = False
     all_roles: bool = False
+    lines: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,21 +93,40 @@ def request_for(session: Session, name: str | None, bundle: Path | None, organis
         profile, signed, digest = load.load(path), None, None
     else:
         msg = "there is nothing to launch"
-        raise UsageError(msg, hint="give --profile or --bundle")
+        raise UsageError(msg, hint="give a profile (`gpuprov up NAME`, or --profile) or --bundle")
     check_has_places(profile)
     lock = session.lock(path, profile, rehearsal=rehearsal is not None, signed=signed)
-    return UpRequest(profile, lock, check_name(profile.name), digest, rehearsal)
+    lines = load.lines(paths.read_bounded(path, load.MAX_BYTES)) if path else {}
+    return UpRequest(profile, lock, check_name(profile.name), digest, rehearsal, lines=lines)
 
 
-def up(session: Session, request: UpRequest, attempts: list[Attempt], *, say: Say, on_task: Callable[[Progress], None]) -> list[ProvenHost]:
+def up(
+    session: Session,
+    request: UpRequest,
+    attempts: list[Attempt],
+    *,
+    say: Say,
+    on_task: Callable[[Progress], None],
+    on_expected: Callable[[ExpectedTime], None] = lambda _: None,
+) -> list[ProvenHost]:
     """Launch, reach and set up the machines of a name, several of them at the same time. A correct host is observed once.
 
     `attempts` gets a row for each attempt as it ends, so that they can be shown when an error ends the run. If a step fails on a machine,
-    the others go on, and the first error is raised after they have ended.
+    the others go on, and the first error is raised after they have ended. `on_expected` is told what earlier runs took, if there were any.
     """
+    began = time.monotonic()
+    planned = plan(request.profile, request.lock, request.name, request.lines)
+    record = session.journal.get(request.name)
+    if record is None or not record.machines:  # before the embedded cloud is started for nothing
+        options = place.options(planned, request.rehearsal)
+        place.check_any(planned, options)
+        _tell(session, request, next(option.cloud for option in options if not option.refusal), on_expected)
     connect = session.connect(rehearsal=request.rehearsal is not None, start=True, say=say)
     with session.journal.hold(request.name):
-        instances = launch(session, request, connect, attempts, say)
+        instances = launch(session, request, planned, connect, attempts=attempts, say=say)
+        launched = {"launched", "adopted"} & {attempt.outcome for attempt in attempts} == {"launched"}
+        if launched:
+            _tell(session, request, instances[0].cloud, on_expected)
         # 0.2 s that a launch need not wait for: the checks are loaded while the machine boots (tests/bench/launch.py).
         from provision.workflow.setup import SetupRequest, set_up  # noqa: PLC0415
 
@@ -119,17 +145,31 @@ def up(session: Session, request: UpRequest, attempts: list[Attempt], *, say: Sa
             )
             return ProvenHost(instance, set_up(session, wish, say=say_host, on_task=on_task))
 
-        return at_once(prove, instances, most=len(instances))
+        hosts = at_once(prove, instances, most=len(instances))
+        if launched:
+            expected.note(session.journal, request.name, _kind(request, instances[0].cloud), time.monotonic() - began)
+        return hosts
 
 
-def launch(session: Session, request: UpRequest, connect: Connect, attempts: list[Attempt], say: Say) -> list[Instance]:
+def _kind(request: UpRequest, cloud: str) -> expected.RunKind:
+    return expected.RunKind(load.digest(request.profile), cloud, request.rehearsal is not None, request.without_gpu, request.count)
+
+
+def _tell(session: Session, request: UpRequest, cloud: str, on_expected: Callable[[ExpectedTime], None]) -> None:
+    """Say what earlier runs like this one took, where there were any."""
+    earlier = expected.expected(session.journal, _kind(request, cloud))
+    if earlier:
+        on_expected(earlier)
+
+
+def launch(session: Session, request: UpRequest, planned: Plan, connect: Connect, *, attempts: list[Attempt], say: Say) -> list[Instance]:
     """The machines exist: launched in the first place that has them, or adopted."""
     rehearsal = request.rehearsal is not None
     prepared(actual(request.profile.network, rehearsal=rehearsal))
     launcher = Launcher(connect=connect, journal=session.journal, rehearsal=rehearsal, on_step=say, attempts=attempts)
     return launcher.ensure(
         LaunchRequest(
-            plan=plan(request.profile, request.lock, request.name),
+            plan=planned,
             public_key=session.ssh.public_key(),
             count=request.count,
             minimum=request.minimum,

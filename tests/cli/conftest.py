@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import pty
+import re
 import subprocess
 import sys
+import termios
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -35,6 +39,47 @@ def call(capsys: pytest.CaptureFixture[str]) -> Call:
         return ended.value.code, out, err
 
     return run
+
+
+Screen = Callable[..., tuple[int, str]]
+
+
+@pytest.fixture
+def on_terminal(monkeypatch: pytest.MonkeyPatch) -> Screen:
+    """The command line on a terminal of so many columns: the exit code, and all that the terminal was sent, escapes included.
+
+    The terminal is real, a pseudo-terminal; the process is a fork of this one, so that what a test replaces stays replaced in it.
+    """
+    for name in ("COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("TERM", "xterm-256color")
+
+    def run(columns: int, *words: str) -> tuple[int, str]:
+        pid, terminal = pty.fork()
+        if pid == 0:
+            code = 99
+            try:
+                sys.stdin, sys.stdout, sys.stderr = open(0), open(1, "w"), open(2, "w")  # noqa: SIM115 - the terminal
+                termios.tcsetwinsize(0, (40, columns))
+                main(words)
+            except SystemExit as ended:
+                code = int(ended.code or 0)
+            finally:
+                sys.stdout.flush()
+                os._exit(code)
+        sent = bytearray()
+        with contextlib.suppress(OSError):  # the end of a terminal whose other side has closed
+            while chunk := os.read(terminal, 65_536):
+                sent += chunk
+        os.close(terminal)
+        return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), sent.decode()
+
+    return run
+
+
+def plain(screen: str) -> str:
+    """What a terminal was sent, without colours and movements; a frame that is drawn over the one before it is a line of its own."""
+    return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", screen.replace("\r\n", "\n").replace("\r", "\n"))
 
 
 def gpuprov(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:

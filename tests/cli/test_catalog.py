@@ -6,10 +6,18 @@ import csv
 import io
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from provision import clouds
+from provision.catalog import wheels
+from provision.catalog.overlay import Overlay
+from provision.clouds.terms import Refreshed
+from provision.errors import CredentialsMissingError
+from provision.workflow import refresh
 from tests.cli.conftest import Call
 
 FACTS = Path(__file__).parents[1] / "data" / "facts"
@@ -134,3 +142,40 @@ def test_age_says_how_old_and_what_is_wrong_with_the_overlay(call: Call, tmp_pat
     assert out.startswith("shipped: ")
     assert "cut off or was edited" in err
     assert "cut off" in json.loads(call("catalog", "age", "--json")[1])["problem"]
+
+
+def test_a_refresh_says_first_which_cloud_did_not_answer_and_begins_with_the_cheap_parts(
+    call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    order: list[str] = []
+
+    def refuse() -> None:
+        msg = "there are no credentials"
+        raise CredentialsMissingError(msg, hint="log in")
+
+    def connect(cloud: str, region: str, _: object) -> SimpleNamespace:
+        return SimpleNamespace(region=region, find=refuse if cloud == "gcp" else list)
+
+    def part(name: str) -> Callable[..., Refreshed]:
+        def run(before: Overlay, _regions: object, _access: object, say: Callable[[str], None]) -> Refreshed:
+            order.append(name)
+            say(f"asking for {name}")
+            return Refreshed(before, [], [])
+
+        return run
+
+    monkeypatch.setattr(clouds, "connect", connect)
+    monkeypatch.setattr(clouds, "refresh_module", lambda _: SimpleNamespace(refresh_offers=part("offers"), refresh_prices=part("prices")))
+
+    def resolve(wheel_set: wheels.WheelSet) -> str:
+        order.append("wheels")
+        return wheel_set.text() or ""
+
+    monkeypatch.setattr(wheels, "resolve_with_uv", resolve)
+    code, out, err = call("catalog", "refresh", "--set", "torch-2.10.0-cp312")
+    assert (code, order) == (3, ["offers", "prices", "wheels"])
+    assert "gcp did not answer: there are no credentials" in err.splitlines()[0]
+    assert "asking for offers" in err.splitlines()[1]
+    assert out.startswith("refreshed aws, prices, wheels: ")
+    assert "not refreshed: gcp: there are no credentials\n" in err
+    assert list(refresh.parts()) == ["aws", "gcp", "prices", "wheels"]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 
+import jsonschema
 import pytest
 
-from provision.cli import COMMANDS
+from provision.cli import COMMANDS, unknown
 from tests.cli.conftest import Call
 
 
@@ -42,6 +44,89 @@ def test_wrong_usage_is_one_error_with_a_hint_and_exit_code_2(call: Call, words:
     assert err.startswith(f"error[{code}]: ")
     assert "\nhint: " in err
     assert said in err
+
+
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [
+        (["destroy", "x"], "`gpuprov down`"),
+        (["terminate"], "`gpuprov down`"),
+        (["rm", "x"], "`gpuprov down`"),
+        (["list"], "`gpuprov ls`"),
+        (["status"], "`gpuprov ls`"),
+        (["ps"], "`gpuprov ls`"),
+        (["init"], "`gpuprov profile new`"),
+        (["launch"], "`gpuprov up`"),
+        (["check", "x.yml"], "`gpuprov profile check` or `gpuprov verify`"),
+        (["vrify"], "`gpuprov verify`"),
+        (["profile", "validate"], "`gpuprov profile check`"),
+        (["catalog", "udpate"], "`gpuprov catalog refresh`"),
+    ],
+)
+def test_a_word_of_another_tool_and_a_misspelt_one_get_the_command_that_is_meant(call: Call, words: list[str], meant: str) -> None:
+    code, out, err = call(*words)
+    assert (code, out) == (2, "")
+    assert err.startswith("error[usage]: no command called ")
+    assert f"hint: did you mean {meant}? " in err
+
+
+def test_every_command_that_is_suggested_exists() -> None:
+    for group, synonyms in unknown._SYNONYMS.items():
+        for word, meant in synonyms.items():
+            assert all(command.split()[0] in COMMANDS for command in meant)
+            assert group or word not in COMMANDS
+
+
+@pytest.mark.parametrize("group", [[], ["profile"], ["catalog"], ["policy"], ["rehearse"]])
+def test_a_group_alone_shows_its_help_and_no_error(call: Call, group: list[str]) -> None:
+    code, out, err = call(*group)
+    assert (code, out) == (2, "")
+    assert err.startswith(f"Usage: {' '.join(['gpuprov', *group])} ")
+    assert "Commands:" in err
+    assert "error" not in err.splitlines()[0]
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (["plan", "t4-trian", "--json"], "profile-not-found"),
+        (["plan", "--json", "--nonsense"], "usage"),
+        (["--json"], "usage"),
+        (["destroy", "--json"], "usage"),
+        (["stop", "../x", "--json"], "name-invalid"),
+        (["catalog", "instances", "--sort", "prize", "--json"], "usage"),
+    ],
+)
+def test_an_error_is_one_json_object_of_the_published_schema_and_its_text_stays(call: Call, words: list[str], code: str) -> None:
+    exit_code, out, err = call(*words)
+    said = json.loads(out)
+    jsonschema.validate(said, json.loads(call("verify", "--schema")[1]))
+    assert (exit_code, set(said), said["error"]["code"]) == (2, {"error"}, code)
+    assert err == f"error[{code}]: {said['error']['message']}\nhint: {said['error']['hint']}\n"
+
+
+@pytest.mark.parametrize("words", [["plan", "--", "--json"], ["ssh", "nowhere", "nvidia-smi", "--json"]])
+def test_json_that_is_no_option_of_ours_asks_for_nothing(call: Call, words: list[str]) -> None:
+    code, out, _ = call(*words)
+    assert (code, out) == (2, "")
+
+
+RED = "\x1b[31m"
+
+
+@pytest.mark.parametrize("words", [["destroy"], ["plan", "--nonsense"], ["plan", "t4-trian"]])
+def test_an_error_has_the_colours_that_were_chosen(call: Call, monkeypatch: pytest.MonkeyPatch, words: list[str]) -> None:
+    def is_red(*choice: str) -> bool:
+        before, after = (RED in call(*line)[2] for line in ([*choice, *words], [*words, *choice]))
+        assert before == after
+        return after
+
+    assert not is_red()
+    assert is_red("--color=always")
+    assert is_red("--color", "always")
+    assert not is_red("--color=always", "--color", "never")
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert is_red("--color=always")
 
 
 def test_a_reader_that_goes_away_is_no_traceback() -> None:

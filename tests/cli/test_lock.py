@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -124,3 +125,13 @@ def test_a_lock_that_is_no_file_is_refused(call: Call, own: Path, kind: str) -> 
         lock.symlink_to({"device": Path("/dev/zero"), "loop": lock, "nothing": own.with_name("gone")}[kind])
     code, _, err = call("plan", "-p", str(own))
     assert (code, err.startswith("error[lock-invalid]: ")) == (2, True), err
+
+
+def test_a_lock_on_standard_output_is_json_where_json_is_asked_for(call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    code, text, _ = call("lock", "t4-train", "-o", "-")
+    assert code == 0
+    code, out, _ = call("lock", "t4-train", "-o", "-", "--json")
+    said = json.loads(out)
+    assert (code, said["path"], said["sha256"] in text, list(tmp_path.iterdir())) == (0, "-", True, [])
+    assert said["lock"]["driver"]["branch"] in text

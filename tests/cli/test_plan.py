@@ -65,3 +65,84 @@ def test_a_plan_says_the_jump_host_and_whose_range_iap_is(call: Call, tmp_path: 
     proxied = planned(call, written(tmp_path, "gcp", via="iap"))
     assert proxied["opens"] == ["tcp/22 from 35.235.240.0/20, Google's Identity-Aware Proxy only"]
     assert "iap.tunnelInstances.accessViaIAP" in proxied["permissions"]["gcp"]
+
+
+def a10g(folder: Path, *, regions: str = "us-east-1", instance_type: str = "g5.xlarge", limit: str = "1.00") -> tuple[str, int]:
+    """A profile for an A10G on AWS as a file, and the line of its price limit."""
+    path = folder / "p.yml"
+    path.write_text(f"""schema: 1
+name: a10g-train
+purpose: Train on an A10G.
+owner: {{name: GPU platform team, email: gpu-platform@example.com}}
+places:
+  - {{cloud: aws, instance_type: {instance_type}, regions: [{regions}]}}
+os: {{name: ubuntu, version: "24.04"}}
+disks: {{root: {{size_gb: 200}}}}
+network: {{ssh_from: [caller]}}
+limits:
+  deadline_h: 12
+  price_per_hour_usd: {limit}
+stack: {{driver: auto, cuda: auto, cudnn: auto}}
+gpu: {{model: a10g, count: 1, counters: all-users, persistence: true}}
+""")
+    return str(path), 12
+
+
+def test_a_place_over_the_limit_is_refused_with_price_limit_and_line_and_the_nearest_edit_is_what_then_holds(
+    call: Call, tmp_path: Path
+) -> None:
+    path, line = a10g(tmp_path)
+    code, out, err = call("plan", path)
+    assert code == 2
+    why = f"1.006 USD/h is over limits.price_per_hour_usd 1.00 (line {line})"
+    assert f"  aws us-east-1 g5.xlarge (on-demand): passed over: {why}\n" in out
+    edit = f"nearest edit: limits.price_per_hour_usd: 1.01 (line {line}): g5.xlarge in us-east-1 is within it\n"
+    assert edit in out
+    assert err == f"error[price-over-limit]: no place of profile a10g-train can be launched in: us-east-1 g5.xlarge: {why}\nhint: {edit}"
+    code, out, _ = call("plan", path, "--json")
+    plan = json.loads(out)
+    assert (code, plan["error"]["code"], plan["offers"][0]["refusal"]) == (2, "price-over-limit", "over-limit")
+    (edit,) = plan["edits"]
+    assert (edit["key"], edit["value"], edit["line"]) == ("limits.price_per_hour_usd", "1.01", line)
+    code, out, _ = call("plan", a10g(tmp_path, limit="1.01")[0])
+    assert (code, "nearest edit" in out, "passed over" in out) == (0, False, False)
+
+
+def test_another_type_and_another_region_within_the_limit_are_edits_as_well(call: Call, tmp_path: Path) -> None:
+    path, _ = a10g(tmp_path, regions="sa-east-1", instance_type="g5.2xlarge", limit="1.80")
+    code, out, _ = call("plan", path, "--json")
+    edits = {edit["key"]: edit for edit in json.loads(out)["edits"]}
+    assert (code, list(edits)) == (2, ["limits.price_per_hour_usd", "places.0.instance_type", "places.0.regions"])
+    assert edits["places.0.instance_type"]["line"] == edits["places.0.regions"]["line"] == 6
+    for key, old in (("places.0.instance_type", "g5.2xlarge"), ("places.0.regions", "[sa-east-1]")):
+        a10g(tmp_path, regions="sa-east-1", instance_type="g5.2xlarge", limit="1.80")
+        Path(path).write_text(Path(path).read_text().replace(old, edits[key]["value"]))
+        code, out, err = call("plan", path)
+        assert code == 0, err
+
+
+def test_a_place_that_is_left_is_enough_for_a_launch(call: Call, tmp_path: Path) -> None:
+    path, line = a10g(tmp_path, regions="me-central-1, us-east-1", limit="1.01")
+    code, out, err = call("plan", path)
+    assert code == 0, err
+    assert "  aws me-central-1 g5.xlarge (on-demand" in out
+    assert f": passed over: 1.234 USD/h is over limits.price_per_hour_usd 1.01 (line {line})\n" in out
+    assert f"nearest edit: limits.price_per_hour_usd: 1.24 (line {line})" in out
+
+
+def test_a_type_that_a_region_lacks_names_a_few_regions_and_where_the_others_are(call: Call, tmp_path: Path) -> None:
+    code, out, _ = call("plan", a10g(tmp_path, regions="ap-southeast-1, us-east-1", limit="1.01")[0])
+    assert code == 0
+    (line,) = [line for line in out.splitlines() if line.startswith("      it is in ")]
+    assert line.count(",") == 2
+    assert line.endswith(" more: `gpuprov catalog where g5.xlarge`")
+
+
+def test_up_refuses_a_price_before_it_starts_the_embedded_cloud(call: Call, tmp_path: Path, own_home: Path) -> None:
+    path, line = a10g(tmp_path)
+    code, out, err = call("up", path, "--rehearse")
+    assert (code, out) == (2, "")
+    assert err.startswith("error[price-over-limit]: ")
+    assert f"(line {line})" in err
+    assert "hint: nearest edit: limits.price_per_hour_usd: 1.01" in err
+    assert not (own_home / "rehearsal").exists()

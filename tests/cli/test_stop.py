@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+import dataclasses
+import datetime as dt
 import json
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from provision import clouds
+from provision.errors import CredentialsMissingError
+from provision.launch.journal import Machine, Pending, Record
+from provision.profile import load
+from provision.workflow import power
+from provision.workflow.session import Session
 from tests.cli.conftest import Call, launch, rows
 
 
@@ -16,3 +26,78 @@ def test_stop_keeps_the_machine(call: Call) -> None:
     assert code == 0, err
     assert json.loads(out)["stopped"] == [rows(call)[0]["id"]]
     assert rows(call)[0]["state"] == "stopped"
+
+
+def recorded(*, rehearsal: bool = False, confirmed: bool = True) -> Record:
+    """A launch of t4-train as x, which this machine's journal knows."""
+    profile = load.load(load.find("t4-train"))
+    now = dt.datetime.now(dt.UTC).isoformat()
+    attempt = Pending(0, "ap-southeast-1", "", 1, 1, 1)
+    record = Record("x", "0" * 32, rehearsal, profile.dump(), load.digest(profile), now, "2026-11-22T08:00:00+00:00")
+    machine = Machine("x", "i-1", "aws", "ap-southeast-1")
+    more: dict[str, Any] = {"machines": (machine,), "had": (attempt,)} if confirmed else {"pending": attempt}
+    record = dataclasses.replace(record, touched=(("aws", "ap-southeast-1"),), **more)
+    Session.open().journal.put(record)
+    return record
+
+
+@pytest.mark.usefixtures("cloud")
+def test_an_unknown_name_is_answered_from_the_journal_before_any_region_is_asked(call: Call) -> None:
+    recorded(rehearsal=True)
+    for words in (["stop", "nosuch"], ["start", "nosuch"], ["extend", "nosuch", "1h"]):
+        code, out, err = call(*words, "--rehearse")
+        assert (code, out) == (2, "")
+        first, second, *_ = err.splitlines()
+        assert "nosuch was not launched from here (what was: x): asking " in first
+        assert first.endswith(" regions of aws and gcp")
+        assert second.endswith("looking for nosuch")
+        assert "error[instance-not-found]: no instance called 'nosuch' was found" in err
+
+
+def test_without_credentials_one_region_of_each_cloud_is_asked(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def refuse(cloud: str) -> None:
+        asked.append(cloud)
+        msg = f"no credentials for {cloud}"
+        raise CredentialsMissingError(msg, hint="log in")
+
+    def connect(cloud: str, region: str, _: object) -> SimpleNamespace:
+        return SimpleNamespace(region=region, spans="region", find=lambda *_: refuse(cloud))
+
+    monkeypatch.setattr(clouds, "connect", connect)
+    code, _, err = call("stop", "nosuch")
+    assert (code, sorted(asked)) == (4, ["aws", "gcp"])
+    assert err.index("nosuch was not launched from here (nothing was)") < err.index("error[credentials-missing]: no credentials for aws")
+
+
+def test_a_misspelt_name_gets_the_nearest_one(call: Call) -> None:
+    Session.open().journal.put(dataclasses.replace(recorded(), name="t4-train", machines=()))
+    code, _, err = call("ssh", "t4-trian")
+    assert (code, "no instance called 't4-trian' was launched from here; did you mean 't4-train'?" in err) == (2, True), err
+
+
+@pytest.mark.parametrize(
+    ("launched", "said"),
+    [
+        ({}, "hint: x may still run in ap-southeast-1 at 0.736 USD an hour, until 2026-11-22T08:00:00+00:00; `gpuprov down x` removes it"),
+        ({"confirmed": False}, "hint: x may still run in ap-southeast-1 at 0.736 USD an hour"),
+        ({"rehearsal": True}, "hint: x may still run in ap-southeast-1 at no cost, in the embedded cloud"),
+    ],
+)
+def test_after_ctrl_c_the_hint_names_what_may_still_run_and_its_price(
+    call: Call, monkeypatch: pytest.MonkeyPatch, launched: dict[str, bool], said: str
+) -> None:
+    def interrupt(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    recorded(**launched)
+    monkeypatch.setattr(power, "stop", interrupt)
+    code, out, err = call("stop", "x")
+    assert (code, out) == (130, "")
+    assert err.startswith("error[interrupted]: interrupted\n")
+    assert said in err
+    code, out, err = call("stop", "x", "--json")
+    assert json.loads(out)["error"]["code"] == "interrupted"
+    code, _, err = call("stop", "y")
+    assert (code, "hint: `gpuprov ls` shows what exists" in err) == (130, True)

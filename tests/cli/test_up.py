@@ -6,6 +6,7 @@ Against the EC2 API without hosts, so that an instance never shows a host key: t
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,9 @@ import pytest
 
 from provision.rehearsal import control
 from provision.rehearsal.control import Rehearsal
+from provision.verify.finding import Report
+from provision.workflow import setup, up
+from provision.workflow.setup import SetupResult
 from tests.cli.conftest import Call, gpuprov, launch, rows, written
 
 
@@ -88,6 +92,40 @@ def test_a_count_and_its_minimum_and_a_cloud_without_a_place(call: Call, tmp_pat
     assert (code, "has no place on gcp" in err) == (2, True), err
 
 
+def test_after_ctrl_c_the_machine_that_runs_is_named(call: Call, cloud: Rehearsal, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: ARG001
+    def interrupt(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(up, "reach", interrupt)
+    code, _, err = launch(call)
+    assert (code, "\nhint: x still runs in ap-east-1 at no cost, in the embedded cloud" in err) == (130, True), err
+    monkeypatch.setattr(up, "launch", interrupt)
+    code, _, err = launch(call, "y")
+    assert (code, "\nhint: `gpuprov ls` shows what exists" in err) == (130, True), err
+
+
+@pytest.mark.usefixtures("cloud")
+def test_the_time_of_a_launch_is_measured_and_told_to_the_next_one_of_its_kind(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    report = Report("x", "t4-train", ())
+    monkeypatch.setattr(up, "reach", lambda _session, _request, instance, *_: instance)
+    monkeypatch.setattr(setup, "set_up", lambda *_, **__: SetupResult(report, (), None))
+
+    def expected(name: str, *more: str) -> list[str]:
+        code, _, err = launch(call, name, *more)
+        assert code == 0, err
+        return [line.split(" s  ", 1)[1] for line in err.splitlines() if "are expected" in line]
+
+    assert expected("x") == []
+    assert expected("x") == []  # adopted: nothing was launched, so that nothing is known of its time
+    (told,) = expected("y")
+    assert re.fullmatch(r"about \d+ s are expected: as the one earlier run of this profile on aws", told)
+    (told,) = expected("z")
+    assert re.fullmatch(r"about \d+ s are expected: the median of 2 earlier runs of this profile on aws", told)
+    assert expected("two", "--count", "2") == []  # of another kind
+    assert call("down", "x", "--yes")[0] == 0
+    assert "median of 3" in expected("w")[0]  # what was measured outlives its machine
+
+
 def test_without_the_programs_of_the_way_nothing_is_launched(call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = written(tmp_path, "aws", via="ssm")
     monkeypatch.setenv("PATH", str(tmp_path))
@@ -107,4 +145,16 @@ def test_no_credentials_is_said_with_the_way_out() -> None:
 
 def test_up_without_profile_and_bundle_is_wrong_usage(call: Call) -> None:
     code, _, err = call("up")
-    assert (code, "give --profile or --bundle" in err) == (2, True)
+    assert (code, "--profile) or --bundle" in err) == (2, True)
+
+
+@pytest.mark.parametrize("command", ["up", "plan"])
+def test_a_profile_is_an_argument_or_an_option_and_never_two_profiles(call: Call, command: str) -> None:
+    more = ["--rehearse", "--name", "$(id)"]  # refused after the profile is read, before anything is started
+    for words in (["t4-train"], ["-p", "t4-train"], ["t4-train", "--profile", "t4-train"]):
+        code, _, err = call(command, *words, *more)
+        assert (code, "error[name-invalid]" in err) == (2, True), err
+    code, _, err = call(command, "t4-train", "-p", "t4-cheap", *more)
+    assert (code, "error[usage]: two profiles are given: t4-train and --profile t4-cheap" in err) == (2, True), err
+    code, _, err = call(command, "t4-trian", *more)
+    assert (code, "did you mean 't4-train'" in err) == (2, True), err

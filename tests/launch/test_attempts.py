@@ -246,7 +246,7 @@ def test_a_place_over_the_limit_is_never_asked_for_a_machine(memory: Memory, lau
     launcher.ensure(LaunchRequest(planned(dear, limit=0.6), "key"))
     assert memory[THERE].asked == []
     assert [(a.region, a.outcome) for a in launcher.attempts] == [("ap-east-1", "skipped"), ("us-east-1", "launched")]
-    why = "costs 0.810 USD an hour, over the profile's limit of 0.60"
+    why = "0.810 USD/h is over limits.price_per_hour_usd 0.60"
     assert launcher.attempts[0].detail == why
     assert f"ap-east-1: skipped: {why}" in memory.said
     log = [json.loads(line) for line in launcher.journal.log_of("t4-train").read_text().splitlines()]

@@ -64,7 +64,7 @@ def test_every_place_is_held_to_the_limit_and_the_limit_itself_is_within_it(limi
 def test_the_refusal_says_price_and_limit_and_what_to_do() -> None:
     refusal = planned(limit=0.5).places[0].refusal
     assert refusal is not None
-    assert refusal.message == "costs 0.526 USD an hour, over the profile's limit of 0.50"
+    assert refusal.message == "0.526 USD/h is over limits.price_per_hour_usd 0.50"
     assert refusal.hint == "raise limits.price_per_hour_usd, or remove the place"
 
 
@@ -104,7 +104,7 @@ def without_n1(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_price_that_is_known_in_part_can_break_the_limit_and_cannot_keep_it() -> None:
     over = planned(GCP, limit=0.3).places[0].refusal
     assert over is not None
-    assert (over.kind, over.message) == (OVER, "costs at least 0.350 USD an hour, over the profile's limit of 0.30")
+    assert (over.kind, over.message) == (OVER, "at least 0.350 USD/h is over limits.price_per_hour_usd 0.30")
     unknown = planned(GCP).places[0].refusal
     assert unknown is not None
     assert unknown.kind is RefusalKind.PRICE_UNKNOWN

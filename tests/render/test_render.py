@@ -136,7 +136,7 @@ def test_the_place_is_the_first_that_can_be_had() -> None:
     with pytest.raises(CloudUnsupportedError, match="closed"):
         choose(closed, where="ap-east-1")
     limits = planned.profile.limits.model_copy(update={"price_per_hour_usd": 0.5})
-    with pytest.raises(PriceOverLimitError, match=r"over the profile's limit of 0\.50"):
+    with pytest.raises(PriceOverLimitError, match=r"is over limits\.price_per_hour_usd 0\.50"):
         choose(plan(planned.profile.model_copy(update={"limits": limits}), lock), cloud="aws")
 
 

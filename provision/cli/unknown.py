@@ -1,0 +1,64 @@
+"""What somebody may mean who writes a command that does not exist: the words of other tools, and words that are spelled alike."""
+
+import difflib
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from provision.errors import UsageError
+
+_SYNONYMS: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
+    "": {
+        **dict.fromkeys(("destroy", "delete", "terminate", "remove", "rm", "kill"), ("down",)),
+        **dict.fromkeys(("list", "status", "ps", "show", "instances"), ("ls",)),
+        **dict.fromkeys(("init", "new", "create", "generate"), ("profile new",)),
+        **dict.fromkeys(("launch", "run", "deploy", "provision"), ("up",)),
+        **dict.fromkeys(("check", "validate", "test"), ("profile check", "verify")),
+        **dict.fromkeys(("connect", "shell", "exec", "login"), ("ssh",)),
+        **dict.fromkeys(("halt", "pause", "poweroff", "suspend"), ("stop",)),
+        **dict.fromkeys(("resume", "boot", "poweron"), ("start",)),
+        **dict.fromkeys(("setup", "configure", "converge", "install"), ("apply",)),
+        **dict.fromkeys(("profiles", "templates"), ("profile list",)),
+        **dict.fromkeys(("upload", "put"), ("push",)),
+        **dict.fromkeys(("download", "get"), ("pull",)),
+        **dict.fromkeys(("cp", "copy", "scp", "rsync"), ("push", "pull")),
+        **dict.fromkeys(("prices", "price", "gpus", "types"), ("catalog instances",)),
+        **dict.fromkeys(("cost", "estimate", "preview", "dry-run"), ("plan",)),
+        **dict.fromkeys(("cleanup", "clean", "gc", "prune"), ("sweep",)),
+        **dict.fromkeys(("approve",), ("sign",)),
+        **dict.fromkeys(("export",), ("render",)),
+        **dict.fromkeys(("refresh", "update"), ("catalog refresh",)),
+        **dict.fromkeys(("rollback", "revert"), ("undo",)),
+        **dict.fromkeys(("facts",), ("probe",)),
+        **dict.fromkeys(("why",), ("explain",)),
+    },
+    "profile": {
+        **dict.fromkeys(("init", "create", "generate"), ("profile new",)),
+        **dict.fromkeys(("validate", "verify", "lint"), ("profile check",)),
+        **dict.fromkeys(("ls",), ("profile list",)),
+        **dict.fromkeys(("cat", "view"), ("profile show",)),
+    },
+    "catalog": {
+        **dict.fromkeys(("update", "sync"), ("catalog refresh",)),
+        **dict.fromkeys(("prices", "types", "list", "ls"), ("catalog instances",)),
+    },
+}
+"""Group → word → the commands that do that; the group of the first word is empty."""
+
+
+def suggestion(word: str, names: Iterable[str], group: str = "") -> UsageError:
+    """The error for a word that is no command.
+
+    Args:
+        word: what was written.
+        names: the commands that exist there.
+        group: the command before it; empty for the first word.
+    """
+    synonyms = _SYNONYMS.get(group, {})
+    own = {name: (f"{group} {name}".strip(),) for name in names}
+    known = {**synonyms, **own}
+    near = difflib.get_close_matches(word.lower(), known, n=1, cutoff=0.7)
+    commands = known[near[0]] if near else ()
+    meant = f"did you mean {' or '.join(f'`gpuprov {command}`' for command in commands)}? " if commands else ""
+    path = f"gpuprov {group}".strip()
+    msg = f"no command called {f'{group} {word}'.strip()!a}"
+    return UsageError(msg, hint=f"{meant}`{path} --help` lists {'its' if group else 'all'} commands")
