@@ -191,11 +191,11 @@ class Attempts:
     def unneeded(self) -> set[tuple[str, str]]:
         """The regions with an attempt and without a machine, but for the first one, whose claim keeps the name for this launch.
 
-        A cloud whose things span regions has none of them while it has a machine.
+        A cloud whose things span regions has none of them while it has a machine or that claim.
         """
         used = {(i.cloud, i.region) for i in self.instances}
-        clouds = {cloud for cloud, _ in used}
-        later = self.record.touched[1:]
+        first, later = self.record.touched[:1], self.record.touched[1:]
+        clouds = {cloud for cloud, _ in (*used, *first)}
         return {p for p in later if p not in used and not (self.ours.handle(p).spans == "project" and p[0] in clouds)}
 
     def _leave(self, option: Option, number: int, pool: ThreadPoolExecutor) -> None:

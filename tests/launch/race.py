@@ -15,6 +15,7 @@ from tests.waiting import until
 
 from .conftest import BASE
 
+TRIES = {"aws": {2: 30, 5: 10}, "gcp": {2: 5, 5: 2}}  # cloud → people → how often; without the claim every fourth of AWS's fails
 PAUSES_S = (0.0, 0.001, 0.003, 0.01, 0.03)
 numbers = itertools.count(1)
 
@@ -52,11 +53,12 @@ def one_race(clients: Any, name: str, dies: dict[str, tuple[int, float] | None])
     return len(dies) - len(results)
 
 
-@pytest.mark.parametrize(("people", "tries"), [(2, 30), (5, 10)])
+@pytest.mark.parametrize("people", [2, 5])
 def test_of_several_people_with_one_name_one_launches_and_the_others_are_told(
-    clients: Any, people: int, tries: int, capsys: pytest.CaptureFixture[str]
+    clients: Any, people: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
     clients.settings()
+    tries = TRIES[clients.kind.name][people]
     number, killed = random.Random(16), 0  # noqa: S311 - the same moments on every run
     for _ in range(tries):
         name = f"r{next(numbers)}"
