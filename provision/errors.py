@@ -256,7 +256,7 @@ class InstanceLostError(CloudError):
 
 
 class NameTakenError(GpuprovError):
-    """Another gpuprov is at work on this name."""
+    """The name belongs to another launch, or another gpuprov is at work on it."""
 
     code = "name-taken"
 

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
 from provision.clouds import base
-from provision.errors import CapacityError, CloudError, CloudUnreachableError, QuotaExceededError
+from provision.errors import CapacityError, CloudError, CloudUnreachableError, NameTakenError, QuotaExceededError
 from provision.launch import place
 from provision.launch.journal import Journal, Machine, Pending, Record
 from provision.launch.ours import Ours
@@ -54,6 +54,7 @@ class Attempts:
         record: as the journal has it.
         rows: every attempt, in order.
         new_record: makes the record of a further round.
+        in_use: whether somebody may be at work on the machines; then no failure removes them.
     """
 
     ours: Ours
@@ -64,13 +65,13 @@ class Attempts:
     rows: list[Attempt]
     new_record: Callable[[LaunchRequest], Record]
     instances: list[base.Instance] = field(default_factory=list)
-    _in_use: bool = False
+    in_use: bool = False
     _needs_new_record: bool = False
 
     def adopt(self, instances: Sequence[base.Instance]) -> None:
         """Take the machines of the record's launch. If that launch was complete they are in use, and no failure removes them."""
         self.instances = [i for i in instances if i.launch_id == self.record.launch_id]
-        self._in_use = self.record.complete or not self.record.touched
+        self.in_use = self.record.complete or not self.record.touched
         for i in self.instances:
             self._row(Attempt(i.cloud, i.region, i.zone, i.type, i.market, "adopted", i.id, 0.0))
 
@@ -101,11 +102,11 @@ class Attempts:
         except CloudUnreachableError:
             raise  # The machines may exist. The journal keeps the attempt for the next `up`, and `down` finds them by tag.
         except CloudError as error:
-            self._give_up(error)
+            self.give_up(error)
             raise
         if len(self.instances) < self.request.minimum:
             nowhere = self._nowhere(shortages)
-            self._give_up(nowhere)
+            self.give_up(nowhere)
             raise nowhere
 
     def _try(self, option: Option) -> Shortage | None:
@@ -166,7 +167,7 @@ class Attempts:
             started = time.monotonic()
             try:
                 instances = [i for i in handle.launch(full_order) if i.state not in {"shutting-down", "terminated"}]
-            except CloudError as error:
+            except (CloudError, NameTakenError) as error:
                 seconds = time.monotonic() - started
                 self._row(option.attempt(error.code, error.message, seconds, zone=pending.zone, count=pending.count))
                 raise
@@ -188,10 +189,14 @@ class Attempts:
         self.journal.put(self.record)
 
     def unneeded(self) -> set[tuple[str, str]]:
-        """The regions with an attempt and without a machine. A cloud whose things span regions has none of them while it has a machine."""
+        """The regions with an attempt and without a machine, but for the first one, whose claim keeps the name for this launch.
+
+        A cloud whose things span regions has none of them while it has a machine or that claim.
+        """
         used = {(i.cloud, i.region) for i in self.instances}
-        clouds = {cloud for cloud, _ in used}
-        return {p for p in self.record.touched if p not in used and not (self.ours.handle(p).spans == "project" and p[0] in clouds)}
+        first, later = self.record.touched[:1], self.record.touched[1:]
+        clouds = {cloud for cloud, _ in (*used, *first)}
+        return {p for p in later if p not in used and not (self.ours.handle(p).spans == "project" and p[0] in clouds)}
 
     def _leave(self, option: Option, number: int, pool: ThreadPoolExecutor) -> None:
         """Clear a region without a machine while the next one is tried, unless a later place needs it.
@@ -200,9 +205,9 @@ class Attempts:
         """
         pair = (option.cloud, option.region)
         again = any((later.cloud, later.region) == pair and not later.refusal for later in self.options[number + 1 :])
-        if not again and self.ours.handle(pair).spans == "region" and pair in self.unneeded():
+        if not again and self.ours.handle(pair).spans == "region" and all((i.cloud, i.region) != pair for i in self.instances):
             self.ours.on_step(f"{option.region}: no machine, trying the next place")
-            pool.submit(self.ours.clear, self.record, {pair})
+            pool.submit(self.ours.clear, self.record, {pair} & self.unneeded())
 
     def _nowhere(self, shortages: Sequence[Shortage]) -> CloudError:
         """The error when no place has a machine: no capacity if one place answered that, because waiting can help then."""
@@ -212,15 +217,15 @@ class Attempts:
         msg = f"{few if self.instances else 'no place of the profile has a machine'} ({'; '.join(outcomes)})"
         return type(last)(msg, hint=last.hint, detail=last.detail)
 
-    def _give_up(self, error: CloudError) -> None:
+    def give_up(self, error: CloudError | NameTakenError) -> None:
         """Remove everything of this launch but machines in use, and forget it. If that fails, keep the journal and extend the error."""
         try:
-            self.ours.clear(self.record, self.unneeded() if self._in_use else self.record.regions)
+            self.ours.clear(self.record, self.unneeded() if self.in_use else self.record.regions)
         except CloudError as second:
             error.hint += f" (something may remain there: `gpuprov down {self.request.name}` removes it)"
             error.detail += f"; while cleaning up: {second.message}"
             return
-        if not self._in_use:
+        if not self.in_use:
             self.instances.clear()
             self._needs_new_record = True
             self.journal.drop(self.request.name)

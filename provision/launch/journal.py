@@ -225,6 +225,18 @@ class Journal:
                     if isinstance(entry, dict):
                         yield entry
 
+    def launches(self, name: str) -> set[str]:
+        """The ids of all launches of a name that were made from here; the log has them when the record is lost."""
+        try:
+            lines = self.log_of(name).read_text(errors="replace").splitlines()
+        except FileNotFoundError:
+            return set()
+        ids: set[str] = set()
+        for line in lines:
+            with contextlib.suppress(json.JSONDecodeError, TypeError, KeyError):  # a client that died may have left half a line
+                ids.add(str(json.loads(line)["launch_id"]))
+        return ids
+
     def held(self, name: str) -> bool:
         """Whether another process of this user is at work on a name."""
         try:

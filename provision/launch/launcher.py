@@ -1,7 +1,8 @@
 """Make the machines of a profile exist once under a name: adopt them if they exist, repeat an attempt that was cut off, or launch.
 
-The journal is written before each attempt. The client after a killed one first repeats that attempt under the same token. After a launch
-the tags are read once more: if two clients launched under one name, the older launch stays.
+The journal is written before each attempt. The client after a killed one first repeats that attempt under the same token. A name belongs
+to one launch: the first attempt claims it at the cloud, and the claim stays as long as the launch. Machines of that name and of another
+launch are an error on every run. After a launch the tags are read once more, and of two launches with machines the older one stays.
 """
 
 import datetime as dt
@@ -15,7 +16,7 @@ from provision.errors import CapacityError, CloudError, NameTakenError, ProfileM
 from provision.launch import place
 from provision.launch.attempts import Attempts, LaunchRequest
 from provision.launch.journal import Journal, Pending, Record
-from provision.launch.ours import Ours
+from provision.launch.ours import Ours, of_another_launch
 from provision.launch.patience import PATIENT, Patience
 from provision.launch.place import Attempt
 from provision.launch.regions import Connect
@@ -48,7 +49,7 @@ class Launcher:
         """The machines of that name, at least `minimum` of them.
 
         Raises:
-            NameTakenError: the name belongs to a machine of the other kind of cloud, or to an older launch of somebody else.
+            NameTakenError: the name belongs to a machine of the other kind of cloud, or to a launch that was not made from here.
             ProfileMismatchError: it exists and was launched from another profile, or with another count.
             PriceOverLimitError, PriceUnknownError, CloudUnsupportedError: every place of the plan has a refusal.
             CloudError: no place had a machine, or a cloud failed in a way that other places cannot help.
@@ -64,31 +65,53 @@ class Launcher:
         ours = Ours(self.connect, self.on_step, self.patience)
         where = {(o.cloud, o.region) for o in options if not o.refusal} | (record.regions if record else set())
         instances = ours.look(request.name, where)
-        mine = [instance for instance in instances if record is not None and instance.launch_id == record.launch_id]
-        if record is not None and record.complete and mine:
-            instances = mine  # They are in use, so a later launch of the same name does not matter.
-        record = self._record(request, record, instances, ours)
+        launch_id = self._launched_here(request.name, record, instances)
+        mine = [instance for instance in instances if instance.launch_id == launch_id]
+        others = [instance for instance in instances if instance.launch_id != launch_id]
+        if others:
+            error = of_another_launch(request.name, others, own=bool(mine))
+            if record is not None and not mine and not record.complete:
+                Attempts(ours, self.journal, request, options, record, self.attempts, self._new_record).give_up(error)
+            raise error
+        record = self._record(request, record, mine, ours)
         work = Attempts(ours, self.journal, request, options, record, self.attempts, self._new_record)
-        if instances:
-            work.adopt(instances)
+        if mine:
+            work.adopt(mine)
         else:
             place.check_any(request.plan, options)
             self.journal.put(record)
-        self._resume(work)
-        if len(work.instances) < request.minimum:
-            work.rounds()
+        try:
+            self._resume(work)
+            if len(work.instances) < request.minimum:
+                work.rounds()
+        except NameTakenError as error:
+            work.give_up(error)
+            raise self._explained(error, work, where) from error
         self._confirm(work, where)
         return sorted(work.instances, key=lambda i: (len(i.name), i.name))
 
-    def _record(self, request: LaunchRequest, record: Record | None, instances: Sequence[base.Instance], ours: Ours) -> Record:
-        """The record to continue with: of the oldest launch that exists, of the one that was cut off, or a fresh one."""
-        if instances:
-            oldest = instances[0]
-            same = record is not None and record.launch_id == oldest.launch_id
-            if record is not None and not same:
-                ours.clear(record, record.regions)  # what an attempt of ours may have left beside the older launch
+    def _launched_here(self, name: str, record: Record | None, instances: Sequence[base.Instance]) -> str:
+        """The id of the launch to continue: the record's, or where the record is lost the oldest one that was made from here."""
+        if record is not None:
+            return record.launch_id
+        here = self.journal.launches(name)
+        return next((instance.launch_id for instance in instances if instance.launch_id in here), "")
+
+    def _explained(self, error: NameTakenError, work: Attempts, where: set[tuple[str, str]]) -> NameTakenError:
+        """The error with the machines of the launch that has the name, where it has some already."""
+        try:
+            instances = work.ours.look(work.record.name, where)
+        except CloudError:
+            return error
+        others = [instance for instance in instances if instance.launch_id != work.record.launch_id]
+        return of_another_launch(work.record.name, others, own=bool(work.instances)) if others else error
+
+    def _record(self, request: LaunchRequest, record: Record | None, mine: Sequence[base.Instance], ours: Ours) -> Record:
+        """The record to continue with: of the launch whose machines exist, of the one that was cut off, or a fresh one."""
+        if mine:
+            oldest = mine[0]
             _compare(request, oldest)
-            if record is not None and same:
+            if record is not None:
                 return record
             fresh = self._fresh(request)
             created, deadline = oldest.launched_at, oldest.deadline or fresh.deadline
@@ -155,20 +178,23 @@ class Launcher:
             self.on_step("it made no machine: trying the places in their order")
 
     def _confirm(self, work: Attempts, where: set[tuple[str, str]]) -> None:
-        """Journal the machines, check that no older launch has the name, and clear the regions without machines.
+        """Journal the machines, check that no other launch has machines of the name, and clear the regions without machines.
 
         Raises:
-            NameTakenError: an older launch has the name; ours is removed.
+            NameTakenError: another launch has some. If it is older, and nobody uses ours yet, ours is removed.
         """
         work.journal_machines()
         if any(attempt.outcome == "launched" for attempt in self.attempts):
-            oldest = next(iter(work.ours.look(work.record.name, where | work.record.regions)), None)
-            if oldest is not None and oldest.launch_id != work.record.launch_id:
-                self.on_step(f"an older launch is called {work.record.name}: removing ours")
+            name, launch_id = work.record.name, work.record.launch_id
+            instances = work.ours.look(name, where | work.record.regions)
+            others = [instance for instance in instances if instance.launch_id != launch_id]
+            loses = bool(others) and instances[0].launch_id != launch_id and not work.in_use
+            if loses:
+                self.on_step(f"an older launch is called {name}: removing ours")
                 work.ours.clear(work.record, work.record.regions)
-                self.journal.drop(work.record.name)
-                msg = f"{oldest.group!r} was launched by {oldest.owner} at {oldest.launched_at} ({oldest.id} in {oldest.region})"
-                raise NameTakenError(msg, hint="the same command adopts it; another --name launches beside it")
+                self.journal.drop(name)
+            if others:
+                raise of_another_launch(name, others, own=not loses)
         unneeded = work.unneeded()
         try:
             work.ours.clear(work.record, unneeded)

@@ -1,17 +1,18 @@
 """What is ours at the clouds: found by tag in many regions at the same time, and removed there."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from provision.clouds import base
 from provision.concurrent import at_once
-from provision.errors import CloudError, CredentialsMissingError
+from provision.errors import CloudError, CredentialsMissingError, NameTakenError
 from provision.launch.journal import Record
 from provision.launch.patience import PATIENT, Patience
 from provision.launch.regions import Connect
 
 T = TypeVar("T")
+_LISTED: Final = 20
 Pair = tuple[str, str]
 
 
@@ -106,3 +107,21 @@ def oldest_first(instances: Iterable[base.Instance]) -> list[base.Instance]:
     for i in members:
         launched[i.launch_id] = min(i.launched_at, launched.get(i.launch_id, i.launched_at))
     return sorted(members, key=lambda i: (launched[i.launch_id], i.launch_id, len(i.name), i.name))
+
+
+def of_another_launch(name: str, others: Sequence[base.Instance], *, own: bool) -> NameTakenError:
+    """The error for machines that have the name of a launch and are not of it.
+
+    Args:
+        name: of the launch.
+        others: these machines.
+        own: whether the launch itself has machines.
+    """
+    listed = [f"{i.id} in {i.region}, {i.state} since {i.launched_at}, of {i.owner or 'an unknown owner'}" for i in others]
+    if len(listed) > _LISTED:
+        listed = [*listed[:_LISTED], f"and {len(listed) - _LISTED} more"]
+    many = "a machine" if len(others) == 1 else f"{len(others)} machines"
+    msg = f"{name!r} is also the name of {many} of another launch: {'; '.join(listed)}"
+    if own:
+        return NameTakenError(msg, hint=f"ask for their removal, or `gpuprov down {name}` removes everything of that name, yours too")
+    return NameTakenError(msg, hint=f"choose another --name; if nobody needs them, `gpuprov down {name}` removes them and frees the name")

@@ -24,6 +24,7 @@ from provision.errors import (
     CloudUnreachableError,
     CredentialsExpiredError,
     InstanceNotFoundError,
+    NameTakenError,
     PermissionRefusedError,
     QuotaExceededError,
     ThrottledError,
@@ -176,6 +177,22 @@ class CloudContract:
         order = rig.order(count=2, minimum=2, first=2)
         order.tags[base.COUNT_TAG] = "3"
         assert sorted(i.name for i in rig.cloud().launch(order)) == [f"{order.name}-2", f"{order.name}-3"]
+
+    def test_a_name_belongs_to_one_launch_in_whichever_zone_another_one_asks(self, rig: Rig) -> None:
+        first = rig.order()
+        here, there, *_ = rig.cloud().zones(first)
+        (machine,) = rig.cloud().launch(first.at(here))
+        for zone in (here, there, ""):
+            second = rig.order(first.name)
+            with pytest.raises(NameTakenError, match=first.launch_id[:8]) as caught:
+                rig.cloud().launch(second.at(zone))
+            assert OWNER in caught.value.message
+            assert f"gpuprov down {first.name}" in caught.value.hint
+        cloud = rig.cloud()
+        assert ids(cloud.find(first.name)) == [machine.id]
+        assert ids(cloud.launch(first.at(here))) == [machine.id]  # its own launch goes on
+        cloud.remove(cloud.things(first.name), on_step=lambda _: None)
+        assert len(rig.cloud().launch(second)) == 1  # the name is free
 
     def test_a_machine_lands_in_the_zone_that_was_asked_for(self, rig: Rig) -> None:
         order = rig.order()

@@ -1,14 +1,17 @@
 """A client that can be killed: forks one process for each job, so that nothing is imported again.
 
-    python tests/launch/client.py    on standard input a line of JSON for what all jobs share, then one for each job
+    python tests/launch/client.py    on standard input a line of JSON for what all jobs share, then one for each list of jobs
 
-Answers `ready`, then two lines for each job: the process id, and how the process ended. What the job came to is in its file `out`.
+Answers `ready`, then two lines for each job: the process id, and how the process ended. What the job came to is in its file `out`. The jobs
+of one list begin at the same instant; one with `dies` kills itself some milliseconds after it begins to send its message of that number.
 """
 
 import datetime as dt
 import json
 import os
+import signal
 import sys
+import threading
 import traceback
 from pathlib import Path
 from typing import Any
@@ -82,17 +85,53 @@ def warm_up(job: dict[str, Any]) -> None:
                     gcp_client(kind, access)
 
 
+def die_at(message: int, after_s: float) -> None:
+    """Kill this process so long after it begins to send its message of this number."""
+    sent = 0
+
+    def kill() -> None:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    def count(event: str, _arguments: Any) -> None:
+        nonlocal sent
+        if event == "http.client.send":
+            sent += 1
+            if sent == message:
+                threading.Timer(after_s, kill).start() if after_s else kill()
+
+    sys.addaudithook(count)
+
+
+def at_once(jobs: list[dict[str, Any]]) -> list[int]:
+    """Fork a process for each job; all of them wait until the last one is there."""
+    (there, come), (gate, key) = os.pipe(), os.pipe()
+    pids = []
+    for job in jobs:
+        pid = os.fork()
+        if pid == 0:
+            os.close(key)
+            if job.get("dies"):
+                die_at(*job["dies"])
+            os.write(come, b"x")
+            os.read(gate, 1)  # ends when the last key is closed
+            Path(job["out"]).write_text(json.dumps(answer(job)))
+            os._exit(0)
+        pids.append(pid)
+    for _ in jobs:
+        os.read(there, 1)
+    for descriptor in (there, come, gate, key):
+        os.close(descriptor)
+    return pids
+
+
 def main() -> None:
     warm_up(json.loads(sys.stdin.readline()))
     print("ready", flush=True)
     for line in sys.stdin:
-        job = json.loads(line)
-        pid = os.fork()
-        if pid == 0:
-            Path(job["out"]).write_text(json.dumps(answer(job)))
-            os._exit(0)
-        print(pid, flush=True)
-        print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)
+        pids = at_once(json.loads(line))
+        print(*pids, sep="\n", flush=True)
+        for pid in pids:
+            print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)
     os._exit(0)  # taking the SDKs apart object by object takes seconds on a busy machine
 
 

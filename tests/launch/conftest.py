@@ -145,7 +145,7 @@ GCP = Kind(
 )
 KINDS = {kind.name: kind for kind in (AWS, GCP)}
 # Their files import these tests, a file for each cloud, so that they run beside each other.
-pytest.register_assert_rewrite("tests.launch.crash", "tests.launch.faults")
+pytest.register_assert_rewrite("tests.launch.crash", "tests.launch.faults", "tests.launch.race")
 
 
 class Clients:
@@ -166,9 +166,9 @@ class Clients:
         self._send({**self._job("warm"), "timeouts_s": [TIMEOUT_S, SHORT_S]})
         assert self._line() == "ready"
 
-    def _send(self, job: dict[str, Any]) -> None:
+    def _send(self, message: dict[str, Any] | list[dict[str, Any]]) -> None:
         assert self._process.stdin is not None
-        self._process.stdin.write(json.dumps(job) + "\n")
+        self._process.stdin.write(json.dumps(message) + "\n")
         self._process.stdin.flush()
 
     def _job(self, name: str) -> dict[str, Any]:
@@ -183,20 +183,41 @@ class Clients:
         self, do: str, name: str, *, count: int = 1, minimum: int | None = None, home: str = "home", timeout_s: float = TIMEOUT_S
     ) -> tuple[int, Path]:
         """Start a job; returns its process and the file of its result."""
+        job = self._whole(do, name, count=count, minimum=minimum, home=home, timeout_s=timeout_s)
+        self._send([job])
+        return int(self._line()), Path(job["out"])
+
+    def _whole(
+        self, do: str, name: str, *, count: int = 1, minimum: int | None = None, home: str = "home", timeout_s: float = TIMEOUT_S
+    ) -> dict[str, Any]:
         self._number += 1
-        out = self._folder / f"{self._number}.json"
-        self._send(
-            {
-                **self._job(name),
-                "do": do,
-                "count": count,
-                "minimum": minimum or count,
-                "out": str(out),
-                "timeout_s": timeout_s,
-                "journal": str(self._folder / home),
-            }
-        )
-        return int(self._line()), out
+        return {
+            **self._job(name),
+            "do": do,
+            "count": count,
+            "minimum": minimum or count,
+            "out": str(self._folder / f"{self._number}.json"),
+            "timeout_s": timeout_s,
+            "journal": str(self._folder / home),
+        }
+
+    def race(self, name: str, dies: dict[str, tuple[int, float] | None], **job: Any) -> dict[str, dict[str, Any]]:
+        """`up` in several homes at the same instant; home → what it came to, of those that were not killed.
+
+        Args:
+            name: of the launch.
+            dies: home → when its client dies, as `die_at` takes it; None for one that lives.
+            job: as for `start`.
+        """
+        jobs = {home: {**self._whole("up", name, home=home, **job), "dies": when} for home, when in dies.items()}
+        self._send(list(jobs.values()))
+        for _ in jobs:
+            self._line()
+        codes = {home: self.ended() for home in jobs}
+        assert set(codes.values()) <= {0, -signal.SIGKILL}, codes
+        results = {home: json.loads(Path(jobs[home]["out"]).read_text()) for home, code in codes.items() if code == 0}
+        assert not [result["bug"] for result in results.values() if "bug" in result], results
+        return results
 
     def ended(self) -> int:
         """Wait for the job's end; its exit code, negative for a signal."""
@@ -244,6 +265,10 @@ class Clients:
 
     def left(self, name: str | None = None) -> list[str]:
         return self.kind.everything(self.rehearsal, self.kind.regions, name)
+
+    def alive(self) -> list[str]:
+        """The ids of all machines of all names, as the embedded cloud itself says: one question."""
+        return sorted(row["id"] for row in control.ask(self.rehearsal, "status")["instances"])
 
     def machines(self, name: str) -> list[str]:
         return sorted(x for x in self.left(name) if x.startswith(self.kind.machine))

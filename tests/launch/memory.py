@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 from provision.clouds import base
-from provision.errors import CloudError
+from provision.errors import CloudError, GpuprovError
 from provision.launch.ours import Ours
 from provision.launch.patience import Patience
 
@@ -58,7 +58,7 @@ class MemoryCloud:
         self.launches: list[list[base.Instance] | CloudError] = []
         self.announced: dict[str, tuple[str, ...]] = {}
         self.zone_names: list[str] = []
-        self.fails: dict[str, CloudError] = {}
+        self.fails: dict[str, GpuprovError] = {}
         self.asked: list[tuple[str, Any]] = []
 
     def _note(self, method: str, argument: Any) -> None:

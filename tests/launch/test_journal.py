@@ -198,6 +198,16 @@ def test_a_launch_is_forgotten_and_its_log_stays(journal: Journal) -> None:
     assert journal.log_of("train").name == "train.attempts.jsonl"
 
 
+def test_the_log_knows_every_launch_that_was_made_from_here(journal: Journal) -> None:
+    assert journal.launches("train") == set()
+    for launch_id in ("a", "b", "a"):
+        journal.log("train", {"launch_id": launch_id})
+    with journal.log_of("train").open("ab") as file:
+        file.write(b'[1]\n7\n{"other": 1}\n\xff\n{"launch_id": "half')
+    assert journal.launches("train") == {"a", "b"}
+    assert journal.launches("other") == set()
+
+
 def test_the_folder_is_its_owner_s_alone_and_no_name_leaves_it(journal: Journal, tmp_path: Path) -> None:
     assert stat.S_IMODE((tmp_path / "journal").stat().st_mode) == 0o700
     for method in (journal.get, journal.drop, journal.log_of, journal.held):

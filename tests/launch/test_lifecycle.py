@@ -176,7 +176,11 @@ def test_no_capacity_and_no_quota_go_on_to_the_next_region_and_leave_nothing(
         zones = ["", *(f"{HK}{letter}" for letter in "abc")]
         assert tried == [*((HK, zone, "no-capacity") for zone in zones), (SG, attempts[-1].zone, "launched")]
     assert actions(ec2).count("RunInstances") == len(attempts)  # the SDK did not retry a refusal by itself
-    assert len(everything(access, name)) == 2  # the instance and its group, in Singapore only
+    # The instance and its group in Singapore, and the group that keeps the name, where the first attempt was made.
+    assert [what[:2] for what in everything(access, name)].count("i-") == 1
+    assert [what[:3] for what in everything(access, name)].count("sg-") == 2
+    down(launcher, name)
+    assert everything(access, name) == []
 
 
 def test_no_place_at_all_names_every_attempt_and_leaves_nothing(launcher: Launcher, ec2: Rehearsal, access: AwsAccess) -> None:

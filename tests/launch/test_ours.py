@@ -9,7 +9,7 @@ import pytest
 from provision.clouds import base
 from provision.errors import CloudUnreachableError, CredentialsExpiredError, CredentialsMissingError, ThrottledError
 from provision.launch.journal import Record
-from provision.launch.ours import oldest_first
+from provision.launch.ours import of_another_launch, oldest_first
 from provision.launch.patience import Patience
 from tests.launch.memory import Memory, machine, thing
 
@@ -104,6 +104,20 @@ def test_the_oldest_launch_comes_first_and_its_machines_by_name() -> None:
     one = machine("o-1", launch_id="z", launched_at=early)
     same = machine("s", launch_id="b", launched_at=late)
     assert [i.name for i in oldest_first([same, new, ten, two, one])] == ["o-1", "o-2", "o-10", "n", "s"]
+
+
+def test_machines_of_another_launch_are_listed_up_to_twenty() -> None:
+    others = [machine(id=f"i-{n}", state="stopped", owner="" if n else "isa@example.org") for n in range(21)]
+    two = of_another_launch("train", others[:2], own=True)
+    assert two.message == (
+        "'train' is also the name of 2 machines of another launch: "
+        "i-0 in us-east-1, stopped since 2026-11-21T00:00:00+00:00, of isa@example.org; "
+        "i-1 in us-east-1, stopped since 2026-11-21T00:00:00+00:00, of an unknown owner"
+    )
+    many = of_another_launch("train", others, own=False).message
+    assert "i-19 in" in many
+    assert many.endswith("; and 1 more")
+    assert of_another_launch("train", others[:20], own=False).message.endswith("of an unknown owner")
 
 
 def test_clearing_takes_the_things_of_one_launch_in_those_regions(memory: Memory) -> None:

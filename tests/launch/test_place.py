@@ -14,6 +14,7 @@ from provision.errors import (
     CapacityError,
     CloudError,
     CloudInvalidError,
+    CloudUnreachableError,
     CloudUnsupportedError,
     CredentialsExpiredError,
     NameTakenError,
@@ -23,8 +24,11 @@ from provision.errors import (
 from provision.launch.attempts import LaunchRequest
 from provision.launch.journal import Journal
 from provision.launch.launcher import Launcher
+from provision.launch.lifecycle import destroy
+from provision.launch.ours import Ours
 from provision.launch.patience import Patience
 from provision.launch.plan import plan
+from provision.launch.regions import regions_of
 from provision.profile import load
 from provision.profile.lock import build
 from provision.profile.model import Profile
@@ -79,6 +83,10 @@ def left(access: AwsAccess, name: str, kinds: str = "all") -> list[str]:
     return found
 
 
+def kinds(ids: list[str]) -> list[str]:
+    return sorted(each.partition("-")[0] for each in ids)
+
+
 def test_a_stock_out_in_every_zone_but_the_last(launcher: Launcher, ec2: Rehearsal, access: AwsAccess) -> None:
     last = ZONES[REGIONS[-1]][-1]
     capacity(ec2, {last: 1})
@@ -88,7 +96,7 @@ def test_a_stock_out_in_every_zone_but_the_last(launcher: Launcher, ec2: Rehears
     refused = [zone for zone, outcome in tried(launcher) if outcome == "no-capacity"]
     assert len(refused) == len(set(refused))  # each once
     assert {zone for region in REGIONS[:2] for zone in ZONES[region]} <= set(refused)
-    assert len(left(access, "last")) == 3  # machine, group and volume, in the last region only
+    assert kinds(left(access, "last")) == ["i", "sg", "sg", "vol"]  # in the last region, and the group that keeps the name in the first
 
 
 def test_a_stock_out_everywhere_is_said_of_every_zone_and_leaves_nothing(launcher: Launcher, ec2: Rehearsal, access: AwsAccess) -> None:
@@ -107,7 +115,7 @@ def test_no_quota_goes_to_the_next_region_at_once(launcher: Launcher, ec2: Rehea
     control.ask(ec2, "settings", method="PUT", body={"vcpu_limit": dict.fromkeys(REGIONS[:2], 0)})
     (instance,) = ensure(launcher, "quota")
     assert tried(launcher) == [(REGIONS[0], "quota-exceeded"), (REGIONS[1], "quota-exceeded"), (instance.zone, "launched")]
-    assert len(left(access, "quota")) == 3
+    assert kinds(left(access, "quota")) == ["i", "sg", "sg", "vol"]
     control.ask(ec2, "settings", method="PUT", body={"vcpu_limit": dict.fromkeys(REGIONS, 0)})
     with pytest.raises(QuotaExceededError):
         ensure(launcher, "no-quota", wait_s=60)  # waiting cannot help, so that it does not wait
@@ -157,7 +165,7 @@ def test_credentials_that_expire_for_everything_leave_a_journal_that_goes_on(lau
     control.ask(ec2, "faults", method="PUT", body=[])
     (instance,) = ensure(launcher, "expired")
     assert instance.region == REGIONS[2]
-    assert len(left(access, "expired")) == 3
+    assert kinds(left(access, "expired")) == ["i", "sg", "sg", "vol"]
 
 
 def test_a_region_that_is_not_enabled_is_named(launcher: Launcher, ec2: Rehearsal, access: AwsAccess) -> None:
@@ -212,23 +220,46 @@ def test_waiting_for_capacity_tries_again_and_ends_in_time(access: AwsAccess, ec
     assert left(access, "vain") == []
 
 
-def test_of_two_clients_that_launch_one_name_at_once_one_wins_and_the_other_says_who(
-    access: AwsAccess, ec2: Rehearsal, tmp_path: Path
-) -> None:
-    late, quick = at_home(access, tmp_path / "one"), at_home(access, tmp_path / "two")
-    # Both look and see nothing; what the first one asks for is made two seconds later, after the second one's. EC2 tells times in seconds.
-    control.ask(ec2, "faults", method="PUT", body=[{"kind": "delay", "action": "RunInstances", "delay_s": 2.5, "count": 1}])
+def test_a_launch_that_went_on_to_another_region_keeps_its_name_in_the_first(access: AwsAccess, ec2: Rehearsal, tmp_path: Path) -> None:
+    """Otherwise a second person would launch in the first region while the launch of the first person is made in the other."""
+    first, second = at_home(access, tmp_path / "one"), at_home(access, tmp_path / "two")
+    stock_out = {"kind": "error", "action": "RunInstances", "code": "InsufficientInstanceCapacity", "http": 500, "region": REGIONS[0]}
+    late = {"kind": "delay", "action": "RunInstances", "delay_s": 2.0, "region": REGIONS[1]}
+    control.ask(ec2, "faults", method="PUT", body=[stock_out, late])
     with ThreadPoolExecutor(max_workers=1) as pool:
-        running = pool.submit(ensure, late, "both")
-        until(lambda: any(call["action"] == "RunInstances" for call in control.ask(ec2, "calls")), every_s=0.01)
-        (winner,) = ensure(quick, "both")
-        with pytest.raises(NameTakenError) as caught:
-            running.result()
-    assert PROFILE.owner.email in caught.value.message
-    assert winner.launched_at in caught.value.message
+        running = pool.submit(ensure, first, "both")
+        until(lambda: any(c["action"] == "RunInstances" and c["region"] == REGIONS[1] for c in control.ask(ec2, "calls")), every_s=0.01)
+        control.ask(ec2, "faults", method="PUT", body=[])  # now the first region has machines
+        with pytest.raises(NameTakenError, match=PROFILE.owner.email) as caught:
+            ensure(second, "both")
+        (winner,) = running.result()
+    assert "gpuprov down both" in caught.value.hint
+    assert second.attempts[-1].outcome == "name-taken"
+    assert second.journal.get("both") is None
     assert left(access, "both", "machines") == [winner.id]
-    assert len(left(access, "both")) == 3
-    assert late.journal.get("both") is None
+    with pytest.raises(NameTakenError, match=winner.id):
+        ensure(second, "both")
+    assert [i.id for i in ensure(first, "both")] == [winner.id]
+
+
+def test_a_name_without_machines_whose_owner_is_gone_is_freed_by_down(access: AwsAccess, ec2: Rehearsal, tmp_path: Path) -> None:
+    gone, other = at_home(access, tmp_path / "one"), at_home(access, tmp_path / "two")
+    control.ask(ec2, "faults", method="PUT", body=[{"kind": "drop", "action": "RunInstances"}])
+    with pytest.raises(CloudUnreachableError):
+        ensure(gone, "dead")
+    control.ask(ec2, "faults", method="PUT", body=[])
+    with pytest.raises(NameTakenError, match=PROFILE.owner.email) as caught:
+        ensure(other, "dead")
+    assert "`gpuprov down dead` frees the name" in caught.value.hint
+    assert kinds(left(access, "dead")) == ["sg"]  # the second person's `up` has removed nothing
+    ours = Ours(other.connect, other.on_step, QUICK)
+    destroy(ours, other.journal, "dead", regions_of([PROFILE], []))
+    (machine,) = ensure(other, "dead")
+    assert left(access, "dead", "machines") == [machine.id]
+    with pytest.raises(NameTakenError, match=machine.id):  # the first one is back, with the journal of its attempt
+        ensure(gone, "dead")
+    assert left(access, "dead", "machines") == [machine.id]
+    assert gone.journal.get("dead") is None
 
 
 def test_a_machine_in_use_outlives_a_failed_refill(launcher: Launcher, ec2: Rehearsal, access: AwsAccess) -> None:

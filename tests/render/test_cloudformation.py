@@ -121,10 +121,12 @@ def test_a_stack_is_what_up_makes(case: str, stacks: Any, ec2: Rehearsal, access
 
 def test_gpuprov_lists_a_stack_and_its_launch_is_its_own(stacks: Any, ec2: Rehearsal, access: AwsAccess) -> None:
     subject = make(name="listed")
-    first, second = stacks(subject, "first"), stacks(subject, "second")
-    found = AwsCloud(subject.region, access).find(subject.name)
-    assert {i.id for i in found} == {first["InstanceId"], second["InstanceId"]}
+    first, other = stacks(subject, "first"), stacks(make(name="other"), "other")
+    found = AwsCloud(subject.region, access).find(subject.name) + AwsCloud(subject.region, access).find("other")
+    assert [i.id for i in found] == [first["InstanceId"], other["InstanceId"]]
     assert len({i.launch_id for i in found}) == 2
+    with pytest.raises(ClientError, match=r"InvalidGroup\.Duplicate"):  # a name belongs to one launch, whoever makes it
+        stacks(subject, "second")
     assert {i.profile_digest for i in found} == {subject.profile_sha256}
     assert {i.deadline for i in found} == {DEADLINE.isoformat()}
     told = Made(ec2, subject.region)

@@ -139,7 +139,8 @@ def _dry_run(api: AwsRegionApi, order: base.Order, image_id: ImageId) -> base.An
 
 def _would(api: AwsRegionApi, action: str, request: Callable[[], Any]) -> None:
     with cloud_errors(action, api.region):
-        unless_refused(request, "DryRunOperation")  # the answer to a dry run that would have worked
+        # The first is the answer to a dry run that would have worked. The second is about a name that is taken, perhaps by this launch.
+        unless_refused(request, "DryRunOperation", "InvalidGroup.Duplicate")
 
 
 def notices(api: AwsRegionApi, instances: Sequence[base.Instance]) -> dict[str, tuple[str, ...]]:

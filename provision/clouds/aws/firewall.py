@@ -1,6 +1,7 @@
 """The security group of a launch: port 22 for the order's networks, and nothing else.
 
-A group's name derives from the launch, so that a later try finds the group that an earlier one made.
+A group is also the claim of a launch to its name. It is called after the name alone, and EC2 makes one group of a name in a VPC
+(docs/sources/clouds.md §1.5). So of two launches of one name only one gets as far as RunInstances.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,6 +17,7 @@ from provision.clouds.aws.api import AwsRegionApi
 from provision.clouds.aws.errors import cloud_errors, is_refusal, unless_refused
 from provision.clouds.aws.requests import ingress, resource_name, security_group
 from provision.clouds.caller import resolve
+from provision.clouds.claim import taken
 from provision.concurrent import at_once
 from provision.errors import CloudInvalidError, CloudUnreachableError, InstanceNotFoundError
 
@@ -50,6 +52,10 @@ def ensure_group(api: AwsRegionApi, order: base.Order) -> str:
     """Make the group of an order, or find it, and open port 22 to the order's networks; returns the group's id.
 
     The group stands in the VPC of the order's subnet, or in the default one.
+
+    Raises:
+        NameTakenError: another launch has the name.
+        CloudInvalidError: a group of that name is not of gpuprov.
     """
     (group,), networks = at_once(call, (lambda: [_group(api, order)], lambda: resolve(order.ssh_from, api.access.caller_address_url)))
     if networks:  # none where the machine is reached without an open port
@@ -70,8 +76,11 @@ def _group(api: AwsRegionApi, order: base.Order) -> str:
     if ours:
         return str(ours[0]["GroupId"])
     if groups:
+        tags = tags_of(groups[0])
+        if tags.get(base.LAUNCH_TAG):
+            raise taken(order.name, f"security group {groups[0]['GroupId']} in {api.region}", tags)
         # Whoever made it may have opened it to anybody.
-        msg = f"security group {name} in {api.region} is not of this launch"
+        msg = f"security group {name} in {api.region} is not of gpuprov"
         raise CloudInvalidError(msg, hint="ask its owner to rename it, or choose another --name")
     # A call whose reply was lost made it a moment ago.
     msg = f"EC2 has security group {name} in {api.region} but does not show it yet"

@@ -287,7 +287,7 @@ def calls(order: Order, region: str) -> list[PlannedCall]:
     }
     planned: list[tuple[str, str, dict[str, Any]]] = [
         ("ec2:DescribeInstances", "find what an earlier run made", {"Filters": [{"Name": f"tag:{NAME_TAG}", "Values": [order.name]}]}),
-        ("ec2:CreateSecurityGroup", "make the group", requests.security_group(order)),
+        ("ec2:CreateSecurityGroup", "claim the name with its group, of which EC2 makes one", requests.security_group(order)),
         ("ec2:RunInstances", "make the instance", run),
         ("ec2:GetConsoleOutput", "read the host keys", {"InstanceId": "<the instance>", "Latest": True}),
     ]

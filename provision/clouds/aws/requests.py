@@ -13,8 +13,8 @@ ADDRESS_TAG = "gpuprov:address"
 
 
 def resource_name(order: base.Order) -> str:
-    """The name of a launch's security group: the same for every attempt of the launch."""
-    return f"gpuprov-{order.name}-{order.launch_id[:8]}"
+    """The name of a launch's security group: of the launch's name alone, so that EC2 lets only one launch have it in a VPC."""
+    return f"gpuprov-{order.name}"
 
 
 def tag_list(order: base.Order) -> list[dict[str, str]]:

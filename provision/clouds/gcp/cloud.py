@@ -79,7 +79,7 @@ class GcpCloud:
         networks = resolve(order.ssh_from, self._access.caller_address_url)
         text = requests.description(order.name, order.launch_id, order.tags.get(base.OWNER_TAG, ""))
         network = firewall.network_of(self._api, order, self.region)
-        rules = firewall.begin(self._api, order.launch_id, text, networks, network)
+        rules = firewall.begin(self._api, order.name, order.launch_id, text, networks, network=network)
         instances = self._machines(order)
         try:
             firewall.wait(self._api, rules)
@@ -273,7 +273,7 @@ class GcpCloud:
             raise InstanceNotFoundError(msg, hint="`gpuprov ls` shows what exists")
         for launch_id, (owner, network) in launches.items():
             text = requests.description(name, launch_id, owner)
-            firewall.allow(self._api, launch_id, text, sources, rules, network=network)
+            firewall.allow(self._api, name, launch_id, text, sources, rules=rules, network=network)
         return sorted(sources)
 
     def things(self, name: str | None = None) -> list[base.Thing]:

@@ -1,6 +1,8 @@
 """The firewall rules of a launch. They are requested before its machines, so that no machine is ever open to more than the profile says.
 
-A rule's name derives from the launch, so that a later try finds the rule that an earlier one made.
+A rule's name derives from the launch, so that a later try finds the rule that an earlier one made. One of them is called after the launch's
+name alone. A rule's name is unique in its project, so that rule is the claim of a launch to its name: of two launches of one name only one
+gets as far as its machines, whatever their zones.
 """
 
 import uuid
@@ -8,10 +10,11 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from provision.clouds import base
+from provision.clouds.claim import taken
 from provision.clouds.gcp.answers import tags_of_firewall
 from provision.clouds.gcp.api import GcpProjectApi
 from provision.clouds.gcp.errors import AlreadyThereError, GoneError
-from provision.clouds.gcp.requests import NETWORK, firewalls, network_tag
+from provision.clouds.gcp.requests import NETWORK, claim_name, firewalls, network_tag
 from provision.concurrent import at_once
 from provision.errors import CloudInvalidError
 
@@ -49,11 +52,12 @@ def _is_ours(rule: Any, launch_id: str = "") -> bool:
     """Whether a rule is ours, or that launch's: one that somebody else gave such a name lacks our target tag or our tags."""
     tags = tags_of_firewall(rule)
     launch = tags.get(base.LAUNCH_TAG, "")
-    named = base.NAME_TAG in tags and rule.name.startswith(network_tag(launch)) and network_tag(launch) in rule.target_tags
-    return bool(launch) and named and launch_id in {"", launch}
+    named = rule.name.startswith(network_tag(launch)) or rule.name == claim_name(tags.get(base.NAME_TAG, ""))
+    tagged = base.NAME_TAG in tags and network_tag(launch) in rule.target_tags
+    return bool(launch) and named and tagged and launch_id in {"", launch}
 
 
-def begin(api: GcpProjectApi, launch_id: str, text: str, networks: Sequence[str], network: str = NETWORK) -> list[Operation]:
+def begin(api: GcpProjectApi, name: str, launch_id: str, text: str, networks: Sequence[str], *, network: str = NETWORK) -> list[Operation]:
     """Begin to make the rules of a launch; a rule that an earlier try made gets today's networks.
 
     The names of the rules make a repetition harmless. A request id derived from the launch would not do: if somebody has removed the rule,
@@ -61,6 +65,7 @@ def begin(api: GcpProjectApi, launch_id: str, text: str, networks: Sequence[str]
 
     Args:
         api: whose project.
+        name: of the launch.
         launch_id: whose machines.
         text: the tags, for the rules' descriptions.
         networks: who may come in.
@@ -70,6 +75,7 @@ def begin(api: GcpProjectApi, launch_id: str, text: str, networks: Sequence[str]
         What must end before the rules hold; for `wait`.
 
     Raises:
+        NameTakenError: another launch has the name.
         CloudInvalidError: a rule of such a name is not ours; it was not changed.
     """
 
@@ -78,12 +84,14 @@ def begin(api: GcpProjectApi, launch_id: str, text: str, networks: Sequence[str]
             return _CREATE, api.call("Firewalls", "insert_unary", _CREATE, firewall_resource=rule, request_id=str(uuid.uuid4()))
         except AlreadyThereError:
             current = api.call("Firewalls", "get", "compute.firewalls.get", firewall=rule["name"])
+            if rule["name"] == claim_name(name) and _is_ours(current) and not _is_ours(current, launch_id):
+                raise taken(name, f"firewall rule {rule['name']} of project {api.project}", tags_of_firewall(current)) from None
             if not _is_ours(current, launch_id):
                 msg = f"firewall rule {rule['name']} of project {api.project} is not of gpuprov"
                 raise CloudInvalidError(msg, hint="ask its owner to rename it, or remove it") from None
             return None if list(current.source_ranges) == rule["source_ranges"] else _patch(api, rule)
 
-    return [operation for operation in at_once(insert, firewalls(launch_id, text, networks, network)) if operation]
+    return [operation for operation in at_once(insert, firewalls(name, launch_id, text, networks, network)) if operation]
 
 
 def _patch(api: GcpProjectApi, rule: dict[str, Any]) -> Operation:
@@ -97,19 +105,20 @@ def wait(api: GcpProjectApi, operations: Sequence[Operation]) -> None:
     at_once(lambda pair: api.success_of(pair[1], pair[0], timeout_s=_RULE_S), operations)
 
 
-def allow(api: GcpProjectApi, launch_id: str, text: str, networks: Sequence[str], rules: Sequence[Any], *, network: str) -> None:
+def allow(api: GcpProjectApi, name: str, launch_id: str, text: str, networks: Sequence[str], *, rules: Sequence[Any], network: str) -> None:
     """Make the rules of a launch admit exactly these networks, and wait until they do.
 
     Args:
         api: whose project.
+        name: of the launch.
         launch_id: whose machines.
         text: the tags, for the rules' descriptions.
         networks: who may come in.
         rules: ours as they are now.
         network: path of the network of GCP that the rules are for.
     """
-    wait(api, begin(api, launch_id, text, networks, network))
-    names = {rule["name"] for rule in firewalls(launch_id, text, networks, network)}
+    wait(api, begin(api, name, launch_id, text, networks, network=network))
+    names = {rule["name"] for rule in firewalls(name, launch_id, text, networks, network)}
     for rule in rules:
         if network_tag(launch_id) in rule.target_tags and rule.name not in names:
             api.run("Firewalls", "delete_unary", "compute.firewalls.delete", timeout_s=_RULE_S, firewall=rule.name)

@@ -322,8 +322,9 @@ def calls(order: Order, region: str) -> list[PlannedCall]:
     if order.subnet:
         where = {"region": region, "subnetwork": order.subnet}
         planned.append(("compute.subnetworks.get", "find the network of the subnetwork", where))
-    for rule in requests.firewalls(order.launch_id, described, networks, network):
-        purpose = "open SSH and nothing else" if "allowed" in rule else "close SSH to everybody else"
+    for rule in requests.firewalls(order.name, order.launch_id, described, networks, network):
+        claims = ", and claim the name with the rule, of which GCP makes one" if rule["name"] == requests.claim_name(order.name) else ""
+        purpose = "open SSH and nothing else" if "allowed" in rule else f"close SSH to everybody else{claims}"
         planned.append(("compute.firewalls.insert", purpose, {"firewall": rule}))
     planned += [
         ("compute.instances.insert", "make the instance", {"zone": order.zone, "instance": requests.instance(order, name)}),

@@ -58,6 +58,11 @@ def network_tag(launch_id: str) -> str:
     return f"gpuprov-{launch_id}"
 
 
+def claim_name(name: str) -> str:
+    """The name of the rule that claims a launch's name: of that name alone, so that GCE lets only one launch of a project have it."""
+    return f"gpuprov-name-{name}"
+
+
 def machine_names(order: base.Order, in_use: Iterable[str] = ()) -> list[str]:
     """The names of this attempt's machines at GCE: its own numbers, or those that other attempts of the launch left out.
 
@@ -222,10 +227,13 @@ def bulk(order: base.Order, names: Iterable[str], region: str, zones: Iterable[s
     return resource
 
 
-def firewalls(launch_id: str, text: str, networks: Iterable[str], network: str = NETWORK) -> list[dict[str, Any]]:
+def firewalls(name: str, launch_id: str, text: str, networks: Iterable[str], network: str = NETWORK) -> list[dict[str, Any]]:
     """Open port 22 to these networks and close it to all others; the two families of addresses cannot share a rule.
 
+    The rule that is made for every launch, which closes the port to IPv4, is also the launch's claim to its name.
+
     Args:
+        name: of the launch.
         launch_id: whose machines.
         text: the tags, for the rules' descriptions.
         networks: who may come in.
@@ -242,5 +250,6 @@ def firewalls(launch_id: str, text: str, networks: Iterable[str], network: str =
         if ours:
             rules.append({"name": f"{tag}{suffix}", "priority": _ALLOW_PRIORITY, "allowed": port, "source_ranges": ours, **common})
         if ours or not suffix:
-            rules.append({"name": f"{tag}-deny{suffix}", "priority": _DENY_PRIORITY, "denied": port, "source_ranges": [everyone], **common})
+            deny = f"{tag}-deny{suffix}" if suffix else claim_name(name)
+            rules.append({"name": deny, "priority": _DENY_PRIORITY, "denied": port, "source_ranges": [everyone], **common})
     return rules

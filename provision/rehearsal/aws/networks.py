@@ -1,5 +1,6 @@
 """Key pairs and security groups of the embedded EC2, where moto is laxer than EC2."""
 
+import threading
 from typing import Any
 
 from moto.ec2.models.key_pairs import KeyPairBackend
@@ -9,8 +10,14 @@ from provision.rehearsal.aws.world import instances, method_of, refuse
 
 
 def patch() -> None:
-    """Refuse keys that are not in OpenSSH's format, and the removal of groups that are in use."""
+    """Refuse keys that are not in OpenSSH's format, a second group of a name, and the removal of groups that are in use."""
     import_key, delete_group = KeyPairBackend.import_key_pair, SecurityGroupBackend.delete_security_group
+    create_group, lock = SecurityGroupBackend.create_security_group, threading.RLock()
+
+    @method_of(SecurityGroupBackend)
+    def create_security_group(self: Any, *args: Any, **kwargs: Any) -> Any:
+        with lock:  # moto looks for the name and then makes the group, so that two requests at once would both make one
+            return create_group(self, *args, **kwargs)
 
     @method_of(KeyPairBackend)
     def import_key_pair(self: Any, *args: Any, **kwargs: Any) -> Any:

@@ -10,7 +10,7 @@ from provision.clouds.aws.cloud import AwsCloud
 from provision.errors import CloudInvalidError, QuotaExceededError
 from tests.clouds.aws.orders import order as ordered
 from tests.clouds.aws.rig import REGION, AwsRig
-from tests.clouds.aws.scripted import ScriptedApi
+from tests.clouds.aws.scripted import ScriptedApi, refusal
 
 
 def test_events_are_announced_until_they_are_over(rig: AwsRig) -> None:
@@ -82,3 +82,12 @@ def test_what_fills_a_quota_fits_and_one_more_does_not(limit: int, count: int, f
     assert answer == base.Answer("quota", fits, f"{4 * count} vCPUs needed, 8 of {limit} used (L-DB2E81BA)")
     counted = [{"Name": "instance-state-name", "Values": ["pending", "running"]}]
     assert ("describe_instances", {"Filters": counted}) in api.sent
+
+
+def test_a_name_that_is_taken_is_no_failure_of_the_dry_run() -> None:
+    """It may be that of the launch itself; `up` says whose it is."""
+    api = ScriptedApi(create_security_group=[refusal("InvalidGroup.Duplicate")], run_instances=[refusal("DryRunOperation")])
+    answer = examine._dry_run(api, ordered(), lambda _: "ami-1")
+    assert (answer.about, answer.holds) == ("dry-run", True)
+    api = ScriptedApi(create_security_group=[refusal("UnauthorizedOperation")])
+    assert examine._dry_run(api, ordered(), lambda _: "ami-1").holds is False

@@ -10,7 +10,15 @@ from provision.clouds import base
 from provision.clouds.aws import firewall
 from provision.clouds.aws.cloud import AwsCloud
 from provision.clouds.aws.requests import ingress, security_group
-from provision.errors import CapacityError, CloudInvalidError, CloudUnreachableError, InstanceNotFoundError, PermissionRefusedError
+from provision.clouds.claim import taken
+from provision.errors import (
+    CapacityError,
+    CloudInvalidError,
+    CloudUnreachableError,
+    InstanceNotFoundError,
+    NameTakenError,
+    PermissionRefusedError,
+)
 from provision.rehearsal import control
 from tests.clock import still
 from tests.clouds.aws.orders import LAUNCH, order
@@ -103,18 +111,28 @@ def test_the_group_that_an_earlier_try_made_is_used_again(groups: list[dict[str,
     shown = {"describe_subnets": [SUBNET], "describe_security_groups": [{"SecurityGroups": groups}]}
     api = ScriptedApi(create_security_group=[DUPLICATE], **shown)
     assert firewall.ensure_group(api, order(ssh_from=(), subnet=subnet)) == "sg-ours"
-    assert api.sent[-1] == ("describe_security_groups", {"Filters": [{"Name": "group-name", "Values": ["gpuprov-train-01234567"]}]})
+    assert api.sent[-1] == ("describe_security_groups", {"Filters": [{"Name": "group-name", "Values": ["gpuprov-train"]}]})
 
 
-@pytest.mark.parametrize("group", [THEIRS, {**THEIRS, "Tags": []}, {"GroupId": "sg-theirs", "VpcId": "vpc-1"}])
+@pytest.mark.parametrize("group", [{**THEIRS, "Tags": []}, {"GroupId": "sg-theirs", "VpcId": "vpc-1"}])
 def test_a_group_of_that_name_that_somebody_else_made_is_neither_used_nor_changed(group: dict[str, Any]) -> None:
     """It may be open to everybody."""
     api = ScriptedApi(create_security_group=[DUPLICATE], describe_security_groups=[{"SecurityGroups": [group]}])
     with pytest.raises(CloudInvalidError) as caught:
         firewall.ensure_group(api, order())
-    assert caught.value.message == "security group gpuprov-train-01234567 in us-east-1 is not of this launch"
+    assert caught.value.message == "security group gpuprov-train in us-east-1 is not of gpuprov"
     assert caught.value.hint == "ask its owner to rename it, or choose another --name"
     assert api.methods() == ["once:create_security_group", "describe_security_groups"]
+
+
+@pytest.mark.parametrize("subnet", ["", "subnet-1"])
+def test_the_group_of_another_launch_says_whose_the_name_is(subnet: str) -> None:
+    shown: dict[str, list[Any]] = {"describe_subnets": [SUBNET], "describe_security_groups": [{"SecurityGroups": [THEIRS]}]}
+    api = ScriptedApi(create_security_group=[DUPLICATE], **shown)
+    with pytest.raises(NameTakenError) as caught:
+        firewall.ensure_group(api, order(subnet=subnet))
+    assert caught.value.message == taken("train", "security group sg-theirs in us-east-1", {base.LAUNCH_TAG: "another"}).message
+    assert "once:authorize_security_group_ingress" not in api.methods()
 
 
 @pytest.mark.parametrize(("groups", "subnet"), [([], ""), ([], "subnet-1"), ([{**OURS, "VpcId": "vpc-2"}], "subnet-1")])
@@ -122,7 +140,7 @@ def test_a_group_that_ec2_has_and_does_not_show_yet_is_asked_for_again_later(gro
     api = ScriptedApi(describe_subnets=[SUBNET], create_security_group=[DUPLICATE], describe_security_groups=[{"SecurityGroups": groups}])
     with pytest.raises(CloudUnreachableError) as caught:
         firewall.ensure_group(api, order(subnet=subnet))
-    assert caught.value.message == "EC2 has security group gpuprov-train-01234567 in us-east-1 but does not show it yet"
+    assert caught.value.message == "EC2 has security group gpuprov-train in us-east-1 but does not show it yet"
     assert caught.value.hint == "run the same command again; it goes on where it stopped"
 
 

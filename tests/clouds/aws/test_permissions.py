@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import datetime as dt
 import json
 from typing import Any
@@ -111,8 +112,8 @@ def test_the_policy_touches_nothing_of_another_name(rig: AwsRig) -> None:
         lambda: cloud.extend([other], theirs.deadline),
         lambda: cloud.allow(theirs.name, ["192.0.2.0/24"]),
         lambda: cloud.launch(theirs),
-        lambda: cloud.launch(rig.order(mine.name, instance_type="g4dn.2xlarge")),
-        lambda: cloud.launch(rig.order(mine.name, market="spot")),
+        lambda: cloud.launch(dataclasses.replace(mine, instance_type="g4dn.2xlarge")),
+        lambda: cloud.launch(dataclasses.replace(mine, market="spot")),
         lambda: AwsCloud("eu-west-1", rig.access).find(mine.name),
     ):
         with pytest.raises(PermissionRefusedError):

@@ -101,7 +101,7 @@ def test_whatever_an_order_can_ask_for_is_in_the_request_and_nothing_else() -> N
 
 def test_a_group_is_asked_for_with_exactly_these_fields() -> None:
     expected = {
-        "GroupName": "gpuprov-train-01234567",
+        "GroupName": "gpuprov-train",
         "Description": "gpuprov train: SSH",
         "TagSpecifications": specifications("security-group"),
     }

@@ -115,7 +115,7 @@ class GcpRig(Rig):
 
     def seen(self, instance: base.Instance) -> Seen:
         (card,) = self.raw(instance.id, instance.zone).network_interfaces
-        rules = [r for name, r in self.rules().items() if name.startswith(f"gpuprov-{instance.launch_id}")]
+        rules = [r for r in self.rules().values() if f"gpuprov-{instance.launch_id}" in r.target_tags]
         assert {r.network for r in rules} == {card.network}
         public = [config.nat_i_p for config in card.access_configs]
         opened = {source for rule in rules if rule.allowed for source in rule.source_ranges}

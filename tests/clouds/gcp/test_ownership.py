@@ -11,13 +11,14 @@ import pytest
 from provision.clouds import base
 from provision.clouds.gcp import firewall, removal, requests
 from provision.clouds.gcp.errors import AlreadyThereError, GoneError
-from provision.errors import CloudInvalidError
+from provision.errors import CloudInvalidError, NameTakenError
 
 from .orders import order
 from .scripted import ScriptedProject
 
 LAUNCH = "f00d" * 8
 TAG = f"gpuprov-{LAUNCH}"
+CLAIM = "gpuprov-name-train"
 TEXT = requests.description("train", LAUNCH, "isa@example.org")
 HERE, SIX, EVERYONE = "203.0.113.7/32", "2001:db8::/64", "0.0.0.0/0"
 THERE_ALREADY, GONE = AlreadyThereError("exists", hint="x"), GoneError("gone", hint="x")
@@ -49,10 +50,10 @@ def names(project: ScriptedProject, name: str | None = None) -> list[str]:
 
 def test_our_rules_are_found_and_those_of_others_are_not() -> None:
     other = requests.description("other", "beef", "x")
-    ours = [rule(), rule(f"{TAG}-deny"), rule("gpuprov-beef", other, ("gpuprov-beef",))]
+    ours = [rule(), rule(CLAIM), rule("gpuprov-beef", other, ("gpuprov-beef",))]
     project = ScriptedProject(Firewalls_list=[[*FOREIGN, *ours]])
-    assert names(project) == [TAG, f"{TAG}-deny", "gpuprov-beef"]
-    assert names(project, "train") == [TAG, f"{TAG}-deny"]
+    assert names(project) == [TAG, CLAIM, "gpuprov-beef"]
+    assert names(project, "train") == [TAG, CLAIM]
     assert names(project, "nobody") == []
     assert project.sent[0] == ("Firewalls", "list", *RULES)
 
@@ -68,18 +69,28 @@ def test_a_rule_of_that_name_that_somebody_else_made_is_never_changed(foreign: A
     foreign.source_ranges = [EVERYONE]
     project = ScriptedProject(Firewalls_insert_unary=[THERE_ALREADY], Firewalls_get=[foreign])
     with pytest.raises(CloudInvalidError) as caught:
-        firewall.begin(project, LAUNCH, TEXT, [HERE])  # type: ignore[arg-type]
+        firewall.begin(project, "train", LAUNCH, TEXT, [HERE])  # type: ignore[arg-type]
     assert caught.value.message == f"firewall rule {TAG} of project my-project is not of gpuprov"
     assert caught.value.hint == "ask its owner to rename it, or remove it"
     assert {method for _, method, *_ in project.sent} == {"insert_unary", "get"}
 
 
+def test_the_rule_that_claims_the_name_for_another_launch_says_whose_it_is() -> None:
+    theirs = rule(CLAIM, requests.description("train", "beef", "her@example.org"), ("gpuprov-beef",))
+    project = ScriptedProject(Firewalls_insert_unary=[THERE_ALREADY], Firewalls_get=[theirs])
+    with pytest.raises(NameTakenError) as caught:
+        firewall.begin(project, "train", LAUNCH, TEXT, [])  # type: ignore[arg-type]
+    claim = f"firewall rule {CLAIM} of project my-project"
+    assert caught.value.message == f"'train' belongs to launch beef of her@example.org ({claim})"
+    assert {method for _, method, *_ in project.sent} == {"insert_unary", "get"}
+
+
 def test_new_rules_are_begun_with_request_ids_of_their_own_and_waited_for() -> None:
     project = ScriptedProject()
-    begun = firewall.begin(project, LAUNCH, TEXT, [HERE], "n")  # type: ignore[arg-type]
+    begun = firewall.begin(project, "train", LAUNCH, TEXT, [HERE], network="n")  # type: ignore[arg-type]
     assert begun == [("compute.firewalls.create", "operation of insert_unary")] * 2
     sent = sorted((request["firewall_resource"]["name"], request) for *_, request in project.sent)
-    assert [request["firewall_resource"] for _, request in sent] == requests.firewalls(LAUNCH, TEXT, [HERE], "n")
+    assert [request["firewall_resource"] for _, request in sent] == requests.firewalls("train", LAUNCH, TEXT, [HERE], "n")
     ids = {request["request_id"] for _, request in sent}
     assert len(ids) == 2
     assert all(len(each) == 36 for each in ids)
@@ -89,23 +100,23 @@ def test_new_rules_are_begun_with_request_ids_of_their_own_and_waited_for() -> N
 
 def test_a_rule_of_ours_gets_today_s_networks_and_one_that_has_them_is_left_alone() -> None:
     same = ScriptedProject(Firewalls_insert_unary=[THERE_ALREADY], Firewalls_get=[rule(sources=(EVERYONE,))])
-    assert firewall.begin(same, LAUNCH, TEXT, []) == []  # type: ignore[arg-type]
-    assert same.sent[-1] == ("Firewalls", "get", "compute.firewalls.get", {"firewall": f"{TAG}-deny"})
+    assert firewall.begin(same, "train", LAUNCH, TEXT, []) == []  # type: ignore[arg-type]
+    assert same.sent[-1] == ("Firewalls", "get", "compute.firewalls.get", {"firewall": CLAIM})
     other = ScriptedProject(Firewalls_insert_unary=[THERE_ALREADY], Firewalls_get=[rule()])
-    assert firewall.begin(other, LAUNCH, TEXT, []) == [("compute.firewalls.update", "operation of patch_unary")]  # type: ignore[arg-type]
-    body = {"name": f"{TAG}-deny", "source_ranges": [EVERYONE]}
+    assert firewall.begin(other, "train", LAUNCH, TEXT, []) == [("compute.firewalls.update", "operation of patch_unary")]  # type: ignore[arg-type]
+    body = {"name": CLAIM, "source_ranges": [EVERYONE]}
     assert other.sent[-1] == (
         "Firewalls",
         "patch_unary",
         "compute.firewalls.update",
-        {"firewall": f"{TAG}-deny", "firewall_resource": body},
+        {"firewall": CLAIM, "firewall_resource": body},
     )
 
 
 def test_rules_that_are_no_longer_needed_go_and_those_of_other_launches_stay() -> None:
-    existing = [rule(), rule(f"{TAG}-deny"), rule(f"{TAG}-v6"), rule("gpuprov-beef", tags=("gpuprov-beef",))]
+    existing = [rule(), rule(CLAIM), rule(f"{TAG}-v6"), rule("gpuprov-beef", tags=("gpuprov-beef",))]
     project = ScriptedProject()
-    firewall.allow(project, LAUNCH, TEXT, [HERE], existing, network="n")  # type: ignore[arg-type]
+    firewall.allow(project, "train", LAUNCH, TEXT, [HERE], rules=existing, network="n")  # type: ignore[arg-type]
     removed = [(action, request) for _, method, action, request in project.sent if method == "delete_unary"]
     assert removed == [("compute.firewalls.delete", {"firewall": f"{TAG}-v6"})]
     assert [action for _, action, _ in project.waited] == ["compute.firewalls.create"] * 2 + ["compute.firewalls.delete"]

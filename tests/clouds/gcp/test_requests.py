@@ -167,22 +167,26 @@ def test_a_system_without_a_family_is_not_found() -> None:
 
 
 def test_port_22_is_open_to_the_networks_and_closed_to_everybody_else() -> None:
-    rules = requests.firewalls("f00d", requests.description("train", "f00d", "me"), ["203.0.113.7/32", "2001:db8::/64"])
+    rules = requests.firewalls("train", "f00d", requests.description("train", "f00d", "me"), ["203.0.113.7/32", "2001:db8::/64"])
     sent = {rule["name"]: on_the_wire("Firewall", rule) for rule in rules}
-    assert set(sent) == {"gpuprov-f00d", "gpuprov-f00d-deny", "gpuprov-f00d-v6", "gpuprov-f00d-deny-v6"}
+    assert set(sent) == {"gpuprov-f00d", "gpuprov-name-train", "gpuprov-f00d-v6", "gpuprov-f00d-deny-v6"}
     assert sent["gpuprov-f00d"]["sourceRanges"] == ["203.0.113.7/32"]
     assert sent["gpuprov-f00d-v6"]["sourceRanges"] == ["2001:db8::/64"]
-    assert sent["gpuprov-f00d-deny"]["sourceRanges"] == ["0.0.0.0/0"]
+    assert sent["gpuprov-name-train"]["sourceRanges"] == ["0.0.0.0/0"]
     port = [{"IPProtocol": "tcp", "ports": ["22"]}]
     for name, rule in sent.items():
         assert rule["targetTags"] == ["gpuprov-f00d"]
-        assert rule["denied" if "-deny" in name else "allowed"] == port
+        assert rule["denied" if "-deny" in name or "-name-" in name else "allowed"] == port
     # the smaller number is read first; default-allow-ssh of the default network has 65534
-    assert sent["gpuprov-f00d"]["priority"] < sent["gpuprov-f00d-deny"]["priority"] < 1000
+    assert sent["gpuprov-f00d"]["priority"] < sent["gpuprov-name-train"]["priority"] < 1000
 
 
 def test_a_deny_rule_stands_even_where_only_ipv6_may_come_in() -> None:
-    assert {r["name"] for r in requests.firewalls("x", "{}", ["2001:db8::/64"])} == {"gpuprov-x-v6", "gpuprov-x-deny", "gpuprov-x-deny-v6"}
+    assert {r["name"] for r in requests.firewalls("train", "x", "{}", ["2001:db8::/64"])} == {
+        "gpuprov-x-v6",
+        "gpuprov-name-train",
+        "gpuprov-x-deny-v6",
+    }
 
 
 def test_the_same_attempt_is_the_same_request_and_another_attempt_another() -> None:

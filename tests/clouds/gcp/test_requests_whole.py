@@ -145,15 +145,15 @@ def test_whatever_an_order_can_ask_for_is_in_the_request_and_nothing_else() -> N
 def test_rules_are_asked_for_with_exactly_these_fields() -> None:
     port = [{"I_p_protocol": "tcp", "ports": ["22"]}]
     common = {"network": "n", "direction": "INGRESS", "target_tags": ["gpuprov-f00d"], "description": "{}"}
-    both = requests.firewalls("f00d", "{}", ["203.0.113.7/32", "2001:db8::/64"], "n")
+    both = requests.firewalls("train", "f00d", "{}", ["203.0.113.7/32", "2001:db8::/64"], "n")
     assert both == [
         {"name": "gpuprov-f00d", "priority": 900, "allowed": port, "source_ranges": ["203.0.113.7/32"], **common},
-        {"name": "gpuprov-f00d-deny", "priority": 950, "denied": port, "source_ranges": ["0.0.0.0/0"], **common},
+        {"name": "gpuprov-name-train", "priority": 950, "denied": port, "source_ranges": ["0.0.0.0/0"], **common},
         {"name": "gpuprov-f00d-v6", "priority": 900, "allowed": port, "source_ranges": ["2001:db8::/64"], **common},
         {"name": "gpuprov-f00d-deny-v6", "priority": 950, "denied": port, "source_ranges": ["::/0"], **common},
     ]
-    assert requests.firewalls("f00d", "{}", [], "n") == [both[1]]  # nothing is opened, and the rest is closed all the same
-    assert requests.firewalls("f00d", "{}", [])[0]["network"] == "global/networks/default"
+    assert requests.firewalls("train", "f00d", "{}", [], "n") == [both[1]]  # nothing is opened, and the rest is closed all the same
+    assert requests.firewalls("train", "f00d", "{}", [])[0]["network"] == "global/networks/default"
 
 
 # --- what is secure, each with its reason ------------------------------------------------------------------------------
@@ -202,7 +202,7 @@ def test_all_that_a_launch_makes_is_labelled_at_once() -> None:
     for labelled in [machine, *(disk["initialize_params"] for disk in machine["disks"])]:
         assert labelled["labels"]["gpuprov-name"] == "train"
         assert labelled["labels"]["gpuprov-launch"] == "f00d" * 8
-    for rule in requests.firewalls("f00d" * 8, TEXT, ["203.0.113.7/32"]):
+    for rule in requests.firewalls("train", "f00d" * 8, TEXT, ["203.0.113.7/32"]):
         assert json.loads(rule["description"])[base.LAUNCH_TAG] == "f00d" * 8
 
 

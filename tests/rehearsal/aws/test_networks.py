@@ -1,10 +1,15 @@
 """Security groups and key pairs."""
 
+import threading
 import uuid
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
+from moto.ec2.models.key_pairs import KeyPairBackend
+from moto.ec2.models.security_groups import SecurityGroupBackend
 
+from provision.rehearsal.aws import networks
 from tests.rehearsal.aws.conftest import refused, run, state
 from tests.waiting import until
 
@@ -16,6 +21,49 @@ def test_a_group_in_use_cannot_be_deleted(aws: Any, image: str) -> None:
     aws.terminate_instances(InstanceIds=[instance])
     until(lambda: state(aws, instance) == "terminated")
     aws.delete_security_group(GroupId=group)
+
+
+def test_a_vpc_has_one_group_of_a_name_and_another_vpc_may_have_one_too(aws: Any) -> None:
+    make = {"GroupName": uuid.uuid4().hex, "Description": "x"}
+    first = aws.create_security_group(**make)["GroupId"]
+    assert refused(aws.create_security_group, **make) == "InvalidGroup.Duplicate"
+    vpc = aws.create_vpc(CidrBlock="10.60.0.0/16")["Vpc"]["VpcId"]
+    second = aws.create_security_group(**make, VpcId=vpc)["GroupId"]
+    assert refused(aws.create_security_group, **make, VpcId=vpc) == "InvalidGroup.Duplicate"
+    shown = aws.describe_security_groups(Filters=[{"Name": "group-name", "Values": [make["GroupName"]]}])["SecurityGroups"]
+    assert {group["GroupId"] for group in shown} == {first, second}
+    aws.delete_security_group(GroupId=first)
+    assert aws.create_security_group(**make)["GroupId"] not in {first, second}
+
+
+@pytest.fixture
+def own_moto(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    """Moto's classes in this process, which are put back afterwards."""
+    for owner, method in (
+        (KeyPairBackend, "import_key_pair"),
+        (SecurityGroupBackend, "create_security_group"),
+        (SecurityGroupBackend, "delete_security_group"),
+    ):
+        monkeypatch.setattr(owner, method, getattr(owner, method))
+    return monkeypatch
+
+
+def test_two_groups_are_never_made_at_once(own_moto: pytest.MonkeyPatch) -> None:
+    """Moto looks for the name first and makes the group afterwards; between the two, another request would not see it."""
+    both = threading.Barrier(2, timeout=0.1)
+
+    def create(_self: Any, _name: str) -> bool:
+        try:
+            both.wait()
+        except threading.BrokenBarrierError:
+            return True
+        return False
+
+    own_moto.setattr(SecurityGroupBackend, "create_security_group", create)
+    networks.patch()
+    make: Any = SecurityGroupBackend.create_security_group
+    with ThreadPoolExecutor(2) as pool:
+        assert list(pool.map(lambda name: make(None, name), ("same", "same"))) == [True, True]
 
 
 @pytest.mark.parametrize("material", [b"garbage", b"ssh-ed25519 AAAA", b""])

@@ -91,12 +91,11 @@ def _resources(subject: Subject, marked: Marked) -> dict[str, Any]:
     data = marked.written(request, _text)
     data["UserData"] = {"Fn::Base64": _lines(marked.parts(request["UserData"]))}
     data |= {"ImageId": {"Ref": "ImageId"}, "SecurityGroupIds": [{"Fn::GetAtt": ["SecurityGroup", "GroupId"]}]}
-    stem = requests.resource_name(order).removesuffix(marked.launch_id[:8])
     return {
         "SecurityGroup": {
             "Type": "AWS::EC2::SecurityGroup",
             "Properties": {
-                "GroupName": {"Fn::Join": ["", [stem, {"Fn::Select": [0, _UNIQUE]}]]},
+                "GroupName": requests.resource_name(order),
                 "GroupDescription": f"gpuprov {order.name}: SSH",
                 "SecurityGroupIngress": _ingress(marked),
                 "Tags": tags,

@@ -21,8 +21,7 @@ class _Aws:
     def __init__(self, subject: Subject) -> None:
         marked = Marked(subject)
         self.region = subject.region
-        self.name = subject.filled(marked.parts(requests.resource_name(marked.order).removesuffix(marked.launch_id[:8])))
-        self.name += subject.filled(marked.parts(marked.launch_id))[:8]
+        self.name = requests.resource_name(marked.order)
         self.tags: list[dict[str, str]] = marked.written(requests.tag_list(marked.order), subject.filled)
         self.rule: dict[str, Any] = marked.written(requests.ingress(marked.order.ssh_from), subject.filled)
         self.request: dict[str, Any] = marked.written(requests.run_instances(marked.order, self.region), subject.filled)

@@ -68,11 +68,10 @@ def _network(marked: Marked, tags: dict[str, str]) -> dict[str, Any]:
         *({**common, "cidr_ipv4": entry["CidrIp"], "description": entry["Description"]} for entry in rule["IpRanges"]),
         *({**common, "cidr_ipv6": entry["CidrIpv6"], "description": entry["Description"]} for entry in rule["Ipv6Ranges"]),
     ]
-    stem = requests.resource_name(order).removesuffix(marked.launch_id[:8])
     return {
         "aws_security_group": {
             "ssh": {
-                "name": stem + expression("substr(terraform_data.launch.output, 0, 8)"),
+                "name": requests.resource_name(order),
                 "description": f"gpuprov {order.name}: SSH",
                 "tags": tags,
             }

@@ -21,7 +21,9 @@ class _Gcp:
         order = marked.order
         described = requests.description(order.name, order.launch_id, order.tags[OWNER_TAG])
         self.zone, self.name = order.zone, requests.machine_names(order)[0]
-        self.rules: list[dict[str, Any]] = marked.written(requests.firewalls(order.launch_id, described, order.ssh_from), subject.filled)
+        self.rules: list[dict[str, Any]] = marked.written(
+            requests.firewalls(order.name, order.launch_id, described, order.ssh_from), subject.filled
+        )
         self.properties: dict[str, Any] = marked.written(
             requests.bulk(order, [], subject.region, [order.zone])["instance_properties"], subject.filled
         )

@@ -60,7 +60,7 @@ def render(subject: Subject) -> dict[str, bytes]:
 def _firewalls(marked: Marked) -> Iterator[tuple[str, dict[str, Any]]]:
     order = marked.order
     described = requests.description(order.name, order.launch_id, order.tags[OWNER_TAG])
-    for number, raw in enumerate(requests.firewalls(order.launch_id, described, order.ssh_from), 1):
+    for number, raw in enumerate(requests.firewalls(order.name, order.launch_id, described, order.ssh_from), 1):
         rule = marked.written(raw, text)
         resource = {
             key: rule.pop(key) for key in ("name", "description", "network", "direction", "priority", "source_ranges", "target_tags")
