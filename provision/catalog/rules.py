@@ -312,8 +312,12 @@ def _settings() -> tuple[Rule, ...]:
         if capability >= memory_from:
             return mode == "locked"
         if mode == "locked-graphics":
-            return capability >= graphics_from and request.kind == "max"
+            return capability >= graphics_from and memory_is_highest(gpu, request)
         return mode == "application"
+
+    def memory_is_highest(gpu: GpuRecord, request: ClockRequest) -> bool:
+        """Whether the memory clock is the one that the card has under load by itself, so that only the other has to be held."""
+        return request.kind == "max" or (gpu.clocks is not None and request.memory_mhz == gpu.clocks.memory_mhz)
 
     def why_not(gpu: GpuRecord, request: ClockRequest, _mode: str) -> str:
         if request.kind == "default":
@@ -329,6 +333,19 @@ def _settings() -> tuple[Rule, ...]:
 
     return (
         Rule("clocks-mode", ("gpu", "clocks", "clock_mode"), mode_fits, why_not),
+        Rule(
+            "application-clocks-are-deprecated",
+            ("gpu", "driver", "clock_mode"),
+            lambda gpu, branch, mode: (
+                mode != "application"
+                or version(branch.branch) < version(clocks.deprecated_from_branch["branch"])
+                or version(gpu.compute_capability) < graphics_from
+            ),
+            lambda gpu, branch, _mode: (
+                f"driver {branch.branch} calls application clocks deprecated, and {gpu.name} can lock the graphics clock"
+            ),
+            soft=True,
+        ),
         Rule(
             "driver-has-application-clocks",
             ("driver", "clock_mode"),

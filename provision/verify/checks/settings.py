@@ -90,7 +90,7 @@ def _clocks(facts: Facts, profile: Profile) -> Verdict:
     expected = f"application clocks {aim}, set again at boot"
     observed = ", ".join(sorted({f"{m},{g} MHz" for m, g in pairs}))
     if pairs != targets:
-        return fails(expected, observed, "set them with `nvidia-smi -ac MEMORY,GRAPHICS` in a unit that runs after nvidia-persistenced")
+        return fails(expected, observed, apply("clocks", "sets them now and at each boot"))
     unit = facts.read(UnitFacts, "clocks_unit")
     if not (unit.exists and unit.enabled):
         return warns(expected, f"{observed}; no unit sets them at boot", "will be lost at the next boot: enable gpuprov-clocks.service")

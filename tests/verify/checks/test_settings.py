@@ -79,7 +79,7 @@ TEXTS: list[Text] = [
         "lost at the next boot",
     ),
     ("application-clocks", {}, {"gpu__application_clocks": "max"}, "application clocks 5001,1590 MHz, set again at boot", ""),
-    ("application-clocks", gpu(app_graphics_mhz=5), {}, "application clocks 5001,1590 MHz, set again at boot", "nvidia-smi -ac"),
+    ("application-clocks", gpu(app_graphics_mhz=5), {}, "application clocks 5001,1590 MHz, set again at boot", "--role clocks"),
     ("clocks-at-boot", {"clocks_unit__exists": False}, {}, "gpuprov-clocks.service sets the clocks at boot", "--role clocks"),
 ]
 
