@@ -211,7 +211,6 @@ LOADED_GPU: dict[str, Any] = {
         "samples": 46,
         "sm_mhz": 1485,
         "top_sm_mhz": 1980,
-        "idle_sm_mhz": 1980,
         "memory_mhz": 3201,
         "max_sm_mhz": 1980,
         "power_w": 690.8,

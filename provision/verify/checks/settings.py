@@ -98,24 +98,30 @@ def _clocks(facts: Facts, profile: Profile) -> Verdict:
 
 
 def _held(facts: Facts, profile: Profile) -> Verdict:
-    """The clocks themselves, under load and right after it: a lock holds them whether or not a program runs (nvidia-smi(1), -lgc)."""
+    """The clocks themselves, under load and at rest.
+
+    Under load a card without a lock reaches its highest clocks too. At rest only a locked one has them: a lock takes effect "regardless if
+    an app is running" (nvidia-smi(1), -lgc), and an H100 without one rests at 345 MHz (docs/sources/verification.md §2.4).
+    """
     if profile.gpu.application_clocks == "default":
         return not_applicable("the profile leaves the clocks at their defaults")
     gpus, measured = devices(facts), facts.read(PerfFacts).devices
     settings = facts.read(ClocksReportFacts).settings
     targets = [_target(gpu, profile) for gpu in gpus]
-    expected = "the clocks of the profile, under load: " + ", ".join(sorted({f"memory {m}, SM {g} MHz" for m, g in targets}))
+    expected = "the clocks of the profile, under load and at rest: " + ", ".join(sorted({f"memory {m}, SM {g} MHz" for m, g in targets}))
     if len(measured) != len(gpus):
         return unknown(expected, f"{len(measured)} of {len(gpus)} GPUs were measured", "measure again with --tier perf")
     results = []
     for number, (target, device) in enumerate(zip(targets, measured, strict=True)):
         default = "locked" if _locks_both(profile) else "application"
         mode = settings[number].mode if number in settings else default
-        results.append(_held_by_one(f"GPU {number}", target, mode, device.load))
+        at_rest = None if mode == "application" else gpus[number].sm_mhz.count()
+        results.append(_held_by_one(f"GPU {number}", target, at_rest, device.load))
     return together(expected, results)
 
 
-def _held_by_one(name: str, target: tuple[int, int], mode: str, load: LoadFacts) -> Verdict:
+def _held_by_one(name: str, target: tuple[int, int], at_rest_mhz: int | None, load: LoadFacts) -> Verdict:
+    """The verdict on one GPU; `at_rest_mhz` is its SM clock before the load, None where the clocks are not locked."""
     memory_mhz, sm_mhz = target
     if load.sm_mhz is None or load.top_sm_mhz is None or load.memory_mhz is None:
         return unknown("", f"{name}: NVML gave no clocks under load", "see `gpuprov probe HOST --tier perf`")
@@ -128,13 +134,11 @@ def _held_by_one(name: str, target: tuple[int, int], mode: str, load: LoadFacts)
     if load.sm_mhz < sm_mhz - _STEP_MHZ and not by:
         return fails("", f"{reached}, although nothing holds it down", _SET)
     reached += f", held down by {by}" if load.sm_mhz < sm_mhz - _STEP_MHZ else ""
-    if mode == "application":
+    if at_rest_mhz is None:
         return passes("", reached)
-    if load.idle_sm_mhz is None:
-        return unknown("", f"{reached}; the clock after the load was not read", "see `gpuprov probe HOST --tier perf`")
-    if load.idle_sm_mhz < sm_mhz - _STEP_MHZ:
-        return fails("", f"{reached}; {load.idle_sm_mhz} MHz when the load ends, so it is not locked", _SET)
-    return passes("", f"{reached}; {load.idle_sm_mhz} MHz when the load ends")
+    if at_rest_mhz < sm_mhz - _STEP_MHZ:
+        return fails("", f"{reached}; SM {at_rest_mhz} MHz at rest, so it is not locked", _SET)
+    return passes("", f"{reached}; SM {at_rest_mhz} MHz at rest")
 
 
 CHECKS = (
@@ -142,5 +146,5 @@ CHECKS = (
     Check("persistence", "persistence mode is on, now and at boot", _persistence, role="persistence", needs_gpu=True),
     Check("clocks-at-boot", "a unit sets the clocks at boot", _clocks_at_boot, role="clocks", needs_gpu=True),
     Check("application-clocks", "application clocks are set, now and at boot", _clocks, role="clocks", needs_gpu=True),
-    Check("clocks-held", "the clocks are those of the profile, under load and after it", _held, role="clocks", needs_gpu=True, tier="perf"),
+    Check("clocks-held", "the clocks are those of the profile, under load and at rest", _held, role="clocks", needs_gpu=True, tier="perf"),
 )

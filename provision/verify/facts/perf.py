@@ -73,15 +73,13 @@ class DataParallelFacts(PartFacts):
 class LoadFacts(FactPart):
     """What NVML said during the product (the link: during all parts); None where it said nothing.
 
-    Clocks are medians; `top_sm_mhz` is the highest SM clock of any sample, `idle_sm_mhz` the one after the last part, when programs
-    still held the GPU open and none computed. `reasons` has each set bit of the clocks event reasons, and the share of the samples in
-    which it was set.
+    Clocks are medians; `top_sm_mhz` is the highest SM clock of any sample. `reasons` has each set bit of the clocks event reasons, and
+    the share of the samples in which it was set.
     """
 
     samples: Count
     sm_mhz: Count | None = None
     top_sm_mhz: Count | None = None
-    idle_sm_mhz: Count | None = None
     memory_mhz: Count | None = None
     max_sm_mhz: Count | None = None
     power_w: Annotated[float, Field(ge=0, lt=1e5)] | None = None

@@ -22,8 +22,7 @@ TOTAL_S = 60
 # What a part may take; all together no more than TOTAL_S. Importing PyTorch from a cold disk takes longest.
 LIMITS_S = {"start": 30, "gemm": 15, "memory": 8, "copies": 6, "all_reduce": 25, "data_parallel": 10}
 SAMPLE_S = 0.1
-SETTLE_S = 0.5  # of each load, before clocks and power are those of the load; and after the last one, before they are those of an idle GPU
-IDLE_S = 0.5
+SETTLE_S = 0.5  # of each load, before clocks and power are those of the load
 
 
 class Crew:
@@ -175,11 +174,10 @@ class Meter:
         while not self.stopped.wait(SAMPLE_S):
             self.samples.append((time.monotonic(), [self.sample(handle) for handle in self.handles]))
 
-    def load(self, index, since, until, idle_since):
-        """What one GPU was doing between two moments and after the last part, and its link and its other users throughout."""
+    def load(self, index, since, until):
+        """What one GPU was doing between two moments, and its link and its other users throughout."""
         seen = [(at, devices[index]) for at, devices in self.samples]
         during = [sample for at, sample in seen if since <= at <= until]
-        idle = [sample for at, sample in seen if at >= idle_since]
 
         def of(name, choose, samples=during):
             values = [sample[name] for sample in samples if sample[name] is not None]
@@ -193,7 +191,6 @@ class Meter:
             "samples": len(during),
             "sm_mhz": of("sm_mhz", middle),
             "top_sm_mhz": of("sm_mhz", max, [sample for _, sample in seen]),
-            "idle_sm_mhz": of("sm_mhz", middle, idle),
             "memory_mhz": of("memory_mhz", middle),
             "max_sm_mhz": self.first(("nvmlDeviceGetMaxClockInfo", handle, self.nvml.NVML_CLOCK_SM)),
             "power_w": of("power_w", middle),
@@ -271,8 +268,6 @@ def measurement():
                 0: {"reason": "not-run", "unknown": str(next(iter(crew.lost.values())))}
             }
             split = crew.ask("data_parallel", [0])
-        idle_since = time.monotonic() + SETTLE_S
-        time.sleep(max(0.0, min(SETTLE_S + IDLE_S, until - time.monotonic())))
     finally:
         meter.stopped.set()
         crew.end()
@@ -287,7 +282,7 @@ def measurement():
                 "gemm": gemm[rank],
                 "memory": memory[rank],
                 "copies": copies[rank],
-                "load": meter.load(rank, *windows[rank], idle_since),
+                "load": meter.load(rank, *windows[rank]),
                 "others": dict(others(before[rank], [s[rank]["processes"] for _, s in samples], own), busy_before=busy[rank]),
             }
         )

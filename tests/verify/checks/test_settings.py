@@ -88,53 +88,53 @@ test_table = table(CASES)
 
 # What tier perf saw of one H200, whose highest clocks are 3201 and 1980 MHz; a power cap held it at 1485 MHz (bit 4 of the reasons).
 @pytest.mark.parametrize(
-    ("load", "mode", "outcome", "words"),
+    ("load", "mode", "at_rest", "verdict"),
     [
-        ({}, "locked", "pass", "memory 3201, SM 1485 MHz, held down by power cap; 1980 MHz when the load ends"),
-        ({"idle_sm_mhz": 1965}, "locked", "pass", "1965 MHz when the load ends"),
-        ({"idle_sm_mhz": 1964}, "locked", "fail", "1964 MHz when the load ends, so it is not locked"),
-        ({"idle_sm_mhz": 345}, "locked-graphics", "fail", "so it is not locked"),
-        ({"idle_sm_mhz": 345}, "application", "pass", "held down by power cap"),
-        ({"idle_sm_mhz": None}, "locked", "unknown", "was not read"),
-        ({"reasons": {}}, "locked", "fail", "although nothing holds it down"),
-        ({"reasons": {"4": 0.1}}, "locked", "fail", "although nothing holds it down"),
-        ({"reasons": {}, "sm_mhz": 1965}, "locked", "pass", "SM 1965 MHz; 1980"),
-        ({"top_sm_mhz": 1995}, "locked", "pass", ""),
-        ({"top_sm_mhz": 1996}, "locked", "fail", "up to 1996"),
-        ({"memory_mhz": 2619}, "locked", "fail", "memory 2619"),
-        ({"memory_mhz": None}, "locked", "unknown", "no clocks under load"),
-        ({"sm_mhz": None}, "locked", "unknown", "no clocks under load"),
-        ({"top_sm_mhz": None}, "locked", "unknown", "no clocks under load"),
+        ({}, "locked", 1980, ("pass", "memory 3201, SM 1485 MHz, held down by power cap; SM 1980 MHz at rest")),
+        ({}, "locked", 1965, ("pass", "1965 MHz at rest")),
+        ({}, "locked", 1964, ("fail", "SM 1964 MHz at rest, so it is not locked")),
+        ({}, "locked-graphics", 345, ("fail", "so it is not locked")),
+        ({}, "application", 345, ("pass", "held down by power cap")),
+        ({}, "locked", None, ("unknown", "not read")),
+        ({"reasons": {}}, "locked", 1980, ("fail", "although nothing holds it down")),
+        ({"reasons": {"4": 0.1}}, "locked", 1980, ("fail", "although nothing holds it down")),
+        ({"reasons": {}, "sm_mhz": 1965}, "locked", 1980, ("pass", "SM 1965 MHz; SM 1980")),
+        ({"top_sm_mhz": 1995}, "locked", 1980, ("pass", "")),
+        ({"top_sm_mhz": 1996}, "locked", 1980, ("fail", "up to 1996")),
+        ({"memory_mhz": 2619}, "locked", 1980, ("fail", "memory 2619")),
+        ({"memory_mhz": None}, "locked", 1980, ("unknown", "no clocks under load")),
+        ({"sm_mhz": None}, "locked", 1980, ("unknown", "no clocks under load")),
+        ({"top_sm_mhz": None}, "locked", 1980, ("unknown", "no clocks under load")),
     ],
 )
-def test_clocks_are_held_where_they_show_under_load_and_after_it(load: dict[str, Any], mode: str, outcome: str, words: str) -> None:
-    changed = {f"load__{name}": value for name, value in load.items()}
-    result = good.finding(
-        "clocks-held", h200(gpus=1, mode=mode, **changed), good.profile(gpu__model="h200", gpu__application_clocks="max", verify=PERF)
-    )
-    assert (result.outcome, words in result.observed) == (outcome, True), result
+def test_clocks_are_held_where_they_show_under_load_and_at_rest(
+    load: dict[str, Any], mode: str, at_rest: int | None, verdict: tuple[str, str]
+) -> None:
+    result = good.finding("clocks-held", h200(mode, at_rest, **{f"load__{name}": value for name, value in load.items()}), H200)
+    assert (result.outcome, verdict[1] in result.observed) == (verdict[0], True), result
 
 
-def h200(*, gpus: int, mode: str, **changed: Any) -> Facts:
+H200 = good.profile(gpu__model="h200", gpu__application_clocks="max", verify=PERF)
+
+
+def h200(mode: str, at_rest: int | None = 1980, *, gpus: int = 1, **changed: Any) -> Facts:
     raw = dict(good.under_load(gpus=gpus, **changed).raw)
     card = copy.deepcopy(raw["nvml"])
-    card["value"]["devices"][0] |= {"max_memory_mhz": {"value": 3201}, "max_graphics_mhz": {"value": 1980}}
+    rest = {"unknown": "not read"} if at_rest is None else {"value": at_rest}
+    card["value"]["devices"][0] |= {"max_memory_mhz": {"value": 3201}, "max_graphics_mhz": {"value": 1980}, "sm_mhz": rest}
     report = {"value": {"lines": [f"0 {mode} 3201 1980"]}}
     return dataclasses.replace(good.under_load(gpus=gpus), raw={**raw, "nvml": card, "clocks_report": report})
 
 
 def test_a_gpu_that_was_not_measured_is_no_proof_of_its_clocks() -> None:
-    result = good.finding(
-        "clocks-held", h200(gpus=2, mode="locked"), good.profile(gpu__model="h200", gpu__application_clocks="max", verify=PERF)
-    )
+    result = good.finding("clocks-held", h200("locked", gpus=2), H200)
     assert (result.outcome, result.observed) == ("unknown", "2 of 1 GPUs were measured")
 
 
 def test_without_the_units_report_a_card_that_can_lock_both_clocks_must_have_locked_them() -> None:
-    facts = h200(gpus=1, mode="locked", load__idle_sm_mhz=345)
+    facts = h200("locked", 345)
     silent = dataclasses.replace(facts, raw={**facts.raw, "clocks_report": {"value": {"lines": None}}})
-    asked = good.profile(gpu__model="h200", gpu__application_clocks="max", verify=PERF)
-    assert good.finding("clocks-held", silent, asked).outcome == "fail"
+    assert good.finding("clocks-held", silent, H200).outcome == "fail"
     assert good.finding("clocks-held", silent, good.profile(gpu__application_clocks="max", verify=PERF)).outcome == "pass"
     assert good.finding("clocks-held", silent, good.profile(gpu__application_clocks="default", verify=PERF)).outcome == "not-applicable"
 
