@@ -54,6 +54,8 @@ def print_verdict(words: VerifyWords, ahead: EarlyObservations) -> int:
         options.write(words.evidence, options.to_json(verification.evidence()) + "\n")
     if words.record and verification.record:
         options.write(words.record, verification.record.dump())
+        for host in verification.left_out:
+            click.echo(f"{host} adds nothing to {words.record}: it was not measured, was in use, or failed a check under load", err=True)
     return verification.exit_code
 
 

@@ -3,7 +3,7 @@
 import dataclasses
 import json
 import statistics
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Final, Literal
 
@@ -98,17 +98,19 @@ def judged_by(facts: Facts, record: Record | None, gpu: str) -> Facts:
     return dataclasses.replace(facts, raw=raw)
 
 
-def updated(record: Record, measured: Iterable[tuple[Report, Facts, str]]) -> Record:
-    """The record with new measurements: the report, the facts and the GPU model of each host.
+def updated(record: Record, measured: Iterable[tuple[Report, Facts, str]]) -> tuple[Record, tuple[str, ...]]:
+    """The record with new measurements, from the report, the facts and the GPU model of each host; and the hosts that were left out.
 
     A host is left out where a check of the load failed, or something else used a GPU: its figures are not those of a healthy host.
     """
-    hosts: Mapping[str, HostFigures] = dict(record.hosts)
+    hosts, left_out = dict(record.hosts), []
     for report, facts, gpu in measured:
         figures = _figures(facts, gpu)
         if figures and not any(finding.outcome == "fail" for finding in report.findings if finding.check in _LOADED):
-            hosts = {**hosts, report.host: figures}
-    return record.model_copy(update={"hosts": hosts})
+            hosts[report.host] = figures
+        else:
+            left_out.append(report.host)
+    return record.model_copy(update={"hosts": hosts}), tuple(left_out)
 
 
 def _figures(facts: Facts, gpu: str) -> HostFigures | None:

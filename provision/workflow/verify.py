@@ -74,6 +74,7 @@ class VerifyResult:
         how: which checks were made.
         agreed: the bundle that they were made for; None without one.
         record: the fleet's figures with those of these hosts; None where nobody keeps them.
+        left_out: the hosts that add nothing to the record.
         exit_code: a failure outweighs what is unknown, here as everywhere.
     """
 
@@ -84,6 +85,7 @@ class VerifyResult:
     agreed: Agreement | None
     exit_code: int
     record: Record | None = None
+    left_out: tuple[str, ...] = ()
 
     def evidence(self) -> dict[str, Any]:
         """The verdicts with everything that they follow from, bound by digests."""
@@ -119,7 +121,8 @@ def verify(session: Session, request: VerifyRequest, agreed: Agreement | None, *
     codes |= {EXIT_FAILED_CHECK} if drift.any_broke(moves or ()) else set()
     measured = [(host.report, host.facts, host.expectation.profile.gpu.model) for host in hosts if host.facts is not None]
     code = EXIT_FAILED_CHECK if EXIT_FAILED_CHECK in codes else max(codes)
-    return VerifyResult(hosts, reboot, moves, how, agreed, code, record.updated(known, measured) if known else None)
+    kept, left_out = record.updated(known, measured) if known else (None, ())
+    return VerifyResult(hosts, reboot, moves, how, agreed, code, kept, left_out)
 
 
 def _how(request: VerifyRequest) -> evidence.Conditions:

@@ -66,7 +66,8 @@ def test_the_first_hosts_make_the_figures_by_which_the_next_are_judged(verified:
     ],
 )
 def test_a_host_that_was_busy_or_wrong_adds_nothing(verified: Any, tmp_path: Path, change: dict[str, Any]) -> None:
-    verified(one=good.under_load(**rates(100.0, **change)), two=good.under_load(**rates(100.0)))
+    _, err, _ = verified(one=good.under_load(**rates(100.0, **change)), two=good.under_load(**rates(100.0)))
+    assert [line.split()[0] for line in err.splitlines() if "adds nothing to" in line] == ["one"]
     assert set(read(tmp_path / "fleet.json").hosts) == {"two"}
 
 

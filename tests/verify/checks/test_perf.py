@@ -339,3 +339,16 @@ def test_what_was_recorded_on_two_real_h200s_is_judged_as_what_it_is() -> None:
         "all-reduce": "pass",
     }
     assert "right, 32" in outcomes["all-reduce"].observed
+
+
+def test_what_was_recorded_on_two_real_h100s_without_a_clock_lock_is_judged_as_what_it_is() -> None:
+    """The application clocks of these GPUs are what the profile asks for, by default; nothing has locked them."""
+    observed = load(good.RECORDED / "h100-x2-perf.json")
+    asked = good.profile(gpu__model="h100", gpu__count=2, gpu__application_clocks="max", verify={"tier": "perf"})
+    outcomes = {check: good.finding(check, observed, asked) for check in [*PERF_CHECKS, "data-parallel", "clocks-held"]}
+    assert {check: result.outcome for check, result in outcomes.items()} == {
+        **dict.fromkeys(PERF_CHECKS, "pass"),
+        "data-parallel": "pass",
+        "clocks-held": "fail",
+    }
+    assert "SM 345 MHz at rest, so it is not locked" in outcomes["clocks-held"].observed
