@@ -58,6 +58,7 @@ class MemoryCloud:
         self.launches: list[list[base.Instance] | CloudError] = []
         self.announced: dict[str, tuple[str, ...]] = {}
         self.zone_names: list[str] = []
+        self.answers: list[base.Answer] = []
         self.fails: dict[str, CloudError] = {}
         self.asked: list[tuple[str, Any]] = []
 
@@ -77,6 +78,10 @@ class MemoryCloud:
     def zones(self, order: base.Order) -> list[str]:
         self._note("zones", order)
         return self.zone_names
+
+    def examine(self, order: base.Order) -> list[base.Answer]:
+        self._note("examine", order)
+        return self.answers
 
     def launch(self, order: base.Order) -> list[base.Instance]:
         self._note("launch", order)

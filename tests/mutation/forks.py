@@ -1,16 +1,20 @@
 """mutmut with one collection for all mutants, run in the copy of a room: `python forks.py WORKERS PREFIX`.
 
 mutmut starts pytest anew for each mutant, which costs ten times what the tests cost. Here pytest collects once, and each mutant runs its
-tests in a fork of that session, the quick ones first. A room whose code is called while it is imported has no such session.
+tests in a fork of that session, the quick ones first. A room whose code is called while it is imported has no such session:
+each of its mutants imports that code anew.
 """
 
 from __future__ import annotations
 
+import contextlib
 import gc
+import importlib
 import os
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator
+from importlib.abc import MetaPathFinder
 from typing import Any, Final
 
 import libcst as cst
@@ -34,6 +38,9 @@ class Server(isolation.ForkServerRunner):
     def _forkserver_main(self, work_fd: int, result_fd: int) -> None:
         serve = super()._forkserver_main
         if config().forkserver_warmup != ForkServerWarmup.COLLECT:
+            with change_cwd("mutants"):
+                _import_all_but_the_code()
+            gc.freeze()
             serve(work_fd, result_fd)
             return
 
@@ -48,6 +55,10 @@ class Server(isolation.ForkServerRunner):
         with change_cwd("mutants"):
             pytest.main([*_ARGUMENTS, *config().pytest_add_cli_args, *config().pytest_add_cli_args_test_selection], plugins=[Held()])
 
+    def run_clean_tests(self, tests: Iterable[str]) -> int:  # noqa: ARG002 - mutmut's interface
+        """The statistics were taken a moment ago with the same tests, and would have failed."""
+        return 0
+
 
 class Runner(PytestRunner):
     """Runs the tests of a mutant with the items of the held session."""
@@ -60,7 +71,7 @@ class Runner(PytestRunner):
     def run_tests(self, *, mutant_name: str | None, tests: Iterable[str]) -> int:
         """As mutmut does, but that nothing is collected."""
         if self.session is None:
-            return super().run_tests(mutant_name=mutant_name, tests=tests)
+            return int(super().run_tests(mutant_name=mutant_name, tests=tests))
         known = {item.nodeid: item for item in self.session.items}
         items = [known[name] for name in sorted(tests, key=lambda name: state().duration_by_test[name])]
         with tempfile.TemporaryDirectory(prefix="gpuprov-mutant-") as folder:
@@ -75,6 +86,29 @@ class Runner(PytestRunner):
                 session.config.hook.pytest_sessionfinish(session=session, exitstatus=1)
                 return 1
         return 0
+
+
+def _collected() -> list[str]:
+    """The modules that are imported once the room's tests are collected."""
+    pytest.main(["--collect-only", *_ARGUMENTS, *config().pytest_add_cli_args, *config().pytest_add_cli_args_test_selection])
+    return [name for name in sys.modules if name.partition(".")[0] not in {"__main__", "tests"}]
+
+
+def _import_all_but_the_code() -> None:
+    """Import what no mutant changes. Whatever imports the code fails here, and is imported by each mutant."""
+    code = {path.removesuffix(".py").replace("/", ".") for path in config().only_mutate}
+
+    class Blocked(MetaPathFinder):
+        def find_spec(self, name: str, *_: Any) -> None:
+            if name in code:
+                raise ImportError(name)
+
+    names = isolation.run_in_fork_with_result(_collected)
+    sys.meta_path.insert(0, blocked := Blocked())
+    for name in names:
+        with contextlib.suppress(ImportError):
+            importlib.import_module(name)
+    sys.meta_path.remove(blocked)
 
 
 def _is_sentence(node: Any) -> bool:
@@ -107,9 +141,9 @@ def main(workers: str, prefix: str) -> None:
     """Run mutmut in this folder with its operators, but for those that change words alone."""
     # mutmut names a module by its path, less `src.`; ours by more.
     format_utils.strip_prefix = lambda name, *, prefix_=prefix, **_: name.removeprefix(prefix_)
-    kept = [pair for pair in mutators.mutation_operators if pair[1] is not mutators.operator_string]
-    mutators.mutation_operators[:] = [(kind, _OTHERS.get(operator, operator)) for kind, operator in kept]
-    isolation.ForkServerRunner, isolation.PytestRunner = Server, Runner
+    operators: list[Any] = mutators.mutation_operators
+    operators[:] = [(kind, _OTHERS.get(operator, operator)) for kind, operator in operators if operator is not mutators.operator_string]
+    vars(isolation).update(ForkServerRunner=Server, PytestRunner=Runner)
     cli(["run", "--max-children", workers])
 
 
