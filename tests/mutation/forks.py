@@ -49,6 +49,8 @@ class Server(isolation.ForkServerRunner):
             def pytest_runtestloop(self, session: pytest.Session) -> bool:
                 Runner.session = session
                 gc.freeze()
+                if isolation.run_in_fork(Runner().run_tests, mutant_name="", tests=[item.nodeid for item in session.items]):
+                    sys.exit("a test fails in the held session without any mutant: see above")
                 serve(work_fd, result_fd)
                 return True
 
@@ -56,7 +58,7 @@ class Server(isolation.ForkServerRunner):
             pytest.main([*_ARGUMENTS, *config().pytest_add_cli_args, *config().pytest_add_cli_args_test_selection], plugins=[Held()])
 
     def run_clean_tests(self, tests: Iterable[str]) -> int:  # noqa: ARG002 - mutmut's interface
-        """The statistics were taken a moment ago with the same tests, and would have failed."""
+        """The held session runs them once before it forks; the statistics were taken with the same tests otherwise."""
         return 0
 
 
@@ -64,6 +66,7 @@ class Runner(PytestRunner):
     """Runs the tests of a mutant with the items of the held session."""
 
     session: pytest.Session | None = None
+    _outputs: tuple[Any, ...] = ()
 
     def warm_up(self) -> None:
         """Collection was the warming up."""
@@ -72,6 +75,10 @@ class Runner(PytestRunner):
         """As mutmut does, but that nothing is collected."""
         if self.session is None:
             return int(super().run_tests(mutant_name=mutant_name, tests=tests))
+        self._outputs = (
+            sys.stdout,
+            sys.stderr,
+        )  # pytest's capture drops them, and an open file that is dropped is a warning, which is an error
         known = {item.nodeid: item for item in self.session.items}
         items = [known[name] for name in sorted(tests, key=lambda name: state().duration_by_test[name])]
         with tempfile.TemporaryDirectory(prefix="gpuprov-mutant-") as folder:
@@ -83,6 +90,7 @@ class Runner(PytestRunner):
         for item, following in zip(items, [*items[1:], None], strict=True):
             session.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
             if session.testsfailed:
+                print(f"{item.nodeid} fails", file=sys.stderr)
                 session.config.hook.pytest_sessionfinish(session=session, exitstatus=1)
                 return 1
         return 0

@@ -49,7 +49,7 @@ ROOMS = {
         ("provision/verify/probe/counters.py",), ("tests/verify/probe/test_counters.py",), imported_from="provision/verify/probe"
     ),
     "rules": Room(("provision/catalog/rules.py",), ("tests/catalog/test_rules.py",)),
-    "load": Room(("provision/profile/load.py",), ("tests/profile/test_load.py",)),
+    "load": Room(("provision/profile/load.py",), ("tests/profile/test_load.py", "tests/profile/test_load_files.py")),
     "signatures": Room(
         tuple(f"provision/review/{name}.py" for name in ("sign", "approval", "bundle", "accept", "where")),
         tuple(f"tests/review/test_{name}.py" for name in ("sign", "approval", "bundle", "accept", "where")),
