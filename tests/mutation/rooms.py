@@ -22,7 +22,8 @@ class Room:
     at_import: bool = False
 
 
-_LAUNCH = ("attempts", "cost", "journal", "lifecycle", "machines", "ours", "patience", "place", "plan", "private", "sweep", "zones")
+# Those of crash, faults, lifecycle, place and private need an embedded cloud.
+_LAUNCH = ("ask", "attempts", "cost", "journal", "launcher", "machines", "ours", "patience", "plan", "sweep", "zones")
 _CHECKS = ("base", "counters", "disk", "gpu", "health", "links", "perf", "sessions", "skew", "surroundings")
 _MADE_CHECKS = ("settings", "stack", "system")
 _CLOUD = ("requests", "firewall", "removal")
