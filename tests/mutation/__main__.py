@@ -27,6 +27,7 @@ SURVIVORS: Final = Path(__file__).with_name("survivors.yml")
 LEAST: Final = 0.90  # of the mutants that are not equivalent
 _NEEDED: Final = ("provision", "tests", "playbooks", "profiles", "docs", "README.md", "CONTRIBUTING.md", "CHANGELOG.md", "Makefile")
 _SURVIVED: Final = {0, 5, 33}  # of mutmut/stats.py: survived, and no test reaches it
+_NO_RESULT: Final = {None, -1, 255}  # not run, or the runner itself failed
 _UNMUTATED: Final = "__mutmut_orig"
 _FORKS: Final = Path(__file__).with_name("forks.py")
 
@@ -85,7 +86,7 @@ def mutate(name: str, room: Room) -> Score:
     metas = list((folder / "mutants").rglob("*.meta"))
     if done.returncode or not metas:
         sys.exit(f"mutmut failed in room {name}: {folder / 'mutmut.log'}")
-    if any(code is None for meta in metas for code in json.loads(meta.read_text())["exit_code_by_key"].values()):
+    if any(code in _NO_RESULT for meta in metas for code in json.loads(meta.read_text())["exit_code_by_key"].values()):
         sys.exit(f"room {name} did not run to its end: {folder / 'mutmut.log'}")
     outcomes = [outcome for meta in metas for outcome in _outcomes(meta)]
     survivors = tuple(survivor for survivor in outcomes if survivor)

@@ -41,6 +41,7 @@ class Server(isolation.ForkServerRunner):
             with change_cwd("mutants"):
                 _import_all_but_the_code()
             gc.freeze()
+            _check_without_mutant([])
             serve(work_fd, result_fd)
             return
 
@@ -49,8 +50,7 @@ class Server(isolation.ForkServerRunner):
             def pytest_runtestloop(self, session: pytest.Session) -> bool:
                 Runner.session = session
                 gc.freeze()
-                if isolation.run_in_fork(Runner().run_tests, mutant_name="", tests=[item.nodeid for item in session.items]):
-                    sys.exit("a test fails in the held session without any mutant: see above")
+                _check_without_mutant([item.nodeid for item in session.items])
                 serve(work_fd, result_fd)
                 return True
 
@@ -58,7 +58,7 @@ class Server(isolation.ForkServerRunner):
             pytest.main([*_ARGUMENTS, *config().pytest_add_cli_args, *config().pytest_add_cli_args_test_selection], plugins=[Held()])
 
     def run_clean_tests(self, tests: Iterable[str]) -> int:  # noqa: ARG002 - mutmut's interface
-        """The held session runs them once before it forks; the statistics were taken with the same tests otherwise."""
+        """They are run in a fork instead, as the mutants are: see `_check_without_mutant`."""
         return 0
 
 
@@ -85,6 +85,10 @@ class Runner(PytestRunner):
             os.environ["PYTEST_DEBUG_TEMPROOT"] = folder
             return self._failed(self.session, items)
 
+    def execute_pytest(self, params: list[str], **kwargs: Any) -> int:
+        """Without rewriting: what is imported before pytest begins cannot be rewritten, and pytest warns of it."""
+        return int(super().execute_pytest(["--assert=plain", *params], **kwargs))
+
     @staticmethod
     def _failed(session: pytest.Session, items: list[Any]) -> int:
         for item, following in zip(items, [*items[1:], None], strict=True):
@@ -94,6 +98,12 @@ class Runner(PytestRunner):
                 session.config.hook.pytest_sessionfinish(session=session, exitstatus=1)
                 return 1
         return 0
+
+
+def _check_without_mutant(tests: list[str]) -> None:
+    """A fork that fails by itself would count every mutant as killed."""
+    if isolation.run_in_fork(Runner().run_tests, mutant_name="", tests=tests):
+        sys.exit("the tests fail in a fork without any mutant")
 
 
 def _collected() -> list[str]:
