@@ -59,6 +59,7 @@ class MemoryCloud:
         self.announced: dict[str, tuple[str, ...]] = {}
         self.zone_names: list[str] = []
         self.fails: dict[str, GpuprovError] = {}
+        self.answers: list[base.Answer] = []
         self.asked: list[tuple[str, Any]] = []
 
     def _note(self, method: str, argument: Any) -> None:
@@ -77,6 +78,10 @@ class MemoryCloud:
     def zones(self, order: base.Order) -> list[str]:
         self._note("zones", order)
         return self.zone_names
+
+    def examine(self, order: base.Order) -> list[base.Answer]:
+        self._note("examine", order)
+        return self.answers
 
     def launch(self, order: base.Order) -> list[base.Instance]:
         self._note("launch", order)

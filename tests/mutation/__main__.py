@@ -27,17 +27,9 @@ SURVIVORS: Final = Path(__file__).with_name("survivors.yml")
 LEAST: Final = 0.90  # of the mutants that are not equivalent
 _NEEDED: Final = ("provision", "tests", "playbooks", "profiles", "docs", "README.md", "CONTRIBUTING.md", "CHANGELOG.md", "Makefile")
 _SURVIVED: Final = {0, 5, 33}  # of mutmut/stats.py: survived, and no test reaches it
+_NO_RESULT: Final = {None, -1, 255}  # not run, or the runner itself failed
 _UNMUTATED: Final = "__mutmut_orig"
-# In the copy, with mutmut's operators but for the one that changes strings. mutmut names a module by its path, less `src.`; ours by more.
-_RUN: Final = """
-import sys
-from mutmut.mutation import mutators
-from mutmut.utils import format_utils
-format_utils.strip_prefix = lambda name, *, prefix, strict=False: name.removeprefix(sys.argv[2])
-mutators.mutation_operators[:] = [pair for pair in mutators.mutation_operators if pair[1] is not mutators.operator_string]
-from mutmut.__main__ import cli
-cli(["run", "--max-children", sys.argv[1]])
-"""
+_FORKS: Final = Path(__file__).with_name("forks.py")
 
 
 @dataclass(frozen=True)
@@ -88,12 +80,14 @@ def mutate(name: str, room: Room) -> Score:
         copy(source, folder / needed)
     (folder / "pyproject.toml").write_text((ROOT / "pyproject.toml").read_text() + _settings(room))
     prefix = f"{room.imported_from.replace('/', '.')}." if room.imported_from else ""
-    command = [sys.executable, "-c", _RUN, str(os.cpu_count() or 1), prefix]
+    command = [sys.executable, str(_FORKS), str(os.cpu_count() or 1), prefix]
     with (folder / "mutmut.log").open("w") as log:
         done = subprocess.run(command, cwd=folder, check=False, stdout=log, stderr=subprocess.STDOUT)
     metas = list((folder / "mutants").rglob("*.meta"))
     if done.returncode or not metas:
         sys.exit(f"mutmut failed in room {name}: {folder / 'mutmut.log'}")
+    if any(code in _NO_RESULT for meta in metas for code in json.loads(meta.read_text())["exit_code_by_key"].values()):
+        sys.exit(f"room {name} did not run to its end: {folder / 'mutmut.log'}")
     outcomes = [outcome for meta in metas for outcome in _outcomes(meta)]
     survivors = tuple(survivor for survivor in outcomes if survivor)
     return Score(sum(survivor is None for survivor in outcomes), survivors)
@@ -105,7 +99,7 @@ def _settings(room: Room) -> str:
         "source_paths": [room.source],
         "only_mutate": list(room.code),
         "also_copy": others,
-        "pytest_add_cli_args": ["-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-m", "not online"],
+        "pytest_add_cli_args": ["-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-p", "tests.mutation.offline", "-m", "not online"],
         "pytest_add_cli_args_test_selection": list(room.tests),
         "process_isolation": "forkserver",
         "forkserver_warmup": "none" if room.at_import else "collect",

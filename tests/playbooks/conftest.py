@@ -100,7 +100,12 @@ def modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
     made = Modules(tmp_path, Pretended(), capsys, monkeypatch)
     ledger = made.load("module_utils.ledger")
     monkeypatch.setattr(ledger, "run", made.host.run)
-    monkeypatch.setattr(ledger.Ledger.__init__, "__defaults__", (str(tmp_path / "changes"),))
+    begin = ledger.Ledger.__init__
+
+    def begin_here(self: Any, role: str, folder: str = str(tmp_path / "changes")) -> None:
+        begin(self, role, folder)
+
+    monkeypatch.setattr(ledger.Ledger, "__init__", begin_here)
     return made
 
 
