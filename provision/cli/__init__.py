@@ -115,8 +115,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def _print_error(code: str, message: str, hint: str, detail: str = "") -> None:
     click.secho(f"error[{code}]: ", fg="red", bold=True, nl=False, err=True)
-    click.echo(message, err=True)
+    click.echo(_inert(message), err=True)
     click.secho("hint: ", fg="cyan", nl=False, err=True)
-    click.echo(hint, err=True)
+    click.echo(_inert(hint), err=True)
     if detail:
-        click.echo(f"detail: {detail}", err=True)
+        click.echo(f"detail: {_inert(detail)}", err=True)
+
+
+def _inert(text: str) -> str:
+    """A text without the characters that a terminal obeys: it may quote what stands in a stranger's file."""
+    return "".join(c if c.isprintable() or c in "\n\t" else ascii(c)[1:-1] for c in text)

@@ -44,6 +44,13 @@ def test_wrong_usage_is_one_error_with_a_hint_and_exit_code_2(call: Call, words:
     assert said in err
 
 
+def test_an_error_that_quotes_a_stranger_says_nothing_that_a_terminal_obeys(call: Call) -> None:
+    code, _, err = call("a\x1b[2J\x9b31m\x07é\u202e")
+    assert code == 2
+    assert r"a\x1b[2J\x9b31m\x07é\u202e" in err
+    assert all(c.isprintable() or c == "\n" for c in err)
+
+
 def test_a_reader_that_goes_away_is_no_traceback() -> None:
     done = subprocess.run(
         f"{sys.executable} -m provision profile schema | head -1",

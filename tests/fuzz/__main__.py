@@ -14,6 +14,7 @@ import shutil
 import signal
 import sys
 import tempfile
+import traceback
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -53,6 +54,7 @@ class Fuzzer:
     entry: Entry
     work: Path
     kept: Path
+    progress: bool = False
 
     def run(self, chunks: list[Chunk], jobs: int) -> list[Ending]:
         """Run all of them, so many at a time."""
@@ -67,6 +69,8 @@ class Fuzzer:
                     os.close(key.fd)
                     if self._ended(key.data):
                         waiting.append(key.data)
+                    elif self.progress:
+                        print(f"{key.data.kind} {key.data.number}: {len(key.data.endings)} cases", file=sys.stderr, flush=True)
         return [ending for chunk in chunks for ending in chunk.endings]
 
     def _fork(self, chunk: Chunk) -> int:
@@ -78,8 +82,10 @@ class Fuzzer:
             return reads
         try:
             self._work(chunk, writes)
-        finally:
-            os._exit(0)
+        except BaseException:  # noqa: BLE001 - a forked process must not go on as its parent
+            traceback.print_exc()
+            os._exit(1)
+        os._exit(0)
 
     def _work(self, chunk: Chunk, writes: int) -> None:
         watch, folder = Watch(), self.work / f"{chunk.kind}-{chunk.number}"
@@ -117,6 +123,8 @@ class Fuzzer:
         """Look after a process that ended; returns whether something of its chunk is left to run."""
         _, status = os.waitpid(chunk.child, 0)
         if not os.WIFSIGNALED(status):
+            if status:
+                sys.exit(f"the worker of {chunk.kind} {chunk.number} failed: see above")
             return False
         ending = Ending(chunk.kind, "?", -os.WTERMSIG(status), 0, f"killed by {signal.Signals(os.WTERMSIG(status)).name}")
         self.keep(chunk, len(chunk.endings), ending, "")
@@ -180,12 +188,13 @@ def main(words: list[str]) -> int:
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--kept", type=Path, default=Path("build/fuzz"), help="where the files of failed cases stay")
     parser.add_argument("--kind", choices=list(kinds.MAKERS), help="only this kind")
+    parser.add_argument("--quiet", action="store_true", help="say only what came of it")
     given = parser.parse_args(words)
     kept = given.kept.absolute()
     shutil.rmtree(kept, ignore_errors=True)
     kept.mkdir(parents=True)
     with tempfile.TemporaryDirectory(prefix="gpuprov-fuzz-") as work:
-        fuzzer = Fuzzer(prepare(Path(work)), Path(work), kept)
+        fuzzer = Fuzzer(prepare(Path(work)), Path(work), kept, progress=not given.quiet)
         chunks = [chunk for chunk in shares(given.cases, given.first) if given.kind in {None, chunk.kind}]
         endings = fuzzer.run(chunks, given.jobs)
     print(table(endings))

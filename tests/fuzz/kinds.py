@@ -32,15 +32,13 @@ schema: 1
 name: isa-rules
 contact: isa@example.com
 clouds: [aws, gcp]
-regions: {aws: ["ap-*"]}
+regions: ["ap-*", "asia-*", "us-*", "europe-*"]
 max_price_per_hour_usd: 2.5
 max_deadline_h: 24
-ssh_from: {widest_ipv4: 24, within: [10.0.0.0/8, 192.0.2.0/24], caller: true}
-mirrors: {packages: ["https://mirror.example.com/"]}
-forbidden: {drivers: ["5*"], packages: [tmux]}
+ssh_from: {widest_ipv4: 24, widest_ipv6: 64, caller: true}
+forbidden: {packages: [emacs*], frameworks: [jax]}
 owner_domains: [example.com]
 max_waiver_days: 30
-required_tags: {team: "*"}
 signatures: {required: 2, principals: [alice@example.com, bob@example.com], max_age_days: 30}
 """)
 SHIPPED: Final = {path.name: path.read_bytes() for path in sorted(paths.profiles_dir().glob("*.yml"))}
@@ -335,7 +333,7 @@ def zips(draw: DrawFn, files: dict[str, bytes]) -> bytes:
     kind = draw(st.sampled_from(["packed", "packed", "packed", "damaged", "damaged", "header", "odd"]))
     try:
         packed = bundle.pack(files)
-    except (ValueError, UnicodeEncodeError):
+    except (ValueError, IndexError):  # zipfile writes no such name
         packed = bundle.pack(desk().bundle)
     if kind == "packed":
         return packed
