@@ -443,6 +443,7 @@ MAKERS: Final[dict[str, tuple[Callable[[], SearchStrategy[Case]], int]]] = {
 
 def cases(kind: str, number: int, count: int) -> list[Case]:
     """So many cases of a kind; the same for the same number."""
+    sample_evidence()  # made before, since it is of this minute and of new keys
     made: list[Case] = []
 
     @seed(number)

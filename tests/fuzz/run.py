@@ -17,7 +17,7 @@ from typing import Any, Final
 MOST_BYTES: Final = 300 * 1024 * 1024
 MOST_CPU_S: Final = 1.0
 _KILLED_CPU_S: Final = 10.0
-_KILLED_S: Final = 90
+_KILLED_S: Final = 300  # of waiting, on a machine however busy
 _WRITES: Final = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 _CHANGES: Final = {  # event → which of its arguments are paths, and which a folder's descriptor
     "os.mkdir": ((0,), 2), "os.remove": ((0,), 1), "os.rmdir": ((0,), 1), "os.rename": ((0, 1), 2), "os.link": ((1,), 3),

@@ -70,7 +70,8 @@ def test_what_is_no_lock_is_refused_in_our_own_words(text: str, why: str) -> Non
 
 def test_a_number_that_python_does_not_write_is_no_part_of_a_lock(lock: Lock) -> None:
     text = lockfile.dump(lock)
-    assert (gcc := f"gcc: {lock.cuda.gcc}\n") in text
+    gcc = f"gcc: {lock.cuda.gcc}\n"
+    assert gcc in text
     with pytest.raises(LockInvalidError, match="it holds a value that cannot be"):
         lockfile.parse(text.replace(gcc, "gcc: 0x" + "f" * 4000 + "\n"), "x")
 
