@@ -21,6 +21,11 @@ def spin(seconds: float) -> None:
         pass
 
 
+def through_a_link() -> None:
+    Path("here").symlink_to("..")
+    Path("here/outside").write_text("x")
+
+
 def endless() -> None:
     """Without the fuzzer's own limit, which is only brought forward here, there is no problem."""
     if signal.setitimer(signal.ITIMER_PROF, 0.3)[0]:
@@ -49,7 +54,7 @@ DEFECTS: Final[dict[str, Callable[[], object]]] = {
     "control": lambda: print("\x1b[2J"),
     "writes outside": lambda: Path("../outside").write_text("x"),
     "makes a folder outside": lambda: Path("../outside-folder").mkdir(),
-    "writes through a link": lambda: (Path("here").symlink_to(".."), Path("here/outside").write_text("x")),
+    "writes through a link": through_a_link,
     "runs a program": lambda: subprocess.run(["true"], check=False),
     "connects": connect,
     "memory": lambda: bytearray(400 << 20),
