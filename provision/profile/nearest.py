@@ -1,6 +1,6 @@
 """The known name that a word was meant to be: a slip of the keyboard away, not merely alike."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Final
 
 _LETTERS_A_SLIP: Final = 4
@@ -19,12 +19,14 @@ def slips(one: str, other: str) -> int:
     return row[-1]
 
 
-def nearest(word: str, words: Iterable[str]) -> str | None:
-    """The word that was meant, which is one slip away, or a slip for every four letters; None where there is none."""
+def nearest(word: str, words: Collection[str]) -> str | None:
+    """The word that was meant: one slip away, or a slip for every four letters, or a key that begins with it; None where there is none."""
     most = max(1, len(word) // _LETTERS_A_SLIP)
     ranked = [(slips(word.lower(), each.lower()), each) for each in words if abs(len(each) - len(word)) <= most]
     fewest, near = min(ranked, default=(most + 1, ""))
-    return near if fewest <= most else None
+    if fewest <= most:
+        return near
+    return next((each for each in words if each.startswith(f"{word}_")), None)
 
 
 def instead_of(word: str, words: Iterable[str]) -> str:

@@ -38,6 +38,8 @@ def test_slips_are_counted(one: str, other: str, number: int) -> None:
         ("k80", ["t4", "l40s"], None),
         ("transfomer-engin", get_args(Extra), "transformer-engine"),
         ("x", [], None),
+        ("price", ["deadline_h", "price_per_hour_usd"], "price_per_hour_usd"),
+        ("centos", ["centos-stream"], None),
     ],
 )
 def test_a_word_is_taken_for_another_only_where_a_slip_explains_it(word: str, words: list[str], near: str | None) -> None:

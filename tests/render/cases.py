@@ -64,7 +64,7 @@ def volumes() -> Profile:
 def hostile() -> Profile:
     """Harm in every field that takes free text, and the most that the others let through."""
     data = load(PROFILE).dump()
-    waiver = {"check": "disk-space", "reason": EVIL, "owner": "a%b+c_d-e.f@example.com", "expires": "2099-01-01"}
+    waiver = {"check": "root-room", "reason": EVIL, "owner": "a%b+c_d-e.f@example.com", "expires": "2099-01-01"}
     return profile(
         purpose=EVIL,
         owner={"name": EVIL, "email": "a%b+c_d-e.f@example.com"},

@@ -86,7 +86,7 @@ AWS_ONLY = {"places": yaml.safe_load(RAW)["places"][:1]}
 
 
 def waiver(expires: dt.date, owner: str = "isa@example.com") -> dict[str, Any]:
-    return {"verify__waivers": [{"check": "gpu-clocks", "reason": "r", "owner": owner, "expires": expires}]}
+    return {"verify__waivers": [{"check": "application-clocks", "reason": "r", "owner": owner, "expires": expires}]}
 
 
 # rule, what breaks it (changes, price, lock) → keys that are named, whether it is known; and what keeps it.
