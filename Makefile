@@ -2,7 +2,7 @@
 #   make demo    the main job on the embedded cloud: up, verify, down
 #   make test    the tests
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-full lint bench lock mutate test-lowest clean
+.PHONY: help setup demo test test-full lint bench lock mutate fuzz test-lowest clean
 
 PYTHON ?= python3
 VENV := .venv
@@ -62,6 +62,10 @@ bench: setup
 mutate: setup
 	$(BIN)/pip install -qq 'mutmut>=3.8,<4'
 	$(SUDO) env PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m tests.mutation $(ROOMS)
+
+# Files that strangers write, through the command line: 20,000 cases by kind and exit code, a quarter of an hour of CPU. FIRST=1000 takes others.
+fuzz: setup
+	$(BIN)/python -m tests.fuzz --cases $(or $(CASES),20000) --first $(or $(FIRST),0)
 
 # The oldest versions that pyproject.toml admits. CI says LOWEST=quick: hosts, browsers, matrices and the recipes run once. Before a release: all.
 QUICK := -m "not rehearsal and not browser" --ignore-glob='*/test_crash_*' --ignore-glob='*/test_faults_*' --ignore=tests/test_contributing.py

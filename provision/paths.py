@@ -5,11 +5,13 @@ import os
 import secrets
 import stat
 from pathlib import Path
+from typing import Final
 
 import platformdirs
 
 from provision.errors import UsageError
 
+_MOST_TEXT: Final = 4 << 20  # an ssh configuration or a journal's record has some hundred KiB at most
 _PACKAGE = Path(__file__).resolve().parent
 
 
@@ -95,6 +97,29 @@ def read_bounded(path: Path, most_bytes: int) -> bytes:
         size = f"{most_bytes >> 20} MiB" if most_bytes >> 20 else f"{most_bytes >> 10} KiB"
         raise OSError(errno.EFBIG, f"it is larger than {size}", str(path))
     return raw
+
+
+def text_of(path: Path, most_bytes: int = _MOST_TEXT, *, errors: str = "strict") -> str:
+    """The text of a file that is kept for this user, whoever has changed it since; empty where there is none.
+
+    Args:
+        path: a link is followed.
+        most_bytes: the size that the file may have.
+        errors: what is done about bytes that are not UTF-8, as `bytes.decode` has it.
+
+    Raises:
+        UsageError: it cannot be read within bounds, or is not UTF-8.
+    """
+    try:
+        return read_bounded(path, most_bytes).decode(errors=errors)
+    except FileNotFoundError:
+        return ""
+    except OSError as error:
+        why = str(error.strerror)
+    except UnicodeDecodeError:
+        why = "it is not UTF-8 text"
+    msg = f"cannot read {path}: {why}"
+    raise UsageError(msg, hint="gpuprov needs a text file of its usual size there, or none: look at what it is, and move it away")
 
 
 def write_whole(path: Path, content: str | bytes, *, sync: bool = False) -> None:

@@ -300,6 +300,82 @@ def test_a_decision_by_text_is_seen(code: str) -> None:
     assert list(decisions_by_text(ast.parse(code)))
 
 
+# --- files are read within bounds ------------------------------------------------------------------------------------
+
+# What may read a file without `paths.read_bounded`, and why that file can hold nothing that hurts.
+READS_FILES = {
+    "paths.py": "is the bounded reader",
+    "review/bundle.py": "reads a bundle's parts without following a link, and bounds their sum",
+    "catalog/read.py": "ships with gpuprov",
+    "catalog/gpu_models.py": "ships with gpuprov",
+    "catalog/wheels.py": "uv has just written it into a folder of ours",
+    "converge/declared.py": "ships with gpuprov",
+    "converge/run.py": "the run that ended has written it into a folder of ours",
+    "render/ansible.py": "ships with gpuprov",
+    "report/html.py": "ships with gpuprov",
+    "review/page.py": "ships with gpuprov",
+    "verify/observe.py": "ships with gpuprov",
+    "verify/script.py": "ships with gpuprov",
+    "rehearsal/control.py": "the log of a server of ours",
+    "rehearsal/gcp/discovery.py": "ships with a library",
+    "rehearsal/hosts.py": "the console of a host of ours",
+    "rehearsal/packages.py": "the log of a server of ours",
+}
+READERS = {"read_text", "read_bytes", "open", "fdopen"}
+# What these call `open` is no file.
+OPENS_OTHERS = {"Session"}
+
+
+def is_write(call: ast.Call) -> bool:
+    """Whether a call opens a file to write it only: one of its arguments is such a mode, or such flags."""
+    given = [*call.args, *(keyword.value for keyword in call.keywords)]
+    modes = [value.value for value in given if isinstance(value, ast.Constant) and isinstance(value.value, str)]
+    return any(re.fullmatch("[wax]b?", mode) for mode in modes) or any("O_WRONLY" in ast.unparse(value) for value in given)
+
+
+def reads(tree: ast.AST) -> Iterator[str]:
+    """The calls that read a file as it is, of any size and kind."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            called = node.func
+            name = called.attr if isinstance(called, ast.Attribute) else called.id if isinstance(called, ast.Name) else ""
+            receiver = ast.unparse(called.value) if isinstance(called, ast.Attribute) else ""
+            if name in READERS and receiver not in OPENS_OTHERS and not is_write(node):
+                yield ast.unparse(node)
+        elif isinstance(node, ast.Attribute) and node.attr in {"read_text", "read_bytes"}:  # handed on as a function
+            yield ast.unparse(node)
+
+
+@pytest.mark.parametrize("path", [p for p in MODULES if "probe" not in p.parts], ids=lambda p: str(p.relative_to(PACKAGE)))
+def test_files_are_read_within_bounds(path: Path) -> None:
+    direct = list(reads(ast.parse(path.read_text())))
+    reason = READS_FILES.get(str(path.relative_to(PACKAGE)))
+    assert direct == [] or reason, (
+        "use provision.paths.read_bounded or text_of, or say in READS_FILES why this file can hold nothing that hurts"
+    )
+    assert direct or not reason, "it reads no file any more: take it off READS_FILES"
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "path.read_text()",
+        "path.read_bytes()",
+        "open(path)",
+        "open(path, 'rb')",
+        "path.open()",
+        "path.open('r+')",
+        "io.open(path)",
+        "os.open(path, os.O_RDONLY)",
+        "os.fdopen(3)",
+        "map(Path.read_text, paths)",
+    ],
+)
+def test_a_file_that_is_read_as_it_is_is_seen(code: str) -> None:
+    assert list(reads(ast.parse(code)))
+    assert not list(reads(ast.parse("Session.open()\npath.open('ab')\nos.fdopen(descriptor, 'w')\nos.open(os.devnull, os.O_WRONLY)")))
+
+
 # --- words -----------------------------------------------------------------------------------------------------------
 
 MOST_INLINE_IMPORTS = 40

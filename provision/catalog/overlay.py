@@ -19,6 +19,7 @@ from provision import paths
 from provision.catalog.records.base import Source
 
 _SCHEMA: Final = 2
+_MOST_BYTES: Final = 32 << 20  # what all regions of all clouds say has a few MiB
 
 
 class Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -100,7 +101,7 @@ def problem() -> str:
 @functools.cache
 def _load(file: Path) -> tuple[Overlay, str]:
     try:
-        raw = file.read_bytes()
+        raw = paths.read_bounded(file, _MOST_BYTES)
     except FileNotFoundError:
         return Overlay(), ""
     except OSError as error:

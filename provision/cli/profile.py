@@ -166,11 +166,12 @@ def list_(*, as_json: bool) -> None:
 def show(*, profile: str, as_json: bool) -> None:
     """Print a profile: its file with the comments, or with --json all values including defaults."""
     path = load.find(profile)
-    model = load.load(path)
+    raw = load.raw_of(path)
+    model = load.parse(raw, path)
     if as_json:
         options.print_json({"path": str(path), "sha256": load.digest(model), "profile": model.dump()})
     else:
-        click.echo(path.read_text(encoding="utf-8"), nl=False)
+        click.echo(raw.decode(), nl=False)
 
 
 @command.command("check")

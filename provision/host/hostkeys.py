@@ -6,7 +6,7 @@ from pathlib import Path
 
 from filelock import FileLock
 
-from provision.paths import write_whole
+from provision.paths import text_of, write_whole
 
 # cloud-init prints the public keys between these lines (cloudinit/config/cc_keys_to_console.py and tools/write-ssh-key-fingerprints).
 _BLOCK = re.compile(r"-----BEGIN SSH HOST KEY KEYS-----(.*?)-----END SSH HOST KEY KEYS-----", re.DOTALL)
@@ -27,7 +27,7 @@ def parse_pairs(pairs: Iterable[tuple[str, str]]) -> tuple[str, ...]:
 def remember(known_hosts: Path, alias: str, keys: Iterable[str]) -> None:
     """Accept exactly these keys for the alias."""
     with FileLock(f"{known_hosts}.lock"):
-        old = known_hosts.read_text().splitlines() if known_hosts.exists() else []
+        old = text_of(known_hosts).splitlines()
         lines = [*(line for line in old if line.split(" ", 1)[0] != alias), *(f"{alias} {key}" for key in keys)]
         write_whole(known_hosts, "".join(f"{line}\n" for line in lines))
 

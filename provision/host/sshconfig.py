@@ -13,9 +13,10 @@ from pathlib import Path
 
 from filelock import FileLock
 
+from provision.errors import UsageError
 from provision.host import hostkeys
 from provision.host.ssh import LOCALHOST, Target
-from provision.paths import private_dir, write_whole
+from provision.paths import private_dir, text_of, write_whole
 
 _COMMENT = "# gpuprov: instances launched from here (removed again with the last of them)"
 
@@ -50,7 +51,11 @@ class SshHome:
                     check=True,
                     stdin=subprocess.DEVNULL,
                 )
-        return self._identity.with_suffix(".pub").read_text().strip()
+        public = text_of(self._identity.with_suffix(".pub")).strip()
+        if not public:
+            msg = f"{self._identity}.pub has no key"
+            raise UsageError(msg, hint=f"`ssh-keygen -y -f {self._identity} > {self._identity}.pub` writes it again")
+        return public
 
     def target(self, name: str) -> Target:
         """How `provision.host.ssh` reaches the instance of that name."""
@@ -64,7 +69,7 @@ class SshHome:
 
     def knows(self, name: str) -> bool:
         """Whether there is an entry for the instance."""
-        return self._hosts.exists() and f"\nHost {alias_of(name)}\n" in "\n" + self._hosts.read_text()
+        return f"\nHost {alias_of(name)}\n" in "\n" + text_of(self._hosts)
 
     def add(self, name: str, *, address: str, login: str, keys: tuple[str, ...] | None, way: str = "") -> None:
         """Write the entry and the host keys of an instance, and include our file in the user's configuration.
@@ -114,7 +119,7 @@ class SshHome:
             )
         hostkeys.forget(self.known_hosts, alias)
         self._write(alias, "")
-        if not self._hosts.read_text().strip():
+        if not text_of(self._hosts).strip():
             self._include(present=False)
 
     def _control_folder(self) -> Path:
@@ -130,22 +135,25 @@ class SshHome:
 
     def _write(self, alias: str, entry: str) -> None:
         with FileLock(self.folder / "hosts.lock"):
-            old = self._hosts.read_text() if self._hosts.exists() else ""
-            blocks = [block for block in re.split(r"(?m)^(?=Host )", old) if block.strip() and block.split("\n", 1)[0] != f"Host {alias}"]
+            blocks = [
+                block
+                for block in re.split(r"(?m)^(?=Host )", text_of(self._hosts))
+                if block.strip() and block.split("\n", 1)[0] != f"Host {alias}"
+            ]
             write_whole(self._hosts, "".join([*blocks, entry]))
 
     def _include(self, *, present: bool) -> None:
         """Add or remove our lines at the top of the user's configuration; the rest of it is not touched."""
         ours = f'{_COMMENT}\nInclude "{self._hosts}"\n\n'
+        text = text_of(self.user_config, errors="surrogateescape")  # comments may be in another encoding
         if not self.user_config.exists():
             if not present:
                 return
             if not self.user_config.parent.exists():
                 private_dir(self.user_config.parent)
             self.user_config.touch(mode=0o600)
-        text = self.user_config.read_text()
         rest = text.replace(ours, "")
         updated = ours + rest if present else rest
         if updated != text:
             # Written in place, not replaced: the file may be a link into a dotfiles repository.
-            self.user_config.write_text(updated)
+            self.user_config.write_bytes(updated.encode(errors="surrogateescape"))

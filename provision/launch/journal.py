@@ -20,7 +20,7 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from provision.errors import NameInvalidError, NameTakenError
-from provision.paths import private_dir, write_whole
+from provision.paths import private_dir, text_of, write_whole
 
 _NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?")
 
@@ -171,8 +171,8 @@ class Journal:
     def get(self, name: str) -> Record | None:
         """The record of a launch, or None. A file that is no record (damaged, or of another version) counts as none."""
         try:
-            return Record.read(json.loads((self._folder / f"{check_name(name)}.json").read_text()))
-        except (FileNotFoundError, json.JSONDecodeError, KeyError, TypeError, ValueError, AttributeError):
+            return Record.read(json.loads(text_of(self._folder / f"{check_name(name)}.json", errors="replace")))
+        except (json.JSONDecodeError, KeyError, TypeError, ValueError, AttributeError, RecursionError):
             return None
 
     def of(self, host: str) -> Record | None:
@@ -258,7 +258,7 @@ class Journal:
         try:
             lock.acquire(timeout=0)
         except Timeout:
-            pid = holder.read_text() if holder.exists() else "unknown"
+            pid = text_of(holder, errors="replace") or "unknown"
             msg = f"another gpuprov (process {pid}) is at work on {name!r}"
             raise NameTakenError(msg, hint="wait for it to end, or choose another --name") from None
         try:

@@ -20,7 +20,8 @@ class Difference:
     only_hashes: bool = False
 
     def __str__(self) -> str:
-        return f"{'.'.join(self.key)}: {self.text}"
+        """One line without characters that a terminal would obey: a lock may come from a stranger."""
+        return "".join(c if c.isprintable() else "�" for c in f"{'.'.join(self.key)}: {self.text}")
 
 
 def compare(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[Difference]:

@@ -48,10 +48,11 @@ def parse(text: str, origin: str) -> Lock:
         data = yaml.load(text, Loader=loader)  # noqa: S506 - both are safe loaders
         stated = data.pop("sha256")
         lock = Lock.model_validate(data)
+        whole = lock.digest == stated
     except (yaml.YAMLError, ValueError, AttributeError, KeyError, TypeError) as error:
         msg = f"{origin} is not a lock: {_why_none(error)}"
         raise LockInvalidError(msg, hint=hint) from error
-    if lock.digest != stated:
+    if not whole:
         msg = f"{origin} was changed by hand: the digest in its last line is wrong"
         raise LockInvalidError(msg, hint=hint)
     return lock

@@ -12,6 +12,7 @@ from provision.catalog.refused import refused_name
 from provision.profile.nearest import instead_of
 
 _MAX_QUOTED: Final = 60
+_MOST_BITS: Final = 200
 _UNITS: Final = {
     "_gb": "a whole number of GB",
     "_h": "a whole number of hours",
@@ -65,6 +66,8 @@ class Case:
 
 def quote(value: Any) -> str:
     """A value for a message: short, and without characters that a terminal would obey."""
+    if isinstance(value, int) and value.bit_length() > _MOST_BITS:  # Python refuses to write one of thousands of digits
+        value = "a number of too many digits"
     text = ascii(value) if not isinstance(value, dict | list) else f"a {'mapping' if isinstance(value, dict) else 'list'}"
     return text if len(text) <= _MAX_QUOTED else text[: _MAX_QUOTED - 1] + "…"
 

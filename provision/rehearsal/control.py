@@ -16,11 +16,12 @@ from typing import Any, Final
 from filelock import FileLock
 
 from provision.errors import RehearsalFailedError, RehearsalUnavailableError
-from provision.paths import private_dir
+from provision.paths import private_dir, read_bounded
 from provision.rehearsal import leftovers, requirements
 from provision.rehearsal.programs import search_path
 
 _SERVER: Final = "provision.rehearsal.server"
+_MOST_STATE: Final = 1 << 20
 _START_S: Final = 600  # the first start builds a root file system
 _STOP_S: Final = 30
 _POLL_S: Final = 0.02
@@ -51,9 +52,9 @@ class Rehearsal:
 def running(folder: Path) -> Rehearsal | None:
     """The embedded clouds of a folder, if they run: of the process that wrote `server.json`, not of one that got its pid later."""
     try:
-        state = json.loads((folder / "server.json").read_text())
+        state = json.loads(read_bounded(folder / "server.json", _MOST_STATE))
         rehearsal = Rehearsal(folder=folder, **{key: state[key] for key in ("pid", "endpoints", "access", "environment")})
-    except (OSError, ValueError, KeyError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
     import psutil  # noqa: PLC0415 - of the extra `rehearse`: whoever never started an embedded cloud may not have it
 

@@ -77,7 +77,7 @@ def admit(submission: Submission | None, bundle: Path | None, organisation: Orga
         raise ValueError(msg)
     policy_file = rules_for(organisation)
     if policy_file is not None:
-        raw = submission.path.read_bytes() if submission.path else None
+        raw = load.raw_of(submission.path) if submission.path else None
         _enforce(policy_file, submission.profile, submission.lock(), raw, now)
         if (rule := policy_file.policy.signatures) is not None:
             name = submission.profile.name

@@ -293,7 +293,7 @@ def _read_zip(path: Path) -> dict[str, bytes]:
                     raise _wrong(path, part, "is there twice")
                 if entry.compress_type != zipfile.ZIP_STORED or entry.file_size > _MAX_FILE:
                     raise _wrong(path, part, "is compressed, or too large for a bundle")
-                if stat.S_ISLNK(entry.external_attr >> 16) or entry.is_dir():
+                if stat.S_ISLNK(entry.external_attr >> 16) or part.endswith("/"):  # is_dir() needs a name
                     raise _wrong(path, part, "is not a regular file")
                 files[part] = archive.read(entry)
     except (zipfile.BadZipFile, NotImplementedError, RuntimeError, ValueError, EOFError, OSError) as error:

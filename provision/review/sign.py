@@ -21,11 +21,13 @@ from typing import Annotated, Final, Literal
 from pydantic import Field, StringConstraints, ValidationError
 
 from provision.errors import SignatureMissingError, SignatureRefusedError
+from provision.paths import read_bounded
 from provision.review.bundle import PRINCIPAL, Bundle, StrictRecord, add, canonical
 from provision.review.policy import Signatures
 from provision.review.where import Organisation
 
 NAMESPACE: Final = "gpuprov-review@v1"
+_MOST_KEYS: Final = 4 << 20  # of signers, or of revoked keys
 _TIMEOUT_S: Final = 30  # to verify; signing has none, because it may wait for a touch of a hardware key
 _SKEW: Final = dt.timedelta(minutes=10)  # how far another machine's clock may be ahead
 _TIME: Final = "%Y-%m-%dT%H:%M:%SZ"
@@ -115,8 +117,20 @@ def judge(bundle: Bundle, organisation: Organisation, now: dt.datetime, rule: Si
     if organisation.signers is None:
         msg = "who may sign is not known: there is no allowed_signers file"
         raise SignatureMissingError(msg, hint="name it with --signers or GPUPROV_SIGNERS, or put it at /etc/gpuprov/allowed_signers")
+    for path in (organisation.signers, organisation.revoked):
+        _check_readable(path)
     verifier = _Verifier(bundle.digest, organisation.signers, organisation.revoked, now, rule)
     return tuple(verifier.judge(principal, *pair) for principal, pair in bundle.approvals.items())
+
+
+def _check_readable(path: Path | None) -> None:
+    """Refuse a file that ssh-keygen would read without end: a device, a pipe, or gigabytes."""
+    try:
+        if path is not None:
+            read_bounded(path, _MOST_KEYS)
+    except OSError as error:
+        msg = f"who may sign is not known: cannot read {path}: {error.strerror}"
+        raise SignatureMissingError(msg, hint="name a file of keys with --signers and --revoked") from error
 
 
 def counted(signatures: Sequence[Signature]) -> int:

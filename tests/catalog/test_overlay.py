@@ -15,6 +15,7 @@ from provision.clouds.aws import data as aws
 from provision.clouds.gcp import data as gcp
 from provision.clouds.terms import Price
 from tests.clouds.offers import why_not_aws, why_not_gcp
+from tests.fuzz.run import Odd, lay
 
 NOW = dt.datetime(2026, 11, 21, tzinfo=dt.UTC)
 
@@ -114,3 +115,11 @@ def test_writing_leaves_nothing_beside_the_file(tmp_path: Path) -> None:
     overlay.write(refreshed())
     assert [p.name for p in tmp_path.iterdir() if "partial" in p.name] == []
     assert Path(os.environ["GPUPROV_OVERLAY"]).exists()
+
+
+@pytest.mark.parametrize("kind", [Odd.PIPE, Odd.ZERO, Odd.LOOP, Odd.HUGE])
+def test_what_is_no_file_is_set_aside_with_the_reason(kind: Odd) -> None:
+    lay(overlay.path().parent, {overlay.path().name: kind})
+    forgotten()
+    assert overlay.read().parts == []
+    assert overlay.problem().startswith("cannot be read: ")

@@ -129,6 +129,13 @@ def test_an_error_has_the_colours_that_were_chosen(call: Call, monkeypatch: pyte
     assert is_red("--color=always")
 
 
+def test_an_error_that_quotes_a_stranger_says_nothing_that_a_terminal_obeys(call: Call) -> None:
+    code, _, err = call("a\x1b[2J\x9b31m\x07é\u202e")
+    assert code == 2
+    assert r"a\x1b[2J\x9b31m\x07é\u202e" in err
+    assert all(c.isprintable() or c == "\n" for c in err)
+
+
 def test_a_reader_that_goes_away_is_no_traceback() -> None:
     done = subprocess.run(
         f"{sys.executable} -m provision profile schema | head -1",

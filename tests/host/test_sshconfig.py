@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 from provision.clouds.base import Instance
-from provision.errors import CloudInvalidError
+from provision.errors import CloudInvalidError, UsageError
 from provision.host.sshconfig import SshHome
 from provision.host.way import directives, phrase
 from provision.profile.network import Network
+from tests.fuzz.run import Odd, lay
 
 KEYS = ("ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAI" + "A" * 43,)
 
@@ -136,3 +137,39 @@ def test_a_direct_way_is_none() -> None:
     assert (directives(Network(), instance(project="$(id)")), phrase(Network())) == ("", "")
     assert phrase(Network(via="ssm")) == "through ssm"
     assert phrase(Network(jump="bastion", ssh_from=("10.0.0.0/24",))) == "through bastion"
+
+
+NO_FILE = [Odd.PIPE, Odd.ZERO, Odd.LOOP, Odd.HUGE]
+
+
+@pytest.mark.parametrize("kind", NO_FILE)
+@pytest.mark.parametrize("name", ["home/hosts.conf", "home/known_hosts", "dot-ssh/config"])
+def test_what_is_no_file_is_an_error_before_anything_is_written_to_it(tmp_path: Path, user_config: Path, name: str, kind: Odd) -> None:
+    home = SshHome(tmp_path / "home", user_config)
+    (tmp_path / name).unlink(missing_ok=True)
+    lay(tmp_path, {name: kind})
+    with pytest.raises(UsageError, match=name.rpartition("/")[2]):
+        home.add("a", address="10.0.0.7", login="ubuntu", keys=KEYS)
+    if name.endswith("hosts.conf"):
+        with pytest.raises(UsageError, match=r"hosts\.conf"):
+            home.reach("a")
+
+
+@pytest.mark.parametrize("before", [b"# caf\xe9\nHost jump\n", b"Host jump\r\n  User me\r\n", b"# " + b"x" * 100_000])
+def test_a_configuration_in_another_encoding_or_with_other_line_ends_is_given_back_to_the_byte(
+    tmp_path: Path, user_config: Path, before: bytes
+) -> None:
+    user_config.write_bytes(before)
+    home = SshHome(tmp_path / "home", user_config)
+    home.add("a", address="10.0.0.7", login="ubuntu", keys=KEYS)
+    assert user_config.read_bytes().endswith(before)
+    assert user_config.read_bytes() != before
+    home.remove("a")
+    assert user_config.read_bytes() == before
+
+
+@pytest.mark.parametrize("public", [Odd.PIPE, Odd.ZERO, Odd.NOWHERE, b"", b"\n"])
+def test_no_machine_is_launched_with_a_public_key_that_cannot_be_read(tmp_path: Path, public: Odd | bytes) -> None:
+    lay(tmp_path, {"home/id_ed25519": b"", "home/id_ed25519.pub": public})
+    with pytest.raises(UsageError, match=r"id_ed25519\.pub"):
+        SshHome(tmp_path / "home", tmp_path / "config").public_key()

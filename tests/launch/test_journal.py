@@ -12,8 +12,9 @@ from typing import Any
 
 import pytest
 
-from provision.errors import NameInvalidError, NameTakenError
+from provision.errors import NameInvalidError, NameTakenError, UsageError
 from provision.launch.journal import Journal, Machine, Pending, Record, check_name
+from tests.fuzz.run import Odd, lay
 
 PENDING = Pending(place=1, region="us-east-1", zone="us-east-1a", first=2, count=3, minimum=1)
 ONE, TWO = (Machine(f"train-{n}", f"i-{n}", "aws", "us-east-1") for n in (1, 2))
@@ -240,3 +241,31 @@ def test_a_failure_lets_go_of_the_name(journal: Journal) -> None:
     with pytest.raises(ValueError, match="ours"), journal.hold("train"):
         raise ValueError("ours")  # noqa: EM101 - only its class matters
     assert not journal.held("train")
+
+
+# --- files that are none -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", [Odd.PIPE, Odd.ZERO, Odd.LOOP, Odd.HUGE])
+def test_what_is_no_file_is_an_error_and_not_the_absence_of_a_launch(journal: Journal, tmp_path: Path, kind: Odd) -> None:
+    lay(tmp_path / "journal", {"train.json": kind})
+    with pytest.raises(UsageError, match=r"train\.json"):
+        journal.get("train")
+    with pytest.raises(UsageError, match=r"train\.json"):
+        journal.all()
+
+
+@pytest.mark.parametrize("raw", [b"[" * 100_000, b"\xff\xfe", b'{"name": "\xff"}', b"9" * 5000])
+def test_a_record_that_is_damaged_in_any_way_counts_as_none(journal: Journal, tmp_path: Path, raw: bytes) -> None:
+    lay(tmp_path / "journal", {"train.json": raw})
+    assert journal.get("train") is None
+
+
+def test_who_holds_a_name_is_read_within_bounds(journal: Journal, tmp_path: Path) -> None:
+    with journal.hold("train"):
+        (tmp_path / "journal" / "train.pid").unlink()
+        with pytest.raises(NameTakenError, match="process unknown"), journal.hold("train"):
+            pass
+        lay(tmp_path / "journal", {"train.pid": Odd.PIPE})
+        with pytest.raises(UsageError, match=r"train\.pid"), journal.hold("train"):
+            pass

@@ -36,3 +36,8 @@ def test_a_value_that_reads_like_other_hashes_is_not_taken_for_them() -> None:
 
 def test_equal_documents_do_not_differ() -> None:
     assert compare({"a": [1, {"b": 2}]}, {"a": [1, {"b": 2}]}) == []
+
+
+def test_a_difference_is_one_line_that_a_terminal_does_not_obey() -> None:
+    (difference,) = compare({"a\x1b[2J": "b\nc"}, {"a\x1b[2J": "\x9b31m é"})
+    assert str(difference) == "a�[2J: b�c → �31m é"

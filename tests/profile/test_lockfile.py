@@ -54,6 +54,7 @@ def test_a_file_cut_off_anywhere_is_refused(data: st.DataObject) -> None:
         ("sha256: x", "schema: is missing"),
         ("schema: 1\ngcc: 1\nsha256: x", "profile: is missing"),
         ("schema: one\nsha256: x", "schema: cannot be 'one'"),
+        ("schema: 0x" + "f" * 4000 + "\nsha256: x", "schema: cannot be 'a number of too many digits'"),
         ("a: 2026-02-31\nsha256: x", "it holds a value that cannot be"),
         ("\x00", "not"),
         ("!!python/object:os.system {}", "uses the tag"),
@@ -65,6 +66,14 @@ def test_what_is_no_lock_is_refused_in_our_own_words(text: str, why: str) -> Non
     assert caught.value.message.startswith("x is not a lock: ")
     assert why in caught.value.message
     assert "validation error" not in caught.value.message
+
+
+def test_a_number_that_python_does_not_write_is_no_part_of_a_lock(lock: Lock) -> None:
+    text = lockfile.dump(lock)
+    gcc = f"gcc: {lock.cuda.gcc}\n"
+    assert gcc in text
+    with pytest.raises(LockInvalidError, match="it holds a value that cannot be"):
+        lockfile.parse(text.replace(gcc, "gcc: 0x" + "f" * 4000 + "\n"), "x")
 
 
 @pytest.mark.parametrize("raw", [b"\xff\xfe", b"a: b\n" * 60_000])

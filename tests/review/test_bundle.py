@@ -233,6 +233,7 @@ def link(name: str) -> zipfile.ZipInfo:
         (zipped(("a", b"1"), ("a/b", b"2")), "a is there twice"),
         (zipped((link("profile.yml"), b"/etc/shadow")), "profile.yml is not a regular file"),
         (zipped(("a/", b"")), "a/ is not a regular file"),
+        (zipped(("x", b"")).replace(b"x", b"\0"), "has a name that a bundle does not allow"),
         (zipped(("a", b"0" * 10_000_000), compression=zipfile.ZIP_DEFLATED), "overlap"),
         (zipped(("a", EVERY_BYTE), compression=zipfile.ZIP_DEFLATED), "a is compressed"),
         (zipped(("a", b"0" * 9_000_000)), "a is compressed, or too large"),

@@ -20,6 +20,7 @@ from provision.review.bundle import Bundle
 from provision.review.policy import Signatures
 from provision.review.sign import Signature
 from provision.review.where import Organisation
+from tests.fuzz.run import Odd, lay
 from tests.review.samples import People, files, key, public
 
 NOW = dt.datetime.now(dt.UTC)
@@ -437,3 +438,17 @@ def test_one_bit_flipped_anywhere_in_a_signed_zip_is_refused(
     with zipfile.ZipFile(io.BytesIO(raw)) as archive:
         owners = [e.filename for e in archive.infolist() if e.header_offset <= at]
         assert at >= archive.start_dir or owners[-1] in said
+
+
+@pytest.mark.parametrize("kind", [Odd.PIPE, Odd.ZERO, Odd.LOOP, Odd.HUGE])
+@pytest.mark.parametrize("which", ["signers", "revoked"])
+def test_keys_that_are_in_no_file_are_not_given_to_ssh_keygen(
+    tmp_path: Path, people: People, monkeypatch: pytest.MonkeyPatch, which: str, kind: Odd
+) -> None:
+    bundle.write(tmp_path / "b", files())
+    whole = signed(tmp_path / "b", people.alice, ALICE)
+    lay(tmp_path, {"keys": kind})
+    monkeypatch.setattr("provision.review.sign._keygen", lambda *_, **__: pytest.fail("ssh-keygen would read it without end"))
+    organisation = Organisation(**{"signers": people.signers, which: tmp_path / "keys"})
+    with pytest.raises(SignatureMissingError, match="keys: "):
+        sign.judge(whole, organisation, NOW)
