@@ -46,7 +46,7 @@ HOMES = {
     "botocore": {"clouds/aws"},
     "google": {"clouds/gcp"},
     "ansible_runner": {"converge/run.py"},
-    "yaml": {"profile/plain.py", "profile/lockfile.py", "catalog/read.py", "converge/declared.py"},
+    "yaml": {"profile/plain.py", "profile/lockfile.py", "profile/commented.py", "catalog/read.py", "converge/declared.py"},
     "msgspec": {"catalog", "clouds"},
     "clingo": {"catalog/solve.py"},
     "jinja2": {

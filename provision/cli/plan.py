@@ -10,6 +10,7 @@ from provision.cli.progress import narration
 from provision.launch.ask import ask_clouds
 from provision.launch.journal import check_name
 from provision.launch.ours import Ours
+from provision.launch.place import check_has_places
 from provision.launch.plan import plan
 from provision.report.plan import as_dict, as_text
 from provision.review import approval
@@ -30,6 +31,7 @@ def command(*, profile: str, name: str | None, ask: bool, rehearse: bool, organi
     No cloud is contacted unless --ask is given.
     """
     source = ProfileSource.read(profile)
+    check_has_places(source.profile)
     rules = approval.rules_for(organisation)
     now = dt.datetime.now(dt.UTC)
     violations = approval.violations(rules, source.profile, source.lock, source.source, now) if rules else []

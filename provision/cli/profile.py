@@ -1,14 +1,151 @@
 """`gpuprov profile`."""
 
+import os
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Final
+
 import click
 
+from provision.catalog.gpu_models import GPU_MODELS
 from provision.cli import options
-from provision.profile import load
+from provision.clouds import CLOUDS, machines
+from provision.errors import GpuprovError, UsageError
+from provision.launch.journal import check_name
+from provision.profile import load, lockfile, new
+from provision.workflow.session import today
+
+_PLACEHOLDER: Final = "Owner <owner@example.com>"
 
 
 @click.group("profile")
 def command() -> None:
-    """List, show and check profiles."""
+    """Write, list, show and check profiles."""
+
+
+@command.command("new")
+@click.option("--gpu", metavar="MODEL", help="The GPU, as `gpuprov catalog gpus` calls it.")
+@click.option("--gpus", type=click.IntRange(1, 16), metavar="N", help="How many GPUs.  [default: the fewest that a machine has]")
+@click.option("--region", "regions", multiple=True, metavar="REGION", help="Where, in the order of preference. May be repeated.")
+@click.option("--cloud", type=click.Choice(CLOUDS), help="The only cloud that counts.  [default: the one that has the region]")
+@click.option("--purpose", type=click.Choice(list(new.PURPOSES)), help="What the machine is for.  [default: train]")
+@click.option("--owner", metavar="NAME <ADDRESS>", help="Who answers for the machine.")
+@click.option("--max-price", type=click.FloatRange(0.01, 1000), metavar="USD", help="What an hour may cost.  [default: what it costs]")
+@click.option("--name", metavar="NAME", help="The profile's name.  [default: GPU-PURPOSE]")
+@options.file_option("-o", "--output", text="The file to write.  [default: profiles/NAME.yml]")
+@click.option("--force", is_flag=True, help="Replace files that exist.")
+@options.as_json
+def new_(
+    *,
+    gpu: str | None,
+    gpus: int | None,
+    regions: Sequence[str],
+    cloud: str | None,
+    purpose: str | None,
+    owner: str | None,
+    max_price: float | None,
+    name: str | None,
+    output: Path | None,
+    force: bool,
+    as_json: bool,
+) -> None:
+    """Write a first profile for a GPU, with the reason beside each choice, and its lock.
+
+    On a terminal it asks for what is not given. No cloud is contacted: machines and prices come from the catalog.
+    """
+    if gpu is None or not regions:
+        _need_terminal(gpu, regions)
+        gpu = gpu or _ask_gpu()
+        options.check_word(gpu, GPU_MODELS, "GPU")
+        purpose = purpose or _ask("What for", click.Choice(list(new.PURPOSES)), "train")
+        cloud, regions = _ask_where(gpu, gpus, cloud, regions)
+        owner = owner or _ask("Who answers for the machine", None, _PLACEHOLDER)
+    options.check_word(gpu, GPU_MODELS, "GPU")
+    purpose = purpose or "train"
+    name = check_name(name or f"{gpu}{f'x{gpus}' if gpus and gpus > 1 else ''}-{purpose}")
+    path = _target(output or Path("profiles", f"{name}.yml"), force=force)
+    chosen = machines.choose(gpu, regions, count=gpus, cloud=cloud)
+    made = new.write(new.Wish(name, gpu, chosen, purpose, new.owner_of(owner or _PLACEHOLDER), max_price), today())
+    _make_folder(path.parent)
+    options.write(path, made.text)
+    options.write(lockfile.path_for(path), lockfile.dump(made.lock))
+    _print_new(path, made, as_json=as_json)
+    if owner in {None, _PLACEHOLDER}:
+        click.echo("  warning: owner is a placeholder: write who answers for the machine", err=True)
+
+
+def _need_terminal(gpu: str | None, regions: Sequence[str]) -> None:
+    if not sys.stdin.isatty():
+        missing = [option for option, value in (("--gpu", gpu), ("--region", regions)) if not value]
+        msg = f"`gpuprov profile new` needs {' and '.join(missing)}, and there is no terminal to ask on"
+        raise UsageError(msg, hint="such as `gpuprov profile new --gpu t4 --region us-east-1`; `gpuprov catalog gpus` lists the models")
+
+
+def _ask(question: str, choice: click.Choice[str] | None, default: str, check: Callable[[str], Any] | None = None) -> Any:
+    """An answer; the question is on standard error, so that standard output stays data."""
+    return click.prompt(question, type=choice, default=default, value_proc=check, err=True)
+
+
+def _ask_gpu() -> str:
+    regions = {model: sum(map(len, machines.sellers(model).values())) for model in GPU_MODELS}
+    sold = [model for model in GPU_MODELS if regions[model]]
+    return str(_ask("GPU", click.Choice(sold), max(sold, key=regions.__getitem__)))
+
+
+def _ask_where(gpu: str, gpus: int | None, cloud: str | None, regions: Sequence[str]) -> tuple[str | None, Sequence[str]]:
+    """The cloud and its regions; regions without the GPU are asked for again."""
+    if regions:
+        return cloud, regions
+    sold = list(machines.sellers(gpu))
+    if cloud is None and sold:
+        cloud = str(_ask("Cloud", click.Choice(sold), sold[0]))
+
+    def check(answer: str) -> list[str]:
+        words = answer.replace(",", " ").split()
+        try:
+            machines.choose(gpu, words, count=gpus, cloud=cloud)
+        except GpuprovError as error:
+            msg = f"{error.message}; {error.hint}"
+            raise click.UsageError(msg) from error
+        return words
+
+    return cloud, _ask("Regions, the preferred first", None, machines.cheapest_region(gpu, cloud), check)
+
+
+def _target(path: Path, *, force: bool) -> Path:
+    """The file, if it can be found as a profile and nothing is lost."""
+    if path.suffix not in {".yml", ".yaml"} or path.stem.endswith(".lock"):
+        msg = f"{path} is no name for a profile"
+        raise UsageError(msg, hint="choose one that ends with .yml, and not with .lock.yml")
+    there = [each for each in (path, lockfile.path_for(path)) if os.path.lexists(each)]
+    if there and not force:
+        msg = f"{' and '.join(map(str, there))} would be replaced"
+        raise UsageError(msg, hint="--force replaces files, --name or -o chooses others")
+    return path
+
+
+def _make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        msg = f"cannot make {folder}: {error.strerror}"
+        raise UsageError(msg, hint="-o names another file") from error
+
+
+def _print_new(path: Path, made: new.NewProfile, *, as_json: bool) -> None:
+    lock, at = made.lock, lockfile.path_for(path)
+    places = [f"{place.instance_type} in {', '.join(place.locations)}" for place in made.profile.places]
+    parts = [f"driver {lock.driver.branch}", f"CUDA {lock.cuda.version}", *(f"{n} {e.version}" for n, e in lock.frameworks.items())]
+    data = {"path": str(path), "sha256": load.digest(made.profile), "lock": {"path": str(at), "sha256": lock.digest}}
+    options.show(
+        {**data, "warnings": made.warnings},
+        f"{path}: {'; '.join(places)}; up to {made.profile.limits.price_per_hour_usd:.2f} USD an hour",
+        f"{at}: {', '.join(parts)}",
+        as_json=as_json,
+    )
+    for warning in made.warnings:
+        click.echo(f"  warning: {warning}", err=True)
 
 
 @command.command("list")

@@ -73,7 +73,7 @@ def _show(review: Review) -> None:
     money = review.money
     hourly = f"{money.highest_usd_per_hour:.3f} USD" if money.highest_usd_per_hour is not None else "not known"
     click.echo(f"\nprice: {hourly} an hour, limit {money.limit_usd_per_hour:.2f} USD for {money.deadline_h} h")
-    click.echo(f"opens: {', '.join(plain(f'{d.port} from {d.network}') for d in review.doors if d.direction == 'in')}")
+    click.echo(f"opens: {', '.join(plain(f'{d.port} from {d.network}') for d in review.doors if d.direction == 'in') or 'nothing'}")
     wheels = sum(len(e.wheels) for e in review.environments)
     click.echo(f"installs: {len(review.packages)} packages and {wheels} wheels; {len(review.changes)} declared changes on the host")
     click.echo(f"proves: {sum(c.applies for c in review.controls)} checks at tier {review.tier}")

@@ -79,6 +79,9 @@ class Provider(Protocol):
     def offered_in(self, instance_type: str, gpu: str | None = None) -> dict[str, tuple[str, ...]]:
         """Region → zones of an instance type; a region whose zones are not known has none."""
 
+    def place_at(self, offer: Offer, regions: Sequence[str]) -> PlaceBase:
+        """A place of a profile: the machines of an offer, on demand, wherever these regions have them."""
+
     def source_of(self, instance_type: str) -> str:
         """The id of the source that says where a type is offered."""
 

@@ -20,6 +20,7 @@ from provision.errors import (
     UsageError,
 )
 from provision.launch.plan import Plan, PlannedPlace
+from provision.profile.model import Profile
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +120,18 @@ def options(plan: Plan, only: str | None = None) -> list[Option]:
         own = place.location if place.refusal or not place.zone else ""
         groups.setdefault((place.index, place.region, own), []).append(place)
     return [Option(tuple(members)) for members in groups.values()]
+
+
+def check_has_places(profile: Profile) -> None:
+    """Check that machines can be launched from a profile at all.
+
+    Raises:
+        UsageError: it is for hosts that exist.
+    """
+    if not profile.places:
+        msg = f"profile {profile.name} has no places, so nothing can be launched from it: it is for hosts that exist"
+        hint = f"`gpuprov apply HOST --profile {profile.name}` sets up a host, `gpuprov verify HOST --profile {profile.name}` checks one"
+        raise UsageError(msg, hint=hint)
 
 
 def check_any(plan: Plan, candidates: Sequence[Option]) -> None:

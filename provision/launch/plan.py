@@ -192,8 +192,10 @@ def plan(profile: Profile, lock: Lock, name: str | None = None) -> Plan:
     first = {cloud: next((p for p in places if p.cloud == cloud and p.refusal is None), None) for cloud in _clouds(profile)}
     draft = [draft_order(profile, sha256, name, place) for place in places]
     calls = [call for cloud, place in first.items() if place for call in _calls(profile, sha256, name, place)]
-    disks = [PlannedDisk("root", profile.disks.root.size_gb, "/", "")]
-    if profile.disks.data:
+    deadline = _deadline_words(profile)
+    tags = _tags(profile, sha256, name=name, launch_id=LAUNCH_ID, deadline=deadline, whole_count=1, first=1)
+    disks = [PlannedDisk("root", profile.disks.root.size_gb, "/", "")] if places else []
+    if places and profile.disks.data:
         data = profile.disks.data
         disks.append(PlannedDisk(data.source, data.size_gb, data.mount, data.filesystem))
     return Plan(
@@ -203,12 +205,12 @@ def plan(profile: Profile, lock: Lock, name: str | None = None) -> Plan:
         name=name,
         places=places,
         disks=tuple(disks),
-        doors=tuple(_door(profile, network) for network in profile.network.opens),
+        doors=tuple(_door(profile, network) for network in profile.network.opens if places),
         safeguards=tuple((cloud, guard) for cloud in _clouds(profile) for guard in clouds.provider(cloud).safeguards),
         sacrifices=("counters-open",) if profile.gpu.counters == "all-users" else (),
         permissions=tuple(_permissions(profile, name, places, draft)),
         calls=tuple(calls),
-        tags=tuple(sorted({**draft[0].tags, DEADLINE_TAG: _deadline_words(profile)}.items())),
+        tags=tuple(sorted(tags.items())),
         withdrawn=tuple((cloud, *record) for cloud in clouds.CLOUDS for record in clouds.provider(cloud).withdrawn_with(profile.gpu.model)),
     )
 

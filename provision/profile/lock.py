@@ -94,7 +94,7 @@ class _Writer:
 
     def lock(self) -> Lock:
         places = tuple(self.place(place, location) for place in self.profile.places for location in place.locations)
-        if all(place.not_available for place in places):
+        if places and all(place.not_available for place in places):
             reasons = "; ".join(dict.fromkeys(place.not_available for place in places))
             msg = f"places: none of them is available: {reasons}"
             raise StackConflictError(msg, hint=f"`gpuprov catalog instances --gpu {self.gpu.model}` lists all types with it")

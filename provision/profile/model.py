@@ -277,7 +277,8 @@ class Profile(StrictModel):
     name: Name
     purpose: Text
     owner: Owner
-    places: Annotated[tuple[Place, ...], Field(min_length=1, max_length=20, strict=False)]
+    places: Annotated[tuple[Place, ...], Field(max_length=20, strict=False)]
+    """Empty where hosts exist already, and none is launched."""
     os: OperatingSystem
     disks: Disks
     network: Network = Network()

@@ -40,7 +40,7 @@ class Names:
 
     def driver(self, branch: str, flavour: str, *, video: bool) -> LockedDriver:
         """The driver's packages, its pins, and the headers that its modules are built with."""
-        flavours = sorted({self.system.kernel.get(place.cloud, "generic") for place in self.profile.places})
+        flavours = sorted({self.system.kernel.get(place.cloud, "generic") for place in self.profile.places}) or ["generic"]
         headers = tuple(dict.fromkeys(name.replace("<flavour>", kernel) for name in self.system.headers for kernel in flavours))
         if self.distribution:
             own = self.distribution

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from provision import clouds
 from provision.clouds.forms import Given, Subject
 from provision.errors import ImageNotFoundError, UsageError
-from provision.launch.place import refused
+from provision.launch.place import check_has_places, refused
 from provision.launch.plan import Plan, PlannedPlace, draft_order
 
 
@@ -44,6 +44,7 @@ def choose(plan: Plan, *, cloud: str | None = None, where: str | None = None) ->
         UsageError: the profile names no such place.
         PriceOverLimitError, PriceUnknownError, CloudUnsupportedError: nothing can be launched in any of them.
     """
+    check_has_places(plan.profile)
     places = [place for place in plan.places if cloud in {None, place.cloud}]
     if not places:
         msg = f"profile {plan.profile.name} has no place on {cloud}"

@@ -68,7 +68,9 @@ def _disk(disk: PlannedDisk) -> DiskItem:
 
 
 def doors(plan: Plan) -> tuple[DoorItem, ...]:
-    """The connections that the security group allows. Nothing is allowed in where the way in needs no open port."""
+    """The connections that the security group allows; none in where the way in needs no open port, and none at all without a launch."""
+    if not plan.places:
+        return ()
     doors_in = [DoorItem("in", "22/tcp (SSH)", door.network, _meaning(door)) for door in plan.doors]
     return (
         *doors_in,
@@ -84,6 +86,8 @@ def addresses_in(network: str) -> int:
 def addresses(plan: Plan) -> str:
     """Which addresses the machine has, in which network, and how it is reached."""
     network = plan.profile.network
+    if not plan.places:
+        return "those that the host has"
     where = f"of {network.subnet}" if network.subnet else "of the cloud's default network"
     private = network.address == "private"
     has = f"one private address {where} and no public one" if private else f"one public IPv4 address and one private one {where}"
@@ -107,6 +111,8 @@ def tags(plan: Plan) -> tuple[str, ...]:
 
 def first_boot(profile: Profile) -> tuple[Change, ...]:
     """What the first boot writes from the user data of the instance, before any role runs."""
+    if not profile.places:
+        return ()
     hours = profile.limits.deadline_h
     effect = f"powers the machine off {hours} hours after the launch, which ends it; where the cloud holds the deadline, a little later"
     undo = "removed with the instance"

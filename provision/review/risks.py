@@ -78,7 +78,8 @@ def risks(
         register.add("against-rules", "high", title, why, narrower="a value that the rule allows; `up` refuses this one", key=violation.key)
     _lock(register, lock, environments, differs)
     _counters(register, profile, lock)
-    _doors(register, profile)
+    if plan.places:
+        _doors(register, profile)
     _money(register, plan)
     _host(register, profile)
     _places(register, plan)
@@ -184,7 +185,8 @@ def _counters(register: _Register, profile: Profile, lock: Lock) -> None:
 def _host(register: _Register, profile: Profile) -> None:
     why = "it needs no password to become root, so everybody who has the launch key is root"
     narrower = "logins in `users`, which have no sudo, and a launch key that nobody shares"
-    register.add("login-sudo", "medium", "The image's login user has sudo without a password", why, narrower=narrower, key="os")
+    if profile.places:
+        register.add("login-sudo", "medium", "The image's login user has sudo without a password", why, narrower=narrower, key="os")
     why = "the driver's kernel modules are built on the host and not signed; with Secure Boot on, the set-up is refused"
     register.add("secure-boot", "medium", "Secure Boot must be off", why, key="stack.driver")
     why = "unattended upgrades skip the driver and CUDA, so their security fixes arrive only with a new lock"
@@ -243,7 +245,10 @@ def _places(register: _Register, plan: Plan) -> None:
             skipped.setdefault(str(planned.refusal), []).append(f"{planned.cloud} {planned.location}")
     for why, where in skipped.items():
         register.add("passed-over", "note", f"Not used: {_some(where)}", why, key="places")
-    if not plan.candidates:
+    if not plan.places:
+        why = "`apply` sets up a host that exists; what a review says of prices, the deadline and first boot does not apply to it"
+        register.add("nothing-launched", "note", "No machine is launched", why, key="places")
+    elif not plan.candidates:
         why = "this release can launch in none of the profile's places, so `up` would fail"
         register.add("nowhere", "medium", "No place can be used", why, narrower="a place that this release can launch in", key="places")
     data = profile.disks.data
@@ -293,9 +298,7 @@ def gains(plan: Plan, verdict: RulesVerdict | None = None) -> tuple[Gain, ...]:
     """What is safer than on a machine that was set up by hand, in the order of a launch."""
     guards = dict.fromkeys((guard.title, guard.reason) for _, guard in plan.safeguards if guard.title)
     wheels = any(environment.wheels for environment in plan.lock.frameworks.values())
-    hash_only = "pip installs no wheel without a hash from the lock, and builds none from source"
-    return (
-        *([Gain("The rules are kept", f"nothing breaks the rules {verdict.name}")] if verdict and not verdict.violations else []),
+    launched = [
         Gain("Disks are encrypted", "root and data volumes, whatever the account's default is"),
         *(Gain(title, reason) for title, reason in guards),
         Gain("No cloud permissions", "the machine has no role, so a break-in gains no access to the cloud account"),
@@ -305,6 +308,11 @@ def gains(plan: Plan, verdict: RulesVerdict | None = None) -> tuple[Gain, ...]:
             "they are read over the cloud's own channel; an unknown or changed key stops the run",
         ),
         Gain("The machine ends itself", f"after {plan.profile.limits.deadline_h} hours, even if the client is gone"),
+    ]
+    hash_only = "pip installs no wheel without a hash from the lock, and builds none from source"
+    return (
+        *([Gain("The rules are kept", f"nothing breaks the rules {verdict.name}")] if verdict and not verdict.violations else []),
+        *(launched if plan.places else ()),
         Gain("Repositories are trusted by fingerprint", "a key with another fingerprint is refused, and no repository is `trusted=yes`"),
         *([Gain("Wheels are trusted by hash", hash_only)] if wheels else []),
         Gain(

@@ -173,7 +173,8 @@ def _deadline(case: _Case) -> Iterator[_Breach]:
 
 
 def _public_address(case: _Case) -> Iterator[_Breach]:
-    if case.policy.public_address == "forbidden" and case.profile.network.address == "public":
+    launches = bool(case.profile.places)
+    if launches and case.policy.public_address == "forbidden" and case.profile.network.address == "public":
         yield _Breach(("network",), "every machine gets a public address; `address: private` avoids that")
 
 

@@ -257,6 +257,8 @@ class Review:
     @property
     def sentence(self) -> str:
         """What the decision is about, in one sentence without its full stop."""
+        if not self.places:
+            return f"{self.profile}: hosts with {self.gpu} that exist; no machine is launched"
         if all(place.passed_over for place in self.places):
             return f"{self.profile}: a machine with {self.gpu} that this release can launch in none of its places"
         money = self.money

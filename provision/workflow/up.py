@@ -17,7 +17,7 @@ from provision.host.way import actual, directives, phrase, prepared
 from provision.launch.attempts import LaunchRequest
 from provision.launch.journal import Machine, check_name
 from provision.launch.launcher import Launcher
-from provision.launch.place import Attempt
+from provision.launch.place import Attempt, check_has_places
 from provision.launch.plan import plan
 from provision.launch.regions import Connect
 from provision.profile import load
@@ -87,6 +87,7 @@ def request_for(session: Session, name: str | None, bundle: Path | None, organis
     else:
         msg = "there is nothing to launch"
         raise UsageError(msg, hint="give --profile or --bundle")
+    check_has_places(profile)
     lock = session.lock(path, profile, rehearsal=rehearsal is not None, signed=signed)
     return UpRequest(profile, lock, check_name(profile.name), digest, rehearsal)
 

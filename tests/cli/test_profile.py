@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+import io
 import json
+import os
+import pty
+import subprocess
+import sys
 from pathlib import Path
 
+import pytest
+
+from provision.profile import load
 from tests.cli.conftest import Call
 
 
@@ -25,3 +33,144 @@ def test_a_profile_that_does_not_hold_names_line_and_key(call: Call, tmp_path: P
     code, _, err = call("up", "--profile", str(path))
     assert code == 2
     assert f"{path}:2: gpuu: is not a key of a profile; did you mean 'gpu'?" in err
+
+
+# --- a first profile -------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder, which is where a new user stands."""
+    folder = tmp_path / "empty"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    return folder
+
+
+def test_a_new_profile_and_its_lock_are_found_by_name_and_hold(call: Call, empty: Path) -> None:
+    code, out, err = call(
+        "profile", "new", "--gpu", "a10g", "--region", "us-east-1", "--purpose", "infer", "--owner", "Me <me@example.com>"
+    )
+    assert (code, err) == (0, "")
+    assert "profiles/a10g-infer.yml: g5.xlarge in us-east-1; up to 1.10 USD an hour" in out
+    assert sorted(path.name for path in (empty / "profiles").iterdir()) == ["a10g-infer.lock.yml", "a10g-infer.yml"]
+    for words in (("profile", "check"), ("lock", "--check"), ("plan", "--profile")):
+        assert call(*words, "a10g-infer")[0] == 0
+
+
+@pytest.mark.usefixtures("empty")
+def test_the_options_decide_what_is_written_and_where(call: Call) -> None:
+    words = ("--gpu", "h100", "--gpus", "8", "--region", "us-east-1", "--cloud", "aws", "--max-price", "60", "-o", "other/big.yml")
+    code, out, err = call("profile", "new", *words, "--json")
+    assert code == 0
+    made = json.loads(out)
+    assert made["path"] == "other/big.yml"
+    assert made["lock"]["path"] == "other/big.lock.yml"
+    shown = json.loads(call("profile", "show", "other/big.yml", "--json")[1])
+    assert shown["sha256"] == made["sha256"]
+    profile = shown["profile"]
+    assert (profile["name"], profile["gpu"]["count"], profile["limits"]["price_per_hour_usd"]) == ("h100x8-train", 8, 60.0)
+    assert profile["owner"]["email"] == "owner@example.com"
+    assert "owner is a placeholder" in err
+
+
+@pytest.mark.parametrize("there", ["mine.yml", "mine.lock.yml"])
+def test_a_file_that_exists_is_replaced_by_force_alone(call: Call, empty: Path, there: str) -> None:
+    words = ("profile", "new", "--gpu", "t4", "--region", "us-east-1", "-o", "mine.yml")
+    (empty / there).write_text("mine")
+    code, _, err = call(*words)
+    assert code == 2
+    assert f"{there} would be replaced" in err
+    assert (empty / there).read_text() == "mine"
+    assert [path.name for path in empty.iterdir()] == [there]
+    assert call(*words, "--force")[0] == 0
+    assert call("lock", "mine.yml", "--check")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("", "needs --gpu and --region, and there is no terminal to ask on"),
+        ("--gpu t4", "needs --region, and there is no terminal"),
+        ("--region us-east-1", "needs --gpu, and there is no terminal"),
+        ("--gpu a10 --region us-east-1", "no GPU called 'a10'; did you mean a10g?"),
+        ("--gpu t4 --region us-eats-1", "did you mean us-east-1?"),
+        ("--gpu v100 --region us-west-1", "AWS: ap-northeast-1, eu-west-1, us-east-1, us-west-2"),
+        ("--gpu t4g --region us-east-1", "T4g comes with arm64 processors only"),
+        ("--gpu t4 --region us-east-1 --name Big_One", "'Big_One' cannot be the name"),
+        ("--gpu t4 --region us-east-1 --owner me", "'me' is no owner"),
+        ("--gpu t4 --region us-east-1 -o x.lock.yml", "x.lock.yml is no name for a profile"),
+        ("--gpu t4 --region us-east-1 -o x.txt", "x.txt is no name for a profile"),
+    ],
+)
+def test_what_cannot_become_a_profile_is_refused_and_nothing_is_written(
+    call: Call, empty: Path, monkeypatch: pytest.MonkeyPatch, words: str, said: str
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO())
+    code, _, err = call("profile", "new", *words.split())
+    assert code == 2
+    assert said in err
+    assert "hint: " in err
+    assert list(empty.iterdir()) == []
+
+
+def conversation(answers: list[tuple[str, str]]) -> tuple[int, str]:
+    """`profile new` on a terminal: each answer is typed when its question is there. The exit code, and all that was on the screen."""
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "provision", "profile", "new"]
+    with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True) as process:
+        os.close(theirs)
+        screen, answered = "", 0
+        while True:
+            try:
+                screen += os.read(ours, 4096).decode()
+            except OSError:  # Linux's word for a terminal that nobody has open any more
+                break
+            while answers and answers[0][0] in screen[answered:]:
+                question, answer = answers.pop(0)
+                answered = screen.index(question, answered) + len(question)
+                os.write(ours, f"{answer}\n".encode())
+    os.close(ours)
+    return process.returncode, screen
+
+
+def test_on_a_terminal_it_asks_five_questions_and_asks_again_where_an_answer_does_not_hold(empty: Path) -> None:
+    code, screen = conversation(
+        [
+            ("GPU (", "a10g"),
+            ("What for (", ""),
+            ("Cloud (", ""),
+            ("Regions, the preferred first", "us-eats-1"),
+            ("did you mean us-east-1?", ""),
+            ("Who answers for the machine", "Me <me@example.com>"),
+        ]
+    )
+    assert code == 0, screen
+    profile = load.load(empty / "profiles" / "a10g-train.yml")
+    assert profile.places[0].locations == ("us-east-1",)
+    assert profile.owner.email == "me@example.com"
+    assert screen.count("]: ") == 6
+
+
+# --- a profile for hosts that exist ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("words", ["plan --profile", "up --profile", "up --rehearse --profile", "render --as runbook"])
+def test_nothing_is_launched_from_a_profile_without_places(call: Call, words: str) -> None:
+    code, out, err = call(*words.split(), "workstation")
+    assert (code, out) == (2, "")
+    assert "profile workstation has no places, so nothing can be launched from it" in err
+    assert "`gpuprov apply HOST --profile workstation`" in err
+
+
+@pytest.mark.usefixtures("empty")
+def test_a_profile_without_places_is_locked_reviewed_and_held_to_the_rules(call: Call, tmp_path: Path) -> None:
+    assert call("lock", "workstation", "--check")[0] == 0
+    policy = tmp_path / "policy.yml"
+    policy.write_text("schema: 1\nname: isa\npublic_address: forbidden\nclouds: [aws]\nmax_price_per_hour_usd: 2\n")
+    assert call("policy", "check", "workstation", "--policy", str(policy))[0] == 0
+    code, out, _ = call("review", "workstation", "-o", str(tmp_path / "x.bundle"))
+    assert code == 0
+    assert "workstation: hosts with 1 x RTX PRO 6000 Server that exist; no machine is launched" in out
+    assert "opens: nothing" in out
+    assert "public address" not in out

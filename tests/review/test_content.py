@@ -18,6 +18,19 @@ def test_equal_input_gives_equal_reviews(name: str) -> None:
     assert first == second
 
 
+def test_a_profile_without_places_is_reviewed_without_what_only_a_launch_makes() -> None:
+    made = review("workstation")
+    assert (made.places, made.disks, made.doors, made.calls, made.permissions) == ((), (), (), (), ())
+    assert "first boot" not in {change.role for change in made.changes}
+    assert set(risk_ids(made)).isdisjoint({"public-address", "ssh-open", "egress", "login-sudo", "nowhere"})
+    assert "nothing-launched" in risk_ids(made)
+    assert {gain.title for gain in made.gains} == {
+        "Repositories are trusted by fingerprint",
+        "Wheels are trusted by hash",
+        "Everything is tagged and recorded",
+    }
+
+
 def test_nothing_is_asked_of_the_network(monkeypatch: pytest.MonkeyPatch) -> None:
     import socket
 

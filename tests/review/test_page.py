@@ -143,3 +143,10 @@ def test_hostile_text_is_text_on_a_terminal(kind: str, capsys: pytest.CaptureFix
     _show(content(*hostile(HOSTILE[kind])))
     said = capsys.readouterr().out
     assert all(c.isprintable() or c == "\n" for c in said), "not even our own colours, where nobody sees them"
+
+
+@pytest.mark.parametrize("name", ["workstation", "h100-train"])
+def test_where_nothing_can_be_launched_no_form_says_that_a_price_is_accepted_unknown(name: str) -> None:
+    for form in (markdown.render(review(name)), Parsed(page.render(review(name))).text):
+        assert "nothing is launched" in form
+        assert "not enforced" not in form

@@ -109,6 +109,11 @@ def offered_in(instance_type: str, gpu: str | None = None) -> dict[str, tuple[st
     return {region: tuple(f"{regions[region].zones}-az{number}" for number in numbers) for region, numbers in sorted(offered.items())}
 
 
+def place_at(offer: Offer, regions: Sequence[str]) -> AwsPlace:
+    """A place with these regions; AWS chooses the zone."""
+    return AwsPlace(cloud="aws", instance_type=offer.instance_type, regions=tuple(regions))
+
+
 def price(instance_type: str, region: str, gpu: str = "", count: int = 1) -> Price | None:  # noqa: ARG001 - the type fixes its GPUs
     """The on-demand price of an instance type in a region; it is always whole."""
     entry = data.prices().get((instance_type, region))

@@ -116,6 +116,13 @@ def offered_in(instance_type: str, gpu: str | None = None) -> dict[str, tuple[st
     return by_region
 
 
+def place_at(offer: Offer, regions: Sequence[str]) -> GcpPlace:
+    """A place with the zones of these regions that have the GPU."""
+    offered = offered_in(offer.instance_type, offer.gpu)
+    zones = tuple(zone for region in regions for zone in offered[region])
+    return GcpPlace(cloud="gcp", instance_type=offer.instance_type, gpu=offer.gpu or "", gpu_count=int(offer.gpus), zones=zones)
+
+
 def price(instance_type: str, region: str, gpu: str, count: int) -> Price | None:
     """The on-demand price of a machine with its GPUs; for N1 the GPUs, the vCPUs and the memory are three parts."""
     prices = data.gcp().prices
