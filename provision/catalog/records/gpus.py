@@ -24,7 +24,11 @@ class TensorCores(CatalogRecord, frozen=True):
 
 
 class GpuRecord(CatalogRecord, frozen=True):
-    """A GPU model. Peaks are dense, in TFLOPS or TOPS; an unknown figure is None, not zero."""
+    """A GPU model. Peaks are dense, in TFLOPS or TOPS; an unknown figure is None, not zero.
+
+    Attributes:
+        nvswitch_from: how many sit on a board with NVSwitches; None where there is no such board.
+    """
 
     model: str
     name: str
@@ -38,6 +42,7 @@ class GpuRecord(CatalogRecord, frozen=True):
     peaks: dict[str, float] = msgspec.field(default_factory=dict)
     power_w: int | None = None
     nvenc: bool | None = None
+    nvswitch_from: int | None = None
     clocks: ClocksRecord | None = None
 
 
