@@ -92,7 +92,7 @@ def test_the_lock_names_the_fabric_manager_as_the_system_and_the_branch_do(
 
 @pytest.mark.parametrize("system", ["debian 12", "debian 13"])
 def test_a_distribution_without_a_fabric_manager_is_refused_for_an_nvswitch_machine_only(system: str) -> None:
-    own = {"sources": {"packages": "distribution"}, "system": system}
+    own: dict[str, Any] = {"sources": {"packages": "distribution"}, "system": system}
     assert "fabric_manager" not in build(profile("a100-40gb", 4, **own), TODAY).packages
     with pytest.raises(StackConflictError) as caught:
         build(profile("a100-40gb", 8, **own), TODAY)
