@@ -83,7 +83,7 @@ def fabric_on_disk():
     """The versions of the driver's module and of the packages of driver and fabric manager, without epoch and revision; and the unit."""
     listed = output(["dpkg-query", "--show", "--showformat", "${Package} ${Version} ${db:Status-Status}\n"])
     if listed is None:
-        listed = output(["rpm", "--query", "--all", "--queryformat", "%{NAME} %{VERSION} installed\n"])
+        listed = output(["rpm", "-qa", "--queryformat", "%{NAME} %{VERSION} installed\n"])
     if listed is None:
         raise Unknown("neither dpkg nor rpm lists the packages")
     rows = [line.split() for line in listed.splitlines()]
