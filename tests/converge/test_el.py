@@ -24,6 +24,7 @@ from .repository import KERNEL, Package, RpmRepository, packages
 pytestmark = pytest.mark.rehearsal
 ROLES = ("base", *GPU)
 FABRIC = "nvidia-fabricmanager"
+# Not fabric-on-disk: Debian's rpm keeps a database for each user, so the probe's user sees none of root's packages here.
 ON_DISK = (
     "driver-on-disk",
     "counters-on-disk",

@@ -2,6 +2,7 @@
 
 import glob
 import re
+import shutil
 import sys
 
 from device import filled, need_gpu, parts, pci_devices
@@ -81,8 +82,9 @@ def cuda_init():
 
 def fabric_on_disk():
     """The versions of the driver's module and of the packages of driver and fabric manager, without epoch and revision; and the unit."""
-    listed = output(["dpkg-query", "--show", "--showformat", "${Package} ${Version} ${db:Status-Status}\n"])
-    if listed is None:
+    if shutil.which("apt-mark"):  # a host of dnf may have dpkg too
+        listed = output(["dpkg-query", "--show", "--showformat", "${Package} ${Version} ${db:Status-Status}\n"])
+    else:
         listed = output(["rpm", "-qa", "--queryformat", "%{NAME} %{VERSION} installed\n"])
     if listed is None:
         raise Unknown("neither dpkg nor rpm lists the packages")

@@ -59,6 +59,7 @@ def test_packages_of_driver_and_fabric_manager_are_read_by_upstream_version(prob
     tool(bin_folder, "systemctl", f"echo '{UNIT}'")
     with pytest.raises(probe.run.Unknown, match="neither dpkg nor rpm"):
         probe.links.fabric_on_disk()
+    tool(bin_folder, "apt-mark", "")
     tool(bin_folder, "dpkg-query", f"echo '{DPKG}'")
     found = probe.links.fabric_on_disk()
     assert found["packages"] == {
@@ -72,7 +73,7 @@ def test_packages_of_driver_and_fabric_manager_are_read_by_upstream_version(prob
     assert found["unit"] == {"exists": True, "enabled": True, "active": False, "command": "/usr/bin/nv-fabricmanager -c x"}
     tool(bin_folder, "modinfo", "echo 595.71.05")
     assert probe.links.fabric_on_disk()["module"] == "595.71.05"
-    (bin_folder / "dpkg-query").unlink()
+    (bin_folder / "apt-mark").unlink()
     tool(bin_folder, "rpm", "echo nvidia-fabric-manager 570.133.20 installed; echo kmod-nvidia-open-dkms 570.133.20 installed")
     assert probe.links.fabric_on_disk()["packages"] == {"nvidia-fabric-manager": "570.133.20", "kmod-nvidia-open-dkms": "570.133.20"}
 
