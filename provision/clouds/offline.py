@@ -125,6 +125,9 @@ class Provider(Protocol):
     def local_disks(self, instance_type: str) -> int | None:
         """How many disks are inside a machine when the data disk is to be there; None when nobody knows."""
 
+    def has_nvswitch(self, instance_type: str) -> bool | None:
+        """Whether the GPUs of a machine are connected by NVSwitches, which need the fabric manager; None when nobody knows."""
+
     def quota(self, instance_type: str, gpu: str | None, market: str) -> str | None:
         """The quota that a launch counts against."""
 

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from provision.errors import RoleUnknownError
+from provision.profile.fabric import has_nvswitch
 from provision.profile.locked import Lock
 from provision.profile.model import Profile
 from provision.verify.finding import Finding
@@ -16,6 +17,7 @@ ROLES: Final = (
     "base",
     "storage",
     "nvidia_driver",
+    "fabric_manager",
     "persistence",
     "clocks",
     "cuda_toolkit",
@@ -30,11 +32,12 @@ ROLES: Final = (
     "extras",
 )
 # Roles whose packages an image's own repositories do not have.
-_FROM_REPOSITORIES: Final = frozenset({"nvidia_driver", "cuda_toolkit", "cudnn", "cupti", "nsight", "extras"})
+_FROM_REPOSITORIES: Final = frozenset({"nvidia_driver", "fabric_manager", "cuda_toolkit", "cudnn", "cupti", "nsight", "extras"})
 
 # Roles that --without-gpu leaves out.
 GPU_ROLES: Final = frozenset(
-    {"counters", "nvidia_driver", "persistence", "clocks", "cuda_toolkit", "cudnn", "nsight", "pytorch", "tensorflow", "jax", "extras"}
+    {"counters", "nvidia_driver", "fabric_manager", "persistence", "clocks"}
+    | {"cuda_toolkit", "cudnn", "nsight", "pytorch", "tensorflow", "jax", "extras"}
 )
 
 # Outcomes that no role has to act on.
@@ -71,9 +74,12 @@ def with_groundwork(names: Sequence[str], lock: Lock) -> tuple[str, ...]:
     # A new environment has lost the extras that were added to the old one.
     if "pytorch" in names and any(extra.wheels for extra in lock.extras.values()):
         groundwork.add("extras")
+    # It works with the driver's own version only, and is held with the driver's packages.
+    if "fabric_manager" in names:
+        groundwork.add("nvidia_driver")
     # The driver reads its options on its first load, so they must be written before it is installed. The role counters also makes the
     # group that the profile's logins join.
-    if "nvidia_driver" in names or ("base" in names and lock.counters == "group"):
+    if {"nvidia_driver", "fabric_manager"} & set(names) or ("base" in names and lock.counters == "group"):
         groundwork.add("counters")
     if "counters" in names and lock.counters == "group":
         groundwork.add("base")
@@ -97,6 +103,7 @@ def all_roles(profile: Profile, *, without_gpu: bool) -> tuple[str, ...]:
     """Every role that the profile gives something to do, whatever the findings are (`--all`)."""
     stack = profile.stack
     idle = {
+        "fabric_manager": not has_nvswitch(profile),
         "persistence": not profile.gpu.persistence,
         "cudnn": stack.cudnn == "none",
         "nsight": not stack.profilers,

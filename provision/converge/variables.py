@@ -7,6 +7,7 @@ from provision.catalog import read
 from provision.paths import cache_dir
 from provision.profile.locked import Lock, LockedClocks, LockedDriver, LockedEnvironment, LockedOpenCv
 from provision.profile.model import DataDisk, Profile
+from provision.profile.pins import PackagePin
 
 _LEAST_FREE_GB: Final = 5
 # Disk that each role takes. The shares were not measured one by one; they are chosen so that their sum is above the whole: t4-debian took
@@ -32,7 +33,7 @@ def variables(profile: Profile, lock: Lock, roles: Sequence[str]) -> dict[str, A
         "packages_by_role": {role: list(lock.packages[role]) for role in roles if role in lock.packages},
         **_base(profile),
         "nvidia_driver_module": lock.driver.module,
-        "nvidia_driver_packages": list(lock.driver.packages),
+        **_fabric_manager(lock, roles),
         **_clocks(lock.clocks),
         "cuda_toolkit_home": lock.cuda.home,
         **_storage(profile.disks.data),
@@ -84,6 +85,19 @@ def _counters(profile: Profile, driver: LockedDriver) -> dict[str, Any]:
         "counters_group": profile.gpu.counters == "group",
         # Debian's packages call the module nvidia-current. Its name is nvidia again once somebody installs NVIDIA's own packages.
         "counters_modules": list(dict.fromkeys([driver.module, "nvidia"])),
+    }
+
+
+def _fabric_manager(lock: Lock, roles: Sequence[str]) -> dict[str, Any]:
+    """The fabric manager is installed at the version of the driver's packages, and held with them."""
+    packages = lock.packages.get("fabric_manager", ()) if "fabric_manager" in roles else ()
+    manager = {package: PackagePin.parse(package).name for package in packages[:1]}
+    return {
+        "nvidia_driver_packages": [*lock.driver.packages, *manager.values()],
+        "packages_driver": lock.driver.packages[0],
+        "packages_of_the_driver": manager,
+        "fabric_manager_units": [{"name": read.driver().fabric.unit, "optional": True}] if manager else [],
+        "fabric_manager_module": read.driver().fabric.nvlink5.module if len(packages) > 1 else "",
     }
 
 

@@ -9,6 +9,8 @@ from provision.catalog import read
 from provision.catalog.records.base import version
 from provision.catalog.records.packages import Distribution
 from provision.catalog.records.stack import DriverPackages, System, Toolkit
+from provision.errors import StackConflictError
+from provision.profile.fabric import has_nvlink5, has_nvswitch
 from provision.profile.locked import LockedCudnn, LockedDriver, LockedRepository, LockedToolkit
 from provision.profile.model import Mirror, Profile
 from provision.profile.pins import PackagePin
@@ -98,6 +100,28 @@ class Names:
             return self.distribution.toolkit[0], self.distribution.cuda_home
         return toolkit.package, f"/usr/local/cuda-{toolkit.version}"
 
+    def fabric_manager(self, branch: str) -> list[str]:
+        """The fabric manager, first, and what NVLink 5 needs beside it; nothing where the machines have no NVSwitch.
+
+        Raises:
+            StackConflictError: the distribution has no fabric manager of its own.
+        """
+        if not has_nvswitch(self.profile):
+            return []
+        if self.distribution:
+            msg = f"{self.system.key} itself packages no fabric manager, and CUDA does not start on a machine with NVSwitches without it"
+            raise StackConflictError(msg, hint="set sources.packages to nvidia")
+        record = read.driver().fabric
+        fitting = [p for p in record.packages if p.system == self.manager and version(branch) <= version(p.upto)]
+        manager = min(fitting, key=lambda p: version(p.upto)).manager.replace("<branch>", branch)
+        manager = PackagePin(manager, f"{branch}.*").text(self.manager)
+        if not has_nvlink5(self.profile):
+            return [manager]
+        subnet = next(s for s in record.subnet if s.system == self.manager).packages
+        flavours = sorted({self.system.kernel[place.cloud] for place in self.profile.places if place.cloud in self.system.kernel})
+        extra = [k.package.replace("<flavour>", f) for k in record.kernel if k.system == self.system.name for f in flavours]
+        return [manager, *subnet, *extra]
+
     def compilers(self, gcc: int) -> tuple[str, str]:
         """The C and C++ compilers of a major version of gcc."""
         if self.manager == "apt":
@@ -134,6 +158,7 @@ class Names:
             "storage": [*(base.xfs if data and data.filesystem == "xfs" else ()), *(base.stripe if self._stripes() else ())],
             # For dnf a pin is a pattern, not a package.
             "nvidia_driver": [*base.driver, *driver.headers, *(driver.pin if self.manager == "apt" else ()), *driver.packages],
+            "fabric_manager": self.fabric_manager(driver.branch),
             "cuda_toolkit": [cuda.package],
             "cupti": self.distribution.cupti if self.distribution else [],
             "cudnn": list(cudnn.packages),

@@ -48,7 +48,7 @@ def packages(profile: Profile, lock: Lock) -> tuple[PackageItem, ...]:
             roles.setdefault(package, []).append(role)
     own = "the image's own repositories"
     added = ", ".join(dict.fromkeys(r.name for r in lock.repositories)) or own
-    patterns = (*lock.hold, "datacenter-gpu-manager*")
+    patterns = (*lock.hold, "datacenter-gpu-manager*", "nvlsm")
     items = []
     for package, needed_by in roles.items():
         pin = PackagePin.parse(package)

@@ -35,7 +35,9 @@ from provision.verify.fleet import verify
 from .repository import Repository, packages
 
 INSTANCE = "i-0c0ffee0000000001"
-GPU = ("nvidia_driver", "persistence", "clocks", "cuda_toolkit", "cudnn", "cupti", "nsight", "extras")
+GPU = ("nvidia_driver", "fabric_manager", "persistence", "clocks", "cuda_toolkit", "cudnn", "cupti", "nsight", "extras")
+# The machine that needs every role for the GPU: NVSwitches, and the subnet manager of NVLink 5.
+SWITCHED: dict[str, Any] = {"gpu": {"model": "b200", "count": 8, "application_clocks": "max"}, "places": []}
 WATCHED = "/etc /usr/local /usr/share/keyrings /opt /lib/systemd/system"
 
 
@@ -162,8 +164,9 @@ def repository(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[R
 
 @pytest.fixture(scope="module")
 def asked(profile: Profile, repository: Repository) -> Profile:
-    """The T4 profile with the repository in NVIDIA's place and nothing heavy."""
-    plain = profile.dump()
+    """The T4 profile for a machine with NVSwitches, with the repository in NVIDIA's place and nothing heavy."""
+    plain = profile.dump() | {"places": SWITCHED["places"]}
+    plain["gpu"] |= SWITCHED["gpu"]
     plain["sources"]["apt"] = {"url": repository.url, "key": f"{repository.url}key.asc", "fingerprint": repository.fingerprint}
     plain["stack"] |= {"frameworks": {}, "opencv": "none", "ffmpeg": False, "tools": ["make"], "extras": ["dcgm"]}
     plain["disks"]["data"] = None

@@ -33,6 +33,7 @@ ExecStart=/usr/bin/nvidia-persistenced --user nvidia-persistenced --no-persisten
 [Install]
 WantedBy=multi-user.target
 """
+FABRIC = "[Service]\nExecStart=/bin/sleep infinity\n[Install]\nWantedBy=multi-user.target\n"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,6 +66,7 @@ def packages(names: list[str], branch: str, cuda: str) -> list[Package]:
             "usr/bin/dcgmi": f"{SHELL}echo 'dcgmi  version: 4.5.2'\n",
             "lib/systemd/system/nvidia-dcgm.service": "[Service]\nExecStart=/bin/sleep infinity\n[Install]\nWantedBy=multi-user.target\n",
         },
+        "nvidia-fabricmanager": {"usr/lib/systemd/system/nvidia-fabricmanager.service": FABRIC},
         "nsight-systems": {f"{home}/bin/nsys": f"{SHELL}echo 'NVIDIA Nsight Systems version 2025.6.3.0'\n"},
         "nsight-compute": {f"{home}/bin/ncu": f"{SHELL}echo 'Version 2026.1.1.0'\n"},
     }
@@ -73,6 +75,8 @@ def packages(names: list[str], branch: str, cuda: str) -> list[Package]:
         # apt asks for name=version*, dnf for name-version*.
         name, _, wanted = asked.partition("=") if "=" in asked else asked.rpartition("-") if asked.endswith("*") else (asked, "", "")
         version = wanted.replace("*", "-1") if wanted else f"99.{branch}.1" if "linux-headers" in name else f"{branch}.1"
+        if "fabricmanager" in name:  # locked by its branch, and then installed at the driver's version without revision
+            version = f"{branch}.1-1"
         made.append(Package(name, version, {p: c for part, held in files.items() if part in name for p, c in held.items()}))
     return made
 

@@ -186,6 +186,22 @@ def test_what_a_choice_changes_is_said(tmp_path: Path) -> None:
     assert "gpuprov-counters" in grouped["base", "ada"]
 
 
+def test_the_fabric_manager_is_said_where_there_is_an_nvswitch_and_the_module_only_with_nvlink_5(tmp_path: Path) -> None:
+    unit, dropin = "nvidia-fabricmanager.service", "/etc/systemd/system/nvidia-fabricmanager.service.d/gpuprov.conf"
+    told = {"t4-train": [], "h100x8-train": [unit]}
+    for name, targets in told.items():
+        assert [change.target for change in changes(*of(name)) if change.role == "fabric_manager"] == targets
+    [hold] = [change for change in changes(*of("h100x8-train")) if change.kind == "hold"]
+    assert hold.target == "libnvidia-compute, nvidia-dkms-open, nvidia-persistenced, nvidia-fabricmanager"
+
+    path = tmp_path / "b200.yml"
+    path.write_text(load.find("workstation").read_text().replace("model: rtx-pro-6000", "model: b200").replace("count: 1", "count: 8"))
+    profile = load.load(path)
+    blackwell = {c.target: c.says for c in changes(profile, build(profile, TODAY)) if c.role == "fabric_manager"}
+    assert list(blackwell) == [unit, dropin]
+    assert "ib_umad" in blackwell[dropin]
+
+
 def test_values_of_a_profile_are_never_templates(tmp_path: Path) -> None:
     profile, lock = variant(tmp_path, ("purpose: Train", "purpose: Train {{ 7 * 6 }}"))
     hostile = lock.model_copy(update={"hold": ("{{ 7 * 6 }}", "{% for x in y %}")})

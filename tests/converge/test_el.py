@@ -18,12 +18,23 @@ from provision.profile.lock import build
 from provision.profile.locked import Lock
 from provision.profile.model import Profile
 
-from .conftest import GPU, Host, Lab
+from .conftest import GPU, SWITCHED, Host, Lab
 from .repository import KERNEL, Package, RpmRepository, packages
 
 pytestmark = pytest.mark.rehearsal
 ROLES = ("base", *GPU)
-ON_DISK = ("driver-on-disk", "counters-on-disk", "persistence-at-boot", "clocks-at-boot", "nvcc", "profilers", "cuda-environment")
+FABRIC = "nvidia-fabricmanager"
+# Not fabric-on-disk: Debian's rpm keeps a database for each user, so the probe's user sees none of root's packages here.
+ON_DISK = (
+    "driver-on-disk",
+    "counters-on-disk",
+    "persistence-at-boot",
+    "clocks-at-boot",
+    "nvcc",
+    "profilers",
+    "cuda-environment",
+    "fabric-on-disk",
+)
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +51,8 @@ def repository(el_lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 
 @pytest.fixture(scope="module")
 def asked(profile: Profile, repository: RpmRepository) -> Profile:
-    plain = profile.dump()
+    plain = profile.dump() | {"places": SWITCHED["places"]}
+    plain["gpu"] |= SWITCHED["gpu"]
     plain["os"] = {"name": "rocky", "version": "9"}
     plain["sources"]["dnf"] = {"url": repository.url, "key": f"{repository.url}key.asc", "fingerprint": repository.fingerprint}
     plain["stack"] |= {"frameworks": {}, "opencv": "none", "ffmpeg": False, "tools": ["make"]}
@@ -54,7 +66,9 @@ def locked(asked: Profile, repository: RpmRepository) -> Lock:
     names = [name for role in ROLES for name in made.packages.get(role, ())]
     small = packages(names, made.driver.branch, made.cuda.version)
     assert made.driver.stream is not None
-    repository.add([*small, Package("epel-release", "9")], {made.driver.stream: list(made.driver.packages), "nvidia-driver:latest": []})
+    repository.add(
+        [*small, Package("epel-release", "9")], {made.driver.stream: [*made.driver.packages, FABRIC], "nvidia-driver:latest": []}
+    )
     return made
 
 
@@ -97,9 +111,11 @@ def test_our_checks_pass_for_what_is_on_disk(host: Host) -> None:
 
 def test_testinfra_agrees(host: Host) -> None:
     seen = testinfra.get_host(f"ssh://{host.lab.target.destination}", ssh_config=str(host.lab.target.config), sudo=True)
-    for name in host.locked.driver.packages:
+    for name in (*host.locked.driver.packages, FABRIC):
         assert seen.check_output(f"rpm -q {name}").startswith(f"{name}-{host.locked.driver.branch}")
-    assert "nvidia-open" in seen.check_output("dnf -q versionlock list")
+    locks = seen.check_output("dnf -q versionlock list")
+    assert "nvidia-open" in locks
+    assert FABRIC in locks
     assert "gpgcheck=1" in seen.file("/etc/yum.repos.d/gpuprov.repo").content_string
     assert seen.file(f"/lib/modules/{KERNEL}/extra/nvidia.ko").exists
     assert "--persistence-mode" in seen.check_output("systemctl show -p ExecStart nvidia-persistenced")

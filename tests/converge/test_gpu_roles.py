@@ -6,6 +6,7 @@ What each role leaves on disk is looked at by our probe and by testinfra, which 
 from __future__ import annotations
 
 import datetime as dt
+from dataclasses import replace
 
 import pytest
 import testinfra
@@ -19,7 +20,10 @@ from .conftest import Host
 from .repository import KERNEL, Repository, packages
 
 pytestmark = pytest.mark.rehearsal
-ON_DISK = ("driver-on-disk", "counters-on-disk", "persistence-at-boot", "clocks-at-boot", "nvcc", "profilers", "cuda-environment", "extras")
+ON_DISK = (
+    *("driver-on-disk", "fabric-on-disk", "counters-on-disk", "persistence-at-boot", "clocks-at-boot"),
+    *("nvcc", "profilers", "cuda-environment", "extras"),
+)
 
 
 @pytest.fixture(scope="module")
@@ -67,8 +71,12 @@ def test_testinfra_agrees(host: Host) -> None:
     assert seen.package("datacenter-gpu-manager-4-core").version == "1:4.5.2-1"
     assert seen.file("/usr/local/cuda").linked_to == f"/usr/local/cuda-{host.locked.cuda.version}"
     assert seen.package("nvidia-driver-cuda").is_installed
+    assert seen.service("nvidia-fabricmanager").is_enabled
+    assert seen.service("nvidia-fabricmanager").is_running
+    assert "modprobe ib_umad" in seen.check_output("systemctl show -p ExecStartPre nvidia-fabricmanager")
+    assert seen.package("nvlsm").is_installed
     held = seen.check_output("apt-mark showhold").split()
-    assert set(host.locked.driver.packages) <= set(held)
+    assert {*host.locked.driver.packages, "nvidia-fabricmanager"} <= set(held)
     assert seen.file(f"/lib/modules/{KERNEL}/updates/dkms/nvidia.ko").exists
     assert seen.file("/etc/sysctl.d/60-gpuprov-perf.conf").contains("kernel.perf_event_paranoid = 2")
     assert host.asked.sources.apt is not None
@@ -92,14 +100,20 @@ def test_a_newer_branch_does_not_come_in_behind_our_back(host: Host, repository:
     assert host.lab.shell("dpkg-query -W -f '${Version}' nvidia-driver-cuda") == f"{host.locked.driver.branch}.1"
 
 
-def test_what_someone_changed_by_hand_is_put_right(host: Host) -> None:
+def test_what_someone_changed_by_hand_is_put_right(host: Host, repository: Repository) -> None:
+    ours = host.locked.driver.branch + ".1"
+    repository.add(
+        [replace(package, version=f"{ours}1-1") for package in packages(["nvidia-fabricmanager"], host.locked.driver.branch, "")]
+    )
+    host.lab.shell("sudo apt-get update -qq && sudo apt-get install -y -qq --allow-change-held-packages nvidia-fabricmanager")
+    assert host.findings()["fabric-on-disk"].observed.startswith(f"fabric manager {ours}1, driver {ours}")
     host.lab.shell("echo 'options nvidia NVreg_RestrictProfilingToAdminUsers=1' | sudo tee /etc/modprobe.d/gpuprov-counters.conf")
     host.lab.shell("sudo apt-mark unhold nvidia-driver-cuda; sudo systemctl disable -q --now nvidia-persistenced")
     assert host.findings()["counters-on-disk"].outcome == "fail"
-    fixed = host.converge("fixed", ("counters", "nvidia_driver", "persistence"))
+    fixed = host.converge("fixed", ("counters", "fabric_manager", "persistence"))
     assert {"counters: Write the option of the kernel module, and the command for the group"} <= set(fixed.changed_tasks)
     found = host.findings()
-    assert {check: found[check].outcome for check in ON_DISK} == dict.fromkeys(ON_DISK, "pass")
+    assert {check: found[check].outcome for check in ON_DISK} == dict.fromkeys(ON_DISK, "pass"), found["fabric-on-disk"]
     assert "nvidia-driver-cuda" in host.lab.shell("apt-mark showhold").split()
 
 

@@ -53,13 +53,13 @@ def test_an_unknown_role_is_refused_with_the_list() -> None:
 
 
 def test_all_leaves_out_what_the_profile_does_not_ask_for(profile: Profile) -> None:
-    assert set(ROLES) - set(all_roles(profile, without_gpu=False)) == {"tensorflow", "jax", "extras"}
+    assert set(ROLES) - set(all_roles(profile, without_gpu=False)) == {"tensorflow", "jax", "extras", "fabric_manager"}
     assert set(all_roles(profile, without_gpu=True)) & GPU_ROLES == set()
     stack = profile.stack.model_copy(
         update={"opencv": "none", "frameworks": Frameworks(), "ffmpeg": False, "profilers": (), "cudnn": "none"}
     )
     bare = profile.model_copy(update={"stack": stack, "disks": profile.disks.model_copy(update={"data": None})})
-    idle = {"cudnn", "nsight", "ffmpeg", "opencv", "pytorch", "tensorflow", "jax", "extras"}
+    idle = {"fabric_manager", "cudnn", "nsight", "ffmpeg", "opencv", "pytorch", "tensorflow", "jax", "extras"}
     assert set(ROLES) - set(all_roles(bare, without_gpu=False)) == idle
 
 
@@ -75,6 +75,15 @@ def test_all_leaves_out_what_the_profile_does_not_ask_for(profile: Profile) -> N
 )
 def test_a_role_brings_what_it_stands_on(lock: Lock, names: list[str], roles: tuple[str, ...]) -> None:
     assert with_groundwork(names, lock) == roles
+
+
+def test_the_fabric_manager_comes_with_its_driver_where_there_is_an_nvswitch(profile: Profile) -> None:
+    gpu = profile.gpu.model_copy(update={"model": "h100", "count": 8, "application_clocks": "max"})
+    switched = profile.model_copy(update={"gpu": gpu, "places": ()})
+    assert "fabric_manager" in all_roles(switched, without_gpu=False)
+    assert "fabric_manager" not in all_roles(switched, without_gpu=True)
+    groundwork = ("preflight", "sources", "counters", "packages", "nvidia_driver", "fabric_manager")
+    assert with_groundwork(["fabric_manager"], build(switched, TODAY)) == groundwork
 
 
 def test_a_new_environment_gets_its_extras_again(profile: Profile) -> None:

@@ -77,6 +77,22 @@ def test_only_the_drivers_packages_are_pinned_and_held(profile: Profile, lock: L
     assert values["nvidia_driver_packages"] == list(lock.driver.packages)
 
 
+def test_the_fabric_manager_is_pinned_held_and_kept_at_the_drivers_version(profile: Profile) -> None:
+    gpu = profile.gpu.model_copy(update={"model": "b200", "count": 8, "application_clocks": "max"})
+    changed = profile.model_copy(update={"gpu": gpu, "places": ()})
+    lock = build(changed, TODAY)
+    values, locked = variables(changed, lock, ["nvidia_driver", "fabric_manager"]), f"nvidia-fabricmanager={lock.driver.branch}.*"
+    assert values["packages_by_role"]["fabric_manager"] == [locked, "nvlsm", "infiniband-diags"]
+    assert (values["packages_of_the_driver"], values["packages_driver"]) == ({locked: "nvidia-fabricmanager"}, lock.driver.packages[0])
+    assert values["nvidia_driver_packages"] == [*lock.driver.packages, "nvidia-fabricmanager"]
+    # A pin of apt would win over the exact version that is asked for later.
+    assert "nvidia-fabricmanager" not in values["sources_pinned"]
+    assert values["fabric_manager_module"] == "ib_umad"
+    # Without its role it is not installed, so there is nothing to hold.
+    alone = variables(changed, lock, ["nvidia_driver"])
+    assert (alone["nvidia_driver_packages"], alone["packages_of_the_driver"]) == (list(lock.driver.packages), {})
+
+
 def test_dnf_is_told_the_stream_on_el_9_and_locks_the_branch_on_el_10(profile: Profile) -> None:
     nine, ten = build(profile, TODAY, system="rocky 9"), build(profile, TODAY, system="rocky 10")
     values = variables(profile, nine, ["nvidia_driver", "pytorch"])

@@ -4,7 +4,7 @@ import pytest
 
 from provision.converge.declared import Change
 from provision.review.content import content
-from provision.review.software import host_changes, undo
+from provision.review.software import host_changes, packages, undo
 
 from .examples import SHIPPED, review, risk_ids, shipped
 
@@ -66,3 +66,10 @@ def test_packages_of_apt_and_dnf_are_shown_by_name_and_version(text: str) -> Non
     lock = lock.model_copy(update={"packages": {**lock.packages, "cudnn": (text,)}})
     shown = {package.name: package.version for package in content(profile, lock, source).packages}
     assert shown["libcudnn9-cuda-13"] == "9.28*"
+
+
+def test_the_subnet_manager_is_nvidias_and_its_tools_are_the_images() -> None:
+    profile, lock, *_ = shipped("h100x8-train")
+    more = lock.model_copy(update={"packages": {**lock.packages, "fabric_manager": ("nvidia-fabricmanager", "nvlsm", "infiniband-diags")}})
+    origins = {package.name: package.origin for package in packages(profile, more) if package.roles == ("fabric_manager",)}
+    assert origins == {"nvidia-fabricmanager": "nvidia", "nvlsm": "nvidia", "infiniband-diags": "the image's own repositories"}

@@ -138,7 +138,12 @@ GOOD: dict[str, Any] = {
     "profilers": {"nsys": "2025.6.3", "ncu": "2026.1.1"},
     "encoders": {"nvenc": ["h264_nvenc"], "encode": {"code": 0, "said": ""}},
     "xids": {"source": "journalctl -k", "complete": True, "events": []},
-    "fabric": {"switches": 0, "manager": {"exists": False, "enabled": False, "active": False, "command": ""}},
+    "fabric": {"switches": 0, "manager": {"exists": False, "enabled": False, "active": False, "command": ""}, "cuda_init": None},
+    "fabric_on_disk": {
+        "packages": {"libnvidia-compute-580": "580.95.05", "nvidia-dkms-580-open": "580.95.05"},
+        "module": "580.95.05",
+        "unit": {"exists": False, "enabled": False, "active": False, "command": ""},
+    },
     "variables": {"login": {}, "ssh": {}, "service": {}, "system": {}},
     "initramfs": {
         "option": {"path": "/etc/modprobe.d/gpuprov-counters.conf", "changed": 1763700000.0},

@@ -24,7 +24,12 @@ class TensorCores(CatalogRecord, frozen=True):
 
 
 class GpuRecord(CatalogRecord, frozen=True):
-    """A GPU model. Peaks are dense, in TFLOPS or TOPS; NVLink is all links of one GPU in one direction. An unknown figure is None."""
+    """A GPU model. Peaks are dense, in TFLOPS or TOPS; an unknown figure is None, not zero.
+
+    Attributes:
+        nvlink_gb_s: of all links of one GPU, in one direction.
+        nvswitch_from: how many sit on a board with NVSwitches; None where there is no such board.
+    """
 
     model: str
     name: str
@@ -39,6 +44,7 @@ class GpuRecord(CatalogRecord, frozen=True):
     nvlink_gb_s: float | None = None
     power_w: int | None = None
     nvenc: bool | None = None
+    nvswitch_from: int | None = None
     clocks: ClocksRecord | None = None
 
 

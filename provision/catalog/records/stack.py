@@ -66,6 +66,49 @@ class DriverPackages(CatalogRecord, frozen=True):
     only: str | None = None
 
 
+class FabricPackage(CatalogRecord, frozen=True):
+    """The name of the fabric manager's package up to a branch."""
+
+    system: Literal["apt", "dnf"]
+    upto: str
+    manager: str
+    source: str
+
+
+class SubnetPackages(CatalogRecord, frozen=True):
+    """What NVLink 5 needs beside the fabric manager."""
+
+    system: Literal["apt", "dnf"]
+    packages: list[str]
+    source: str
+
+
+class SubnetKernel(CatalogRecord, frozen=True):
+    """The package that has NVLink 5's kernel module, where the kernel's own has it not; `<flavour>` stands for the kernel."""
+
+    system: str
+    package: str
+    source: str
+
+
+class NvLink5(CatalogRecord, frozen=True):
+    """The GPUs with NVLink 5, and the kernel module that its subnet manager needs."""
+
+    from_capability: str
+    module: str
+    source: str
+
+
+class FabricRecord(CatalogRecord, frozen=True):
+    """The fabric manager: its unit, and its packages by package manager and driver branch."""
+
+    unit: str
+    nvlink5: NvLink5
+    packages: list[FabricPackage]
+    subnet: list[SubnetPackages]
+    kernel: list[SubnetKernel]
+
+
 class DriverRecord(CatalogRecord, frozen=True):
     """driver.yaml."""
 
@@ -74,6 +117,7 @@ class DriverRecord(CatalogRecord, frozen=True):
     clocks: ClockRules
     counters_for_group: GroupCounters
     packages: list[DriverPackages]
+    fabric: FabricRecord
 
 
 class Floor(CatalogRecord, frozen=True):

@@ -97,6 +97,13 @@ class Withdrawn(CatalogRecord, frozen=True):
     source: str
 
 
+class Switched(CatalogRecord, frozen=True):
+    """The instance types with NVSwitches."""
+
+    source: str
+    types: list[str]
+
+
 class Aws(CatalogRecord, frozen=True):
     """aws.yaml."""
 
@@ -106,6 +113,7 @@ class Aws(CatalogRecord, frozen=True):
     prices: dict[str, dict[str, dict[str, float]]]
     quotas: list[AwsQuota]
     withdrawn: list[Withdrawn]
+    nvswitch: Switched
 
 
 class AwsOverlay(CatalogRecord, frozen=True, eq=False):

@@ -239,6 +239,11 @@ def local_disks(instance_type: str) -> int | None:
     return len(record.nvme_gb) if record else None
 
 
+def has_nvswitch(instance_type: str) -> bool | None:
+    """Whether an instance type has NVSwitches; None for a type that is not in the catalog."""
+    return instance_type in data.aws().nvswitch.types if instance_type in data.types() else None
+
+
 def quota(instance_type: str, gpu: str | None, market: str) -> str | None:  # noqa: ARG001 - quotas count families, not GPUs
     """The code of the quota on vCPUs."""
     return data.quota(instance_type, market)

@@ -104,6 +104,13 @@ class AcceleratorImage(CatalogRecord, frozen=True):
     source: str
 
 
+class SwitchedMachines(CatalogRecord, frozen=True):
+    """The machine types with NVSwitches."""
+
+    source: str
+    types: list[str]
+
+
 class Gcp(CatalogRecord, frozen=True):
     """gcp.yaml; `zones` maps an accelerator to the zones that have it, beside one entry for their source."""
 
@@ -117,6 +124,7 @@ class Gcp(CatalogRecord, frozen=True):
     quotas: GcpQuotas
     images: list[GcpImage]
     accelerator_images: list[AcceleratorImage]
+    nvswitch: SwitchedMachines
 
 
 class GcpOverlay(CatalogRecord, frozen=True, eq=False):

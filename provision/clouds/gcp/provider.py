@@ -164,6 +164,13 @@ def local_disks(instance_type: str) -> int | None:
     return None
 
 
+def has_nvswitch(instance_type: str) -> bool | None:
+    """Whether a machine type has NVSwitches: no N1 does; None for a type that is not in the catalog."""
+    if instance_type.startswith("n1-"):
+        return False
+    return instance_type in data.gcp().nvswitch.types if data.machine(instance_type) else None
+
+
 def smallest_with(gpu: str) -> str:
     """Where a GPU can be had, in a few words; empty when nowhere."""
     accelerator = data.accelerator(gpu)

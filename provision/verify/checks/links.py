@@ -5,11 +5,13 @@ Minimums and their sources: docs/sources/verification.md §2.2 and §2.8.
 
 from typing import Final
 
+from provision.profile.fabric import has_nvlink5, has_nvswitch, why_not
 from provision.profile.model import Profile
-from provision.verify.checks.base import Check, Signs, Verdict, each_gpu, fails, not_applicable, passes, unknown, warns
+from provision.verify.checks.base import Check, Signs, Verdict, apply, each_gpu, fails, not_applicable, passes, unknown, warns
 from provision.verify.facts import Facts, NotObservedError
-from provision.verify.facts.gpu import DeviceFacts, NvmlFacts, devices, require_gpu
-from provision.verify.facts.links import FabricFacts
+from provision.verify.facts.base import UnitFacts
+from provision.verify.facts.gpu import DeviceFacts, DriverFacts, NvmlFacts, devices, require_gpu
+from provision.verify.facts.links import FabricFacts, FabricOnDiskFacts
 
 # DCGM 4.6.0, nvvs/diag-skus.yaml.in: the (generation, width) that a card must have.
 _PCIE: Final = {"t4": (3, 8), "a10g": (3, 8), "l40s": (4, 8)}
@@ -18,6 +20,9 @@ _READ_WRITE_OTHERS: Final = 0o006
 _VIRTUAL: Final = {1, 2}  # passed through, or a vGPU: the link that the guest sees is the hypervisor's
 _FABRIC: Final = {1: "not started", 2: "in progress"}
 _FABRIC_COMPLETE: Final = 3
+_NOT_READY: Final = 802  # CUDA_ERROR_SYSTEM_NOT_READY
+_INSTALL: Final = apply("fabric_manager", "installs it at exactly the driver's version, and enables it")
+_UNTIL: Final = "install nvidia-fabricmanager of exactly the driver's version, and enable it; until then cuInit fails with 802"
 _MODPROBE: Final = "run `nvidia-modprobe -u -c 0` as root"
 
 
@@ -85,26 +90,67 @@ def _nvlink(facts: Facts, _profile: Profile) -> Verdict:
     return passes(expected, observed)
 
 
-def _fabric(facts: Facts, _profile: Profile) -> Verdict:
+def _fabric_on_disk(facts: Facts, profile: Profile) -> Verdict:
+    if not has_nvswitch(profile):
+        return not_applicable(why_not(profile))
+    subnet = has_nvlink5(profile)
+    expected = f"the fabric manager at the driver's own version{', the subnet manager of NVLink 5,' if subnet else ''} and its unit enabled"
+    disk = facts.read(FabricOnDiskFacts)
+    if disk.manager is None:
+        return fails(expected, "no package of the fabric manager", _INSTALL)
+    drivers = " and ".join(disk.drivers)
+    observed = f"fabric manager {disk.manager}, driver {drivers or 'not seen'}{f', nvlsm {disk.subnet}' if disk.subnet else ''}"
+    if not drivers:
+        return unknown(expected, observed, "run where `modinfo nvidia` finds the driver")
+    if drivers != disk.manager:
+        return fails(expected, observed, _INSTALL)
+    if subnet and disk.subnet is None:
+        return fails(expected, f"{observed}, no nvlsm", _INSTALL)
+    if disk.unit is None:
+        return unknown(expected, f"{observed}; no systemd answers", "look for nvidia-fabricmanager.service on the host")
+    if not (disk.unit.exists and disk.unit.enabled):
+        return fails(expected, f"{observed}; the unit is {'not enabled' if disk.unit.exists else 'not there'}", _INSTALL)
+    return passes(expected, f"{observed}; enabled")
+
+
+def _fabric(facts: Facts, profile: Profile) -> Verdict:
     gpus = devices(facts)
     fabric = facts.read(FabricFacts)
     states = [_membership(device) for device in gpus]
-    if not fabric.switches and not any(states):
+    # The switches of NVLink 5 are no devices of NVIDIA's on the bus, so there the profile says that they are.
+    hidden = has_nvswitch(profile) and has_nvlink5(profile)
+    if not fabric.switches and not any(states) and not hidden:
         return not_applicable("no NVSwitch on this host, and no GPU of a fabric")
-    expected = "the fabric manager is active, and every GPU has joined the fabric"
+    expected = "the fabric manager is active at the loaded driver's version, every GPU has joined the fabric, and CUDA starts"
     manager = fabric.manager
     unit = "not seen" if manager is None else "active" if manager.active else "not active" if manager.exists else "not installed"
     gpu_states = ", ".join(f"GPU {index}: {state or 'no state told'}" for index, state in enumerate(states))
     observed = f"{fabric.switches} switches, fabric manager {unit}, {gpu_states}"
-    hint = "install nvidia-fabricmanager of exactly the driver's version, and enable it; until then cuInit fails with 802"
-    if any(state not in {None, "joined"} for state in states):
-        return fails(expected, observed, hint)
+    if fabric.cuda_init is not None:
+        observed += f", cuInit {fabric.cuda_init}"
+    if any(state not in {None, "joined"} for state in states) or fabric.cuda_init == _NOT_READY:
+        return fails(expected, observed, _UNTIL)
+    if fabric.cuda_init:
+        return fails(expected, observed, "CUDA does not start for another reason than the fabric: see the checks of the driver")
     # Switches that another machine configures are not visible here; visible ones need the manager here.
-    if fabric.switches and manager is None:
+    needed = fabric.switches or hidden
+    if needed and manager is None:
         return unknown(expected, observed, "look for nvidia-fabricmanager.service on the host")
-    if fabric.switches and not (manager and manager.active):
-        return fails(expected, observed, hint)
-    if manager and manager.active and not manager.enabled:
+    if needed and not (manager and manager.active):
+        return fails(expected, observed, _UNTIL)
+    return _managed(expected, observed, manager, facts) if manager and manager.active else passes(expected, observed)
+
+
+def _managed(expected: str, observed: str, manager: UnitFacts, facts: Facts) -> Verdict:
+    """An active fabric manager: it must be of the loaded driver's version, or its next start fails; and it must start at boot."""
+    loaded, installed = facts.read(DriverFacts).loaded, facts.read(FabricOnDiskFacts).manager
+    if loaded is None or installed is None:
+        return unknown(
+            expected, f"{observed}, driver {loaded}, package {installed}", "compare `nv-fabricmanager --version` with the driver"
+        )
+    if loaded != installed:
+        return fails(expected, f"{observed}; its package is {installed}, the loaded driver {loaded}", _UNTIL)
+    if not manager.enabled:
         return warns(expected, f"{observed}; not enabled at boot", "systemctl enable nvidia-fabricmanager.service")
     return passes(expected, observed)
 
@@ -123,5 +169,6 @@ CHECKS = (
     Check("device-nodes", "every user may open the GPU's device nodes", _nodes, needs_gpu=True),
     Check("pcie", "the link to the processor is as wide and fast as the card needs", _pcie, needs_gpu=True),
     Check("nvlink", "NVLinks are up", _nvlink, needs_gpu=True),
-    Check("fabric", "the NVSwitch fabric is up", _fabric, needs_gpu=True),
+    Check("fabric-on-disk", "the fabric manager is installed for NVSwitches", _fabric_on_disk, role="fabric_manager", needs_gpu=True),
+    Check("fabric", "the NVSwitch fabric is up", _fabric, role="fabric_manager", needs_gpu=True),
 )

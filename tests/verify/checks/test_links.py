@@ -14,8 +14,13 @@ def lost(reading: str) -> dict[str, Any]:
 LINKED = {"links": 18, "links_up": 18}
 JOINED = gpu(fabric_state=3, fabric_status=0)
 MANAGER = {"exists": True, "enabled": True, "active": True, "command": "/usr/bin/nv-fabricmanager"}
-SWITCHED = {**JOINED, "fabric": {"switches": 4, "manager": MANAGER}}
+SAME = {"libnvidia-compute": "580.95.05", "nvidia-fabricmanager": "580.95.05"}
+SWITCHED = {**JOINED, "fabric": {"switches": 4, "manager": MANAGER, "cuda_init": 0}, "fabric_on_disk__packages": SAME}
+EIGHT = {"gpu__model": "h100", "gpu__count": 8, "places": ()}
+BLACKWELL = {**EIGHT, "gpu__model": "b200"}
+DISK = {"fabric_on_disk": {"packages": SAME, "module": "580.95.05", "unit": MANAGER}}
 OPEN = {"/dev/nvidia0": 0o666, "/dev/nvidiactl": 0o666, "/dev/nvidia-uvm": 0o666}
+FABRIC = "the fabric manager is active at the loaded driver's version, every GPU has joined the fabric, and CUDA starts"
 CASES: list[Case] = [
     ("pcie", gpu(**H100), {"gpu__model": "h100"}, "pass", "generation 5 of 5, 16 of 16 lanes"),
     ("nvlink", gpu(**H100), {"gpu__model": "h100"}, "not-applicable", "no NVLink"),
@@ -72,9 +77,15 @@ CASES: list[Case] = [
     ("nvlink", two(good.GOOD, LINKED, {"links": NOT_SUPPORTED}), {}, "unknown", "Not Supported"),
     ("nvlink", two(good.GOOD, {"links": 18, "links_up": 1}, {"links": 18, "links_up": 1}), {}, "pass", "GPU 1: 1 of 18"),
     ("fabric", {"fabric__manager": {**MANAGER, "active": False}, "fabric__switches": 4}, {}, "fail", "not active, GPU 0: no state told"),
-    ("fabric", {"fabric__switches": 4, "fabric__manager": MANAGER}, {}, "pass", "4 switches, fabric manager active, GPU 0: no state told"),
+    (
+        "fabric",
+        {"fabric__switches": 4, "fabric__manager": MANAGER, **DISK},
+        {},
+        "pass",
+        "4 switches, fabric manager active, GPU 0: no state",
+    ),
     ("fabric", {**JOINED, "fabric__manager": None}, {}, "pass", "0 switches, fabric manager not seen, GPU 0: joined"),
-    ("fabric", {**JOINED, "fabric__manager": {**MANAGER, "enabled": False}}, {}, "warn", "not enabled at boot"),
+    ("fabric", {**JOINED, **DISK, "fabric__manager": {**MANAGER, "enabled": False}}, {}, "warn", "not enabled at boot"),
     ("fabric", {**SWITCHED, "fabric__manager": {**MANAGER, "exists": False, "active": False}}, {}, "fail", "manager not installed"),
     ("fabric", gpu(fabric_state=1, fabric_status=0), {}, "fail", "GPU 0: not started"),
     ("fabric", gpu(fabric_state=2, fabric_status=0), {}, "fail", "GPU 0: in progress"),
@@ -83,8 +94,44 @@ CASES: list[Case] = [
     ("fabric", two(good.GOOD, {"fabric_state": 3, "fabric_status": 0}, {"fabric_state": 1, "fabric_status": 0}), {}, "fail", "not started"),
     ("fabric", two(good.GOOD, {"fabric_state": 3, "fabric_status": 0}, {"fabric_state": 0}), {}, "pass", "GPU 1: no state told"),
     ("fabric", gpu(fabric_state={"unknown": "GPU is lost"}), {}, "unknown", "GPU is lost"),
+    ("fabric", SWITCHED, {}, "pass", "cuInit 0"),
+    ("fabric", {**SWITCHED, "fabric__cuda_init": 802}, {}, "fail", "GPU 0: joined, cuInit 802"),
+    ("fabric", {**SWITCHED, "fabric__cuda_init": 999}, {}, "fail", "cuInit 999"),
+    ("fabric", {**SWITCHED, "fabric__cuda_init": None}, {}, "pass", "=4 switches, fabric manager active, GPU 0: joined"),
+    ("fabric", {**SWITCHED, "driver__loaded": "580.95.06"}, {}, "fail", "its package is 580.95.05, the loaded driver 580.95.06"),
+    ("fabric", {**SWITCHED, "driver__loaded": None}, {}, "unknown", "driver None, package 580.95.05"),
+    ("fabric", {**SWITCHED, "fabric_on_disk__packages": {}}, {}, "unknown", "driver 580.95.05, package None"),
+    ("fabric", {**SWITCHED, "fabric_on_disk": None}, {}, "unknown", "no fact"),
+    ("fabric", JOINED, EIGHT, "pass", "0 switches, fabric manager not installed"),  # a hypervisor configured it
+    ("fabric", {}, EIGHT, "not-applicable", "no NVSwitch"),  # eight cards in PCIe slots
+    ("fabric", JOINED, BLACKWELL, "fail", "0 switches, fabric manager not installed"),
+    ("fabric", {}, BLACKWELL, "fail", "0 switches, fabric manager not installed"),
+    ("fabric", {**JOINED, **DISK, "fabric__manager": MANAGER}, BLACKWELL, "pass", "0 switches, fabric manager active"),
+    ("fabric-on-disk", {}, {}, "not-applicable", "g4dn.xlarge"),
+    ("fabric-on-disk", {}, {**EIGHT, "gpu__count": 7}, "not-applicable", "7 x H100: no board with NVSwitches"),
+    ("fabric-on-disk", DISK, EIGHT, "pass", "=fabric manager 580.95.05, driver 580.95.05; enabled"),
+    ("fabric-on-disk", {}, EIGHT, "fail", "no package of the fabric manager"),
+    ("fabric-on-disk", {"fabric_on_disk": None}, EIGHT, "unknown", "no fact"),
+    ("fabric-on-disk", {**DISK, "fabric_on_disk__module": "580.95.06"}, EIGHT, "fail", "fabric manager 580.95.05, driver 580.95.06"),
+    # No kernel module, so the driver's packages count: one of another version, and none at all.
+    *[
+        ("fabric-on-disk", {"fabric_on_disk": {"packages": packages, "module": None, "unit": MANAGER}}, EIGHT, outcome, words)
+        for packages, outcome, words in (
+            (SAME, "pass", "driver 580.95.05; enabled"),
+            ({**SAME, "nvidia-dkms-open": "580.105.08"}, "fail", "driver 580.105.08 and 580.95.05"),
+            ({"nvidia-fabricmanager": "580.95.05"}, "unknown", "driver not seen"),
+            ({**SAME, "nvidia-fabric-manager": "575.57.08"}, "pass", "fabric manager 580.95.05"),
+        )
+    ],
+    ("fabric-on-disk", {**DISK, "fabric_on_disk__unit": {**MANAGER, "enabled": False}}, EIGHT, "fail", "not enabled"),
+    ("fabric-on-disk", {**DISK, "fabric_on_disk__unit": {**MANAGER, "exists": False}}, EIGHT, "fail", "the unit is not there"),
+    ("fabric-on-disk", {**DISK, "fabric_on_disk__unit": None}, EIGHT, "unknown", "no systemd"),
+    ("fabric-on-disk", DISK, BLACKWELL, "fail", "no nvlsm"),
+    ("fabric-on-disk", {**DISK, "fabric_on_disk__packages": {**SAME, "nvlsm": "2025.10.14"}}, BLACKWELL, "pass", "nvlsm 2025.10.14"),
 ]
 TEXTS: list[Text] = [
+    ("fabric", {**SWITCHED, "fabric__cuda_init": 802}, {}, FABRIC, "exactly the driver's version"),
+    ("fabric", {**SWITCHED, "fabric__cuda_init": 100}, {}, FABRIC, "another reason than the fabric"),
     ("pcie", {}, {}, "PCIe generation 3 or later, 8 lanes or more", ""),
     ("pcie", {}, {"gpu__model": "v100"}, "PCIe generation 3 or later, 16 lanes or more", "another slot, riser or machine"),
     ("pcie", gpu(pcie_width_max=16), {}, "PCIe generation 3 or later, 8 lanes or more", "reseat the card"),

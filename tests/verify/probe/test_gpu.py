@@ -3,6 +3,8 @@
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from .host import device, tool
 
 
@@ -36,3 +38,65 @@ def test_every_kernel_with_headers_or_an_image_is_looked_into(probe: Any, tmp_pa
     assert found["installed"] == [{"kernel": "6.8.0-1", "built": True}, {"kernel": "6.8.0-2", "built": False}]
     assert found["kernels"] == [{"kernel": "6.8.0-1", "built": True}, {"kernel": "6.8.0-3", "built": True}]
     assert found["held"] == ["gcc", "nvidia-dkms-open"]
+
+
+DPKG = """nvidia-fabricmanager 1:595.71.05-1ubuntu1 installed
+nvidia-fabricmanager-dev-595 595.71.05-1 installed
+nvidia-fabricmanager-590 590.48.01-1 config-files
+libnvidia-compute 595.71.05-1ubuntu1 installed
+libnvidia-compute-580-server 580.95.05-0ubuntu0.24.04.1 installed
+nvidia-dkms-595-open 595.71.05 installed
+nvlsm 2025.10.14-1 installed
+libnvidia-container1 1.20.1-1 installed
+gcc 4:13.2.0-7ubuntu1 installed"""
+UNIT = """LoadState=loaded
+UnitFileState=enabled
+ActiveState=failed
+ExecStart={ path=/usr/bin/nv-fabricmanager ; argv[]=/usr/bin/nv-fabricmanager -c x ; ignore_errors=no }"""
+
+
+def test_packages_of_driver_and_fabric_manager_are_read_by_upstream_version(probe: Any, bin_folder: Path) -> None:
+    tool(bin_folder, "systemctl", f"echo '{UNIT}'")
+    with pytest.raises(probe.run.Unknown, match="neither dpkg nor rpm"):
+        probe.links.fabric_on_disk()
+    tool(bin_folder, "apt-mark", "")
+    tool(bin_folder, "dpkg-query", f"echo '{DPKG}'")
+    found = probe.links.fabric_on_disk()
+    assert found["packages"] == {
+        "nvidia-fabricmanager": "595.71.05",
+        "libnvidia-compute": "595.71.05",
+        "libnvidia-compute-580-server": "580.95.05",
+        "nvidia-dkms-595-open": "595.71.05",
+        "nvlsm": "2025.10.14",
+    }
+    assert found["module"] is None
+    assert found["unit"] == {"exists": True, "enabled": True, "active": False, "command": "/usr/bin/nv-fabricmanager -c x"}
+    tool(bin_folder, "modinfo", "echo 595.71.05")
+    assert probe.links.fabric_on_disk()["module"] == "595.71.05"
+    (bin_folder / "apt-mark").unlink()
+    tool(bin_folder, "rpm", "echo nvidia-fabric-manager 570.133.20 installed; echo kmod-nvidia-open-dkms 570.133.20 installed")
+    assert probe.links.fabric_on_disk()["packages"] == {"nvidia-fabric-manager": "570.133.20", "kmod-nvidia-open-dkms": "570.133.20"}
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        (["0000:00:01.0"], None, "print(802)", 802),
+        (["0000:00:01.0"], None, "print(0)", 0),
+        (["0000:00:01.0"], None, "raise OSError", None),  # no libcuda
+        ([], UNIT, "print(802)", 802),
+        ([], None, "print(802)", None),  # no switch and no manager: it is not called
+    ],
+)
+def test_cu_init_is_asked_where_there_are_switches_or_their_manager(
+    probe: Any, monkeypatch: Any, bin_folder: Path, case: tuple[list[str], str | None, str, int | None]
+) -> None:
+    switches, unit, answer, code = case
+    monkeypatch.setattr(probe.links, "need_gpu", lambda: None)
+    monkeypatch.setattr(probe.links, "pci_devices", lambda _: switches)
+    monkeypatch.setattr(probe.links.glob, "glob", lambda _: [])
+    monkeypatch.setattr(probe.links, "CUDA_INIT", answer)
+    if unit:
+        tool(bin_folder, "systemctl", f"echo '{unit}'")
+    found = probe.links.fabric()
+    assert (found["switches"], found["cuda_init"]) == (len(switches), code)
