@@ -74,10 +74,11 @@ class ProfileNotFoundError(GpuprovError):
 
 
 class ProfileInvalidError(GpuprovError):
-    """The file does not hold a profile; every complaint stands in the message, one a line."""
+    """The file does not hold a profile; the first complaints stand in the message, one a line, and all of them in `complaints`."""
 
     code = "profile-invalid"
     exit_code = EXIT_USAGE
+    complaints: tuple[Any, ...] = ()
 
 
 class UsageError(GpuprovError):
@@ -88,11 +89,22 @@ class UsageError(GpuprovError):
 
 
 class StackConflictError(GpuprovError):
-    """What is asked for cannot hold together, or is not in the catalogue; `conflict` holds the proof where there is one."""
+    """What is asked for cannot hold together, or is not in the catalogue.
+
+    Attributes:
+        conflict: the proof, where there is one.
+        keys: the keys of the profile that it is about, those that are changed most easily first.
+        reason: the message, which begins with the key where it is about one alone (`of`).
+    """
 
     code = "stack-conflict"
     exit_code = EXIT_USAGE
     conflict: Any = None
+
+    def __init__(self, reason: str, *, hint: str, keys: tuple[str, ...] = (), of: str = "") -> None:
+        super().__init__(f"{of}: {reason}" if of else reason, hint=hint)
+        self.keys = (of,) if of else keys
+        self.reason = reason
 
 
 class LockInvalidError(GpuprovError):

@@ -11,7 +11,7 @@ import pytest
 from tests.recipes import Copy, Toy, listed, recipes
 
 RENDER_TESTS = "tests/render"
-CHECK_TESTS = ("tests/verify/checks/test_swap.py", "tests/verify/checks/test_init.py")
+CHECK_TESTS = ("tests/verify/checks/test_swap.py", "tests/verify/checks/test_init.py", "tests/profile/test_check_ids.py")
 KEYS_TEST = "test_every_check_has_a_key_that_exists_and_every_role_a_thread"
 
 
@@ -138,6 +138,7 @@ CHECKS = (Check("swap", "memory is not swapped to disk", _swap, role={role!r}),)
     )
     copy.replace("provision/verify/checks/__init__.py", "surroundings, system\n", "surroundings, swap, system\n")
     copy.after("provision/verify/checks/__init__.py", "*surroundings.CHECKS,", "    *swap.CHECKS,\n")
+    copy.after("provision/profile/check_ids.py", "    upgrades", "    swap\n")
     if role is None:
         copy.after("provision/review/controls.py", '"root-grown": (', '    "swap": ("disks.root.size_gb",),\n')
     copy.after("tests/verify/good.py", '"users": ["ubuntu"],', '    "swap": {"devices": []},\n')

@@ -11,6 +11,7 @@ from provision.catalog import overlay
 from provision.catalog.records.base import Source
 from provision.catalog.records.gpus import GpuRecord, Gpus
 from provision.catalog.records.packages import Distribution, Repositories
+from provision.catalog.records.refused import RefusedNames
 from provision.catalog.records.stack import (
     CudnnRecord,
     DriverRecord,
@@ -113,6 +114,12 @@ def frameworks() -> dict[str, list[ReleaseRecord]]:
 def extras() -> dict[str, Extra]:
     """What `stack.extras` may name."""
     return {extra.name: extra for extra in _read("extras.yaml", ExtrasRecord).extras}
+
+
+@functools.cache
+def refused() -> RefusedNames:
+    """Names that the catalog knows and refuses."""
+    return _read("refused.yaml", RefusedNames)
 
 
 @functools.cache

@@ -11,15 +11,15 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from provision.catalog import read
+from provision.catalog.conflict import NONE, WITHOUT, Accepts, refusal
 from provision.catalog.optional import OPENCV, optional_rules
 from provision.catalog.records.base import version
+from provision.catalog.refused import refused_name, refused_system
 from provision.catalog.rules import TITLES, ClockRequest, rules
 from provision.catalog.solve import Demand, Problem, Rule, choice
 from provision.errors import StackConflictError
 
 AUTO: Final = "auto"
-NONE: Final = "none"
-_WITHOUT: Final = "without "
 
 # What a person calls each variable, and the key of the profile that sets it.
 _TITLES: Final = {
@@ -126,36 +126,14 @@ class Resolution:
         return tuple(advice.text for advice in self.advice)
 
 
-@dataclass(frozen=True, slots=True)
-class Remedy:
-    """A change of one demand that would resolve the conflict."""
-
-    key: str
-    to: str
-
-
-@dataclass(frozen=True, slots=True)
-class Conflict:
-    """Demands that conflict; no smaller set of them does.
-
-    Attributes:
-        core: the demands.
-        reasons: one sentence for each rule that is violated.
-        remedies: changes of one demand, each of which is enough.
-    """
-
-    core: tuple[Demand, ...]
-    reasons: tuple[str, ...]
-    remedies: tuple[Remedy, ...]
-
-
-def resolve(request: StackRequest, today: dt.date, *, explain: bool = True) -> Resolution:
+def resolve(request: StackRequest, today: dt.date, *, explain: bool = True, accepts: Accepts = lambda _: True) -> Resolution:
     """The newest supported stack that satisfies the request.
 
     Args:
         request: the demands.
         today: the day on which a driver branch must be supported.
         explain: whether each choice has its reason.
+        accepts: whether changes that resolve a conflict also hold in the profile; others are not proposed.
 
     Raises:
         StackConflictError: there is no such stack; its `conflict` names the demands that conflict.
@@ -165,7 +143,7 @@ def resolve(request: StackRequest, today: dt.date, *, explain: bool = True) -> R
     hard = [rule for rule in problem.rules if not rule.soft]
     soft = [rule for rule in problem.rules if rule.soft]
     if not problem.satisfiable(demands, hard):
-        raise _refusal(_conflict(problem, demands, hard, soft))
+        raise refusal(problem, demands, accepts)
     # Advice is dropped rule by rule, only as far as the demands force it.
     active = [*hard, *soft]
     while not problem.satisfiable(demands, active):
@@ -225,7 +203,7 @@ def _variables(clocks: ClockRequest, optional: Iterable[str]) -> dict[str, dict[
         "counters": words("admin-only", "group", "all-users"),
         "clocks": {str(clocks): clocks} | {kind: ClockRequest(kind) for kind in ("default", "max")},
         "clock_mode": words("none", "locked", "application", "locked-graphics"),
-        **{name: {name: read.extras().get(name, name), f"{_WITHOUT}{name}": None} for name in optional},
+        **{name: {name: read.extras().get(name, name), f"{WITHOUT}{name}": None} for name in optional},
     }
 
 
@@ -266,12 +244,15 @@ def _versioned(problem: Problem, name: str, release: str) -> Demand:
     if "+" not in release:
         fits = {k for k in fits if "+" not in k} or fits
     if not fits:
+        by_name = {"gpu": refused_name(release), "os": refused_system(*release.partition(" ")[::2])}.get(name)
+        if by_name:
+            raise StackConflictError(f"{release} {by_name.why}" if name == "gpu" else by_name.why, hint=by_name.instead, of=key)
         if name in {"gpu", "os"}:
-            msg = f"{key}: {title} {release!r} is not in the catalog"
-            raise StackConflictError(msg, hint=f"write one of: {', '.join(versions)}")
+            msg = f"{title} {release!r} is not in the catalog"
+            raise StackConflictError(msg, hint=f"write one of: {', '.join(versions)}", of=key)
         near = sorted(versions, key=lambda k: _distance(k, release))[:3]
-        msg = f"{key}: {title} {release} is not in the catalog"
-        raise StackConflictError(msg, hint=f"the nearest are {', '.join(near)}; `gpuprov catalog stacks` shows all")
+        msg = f"{title} {release} is not in the catalog"
+        raise StackConflictError(msg, hint=f"the nearest are {', '.join(near)}; `gpuprov catalog stacks` shows all", of=key)
     return Demand(key, name, frozenset(fits), release if name in {"gpu", "os"} else f"{title} {release}")
 
 
@@ -306,38 +287,9 @@ def _why_not(problem: Problem, demands: Sequence[Demand], active: Sequence[Rule]
     return "; ".join(dict.fromkeys(problem.say(rule, demands) for rule in problem.at_fault(demands, active)))
 
 
-def _conflict(problem: Problem, demands: Sequence[Demand], hard: Sequence[Rule], soft: Sequence[Rule]) -> Conflict:
-    core = problem.core(demands, hard)
-    reasons = tuple(dict.fromkeys(problem.say(rule, core) for rule in problem.at_fault(core, hard)))
-    # Another GPU means another machine, so it is proposed only where nothing smaller helps.
-    smaller = [demand for demand in core if demand.variable != "gpu"]
-    remedies = _remedies(problem, demands, smaller, hard, soft) or _remedies(problem, demands, core, hard, soft)
-    return Conflict(tuple(core), reasons, tuple(remedies))
-
-
-def _remedies(
-    problem: Problem, demands: Sequence[Demand], core: Sequence[Demand], hard: Sequence[Rule], soft: Sequence[Rule]
-) -> list[Remedy]:
-    """For each demand at fault the nearest value that is advised, and the nearest that works at all where that one is nearer."""
-    remedies: list[Remedy] = []
-    for demand in core:
-        others = [d for d in demands if d is not demand]
-        for active in ([*hard, *soft], hard):
-            if not problem.satisfiable(others, active):
-                continue
-            near = _by_nearness(problem, demand)
-            to = next((key for key in near if problem.satisfiable([*others, choice(demand.variable, key)], active)), None)
-            if to is not None and Remedy(demand.key, to) not in remedies:
-                remedies.append(Remedy(demand.key, to))
-    return remedies
-
-
-def _by_nearness(problem: Problem, demand: Demand) -> list[str]:
-    """The other values in the order of their distance from the demand; doing without comes last."""
-    order = list(problem.variables[demand.variable])
-    at = min(order.index(key) for key in demand.keys)
-    others = [key for key in order if key not in demand.keys]
-    return sorted(others, key=lambda k: (k == NONE, abs(order.index(k) - at), order.index(k)))
+def key_of(part: str) -> str:
+    """The key of the profile that sets a part of the stack."""
+    return _title(part)[1]
 
 
 def _title(name: str) -> tuple[str, str]:
@@ -346,18 +298,3 @@ def _title(name: str) -> tuple[str, str]:
         return _TITLES[name]
     extra = read.extras().get(name)
     return (extra.title, "stack.extras") if extra else (name, "stack.profilers")
-
-
-def _remedy_text(remedy: Remedy) -> str:
-    component = remedy.to.removeprefix(_WITHOUT)
-    if component == OPENCV:
-        return f"{remedy.key} to wheel"
-    return f"{remedy.key} to {remedy.to}" if component == remedy.to else f"{remedy.key} so that it has no {component}"
-
-
-def _refusal(conflict: Conflict) -> StackConflictError:
-    message = f"{' + '.join(d.text for d in conflict.core)}: {'; '.join(conflict.reasons)}"
-    ways = ", or ".join(map(_remedy_text, conflict.remedies))
-    error = StackConflictError(message, hint=f"change {ways}" if ways else "no single change helps: ask for less")
-    error.conflict = conflict
-    return error

@@ -30,7 +30,8 @@ def command(*, host: str, networks: tuple[str, ...], rehearse: bool, as_json: bo
         try:
             doors = power.allow(Session.open(), check_name(host), networks, rehearsal=rehearse, say=narrator.say)
         except pydantic.ValidationError as error:
-            raise click.UsageError("; ".join(str(problem["msg"]) for problem in error.errors())) from error
+            said = (str(problem.get("ctx", {}).get("error", "write a network such as 192.0.2.0/24")) for problem in error.errors())
+            raise click.UsageError("; ".join(said)) from error
     lines = (
         f"{host} in {region}: port 22 is open to {', '.join(opens) + ' and to nobody else' if opens else 'nobody'}"
         for region, opens in doors.items()

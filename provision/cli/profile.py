@@ -3,7 +3,10 @@
 import click
 
 from provision.cli import options
+from provision.errors import EXIT_USAGE
 from provision.profile import load
+from provision.profile.examine import examine
+from provision.workflow.session import today
 
 
 @click.group("profile")
@@ -37,17 +40,30 @@ def show(*, profile: str, as_json: bool) -> None:
 
 @command.command("check")
 @click.argument("profiles", metavar="NAME|FILE…", nargs=-1, required=True)
+@options.strict
 @options.as_json
-def check(*, profiles: tuple[str, ...], as_json: bool) -> None:
-    """Say whether files hold valid profiles, with all complaints about a file at once."""
+@click.pass_context
+def check(ctx: click.Context, *, profiles: tuple[str, ...], strict: bool, as_json: bool) -> None:
+    """Say whether files hold valid profiles, with all errors and warnings about a file at once.
+
+    The catalog is asked as well: what `lock` would refuse is an error. No cloud is contacted.
+    """
+    refused = False
     for name in profiles:
-        path = load.find(name)
-        model = load.load(path)
-        options.show(
-            {"path": str(path), "name": model.name, "sha256": load.digest(model)},
-            f"{path}: holds (sha256:{load.digest(model)})",
-            as_json=as_json,
-        )
+        result = examine(load.find(name), today())
+        refused |= bool(result.errors) or (strict and bool(result.warnings))
+        if as_json:
+            options.print_json(result.as_dict())
+        elif result.profile is not None and not result.errors:
+            click.echo(f"{result.path}: holds (sha256:{load.digest(result.profile)})")
+        for complaint in () if as_json else result.warnings:
+            click.echo(f"  warning: {complaint.line_of(result.path).strip()}")
+        if result.errors:
+            error = load.invalid(result.path, result.errors)
+            if not as_json:
+                raise error
+            click.echo(f"error[{error.code}]: {error.message}\nhint: {error.hint}", err=True)
+    ctx.exit(EXIT_USAGE if refused else 0)
 
 
 @command.command("schema")

@@ -5,16 +5,16 @@ Only plain YAML is accepted (`provision.profile.plain`).
 
 import difflib
 import errno
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from provision import canonical, clouds, paths
-from provision.catalog import read
+from provision import canonical, paths
 from provision.errors import ProfileInvalidError, ProfileNotFoundError
-from provision.profile import plain
+from provision.profile import known, plain
 from provision.profile.model import Profile
 from provision.profile.plain import Complaint
 from provision.profile.suggest import complaints_of
@@ -89,16 +89,23 @@ def load(path: Path) -> Profile:
         ProfileNotFoundError: the file cannot be read.
         ProfileInvalidError: its message has all complaints, one per line, as `file:line: key: what; what to write instead`.
     """
+    return parse(raw_of(path), path)
+
+
+def raw_of(path: Path) -> bytes:
+    """The bytes of a profile's file.
+
+    Raises:
+        ProfileNotFoundError: the file cannot be read.
+        ProfileInvalidError: it is too large for a profile.
+    """
     try:
-        raw = paths.read_bounded(path, MAX_BYTES)
+        return paths.read_bounded(path, MAX_BYTES)
     except OSError as error:
         if error.errno == errno.EFBIG:
-            raise _invalid(
-                path, [Complaint(1, "", f"larger than {MAX_BYTES // 1024} KiB", "a profile is one purpose; split it")]
-            ) from error
+            raise invalid(path, [Complaint(1, "", f"larger than {MAX_BYTES // 1024} KiB", "a profile is one purpose; split it")]) from error
         msg = f"cannot read {path}: {error.strerror}"
         raise ProfileNotFoundError(msg, hint="check the path and its permissions") from error
-    return parse(raw, path)
 
 
 def parse(raw: bytes, path: Path) -> Profile:
@@ -109,10 +116,10 @@ def parse(raw: bytes, path: Path) -> Profile:
     """
     profile, lines, problems = typed(raw, Profile, "profile")
     if profile is not None:
-        problems = _catalog_complaints(profile, lines)
+        problems = known.errors(profile, lines)
         if not problems:
             return profile
-    raise _invalid(path, problems)
+    raise invalid(path, problems)
 
 
 def typed(raw: bytes, model: type[Model], what: str) -> tuple[Model | None, plain.Lines, list[Complaint]]:
@@ -150,45 +157,11 @@ def schema() -> dict[str, Any]:
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **Profile.model_json_schema(by_alias=True)}
 
 
-def _invalid(path: Path, problems: list[Complaint]) -> ProfileInvalidError:
-    ordered = sorted(problems, key=lambda complaint: complaint.line)
-    plural = "" if len(ordered) == 1 else "s"
-    text = "\n".join([f"{path} does not hold a profile ({len(ordered)} complaint{plural})", *(c.line_of(path) for c in ordered)])
-    return ProfileInvalidError(
-        text,
+def invalid(path: Path, problems: Sequence[Complaint]) -> ProfileInvalidError:
+    """The error that lists complaints about a file."""
+    error = ProfileInvalidError(
+        plain.listed(f"{path} does not hold a profile", problems, path),
         hint="correct the lines above; `gpuprov profile schema` describes every key, `gpuprov profile show t4-train` is an example",
     )
-
-
-def _catalog_complaints(profile: Profile, lines: plain.Lines) -> list[Complaint]:
-    """Complaints about regions and systems that do not exist in the catalog."""
-    problems = []
-    for number, place in enumerate(profile.places):
-        provider = clouds.provider(place.cloud)
-        for index, location in enumerate(() if place.zonal else place.locations):
-            if location not in provider.regions():
-                near = difflib.get_close_matches(location, provider.regions(), n=1, cutoff=0.6)
-                where: plain.KeyPath = ("places", number, place.locations_key, index)
-                instead = f"did you mean {near[0]!r}?" if near else "see the regions of your account"
-                problem = f"{location!r} is not a region of {provider.title}"
-                problems.append(Complaint(lines.get(where, 1), plain.dotted(where), problem, instead))
-    system_problem = _system_problem(profile)
-    if system_problem:
-        problems.append(Complaint(lines.get(("os",), 1), "os", *system_problem))
-    return problems
-
-
-def _system_problem(profile: Profile) -> tuple[str, str] | None:
-    """What is wrong with the system, and what to write; None when it is supported."""
-    system, data = (profile.os.name, profile.os.version), read.systems()
-    exclusion = next((r for r in data.refused if (r.name, r.version) == system), None)
-    if exclusion:
-        return f"{' '.join(system)} is not supported: {exclusion.why}", "see `gpuprov profile schema`"
-    if system not in {(s.name, s.version) for s in data.systems}:
-        return f"{' '.join(system)} is not supported", f"write one of: {', '.join(s.key for s in data.systems)}"
-    for cloud in dict.fromkeys(place.cloud for place in profile.places):
-        provider = clouds.provider(cloud)
-        if provider.needs_known_image and system not in provider.image_systems():
-            offered = ", ".join(f"{name} {version}" for name, version in provider.image_systems())
-            return f"no image of {' '.join(system)} can be launched on {provider.title} yet", f"write one of: {offered}"
-    return None
+    error.complaints = tuple(problems)
+    return error

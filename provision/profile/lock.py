@@ -8,18 +8,23 @@ import dataclasses
 import datetime as dt
 import hashlib
 import json
-from typing import Final
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+from pydantic import ValidationError
 
 from provision import clouds
 from provision.catalog import overlay, read
+from provision.catalog.conflict import NONE, Remedy
+from provision.catalog.optional import OPENCV
 from provision.catalog.records.gpus import GpuRecord
 from provision.catalog.records.stack import ReleaseRecord, System, Toolkit
-from provision.catalog.resolve import AUTO, NONE, Resolution, StackRequest, resolve
+from provision.catalog.resolve import AUTO, Resolution, StackRequest, resolve
 from provision.catalog.rules import ClockRequest, gcc_for, wheel_cudnn
 from provision.catalog.wheels import WheelSet, extra_wheels, opencv_set, opencv_tools, parse, set_for
 from provision.clouds.offline import PlaceBase
 from provision.errors import StackConflictError
-from provision.profile import load
+from provision.profile import known, load
 from provision.profile.locked import (
     Lock,
     LockedClocks,
@@ -74,8 +79,38 @@ def build(profile: Profile, today: dt.date, *, system: str | None = None) -> Loc
         StackConflictError: the demands of the profile conflict, or none of its places can have it.
     """
     request = stack_request(profile)
-    resolution = resolve(dataclasses.replace(request, os=system or request.os), today, explain=False)
+    request = dataclasses.replace(request, os=system or request.os)
+    resolution = resolve(request, today, explain=False, accepts=lambda remedies: holds(profile, remedies, today, system))
     return _Writer(profile, resolution).lock()
+
+
+def applied(profile: Profile, remedies: Iterable[Remedy]) -> dict[str, Any]:
+    """The data of a profile with changes that the resolver proposes."""
+    data = profile.dump()
+    for remedy in remedies:
+        *parents, last = remedy.key.split(".")
+        node = data
+        for part in parents:
+            node = node[part]
+        if remedy.removes:
+            node[last] = [name for name in node[last] if name != remedy.variable] if isinstance(node[last], list) else None
+        elif remedy.key == "os":
+            node[last] = dict(zip(("name", "version"), remedy.to.split(" "), strict=True))
+        else:
+            node[last] = "wheel" if remedy.variable == OPENCV else remedy.to
+    return data
+
+
+def holds(profile: Profile, remedies: Sequence[Remedy], today: dt.date, system: str | None = None) -> bool:
+    """Whether a profile can be locked with changes. Another GPU needs other places, which only its author can choose."""
+    if any(remedy.variable == "gpu" for remedy in remedies):
+        return True
+    try:
+        changed = Profile.model_validate(applied(profile, remedies))
+        build(changed, today, system=system)
+    except (ValidationError, StackConflictError):
+        return False
+    return not known.errors(changed, {})
 
 
 class _Writer:
@@ -96,8 +131,9 @@ class _Writer:
         places = tuple(self.place(place, location) for place in self.profile.places for location in place.locations)
         if all(place.not_available for place in places):
             reasons = "; ".join(dict.fromkeys(place.not_available for place in places))
-            msg = f"places: none of them is available: {reasons}"
-            raise StackConflictError(msg, hint=f"`gpuprov catalog instances --gpu {self.gpu.model}` lists all types with it")
+            msg = f"none of them is available: {reasons}"
+            hint = f"`gpuprov catalog instances --gpu {self.gpu.model}` lists all types with it"
+            raise StackConflictError(msg, hint=hint, of="places")
         driver, profilers, cudnn = self.driver(), self.profilers(), self.names.cudnn(self.values["cudnn"], self.toolkit)
         package, home = self.names.toolkit(self.toolkit)
         gcc = gcc_for(self.system, self.toolkit) or 0  # a rule holds that there is one
@@ -217,8 +253,9 @@ class _Writer:
             for wheel in parse("\n".join(extra.wheels)):
                 other, version = versions.setdefault(wheel.name, (name, wheel.version))
                 if version != wheel.version:
-                    msg = f"stack.extras: {other} brings {wheel.name} {version}, and {name} {wheel.version}"
-                    raise StackConflictError(msg, hint=f"remove {other} or {name} from stack.extras, or refresh both wheel sets")
+                    msg = f"{other} brings {wheel.name} {version}, and {name} {wheel.version}"
+                    hint = f"remove {other} or {name} from stack.extras, or refresh both wheel sets"
+                    raise StackConflictError(msg, hint=hint, of="stack.extras")
 
     def opencv(self, cuda_home: str, gcc: int) -> LockedOpenCv:
         if self.profile.stack.opencv == "none":

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Final
 
 import yaml
+from pydantic import ValidationError
 
 from provision.errors import LockInvalidError, LockStaleError
 from provision.paths import read_bounded
@@ -13,6 +14,7 @@ from provision.profile import load, plain
 from provision.profile.differences import compare
 from provision.profile.locked import Lock
 from provision.profile.model import Profile
+from provision.profile.sentences import Case, sentence
 
 _BOUNDS: Final = plain.Bounds(size=256 * 1024, depth=12, nodes=20_000)
 
@@ -46,13 +48,26 @@ def parse(text: str, origin: str) -> Lock:
         data = yaml.load(text, Loader=loader)  # noqa: S506 - both are safe loaders
         stated = data.pop("sha256")
         lock = Lock.model_validate(data)
-    except (yaml.YAMLError, ValueError, AttributeError, KeyError, TypeError) as error:  # pydantic's is a ValueError
-        msg = f"{origin} is not a lock: {str(error).splitlines()[0]}"
+    except (yaml.YAMLError, ValueError, AttributeError, KeyError, TypeError) as error:
+        msg = f"{origin} is not a lock: {_why_none(error)}"
         raise LockInvalidError(msg, hint=hint) from error
     if lock.digest != stated:
         msg = f"{origin} was changed by hand: the digest in its last line is wrong"
         raise LockInvalidError(msg, hint=hint)
     return lock
+
+
+def _why_none(error: Exception) -> str:
+    """Why a text is no lock, in our own words."""
+    if isinstance(error, ValidationError):
+        first = error.errors(include_url=False)[0]
+        key = plain.dotted(first["loc"])
+        problem, _ = sentence(first["type"], Case(key=key.rpartition(".")[2], value=first["input"], what="lock"))
+        return f"{key}: {problem}"
+    if isinstance(error, yaml.MarkedYAMLError):
+        mark = error.problem_mark or error.context_mark
+        return f"line {mark.line + 1} is not YAML" if mark else "it is not YAML"
+    return "it holds a value that cannot be" if isinstance(error, ValueError | yaml.YAMLError) else "its last line has no digest"
 
 
 def read(path: Path) -> Lock:

@@ -8,7 +8,7 @@ import datetime as dt
 import functools
 import operator
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self
 
 from pydantic import (
     AfterValidator,
@@ -58,35 +58,58 @@ def _free_of(problem: Callable[[str], str], value: str) -> str:
     return value
 
 
-Name = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9-]{0,38}[a-z0-9]$")]
+# The description of a pattern says in words what it takes; it is what a complaint shows (`provision.profile.suggest`).
+Name = Annotated[
+    str,
+    StringConstraints(pattern=r"^[a-z][a-z0-9-]{0,38}[a-z0-9]$"),
+    Field(description="2 to 40 lower-case letters, digits and hyphens, beginning with a letter"),
+]
 Text = Annotated[str, StringConstraints(min_length=1, max_length=500, strip_whitespace=True), AfterValidator(_printable)]
 Email = Annotated[
     str,
     StringConstraints(pattern=r"^[A-Za-z0-9._%+-]{1,64}@[A-Za-z0-9-]{1,63}(\.[A-Za-z0-9-]{1,63})+$", max_length=254),
+    Field(description="an address such as ada@example.org"),
 ]
-Version = Annotated[str, StringConstraints(pattern=r"^[0-9]{1,4}(\.[0-9]{1,5}){0,3}$")]
+_VERSION: Final = r"[0-9]{1,4}(\.[0-9]{1,5}){0,3}"
+Version = Annotated[str, StringConstraints(pattern=rf"^{_VERSION}$"), Field(description='a version such as "12.9"')]
 VersionOrAuto = Literal["auto"] | Version
 # A wheel from another index of PyTorch's says so in its local version: 2.14.1+cu126.
-WheelVersionOrAuto = Literal["auto"] | Annotated[str, StringConstraints(pattern=r"^[0-9]{1,4}(\.[0-9]{1,5}){0,3}(\+cu[0-9]{2,4})?$")]
+WheelVersionOrAuto = (
+    Literal["auto"]
+    | Annotated[
+        str,
+        StringConstraints(pattern=rf"^{_VERSION}(\+cu[0-9]{{2,4}})?$"),
+        Field(description='auto, or a version such as "2.10.0" or "2.14.1+cu126"'),
+    ]
+)
 AbsolutePath = Annotated[
-    str, StringConstraints(pattern=r"^/[A-Za-z0-9._-]+(/[A-Za-z0-9._-]*)*$", max_length=200), AfterValidator(_absolute)
+    str,
+    StringConstraints(pattern=r"^/[A-Za-z0-9._-]+(/[A-Za-z0-9._-]*)*$", max_length=200),
+    Field(description="an absolute path of letters, digits, dots, hyphens and underscores, such as /data"),
+    AfterValidator(_absolute),
 ]
 Url = Annotated[
     str,
     StringConstraints(pattern=r"^https?://[A-Za-z0-9.-]{1,253}(:[0-9]{1,5})?(/[A-Za-z0-9._~+-]+)*/?$", max_length=300),
+    Field(description="an address such as https://mirror.example.org/cuda"),
     AfterValidator(functools.partial(_free_of, reserved.url_problem)),
 ]
-Fingerprint = Annotated[str, StringConstraints(pattern=r"^[0-9A-F]{40}$")]
-Login = Annotated[str, StringConstraints(pattern=r"^[a-z_][a-z0-9_-]{0,31}$")]
+Fingerprint = Annotated[str, StringConstraints(pattern=r"^[0-9A-F]{40}$"), Field(description="40 digits from 0 to 9 and A to F")]
+Login = Annotated[
+    str,
+    StringConstraints(pattern=r"^[a-z_][a-z0-9_-]{0,31}$"),
+    Field(description="up to 32 lower-case letters, digits, hyphens and underscores, beginning with a letter"),
+]
 PublicKey = Annotated[
     str,
     StringConstraints(
         pattern=r"^(ssh-ed25519|ssh-rsa|ecdsa-sha2-nistp(256|384|521)|sk-ssh-ed25519@openssh\.com|sk-ecdsa-sha2-nistp256@openssh\.com)"
         r" [A-Za-z0-9+/]{40,1400}={0,2}( [A-Za-z0-9@._-]{1,100})?$"
     ),
+    Field(description="an OpenSSH public key: the line of a .pub file"),
     AfterValidator(functools.partial(_free_of, reserved.key_problem)),
 ]
-CheckId = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9-]{1,40}$")]
+CheckId = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9-]{1,40}$"), Field(description="the id of a check, such as root-room")]
 
 # The names in catalog/data/extras.yaml; a test checks that they are the same.
 Extra = Literal["triton", "nccl", "nvtx", "dali", "cutlass", "dcgm", "tensorrt", "transformer-engine", "flash-attn", "apex"]
@@ -154,7 +177,7 @@ class Limits(StrictModel):
     A place whose whole price is not known cannot be held to the limit. It is refused, unless `unknown_price: allow` accepts it.
     """
 
-    price_per_hour_usd: Annotated[float, Field(gt=0, le=1000, strict=False)]
+    price_per_hour_usd: Annotated[float, Field(gt=0, le=1000)]
     deadline_h: Annotated[int, Field(ge=1, le=720)]
     unknown_price: Literal["refuse", "allow"] = "refuse"
 

@@ -1,5 +1,6 @@
 """The part of a profile about access: the machine's address, its network, the way in, and port 22."""
 
+import contextlib
 import ipaddress
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self
@@ -21,11 +22,26 @@ from provision.strict import StrictModel
 _LATER: Final = ("address", "subnet", "via", "jump")
 
 
+def network_of(value: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network:
+    """An IP network.
+
+    Raises:
+        ValueError: it is none, in words for whoever wrote it.
+    """
+    try:
+        return ipaddress.ip_network(value, strict=True)
+    except ValueError as error:
+        msg = "write a network such as 192.0.2.0/24"
+        with contextlib.suppress(ValueError):
+            msg = f"it lies in {ipaddress.ip_network(value, strict=False)}: write that network, or one address with /32 or /128"
+        raise ValueError(msg) from error
+
+
 def _network(value: str) -> str:
     """Accept `caller`, or a network that is not too wide."""
     if value == "caller":
         return value
-    network = ipaddress.ip_network(value)
+    network = network_of(value)
     widest = {4: 8, 6: 32}[network.version]
     if network.prefixlen < widest:
         msg = f"opens SSH to {network.num_addresses:.0e} addresses; the widest network accepted is /{widest}"
@@ -45,13 +61,18 @@ if TYPE_CHECKING:
     Via = str
 else:
     Via = Literal[("direct", *clouds.ways())]
-Subnet = Annotated[str, StringConstraints(pattern=r"^[a-z]([a-z0-9-]{0,61}[a-z0-9])?$")]
+Subnet = Annotated[
+    str,
+    StringConstraints(pattern=r"^[a-z]([a-z0-9-]{0,61}[a-z0-9])?$"),
+    Field(description="the id or name of a subnet: lower-case letters, digits and hyphens"),
+]
 # [user@]host[:port]: it begins with no hyphen, and has no space, comma, quote or percent sign, so that it is one destination of ssh.
 JumpHost = Annotated[
     str,
     StringConstraints(
         pattern=r"^([A-Za-z_][A-Za-z0-9_.-]{0,31}@)?[A-Za-z0-9]([A-Za-z0-9._-]{0,251}[A-Za-z0-9])?(:[0-9]{1,5})?$", max_length=300
     ),
+    Field(description="one destination of ssh, such as me@bastion.example.org:22"),
     AfterValidator(_no_switch),
 ]
 

@@ -6,10 +6,11 @@ checked on the stream of events, before anything is expanded. Unquoted values ha
 """
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from enum import StrEnum
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import yaml
 
@@ -17,6 +18,7 @@ KeyPath = tuple[str | int, ...]
 Lines = Mapping[KeyPath, int]
 _REASON: Final = "are refused so that a reviewer sees exactly what gpuprov reads"
 _MOST_DIGITS: Final = 18
+_SHOWN: Final = 20
 _KEY: Final = re.compile(r"[A-Za-z0-9_.-]{1,60}")
 # Chapter 10.3.2 of https://yaml.org/spec/1.2.2/
 _NULL: Final = re.compile(r"null|Null|NULL|~|")
@@ -28,6 +30,39 @@ _PREFIXES: Final = {"0o": 8, "0x": 16}
 _TIMESTAMP: Final = "tag:yaml.org,2002:timestamp"
 
 
+class ComplaintKind(StrEnum):
+    """What a complaint is about."""
+
+    FILE = "file"
+    """It is not text, not YAML, or more than plain YAML."""
+    KEY = "key"
+    """A key is unknown, missing, or occurs twice."""
+    VALUE = "value"
+    """A value has another type or form, or conflicts with another."""
+    SYSTEM = "system"
+    """The system is not supported, or has no image at a place."""
+    UNKNOWN_CHECK = "unknown-check"
+    MISSPELT = "misspelt"
+    """A type, region or zone that cannot exist: one of its words is a slip away from a known one."""
+    STACK = "stack"
+    """The demands conflict, or no place can have them: `lock` refuses the same."""
+    EXPIRED_WAIVER = "expired-waiver"
+    NOT_IN_CATALOG = "not-in-catalog"
+    """A type, region or zone that the catalog does not have, and that may be newer than it."""
+    UNAVAILABLE = "unavailable"
+    """A location that `up` skips, since it does not have what is asked for."""
+    ADVICE = "advice"
+    """The stack goes against the catalog's advice."""
+
+    @property
+    def severity(self) -> Literal["error", "warning"]:
+        """Whether the profile is refused."""
+        return "warning" if self in _WARNINGS else "error"
+
+
+_WARNINGS: Final = frozenset({ComplaintKind.EXPIRED_WAIVER, ComplaintKind.NOT_IN_CATALOG, ComplaintKind.UNAVAILABLE, ComplaintKind.ADVICE})
+
+
 @dataclass(frozen=True, slots=True)
 class Complaint:
     """One thing wrong with a profile file; `key` is dotted and empty for the file as a whole."""
@@ -36,6 +71,16 @@ class Complaint:
     key: str
     problem: str
     instead: str
+    kind: ComplaintKind = ComplaintKind.FILE
+
+    @property
+    def is_error(self) -> bool:
+        """Whether the file is refused for it."""
+        return self.kind.severity == "error"
+
+    def as_dict(self) -> dict[str, Any]:
+        """The complaint as JSON-compatible data."""
+        return {"severity": self.kind.severity, **asdict(self)}
 
     def line_of(self, path: Path) -> str:
         """The complaint as one line that editors can jump to."""
@@ -135,6 +180,13 @@ def foreign(raw: bytes | str, bounds: Bounds, what: str, loader: Any) -> Complai
         if documents > 1:
             return Complaint(line, "", "holds more than one YAML document", f"write one {what} per file")
     return None
+
+
+def listed(head: str, complaints: Sequence[Complaint], path: Path) -> str:
+    """A message with the complaints in the order of their lines; of very many only the first, and how many there are."""
+    ordered = sorted(complaints, key=lambda complaint: complaint.line)
+    lines = [f"{head} ({len(ordered)} complaint{'' if len(ordered) == 1 else 's'})", *(c.line_of(path) for c in ordered[:_SHOWN])]
+    return "\n".join([*lines, *([f"  … and {len(ordered) - _SHOWN} more"] if len(ordered) > _SHOWN else [])])
 
 
 def dotted(at: KeyPath) -> str:

@@ -1,25 +1,23 @@
 """Turn pydantic's errors into complaints for people: line, key, what is wrong, and what to write instead."""
 
-import difflib
+import functools
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, Final, get_args
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
+from provision.catalog.refused import refused_system
 from provision.profile.model import Profile
-from provision.profile.plain import Complaint, KeyPath, PlainFile
+from provision.profile.plain import Complaint, ComplaintKind, KeyPath, PlainFile, dotted
+from provision.profile.sentences import Case, sentence
 
-_UNITS: Final = {
-    "_gb": "a whole number of GB",
-    "_h": "a whole number of hours",
-    "_usd": "a number of US dollars",
-    "_mhz": "a whole number of MHz",
-    "count": "a whole number",
-}
-_MAX_QUOTED: Final = 60
 _ABSENT: Final = object()
+# Of several errors about one key these say the least.
+_VAGUE: Final = frozenset({"model_type", "literal_error"})
+_KINDS: Final = {"extra_forbidden": ComplaintKind.KEY, "missing": ComplaintKind.KEY}
 
 
 def complaints_of(error: ValidationError, file: PlainFile, model: type[BaseModel] = Profile, what: str = "profile") -> list[Complaint]:
@@ -36,11 +34,72 @@ def complaints_of(error: ValidationError, file: PlainFile, model: type[BaseModel
         if details["type"] == "too_short" and details["input"]:
             continue  # The list only seems too short because its items are invalid, and they have complaints of their own.
         by_key.setdefault(_present(details["loc"], file.data, is_missing=details["type"] == "missing"), []).append(details)
-    complaints = []
+    shape, complaints = _Shape(file, model, what, _forms(model)), []
     for where, several in by_key.items():
-        problem, instead = _say(where, several, file, model, what)
-        complaints.append(Complaint(_line(where, file.lines), ".".join(map(str, where)), problem, instead))
+        first = next((d for d in several if d["type"] not in _VAGUE), several[0])
+        problem, instead = _known(where, file.data) or sentence(first["type"], shape.case(where, first, several))
+        kind = _KINDS.get(first["type"], ComplaintKind.VALUE)
+        complaints.append(Complaint(_line(where, file.lines), dotted(where), problem, instead, kind))
     return complaints
+
+
+@dataclass(frozen=True, slots=True)
+class _Shape:
+    """What a file should be: its model, the word for it, and the words for its patterns."""
+
+    file: PlainFile
+    model: type[BaseModel]
+    what: str
+    forms: Mapping[str, str]
+
+    def case(self, where: KeyPath, first: ErrorDetails, several: list[ErrorDetails]) -> Case:
+        """The first of several errors about one key, with all that its sentence needs."""
+        context, value = first.get("ctx", {}), first["input"]
+        at = where[:-1] if first["type"] == "extra_forbidden" else where
+        return Case(
+            key=str(where[-1]) if where else "",
+            value={} if isinstance(value, BaseModel) else value,
+            text=self.file.texts.get(where),
+            context=context,
+            form=self.forms.get(context.get("pattern", ""), ""),
+            words=tuple(_words(several) or _tags(_models_at(where, self.model), context)),
+            keys=tuple(_keys_of(_models_at(at, self.model), _node_at(at, self.file.data))),
+            what=self.what,
+            said=str(context["error"]) if first["type"] == "value_error" else "",
+        )
+
+
+def _known(where: KeyPath, document: Any) -> tuple[str, str] | None:
+    """The sentence for a system that is refused by name; its version stands beside the name."""
+    system = document.get("os") if isinstance(document, dict) and where == ("os", "name") else None
+    refusal = refused_system(str(system.get("name")), str(system.get("version"))) if isinstance(system, dict) else None
+    return (refusal.why, refusal.instead) if refusal else None
+
+
+def _words(several: list[ErrorDetails]) -> list[str]:
+    """The words that a key takes, from the errors of all branches; `Literal[1]` has a number."""
+    expected = [str(d.get("ctx", {}).get("expected", d.get("ctx", {}).get("expected_tags", ""))) for d in several]
+    return list(dict.fromkeys(quoted or bare for text in expected for quoted, bare in re.findall(r"'([^']+)'|\b(\d+)\b", text)))
+
+
+def _tags(models: set[type[BaseModel]], context: Mapping[str, Any]) -> list[str]:
+    """The values of the key that decides which model is meant."""
+    name = str(context.get("discriminator", "")).strip("'")
+    fields = [model.model_fields[name] for model in models if name in model.model_fields]
+    return sorted(f"{name}: {word}" for each in fields for word in get_args(each.annotation))
+
+
+@functools.cache
+def _forms(model: type[BaseModel]) -> dict[str, str]:
+    """Pattern → what it takes in words, which each type says beside its pattern."""
+
+    def walk(node: Any) -> Iterator[tuple[str, str]]:
+        if isinstance(node, dict) and isinstance(node.get("pattern"), str):
+            yield node["pattern"], node.get("description", "")
+        for inner in node.values() if isinstance(node, dict) else node if isinstance(node, list) else ():
+            yield from walk(inner)
+
+    return {pattern: words for pattern, words in walk(model.model_json_schema(by_alias=True)) if words}
 
 
 def _present(loc: KeyPath, document: Any, *, is_missing: bool) -> KeyPath:
@@ -66,6 +125,13 @@ def _child(node: Any, part: str | int) -> Any:
     return _ABSENT
 
 
+def _node_at(where: KeyPath, document: Any) -> Any:
+    node: Any = document
+    for part in where:
+        node = _child(node, part)
+    return node
+
+
 def _line(where: KeyPath, lines: Mapping[KeyPath, int]) -> int:
     """The line of the key, or of the nearest key around it."""
     while where and where not in lines:
@@ -73,66 +139,18 @@ def _line(where: KeyPath, lines: Mapping[KeyPath, int]) -> int:
     return lines.get(where, 1)
 
 
-def _say(where: KeyPath, details: list[ErrorDetails], file: PlainFile, model: type[BaseModel], what: str) -> tuple[str, str]:
-    """What is wrong and what to write, from the most specific of pydantic's errors about one key."""
-    text, document = file.texts.get(where), file.data
-    first = next((d for d in details if d["type"] not in {"model_type", "literal_error"}), details[0])
-    value, kind = first["input"], first["type"]
-    key = str(where[-1]) if where else ""
-    if kind == "extra_forbidden":
-        return f"is not a key of a {what}", _nearest(key, sorted(_keys_at(where[:-1], document, model)))
-    if kind == "missing":
-        return "is missing", f"add it: {_unit(key) or f'see `gpuprov {what} schema`'}"
-    if kind.startswith(("union_tag", "literal_error", "enum")):
-        allowed = [
-            word
-            for d in details
-            for word in re.findall(r"'([^']+)'", str(d.get("ctx", {}).get("expected", d.get("ctx", {}).get("expected_tags", ""))))
-        ]
-        word = first.get("ctx", {}).get("tag", value)
-        return f"cannot be {_source(text, word)}", _nearest(str(word), allowed)
-    if kind in {"int_type", "int_parsing", "float_type", "float_parsing", "int_from_float"}:
-        return f"cannot be {_source(text, value)}", f"write {_unit(key) or 'a number'}, without unit or quotes"
-    if kind == "string_type" and text is not None:
-        kinds = {bool: "is true or false, not text", int: "is a number", float: "is a number"}
-        return f"{kinds.get(type(value), 'is empty')}: {_source(text, value)}", f'quote it: "{text}"' if text else "write a text"
-    if kind == "string_pattern_mismatch":
-        return f"cannot be {_quote(value)}", f"it must match {first['ctx']['pattern']}"
-    if kind in {"model_type", "dict_type", "model_attributes_type"}:
-        return f"cannot be {_quote(value)}", f"it has the keys {', '.join(sorted(_keys_at(where, document, model)))}"
-    problem = "has keys that conflict" if isinstance(value, dict | BaseModel) else f"cannot be {_quote(value)}"
-    return problem, first["msg"].removeprefix("Value error, ")
-
-
-def _unit(key: str) -> str:
-    return next((text for suffix, text in _UNITS.items() if key.endswith(suffix)), "")
-
-
-def _quote(value: Any) -> str:
-    """A value for a message: short, and without characters that a terminal would obey."""
-    text = ascii(value) if not isinstance(value, dict | list) else f"a {'mapping' if isinstance(value, dict) else 'list'}"
-    return text if len(text) <= _MAX_QUOTED else text[: _MAX_QUOTED - 1] + "…"
-
-
-def _source(text: str | None, value: Any) -> str:
-    """A value as it stands in the file, which for `24.10` and `True` is not what Python prints."""
-    return _quote(value) if text is None or isinstance(value, str) else _quote(text)[1:-1]
-
-
-def _nearest(word: str, allowed: list[str]) -> str:
-    near = difflib.get_close_matches(word, allowed, n=1, cutoff=0.5)
-    return f"did you mean {near[0]!r}?" if near else f"write one of: {', '.join(allowed)}"
-
-
-def _keys_at(where: KeyPath, document: Any, model: type[BaseModel]) -> set[str]:
-    """The keys of the schema at a location in the file."""
+def _models_at(where: KeyPath, model: type[BaseModel]) -> set[type[BaseModel]]:
+    """The models that a location in the file may have."""
     models: set[type[BaseModel]] = {model}
-    node: Any = document
     for part in where:
-        node = _child(node, part)
         if isinstance(part, str):
-            fields = [field for model in models for name, field in model.model_fields.items() if part in {name, field.alias}]
-            models = {model for field in fields for model in _models_in(field.annotation)}
+            fields = [field for each in models for name, field in each.model_fields.items() if part in {name, field.alias}]
+            models = {inner for field in fields for inner in _models_in(field.annotation)}
+    return models
+
+
+def _keys_of(models: set[type[BaseModel]], node: Any) -> set[str]:
+    """The keys of the models, only of the right cloud's where the file names one."""
     cloud = node.get("cloud") if isinstance(node, Mapping) else None
     narrowed = {m for m in models if "cloud" in m.model_fields and cloud in get_args(m.model_fields["cloud"].annotation)} or models
     return {field.alias or name for model in narrowed for name, field in model.model_fields.items()}

@@ -5,7 +5,6 @@ Python bindings have no types and one maintainer each. An organisation with Rego
 """
 
 import hashlib
-import ipaddress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self
@@ -17,14 +16,28 @@ from provision.errors import PolicyInvalidError
 from provision.paths import read_bounded
 from provision.profile.load import MAX_BYTES, typed
 from provision.profile.model import Email, Extra, Name, Text, Url
+from provision.profile.network import network_of
+from provision.profile.plain import listed
 from provision.review.bundle import PRINCIPAL, StrictRecord
 
-Glob = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9.*?_-]{1,80}$")]
-SystemGlob = Annotated[str, StringConstraints(pattern=r"^[a-z-]+ [0-9.*?]{1,12}$")]
-Domain = Annotated[str, StringConstraints(pattern=r"^[a-z0-9-]{1,63}(\.[a-z0-9-]{1,63})+$")]
-Principal = Annotated[str, StringConstraints(pattern=f"^{PRINCIPAL}$")]
-Tag = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9 _.:/=+@-]{1,128}$")]
-Usd = Annotated[float, Field(gt=0, le=1_000_000, strict=False)]
+Glob = Annotated[
+    str,
+    StringConstraints(pattern=r"^[A-Za-z0-9.*?_-]{1,80}$"),
+    Field(description="a name, in which * stands for any characters and ? for one"),
+]
+SystemGlob = Annotated[
+    str, StringConstraints(pattern=r"^[a-z-]+ [0-9.*?]{1,12}$"), Field(description="a system and a version, such as ubuntu 24.*")
+]
+Domain = Annotated[
+    str, StringConstraints(pattern=r"^[a-z0-9-]{1,63}(\.[a-z0-9-]{1,63})+$"), Field(description="a domain such as example.org")
+]
+Principal = Annotated[
+    str, StringConstraints(pattern=f"^{PRINCIPAL}$"), Field(description="a name of the file of signers, such as ada@example.org")
+]
+Tag = Annotated[
+    str, StringConstraints(pattern=r"^[A-Za-z0-9 _.:/=+@-]{1,128}$"), Field(description="up to 128 letters, digits, spaces and _.:/=+@-")
+]
+Usd = Annotated[float, Field(gt=0, le=1_000_000)]
 if TYPE_CHECKING:
     CloudName = str
 else:
@@ -74,7 +87,7 @@ class SshFrom(PolicyRecord):
     @model_validator(mode="after")
     def _networks(self) -> Self:
         for network in self.within or ():
-            ipaddress.ip_network(network)
+            network_of(network)
         return self
 
 
@@ -176,9 +189,7 @@ def parse(raw: bytes, path: Path) -> PolicyFile:
     """
     policy, _, problems = typed(raw, Policy, "policy")
     if policy is None:
-        ordered = sorted(problems, key=lambda complaint: complaint.line)
-        head = f"{path} is not a valid policy ({len(ordered)} complaint{'' if len(ordered) == 1 else 's'})"
-        text = "\n".join([head, *(complaint.line_of(path) for complaint in ordered)])
+        text = listed(f"{path} is not a valid policy", problems, path)
         raise PolicyInvalidError(text, hint="correct the lines above; `gpuprov policy schema` describes every key")
     return PolicyFile(path, raw, policy)
 

@@ -11,7 +11,8 @@ from collections import Counter, defaultdict
 import pytest
 
 from provision.catalog import read
-from provision.catalog.resolve import Conflict, StackRequest, _demands, _problem, resolve
+from provision.catalog.conflict import Conflict
+from provision.catalog.resolve import Resolution, StackRequest, _demands, _problem, resolve
 from provision.errors import StackConflictError
 
 TODAY = dt.date(2026, 11, 21)

@@ -10,7 +10,8 @@ import pytest
 
 from provision import clouds
 from provision.catalog import read
-from provision.catalog.resolve import Advice, Conflict, StackRequest, advice, resolve
+from provision.catalog.conflict import Conflict
+from provision.catalog.resolve import Advice, StackRequest, advice, resolve
 from provision.catalog.rules import ClockRequest
 from provision.clouds import search
 from provision.clouds.aws import data as aws
@@ -61,7 +62,7 @@ class TestVoltaAndTuring:
         assert values(gpu="v100", pytorch="auto")["pytorch"] == "2.10.0"
         error = refused(gpu="v100", pytorch="2.15")
         assert "none for V100 (sm_70)" in error.message
-        assert error.hint == "change stack.frameworks.pytorch to 2.10.0, or stack.frameworks.pytorch to 2.14.1+cu126"
+        assert error.hint == "change stack.frameworks.pytorch to 2.10.0, or change stack.frameworks.pytorch to 2.14.1+cu126"
 
     def test_an_index_nobody_looked_into_is_taken_only_when_pinned(self) -> None:
         resolution = resolve(StackRequest(gpu="v100", os=NOBLE, pytorch="2.14.1+cu126"), TODAY)

@@ -35,7 +35,8 @@ def test_a_rule_that_forbids_something_says_why_in_one_sentence() -> None:
 
 def test_only_advice_is_soft() -> None:
     soft = {rule.id for rule in by_id().values() if rule.soft}
-    assert soft == {"driver-is-supported", "driver-is-not-older-than-toolkit", *(f"{name}-is-measured" for name in read.frameworks())}
+    measured = {f"{name}-is-measured" for name in read.frameworks()}
+    assert soft == {"driver-is-supported", "driver-is-not-older-than-toolkit", "clocks-are-listed", *measured}
 
 
 def test_support_of_a_branch_ends_on_its_day() -> None:
@@ -240,9 +241,23 @@ BOUNDS: list[tuple[str, tuple[Any, ...], bool]] = [
     ],
     *[
         ("clocks-in-reach", (gpu("7.5", clocks=T4_CLOCKS), ClockRequest("pair", *pair)), holds)
-        for pair, holds in (((5001, 1590), True), ((5002, 1590), False), ((5001, 1591), False), ((5000, 1589), True), ((9999, 9999), False))
+        for pair, holds in (
+            ((5001, 1590), True),
+            ((5002, 1590), False),
+            ((5001, 1591), False),
+            ((5000, 1589), False),
+            ((5001, 1200), True),
+            ((9999, 9999), False),
+        )
     ],
     ("clocks-in-reach", (gpu("7.5", clocks=None), ClockRequest("pair", 9999, 9999)), True),
+    *[
+        ("clocks-are-listed", (gpu("7.5", clocks=clocks), request), holds)
+        for clocks, request, holds in (
+            *((T4_CLOCKS, PAIR, True), (T4_CLOCKS, ClockRequest("pair", 5001, 1589), False), (None, PAIR, False)),
+            *((T4_CLOCKS, MAX, True), (None, DEFAULT, True)),
+        )
+    ],
     ("clocks-in-reach", (gpu("7.5", clocks=T4_CLOCKS), MAX), True),
     ("clocks-in-reach", (gpu("7.5", clocks=T4_CLOCKS), ClockRequest("max", 9999, 9999)), True),
     ("driver-has-application-clocks", (driver("615", application_clocks=False), "application"), False),
@@ -382,7 +397,17 @@ def test_the_variables_of_a_rule_are_the_arguments_it_takes() -> None:
         (
             "clocks-in-reach",
             (gpu("7.5", clocks=T4_CLOCKS), ClockRequest("pair", 5002, 1590)),
-            "clocks 5002,1590 MHz are above the maximum of CARD, 5001,1590 MHz",
+            "CARD has no clocks 5002,1590 MHz: the catalog lists 5001,1590 MHz for it, and graphics clocks below",
+        ),
+        (
+            "clocks-are-listed",
+            (gpu("7.5", clocks=T4_CLOCKS), ClockRequest("pair", 5001, 1200)),
+            "the catalog lists 5001,1590 MHz for CARD; `nvidia-smi -q -d SUPPORTED_CLOCKS` on the host says whether it has 5001,1200 MHz",
+        ),
+        (
+            "clocks-are-listed",
+            (gpu("7.5", clocks=None), PAIR),
+            "the catalog lists no pair for CARD; `nvidia-smi -q -d SUPPORTED_CLOCKS` on the host says whether it has 5001,1590 MHz",
         ),
         ("driver-has-application-clocks", (driver("615"), "application"), "driver 615 is said to have dropped application clocks"),
         (

@@ -74,40 +74,53 @@ def test_all_complaints_come_at_once_each_with_file_line_key_and_what_to_write(t
     assert "(4 complaints)" in message
 
 
+WAIVER = {"check": "root-room", "reason": "r", "owner": "a@b.co", "expires": "2099-01-01"}
+
+
 @pytest.mark.parametrize(
     ("key", "value", "said"),
     [
         ("os.version", 24.04, 'quote it: "24.04"'),
         ("os.name", "ubunto", "did you mean 'ubuntu'?"),
         ("os.version", "23.10", "write one of: ubuntu 22.04, ubuntu 24.04"),
+        ("os", {"name": "centos", "version": "7"}, "os.name: centos 7 is not supported: its support ended on 2024-06-30"),
+        ("os", {"name": "centos", "version": "9"}, "os.name: cannot be 'centos'; write one of: ubuntu"),
+        ("gpu.model", "k80", "gpu.model: 'k80' is not supported: it is a Kepler card"),
+        ("gpu.model", "gh200", "gpu.model: 'gh200' is not supported: it is a machine of its own"),
+        ("places.1.gpu", "gtx-1080", "places.1.gpu: 'gtx-1080' is not supported: the license"),
+        ("stack.frameworks.caffe", "auto", "stack.frameworks.caffe: is not supported: Caffe2 followed it"),
+        ("stack.rocm", "6.0", "stack.rocm: is not supported: they are for AMD's GPUs"),
+        ("stack.extras", ["opencl"], "stack.extras.0: cannot be 'opencl'; write one of: triton"),
+        ("stack.extras", ["cntk"], "'cntk' is not supported: 2.7 was its last main release"),
+        ("verify.waivers", [{**WAIVER, "check": "root-rom"}], "'root-rom' is no check; the nearest are root-room"),
         ("places.0.regions", ["ap-est-1"], "did you mean 'ap-east-1'?"),
-        ("places.0.regions", [], "at least 1 item"),
+        ("places.0.regions", [], "write at least 1 item"),
         ("places.0.cloud", "awz", "did you mean 'aws'?"),
         ("network.ssh_from", ["0.0.0.0/0"], "opens SSH to"),
         ("network.ssh_from", ["::/0"], "opens SSH to"),
-        ("network.ssh_from", ["10.0.0.1/8"], "has host bits set"),
+        ("network.ssh_from", ["10.0.0.1/8"], "it lies in 10.0.0.0/8: write that network"),
         ("network.ssh_from", ["2001:db8::/48"], "add an IPv4 network"),
         ("network.address", "hidden", "write one of: public, private"),
         ("network.address", "private", "needs a way in: jump: HOST, via: ssm (AWS) or via: iap (GCP)"),
         ("network.via", "ssm", "via: ssm exists on aws only"),  # the profile has a place on GCP as well
         ("network.via", "iap", "via: iap exists on gcp only"),
         ("network.subnet", "subnet-0123456789abcdef0", "a profile for each cloud"),
-        ("network.subnet", "-oProxyCommand=id", "it must match"),
+        ("network.subnet", "-oProxyCommand=id", "the id or name of a subnet"),
         ("network", {"via": "ssm", "jump": "bastion"}, "two ways in"),
         ("network", {"via": "ssm", "ssh_from": ["10.0.0.0/8"]}, "ssh_from has no meaning with via: ssm"),
         ("network.jump", "bastion", "it is the jump host that connects"),
         *(
             ("network.jump", bad, said)
             for bad, said in [
-                ("-oProxyCommand=id", "it must match"),
-                ("bastion -v", "it must match"),
-                ("bastion,other", "it must match"),
-                ("a@b@c", "it must match"),
-                ("bastion\n  ProxyCommand id", "it must match"),
-                ("bastion\n", "it must match"),
-                ("%h", "it must match"),
-                ("$(id)", "it must match"),
-                ("", "it must match"),
+                ("-oProxyCommand=id", "one destination of ssh"),
+                ("bastion -v", "one destination of ssh"),
+                ("bastion,other", "one destination of ssh"),
+                ("a@b@c", "one destination of ssh"),
+                ("bastion\n  ProxyCommand id", "one destination of ssh"),
+                ("bastion\n", "one destination of ssh"),
+                ("%h", "one destination of ssh"),
+                ("$(id)", "one destination of ssh"),
+                ("", "one destination of ssh"),
                 ("None", "no jump host"),
             ]
         ),
@@ -117,7 +130,15 @@ def test_all_complaints_come_at_once_each_with_file_line_key_and_what_to_write(t
         ("limits.deadline_h", "12h", "a whole number of hours"),
         ("users", [{"name": "root"}], "account of the system"),
         ("verify.waivers", [{"check": "x1", "reason": "r", "owner": "a@b.co", "expires": "soon"}], "verify.waivers.0.expires"),
-        ("schema", 2, "schema: cannot be 2"),
+        ("verify.waivers", [{**WAIVER, "expires": "2026-02-31"}], "cannot be '2026-02-31'; write a day that exists, as in 2027-01-31"),
+        ("schema", 2, "schema: cannot be 2; write 1"),
+        ("limits.price_per_hour_usd", True, "cannot be true; write a number of US dollars"),
+        ("limits.deadline_h", None, "is empty; write a whole number of hours"),
+        ("gpu.persistence", 1, "cannot be 1; write true or false"),
+        ("stack.tools", "gcc", "cannot be 'gcc'; write a list"),
+        ("places.0", {"instance_type": "x"}, "has no cloud; add it: cloud: aws or cloud: gcp"),
+        ("users", [{"name": "Ada"}], "cannot be 'Ada'; write up to 32 lower-case letters"),
+        ("purpose", "\ud800", "remove what is not text"),
     ],
 )
 def test_a_wrong_value_is_refused_with_what_to_write(tmp_path: Path, key: str, value: Any, said: str) -> None:
@@ -151,11 +172,35 @@ def test_yaml_beyond_the_plain_part_is_refused_within_bounds(tmp_path: Path, tex
     assert said in refusal(tmp_path, text)
 
 
-def test_bytes_that_are_no_utf8_are_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("raw", "line"),
+    [
+        (b"name: \xff\xfe\xff", 1),
+        ("schema: 1\nname: t4\npurpose: Z\u00fcrich\n".encode("latin-1"), 3),
+        ("schema: 1\n".encode("utf-16"), 1),
+        (b"schema: 1\r\n# \xe2\x82\xac\r\nname: \xe2\x82\r\n", 3),
+        (b"schema: 1\nname: t4\npurpose: a\x07b\n", 3),
+        (b"\xef\xbb\xbfschema: 1\nname: \xc3\n", 2),
+    ],
+)
+def test_bytes_that_are_no_text_are_refused_at_their_line(tmp_path: Path, raw: bytes, line: int) -> None:
     path = tmp_path / "p.yml"
-    path.write_bytes(b"name: \xff\xfe\xff")
-    with pytest.raises(ProfileInvalidError, match="not YAML"):
+    path.write_bytes(raw)
+    with pytest.raises(ProfileInvalidError, match=rf"p\.yml:{line}: not YAML: .*save the file as UTF-8 text"):
         load.load(path)
+
+
+@pytest.mark.parametrize("number", [1, 20, 21, 400])
+def test_of_very_many_complaints_the_first_are_shown_and_all_are_counted(tmp_path: Path, number: int) -> None:
+    text = (paths.profiles_dir() / "t4-train.yml").read_text() + "".join(f"wrong_{n}: 1\n" for n in range(number))
+    with pytest.raises(ProfileInvalidError) as caught:
+        load.load(write(tmp_path, text))
+    head, *lines = caught.value.message.splitlines()
+    assert f"({number} complaint{'' if number == 1 else 's'})" in head
+    assert len(lines) == min(number, 20) + (number > 20)
+    assert "wrong_0: is not a key" in lines[0]
+    assert (f"… and {number - 20} more" in lines[-1]) is (number > 20)
+    assert len(caught.value.complaints) == number
 
 
 EVIL = [

@@ -1,13 +1,19 @@
 """From a profile to its lock: what is known is exact, what is not known is said, and the shipped locks hold."""
 
 import datetime as dt
+from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 
+from provision import clouds
 from provision.catalog import overlay, read
+from provision.catalog.conflict import Conflict, Remedy
+from provision.clouds import search
 from provision.errors import StackConflictError
 from provision.profile import load, lockfile
-from provision.profile.lock import build
+from provision.profile.lock import applied, build
 from provision.profile.locked import pin
 from provision.profile.model import Profile
 
@@ -163,3 +169,69 @@ def test_a_build_that_nobody_tried_is_said_to_be_one() -> None:
         "python3.12",
         "python3.12-devel",
     )
+
+
+# --- a suggestion holds ----------------------------------------------------------------------------------------------
+
+CLOCKS = {"memory_mhz": 5001, "graphics_mhz": 1590}
+VOLTA: dict[str, Any] = {"gpu__model": "v100", "gpu__application_clocks": "default", "gpu__counters": "admin-only", "stack__profilers": []}
+N1 = {"cloud": "gcp", "instance_type": "n1-standard-8", "zones": ["us-central1-c"]}
+P3DN = {"cloud": "aws", "instance_type": "p3dn.24xlarge", "regions": ["us-east-1"]}
+REFUSED: dict[str, dict[str, Any]] = {
+    "p100-ncu": VOLTA | {"gpu__model": "p100", "stack__profilers": ["nsys", "ncu"], "places": [{**N1, "gpu": "p100"}]},
+    "p100-nvprof-ncu": VOLTA | {"gpu__model": "p100", "stack__profilers": ["nvprof", "ncu"], "places": [{**N1, "gpu": "p100"}]},
+    "two-refused-extras": {"stack__extras": ["tensorrt", "apex"]},
+    "three-refused-extras": {"stack__extras": ["tensorrt", "flash-attn", "apex", "nccl"]},
+    "ncu-and-extra": VOLTA
+    | {"gpu__model": "p100", "stack__profilers": ["ncu"], "stack__extras": ["apex"], "places": [{**N1, "gpu": "p100"}]},
+    "v100-cuda-13": VOLTA | {"stack__cuda": "13.0", "places": [P3DN]},
+    "v100-driver-590": VOLTA | {"stack__driver": "590", "places": [P3DN]},
+    "v100-pytorch": VOLTA | {"stack__frameworks": {"pytorch": "2.15.0"}, "places": [P3DN]},
+    "v100-rocky-10": VOLTA | {"os": {"name": "rocky", "version": "10"}, "places": [{**N1, "gpu": "v100"}]},
+    "v100-group-counters": VOLTA | {"gpu__counters": "group", "places": [P3DN]},
+    "jammy-pytorch": {"os": {"name": "ubuntu", "version": "22.04"}, "stack__frameworks": {"pytorch": "2.15.0"}},
+    "dali-alone": {"stack__frameworks": {}, "stack__extras": ["dali"]},
+    "own-packages-dcgm": {"sources__packages": "distribution", "stack__extras": ["dcgm"]},
+    "opencv-cuda-13": {"stack__opencv": "cuda", "stack__cuda": "13.0"},
+    "other-cards-clocks": {
+        "gpu__model": "a10g",
+        "gpu__application_clocks": CLOCKS,
+        "places": [{"cloud": "aws", "instance_type": "g5.xlarge", "regions": ["us-east-1"]}],
+    },
+    "t4-pair-driver-620": {"stack__driver": "620"},
+    "arm": {"gpu__model": "t4g", "gpu__application_clocks": "default"},
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_suggestion_of_the_resolver_holds_when_it_is_followed(name: str, tmp_path: Path) -> None:
+    """Each is written into the file, which is loaded and locked again; another GPU comes with a place that has it."""
+    asked = profile(**REFUSED[name])
+    with pytest.raises(StackConflictError) as caught:
+        build(asked, TODAY)
+    conflict = caught.value.conflict
+    assert isinstance(conflict, Conflict)
+    ways: list[tuple[Remedy, ...]] = [(remedy,) for remedy in conflict.remedies] or [conflict.together]
+    assert all(ways), caught.value.hint
+    for way in ways:
+        assert all(str(remedy) in caught.value.hint for remedy in way)
+        data = applied(asked, way)
+        for remedy in way:
+            if remedy.variable == "gpu":
+                offer = search.offers(gpu=remedy.to, cloud="aws")[0]
+                data["places"] = [{"cloud": "aws", "instance_type": offer.instance_type, "regions": [offer.regions[0]]}]
+        file = tmp_path / "p.yml"
+        file.write_text(yaml.safe_dump(data))
+        assert build(load.load(file), TODAY)
+
+
+def test_a_system_without_an_image_at_the_places_is_not_suggested() -> None:
+    """The nearest system that serves a V100 has no image that can be launched on AWS, so the next one that has is proposed there."""
+    hints = {}
+    for place in ({**N1, "gpu": "v100"}, P3DN):
+        with pytest.raises(StackConflictError) as caught:
+            build(profile(**VOLTA | {"os": {"name": "rocky", "version": "10"}, "places": [place]}), TODAY)
+        hints[place["cloud"]] = [remedy.to for remedy in caught.value.conflict.remedies if remedy.key == "os"]
+    assert hints["gcp"]
+    assert hints["gcp"] != hints["aws"]
+    assert {tuple(system.split()) for system in hints["aws"]} <= set(clouds.provider("aws").image_systems())

@@ -44,10 +44,27 @@ def test_a_file_cut_off_anywhere_is_refused(data: st.DataObject) -> None:
         lockfile.parse(text[:cut], "x")
 
 
-@pytest.mark.parametrize("text", ["", "[]", "a: b", "a: [", "sha256: x", "\x00", "!!python/object:os.system {}"])
-def test_what_is_no_lock_is_refused(text: str) -> None:
-    with pytest.raises(LockInvalidError):
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("", "its last line has no digest"),
+        ("[]", "its last line has no digest"),
+        ("a: b", "its last line has no digest"),
+        ("a: 1\nb: [", "is not YAML"),
+        ("sha256: x", "schema: is missing"),
+        ("schema: 1\ngcc: 1\nsha256: x", "profile: is missing"),
+        ("schema: one\nsha256: x", "schema: cannot be 'one'"),
+        ("a: 2026-02-31\nsha256: x", "it holds a value that cannot be"),
+        ("\x00", "not"),
+        ("!!python/object:os.system {}", "uses the tag"),
+    ],
+)
+def test_what_is_no_lock_is_refused_in_our_own_words(text: str, why: str) -> None:
+    with pytest.raises(LockInvalidError) as caught:
         lockfile.parse(text, "x")
+    assert caught.value.message.startswith("x is not a lock: ")
+    assert why in caught.value.message
+    assert "validation error" not in caught.value.message
 
 
 @pytest.mark.parametrize("raw", [b"\xff\xfe", b"a: b\n" * 60_000])

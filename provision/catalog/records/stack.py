@@ -266,15 +266,6 @@ class System(CatalogRecord, frozen=True):
         return f"{self.name} {self.version}"
 
 
-class RefusedRecord(CatalogRecord, frozen=True):
-    """A system that people often want, and why it is refused."""
-
-    name: str
-    version: str
-    why: str
-    source: str
-
-
 class OpenCvWheel(CatalogRecord, frozen=True):
     """The wheel without CUDA, and its NumPy."""
 
@@ -324,5 +315,4 @@ class Systems(CatalogRecord, frozen=True):
     """systems.yaml."""
 
     systems: list[System]
-    refused: list[RefusedRecord]
     opencv: OpenCvRecord

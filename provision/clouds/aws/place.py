@@ -6,8 +6,10 @@ from pydantic import Field, StringConstraints
 
 from provision.clouds.offline import PlaceBase
 
-AwsInstanceType = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9-]{1,15}\.[a-z0-9-]{1,16}$")]
-AwsRegion = Annotated[str, StringConstraints(pattern=r"^[a-z]{2}(-[a-z]+){1,3}-[0-9]$")]
+AwsInstanceType = Annotated[
+    str, StringConstraints(pattern=r"^[a-z][a-z0-9-]{1,15}\.[a-z0-9-]{1,16}$"), Field(description="an instance type such as g4dn.xlarge")
+]
+AwsRegion = Annotated[str, StringConstraints(pattern=r"^[a-z]{2}(-[a-z]+){1,3}-[0-9]$"), Field(description="a region such as us-east-1")]
 
 
 class AwsPlace(PlaceBase):

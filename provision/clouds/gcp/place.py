@@ -7,8 +7,12 @@ from pydantic import Field, StringConstraints
 from provision.catalog.gpu_models import GpuModel
 from provision.clouds.offline import PlaceBase
 
-GcpMachineType = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9]{1,3}-[a-z0-9-]{1,30}$")]
-GcpZone = Annotated[str, StringConstraints(pattern=r"^[a-z]+(-[a-z]+)*[0-9]{1,2}-[a-z]$")]
+GcpMachineType = Annotated[
+    str, StringConstraints(pattern=r"^[a-z][a-z0-9]{1,3}-[a-z0-9-]{1,30}$"), Field(description="a machine type such as n1-standard-8")
+]
+GcpZone = Annotated[
+    str, StringConstraints(pattern=r"^[a-z]+(-[a-z]+)*[0-9]{1,2}-[a-z]$"), Field(description="a zone such as us-central1-a")
+]
 
 
 class GcpPlace(PlaceBase):

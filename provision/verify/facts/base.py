@@ -99,9 +99,8 @@ class Facts:
             # JSON mode: in JSON an array is the only sequence there is.
             return kind.model_validate_json(json.dumps({kind.bare: value} if kind.bare else value))
         except (ValidationError, ValueError, TypeError) as error:
-            first = error.errors()[0] if isinstance(error, ValidationError) else {"loc": (), "msg": str(error)}
-            where = ".".join(map(str, first["loc"]))
-            msg = f"the fact {name!r} is malformed at {where or 'its top'}: {first['msg']}"
+            where = ".".join(map(str, error.errors()[0]["loc"])) if isinstance(error, ValidationError) else ""
+            msg = f"the fact {name!r} is malformed at {where or 'its top'}"
             raise NotObservedError(msg) from error
 
     @property

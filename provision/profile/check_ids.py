@@ -1,0 +1,62 @@
+"""The ids of all checks, one a line, which waivers may name.
+
+The checks themselves belong to a later room (`provision.verify.checks`); a test holds that the two are the same.
+"""
+
+from typing import Final
+
+_IDS: Final = """
+    os
+    machine
+    python3
+    gcc
+    build-tools
+    tmux
+    ffmpeg
+    users
+    data-disk
+    root-grown
+    root-room
+    cuda-environment
+    gpu
+    driver-on-disk
+    driver
+    counters-on-disk
+    counters
+    persistence-at-boot
+    persistence
+    clocks-at-boot
+    application-clocks
+    gpu-health
+    xid
+    throttling
+    device-nodes
+    pcie
+    nvlink
+    fabric
+    nvcc
+    cudnn
+    cupti
+    profilers
+    pytorch-installed
+    pytorch
+    tensorflow-installed
+    tensorflow
+    jax-installed
+    jax
+    extras
+    nvenc
+    opencv
+    opencv-cuda
+    skew
+    environment
+    pynvml
+    initramfs
+    every-kernel
+    upgrades
+    gemm
+    memory-bandwidth
+    host-copies
+    all-reduce
+"""
+CHECK_IDS: Final = tuple(_IDS.split())
