@@ -12,7 +12,7 @@ import pytest
 
 from provision.catalog import read
 from provision.catalog.conflict import Conflict
-from provision.catalog.resolve import Resolution, StackRequest, _demands, _problem, resolve
+from provision.catalog.resolve import StackRequest, _demands, _problem, resolve
 from provision.errors import StackConflictError
 
 TODAY = dt.date(2026, 11, 21)
