@@ -29,6 +29,7 @@ _IDS: Final = """
     application-clocks
     gpu-health
     xid
+    gsp
     throttling
     device-nodes
     pcie

@@ -107,6 +107,7 @@ GOOD: dict[str, Any] = {
                 "unrepairable": NOT_SUPPORTED,
                 "recovery_action": {"value": 0},
                 "inforom": {"value": 1},
+                "gsp": {"value": 1},
                 "event_reasons": {"value": 1},
                 "hw_thermal": {"value": 0},
                 "hw_power_brake": {"value": 0},
@@ -138,6 +139,7 @@ GOOD: dict[str, Any] = {
     "profilers": {"nsys": "2025.6.3", "ncu": "2026.1.1"},
     "encoders": {"nvenc": ["h264_nvenc"], "encode": {"code": 0, "said": ""}},
     "xids": {"source": "journalctl -k", "complete": True, "events": []},
+    "gsp": {"modules": "open", "on_disk": None},
     "fabric": {"switches": 0, "manager": {"exists": False, "enabled": False, "active": False, "command": ""}},
     "variables": {"login": {}, "ssh": {}, "service": {}, "system": {}},
     "initramfs": {
