@@ -27,6 +27,7 @@ _IDS: Final = """
     persistence
     clocks-at-boot
     application-clocks
+    clocks-held
     gpu-health
     xid
     gsp

@@ -126,6 +126,8 @@ class TestClocksAndCounters:
         assert (
             "ubuntu 24.04 itself packages driver 580 and 595, not 570" in refused(gpu="t4", packages="distribution", driver="570").message
         )
+        elsewhere = refused(gpu="t4", os="debian 12", packages="distribution", driver="595").message
+        assert elsewhere.endswith(": debian 12 itself packages driver 535, not 595")  # and nothing of another system's archive
         assert "itself packages CUDA 11.5" in refused(gpu="t4", os=JAMMY, packages="distribution").message
 
 
