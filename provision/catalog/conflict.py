@@ -83,7 +83,11 @@ def refusal(problem: Problem, demands: Sequence[Demand], accepts: Accepts) -> St
 def _conflict(problem: Problem, demands: Sequence[Demand], accepts: Accepts) -> Conflict:
     hard = [rule for rule in problem.rules if not rule.soft]
     core = problem.core(demands, hard)
-    reasons = tuple(dict.fromkeys(problem.say(rule, core) for rule in problem.at_fault(core, hard)))
+    machine = [demand for demand in demands if demand.variable in _MACHINE]
+    at_fault = problem.at_fault(core, hard)
+    # A rule may be at fault for another system alone, where the core does not name one.
+    here = [rule for rule in at_fault if problem.forbidden(rule, (*core, *machine))]
+    reasons = tuple(dict.fromkeys(problem.say(rule, core, machine) for rule in here or at_fault))
     # Another GPU means another machine, so it is proposed only where nothing smaller helps.
     smaller, machines = ([d for d in core if (d.variable == "gpu") is gpu] for gpu in (False, True))
     for some in (smaller, machines):

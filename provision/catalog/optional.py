@@ -67,7 +67,14 @@ def _nvprof() -> tuple[Rule, ...]:
 
 def _extra(extra: Extra) -> tuple[Rule, ...]:
     if extra.how == "refused":
-        return (Rule(f"{extra.name}-is-installed", (extra.name,), lambda it: it is None, lambda _it: f"{extra.title}: {extra.why}"),)
+        return (
+            Rule(
+                f"{extra.name}-is-installed",
+                (extra.name,),
+                lambda it: it is None,
+                lambda _it: f"{extra.title} is not installed: {extra.why}",
+            ),
+        )
     rules = []
     span = extra.compute_capability
     if span is not None:

@@ -8,14 +8,15 @@ import datetime as dt
 import functools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from provision.catalog import read
+from provision.catalog.ages import day_of
 from provision.catalog.conflict import NONE, WITHOUT, Accepts, refusal
 from provision.catalog.optional import OPENCV, optional_rules
 from provision.catalog.records.base import version
 from provision.catalog.refused import refused_name, refused_system
-from provision.catalog.rules import TITLES, ClockRequest, rules
+from provision.catalog.rules import TITLES, ClockRequest, machine_rule, rules
 from provision.catalog.solve import Demand, Problem, Rule, choice
 from provision.errors import StackConflictError
 
@@ -29,11 +30,11 @@ _TITLES: Final = {
     "tensorflow": ("TensorFlow", "stack.frameworks.tensorflow"),
     "jax": ("JAX", "stack.frameworks.jax"),
     "driver": ("driver", "stack.driver"),
-    "flavour": ("kernel modules", "stack.driver"),
+    "flavour": ("kernel modules", "stack.driver_flavour"),
     "cuda": ("CUDA", "stack.cuda"),
     "cudnn": ("cuDNN", "stack.cudnn"),
     "ncu": ("ncu", "stack.profilers"),
-    "clock_mode": ("clocks", "gpu.application_clocks"),
+    "clock_mode": ("clock mode", "gpu.application_clocks"),
     "counters": ("counters", "gpu.counters"),
     "clocks": ("clocks", "gpu.application_clocks"),
     "packages": ("packages", "sources.packages"),
@@ -55,6 +56,9 @@ class StackRequest:
         counters: `all-users`, `group` or `admin-only`.
         packages: `nvidia` or `distribution`.
         clocks: the clocks of the profile.
+        flavour: `auto`, `open` or `proprietary` kernel modules.
+        advised: the kernel modules that a machine is better off with, and why; None where nobody advises.
+        defaults: the keys that the profile leaves at their defaults.
     """
 
     gpu: str
@@ -72,6 +76,9 @@ class StackRequest:
     counters: str = "admin-only"
     packages: str = "nvidia"
     clocks: ClockRequest = field(default_factory=lambda: ClockRequest("default"))
+    flavour: str = AUTO
+    advised: tuple[str, str] | None = None
+    defaults: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +86,8 @@ class Choice:
     """One resolved value.
 
     Attributes:
-        asked: the profile's demand, or None where the profile has no say.
+        kind: who decided: `asked` the profile, `default` the default of a key that it leaves out, `chosen` the resolver.
+        asked: the demand that left no or little choice, or None where there was none.
         because: why this value and no better one; empty where there is none better.
         passed_over: the better values, each with the reason against it.
     """
@@ -87,6 +95,7 @@ class Choice:
     variable: str
     title: str
     value: str
+    kind: Literal["asked", "default", "chosen"]
     asked: str | None
     because: str
     passed_over: tuple[tuple[str, str], ...] = ()
@@ -138,7 +147,7 @@ def resolve(request: StackRequest, today: dt.date, *, explain: bool = True, acce
     Raises:
         StackConflictError: there is no such stack; its `conflict` names the demands that conflict.
     """
-    problem = _problem(today, request.clocks, _optional(request))
+    problem = _problem(today, request.clocks, _optional(request), request.advised)
     demands = _demands(request, problem)
     hard = [rule for rule in problem.rules if not rule.soft]
     soft = [rule for rule in problem.rules if rule.soft]
@@ -150,7 +159,7 @@ def resolve(request: StackRequest, today: dt.date, *, explain: bool = True, acce
         at_fault = problem.at_fault(demands, [*(rule for rule in active if rule.soft), *hard])
         active.remove(next(rule for rule in reversed(at_fault) if rule.soft))
     values = problem.best(demands, active)
-    choices = tuple(_choices(problem, demands, values, active)) if explain else ()
+    choices = tuple(_choices(problem, demands, values, active, request.defaults)) if explain else ()
     return Resolution(request, values, tuple(_advice(problem.variables, soft, values)), choices)
 
 
@@ -175,8 +184,9 @@ def _advice(variables: Mapping[str, Mapping[str, Any]], soft: Iterable[Rule], va
 
 
 @functools.lru_cache(maxsize=8)
-def _problem(today: dt.date, clocks: ClockRequest, optional: tuple[str, ...] = ()) -> Problem:
-    return Problem(_variables(clocks, optional), (*rules(today), *optional_rules(optional)))
+def _problem(today: dt.date, clocks: ClockRequest, optional: tuple[str, ...] = (), advised: tuple[str, str] | None = None) -> Problem:
+    advice_of_machine = (machine_rule(*advised),) if advised else ()
+    return Problem(_variables(clocks, optional), (*rules(today), *optional_rules(optional), *advice_of_machine))
 
 
 def _variables(clocks: ClockRequest, optional: Iterable[str]) -> dict[str, dict[str, Any]]:
@@ -228,6 +238,8 @@ def _demands(request: StackRequest, problem: Problem) -> list[Demand]:
             demands.append(Demand(key, name, frozenset(problem.variables[name]) - {NONE}, f"{title} of any version"))
         else:
             demands.append(_versioned(problem, name, release))
+    if request.flavour != AUTO:
+        demands.append(Demand(_TITLES["flavour"][1], "flavour", frozenset({request.flavour}), f"{request.flavour} kernel modules"))
     demands.append(Demand("sources.packages", "packages", frozenset({request.packages}), f"packages of {_WHOSE[request.packages]}"))
     demands.append(Demand("gpu.counters", "counters", frozenset({request.counters}), f"counters: {request.counters}"))
     demands.append(Demand("gpu.application_clocks", "clocks", frozenset({str(request.clocks)}), f"clocks at {request.clocks}"))
@@ -261,7 +273,9 @@ def _distance(one: str, other: str) -> tuple[int, ...]:
     return tuple(abs(a - b) for a, b in pairs)
 
 
-def _choices(problem: Problem, demands: Sequence[Demand], values: dict[str, str], active: Sequence[Rule]) -> Iterable[Choice]:
+def _choices(
+    problem: Problem, demands: Sequence[Demand], values: dict[str, str], active: Sequence[Rule], defaults: frozenset[str]
+) -> Iterable[Choice]:
     earlier: list[Demand] = []
     by_variable = {d.variable: d for d in demands}
     for name, value in values.items():
@@ -272,10 +286,12 @@ def _choices(problem: Problem, demands: Sequence[Demand], values: dict[str, str]
             better = better[: better.index(value)]
             reasons = [(k, _why_not(problem, [*demands, *earlier, choice(name, k)], active)) for k in better]
             main = [why for k, why in reasons if "+" not in k] or [why for _, why in reasons]
-            because = main[-1] if main else "the newest there is" if name in _VERSIONED else ""
-            yield Choice(name, title, value, None if demand is None else demand.text, because, tuple(reasons))
+            because = main[-1] if main else f"the newest in the catalogue of {day_of(name)}" if name in _VERSIONED else ""
+            yield Choice(name, title, value, "chosen", None if demand is None else demand.text, because, tuple(reasons))
+        elif key in defaults:
+            yield Choice(name, title, value, "default", demand.text, f"the default of {key}")
         else:
-            yield Choice(name, title, value, demand.text, f"asked for in {key}")
+            yield Choice(name, title, value, "asked", demand.text, f"asked for in {key}")
         earlier.append(choice(name, value))
 
 

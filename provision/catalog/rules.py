@@ -5,12 +5,13 @@ Nothing else in gpuprov decides about compatibility. The figures are in `data/*.
 
 import datetime as dt
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from provision.catalog import read
 from provision.catalog.records.base import version
 from provision.catalog.records.gpus import GpuRecord
 from provision.catalog.records.stack import Branch, CudnnRelease, ReleaseRecord, System, Toolkit
+from provision.catalog.repositories import repository_rules
 from provision.catalog.solve import Rule
 
 TITLES: Final = {"pytorch": "PyTorch", "tensorflow": "TensorFlow", "jax": "JAX"}
@@ -45,7 +46,12 @@ def wheel_cudnn(gpu: GpuRecord, release: ReleaseRecord) -> str | None:
 def rules(today: dt.date) -> tuple[Rule, ...]:
     """All rules on a day; the day matters because support of a driver branch ends."""
     frameworks = [rule for name, title in TITLES.items() for rule in _framework(name, title)]
-    return (*_machine(), *_driver(today), *_toolkit(), *_repositories(), *_libraries(), *frameworks, *_settings(), *_clock_pairs())
+    return (*_machine(), *_driver(today), *_toolkit(), *repository_rules(), *_libraries(), *frameworks, *_settings(), *_clock_pairs())
+
+
+def machine_rule(flavour: str, why: str) -> Rule:
+    """The advice to use the kernel modules that a machine is better off with."""
+    return Rule("machine-advises-flavour", ("flavour",), lambda modules: modules == flavour, lambda _modules: why, soft=True)
 
 
 def capability_text(gpu: GpuRecord) -> str:
@@ -116,46 +122,6 @@ def _driver(today: dt.date) -> tuple[Rule, ...]:
             ),
         ),
         Rule("driver-is-supported", ("driver",), alive, why_not_alive, soft=True),
-    )
-
-
-def _own(system: System, part: str) -> Any:
-    """What a distribution itself packages of a part; None where it packages nothing."""
-    return getattr(read.distribution(system.key), part, None)
-
-
-def _not_own(system: System, part: str, other: str) -> str:
-    return f"{system.key} itself packages {_own(system, part) or 'none'}, not {other}"
-
-
-def _repositories() -> tuple[Rule, ...]:
-    return (
-        Rule(
-            "toolkit-in-repository",
-            ("os", "cuda", "packages"),
-            lambda system, toolkit, packages: packages != "nvidia" or version(toolkit.version) >= version(system.toolkits_from),
-            lambda system, toolkit, _packages: (
-                f"NVIDIA's repository for {system.key} begins with CUDA {system.toolkits_from} and has no {toolkit.version}"
-            ),
-        ),
-        Rule(
-            "toolkit-in-distribution",
-            ("os", "cuda", "packages"),
-            lambda system, toolkit, packages: packages == "nvidia" or _own(system, "cuda") == toolkit.version,
-            lambda system, toolkit, _packages: _not_own(system, "cuda", f"CUDA {toolkit.version}"),
-        ),
-        Rule(
-            "driver-in-distribution",
-            ("os", "driver", "packages"),
-            lambda system, branch, packages: packages == "nvidia" or _own(system, "driver") == branch.branch,
-            lambda system, branch, _packages: _not_own(system, "driver", f"driver {branch.branch}"),
-        ),
-        Rule(
-            "flavour-in-distribution",
-            ("os", "flavour", "packages"),
-            lambda system, flavour, packages: packages == "nvidia" or bool(_own(system, flavour)),
-            lambda system, flavour, _packages: f"{system.key} itself packages no {flavour} kernel modules that can be installed",
-        ),
     )
 
 
@@ -233,7 +199,9 @@ def _libraries() -> tuple[Rule, ...]:
             "cudnn-built-for-cuda",
             ("cuda", "cudnn"),
             lambda toolkit, cudnn: toolkit.major in cudnn.cuda_majors,
-            lambda toolkit, cudnn: f"cuDNN {cudnn.version} is built for CUDA {_list(cudnn.cuda_majors)}, not {toolkit.major}",
+            lambda toolkit, cudnn: (
+                f"cuDNN {cudnn.version} is built for CUDA {' and '.join(map(str, cudnn.cuda_majors))}, not {toolkit.major}"
+            ),
         ),
     )
 

@@ -137,8 +137,15 @@ class Problem:
         """A minimal set of rules under which the demands are unsatisfiable, preferring earlier rules; under all rules they must be."""
         return minimal(rules, lambda some: not self.satisfiable(demands, some))
 
-    def say(self, rule: Rule, demands: Iterable[Demand]) -> str:
-        """Why a rule forbids the demands: about their values where they are exact, else about the best value that the rule forbids."""
+    def say(self, rule: Rule, demands: Sequence[Demand], context: Sequence[Demand] = ()) -> str:
+        """Why a rule forbids the demands: about their values where they are exact, else about the best value that the rule forbids.
+
+        The sentence is about the values of the context as well, as far as the rule forbids these.
+        """
+        return self.forbidden(rule, (*demands, *context)) or self.forbidden(rule, demands) or rule.id
+
+    def forbidden(self, rule: Rule, demands: Iterable[Demand]) -> str | None:
+        """The sentence about the best combination of demanded values that a rule forbids; None where it forbids none."""
         narrowed = {name: list(self.variables[name]) for name in rule.over}
         for demand in demands:
             if demand.variable in narrowed:
@@ -147,7 +154,7 @@ class Problem:
             values = [self.variables[name][key] for name, key in zip(rule.over, keys, strict=True)]
             if not rule.holds(*values):
                 return rule.says(*values)
-        return rule.id
+        return None
 
 
 def choice(variable: str, key: str) -> Demand:

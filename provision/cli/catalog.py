@@ -97,21 +97,24 @@ def instances(*, gpu: str | None, cloud: str | None, region: str | None, max_pri
 
 
 @command.command("where")
-@click.argument("instance_type", metavar="TYPE")
+@click.argument("instance_type", metavar="TYPE|GPU")
 @click.option("--gpu", metavar="MODEL", shell_complete=_complete_models, help="The attached GPU, for a type that has none of its own.")
 @_formats
 @click.pass_context
 def where(ctx: click.Context, *, instance_type: str, gpu: str | None, as_json: bool, as_csv: bool) -> None:
-    """List the regions and zones that offer an instance type. If there are none, say why and exit with 1."""
+    """List the regions and zones that offer an instance type, or each type with a GPU.
+
+    If there are none, say why and exit with 1; if it is not known where they are, say where to look and exit with 3.
+    """
     result = catalog.region_table(instance_type, gpu)
     if isinstance(result, CatalogTable):
         _print(result, as_json=as_json, as_csv=as_csv)
         return
     if as_json:
-        options.print_json({"type": instance_type, "regions": {}, "why": result})
+        options.print_json({"type": instance_type, "regions": {} if result.known else None, "why": result.reason})
     else:
-        click.echo(result)
-    ctx.exit(1)
+        click.echo(result.reason)
+    ctx.exit(1 if result.known else EXIT_UNKNOWN)
 
 
 @command.command("stacks")
@@ -188,13 +191,15 @@ def refresh_command(ctx: click.Context, *, parts: tuple[str, ...], regions: tupl
 @command.command("age")
 @options.as_json
 def age(*, as_json: bool) -> None:
-    """Show how old each part of the catalog is, and whether refreshed data is used."""
+    """Show how old each part of the catalog is by the sources that it cites, the oldest first, and whether refreshed data is used."""
     parts, problem = refresh.ages(today()), overlay.problem()
     if as_json:
         options.print_json({"parts": [dataclasses.asdict(part) for part in parts], "overlay": str(overlay.path()), "problem": problem})
         return
     for part in parts:
-        days = "today" if part.days == 0 else f"{part.days} days ago" if part.days > 0 else f"{part.date}, which is after today"
-        click.echo(f"{part.part}: {days} ({part.origin})" + ("  warning: old; `gpuprov catalog refresh`" if part.old else ""))
+        span = f"{part.date}" if part.date == part.newest else f"{part.date} to {part.newest}"
+        days = "today" if part.days == 0 else f"{part.days} day{'s' * (part.days > 1)} ago" if part.days > 0 else "after today"
+        renewed = f"`gpuprov catalog refresh --only {part.refresh}`" if part.refresh else "a newer gpuprov may have newer data"
+        click.echo(f"{part.part}: {span}, {days} ({part.origin})" + (f"  warning: old; {renewed}" if part.old else ""))
     if problem:
         click.echo(f"warning: {overlay.path()} {problem}; the shipped data is used. `gpuprov catalog refresh` writes it again", err=True)

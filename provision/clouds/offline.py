@@ -11,7 +11,20 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
 from provision.catalog.records.base import Source
 from provision.clouds.base import Order
-from provision.clouds.terms import DeadlineKeeper, Grant, Image, Offer, PlannedCall, Price, Refusal, Region, Safeguard, Way
+from provision.clouds.terms import (
+    DataPart,
+    DeadlineKeeper,
+    DriverAdvice,
+    Grant,
+    Image,
+    Offer,
+    PlannedCall,
+    Price,
+    Refusal,
+    Region,
+    Safeguard,
+    Way,
+)
 from provision.strict import StrictModel
 
 if TYPE_CHECKING:
@@ -61,6 +74,8 @@ class Provider(Protocol):
     """What `catalog refresh --only` takes → the function of the cloud's `refresh` module."""
     needs_known_image: bool
     """Whether a profile is refused when no image of its system is known here; otherwise only its lock says so."""
+    where_to_look: str
+    """The page or command that says which region or zone has which machine type."""
     price_hint: str
     """How to get a price that the catalog does not have."""
 
@@ -69,6 +84,12 @@ class Provider(Protocol):
 
     def sources(self) -> dict[str, Source]:
         """The sources that the cloud's own data cites."""
+
+    def parts(self) -> dict[str, DataPart]:
+        """Name → a part of its data."""
+
+    def driver_advice(self, instance_type: str) -> DriverAdvice | None:
+        """The kernel modules that a machine type is better off with; None where its GPU alone decides."""
 
     def regions(self) -> dict[str, Region]:
         """Code → region."""

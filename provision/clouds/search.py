@@ -57,6 +57,7 @@ class Whereabouts:
         opt_in: the regions that must be enabled in the account once.
         source: the id of the source that says so; empty when it is offered nowhere.
         reason: why it is offered nowhere, for people.
+        known: whether it is known where it is offered, and be it nowhere.
     """
 
     cloud: str
@@ -64,6 +65,7 @@ class Whereabouts:
     opt_in: frozenset[str]
     source: str
     reason: str
+    known: bool = True
 
 
 def whereabouts(instance_type: str, gpu: str | None = None) -> Whereabouts:
@@ -79,8 +81,11 @@ def whereabouts(instance_type: str, gpu: str | None = None) -> Whereabouts:
     provider = next((each for each in clouds.providers() if each.names_type(instance_type)), clouds.providers()[-1])
     zones = provider.offered_in(instance_type, gpu)
     if not zones:
-        refusal = clouds.with_elsewhere(provider.why_nowhere(instance_type, gpu), gpu or provider.gpu_of(instance_type))
-        return Whereabouts(provider.name, {}, frozenset(), "", str(refusal))
+        against = provider.why_nowhere(instance_type, gpu)
+        reason = str(clouds.with_elsewhere(against, gpu or provider.gpu_of(instance_type)))
+        if against.is_ignorance:
+            reason = f"it is not known where {instance_type} is offered: {reason}; look at {provider.where_to_look}"
+        return Whereabouts(provider.name, {}, frozenset(), "", reason, known=not against.is_ignorance)
     opt_in = frozenset(code for code, region in provider.regions().items() if region.opt_in)
     return Whereabouts(provider.name, zones, opt_in, provider.source_of(instance_type), "")
 

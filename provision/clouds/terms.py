@@ -19,6 +19,8 @@ class RefusalKind(StrEnum):
     WRONG_GPU = "wrong-gpu"
     TOO_FEW_GPUS = "too-few-gpus"
     BAD_SHAPE = "bad-shape"
+    UNSUPPORTED = "unsupported"
+    """It exists, and this release cannot set it up."""
     NOT_OFFERED = "not-offered"
     NOT_SOLD = "not-sold"
     LOCKED = "locked"
@@ -139,6 +141,28 @@ class Offer:
     def as_dict(self) -> dict[str, Any]:
         """The offer as JSON-compatible data."""
         return {**asdict(self), "price": self.price.as_dict() if self.price else None}
+
+
+@dataclass(frozen=True, slots=True)
+class DriverAdvice:
+    """The kernel modules that a machine type is better off with, where that is not what its GPU alone would say.
+
+    Attributes:
+        gsp: whether the GPU's system processor should run the driver's firmware; only proprietary modules can do without.
+        why: for people.
+    """
+
+    flavour: Literal["open", "proprietary"]
+    gsp: bool
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class DataPart:
+    """A part of what a cloud's folder ships: its records, and what `catalog refresh --only` takes to renew it; empty where nothing does."""
+
+    records: Any
+    refresh: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,8 +27,10 @@ _IDS: Final = """
     persistence
     clocks-at-boot
     application-clocks
+    clocks-held
     gpu-health
     xid
+    gsp
     throttling
     device-nodes
     pcie

@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from provision import clouds
 from provision.catalog import overlay, read
@@ -23,6 +23,7 @@ from provision.catalog.resolve import AUTO, Resolution, StackRequest, resolve
 from provision.catalog.rules import ClockRequest, gcc_for, wheel_cudnn
 from provision.catalog.wheels import WheelSet, extra_wheels, opencv_set, opencv_tools, parse, set_for
 from provision.clouds.offline import PlaceBase
+from provision.clouds.terms import DriverAdvice
 from provision.errors import StackConflictError
 from provision.profile import known, load
 from provision.profile.locked import (
@@ -64,7 +65,43 @@ def stack_request(profile: Profile) -> StackRequest:
         counters=profile.gpu.counters,
         clocks=pair,
         packages=profile.sources.packages,
+        flavour=profile.stack.driver_flavour,
+        advised=advised_flavour(profile),
+        defaults=frozenset(key for key in _DEFAULTED if not _sets(profile, key)),
     )
+
+
+# The keys behind demands that a profile may leave out.
+_DEFAULTED: Final = (
+    "stack.frameworks.pytorch",
+    "stack.frameworks.tensorflow",
+    "stack.frameworks.jax",
+    "stack.profilers",
+    "gpu.counters",
+    "gpu.application_clocks",
+    "sources.packages",
+)
+
+
+def _sets(model: BaseModel, key: str) -> bool:
+    """Whether a profile says something of a key, whatever it says."""
+    first, _, rest = key.partition(".")
+    return first in model.model_fields_set and (not rest or _sets(getattr(model, first), rest))
+
+
+def _driver_advice(profile: Profile) -> list[DriverAdvice]:
+    advices = (clouds.provider(place.cloud).driver_advice(place.instance_type) for place in profile.places)
+    return [advice for advice in advices if advice is not None]
+
+
+def advised_flavour(profile: Profile) -> tuple[str, str] | None:
+    """The kernel modules that the first of the places with an advice is better off with, and why; None where no place has one."""
+    return next(((advice.flavour, advice.why) for advice in _driver_advice(profile)), None)
+
+
+def runs_without_gsp(profile: Profile) -> bool:
+    """Whether one of the places is better off without the GSP's firmware."""
+    return any(not advice.gsp for advice in _driver_advice(profile))
 
 
 def build(profile: Profile, today: dt.date, *, system: str | None = None) -> Lock:
@@ -194,7 +231,8 @@ class _Writer:
         video = self.profile.stack.ffmpeg and self.gpu.nvenc is not False
         if video and self.gpu.nvenc is None:
             self.note(f"whether {self.gpu.name} has NVENC; the video libraries are installed all the same")
-        return self.names.driver(self.values["driver"], self.values["flavour"], video=video)
+        driver = self.names.driver(self.values["driver"], self.values["flavour"], video=video)
+        return driver.model_copy(update={"gsp": "off" if driver.flavour == "proprietary" and runs_without_gsp(self.profile) else "default"})
 
     def profilers(self) -> dict[str, LockedProfiler]:
         releases = {"nsys": self.toolkit.nsys, "ncu": self.toolkit.ncu, "nvprof": self.toolkit.version}

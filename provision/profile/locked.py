@@ -66,7 +66,12 @@ class LockedRepository(LockedModel):
 
 
 class LockedDriver(LockedModel):
-    """The driver: branch, kernel modules and packages. `module` is the name of its kernel module."""
+    """The driver: branch, kernel modules and packages.
+
+    Attributes:
+        module: the name of its kernel module.
+        gsp: `off` where the driver runs without the firmware of the GPU's system processor (NVreg_EnableGpuFirmware=0).
+    """
 
     branch: str
     flavour: Literal["open", "proprietary"]
@@ -75,6 +80,7 @@ class LockedDriver(LockedModel):
     pin: Texts
     headers: Texts
     module: str
+    gsp: Literal["default", "off"] = "default"
 
 
 class LockedToolkit(LockedModel):
@@ -206,5 +212,6 @@ def pin(profile: Profile, lock: Lock) -> Profile:
     frameworks = stack.frameworks.model_copy(update={name: locked.version for name, locked in lock.frameworks.items()})
     # Hosts report cuDNN as three numbers; the fourth is the package's.
     cudnn = ".".join(lock.cudnn.version.split(".")[:3])
-    versions = {"driver": lock.driver.branch, "cuda": lock.cuda.version, "cudnn": cudnn, "frameworks": frameworks}
+    driver = {"driver": lock.driver.branch, "driver_flavour": lock.driver.flavour}
+    versions = {**driver, "cuda": lock.cuda.version, "cudnn": cudnn, "frameworks": frameworks}
     return profile.model_copy(update={"stack": stack.model_copy(update=versions)})

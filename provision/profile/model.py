@@ -203,6 +203,7 @@ class Stack(StrictModel):
     """
 
     driver: VersionOrAuto = "auto"
+    driver_flavour: Literal["auto", "open", "proprietary"] = "auto"
     cuda: VersionOrAuto = "auto"
     cudnn: Literal["none"] | VersionOrAuto = "auto"
     frameworks: Frameworks = Frameworks()

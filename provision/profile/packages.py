@@ -50,7 +50,7 @@ class Names:
             return LockedDriver(
                 branch=branch,
                 flavour=flavour,  # type: ignore[arg-type]  # the domain of the variable is these two words
-                packages=tuple(names),
+                packages=tuple(name.replace("<branch>", branch) for name in names),
                 stream=None,
                 pin=(),
                 headers=headers,

@@ -23,6 +23,7 @@ KEYS: Final[Mapping[str, tuple[str, ...]]] = {
     "gpu": ("gpu.model", "gpu.count"),
     "gpu-health": ("gpu.model",),
     "xid": ("gpu.model",),
+    "gsp": ("stack.driver_flavour", "gpu.model"),
     "throttling": ("gpu.model",),
     "device-nodes": ("gpu.model",),
     "pcie": ("gpu.model",),

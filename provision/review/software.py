@@ -15,9 +15,10 @@ from provision.review.tree import EnvironmentItem, PackageItem, RepositoryItem
 def stack(lock: Lock) -> tuple[tuple[str, str], ...]:
     """The parts of the stack and their versions, in words."""
     clocks = lock.clocks
+    gsp = ", without the firmware of the GPU's system processor" if lock.driver.gsp == "off" else ""
     pair = "" if clocks.graphics_mhz is None else f" at {clocks.memory_mhz} and {clocks.graphics_mhz} MHz"
     return (
-        ("driver", f"branch {lock.driver.branch}, {lock.driver.flavour} kernel modules"),
+        ("driver", f"branch {lock.driver.branch}, {lock.driver.flavour} kernel modules{gsp}"),
         ("CUDA", f"{lock.cuda.version}, compiled with gcc {lock.cuda.gcc}"),
         ("cuDNN", lock.cudnn.version),
         *((name, f"{e.version}{f' built with CUDA {e.cuda}' if e.cuda else ''}") for name, e in lock.frameworks.items()),

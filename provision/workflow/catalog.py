@@ -144,15 +144,42 @@ def _offer_row(offer: Offer, unsure: set[str], *, in_region: bool) -> list[objec
     return [offer.cloud, offer.instance_type, *size, *where, hourly, "; ".join(notes)]
 
 
-def region_table(instance_type: str, gpu: str | None) -> CatalogTable | str:
-    """The regions and zones that offer an instance type; a phrase that says why there are none."""
+@dataclass(frozen=True, slots=True)
+class Nowhere:
+    """Why no region is listed for a type: that it is offered nowhere, or (`known` is false) that nobody recorded where."""
+
+    reason: str
+    known: bool
+
+
+def region_table(instance_type: str, gpu: str | None) -> CatalogTable | Nowhere:
+    """The regions and zones that offer an instance type, or each type with a GPU."""
+    if gpu is None and instance_type in {card.model for card in read.gpus().gpus}:
+        return _places_with(instance_type)
     spots = search.whereabouts(instance_type, gpu)
     if not spots.zones:
-        return spots.reason
+        return Nowhere(spots.reason, spots.known)
     rows = [[region, ", ".join(zones) or "?", "yes" if region in spots.opt_in else ""] for region, zones in spots.zones.items()]
     source = clouds.sources()[spots.source]
     data = {"type": instance_type, "regions": spots.zones, "source": source.title, "date": str(source.date)}
     return CatalogTable(["region", "zones", "opt-in"], rows, data, f"as of {source.date}: {source.title}")
+
+
+def _places_with(model: str) -> CatalogTable | Nowhere:
+    """Each type with a GPU, with the regions and zones that offer it."""
+    rows: list[list[object]] = []
+    data, unrecorded = [], []
+    for offer in search.offers(gpu=model):
+        zones = clouds.provider(offer.cloud).offered_in(offer.instance_type, offer.gpu)
+        data.append({"cloud": offer.cloud, "type": offer.instance_type, "gpus": offer.gpus, "regions": zones or None})
+        rows += [[offer.cloud, offer.instance_type, f"{offer.gpus:g}", region, ", ".join(names) or "?"] for region, names in zones.items()]
+        if not zones:
+            rows.append([offer.cloud, offer.instance_type, f"{offer.gpus:g}", None, None])
+            unrecorded.append(offer.cloud)
+    if not rows:
+        return Nowhere(f"no machine type with {read.gpu(model).name} is in the catalog", known=False)
+    looks = [f"where {cloud} has it is not recorded: {clouds.provider(cloud).where_to_look}" for cloud in dict.fromkeys(unrecorded)]
+    return CatalogTable(["cloud", "type", "GPUs", "region", "zones"], rows, data, "; ".join(looks))
 
 
 def stack_table(models: Sequence[GpuRecord], system: str, day: dt.date) -> CatalogTable:

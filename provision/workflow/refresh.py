@@ -9,9 +9,11 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from provision import clouds
-from provision.catalog import overlay, read, wheels
+from provision.catalog import overlay, wheels
+from provision.catalog.ages import cited, stack_parts
 from provision.catalog.overlay import Overlay
-from provision.clouds.terms import Refreshed
+from provision.catalog.records.base import Source
+from provision.clouds.terms import DataPart, Refreshed
 from provision.concurrent import at_once
 from provision.errors import CloudError, CredentialsExpiredError, CredentialsMissingError, GpuprovError, PermissionRefusedError
 
@@ -36,12 +38,20 @@ class RefreshResult:
 
 @dataclass(frozen=True, slots=True)
 class Age:
-    """How old a part of the catalog is."""
+    """How old a part of the catalog is.
+
+    Attributes:
+        date: of its oldest source, and `days` since then.
+        newest: of its newest source.
+        refresh: what `catalog refresh --only` takes to renew it; empty where only another release of gpuprov does.
+    """
 
     part: str
     date: dt.date
+    newest: dt.date
     days: int
     origin: str
+    refresh: str
     old: bool
 
 
@@ -148,7 +158,27 @@ def _wheels(before: Overlay, names: Sequence[str], say: Say) -> Refreshed:
 
 
 def ages(today: dt.date) -> list[Age]:
-    """How old each part is: the shipped data, and what was refreshed."""
-    dates = [("shipped", dt.date.fromisoformat(read.BASE_DATE), "gpuprov's own data")]
-    dates += [(part.name, part.made_at.date(), part.origin) for part in overlay.read().parts]
-    return [Age(part, date, (today - date).days, origin, old=(today - date).days > _OLD_DAYS) for part, date, origin in dates]
+    """How old each part is, by the sources that it cites: what ships, and what was refreshed."""
+    known = clouds.sources()
+    shipped = {name: DataPart(records, "") for name, records in stack_parts().items()}
+    for each in clouds.providers():
+        shipped |= each.parts()
+    refreshed = {part.name: part.made_at.date() for part in overlay.read().parts}
+    ages = []
+    for name, part in shipped.items():
+        sources = cited(part.records, known)
+        oldest, newest = sources[0], sources[-1].date
+        # What a refresh has renewed counts from then; what nothing renews is as old as the last thing that was read for it.
+        basis = refreshed.get(part.refresh, oldest.date) if part.refresh else newest
+        old = (today - basis).days > _OLD_DAYS
+        ages.append(Age(name, oldest.date, newest, (today - oldest.date).days, _origin(sources), part.refresh, old))
+    for done in overlay.read().parts:
+        day = done.made_at.date()
+        days = (today - day).days
+        ages.append(Age(f"{done.name} (refreshed)", day, day, days, done.origin, done.name, days > _OLD_DAYS))
+    return ages
+
+
+def _origin(sources: Sequence[Source]) -> str:
+    rest = f"; the oldest of {len(sources)} sources" if len(sources) > 1 else ""
+    return f"{sources[0].title}{rest}"

@@ -32,7 +32,11 @@ def test_a_component_that_works_changes_nothing_else() -> None:
     ("request_", "reason", "remedy"),
     [
         ({"gpu": "t4", "extras": ("flash-attn",)}, "compute capability 8.0", "remove flash-attn from stack.extras"),
-        ({"gpu": "v100", "extras": ("tensorrt",)}, "TensorRT 10 would need compute capability 7.5", "remove tensorrt from stack.extras"),
+        (
+            {"gpu": "v100", "extras": ("tensorrt",)},
+            "TensorRT 10.0 to 10.4 would need compute capability 7.0",
+            "remove tensorrt from stack.extras",
+        ),
         ({"gpu": "t4", "extras": ("apex",)}, "torch.amp", "remove apex from stack.extras"),
         ({"gpu": "t4", "extras": ("transformer-engine",)}, "source only", "remove transformer-engine from stack.extras"),
         ({"gpu": "t4", "extras": ("dali",)}, "the profile asks for no PyTorch", "stack.frameworks.pytorch to"),

@@ -16,11 +16,14 @@ def test_frameworks_carry_the_names_of_the_profile() -> None:
     assert read.frameworks()["pytorch"] == read.pytorch()
 
 
-def test_the_distribution_is_known_for_debian_alone() -> None:
+def test_what_distributions_package_themselves_is_known_of_debian_and_ubuntu() -> None:
     debian = read.distribution("debian 12")
     assert debian is not None
-    assert (debian.driver, debian.cuda) == ("535", "11.8")
-    assert read.distribution("ubuntu 24.04") is None
+    assert (debian.drivers, debian.cuda) == (["535"], "11.8")
+    ubuntu = read.distribution("ubuntu 24.04")
+    assert ubuntu is not None
+    assert ubuntu.drivers == ["580", "595"]
+    assert read.distribution("rocky 9") is None
 
 
 def test_a_wheel_set_is_the_refreshed_one_or_else_the_shipped_one_or_none() -> None:

@@ -5,6 +5,7 @@ The sources are in docs/sources/stack.md and docs/sources/clouds.md.
 
 import datetime as dt
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -103,6 +104,31 @@ class TestClocksAndCounters:
         """CAP_PERFMON is known to the open modules; a V100 has no open ones."""
         assert values(gpu="t4", counters="group")["flavour"] == "open"
         assert core(refused(gpu="v100", counters="group")) == {"gpu.model", "gpu.counters"}
+        assert core(refused(gpu="t4", counters="group", flavour="proprietary")) == {"stack.driver_flavour", "gpu.counters"}
+
+    def test_a_profile_chooses_the_kernel_modules_as_far_as_the_gpu_lets_it(self) -> None:
+        assert values(gpu="t4", flavour="proprietary")["flavour"] == "proprietary"
+        assert core(refused(gpu="b200", flavour="proprietary")) == {"gpu.model", "stack.driver_flavour"}
+        assert core(refused(gpu="v100", flavour="open")) == {"gpu.model", "stack.driver_flavour"}
+
+    def test_the_advice_for_a_machine_is_followed_until_a_demand_needs_the_opposite(self) -> None:
+        advised = ("proprietary", "machines of this kind are better off so")
+        assert values(gpu="t4", advised=advised)["flavour"] == "proprietary"
+        for demand in ({"flavour": "open"}, {"counters": "group"}, {"driver": "615"}):
+            resolution = resolve(replace(StackRequest(gpu="t4", os=NOBLE, advised=advised), **demand), TODAY)  # type: ignore[arg-type]
+            assert resolution.values["flavour"] == "open"
+            assert advised[1] in resolution.warnings, demand
+
+    def test_ubuntus_own_archive_is_locked_at_the_branch_that_stays(self) -> None:
+        own = values(gpu="t4", packages="distribution")
+        assert (own["driver"], own["cuda"]) == ("580", "12.0")
+        assert "becomes an empty package" in refused(gpu="t4", packages="distribution", driver="595").message
+        assert (
+            "ubuntu 24.04 itself packages driver 580 and 595, not 570" in refused(gpu="t4", packages="distribution", driver="570").message
+        )
+        elsewhere = refused(gpu="t4", os="debian 12", packages="distribution", driver="595").message
+        assert elsewhere.endswith(": debian 12 itself packages driver 535, not 595")  # and nothing of another system's archive
+        assert "itself packages CUDA 11.5" in refused(gpu="t4", os=JAMMY, packages="distribution").message
 
 
 class TestPlaces:
@@ -122,7 +148,9 @@ class TestPlaces:
         """EC2 says Count 0; the catalog says which part of a GPU it is."""
         fractions = {t.type: t.gpus for t in aws.types().values() if t.gpus < 1}
         assert fractions == {"g6f.large": 0.125, "g6f.xlarge": 0.125, "g6f.2xlarge": 0.25, "g6f.4xlarge": 0.5, "gr6f.4xlarge": 0.5}
-        assert "fraction" in why_not_aws("g6f.xlarge", "us-east-1", "l4", 1)
+        assert "needs NVIDIA's licensed GRID driver and a running nvidia-gridd" in why_not_aws("g6f.xlarge", "us-east-1", "l4", 1)
+        assert "a running nvidia-gridd" in why_not_aws("gr6f.4xlarge", "us-east-1", "l4", 1)
+        assert why_not_aws("g6.xlarge", "us-east-1", "l4", 1) == ""
 
     def test_g4ad_is_amd_and_g5g_is_arm(self) -> None:
         """and [15]"""

@@ -23,6 +23,7 @@ def by_id() -> dict[str, Rule]:
 
 SYSTEMS = {s.key: s for s in read.systems().systems}
 TOOLKITS = {t.version: t for t in read.toolkits().toolkits}
+CUDNNS = {c.version: c for c in read.cudnn().releases}
 BRANCHES = {b.branch: b for b in read.driver().branches}
 
 
@@ -139,6 +140,23 @@ BOUNDS: list[tuple[str, tuple[Any, ...], bool]] = [
     ("driver-in-distribution", (SYSTEMS["debian 12"], BRANCHES["550"], "distribution"), False),
     ("driver-in-distribution", (SYSTEMS["debian 12"], BRANCHES["550"], "nvidia"), True),
     ("driver-in-distribution", (SYSTEMS["rocky 9"], BRANCHES["535"], "distribution"), False),
+    ("driver-in-distribution", (SYSTEMS["ubuntu 24.04"], BRANCHES["595"], "distribution"), True),
+    ("driver-stays-in-distribution", (SYSTEMS["ubuntu 24.04"], BRANCHES["580"], "distribution"), True),
+    ("driver-stays-in-distribution", (SYSTEMS["ubuntu 24.04"], BRANCHES["595"], "distribution"), False),
+    ("driver-stays-in-distribution", (SYSTEMS["ubuntu 24.04"], BRANCHES["595"], "nvidia"), True),
+    ("driver-stays-in-distribution", (SYSTEMS["rocky 9"], BRANCHES["595"], "distribution"), True),
+    *[
+        ("cudnn-in-repository", (SYSTEMS[name], CUDNNS[number], packages), holds)
+        for name, number, packages, holds in (
+            ("ubuntu 24.04", "8.9.7.29", "nvidia", False),
+            ("ubuntu 24.04", "9.1.0.70", "nvidia", False),
+            ("ubuntu 24.04", "9.3.0.75", "nvidia", True),
+            ("ubuntu 24.04", "8.9.7.29", "distribution", True),
+            ("ubuntu 22.04", "8.9.7.29", "nvidia", True),
+            ("debian 13", "9.10.2.21", "nvidia", False),
+            ("debian 13", "9.19.0.56", "nvidia", True),
+        )
+    ],
     ("flavour-in-distribution", (SYSTEMS["debian 12"], "proprietary", "distribution"), True),
     ("flavour-in-distribution", (SYSTEMS["rocky 9"], "proprietary", "distribution"), False),
     ("flavour-in-distribution", (SYSTEMS["rocky 9"], "proprietary", "nvidia"), True),
@@ -321,13 +339,32 @@ def test_the_variables_of_a_rule_are_the_arguments_it_takes() -> None:
         (
             "toolkit-in-distribution",
             (SYSTEMS["debian 12"], toolkit("12.4"), "distribution"),
-            "debian 12 itself packages 11.8, not CUDA 12.4",
+            "debian 12 itself packages CUDA 11.8, not 12.4",
         ),
-        ("driver-in-distribution", (SYSTEMS["rocky 9"], driver("580"), "distribution"), "rocky 9 itself packages none, not driver 580"),
+        (
+            "driver-in-distribution",
+            (SYSTEMS["rocky 9"], driver("580"), "distribution"),
+            "what rocky 9 itself packages of NVIDIA's software is not in the catalog",
+        ),
+        (
+            "driver-in-distribution",
+            (SYSTEMS["ubuntu 24.04"], driver("570"), "distribution"),
+            "ubuntu 24.04 itself packages driver 580 and 595, not 570",
+        ),
+        (
+            "driver-stays-in-distribution",
+            (SYSTEMS["ubuntu 24.04"], driver("595"), "distribution"),
+            "ubuntu 24.04's driver 595 becomes an empty package that depends on the next branch, so a lock of it does not hold",
+        ),
+        (
+            "cudnn-in-repository",
+            (SYSTEMS["ubuntu 24.04"], read.cudnn().releases[0], "nvidia"),
+            "NVIDIA's repository for ubuntu 24.04 begins with cuDNN 9.3 and has no 8.9.7.29",
+        ),
         (
             "flavour-in-distribution",
-            (SYSTEMS["rocky 9"], "open", "distribution"),
-            "rocky 9 itself packages no open kernel modules that can be installed",
+            (SYSTEMS["debian 12"], "open", "distribution"),
+            "debian 12 itself packages no open kernel modules that can be installed",
         ),
         (
             "toolkit-compiles-for-gpu",
@@ -356,7 +393,7 @@ def test_the_variables_of_a_rule_are_the_arguments_it_takes() -> None:
             (gpu("10.0"), read.cudnn().releases[0]),
             "cuDNN 8.9.7.29 is for compute capability 5.0 to 9.0, and CARD is 10.0",
         ),
-        ("cudnn-built-for-cuda", (TOOLKITS["13.0"], cudnn(cuda_majors=[11, 12])), "cuDNN 8.9.7.29 is built for CUDA 11, 12, not 13"),
+        ("cudnn-built-for-cuda", (TOOLKITS["13.0"], cudnn(cuda_majors=[11, 12])), "cuDNN 8.9.7.29 is built for CUDA 11 and 12, not 13"),
         (
             "pytorch-has-kernels",
             (gpu("7.0"), release(version="2.15.0", sass=[75, 80], ptx=[])),

@@ -139,7 +139,11 @@ def test_age_says_how_old_and_what_is_wrong_with_the_overlay(call: Call, tmp_pat
     (tmp_path / "overlay.json").write_text("0\n{}")
     code, out, err = call("catalog", "age")
     assert code == 0
-    assert out.startswith("shipped: ")
+    assert "\naws instance types: 2026-04-01 to " in out
+    parts = {part["part"]: part for part in json.loads(call("catalog", "age", "--json")[1])["parts"]}
+    assert parts["aws instance types"]["days"] > 90
+    assert parts["aws instance types"]["old"]
+    assert "only aws`" in next(line for line in out.splitlines() if line.startswith("aws instance types"))
     assert "cut off or was edited" in err
     assert "cut off" in json.loads(call("catalog", "age", "--json")[1])["problem"]
 
@@ -179,3 +183,17 @@ def test_a_refresh_says_first_which_cloud_did_not_answer_and_begins_with_the_che
     assert out.startswith("refreshed aws, prices, wheels: ")
     assert "not refreshed: gcp: there are no credentials\n" in err
     assert list(refresh.parts()) == ["aws", "gcp", "prices", "wheels"]
+
+
+def test_where_knows_gpus_and_never_says_no_of_what_nobody_recorded(call: Call) -> None:
+    code, out, err = call("catalog", "where", "h100")
+    assert code == 0
+    assert re.search(r"aws +p5.4xlarge +1 +ap-northeast-1 +apne1-az1", out)
+    assert re.search(r"gcp +a3-highgpu-8g +8 +\? +\?", out)
+    assert "where gcp has it is not recorded: https://docs.cloud.google.com/" in err
+    code, out, _ = call("catalog", "where", "a2-highgpu-1g")
+    assert code == 3
+    assert "it is not known where a2-highgpu-1g is offered" in out
+    assert "gpu-regions-zones" in out
+    code, out, _ = call("catalog", "where", "a2-highgpu-1g", "--json")
+    assert (code, json.loads(out)["regions"]) == (3, None)

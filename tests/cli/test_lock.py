@@ -49,6 +49,26 @@ def test_a_stack_that_cannot_be_is_refused_with_its_core_and_the_nearest_change(
         assert way_out in err.partition("hint: ")[2]
 
 
+def test_a_cudnn_that_is_older_than_the_system_is_refused(call: Call, tmp_path: Path) -> None:
+    path = Path(shutil.copy(load.find("t4-train"), tmp_path))
+    changed(path, "cudnn: auto", "cudnn: 8.9.7.29")
+    code, _, err = call("lock", str(path))
+    assert (code, "error[stack-conflict]" in err) == (2, True)
+    assert "NVIDIA's repository for ubuntu 24.04 begins with cuDNN 9.3 and has no 8.9.7.29" in err
+    changed(path, 'version: "24.04"', 'version: "22.04"')
+    assert call("lock", str(path))[0] == 0
+
+
+def test_a_lock_of_ubuntus_own_archive_is_refused_where_it_would_not_hold(call: Call, tmp_path: Path) -> None:
+    path = Path(shutil.copy(load.find("t4-train"), tmp_path))
+    changed(path, "\ngpu:\n", "\nsources: {packages: distribution}\n\ngpu:\n")
+    assert call("lock", str(path), "-o", "-")[1].count("branch: '580'") == 1
+    changed(path, "driver: auto", 'driver: "595"')
+    code, _, err = call("lock", str(path))
+    assert code == 2
+    assert "ubuntu 24.04's driver 595 becomes an empty package that depends on the next branch, so a lock of it does not hold" in err
+
+
 def test_lock_writes_and_checks(call: Call, own: Path) -> None:
     target = own.with_name("v100-train.lock.yml")
     text = target.read_text()

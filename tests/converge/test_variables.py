@@ -75,6 +75,9 @@ def test_only_the_drivers_packages_are_pinned_and_held(profile: Profile, lock: L
     assert values["sources_branch"] == lock.driver.branch
     assert all("nvidia" in pattern or pattern.startswith("libcuda1") for pattern in values["sources_pinned"])
     assert values["nvidia_driver_packages"] == list(lock.driver.packages)
+    assert values["nvidia_driver_gsp"] is (lock.driver.gsp == "default")
+    without = lock.model_copy(update={"driver": lock.driver.model_copy(update={"gsp": "off"})})
+    assert variables(profile, without, ["nvidia_driver"])["nvidia_driver_gsp"] is False
 
 
 def test_the_fabric_manager_is_pinned_held_and_kept_at_the_drivers_version(profile: Profile) -> None:
@@ -98,7 +101,7 @@ def test_dnf_is_told_the_stream_on_el_9_and_locks_the_branch_on_el_10(profile: P
     values = variables(profile, nine, ["nvidia_driver", "pytorch"])
     assert values["sources_apt"] == []
     assert values["sources_dnf"][0]["fingerprint"] == "610C7B14E068A878070DA4E99CD0A493D42D0685"
-    assert values["sources_stream"] == f"nvidia-driver:{nine.driver.branch}-open"
+    assert values["sources_stream"] == f"nvidia-driver:{nine.driver.branch}-dkms"  # proprietary, because of g4dn
     assert values["sources_locked"] == []
     assert values["pytorch_python"] == "/usr/bin/python3.12"
     assert variables(profile, ten, ["nvidia_driver"])["sources_locked"] == [f"*nvidia*{ten.driver.branch}*"]

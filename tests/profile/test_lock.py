@@ -58,12 +58,35 @@ def test_what_cannot_be_looked_into_is_unresolved_and_has_no_wheels() -> None:
 
 
 def test_the_driver_is_named_as_the_system_names_it() -> None:
-    on_ubuntu = build(profile(), TODAY).driver
+    on_ubuntu = build(profile(stack__driver_flavour="open"), TODAY).driver
     assert on_ubuntu.packages[:2] == ("libnvidia-compute", "nvidia-dkms-open")
+    assert build(profile(), TODAY).driver.packages[:2] == ("libnvidia-compute", "nvidia-dkms")
     assert on_ubuntu.pin == (f"nvidia-driver-pinning-{on_ubuntu.branch}",)
-    assert build(profile(), TODAY, system="debian 12").driver.packages[:2] == ("nvidia-driver-cuda", "nvidia-kernel-open-dkms")
+    on_debian = build(profile(stack__driver_flavour="open"), TODAY, system="debian 12").driver
+    assert on_debian.packages[:2] == ("nvidia-driver-cuda", "nvidia-kernel-open-dkms")
     assert not any("<" in name for name in [*on_ubuntu.packages, *on_ubuntu.headers, *on_ubuntu.pin])
     assert build(load.load(load.find("v100-train")), TODAY).driver.flavour == "proprietary"
+
+
+def test_on_machines_whose_gsp_hangs_the_driver_is_proprietary_and_without_its_firmware() -> None:
+    """g4dn alone of these; a GPU on another machine has the modules that it would have anyway."""
+    elsewhere = [{"cloud": "gcp", "instance_type": "n1-standard-8", "gpu": "t4", "gpu_count": 1, "zones": ["asia-east2-a"]}]
+    there, gone, chosen = (
+        build(changed, TODAY) for changed in (profile(), profile(places=elsewhere, disks__data=None), profile(stack__driver_flavour="open"))
+    )
+    assert [(lock.driver.flavour, lock.driver.gsp) for lock in (there, gone, chosen)] == [
+        ("proprietary", "off"),
+        ("open", "default"),
+        ("open", "default"),
+    ]
+    assert any("AWS's own image loads the proprietary kernel modules" in warning for warning in chosen.warnings)
+    assert not any("kernel modules" in warning for warning in there.warnings)
+
+
+def test_ubuntus_own_packages_carry_their_branch() -> None:
+    own = build(profile(sources={"packages": "distribution"}), TODAY)
+    assert own.driver.packages[0] == "nvidia-dkms-580-server"
+    assert not any("<" in name for name in own.driver.packages)
 
 
 def test_a_profile_none_of_whose_places_can_be_had_is_refused_with_every_reason() -> None:

@@ -107,6 +107,7 @@ GOOD: dict[str, Any] = {
                 "unrepairable": NOT_SUPPORTED,
                 "recovery_action": {"value": 0},
                 "inforom": {"value": 1},
+                "gsp": {"value": 1},
                 "event_reasons": {"value": 1},
                 "hw_thermal": {"value": 0},
                 "hw_power_brake": {"value": 0},
@@ -144,6 +145,7 @@ GOOD: dict[str, Any] = {
         "module": "580.95.05",
         "unit": {"exists": False, "enabled": False, "active": False, "command": ""},
     },
+    "gsp": {"modules": "open", "on_disk": None},
     "variables": {"login": {}, "ssh": {}, "service": {}, "system": {}},
     "initramfs": {
         "option": {"path": "/etc/modprobe.d/gpuprov-counters.conf", "changed": 1763700000.0},

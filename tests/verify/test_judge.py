@@ -156,6 +156,7 @@ USES = {  # which facts a check cannot pass without
     "opencv": ["opencv"],
     "gpu-health": ["gpu", "nvml"],
     "xid": ["gpu", "xids"],
+    "gsp": ["gpu", "gsp", "nvml", "xids"],
     "throttling": ["gpu", "nvml"],
     "device-nodes": ["gpu", "nvml"],
     "pcie": ["gpu", "nvml"],

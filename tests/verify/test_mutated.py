@@ -142,6 +142,7 @@ READINGS = {
     "gpu-health": (
         "capability ecc ecc_pending uncorrected uncorrected_ever retired_single retired_double retired_pending recovery_action inforom"
     ),
+    "gsp": "gsp",
     "throttling": "event_reasons hw_thermal hw_power_brake",
     "pcie": "pcie_generation pcie_generation_max pcie_width pcie_width_max",
     "persistence": "persistence",

@@ -28,8 +28,8 @@ def test_aws_is_asked_and_the_overlay_is_dated(access: AwsAccess) -> None:
     assert overlay.problem() == ""
     assert overlay.read().clouds["aws"]["regions"] == ["us-east-1", "eu-west-1"]
     assert clouds.provider("aws").offered_in("g4dn.xlarge")["us-east-1"]
-    (shipped, aws) = work.ages(dt.datetime.now(dt.UTC).date())
-    assert (shipped.part, aws.part, aws.days, aws.old) == ("shipped", "aws", 0, False)
+    ages = {age.part: age for age in work.ages(dt.datetime.now(dt.UTC).date())}
+    assert (ages["aws (refreshed)"].days, ages["aws (refreshed)"].old, ages["aws instance types"].old) == (0, False, False)
 
 
 def test_a_region_that_is_refused_keeps_what_was_known_of_it(ec2: Rehearsal, access: AwsAccess) -> None:
@@ -75,6 +75,11 @@ def test_other_wheels_are_told_and_used(access: AwsAccess, monkeypatch: pytest.M
     assert read.closures(SET) == "torch==2.10.0 --hash=sha256:00\n"
 
 
-def test_old_data_is_called_old() -> None:
-    (shipped,) = work.ages(dt.date.fromisoformat(read.BASE_DATE) + dt.timedelta(days=91))
-    assert shipped.old
+def test_a_part_is_as_old_as_the_oldest_source_that_it_cites() -> None:
+    """What a refresh would renew is old by that; what only a release renews, by the newest."""
+    today = dt.date.fromisoformat(read.BASE_DATE)
+    ages = {age.part: age for age in work.ages(today)}
+    types, driver = ages["aws instance types"], ages["driver"]
+    assert (types.date, types.days, types.old) == (dt.date(2026, 4, 1), 234, True)
+    assert (driver.date, driver.newest, driver.old) == (dt.date(2026, 3, 5), today, False)
+    assert all(age.old for age in work.ages(today + dt.timedelta(days=91)))

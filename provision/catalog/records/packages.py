@@ -2,6 +2,8 @@
 
 from typing import Literal
 
+import msgspec
+
 from provision.catalog.records.base import CatalogRecord
 
 Manager = Literal["apt", "dnf"]
@@ -28,6 +30,8 @@ class Distribution(CatalogRecord, frozen=True):
     """A distribution's own packages of the driver and the toolkit.
 
     Attributes:
+        drivers: the driver branches in the archive; `<branch>` stands for one in the names of packages.
+        passing: those of them that become an empty package which depends on the next branch.
         gcc: the major version that its toolkit works with.
         module: the name of the kernel module, which its options must use.
         open: packages of the driver with open kernel modules; empty where they cannot be installed.
@@ -38,7 +42,7 @@ class Distribution(CatalogRecord, frozen=True):
     archives: list[Archive]
     components: list[str]
     keyring: str
-    driver: str
+    drivers: list[str]
     cuda: str
     gcc: int
     module: str
@@ -52,6 +56,7 @@ class Distribution(CatalogRecord, frozen=True):
     ncu: list[str]
     nvprof: list[str]
     source: str
+    passing: list[str] = msgspec.field(default_factory=list)
 
 
 class BasePackages(CatalogRecord, frozen=True):

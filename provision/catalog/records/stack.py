@@ -290,7 +290,7 @@ class Python(CatalogRecord, frozen=True):
 
 
 class System(CatalogRecord, frozen=True):
-    """An operating system; `gcc` lists what it can install, its default first."""
+    """An operating system; `gcc` lists what it can install, its default first; NVIDIA's repository has cuDNN from `cudnn_from` on."""
 
     name: str
     version: str
@@ -303,6 +303,7 @@ class System(CatalogRecord, frozen=True):
     headers: list[str]
     kernel: dict[str, str]
     sources: Covers
+    cudnn_from: str | None = None
 
     @property
     def key(self) -> str:

@@ -89,6 +89,25 @@ class AwsQuota(CatalogRecord, frozen=True):
     source: str
 
 
+class FamilyDriver(CatalogRecord, frozen=True):
+    """The kernel modules that instance families are better off with, and whether with the GSP's firmware; `why` follows a family's name."""
+
+    families: list[str]
+    flavour: Literal["open", "proprietary"]
+    gsp: bool
+    why: str
+    source: str
+
+
+class LicensedDriver(CatalogRecord, frozen=True):
+    """Instance families whose GPUs need another driver than gpuprov installs; `why` follows a type's name."""
+
+    families: list[str]
+    why: str
+    instead: str
+    source: str
+
+
 class Withdrawn(CatalogRecord, frozen=True):
     """An instance family that left the offerings."""
 
@@ -114,6 +133,8 @@ class Aws(CatalogRecord, frozen=True):
     quotas: list[AwsQuota]
     withdrawn: list[Withdrawn]
     nvswitch: Switched
+    drivers: list[FamilyDriver]
+    licensed: list[LicensedDriver]
 
 
 class AwsOverlay(CatalogRecord, frozen=True, eq=False):

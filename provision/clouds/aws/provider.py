@@ -15,7 +15,9 @@ from provision.clouds.base import NAME_TAG, Order
 from provision.clouds.forms import Form
 from provision.clouds.offline import PlaceBase
 from provision.clouds.terms import (
+    DataPart,
     DeadlineKeeper,
+    DriverAdvice,
     Grant,
     Image,
     Offer,
@@ -78,8 +80,29 @@ forms: Mapping[str, Form] = {
 }
 refreshes: Mapping[str, str] = {"aws": "refresh_offers", "prices": "refresh_prices"}
 needs_known_image: bool = True
+where_to_look: str = "`aws ec2 describe-instance-type-offerings`, or ask with `gpuprov catalog refresh --only aws`"
 price_hint: str = "`gpuprov catalog refresh --only prices` asks AWS for its prices"
 place: type[PlaceBase] = AwsPlace
+
+
+def parts() -> dict[str, DataPart]:
+    """Instance types, regions, prices, images, quotas, and what is known of drivers."""
+    known = data.aws()
+    return {
+        "aws instance types": DataPart([list(data.types().values()), known.withdrawn], "aws"),
+        "aws regions": DataPart(known.regions, ""),
+        "aws prices": DataPart(known.prices, "prices"),
+        "aws images": DataPart(known.images, "aws"),
+        "aws quotas": DataPart(known.quotas, ""),
+        "aws drivers": DataPart([known.drivers, known.licensed], ""),
+    }
+
+
+def driver_advice(instance_type: str) -> DriverAdvice | None:
+    """What AWS's own image does on a family."""
+    family = instance_type.partition(".")[0]
+    record = next((record for record in data.aws().drivers if family in record.families), None)
+    return DriverAdvice(record.flavour, record.gsp, f"{family}: {record.why}") if record else None
 
 
 def offers() -> Iterator[Offer]:
@@ -159,6 +182,9 @@ def refusal(place: AwsPlace, region: str, gpu: str, count: int) -> Refusal | Non
         return Refusal(RefusalKind.UNKNOWN_TYPE, f"{name} is not in the catalog" + (f"; did you mean {near[0]}?" if near else ""))
     if record.withdrawn is not None:
         return Refusal(RefusalKind.WITHDRAWN, f"{name} was withdrawn everywhere by {record.withdrawn}")
+    licensed = next((each for each in data.aws().licensed if name.partition(".")[0] in each.families), None)
+    if licensed:
+        return Refusal(RefusalKind.UNSUPPORTED, f"{name} {licensed.why}", licensed.instead)
     trap = f": {record.trap}" if record.trap else ""
     if record.gpu != gpu:
         return Refusal(RefusalKind.WRONG_GPU, f"{name} has {record.gpu_name} ({record.vendor}), and the profile asks for {gpu}{trap}")

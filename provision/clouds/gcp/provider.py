@@ -13,7 +13,9 @@ from provision.clouds.gcp.permissions import permissions as permissions  # noqa:
 from provision.clouds.gcp.place import GcpPlace
 from provision.clouds.offline import PlaceBase
 from provision.clouds.terms import (
+    DataPart,
     DeadlineKeeper,
+    DriverAdvice,
     Grant,
     Image,
     Offer,
@@ -73,8 +75,26 @@ forms: Mapping[str, Form] = {
 }
 refreshes: Mapping[str, str] = {"gcp": "refresh_offers"}
 needs_known_image: bool = False
+where_to_look: str = "https://docs.cloud.google.com/compute/docs/gpus/gpu-regions-zones, or ask with `gpuprov catalog refresh --only gcp`"
 price_hint: str = "prices of GCP cannot be refreshed yet: https://cloud.google.com/compute/vm-instance-pricing lists them"
 place: type[PlaceBase] = GcpPlace
+
+
+def parts() -> dict[str, DataPart]:
+    """Zones and machine types, prices, images and quotas."""
+    known = data.gcp()
+    return {
+        "gcp zones": DataPart(known.zones, "gcp"),
+        "gcp machine types": DataPart([known.attached, known.n1, known.machines], ""),
+        "gcp prices": DataPart([known.prices, known.n1_prices], ""),
+        "gcp images": DataPart([known.images, known.accelerator_images], "gcp"),
+        "gcp quotas": DataPart(known.quotas, ""),
+    }
+
+
+def driver_advice(instance_type: str) -> DriverAdvice | None:  # noqa: ARG001 - nothing is known of any type
+    """No machine type is known to need other kernel modules than its GPU alone would say."""
+    return None
 
 
 def offers() -> Iterator[Offer]:

@@ -8,7 +8,7 @@ from typing import Final
 from provision.profile.model import Profile
 from provision.verify.checks.base import Check, Verdict, apply, fails, not_applicable, passes, unknown, warns
 from provision.verify.facts import Facts
-from provision.verify.facts.counters import CountersFacts
+from provision.verify.facts.counters import CountersFacts, UserAccess
 from provision.verify.facts.gpu import require_gpu
 
 _PERFMON: Final = 1 << 38  # CAP_PERFMON in linux/capability.h
@@ -55,12 +55,16 @@ def _for_all(counters: CountersFacts) -> Verdict:
         return fails(expected, observed, "open in the driver and refused to the user: a container or the hypervisor blocks it")
     if user.outcome != "open":
         return unknown(expected, observed, "install ncu on the host, so that an ordinary user's access can be tried")
-    if user.user in {None, "root"}:
-        # Root may always read them.
+    if _proves_nothing(user):
         return unknown(expected, observed, "probe as an ordinary user, or as root where setpriv (util-linux) lets it step down")
     if counters.on_disk != "0":
         return warns(expected, observed, "will be lost at the next boot: write the option into /etc/modprobe.d")
     return passes(expected, observed)
+
+
+def _proves_nothing(user: UserAccess) -> bool:
+    """Whether it is not known that somebody without privileges asked: root may always read the counters."""
+    return user.user in {None, "", "root"}
 
 
 def _for_group(counters: CountersFacts) -> Verdict:
@@ -68,7 +72,7 @@ def _for_group(counters: CountersFacts) -> Verdict:
     group, user = counters.as_group, counters.as_user
     observed = f"live {counters.live or 'unreadable'}, ncu as {user.user or 'nobody'}: {user.outcome}"
     observed += f", as a member: {group.outcome if group else 'no with-counters'}"
-    if counters.live == "0" or user.outcome == "open":
+    if counters.live == "0" or (user.outcome == "open" and not _proves_nothing(user)):
         return fails(expected, observed, "the driver admits everybody: set NVreg_RestrictProfilingToAdminUsers=1 and reload it")
     if group is None or not group.members:
         return fails(expected, observed, _APPLY_GROUP)

@@ -6,10 +6,10 @@ Limits and their sources: docs/sources/verification.md §2.5-2.7.
 from typing import Final
 
 from provision.profile.model import Profile
-from provision.verify.checks.base import Check, Signs, Verdict, dotted, each_gpu, fails, not_applicable, passes, unknown, warns
+from provision.verify.checks.base import Check, Signs, Verdict, apply, dotted, each_gpu, fails, not_applicable, passes, unknown, warns
 from provision.verify.facts import Facts, NotObservedError
 from provision.verify.facts.gpu import DeviceFacts, devices, require_gpu
-from provision.verify.facts.health import XidsFacts
+from provision.verify.facts.health import GspFacts, XidsFacts
 
 # Retired pages of Turing and older: DCGM fails from 63 on, Meta warns from 10. Rows remapped for uncorrectable errors: DCGM fails from 512.
 _PAGES_FAIL: Final = 63
@@ -44,6 +44,10 @@ _APPLICATION: Final = frozenset(
 )
 # IGNORE at once and look into later; 45 cleans up after another one, 154 announces what `gpu-health` reads, 162 and 163 are no errors.
 _LOOK_LATER: Final = frozenset({14, 37, 38, 43, 44, 45, 66, 67, 92, 93, 108, 121, 137, 141, 152, 153, 154, 157, 160, 161, 162, 163})
+
+# A call to the GSP timed out, and an error of the GSP itself.
+_GSP_LOST: Final = frozenset({119, 120})
+_GSP_STATES: Final = {"0": "off", "1": "on"}
 
 # nvmlClocksEventReason*: what the bits mean, and how bad it is.
 _HARDWARE: Final = {0x8: "hardware slowdown", 0x40: "hardware thermal slowdown", 0x80: "power brake"}
@@ -169,6 +173,35 @@ def _indices(facts: Facts) -> dict[str, int]:
         return {}
 
 
+def _gsp(facts: Facts, profile: Profile) -> Verdict:
+    """The GPU's system processor (GSP) runs most of the driver, always with the open modules. A GPU whose GSP hangs is lost."""
+    expected = "no timeout of the GPU's system processor (GSP), and its firmware as the driver is told"
+    require_gpu(facts)
+    seen, gpus, log = facts.read(GspFacts), devices(facts), facts.read(XidsFacts)
+    asked = profile.stack.driver_flavour
+    lost = sorted({event.code for event in log.events if event.code in _GSP_LOST})
+    states = ["not told" if gpu.gsp.value is None else _GSP_STATES.get(str(gpu.gsp.value), "?") for gpu in gpus]
+    observed = f"{seen.modules or 'no'} kernel modules, firmware {', '.join(dict.fromkeys(states))}"
+    if lost:
+        cure = "runs without it" if seen.modules == "proprietary" else "may run without it under the proprietary modules"
+        hint = f"reboot; the driver {cure} (NVreg_EnableGpuFirmware=0): stack.driver_flavour of the profile"
+        return fails(expected, f"{observed}; XID {', '.join(map(str, lost))}: the GSP did not answer", hint)
+    if asked != "auto" and seen.modules is not None and seen.modules != asked:
+        return fails(expected, f"{observed}; the profile asks for the {asked} ones", apply("nvidia_driver", "installs them"))
+    if seen.on_disk == "0" and 1 in [gpu.gsp.value for gpu in gpus]:
+        hint = "the open modules cannot do without it" if seen.modules == "open" else "reboot, or unload the driver and load it again"
+        return fails(expected, f"{observed}; NVreg_EnableGpuFirmware=0 is set for the next load", hint)
+    if seen.modules is None:
+        return unknown(expected, observed, "see /proc/driver/nvidia/version on the host")
+    for gpu in gpus:
+        if not gpu.gsp.unsupported and str(gpu.gsp.count()) not in _GSP_STATES:
+            msg = f"NVML read {gpu.gsp.value!r}, which can be no state of the GSP's firmware"
+            raise NotObservedError(msg)
+    if not log.complete:
+        return unknown(expected, f"{observed}, and the beginning of {log.source} is lost", "look again after the next boot")
+    return passes(expected, observed)
+
+
 def _throttling(facts: Facts, _profile: Profile) -> Verdict:
     if all(device.event_reasons.unsupported for device in devices(facts)):
         return not_applicable("this GPU does not tell what holds its clocks down")
@@ -201,5 +234,6 @@ CHECKS = (
         needs_gpu=True,
         unknown_hint="look as root, or as a member of adm or systemd-journal: `journalctl -k -b | grep Xid`",
     ),
+    Check("gsp", "the GPU's system processor answers", _gsp, needs_gpu=True),
     Check("throttling", "neither hardware nor heat holds the clocks down", _throttling, needs_gpu=True),
 )

@@ -9,6 +9,13 @@ _BIN = "/usr/local/cuda/bin"
 # One is a link to the other, depending on the package; libraries belong to the loader, not on PATH: docs/sources/stack.md §7.
 _CUPTI = {"/usr/local/cuda/extras/CUPTI/lib64", "/usr/local/cuda/targets/x86_64-linux/lib"}
 
+# Why a kind of session could not be seen.
+_UNSEEN = {
+    "login shells": "bash printed no environment",
+    "SSH commands": "the probe did not come over SSH",
+    "services": "neither systemd nor its files told it",
+}
+
 
 def _environment(facts: Facts, _profile: Profile) -> Verdict:
     expected = f"{_BIN} on PATH in login shells, SSH commands and services; CUPTI's folder known to the loader"
@@ -17,11 +24,14 @@ def _environment(facts: Facts, _profile: Profile) -> Verdict:
     without = [session for session, path in paths.items() if path is not None and _BIN not in path.split(":")]
     if not _CUPTI & {folder.rstrip("/") for folder in sessions.loader}:
         without.append("the loader (CUPTI)")
+    unseen = [f"{session} ({_UNSEEN[session]})" for session, path in paths.items() if path is None]
+    gap = f"could not be seen: {', '.join(unseen)}"
     if without:
-        return fails(expected, f"missing in {', '.join(without)}", apply("cupti", "sets it up"))
-    unseen = [session for session, path in paths.items() if path is None]
+        observed = f"missing in {', '.join(without)}" + (f"; {gap}" if unseen else "")
+        return fails(expected, observed, apply("cupti", "sets it up"))
     if unseen:
-        return unknown(expected, f"could not be seen: {', '.join(unseen)}", "run the check over SSH, on a host with systemd and bash")
+        seen = [session for session, path in paths.items() if path is not None]
+        return unknown(expected, f"{gap}; in {', '.join([*seen, 'the loader'])} it is there", "run the check over SSH, on a host with bash")
     return passes(expected, "in all of them")
 
 

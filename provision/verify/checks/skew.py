@@ -38,7 +38,7 @@ def _skew(facts: Facts, profile: Profile) -> Verdict:
             if len(broken) == len(choices):
                 (limits if rule.soft else conflicts).append(broken[0])
             elif broken and not rule.soft:
-                foreign.append(f"the catalogue does not say of this version: {broken[0]}")
+                foreign.append(f"it may be another build: {broken[0]}")
     observed = ", ".join(words for _, words, _ in stack) or "nothing"
     hint = "`gpuprov explain PROFILE` says which versions work together"
     if conflicts:
@@ -60,7 +60,7 @@ def _stack(facts: Facts) -> list[tuple[str, str, list[Any]]]:
     if compiler is not None:
         parts.append(("cuda", f"CUDA {compiler.version}", [t for t in read.toolkits().toolkits if t.version == compiler.version]))
     if cudnn is not None:
-        parts.append(("cudnn", f"cuDNN {'.'.join(map(str, cudnn))}", _around(cudnn)))
+        parts.append(("cudnn", f"cuDNN {'.'.join(map(str, cudnn))}", _same_cudnn(cudnn)))
     for name, title in TITLES.items():
         build = facts.read(FrameworkFacts, name).build
         if build is not None and build.version:
@@ -76,11 +76,9 @@ def _releases(name: str, build: FrameworkBuildFacts) -> list[ReleaseRecord]:
     return same_cuda if same_cuda or local else same
 
 
-def _around(cudnn: tuple[int, ...]) -> list[CudnnRelease]:
-    """The catalogue's release of that version; else its neighbours of the same major release, on which a rule must agree to decide."""
-    releases = sorted((c for c in read.cudnn().releases if dotted(c.version)[0] == cudnn[0]), key=lambda c: dotted(c.version))
-    same = [c for c in releases if dotted(c.version)[:3] == cudnn]
-    return same or [c for c in releases if dotted(c.version)[:3] < cudnn][-1:] + [c for c in releases if dotted(c.version)[:3] > cudnn][:1]
+def _same_cudnn(observed: tuple[int, ...]) -> list[CudnnRelease]:
+    """The catalogue's release of an observed version, which has three parts; none where it has none: a neighbour is another version."""
+    return [release for release in read.cudnn().releases if dotted(release.version)[:3] == observed]
 
 
 CHECKS = (Check("skew", "driver, CUDA, cuDNN and frameworks work together", _skew, needs_gpu=True, tier="standard"),)

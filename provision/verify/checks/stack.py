@@ -229,7 +229,8 @@ def _nvenc(facts: Facts, profile: Profile) -> Verdict:
     if not profile.stack.ffmpeg:
         return not_applicable("the profile does not ask for ffmpeg")
     # Neither A100 nor H100 and later data-centre chips have an encoder: docs/sources/verification.md §2.10, and the catalogue.
-    if profile.gpu.model == "p100" or read.gpu(profile.gpu.model).nvenc is False:
+    has_encoder = read.gpu(profile.gpu.model).nvenc
+    if has_encoder is False:
         return not_applicable(f"{profile.gpu.model.upper()} has no NVENC")
     expected = "ffmpeg built with NVENC, and one frame encoded by the GPU"
     require_gpu(facts)
@@ -240,6 +241,9 @@ def _nvenc(facts: Facts, profile: Profile) -> Verdict:
         return fails(expected, f"built without NVENC for H.264: {', '.join(encoders.nvenc) or 'none'}", "use the distribution's ffmpeg")
     if encoders.encode is None:
         return unknown(expected, f"{', '.join(encoders.nvenc)}; no encode was tried", f"try `{_ENCODE}`")
+    if encoders.encode.error == "no-encoder" and has_encoder is None:
+        observed = f"ffmpeg finds no encoder, and the catalogue does not know whether {profile.gpu.model.upper()} has one"
+        return unknown(expected, observed, "see NVIDIA's Video Encode and Decode Support Matrix")
     return _encoding(expected, encoders.encode)
 
 

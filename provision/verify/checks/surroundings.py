@@ -44,7 +44,7 @@ _SSH_COMMANDS: Final = "SSH commands"
 def _environment(facts: Facts, profile: Profile) -> Verdict:
     expected = "no variable that changes what CUDA does to every program"
     seen = facts.read(VariablesFacts)
-    places = {"login shells": seen.login, _SSH_COMMANDS: seen.ssh, "services": seen.service, "/etc/environment": seen.system}
+    places = {"login shells": seen.login, _SSH_COMMANDS: seen.ssh, "services": seen.service, "/etc/environment": seen.system, **seen.files}
     bad, doubtful = [], []
     for where, variables in places.items():
         for name, value in (variables or {}).items():
@@ -56,13 +56,17 @@ def _environment(facts: Facts, profile: Profile) -> Verdict:
             elif name in _DOUBTFUL and value and not (name in _SWITCHES and value == "0"):
                 doubtful.append(f"{name}={value} in {where}: {_DOUBTFUL[name]}")
     if bad:
-        return fails(expected, "; ".join(bad + doubtful), "remove it from /etc/environment, /etc/profile.d and the shells' own files")
+        return fails(
+            expected, "; ".join(bad + doubtful), "remove it from /etc/environment, /etc/profile.d and the files of shells, PAM and systemd"
+        )
     if doubtful:
         return warns(expected, "; ".join(doubtful), "set it where that one program is started, not for everybody")
     unseen = [where for where, variables in places.items() if variables is None and where != _SSH_COMMANDS]
+    unseen += seen.unread
     if unseen:
-        return unknown(expected, f"could not be seen: {', '.join(unseen)}", "run the check on a host with systemd and bash")
-    return passes(expected, "none is set")
+        return unknown(expected, f"could not be seen: {', '.join(unseen)}", "run the probe as root, on a host with bash")
+    by_files = [kind for key, kind in (("login", "login shells"), ("service", "services")) if key in seen.by_files]
+    return passes(expected, "none is set" + (f"; of {' and '.join(by_files)} only the files were seen" if by_files else ""))
 
 
 def _breaks(name: str, value: str, facts: Facts, profile: Profile) -> str:

@@ -1,6 +1,6 @@
 """Whether a GPU is well: NVML's readings of each, and the driver's complaints in the kernel log."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -28,6 +28,15 @@ class HealthReadings(FactPart):
     event_reasons: Reading = NOT_READ
     hw_thermal: Reading = NOT_READ
     hw_power_brake: Reading = NOT_READ
+    gsp: Reading = NOT_READ
+
+
+class GspFacts(Fact):
+    """The kernel modules that are loaded, and NVreg_EnableGpuFirmware at their next load; None where neither is known."""
+
+    name = "gsp"
+    modules: Literal["open", "proprietary"] | None
+    on_disk: Annotated[str, Field(pattern=r"^[0-9]+$")] | None
 
 
 class XidEvent(FactPart):

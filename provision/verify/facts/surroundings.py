@@ -8,13 +8,22 @@ from provision.verify.facts.base import Fact, FactPart
 
 
 class VariablesFacts(Fact):
-    """What each kind of session and /etc/environment set of the variables that change what CUDA does; None: not seen."""
+    """What each kind of session and /etc/environment set of the variables that change what CUDA does; None: not seen.
+
+    Attributes:
+        files: path → what it sets, for the files that PAM and systemd read, and the shells' own where no login shell was seen.
+        unread: the files of these that the probe may not read.
+        by_files: `login` and `service`, where only files told of them.
+    """
 
     name = "variables"
     login: dict[str, str] | None
     ssh: dict[str, str] | None
     service: dict[str, str] | None
     system: dict[str, str]
+    files: dict[str, dict[str, str]] = Field(default_factory=dict)
+    unread: tuple[str, ...] = ()
+    by_files: tuple[str, ...] = ()
 
 
 class BootFile(FactPart):

@@ -13,13 +13,13 @@ from device import pci_devices
 from run import REQUEST, command, read
 
 
-def option():
-    """The file that decides on the counters when the driver is loaded next, and its choice: the last file wins."""
+def option(name="NVreg_RestrictProfilingToAdminUsers"):
+    """The file that decides on an option (by default the counters') at the driver's next load, and its choice: the last file wins."""
     deciding = (None, None)
     for folder in ("/lib/modprobe.d", "/usr/lib/modprobe.d", "/run/modprobe.d", "/etc/modprobe.d"):
         for path in sorted(glob.glob(folder + "/*.conf")):
             for line in (read(path) or "").splitlines():
-                choice = re.match(r"\s*options\s+nvidia\S*\s.*NVreg_RestrictProfilingToAdminUsers=(\d)", line)
+                choice = re.match(r"\s*options\s+nvidia\S*\s(?:.*\s)?%s=(\d+)" % name, line)
                 deciding = (path, choice.group(1)) if choice else deciding
     return deciding
 

@@ -3,8 +3,9 @@
 import re
 import shutil
 
+from counters import option
 from device import field, filled, parts
-from run import Unknown, command
+from run import Unknown, command, read
 
 REMAPPED = ("remapped_correctable", "remapped_uncorrectable", "remapped_pending", "remapped_failure")
 XID = re.compile(r"NVRM: Xid \((?:PCI:)?([0-9a-fA-F:.]+)\)[^:]*: (\d+)")
@@ -32,6 +33,7 @@ def memory_health(pynvml, ask, handle):
         "retired_pending": ask("nvmlDeviceGetRetiredPagesPendingStatus", handle),
         "unrepairable": ask("nvmlDeviceGetUnrepairableMemoryFlag_v1", handle),
         "recovery_action": field(pynvml, ask, handle, 230),
+        **parts(ask("nvmlDeviceGetGspFirmwareMode", handle), "gsp"),
         "inforom": {"value": 0} if damaged else {"value": 1} if "value" in valid else valid,
     }
 
@@ -83,4 +85,11 @@ def xids():
     return {"source": source, "complete": complete, "events": [events[key] for key in sorted(events)]}
 
 
-FACTS = {"xids": xids}
+def gsp():
+    """Which kernel modules are loaded, and what the next load of them is told about the GSP's firmware."""
+    version = read("/proc/driver/nvidia/version") or ""
+    loaded = "open" if "Open Kernel Module" in version else "proprietary" if "NVRM version" in version else None
+    return {"modules": loaded, "on_disk": option("NVreg_EnableGpuFirmware")[1]}
+
+
+FACTS = {"xids": xids, "gsp": gsp}

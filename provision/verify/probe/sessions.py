@@ -3,6 +3,8 @@
 import glob
 import os
 import pwd
+import re
+import shlex
 
 from run import command, output, read
 
@@ -17,9 +19,23 @@ def login_environment():
 
 
 def service_environment():
-    """NAME=value lines of the environment that services begin with; None without systemd."""
+    """NAME=value lines of the environment that services begin with; None where neither systemd nor its files tell it."""
     out = output(["systemctl", "show-environment"])
-    return out if out is None else out.splitlines()
+    return systemd_environment() if out is None else out.splitlines()
+
+
+def systemd_environment(root=""):
+    """The same from systemd's own files (systemd-system.conf(5)); None where there are none."""
+    folders = [root + folder for folder in ("/usr/lib/systemd", "/usr/local/lib/systemd", "/run/systemd", "/etc/systemd")]
+    main = [folder + "/system.conf" for folder in folders if os.path.exists(folder + "/system.conf")][-1:]
+    # A later folder replaces a file of the same name; the names decide the order.
+    more = {os.path.basename(path): path for folder in folders for path in glob.glob(folder + "/system.conf.d/*.conf")}
+    paths = main + [more[name] for name in sorted(more)]
+    lines = ["PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin"]
+    for path in paths:
+        for words in re.findall(r"^\s*(?:Default|Manager)Environment\s*=(.*)$", read(path) or "", re.MULTILINE):
+            lines = lines + shlex.split(words) if words.strip() else lines[:1]
+    return lines if paths else None
 
 
 def search_path(lines):

@@ -30,6 +30,11 @@ VARIABLES = (
     "NSIGHT_CUDA_DEBUGGER",
 )
 
+# What PAM and systemd give to sessions, and what login shells run (pam_env(8), environment.d(5), bash(1)).
+SYSTEM_FILES = ("/etc/environment", "/usr/lib/environment.d/*.conf", "/etc/environment.d/*.conf", "/etc/security/pam_env.conf")
+PROFILES = ("/etc/profile", "/etc/profile.d/*.sh", "/etc/bash.bashrc", "/etc/bashrc")
+OWN_PROFILES = ("~/.bash_profile", "~/.bash_login", "~/.profile", "~/.bashrc")
+
 
 def relevant(lines):
     """Those of the variables that `NAME=value` lines set; the last one wins, as in a shell. None where there are no lines."""
@@ -37,13 +42,50 @@ def relevant(lines):
     return None if lines is None else {name: value.strip("\"'")[:500] for name, _, value in pairs if name in VARIABLES}
 
 
-def variables():
-    """What each kind of session and /etc/environment set of the variables that change what CUDA does."""
+def assignments(path, text):
+    """NAME=value lines that a file of variables has: a list of assignments, PAM's own form, or a script of the shell."""
+    if path.endswith("/pam_env.conf"):
+        found = re.findall(r"^\s*(\w+)\s+(.*)$", text, re.MULTILINE)
+        values = [(name, dict(re.findall(r'(DEFAULT|OVERRIDE)=("[^"]*"|\S+)', rest))) for name, rest in found]
+        return ["%s=%s" % (name, given.get("OVERRIDE", given.get("DEFAULT", ""))) for name, given in values if given]
+    lines = [line for line in text.splitlines() if not line.lstrip().startswith("#")]
+    if path.endswith((".conf", "/environment")):
+        return [re.sub(r"^\s*(export\s+)?", "", line) for line in lines]
+    return ["=".join(pair) for line in lines for pair in re.findall(r"(?:^|[\s;])(\w+)=(\"[^\"]*\"|'[^']*'|[^\s;]*)", line)]
+
+
+def set_in(patterns):
+    """File → its relevant variables, for the files that set any; and the files that this user may not read."""
+    files, unread = {}, []
+    for path in [path for pattern in patterns for path in sorted(glob.glob(pattern))]:
+        try:
+            values = relevant(assignments(path, read(path) or ""))
+        except (PermissionError, IsADirectoryError):
+            unread.append(path)
+            continue
+        if values:
+            files[path] = values
+    return files, unread
+
+
+def variables(root=""):
+    """What each kind of session sets of the variables that change what CUDA does; where none can be seen, what the files for it set."""
+    files, unread = set_in([root + path for path in SYSTEM_FILES])
+    system = files.pop(root + "/etc/environment", {})
+    seen = {"login": relevant(login_environment()), "service": relevant(service_environment())}
+    by_files = sorted(kind for kind in seen if seen[kind] is None)
+    if seen["login"] is None:
+        scripts, closed = set_in([root + path for path in PROFILES] + [os.path.expanduser(path) for path in OWN_PROFILES])
+        files.update(scripts)
+        unread += closed
     return {
-        "login": relevant(login_environment()),
+        # Without systemd's files nothing sets variables for services.
+        **{kind: {} if seen[kind] is None else seen[kind] for kind in seen},
         "ssh": relevant(["%s=%s" % item for item in os.environ.items()] if "SSH_CONNECTION" in os.environ else None),
-        "service": relevant(service_environment()),
-        "system": relevant([re.sub(r"^\s*(export\s+)?", "", line) for line in (read("/etc/environment") or "").splitlines()]),
+        "system": system,
+        "files": files,
+        "unread": unread,
+        "by_files": by_files,
     }
 
 

@@ -35,6 +35,7 @@ H100: dict[str, Any] = {
     "unrepairable": 0,
     "recovery_action": 0,
     "inforom": 1,
+    "gsp": 1,
     "event_reasons": 1,
     "hw_thermal": 0,
     "hw_power_brake": 0,

@@ -48,6 +48,14 @@ CASES: list[Case] = [
     # As whom: what root gets says nothing of others.
     ("counters", {"counters__as_user": {"outcome": "open", "user": "root", "said": ""}}, {}, "unknown", "ncu as root: open"),
     ("counters", {"counters__as_user": {"outcome": "open", "user": None, "said": ""}}, {}, "unknown", "ncu as nobody: open"),
+    ("counters", {"counters__as_user": {"outcome": "open", "user": "", "said": ""}}, {}, "unknown", "ncu as nobody: open"),
+    (
+        "counters",
+        {**CLOSED, "counters__as_group": MEMBER, "counters__as_user": {"outcome": "open", "user": "root", "said": ""}},
+        GROUP,
+        "unknown",
+        "ncu as root: open",
+    ),
     ("counters", {"counters__as_user": {"outcome": "open", "user": "nobody", "said": ""}}, {}, "pass", "ncu as nobody: open"),
     ("counters", {"counters__as_user__said": "==PROF== x"}, {}, "pass", "=on disk 0, live 0, ncu as ubuntu: open"),
     (

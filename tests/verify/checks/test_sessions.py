@@ -7,7 +7,15 @@ CASES: list[Case] = [
     ("cuda-environment", {"sessions__login": "/usr/bin"}, {}, "fail", "login shells"),
     ("cuda-environment", {"sessions__service": "/usr/local/cuda/bin2"}, {}, "fail", "services"),
     ("cuda-environment", {"sessions__loader": []}, {}, "fail", "the loader"),
-    ("cuda-environment", {"sessions__ssh": None}, {}, "unknown", "SSH commands"),
+    ("cuda-environment", {"sessions__ssh": None}, {}, "unknown", "SSH commands (the probe did not come over SSH)"),
+    ("cuda-environment", {"sessions__ssh": None}, {}, "unknown", "in login shells, services, the loader it is there"),
+    (
+        "cuda-environment",
+        {"sessions__login": "/usr/bin", "sessions__ssh": None, "sessions__service": None},
+        {},
+        "fail",
+        "missing in login shells; could not be seen: SSH commands (the probe did not come over SSH), services (neither systemd",
+    ),
 ]
 
 test_table = table(CASES)

@@ -174,7 +174,15 @@ CASES: list[Case] = [
     ("nvenc", {"encoders__encode": {"code": 139, "said": ""}}, {}, "fail", "=ffmpeg ended with 139: without a word"),
     ("nvenc", {"encoders__nvenc": []}, {}, "fail", "=built without NVENC for H.264: none"),
     ("nvenc", {"encoders__nvenc": ["hevc_nvenc"]}, {}, "fail", "=built without NVENC for H.264: hevc_nvenc"),
-    ("nvenc", {}, {"gpu__model": "p100"}, "not-applicable", "P100 has no NVENC"),
+    # The catalogue does not say whether a P100 has an encoder: only an encode can tell.
+    ("nvenc", {}, {"gpu__model": "p100"}, "pass", "=a frame was encoded"),
+    (
+        "nvenc",
+        {"encoders__encode": {"code": 1, "said": "No capable devices found"}},
+        {"gpu__model": "p100"},
+        "unknown",
+        "the catalogue does not know whether P100 has one",
+    ),
 ]
 TEXTS: list[Text] = [
     ("nvcc", {"nvcc__found": None}, {}, "nvcc", "--role cuda_toolkit"),

@@ -110,3 +110,29 @@ def test_a_log_of_many_megabytes_that_are_not_the_drivers_is_read_to_its_end(pro
 def test_a_log_without_its_beginning_says_so(probe: Any, bin_folder: Path) -> None:
     tool(bin_folder, "dmesg", "echo '[99.9] eth0: link up'")
     assert probe.health.xids() == {"source": "dmesg", "complete": False, "events": []}
+
+
+@pytest.mark.parametrize(
+    ("version", "modules"),
+    [
+        ("NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.159.04  Release Build", "open"),
+        ("NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.159.04  Release Build", "proprietary"),
+        (None, None),
+    ],
+)
+def test_the_loaded_modules_say_which_kind_they_are(probe: Any, monkeypatch: Any, version: str | None, modules: str | None) -> None:
+    monkeypatch.setattr(probe.health, "read", {"/proc/driver/nvidia/version": version}.get)
+    assert probe.health.gsp()["modules"] == modules
+
+
+def test_an_option_is_found_whatever_stands_before_it(probe: Any, tmp_path: Path, monkeypatch: Any) -> None:
+    (tmp_path / "a.conf").write_text("options nvidia NVreg_EnableGpuFirmware=18 NVreg_EnableGpuFirmwareLogs=2\n")
+    (tmp_path / "b.conf").write_text("options nvidia NVreg_RestrictProfilingToAdminUsers=0 NVreg_EnableGpuFirmware=0\n")
+    monkeypatch.setattr(probe.counters.glob, "glob", lambda pattern: list(map(str, tmp_path.iterdir())) if "/etc" in pattern else [])
+    assert probe.counters.option("NVreg_EnableGpuFirmware") == (str(tmp_path / "b.conf"), "0")
+    assert probe.counters.option()[1] == "0"
+
+
+def test_whether_the_gsp_runs_the_firmware_is_nvmls_first_answer(probe: Any, monkeypatch: Any) -> None:
+    assert device(probe, monkeypatch, nvmlDeviceGetGspFirmwareMode=[0, 1])["gsp"] == {"value": 0}
+    assert device(probe, monkeypatch)["gsp"] == {"unknown": "Not Supported"}

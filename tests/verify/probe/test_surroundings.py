@@ -3,6 +3,8 @@
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from .host import tool
 
 
@@ -19,3 +21,44 @@ def test_apts_own_word_on_unattended_upgrades(probe: Any, bin_folder: Path) -> N
 def test_only_variables_that_matter_leave_the_host(probe: Any) -> None:
     lines = ["SECRET=x", "CUDA_VISIBLE_DEVICES=0", 'LD_PRELOAD="/a.so"', "CUDA_VISIBLE_DEVICES=", "no assignment"]
     assert probe.surroundings.relevant(lines) == {"CUDA_VISIBLE_DEVICES": "", "LD_PRELOAD": "/a.so"}
+
+
+def test_without_systemd_and_bash_the_files_are_read_instead(probe: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of the files sets one variable, and so does systemd's own."""
+    root = tmp_path / "root"
+    texts = {
+        "etc/environment": "# LD_PRELOAD=/no.so\nexport CUDA_VISIBLE_DEVICES=1\n",
+        "etc/environment.d/50-x.conf": "XLA_FLAGS=--x\n",
+        "etc/security/pam_env.conf": '#LD_PRELOAD DEFAULT=no\nNVIDIA_TF32_OVERRIDE  DEFAULT=1 OVERRIDE="0"\n',
+        "etc/profile.d/cuda.sh": "# CUDA_PROFILE=1\nif true; then export CUDA_LAUNCH_BLOCKING='1'; fi\n",
+        "usr/lib/systemd/system.conf": "[Manager]\n#DefaultEnvironment=NO=1\n",
+        "usr/lib/systemd/system.conf.d/60-x.conf": "[Manager]\nDefaultEnvironment=LD_PRELOAD=/replaced.so\n",
+        "etc/systemd/system.conf.d/60-x.conf": "[Manager]\nDefaultEnvironment=XLA_FLAGS=--no\nDefaultEnvironment=\n"
+        'DefaultEnvironment="LD_PRELOAD=/a b.so" PATH=/usr/local/cuda/bin:/usr/bin\n',
+    }
+    for name, text in texts.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+    monkeypatch.setattr(probe.surroundings, "service_environment", lambda: probe.sessions.systemd_environment(str(root)))
+    monkeypatch.setattr(probe.surroundings, "login_environment", lambda: None)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    seen = probe.surroundings.variables(str(root))
+    assert seen["system"] == {"CUDA_VISIBLE_DEVICES": "1"}
+    assert {Path(path).name: values for path, values in seen["files"].items()} == {
+        "50-x.conf": {"XLA_FLAGS": "--x"},
+        "pam_env.conf": {"NVIDIA_TF32_OVERRIDE": "0"},
+        "cuda.sh": {"CUDA_LAUNCH_BLOCKING": "1"},
+    }
+    assert (seen["service"], seen["login"], seen["by_files"]) == ({"LD_PRELOAD": "/a b.so"}, {}, ["login"])
+    assert probe.sessions.search_path(probe.sessions.systemd_environment(str(root))) == "/usr/local/cuda/bin:/usr/bin"
+    assert probe.sessions.systemd_environment(str(tmp_path)) is None
+
+
+def test_a_file_that_may_not_be_read_is_named(probe: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(path: str) -> str:
+        raise PermissionError(path)
+
+    (tmp_path / "etc").mkdir()
+    (tmp_path / "etc/environment").write_text("")
+    monkeypatch.setattr(probe.surroundings, "read", refuse)
+    assert str(tmp_path / "etc/environment") in probe.surroundings.variables(str(tmp_path))["unread"]
