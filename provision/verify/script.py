@@ -26,8 +26,8 @@ What it reads:
 - files of /etc, /proc, /sys, /usr, /lib, /run, /opt and /var/lib/dpkg, and which files there are below /boot and /dev
 - the kernel log of this boot (journalctl, or dmesg), if this user may read it; only the driver's complaints (NVRM: Xid) are kept,
   one line for each kind
-- PATH and the variables below, from this session's environment, a login's (bash -lc env), that of services (systemctl show-environment)
-  and /etc/environment:
+- PATH and the variables below, from this session's environment, a login's (bash -lc env), that of services (systemctl show-environment),
+  that of sudo (sudo -n env, which never asks for a password) and /etc/environment:
 {variables}
 - versions and settings, from those of these tools that are installed:
 {tools}

@@ -65,6 +65,7 @@ GOOD: dict[str, Any] = {
         "login": "/usr/local/cuda/bin:/usr/bin",
         "ssh": "/usr/local/cuda/bin:/usr/bin",
         "service": "/usr/local/cuda/bin:/usr/bin",
+        "sudo": {"exists": True, "path": "/usr/sbin:/usr/bin:/usr/local/cuda/bin"},
         "loader": ["/usr/local/cuda/extras/CUPTI/lib64", "/usr/local/cuda/targets/x86_64-linux/lib"],
     },
     "gpu": {

@@ -33,10 +33,10 @@ class Unknown(Exception):  # noqa: N818 - an answer, not an error
     """A fact that could not be observed, with the reason."""
 
 
-def command(argv, timeout_s=FACT_S, env=None):
+def command(argv, timeout_s=FACT_S, env=None, cwd=None):
     """Run a command; returns (exit code, standard output, standard error). A missing one raises FileNotFoundError."""
     process = subprocess.Popen(
-        argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env, start_new_session=True
+        argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env, cwd=cwd, start_new_session=True
     )
     RUNNING.add(process)
     try:

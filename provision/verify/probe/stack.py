@@ -218,7 +218,7 @@ def nvcc_runs():
 
         def take(step, argv, timeout_s):
             answer["step"] = step
-            code, out, err = command(step_down + argv, timeout_s, env=env)
+            code, out, err = command(step_down + argv, timeout_s, env=env, cwd=folder)  # nvcc looks for headers where it stands
             answer.update(code=code, said=" ".join((err + out).split())[:400] if code else "")
             return None if code else out
 

@@ -8,6 +8,10 @@ CASES: list[Case] = [
     ("cuda-environment", {"sessions__service": "/usr/local/cuda/bin2"}, {}, "fail", "services"),
     ("cuda-environment", {"sessions__loader": []}, {}, "fail", "the loader"),
     ("cuda-environment", {"sessions__ssh": None}, {}, "unknown", "SSH commands"),
+    ("cuda-environment", {"sessions__sudo__path": "/usr/sbin:/usr/bin"}, {}, "fail", "=missing in sudo"),
+    ("cuda-environment", {"sessions__sudo__path": None}, {}, "unknown", "sudo"),
+    ("cuda-environment", {"sessions__sudo": None}, {}, "unknown", "sudo"),
+    ("cuda-environment", {"sessions__sudo": {"exists": False, "path": None}}, {}, "pass", "in all of them"),
 ]
 
 test_table = table(CASES)

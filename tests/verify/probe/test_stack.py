@@ -14,7 +14,7 @@ from .host import Nvml, tool
 
 # An nvcc that lists sm_75 and sm_90 and makes a program that answers; STOP names the step that fails, JOURNAL is what it was asked for.
 NVCC = """
-echo "$(whoami) $*" >> "$JOURNAL"
+echo "$(whoami) $PWD $*" >> "$JOURNAL"
 case "$*" in
 *--list-gpu-code) [ "$STOP" = list ] && { echo no such option >&2; exit 1; }; echo sm_75; echo sm_90; exit;;
 *-E*) [ "$STOP" = host-compiler ] && { echo "#error gcc is too new" >&2; exit 2; }; exit 0;;
@@ -59,8 +59,9 @@ def test_a_kernel_is_compiled_for_the_architecture_of_the_gpu_alone_and_its_answ
     assert (fact["step"], fact["code"], fact["gpus"], fact["built"]) == ("run", 0, ["sm_90"], ["sm_90"])
     assert fact["devices"] == ANSWER["devices"]
     assert "-gencode arch=compute_90,code=sm_90" in journal.read_text()
-    assert "75" not in journal.read_text()
-    assert "drwx------" in journal.read_text(), "what is compiled there is run: nobody else may write there"
+    assert "_75" not in journal.read_text()
+    assert all("gpuprov-" in line for line in journal.read_text().splitlines()), "nvcc looks for headers in the folder that it stands in"
+    assert "drwx------ " in journal.read_text(), "what is compiled there is run: nobody else may write there"
     assert not list(journal.parent.glob("gpuprov-*"))
 
 
