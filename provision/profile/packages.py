@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Final, Literal
 
 from provision import clouds
 from provision.catalog import read
@@ -14,6 +14,9 @@ from provision.profile.fabric import has_nvlink5, has_nvswitch
 from provision.profile.locked import LockedCudnn, LockedDriver, LockedRepository, LockedToolkit
 from provision.profile.model import Mirror, Profile
 from provision.profile.pins import PackagePin
+
+# Their packages in NVIDIA's repositories, before the toolkit's release.
+PROFILERS: Final = {"nsys": "cuda-nsight-systems", "ncu": "cuda-nsight-compute", "nvprof": "cuda-nvprof"}
 
 
 def system_of(key: str) -> System:
@@ -91,8 +94,7 @@ class Names:
         """The package of `nsys`, `ncu` or `nvprof`."""
         if self.distribution:
             return str(getattr(self.distribution, tool)[0])
-        name = {"nsys": "cuda-nsight-systems", "ncu": "cuda-nsight-compute", "nvprof": "cuda-nvprof"}[tool]
-        return f"{name}-{toolkit.version.replace('.', '-')}"
+        return f"{PROFILERS[tool]}-{toolkit.version.replace('.', '-')}"
 
     def toolkit(self, toolkit: Toolkit) -> tuple[str, str]:
         """The toolkit's package, and the folder that /usr/local/cuda stands for."""

@@ -26,16 +26,17 @@ What it reads:
 - files of /etc, /proc, /sys, /usr, /lib, /run, /opt and /var/lib/dpkg, and which files there are below /boot and /dev
 - the kernel log of this boot (journalctl, or dmesg), if this user may read it; only the driver's complaints (NVRM: Xid) are kept,
   one line for each kind
-- PATH and the variables below, from this session's environment, a login's (bash -lc env), that of services (systemctl show-environment)
-  and /etc/environment:
+- PATH and the variables below, from this session's environment, a login's (bash -lc env), that of services (systemctl show-environment),
+  that of sudo (sudo -n env, which never asks for a password) and /etc/environment:
 {variables}
 - versions and settings, from those of these tools that are installed:
 {tools}
-- each framework below /opt/gpuprov: it computes one small known product; if there is NVENC, ffmpeg encodes one frame
-As root it steps down (setpriv) twice: to the user nobody, to see what an ordinary user may do, and to a member of the group
+- each framework below /opt/gpuprov: it computes one small known product; if there is NVENC, ffmpeg encodes one frame; if there is nvcc, it
+  compiles a kernel of 25 lines, which stands below and is run on each GPU
+As root it steps down (setpriv): to the user nobody, to see what an ordinary user may do and to compile, and to a member of the group
 gpuprov-counters, if it has one, to see what a member may do. Another user who may use sudo without a password does the second with sudo.
-What it does not do: it leaves no file (ncu gets a folder in /tmp, which is removed at once), changes no setting, opens no connection, and
-needs no right beyond the user's own.
+What it does not do: it leaves no file (ncu and nvcc get a folder in /tmp, which is removed at once), changes no setting, opens no
+connection, and needs no right beyond the user's own.
 facts.json holds no keys and no contents of anybody's files; it names the users who can log in and the members of gpuprov-counters.
 
 It needs Python 3.7 and nothing else. The settings of the GPU are read through pynvml (NVIDIA's nvidia-ml-py, one file that may lie

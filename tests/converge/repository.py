@@ -61,7 +61,10 @@ def packages(names: list[str], branch: str, cuda: str) -> list[Package]:
             "usr/bin/nvidia-persistenced": f"{SHELL}exec sleep infinity\n",
             "lib/systemd/system/nvidia-persistenced.service": PERSISTENCED,
         },
-        "cuda-toolkit": {f"{home}/bin/nvcc": f"{SHELL}echo 'Cuda compilation tools, release {cuda}, V{cuda}.0'\n"},
+        "cuda-toolkit": {
+            f"{home}/bin/nvcc": f"{SHELL}case $* in *--list-gpu-code*) echo sm_70; echo sm_75; exit;; esac\n"
+            f"echo 'Cuda compilation tools, release {cuda}, V{cuda}.0'\n"
+        },
         "datacenter-gpu-manager-4-core": {
             "usr/bin/dcgmi": f"{SHELL}echo 'dcgmi  version: 4.5.2'\n",
             "lib/systemd/system/nvidia-dcgm.service": "[Service]\nExecStart=/bin/sleep infinity\n[Install]\nWantedBy=multi-user.target\n",

@@ -209,6 +209,7 @@ class TestRealHost:
             "bash -lc 'echo $PATH'",
             "sh -lc 'echo $PATH'",
             "sudo systemd-run -q --wait --pipe sh -c 'echo $PATH'",
+            "sudo -n sh -c 'echo $PATH'",
         ):
             path = lab.shell(session).split(":")
             assert path.count("/usr/local/cuda/bin") == 1, session
@@ -216,6 +217,9 @@ class TestRealHost:
         loader = lab.shell("cat /etc/ld.so.conf.d/*.conf")
         assert "/usr/local/cuda/extras/CUPTI/lib64" in loader
         assert "/usr/local/cuda/targets/x86_64-linux/lib" in loader
+        assert lab.shell("sudo visudo -c >/dev/null && sudo stat -c '%a %U' /etc/sudoers.d/gpuprov-cuda") == "440 root"
+        before = lab.shell("sudo grep -hoP 'secure_path=\"\\K[^\"]*' /etc/sudoers")
+        assert lab.shell("sudo -n sh -c 'echo $PATH'") == f"{before}:/usr/local/cuda/bin", "sudo still finds its own programs first"
 
     def test_data_survives_a_reboot_and_a_second_converge(self, lab: Lab, profile: Profile, tmp_path: Path) -> None:
         lab.shell("echo precious > /data/keep")

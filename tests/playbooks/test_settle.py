@@ -46,6 +46,17 @@ def test_content_that_drifted_is_settled_and_shown_and_its_first_state_stays(set
     assert (first["content"], first["mode"]) == ("b2xkCnNhbWUK", 0o600)
 
 
+def test_a_file_that_its_own_program_refuses_is_not_put_in_place(settle: Settle, modules: Modules, tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    file = {"path": str(path), "content": "x\n", "mode": "0440", "validate": ["visudo", "-cf"]}
+    modules.host.answers["visudo -cf"] = (1, "syntax error\n")
+    assert settle(files=[file])["msg"] == f"{path} is not put in place: visudo refuses it: syntax error"
+    assert not path.exists()
+    modules.host.answers["visudo -cf"] = (0, "")
+    settle(files=[file])
+    assert (path.read_text(), mode(path)) == ("x\n", 0o440)
+
+
 def test_drift_of_the_mode_alone_is_seen_and_settled(settle: Settle, tmp_path: Path) -> None:
     path = tmp_path / "file"
     file = {"path": str(path), "content": "x\n"}

@@ -132,3 +132,14 @@ def test_ncu_by_hand_says_the_same(seen: tuple[Facts, list[str], list[str]]) -> 
     )
     open_to_all = "ERR_NVGPUCTRPERM" not in done.stdout + done.stderr and done.returncode == 0
     assert (value(seen[0], "counters")["as_user"]["outcome"] == "open") is open_to_all
+
+
+@pytest.mark.skipif(shutil.which("nvcc") is None, reason="no nvcc here")
+def test_a_kernel_for_the_architecture_of_these_gpus_was_compiled_and_computed_right(
+    seen: tuple[Facts, list[str], list[str]], smi: ET.Element
+) -> None:
+    fact = value(seen[0], "nvcc_runs")
+    assert (fact["step"], fact["code"], fact["error"]) == ("run", 0, "")
+    assert len(fact["devices"]) == len(smi.findall("gpu"))
+    for device in fact["devices"]:
+        assert device == {"capability": fact["gpus"][0], "code": fact["gpus"][0], "sum": 65535 * 65536 // 2, "error": ""}

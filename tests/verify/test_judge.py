@@ -149,6 +149,7 @@ USES = {  # which facts a check cannot pass without
     "persistence": ["gpu", "nvml", "persistence_unit"],
     "application-clocks": ["gpu", "nvml", "clocks_report", "clocks_unit"],
     "nvcc": ["nvcc"],
+    "nvcc-runs": ["gpu", "nvcc_runs"],
     "cudnn": ["cudnn"],
     "cupti": ["cupti"],
     "profilers": ["profilers"],

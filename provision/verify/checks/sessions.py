@@ -14,13 +14,16 @@ _UNSEEN = {
     "login shells": "bash printed no environment",
     "SSH commands": "the probe did not come over SSH",
     "services": "neither systemd nor its files told it",
+    "sudo": "it would ask for a password",
 }
 
 
 def _environment(facts: Facts, _profile: Profile) -> Verdict:
-    expected = f"{_BIN} on PATH in login shells, SSH commands and services; CUPTI's folder known to the loader"
+    expected = f"{_BIN} on PATH in login shells, SSH commands, services and sudo; CUPTI's folder known to the loader"
     sessions = facts.read(SessionsFacts)
     paths = {"login shells": sessions.login, "SSH commands": sessions.ssh, "services": sessions.service}
+    if sessions.sudo is None or sessions.sudo.exists:
+        paths["sudo"] = sessions.sudo.path if sessions.sudo else None
     without = [session for session, path in paths.items() if path is not None and _BIN not in path.split(":")]
     if not _CUPTI & {folder.rstrip("/") for folder in sessions.loader}:
         without.append("the loader (CUPTI)")

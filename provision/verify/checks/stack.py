@@ -7,7 +7,7 @@ from provision.catalog.rules import TITLES
 from provision.profile.model import Profile
 from provision.verify.checks.base import Check, Judge, Verdict, apply, fails, not_applicable, passes, unknown, warns
 from provision.verify.facts import Facts
-from provision.verify.facts.gpu import require_gpu
+from provision.verify.facts.gpu import GpuFacts, require_gpu
 from provision.verify.facts.stack import (
     CudnnFacts,
     CuptiFacts,
@@ -18,6 +18,7 @@ from provision.verify.facts.stack import (
     FrameworkBuildFacts,
     FrameworkFacts,
     NvccFacts,
+    NvccRunFacts,
     OpenCvFacts,
     ProfilersFacts,
 )
@@ -25,6 +26,8 @@ from provision.verify.facts.stack import (
 _RESIZED_SUM: Final = 504.0  # the probe's own arithmetic: the means of the 2 x 2 blocks of 0..63, rounded half to even by OpenCV
 _TOLERANCE: Final = 16.0  # half a grey level for each of the sixteen pixels, in either direction
 _PRODUCT: Final = 256.0**3
+_ADDED: Final = 65535 * 65536 // 2  # each of the probe's 65536 threads adds its number
+_NOT_STARTED: Final = (126, 127)  # a shell's exit codes, and setpriv's, for a program that cannot be executed
 _ENCODE: Final = "ffmpeg -f lavfi -i color=s=256x256 -frames:v 1 -c:v h264_nvenc -f null -"
 _ENCODE_HINTS: Final[dict[EncodeError, str]] = {
     "no-library": "install the driver's encoding library, libnvidia-encode",
@@ -48,6 +51,54 @@ def _nvcc(facts: Facts, profile: Profile) -> Verdict:
     if release not in {"auto", compiler.version}:
         return fails(expected, observed, f"install toolkit {release}, or change stack.cuda")
     return passes(expected, observed)
+
+
+def _nvcc_runs(facts: Facts, profile: Profile) -> Verdict:
+    own = f"sm_{read.gpu(profile.gpu.model).compute_capability.replace('.', '')}"
+    trial = facts.read(NvccRunFacts)
+    targets = trial.gpus or (own,)
+    expected = f"nvcc compiles a kernel for {' and '.join(targets)}, and it computes the right sum on every GPU"
+    ended = f"{trial.step} ended with {trial.code}: {trial.message or 'without a word'}"
+    missing = [name for name in targets if name not in trial.lists]
+    if trial.step == "find":
+        return fails(expected, "no nvcc on PATH or in /usr/local/cuda/bin", apply("cuda_toolkit", "installs it"))
+    if trial.step == "list" and (trial.code or not trial.lists):
+        return unknown(expected, ended, "see `nvcc --list-gpu-code` on the host")
+    if missing:
+        observed = f"nvcc has no {' and '.join(missing)}, only {', '.join(trial.lists)}"
+        return fails(expected, observed, "choose a release in stack.cuda that has it: `gpuprov catalog cuda`")
+    if trial.step == "host-compiler":
+        return fails(
+            expected, f"nvcc cannot use the host's compiler: {ended}", "install a gcc that this toolkit supports, with its C++ part"
+        )
+    if trial.step == "compile" and not trial.built:
+        return fails(expected, ended, apply("cuda_toolkit", "links the toolkit; its packages may be incomplete"))
+    if not trial.gpus:
+        built = "" if own in trial.built else f" (it has {own} as well)"
+        return unknown(expected, f"compiled for {', '.join(trial.built)}{built}, not run: no NVIDIA GPU", "verify on a host with the GPU")
+    return _sums(expected, trial, ended, max(1, len(facts.read(GpuFacts).nodes)))
+
+
+def _sums(expected: str, trial: NvccRunFacts, ended: str, gpus: int) -> Verdict:
+    """What became of the compiled program."""
+    if trial.code in _NOT_STARTED:
+        return unknown(expected, f"compiled, not run: {ended}", "TMPDIR must name a folder whose programs may be executed")
+    if trial.code:
+        return fails(expected, ended, "compile and run a sample by hand; see the driver's messages in `dmesg`")
+    if trial.error:
+        return fails(expected, f"the program ran and got {trial.error}", "see the checks driver and skew: the driver may be too old")
+    wrong = []
+    for index, device in enumerate(trial.devices):
+        if device.error or device.sum != _ADDED:
+            wrong.append(f"GPU {index}: {device.error or f'the sum is {device.sum}, not {_ADDED}'}")
+        elif device.built_for != device.capability:
+            wrong.append(f"GPU {index} is {device.capability}, and code for {device.built_for} ran")
+    if wrong:
+        return fails(expected, "; ".join(wrong), "see the checks driver, skew and gpu-health")
+    if len(trial.devices) < gpus:
+        return fails(expected, f"right on {len(trial.devices)} of {gpus} GPUs", "see the checks gpu and device-nodes")
+    who = " as root" if trial.as_root else ""
+    return passes(expected, f"compiled for {' and '.join(trial.built)}, right on {len(trial.devices)} GPU(s){who}")
 
 
 def _cudnn(facts: Facts, profile: Profile) -> Verdict:
@@ -256,13 +307,14 @@ def _encoding(expected: str, encode: Encode) -> Verdict:
 
 
 def _check(check_id: str, title: str, judge: Judge, role: str | None = None) -> Check:
-    # Those whose facts import a framework or start an encoder: tier quick leaves them out.
-    slow = check_id.partition("-")[0] in {"pytorch", "tensorflow", "jax", "nvenc", "opencv"}
+    # Those whose facts import a framework, or start a compiler or an encoder: tier quick leaves them out.
+    slow = check_id == "nvcc-runs" or check_id.partition("-")[0] in {"pytorch", "tensorflow", "jax", "nvenc", "opencv"}
     return Check(check_id, title, judge, role=role, needs_gpu=True, tier="standard" if slow else "quick")
 
 
 CHECKS = (
     _check("nvcc", "the toolkit's compiler is there", _nvcc, "cuda_toolkit"),
+    _check("nvcc-runs", "the toolkit compiles a kernel for the GPU, and it computes", _nvcc_runs, "cuda_toolkit"),
     _check("cudnn", "cuDNN is there and loads", _cudnn, "cudnn"),
     _check("cupti", "CUPTI is there and loads", _cupti, "cupti"),
     _check("profilers", "the profilers are there", _profilers, "nsight"),

@@ -22,6 +22,33 @@ class NvccFacts(Fact):
     compiler: Compiler | None = Field(alias="found")
 
 
+class NvccDevice(FactPart):
+    """One GPU as a program of nvcc's used it: its architecture, that of the machine code that ran, and what the kernel added up."""
+
+    capability: str
+    built_for: Annotated[str, Field(alias="code")]
+    sum: int
+    error: str = ""  # the name of CUDA's error, empty for none
+
+
+NvccStep = Literal["find", "list", "host-compiler", "compile", "run"]
+
+
+class NvccRunFacts(Fact):
+    """How far a kernel got that the toolkit's compiler was given: the last step, its exit code, and what the GPUs made of it."""
+
+    name = "nvcc_runs"
+    step: NvccStep
+    code: int
+    message: Annotated[str, Field(alias="said")]
+    lists: tuple[str, ...]  # the architectures that nvcc has
+    gpus: tuple[str, ...]  # those of the host's GPUs
+    built: tuple[str, ...]  # those that the program was compiled for
+    as_root: bool
+    devices: tuple[NvccDevice, ...]
+    error: str = ""
+
+
 class CudnnFacts(Fact):
     """cuDNN by its header and as the loader finds it."""
 

@@ -15,13 +15,13 @@ import zlib
 
 FACT_S = 30
 TIERS = ("quick", "standard", "perf")
-# The first tier that gathers a fact; what is not named is gathered by all. Quick imports no framework and starts no encoder (and no
-# profiler: see `counters.py`); what perf adds loads the GPU, and is run by itself when all else has ended.
-FIRST_TIER = dict.fromkeys(("opencv", "pytorch", "tensorflow", "jax", "encoders"), "standard")
+# The first tier that gathers a fact; what is not named is gathered by all. Quick imports no framework and starts no encoder, no compiler
+# (and no profiler: see `counters.py`); what perf adds loads the GPU, and is run by itself when all else has ended.
+FIRST_TIER = dict.fromkeys(("opencv", "pytorch", "tensorflow", "jax", "encoders", "nvcc_runs"), "standard")
 FIRST_TIER["perf"] = "perf"
 REQUEST = {"tier": "standard", "until": time.monotonic() + FACT_S}
 # Facts that start a framework or a profiler may take longer; a function may say so itself by its attribute `deadline_s`.
-SLOW_S = {"pytorch": 50, "tensorflow": 60, "jax": 60, "counters": 130, "perf": 90}
+SLOW_S = {"pytorch": 50, "tensorflow": 60, "jax": 60, "nvcc_runs": 60, "counters": 130, "perf": 90}
 # How often the facts so far are sent ahead: when a host dies during the slow facts, the others are not lost.
 PART_S = 1.0
 MOST_OUTPUT = 4 << 20
@@ -33,10 +33,10 @@ class Unknown(Exception):  # noqa: N818 - an answer, not an error
     """A fact that could not be observed, with the reason."""
 
 
-def command(argv, timeout_s=FACT_S, env=None):
+def command(argv, timeout_s=FACT_S, env=None, cwd=None):
     """Run a command; returns (exit code, standard output, standard error). A missing one raises FileNotFoundError."""
     process = subprocess.Popen(
-        argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env, start_new_session=True
+        argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env, cwd=cwd, start_new_session=True
     )
     RUNNING.add(process)
     try:

@@ -5,6 +5,7 @@ import os
 import pwd
 import re
 import shlex
+import shutil
 
 from run import command, output, read
 
@@ -38,6 +39,14 @@ def systemd_environment(root=""):
     return lines if paths else None
 
 
+def sudo():
+    """The PATH that sudo gives its commands; None where it would ask for a password, which nobody is asked for here."""
+    if not shutil.which("sudo"):
+        return {"exists": False, "path": None}
+    lines = output(["sudo", "-n", "/usr/bin/env"])
+    return {"exists": True, "path": search_path(lines.splitlines()) if lines else None}
+
+
 def search_path(lines):
     """The last PATH that some lines set."""
     return ([line[5:] for line in lines or [] if line.startswith("PATH=")] or [None])[-1]
@@ -49,6 +58,7 @@ def sessions():
         "login": search_path(login_environment()),
         "ssh": os.environ.get("PATH") if "SSH_CONNECTION" in os.environ else None,
         "service": search_path(service_environment()),
+        "sudo": sudo(),
         "loader": loader_folders(),
     }
 

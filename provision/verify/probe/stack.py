@@ -2,11 +2,14 @@
 
 import ctypes
 import glob
+import importlib
 import json
 import os
 import re
 import shutil
+import tempfile
 
+from device import present
 from run import Unknown, command, output, read
 
 VENVS = "/opt/gpuprov/venvs"
@@ -133,6 +136,118 @@ def nvcc():
     return {"found": {"path": path, "version": version.group(1), "link": link}}
 
 
+# Every thread adds its number: 0 + 1 + ... + 65535. The kernel also says for which architecture the code that runs was compiled.
+KERNEL = """
+#include <cstdio>
+__global__ void add(unsigned long long *answer) {
+  atomicAdd(answer, (unsigned long long)(blockIdx.x * blockDim.x + threadIdx.x));
+#ifdef __CUDA_ARCH__
+  answer[1] = __CUDA_ARCH__ / 10;
+#endif
+}
+#define TRY(call) if (error == cudaSuccess) error = (call)
+int main() {
+  int count = 0, major = 0, minor = 0;
+  cudaError_t error = cudaGetDeviceCount(&count);
+  if (error != cudaSuccess) count = 0;
+  std::printf("gpuprov-json={\\"error\\": \\"%s\\", \\"devices\\": [", error == cudaSuccess ? "" : cudaGetErrorName(error));
+  for (int index = 0; index < count; index++) {
+    unsigned long long *there = 0, here[2] = {0, 0};
+    error = cudaSetDevice(index);
+    TRY(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, index));
+    TRY(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, index));
+    TRY(cudaMalloc((void **)&there, sizeof here));
+    TRY(cudaMemset(there, 0, sizeof here));
+    if (error == cudaSuccess) add<<<256, 256>>>(there);
+    TRY(cudaGetLastError());
+    TRY(cudaMemcpy(here, there, sizeof here, cudaMemcpyDeviceToHost));
+    std::printf("%s{\\"capability\\": \\"sm_%d%d\\", \\"code\\": \\"sm_%llu\\", \\"sum\\": %llu, \\"error\\": \\"%s\\"}", index ? ", " : "",
+                major, minor, here[1], here[0], error == cudaSuccess ? "" : cudaGetErrorName(error));
+  }
+  std::printf("]}\\n");
+  return 0;
+}
+"""
+
+
+def architectures():
+    """The architectures of this host's GPUs, as NVML knows them; none without a GPU."""
+    signs = present()
+    if not (signs["pci"] or signs["nodes"] or signs["module"]):
+        return []
+    pynvml = importlib.import_module("pynvml")
+    try:
+        pynvml.nvmlInit()
+        handles = [pynvml.nvmlDeviceGetHandleByIndex(index) for index in range(pynvml.nvmlDeviceGetCount())]
+        found = {"sm_%d%d" % tuple(pynvml.nvmlDeviceGetCudaComputeCapability(handle)) for handle in handles}
+        pynvml.nvmlShutdown()
+    except pynvml.NVMLError as error:
+        raise Unknown("NVML: %s" % error) from None
+    if not found:
+        raise Unknown("NVML lists no device")
+    return sorted(found)
+
+
+def ordinary():
+    """The start of a command that root runs as the user nobody; nothing where that user may not use the GPU, or this is no root."""
+    open_to_all = all(mode & 0o006 == 0o006 for mode in present()["modes"].values())
+    if os.geteuid() != 0 or not open_to_all or not shutil.which("setpriv"):
+        return []
+    return ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all", "--bounding-set=-all"]
+
+
+def nvcc_runs():
+    """A kernel that nvcc compiles for the GPU's own architecture, run on every GPU; without one for nvcc's first, and not run.
+
+    Each step is one command, so that exit codes say which of them failed.
+    """
+    path = binary("nvcc")
+    answer = {"step": "find", "code": 0, "said": "", "lists": [], "gpus": [], "built": [], "as_root": False, "devices": []}
+    if path is None:
+        return answer
+    answer["gpus"], step_down = architectures(), ordinary()
+    answer["as_root"] = os.geteuid() == 0 and not step_down
+    with tempfile.TemporaryDirectory(prefix="gpuprov-") as folder:  # its owner's alone: what is compiled there is run
+        env = {name: value for name, value in os.environ.items() if name != "CUDA_VISIBLE_DEVICES"}
+        env.update(TMPDIR=folder, HOME=folder)
+        source, program = folder + "/add.cu", folder + "/add"
+        with open(source, "w") as file:
+            file.write(KERNEL)
+        for owned in (source, folder) if step_down else ():
+            os.chown(owned, 65534, 65534)
+
+        def take(step, argv, timeout_s):
+            answer["step"] = step
+            code, out, err = command(step_down + argv, timeout_s, env=env, cwd=folder)  # nvcc looks for headers where it stands
+            answer.update(code=code, said=" ".join((err + out).split())[:400] if code else "")
+            return None if code else out
+
+        out = take("list", [path, "--list-gpu-code"], 10)
+        answer["lists"] = re.findall(r"^sm_\d+[a-z]?$", out or "", re.MULTILINE)
+        if out is None or not answer["lists"] or not set(answer["gpus"]) <= set(answer["lists"]):
+            return answer
+        # Preprocessing an empty file reads the headers that refuse a compiler of the host (crt/host_config.h), and nothing of ours.
+        if take("host-compiler", [path, "-E", "-x", "cu", "/dev/null", "-o", folder + "/empty"], 20) is None:
+            return answer
+        targets = answer["gpus"] or answer["lists"][:1]
+        # Machine code only: the driver could compile PTX for any later architecture.
+        kinds = [word for name in targets for word in ("-gencode", "arch=compute_%s,code=%s" % (name[3:], name))]
+        if take("compile", [path] + kinds + ["-o", program, source], 40) is None:
+            return answer
+        answer["built"] = targets
+        if not answer["gpus"]:
+            return answer
+        try:
+            out = take("run", [program], 20)
+        except OSError as error:  # a temporary folder that is mounted noexec
+            answer.update(code=126, said=str(error)[:400])
+            return answer
+    lines = [line for line in (out or "").splitlines() if line.startswith("gpuprov-json=")]
+    if lines:
+        answer.update(json.loads(lines[-1][len("gpuprov-json=") :]))
+    return answer
+
+
 def cudnn():
     """cuDNN: what the header says and what the loader gives."""
     header = None
@@ -211,6 +326,7 @@ FACTS = {
     "jax": lambda: in_venv("jax", JAX, 55),
     "extras": extras,
     "nvcc": nvcc,
+    "nvcc_runs": nvcc_runs,
     "cudnn": cudnn,
     "cupti": cupti,
     "profilers": profilers,

@@ -50,6 +50,7 @@ ABOUT_THE_GPU = frozenset(
         "nvlink",
         "fabric",
         "nvcc",
+        "nvcc-runs",
         "cudnn",
         "cupti",
     }
@@ -62,6 +63,7 @@ ABOUT_THE_HOST = frozenset(
 )
 LATER = dict.fromkeys(("gemm", "memory-bandwidth", "host-copies", "all-reduce", "data-parallel", "clocks-held"), "perf") | dict.fromkeys(
     (
+        "nvcc-runs",
         "pytorch-installed",
         "pytorch",
         "tensorflow-installed",

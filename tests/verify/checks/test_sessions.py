@@ -16,6 +16,10 @@ CASES: list[Case] = [
         "fail",
         "missing in login shells; could not be seen: SSH commands (the probe did not come over SSH), services (neither systemd",
     ),
+    ("cuda-environment", {"sessions__sudo__path": "/usr/sbin:/usr/bin"}, {}, "fail", "=missing in sudo"),
+    ("cuda-environment", {"sessions__sudo__path": None}, {}, "unknown", "sudo (it would ask for a password)"),
+    ("cuda-environment", {"sessions__sudo": None}, {}, "unknown", "sudo (it"),
+    ("cuda-environment", {"sessions__sudo": {"exists": False, "path": None}}, {}, "pass", "in all of them"),
 ]
 
 test_table = table(CASES)

@@ -1,5 +1,7 @@
 """What the checks of stack say to which facts: a case for each outcome that each can have."""
 
+from typing import Any
+
 from .. import good  # noqa: TID252 - the tests have no root package
 from .table import Case, Text, table, texts
 
@@ -10,6 +12,16 @@ FRAMEWORK = good.GOOD["pytorch"]["found"]
 SESSIONS = {"code": 187, "said": "[h264_nvenc @ 0x5] OpenEncodeSessionEx failed: out of memory (10): (no details)"}
 LOCAL = {"pytorch__found__version": "2.13.0+cu130"}
 DEVICE = FRAMEWORK["devices"][0]
+RAN = good.GOOD["nvcc_runs"]["devices"][0]
+NOT_RUN: dict[str, Any] = {"gpu": good.NO_GPU, "nvcc_runs__step": "compile", "nvcc_runs__gpus": [], "nvcc_runs__devices": []}
+COMPILES = "nvcc compiles a kernel for sm_75, and it computes the right sum on every GPU"
+
+
+def stopped(step: str, code: int, said: str) -> dict[str, Any]:
+    """An nvcc that got no further than a step."""
+    return {"nvcc_runs": {**good.GOOD["nvcc_runs"], "step": step, "code": code, "said": said, "built": [], "devices": []}}
+
+
 COMPUTES = "PyTorch in /opt/gpuprov/venvs, computing on every GPU"
 CASES: list[Case] = [
     ("nvcc", {}, {}, "pass", "13.0"),
@@ -114,6 +126,46 @@ CASES: list[Case] = [
     ("opencv-cuda", {"opencv__found": None}, CV, "fail", "no OpenCV"),
     ("opencv-cuda", {"gpu": good.NO_GPU, "opencv__found": CV_FOUND}, CV, "unknown", "no NVIDIA GPU"),
     ("opencv-cuda", {"opencv": None}, CV, "unknown", ""),
+    ("nvcc-runs", {}, {}, "pass", "=compiled for sm_75, right on 1 GPU(s)"),
+    ("nvcc-runs", {"nvcc_runs__as_root": True}, {}, "pass", "=compiled for sm_75, right on 1 GPU(s) as root"),
+    ("nvcc-runs", stopped("find", 0, ""), {}, "fail", "=no nvcc on PATH or in /usr/local/cuda/bin"),
+    ("nvcc-runs", stopped("list", 1, "unknown option"), {}, "unknown", "=list ended with 1: unknown option"),
+    ("nvcc-runs", {**stopped("list", 0, ""), "nvcc_runs__lists": []}, {}, "unknown", "=list ended with 0: without a word"),
+    ("nvcc-runs", {**stopped("list", 0, ""), "nvcc_runs__lists": ["sm_80"]}, {}, "fail", "=nvcc has no sm_75, only sm_80"),
+    (
+        "nvcc-runs",
+        stopped("host-compiler", 2, "#error gcc"),
+        {},
+        "fail",
+        "=nvcc cannot use the host's compiler: host-compiler ended with 2: #error gcc",
+    ),
+    ("nvcc-runs", stopped("compile", 1, "ptxas died"), {}, "fail", "=compile ended with 1: ptxas died"),
+    # Not started, for example from a folder that is mounted noexec; and started, and killed.
+    (
+        "nvcc-runs",
+        {**stopped("run", 126, "Permission denied"), "nvcc_runs__built": ["sm_75"]},
+        {},
+        "unknown",
+        "=compiled, not run: run ended with 126: Permission denied",
+    ),
+    ("nvcc-runs", {**stopped("run", -11, ""), "nvcc_runs__built": ["sm_75"]}, {}, "fail", "=run ended with -11: without a word"),
+    (
+        "nvcc-runs",
+        {"nvcc_runs__error": "cudaErrorInsufficientDriver", "nvcc_runs__devices": []},
+        {},
+        "fail",
+        "=the program ran and got cudaErrorInsufficientDriver",
+    ),
+    ("nvcc-runs", {"nvcc_runs__devices": [{**RAN, "sum": 0}]}, {}, "fail", "=GPU 0: the sum is 0, not 2147450880"),
+    ("nvcc-runs", {"nvcc_runs__devices": [RAN, {**RAN, "error": "cudaErrorLaunchFailure"}]}, {}, "fail", "=GPU 1: cudaErrorLaunchFailure"),
+    ("nvcc-runs", {"nvcc_runs__devices": [{**RAN, "code": "sm_70"}]}, {}, "fail", "=GPU 0 is sm_75, and code for sm_70 ran"),
+    ("nvcc-runs", {"nvcc_runs__devices": []}, {}, "fail", "=right on 0 of 1 GPUs"),
+    ("nvcc-runs", {"gpu__nodes": []}, {}, "pass", "right on 1 GPU"),
+    ("nvcc-runs", {"gpu__nodes": ["/dev/nvidia0", "/dev/nvidia1"]}, {}, "fail", "=right on 1 of 2 GPUs"),
+    ("nvcc-runs", {"nvcc_runs": {"unknown": "timed out"}}, {}, "unknown", "timed out"),
+    ("nvcc-runs", NOT_RUN, {}, "unknown", "=compiled for sm_75, not run: no NVIDIA GPU"),
+    ("nvcc-runs", NOT_RUN, {"gpu__model": "h100"}, "unknown", "=compiled for sm_75 (it has sm_90 as well), not run: no NVIDIA GPU"),
+    ("nvcc-runs", NOT_RUN, {"gpu__model": "v100"}, "fail", "=nvcc has no sm_70, only sm_75, sm_80, sm_90"),
     ("nvcc", {}, {}, "pass", "=13.0 at /usr/local/cuda/bin/nvcc, /usr/local/cuda is /usr/local/cuda-13.0"),
     ("nvcc", {}, {"stack__cuda": "13.0"}, "pass", "13.0"),
     ("cudnn", {"cudnn__header": None}, {}, "pass", "=library 9.19.0, header none"),
@@ -187,6 +239,11 @@ CASES: list[Case] = [
 TEXTS: list[Text] = [
     ("nvcc", {"nvcc__found": None}, {}, "nvcc", "--role cuda_toolkit"),
     ("nvcc", {}, {"stack__cuda": "12.9"}, "nvcc 12.9", "install toolkit 12.9"),
+    ("nvcc-runs", stopped("find", 0, ""), {}, COMPILES, "--role cuda_toolkit"),
+    ("nvcc-runs", stopped("host-compiler", 2, "x"), {}, COMPILES, "install a gcc that this toolkit supports"),
+    ("nvcc-runs", {**stopped("list", 0, ""), "nvcc_runs__lists": ["sm_80"]}, {}, COMPILES, "choose a release in stack.cuda"),
+    ("nvcc-runs", {**stopped("run", 126, "x"), "nvcc_runs__built": ["sm_75"]}, {}, COMPILES, "TMPDIR"),
+    ("nvcc-runs", NOT_RUN, {"gpu__model": "h100"}, COMPILES.replace("75", "90"), "on a host with the GPU"),
     ("cudnn", {"cudnn__library": None}, {}, "cuDNN that the loader finds", "--role cudnn"),
     ("cudnn", {}, {"stack__cudnn": "9.1"}, "cuDNN that the loader finds, 9.1", "install cuDNN 9.1"),
     ("cupti", {"cupti__version": None}, {}, "CUPTI: a file, known to the loader, and it loads", "--role cupti"),

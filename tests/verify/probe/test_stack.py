@@ -1,9 +1,47 @@
-"""What the probe makes of ffmpeg's answers."""
+"""What the probe makes of the answers of ffmpeg and nvcc."""
 
+import json
+import os
+import shutil
+import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
-from .host import tool
+import pytest
+
+from .host import Nvml, tool
+
+# An nvcc that lists sm_75 and sm_90 and makes a program that answers; STOP names the step that fails, JOURNAL is what it was asked for.
+NVCC = """
+echo "$(whoami) $PWD $*" >> "$JOURNAL"
+case "$*" in
+*--list-gpu-code) [ "$STOP" = list ] && { echo no such option >&2; exit 1; }; echo sm_75; echo sm_90; exit;;
+*-E*) [ "$STOP" = host-compiler ] && { echo "#error gcc is too new" >&2; exit 2; }; exit 0;;
+esac
+[ "$STOP" = compile ] && { echo ptxas died >&2; exit 4; }
+for last; do folder=${last%/*}; done
+ls -ld "$folder" >> "$JOURNAL"
+printf '#!/bin/sh\\n[ "$STOP" = run ] && exit 9\\necho hello\\necho "gpuprov-json=$ANSWER"\\n' > "$folder/add"
+chmod 755 "$folder/add"
+"""
+ANSWER = {"error": "", "devices": [{"capability": "sm_90", "code": "sm_90", "sum": 2147450880, "error": ""}]}
+
+
+@pytest.fixture
+def journal(probe: Any, bin_folder: Path, tmp_path: Path, monkeypatch: Any) -> Path:
+    """A host with one H100 and an nvcc that writes down what it was asked for."""
+    for name in ("ls", "chmod", "whoami"):
+        (bin_folder / name).symlink_to(str(shutil.which(name, path="/usr/bin:/bin")))
+    tool(bin_folder, "nvcc", NVCC)
+    monkeypatch.setenv("JOURNAL", str(tmp_path / "journal"))
+    monkeypatch.setenv("ANSWER", json.dumps(ANSWER))
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    monkeypatch.setitem(sys.modules, "pynvml", Nvml())
+    signs = {"pci": ["0000:00:06.0"], "nodes": ["/dev/nvidia0"], "module": True, "modes": {"/dev/nvidia0": 0o660}}
+    monkeypatch.setattr(probe.stack, "present", lambda: signs)
+    return tmp_path / "journal"
 
 
 def test_a_frame_is_encoded_only_where_a_gpu_is_and_is_large_enough(probe: Any, bin_folder: Path, monkeypatch: Any) -> None:
@@ -14,3 +52,66 @@ def test_a_frame_is_encoded_only_where_a_gpu_is_and_is_large_enough(probe: Any, 
     assert encode["code"] == 3
     assert "s=256x256" in encode["said"]
     assert encode["said"].endswith("-f null -")
+
+
+def test_a_kernel_is_compiled_for_the_architecture_of_the_gpu_alone_and_its_answer_is_the_fact(probe: Any, journal: Path) -> None:
+    fact = probe.stack.nvcc_runs()
+    assert (fact["step"], fact["code"], fact["gpus"], fact["built"]) == ("run", 0, ["sm_90"], ["sm_90"])
+    assert fact["devices"] == ANSWER["devices"]
+    assert "-gencode arch=compute_90,code=sm_90" in journal.read_text()
+    assert "_75" not in journal.read_text()
+    assert all("gpuprov-" in line for line in journal.read_text().splitlines()), "nvcc looks for headers in the folder that it stands in"
+    assert "drwx------ " in journal.read_text(), "what is compiled there is run: nobody else may write there"
+    assert not list(journal.parent.glob("gpuprov-*"))
+
+
+@pytest.mark.parametrize(
+    "stop",
+    [("list", 1, "no such option"), ("host-compiler", 2, "#error gcc is too new"), ("compile", 4, "ptxas died"), ("run", 9, "")],
+)
+def test_the_step_that_fails_is_the_last_one(probe: Any, journal: Path, monkeypatch: Any, stop: tuple[str, int, str]) -> None:
+    monkeypatch.setenv("STOP", stop[0])
+    fact = probe.stack.nvcc_runs()
+    assert (fact["step"], fact["code"], fact["said"], fact["devices"]) == (*stop, [])
+    assert not list(journal.parent.glob("gpuprov-*"))
+
+
+def test_an_architecture_that_nvcc_does_not_list_is_not_compiled(probe: Any, journal: Path, monkeypatch: Any) -> None:
+    monkeypatch.setitem(sys.modules, "pynvml", Nvml(nvmlDeviceGetCudaComputeCapability=(7, 0)))
+    fact = probe.stack.nvcc_runs()
+    assert (fact["step"], fact["gpus"], fact["lists"], fact["built"]) == ("list", ["sm_70"], ["sm_75", "sm_90"], [])
+    assert len(journal.read_text().splitlines()) == 1
+
+
+def test_without_a_gpu_the_kernel_is_compiled_and_not_run(probe: Any, journal: Path, monkeypatch: Any) -> None:
+    monkeypatch.setattr(probe.stack, "present", lambda: {"pci": [], "nodes": [], "module": False, "modes": {}})
+    monkeypatch.setenv("STOP", "run")
+    fact = probe.stack.nvcc_runs()
+    assert (fact["step"], fact["code"], fact["gpus"], fact["built"]) == ("compile", 0, [], ["sm_75"])
+    assert "-gencode arch=compute_75,code=sm_75" in journal.read_text()
+
+
+def test_a_gpu_that_nvml_does_not_list_is_unknown_and_not_taken_for_none(probe: Any, journal: Path, monkeypatch: Any) -> None:
+    monkeypatch.setitem(sys.modules, "pynvml", Nvml(nvmlDeviceGetCount=0))
+    with pytest.raises(probe.run.Unknown, match="NVML lists no device"):
+        probe.stack.nvcc_runs()
+    assert not journal.exists()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can step down")
+def test_root_compiles_and_runs_as_nobody_where_nobody_may_use_the_gpu(
+    probe: Any, journal: Path, bin_folder: Path, monkeypatch: Any
+) -> None:
+    (bin_folder / "setpriv").symlink_to(str(shutil.which("setpriv", path="/usr/bin:/bin")))
+    opened = {**probe.stack.present(), "modes": {"/dev/nvidia0": 0o666}}
+    for folder in journal.parents:  # pytest's folders are its user's alone
+        if not folder.stat().st_mode & 0o001:
+            folder.chmod(0o711)
+    journal.touch()
+    journal.chmod(0o666)
+    assert probe.stack.nvcc_runs()["as_root"]
+    monkeypatch.setattr(probe.stack, "present", lambda: opened)
+    fact = probe.stack.nvcc_runs()
+    assert (fact["as_root"], fact["code"], fact["devices"]) == (False, 0, ANSWER["devices"])
+    users = [line.split()[0] for line in journal.read_text().splitlines() if "nvcc" not in line]
+    assert {"root", "nobody"} <= set(users)

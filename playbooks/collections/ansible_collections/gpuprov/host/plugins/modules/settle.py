@@ -24,6 +24,7 @@ options:
       mode: {description: Octal., type: str, default: "0644"}
       owner: {description: User., type: str, default: root}
       group: {description: Group., type: str, default: root}
+      validate: {description: A command that must accept the file first, type: list, elements: str}
   links:
     description: Symbolic links.
     type: list
@@ -73,6 +74,7 @@ import difflib
 import hashlib
 import json
 import os
+import tempfile
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gpuprov.host.plugins.module_utils.ledger import (
@@ -107,7 +109,20 @@ class Settling:
             return
         content = item["content"].encode()
         target = {"kind": "file", "content": base64.b64encode(content).decode(), "mode": int(item["mode"], 8), "uid": uid, "gid": gid}
+        if item.get("validate") and state_of(item["path"]) != target:
+            self.validate(item, content)
         self.path(item["path"], target, lambda: write(item["path"], content, target["mode"], uid, gid))
+
+    def validate(self, item, content):
+        """Refuse a content that its own program does not accept: a broken file of some folders stops the whole program."""
+        with tempfile.NamedTemporaryFile() as trial:
+            trial.write(content)
+            trial.flush()
+            code, output = run([*item["validate"], trial.name])
+        if code:
+            self.module.fail_json(
+                msg="%s is not put in place: %s refuses it: %s" % (item["path"], item["validate"][0], output.strip()[-1000:])
+            )
 
     def path(self, path, target, act):
         """Bring a path into its state."""
@@ -134,7 +149,8 @@ class Settling:
     def stamp(self, key, also, act, what, proof=None):
         """Act after a change of the files, unless that has happened since they have this content and the effect still holds."""
         parameters = self.module.params
-        basis = [parameters["files"], parameters["links"], parameters["absent"], also]
+        files = [{key: value for key, value in item.items() if key != "validate"} for item in parameters["files"]]
+        basis = [files, parameters["links"], parameters["absent"], also]
         digest = hashlib.sha256(json.dumps(basis, sort_keys=True).encode()).hexdigest()
         if self.ledger.data["stamps"].get(key) == digest and (proof is None or run(proof)[0] == 0):
             return False
@@ -217,6 +233,7 @@ def main():
         "content": {"type": "str", "required": True},
         "mode": {"type": "str", "default": "0644"},
         "owner": {"type": "str", "default": "root"},
+        "validate": {"type": "list", "elements": "str"},
         "group": {"type": "str", "default": "root"},
     }
     a_link = {"path": {"type": "path", "required": True}, "target": {"type": "str", "required": True}}

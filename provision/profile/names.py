@@ -1,0 +1,79 @@
+"""Every package name that a lock can hold, by family of systems: what docs/sources/packages.md cross-checks against public files.
+
+A driver's branch, a toolkit's release and the major version of CUDA stand as `<branch>`, `<release>` and `<major>`: a name is checked as a
+pattern, because one repository never shows all of them.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Final, Literal, NamedTuple
+
+from provision.catalog import read
+from provision.catalog.records.packages import Distribution
+from provision.profile.packages import PROFILERS
+from provision.profile.pins import PackagePin
+
+Family = Literal["ubuntu", "debian", "el"]
+_FAMILIES: Final[dict[str, tuple[Family, ...]]] = {"apt": ("ubuntu", "debian"), "dnf": ("el",), "dnf-modular": ("el",)}
+
+
+class EmittedName(NamedTuple):
+    """A package name, or its pattern; `origin` is whose repository has it."""
+
+    family: Family
+    name: str
+    origin: Literal["nvidia", "distribution"]
+
+
+def emitted() -> set[EmittedName]:
+    """All of them: every system, role and source of packages of the catalogue."""
+    found = {EmittedName(family, name, "nvidia") for family, name in _nvidia()}
+    return found | {EmittedName(family, name, "distribution") for family, name in _distribution()}
+
+
+def _nvidia() -> Iterator[tuple[Family, str]]:
+    for record in read.driver().packages:
+        families = (_family(record.only),) if record.only else _FAMILIES[record.system]
+        pins = record.pin if record.system == "apt" else ()  # for dnf a pin is a pattern, not a package
+        yield from _each(families, (*pins, *record.open.compute, *record.proprietary.compute, *record.video))
+    for toolkit in read.toolkits().toolkits:
+        release = toolkit.version.replace(".", "-")
+        packages = [toolkit.package, *(f"{name}-{release}" for name in PROFILERS.values())]
+        yield from _each(("ubuntu", "debian", "el"), [name.replace(release, "<release>") for name in packages])
+    for names in read.cudnn().packages:
+        yield from _each(_FAMILIES[names.system], names.names)
+    for extra in read.extras().values():
+        for manager, packages in extra.packages.items():
+            plain = [re.sub(rf"-{re.escape(extra.version)}-\d+$", "", PackagePin.parse(name).name) for name in packages]
+            yield from _each(_FAMILIES[manager], plain)
+
+
+def _distribution() -> Iterator[tuple[Family, str]]:
+    for system in read.systems().systems:
+        flavours = set(system.kernel.values()) | {"generic"} if system.packages == "apt" else {""}
+        headers = [name.replace("<flavour>", flavour) for name in system.headers for flavour in flavours]
+        if system.name == "debian":  # a kernel of Debian's is never called generic
+            headers = [name for name in headers if not name.endswith("generic")]
+        yield from _each((_family(system.name),), (*headers, *system.python.packages))
+    for base in read.repositories().base:
+        tools = [name for names in base.tools.values() for name in names]
+        names = (*base.always, *tools, *base.gcc, *base.ffmpeg, *base.xfs, *base.stripe, *base.driver, *base.build)
+        yield from _each(_FAMILIES[base.packages], [name.replace("<python>", "python3.12") for name in names])
+    for own in read.repositories().distributions:
+        yield from _each((_family(own.system),), _own(own))
+
+
+def _own(own: Distribution) -> Iterable[str]:
+    return (*own.open, *own.proprietary, *own.video, *own.toolkit, *own.cupti, *own.nsys, *own.ncu, *own.nvprof)
+
+
+def _family(system: str) -> Family:
+    """The family of a system such as `debian 12` or `rocky`."""
+    name = system.partition(" ")[0]
+    return "ubuntu" if name == "ubuntu" else "debian" if name == "debian" else "el"
+
+
+def _each(families: Iterable[Family], names: Iterable[str]) -> Iterator[tuple[Family, str]]:
+    every = tuple(names)
+    for family in families:
+        yield from ((family, name) for name in every)
