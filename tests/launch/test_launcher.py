@@ -70,7 +70,7 @@ def orders(memory: Memory, pair: tuple[str, str] = HERE) -> list[base.Order]:
 
 
 HAD = Pending(0, "us-east-1", "us-east-1a", 1, 1, 1)
-CONFIRMED = {"machines": (Machine(NAME, "i-1", *HERE),), "touched": (HERE,), "had": (HAD,)}
+CONFIRMED: dict[str, Any] = {"machines": (Machine(NAME, "i-1", *HERE),), "touched": (HERE,), "had": (HAD,)}
 
 
 # --- what exists is adopted --------------------------------------------------------------------------------------------
