@@ -41,7 +41,6 @@ class Server(isolation.ForkServerRunner):
             with change_cwd("mutants"):
                 _import_all_but_the_code()
             gc.freeze()
-            _check_without_mutant([])
             serve(work_fd, result_fd)
             return
 
@@ -50,7 +49,6 @@ class Server(isolation.ForkServerRunner):
             def pytest_runtestloop(self, session: pytest.Session) -> bool:
                 Runner.session = session
                 gc.freeze()
-                _check_without_mutant([item.nodeid for item in session.items])
                 serve(work_fd, result_fd)
                 return True
 
@@ -58,8 +56,16 @@ class Server(isolation.ForkServerRunner):
             pytest.main([*_ARGUMENTS, *config().pytest_add_cli_args, *config().pytest_add_cli_args_test_selection], plugins=[Held()])
 
     def run_clean_tests(self, tests: Iterable[str]) -> int:  # noqa: ARG002 - mutmut's interface
-        """They are run in a fork instead, as the mutants are: see `_check_without_mutant`."""
+        """They are run in a fork, as the mutants are: see `startup`."""
         return 0
+
+    def startup(self) -> None:
+        """Run all tests once as if for a mutant that changes nothing: a fork that fails by itself would count every mutant as killed."""
+        super().startup()
+        seconds = sum(state().duration_by_test.values())
+        self.submit("nothing.x_nothing__mutmut_0", list(state().duration_by_test), int((seconds + 1) * 30), seconds)
+        if self.wait_for_result().exit_code:
+            sys.exit("the tests fail in a fork without any mutant")
 
 
 class Runner(PytestRunner):
@@ -69,16 +75,14 @@ class Runner(PytestRunner):
     _outputs: tuple[Any, ...] = ()
 
     def warm_up(self) -> None:
-        """Collection was the warming up."""
+        """Collection was the warming up. The output is kept, because mutmut drops it, and a dropped file is a warning, so an error."""
+        self._outputs = sys.stdout, sys.stderr
 
     def run_tests(self, *, mutant_name: str | None, tests: Iterable[str]) -> int:
         """As mutmut does, but that nothing is collected."""
         if self.session is None:
             return int(super().run_tests(mutant_name=mutant_name, tests=tests))
-        self._outputs = (
-            sys.stdout,
-            sys.stderr,
-        )  # pytest's capture drops them, and an open file that is dropped is a warning, which is an error
+        self._outputs += sys.stdout, sys.stderr  # likewise: pytest's capture drops them
         known = {item.nodeid: item for item in self.session.items}
         items = [known[name] for name in sorted(tests, key=lambda name: state().duration_by_test[name])]
         with tempfile.TemporaryDirectory(prefix="gpuprov-mutant-") as folder:
@@ -98,12 +102,6 @@ class Runner(PytestRunner):
                 session.config.hook.pytest_sessionfinish(session=session, exitstatus=1)
                 return 1
         return 0
-
-
-def _check_without_mutant(tests: list[str]) -> None:
-    """A fork that fails by itself would count every mutant as killed."""
-    if isolation.run_in_fork(Runner().run_tests, mutant_name="", tests=tests):
-        sys.exit("the tests fail in a fork without any mutant")
 
 
 def _collected() -> list[str]:
