@@ -127,15 +127,8 @@ class IndexUnreachableError(GpuprovError):
     code = "index-unreachable"
 
 
-class RecordInvalidError(GpuprovError):
-    """A file of a fleet's figures that is not one, or comes from another version."""
-
-    code = "record-invalid"
-    exit_code = EXIT_USAGE
-
-
 class FactsInvalidError(GpuprovError):
-    """A facts file that is not one, or comes from another version."""
+    """A file of facts, or of a fleet's figures, that is not one, or comes from another version."""
 
     code = "facts-invalid"
     exit_code = EXIT_USAGE

@@ -46,7 +46,17 @@ def wheel_cudnn(gpu: GpuRecord, release: ReleaseRecord) -> str | None:
 def rules(today: dt.date) -> tuple[Rule, ...]:
     """All rules on a day; the day matters because support of a driver branch ends."""
     frameworks = [rule for name, title in TITLES.items() for rule in _framework(name, title)]
-    return (*_machine(), *_driver(today), *_toolkit(), *repository_rules(), *_libraries(), *frameworks, *_settings(), *_clock_pairs())
+    return (
+        *_machine(),
+        *_driver(today),
+        *_toolkit(),
+        *repository_rules(),
+        *_libraries(),
+        *frameworks,
+        *_settings(),
+        *_counters(),
+        *_clock_pairs(),
+    )
 
 
 def machine_rule(flavour: str, why: str) -> Rule:
@@ -269,7 +279,7 @@ def _framework(name: str, title: str) -> tuple[Rule, ...]:
 
 
 def _settings() -> tuple[Rule, ...]:
-    clocks, group = read.driver().clocks, read.driver().counters_for_group
+    clocks = read.driver().clocks
     graphics_from = version(clocks.locked_graphics_from["compute_capability"])
     memory_from = version(clocks.locked_memory_from["compute_capability"])
 
@@ -320,6 +330,12 @@ def _settings() -> tuple[Rule, ...]:
             lambda branch, mode: mode != "application" or branch.application_clocks,
             lambda branch, _mode: f"driver {branch.branch} is said to have dropped application clocks",
         ),
+    )
+
+
+def _counters() -> tuple[Rule, ...]:
+    group = read.driver().counters_for_group
+    return (
         Rule(
             "group-counters",
             ("counters", "driver", "flavour"),

@@ -219,7 +219,7 @@ class Journal:
     def runs(self) -> Iterator[dict[str, Any]]:
         """The runs of all names that reached their end; a line that is none does not count."""
         for path in sorted(self._folder.glob("*.runs.jsonl")):
-            for line in path.read_text(errors="replace").splitlines():
+            for line in text_of(path, errors="replace").splitlines():
                 with contextlib.suppress(json.JSONDecodeError):
                     entry = json.loads(line)
                     if isinstance(entry, dict):
@@ -227,12 +227,8 @@ class Journal:
 
     def launches(self, name: str) -> set[str]:
         """The ids of all launches of a name that were made from here; the log has them when the record is lost."""
-        try:
-            lines = self.log_of(name).read_text(errors="replace").splitlines()
-        except FileNotFoundError:
-            return set()
         ids: set[str] = set()
-        for line in lines:
+        for line in text_of(self.log_of(name), errors="replace").splitlines():
             with contextlib.suppress(json.JSONDecodeError, TypeError, KeyError):  # a client that died may have left half a line
                 ids.add(str(json.loads(line)["launch_id"]))
         return ids

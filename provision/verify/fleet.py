@@ -17,7 +17,7 @@ from provision.verify.facts import Facts
 from provision.verify.finding import Finding, Report
 from provision.verify.judge import Selection, judge
 from provision.verify.observe import observe
-from provision.verify.record import Record, judged_by
+from provision.verify.record import FleetFigures, judged_by
 
 REACHABLE = "reachable"
 _LOOK_AGAIN_S = 5  # between two observations of a host that does not hold yet
@@ -51,7 +51,7 @@ async def verify_all(
     wait_s: float = 0,
     strict: bool = False,
     ahead: EarlyObservations | None = None,
-    record: Record | None = None,
+    record: FleetFigures | None = None,
     say: Callable[[str, Report | None], None] = lambda _host, _report: None,
 ) -> list[HostVerification]:
     """Prove on running hosts that their profiles hold; the result has the order of the expectations.

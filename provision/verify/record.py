@@ -9,7 +9,7 @@ from typing import Final, Literal
 
 from pydantic import Field, ValidationError
 
-from provision.errors import RecordInvalidError
+from provision.errors import FactsInvalidError
 from provision.paths import read_bounded
 from provision.strict import StrictModel
 from provision.verify.checks import CHECKS
@@ -35,7 +35,7 @@ class HostFigures(StrictModel):
     all_reduce_gb_s: Rate | None = None
 
 
-class Record(StrictModel):
+class FleetFigures(StrictModel):
     """The figures of a fleet: host → its latest."""
 
     form: Literal["gpuprov-figures/1"] = Field("gpuprov-figures/1", alias="schema")
@@ -71,25 +71,25 @@ class Record(StrictModel):
         return json.dumps(self.model_dump(mode="json", by_alias=True, exclude_none=True), indent=1, sort_keys=True) + "\n"
 
 
-def read(path: Path) -> Record:
+def read(path: Path) -> FleetFigures:
     """The figures that a file holds; none where there is no file yet.
 
     Raises:
-        RecordInvalidError: the file cannot be read, or holds something else.
+        FactsInvalidError: the file cannot be read, or holds something else.
     """
     try:
-        return Record.model_validate_json(read_bounded(path, _MAX_BYTES))
+        return FleetFigures.model_validate_json(read_bounded(path, _MAX_BYTES))
     except FileNotFoundError:
-        return Record(schema="gpuprov-figures/1")
+        return FleetFigures(schema="gpuprov-figures/1")
     except OSError as error:
         msg = f"cannot read {path}: {error.strerror}"
-        raise RecordInvalidError(msg, hint=_HINT) from error
+        raise FactsInvalidError(msg, hint=_HINT) from error
     except (ValidationError, ValueError) as error:
         msg = f"{path} holds no figures of version gpuprov-figures/1"
-        raise RecordInvalidError(msg, hint=_HINT) from error
+        raise FactsInvalidError(msg, hint=_HINT) from error
 
 
-def judged_by(facts: Facts, record: Record | None, gpu: str) -> Facts:
+def judged_by(facts: Facts, record: FleetFigures | None, gpu: str) -> Facts:
     """The facts with the fleet's figures of this GPU. A host has no say in them: what it sent under that name is dropped."""
     raw = {name: answer for name, answer in facts.raw.items() if name != FleetFacts.name}
     fleet = record.of(gpu) if record else None
@@ -98,7 +98,7 @@ def judged_by(facts: Facts, record: Record | None, gpu: str) -> Facts:
     return dataclasses.replace(facts, raw=raw)
 
 
-def updated(record: Record, measured: Iterable[tuple[Report, Facts, str]]) -> tuple[Record, tuple[str, ...]]:
+def updated(record: FleetFigures, measured: Iterable[tuple[Report, Facts, str]]) -> tuple[FleetFigures, tuple[str, ...]]:
     """The record with new measurements, from the report, the facts and the GPU model of each host; and the hosts that were left out.
 
     A host is left out where a check of the load failed, or something else used a GPU: its figures are not those of a healthy host.

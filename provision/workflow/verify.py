@@ -22,7 +22,7 @@ from provision.verify.facts import NotObservedError, load
 from provision.verify.finding import Report, exit_code
 from provision.verify.fleet import Expectation, HostVerification, verify_all
 from provision.verify.judge import Selection, judge
-from provision.verify.record import Record, judged_by
+from provision.verify.record import FleetFigures, judged_by
 from provision.workflow.hosts import HostNames, subjects_of, targets
 from provision.workflow.session import Session, today
 
@@ -84,7 +84,7 @@ class VerifyResult:
     how: evidence.Conditions
     agreed: Agreement | None
     exit_code: int
-    record: Record | None = None
+    record: FleetFigures | None = None
     left_out: tuple[str, ...] = ()
 
     def evidence(self) -> dict[str, Any]:
@@ -138,7 +138,7 @@ def _how(request: VerifyRequest) -> evidence.Conditions:
 
 
 def judge_files(
-    session: Session, request: VerifyRequest, signed: tuple[Profile, Lock] | None, known: Record | None
+    session: Session, request: VerifyRequest, signed: tuple[Profile, Lock] | None, known: FleetFigures | None
 ) -> list[HostVerification]:
     """Facts files against one profile and its lock. A single file is called `facts`, several go by their names."""
     profile, lock = signed or (session.profile_for(None, request.profile), None)
@@ -157,7 +157,7 @@ def judge_hosts(
     session: Session,
     request: VerifyRequest,
     signed: tuple[Profile, Lock] | None,
-    known: Record | None,
+    known: FleetFigures | None,
     *,
     watch: Watch,
     ahead: EarlyObservations,

@@ -97,7 +97,7 @@ def test_the_slowest_gpu_of_a_host_counts_and_sums_count_by_number_of_gpus(tmp_p
 def test_another_file_is_refused_and_stays_as_it_is(verified: Any, tmp_path: Path, content: str) -> None:
     (tmp_path / "other").write_text(content)
     code, err, _ = verified(record="other", one=good.under_load(**rates(100.0)))
-    assert (code, "error[record-invalid]" in err) == (2, True)
+    assert (code, "error[facts-invalid]" in err) == (2, True)
     assert (tmp_path / "other").read_text() == content
     os.mkfifo(tmp_path / "pipe")
     assert verified(record="pipe", one=good.under_load(**rates(100.0)))[0] == 2

@@ -33,8 +33,10 @@ def test_without_systemd_and_bash_the_files_are_read_instead(probe: Any, tmp_pat
         "etc/profile.d/cuda.sh": "# CUDA_PROFILE=1\nif true; then export CUDA_LAUNCH_BLOCKING='1'; fi\n",
         "usr/lib/systemd/system.conf": "[Manager]\n#DefaultEnvironment=NO=1\n",
         "usr/lib/systemd/system.conf.d/60-x.conf": "[Manager]\nDefaultEnvironment=LD_PRELOAD=/replaced.so\n",
-        "etc/systemd/system.conf.d/60-x.conf": "[Manager]\nDefaultEnvironment=XLA_FLAGS=--no\nDefaultEnvironment=\n"
-        'DefaultEnvironment="LD_PRELOAD=/a b.so" PATH=/usr/local/cuda/bin:/usr/bin\n',
+        "etc/systemd/system.conf.d/50-x.conf": "[Manager]\nDefaultEnvironment=XLA_FLAGS=--no\n",
+        "etc/systemd/system.conf.d/60-x.conf": (
+            '[Manager]\nDefaultEnvironment=\nDefaultEnvironment="LD_PRELOAD=/a b.so" PATH=/usr/local/cuda/bin:/usr/bin\n'
+        ),
     }
     for name, text in texts.items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)
