@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
+from provision import paths
 from provision.cli import COMMANDS
 from tests.cli.conftest import Call
+from tests.fuzz.run import lay
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -44,10 +47,13 @@ def test_wrong_usage_is_one_error_with_a_hint_and_exit_code_2(call: Call, words:
     assert said in err
 
 
-def test_an_error_that_quotes_a_stranger_says_nothing_that_a_terminal_obeys(call: Call) -> None:
-    code, _, err = call("a\x1b[2J\x9b31m\x07é\u202e")
+def test_an_error_that_quotes_a_stranger_says_nothing_that_a_terminal_obeys(call: Call, tmp_path: Path) -> None:
+    lay(tmp_path, {name: (paths.profiles_dir() / f"t4-train{name[1:]}").read_bytes() for name in ("p.yml", "p.lock.yml")})
+    with (tmp_path / "p.lock.yml").open("a") as file:
+        file.write('"\\e[2J\\x9b31m\\u202e\\xe9": 1\n')
+    code, _, err = call("lock", "--check", str(tmp_path / "p.yml"))
     assert code == 2
-    assert r"a\x1b[2J\x9b31m\x07é\u202e" in err
+    assert r"\x1b[2J\x9b31m\u202eé: is not a key of a lock" in err
     assert all(c.isprintable() or c == "\n" for c in err)
 
 
