@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import jsonschema
 import pytest
 
+from provision import paths
 from provision.cli import COMMANDS, unknown
 from tests.cli.conftest import Call
+from tests.fuzz.run import lay
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -129,10 +132,13 @@ def test_an_error_has_the_colours_that_were_chosen(call: Call, monkeypatch: pyte
     assert is_red("--color=always")
 
 
-def test_an_error_that_quotes_a_stranger_says_nothing_that_a_terminal_obeys(call: Call) -> None:
-    code, _, err = call("a\x1b[2J\x9b31m\x07é\u202e")
+def test_an_error_that_quotes_a_stranger_says_nothing_that_a_terminal_obeys(call: Call, tmp_path: Path) -> None:
+    lay(tmp_path, {name: (paths.profiles_dir() / f"t4-train{name[1:]}").read_bytes() for name in ("p.yml", "p.lock.yml")})
+    with (tmp_path / "p.lock.yml").open("a") as file:
+        file.write('"\\e[2J\\x9b31m\\u202e\\xe9": 1\n')
+    code, _, err = call("lock", "--check", str(tmp_path / "p.yml"))
     assert code == 2
-    assert r"a\x1b[2J\x9b31m\x07é\u202e" in err
+    assert r"\x1b[2J\x9b31m\u202eé: is not a key of a lock" in err
     assert all(c.isprintable() or c == "\n" for c in err)
 
 
