@@ -221,6 +221,12 @@ HERE, THERE, SIX = "192.0.2.0/24", "198.51.100.0/24", "2001:db8::/64"
             [],
             [{"IpProtocol": "tcp", "FromPort": 22, "ToPort": 22, "PrefixListIds": [{"PrefixListId": "pl-1"}]}],
         ),
+        # EC2 may leave out the family that a rule has nothing of.
+        (
+            [{"IpProtocol": "tcp", "FromPort": 22, "ToPort": 22, "IpRanges": [{"CidrIp": HERE}]}],
+            [SIX],
+            [],
+        ),
         # What does not reach port 22 is left alone.
         (
             [rule("tcp", 443, 443, THERE), rule("tcp", 23, 80, THERE), rule("tcp", 1, 21, THERE), rule("udp", 22, 22, THERE)],
