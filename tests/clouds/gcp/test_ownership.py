@@ -214,10 +214,11 @@ def test_what_is_gone_already_is_no_error_and_a_disk_that_ended_with_its_machine
 )
 def test_exactly_these_networks_are_admitted_and_only_rules_of_this_launch_removed(networks: list[str], superfluous: list[str]) -> None:
     project, lab = ScriptedProject(), "projects/my-project/global/networks/lab"
-    existing = [rule(f"{TAG}{suffix}") for suffix in ("", "-deny", "-v6", "-deny-v6")] + [rule("gpuprov-beef", tags=("gpuprov-beef",))]
-    firewall.allow(project, LAUNCH, TEXT, networks, existing, network=lab)  # type: ignore[arg-type]
+    names = [each["name"] for each in requests.firewalls("train", LAUNCH, TEXT, [HERE, SIX], lab)]
+    existing = [*map(rule, names), rule("gpuprov-beef", tags=("gpuprov-beef",))]
+    firewall.allow(project, "train", LAUNCH, TEXT, networks, rules=existing, network=lab)  # type: ignore[arg-type]
     made = [request["firewall_resource"] for _, method, _, request in project.sent if method == "insert_unary"]
-    by_name = {each["name"]: each for each in requests.firewalls(LAUNCH, TEXT, networks, lab)}
+    by_name = {each["name"]: each for each in requests.firewalls("train", LAUNCH, TEXT, networks, lab)}
     assert {each["name"]: each for each in made} == by_name
     removed = [(client, action, request) for client, method, action, request in project.sent if method == "delete_unary"]
     assert removed == [("Firewalls", "compute.firewalls.delete", {"firewall": name}) for name in superfluous]
