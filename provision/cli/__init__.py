@@ -129,34 +129,43 @@ cli.params.append(_colour_option())
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit with the code of the contract."""
-    words = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        code = _run(list(sys.argv[1:] if arguments is None else arguments))
+    except BrokenPipeError:
+        # The reader went away (`| head`), perhaps of the errors too; Python would complain once more while it flushes at exit.
+        for stream in (sys.stdout, sys.stderr):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+        code = 0
+    sys.exit(code)
+
+
+def _run(words: list[str]) -> int:
+    """Run the command of these words and print its error; returns the exit code."""
     shared: dict[str, Any] = {}
     try:
         code = cli.main(args=words, prog_name="gpuprov", standalone_mode=False, obj=shared)
+    except BrokenPipeError:
+        raise
     except GpuprovError as error:
         if error.exit_code == EXIT_INTERRUPTED:
             _quieten()
-        code = _fail(error, words, shared)
+        return _fail(error, words, shared)
     except click.exceptions.NoArgsIsHelpError as error:
         click.echo(error.format_message(), err=True)
-        code = EXIT_USAGE
+        return EXIT_USAGE
     except click.ClickException as error:
         context = getattr(error, "ctx", None)
         hint = f"`{context.command_path if context else 'gpuprov'} --help` shows the usage"
-        code = _fail(UsageError(error.format_message(), hint=hint), words, shared)
+        return _fail(UsageError(error.format_message(), hint=hint), words, shared)
     except (KeyboardInterrupt, click.Abort):
         _quieten()
         hint = "`gpuprov ls` shows what exists, `gpuprov down NAME` removes it, the same command continues"
-        code = _fail(InterruptedRunError("interrupted", hint=hint), words, shared)
-    except BrokenPipeError:
-        # The reader went away (`| head`); Python would complain once more while it flushes at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        code = 0
+        return _fail(InterruptedRunError("interrupted", hint=hint), words, shared)
     except Exception as error:  # noqa: BLE001 - the last boundary: Python would exit with 1, which says that a check failed
         from provision.cli.defect import describe  # noqa: PLC0415 - what it imports would slow every command
 
-        code = _fail(describe(error), words, shared)
-    sys.exit(code if isinstance(code, int) else 0)
+        return _fail(describe(error), words, shared)
+    return code if isinstance(code, int) else 0
 
 
 def _quieten() -> None:

@@ -142,13 +142,13 @@ def test_an_error_that_quotes_a_stranger_says_nothing_that_a_terminal_obeys(call
     assert all(c.isprintable() or c == "\n" for c in err)
 
 
-def test_a_reader_that_goes_away_is_no_traceback() -> None:
-    done = subprocess.run(
-        f"{sys.executable} -m provision profile schema | head -1",
-        shell=True,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.stdout == "{\n"
+@pytest.mark.parametrize(
+    ("words", "lines"),
+    [("profile schema | head -1", "{\n0 0\n"), ("verify nowhere --only nosuch 2>&1 >/dev/null | true", "0 0\n")],
+    ids=["output", "errors"],
+)
+def test_a_reader_that_goes_away_is_no_traceback_and_no_failed_check(words: str, lines: str) -> None:
+    command = f"{sys.executable} -m provision {words}; echo ${{PIPESTATUS[@]}}"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
+    assert done.stdout == lines
     assert done.stderr == ""
