@@ -34,7 +34,6 @@ def variables(profile: Profile, lock: Lock, roles: Sequence[str]) -> dict[str, A
         **_base(profile),
         "nvidia_driver_module": lock.driver.module,
         **_fabric_manager(lock, roles),
-        "nvidia_driver_packages": list(lock.driver.packages),
         "nvidia_driver_gsp": lock.driver.gsp == "default",
         **_clocks(lock.clocks),
         "cuda_toolkit_home": lock.cuda.home,
