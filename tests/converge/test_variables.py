@@ -61,7 +61,7 @@ def test_the_profile_and_its_lock_reach_the_roles(profile: Profile, lock: Lock) 
     assert values["pytorch_wheels"] == list(lock.frameworks["pytorch"].wheels)
     assert set(values["packages_by_role"]) == {"pytorch", "nvidia_driver"}
     assert values["counters_open"] is True
-    assert (values["clocks_mode"], values["clocks_memory_mhz"], values["clocks_graphics_mhz"]) == ("application", 5001, 1590)
+    assert (values["clocks_mode"], values["clocks_memory_mhz"], values["clocks_graphics_mhz"]) == ("locked-graphics", 5001, 1590)
     assert values["preflight_free_gb"] > variables(profile, lock, ["clocks"])["preflight_free_gb"]
 
 
