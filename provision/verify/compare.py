@@ -15,14 +15,17 @@ _HOLDS: Final = frozenset({"pass", "waived", "warn"})
 
 
 def changes(old: Facts, new: Facts) -> list[str]:
-    """What differs, a line each, in the order of the facts' names: `driver.loaded: 580.95.05 → 595.44.01`."""
+    """What differs, in the order of the facts' names: `driver.loaded: 580.95.05 → 595.44.01`.
+
+    Each is one line without characters that a terminal would obey, whatever the host sent.
+    """
     before, after = dict(_leaves(old.raw)), dict(_leaves(new.raw))
     lines = []
     for name in sorted({*before, *after}):
         was, now = before.get(name, "nothing"), after.get(name, "nothing")
         volatile = name in _VOLATILE or name.split(".", maxsplit=1)[0] in _VOLATILE or name.endswith(_VOLATILE_OF_GPU)
         if was != now and not volatile:
-            lines.append(f"{name}: {was} → {now}")
+            lines.append("".join(c if c.isprintable() else "�" for c in f"{name}: {was} → {now}"))
     return lines
 
 

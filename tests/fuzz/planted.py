@@ -57,6 +57,7 @@ DEFECTS: Final[dict[str, Callable[[], object]]] = {
     "writes through a link": through_a_link,
     "runs a program": lambda: subprocess.run(["true"], check=False),
     "connects": connect,
+    "signals another": lambda: os.kill(os.getppid(), 0),
     "memory": lambda: bytearray(400 << 20),
     "crash": lambda: os.kill(os.getpid(), signal.SIGSEGV),
     "slow": lambda: spin(1.2),

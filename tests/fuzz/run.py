@@ -80,8 +80,8 @@ class Watch:
         elif event == "subprocess.Popen":
             program = Path(os.fsdecode(arguments[0])).name
             self.seen += [] if program in _PROGRAMS else [f"runs {program}"]
-        elif event in {"socket.connect", "socket.getaddrinfo", "os.system", "os.exec", "os.posix_spawn"}:
-            self.seen.append(f"{event} {arguments[1:]}")
+        elif event in {"socket.connect", "socket.getaddrinfo", "os.system", "os.exec", "os.posix_spawn", "os.kill", "os.killpg"}:
+            self.seen.append(f"{event} {arguments}")
 
     def _inside(self, event: str, name: Any, at: int | None) -> None:
         if isinstance(name, int) or name is None:

@@ -48,6 +48,7 @@ def test_the_fuzzer_notices_what_it_looks_for(tmp_path: Path) -> None:
         "writes through a link": "open ",
         "runs a program": "runs true",
         "connects": "socket.connect",
+        "signals another": "os.kill",
         "memory": "MemoryError came through",
         "crash": "killed by SIGSEGV",
         "slow": "takes 1.",

@@ -25,6 +25,11 @@ def test_what_differs_at_each_look_is_no_difference_between_two_of_them() -> Non
     ]
 
 
+def test_a_difference_is_one_line_that_can_be_printed_whatever_the_host_sent() -> None:
+    sent = good.facts(tool_gcc={"unknown": "\x1b[2J\x00\ud800\nx é"})
+    assert changes(good.facts(tool_gcc=None), sent) == ["tool_gcc.unknown: nothing → �[2J���x é"]
+
+
 def test_what_only_one_of_them_has_and_an_unknown_fact_are_named() -> None:
     assert changes(good.facts(tool_gcc=None), good.facts(tool_gcc={"unknown": "it hung"})) == ["tool_gcc.unknown: nothing → it hung"]
 
