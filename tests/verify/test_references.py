@@ -263,7 +263,7 @@ ASKS = {
     "modinfo": {"-F"},
     "nvidia-smi": {"--query-gpu=driver_version"},
     "rpm": {"-qa"},
-    "sudo": {"-n"},
+    "sudo": {"-k", "-n"},
     "systemctl": {"show", "show-environment"},
     "timedatectl": {"show"},
     "setpriv": {"--reuid=65534", "--reuid=%d"},

@@ -43,7 +43,7 @@ def sudo():
     """The PATH that sudo gives its commands; None where it would ask for a password, which nobody is asked for here."""
     if not shutil.which("sudo"):
         return {"exists": False, "path": None}
-    lines = output(["sudo", "-n", "/usr/bin/env"])
+    lines = output(["sudo", "-k", "-n", "/usr/bin/env"])  # -k: no credentials are cached, so that no file is left
     return {"exists": True, "path": search_path(lines.splitlines()) if lines else None}
 
 
