@@ -20,7 +20,17 @@ from tests.waiting import LONG_S, until
 pytestmark = pytest.mark.rehearsal
 
 # What the profile does not ask for; and what is not there as long as no driver is: a file of its options, a kernel in /boot.
-NOT_ASKED = {"tensorflow", "tensorflow-installed", "jax", "jax-installed", "extras", "opencv-cuda", "initramfs", "every-kernel"}
+NOT_ASKED = {
+    "tensorflow",
+    "tensorflow-installed",
+    "jax",
+    "jax-installed",
+    "extras",
+    "opencv-cuda",
+    "initramfs",
+    "every-kernel",
+    "fabric-on-disk",
+}
 GPU_CHECKS = {check.id for check in CHECKS if check.needs_gpu and check.tier != "perf"} - NOT_ASKED
 
 

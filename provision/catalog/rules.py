@@ -302,8 +302,8 @@ def _settings() -> tuple[Rule, ...]:
             return "clocks that are left at their default need no mode"
         if version(gpu.compute_capability) >= memory_from:
             return f"{gpu.name} ({gpu.compute_capability}) can lock both clocks, which takes the place of application clocks"
-        if request.kind == "max":
-            return f"{gpu.name} ({gpu.compute_capability}) holds its highest clocks as application clocks, or by locking the graphics clock"
+        if memory_is_highest(gpu, request):
+            return f"{gpu.name} ({gpu.compute_capability}) holds such clocks as application clocks, or by locking the graphics clock"
         return (
             f"memory clocks can be locked from {clocks.locked_memory_from['compute_capability']} on and {capability_text(gpu)}, "
             f"so the pair {request} needs application clocks"

@@ -3,6 +3,7 @@
 import math
 
 import pytest
+from msgspec.structs import replace
 
 from provision.catalog import read, roofline
 
@@ -22,7 +23,7 @@ def test_memory_limits_below_the_threshold_and_arithmetic_above() -> None:
 
 
 def test_a_gpu_whose_bandwidth_is_not_known_has_no_roof() -> None:
-    assert roofline.roofs(read.gpu("p4")) == []
+    assert roofline.roofs(replace(read.gpu("p4"), bandwidth_gb_s=None)) == []
 
 
 def test_a_short_name_means_all_of_its_kind() -> None:

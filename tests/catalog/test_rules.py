@@ -37,7 +37,13 @@ def test_a_rule_that_forbids_something_says_why_in_one_sentence() -> None:
 def test_only_advice_is_soft() -> None:
     soft = {rule.id for rule in by_id().values() if rule.soft}
     measured = {f"{name}-is-measured" for name in read.frameworks()}
-    assert soft == {"driver-is-supported", "driver-is-not-older-than-toolkit", "clocks-are-listed", *measured}
+    assert soft == {
+        "driver-is-supported",
+        "driver-is-not-older-than-toolkit",
+        "clocks-are-listed",
+        "application-clocks-are-deprecated",
+        *measured,
+    }
 
 
 def test_support_of_a_branch_ends_on_its_day() -> None:
@@ -103,6 +109,7 @@ def release(**changed: Any) -> ReleaseRecord:
 SPAN = Capabilities("7.0", "9.0")
 T4_CLOCKS = ClocksRecord(memory_mhz=5001, graphics_mhz=1590)
 DEFAULT, MAX, PAIR = ClockRequest("default"), ClockRequest("max"), ClockRequest("pair", 5001, 1590)
+LOW = ClockRequest("pair", 405, 1590)
 # rule, values, whether it holds
 BOUNDS: list[tuple[str, tuple[Any, ...], bool]] = [
     ("machine-is-x86", (gpu("7.5"),), True),
@@ -245,14 +252,16 @@ BOUNDS: list[tuple[str, tuple[Any, ...], bool]] = [
             *((f"{name}-cudnn", (gpu("3.0"),)), (f"{name}-is-measured", ())),
         )
     ],
-    # Both clocks are locked from 8.0 on; the graphics clock alone can be from 7.0 on, for `max`; else they are application clocks.
+    # Both clocks are locked from 8.0 on; the graphics clock alone can be from 7.0 on, beside the highest memory clock; else they are
+    # application clocks.
     *[
         ("clocks-mode", (gpu(capability), request, mode), holds)
         for capability, request, mode, holds in (
             *(("7.5", DEFAULT, "none", True), ("7.5", DEFAULT, "application", False), ("9.0", DEFAULT, "locked", False)),
             *(("8.0", PAIR, "locked", True), ("8.0", PAIR, "application", False), ("8.0", MAX, "locked-graphics", False)),
             *(("8.0", MAX, "locked", True), ("7.5", PAIR, "locked", False), ("7.5", PAIR, "application", True)),
-            *(("7.5", PAIR, "locked-graphics", False), ("7.5", MAX, "locked-graphics", True), ("7.0", MAX, "locked-graphics", True)),
+            *(("7.5", PAIR, "locked-graphics", True), ("7.0", PAIR, "locked-graphics", True), ("7.5", LOW, "locked-graphics", False)),
+            *(("7.5", LOW, "application", True), ("7.5", MAX, "locked-graphics", True), ("7.0", MAX, "locked-graphics", True)),
             *(("6.1", MAX, "locked-graphics", False), ("6.1", MAX, "application", True), ("7.5", MAX, "none", False)),
             *(("6.1", PAIR, "locked-graphics", False), ("8.9", MAX, "none", False)),
         )
@@ -278,6 +287,14 @@ BOUNDS: list[tuple[str, tuple[Any, ...], bool]] = [
     ],
     ("clocks-in-reach", (gpu("7.5", clocks=T4_CLOCKS), MAX), True),
     ("clocks-in-reach", (gpu("7.5", clocks=T4_CLOCKS), ClockRequest("max", 9999, 9999)), True),
+    ("clocks-mode", (gpu("7.5", clocks=None), PAIR, "locked-graphics"), False),
+    *[
+        ("application-clocks-are-deprecated", (gpu(capability), driver(branch), mode), holds)
+        for capability, branch, mode, holds in (
+            *(("7.5", "580", "application", False), ("7.5", "579", "application", True), ("7.0", "595", "application", False)),
+            *(("6.1", "580", "application", True), ("7.5", "595", "locked-graphics", True)),
+        )
+    ],
     ("driver-has-application-clocks", (driver("615", application_clocks=False), "application"), False),
     ("driver-has-application-clocks", (driver("615", application_clocks=False), "locked"), True),
     ("driver-has-application-clocks", (driver("580"), "application"), True),
@@ -424,12 +441,12 @@ def test_the_variables_of_a_rule_are_the_arguments_it_takes() -> None:
         (
             "clocks-mode",
             (gpu("7.5"), MAX, "locked"),
-            "CARD (7.5) holds its highest clocks as application clocks, or by locking the graphics clock",
+            "CARD (7.5) holds such clocks as application clocks, or by locking the graphics clock",
         ),
         (
             "clocks-mode",
-            (gpu("7.5"), PAIR, "locked"),
-            "memory clocks can be locked from 8.0 on and CARD is 7.5, so the pair 5001,1590 MHz needs application clocks",
+            (gpu("7.5"), LOW, "locked"),
+            "memory clocks can be locked from 8.0 on and CARD is 7.5, so the pair 405,1590 MHz needs application clocks",
         ),
         (
             "clocks-in-reach",

@@ -221,7 +221,6 @@ REFUSED: dict[str, dict[str, Any]] = {
         "gpu__application_clocks": CLOCKS,
         "places": [{"cloud": "aws", "instance_type": "g5.xlarge", "regions": ["us-east-1"]}],
     },
-    "t4-pair-driver-620": {"stack__driver": "620"},
     "arm": {"gpu__model": "t4g", "gpu__application_clocks": "default"},
 }
 
