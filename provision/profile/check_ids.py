@@ -35,8 +35,10 @@ _IDS: Final = """
     device-nodes
     pcie
     nvlink
+    fabric-on-disk
     fabric
     nvcc
+    nvcc-runs
     cudnn
     cupti
     profilers
@@ -60,5 +62,6 @@ _IDS: Final = """
     memory-bandwidth
     host-copies
     all-reduce
+    data-parallel
 """
 CHECK_IDS: Final = tuple(_IDS.split())

@@ -16,6 +16,8 @@ from provision.profile.pins import PackagePin
 Family = Literal["ubuntu", "debian", "el"]
 _FAMILIES: Final[dict[str, tuple[Family, ...]]] = {"apt": ("ubuntu", "debian"), "dnf": ("el",), "dnf-modular": ("el",)}
 
+_OF_THE_SYSTEM: Final = frozenset({"infiniband-diags"})  # the one package beside the fabric manager that is not NVIDIA's
+
 
 class EmittedName(NamedTuple):
     """A package name, or its pattern; `origin` is whose repository has it."""
@@ -36,6 +38,11 @@ def _nvidia() -> Iterator[tuple[Family, str]]:
         families = (_family(record.only),) if record.only else _FAMILIES[record.system]
         pins = record.pin if record.system == "apt" else ()  # for dnf a pin is a pattern, not a package
         yield from _each(families, (*pins, *record.open.compute, *record.proprietary.compute, *record.video))
+    fabric = read.driver().fabric
+    for own in fabric.packages:
+        yield from _each(_FAMILIES[own.system], [own.manager])
+    for subnet in fabric.subnet:
+        yield from _each(_FAMILIES[subnet.system], [name for name in subnet.packages if name not in _OF_THE_SYSTEM])
     for toolkit in read.toolkits().toolkits:
         release = toolkit.version.replace(".", "-")
         packages = [toolkit.package, *(f"{name}-{release}" for name in PROFILERS.values())]
@@ -55,6 +62,12 @@ def _distribution() -> Iterator[tuple[Family, str]]:
         if system.name == "debian":  # a kernel of Debian's is never called generic
             headers = [name for name in headers if not name.endswith("generic")]
         yield from _each((_family(system.name),), (*headers, *system.python.packages))
+    fabric = read.driver().fabric
+    for subnet in fabric.subnet:
+        yield from _each(_FAMILIES[subnet.system], [name for name in subnet.packages if name in _OF_THE_SYSTEM])
+    for extra in fabric.kernel:
+        kernels = {flavour for each in read.systems().systems if each.name == extra.system for flavour in each.kernel.values()}
+        yield from _each((_family(extra.system),), [extra.package.replace("<flavour>", flavour) for flavour in kernels])
     for base in read.repositories().base:
         tools = [name for names in base.tools.values() for name in names]
         names = (*base.always, *tools, *base.gcc, *base.ffmpeg, *base.xfs, *base.stripe, *base.driver, *base.build)

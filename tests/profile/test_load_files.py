@@ -46,12 +46,12 @@ def test_profiles_are_listed_by_name_with_their_purpose_and_without_locks(tmp_pa
     monkeypatch.chdir(tmp_path)
     listed = load.list_profiles()
     assert [entry.name for entry in listed] == sorted(entry.name for entry in listed)
-    first, bad, last = listed[0], next(entry for entry in listed if entry.name == "bad"), listed[-1]
+    first, bad, last = (next(entry for entry in listed if entry.name == name) for name in ("aa", "bad", "zz"))
     assert (first.name, first.path, first.purpose, first.problem) == ("aa", Path("profiles/aa.yml"), GOOD["purpose"], "")
     assert first.profile == load.load(first.path)
     assert (bad.path, bad.purpose, bad.profile) == (Path("profiles/bad.yml"), "", None)
     assert bad.problem.startswith("profiles/bad.yml does not hold a profile")
-    assert last.name == "zz"
+    assert last == listed[-1]
     assert load.find("zz") == Path("profiles/zz.yaml")
     assert not any(entry.name.endswith(".lock") for entry in listed)
 
