@@ -101,8 +101,8 @@ class StackConflictError(GpuprovError):
     exit_code = EXIT_USAGE
     conflict: Any = None
 
-    def __init__(self, reason: str, *, hint: str, keys: tuple[str, ...] = (), of: str = "") -> None:
-        super().__init__(f"{of}: {reason}" if of else reason, hint=hint)
+    def __init__(self, reason: str, *, hint: str, detail: str = "", keys: tuple[str, ...] = (), of: str = "") -> None:
+        super().__init__(f"{of}: {reason}" if of else reason, hint=hint, detail=detail)
         self.keys = (of,) if of else keys
         self.reason = reason
 

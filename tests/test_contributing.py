@@ -234,7 +234,7 @@ from provision.paths import profiles_dir
 
 def test_a_profile_may_ask_for_it_and_the_resolver_has_a_stack_for_it(tmp_path):
     document = yaml.safe_load((profiles_dir() / "t4-train.yml").read_text())
-    document["gpu"] = {"model": "a40"}
+    document |= {"gpu": {"model": "a40"}, "places": []}
     file = tmp_path / "a40.yml"
     file.write_text(yaml.safe_dump(document))
     checked = CliRunner().invoke(cli, ["profile", "check", str(file)])

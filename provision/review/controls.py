@@ -36,6 +36,7 @@ KEYS: Final[Mapping[str, tuple[str, ...]]] = {
     "memory-bandwidth": ("gpu.model",),
     "host-copies": ("gpu.model",),
     "all-reduce": ("gpu.count",),
+    "data-parallel": ("gpu.count",),
 }
 # Where the profile alone says that a check has nothing to judge; for other checks the hardware may say it.
 _CONDITIONS: Final[Mapping[str, tuple[Callable[[Profile], bool], str]]] = {
@@ -52,6 +53,8 @@ _CONDITIONS: Final[Mapping[str, tuple[Callable[[Profile], bool], str]]] = {
         "needs `--tier standard`, because only a profiler shows what an ordinary user gets",
     ),
     "all-reduce": (lambda p: p.gpu.count > 1, "there is only one GPU"),
+    "data-parallel": (lambda p: p.gpu.count > 1, "there is only one GPU"),
+    "clocks-held": (lambda p: p.gpu.application_clocks != "default", "the clocks stay at the card's default"),
 }
 
 

@@ -60,7 +60,7 @@ if __name__ == "__main__":
 _LINE: Final = "=" * 118
 # What the probe runs beside its own table of tools; tests/verify/test_script.py finds them in it.
 _TOOLS: Final = (
-    *("apt-config", "apt-mark", "dcgmi", "dnf", "ldconfig", "modinfo", "ncu", "nsys", "nvcc", "nvidia-smi", "nvprof", "rpm"),
+    *("apt-config", "apt-mark", "dcgmi", "dnf", "dpkg-query", "ldconfig", "modinfo", "ncu", "nsys", "nvcc", "nvidia-smi", "nvprof", "rpm"),
     *("systemctl", "timedatectl", "unattended-upgrade", "with-counters"),
 )
 _DEADLINE_S: Final = 117  # of `gpuprov probe`

@@ -165,8 +165,13 @@ def repository(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[R
 @pytest.fixture(scope="module")
 def asked(profile: Profile, repository: Repository) -> Profile:
     """The T4 profile for a machine with NVSwitches, with the repository in NVIDIA's place and nothing heavy."""
-    plain = profile.dump() | {"places": SWITCHED["places"]}
-    plain["gpu"] |= SWITCHED["gpu"]
+    plain = profile.dump()
+    return lightened(Profile.model_validate({**plain, "places": SWITCHED["places"], "gpu": plain["gpu"] | SWITCHED["gpu"]}), repository)
+
+
+def lightened(profile: Profile, repository: Repository) -> Profile:
+    """A profile with the repository in NVIDIA's place and nothing heavy."""
+    plain = profile.dump()
     plain["sources"]["apt"] = {"url": repository.url, "key": f"{repository.url}key.asc", "fingerprint": repository.fingerprint}
     plain["stack"] |= {"frameworks": {}, "opencv": "none", "ffmpeg": False, "tools": ["make"], "extras": ["dcgm"]}
     plain["disks"]["data"] = None

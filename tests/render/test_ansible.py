@@ -18,15 +18,17 @@ from provision.cli.render import _write_folder
 from provision.converge.roles import ROLES
 from provision.launch.plan import plan
 from provision.profile.locked import pin
+from provision.profile.model import Profile
 from provision.render import render
 from provision.render.ansible import REQUIREMENTS, roles_of
 from provision.render.base import ProfileSubject, choose
 from provision.render.base import subject as subject_of
-from tests.converge.conftest import Host, asked, host, lab, lock, locked, profile, repository
+from tests.converge.conftest import Host, host, lab, lightened, lock, locked, profile, repository
+from tests.converge.repository import Repository
 
 from .cases import EVIL, SUBJECTS
 
-__all__ = ["asked", "host", "lab", "lock", "locked", "profile", "repository"]
+__all__ = ["host", "lab", "lock", "locked", "profile", "repository"]
 
 PLAYBOOK = str(Path(sys.executable).parent / "ansible-playbook")
 
@@ -123,6 +125,12 @@ def _log_in_anew(host: Host) -> None:
 
 
 @pytest.mark.rehearsal
+@pytest.fixture(scope="module")
+def asked(profile: Profile, repository: Repository) -> Profile:
+    """The T4 profile: a folder is rendered for a machine that can be launched."""
+    return lightened(profile, repository)
+
+
 def test_a_host_set_up_by_the_folder_is_found_as_one_that_gpuprov_set_up(host: Host, tmp_path: Path) -> None:
     planned = plan(host.asked, host.locked, "by-hand")
     subject = subject_of(planned, choose(planned))

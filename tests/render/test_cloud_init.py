@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import os
 from pathlib import Path
@@ -40,10 +41,10 @@ def test_it_is_what_up_sends(case: str) -> None:
         subject = SUBJECTS[case](GIVEN)
         assert text == run_instances(subject.order(launch_id="", public_key=KEY, deadline=DEADLINE), subject.region)["UserData"]
         assert read["ssh_authorized_keys"] == [KEY]
-        assert "OnCalendar=2026-11-22 08:00:05 UTC\n" in timer
+        assert f"OnCalendar={DEADLINE:%Y-%m-%d %H:%M:%S} UTC\n" in timer
     else:
         assert "ssh_authorized_keys" not in read
-        assert "OnCalendar=2026-11-22 08:10:05 UTC\n" in timer
+        assert f"OnCalendar={DEADLINE + dt.timedelta(minutes=10):%Y-%m-%d %H:%M:%S} UTC\n" in timer
     assert set(read) - {"ssh_authorized_keys"} == {"disable_root", "ssh_pwauth", "write_files", "runcmd"}
     assert all(isinstance(word, str) for command in read["runcmd"] for word in command)
 

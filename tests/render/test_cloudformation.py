@@ -131,7 +131,7 @@ def test_gpuprov_lists_a_stack_and_its_launch_is_its_own(stacks: Any, ec2: Rehea
     assert {i.deadline for i in found} == {DEADLINE.isoformat()}
     told = Made(ec2, subject.region)
     user_data = base64.b64decode(told.attribute(first["InstanceId"], "userData")).decode()
-    assert "OnCalendar=2026-11-22 08:00:05 UTC" in user_data
+    assert f"OnCalendar={DEADLINE:%Y-%m-%d %H:%M:%S} UTC" in user_data
     assert json.loads(user_data.removeprefix("#cloud-config\n"))["ssh_authorized_keys"] == [KEY]
 
 

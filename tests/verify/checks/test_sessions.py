@@ -8,7 +8,7 @@ CASES: list[Case] = [
     ("cuda-environment", {"sessions__service": "/usr/local/cuda/bin2"}, {}, "fail", "services"),
     ("cuda-environment", {"sessions__loader": []}, {}, "fail", "the loader"),
     ("cuda-environment", {"sessions__ssh": None}, {}, "unknown", "SSH commands (the probe did not come over SSH)"),
-    ("cuda-environment", {"sessions__ssh": None}, {}, "unknown", "in login shells, services, the loader it is there"),
+    ("cuda-environment", {"sessions__ssh": None}, {}, "unknown", "in login shells, services, sudo, the loader it is there"),
     (
         "cuda-environment",
         {"sessions__login": "/usr/bin", "sessions__ssh": None, "sessions__service": None},
@@ -17,8 +17,14 @@ CASES: list[Case] = [
         "missing in login shells; could not be seen: SSH commands (the probe did not come over SSH), services (neither systemd",
     ),
     ("cuda-environment", {"sessions__sudo__path": "/usr/sbin:/usr/bin"}, {}, "fail", "=missing in sudo"),
-    ("cuda-environment", {"sessions__sudo__path": None}, {}, "unknown", "sudo (it would ask for a password)"),
-    ("cuda-environment", {"sessions__sudo": None}, {}, "unknown", "sudo (it"),
+    (
+        "cuda-environment",
+        {"sessions__sudo__path": None},
+        {},
+        "pass",
+        "=in all of them; sudo asks this user for a password, and was not looked at",
+    ),
+    ("cuda-environment", {"sessions__sudo": None}, {}, "unknown", "sudo (the probe did not look)"),
     ("cuda-environment", {"sessions__sudo": {"exists": False, "path": None}}, {}, "pass", "in all of them"),
 ]
 
