@@ -83,13 +83,12 @@ class TestVoltaAndTuring:
 
 
 class TestClocksAndCounters:
-    def test_a_pair_on_a_t4_needs_application_clocks(self) -> None:
-        """Its memory clock cannot be locked; drivers that dropped application clocks cannot hold the pair."""
+    def test_a_pair_of_a_t4_is_locked_where_the_driver_calls_application_clocks_deprecated(self) -> None:
+        """Its memory clock cannot be locked, and need not be: the pair has the one that the card takes under load by itself."""
         pair = ClockRequest("pair", 5001, 1590)
-        assert values(gpu="t4", clocks=pair)["clock_mode"] == "application"
-        error = refused(gpu="t4", driver="620", clocks=pair)
-        assert core(error) == {"gpu.model", "stack.driver", "gpu.application_clocks"}
-        assert "stack.driver to 595" in error.hint
+        assert values(gpu="t4", clocks=pair)["clock_mode"] == "locked-graphics"
+        assert values(gpu="t4", driver="535", clocks=pair)["clock_mode"] == "application"
+        assert values(gpu="p100", clocks=ClockRequest("max"))["clock_mode"] == "application"
 
     @pytest.mark.parametrize("model", ["a10g", "a100-40gb", "l4", "h100"])
     def test_ampere_and_later_lock_both_clocks(self, model: str) -> None:
