@@ -25,16 +25,7 @@ pytestmark = pytest.mark.rehearsal
 ROLES = ("base", *GPU)
 FABRIC = "nvidia-fabricmanager"
 # Not fabric-on-disk: Debian's rpm keeps a database for each user, so the probe's user sees none of root's packages here.
-ON_DISK = (
-    "driver-on-disk",
-    "counters-on-disk",
-    "persistence-at-boot",
-    "clocks-at-boot",
-    "nvcc",
-    "profilers",
-    "cuda-environment",
-    "fabric-on-disk",
-)
+ON_DISK = ("driver-on-disk", "counters-on-disk", "persistence-at-boot", "clocks-at-boot", "nvcc", "profilers", "cuda-environment")
 
 
 @pytest.fixture(scope="module")
