@@ -124,13 +124,13 @@ def _log_in_anew(host: Host) -> None:
     subprocess.run(["ssh", "-F", str(host.lab.target.config), "-O", "exit", host.lab.target.destination], check=False, capture_output=True)
 
 
-@pytest.mark.rehearsal
 @pytest.fixture(scope="module")
 def asked(profile: Profile, repository: Repository) -> Profile:
     """The T4 profile: a folder is rendered for a machine that can be launched."""
     return lightened(profile, repository)
 
 
+@pytest.mark.rehearsal
 def test_a_host_set_up_by_the_folder_is_found_as_one_that_gpuprov_set_up(host: Host, tmp_path: Path) -> None:
     planned = plan(host.asked, host.locked, "by-hand")
     subject = subject_of(planned, choose(planned))
