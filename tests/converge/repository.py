@@ -56,6 +56,7 @@ def packages(names: list[str], branch: str, cuda: str) -> list[Package]:
         },
         "kernel-devel": {f"lib/modules/{KERNEL}/build/Makefile": "all:\n"},
         "kernel-open-dkms": {f"lib/modules/{KERNEL}/updates/dkms/nvidia.ko": "module"},
+        "kernel-dkms": {f"lib/modules/{KERNEL}/updates/dkms/nvidia.ko": "module"},
         "linux-headers": {f"lib/modules/{KERNEL}/build/Makefile": "all:\n"},
         "nvidia-driver-cuda": {
             "usr/bin/nvidia-persistenced": f"{SHELL}exec sleep infinity\n",
