@@ -198,8 +198,8 @@ class TestTwoParties:
         done = cast.verify("--against", "e.json", "--evidence", "later.json")
         assert done.returncode == 1, done.stderr
         assert done.stdout.endswith(
-            "\nsince the evidence:\n  training: cuda-environment broke: pass: in all of them; sudo asks this user for a password, "
-            "and was not looked at → fail: missing in login shells\n"
+            "\nsince the evidence:\n  training: cuda-environment broke: warn: in all others; sudo asks this user for a password, "
+            "so what it finds was not seen → fail: missing in login shells\n"
         )
         later = cast.engineer.gpuprov("accept", "later.json", "--bundle", cast.bundle, "-o", "certificate.html")
         assert (later.returncode, later.stdout.startswith("does not hold: training does not meet the profile training: 1 check fails")) == (

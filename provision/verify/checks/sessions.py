@@ -1,7 +1,7 @@
 """The shell environment: CUDA's binaries on PATH in every kind of session, CUPTI known to the loader. Needs no GPU."""
 
 from provision.profile.model import Profile
-from provision.verify.checks.base import Check, Verdict, apply, fails, passes, unknown
+from provision.verify.checks.base import Check, Verdict, apply, fails, passes, unknown, warns
 from provision.verify.facts import Facts
 from provision.verify.facts.sessions import SessionsFacts
 
@@ -22,7 +22,7 @@ def _environment(facts: Facts, _profile: Profile) -> Verdict:
     expected = f"{_BIN} on PATH in login shells, SSH commands, services and sudo; CUPTI's folder known to the loader"
     sessions = facts.read(SessionsFacts)
     paths = {"login shells": sessions.login, "SSH commands": sessions.ssh, "services": sessions.service}
-    # Whom sudo asks for a password cannot be asked here what it finds, and its path is the same for all.
+    # Nobody is asked for a password here. What sudo finds is then not proven, and said so by a warning.
     asks = sessions.sudo is not None and sessions.sudo.exists and sessions.sudo.path is None
     if sessions.sudo is None or (sessions.sudo.exists and not asks):
         paths["sudo"] = sessions.sudo.path if sessions.sudo else None
@@ -37,7 +37,10 @@ def _environment(facts: Facts, _profile: Profile) -> Verdict:
     if unseen:
         seen = [session for session, path in paths.items() if path is not None]
         return unknown(expected, f"{gap}; in {', '.join([*seen, 'the loader'])} it is there", "run the check over SSH, on a host with bash")
-    return passes(expected, "in all of them" + ("; sudo asks this user for a password, and was not looked at" if asks else ""))
+    if asks:
+        observed = "in all others; sudo asks this user for a password, so what it finds was not seen"
+        return warns(expected, observed, "run the check as a user whom sudo asks for no password")
+    return passes(expected, "in all of them")
 
 
 CHECKS = (Check("cuda-environment", "every kind of session finds CUDA and CUPTI", _environment, role="cupti"),)
