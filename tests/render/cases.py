@@ -16,7 +16,7 @@ from provision.render.base import subject as subject_of
 
 TODAY = dt.date(2026, 11, 21)
 KEY = f"ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAI{'A' * 42}+"
-# In time to come: the embedded clouds refuse a machine whose time is over.
+# Hours ahead, because the embedded clouds refuse a deadline that has passed and one of more than 120 days. Another process gets another.
 DEADLINE = (dt.datetime.now(dt.UTC) + dt.timedelta(hours=12)).replace(second=5, microsecond=0)
 CALLER = "203.0.113.7/32"
 GIVEN = Given(public_key=KEY, deadline=DEADLINE, caller=CALLER)

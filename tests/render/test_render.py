@@ -25,10 +25,12 @@ from .cases import subject as make
 ROOT = Path(__file__).parents[2]
 ALL = [(form, case) for form, what in FORMS.items() for case in SUBJECTS if what.cloud in {None, case.partition("-")[0]}]
 DIGESTS = """
-import hashlib, sys
+import datetime, hashlib, sys
 sys.path.insert(0, {root!r})
-from tests.render.cases import GIVEN, SUBJECTS
+from provision.clouds.forms import Given
+from tests.render.cases import CALLER, KEY, SUBJECTS
 from provision.render import render
+GIVEN = Given(KEY, datetime.datetime.fromisoformat({deadline!r}), CALLER)
 for form, case in {all!r}:
     for path, content in render(form, SUBJECTS[case](GIVEN)).items():
         print(form, case, path, hashlib.sha256(content).hexdigest())
@@ -61,7 +63,7 @@ def test_equal_subjects_give_equal_bytes_in_another_process_and_another_order_of
             "GPUPROV_CACHE": str(tmp_path),
         }
         done = subprocess.run(
-            [sys.executable, "-c", DIGESTS.format(root=str(ROOT), all=ALL)],
+            [sys.executable, "-c", DIGESTS.format(root=str(ROOT), all=ALL, deadline=DEADLINE.isoformat())],
             check=True,
             capture_output=True,
             text=True,
