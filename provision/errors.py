@@ -6,17 +6,6 @@ and what to do about it in another. One boundary prints them: `provision.cli`.
 
 from typing import Any, ClassVar, Final
 
-__all__ = [
-    "EXIT_CLOUD_OR_PLAYBOOK",
-    "EXIT_FAILED_CHECK",
-    "EXIT_INTERNAL",
-    "EXIT_INTERRUPTED",
-    "EXIT_OK",
-    "EXIT_UNKNOWN",
-    "EXIT_USAGE",
-    "GpuprovError",
-]
-
 EXIT_OK: Final = 0
 EXIT_FAILED_CHECK: Final = 1
 EXIT_USAGE: Final = 2
@@ -118,6 +107,13 @@ class LockStaleError(GpuprovError):
     """The profile or the catalogue has changed since the lock was written."""
 
     code = "lock-stale"
+    exit_code = EXIT_USAGE
+
+
+class PackageVanishedError(GpuprovError):
+    """A lock pins packages to versions that their repositories no longer have."""
+
+    code = "package-vanished"
     exit_code = EXIT_USAGE
 
 

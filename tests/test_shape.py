@@ -308,6 +308,7 @@ READS_FILES = {
     "review/bundle.py": "reads a bundle's parts without following a link, and bounds their sum",
     "catalog/read.py": "ships with gpuprov",
     "catalog/gpu_models.py": "ships with gpuprov",
+    "catalog/indices.py": "gpg has just written it into a folder of ours",
     "catalog/wheels.py": "uv has just written it into a folder of ours",
     "converge/declared.py": "ships with gpuprov",
     "converge/run.py": "the run that ended has written it into a folder of ours",

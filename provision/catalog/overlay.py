@@ -37,12 +37,14 @@ class Overlay(msgspec.Struct, frozen=True, eq=False, forbid_unknown_fields=True)
     Attributes:
         clouds: cloud → what it learnt, as the cloud's own data module shapes it.
         wheels: name of a wheel set → its text.
+        packages: a group of repositories → package → its versions, the newest first.
     """
 
     schema: int = _SCHEMA
     parts: list[Part] = []
     clouds: dict[str, dict[str, Any]] = {}
     wheels: dict[str, str] = {}
+    packages: dict[str, dict[str, list[str]]] = {}
 
     def sources(self) -> dict[str, Source]:
         """The parts as sources, so that a refreshed figure can say where it is from."""

@@ -15,6 +15,7 @@ from provision.cli import options
 from provision.cli.progress import narration
 from provision.clouds import CLOUDS, search
 from provision.errors import EXIT_UNKNOWN
+from provision.profile import load
 from provision.report import picture, table
 from provision.workflow import catalog, refresh
 from provision.workflow.catalog import CatalogTable, FromMemory
@@ -164,10 +165,20 @@ def roofline(
 @click.option(
     "--set", "sets", multiple=True, metavar="NAME", help="Resolve only this wheel set, such as torch-2.10.0-cp312. May be repeated."
 )
+@click.option(
+    "--profile",
+    "profiles",
+    multiple=True,
+    metavar="NAME|FILE",
+    shell_complete=options.complete_profiles,
+    help="Read only the package repositories of this profile, its mirror included. May be repeated.",
+)
 @options.as_json
 @click.pass_context
-def refresh_command(ctx: click.Context, *, parts: tuple[str, ...], regions: tuple[str, ...], sets: tuple[str, ...], as_json: bool) -> None:
-    """Ask the clouds and the package index for their current data, and use it instead of the shipped data.
+def refresh_command(
+    ctx: click.Context, *, parts: tuple[str, ...], regions: tuple[str, ...], sets: tuple[str, ...], profiles: tuple[str, ...], as_json: bool
+) -> None:
+    """Ask the clouds, the package repositories and the package index for their current data, and use it instead of the shipped data.
 
     A part that does not answer keeps its old data. It is named, and the exit code is then 3.
     """
@@ -176,7 +187,8 @@ def refresh_command(ctx: click.Context, *, parts: tuple[str, ...], regions: tupl
     for name in sets:
         options.check_word(name, [wheel_set.name for wheel_set in wheels.all_sets()], "wheel set")
     with narration() as narrator:
-        result = refresh.refresh(parts, regions, sets, access={}, say=narrator.say)
+        repositories = [refresh.repositories_of(load.load(load.find(name))) for name in profiles]
+        result = refresh.refresh(parts, regions, sets, access={}, say=narrator.say, repositories=repositories)
     if as_json:
         options.print_json({**dataclasses.asdict(result), "path": str(overlay.path())})
     else:

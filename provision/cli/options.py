@@ -22,7 +22,8 @@ from provision.review.where import Organisation
 _FEW = 30  # words that an error can list
 
 
-def _complete_profiles(_ctx: click.Context, _param: click.Parameter, typed: str) -> list[CompletionItem]:
+def complete_profiles(_ctx: click.Context, _param: click.Parameter, typed: str) -> list[CompletionItem]:
+    """The profiles whose names begin with what is typed."""
     from provision.profile import load  # noqa: PLC0415 - 0.3 s; `verify` has this option and opens its connections first
 
     return [CompletionItem(entry.name, help=entry.purpose) for entry in load.list_profiles() if entry.name.startswith(typed)]
@@ -41,7 +42,7 @@ def complete_instances(_ctx: click.Context, _param: click.Parameter, typed: str)
 
 
 def _profile_option(text: str) -> Callable[[Any], Any]:
-    return click.option("-p", "--profile", metavar="NAME|FILE", shell_complete=_complete_profiles, help=text)
+    return click.option("-p", "--profile", metavar="NAME|FILE", shell_complete=complete_profiles, help=text)
 
 
 def profile_to_plan(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -72,7 +73,7 @@ def _profile_twice(text: str) -> Callable[[Any], Callable[..., Any]]:
                 raise click.UsageError(msg)
             return command(*args, profile=profile_argument or profile, **kwargs)
 
-        argument = click.argument("profile_argument", metavar="[NAME|FILE]", required=False, shell_complete=_complete_profiles)
+        argument = click.argument("profile_argument", metavar="[NAME|FILE]", required=False, shell_complete=complete_profiles)
         decorated: Callable[..., Any] = argument(_profile_option(text)(run))
         return decorated
 

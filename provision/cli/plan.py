@@ -14,6 +14,7 @@ from provision.launch.place import check_any, check_has_places
 from provision.launch.place import options as places
 from provision.launch.plan import plan
 from provision.profile import load
+from provision.profile.exact import refuse_vanished
 from provision.report.plan import as_dict, as_text
 from provision.review import approval
 from provision.review.where import Organisation
@@ -37,6 +38,7 @@ def command(
     """
     source = ProfileSource.read(profile)
     check_has_places(source.profile)
+    refuse_vanished(source.lock)
     rules = approval.rules_for(organisation)
     now = dt.datetime.now(dt.UTC)
     violations = approval.violations(rules, source.profile, source.lock, source.source, now) if rules else []

@@ -14,6 +14,7 @@ FailureKind = Literal[
     "sudo",
     "package-database",
     "archive-unreachable",
+    "package-vanished",
     "package-missing",
     "wheel-missing",
     "python-missing",
@@ -35,6 +36,7 @@ _PATTERNS: Final[tuple[tuple[FailureKind, str], ...]] = (
         "archive-unreachable",
         r"Failed to update apt cache|Failed to fetch|Temporary failure resolving|Unable to fetch some archives|Could not resolve",
     ),
+    ("package-vanished", r"Version '.*' for '.*' was not found|no available installation candidate for|No package \S+-\d+:\S+ available"),
     ("package-missing", r"No package matching|Unable to locate package"),
     ("wheel-missing", r"No matching distribution found|Could not find a version"),
     ("python-missing", r"python3?: (?:command )?not found|No such file or directory.*python3|interpreter .* not found"),
@@ -53,6 +55,10 @@ _HINTS: Final[Mapping[FailureKind, str]] = {
         "the host's package database is broken: run `sudo dpkg --configure -a && sudo apt-get -f install` there, then run this again"
     ),
     "archive-unreachable": "the host cannot reach its package archive: check its network and /etc/apt/sources.list*, then run this again",
+    "package-vanished": (
+        "the repositories no longer have a version that the lock pins: `gpuprov catalog refresh --only packages` reads what they have, and "
+        "`gpuprov lock` chooses from that"
+    ),
     "package-missing": (
         "the package archive of this release does not have the package: check os.version in the profile, and the host's package sources"
     ),

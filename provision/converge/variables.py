@@ -92,11 +92,12 @@ def _counters(profile: Profile, driver: LockedDriver) -> dict[str, Any]:
 def _fabric_manager(lock: Lock, roles: Sequence[str]) -> dict[str, Any]:
     """The fabric manager is installed at the version of the driver's packages, and held with them."""
     packages = lock.packages.get("fabric_manager", ()) if "fabric_manager" in roles else ()
-    manager = {package: PackagePin.parse(package).name for package in packages[:1]}
+    manager = {package: PackagePin.parse(package) for package in packages[:1]}
     return {
-        "nvidia_driver_packages": [*lock.driver.packages, *manager.values()],
+        "nvidia_driver_packages": [*lock.driver.packages, *(pin.name for pin in manager.values())],
         "packages_driver": lock.driver.packages[0],
-        "packages_of_the_driver": manager,
+        # A lock with exact versions has the same one for both.
+        "packages_of_the_driver": {package: pin.name for package, pin in manager.items() if pin.version and "*" in pin.version},
         "fabric_manager_units": [{"name": read.driver().fabric.unit, "optional": True}] if manager else [],
         "fabric_manager_module": read.driver().fabric.nvlink5.module if len(packages) > 1 else "",
     }

@@ -33,6 +33,12 @@ def emitted() -> set[EmittedName]:
     return found | {EmittedName(family, name, "distribution") for family, name in _distribution()}
 
 
+def pattern() -> re.Pattern[str]:
+    """What matches every such name."""
+    names = sorted({re.escape(each.name) for each in emitted()})
+    return re.compile("|".join(re.sub(r"<[a-z]+>", "[0-9.-]+", name) for name in names))
+
+
 def _nvidia() -> Iterator[tuple[Family, str]]:
     for record in read.driver().packages:
         families = (_family(record.only),) if record.only else _FAMILIES[record.system]

@@ -1,15 +1,17 @@
 """The packages of a resolved stack by role, and the repositories that have them."""
 
+import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from provision import clouds
-from provision.catalog import read
+from provision.catalog import package_versions, read
 from provision.catalog.records.base import version
 from provision.catalog.records.packages import Distribution
 from provision.catalog.records.stack import DriverPackages, System, Toolkit
 from provision.errors import StackConflictError
+from provision.profile.exact import Exact
 from provision.profile.fabric import has_nvlink5, has_nvswitch
 from provision.profile.locked import LockedCudnn, LockedDriver, LockedRepository, LockedToolkit
 from provision.profile.model import Mirror, Profile
@@ -147,7 +149,14 @@ class Names:
     def by_role(
         self, driver: LockedDriver, cuda: LockedToolkit, cudnn: LockedCudnn, profilers: Sequence[str]
     ) -> dict[str, tuple[str, ...]]:
-        """Role → its packages; a role without packages is omitted."""
+        """Role → its packages; a role without packages is omitted.
+
+        What comes from the repositories that are added is pinned to a version, where a refresh has read their indices. What comes from the
+        image's own repositories is not: a distribution keeps one version of a package, the one with the last security update.
+
+        Raises:
+            StackConflictError: a package is not in the repositories in the version that the profile needs.
+        """
         gcc, cuda_major = cuda.gcc, version(cuda.version)[0]
         base = next(b for b in read.repositories().base if b.packages == self.manager)
         stack, data = self.profile.stack, self.profile.disks.data
@@ -155,16 +164,23 @@ class Names:
         compiler = gcc_packages if gcc != self.system.gcc[0] else []
         tools = [name for tool in stack.tools for name in base.tools[tool]]
         python = list(self.system.python.packages)
+        exact = Exact.of(self.manager, self.repositories())
+        if not exact.versions:
+            self.notes.append(
+                "the exact versions of the driver's and the toolkit's packages; `gpuprov catalog refresh --only packages` finds them"
+            )
+        # For dnf a pin is a pattern, not a package.
+        driver_packages = [*(driver.pin if self.manager == "apt" else ()), *exact.pin_driver(driver.packages, driver.branch)]
+        manager, *beside = self.fabric_manager(driver.branch) or [""]
         roles = {
             "base": [*base.always, *tools, *compiler],
             "storage": [*(base.xfs if data and data.filesystem == "xfs" else ()), *(base.stripe if self._stripes() else ())],
-            # For dnf a pin is a pattern, not a package.
-            "nvidia_driver": [*base.driver, *driver.headers, *(driver.pin if self.manager == "apt" else ()), *driver.packages],
-            "fabric_manager": self.fabric_manager(driver.branch),
-            "cuda_toolkit": [cuda.package],
-            "cupti": self.distribution.cupti if self.distribution else [],
-            "cudnn": list(cudnn.packages),
-            "nsight": list(profilers),
+            "nvidia_driver": [*base.driver, *driver.headers, *driver_packages],
+            "fabric_manager": [*exact.pin([manager]), *beside] if manager else [],
+            "cuda_toolkit": exact.pin([cuda.package]),
+            "cupti": exact.pin(self.distribution.cupti) if self.distribution else [],
+            "cudnn": exact.pin(cudnn.packages),
+            "nsight": exact.pin(profilers),
             "pytorch": python if stack.frameworks.pytorch else [],
             "tensorflow": python if stack.frameworks.tensorflow else [],
             "jax": python if stack.frameworks.jax else [],
@@ -182,37 +198,24 @@ class Names:
         return any(clouds.provider(place.cloud).local_disks(place.instance_type) not in {0, 1} for place in self.profile.places)
 
     def repositories(self) -> tuple[LockedRepository, ...]:
-        """The repositories that are added to those of the system's image."""
+        """The repositories that are added to those of the system's image.
+
+        Raises:
+            StackConflictError: nothing says which key NVIDIA's is trusted by.
+        """
         if self.distribution:
-            own = self.distribution
             return tuple(
-                LockedRepository(
-                    kind="apt",
-                    name=archive.suite,
-                    url=archive.url,
-                    suite=archive.suite,
-                    components=tuple(own.components),
-                    keyring=own.keyring,
-                    key=None,
-                    fingerprint=None,
-                )
-                for archive in own.archives
+                LockedRepository.model_validate(dataclasses.asdict(r)) for r in package_versions.of_distribution(self.distribution)
             )
         mirror: Mirror | None = getattr(self.profile.sources, self.manager)
-        nvidia = next(r for r in read.repositories().nvidia if r.packages == self.manager)
-        url = mirror.url if mirror else nvidia.url.replace("<repository>", self.system.repository)
-        return (
-            LockedRepository(
-                kind=self.manager,
-                name="mirror" if mirror else "nvidia",
-                url=url,
-                suite="/" if self.manager == "apt" else None,
-                components=(),
-                keyring=None,
-                key=mirror.key if mirror else f"{url}{nvidia.key}",
-                fingerprint=mirror.fingerprint if mirror else nvidia.fingerprint,
-            ),
-        )
+        repository = package_versions.of_nvidia(self.system)
+        if mirror:
+            repository = dataclasses.replace(repository, name="mirror", url=mirror.url, key=mirror.key, fingerprint=mirror.fingerprint)
+        elif repository.fingerprint is None:
+            msg = f"nothing is installed from NVIDIA's repository for {self.system.key}: the fingerprint of its key is not in the catalogue"
+            hint = f"name a mirror with its key and fingerprint in sources.{self.manager}, or choose another system"
+            raise StackConflictError(msg, hint=hint, of="os")
+        return (LockedRepository.model_validate(dataclasses.asdict(repository)),)
 
 
 def _packages(system: System, branch: str) -> DriverPackages:

@@ -8,6 +8,7 @@ from typing import Final, Literal
 
 # A source distribution has the same form as a wheel.
 _WHEEL: Final = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)==([A-Za-z0-9.!+_-]+)((?: --hash=sha256:[0-9a-f]{64})+)")
+_EXACT: Final = re.compile(r"(.+)-(\d+:[^-]+-[^-]+)")  # for dnf
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,10 +20,14 @@ class PackagePin:
 
     @classmethod
     def parse(cls, text: str) -> PackagePin:
-        """Read a package of a lock: `name`, `name=1.2*` (apt) or `name-1.2*` (dnf)."""
+        """Read a package of a lock: `name`, `name=1.2*` (apt), `name-1.2*` or `name-0:1.2-3` (dnf)."""
         name, mark, version = text.partition("=")
         if mark:
             return cls(name, version)
+        # Names hold hyphens and figures, so only the epoch tells where a whole version begins.
+        exact = _EXACT.fullmatch(text)
+        if exact:
+            return cls(exact[1], exact[2])
         name, mark, version = text.rpartition("-")
         return cls(name, version) if mark and version.endswith("*") else cls(text)
 

@@ -4,6 +4,7 @@ import datetime as dt
 from pathlib import Path
 
 from provision.profile import load
+from provision.profile.exact import refuse_vanished
 from provision.profile.lock import build
 from provision.review.approval import Submission, admit
 from provision.review.where import Organisation
@@ -23,4 +24,5 @@ def request_for(session: Session, host: str, name: str | None, bundle: Path | No
     admitted = admit(subject, bundle, organisation, dt.datetime.now(dt.UTC))
     # Versions are exact even where there is no lock: what is set up is what would be locked today.
     lock = session.lock_for(host, name, admitted.profile, signed=admitted.lock) or build(admitted.profile, today())
+    refuse_vanished(lock)
     return SetupRequest(session.target(host), admitted.profile, lock)

@@ -1,4 +1,4 @@
-"""`catalog refresh`: ask the clouds and the package index, and lay their answers over the shipped data.
+"""`catalog refresh`: ask the clouds, the package repositories and the package index, and lay their answers over the shipped data.
 
 The parts are independent. One that fails keeps its old data and is reported; the others are refreshed.
 """
@@ -9,13 +9,24 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from provision import clouds
-from provision.catalog import overlay, wheels
+from provision.catalog import overlay, package_versions, read, wheels
 from provision.catalog.ages import cited, stack_parts
 from provision.catalog.overlay import Overlay
+from provision.catalog.package_versions import Repository
 from provision.catalog.records.base import Source
 from provision.clouds.terms import DataPart, Refreshed
 from provision.concurrent import at_once
-from provision.errors import CloudError, CredentialsExpiredError, CredentialsMissingError, GpuprovError, PermissionRefusedError
+from provision.errors import (
+    CloudError,
+    CredentialsExpiredError,
+    CredentialsMissingError,
+    GpuprovError,
+    IndexUnreachableError,
+    PermissionRefusedError,
+)
+from provision.profile import names
+from provision.profile.model import Profile
+from provision.profile.packages import Names, system_of
 
 _OLD_DAYS: Final = 90  # prices and images of the clouds change a few times a year; after a quarter nobody should rely on them unasked
 
@@ -56,25 +67,32 @@ class Age:
 
 
 def parts() -> dict[str, str]:
-    """What can be refreshed → the cloud that is asked, or empty for the package index; the cheap parts first.
+    """What can be refreshed → the cloud that is asked, or empty for what no cloud knows; the cheap parts first.
 
     The first part of each cloud is a few calls, its others are hundreds, and the wheels take minutes.
     """
     ranked = [(rank, name, each.name) for each in clouds.providers() for rank, name in enumerate(each.refreshes)]
-    return {name: cloud for _, name, cloud in sorted(ranked, key=lambda part: part[0])} | {"wheels": ""}
+    return {name: cloud for _, name, cloud in sorted(ranked, key=lambda part: part[0])} | {"packages": "", "wheels": ""}
 
 
 def refresh(
-    names: Sequence[str], regions: Sequence[str], sets: Sequence[str], *, access: Mapping[str, Any], say: Callable[[str], None]
+    only: Sequence[str],
+    regions: Sequence[str],
+    sets: Sequence[str],
+    *,
+    access: Mapping[str, Any],
+    say: Say,
+    repositories: Sequence[Sequence[Repository]] = (),
 ) -> RefreshResult:
     """Refresh parts of the catalog and write the overlay.
 
     Args:
-        names: of `parts()`; all when empty.
+        only: names of `parts()`; all when empty.
         regions: to ask; all that the catalog knows when empty.
         sets: names of wheel sets to resolve again; all when empty.
         access: cloud → whose account; the user's own where it is missing.
         say: told about progress.
+        repositories: to read, in the groups that a host installs from; all that the catalog knows when empty.
 
     Raises:
         GpuprovError: nothing at all could be refreshed; the first reason.
@@ -86,14 +104,17 @@ def refresh(
     def account(cloud: str) -> Any:
         return access.get(cloud) or clouds.access_from(cloud, {})
 
-    order = [name for name in cloud_of if name in names or not names]
+    order = [name for name in cloud_of if name in only or not only]
     silent = _silent({cloud_of[name]: account(cloud_of[name]) for name in order if cloud_of[name]}, regions, say)
     for name in order:
         cloud = cloud_of[name]
         try:
             if isinstance(silent.get(cloud), CredentialsMissingError | CredentialsExpiredError):
                 raise silent[cloud]
-            part = _cloud(name, cloud)(fresh, regions, account(cloud), say) if cloud else _wheels(fresh, sets, say)
+            if cloud:
+                part = _cloud(name, cloud)(fresh, regions, account(cloud), say)
+            else:
+                part = _packages(fresh, repositories, say) if name == "packages" else _wheels(fresh, sets, say)
         except GpuprovError as error:
             errors.append(error)
             outcome.failed.append(f"{name}: {error.message}")
@@ -131,6 +152,51 @@ def _cloud(part: str, cloud: str) -> Callable[..., Refreshed]:
     """What refreshes a part that a cloud knows."""
     function: Callable[..., Refreshed] = getattr(clouds.refresh_module(cloud), clouds.provider(cloud).refreshes[part])
     return function
+
+
+def repositories_of(profile: Profile) -> list[Repository]:
+    """The repositories that a profile's hosts install from, a mirror among them.
+
+    Raises:
+        StackConflictError: nothing says which key they are trusted by.
+    """
+    system = system_of(f"{profile.os.name} {profile.os.version}")
+    own = read.distribution(system.key) if profile.sources.packages == "distribution" else None
+    return [Repository(**each.model_dump()) for each in Names(profile, system, own).repositories()]
+
+
+def _packages(before: Overlay, groups: Sequence[Sequence[Repository]], say: Say) -> Refreshed:
+    """The versions of packages in each group of repositories. One that is not read keeps what was known of it."""
+    from provision.catalog import indices  # noqa: PLC0415 - what compares versions takes a third of a second to load
+
+    selection, pattern = groups or package_versions.all_groups(), names.pattern()
+
+    def ask(group: Sequence[Repository]) -> dict[str, list[str]] | IndexUnreachableError:
+        say(f"reading the signed index of {group[0].url}")
+        try:
+            return indices.read(group, pattern)
+        except IndexUnreachableError as error:
+            return error
+
+    answers = dict(
+        zip((package_versions.group_key((r.url, r.suite) for r in group) for group in selection), at_once(ask, selection), strict=True)
+    )
+    errors = [answer for answer in answers.values() if isinstance(answer, IndexUnreachableError)]
+    if len(errors) == len(answers):
+        raise errors[0]
+    fresh = {group: answer for group, answer in answers.items() if not isinstance(answer, IndexUnreachableError)}
+    changed = [
+        f"{name}: {', '.join(old[:1]) or 'none'} → {new[0]}"
+        for group, versions in fresh.items()
+        for name, new in versions.items()
+        if (old := before.packages.get(group, {}).get(name, [])) != new
+    ]
+    origin = f"the signed indices of package repositories ({len(fresh)} of {len(answers)})"
+    return Refreshed(
+        before.with_part("packages", origin, packages={**before.packages, **fresh}),
+        changed,
+        [f"packages: {error.message}" for error in errors],
+    )
 
 
 def _wheels(before: Overlay, names: Sequence[str], say: Say) -> Refreshed:

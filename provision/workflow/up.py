@@ -24,6 +24,7 @@ from provision.launch.place import Attempt, check_has_places
 from provision.launch.plan import Plan, plan
 from provision.launch.regions import Connect
 from provision.profile import load
+from provision.profile.exact import refuse_vanished
 from provision.profile.locked import Lock
 from provision.profile.model import Profile
 from provision.review.where import Organisation
@@ -96,6 +97,7 @@ def request_for(session: Session, name: str | None, bundle: Path | None, organis
         raise UsageError(msg, hint="give a profile (`gpuprov up NAME`, or --profile) or --bundle")
     check_has_places(profile)
     lock = session.lock(path, profile, rehearsal=rehearsal is not None, signed=signed)
+    refuse_vanished(lock)
     lines = load.lines(paths.read_bounded(path, load.MAX_BYTES)) if path else {}
     return UpRequest(profile, lock, check_name(profile.name), digest, rehearsal, lines=lines)
 

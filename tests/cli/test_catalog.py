@@ -13,7 +13,7 @@ from types import SimpleNamespace
 import pytest
 
 from provision import clouds
-from provision.catalog import wheels
+from provision.catalog import indices, wheels
 from provision.catalog.overlay import Overlay
 from provision.clouds.terms import Refreshed
 from provision.errors import CredentialsMissingError
@@ -175,14 +175,20 @@ def test_a_refresh_says_first_which_cloud_did_not_answer_and_begins_with_the_che
         order.append("wheels")
         return wheel_set.text() or ""
 
+    def read(group: object, _names: object) -> dict[str, list[str]]:
+        order.append("packages")
+        assert group
+        return {}
+
     monkeypatch.setattr(wheels, "resolve_with_uv", resolve)
+    monkeypatch.setattr(indices, "read", read)
     code, out, err = call("catalog", "refresh", "--set", "torch-2.10.0-cp312")
-    assert (code, order) == (3, ["offers", "prices", "wheels"])
+    assert (code, list(dict.fromkeys(order))) == (3, ["offers", "prices", "packages", "wheels"])
     assert "gcp did not answer: there are no credentials" in err.splitlines()[0]
     assert "asking for offers" in err.splitlines()[1]
-    assert out.startswith("refreshed aws, prices, wheels: ")
+    assert out.startswith("refreshed aws, prices, packages, wheels: ")
     assert "not refreshed: gcp: there are no credentials\n" in err
-    assert list(refresh.parts()) == ["aws", "gcp", "prices", "wheels"]
+    assert list(refresh.parts()) == ["aws", "gcp", "prices", "packages", "wheels"]
 
 
 def test_where_knows_gpus_and_never_says_no_of_what_nobody_recorded(call: Call) -> None:

@@ -24,6 +24,7 @@ from provision.profile.load import load
 from provision.profile.lock import build
 from provision.profile.locked import Lock, pin
 from provision.profile.model import Profile
+from provision.profile.pins import PackagePin
 from provision.rehearsal import rootfs
 from provision.rehearsal.aws.launch import disk_link
 from provision.rehearsal.hosts import HostPark, HostSpec
@@ -31,6 +32,7 @@ from provision.rehearsal.network import HostNetwork
 from provision.rehearsal.packages import Packages
 from provision.verify.finding import Finding
 from provision.verify.fleet import verify
+from provision.workflow import refresh
 
 from .repository import Repository, packages
 
@@ -179,11 +181,24 @@ def lightened(profile: Profile, repository: Repository) -> Profile:
 
 
 @pytest.fixture(scope="module")
-def locked(asked: Profile, repository: Repository) -> Lock:
+def locked(asked: Profile, repository: Repository, tmp_path_factory: pytest.TempPathFactory) -> Lock:
+    """With the exact versions of what is in the repository."""
     made = build(asked, dt.date(2026, 11, 21), system=rootfs.system())
     names = [name for role in GPU for name in made.packages.get(role, ()) if name != "dkms"]
     repository.add(packages(names, made.driver.branch, made.cuda.version))
-    return made
+    return pinned(asked, tmp_path_factory.mktemp("overlay"), system=rootfs.system())
+
+
+def pinned(asked: Profile, folder: Path, *, system: str | None = None) -> Lock:
+    """The lock of a profile after a refresh has read the repositories that it names."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("GPUPROV_OVERLAY", str(folder / "overlay.json"))
+        outcome = refresh.refresh(["packages"], [], [], access={}, say=lambda _: None, repositories=[refresh.repositories_of(asked)])
+        assert outcome.failed == []
+        lock = build(asked, dt.date(2026, 11, 21), system=system)
+    exact = [name for role in ("cuda_toolkit", "cudnn", "nsight", "fabric_manager") for name in lock.packages.get(role, ())[:1]]
+    assert all(version and "*" not in version for version in (PackagePin.parse(name).version for name in exact)), exact
+    return lock
 
 
 class Host:

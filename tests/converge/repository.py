@@ -155,7 +155,9 @@ class _Served:
 
 
 class Repository(_Served):
-    """A flat apt repository, signed."""
+    """A flat apt repository, signed; `more` are further lines of its index."""
+
+    more = ""
 
     def add(self, made: list[Package]) -> None:
         """Build the packages, and the index that lists all of them."""
@@ -178,7 +180,8 @@ class Repository(_Served):
             digest = hashlib.sha256(deb.read_bytes()).hexdigest()
             entries.append(f"{control}\nFilename: ./{deb.name}\nSize: {deb.stat().st_size}\nSHA256: {digest}\n")
         listed = "\n".join(entries).encode()
-        release = f"Origin: test\nSuite: /\nDate: {format_datetime(dt.datetime.now(dt.UTC), usegmt=True)}\nArchitectures: amd64\nSHA256:\n"
+        now = format_datetime(dt.datetime.now(dt.UTC), usegmt=True)
+        release = f"Origin: test\nSuite: /\nDate: {now}\nArchitectures: amd64\n{self.more}SHA256:\n"
         for name, content in (("Packages", listed), ("Packages.gz", gzip.compress(listed, mtime=0))):
             (self.folder / name).write_bytes(content)
             release += f" {hashlib.sha256(content).hexdigest()} {len(content)} {name}\n"
@@ -201,7 +204,7 @@ class RpmRepository(_Served):
         self._run("createrepo_c", "--quiet", str(self.folder))
         documents = [self._stream(name, names) for name, names in streams.items()]
         (self.folder.parent / "modules.yaml").write_text("".join(documents))
-        self._run("modifyrepo_c", "--mdtype=modules", str(self.folder.parent / "modules.yaml"), str(self.folder / "repodata"))
+        self._list_streams()
 
     def resign(self, name: str, by: str | None) -> None:
         """Sign a package anew: with a key that nobody trusts, or with the repository's own; and index it as it is now."""
@@ -209,7 +212,16 @@ class RpmRepository(_Served):
         (built,) = self.folder.glob(f"{name}-[0-9]*.rpm")
         self._run("rpmsign", "--define", f"_gpg_name {key}", "--define", "__gpg /usr/bin/gpg", "--resign", str(built))
         self._run("createrepo_c", "--quiet", "--update", str(self.folder))
+        self._list_streams()
+
+    def _list_streams(self) -> None:
+        """Add the streams to the index, and sign it."""
         self._run("modifyrepo_c", "--mdtype=modules", str(self.folder.parent / "modules.yaml"), str(self.folder / "repodata"))
+        self.sign()
+
+    def sign(self) -> None:
+        """Sign the index as it is now."""
+        self._run("gpg", "--batch", "-q", "--yes", "--armor", "--detach-sign", str(self.folder / "repodata/repomd.xml"))
 
     def _build(self, package: Package) -> None:
         root, top = self._lay_out(package), self.folder.parent / "rpmbuild"

@@ -17,8 +17,9 @@ from provision.errors import PlaybookFailedError
 from provision.profile.lock import build
 from provision.profile.locked import Lock
 from provision.profile.model import Profile
+from provision.profile.pins import PackagePin
 
-from .conftest import GPU, SWITCHED, Host, Lab
+from .conftest import GPU, SWITCHED, Host, Lab, pinned
 from .repository import KERNEL, Package, RpmRepository, packages
 
 pytestmark = pytest.mark.rehearsal
@@ -52,7 +53,7 @@ def asked(profile: Profile, repository: RpmRepository) -> Profile:
 
 
 @pytest.fixture(scope="module")
-def locked(asked: Profile, repository: RpmRepository) -> Lock:
+def locked(asked: Profile, repository: RpmRepository, tmp_path_factory: pytest.TempPathFactory) -> Lock:
     made = build(asked, dt.date(2026, 11, 21))
     names = [name for role in ROLES for name in made.packages.get(role, ())]
     small = packages(names, made.driver.branch, made.cuda.version)
@@ -60,7 +61,7 @@ def locked(asked: Profile, repository: RpmRepository) -> Lock:
     repository.add(
         [*small, Package("epel-release", "9")], {made.driver.stream: [*made.driver.packages, FABRIC], "nvidia-driver:latest": []}
     )
-    return made
+    return pinned(asked, tmp_path_factory.mktemp("overlay"))
 
 
 @pytest.fixture
@@ -119,7 +120,7 @@ def test_everything_survives_a_reboot(host: Host) -> None:
 
 
 def test_a_package_that_somebody_else_signed_is_refused_and_a_rerun_completes(host: Host, repository: RpmRepository) -> None:
-    name = host.locked.packages["cudnn"][0].rpartition("-")[0]
+    name = PackagePin.parse(host.locked.packages["cudnn"][0]).name
     host.undo("undo", ("cudnn",))
     assert name not in host.lab.shell("sudo rpm -qa")
     repository.resign(name, "somebody else")

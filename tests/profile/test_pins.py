@@ -13,6 +13,8 @@ HASH = "0" * 64
         ("libcudnn9-cuda-13=9.28.0.42*", "libcudnn9-cuda-13", "9.28.0.42*"),
         ("libcudnn9-cuda-13-9.28.0.42*", "libcudnn9-cuda-13", "9.28.0.42*"),
         ("cuda-toolkit-13-2", "cuda-toolkit-13-2", None),
+        ("cuda-toolkit-13-2-0:13.2.2-1.el9", "cuda-toolkit-13-2", "0:13.2.2-1.el9"),
+        ("nvidia-open=3:595.58.03-1", "nvidia-open", "3:595.58.03-1"),
         ("g++", "g++", None),
         ("a=1=2", "a", "1=2"),
     ],
@@ -21,7 +23,9 @@ def test_a_package_has_a_name_and_where_it_is_pinned_a_version(text: str, name: 
     assert PackagePin.parse(text) == PackagePin(name, version)
 
 
-@pytest.mark.parametrize("pin", [PackagePin("libcudnn9-cuda-13", "9.28*"), PackagePin("cuda-toolkit-13-2")])
+@pytest.mark.parametrize(
+    "pin", [PackagePin("libcudnn9-cuda-13", "9.28*"), PackagePin("cuda-toolkit-13-2"), PackagePin("g++", "4:12.2.0-3")]
+)
 def test_a_package_is_read_back_as_either_manager_takes_it(pin: PackagePin) -> None:
     assert PackagePin.parse(pin.text("apt")) == PackagePin.parse(pin.text("dnf")) == pin
 

@@ -10,12 +10,18 @@ Manager = Literal["apt", "dnf"]
 
 
 class RepositoryRecord(CatalogRecord, frozen=True):
-    """NVIDIA's repository for one package manager; only the fingerprint of its `key` is trusted."""
+    """NVIDIA's repositories that are signed with one key; only its fingerprint is trusted.
+
+    Attributes:
+        repositories: their folders, as `System.repository` names them.
+        fingerprint: None where it is not known, so that nothing is installed from there.
+    """
 
     packages: Manager
+    repositories: list[str]
     url: str
     key: str
-    fingerprint: str
+    fingerprint: str | None
     source: str
 
 

@@ -1,0 +1,174 @@
+"""The signed indices of package repositories: which versions of a package there are. Nothing in them is read before the signature holds."""
+
+import datetime as dt
+import gzip
+import hashlib
+import lzma
+import re
+import shutil
+import subprocess
+import tempfile
+import xml.etree.ElementTree as ET
+from collections.abc import Callable, Iterator, Sequence
+from email.utils import parsedate_to_datetime
+from pathlib import Path
+from typing import Final
+
+import requests
+from univers.versions import DebianVersion, RpmVersion, Version
+
+from provision.catalog.package_versions import Repository
+from provision.errors import IndexUnreachableError
+
+_TIMEOUT_S: Final = 30
+_ENTRY_BYTES: Final = 4 << 20  # an InRelease of Debian has 200 KiB
+_INDEX_BYTES: Final = 96 << 20  # Packages.xz of Debian's main has 9 MiB
+_UNPACKED_BYTES: Final = 768 << 20
+_OPENERS: Final[dict[str, Callable[[Path], lzma.LZMAFile | gzip.GzipFile]]] = {".xz": lzma.LZMAFile, ".gz": gzip.GzipFile}
+_REPO: Final = "{http://linux.duke.edu/metadata/repo}"
+_COMMON: Final = "{http://linux.duke.edu/metadata/common}"
+_STAYS: Final = "the versions that were known before stay in use"
+
+
+def read(group: Sequence[Repository], names: re.Pattern[str]) -> dict[str, list[str]]:
+    """Read the indices of a group of repositories.
+
+    Args:
+        group: repositories of one package manager, which one host installs from.
+        names: the packages of interest; all others are left out.
+
+    Returns:
+        package → its versions, the newest first: `1.2-3` for apt, `epoch:version-release` for dnf.
+
+    Raises:
+        IndexUnreachableError: no answer, or one that the repository's key did not sign.
+    """
+    found: dict[str, set[str]] = {}
+    kinds = {repository.kind for repository in group}
+    for repository in group:
+        if not repository.keyring and not (repository.key and repository.fingerprint):
+            raise _refused(repository, "the fingerprint of its key is not known")
+        with tempfile.TemporaryDirectory(prefix="gpuprov-index-") as folder:
+            entries = _apt(repository, Path(folder)) if repository.kind == "apt" else _dnf(repository, Path(folder))
+            for name, version in entries:
+                if names.fullmatch(name):
+                    found.setdefault(name, set()).add(version)
+    order: type[Version] = DebianVersion if "apt" in kinds else RpmVersion
+    return {name: sorted(versions, key=order, reverse=True) for name, versions in sorted(found.items())}
+
+
+def _apt(repository: Repository, folder: Path) -> Iterator[tuple[str, str]]:
+    base = repository.url.rstrip("/") + ("" if repository.suite == "/" else f"/dists/{repository.suite}")
+    release = _clearsigned(repository, _fetch(f"{base}/InRelease", folder / "InRelease", _ENTRY_BYTES), folder)
+    _refuse_expired(repository, release)
+    listed = dict(re.findall(r"^ ([0-9a-f]{64}) +\d+ +(\S+)$", release.partition("SHA256:")[2], re.MULTILINE))
+    digest_of = {path: digest for digest, path in listed.items()}
+    for part in [f"{component}/binary-amd64/" for component in repository.components] or [""]:
+        path = next((f"{part}Packages{ending}" for ending in (".xz", ".gz") if f"{part}Packages{ending}" in digest_of), None)
+        if path is None:
+            raise _refused(repository, f"its index lists no {part}Packages.xz or .gz")
+        packed = _fetch(f"{base}/{path}", folder / path.replace("/", "_"), _INDEX_BYTES, sha256=digest_of[path])
+        name = ""
+        # Of some sixty thousand paragraphs only two fields matter.
+        for line in _lines(packed):
+            key, _, value = line.partition(b": ")
+            if key == b"Package":
+                name = value.decode("ascii", "replace").strip()
+            elif key == b"Version" and name:
+                yield name, value.decode("ascii", "replace").strip()
+
+
+def _dnf(repository: Repository, folder: Path) -> Iterator[tuple[str, str]]:
+    base = repository.url.rstrip("/")
+    entry = _fetch(f"{base}/repodata/repomd.xml", folder / "repomd.xml", _ENTRY_BYTES)
+    signature = _fetch(f"{base}/repodata/repomd.xml.asc", folder / "repomd.xml.asc", _ENTRY_BYTES)
+    _verify(repository, folder, ["--verify", str(signature), str(entry)])
+    primary = next((data for data in ET.parse(entry).iter(f"{_REPO}data") if data.get("type") == "primary"), None)  # noqa: S314 - signed
+    where, digest = (None, None) if primary is None else (primary.find(f"{_REPO}location"), primary.find(f"{_REPO}checksum"))
+    href = where.get("href", "") if where is not None else ""
+    if digest is None or digest.get("type") != "sha256" or not digest.text or Path(href).suffix not in _OPENERS:
+        raise _refused(repository, "its index names no list of packages, as .gz or .xz, with a SHA-256")
+    packed = _fetch(f"{base}/{href}", folder / f"primary{Path(href).suffix}", _INDEX_BYTES, sha256=digest.text)
+    with _OPENERS[packed.suffix](packed) as file:
+        for _, element in ET.iterparse(file):  # noqa: S314 - signed
+            if element.tag == f"{_COMMON}package":
+                name, version = element.findtext(f"{_COMMON}name"), element.find(f"{_COMMON}version")
+                if name and version is not None and element.findtext(f"{_COMMON}arch") in {"x86_64", "noarch"}:
+                    yield name, f"{version.get('epoch', '0')}:{version.get('ver')}-{version.get('rel')}"
+                element.clear()
+
+
+def _lines(packed: Path) -> Iterator[bytes]:
+    """The lines of a compressed file, within bounds."""
+    total = 0
+    with _OPENERS[packed.suffix](packed) as file:
+        for line in file:
+            total += len(line)
+            if total > _UNPACKED_BYTES:
+                msg = f"{packed.name} is larger than {_UNPACKED_BYTES >> 20} MiB when it is unpacked"
+                raise IndexUnreachableError(msg, hint=_STAYS)
+            yield line
+
+
+def _fetch(url: str, target: Path, most_bytes: int, *, sha256: str | None = None) -> Path:
+    """Download a file within bounds; with `sha256`, only the file that has it."""
+    digest, size = hashlib.sha256(), 0
+    try:
+        with requests.get(url, stream=True, timeout=_TIMEOUT_S) as answer, target.open("wb") as file:
+            answer.raise_for_status()
+            for block in answer.iter_content(1 << 16):
+                size += len(block)
+                if size > most_bytes:
+                    msg = f"{url} is larger than {most_bytes >> 20} MiB"
+                    raise IndexUnreachableError(msg, hint=_STAYS)
+                digest.update(block)
+                file.write(block)
+    except requests.RequestException as error:
+        msg = f"{url} gave no answer: {type(error).__name__}"
+        raise IndexUnreachableError(msg, hint=f"check the network and the proxy (HTTPS_PROXY); {_STAYS}", detail=str(error)) from error
+    if sha256 is not None and digest.hexdigest() != sha256:
+        msg = f"{url} is not the file that the signed index lists"
+        raise IndexUnreachableError(msg, hint=f"the repository may be changing right now: try again; {_STAYS}")
+    return target
+
+
+def _clearsigned(repository: Repository, signed: Path, folder: Path) -> str:
+    """The text that a clear signature covers: what stands around it is not part of it."""
+    _verify(repository, folder, ["--output", str(folder / "Release"), "--decrypt", str(signed)])
+    return (folder / "Release").read_text()
+
+
+def _verify(repository: Repository, folder: Path, command: list[str]) -> None:
+    """Verify a signature with the repository's key and no other, in a key ring of its own."""
+    gpg = shutil.which("gpg")
+    if gpg is None:
+        msg = "gpg is not installed here, and an index without a verified signature is not read"
+        raise IndexUnreachableError(msg, hint="install gnupg")
+    home = folder / "gnupg"
+    home.mkdir(mode=0o700, exist_ok=True)
+    base = [gpg, "--homedir", str(home), "--batch", "--no-tty", "--no-autostart", "--quiet"]
+    trusted = {repository.fingerprint} if repository.fingerprint else set()
+    if repository.keyring:
+        key = Path(repository.keyring)
+        if not key.is_file():
+            raise _refused(repository, f"its keyring {key} is not on this machine")
+    else:
+        key = _fetch(repository.key or "", folder / "key", _ENTRY_BYTES)
+    subprocess.run([*base, "--import", str(key)], check=False, capture_output=True, timeout=_TIMEOUT_S)
+    outcome = subprocess.run([*base, "--status-fd", "1", *command], check=False, capture_output=True, text=True, timeout=_TIMEOUT_S)
+    # GOODSIG is missing where the key has expired or was revoked. VALIDSIG ends with the fingerprint of the primary key, whichever signed.
+    status = [line.removeprefix("[GNUPG:] ").split() for line in outcome.stdout.splitlines() if line.startswith("[GNUPG:] ")]
+    signers = {words[-1] for words in status if words[0] == "VALIDSIG"} if any(words[0] == "GOODSIG" for words in status) else set()
+    if not signers or (trusted and not signers & trusted):
+        raise _refused(repository, "its index is not signed with its key", outcome.stderr.strip())
+
+
+def _refuse_expired(repository: Repository, release: str) -> None:
+    """Refuse an index that says of itself that it is too old: somebody may be replaying it."""
+    until = re.search(r"^Valid-Until: (.+)$", release, re.MULTILINE)
+    if until and parsedate_to_datetime(until[1]) < dt.datetime.now(dt.UTC):
+        raise _refused(repository, f"its index was valid until {until[1]}")
+
+
+def _refused(repository: Repository, why: str, detail: str = "") -> IndexUnreachableError:
+    return IndexUnreachableError(f"the repository {repository.url} is not read: {why}", hint=_STAYS, detail=detail)
