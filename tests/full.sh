@@ -17,11 +17,18 @@ expect() { # EXIT_CODE COMMAND…
   [ "$code" = "$expected" ] || { echo "exit code $code instead of $expected: $*"; exit 1; }
 }
 
+echo "== the exact versions of Debian's packages, from its signed indices"
+export GPUPROV_OVERLAY=$home/overlay.json
+cp profiles/t4-debian.yml "$home"
+profile=$home/t4-debian.yml
+gpuprov catalog refresh --only packages --profile "$profile"
+gpuprov lock "$profile"
+grep -E 'nvidia-smi=|nvidia-cuda-toolkit=' "$home/t4-debian.lock.yml"
 gpuprov up --profile t4-train --rehearse --name full --without-gpu
 echo "== the whole stack of t4-debian"
-expect 3 gpuprov apply full --profile t4-debian
+expect 3 gpuprov apply full --profile "$profile"
 echo "== again: nothing is run"
-expect 3 gpuprov apply full --profile t4-debian --json > "$home/again.json"
+expect 3 gpuprov apply full --profile "$profile" --json > "$home/again.json"
 python - "$home/again.json" <<'PY'
 import json, sys
 
@@ -31,10 +38,15 @@ outcomes = {f["check"]: f["outcome"] for f in answer["report"]["findings"]}
 on_disk = ["driver-on-disk", "counters-on-disk", "persistence-at-boot", "clocks-at-boot", "nvcc", "cupti", "profilers", "pytorch-installed",
            "tensorflow-installed", "jax-installed", "extras", "opencv", "cuda-environment", "ffmpeg", "gcc", "environment", "pynvml", "upgrades"]
 assert {c: outcomes[c] for c in on_disk} == dict.fromkeys(on_disk, "pass"), outcomes
+compiled = next(f["observed"] for f in answer["report"]["findings"] if f["check"] == "nvcc-runs")
+assert compiled.startswith("compiled for sm_75"), compiled
+print(compiled)
 print(answer["report"]["summary"])
 PY
 echo "== DKMS, and the version in the module itself"
 on_host 'dkms status; modinfo -F version /lib/modules/*/updates/dkms/nvidia-current.ko; apt-mark showhold'
+echo "== what sudo finds"
+on_host 'sudo nvcc --version | tail -2; sudo ncu --version | tail -1; sudo nsys --version'
 echo "== a kernel compiled with the installed nvcc for the T4, and CUPTI loaded by a program"
 on_host 'bash -lc "cat > /tmp/k.cu" && bash -lc "nvcc -arch=sm_75 -o /tmp/k /tmp/k.cu && nvcc -arch=sm_75 -ptx -o /tmp/k.ptx /tmp/k.cu && grep -m1 target /tmp/k.ptx && /tmp/k"' <<'CU'
 #include <cstdio>
@@ -53,7 +65,7 @@ echo "== after a reboot"
 before=$(on_host cat /proc/sys/kernel/random/boot_id)
 on_host 'sudo systemctl reboot' || true
 for _ in $(seq 60); do sleep 1; now=$(on_host cat /proc/sys/kernel/random/boot_id 2>/dev/null || true); [ -n "$now" ] && [ "$now" != "$before" ] && break; done
-expect 3 gpuprov verify full --profile t4-debian | tail -1
+expect 3 gpuprov verify full --profile "$profile" | tail -1
 echo "== undone"
 gpuprov undo full | tail -3
 gpuprov down full --yes
