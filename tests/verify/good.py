@@ -241,6 +241,7 @@ LOADED_GPU: dict[str, Any] = {
         "max_link_width": 16,
     },
     "others": {"before": [], "during": [], "seen": True, "busy_before": 0},
+    "rest": {"sm_mhz": 1980, "users": []},
 }
 SUM: dict[str, Any] = {"gpus": 8, "bus_gb_s": 475.0, "algorithm_gb_s": 271.4, "bytes": 1 << 30, "right": True, "environment": {}}
 

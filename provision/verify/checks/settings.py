@@ -10,7 +10,7 @@ from provision.verify.checks.base import Check, Verdict, apply, fails, not_appli
 from provision.verify.facts import Facts
 from provision.verify.facts.base import UnitFacts
 from provision.verify.facts.gpu import DeviceFacts, NvmlFacts, devices, require_gpu
-from provision.verify.facts.perf import LoadFacts, PerfFacts
+from provision.verify.facts.perf import LoadFacts, PerfFacts, RestFacts
 from provision.verify.facts.settings import ClocksReportFacts
 
 _STEP_MHZ = 15  # the clocks that a card can have are this far apart (nvidia-smi -q -d SUPPORTED_CLOCKS)
@@ -101,7 +101,8 @@ def _held(facts: Facts, profile: Profile) -> Verdict:
     """The clocks themselves, under load and at rest.
 
     Under load a card without a lock reaches its highest clocks too. At rest only a locked one has them: a lock takes effect "regardless if
-    an app is running" (nvidia-smi(1), -lgc), and an H100 without one rests at 345 MHz (docs/sources/verification.md §2.4).
+    an app is running" (nvidia-smi(1), -lgc), and an H100 without one rests at 345 MHz (docs/sources/verification.md §2.4). A card rests
+    when no program holds it: one that only keeps its context open keeps the clocks up.
     """
     if profile.gpu.application_clocks == "default":
         return not_applicable("the profile leaves the clocks at their defaults")
@@ -115,13 +116,14 @@ def _held(facts: Facts, profile: Profile) -> Verdict:
     for number, (target, device) in enumerate(zip(targets, measured, strict=True)):
         default = "locked" if _locks_both(profile) else "application"
         mode = settings[number].mode if number in settings else default
-        at_rest = None if mode == "application" else gpus[number].sm_mhz.count()
-        results.append(_held_by_one(f"GPU {number}", target, at_rest, device.load))
+        results.append(_held_by_one(f"GPU {number}", target, device.load))
+        if mode != "application" and results[-1].outcome == "pass":
+            results[-1] = _rests(f"{results[-1].observed}; ", target[1], device.rest)
     return together(expected, results)
 
 
-def _held_by_one(name: str, target: tuple[int, int], at_rest_mhz: int | None, load: LoadFacts) -> Verdict:
-    """The verdict on one GPU; `at_rest_mhz` is its SM clock before the load, None where the clocks are not locked."""
+def _held_by_one(name: str, target: tuple[int, int], load: LoadFacts) -> Verdict:
+    """The verdict on one GPU under load."""
     memory_mhz, sm_mhz = target
     if load.sm_mhz is None or load.top_sm_mhz is None or load.memory_mhz is None:
         return unknown("", f"{name}: NVML gave no clocks under load", "see `gpuprov probe HOST --tier perf`")
@@ -133,12 +135,23 @@ def _held_by_one(name: str, target: tuple[int, int], at_rest_mhz: int | None, lo
         return fails("", f"{reached}, and up to {load.top_sm_mhz}", _SET)
     if load.sm_mhz < sm_mhz - _STEP_MHZ and not by:
         return fails("", f"{reached}, although nothing holds it down", _SET)
-    reached += f", held down by {by}" if load.sm_mhz < sm_mhz - _STEP_MHZ else ""
-    if at_rest_mhz is None:
-        return passes("", reached)
-    if at_rest_mhz < sm_mhz - _STEP_MHZ:
-        return fails("", f"{reached}; SM {at_rest_mhz} MHz at rest, so it is not locked", _SET)
-    return passes("", f"{reached}; SM {at_rest_mhz} MHz at rest")
+    return passes("", f"{reached}, held down by {by}" if load.sm_mhz < sm_mhz - _STEP_MHZ else reached)
+
+
+def _rests(before: str, sm_mhz: int, rest: RestFacts | None) -> Verdict:
+    """The verdict on one GPU at rest, whose clocks are right under load."""
+    if rest is None or rest.sm_mhz is None:
+        return unknown("", f"{before}not watched at rest", "measure again with `gpuprov verify HOST --tier perf`")
+    if rest.sm_mhz < sm_mhz - _STEP_MHZ:
+        return fails("", f"{before}SM {rest.sm_mhz} MHz at rest, so it is not locked", _SET)
+    if rest.users is None:
+        return unknown(
+            "", f"{before}the driver does not say who uses it, so it may not have rested", "see `gpuprov probe HOST --tier perf`"
+        )
+    if rest.users:
+        hint = "a GPU in use keeps its clocks up: measure again when nobody uses it"
+        return unknown("", f"{before}in use by {', '.join(rest.users)}, so it did not rest", hint)
+    return passes("", f"{before}SM {rest.sm_mhz} MHz at rest")
 
 
 CHECKS = (

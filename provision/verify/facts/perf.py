@@ -101,6 +101,13 @@ class LoadFacts(FactPart):
         return tuple(name for bit, name in _HELD_DOWN.items() if self.share(bit) > FLICKER)
 
 
+class RestFacts(FactPart):
+    """A GPU after the measurement: the lowest SM clock, and who used it then; None where the driver does not say."""
+
+    sm_mhz: Count | None = None
+    users: tuple[str, ...] | None = None
+
+
 class OthersFacts(FactPart):
     """Who else was on the GPU; `seen` is whether the driver lists processes at all, `busy_before` per cent of the time before."""
 
@@ -128,6 +135,7 @@ class PerfDeviceFacts(FactPart):
     copies: CopiesFacts
     load: LoadFacts
     others: OthersFacts
+    rest: RestFacts | None = None
 
 
 class PerfFacts(Fact):

@@ -23,6 +23,7 @@ TOTAL_S = 60
 LIMITS_S = {"start": 30, "gemm": 15, "memory": 8, "copies": 6, "all_reduce": 25, "data_parallel": 10}
 SAMPLE_S = 0.1
 SETTLE_S = 0.5  # of each load, before clocks and power are those of the load
+REST_S = 3.0  # a GPU that nobody uses any more has dropped its clocks by then, if nothing locks them
 
 
 class Crew:
@@ -174,6 +175,21 @@ class Meter:
         while not self.stopped.wait(SAMPLE_S):
             self.samples.append((time.monotonic(), [self.sample(handle) for handle in self.handles]))
 
+    def rest(self, until):
+        """Each GPU after our own processes have ended: its lowest SM clock, and who else uses it; None where there is no time to wait."""
+        end = time.monotonic() + REST_S
+        if end > until:
+            return [None] * len(self.handles)
+        resting = [{"sm_mhz": None, "users": None} for _ in self.handles]
+        while time.monotonic() < end:
+            time.sleep(SAMPLE_S)
+            for rest, handle in zip(resting, self.handles):  # noqa: B905 - the host's Python may be older than the keyword
+                clocks = [rest["sm_mhz"], self.first(("nvmlDeviceGetClockInfo", handle, self.nvml.NVML_CLOCK_SM))]
+                rest["sm_mhz"] = min((clock for clock in clocks if clock is not None), default=None)
+                users = self.processes(handle)
+                rest["users"] = None if users is None else sorted("%s %s" % item for item in users.items())
+        return resting
+
     def load(self, index, since, until):
         """What one GPU was doing between two moments, and its link and its other users throughout."""
         seen = [(at, devices[index]) for at, devices in self.samples]
@@ -271,6 +287,7 @@ def measurement():
     finally:
         meter.stopped.set()
         crew.end()
+    resting = meter.rest(REQUEST["until"] - 0.5)
     own = {str(worker.pid) for worker in crew.workers}
     samples = list(meter.samples)
     devices = []
@@ -283,6 +300,7 @@ def measurement():
                 "memory": memory[rank],
                 "copies": copies[rank],
                 "load": meter.load(rank, *windows[rank]),
+                "rest": resting[rank],
                 "others": dict(others(before[rank], [s[rank]["processes"] for _, s in samples], own), busy_before=busy[rank]),
             }
         )

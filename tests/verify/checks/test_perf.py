@@ -351,4 +351,7 @@ def test_what_was_recorded_on_two_real_h100s_without_a_clock_lock_is_judged_as_w
         "data-parallel": "pass",
         "clocks-held": "fail",
     }
-    assert "SM 345 MHz at rest, so it is not locked" in outcomes["clocks-held"].observed
+    assert (
+        "GPU 0: memory 2619, SM 1380 MHz, held down by power cap; SM 345 MHz at rest, so it is not locked"
+        in outcomes["clocks-held"].observed
+    )

@@ -95,7 +95,12 @@ test_table = table(CASES)
         ({}, "locked", 1964, ("fail", "SM 1964 MHz at rest, so it is not locked")),
         ({}, "locked-graphics", 345, ("fail", "so it is not locked")),
         ({}, "application", 345, ("pass", "held down by power cap")),
-        ({}, "locked", None, ("unknown", "not read")),
+        ({}, "locked", None, ("unknown", "not watched at rest")),
+        ({"rest__users": ["4711 python"]}, "locked", 1980, ("unknown", "in use by 4711 python, so it did not rest")),
+        ({"rest__users": ["4711 python"]}, "locked", 345, ("fail", "so it is not locked")),
+        ({"rest__users": None}, "locked", 1980, ("unknown", "may not have rested")),
+        ({"rest": None}, "locked", 1980, ("unknown", "not watched at rest")),
+        ({"rest": None}, "application", 1980, ("pass", "held down by power cap")),
         ({"reasons": {}}, "locked", 1980, ("fail", "although nothing holds it down")),
         ({"reasons": {"4": 0.1}}, "locked", 1980, ("fail", "although nothing holds it down")),
         ({"reasons": {}, "sm_mhz": 1965}, "locked", 1980, ("pass", "SM 1965 MHz; SM 1980")),
@@ -110,7 +115,8 @@ test_table = table(CASES)
 def test_clocks_are_held_where_they_show_under_load_and_at_rest(
     load: dict[str, Any], mode: str, at_rest: int | None, verdict: tuple[str, str]
 ) -> None:
-    result = good.finding("clocks-held", h200(mode, at_rest, **{f"load__{name}": value for name, value in load.items()}), H200)
+    changed = {name if name.startswith("rest") else f"load__{name}": value for name, value in load.items()}
+    result = good.finding("clocks-held", h200(mode, at_rest, **changed), H200)
     assert (result.outcome, verdict[1] in result.observed) == (verdict[0], True), result
 
 
@@ -118,10 +124,9 @@ H200 = good.profile(gpu__model="h200", gpu__application_clocks="max", verify=PER
 
 
 def h200(mode: str, at_rest: int | None = 1980, *, gpus: int = 1, **changed: Any) -> Facts:
-    raw = dict(good.under_load(gpus=gpus, **changed).raw)
+    raw = dict(good.under_load(gpus=gpus, **{"rest__sm_mhz": at_rest, **changed}).raw)
     card = copy.deepcopy(raw["nvml"])
-    rest = {"unknown": "not read"} if at_rest is None else {"value": at_rest}
-    card["value"]["devices"][0] |= {"max_memory_mhz": {"value": 3201}, "max_graphics_mhz": {"value": 1980}, "sm_mhz": rest}
+    card["value"]["devices"][0] |= {"max_memory_mhz": {"value": 3201}, "max_graphics_mhz": {"value": 1980}}
     report = {"value": {"lines": [f"0 {mode} 3201 1980"]}}
     return dataclasses.replace(good.under_load(gpus=gpus), raw={**raw, "nvml": card, "clocks_report": report})
 

@@ -4,6 +4,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -77,3 +78,42 @@ def test_our_own_process_is_not_another_even_where_it_has_another_number(probe: 
     assert others({}, [{"999999999": ""}], {"10"})["during"] == []
     assert others({}, [{"999999999": "", "999999998": ""}], {"10"})["during"] == ["999999998 ", "999999999 "]
     assert others({}, [None], {"10"})["seen"] is False
+
+
+class FalseDriver:
+    """NVML as far as a resting GPU is asked: clocks one after another, then the last of them again and again."""
+
+    NVML_CLOCK_SM = 1
+    NVMLError = RuntimeError
+
+    def __init__(self, clocks: list[int | None], users: list[int]) -> None:
+        self.clocks, self.users = clocks, users
+
+    def nvmlDeviceGetClockInfo(self, _handle: int, _kind: int) -> int:
+        clock = self.clocks.pop(0) if len(self.clocks) > 1 else self.clocks[0]
+        if clock is None:
+            raise RuntimeError
+        return clock
+
+    def nvmlDeviceGetComputeRunningProcesses(self, _handle: int) -> list[Any]:
+        return [SimpleNamespace(pid=pid) for pid in self.users]
+
+
+@pytest.mark.parametrize(
+    ("clocks", "users", "expected"),
+    [
+        ([1980, 1980, 420, 345], [], {"sm_mhz": 345, "users": []}),
+        ([1980, None, 1980], [], {"sm_mhz": 1980, "users": []}),
+        ([None], [], {"sm_mhz": None, "users": []}),
+        ([1980], [999999999], {"sm_mhz": 1980, "users": ["999999999 "]}),
+    ],
+)
+def test_a_gpu_at_rest_is_watched_until_its_clock_has_fallen(
+    probe: Any, monkeypatch: pytest.MonkeyPatch, clocks: list[int | None], users: list[int], expected: dict[str, Any]
+) -> None:
+    monkeypatch.setattr(probe.perf, "REST_S", 0.3)
+    monkeypatch.setattr(probe.perf, "SAMPLE_S", 0.01)
+    meter = object.__new__(probe.perf.Meter)
+    meter.nvml, meter.handles = FalseDriver(clocks, users), [0]
+    assert meter.rest(time.monotonic() + 60) == [expected]
+    assert meter.rest(time.monotonic() + 0.2) == [None], "there is no time to wait"
