@@ -89,13 +89,13 @@ class FalseDriver:
     def __init__(self, clocks: list[int | None], users: list[int]) -> None:
         self.clocks, self.users = clocks, users
 
-    def nvmlDeviceGetClockInfo(self, _handle: int, _kind: int) -> int:
+    def nvmlDeviceGetClockInfo(self, _handle: int, _kind: int) -> int:  # noqa: N802 - the library's name
         clock = self.clocks.pop(0) if len(self.clocks) > 1 else self.clocks[0]
         if clock is None:
             raise RuntimeError
         return clock
 
-    def nvmlDeviceGetComputeRunningProcesses(self, _handle: int) -> list[Any]:
+    def nvmlDeviceGetComputeRunningProcesses(self, _handle: int) -> list[Any]:  # noqa: N802 - the library's name
         return [SimpleNamespace(pid=pid) for pid in self.users]
 
 
