@@ -168,7 +168,8 @@ def _toolkit() -> tuple[Rule, ...]:
             ("driver", "cuda"),
             lambda branch, toolkit: version(branch.branch) >= version(toolkit.driver)[:1],
             lambda branch, toolkit: (
-                f"CUDA {toolkit.version} came with driver {toolkit.driver}; with {branch.branch} it runs without what is newer there"
+                f"CUDA {toolkit.version} came with driver {toolkit.driver}; "
+                f"driver {branch.branch} runs it without that driver's newer features"
             ),
             soft=True,
         ),
@@ -272,7 +273,7 @@ def _framework(name: str, title: str) -> tuple[Rule, ...]:
             f"{name}-is-measured",
             (name,),
             lambda release: release is None or release.index == "default",
-            lambda release: f"{title} {release.version} comes from the index {release.index}, which nobody here could look into",
+            lambda release: f"{title} {release.version} comes from the index {release.index}, whose wheels are not in the catalogue",
             soft=True,
         ),
     )
@@ -303,7 +304,7 @@ def _settings() -> tuple[Rule, ...]:
         if version(gpu.compute_capability) >= memory_from:
             return f"{gpu.name} ({gpu.compute_capability}) can lock both clocks, which takes the place of application clocks"
         if memory_is_highest(gpu, request):
-            return f"{gpu.name} ({gpu.compute_capability}) holds such clocks as application clocks, or by locking the graphics clock"
+            return f"{gpu.name} ({gpu.compute_capability}) keeps such clocks as application clocks, or with its graphics clock locked"
         return (
             f"memory clocks can be locked from {clocks.locked_memory_from['compute_capability']} on and {capability_text(gpu)}, "
             f"so the pair {request} needs application clocks"

@@ -392,7 +392,7 @@ def test_the_variables_of_a_rule_are_the_arguments_it_takes() -> None:
         (
             "driver-is-not-older-than-toolkit",
             (driver("570"), TOOLKITS["13.0"]),
-            "CUDA 13.0 came with driver 580.95.05; with 570 it runs without what is newer there",
+            "CUDA 13.0 came with driver 580.95.05; driver 570 runs it without that driver's newer features",
         ),
         ("toolkit-accepts-gcc", (SYSTEMS["rocky 10"], TOOLKITS["12.6"]), "CUDA 12.6 accepts gcc up to 13, and rocky 10 has 14"),
         (
@@ -434,14 +434,14 @@ def test_the_variables_of_a_rule_are_the_arguments_it_takes() -> None:
         (
             "pytorch-is-measured",
             (release(version="2.15.0", index="cu126"),),
-            "PyTorch 2.15.0 comes from the index cu126, which nobody here could look into",
+            "PyTorch 2.15.0 comes from the index cu126, whose wheels are not in the catalogue",
         ),
         ("clocks-mode", (gpu("8.0"), DEFAULT, "locked"), "clocks that are left at their default need no mode"),
         ("clocks-mode", (gpu("8.0"), PAIR, "application"), "CARD (8.0) can lock both clocks, which takes the place of application clocks"),
         (
             "clocks-mode",
             (gpu("7.5"), MAX, "locked"),
-            "CARD (7.5) holds such clocks as application clocks, or by locking the graphics clock",
+            "CARD (7.5) keeps such clocks as application clocks, or with its graphics clock locked",
         ),
         (
             "clocks-mode",
