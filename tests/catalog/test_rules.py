@@ -234,7 +234,7 @@ BOUNDS: list[tuple[str, tuple[Any, ...], bool]] = [
         (f"{name}-cudnn", (gpu(capability), release(cudnn=pin)), holds)
         for name in read.frameworks()
         for capability, pin, holds in (
-            *(("7.0", "9.10.2.21", True), ("7.0", "9.19.0.55", True), ("7.0", "9.19.0.56", False), ("7.0", "9.19.0.57", False)),
+            *(("7.0", "9.10.2.21", True), ("7.0", "9.14.0.63", True), ("7.0", "9.14.0.64", False), ("7.0", "9.14.0.65", False)),
             *(("7.5", "9.19.0.56", True), ("12.0", "9.5.1.17", False), ("12.0", "9.10.2.21", True), ("7.0", "8.0.0.1", True)),
             *(("7.0", None, True), ("12.1", "99.0.0.0", True), ("7.0", "99.0.0.0", False)),
         )
