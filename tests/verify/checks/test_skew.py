@@ -16,7 +16,7 @@ CASES: list[Case] = [
     ("skew", {"driver__loaded": "595.10"}, {"gpu__model": "v100"}, "fail", "driver 595 drives compute capability 7.5"),
     ("skew", {"nvcc__found__version": "12.6", "driver__loaded": "550.90.07", "pytorch__found": None}, {}, "warn", "came with driver"),
     ("skew", {"cudnn__library": 8907}, {}, "fail", "cuDNN 8.9.7.29 is built for CUDA 12, not 13"),
-    ("skew", {"cudnn__library": 91400}, {}, "unknown", "cuDNN 9.14.0 is not in the catalogue"),
+    ("skew", {"cudnn__library": 91300}, {}, "unknown", "cuDNN 9.13.0 is not in the catalogue"),
     ("skew", {"cudnn__library": 99900}, {}, "unknown", "cuDNN 9.99.0 is not in the catalogue"),
     ("skew", {"pytorch__found": {**FRAMEWORKS, "version": "2.11.0"}}, {"gpu__model": "v100"}, "fail", "V100"),
     ("skew", {"pytorch__found": {**FRAMEWORKS, "version": "2.13.0+cu130"}}, {}, "pass", "PyTorch 2.13.0+cu130"),
@@ -40,7 +40,7 @@ CASES: list[Case] = [
     ("skew", {**OLD, "cudnn__library": 90305}, {"gpu__model": "b200"}, "unknown", "cuDNN 9.3.5 is not in the catalogue"),
     ("skew", {**OLD, "cudnn__library": 90300}, {"gpu__model": "b200"}, "fail", "cuDNN 9.3.0.75 is for compute capability 5.0 to 9.0"),
     # What is known is judged all the same.
-    ("skew", {"cudnn__library": 91400, "driver__loaded": "535.230.02"}, {}, "fail", "CUDA 13 needs driver 580 or later, not 535"),
+    ("skew", {"cudnn__library": 91300, "driver__loaded": "535.230.02"}, {}, "fail", "CUDA 13 needs driver 580 or later, not 535"),
 ]
 TEXTS: list[Text] = [
     ("skew", {"driver__loaded": "535.230.02"}, {}, TOGETHER, "`gpuprov explain PROFILE`"),
