@@ -33,6 +33,8 @@ def test_why_an_instance_type_cannot_be_had(instance_type: str, region: str, gpu
     ("machine", "zone", "gpu", "count", "said"),
     [
         ("n1-standard-8", "us-central1-a", "t4", 1, ""),
+        ("n1-standard-7", "us-central1-a", "t4", 1, "n1-standard-7 with t4 is not in the catalog"),
+        ("n1-highcpu-1", "us-central1-a", "t4", 1, "n1-highcpu-1 with t4 is not in the catalog"),
         ("n1-standard-96", "us-central1-a", "v100", 1, "at most 12 vCPUs"),
         ("n1-standard-8", "us-central1-a", "t4", 3, "not 3"),
         ("g2-standard-4", "us-central1-a", "t4", 1, "has 1 x l4 built in"),

@@ -165,13 +165,15 @@ def price(instance_type: str, region: str, gpu: str, count: int) -> Price | None
 
 
 def _n1_size(machine_type: str) -> tuple[int, float] | None:
-    """The vCPUs and GB of memory of an N1 type; None for another family."""
-    family, _, rest = machine_type.partition("-")
-    kind, _, vcpus = rest.partition("-")
-    ratios = data.gcp().n1.gb_per_vcpu
-    if family != "n1" or kind not in ratios or not vcpus.isdigit():
-        return None
-    return int(vcpus), int(vcpus) * ratios[kind]
+    """The vCPUs and GB of memory of an N1 type; None for another family, and for a size that N1 does not have."""
+    n1 = data.gcp().n1
+    sizes = {
+        f"n1-{kind}-{vcpus}": (vcpus, vcpus * ratio)
+        for kind, ratio in n1.gb_per_vcpu.items()
+        for vcpus in n1.vcpus
+        if vcpus >= n1.smallest[kind]
+    }
+    return sizes.get(machine_type)
 
 
 def local_disks(instance_type: str) -> int | None:
