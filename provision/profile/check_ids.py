@@ -63,5 +63,7 @@ _IDS: Final = """
     host-copies
     all-reduce
     data-parallel
+    amp
+    triton
 """
 CHECK_IDS: Final = tuple(_IDS.split())

@@ -76,7 +76,7 @@ def _distribution() -> Iterator[tuple[Family, str]]:
         yield from _each((_family(extra.system),), [extra.package.replace("<flavour>", flavour) for flavour in kernels])
     for base in read.repositories().base:
         tools = [name for names in base.tools.values() for name in names]
-        names = (*base.always, *tools, *base.gcc, *base.ffmpeg, *base.xfs, *base.stripe, *base.driver, *base.build)
+        names = (*base.always, *tools, *base.gcc, *base.ffmpeg, *base.xfs, *base.stripe, *base.driver, *base.python_headers, *base.build)
         yield from _each(_FAMILIES[base.packages], [name.replace("<python>", "python3.12") for name in names])
     for own in read.repositories().distributions:
         yield from _each((_family(own.system),), _own(own))

@@ -181,7 +181,9 @@ class Names:
             "cupti": exact.pin(self.distribution.cupti) if self.distribution else [],
             "cudnn": exact.pin(cudnn.packages),
             "nsight": exact.pin(profilers),
-            "pytorch": python if stack.frameworks.pytorch else [],
+            "pytorch": [*python, *(name.replace("<python>", python[0]) for name in base.python_headers)]
+            if stack.frameworks.pytorch
+            else [],
             "tensorflow": python if stack.frameworks.tensorflow else [],
             "jax": python if stack.frameworks.jax else [],
             "extras": self.extras(cuda_major),

@@ -37,6 +37,8 @@ KEYS: Final[Mapping[str, tuple[str, ...]]] = {
     "host-copies": ("gpu.model",),
     "all-reduce": ("gpu.count",),
     "data-parallel": ("gpu.count",),
+    "amp": ("stack.frameworks.pytorch", "gpu.model"),
+    "triton": ("stack.extras",),
 }
 # Where the profile alone says that a check has nothing to judge; for other checks the hardware may say it.
 _CONDITIONS: Final[Mapping[str, tuple[Callable[[Profile], bool], str]]] = {
@@ -54,6 +56,8 @@ _CONDITIONS: Final[Mapping[str, tuple[Callable[[Profile], bool], str]]] = {
     ),
     "all-reduce": (lambda p: p.gpu.count > 1, "there is only one GPU"),
     "data-parallel": (lambda p: p.gpu.count > 1, "there is only one GPU"),
+    "amp": (lambda p: p.stack.frameworks.pytorch is not None, "the profile does not ask for PyTorch"),
+    "triton": (lambda p: "triton" in p.stack.extras, "the profile does not ask for Triton"),
     "clocks-held": (lambda p: p.gpu.application_clocks != "default", "the clocks stay at the card's default"),
 }
 

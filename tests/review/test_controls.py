@@ -35,7 +35,7 @@ def test_what_is_not_judged_is_what_the_judge_leaves_out(tier: str) -> None:
     judged = {finding.check: finding.outcome for finding in judge(good.facts(), profile).findings}
     for control in found.controls:
         if control.tier == "perf":  # these facts have no measurements
-            assert control.applies == (tier == "perf" and control.check not in {"all-reduce", "data-parallel"})
+            assert control.applies == (tier == "perf" and control.check not in {"all-reduce", "data-parallel", "triton"})
         elif not control.applies:
             assert judged.get(control.check, "not-applicable") == "not-applicable", control
         elif control.check not in {"nvlink", "fabric"}:  # a T4 has neither: the hardware says so

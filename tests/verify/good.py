@@ -242,6 +242,8 @@ LOADED_GPU: dict[str, Any] = {
     },
     "others": {"before": [], "during": [], "seen": True, "busy_before": 0},
     "rest": {"sm_mhz": 1980, "users": []},
+    "amp": {"speed_up": 8.3, "precision": "bfloat16", "error": 0.0036},
+    "triton": {"right": True, "version": "3.6.0"},
 }
 SUM: dict[str, Any] = {"gpus": 8, "bus_gb_s": 475.0, "algorithm_gb_s": 271.4, "bytes": 1 << 30, "right": True, "environment": {}}
 

@@ -66,7 +66,11 @@ class Distribution(CatalogRecord, frozen=True):
 
 
 class BasePackages(CatalogRecord, frozen=True):
-    """Packages for every host, for the profile's tools, for building and holding the driver, and for building with Python."""
+    """Packages for every host, for the profile's tools, for building and holding the driver, and for building with Python.
+
+    Attributes:
+        python_headers: what Triton and torch.compile compile against on the host; `<python>` stands for the interpreter's package.
+    """
 
     packages: Manager
     always: list[str]
@@ -76,6 +80,7 @@ class BasePackages(CatalogRecord, frozen=True):
     xfs: list[str]
     stripe: list[str]
     driver: list[str]
+    python_headers: list[str]
     build: list[str]
     source: str
 

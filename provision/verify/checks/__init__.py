@@ -2,7 +2,21 @@
 
 from typing import Final
 
-from provision.verify.checks import counters, disk, gpu, health, links, perf, sessions, settings, skew, stack, surroundings, system
+from provision.verify.checks import (
+    counters,
+    disk,
+    gpu,
+    health,
+    links,
+    perf,
+    programs,
+    sessions,
+    settings,
+    skew,
+    stack,
+    surroundings,
+    system,
+)
 from provision.verify.checks.base import Check
 
 __all__ = ["CHECKS", "Check"]
@@ -20,4 +34,5 @@ CHECKS: Final[tuple[Check, ...]] = (
     *skew.CHECKS,
     *surroundings.CHECKS,
     *perf.CHECKS,
+    *programs.CHECKS,
 )

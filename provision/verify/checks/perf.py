@@ -32,10 +32,10 @@ _NEARLY: Final = 0.9  # of the power limit; DCGM's targeted power passes from 0.
 _LANE: Final = {1: 0.25, 2: 0.5, 3: 0.985, 4: 1.969, 5: 3.938, 6: 7.563}
 
 _LOW = "see what held it back; if an idle host stays slow, hand the machine back and launch another"
-_COMPARE = "compare with a healthy host of the same kind"
-_BROKEN = "the GPU or its memory is broken: hand the machine back"
-_MEASURE = "see the reason, and measure again with --tier perf"
-_AGAIN = "stop what else uses the GPU, and measure again with --tier perf"
+COMPARE = "compare with a healthy host of the same kind"
+BROKEN = "the GPU or its memory is broken: hand the machine back"
+MEASURE = "see the reason, and measure again with --tier perf"
+AGAIN = "stop what else uses the GPU, and measure again with --tier perf"
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,17 +157,17 @@ def _each(
     for number, device in enumerate(perf.devices):
         value, other = rate(device), device.others.users
         if wrong(device):
-            results.append(fails("", f"GPU {number}: WRONG result ({_why(device)})", _BROKEN))
+            results.append(fails("", f"GPU {number}: WRONG result ({_why(device)})", BROKEN))
         elif value is None:
             reason = part(device)
             why = f"{reason.reason}: {reason.unknown}" if reason.reason else "no figure"
-            results.append(unknown("", f"GPU {number} not measured, {why}", _MEASURE))
+            results.append(unknown("", f"GPU {number} not measured, {why}", MEASURE))
         elif other:
-            results.append(unknown("", f"GPU {number}: {figure(device)}, also used by {other} ({_why(device)})", _AGAIN))
+            results.append(unknown("", f"GPU {number}: {figure(device)}, also used by {other} ({_why(device)})", AGAIN))
         else:
             outcome, comparison = _against(gate(device), value, max(undisturbed, default=value))
             words = ", ".join([figure(device), *comparison])
-            hint = _LOW if outcome in {"fail", "warn"} else _COMPARE
+            hint = _LOW if outcome in {"fail", "warn"} else COMPARE
             results.append(Verdict(outcome, "", f"GPU {number}: {words}" + ("" if outcome == "pass" else f" ({_why(device)})"), hint))
     return results
 
@@ -177,10 +177,10 @@ def _count(facts: Facts, perf: PerfFacts, profile: Profile) -> int:
     return max(len(perf.devices), len(require_gpu(facts).nodes), profile.gpu.count)
 
 
-def _all(facts: Facts, perf: PerfFacts, profile: Profile, expected: str, results: Sequence[Verdict]) -> Verdict:
+def over_all(facts: Facts, perf: PerfFacts, profile: Profile, expected: str, results: Sequence[Verdict]) -> Verdict:
     """The verdict of the worst GPU; one that is not among those that were measured is unknown."""
     absent = range(len(perf.devices), _count(facts, perf, profile))
-    return together(expected, [*results, *(unknown("", f"GPU {number} not measured, it was not found", _MEASURE) for number in absent)])
+    return together(expected, [*results, *(unknown("", f"GPU {number} not measured, it was not found", MEASURE) for number in absent)])
 
 
 def _gemm(facts: Facts, profile: Profile) -> Verdict:
@@ -201,7 +201,7 @@ def _gemm(facts: Facts, profile: Profile) -> Verdict:
     )
     sustained = [d.gemm.sustained_tflops for d in perf.devices if d.gemm.sustained_tflops is not None and not d.others.users]
     held = [_held_back(one, d, reference.floor(gate, d), sustained) for one, d in zip(results, perf.devices, strict=True)]
-    return _all(facts, perf, profile, gate.expected, held)
+    return over_all(facts, perf, profile, gate.expected, held)
 
 
 def _draws_all(device: PerfDeviceFacts) -> bool:
@@ -242,7 +242,7 @@ def _memory(facts: Facts, profile: Profile) -> Verdict:
         gate=lambda _: gate,
         wrong=lambda d: d.memory.gb_s is not None and d.memory.right is not True,
     )
-    return _all(facts, perf, profile, gate.expected, results)
+    return over_all(facts, perf, profile, gate.expected, results)
 
 
 def _copies(facts: Facts, profile: Profile) -> Verdict:
@@ -267,7 +267,7 @@ def _copies(facts: Facts, profile: Profile) -> Verdict:
         gate=gate,
         wrong=lambda d: d.copies.slower_gb_s is not None and d.copies.right is not True,
     )
-    return _all(facts, perf, profile, expected, results)
+    return over_all(facts, perf, profile, expected, results)
 
 
 def _all_reduce(facts: Facts, profile: Profile) -> Verdict:
@@ -284,17 +284,17 @@ def _all_reduce(facts: Facts, profile: Profile) -> Verdict:
     states = "; ".join(f"GPU {number}: {_why(device)}" for number, device in enumerate(perf.devices))
     why = f" ({f'ordered {orders}; ' if orders else ''}{states})"
     if total.bus_gb_s is None:
-        return unknown(gate.expected, f"not measured, {total.reason}: {total.unknown}", _MEASURE)
+        return unknown(gate.expected, f"not measured, {total.reason}: {total.unknown}", MEASURE)
     if total.right is not True:
         return fails(gate.expected, f"WRONG sum{why}", "a GPU or a link between them is broken: hand the machine back")
     rate = f"right, {total.bus_gb_s:.4g} GB/s"
     users = [f"GPU {number} also used by {device.others.users}" for number, device in enumerate(perf.devices) if device.others.users]
     if users or total.gpus != count:
-        return unknown(gate.expected, f"{rate}; {'; '.join(users) or f'over {total.gpus} of {count} GPUs'}{why}", _AGAIN)
+        return unknown(gate.expected, f"{rate}; {'; '.join(users) or f'over {total.gpus} of {count} GPUs'}{why}", AGAIN)
     if card.model in read.gpus().acceptance.all_reduce_reported:
         return passes("a correct sum over all GPUs; its rate depends on the host", rate)
     outcome, _ = _against(gate, total.bus_gb_s, total.bus_gb_s)
-    hint = _LOW if outcome != "unknown" else _COMPARE
+    hint = _LOW if outcome != "unknown" else COMPARE
     return together(gate.expected, [Verdict(outcome, "", rate + ("" if outcome == "pass" else why), hint)])
 
 
@@ -307,7 +307,7 @@ def _data_parallel(facts: Facts, profile: Profile) -> Verdict:
     expected = f"a batch split over {count} GPUs and gathered again, with the result of one GPU"
     split = perf.data_parallel
     if split.right is None:
-        return unknown(expected, f"not measured, {split.reason}: {split.unknown}", _MEASURE)
+        return unknown(expected, f"not measured, {split.reason}: {split.unknown}", MEASURE)
     observed = f"over {split.gpus} GPUs"
     if not split.right:
         return fails(expected, f"WRONG result {observed}", "a GPU or a link between them is broken: hand the machine back")

@@ -101,6 +101,21 @@ class LoadFacts(FactPart):
         return tuple(name for bit, name in _HELD_DOWN.items() if self.share(bit) > FLICKER)
 
 
+class AmpFacts(PartFacts):
+    """A step of training in mixed precision: how much faster than in FP32, and how far its result is off."""
+
+    speed_up: Rate | None = None
+    precision: str = ""
+    error: Annotated[float, Field(ge=0)] | None = None
+
+
+class TritonFacts(PartFacts):
+    """A kernel that Triton compiled on the host."""
+
+    right: bool | None = None
+    version: str = ""
+
+
 class RestFacts(FactPart):
     """A GPU after the measurement: the lowest SM clock, and who used it then; None where the driver does not say."""
 
@@ -136,6 +151,8 @@ class PerfDeviceFacts(FactPart):
     load: LoadFacts
     others: OthersFacts
     rest: RestFacts | None = None
+    amp: AmpFacts = AmpFacts(reason="not-run", unknown="an older probe")
+    triton: TritonFacts = TritonFacts(reason="not-run", unknown="an older probe")
 
 
 class PerfFacts(Fact):

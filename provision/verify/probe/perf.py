@@ -20,7 +20,7 @@ from worker import WORKER
 
 TOTAL_S = 60
 # What a part may take; all together no more than TOTAL_S. Importing PyTorch from a cold disk takes longest.
-LIMITS_S = {"start": 30, "gemm": 15, "memory": 8, "copies": 6, "all_reduce": 25, "data_parallel": 10}
+LIMITS_S = {"start": 30, "gemm": 15, "memory": 8, "copies": 6, "all_reduce": 25, "data_parallel": 10, "amp": 10, "triton": 25}
 SAMPLE_S = 0.1
 SETTLE_S = 0.5  # of each load, before clocks and power are those of the load
 REST_S = 3.0  # a GPU that nobody uses any more has dropped its clocks by then, if nothing locks them
@@ -284,6 +284,7 @@ def measurement():
                 0: {"reason": "not-run", "unknown": str(next(iter(crew.lost.values())))}
             }
             split = crew.ask("data_parallel", [0])
+        mixed, compiled = crew.ask("amp", ranks), crew.ask("triton", ranks)
     finally:
         meter.stopped.set()
         crew.end()
@@ -301,6 +302,8 @@ def measurement():
                 "copies": copies[rank],
                 "load": meter.load(rank, *windows[rank]),
                 "rest": resting[rank],
+                "amp": mixed[rank],
+                "triton": compiled[rank],
                 "others": dict(others(before[rank], [s[rank]["processes"] for _, s in samples], own), busy_before=busy[rank]),
             }
         )

@@ -120,6 +120,60 @@ def data_parallel():
     right = right and bias is not None and bool(torch.allclose(bias, torch.full_like(bias, 32.0 * world)))
     return {"gpus": len({index for index, _ in seen}), "right": right}
 
+def amp():
+    # A step of training in FP32, without TF32, and in mixed precision: how much faster, and whether it computes the same.
+    torch.set_float32_matmul_precision("highest")
+    kind = torch.bfloat16 if torch.cuda.get_device_capability(device)[0] >= 8 else torch.float16
+    model = torch.nn.Sequential(torch.nn.Linear(4096, 4096), torch.nn.ReLU(), torch.nn.Linear(4096, 4096)).to(device)
+    batch = torch.randn(4096, 4096, device=device)
+    def step(mixed):
+        model.zero_grad()
+        with torch.autocast("cuda", dtype=kind, enabled=mixed):
+            out = model(batch)
+        out.float().pow(2).mean().backward()
+        return out.detach().float()
+    exact, mixed = step(False), step(True)
+    off = ((mixed - exact).norm() / exact.norm()).item()
+    slow, fast = timed(lambda: step(False), 0.5)[0], timed(lambda: step(True), 0.5)[0]
+    return {"speed_up": round(slow / fast, 2), "precision": str(kind).rpartition(".")[2], "error": off if off == off else 1.0}
+
+def triton():
+    # Compiled on this host, by its own compiler and against Python's headers, as torch.compile does it.
+    import importlib.util, shutil, sysconfig, tempfile
+    header = sysconfig.get_paths()["include"] + "/Python.h"
+    if not os.path.exists(header):
+        raise FileNotFoundError("no %s, against which Triton and torch.compile compile" % header)
+    if not os.environ.get("CC") and not any(map(shutil.which, ("gcc", "clang"))):
+        raise FileNotFoundError("no gcc and no clang, with which Triton and torch.compile compile")
+    folder = tempfile.mkdtemp(prefix="gpuprov-")
+    os.environ["TRITON_CACHE_DIR"] = folder + "/cache"
+    try:
+        with open(folder + "/gpuprov_kernel.py", "w") as file:  # Triton reads a kernel's source from its file
+            file.write(KERNEL)
+        found = importlib.util.spec_from_file_location("gpuprov_kernel", folder + "/gpuprov_kernel.py")
+        module = importlib.util.module_from_spec(found)
+        found.loader.exec_module(module)
+        one, other = torch.arange(100000, device=device), torch.arange(100000, device=device) * 3
+        return {"right": torch.equal(module.total(one, other), one + other), "version": module.triton.__version__}
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+KERNEL = '''
+import torch, triton
+import triton.language as tl
+
+@triton.jit
+def add(one, other, out, count, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    inside = at < count
+    tl.store(out + at, tl.load(one + at, mask=inside) + tl.load(other + at, mask=inside), mask=inside)
+
+def total(one, other):
+    out = torch.empty_like(one)
+    add[(triton.cdiv(len(out), 1024),)](one, other, out, len(out), BLOCK=1024)
+    return out
+'''
+
 import torch
 device = torch.device("cuda", rank)
 built = {"version": torch.__version__, "cuda": torch.version.cuda}
@@ -129,10 +183,12 @@ for line in iter(sys.stdin.readline, ""):
     try:
         torch.cuda.set_device(device)  # events are recorded on the current device
         parts = {"gemm": gemm, "memory": memory, "copies": copies, "all_reduce": all_reduce, "data_parallel": data_parallel}
+        parts.update(amp=amp, triton=triton)
         answer = parts[part](*words)
     except Exception as error:
-        short = isinstance(error, torch.cuda.OutOfMemoryError)
-        answer = {"reason": "no-memory" if short else "failed", "unknown": (str(error) or repr(error)).strip().splitlines()[0][:300]}
+        kinds = ((torch.cuda.OutOfMemoryError, "no-memory"), (FileNotFoundError, "missing"), (Exception, "failed"))
+        reason = next(word for kind, word in kinds if isinstance(error, kind))
+        answer = {"reason": reason, "unknown": (str(error) or repr(error)).strip().splitlines()[0][:300]}
     torch.cuda.empty_cache()
     say(part=part, answer=answer)
 """
