@@ -9,10 +9,17 @@ from typing import Final, Literal, Self
 from provision.catalog.records.base import version
 from provision.profile.model import Profile
 from provision.verify.facts import Facts, NotObservedError
-from provision.verify.facts.gpu import DeviceFacts, devices
+from provision.verify.facts.gpu import DeviceFacts, devices, require_gpu
+from provision.verify.facts.perf import PerfFacts
 from provision.verify.finding import Outcome
 
 Tier = Literal["quick", "standard", "perf"]
+# Hints about what tier perf measures.
+COMPARE = "compare with a healthy host of the same kind"
+BROKEN = "the GPU or its memory is broken: hand the machine back"
+MEASURE = "see the reason, and measure again with --tier perf"
+AGAIN = "stop what else uses the GPU, and measure again with --tier perf"
+
 TIERS: Final[tuple[Tier, ...]] = ("quick", "standard", "perf")  # each has all checks of those before it
 
 
@@ -106,3 +113,14 @@ def dotted(text: str) -> tuple[int, ...]:
         msg = f"the version is malformed: {text[:50]!r}"
         raise NotObservedError(msg)
     return version(text)
+
+
+def gpu_count(facts: Facts, perf: PerfFacts, profile: Profile) -> int:
+    """How many GPUs there should be: as many as were measured, as the host has, or as the profile asks for, whichever is most."""
+    return max(len(perf.devices), len(require_gpu(facts).nodes), profile.gpu.count)
+
+
+def over_all(facts: Facts, perf: PerfFacts, profile: Profile, expected: str, results: Sequence[Verdict]) -> Verdict:
+    """The verdict of the worst GPU; one that is not among those that were measured is unknown."""
+    absent = range(len(perf.devices), gpu_count(facts, perf, profile))
+    return together(expected, [*results, *(unknown("", f"GPU {number} not measured, it was not found", MEASURE) for number in absent)])

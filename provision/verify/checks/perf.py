@@ -14,7 +14,23 @@ from provision.catalog import read
 from provision.catalog.records.gpus import GpuRecord, Healthy
 from provision.catalog.roofline import has_nvml_name
 from provision.profile.model import Profile
-from provision.verify.checks.base import WORST, Check, Verdict, fails, not_applicable, passes, together, unknown, warns
+from provision.verify.checks.base import (
+    AGAIN,
+    BROKEN,
+    COMPARE,
+    MEASURE,
+    WORST,
+    Check,
+    Verdict,
+    fails,
+    gpu_count,
+    not_applicable,
+    over_all,
+    passes,
+    together,
+    unknown,
+    warns,
+)
 from provision.verify.facts import Facts
 from provision.verify.facts.gpu import require_gpu
 from provision.verify.facts.perf import FLICKER, FleetFacts, PartFacts, PerfDeviceFacts, PerfFacts
@@ -32,10 +48,6 @@ _NEARLY: Final = 0.9  # of the power limit; DCGM's targeted power passes from 0.
 _LANE: Final = {1: 0.25, 2: 0.5, 3: 0.985, 4: 1.969, 5: 3.938, 6: 7.563}
 
 _LOW = "see what held it back; if an idle host stays slow, hand the machine back and launch another"
-COMPARE = "compare with a healthy host of the same kind"
-BROKEN = "the GPU or its memory is broken: hand the machine back"
-MEASURE = "see the reason, and measure again with --tier perf"
-AGAIN = "stop what else uses the GPU, and measure again with --tier perf"
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,17 +184,6 @@ def _each(
     return results
 
 
-def _count(facts: Facts, perf: PerfFacts, profile: Profile) -> int:
-    """How many GPUs there should be: as many as were measured, as the host has, or as the profile asks for, whichever is most."""
-    return max(len(perf.devices), len(require_gpu(facts).nodes), profile.gpu.count)
-
-
-def over_all(facts: Facts, perf: PerfFacts, profile: Profile, expected: str, results: Sequence[Verdict]) -> Verdict:
-    """The verdict of the worst GPU; one that is not among those that were measured is unknown."""
-    absent = range(len(perf.devices), _count(facts, perf, profile))
-    return together(expected, [*results, *(unknown("", f"GPU {number} not measured, it was not found", MEASURE) for number in absent)])
-
-
 def _gemm(facts: Facts, profile: Profile) -> Verdict:
     """The fastest 20 ms against the figure of runs as short; the sustained rate may fall to the share that fails."""
     perf = _perf(facts)
@@ -272,7 +273,7 @@ def _copies(facts: Facts, profile: Profile) -> Verdict:
 
 def _all_reduce(facts: Facts, profile: Profile) -> Verdict:
     perf = _perf(facts)
-    count = _count(facts, perf, profile)
+    count = gpu_count(facts, perf, profile)
     if count == 1:
         return not_applicable("there is one GPU")
     reference, share = _reference(facts, perf, profile), read.gpus().acceptance.datasheet.all_reduce
@@ -301,7 +302,7 @@ def _all_reduce(facts: Facts, profile: Profile) -> Verdict:
 def _data_parallel(facts: Facts, profile: Profile) -> Verdict:
     """The simplest way to use several GPUs; it fails where one of them cannot be reached from the process of another."""
     perf = _perf(facts)
-    count = _count(facts, perf, profile)
+    count = gpu_count(facts, perf, profile)
     if count == 1:
         return not_applicable("there is one GPU")
     expected = f"a batch split over {count} GPUs and gathered again, with the result of one GPU"

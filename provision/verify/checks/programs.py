@@ -6,8 +6,20 @@ from typing import Final
 from provision.catalog import read
 from provision.catalog.records.base import version
 from provision.profile.model import Profile
-from provision.verify.checks.base import Check, Verdict, apply, fails, not_applicable, passes, unknown
-from provision.verify.checks.perf import AGAIN, BROKEN, COMPARE, MEASURE, over_all
+from provision.verify.checks.base import (
+    AGAIN,
+    BROKEN,
+    COMPARE,
+    MEASURE,
+    Check,
+    Verdict,
+    apply,
+    fails,
+    not_applicable,
+    over_all,
+    passes,
+    unknown,
+)
 from provision.verify.facts import Facts
 from provision.verify.facts.gpu import require_gpu
 from provision.verify.facts.perf import PerfFacts
