@@ -3,6 +3,7 @@
 import contextlib
 import errno
 import hashlib
+import os
 import time
 from pathlib import Path
 from typing import Final
@@ -40,11 +41,10 @@ def remove(group: Path) -> None:
     with contextlib.suppress(OSError):
         (group / "cgroup.kill").write_text("1")
     for _ in range(100):
-        for child in sorted((p for p in group.rglob("*") if p.is_dir()), key=lambda p: -len(p.parts)):
+        # From the leaves up; os.walk passes over a folder that somebody else removes at the same time.
+        for folder, _, _ in os.walk(group, topdown=False):
             with contextlib.suppress(OSError):
-                child.rmdir()
-        with contextlib.suppress(OSError):
-            group.rmdir()
+                Path(folder).rmdir()
         if not group.is_dir():
             return
         time.sleep(0.02)

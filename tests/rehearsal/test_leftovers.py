@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from provision.rehearsal import leftovers
+from provision.concurrent import at_once
+from provision.rehearsal import cgroups, leftovers
 from provision.rehearsal.hosts import HostPark
 from provision.rehearsal.network import HostNetwork
 from tests.rehearsal.test_hosts import key, left_of, root, spec
@@ -41,3 +42,12 @@ def test_kill_9_takes_the_hosts_along_and_a_sweep_removes_the_rest(root: Path, k
     assert leftovers.sweep(folder) == left
     assert left_of(folder) == []
     assert leftovers.present(folder) == leftovers.sweep(folder) == []
+
+
+def test_a_group_that_two_remove_at_the_same_time_is_gone_and_neither_fails(tmp_path: Path) -> None:
+    for _ in range(5):
+        group = cgroups.make(tmp_path, "shared")
+        for number in range(40):
+            (group / f"a{number}" / "b").mkdir(parents=True)
+        assert at_once(cgroups.remove, [group] * 4) == [None] * 4
+        assert not group.exists()
