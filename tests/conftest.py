@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import functools
 import os
 import shutil
 import sys
@@ -13,6 +15,7 @@ import psutil
 import pytest
 
 from provision.clouds.aws.access import AwsAccess
+from provision.profile import plain
 from provision.rehearsal import control, leftovers, network
 from provision.rehearsal.control import Rehearsal
 from provision.review import where
@@ -102,6 +105,15 @@ def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", "/dev/null")
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
     return home
+
+
+@pytest.fixture(autouse=True, scope="session")
+def read_once() -> Iterator[None]:
+    """A file's bytes are parsed once by each worker: the answer depends on nothing else, and every test gets its own copy."""
+    parse = functools.lru_cache(maxsize=512)(plain.read)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(plain, "read", lambda raw, bounds, what: copy.deepcopy(parse(raw, bounds, what)))
+        yield
 
 
 @pytest.fixture(scope="module")
