@@ -19,6 +19,7 @@ from provision.profile import plain
 from provision.rehearsal import control, leftovers, network
 from provision.rehearsal.control import Rehearsal
 from provision.review import where
+from tests.embedded import Embedded
 
 os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
 
@@ -116,11 +117,19 @@ def read_once() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="session")
+def embedded() -> Iterator[Embedded]:
+    """Starts embedded clouds without hosts."""
+    made = Embedded()
+    yield made
+    made.close()
+
+
 @pytest.fixture(scope="module")
-def ec2_api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rehearsal]:
+def ec2_api(tmp_path_factory: pytest.TempPathFactory, embedded: Embedded) -> Iterator[Rehearsal]:
     """The embedded cloud without hosts: the EC2 API alone, which needs no root."""
     folder = tmp_path_factory.mktemp("ec2")
-    yield control.start(folder, hosts=False)
+    yield embedded.start(folder)
     assert control.stop(folder)
 
 

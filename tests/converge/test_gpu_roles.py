@@ -143,9 +143,7 @@ def test_undo_leaves_the_host_as_it_was_before(host: Host, before: dict[str, str
     ],
     ids=["no-key", "garbage-key", "no-index", "garbage-index", "no-package", "garbage-package"],
 )
-def test_a_repository_that_fails_is_said(
-    host: Host, repository: Repository, broken: dict[str, tuple[int, bytes]], said: str
-) -> None:
+def test_a_repository_that_fails_is_said(host: Host, repository: Repository, broken: dict[str, tuple[int, bytes]], said: str) -> None:
     host.lab.shell("sudo rm -rf /var/lib/apt/lists/*nvidia* /var/lib/apt/lists/10.* /var/cache/apt/archives/*.deb")
     repository.breaks(broken)
     with pytest.raises(PlaybookFailedError, match=said) as caught:
