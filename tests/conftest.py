@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import functools
 import os
 import shutil
 import sys
@@ -13,9 +15,11 @@ import psutil
 import pytest
 
 from provision.clouds.aws.access import AwsAccess
+from provision.profile import plain
 from provision.rehearsal import control, leftovers, network
 from provision.rehearsal.control import Rehearsal
 from provision.review import where
+from tests.embedded import Embedded
 
 os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
 
@@ -104,11 +108,28 @@ def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return home
 
 
+@pytest.fixture(autouse=True, scope="session")
+def read_once() -> Iterator[None]:
+    """A file's bytes are parsed once by each worker: the answer depends on nothing else, and every test gets its own copy."""
+    parse = functools.lru_cache(maxsize=512)(plain.read)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(plain, "read", lambda raw, bounds, what: copy.deepcopy(parse(raw, bounds, what)))
+        yield
+
+
+@pytest.fixture(scope="session")
+def embedded() -> Iterator[Embedded]:
+    """Starts embedded clouds without hosts."""
+    made = Embedded()
+    yield made
+    made.close()
+
+
 @pytest.fixture(scope="module")
-def ec2_api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rehearsal]:
+def ec2_api(tmp_path_factory: pytest.TempPathFactory, embedded: Embedded) -> Iterator[Rehearsal]:
     """The embedded cloud without hosts: the EC2 API alone, which needs no root."""
     folder = tmp_path_factory.mktemp("ec2")
-    yield control.start(folder, hosts=False)
+    yield embedded.start(folder)
     assert control.stop(folder)
 
 

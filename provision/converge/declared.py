@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import yaml
-from jinja2 import StrictUndefined
+from jinja2 import StrictUndefined, Template
+from jinja2.environment import TemplateExpression
 from jinja2.sandbox import SandboxedEnvironment
 
 from provision.converge.roles import ROLES
@@ -123,9 +124,19 @@ def _yaml(role: str, path: str) -> dict[str, Any]:
     return yaml.safe_load((playbooks_dir() / "roles" / role / path).read_text(encoding="utf-8")) or {}
 
 
+@functools.cache
+def _compiled(expression: str) -> TemplateExpression:
+    return _JINJA.compile_expression(expression, undefined_to_none=False)
+
+
 def _evaluate(expression: str, values: Mapping[str, Any]) -> Any:
-    return _JINJA.compile_expression(expression, undefined_to_none=False)(**values)
+    return _compiled(expression)(**values)
+
+
+@functools.cache
+def _template(text: str) -> Template:
+    return _JINJA.from_string(text)
 
 
 def _fill(template: str, values: Mapping[str, Any]) -> str:
-    return _JINJA.from_string(template).render(**values)
+    return _template(template).render(**values)

@@ -23,6 +23,7 @@ from provision.clouds.aws.client import client
 from provision.rehearsal import control
 from provision.rehearsal.control import Rehearsal
 from provision.workflow import up
+from tests.embedded import Embedded
 from tests.review.desk import desk  # noqa: F401 - a fixture
 from tests.verify.good import GOOD
 
@@ -95,10 +96,10 @@ def gpuprov(*words: str, **environment: str) -> subprocess.CompletedProcess[str]
 
 
 @pytest.fixture
-def cloud(own_home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Rehearsal]:
+def cloud(own_home: Path, monkeypatch: pytest.MonkeyPatch, embedded: Embedded) -> Iterator[Rehearsal]:
     """What `--rehearse` finds running; its machines never show a host key, so that `up` gives up at once."""
     monkeypatch.setattr(up, "CONSOLE_S", 0.2)
-    yield control.start(own_home / "rehearsal", hosts=False)
+    yield embedded.start(own_home / "rehearsal")
     control.stop(own_home / "rehearsal")
 
 

@@ -25,6 +25,7 @@ from provision.profile.lock import build
 from provision.profile.model import Profile
 from provision.rehearsal import control
 from provision.rehearsal.control import Rehearsal
+from tests.embedded import Embedded
 
 BASE = load.load(load.find("t4-train"))
 TODAY = dt.date(2026, 11, 21)
@@ -282,10 +283,10 @@ class Clients:
 
 
 @pytest.fixture(scope="module")
-def clients(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Clients]:
+def clients(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, embedded: Embedded) -> Iterator[Clients]:
     """One of a module's own cloud, which its `KIND` names."""
     folder = tmp_path_factory.mktemp("clients")
-    rehearsal = control.start(folder / "rehearsal", hosts=False)
+    rehearsal = embedded.start(folder / "rehearsal")
     made = Clients(rehearsal, KINDS[request.module.KIND], folder)
     made.settings()
     yield made

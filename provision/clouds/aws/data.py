@@ -172,10 +172,15 @@ def aws() -> Aws:
     return read.load(_DATA / "cloud.yaml", Aws)
 
 
+@functools.cache
+def _shipped_types() -> dict[str, AwsType]:
+    return {record.type: record for record in read.load(_DATA / "instances.yaml", AwsTypes).types}
+
+
 @functools.lru_cache(maxsize=2)
 def _types(layer: AwsOverlay) -> dict[str, AwsType]:
     """The shipped instance types with the refreshed regions in place of the old ones."""
-    shipped = {record.type: record for record in read.load(_DATA / "instances.yaml", AwsTypes).types}
+    shipped = _shipped_types()
     fresh = {record.type: record for record in layer.types}
     merged = {}
     for name, record in (shipped | fresh).items():
@@ -191,15 +196,19 @@ def types() -> dict[str, AwsType]:
     return _types(refreshed())
 
 
-@functools.lru_cache(maxsize=2)
-def _prices(layer: AwsOverlay) -> dict[tuple[str, str], tuple[float, str]]:
-    shipped = {
+@functools.cache
+def _shipped_prices() -> dict[tuple[str, str], tuple[float, str]]:
+    return {
         (instance_type, region): (usd, source)
         for source, by_type in aws().prices.items()
         for instance_type, by_region in by_type.items()
         for region, usd in by_region.items()
     }
-    return shipped | {(price.instance_type, price.region): (price.usd_per_hour, price.source) for price in layer.prices}
+
+
+@functools.lru_cache(maxsize=2)
+def _prices(layer: AwsOverlay) -> dict[tuple[str, str], tuple[float, str]]:
+    return _shipped_prices() | {(price.instance_type, price.region): (price.usd_per_hour, price.source) for price in layer.prices}
 
 
 def prices() -> dict[tuple[str, str], tuple[float, str]]:

@@ -153,9 +153,14 @@ def sources() -> dict[str, Source]:
     return read.load(_DATA / "sources.yaml", dict[str, Source])
 
 
+@functools.cache
+def _shipped() -> Gcp:
+    return read.load(_DATA / "cloud.yaml", Gcp)
+
+
 @functools.lru_cache(maxsize=2)
 def _gcp(layer: GcpOverlay) -> Gcp:
-    shipped = read.load(_DATA / "cloud.yaml", Gcp)
+    shipped = _shipped()
     return msgspec.structs.replace(shipped, zones=shipped.zones | layer.zones)
 
 

@@ -26,7 +26,7 @@ class Method:
     """One method of the API, such as `compute.instances.insert`; `request` and `response` are names of schemas, empty for none."""
 
     id: str
-    pattern: re.Pattern[str]
+    path: str
     parameters: dict[str, dict[str, Any]]
     request: str
     response: str
@@ -45,7 +45,7 @@ class Discovery:
         rest = path.removeprefix(ROOT)
         if rest != path:
             for method in self.methods[verb, rest.count("/")]:
-                match = method.pattern.fullmatch(rest)
+                match = _pattern(method.path).fullmatch(rest)
                 if match:
                     values = {name: unquote(value) for name, value in match.groupdict().items()}
                     for name, value in values.items():
@@ -136,6 +136,12 @@ def _check_string(schema: dict[str, Any], value: Any, at: str) -> None:
 
 
 @functools.cache
+def _pattern(path: str) -> re.Pattern[str]:
+    """Compiled when a request is compared with it: all of them take longer than reading the document."""
+    return re.compile(re.sub(r"\{\+?(\w+)\}", r"(?P<\1>[^/]+)", path))
+
+
+@functools.cache
 def load() -> Discovery:
     """The document of the installed google-api-python-client."""
     package = find_spec("googleapiclient")
@@ -153,7 +159,7 @@ def _collect(discovery: Discovery, resources: dict[str, Any]) -> None:
             path = description.get("flatPath") or description["path"]
             method = Method(
                 id=description["id"],
-                pattern=re.compile(re.sub(r"\{\+?(\w+)\}", r"(?P<\1>[^/]+)", path)),
+                path=path,
                 parameters=description.get("parameters", {}),
                 request=description.get("request", {}).get("$ref", ""),
                 response=description.get("response", {}).get("$ref", ""),

@@ -17,6 +17,7 @@ from provision.rehearsal import control
 from provision.rehearsal.control import Rehearsal
 from provision.rehearsal.gcp.settings import PROJECT as GCP_PROJECT
 from tests.conftest import PLAIN
+from tests.embedded import Embedded
 
 ZONE = "us-central1-a"
 REGION = "us-central1"
@@ -130,9 +131,9 @@ def put(gce: Gce, **rule: Any) -> None:
 
 
 @pytest.fixture(scope="session")
-def gce_api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gce]:
+def gce_api(tmp_path_factory: pytest.TempPathFactory, embedded: Embedded) -> Iterator[Gce]:
     folder = tmp_path_factory.mktemp("gce")
-    yield Gce(control.start(folder, hosts=False))
+    yield Gce(embedded.start(folder))
     assert control.stop(folder)
 
 
