@@ -109,7 +109,9 @@ class Fuzzer:
         folder = self.work / f"{chunk.kind}-{chunk.number}"
         if target.exists() or len(list(self.kept.glob("*"))) >= _KEPT:
             return
-        shutil.copytree(folder, target, symlinks=True, ignore=_no_files)
+        if folder.is_dir():  # a process that was killed between two cases has none
+            shutil.copytree(folder, target, symlinks=True, ignore=_no_files)
+        target.mkdir(exist_ok=True)
         words = json.loads(folder.with_suffix(".words").read_text())
         (target / "WORDS").write_text(f"gpuprov {' '.join(words)}\n{ending.problem}\n{said[:5000]}\n", errors="replace")
 
