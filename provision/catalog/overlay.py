@@ -61,6 +61,7 @@ class Overlay(msgspec.Struct, frozen=True, eq=False, forbid_unknown_fields=True)
         return {**self.clouds, cloud: msgspec.to_builtins(layer)}
 
 
+_NONE: Final = Overlay()  # one object, so that what was merged with it is found again wherever no overlay lies
 _S = TypeVar("_S", bound=msgspec.Struct)
 _shapes: dict[str, type[msgspec.Struct]] = {}
 
@@ -105,7 +106,7 @@ def _load(file: Path) -> tuple[Overlay, str]:
     try:
         raw = paths.read_bounded(file, _MOST_BYTES)
     except FileNotFoundError:
-        return Overlay(), ""
+        return _NONE, ""
     except OSError as error:
         return Overlay(), f"cannot be read: {error.strerror}"
     digest, _, body = raw.partition(b"\n")
