@@ -10,16 +10,12 @@ class Room:
     Attributes:
         code: patterns of the modules that are changed.
         tests: the files and folders whose tests run.
-        source: the folder that is copied, beside what every room needs.
         imported_from: the folder that Python imports the code from, where that is not the repository.
-        at_import: whether functions of the code are called while it is imported, so that each mutant has to import it again.
     """
 
     code: tuple[str, ...]
     tests: tuple[str, ...]
-    source: str = "provision"
     imported_from: str = ""
-    at_import: bool = False
 
 
 # Those of crash, faults, lifecycle, place and private need an embedded cloud.
@@ -44,7 +40,6 @@ ROOMS = {
     "checks-made": Room(
         tuple(f"provision/verify/checks/{name}.py" for name in _MADE_CHECKS),
         tuple(f"tests/verify/checks/test_{name}.py" for name in _MADE_CHECKS),
-        at_import=True,
     ),
     "counters": Room(
         ("provision/verify/probe/counters.py",), ("tests/verify/probe/test_counters.py",), imported_from="provision/verify/probe"
@@ -58,7 +53,6 @@ ROOMS = {
     "collections": Room(
         ("playbooks/collections/ansible_collections/gpuprov/host/plugins/mod*/*.py",),
         tuple(f"tests/playbooks/test_{name}.py" for name in ("driver", "ledger", "preflight", "remember", "settle", "undo")),
-        source="playbooks/collections",
         imported_from="playbooks/collections",
     ),
 }
