@@ -37,7 +37,7 @@ RESULTS: Final = "results.json"
 KNOWN: Final = "known.json"
 _RECORDING: Final = "stats"  # the name of the mutant with which mutmut's trampolines record their calls
 _ARGUMENTS: Final = (
-    *("--rootdir=.", "--tb=short", "--assert=plain", "--capture=sys", "-q", "-m", "not online"),
+    *("--rootdir=.", "--tb=native", "--assert=plain", "--capture=sys", "-q", "-m", "not online"),
     *("-p", "no:cacheprovider", "-p", "no:xdist", "-p", "tests.mutation.offline"),
 )
 _CPU: Final = (5, 15)  # a test may take so many seconds of CPU and so many times its own
