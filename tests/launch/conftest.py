@@ -25,6 +25,7 @@ from provision.profile.lock import build
 from provision.profile.model import Profile
 from provision.rehearsal import control
 from provision.rehearsal.control import Rehearsal
+from tests.launch.memory import launcher, memory  # noqa: F401 - fixtures
 
 BASE = load.load(load.find("t4-train"))
 TODAY = dt.date(2026, 11, 21)
