@@ -1,4 +1,5 @@
 """Mutation testing: change one expression at a time, and see whether a test notices. `make mutate`, or `python -m tests.mutation ROOM…`.
+With `--again` only those run that survived the last time: for whoever writes the tests, because numbers change with the code.
 
 mutmut makes the mutants, and each runs only the tests that reach its function. Words are not judged: a mutant that only changes a
 sentence is left out, because no test should hold a message word for word. Every other survivor has its line in survivors.yml: it is
@@ -22,9 +23,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Final
 
+import psutil
 import yaml
 
-from tests.mutation.mutants import Copy
+from tests.mutation.mutants import RESULTS, Copy
 from tests.mutation.rooms import ROOMS, Room
 
 ROOT: Final = Path(__file__).parents[2]
@@ -56,7 +58,7 @@ class Score:
     survivors: tuple[Survivor, ...]
 
 
-def main(names: list[str]) -> int:
+def main(names: list[str], *, again: bool = False) -> int:
     """Mutate the rooms of these names, all without; returns the exit code."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended from outside"))
     known: dict[str, list[dict[str, str]]] = yaml.safe_load(SURVIVORS.read_text()) or {}
@@ -65,7 +67,7 @@ def main(names: list[str]) -> int:
     for name in names or ROOMS:
         begun = time.monotonic()
         try:
-            score = mutate(name, ROOMS[name])
+            score = mutate(name, ROOMS[name], again=again)
         except RoomError as error:
             print(f"{name:12} {error}", flush=True)
             failed = True
@@ -77,7 +79,8 @@ def main(names: list[str]) -> int:
         total = score.killed + len(score.survivors) - equivalent
         share = score.killed / max(total, 1)
         counts = f"{total:7} {score.killed:7} {score.timeouts:7} {share:6.1%} {equivalent:10} {holes:6} {len(new):8}"
-        print(f"{name:12} {counts} {time.monotonic() - begun:8.0f}", flush=True)
+        ended = time.monotonic()
+        print(f"{name:12} {counts} {ended - begun:8.0f}", flush=True)
         for survivor in new:
             print(f"  unnamed: {survivor.function}: {survivor.change}")
         for survivor in set(kinds) - set(score.survivors):
@@ -86,9 +89,11 @@ def main(names: list[str]) -> int:
     return int(failed)
 
 
-def mutate(name: str, room: Room) -> Score:
-    """Mutate one room in a copy of the repository."""
+def mutate(name: str, room: Room, *, again: bool = False) -> Score:
+    """Mutate one room in a copy of the repository; `again` keeps what was killed the last time."""
     folder = WORK / name
+    last = folder / RESULTS
+    kept = json.loads(last.read_text()) if again and last.exists() else {}
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     for needed in _NEEDED:
@@ -98,11 +103,12 @@ def mutate(name: str, room: Room) -> Score:
     (folder / "pyproject.toml").write_text((ROOT / "pyproject.toml").read_text() + '\n[tool.mutmut]\nsource_paths = ["."]\n')
     code = sorted(str(path.relative_to(folder)) for pattern in room.code for path in folder.glob(pattern))
     inside = Copy(code, room.imported_from, list(room.tests), os.cpu_count() or 1)
+    last.write_text(json.dumps({key: result for key, result in kept.items() if result["outcome"] in {"killed", "timeout"}}))
     (folder / "room.json").write_text(json.dumps(dataclasses.asdict(inside)))
     with (folder / "log").open("w") as log:
         for half in ("hold", "import_anew"):
             _run([sys.executable, "-m", "tests.mutation.forks", half, "room.json"], folder, log)
-    results = json.loads((folder / "results.json").read_text())
+    results = json.loads(last.read_text())
     broken = {key: result for key, result in results.items() if result["outcome"] not in {"killed", "survived", "timeout"}}
     if broken:
         msg = f"{len(broken)} forks broke: {folder / 'log'}"
@@ -122,11 +128,18 @@ def _run(command: list[str], folder: Path, log: IO[str]) -> None:
         try:
             code = process.wait()
         finally:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGTERM)
+            _end(process.pid)
     if code:
         msg = f"did not run to its end: {folder / 'log'}"
         raise RoomError(msg)
+
+
+def _end(session: int) -> None:
+    """End all processes of a session: each mutant has a process group of its own."""
+    for pid in psutil.pids():
+        with contextlib.suppress(ProcessLookupError):
+            if os.getsid(pid) == session:
+                os.kill(pid, signal.SIGKILL)
 
 
 def _outcomes(path: Path, module: str, survived: set[str]) -> Iterator[Survivor | None]:
@@ -169,4 +182,5 @@ def _is_sentence(node: ast.AST) -> bool:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    words = sys.argv[1:]
+    sys.exit(main([word for word in words if word != "--again"], again="--again" in words))

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import gc
 import importlib
 import json
@@ -30,10 +31,9 @@ from typing import Any, Final
 import pytest
 from mutmut.mutation import trampoline
 
-from tests.mutation.mutants import Copy
+from tests.mutation.mutants import RESULTS, Copy
 
 CONTROL: Final = "nothing.x_nothing__mutmut_0"
-RESULTS: Final = "results.json"
 KNOWN: Final = "known.json"
 _RECORDING: Final = "stats"  # the name of the mutant with which mutmut's trampolines record their calls
 _ARGUMENTS: Final = (
@@ -77,7 +77,7 @@ class Forks:
 
     def __init__(self, known: Known, workers: int, work: Callable[[list[str], Path], int]) -> None:
         self.known, self.workers, self.work = known, workers, work
-        self.results: dict[str, dict[str, Any]] = json.loads(Path(RESULTS).read_text()) if Path(RESULTS).exists() else {}
+        self.results: dict[str, dict[str, Any]] = results()
         self.killers: defaultdict[str, list[str]] = defaultdict(list)
         self.running: dict[int, tuple[str, Path, float, float]] = {}
 
@@ -122,16 +122,16 @@ class Forks:
         return self.work(names, folder)
 
     def _wait(self) -> None:
-        """Take the results of those that ended, and end those whose time is up."""
-        pid, status = os.waitpid(-1, os.WNOHANG)
-        if pid not in self.running:
-            now = time.monotonic()
-            for each, (*_, deadline) in self.running.items():
-                if now > deadline:
-                    with contextlib.suppress(ProcessLookupError):
-                        os.killpg(each, signal.SIGXCPU)
-            time.sleep(0.005)
-            return
+        """Take the result of the next one that ends, and end those whose time is up."""
+        pid = 0
+        while pid not in self.running:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+            for each in [each for each, (*_, deadline) in self.running.items() if each != pid and deadline < time.monotonic()]:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(each, signal.SIGXCPU)
+            if pid == 0:
+                time.sleep(0.005)
+        now = time.monotonic()
         key, folder, begun, _ = self.running.pop(pid)
         with contextlib.suppress(ProcessLookupError):
             os.killpg(pid, signal.SIGKILL)  # what its tests left running
@@ -141,7 +141,7 @@ class Forks:
         self.results[key] = {
             "outcome": outcome,
             "by": by[: 20_000 if key == CONTROL else 300],
-            "seconds": round(time.monotonic() - begun, 2),
+            "seconds": round(now - begun, 2),
         }
         name = by.partition("\n")[0]
         if outcome in {"killed", "timeout"} and name:
@@ -151,6 +151,12 @@ class Forks:
         if len(self.results) % 50 == 0:
             self._save()
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def results() -> dict[str, dict[str, Any]]:
+    """What is known already."""
+    path = Path(RESULTS)
+    return json.loads(path.read_text()) if path.exists() else {}
 
 
 def in_fork(work: Callable[[], int]) -> None:
@@ -171,6 +177,7 @@ def confine(folder: Path) -> None:
     """Let everything temporary lie in one folder, and let nothing eat the machine."""
     os.environ.update(TMPDIR=str(folder), PYTEST_DEBUG_TEMPROOT=str(folder))
     tempfile.tempdir = None
+    os.fsync = lambda fd: None  # noqa: ARG005 - a busy disk would be waited for, and no mutant outlives the machine
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, resource.getrlimit(resource.RLIMIT_AS)[1]))
 
@@ -186,12 +193,13 @@ class Watched:
     """A plugin of pytest in a fork: it says what failed first, and limits the time of each test."""
 
     def __init__(self, known: Known, folder: Path) -> None:
-        self.known, self.folder, self.failed = known, folder, False
+        self.known, self.failed = known, False
+        self.note = os.open(folder / "failed", os.O_WRONLY | os.O_CREAT)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logstart(self, nodeid: str) -> None:
         """The test has its own time and no more."""
-        (self.folder / "failed").write_text(nodeid)
+        self._write(nodeid)
         most = int(time.process_time() + _CPU[0] + _CPU[1] * self.known.seconds.get(nodeid, 10.0)) + 1
         resource.setrlimit(resource.RLIMIT_CPU, (most, resource.getrlimit(resource.RLIMIT_CPU)[1]))
 
@@ -200,7 +208,11 @@ class Watched:
         """Remember the first failure."""
         if report.failed and not self.failed:
             self.failed = True
-            (self.folder / "failed").write_text(f"{report.nodeid}\n{report.when}\n{report.longreprtext}")
+            self._write(f"{report.nodeid}\n{report.when}\n{report.longreprtext}")
+
+    def _write(self, text: str) -> None:
+        os.ftruncate(self.note, 0)
+        os.pwrite(self.note, text.encode(errors="replace"), 0)
 
 
 class Held:
@@ -252,7 +264,8 @@ class Held:
             begun = time.process_time(), time.monotonic()
             item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
             # What takes long on the clock alone waits, and a busy machine makes it wait longer.
-            self.known.seconds[item.nodeid] = max(time.process_time() - begun[0], (time.monotonic() - begun[1]) / 2)
+            ended = time.process_time(), time.monotonic()
+            self.known.seconds[item.nodeid] = max(ended[0] - begun[0], (ended[1] - begun[1]) / 2)
             for name in self.called:
                 tests[name].append(item.nodeid)
         if watched.failed:
@@ -260,12 +273,20 @@ class Held:
             return 1
         session.config.pluginmanager.unregister(watched)
         resource.setrlimit(resource.RLIMIT_CPU, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+        self._forget()
         session.config._tmp_path_factory._basetemp = None  # type: ignore[attr-defined] # each fork makes its own
         self.known.tests = dict(tests)
         Path(KNOWN).write_text(json.dumps(dataclasses.asdict(self.known)))
         keys = [key for key in self.keys if key.rpartition("__mutmut_")[0] not in at_import]
         Forks(self.known, self.room.workers, lambda names, folder: self._work(session, names, folder)).run(keys)
         return 0
+
+    def _forget(self) -> None:
+        """Let the code that is changed keep no answer: its mutants would never be called."""
+        modules = {self.room.module(path) for path in self.room.code}
+        for each in gc.get_objects():
+            if isinstance(each, functools._lru_cache_wrapper) and each.__module__ in modules:
+                each.cache_clear()
 
     def _work(self, session: pytest.Session, names: list[str], folder: Path) -> int:
         session.config.pluginmanager.register(watched := Watched(self.known, folder))
@@ -279,7 +300,8 @@ class Held:
 
 def hold(room: Copy) -> None:
     """Collect the tests, and run all mutants whose functions are not called meanwhile."""
-    held = Held(room, room.make())
+    killed = results()
+    held = Held(room, [key for key in room.make() if key not in killed])
     trampoline.record_trampoline_hit = held.record
     os.environ.pop("MUTANT_UNDER_TEST", None)  # a process that a test starts has nothing to record with
     trampoline._mutant_under_test = _RECORDING  # in this process alone

@@ -12,6 +12,8 @@ import libcst as cst
 from mutmut.mutation import mutators
 from mutmut.mutation.file_mutation import mutate_file_contents
 
+RESULTS: Final = "results.json"  # mutant → what came of it
+
 
 @dataclass(frozen=True)
 class Copy:
