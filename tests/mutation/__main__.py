@@ -135,11 +135,17 @@ def _run(command: list[str], folder: Path, log: IO[str]) -> None:
 
 
 def _end(session: int) -> None:
-    """End all processes of a session: each mutant has a process group of its own."""
-    for pid in psutil.pids():
-        with contextlib.suppress(ProcessLookupError):
-            if os.getsid(pid) == session:
-                os.kill(pid, signal.SIGKILL)
+    """End all processes of a session, and wait until they are gone: each mutant has a process group of its own."""
+    for _ in range(200):
+        alive = 0
+        for process in psutil.process_iter():
+            with contextlib.suppress(ProcessLookupError, psutil.NoSuchProcess):
+                if os.getsid(process.pid) == session and process.status() != psutil.STATUS_ZOMBIE:
+                    process.kill()
+                    alive += 1
+        if not alive:
+            return
+        time.sleep(0.02)
 
 
 def _outcomes(path: Path, module: str, survived: set[str]) -> Iterator[Survivor | None]:
