@@ -26,6 +26,7 @@ from provision.profile.model import Profile
 from provision.rehearsal import control
 from provision.rehearsal.control import Rehearsal
 from tests.embedded import Embedded
+from tests.launch.memory import launcher, memory  # noqa: F401 - fixtures
 
 BASE = load.load(load.find("t4-train"))
 TODAY = dt.date(2026, 11, 21)

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, Literal
+
+import pytest
 
 from provision.clouds import base
 from provision.errors import CloudError, GpuprovError
+from provision.launch.journal import Journal
+from provision.launch.launcher import Launcher
 from provision.launch.ours import Ours
 from provision.launch.patience import Patience
 
@@ -132,3 +137,19 @@ class Memory(dict[tuple[str, str], MemoryCloud]):
     def ours(self, patience: Patience = ONCE) -> Ours:
         """The clouds as the launch sees them."""
         return Ours(lambda cloud, region: self[cloud, region], self.said.append, patience)  # type: ignore[arg-type, return-value]
+
+
+@pytest.fixture
+def memory() -> Memory:
+    return Memory()
+
+
+@pytest.fixture
+def launcher(memory: Memory, tmp_path: Path) -> Launcher:
+    return Launcher(
+        lambda c, r: memory[c, r],  # type: ignore[arg-type, return-value]
+        Journal(tmp_path / "journal"),
+        rehearsal=False,
+        on_step=memory.said.append,
+        patience=ONCE,
+    )

@@ -2,39 +2,25 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime as dt
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from provision.clouds import base
-from provision.errors import CapacityError, CloudInvalidError, CloudUnreachableError, QuotaExceededError
+from provision.errors import CapacityError, CloudInvalidError, CloudUnreachableError, GpuprovError, QuotaExceededError, ThrottledError
 from provision.launch.attempts import LaunchRequest
-from provision.launch.journal import Journal, Record
+from provision.launch.journal import Pending, Record
 from provision.launch.launcher import Launcher
-from tests.launch.memory import ONCE, Memory, machine, thing
+from provision.launch.patience import Patience
+from provision.launch.place import Attempt
+from tests.launch.memory import Memory, machine, thing
 from tests.launch.test_plan import AWS, GCP, planned
 
 HERE, THERE, LAST = ("aws", "us-east-1"), ("aws", "ap-east-1"), ("aws", "eu-west-1")
 NONE_LEFT = CapacityError("none left", hint="x")
-
-
-@pytest.fixture
-def memory() -> Memory:
-    return Memory()
-
-
-@pytest.fixture
-def launcher(memory: Memory, tmp_path: Path) -> Launcher:
-    return Launcher(
-        lambda c, r: memory[c, r],  # type: ignore[arg-type, return-value]
-        Journal(tmp_path / "journal"),
-        rehearsal=False,
-        on_step=memory.said.append,
-        patience=ONCE,
-    )
 
 
 def ensure(launcher: Launcher, **more: Any) -> list[base.Instance]:
@@ -292,3 +278,74 @@ def test_the_embedded_cloud_has_none_of_the_user_s_subnets(memory: Memory, launc
     memory[HERE].launches = [[machine("t4-train")]]
     launcher.ensure(LaunchRequest(planned({**AWS, "regions": ["us-east-1"]}, network=network), "key"))
     assert [order.subnet for order in orders(memory, HERE)] == [subnet]
+
+
+def test_every_row_says_what_was_asked_for_where_and_what_came_of_it(memory: Memory, launcher: Launcher) -> None:
+    two = [machine(f"t4-train-{n}", group="t4-train", id=f"i-{n}", region="eu-west-1", zone="eu-west-1b", count=2) for n in (1, 2)]
+    memory[HERE].launches, memory[LAST].launches = [QuotaExceededError("too small", hint="q")], [two]
+    places = {**AWS, "regions": ["ap-east-1", "us-east-1", "eu-west-1"]}
+    launcher.ensure(LaunchRequest(planned(places, limit=0.7), "key", count=2, minimum=2))
+    assert all(0 <= a.seconds < 60 for a in launcher.attempts)
+    why = "0.810 USD/h is over limits.price_per_hour_usd 0.70"
+    assert [dataclasses.replace(a, seconds=0.0) for a in launcher.attempts] == [
+        Attempt("aws", "ap-east-1", "", "g4dn.xlarge", "on-demand", "skipped", why, 0.0, 1),
+        Attempt("aws", "us-east-1", "", "g4dn.xlarge", "on-demand", "quota-exceeded", "too small", 0.0, 2),
+        Attempt("aws", "eu-west-1", "eu-west-1b", "g4dn.xlarge", "on-demand", "launched", "i-1, i-2", 0.0, 2),
+    ]
+    written = record(launcher)
+    assert written is not None
+    assert written.had == (Pending(0, "eu-west-1", "", 1, 2, 2),)
+    assert "asking for 2 x g4dn.xlarge in eu-west-1 (on-demand)" in memory.said
+
+
+def test_the_row_of_a_zone_over_the_limit_and_of_an_adopted_machine_name_their_zone(memory: Memory, launcher: Launcher) -> None:
+    pair = ("gcp", "asia-east2")
+    zones = planned({**GCP, "zones": ["asia-east2-a"]}, limit=0.5)
+    with pytest.raises(GpuprovError):
+        launcher.ensure(LaunchRequest(zones, "key"))
+    memory[pair].launches = [[machine("t4-train", cloud="gcp", region="asia-east2", zone="asia-east2-a")]]
+    both = planned({**GCP, "gpu_count": 4, "zones": ["asia-east2-a"]}, {**GCP, "zones": ["asia-east2-a"]})
+    launcher.ensure(LaunchRequest(both, "key"))
+    assert [(a.zone, a.outcome) for a in launcher.attempts] == [("asia-east2-a", "skipped"), ("asia-east2-a", "launched")]
+    written = record(launcher)
+    assert written is not None
+    mine = machine("t4-train", cloud="gcp", region="asia-east2", zone="asia-east2-c", type="n1-standard-8", launch_id=written.launch_id)
+    memory[pair].machines = [dataclasses.replace(mine, market="spot", profile_digest=both.profile_sha256)]
+    launcher.ensure(LaunchRequest(both, "key"))
+    assert launcher.attempts[-1:] == [Attempt("gcp", "asia-east2", "asia-east2-c", "n1-standard-8", "spot", "adopted", "i-t4-train", 0.0)]
+
+
+def test_an_order_has_the_name_the_key_and_the_digest_of_its_launch_and_the_zones_are_asked_for_one_machine(
+    memory: Memory, launcher: Launcher
+) -> None:
+    memory[HERE].launches, memory[HERE].zone_names = [NONE_LEFT, [machine("t4-train")]], ["us-east-1c"]
+    ensure(launcher)
+    written = record(launcher)
+    assert written is not None
+    (draft,) = [order for method, order in memory[HERE].asked if method == "zones"]
+    for order in (draft, *orders(memory, HERE)):
+        assert (order.name, order.public_key, order.launch_id) == ("t4-train", "key", written.launch_id)
+        assert order.tags[base.PROFILE_DIGEST_TAG] == written.profile_digest
+    assert (draft.zone, draft.first, draft.count, draft.minimum) == ("", 1, 1, 1)
+    assert [order.zone for order in orders(memory, HERE)] == ["", "us-east-1c"]
+    assert written.had == (Pending(0, "us-east-1", "us-east-1c", 1, 1, 1),)
+
+
+def test_zones_that_are_throttled_are_asked_for_again_and_those_without_an_answer_are_not(memory: Memory, launcher: Launcher) -> None:
+    launcher.patience = Patience(throttled_s=0.1, unanswered=3, pause_s=0.001, round_s=0.0)
+    for error, least, most in ((ThrottledError("slow down", hint="x"), 2, 1000), (CloudUnreachableError("no answer", hint="x"), 1, 1)):
+        memory[HERE].launches, memory[HERE].fails["zones"] = [NONE_LEFT], error
+        memory[HERE].asked.clear()
+        with pytest.raises(type(error)):
+            ensure(launcher)
+        assert least <= memory[HERE].methods().count("zones") <= most
+    assert "the zones of us-east-1: throttled, next try in 0.0 s" in memory.said
+
+
+def test_no_capacity_where_clearing_fails_says_what_may_remain(memory: Memory, launcher: Launcher) -> None:
+    memory[HERE].launches = memory[THERE].launches = [NONE_LEFT]
+    memory[HERE].fails["things"] = CloudUnreachableError("no answer", hint="x")
+    with pytest.raises(CapacityError) as caught:
+        ensure(launcher)
+    assert caught.value.hint == "x (something may remain there: `gpuprov down t4-train` removes it)"
+    assert record(launcher) is not None

@@ -9,6 +9,7 @@ import pytest
 
 from provision.clouds.terms import Price, PricePart
 from provision.launch import cost
+from provision.launch.journal import Machine, Pending, Record
 from provision.profile import load
 from provision.profile.model import Profile
 from tests.launch.memory import machine
@@ -51,6 +52,48 @@ def test_of_places_that_name_the_same_type_the_first_in_that_region_counts() -> 
     places = [{**place, "gpu_count": 1, "zones": ["asia-east1-a"]}, {**place, "gpu_count": 2}, {**place, "gpu_count": 1}]
     profile = Profile.model_validate({**T4.dump(), "places": places})
     assert usd(cost.hourly(machine(**N1), profile)) == round(0.881688 + 0.35, 6)
+
+
+def record(*where: tuple[str, str], places: list[dict[str, Any]] | None = None, **changes: Any) -> Record:
+    """A launch with a machine at each cloud and region."""
+    profile = Profile.model_validate({**T4.dump(), "places": places or T4.dump()["places"]})
+    machines = tuple(Machine(f"train-{n}", f"i-{n}", *pair) for n, pair in enumerate(where))
+    plain: dict[str, Any] = {"rehearsal": False, "profile": profile.dump(), "profile_digest": "0" * 64, "created_at": "", "deadline": ""}
+    return Record("train", "f00d", machines=machines, **{**plain, **changes})
+
+
+def attempt(place: int, region: str, count: int = 1) -> Pending:
+    return Pending(place, region, "", 1, count, 1)
+
+
+HK, SG, GCP_HK = ("aws", "ap-east-1"), ("aws", "ap-southeast-1"), ("gcp", "asia-east2")
+N1_PLACE: dict[str, Any] = {"cloud": "gcp", "instance_type": "n1-standard-8", "gpu": "t4", "gpu_count": 1, "zones": ["asia-east2-a"]}
+TWICE = [{**N1_PLACE, "zones": ["asia-east1-a"]}, N1_PLACE, {**N1_PLACE, "gpu_count": 2}]
+
+
+@pytest.mark.parametrize(
+    ("launch", "dollars"),
+    [
+        (record(HK), 0.81),
+        (record(HK, HK, SG), 0.81 * 2 + 0.736),
+        (record(GCP_HK), 0.881688),
+        (record(HK, GCP_HK), 0.81 + 0.881688),
+        (record(HK, ("aws", "eu-west-1")), None),  # a part of the sum is not the sum
+        (record(("aws", "asia-east2")), None),
+        (record(), None),
+        (record(pending=attempt(0, "ap-east-1", 3)), 0.81 * 3),
+        (record(pending=attempt(1, "asia-east2")), 0.881688),
+        (record(SG, pending=attempt(0, "ap-east-1", 3)), 0.736),
+        (record(HK, places=[{**T4.dump()["places"][0], "market": "spot"}]), None),
+        (record(GCP_HK, places=TWICE), 0.881688),
+        (record(GCP_HK, places=TWICE, had=(attempt(2, "asia-east2"),)), 0.881688 + 0.35),
+        (record(places=TWICE, pending=attempt(2, "asia-east2")), 0.881688 + 0.35),
+        (record(GCP_HK, places=TWICE, had=(attempt(0, "asia-east1"),)), 0.881688),
+        (record(HK, places=[{**T4.dump()["places"][0], "instance_type": "nosuch.large"}]), None),
+    ],
+)
+def test_a_launch_costs_the_sum_of_its_machines_at_the_places_that_were_tried(launch: Record, dollars: float | None) -> None:
+    assert cost.hourly_of(launch) == (dollars and pytest.approx(dollars))
 
 
 def test_the_time_since_the_launch_costs_the_sum_of_all_parts() -> None:

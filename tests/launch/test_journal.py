@@ -269,3 +269,27 @@ def test_who_holds_a_name_is_read_within_bounds(journal: Journal, tmp_path: Path
         lay(tmp_path / "journal", {"train.pid": Odd.PIPE})
         with pytest.raises(UsageError, match=r"train\.pid"), journal.hold("train"):
             pass
+
+
+# --- runs --------------------------------------------------------------------------------------------------------------
+
+
+def test_the_runs_of_all_names_are_kept_and_a_line_that_is_none_does_not_count(journal: Journal) -> None:
+    assert list(journal.runs()) == []
+    journal.log_run("train", {"seconds": 1})
+    journal.log_run("train", {"seconds": 2})
+    journal.log_run("alone", {"seconds": 3})
+    (path,) = journal.log_of("train").parent.glob("train.runs.jsonl")
+    path.write_bytes(path.read_bytes() + b'[1]\n{"seconds": \xff\n')
+    journal.log_run("train", {"seconds": 4})
+    journal.drop("train")
+    assert [run["seconds"] for run in journal.runs()] == [3, 1, 2, 4]
+    with pytest.raises(NameInvalidError):
+        journal.log_run("../train", {})
+
+
+def test_a_record_is_on_the_disk_before_a_cloud_is_asked(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced: list[int] = []
+    monkeypatch.setattr(os, "fsync", synced.append)
+    journal.put(record())
+    assert synced

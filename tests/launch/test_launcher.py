@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+import dataclasses
+import datetime as dt
 from typing import Any
 
 import pytest
@@ -10,9 +11,8 @@ import pytest
 from provision.clouds import base
 from provision.errors import CapacityError, CloudUnreachableError, NameTakenError
 from provision.launch.attempts import LaunchRequest
-from provision.launch.journal import Journal
 from provision.launch.launcher import Launcher
-from tests.launch.memory import ONCE, Memory, machine, thing
+from tests.launch.memory import Memory, machine, thing
 from tests.launch.test_plan import AWS, GCP, planned
 
 PAIRS = {"aws": ("aws", "us-east-1"), "gcp": ("gcp", "asia-east2")}
@@ -20,22 +20,6 @@ PLANS = {"aws": planned({**AWS, "regions": ["us-east-1"]}), "gcp": planned({**GC
 THEIRS, LATER = "2026-11-20T08:00:00+00:00", "2026-11-22T08:00:00+00:00"
 TAKEN = NameTakenError("'t4-train' belongs to launch beef", hint="wait")
 pytestmark = pytest.mark.parametrize("cloud", ["aws", "gcp"])
-
-
-@pytest.fixture
-def memory() -> Memory:
-    return Memory()
-
-
-@pytest.fixture
-def launcher(memory: Memory, tmp_path: Path) -> Launcher:
-    return Launcher(
-        lambda c, r: memory[c, r],  # type: ignore[arg-type, return-value]
-        Journal(tmp_path / "journal"),
-        rehearsal=False,
-        on_step=memory.said.append,
-        patience=ONCE,
-    )
 
 
 def ensure(launcher: Launcher, cloud: str, **more: Any) -> list[base.Instance]:
@@ -265,3 +249,86 @@ def test_a_round_that_had_no_capacity_gives_the_name_back(memory: Memory, launch
         ensure(launcher, cloud)
     assert handle.methods()[-1] == "things"
     assert launcher.journal.get("t4-train") is None
+
+
+# --- machines of ours that no cloud lists ------------------------------------------------------------------------------
+
+
+def ordered(memory: Memory, cloud: str) -> list[str]:
+    """The launch ids of the orders since the calls were forgotten."""
+    return [order.launch_id for method, order in memory[PAIRS[cloud]].asked if method == "launch"]
+
+
+def ended(cloud: str, launch_id: str, **changes: Any) -> base.Thing:
+    return thing("instance", "t4-train", **{"id": "i-ours", "launch_id": launch_id, "where": PAIRS[cloud][1], "alive": False, **changes})
+
+
+def age(launcher: Launcher, minutes: int) -> None:
+    created = (dt.datetime.now(dt.UTC) - dt.timedelta(minutes=minutes)).isoformat()
+    launcher.journal.update("t4-train", lambda record: dataclasses.replace(record, created_at=created))
+
+
+@pytest.mark.parametrize("minutes", [0, 9])
+def test_new_machines_that_are_not_listed_yet_are_asked_for_under_their_token(
+    memory: Memory, launcher: Launcher, cloud: str, minutes: int
+) -> None:
+    ours = launched(memory, launcher, cloud)
+    age(launcher, minutes)
+    memory[PAIRS[cloud]].left = [ended(cloud, ours.launch_id, alive=True), ended(cloud, "beef", id="i-theirs")]
+    assert ensure(launcher, cloud) == [of(cloud, id="i-ours")]
+    assert ordered(memory, cloud) == [ours.launch_id]
+    assert "remove" not in memory[PAIRS[cloud]].methods()
+
+
+def test_machines_that_ended_or_that_no_cloud_lists_after_a_while_make_room_for_another_launch(
+    memory: Memory, launcher: Launcher, cloud: str
+) -> None:
+    for minutes, left in ((0, [ended]), (11, [])):
+        ours = launched(memory, launcher, cloud)
+        age(launcher, minutes)
+        memory[PAIRS[cloud]].left = [make(cloud, ours.launch_id) for make in left]
+        ensure(launcher, cloud)
+        (fresh,) = ordered(memory, cloud)
+        assert fresh != ours.launch_id
+        launcher.journal.drop("t4-train")
+
+
+def test_a_region_that_does_not_answer_hides_no_end_of_another(memory: Memory, launcher: Launcher, cloud: str) -> None:
+    ours = launched(memory, launcher, cloud)
+    memory[PAIRS[cloud]].fails["things"] = CloudUnreachableError("no answer", hint="x")
+    assert ensure(launcher, cloud) == [of(cloud, id="i-ours")]
+    assert ordered(memory, cloud) == [ours.launch_id]
+
+
+@pytest.mark.parametrize("rehearsal", [True, False])
+def test_a_name_of_the_other_kind_of_cloud_is_refused_before_any_call(
+    memory: Memory, launcher: Launcher, cloud: str, *, rehearsal: bool
+) -> None:
+    launched(memory, launcher, cloud)
+    launcher.journal.update("t4-train", lambda record: dataclasses.replace(record, rehearsal=rehearsal))
+    launcher.rehearsal = not rehearsal
+    with pytest.raises(NameTakenError) as caught:
+        ensure(launcher, cloud)
+    assert caught.value.message == f"'t4-train' is already the name of an instance {'in the embedded cloud' if rehearsal else 'at a cloud'}"
+    assert memory[PAIRS[cloud]].asked == []
+
+
+def test_machines_are_told_in_the_order_of_their_numbers(memory: Memory, launcher: Launcher, cloud: str) -> None:
+    names = [f"t4-train-{number}" for number in (10, 2, 1, 9, 3, 4, 5, 6, 7, 8)]
+    memory[PAIRS[cloud]].launches = [[of(cloud, name=name, group="t4-train", id=name, count=10) for name in names]]
+    made = ensure(launcher, cloud, count=10, minimum=10)
+    assert [instance.name for instance in made] == [f"t4-train-{number}" for number in range(1, 11)]
+
+
+def test_a_region_without_a_machine_that_cannot_be_cleared_stays_in_the_journal(memory: Memory, launcher: Launcher, cloud: str) -> None:
+    regions = {"aws": ["us-east-1", "ap-east-1", "eu-west-1"], "gcp": ["asia-east2", "asia-east1", "us-central1"]}[cloud]
+    places = {**AWS, "regions": regions} if cloud == "aws" else {**GCP, "zones": [f"{region}-a" for region in regions]}
+    for region in regions[:2]:
+        memory[cloud, region].launches = [CapacityError("none left", hint="x")]
+        memory[cloud, region].fails["things"] = CloudUnreachableError("no answer", hint="x")
+    memory[cloud, regions[2]].launches = [[of(cloud, region=regions[2])]]
+    launcher.ensure(LaunchRequest(planned(places), "key"))
+    record = launcher.journal.get("t4-train")
+    assert record is not None
+    assert record.touched == tuple((cloud, region) for region in regions)
+    assert record.complete

@@ -11,7 +11,11 @@ import pytest
 
 from provision import clouds
 from provision.clouds.terms import RefusalKind
+from provision.errors import UsageError
+from provision.launch.journal import Record
+from provision.launch.place import check_has_places
 from provision.launch.plan import LAUNCH_ID, PUBLIC_KEY, Plan, PlannedDisk, PlannedDoor, draft_order, order, plan
+from provision.launch.regions import regions_of
 from provision.profile import load
 from provision.profile.lock import build
 from provision.profile.locked import Lock
@@ -268,3 +272,24 @@ def test_machine_types_that_were_withdrawn_are_told_by_cloud() -> None:
     made = planned({"cloud": "aws", "instance_type": "p3dn.24xlarge", "regions": ["us-east-1"]}, limit=100, gpu=V100)
     assert {(cloud, kind) for cloud, kind, _ in made.withdrawn} >= {("aws", "p3.2xlarge")}
     assert planned().withdrawn == ()
+
+
+# --- where a launch can be ----------------------------------------------------------------------------------------------
+
+
+def test_a_profile_without_places_is_for_hosts_that_exist() -> None:
+    check_has_places(T4)
+    with pytest.raises(UsageError) as caught:
+        check_has_places(T4.model_copy(update={"places": []}))
+    assert caught.value.message == "profile t4-train has no places, so nothing can be launched from it: it is for hosts that exist"
+    both = ("`gpuprov apply HOST --profile t4-train` sets up a host", "`gpuprov verify HOST --profile t4-train` checks one")
+    assert caught.value.hint == ", ".join(both)
+
+
+def test_our_things_can_be_in_the_regions_of_the_profiles_and_of_the_journal_at_clouds_that_are_known() -> None:
+    places = {("aws", "ap-east-1"), ("aws", "ap-southeast-1"), ("gcp", "asia-east2")}
+    elsewhere = (("aws", "eu-west-1"), ("azure", "westeurope"))
+    record = Record("train", "f00d", False, {}, "0" * 64, "", "", touched=elsewhere)  # noqa: FBT003 - as it is read
+    assert regions_of([T4], []) == places
+    assert regions_of([T4], [record]) == places | {("aws", "eu-west-1")}
+    assert regions_of([], [record]) == {("aws", "eu-west-1")}

@@ -212,3 +212,16 @@ def test_the_loaded_version_is_the_drivers_word(
         path.write_text(text)
     monkeypatch.setattr(driver, "open", lambda _, **how: path.open(**how), raising=False)
     assert driver.loaded_version() == version
+
+
+def test_an_unloading_that_works_and_speaks_takes_no_reboot_and_one_that_fails_in_silence_does(rig: Rig) -> None:
+    rig.version = "570.1"
+    rig.host.answers["modprobe --remove"] = (0, "a warning")
+    answer = rig.call()
+    assert (answer["changed"], answer["reboot"], loads(rig)[-1]) == (True, False, "modprobe nvidia")
+    rig.host.answers["modprobe --remove"] = (1, "")
+    assert rig.call()["reboot"] is True
+    rig.version = "580.95.05"
+    assert rig.call()["reboot"] is False
+    rig.device = False
+    assert rig.call()["reboot"] is False

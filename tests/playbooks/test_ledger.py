@@ -142,3 +142,33 @@ def test_installed_packages_are_dpkgs_or_rpms(ledger: Any, modules: Modules) -> 
 )
 def test_a_word_for_a_package_manager_means_an_installed_package(ledger: Any, word: str, name: str | None) -> None:
     assert ledger.bare(word, {"gcc", "gcc-12", "cuda-toolkit-13-2"}) == name
+
+
+def test_a_new_file_is_made_beside_the_old_one_in_a_folder_that_others_cannot_write_to(
+    ledger: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only a file of the same file system takes the place of another in one step."""
+    made: list[str] = []
+    make = ledger.tempfile.mkstemp
+
+    def mkstemp(*args: Any, **options: Any) -> Any:
+        descriptor, path = make(*args, **options)
+        made.append(path)
+        return descriptor, path
+
+    monkeypatch.setattr(ledger.tempfile, "mkstemp", mkstemp)
+    before = os.umask(0)
+    try:
+        ledger.write(str(tmp_path / "conf/file"), b"x", 0o644)
+        ledger.Ledger("r", str(tmp_path / "record")).save()
+    finally:
+        os.umask(before)
+    assert [Path(path).parent for path in made] == [tmp_path / "conf", tmp_path / "record"]
+    assert {Path(path).name[:9] for path in made} == {".gpuprov-"}  # no program reads it as a configuration of its own
+    assert [stat.S_IMODE((tmp_path / name).stat().st_mode) for name in ("conf", "record")] == [0o755, 0o755]
+
+
+def test_what_a_command_says_need_not_be_text(modules: Modules, monkeypatch: Any) -> None:
+    ledger = modules.load("module_utils.ledger")
+    monkeypatch.undo()
+    assert ledger.run(["printf", "\\377"]) == (0, "\ufffd")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import subprocess
@@ -251,3 +252,31 @@ def test_a_lock_that_is_held_is_waited_for_and_then_named(look: Any, monkeypatch
         look.package_managers(4) == "/var/lib/dpkg/lock-frontend has been held by apt (process 7) for more than 4 s: wait for it, or end it"
     )
     assert clock.now == 6, "a lock that is free at the bound passes"
+
+
+@pytest.mark.parametrize(("program", "name"), [("dnf5", "dnf5"), ("dnf-3", "dnf"), (None, "dnf")])
+def test_a_link_to_dnf5_is_dnf5(look: Any, tmp_path: Path, monkeypatch: Any, program: str | None, name: str) -> None:
+    monkeypatch.setattr(look.shutil, "which", lambda tool: str(tmp_path / "dnf") if (tool, bool(program)) == ("dnf", True) else None)
+    if program:
+        (tmp_path / "dnf").symlink_to(program)
+    assert look.package_manager() == name
+
+
+def test_each_package_is_asked_for_by_itself(look: Any, programs: Any) -> None:
+    programs("dnf", 'if [ "$3" = here ]; then echo here-1; fi')
+    assert look.without_candidate(["gone", "here", "lost", "here"]) == ["gone", "lost"]
+
+
+def test_the_holder_of_a_lock_is_named_as_the_kernel_lists_it(look: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "lock"
+    path.touch()
+    inode = path.stat().st_ino
+    locks = f"1: POSIX  ADVISORY  WRITE 6 08:01:{inode + 1} 0 EOF\n2: POSIX  ADVISORY  WRITE 7 08:01:{inode} 0 EOF\n"
+    files = {"/proc/locks": locks, "/proc/7/comm": "apt\n"}
+
+    def refuse(*_: Any) -> None:
+        raise BlockingIOError
+
+    monkeypatch.setattr(look.fcntl, "lockf", refuse)
+    monkeypatch.setattr(look, "open", lambda name, *_, **__: io.StringIO(files.get(name, "")), raising=False)
+    assert look.holder_of(str(path)) == "apt (process 7)"

@@ -36,3 +36,13 @@ def test_a_dry_run_says_what_is_missing_and_records_nothing(remember: Any, modul
     assert (answer["changed"], answer["missing"]) == (True, ["cmake", "tmux"])
     assert answer["diff"] == [{"prepared": "+ package cmake\n+ package tmux\n"}]
     assert (remember(check=True, base=["gcc"])["changed"], (modules.folder / "changes").exists()) == (False, False)
+
+
+def test_packages_of_an_earlier_role_are_not_taken_for_older_ones_and_no_role_is_forgotten(remember: Any, modules: Modules) -> None:
+    remember()
+    assert modules.record("packages") == {**modules.record("packages"), "before": ["bash", "gcc"], "wanted": {}}
+    remember(base=["tmux"])
+    modules.host.answers["dpkg-query"] = (0, "ii  bash\nii  gcc\nii  tmux\n")
+    remember(cudnn=["libcudnn9"])
+    record = modules.record("packages")
+    assert (record["before"], record["wanted"]) == (["bash", "gcc"], {"base": ["tmux"], "cudnn": ["libcudnn9"]})

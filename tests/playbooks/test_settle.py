@@ -268,3 +268,41 @@ def test_a_unit_that_is_not_there_or_does_not_start_stops_the_run(settle: Settle
     modules.host.answers["systemctl enable"] = (5, "read-only\n")
     modules.host.unit("v.service")
     assert "`systemctl enable --quiet v.service` failed with 5: read-only" in settle(units=[{"name": "v.service"}])["msg"]
+
+
+def test_a_unit_that_is_started_or_disabled_is_remembered_as_it_was(settle: Settle, modules: Modules) -> None:
+    modules.host.unit("u.service", enabled=True)
+    settle(units=[{"name": "u.service"}])
+    modules.host.unit("v.service", enabled=True, active=True)
+    settle(units=[{"name": "v.service", "enabled": False, "started": False}])
+    remembered = {"u.service": {"enabled": True, "active": False}, "v.service": {"enabled": True, "active": True}}
+    assert modules.record("r")["units"] == remembered
+
+
+def test_a_file_gets_its_owner_and_its_group(modules: Modules, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    owners: list[tuple[int, int]] = []
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setattr(os, "chown", lambda _path, uid, gid: owners.append((uid, gid)))
+    monkeypatch.setattr(modules.load("modules.settle"), "ids", lambda owner, group: {("ann", "staff"): (1001, 1002)}[owner, group])
+    file = {"path": str(tmp_path / "conf"), "content": "x", "owner": "ann", "group": "staff"}
+    modules.call("settle", role="r", files=[file])
+    assert (1001, 1002) in owners
+
+
+def test_a_command_follows_a_file_that_is_no_longer_asked_for_and_not_another_way_to_prove_one(
+    settle: Settle, modules: Modules, tmp_path: Path
+) -> None:
+    one, two = ({"path": str(tmp_path / name), "content": name} for name in ("one", "two"))
+    follow = [{"argv": ["apply"]}]
+    for files, runs in (([one, two], 1), ([one], 2), ([{**one, "validate": ["true"]}], 2)):
+        settle(files=files, follow=follow)
+        assert modules.host.ran.count("apply") == runs
+
+
+def test_the_difference_names_both_states_and_the_mode_where_no_line_differs(settle: Settle, tmp_path: Path) -> None:
+    path = str(tmp_path / "conf")
+    assert settle(files=[{"path": path, "content": ""}])["diff"] == [{"prepared": f"{path}: mode 0 -> 644\n"}]
+    text = settle(files=[{"path": path, "content": "x\n"}])["diff"][0]["prepared"]
+    assert text.startswith(f"--- {path} (before)\n+++ {path} (after)\n")
+    settle(files=[{"path": path, "content": ""}])
+    assert settle(absent=[path])["diff"] == [{"prepared": f"{path}: mode 644 -> 0\n"}]

@@ -43,6 +43,13 @@ TEXTS: list[Text] = [
     ("data-disk", {"file_systems__1__type": "xfs"}, {}, "ext4 at /data", "gpuprov never formats"),
     ("data-disk", {"file_systems__1__writable": False}, {}, "ext4 at /data", "--role storage"),
     ("root-room", {"file_systems__0__free_bytes": 1}, {}, "at least 5 GB free on /", "free space"),
+    (
+        "root-grown",
+        {"root_disk__partition__behind_bytes": 180 * 10**9},
+        {},
+        "a root partition and file system that fill their disk",
+        "--role storage",
+    ),
 ]
 
 test_table = table(CASES)

@@ -50,6 +50,7 @@ CASES: list[Case] = [
     ("driver", {}, {"stack__driver": "58"}, "fail", "580.95.05"),
     ("driver-on-disk", {"modules__kernels": KERNELS}, {}, "fail", "6.8.0-1 built, 6.8.0-2 NOT built"),
 ]
+BUILT = "the driver's module built for every kernel that has headers, and its packages held"
 TEXTS: list[Text] = [
     ("gpu", {}, {"gpu__count": 2}, "2 x T4", "compare instance type"),
     ("gpu", {"gpu__readable": False}, {}, "1 x T4", "the modes of /dev/nvidia*"),
@@ -59,6 +60,8 @@ TEXTS: list[Text] = [
     ("driver", {}, {"stack__driver": "570"}, "one driver: loaded = installed = user space, branch 570", "install driver branch 570"),
     ("driver", {"driver__installed": "590.1"}, {}, "one driver: loaded = installed = user space", "a reboot is pending"),
     ("driver", {"driver__installed": None}, {}, "one driver: loaded = installed = user space", "modinfo"),
+    ("driver-on-disk", {"modules__held": []}, {}, BUILT, "--role nvidia_driver"),
+    ("driver-on-disk", {"modules__kernels": []}, {}, BUILT, "--role nvidia_driver"),
 ]
 
 test_table = table(CASES)

@@ -70,6 +70,9 @@ CASES: list[Case] = [
     ("gpu-health", gpu(uncorrected_ever=3), {}, "warn", "in its life"),
     ("gpu-health", gpu(ecc=0, ecc_pending=0), {}, "warn", "ECC is off"),
     ("gpu-health", gpu(ecc=0), {}, "warn", "will be on after a reboot"),
+    ("gpu-health", gpu(inforom=0), {}, "fail", "=GPU 0: its infoROM is corrupt"),
+    ("gpu-health", gpu(ecc=0), {}, "warn", "=GPU 0: ECC is off and will be on after a reboot"),
+    ("gpu-health", gpu(ecc=0, ecc_pending=0), {}, "warn", "=GPU 0: ECC is off"),
     ("gpu-health", gpu(ecc=NOT_SUPPORTED), {}, "pass", "no ECC"),
     ("gpu-health", gpu(ecc={"unknown": "Unknown Error"}), {}, "unknown", "Unknown Error"),
     ("gpu-health", gpu(retired_pending=1), {}, "fail", "waits for a reboot"),
@@ -152,7 +155,12 @@ CASES: list[Case] = [
     *[("xid", xid(code), {}, "warn", f"=journalctl -k: XID {code} on GPU 0 (0000:00:1e)") for code in SOFT],
     *[("xid", xid(code), {}, "fail", f"XID {code} on GPU 0") for code in range(1, 170) if code not in {*IGNORED, *SOFT}],
 ]
+GSP = "no timeout of the GPU's system processor (GSP), and its firmware as the driver is told"
 TEXTS: list[Text] = [
+    ("gsp", xid(119), {}, GSP, "may run without it under the proprietary modules"),
+    ("gsp", {**xid(119), "gsp__modules": "proprietary"}, {}, GSP, "; the driver runs without it (NVreg"),
+    ("gsp", {}, {"stack__driver_flavour": "proprietary"}, GSP, "--role nvidia_driver"),
+    ("gsp", {"gsp__on_disk": "0", "gsp__modules": "proprietary"}, {}, GSP, "reboot, or unload the driver"),
     ("gpu-health", gpu(uncorrected=1), {}, WELL, "drain the host and reset the GPU or reboot"),
     ("gpu-health", gpu(uncorrected_ever=1), {}, WELL, "look again after a day"),
     ("xid", xid(79), {}, "no XID in the kernel log since the boot", "drain the host"),

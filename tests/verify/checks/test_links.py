@@ -129,7 +129,10 @@ CASES: list[Case] = [
     ("fabric-on-disk", DISK, BLACKWELL, "fail", "no nvlsm"),
     ("fabric-on-disk", {**DISK, "fabric_on_disk__packages": {**SAME, "nvlsm": "2025.10.14"}}, BLACKWELL, "pass", "nvlsm 2025.10.14"),
 ]
+BESIDE = "the fabric manager at the driver's own version"
 TEXTS: list[Text] = [
+    ("fabric-on-disk", DISK, EIGHT, f"{BESIDE} and its unit enabled", ""),
+    ("fabric-on-disk", DISK, BLACKWELL, f"{BESIDE}, the subnet manager of NVLink 5, and its unit enabled", ""),
     ("fabric", {**SWITCHED, "fabric__cuda_init": 802}, {}, FABRIC, "exactly the driver's version"),
     ("fabric", {**SWITCHED, "fabric__cuda_init": 100}, {}, FABRIC, "another reason than the fabric"),
     ("pcie", {}, {}, "PCIe generation 3 or later, 8 lanes or more", ""),

@@ -68,7 +68,10 @@ CASES: list[Case] = [
     ("application-clocks", {"clocks_report": None}, {}, "unknown", ""),
     ("application-clocks", gpu(app_graphics_mhz=585), {"gpu__model": "v100"}, "fail", "5001,585"),
     ("application-clocks", gpu(max_graphics_mhz=2000), {"gpu__application_clocks": "max"}, "fail", "=5001,1590 MHz"),
+    ("application-clocks", gpu(max_graphics_mhz=2000), {}, "pass", "=5001,1590 MHz, set by a unit at boot"),
+    ("persistence-at-boot", {}, {}, "pass", "=enabled: /usr/bin/nvidia-persistenced --persistence-mode"),
 ]
+STARTED = "nvidia-persistenced is started at boot, and told to switch the mode on"
 TEXTS: list[Text] = [
     ("persistence", gpu(persistence=0), {}, "persistence mode on now, and by the daemon at boot", "without --no-persistence-mode"),
     (
@@ -81,6 +84,8 @@ TEXTS: list[Text] = [
     ("application-clocks", {}, {"gpu__application_clocks": "max"}, "application clocks 5001,1590 MHz, set again at boot", ""),
     ("application-clocks", gpu(app_graphics_mhz=5), {}, "application clocks 5001,1590 MHz, set again at boot", "--role clocks"),
     ("clocks-at-boot", {"clocks_unit__exists": False}, {}, "gpuprov-clocks.service sets the clocks at boot", "--role clocks"),
+    ("persistence-at-boot", {"persistence_unit__exists": False}, {}, STARTED, "--role persistence"),
+    ("persistence-at-boot", {"persistence_unit__enabled": False}, {}, STARTED, "--role persistence"),
 ]
 
 test_table = table(CASES)
@@ -107,6 +112,8 @@ test_table = table(CASES)
         ({"top_sm_mhz": 1995}, "locked", 1980, ("pass", "")),
         ({"top_sm_mhz": 1996}, "locked", 1980, ("fail", "up to 1996")),
         ({"memory_mhz": 2619}, "locked", 1980, ("fail", "memory 2619")),
+        ({"memory_mhz": 3186}, "locked", 1980, ("pass", "memory 3186")),
+        ({"memory_mhz": 3185}, "locked", 1980, ("fail", "memory 3185")),
         ({"memory_mhz": None}, "locked", 1980, ("unknown", "no clocks under load")),
         ({"sm_mhz": None}, "locked", 1980, ("unknown", "no clocks under load")),
         ({"top_sm_mhz": None}, "locked", 1980, ("unknown", "no clocks under load")),
@@ -118,8 +125,11 @@ def test_clocks_are_held_where_they_show_under_load_and_at_rest(
     changed = {name if name.startswith("rest") else f"load__{name}": value for name, value in load.items()}
     result = good.finding("clocks-held", h200(mode, at_rest, **changed), H200)
     assert (result.outcome, verdict[1] in result.observed) == (verdict[0], True), result
+    assert verdict[0] == "unknown" or result.expected == HELD
+    assert bool(result.hint) == (verdict[0] != "pass")
 
 
+HELD = "the clocks of the profile, under load and at rest: memory 3201, SM 1980 MHz"
 H200 = good.profile(gpu__model="h200", gpu__application_clocks="max", verify=PERF)
 
 
@@ -133,7 +143,7 @@ def h200(mode: str, at_rest: int | None = 1980, *, gpus: int = 1, **changed: Any
 
 def test_a_gpu_that_was_not_measured_is_no_proof_of_its_clocks() -> None:
     result = good.finding("clocks-held", h200("locked", gpus=2), H200)
-    assert (result.outcome, result.observed) == ("unknown", "2 of 1 GPUs were measured")
+    assert (result.outcome, result.expected, result.observed) == ("unknown", HELD, "2 of 1 GPUs were measured")
 
 
 def test_without_the_units_report_a_card_that_can_lock_both_clocks_must_have_locked_them() -> None:

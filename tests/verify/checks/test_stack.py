@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from provision.verify.checks import stack
+
 from .. import good  # noqa: TID252 - the tests have no root package
 from .table import Case, Text, table, texts
 
@@ -239,7 +241,9 @@ CASES: list[Case] = [
 TEXTS: list[Text] = [
     ("nvcc", {"nvcc__found": None}, {}, "nvcc", "--role cuda_toolkit"),
     ("nvcc", {}, {"stack__cuda": "12.9"}, "nvcc 12.9", "install toolkit 12.9"),
+    ("nvcc", {"nvcc__found__link": ""}, {}, "nvcc", "--role cuda_toolkit"),
     ("nvcc-runs", stopped("find", 0, ""), {}, COMPILES, "--role cuda_toolkit"),
+    ("nvcc-runs", stopped("compile", 1, "ptxas died"), {}, COMPILES, "--role cuda_toolkit"),
     ("nvcc-runs", stopped("host-compiler", 2, "x"), {}, COMPILES, "install a gcc that this toolkit supports"),
     ("nvcc-runs", {**stopped("list", 0, ""), "nvcc_runs__lists": ["sm_80"]}, {}, COMPILES, "choose a release in stack.cuda"),
     ("nvcc-runs", {**stopped("run", 126, "x"), "nvcc_runs__built": ["sm_75"]}, {}, COMPILES, "TMPDIR"),
@@ -262,8 +266,23 @@ TEXTS: list[Text] = [
         "OpenCV in /opt/gpuprov/venvs/opencv, built with CUDA for sm_75, and it resizes an image correctly",
         "--role opencv",
     ),
+    ("nvenc", {"encoders__nvenc": None}, {}, "ffmpeg built with NVENC, and one frame encoded by the GPU", "--role ffmpeg"),
+    ("opencv-cuda", {}, CV, "OpenCV resizes an image correctly on every GPU", "--role opencv"),
     ("nvenc", {"encoders__encode": SESSIONS}, {}, "ffmpeg built with NVENC, and one frame encoded by the GPU", "the limit of sessions"),
 ]
 
 test_table = table(CASES)
 test_texts = texts(TEXTS)
+
+
+def test_what_imports_a_framework_or_starts_a_compiler_or_an_encoder_is_left_out_by_tier_quick() -> None:
+    slow = {"nvcc-runs", "nvenc", "opencv", "opencv-cuda"}
+    slow |= {f"{name}{suffix}" for name in ("pytorch", "tensorflow", "jax") for suffix in ("", "-installed")}
+    assert {check.id for check in stack.CHECKS if check.tier != "quick"} == slow
+    assert {check.tier for check in stack.CHECKS} == {"quick", "standard"}
+
+
+def test_a_role_puts_right_what_a_check_of_the_stack_finds_and_all_but_opencv_need_a_gpu() -> None:
+    own = {"nvcc": "cuda_toolkit", "nvcc-runs": "cuda_toolkit", "profilers": "nsight", "nvenc": None, "opencv-cuda": "opencv"}
+    assert {c.id: c.role for c in stack.CHECKS} == {c.id: own.get(c.id, c.id.removesuffix("-installed")) for c in stack.CHECKS}
+    assert {check.id for check in stack.CHECKS if not check.needs_gpu} == {"opencv"}

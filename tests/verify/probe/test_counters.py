@@ -191,7 +191,7 @@ def test_without_a_gpu_or_ncu_a_members_capabilities_are_seen_and_no_more(
     if not ncu:
         (group.folder / "ncu").unlink()
     answer = probe.counters.counters_as_group(has_gpu=has_gpu)
-    assert (answer["capabilities"], answer["outcome"], len(group.ran)) == (PERFMON, "not-tried", 1)
+    assert (answer["capabilities"], answer["outcome"], answer["said"], len(group.ran)) == (PERFMON, "not-tried", "", 1)
 
 
 @pytest.mark.parametrize(
