@@ -28,6 +28,16 @@ def test_a_state_is_complete_and_a_link_is_not_followed(ledger: Any, tmp_path: P
     assert ledger.state_of(str(tmp_path)) == {"kind": "folder"}
 
 
+def test_folders_above_a_file_are_closed_to_others_whatever_the_umask(ledger: Any, tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        ledger.write(str(tmp_path / "made/here/file"), b"x", 0o600, os.geteuid(), os.getegid())
+        assert os.umask(0) == 0, "the umask is put back"
+    finally:
+        os.umask(before)
+    assert [stat.S_IMODE((tmp_path / name).stat().st_mode) for name in ("made", "made/here")] == [0o755, 0o755]
+
+
 def test_a_first_state_is_recorded_once_on_disk_and_for_root_alone(ledger: Any, tmp_path: Path) -> None:
     record = ledger.Ledger("r", str(tmp_path / "made/here"))
     assert record.data == {"files": {}, "units": {}, "folders": {}, "stamps": {}, "undo": []}
@@ -35,7 +45,7 @@ def test_a_first_state_is_recorded_once_on_disk_and_for_root_alone(ledger: Any, 
     record.note("files", "/x", {"kind": "folder"})
     again = ledger.Ledger("r", str(tmp_path / "made/here"))
     assert again.data["files"] == {"/x": {"kind": "absent"}}
-    assert stat.S_IMODE((tmp_path / "made/here").stat().st_mode) == 0o755
+    assert [stat.S_IMODE((tmp_path / name).stat().st_mode) for name in ("made", "made/here")] == [0o755, 0o755]
     status = Path(again.path).stat()
     assert (stat.S_IMODE(status.st_mode), status.st_uid, status.st_gid) == (0o600, os.geteuid(), os.getegid())
 

@@ -67,18 +67,25 @@ def _perf(facts: Facts) -> PerfFacts:
 
 @dataclass(frozen=True, slots=True)
 class _Reference:
-    """What is known of the card of the profile, and from whom; `alike` is whether all GPUs of the host are that card in that form."""
+    """What is known of the card of the profile.
+
+    Attributes:
+        alike: whether all GPUs of the host are that card in that form.
+        fleet: the figures that the fleet measured itself, of how many hosts; the others are the catalogue's.
+    """
 
     card: GpuRecord
     healthy: Healthy
     alike: bool
-    whose: str = "a healthy"
+    fleet: frozenset[float] = frozenset()
+    hosts: int = 0
 
     def gate(self, what: str, healthy: float | None, most: float | None, share: float) -> _Gate:
         """The gates of a rate by its healthy figure, or by the share that healthy cards reach of the datasheet's `most`."""
         gates = read.gpus().acceptance
         if healthy is not None:
-            whose = f"{self.whose} {healthy:g}"
+            whose = f"this fleet's {self.hosts} measured hosts' median of" if healthy in self.fleet else "a healthy"
+            whose = f"{whose} {healthy:g}"
         else:
             if most is None or not self.alike:
                 return _Gate(f"{what}; the catalogue has no figure of this card to compare it with", most=most)
@@ -116,7 +123,8 @@ def _reference(facts: Facts, perf: PerfFacts, profile: Profile) -> _Reference:
         copies_floor_gb_s=read.gpus().acceptance.link_share * fleet.copies_gb_s if fleet.copies_gb_s else healthy.copies_floor_gb_s,
         all_reduce_gb_s={**healthy.all_reduce_gb_s, **fleet.all_reduce_gb_s},
     )
-    return _Reference(card, own, alike, f"this fleet's {fleet.hosts} measured hosts' median of")
+    figures = (fleet.tensor_tflops, fleet.memory_gb_s, *fleet.all_reduce_gb_s.values())
+    return _Reference(card, own, alike, frozenset(figure for figure in figures if figure is not None), fleet.hosts)
 
 
 def _why(device: PerfDeviceFacts) -> str:

@@ -27,13 +27,13 @@ def fleet(gpu: str = "h200", **figures: Any) -> Facts:
         ("gemm", {"tensor_tflops": 1000.0}, "fail", f"at least 850 of {OWN} 1000"),
         ("gemm", {"tensor_tflops": 800.0}, "pass", f"at least 680 of {OWN} 800"),
         ("gemm", {"tensor_tflops": 800.0, "settled_tflops": 1000.0}, "fail", f"at least 680 of {OWN} 800"),
-        ("gemm", {"memory_gb_s": 9000.0}, "pass", "at least 671.5"),
+        ("gemm", {"memory_gb_s": 9000.0}, "pass", "at least 671.5 of a healthy 790"),
         ("memory-bandwidth", {"memory_gb_s": 9000.0}, "fail", f"at least 7650 of {OWN} 9000"),
-        ("memory-bandwidth", {"tensor_tflops": 1000.0}, "pass", "at least 3655"),
+        ("memory-bandwidth", {"tensor_tflops": 1000.0}, "pass", "at least 3655 of a healthy 4300"),
         ("host-copies", {"copies_gb_s": 100.0}, "fail", "at least 75"),
         ("host-copies", {"tensor_tflops": 1000.0}, "pass", "at least 45"),
         ("all-reduce", {"all_reduce_gb_s": {"8": 900.0}}, "fail", f"at least 765 of {OWN} 900"),
-        ("all-reduce", {"all_reduce_gb_s": {"2": 900.0}}, "pass", "at least 399.5"),
+        ("all-reduce", {"all_reduce_gb_s": {"2": 900.0}}, "pass", "at least 399.5 of a healthy 470"),
     ],
 )
 def test_the_fleets_own_figure_is_the_measure_and_the_catalogues_where_it_has_none(

@@ -70,7 +70,12 @@ def state_of(path):
 def write(path, content, mode, uid=0, gid=0):
     """Write a file in one step: a reader, or a host that crashes meanwhile, has either the old or the new file."""
     folder = os.path.dirname(path)
-    os.makedirs(folder, mode=0o755, exist_ok=True)
+    # The mode of makedirs is that of the last folder only, and the umask decides on those above it.
+    mask = os.umask(0o022)
+    try:
+        os.makedirs(folder, exist_ok=True)
+    finally:
+        os.umask(mask)
     descriptor, partial = tempfile.mkstemp(prefix=".gpuprov-", dir=folder)
     try:
         with os.fdopen(descriptor, "wb") as file:
