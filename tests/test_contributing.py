@@ -136,7 +136,7 @@ def _swap(facts: Facts, _profile: Profile) -> Verdict:
 CHECKS = (Check("swap", "memory is not swapped to disk", _swap, role={role!r}),)
 '''.replace("'", '"'),
     )
-    copy.replace("provision/verify/checks/__init__.py", "surroundings, system\n", "surroundings, swap, system\n")
+    copy.replace("provision/verify/checks/__init__.py", "    surroundings,\n", "    surroundings,\n    swap,\n")
     copy.after("provision/verify/checks/__init__.py", "*surroundings.CHECKS,", "    *swap.CHECKS,\n")
     copy.after("provision/profile/check_ids.py", "    upgrades", "    swap\n")
     if role is None:
