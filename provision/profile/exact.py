@@ -66,14 +66,8 @@ class Exact:
         every = self.versions.get(pin.name, ())
         fitting = [version for version in every if pin.version is None or _admits(pin.version, version)]
         if self.versions and not fitting:
-            have = (
-                f"only {nearest(pin.version or '', every)} and {len(every) - 1} others"
-                if len(every) > 1
-                else f"only {every[0]}"
-                if every
-                else ""
-            )
-            msg = f"the repositories have no {pin.name} {pin.version or ''}".rstrip() + (f", {have}" if have else "")
+            msg = f"the repositories have no {pin.name} {pin.version or ''}".rstrip()
+            msg += f"; the nearest of {len(every)} is {nearest(pin.version or '', every)}" if every else ""
             raise StackConflictError(msg, hint="choose another driver, CUDA or cuDNN in the profile, or refresh the catalogue", of="stack")
         return fitting
 

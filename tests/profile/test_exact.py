@@ -52,7 +52,7 @@ def test_nothing_is_pinned_where_no_refresh_has_read_the_repository() -> None:
 @pytest.mark.parametrize(
     ("package", "said"),
     [
-        ("libcudnn9-cuda-13=9.30*", "the repositories have no libcudnn9-cuda-13 9.30*, only 9.29.0.1-1 and 1 others"),
+        ("libcudnn9-cuda-13=9.30*", "the repositories have no libcudnn9-cuda-13 9.30*; the nearest of 2 is 9.29.0.1-1"),
         ("cuda-toolkit-99-1", "the repositories have no cuda-toolkit-99-1"),
     ],
 )
@@ -60,7 +60,7 @@ def test_a_version_that_is_not_there_is_refused_with_what_is(package: str, said:
     with pytest.raises(StackConflictError) as caught:
         Exact("apt", VERSIONS).pin([package])
     assert said in caught.value.message
-    with pytest.raises(StackConflictError, match=r"no nvidia-open 580\.\*, only"):
+    with pytest.raises(StackConflictError, match=r"no nvidia-open 580\.\*; the nearest of 5 is"):
         Exact("apt", VERSIONS).pin_driver(["nvidia-open"], "580")
 
 
