@@ -24,6 +24,7 @@ from provision.clouds.base import (
 from provision.clouds.forms import LATE, TIMER
 from provision.clouds.offline import PlaceBase
 from provision.clouds.terms import Grant, PlannedCall, Price, Refusal, RefusalKind, Safeguard, Way
+from provision.errors import LockInvalidError
 from provision.profile import load
 from provision.profile.locked import Lock, LockedPlace
 from provision.profile.model import Limits, Profile
@@ -190,6 +191,9 @@ def plan(profile: Profile, lock: Lock, name: str | None = None, lines: Mapping[s
         lock: its lock.
         name: of the launch; the profile's name by default.
         lines: the line of each key in the profile's file, for refusals.
+
+    Raises:
+        LockInvalidError: the lock lacks a place of the profile.
     """
     sha256, name = load.digest(profile), name or profile.name
     places = tuple(_places(profile, lock, lines or {}))
@@ -228,7 +232,11 @@ def _places(profile: Profile, lock: Lock, lines: Mapping[str, int]) -> Iterator[
     locked = {(p.cloud, p.region, p.instance_type, p.market): p for p in lock.places}
     for index, place in enumerate(profile.places):
         for location in place.locations:
-            yield _place(profile, index, location, locked[place.cloud, location, place.instance_type, place.market], lines)
+            record = locked.get((place.cloud, location, place.instance_type, place.market))
+            if record is None:
+                msg = f"the lock of {lock.profile.name} has no place {place.cloud} {location} {place.instance_type}, which the profile has"
+                raise LockInvalidError(msg, hint="write it again with `gpuprov lock`")
+            yield _place(profile, index, location, record, lines)
 
 
 def _place(profile: Profile, index: int, location: str, locked: LockedPlace, lines: Mapping[str, int]) -> PlannedPlace:

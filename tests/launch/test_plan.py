@@ -11,7 +11,7 @@ import pytest
 
 from provision import clouds
 from provision.clouds.terms import RefusalKind
-from provision.errors import UsageError
+from provision.errors import LockInvalidError, UsageError
 from provision.launch.journal import Record
 from provision.launch.place import check_has_places
 from provision.launch.plan import LAUNCH_ID, PUBLIC_KEY, Plan, PlannedDisk, PlannedDoor, draft_order, order, plan
@@ -42,6 +42,13 @@ def planned(*places: dict[str, Any], limit: float = 1.0, unknown: str = "refuse"
 
 def kinds(made: Plan) -> list[RefusalKind | None]:
     return [place.refusal.kind if place.refusal else None for place in made.places]
+
+
+def test_a_lock_that_lost_a_place_of_its_profile_is_no_lock() -> None:
+    profile, lock = locked(json.dumps({"places": [AWS]}))
+    with pytest.raises(LockInvalidError, match="has no place aws") as caught:
+        plan(profile, lock.model_copy(update={"places": lock.places[1:]}))
+    assert "gpuprov lock" in caught.value.hint
 
 
 # --- the price limit: a ceiling for one whole machine at every place (docs/using/first-machine.md) ----------------------
