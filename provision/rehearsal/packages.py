@@ -16,7 +16,8 @@ from typing import Final
 from provision.errors import RehearsalFailedError
 
 _START_S: Final = 20
-# proxpi redirects a client to the origin when a download takes longer than this; hosts have no way there.
+# proxpi answers when it has the whole file, and redirects a client to the origin after this long. Hosts have no way to the origin, so
+# their pip waits as long: its own limit of 15 s is too short for a wheel of 60 MB over a slow line.
 _DOWNLOAD_S: Final = 900
 
 
@@ -103,7 +104,7 @@ class Packages:
             "etc/apt/apt.conf.d/01-rehearsal-proxy": f'Acquire::http::Proxy "http://{self._address}:{self._apt_port}";\n'
             'Acquire::https::Proxy "false";\n',
             "etc/pip.conf": f"[global]\nindex-url = http://{self._address}:{self._pip_port}/index/\ntrusted-host = {self._address}\n"
-            "disable-pip-version-check = true\n",
+            f"disable-pip-version-check = true\ntimeout = {_DOWNLOAD_S}\n",
         }
 
     def close(self) -> None:
