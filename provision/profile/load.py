@@ -6,7 +6,7 @@ Only plain YAML is accepted (`provision.profile.plain`).
 import difflib
 import errno
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -16,7 +16,7 @@ from provision import canonical, paths
 from provision.errors import ProfileInvalidError, ProfileNotFoundError
 from provision.profile import known, plain
 from provision.profile.model import Profile
-from provision.profile.plain import Complaint
+from provision.profile.plain import Complaint, ComplaintKind
 from provision.profile.suggest import complaints_of
 
 MAX_BYTES: Final = 64 * 1024  # the shipped profiles are under 4 KiB
@@ -135,11 +135,23 @@ def typed(raw: bytes, model: type[Model], what: str) -> tuple[Model | None, plai
     """
     file = plain.read(raw, _BOUNDS, what)
     if file.complaints:
-        return None, file.lines, file.complaints
+        return None, file.lines, _in_the_shape(file, model, what)
     try:
         return model.model_validate(file.data), file.lines, []
     except ValidationError as error:
         return None, file.lines, complaints_of(error, file, model, what)
+
+
+def _in_the_shape(file: plain.PlainFile, model: type[Model], what: str) -> list[Complaint]:
+    """The complaints about a file; for a value with two readings, what its key takes is better advice than its quotes."""
+    if any(complaint.kind is not ComplaintKind.AMBIGUOUS for complaint in file.complaints):
+        return file.complaints
+    advice: dict[str, str] = {}
+    try:
+        model.model_validate(file.data)
+    except ValidationError as error:
+        advice = {complaint.key: complaint.instead for complaint in complaints_of(error, file, model, what)}
+    return [replace(each, instead=advice.get(each.key, each.instead)) for each in file.complaints]
 
 
 def lines(raw: bytes) -> dict[str, int]:

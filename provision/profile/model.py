@@ -260,7 +260,7 @@ class Gpu(StrictModel):
 
     model: GpuModel
     count: Annotated[int, Field(ge=1, le=16)] = 1
-    counters: Literal["all-users", "group", "admin-only"] = "admin-only"
+    counters: Literal["admin-only", "group", "all-users"] = "admin-only"
     persistence: bool = True
     application_clocks: Literal["default", "max"] | ApplicationClocks = "default"
 

@@ -37,6 +37,8 @@ class ComplaintKind(StrEnum):
     """It is not text, not YAML, or more than plain YAML."""
     KEY = "key"
     """A key is unknown, missing, or occurs twice."""
+    AMBIGUOUS = "ambiguous"
+    """An unquoted value that YAML 1.1 and YAML 1.2 read as two."""
     VALUE = "value"
     """A value has another type or form, or conflicts with another."""
     SYSTEM = "system"
@@ -233,8 +235,8 @@ def _scalar(node: yaml.ScalarNode, at: KeyPath, file: PlainFile) -> Any:
     value = _core(text)
     if _differs(text, value):
         problem = f"cannot be {text}, which YAML 1.1 and YAML 1.2 read as two values"
-        file.complaints.append(Complaint(line, dotted(at), problem, _instead(text)))
-        return None
+        file.complaints.append(Complaint(line, dotted(at), problem, f'write "{text}"', ComplaintKind.AMBIGUOUS))
+        return text
     return value
 
 
@@ -263,12 +265,3 @@ def _differs(text: str, value: Any) -> bool:
     except (ValueError, yaml.YAMLError):
         return tag != "tag:yaml.org,2002:str"
     return type(older) is not type(value) or bool(older != value and older == older)  # noqa: PLR0124 - NaN is not itself
-
-
-def _instead(text: str) -> str:
-    word = text.lower()
-    if word in {"yes", "on", "y"}:
-        return f'write true, or "{text}" if it is text'
-    if word in {"no", "off", "n"}:
-        return f'write false, or "{text}" if it is text'
-    return f'write "{text}" if it is text, or a plain decimal number'

@@ -90,3 +90,23 @@ def test_a_complaint_names_the_schema_of_its_model_and_an_error_carries_all_comp
     assert error.complaints == (complaint,)
     assert "`gpuprov profile schema`" in error.hint
     assert load.schema()["$schema"] == "https://json-schema.org/draft/2020-12/schema"
+
+
+@pytest.mark.parametrize(
+    ("line", "ambiguous", "instead"),
+    [
+        ("counters: all-users", "counters: off", "write one of: admin-only, group, all-users"),
+        ("persistence: true", "persistence: yes", "write true or false, without quotes"),
+        ("deadline_h: 12", "deadline_h: 1:30", "write a whole number of hours, without unit or quotes"),
+        ("name: t4-train", "name: no", 'write "no"'),
+    ],
+)
+def test_instead_of_a_value_with_two_readings_stands_what_its_key_takes(tmp_path: Path, line: str, ambiguous: str, instead: str) -> None:
+    text = (paths.profiles_dir() / "t4-train.yml").read_text()
+    assert line in text
+    path = tmp_path / "own.yml"
+    path.write_text(text.replace(line, ambiguous, 1))
+    with pytest.raises(ProfileInvalidError) as caught:
+        load.load(path)
+    (complaint,) = caught.value.complaints
+    assert (complaint.instead, "read as two values" in complaint.problem) == (instead, True)
