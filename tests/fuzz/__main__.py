@@ -112,7 +112,8 @@ class Fuzzer:
         if folder.is_dir():  # a process that was killed between two cases has none
             shutil.copytree(folder, target, symlinks=True, ignore=_no_files)
         target.mkdir(exist_ok=True)
-        words = json.loads(folder.with_suffix(".words").read_text())
+        at = folder.with_suffix(".words")
+        words = json.loads(at.read_text()) if at.exists() else ["…"]  # killed before its first case
         (target / "WORDS").write_text(f"gpuprov {' '.join(words)}\n{ending.problem}\n{said[:5000]}\n", errors="replace")
 
     def _hear(self, reads: int, chunk: Chunk) -> bool:
