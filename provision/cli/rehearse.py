@@ -43,7 +43,9 @@ def check(ctx: click.Context, *, as_json: bool) -> None:
 @options.as_json
 def stop(*, as_json: bool) -> None:
     """Stop the embedded cloud with all its hosts, and clean up after one that was killed."""
-    _print({"stopped": stop_rehearsal(Session.open())}, as_json=as_json)
+    stopped = stop_rehearsal(Session.open())
+    line = "stopped the embedded cloud and its hosts" if stopped else "no embedded cloud was running"
+    options.show({"stopped": stopped}, line, as_json=as_json)
 
 
 @command.command("status")

@@ -45,13 +45,15 @@ def find(name_or_path: str) -> Path:
     Raises:
         ProfileNotFoundError: there is none; the hint has the nearest name.
     """
+    files = _files()
     if "/" in name_or_path or name_or_path.endswith(_SUFFIXES):
         path = Path(name_or_path)
         if path.is_file():
             return path
         msg = f"no profile file {name_or_path!r}"
-        raise ProfileNotFoundError(msg, hint="use the path of a YAML file, or a name from `gpuprov profile list`")
-    files = _files()
+        meant = files.get(path.stem)
+        hint = f"did you mean {path.stem!r}, which is {meant}? " if meant else ""
+        raise ProfileNotFoundError(msg, hint=f"{hint}use the path of a YAML file, or a name from `gpuprov profile list`")
     if name_or_path in files:
         return files[name_or_path]
     near = difflib.get_close_matches(name_or_path, files, n=1, cutoff=0.5)

@@ -15,3 +15,5 @@ def test_rehearse_status_and_stop(call: Call, cloud: Rehearsal) -> None:
     assert json.loads(out) == {"stopped": True}
     _, out, _ = call("rehearse", "status", "--json")
     assert json.loads(out) == {"running": False, "on_this_machine": []}
+    _, out, _ = call("rehearse", "stop")
+    assert out == "no embedded cloud was running\n"

@@ -28,6 +28,15 @@ def test_what_has_a_slash_or_a_suffix_is_a_path(tmp_path: Path, monkeypatch: pyt
     assert load.find(name) == Path(name)
 
 
+def test_a_path_to_nothing_is_answered_with_the_profile_of_that_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("profiles").mkdir()
+    Path("profiles/own.yml").write_text("")
+    with pytest.raises(ProfileNotFoundError) as caught:
+        load.find("./own.yml")
+    assert "did you mean 'own', which is profiles/own.yml?" in caught.value.hint
+
+
 def test_a_name_that_is_near_to_none_is_answered_without_a_guess() -> None:
     with pytest.raises(ProfileNotFoundError, match="no profile called 'qqq'") as caught:
         load.find("qqq")
