@@ -21,6 +21,8 @@ _IDS: Final = """
     gpu
     driver-on-disk
     driver
+    secure-boot
+    signed-modules
     counters-on-disk
     counters
     persistence-at-boot

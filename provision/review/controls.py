@@ -6,6 +6,7 @@ from typing import Final
 from provision.converge.declared import Change, declaration
 from provision.converge.roles import ROLES, all_roles
 from provision.profile.model import Profile
+from provision.profile.signed import wants_signed
 from provision.review.tree import ControlItem
 from provision.verify.checks import CHECKS, Check
 from provision.verify.checks.base import TIERS
@@ -21,6 +22,7 @@ KEYS: Final[Mapping[str, tuple[str, ...]]] = {
     "root-grown": ("disks.root.size_gb",),
     "root-room": ("verify.min_free_gb", "disks.root.size_gb"),
     "gpu": ("gpu.model", "gpu.count"),
+    "secure-boot": ("os.secure_boot", "stack.driver_build"),
     "gpu-health": ("gpu.model",),
     "xid": ("gpu.model",),
     "gsp": ("stack.driver_flavour", "gpu.model"),
@@ -54,6 +56,8 @@ _CONDITIONS: Final[Mapping[str, tuple[Callable[[Profile], bool], str]]] = {
         lambda p: p.gpu.counters != "all-users" or p.verify.tier != "quick",
         "needs `--tier standard`, because only a profiler shows what an ordinary user gets",
     ),
+    "secure-boot": (wants_signed, "the profile asks for modules that are built on the host"),
+    "signed-modules": (wants_signed, "the profile asks for modules that are built on the host"),
     "all-reduce": (lambda p: p.gpu.count > 1, "there is only one GPU"),
     "data-parallel": (lambda p: p.gpu.count > 1, "there is only one GPU"),
     "amp": (lambda p: p.stack.frameworks.pytorch is not None, "the profile does not ask for PyTorch"),

@@ -130,6 +130,8 @@ GOOD: dict[str, Any] = {
         "installed": [{"kernel": "6.8.0-1030-aws", "built": True}],
         "held": ["nvidia-dkms-open"],
     },
+    "secure_boot": {"firmware": "uefi", "on": False, "setup_mode": True, "lockdown": "none"},
+    "module_signature": {"loaded": True, "signer": None, "same": True, "taint": "OE", "in_keyring": None, "dkms": ["nvidia"]},
     "counters": {"on_disk": "0", "live": "0", "as_user": {"outcome": "open", "user": "ubuntu", "said": ""}},
     "persistence_unit": {"exists": True, "enabled": True, "active": True, "command": "/usr/bin/nvidia-persistenced --persistence-mode"},
     "clocks_unit": {"exists": True, "enabled": True, "active": True, "command": "/usr/bin/nvidia-smi -ac 5001,1590"},

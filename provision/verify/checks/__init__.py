@@ -3,6 +3,7 @@
 from typing import Final
 
 from provision.verify.checks import (
+    boot,
     counters,
     disk,
     gpu,
@@ -26,6 +27,7 @@ CHECKS: Final[tuple[Check, ...]] = (
     *disk.CHECKS,
     *sessions.CHECKS,
     *gpu.CHECKS,
+    *boot.CHECKS,
     *counters.CHECKS,
     *settings.CHECKS,
     *health.CHECKS,

@@ -1,5 +1,7 @@
 """The GPU as the host, the driver's library and the kernel see it."""
 
+import re
+
 from pydantic import Field
 
 from provision.verify.facts.base import NOT_READ, Count, Fact, FactPart, Facts, NotObservedError, Reading
@@ -63,6 +65,11 @@ class KernelModule(FactPart):
 
     kernel: str
     built: bool
+
+    @property
+    def order(self) -> list[tuple[int, int, str]]:
+        """What sorts kernels from the oldest to the newest, as a boot loader does."""
+        return [(1, int(part), "") if part.isdecimal() else (0, 0, part) for part in re.findall(r"[0-9]{1,9}|[^0-9.-]+", self.kernel)]
 
 
 class ModulesFacts(Fact):
