@@ -37,6 +37,7 @@ def variables(profile: Profile, lock: Lock, roles: Sequence[str]) -> dict[str, A
         "nvidia_driver_signer": lock.driver.signer,
         **_fabric_manager(lock, roles),
         "nvidia_driver_gsp": lock.driver.gsp == "default",
+        "mig_slices": list(lock.gpu.mig),
         **_clocks(lock.clocks),
         "cuda_toolkit_home": lock.cuda.home,
         **_storage(profile.disks.data),

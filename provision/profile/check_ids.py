@@ -25,6 +25,8 @@ _IDS: Final = """
     signed-modules
     counters-on-disk
     counters
+    mig-at-boot
+    mig
     persistence-at-boot
     persistence
     clocks-at-boot

@@ -24,7 +24,7 @@ from provision.catalog.wheels import WheelSet, extra_wheels, opencv_set, opencv_
 from provision.clouds.offline import PlaceBase
 from provision.clouds.terms import DriverAdvice
 from provision.errors import StackConflictError
-from provision.profile import known, load
+from provision.profile import known, load, mig
 from provision.profile.locked import (
     Lock,
     LockedClocks,
@@ -183,7 +183,7 @@ class _Writer:
             profile=LockedProfile(name=self.profile.name, sha256=load.digest(self.profile)),
             catalogue=", ".join([read.BASE_DATE, *(f"{part.name} {part.made_at.date()}" for part in overlay.read().parts)]),
             os=self.system.key,
-            gpu=LockedGpu(model=self.gpu.model, compute_capability=self.gpu.compute_capability),
+            gpu=LockedGpu(model=self.gpu.model, compute_capability=self.gpu.compute_capability, mig=mig.slices(self.profile)),
             counters=self.profile.gpu.counters,
             places=places,
             driver=driver,
@@ -232,6 +232,9 @@ class _Writer:
         video = self.profile.stack.ffmpeg and self.gpu.nvenc is not False
         if video and self.gpu.nvenc is None:
             self.note(f"whether {self.gpu.name} has NVENC; the video libraries are installed all the same")
+        old = mig.driver_problem(self.profile, self.values["driver"])
+        if old:
+            raise StackConflictError(old, hint="choose a newer branch in stack.driver, or remove gpu.mig", of="stack.driver")
         driver = self.names.driver(self.values["driver"], self.values["flavour"], video=video)
         return driver.model_copy(update={"gsp": "off" if driver.flavour == "proprietary" and runs_without_gsp(self.profile) else "default"})
 

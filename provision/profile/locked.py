@@ -26,10 +26,17 @@ class LockedProfile(LockedModel):
 
 
 class LockedGpu(LockedModel):
-    """The GPU's properties that the stack depends on."""
+    """The GPU's properties that the stack depends on; `mig` is what each one is split into, one by one."""
 
     model: str
     compute_capability: str
+    mig: Texts = ()
+
+    @model_serializer(mode="wrap")
+    def _without_later_defaults(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """As in `LockedDriver`."""
+        plain: dict[str, Any] = handler(self)
+        return {key: value for key, value in plain.items() if value or key != "mig"}
 
 
 class LockedPlace(LockedModel):

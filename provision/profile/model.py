@@ -273,10 +273,22 @@ class ApplicationClocks(StrictModel):
     graphics_mhz: Annotated[int, Field(ge=100, le=5_000)]
 
 
+class MigSlices(StrictModel):
+    """Slices of one size that each GPU is split into, in NVIDIA's own name for them."""
+
+    slice: Annotated[
+        str,
+        StringConstraints(pattern=r"^[1-9]g\.[1-9][0-9]{0,2}gb$"),
+        Field(description="a slice as NVIDIA names it, such as 1g.10gb: compute slices, and memory in GB"),
+    ]
+    count: Annotated[int, Field(ge=1, le=8)]
+
+
 class Gpu(StrictModel):
     """The GPU and its settings.
 
     `counters: all-users` re-opens the side channel of CVE-2018-6260 to local users.
+    `mig` splits each GPU into slices of its own (Multi-Instance GPU), such as seven of 1g.10gb.
     """
 
     model: GpuModel
@@ -284,6 +296,12 @@ class Gpu(StrictModel):
     counters: Literal["all-users", "group", "admin-only"] = "admin-only"
     persistence: bool = True
     application_clocks: Literal["default", "max"] | ApplicationClocks = "default"
+    mig: Annotated[tuple[MigSlices, ...], Field(max_length=8, strict=False)] = ()
+
+    @model_serializer(mode="wrap")
+    def _without_later_defaults(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """As in `Limits`."""
+        return _without(handler(self), mig=[])
 
 
 class User(StrictModel):

@@ -9,7 +9,7 @@ from provision.profile.model import Profile
 from provision.profile.signed import wants_signed
 from provision.review.tree import ControlItem
 from provision.verify.checks import CHECKS, Check
-from provision.verify.checks.base import TIERS
+from provision.verify.checks.base import SPLIT, TIERS
 
 # The keys behind checks that no role declares, or that a role declares less exactly; a test holds that every check has a key.
 KEYS: Final[Mapping[str, tuple[str, ...]]] = {
@@ -104,6 +104,8 @@ def _why_not(check: Check, profile: Profile, roles: set[str]) -> str:
     """Why `verify` at the profile's tier will not judge a check; empty when it will."""
     if check.id in _CONDITIONS and not _CONDITIONS[check.id][0](profile):
         return _CONDITIONS[check.id][1]
+    if check.whole_gpus and profile.gpu.mig:
+        return SPLIT
     if check.role is not None and check.role not in roles:
         return f"the profile does not need the role {check.role}"
     if TIERS.index(check.tier) > TIERS.index(profile.verify.tier):

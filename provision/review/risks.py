@@ -19,6 +19,7 @@ from provision.profile.locked import Lock
 from provision.profile.model import Profile
 from provision.review.controls import line_of
 from provision.review.exposure import addresses_in
+from provision.review.mig import split
 from provision.review.modules import modules, secured
 from provision.review.rules import Violation
 from provision.review.tree import SEVERITIES, EnvironmentItem, Gain, PackageItem, Risk, Severity
@@ -80,6 +81,7 @@ def risks(
     _lock(register, lock, environments, differs)
     _counters(register, profile, lock)
     modules(register.add, plan)
+    split(register.add, lock)
     if plan.places:
         _doors(register, profile)
     _money(register, plan)

@@ -119,6 +119,9 @@ GOOD: dict[str, Any] = {
                 "pcie_width_max": {"value": 8},
                 "links": NOT_SUPPORTED,
                 "links_up": NOT_SUPPORTED,
+                "mig": NOT_SUPPORTED,
+                "mig_pending": NOT_SUPPORTED,
+                "mig_slices": NOT_SUPPORTED,
                 "fabric_state": NOT_SUPPORTED,
                 "fabric_status": NOT_SUPPORTED,
             }
@@ -134,6 +137,8 @@ GOOD: dict[str, Any] = {
     "module_signature": {"loaded": True, "signer": None, "same": True, "taint": "OE", "in_keyring": None, "dkms": ["nvidia"]},
     "counters": {"on_disk": "0", "live": "0", "as_user": {"outcome": "open", "user": "ubuntu", "said": ""}},
     "persistence_unit": {"exists": True, "enabled": True, "active": True, "command": "/usr/bin/nvidia-persistenced --persistence-mode"},
+    "mig_unit": {"exists": False, "enabled": False, "active": False, "command": ""},
+    "mig_report": {"lines": None},
     "clocks_unit": {"exists": True, "enabled": True, "active": True, "command": "/usr/bin/nvidia-smi -ac 5001,1590"},
     "clocks_report": {"lines": ["0 application 5001 1590"]},
     "nvcc": {"found": {"path": "/usr/local/cuda/bin/nvcc", "version": "13.0", "link": "/usr/local/cuda-13.0"}},

@@ -75,8 +75,8 @@ def _breaks(name: str, value: str, facts: Facts, profile: Profile) -> str:
     if name == "CUDA_VISIBLE_DEVICES":
         # The first entry that is not a GPU ends the list: programs see nothing behind -1.
         entries = re.split(r",?\s*-1|NoDevFiles", value)[0].split(",")
-        visible = len([entry for entry in entries if entry.strip()])
-        return f"programs see {visible} of {profile.gpu.count} GPUs" if visible < profile.gpu.count else ""
+        visible, there = len([entry for entry in entries if entry.strip()]), 1 if profile.gpu.mig else profile.gpu.count
+        return f"programs see {visible} of {there} GPUs" if visible < there else ""
     if name != "LD_LIBRARY_PATH":
         return ""
     folders = [folder for folder in value.split(":") if folder]

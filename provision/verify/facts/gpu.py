@@ -39,6 +39,9 @@ class DeviceFacts(HealthReadings, LinkReadings):
     sm_mhz: Reading = NOT_READ
     max_memory_mhz: Reading = NOT_READ
     max_graphics_mhz: Reading = NOT_READ
+    mig: Reading = NOT_READ
+    mig_pending: Reading = NOT_READ
+    mig_slices: Reading = NOT_READ
 
 
 class NvmlFacts(Fact):
