@@ -3,6 +3,7 @@
 from typing import Final
 
 from provision.verify.checks import (
+    containers,
     counters,
     disk,
     gpu,
@@ -10,6 +11,7 @@ from provision.verify.checks import (
     links,
     perf,
     programs,
+    python,
     sessions,
     settings,
     skew,
@@ -31,6 +33,8 @@ CHECKS: Final[tuple[Check, ...]] = (
     *health.CHECKS,
     *links.CHECKS,
     *stack.CHECKS,
+    *python.CHECKS,
+    *containers.CHECKS,
     *skew.CHECKS,
     *surroundings.CHECKS,
     *perf.CHECKS,
