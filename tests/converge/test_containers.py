@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import datetime as dt
 import json
 import re
@@ -13,12 +14,20 @@ import pytest
 from provision.profile.lock import build
 from provision.profile.model import Profile
 from provision.rehearsal import rootfs
+from tests.stand_in_driver import build_driver
 
 from .conftest import Host, Lab, lightened
 from .repository import SHELL, Package, Repository
 
 pytestmark = pytest.mark.rehearsal
 
+LIST = """cdiVersion: 0.3.0
+kind: nvidia.com/gpu
+devices:
+  - name: all
+    containerEdits:
+      mounts: [{hostPath: /opt/stand-in/libcuda.so.1, containerPath: /usr/lib/x86_64-linux-gnu/libcuda.so.1, options: [ro, bind]}]
+"""
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAI" + "A" * 43
 DAEMON = "/etc/docker/daemon.json"
 UNIT = "[Service]\nType=oneshot\nExecStart=/bin/true\n[Install]\nWantedBy=multi-user.target\n"
@@ -61,6 +70,7 @@ def host_of(engine: str, lab: Lab, profile: Profile, repository: Repository, fol
     """The host with a profile that asks for one engine, and has one login."""
     light: dict[str, Any] = lightened(profile, repository).dump()
     light["stack"] |= {"containers": engine, "extras": []}
+    light["gpu"]["counters"] = "admin-only"
     asked = Profile.model_validate({**light, "users": [{"name": "ada", "ssh_keys": [KEY]}]})
     return Host(lab, asked, build(asked, dt.date(2026, 11, 21), system=rootfs.system()), folder)
 
@@ -114,6 +124,18 @@ def test_podman_of_debian_runs_a_program_as_an_ordinary_user_and_leaves_nothing(
     assert "a container of podman runs a program as an ordinary user" in found["containers"].observed
     assert lab.shell('ls -d "${TMPDIR:-/tmp}"/gpuprov-*', check=False) == ""
     assert lab.shell("pgrep -c -x podman", check=False) == "0"
+
+    # A driver that computes on the processor comes in as NVIDIA's does: by a list of devices, which the toolkit writes elsewhere.
+    library = base64.b64encode(build_driver(tmp_path).read_bytes()).decode()
+    lab.shell(f"sudo mkdir -p /opt/stand-in /etc/cdi; echo {library} | base64 -d | sudo tee /opt/stand-in/libcuda.so.1 > /dev/null")
+    lab.shell(f"echo '{LIST}' | sudo tee /etc/cdi/nvidia.yaml; sudo touch /dev/nvidia0")
+    computes = host.findings()["containers"]
+    assert (computes.outcome, computes.observed.endswith(": right on 1 GPU(s)")) == ("pass", True), computes
+    lab.shell("sudo rm -r /etc/cdi")
+    unlisted = host.findings()["containers"]
+    assert (unlisted.outcome, "unresolvable CDI devices" in unlisted.observed) == ("fail", True), unlisted
+    lab.shell("sudo rm -r /dev/nvidia0 /opt/stand-in")
+
     assert host.converge("second", ("containers",)).changed_tasks == ()
     host.undo("undo")
     assert lab.shell("command -v podman nvidia-ctk", check=False) == ""

@@ -136,7 +136,7 @@ def lay_out_root(root):
     if code:
         raise Unknown("Python's own files: %s" % err.strip()[-200:])
     ncu = ncu_itself()
-    for path in json.loads(out) + [python] + libraries_of(python) + (libraries_of(ncu) if ncu else []):
+    for path in json.loads(out) + (libraries_of(ncu) if ncu else []):
         copy_into(root, path)
     loader = "/lib64/ld-linux-x86-64.so.2"
     if not os.path.exists(root + loader):

@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from tests.stand_in_driver import build_driver
+
 
 def test_the_copied_files_are_enough_for_a_python_in_a_root_of_its_own(probe: Any, tmp_path: Path) -> None:
     if os.geteuid() != 0:
@@ -25,23 +27,7 @@ def test_the_copied_files_are_enough_for_a_python_in_a_root_of_its_own(probe: An
 
 def test_the_program_launches_one_thread_for_each_number_on_every_gpu(probe: Any, tmp_path: Path) -> None:
     """A driver of the test's own, which does on the processor what the launch asks for."""
-    driver = tmp_path / "driver.c"
-    driver.write_text(
-        "#include <string.h>\ntypedef unsigned long long u64;\n"
-        "int cuInit(unsigned f) { return 0; }\nint cuDeviceGetCount(int *n) { *n = 2; return 0; }\n"
-        "int cuDeviceGet(int *d, int i) { *d = i; return 0; }\nstatic int now;\n"
-        "int cuCtxCreate_v2(void **c, unsigned f, int d) { now = d; *c = (void *)1; return 0; }\n"
-        "int cuCtxDestroy_v2(void *c) { return 0; }\n"
-        'int cuModuleLoadData(void **m, const char *t) { *m = (void *)1; return strstr(t, ".entry add(") ? 0 : 218; }\n'
-        'int cuModuleGetFunction(void **f, void *m, const char *n) { *f = (void *)1; return strcmp(n, "add") ? 500 : 0; }\n'
-        "int cuMemAlloc_v2(u64 *p, u64 n) { static u64 memory; *p = (u64)&memory; return n == 8 ? 0 : 2; }\n"
-        "int cuMemsetD8_v2(u64 p, unsigned char v, u64 n) { memset((void *)p, v, n); return 0; }\n"
-        "int cuLaunchKernel(void *f, unsigned x, unsigned y, unsigned z, unsigned bx, unsigned by, unsigned bz, unsigned s, void *q,\n"
-        "                   void **arguments, void *more) {\n  if (now == 1) return 700;\n"
-        "  u64 *there = *(u64 **)arguments[0];\n  for (u64 i = 0; i < x * bx; i++) *there += i;\n  return 0;\n}\n"
-        "int cuMemcpyDtoH_v2(void *h, u64 p, u64 n) { memcpy(h, (void *)p, n); return 0; }\n"
-    )
-    subprocess.run(["cc", "-shared", "-fPIC", "-o", tmp_path / "libcuda.so.1", driver], check=True)
+    build_driver(tmp_path, gpus=2, fails=1)
     argv = [sys.executable, "-c", probe.containers.ADD_PROGRAM]
     done = subprocess.run(argv, check=False, capture_output=True, text=True, env={**os.environ, "LD_LIBRARY_PATH": str(tmp_path)})
     assert done.returncode == 0, done.stderr
