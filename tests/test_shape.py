@@ -48,6 +48,7 @@ HOMES = {
     "ansible_runner": {"converge/run.py"},
     "yaml": {"profile/plain.py", "profile/lockfile.py", "profile/commented.py", "catalog/read.py", "converge/declared.py"},
     "msgspec": {"catalog", "clouds"},
+    "packaging": {"profile/requirements.py"},
     "clingo": {"catalog/solve.py"},
     "jinja2": {
         "report/template.py",

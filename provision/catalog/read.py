@@ -9,6 +9,7 @@ import yaml
 
 from provision.catalog import overlay
 from provision.catalog.records.base import Source
+from provision.catalog.records.containers import ContainersRecord
 from provision.catalog.records.gpus import GpuRecord, Gpus
 from provision.catalog.records.packages import Distribution, Repositories
 from provision.catalog.records.refused import RefusedNames
@@ -114,6 +115,12 @@ def frameworks() -> dict[str, list[ReleaseRecord]]:
 def extras() -> dict[str, Extra]:
     """What `stack.extras` may name."""
     return {extra.name: extra for extra in _read("extras.yaml", ExtrasRecord).extras}
+
+
+@functools.cache
+def containers() -> ContainersRecord:
+    """The container toolkit, and the engines that `stack.containers` may name."""
+    return _read("containers.yaml", ContainersRecord)
 
 
 @functools.cache

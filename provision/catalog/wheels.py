@@ -11,9 +11,10 @@ import subprocess
 import sysconfig
 import tempfile
 import tomllib
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from provision.catalog import read
 from provision.catalog.records.base import version
@@ -133,6 +134,10 @@ def parse(text: str) -> list[WheelRecord]:
     return wheels
 
 
+class NoneFitError(Exception):
+    """No releases go together; the text is uv's own explanation."""
+
+
 def resolve_with_uv(wheels: WheelSet) -> str:
     """Resolve a set against the package index as it is now, and return its text.
 
@@ -142,28 +147,62 @@ def resolve_with_uv(wheels: WheelSet) -> str:
         IndexUnreachableError: no answer, or the set cannot be resolved.
     """
     base = parse(read.closures(wheels.within) or "") if wheels.within else []
+    pins = [f"{wheel.name}=={wheel.version}" for wheel in base]
+    try:
+        packages = _compile([*wheels.requirements, *pins], wheels.python, wheels.name)
+    except NoneFitError as error:
+        if wheels.within:
+            return f"{NONE_FIT} what {wheels.within} holds\n"
+        msg = f"the package index gave no wheels for {wheels.name}"
+        raise IndexUnreachableError(msg, hint="see --verbose; the shipped wheel sets stay in use", detail=str(error)) from error
+    return "\n".join(_lines(packages, {wheel.name for wheel in base})) + "\n"
+
+
+def resolve_beside(requirements: Sequence[str], pins: Sequence[str], python: str, name: str) -> tuple[str, ...]:
+    """The wheels that requirements add to an environment whose own pins stay as they are.
+
+    Args:
+        requirements: as uv takes them.
+        pins: the environment's wheels, as pip takes them.
+        python: such as `3.12`.
+        name: what they are called in an error.
+
+    Raises:
+        NoneFitError: no releases go together.
+        IndexUnreachableError: no answer.
+    """
+    base = parse("\n".join(pins))
+    packages = _compile([*requirements, *(f"{wheel.name}=={wheel.version}" for wheel in base)], python, name)
+    return tuple(_lines(packages, {wheel.name for wheel in base}))
+
+
+def _compile(requirements: Sequence[str], python: str, name: str) -> list[dict[str, Any]]:
+    """What uv resolves requirements to, as the packages of a pylock.toml."""
     with tempfile.TemporaryDirectory() as folder:
-        requirements, lockfile = Path(folder) / "requirements.in", Path(folder) / "pylock.toml"
-        requirements.write_text("\n".join([*wheels.requirements, *(f"{wheel.name}=={wheel.version}" for wheel in base)]) + "\n")
+        source, lockfile = Path(folder) / "requirements.in", Path(folder) / "pylock.toml"
+        source.write_text("\n".join(requirements) + "\n")
         command = [_uv(), "pip", "compile", "--quiet", "--no-header", "--no-build", "--format", "pylock.toml"]
-        command += ["--python-version", wheels.python, "--python-platform", _PLATFORM, str(requirements), "--output-file", str(lockfile)]
+        command += ["--python-version", python, "--python-platform", _PLATFORM, str(source), "--output-file", str(lockfile)]
         try:
             uv = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False, env=_environment())
         except subprocess.TimeoutExpired as error:
-            msg = f"the package index did not resolve {wheels.name} in {_TIMEOUT_S} s"
+            msg = f"the package index did not resolve {name} in {_TIMEOUT_S} s"
             raise IndexUnreachableError(msg, hint="try again later; the shipped wheel sets stay in use") from error
-        if uv.returncode != 0 and wheels.within and "No solution found" in uv.stderr:
-            return f"{NONE_FIT} what {wheels.within} holds\n"
+        if uv.returncode != 0 and "No solution found" in uv.stderr:
+            raise NoneFitError(" ".join(uv.stderr.split()))
         if uv.returncode != 0:
-            msg = f"the package index gave no wheels for {wheels.name}"
+            msg = f"the package index gave no wheels for {name}"
             raise IndexUnreachableError(msg, hint="see --verbose; the shipped wheel sets stay in use", detail=uv.stderr.strip())
-        resolution = tomllib.loads(lockfile.read_text())
-    lines = []
-    in_base = {wheel.name for wheel in base}
-    for package in (p for p in resolution["packages"] if p["name"] not in in_base):
-        hashes = sorted({wheel["hashes"]["sha256"] for wheel in package["wheels"]})
-        lines.append(f"{package['name']}=={package['version']}" + "".join(f" --hash=sha256:{digest}" for digest in hashes))
-    return "\n".join(lines) + "\n"
+        packages: list[dict[str, Any]] = tomllib.loads(lockfile.read_text())["packages"]
+    return packages
+
+
+def _lines(packages: Iterable[dict[str, Any]], but: Container[str]) -> Iterator[str]:
+    """Resolved packages as pip takes them, without those that are there already."""
+    for package in packages:
+        if package["name"] not in but:
+            hashes = sorted({wheel["hashes"]["sha256"] for wheel in package["wheels"]})
+            yield f"{package['name']}=={package['version']}" + "".join(f" --hash=sha256:{digest}" for digest in hashes)
 
 
 def _uv() -> str:

@@ -9,6 +9,7 @@ from provision.errors import LockInvalidError, LockStaleError
 from provision.profile import load, lockfile
 from provision.profile.lock import build
 from provision.profile.locked import Lock
+from provision.profile.own import as_in, from_file
 from provision.workflow.session import today
 
 
@@ -22,19 +23,23 @@ from provision.workflow.session import today
 def command(*, profile: str, check: bool, output: str | None, as_json: bool) -> None:
     """Resolve a profile into the exact stack that is signed, launched, set up and checked.
 
-    The lock is written beside the profile as NAME.lock.yml. It comes from the catalog alone, and no cloud is contacted. `gpuprov explain`
+    The lock is written beside the profile as NAME.lock.yml. It comes from the catalog, and no cloud is contacted; only a
+    file of `stack.python` is resolved against the package index. `gpuprov explain`
     says why it is what it is.
     """
     source = load.find(profile)
-    fresh = build(load.load(source), today())
+    asked = load.load(source)
     path = Path(output) if output else lockfile.path_for(source)
     if check:
-        lock = _check(path, fresh, profile)
+        lock = lockfile.read(path)
+        # The index is not asked: whether its newest releases are others than those of the lock does not make the lock stale.
+        _refuse_stale(lock, build(asked, today(), own=as_in(lock, source)), path, profile)
         if as_json:
             options.print_json({"path": str(path), "sha256": lock.digest})
         else:
             click.echo(f"{path}: holds (sha256:{lock.digest})")
         return
+    fresh = build(asked, today(), own=from_file(asked, source))
     if output == "-" and not as_json:
         click.echo(lockfile.dump(fresh), nl=False)
         return
@@ -50,13 +55,11 @@ def command(*, profile: str, check: bool, output: str | None, as_json: bool) -> 
             click.echo(f"  {title}: {line}", err=True)
 
 
-def _check(path: Path, fresh: Lock, name: str) -> Lock:
-    """The lock of a file, if it is what would be locked today."""
-    lock = lockfile.read(path)
+def _refuse_stale(lock: Lock, fresh: Lock, path: Path, name: str) -> None:
+    """Refuse a lock that is not what would be locked today."""
     if differences := lockfile.stale(lock, fresh):
         msg = "\n  ".join([f"{path} is stale ({len(differences)} differences)", *differences])
         raise LockStaleError(msg, hint=f"`gpuprov lock {name}` writes it again")
-    return lock
 
 
 def _write(path: Path, fresh: Lock) -> list[str]:

@@ -7,7 +7,7 @@ import click
 from provision.cli import options
 from provision.cli.progress import narration
 from provision.verify.facts import dump
-from provision.verify.observe import observe
+from provision.verify.observe import Asked, observe
 from provision.verify.script import script
 from provision.workflow.session import Session
 
@@ -30,5 +30,5 @@ def command(*, host: str | None, as_script: bool, timeout_s: float, tier: str | 
         return
     with narration() as narrator:
         narrator.say(f"observing {host}")
-        facts = asyncio.run(observe(Session.open().target(host), timeout_s=timeout_s, tier=tier or "standard"))
+        facts = asyncio.run(observe(Session.open().target(host), timeout_s=timeout_s, asked=Asked(tier or "standard")))
     click.echo(dump(facts), nl=False)

@@ -16,6 +16,7 @@ from provision.verify.ahead import EarlyObservations
 from provision.verify.checks import CHECKS
 from provision.verify.fleet import HostVerification
 from provision.verify.judge import Selection
+from provision.verify.observe import Asked
 from provision.verify.points import measurement_of
 from provision.workflow.hosts import HostNames
 from provision.workflow.session import Session
@@ -42,7 +43,7 @@ def print_verdict(words: VerifyWords, ahead: EarlyObservations) -> int:
     )
     agreed = agreement(words.bundle, words.organisation) if words.bundle else None
     if agreed:
-        ahead.tell(request.selection.tier_of(agreed.bundle.profile))
+        ahead.tell(Asked.of(agreed.bundle.profile, request.selection.tier_of(agreed.bundle.profile)))
         for one in agreed.signatures:
             click.echo(f"{one.outcome}: {one.principal}: {one.why or f'signed {one.signed_at}, until {one.expires}'}", err=True)
     with narration() as narrator:

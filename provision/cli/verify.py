@@ -14,6 +14,7 @@ from provision.host.sshconfig import SshHome
 from provision.report import FORMATS
 from provision.review.where import Organisation
 from provision.verify.ahead import EarlyObservations
+from provision.verify.observe import Asked
 
 if TYPE_CHECKING:
     from provision.verify.checks.base import Tier
@@ -113,7 +114,8 @@ def command(ctx: click.Context, /, **arguments: Any) -> None:
         if words.hosts and words.profile:
             from provision.profile import load  # noqa: PLC0415 - as said above
 
-            ahead.tell(words.tier or load.load(load.find(words.profile)).verify.tier)
+            profile = load.load(load.find(words.profile))
+            ahead.tell(Asked.of(profile, words.tier or profile.verify.tier))
         from provision.cli.verdict import print_verdict  # noqa: PLC0415 - as said above
 
         ctx.exit(print_verdict(words, ahead))

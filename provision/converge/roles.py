@@ -1,6 +1,6 @@
 """Which roles there are, and which of them a host needs."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from provision.errors import RoleUnknownError
@@ -31,14 +31,18 @@ ROLES: Final = (
     "tensorflow",
     "jax",
     "extras",
+    "python",
+    "containers",
 )
 # Roles whose packages an image's own repositories do not have.
-_FROM_REPOSITORIES: Final = frozenset({"nvidia_driver", "fabric_manager", "cuda_toolkit", "cudnn", "cupti", "nsight", "extras"})
+_FROM_REPOSITORIES: Final = frozenset(
+    {"nvidia_driver", "fabric_manager", "cuda_toolkit", "cudnn", "cupti", "nsight", "extras", "containers"}
+)
 
 # Roles that --without-gpu leaves out.
 GPU_ROLES: Final = frozenset(
     {"counters", "nvidia_driver", "fabric_manager", "persistence", "mig", "clocks"}
-    | {"cuda_toolkit", "cudnn", "nsight", "pytorch", "tensorflow", "jax", "extras"}
+    | {"cuda_toolkit", "cudnn", "nsight", "pytorch", "tensorflow", "jax", "extras", "python", "containers"}
 )
 
 # Outcomes that no role has to act on.
@@ -84,7 +88,15 @@ def with_groundwork(names: Sequence[str], lock: Lock) -> tuple[str, ...]:
         groundwork.add("counters")
     if "counters" in names and lock.counters == "group":
         groundwork.add("base")
-    return in_order({*names, *groundwork})
+    return in_order({*names, *groundwork, *_joined(names, lock)})
+
+
+def _joined(names: Sequence[str], lock: Lock) -> Iterator[str]:
+    """Roles that a team's own parts bring along: its packages go into a new environment too, and its logins join docker's group."""
+    if lock.python is not None and lock.python.environment in names:
+        yield "python"
+    if lock.containers is not None and lock.containers.engine == "docker" and "containers" in names:
+        yield "base"
 
 
 def roles_for(findings: Iterable[Finding]) -> tuple[str, ...]:
@@ -111,9 +123,11 @@ def all_roles(profile: Profile, *, without_gpu: bool) -> tuple[str, ...]:
         "nsight": not stack.profilers,
         "ffmpeg": not stack.ffmpeg,
         "opencv": stack.opencv == "none",
-        "pytorch": stack.frameworks.pytorch is None,
+        "pytorch": stack.frameworks.pytorch is None or (stack.python is not None and stack.python.prefix is not None),
         "tensorflow": stack.frameworks.tensorflow is None,
         "jax": stack.frameworks.jax is None,
         "extras": not stack.extras,
+        "python": stack.python is None or stack.python.file is None,
+        "containers": stack.containers == "none",
     }
     return tuple(role for role in ROLES if not idle.get(role) and not (without_gpu and role in GPU_ROLES))

@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 
 from provision.catalog import read
 from provision.paths import cache_dir
-from provision.profile.locked import Lock, LockedClocks, LockedDriver, LockedEnvironment, LockedOpenCv
+from provision.profile.locked import Lock, LockedClocks, LockedContainers, LockedDriver, LockedEnvironment, LockedOpenCv
 from provision.profile.model import DataDisk, Profile
 from provision.profile.pins import PackagePin
 
@@ -14,7 +14,18 @@ _LEAST_FREE_GB: Final = 5
 # Disk that each role takes. The shares were not measured one by one; they are chosen so that their sum is above the whole: t4-debian took
 # 33 GB on a Debian 12 host, 7.5 GB of which were package caches that belong to the machine under the host (2026-11-21, `root-room` before
 # and after, `du` of the caches). The shares of jax and extras follow from the size of their downloads alone.
-_NEEDS_GB: Final = {"nvidia_driver": 2, "cuda_toolkit": 8, "nsight": 4, "pytorch": 9, "tensorflow": 9, "jax": 7, "extras": 2, "opencv": 1}
+_NEEDS_GB: Final = {
+    "nvidia_driver": 2,
+    "cuda_toolkit": 8,
+    "nsight": 4,
+    "pytorch": 9,
+    "tensorflow": 9,
+    "jax": 7,
+    "extras": 2,
+    "opencv": 1,
+    "containers": 1,
+    "python": 2,
+}
 _BUILD_GB: Final = 2  # of OpenCV: sdist, source, objects, wheel and tools came to 1 GB on Debian 12
 
 
@@ -48,6 +59,8 @@ def variables(profile: Profile, lock: Lock, roles: Sequence[str]) -> dict[str, A
             if environment is not None
             for name, value in _environment(framework, environment, lock).items()
         },
+        **_containers(profile, lock.containers),
+        **_python(lock),
         **_opencv_build(lock.opencv, lock.cuda.home),
         **({"extras_index": lock.wheel_index} if lock.wheel_index else {}),
     }
@@ -148,6 +161,32 @@ def _extras(lock: Lock) -> dict[str, Any]:
         "extras_wheels": sorted({line for extra in extras for line in extra.wheels}),
         "extras_packages": [extra.package for extra in extras if extra.wheels and extra.package],
         "extras_units": [{"name": extra.unit, "optional": True} for extra in extras if extra.unit],
+    }
+
+
+def _containers(profile: Profile, containers: LockedContainers | None) -> dict[str, Any]:
+    if containers is None:
+        return {}
+    docker = containers.engine == "docker"
+    return {
+        "containers_docker": docker,
+        "containers_cdi": containers.gpus == "cdi",
+        "containers_members": [user.name for user in profile.users] if docker else [],
+        # Without a GPU there is nothing to list.
+        "containers_units": [{"name": name, "optional": True} for name in read.containers().toolkit.units],
+    }
+
+
+def _python(lock: Lock) -> dict[str, Any]:
+    own = lock.python
+    if own is None:
+        return {}
+    return {
+        "python_file": own.file,
+        "python_venv": f"/opt/gpuprov/venvs/{own.environment}",
+        "python_wheels": list(own.wheels),
+        "python_locked": bool(own.sha256),
+        **({"python_index": lock.wheel_index} if lock.wheel_index else {}),
     }
 
 

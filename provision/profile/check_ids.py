@@ -56,6 +56,9 @@ _IDS: Final = """
     nvenc
     opencv
     opencv-cuda
+    python-packages
+    containers-installed
+    containers
     skew
     environment
     pynvml

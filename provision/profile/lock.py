@@ -25,6 +25,7 @@ from provision.clouds.offline import PlaceBase
 from provision.clouds.terms import DriverAdvice
 from provision.errors import StackConflictError
 from provision.profile import known, load, mig
+from provision.profile.containers import locked_containers
 from provision.profile.locked import (
     Lock,
     LockedClocks,
@@ -39,6 +40,7 @@ from provision.profile.locked import (
     LockedToolkit,
 )
 from provision.profile.model import ApplicationClocks, Profile
+from provision.profile.own import OwnPackages, gap, locked_python, refuse_extras_of_a_prefix
 from provision.profile.packages import Names, system_of
 from provision.profile.signed import no_secure_boot, wants_signed
 
@@ -105,13 +107,14 @@ def runs_without_gsp(profile: Profile) -> bool:
     return any(not advice.gsp for advice in _driver_advice(profile))
 
 
-def build(profile: Profile, today: dt.date, *, system: str | None = None) -> Lock:
+def build(profile: Profile, today: dt.date, *, system: str | None = None, own: OwnPackages | None = None) -> Lock:
     """Resolve a profile into its lock.
 
     Args:
         profile: the profile.
         today: the day whose supported driver branches count.
         system: used instead of the profile's, such as that of a rehearsal host which stands in for it.
+        own: what the file of `stack.python` adds; without it nothing is resolved, and the lock says so.
 
     Raises:
         StackConflictError: the demands of the profile conflict, or none of its places can have it.
@@ -119,7 +122,7 @@ def build(profile: Profile, today: dt.date, *, system: str | None = None) -> Loc
     request = stack_request(profile)
     request = dataclasses.replace(request, os=system or request.os)
     resolution = resolve(request, today, explain=False, accepts=lambda remedies: holds(profile, remedies, today, system))
-    return _Writer(profile, resolution).lock()
+    return _Writer(profile, resolution, own).lock()
 
 
 def applied(profile: Profile, remedies: Iterable[Remedy]) -> dict[str, Any]:
@@ -154,8 +157,9 @@ def holds(profile: Profile, remedies: Sequence[Remedy], today: dt.date, system: 
 class _Writer:
     """Makes the parts of the lock from resolved values, and collects what is not known."""
 
-    def __init__(self, profile: Profile, resolution: Resolution) -> None:
-        self.profile = profile
+    def __init__(self, profile: Profile, resolution: Resolution, team: OwnPackages | None) -> None:
+        self.profile, self.team = profile, team
+        self.prefix = profile.stack.python.prefix if profile.stack.python else None
         self.values = resolution.values
         self.warnings = resolution.warnings
         self.unresolved: list[str] = []
@@ -178,6 +182,9 @@ class _Writer:
         cuda = LockedToolkit(version=self.toolkit.version, package=package, home=home, gcc=gcc)
         clocks, frameworks, opencv = self.clocks(), self.frameworks(), self.opencv(home, gcc)
         extras = self.extras(frameworks)
+        python = locked_python(self.profile, frameworks, extras, self.team)
+        if missing := gap(self.profile.stack.python, python):
+            self.note(missing)
         return Lock(
             schema_version=1,
             profile=LockedProfile(name=self.profile.name, sha256=load.digest(self.profile)),
@@ -194,6 +201,8 @@ class _Writer:
             frameworks=frameworks,
             opencv=opencv,
             extras=extras,
+            containers=locked_containers(self.profile, self.system.key),
+            python=python,
             repositories=self.names.repositories(),
             wheel_index=self.profile.sources.wheels.url if self.profile.sources.wheels else None,
             packages=self.names.by_role(driver, cuda, cudnn, [p.package for p in profilers.values()]),
@@ -257,7 +266,7 @@ class _Writer:
     def frameworks(self) -> dict[str, LockedEnvironment]:
         environments = {}
         for name, releases in read.frameworks().items():
-            if self.values[name] != NONE:
+            if self.values[name] != NONE and not (name == "pytorch" and self.prefix):
                 release: ReleaseRecord = next(r for r in releases if r.version == self.values[name])
                 wheels = set_for(name, release, self.gpu, self.system.python.version)
                 environment = self.environment(wheels, release.version)
@@ -267,6 +276,7 @@ class _Writer:
 
     def extras(self, frameworks: dict[str, LockedEnvironment]) -> dict[str, LockedExtra]:
         extras = {}
+        refuse_extras_of_a_prefix(self.profile)
         for extra in (read.extras()[name] for name in sorted(self.profile.stack.extras)):
             if extra.how == "packages":
                 extras[extra.name] = LockedExtra(version=extra.version, environment=None, package=None, unit=extra.unit, wheels=())

@@ -1,6 +1,6 @@
 """The records of a lock file, the lock's digest, and the profile with the lock's versions."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer
 
@@ -15,6 +15,7 @@ class LockedModel(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, validate_by_name=True, validate_by_alias=True)
 
 
+_LATER_PARTS: Final = frozenset({"containers", "python"})
 Texts = Annotated[tuple[str, ...], Field(strict=False)]
 
 
@@ -183,6 +184,30 @@ class LockedOpenCv(LockedModel):
     key: str | None = None
 
 
+class LockedContainers(LockedModel):
+    """The container engine, the release of NVIDIA's Container Toolkit, and how containers get GPUs."""
+
+    engine: Literal["docker", "podman"]
+    gpus: Literal["cdi", "runtime"]
+    toolkit: str
+
+
+class LockedPython(LockedModel):
+    """A team's own packages.
+
+    Attributes:
+        file: its name beside the profile.
+        sha256: of the file.
+        environment: the framework whose environment has them.
+        wheels: what they add to its own; empty where the index was never asked.
+    """
+
+    file: str
+    sha256: str
+    environment: str
+    wheels: Texts
+
+
 class Lock(LockedModel):
     """The whole lock.
 
@@ -206,12 +231,20 @@ class Lock(LockedModel):
     frameworks: dict[str, LockedEnvironment]
     opencv: LockedOpenCv
     extras: dict[str, LockedExtra]
+    containers: LockedContainers | None = None
+    python: LockedPython | None = None
     repositories: Annotated[tuple[LockedRepository, ...], Field(strict=False)]
     wheel_index: str | None
     packages: dict[str, Texts]
     hold: Texts
     warnings: Texts
     unresolved: Texts
+
+    @model_serializer(mode="wrap")
+    def _without_later_parts(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Omit later parts that a lock does not have, so that the digest of an older lock, which may be signed, stays the same."""
+        plain: dict[str, Any] = handler(self)
+        return {key: value for key, value in plain.items() if key not in _LATER_PARTS or value is not None}
 
     def as_dict(self) -> dict[str, Any]:
         """JSON-compatible data under the names of the file."""
@@ -231,4 +264,14 @@ def pin(profile: Profile, lock: Lock) -> Profile:
     cudnn = ".".join(lock.cudnn.version.split(".")[:3])
     driver = {"driver": lock.driver.branch, "driver_flavour": lock.driver.flavour, "driver_build": lock.driver.build}
     versions = {**driver, "cuda": lock.cuda.version, "cudnn": cudnn, "frameworks": frameworks}
-    return profile.model_copy(update={"stack": stack.model_copy(update=versions)})
+    pinned = profile.model_copy(update={"stack": stack.model_copy(update=versions)})
+    return pinned.with_wheels(environment_of(lock)) if lock.python is not None else pinned
+
+
+def environment_of(lock: Lock) -> tuple[str, ...]:
+    """Every wheel of the environment that a lock's own packages are added to; nothing where these were never resolved."""
+    own = lock.python
+    if own is None or not own.wheels:
+        return ()
+    extras = (line for extra in lock.extras.values() if extra.environment == own.environment for line in extra.wheels)
+    return tuple(dict.fromkeys([*lock.frameworks[own.environment].wheels, *extras, *own.wheels]))

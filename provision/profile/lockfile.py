@@ -14,6 +14,7 @@ from provision.profile import load, plain
 from provision.profile.differences import compare
 from provision.profile.locked import Lock
 from provision.profile.model import Profile
+from provision.profile.own import is_stale
 from provision.profile.sentences import Case, sentence
 
 _BOUNDS: Final = plain.Bounds(size=256 * 1024, depth=12, nodes=20_000)
@@ -92,7 +93,7 @@ def find(profile_path: Path, profile: Profile) -> Lock | None:
     """The lock beside a profile, or None when there is none.
 
     Raises:
-        LockStaleError: the profile was changed after it was written.
+        LockStaleError: the profile, or the file of its own packages, was changed after it was written.
         LockInvalidError: as for `read`.
     """
     path = path_for(profile_path)
@@ -102,6 +103,9 @@ def find(profile_path: Path, profile: Profile) -> Lock | None:
     if lock.profile.sha256 != load.digest(profile):
         msg = f"{path} was written before {profile_path.name} was changed"
         raise LockStaleError(msg, hint=f"`gpuprov lock {profile.name}` writes it again; `gpuprov diff` shows the changes")
+    if lock.python is not None and is_stale(lock, profile_path):
+        msg = f"{path} was written before {lock.python.file} was changed"
+        raise LockStaleError(msg, hint=f"`gpuprov lock {profile.name}` resolves it again")
     return lock
 
 

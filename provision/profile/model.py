@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self
 from pydantic import (
     AfterValidator,
     Field,
+    PrivateAttr,
     SerializerFunctionWrapHandler,
     StringConstraints,
     ValidationInfo,
@@ -209,12 +210,44 @@ class Frameworks(StrictModel):
     jax: VersionOrAuto | None = None
 
 
+FileName = Annotated[
+    str,
+    StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,98}$"),
+    Field(description="the name of a file beside the profile, without a folder"),
+]
+
+
+class OwnPython(StrictModel):
+    """A team's own packages in the framework's environment, or the environment of an image.
+
+    `requirements` or `pylock` names a file beside the profile. With `prefix`, such as /opt/pytorch, PyTorch is the image's own: it is
+    verified there, and nothing is installed into it.
+    """
+
+    requirements: FileName | None = None
+    pylock: FileName | None = None
+    prefix: AbsolutePath | None = None
+
+    @model_validator(mode="after")
+    def _one_of_them(self) -> Self:
+        if sum(each is not None for each in (self.requirements, self.pylock, self.prefix)) != 1:
+            msg = "stack.python names one of requirements, pylock and prefix; nothing is installed into a prefix"
+            raise ValueError(msg)
+        return self
+
+    @property
+    def file(self) -> str | None:
+        """The file beside the profile; None with a prefix."""
+        return self.requirements or self.pylock
+
+
 class Stack(StrictModel):
     """The software. `auto` is the newest supported version that works on this GPU.
 
     `opencv: wheel` is without CUDA; `cuda` is built from source on the first host, for this GPU's compute capability alone.
     `driver_build: dkms` builds the kernel modules on the host, `signed` takes those that the distribution signed, so that Secure Boot
     can stay on; `auto` is signed where `os.secure_boot` is required, and dkms otherwise.
+    `containers: podman` runs containers without root; docker's service is root, and so is in effect each member of its group.
     """
 
     driver: VersionOrAuto = "auto"
@@ -233,11 +266,13 @@ class Stack(StrictModel):
     )
     profilers: Annotated[tuple[Literal["nsys", "ncu", "nvprof"], ...], Field(max_length=5, strict=False)] = ()
     extras: Annotated[tuple[Extra, ...], Field(max_length=20, strict=False)] = ()
+    containers: Literal["none", "podman", "docker"] = "none"
+    python: OwnPython | None = None
 
     @model_serializer(mode="wrap")
     def _without_later_defaults(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """As in `Limits`."""
-        return _without(handler(self), driver_build="auto")
+        return _without(handler(self), driver_build="auto", containers="none", python=None)
 
 
 class Mirror(StrictModel):
@@ -351,6 +386,18 @@ class Profile(StrictModel):
     gpu: Gpu
     users: Annotated[tuple[User, ...], Field(max_length=50, strict=False)] = ()
     verify: Verification = Verification()
+    _locked_wheels: tuple[str, ...] = PrivateAttr(())
+
+    @property
+    def locked_wheels(self) -> tuple[str, ...]:
+        """Every wheel of the environment that `stack.python` adds to; empty where no lock has closed it."""
+        return self._locked_wheels
+
+    def with_wheels(self, wheels: tuple[str, ...]) -> Self:
+        """The same profile, with what a lock says of that environment."""
+        profile = self.model_copy()
+        profile._locked_wheels = wheels  # noqa: SLF001 - of the same class
+        return profile
 
     @field_validator("name")
     @classmethod

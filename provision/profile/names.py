@@ -55,6 +55,7 @@ def _nvidia() -> Iterator[tuple[Family, str]]:
         yield from _each(("ubuntu", "debian", "el"), [name.replace(release, "<release>") for name in packages])
     for names in read.cudnn().packages:
         yield from _each(_FAMILIES[names.system], names.names)
+    yield from _each(("ubuntu", "debian", "el"), read.containers().toolkit.packages)
     for extra in read.extras().values():
         for manager, packages in extra.packages.items():
             plain = [re.sub(rf"-{re.escape(extra.version)}-\d+$", "", PackagePin.parse(name).name) for name in packages]
@@ -79,6 +80,8 @@ def _distribution() -> Iterator[tuple[Family, str]]:
         names = (*base.always, *tools, *base.gcc, *base.ffmpeg, *base.xfs, *base.stripe, *base.driver, *base.python_headers, *base.build)
         yield from _each(_FAMILIES[base.packages], [name.replace("<python>", "python3.12") for name in names])
     yield from _signed()
+    for engine in read.containers().engines:
+        yield from _each({_family(system) for system in engine.systems}, engine.packages)
     for own in read.repositories().distributions:
         yield from _each((_family(own.system),), _own(own))
 

@@ -12,6 +12,7 @@ from provision.catalog.records.packages import Distribution
 from provision.catalog.records.signed import SignedModules
 from provision.catalog.records.stack import DriverPackages, System, Toolkit
 from provision.errors import StackConflictError
+from provision.profile.containers import container_packages
 from provision.profile.exact import Exact
 from provision.profile.fabric import has_nvlink5, has_nvswitch
 from provision.profile.locked import LockedCudnn, LockedDriver, LockedRepository, LockedToolkit
@@ -191,6 +192,7 @@ class Names:
         else:
             driver_packages = [*(driver.pin if self.manager == "apt" else ()), *exact.pin_driver(driver.packages, driver.branch)]
         builders = [name for name in base.driver if name != "dkms" or driver.build == "dkms"]
+        engine, container_toolkit = container_packages(self.profile, self.system.key, self.manager)
         manager, *beside = self.fabric_manager(driver.branch) or [""]
         roles = {
             "base": [*base.always, *tools, *compiler],
@@ -202,11 +204,12 @@ class Names:
             "cudnn": exact.pin(cudnn.packages),
             "nsight": exact.pin(profilers),
             "pytorch": [*python, *(name.replace("<python>", python[0]) for name in base.python_headers)]
-            if stack.frameworks.pytorch
+            if stack.frameworks.pytorch and not (stack.python and stack.python.prefix)
             else [],
             "tensorflow": python if stack.frameworks.tensorflow else [],
             "jax": python if stack.frameworks.jax else [],
             "extras": self.extras(cuda_major),
+            "containers": [*engine, *exact.pin(container_toolkit)],
             "opencv": self._opencv(gcc_packages if self.manager == "apt" else compiler),
             "ffmpeg": base.ffmpeg if stack.ffmpeg else [],
         }

@@ -61,6 +61,12 @@ _CONDITIONS: Final[Mapping[str, tuple[Callable[[Profile], bool], str]]] = {
     "all-reduce": (lambda p: p.gpu.count > 1, "there is only one GPU"),
     "data-parallel": (lambda p: p.gpu.count > 1, "there is only one GPU"),
     "amp": (lambda p: p.stack.frameworks.pytorch is not None, "the profile does not ask for PyTorch"),
+    "python-packages": (
+        lambda p: p.stack.python is not None and p.stack.python.file is not None,
+        "the profile names no packages of its own",
+    ),
+    "containers-installed": (lambda p: p.stack.containers != "none", "the profile asks for no containers"),
+    "containers": (lambda p: p.stack.containers != "none", "the profile asks for no containers"),
     "triton": (lambda p: "triton" in p.stack.extras, "the profile does not ask for Triton"),
     "clocks-held": (lambda p: p.gpu.application_clocks != "default", "the clocks stay at the card's default"),
 }

@@ -9,6 +9,7 @@ from provision.profile.differences import compare
 from provision.profile.lock import build
 from provision.profile.locked import Lock
 from provision.profile.model import Profile
+from provision.profile.own import as_in
 from provision.review import markdown, page
 from provision.review.bundle import Bundle, canonical
 from provision.review.content import content
@@ -42,7 +43,7 @@ def differs(profile: Profile, lock: Lock, today: dt.date) -> list[str]:
 
     The date of the catalog is left out, and so are image ids, because only the clouds know them.
     """
-    differences = compare(lock.as_dict(), build(profile, today).as_dict())
+    differences = compare(lock.as_dict(), build(profile, today, own=as_in(lock)).as_dict())
     return [str(each) for each in differences if each.key != ("catalogue",) and each.key[-1] != "image_id"]
 
 

@@ -200,6 +200,15 @@ def _host(register: _Register, profile: Profile) -> None:
         register.add(
             "perf-events", "low", "Ordinary users can profile their own processes", why, narrower="no profilers", key="stack.profilers"
         )
+    if profile.stack.containers == "docker":
+        why = (
+            "docker's service is root and starts what its group asks for, with any folder of the host: a member is root without a password"
+        )
+        who = ", ".join(user.name for user in profile.users)
+        title = f"{who} {'is' if len(profile.users) == 1 else 'are'} root through the group docker" if who else "The group docker is root"
+        severity: Severity = "high" if who else "medium"
+        narrower = "`containers: podman`, whose containers have no more rights than the login that starts them"
+        register.add("docker-group", severity, title, why, narrower=narrower, key="stack.containers")
     for number, user in enumerate(profile.users):
         why = f"it has {len(user.ssh_keys)} SSH keys and no sudo; `undo` does not remove it"
         register.add("login", "note", f"{user.name} gets a login", why, key=f"users.{number}")

@@ -68,6 +68,9 @@ def environments(lock: Lock) -> tuple[EnvironmentItem, ...]:
             items.append(_environment(name, environment, index))
     if opencv.source:
         items.append(EnvironmentItem("opencv, built from", "source", index, _wheels([opencv.source])))
+    if lock.python is not None:
+        name = f"{lock.python.file}, added to {lock.python.environment}"
+        items.append(EnvironmentItem(name, f"sha256:{lock.python.sha256[:12]}", index, _wheels(lock.python.wheels)))
     for name, extra in lock.extras.items():
         if extra.wheels:
             items.append(EnvironmentItem(f"{name}, added to pytorch", extra.version, index, _wheels(extra.wheels)))

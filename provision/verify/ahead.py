@@ -1,7 +1,7 @@
 """Observations that begin while the rest of the program is still being imported.
 
-Opening a connection takes as long as our own imports, and neither needs the other. So this module imports nothing heavy, and the tier,
-which only the profile knows, follows the connection.
+Opening a connection takes as long as our own imports, and neither needs the other. So this module imports nothing heavy, and what is
+asked, which only the profile knows, follows the connection.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Self
 
 from provision.host.ssh import Target
-from provision.verify.observe import observe
+from provision.verify.observe import Asked, observe
 
 if TYPE_CHECKING:
     from provision.verify.facts import Facts
@@ -31,31 +31,31 @@ class EarlyObservations:
     def __init__(self, targets: Sequence[Target], *, timeout_s: float) -> None:
         self.started_at = time.monotonic()  # when the connections began to open
         self._loop = asyncio.new_event_loop()
-        self._tiers: dict[Target, concurrent.futures.Future[str]] = {target: concurrent.futures.Future() for target in targets}
+        self._asked: dict[Target, concurrent.futures.Future[Asked]] = {target: concurrent.futures.Future() for target in targets}
         self._thread = threading.Thread(target=self._loop.run_forever, name="ahead", daemon=True)
         self._thread.start()
         self._observations = {
-            target: asyncio.run_coroutine_threadsafe(self._observe(target, tier, timeout_s), self._loop)
-            for target, tier in self._tiers.items()
+            target: asyncio.run_coroutine_threadsafe(self._observe(target, asked, timeout_s), self._loop)
+            for target, asked in self._asked.items()
         }
 
     @staticmethod
-    async def _observe(target: Target, tier: concurrent.futures.Future[str], timeout_s: float) -> Facts:
-        return await observe(target, timeout_s=timeout_s, tier=asyncio.wrap_future(tier))
+    async def _observe(target: Target, asked: concurrent.futures.Future[Asked], timeout_s: float) -> Facts:
+        return await observe(target, timeout_s=timeout_s, asked=asyncio.wrap_future(asked))
 
-    def tell(self, tier: str) -> None:
-        """Send the tier to every host that has none yet."""
-        for future in self._tiers.values():
+    def tell(self, asked: Asked) -> None:
+        """Send what is asked to every host that was not told yet."""
+        for future in self._asked.values():
             if not future.done():
-                future.set_result(tier)
+                future.set_result(asked)
 
-    def take(self, target: Target, tier: str) -> concurrent.futures.Future[Facts] | None:
-        """The facts of a host, once; None where no observation of it began, it was already taken, or it has another tier."""
-        future = self._tiers.get(target)
-        if future is None or (future.done() and future.result() != tier):
+    def take(self, target: Target, asked: Asked) -> concurrent.futures.Future[Facts] | None:
+        """The facts of a host, once; None where no observation of it began, it was already taken, or it was asked something else."""
+        future = self._asked.get(target)
+        if future is None or (future.done() and future.result() != asked):
             return None
         if not future.done():
-            future.set_result(tier)
+            future.set_result(asked)
         return self._observations.pop(target, None)
 
     def __enter__(self) -> Self:

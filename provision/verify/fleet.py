@@ -16,7 +16,7 @@ from provision.verify.ahead import EarlyObservations
 from provision.verify.facts import Facts
 from provision.verify.finding import Finding, Report
 from provision.verify.judge import Selection, judge
-from provision.verify.observe import observe
+from provision.verify.observe import Asked, observe
 from provision.verify.record import FleetFigures, judged_by
 
 REACHABLE = "reachable"
@@ -67,11 +67,11 @@ async def verify_all(
         target, profile = expectation.target, expectation.profile
         async with slots:
             say(target.name, None)
-            tier = selection.tier_of(profile)
-            early = ahead.take(target, tier) if ahead else None
+            asked = Asked.of(profile, selection.tier_of(profile))
+            early = ahead.take(target, asked) if ahead else None
             started_at = ahead.started_at if ahead and early else time.monotonic()
             try:
-                facts = await (asyncio.wrap_future(early) if early else observe(target, timeout_s=timeout_s, tier=tier))
+                facts = await (asyncio.wrap_future(early) if early else observe(target, timeout_s=timeout_s, asked=asked))
             except GpuprovError as error:
                 if len(expectations) == 1 and not wait_s:
                     raise

@@ -17,6 +17,7 @@ import secrets
 import shlex
 import zlib
 from collections.abc import AsyncIterator, Awaitable
+from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -25,13 +26,14 @@ from provision.errors import FactsInvalidError, GpuprovError, HostUnreachableErr
 from provision.host.ssh import Completed, Target, execute
 
 if TYPE_CHECKING:  # the models of the facts take longer to import than all the rest, and the connection opens meanwhile
+    from provision.profile.model import Profile
     from provision.verify.facts import Facts
 
 PROBE: Final = Path(__file__).parent / "probe"
 # In the order in which they import each other.
 MODULES: Final = (
     *("run", "device", "system", "disk", "sessions", "health", "links", "mig", "gpu", "boot", "settings", "counters", "surroundings"),
-    *("stack", "worker", "perf"),
+    *("containers", "stack", "worker", "perf"),
 )
 _MAX_OUTPUT: Final = 8 * 1024 * 1024
 _MAX_FACTS: Final = 4 * 1024 * 1024
@@ -90,14 +92,35 @@ def _pynvml() -> bytes:
     return zlib.compress(Path(spec.origin).read_bytes(), 6)
 
 
-async def _parcel(nonce: str, deadline_s: float, tier: str | Awaitable[str]) -> AsyncIterator[bytes]:
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a probe is asked beyond the facts that it gathers anyway.
+
+    Attributes:
+        tier: how much it gathers.
+        containers: the engine in whose container it runs a program, or `none`.
+        prefix: the environment of the image's own PyTorch; empty for gpuprov's.
+    """
+
+    tier: str = "standard"
+    containers: str = "none"
+    prefix: str = ""
+
+    @classmethod
+    def of(cls, profile: Profile, tier: str) -> Asked:
+        """What a profile takes to be judged."""
+        python = profile.stack.python
+        return cls(tier, profile.stack.containers, (python.prefix if python else None) or "")
+
+
+async def _parcel(nonce: str, deadline_s: float, asked: Asked | Awaitable[Asked]) -> AsyncIterator[bytes]:
     """The bytes for the probe's standard input."""
 
     def piece(part: bytes) -> bytes:
         return b"%d\n%s" % (len(part), part)
 
     yield piece(_LOADER.encode()) + piece(_program())
-    request = {"nonce": nonce, "deadline_s": deadline_s, "tier": tier if isinstance(tier, str) else await tier}
+    request = {"nonce": nonce, "deadline_s": deadline_s, **asdict(asked if isinstance(asked, Asked) else await asked)}
     yield piece(json.dumps(request).encode()) + piece(_pynvml())
 
 
@@ -114,14 +137,14 @@ def _command(nonce: str) -> str:
     return f"exec /bin/sh -c {shlex.quote(script)}"
 
 
-async def observe(target: Target, *, timeout_s: float = 60, tier: str | Awaitable[str] = "standard") -> Facts:
-    """Gather the facts of a host; the connection is opened before an awaited tier is there.
+async def observe(target: Target, *, timeout_s: float = 60, asked: Asked | Awaitable[Asked] = Asked()) -> Facts:
+    """Gather the facts of a host; the connection is opened before what is asked is awaited.
 
     The probe itself gets three seconds less than `timeout_s`, so that it can still say which facts it lacks. ProbeFailedError where the
     host ran something and no facts came back. Other errors are those of `execute`, unless some facts had arrived: the others are unknown.
     """
     nonce = secrets.token_hex(8)
-    parcel = _parcel(nonce, max(1.0, timeout_s - 3), tier)
+    parcel = _parcel(nonce, max(1.0, timeout_s - 3), asked)
     output = bytearray()
     try:
         result = await execute(target, _command(nonce), stdin=parcel, timeout_s=timeout_s, max_output_bytes=_MAX_OUTPUT, output=output)

@@ -35,6 +35,7 @@ What it reads:
   compiles a kernel of 25 lines, which stands below and is run on each GPU
 As root it steps down (setpriv): to the user nobody, to see what an ordinary user may do and to compile, and to a member of the group
 gpuprov-counters, if it has one, to see what a member may do. Another user who may use sudo without a password does the second with sudo.
+It starts no container: only `gpuprov verify` does, where a profile asks for containers, with the code that stands below.
 What it does not do: it leaves no file (ncu and nvcc get a folder in /tmp, which is removed at once), changes no setting, opens no
 connection, and needs no right beyond the user's own.
 facts.json holds no keys and no contents of anybody's files; it names the users who can log in and the members of gpuprov-counters.
@@ -60,7 +61,8 @@ if __name__ == "__main__":
 _LINE: Final = "=" * 118
 # What the probe runs beside its own table of tools; tests/verify/test_script.py finds them in it.
 _TOOLS: Final = (
-    *("apt-config", "apt-mark", "dcgmi", "dnf", "dpkg-query", "ldconfig", "modinfo", "ncu", "nsys", "nvcc", "nvidia-smi", "nvprof", "rpm"),
+    *("apt-config", "apt-mark", "dcgmi", "dnf", "dpkg-query", "ldconfig", "ldd", "modinfo", "ncu", "nsys", "nvcc"),
+    *("nvidia-ctk", "nvidia-smi", "nvprof", "rpm"),
     *("systemctl", "timedatectl", "unattended-upgrade", "with-counters"),
 )
 _DEADLINE_S: Final = 117  # of `gpuprov probe`

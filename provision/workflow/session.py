@@ -137,11 +137,12 @@ class Session:
         A rehearsal host runs this machine's system, whatever the profile asks for. It gets the packages and wheels of that system.
         """
         from provision.profile.lock import build  # noqa: PLC0415 - the resolver takes 0.1 s, and a run with a lock does not need it
+        from provision.profile.own import as_in  # noqa: PLC0415 - as above
 
         lock = signed if signed is not None or path is None else lockfile.find(path, profile)
         system = rootfs.system() if rehearsal else None
         if system is not None and system in {record.key for record in read.systems().systems}:
-            return build(profile, today(), system=system)
+            return build(profile, today(), system=system, own=as_in(lock) if lock is not None and lock.os == system else None)
         return lock or build(profile, today())
 
     def lock_for(self, host: str | None, name: str | None, profile: Profile, *, signed: Lock | None = None) -> Lock | None:

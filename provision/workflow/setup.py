@@ -95,7 +95,10 @@ def needed_roles(request: SetupRequest, report: Report) -> Sequence[str]:
     """The roles of the request, or all that the profile has work for, or those whose checks do not pass."""
     if request.roles is not None:
         return request.roles
-    return all_roles(request.profile, without_gpu=request.without_gpu) if request.all_roles else roles_for(report.findings)
+    needed = all_roles(request.profile, without_gpu=request.without_gpu) if request.all_roles else roles_for(report.findings)
+    python = request.profile.stack.python
+    # Nothing is installed into an image's own environment.
+    return [role for role in needed if role != "pytorch" or python is None or python.prefix is None]
 
 
 def artefacts_folder(session: Session, host: str) -> Path:

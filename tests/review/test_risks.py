@@ -46,6 +46,8 @@ def test_a_default_says_that_it_is_not_written(tmp_path: Path) -> None:
         (("profilers: [nsys, ncu]", "profilers: []"), "perf-events", None),
         (("tier: standard", "tier: quick"), "tier-quick", "note"),
         (("opencv: wheel", "opencv: cuda"), "built-here", "low"),
+        (("opencv: wheel", "opencv: wheel\n  containers: docker"), "docker-group", "medium"),
+        (("opencv: wheel", "opencv: wheel\n  containers: podman"), "docker-group", None),
         (("source: instance-store", "source: volume\n    size_gb: 50"), "data-lost", None),
     ],
 )

@@ -152,6 +152,25 @@ GOOD: dict[str, Any] = {
         "as_root": False,
         "devices": [{"capability": "sm_75", "code": "sm_75", "sum": 2147450880, "error": ""}],
     },
+    "containers": {
+        "engines": {"docker": None, "podman": "4.9.3"},
+        "toolkit": "1.20.1",
+        "refresh": {
+            name: {"exists": True, "enabled": True, "active": True, "command": ""}
+            for name in ("nvidia-cdi-refresh.path", "nvidia-cdi-refresh.service")
+        },
+        "devices": ["nvidia.com/gpu=0", "nvidia.com/gpu=all"],
+        "docker": None,
+    },
+    "container_run": {
+        "engine": "podman",
+        "code": 0,
+        "said": "",
+        "way": "cdi",
+        "own_pids": True,
+        "program": {"uid": 0, "library": "libcuda.so.1", "error": "", "devices": [{"sum": 2147450880}]},
+        "counters": {"outcome": "open", "said": ""},
+    },
     "cudnn": {"header": "9.19.0", "library": 91900},
     "cupti": {"files": ["/usr/local/cuda/extras/CUPTI/lib64/libcupti.so.13"], "cached": ["/x/libcupti.so.13"], "version": 130001},
     "profilers": {"nsys": "2025.6.3", "ncu": "2026.1.1"},

@@ -8,24 +8,25 @@ import pytest
 
 from provision.host.ssh import LOCALHOST, Target
 from provision.verify.ahead import EarlyObservations
+from provision.verify.observe import Asked
 from tests.waiting import until
 
 
 def test_what_was_begun_is_taken_once() -> None:
     with EarlyObservations([LOCALHOST], timeout_s=30) as ahead:
-        begun = ahead.take(LOCALHOST, "quick")
+        begun = ahead.take(LOCALHOST, Asked("quick"))
         assert begun is not None
         facts = begun.result(30)
         assert facts.raw["kernel"]["value"]["release"] == os.uname().release
         assert "not gathered by tier quick" in facts.raw["pytorch"]["unknown"]
-        assert ahead.take(LOCALHOST, "quick") is None
-        assert ahead.take(Target("other", "other"), "quick") is None
+        assert ahead.take(LOCALHOST, Asked("quick")) is None
+        assert ahead.take(Target("other", "other"), Asked("quick")) is None
 
 
 def test_what_was_told_another_tier_is_not_taken() -> None:
     with EarlyObservations([LOCALHOST], timeout_s=30) as ahead:
-        ahead.tell("quick")
-        assert ahead.take(LOCALHOST, "standard") is None
+        ahead.tell(Asked("quick"))
+        assert ahead.take(LOCALHOST, Asked()) is None
 
 
 def test_what_nobody_took_is_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

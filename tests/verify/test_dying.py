@@ -17,7 +17,7 @@ from provision.host.ssh import Completed, Target, execute
 from provision.profile import load
 from provision.verify.facts.system import KernelFacts, Python3Facts, tool
 from provision.verify.judge import judge
-from provision.verify.observe import observe
+from provision.verify.observe import Asked, observe
 from provision.verify.probe import run as probe
 
 from .sshd import LIAR, Endpoint, Relay, executable, honest, needed
@@ -118,7 +118,7 @@ def test_the_last_frame_completes_the_parts_and_a_part_that_is_broken_is_unknown
 def test_the_probe_sends_ahead_what_it_knows_while_it_waits_and_nothing_twice(host: Endpoint) -> None:
     """A tool that takes three seconds; then the same with the host dead after two."""
     host.program("git", "#!/bin/sh\nsleep 3; echo git version 2.39.2\n")
-    parcel = observing._parcel("n0nce", 20, "quick")
+    parcel = observing._parcel("n0nce", 20, Asked("quick"))
     output = asyncio.run(execute(host.target, observing._command("n0nce"), stdin=parcel, timeout_s=20)).stdout
     frames = re.findall(rb"<<gpuprov n0nce (part \d+ )?\d+>>", output)
     assert frames in ([b"part 1 ", b""], [b"part 1 ", b"part 2 ", b""], [b"part 1 ", b"part 2 ", b"part 3 ", b""])  # once a second at most

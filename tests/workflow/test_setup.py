@@ -10,6 +10,7 @@ import pytest
 from provision.errors import HostUnreachableError
 from provision.host.ssh import Target
 from provision.profile import load, lockfile
+from provision.profile.model import OwnPython
 from provision.verify import judge
 from provision.verify.facts import parse
 from provision.verify.finding import Report
@@ -37,6 +38,14 @@ def test_the_roles_of_the_request_come_before_all_and_all_before_those_that_chec
     asked_for = setup.needed_roles(REQUEST, some)
     assert asked_for
     assert set(asked_for) < set(everything)
+
+
+def test_nothing_is_installed_into_an_images_own_environment() -> None:
+    stack = PROFILE.stack.model_copy(update={"python": OwnPython(prefix="/opt/pytorch")})
+    image = dataclasses.replace(REQUEST, profile=PROFILE.model_copy(update={"stack": stack}), without_gpu=False)
+    absent = report(pytorch={"found": None})
+    assert "pytorch" in setup.needed_roles(REQUEST, absent)
+    assert "pytorch" not in setup.needed_roles(image, absent)
 
 
 def test_a_host_where_all_holds_is_observed_once_and_left_alone(monkeypatch: pytest.MonkeyPatch, own_home: Path) -> None:

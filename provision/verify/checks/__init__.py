@@ -4,6 +4,7 @@ from typing import Final
 
 from provision.verify.checks import (
     boot,
+    containers,
     counters,
     disk,
     gpu,
@@ -12,6 +13,7 @@ from provision.verify.checks import (
     mig,
     perf,
     programs,
+    python,
     sessions,
     settings,
     skew,
@@ -35,6 +37,8 @@ CHECKS: Final[tuple[Check, ...]] = (
     *health.CHECKS,
     *links.CHECKS,
     *stack.CHECKS,
+    *python.CHECKS,
+    *containers.CHECKS,
     *skew.CHECKS,
     *surroundings.CHECKS,
     *perf.CHECKS,

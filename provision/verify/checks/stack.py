@@ -28,6 +28,8 @@ _TOLERANCE: Final = 16.0  # half a grey level for each of the sixteen pixels, in
 _PRODUCT: Final = 256.0**3
 _ADDED: Final = 65535 * 65536 // 2  # each of the probe's 65536 threads adds its number
 _NOT_STARTED: Final = (126, 127)  # a shell's exit codes, and setpriv's, for a program that cannot be executed
+_OF_THE_IMAGE: Final = "it is the image's own: choose another image, or remove stack.python.prefix, so that gpuprov installs PyTorch"
+_BY_VERIFY: Final = "`gpuprov verify` looks there; the probe by hand knows no profile"
 _ENCODE: Final = "ffmpeg -f lavfi -i color=s=256x256 -frames:v 1 -c:v h264_nvenc -f null -"
 _ENCODE_HINTS: Final[dict[EncodeError, str]] = {
     "no-library": "install the driver's encoding library, libnvidia-encode",
@@ -166,8 +168,12 @@ def _has(name: str) -> Judge:
         if version is None:
             return not_applicable(f"the profile does not ask for {title}")
         expected = f"{title} imports, is built for CUDA and has kernels for {model.upper()}" + _version(version)
-        build = facts.read(FrameworkFacts, name).build
+        framework, prefix = facts.read(FrameworkFacts, name), _prefix(profile, name)
+        if prefix and framework.home != prefix:
+            return unknown(expected, f"the facts are of {framework.home or 'another environment'}", _BY_VERIFY)
+        build = framework.build
         words, hint = _state(title, build, version)
+        hint = _OF_THE_IMAGE if hint and prefix else hint
         if hint or build is None:
             return fails(expected, words, hint)
         if not build.arch_list:
@@ -188,9 +194,14 @@ def _computes(name: str) -> Judge:
         if version is None:
             return not_applicable(f"the profile does not ask for {title}")
         gpus = visible_gpus(facts, profile)
-        expected = f"{title} in /opt/gpuprov/venvs, computing on every GPU" + _version(version)
-        build = facts.read(FrameworkFacts, name).build
+        place = _prefix(profile, name) or "/opt/gpuprov/venvs"
+        expected = f"{title} in {place}, computing on every GPU" + _version(version)
+        framework, prefix = facts.read(FrameworkFacts, name), _prefix(profile, name)
+        if prefix and framework.home != prefix:
+            return unknown(expected, f"the facts are of {framework.home or 'another environment'}", _BY_VERIFY)
+        build = framework.build
         words, hint = _state(title, build, version)
+        hint = _OF_THE_IMAGE if hint and prefix else hint
         if hint or build is None:
             return fails(expected, words, hint)
         foreign = [d.capability for d in build.devices if build.arch_list and d.capability and d.capability not in build.arch_list]
@@ -205,6 +216,12 @@ def _computes(name: str) -> Judge:
         return passes(expected, f"{words}: right on {len(build.devices)} GPU(s)")
 
     return judge
+
+
+def _prefix(profile: Profile, name: str) -> str:
+    """The folder of an image's own PyTorch; empty for an environment of gpuprov's."""
+    python = profile.stack.python
+    return (python.prefix or "").rstrip("/") if python is not None and name == "pytorch" else ""
 
 
 def _version(version: str) -> str:

@@ -135,6 +135,7 @@ class FrameworkFacts(Fact):
     """A framework in its environment, None where there is no such environment; the fact has the framework's name."""
 
     build: FrameworkBuildFacts | None = Field(alias="found")
+    home: str = ""  # the folder of the environment
 
 
 class ExtrasFacts(Fact):

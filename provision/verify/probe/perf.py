@@ -15,7 +15,7 @@ import time
 
 from device import need_gpu
 from run import REQUEST, Unknown, read
-from stack import VENVS
+from stack import home_of
 from worker import WORKER
 
 TOTAL_S = 60
@@ -255,9 +255,9 @@ def free_port():
 def measurement():
     """All parts on all GPUs, one after another, in at most TOTAL_S."""
     need_gpu()
-    python = VENVS + "/pytorch/bin/python"
+    python = home_of("pytorch") + "/bin/python"
     if not os.path.exists(python):
-        raise Unknown("no PyTorch in %s/pytorch to measure with" % VENVS)
+        raise Unknown("no PyTorch in %s to measure with" % home_of("pytorch"))
     until = min(time.monotonic() + TOTAL_S, REQUEST["until"]) - 1
     meter = Meter()
     count = len(meter.handles)

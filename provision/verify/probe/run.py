@@ -17,11 +17,11 @@ FACT_S = 30
 TIERS = ("quick", "standard", "perf")
 # The first tier that gathers a fact; what is not named is gathered by all. Quick imports no framework and starts no encoder, no compiler
 # (and no profiler: see `counters.py`); what perf adds loads the GPU, and is run by itself when all else has ended.
-FIRST_TIER = dict.fromkeys(("opencv", "pytorch", "tensorflow", "jax", "encoders", "nvcc_runs"), "standard")
+FIRST_TIER = dict.fromkeys(("opencv", "pytorch", "tensorflow", "jax", "encoders", "nvcc_runs", "container_run"), "standard")
 FIRST_TIER["perf"] = "perf"
-REQUEST = {"tier": "standard", "until": time.monotonic() + FACT_S}
+REQUEST = {"tier": "standard", "containers": "none", "prefix": "", "until": time.monotonic() + FACT_S}
 # Facts that start a framework or a profiler may take longer; a function may say so itself by its attribute `deadline_s`.
-SLOW_S = {"pytorch": 50, "tensorflow": 60, "jax": 60, "nvcc_runs": 60, "counters": 130, "perf": 90}
+SLOW_S = {"pytorch": 50, "tensorflow": 60, "jax": 60, "nvcc_runs": 60, "counters": 130, "container_run": 150, "perf": 90}
 # How often the facts so far are sent ahead: when a host dies during the slow facts, the others are not lost.
 PART_S = 1.0
 MOST_OUTPUT = 4 << 20
@@ -215,7 +215,8 @@ class Sender:
 
 
 def main(request, facts):
-    """Gather and print. `request` holds the nonce of the frames, the overall deadline, and the tier (standard where it says none)."""
+    """Gather and print. `request` holds the nonce of the frames, the overall deadline, and what is asked, with the defaults of REQUEST."""
+    REQUEST.update({name: request[name] for name in REQUEST if name in request})
     sender = Sender(request["nonce"], facts)
     sender.rest(answer(facts, request["deadline_s"], request.get("tier", "standard"), sender.part))
     os._exit(0)  # a fact that hangs must not keep the connection

@@ -10,7 +10,7 @@ import shutil
 import tempfile
 
 from device import present
-from run import Unknown, command, output, read
+from run import REQUEST, Unknown, command, output, read
 
 VENVS = "/opt/gpuprov/venvs"
 
@@ -94,11 +94,21 @@ print("gpuprov-json=" + json.dumps(answer))
 """
 
 
+def home_of(name):
+    """The folder of an environment; that of PyTorch may be the image's own."""
+    return REQUEST["prefix"].rstrip("/") if name == "pytorch" and REQUEST["prefix"] else "%s/%s" % (VENVS, name)
+
+
 def in_venv(name, script, timeout_s):
-    """Run a script with an environment's own python; {"found": None} where there is no such environment."""
-    python = "%s/%s/bin/python" % (VENVS, name)
-    if not os.path.exists(python):
-        return {"found": None}
+    """Run a script with an environment's own python; {"found": None} where there is no such environment. `home` is its folder."""
+    home = home_of(name)
+    if not os.path.exists(home + "/bin/python"):
+        return {"found": None, "home": home}
+    return dict(run_in(home + "/bin/python", script, timeout_s), home=home)
+
+
+def run_in(python, script, timeout_s):
+    """What a script answers; an error where it ends without an answer."""
     code, out, err = command([python, "-c", script], timeout_s)
     lines = [line[len("gpuprov-json=") :] for line in out.splitlines() if line.startswith("gpuprov-json=")]
     if code == 0 and lines:
@@ -110,9 +120,12 @@ def in_venv(name, script, timeout_s):
 def extras():
     """Which packages each environment holds, by their metadata, and the version of DCGM."""
     environments = {}
-    for path in sorted(glob.glob(VENVS + "/*/lib/python3*/site-packages/*.dist-info")):
-        name, _, version = os.path.basename(path)[: -len(".dist-info")].rpartition("-")
-        environments.setdefault(path[len(VENVS) + 1 :].split("/")[0], {})[re.sub("[-_.]+", "-", name).lower()] = version
+    homes = {os.path.basename(home): home for home in sorted(glob.glob(VENVS + "/*"))}
+    homes.update({"pytorch": home_of("pytorch")} if REQUEST["prefix"] else {})
+    for environment, home in homes.items():
+        for path in sorted(glob.glob(home + "/lib/python3*/site-packages/*.dist-info")):
+            name, _, version = os.path.basename(path)[: -len(".dist-info")].rpartition("-")
+            environments.setdefault(environment, {})[re.sub("[-_.]+", "-", name).lower()] = version
     version = re.search(r"version:\s*(\d+(?:\.\d+)+)", output(["dcgmi", "--version"]) or "")
     dcgm = version.group(1) if version else "unreadable" if shutil.which("dcgmi") else None
     return {"environments": environments, "dcgm": dcgm}

@@ -115,3 +115,18 @@ def test_root_compiles_and_runs_as_nobody_where_nobody_may_use_the_gpu(
     assert (fact["as_root"], fact["code"], fact["devices"]) == (False, 0, ANSWER["devices"])
     users = [line.split()[0] for line in journal.read_text().splitlines() if "nvcc" not in line]
     assert {"root", "nobody"} <= set(users)
+
+
+def test_pytorch_is_looked_for_where_the_profile_says_it_lives(probe: Any, tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setattr(probe.stack, "VENVS", str(tmp_path / "venvs"))
+    own, image = tmp_path / "venvs" / "jax", tmp_path / "image"
+    for home in (own, image):
+        (home / "bin").mkdir(parents=True)
+        (home / "lib/python3.12/site-packages/torch-2.9.1.dist-info").mkdir(parents=True)
+        (home / "bin/python").write_text(f'#!/bin/sh\necho \'gpuprov-json={{"version": "{home.name}"}}\'\n')
+        (home / "bin/python").chmod(0o755)
+    assert probe.stack.in_venv("pytorch", "", 5) == {"found": None, "home": str(tmp_path / "venvs/pytorch")}
+    monkeypatch.setitem(probe.run.REQUEST, "prefix", f"{image}/")
+    assert probe.stack.in_venv("pytorch", "", 5) == {"found": {"version": "image"}, "home": str(image)}
+    assert probe.stack.in_venv("jax", "", 5) == {"found": {"version": "jax"}, "home": str(own)}
+    assert probe.stack.extras()["environments"] == {"jax": {"torch": "2.9.1"}, "pytorch": {"torch": "2.9.1"}}

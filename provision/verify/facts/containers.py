@@ -1,0 +1,61 @@
+"""What is installed for containers, and what a small CUDA program answered in one."""
+
+from typing import Annotated
+
+from pydantic import Field
+
+from provision.verify.facts.base import Fact, FactPart, UnitFacts
+
+
+class DockerSettings(FactPart):
+    """What docker's own file says: the runtimes that it knows, and whether it takes devices of CDI."""
+
+    runtimes: tuple[str, ...]
+    cdi: bool
+
+
+class ContainersFacts(Fact):
+    """The versions of the engines and of the container toolkit, None where there is none; its units, and the GPUs that it lists for CDI."""
+
+    name = "containers"
+    engines: dict[str, str | None]
+    toolkit: str | None
+    refresh: dict[str, UnitFacts]
+    devices: tuple[str, ...]
+    docker: DockerSettings | None
+
+
+class ContainerDevice(FactPart):
+    """One GPU as the program used it: what its threads added up."""
+
+    sum: int | None = None
+    error: str = ""
+
+
+class ContainerProgram(FactPart):
+    """The program's answer: the library that it found, and the GPUs that it computed on."""
+
+    uid: int
+    library: str
+    error: str
+    devices: tuple[ContainerDevice, ...]
+
+
+class ContainerCounters(FactPart):
+    """What ncu said in the container of the performance counters: `open`, `refused` or `failed`."""
+
+    outcome: str
+    message: Annotated[str, Field(alias="said")]
+
+
+class ContainerRunFacts(Fact):
+    """One container; `code` is the engine's exit code, `way` how it was given GPUs, and `own_pids` whether its process ids were its own."""
+
+    name = "container_run"
+    engine: str
+    code: int
+    message: Annotated[str, Field(alias="said")]
+    way: str
+    own_pids: bool
+    program: ContainerProgram | None
+    counters: ContainerCounters | None

@@ -1,0 +1,85 @@
+"""The probe's containers: the files that a container gets are enough for a Python, and what engines and files say is read right."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.stand_in_driver import build_driver
+
+
+def test_the_copied_files_are_enough_for_a_python_in_a_root_of_its_own(probe: Any, tmp_path: Path) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("chroot needs root")
+    python = probe.containers.lay_out_root(str(tmp_path))
+    argv = ["chroot", str(tmp_path), python, "-I", "-S", "-B", "-c", probe.containers.ADD_PROGRAM]
+    done = subprocess.run(argv, check=True, capture_output=True, text=True, env=probe.containers.PLAIN)
+    answer = json.loads(done.stdout.partition("gpuprov-json=")[2])
+    assert (answer["uid"], answer["library"], answer["devices"]) == (0, "", [])
+    assert "libcuda.so.1" in answer["error"]
+
+
+def test_the_program_launches_one_thread_for_each_number_on_every_gpu(probe: Any, tmp_path: Path) -> None:
+    """A driver of the test's own, which does on the processor what the launch asks for."""
+    build_driver(tmp_path, gpus=2, fails=1)
+    argv = [sys.executable, "-c", probe.containers.ADD_PROGRAM]
+    done = subprocess.run(argv, check=False, capture_output=True, text=True, env={**os.environ, "LD_LIBRARY_PATH": str(tmp_path)})
+    assert done.returncode == 0, done.stderr
+    answer = json.loads(done.stdout.partition("gpuprov-json=")[2])
+    assert (answer["error"], answer["library"]) == ("", "libcuda.so.1")
+    assert answer["devices"] == [{"sum": 65535 * 65536 // 2}, {"error": "cuLaunchKernel: 700"}]
+
+
+@pytest.mark.parametrize(
+    ("said", "line"),
+    [
+        ("level=warning msg=cgroups\nError: unresolvable CDI devices nvidia.com/gpu=all\nlevel=warning msg=dbus\n", "Error: unresolvable"),
+        ("docker: Error response from daemon: unknown runtime\n", "docker: Error response"),
+        ("something else\n", "something else"),
+        ("", ""),
+    ],
+)
+def test_an_engines_reason_is_its_error_and_not_its_last_warning(probe: Any, said: str, line: str) -> None:
+    assert probe.containers.complaint_of("", said).startswith(line)
+    assert bool(probe.containers.complaint_of("", said)) == bool(line)
+
+
+def test_no_container_is_started_unless_one_is_asked_for(probe: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(probe.containers, "with_podman", lambda _gpu: pytest.fail("started"))
+    monkeypatch.setattr(probe.containers, "with_docker", lambda _gpu: pytest.fail("started"))
+    with pytest.raises(probe.run.Unknown, match="asked for no container"):
+        probe.containers.container_run()
+    monkeypatch.setitem(probe.run.REQUEST, "containers", "podman")
+    monkeypatch.setattr(probe.containers.shutil, "which", lambda _name: None)
+    assert (probe.containers.container_run()["code"], probe.containers.container_run()["engine"]) == (127, "podman")
+
+
+@pytest.mark.parametrize(
+    ("text", "settings"),
+    [
+        ('{"runtimes": {"nvidia": {}}}', {"runtimes": ["nvidia"], "cdi": False}),
+        ('{"features": {"cdi": true}}', {"runtimes": [], "cdi": True}),
+        ('{"features": {"cdi": "yes"}}', {"runtimes": [], "cdi": False}),
+    ],
+)
+def test_what_docker_is_told_is_read_from_its_file(
+    probe: Any, monkeypatch: pytest.MonkeyPatch, text: str, settings: dict[str, Any]
+) -> None:
+    monkeypatch.setattr(probe.containers, "read", lambda _path: text)
+    assert probe.containers.docker_settings() == settings
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"runtimes": []}', '{"features": 1}'])
+def test_a_file_of_docker_that_is_no_such_file_is_unknown(probe: Any, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    monkeypatch.setattr(probe.containers, "read", lambda _path: text)
+    if text == '{"runtimes": []}':
+        assert probe.containers.docker_settings() == {"runtimes": [], "cdi": False}
+        return
+    with pytest.raises(probe.run.Unknown, match="no JSON object"):
+        probe.containers.docker_settings()
