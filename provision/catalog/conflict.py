@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from provision.catalog.optional import OPENCV
+from provision.catalog.signed import SIGNED
 from provision.catalog.solve import Demand, Problem, Rule, choice
 from provision.errors import StackConflictError
 
@@ -14,6 +15,8 @@ WITHOUT: Final = "without "
 _MACHINE: Final = frozenset({"gpu", "os"})
 _MOST_TOGETHER: Final = 4
 _TRIED: Final = 12  # values that are tried in the profile, which takes 10 ms each, before a change is given up
+# Parts that have another value in place of being left out.
+INSTEAD: Final = {OPENCV: "wheel", SIGNED: "dkms"}
 _LISTS: Final = frozenset({"stack.extras", "stack.profilers"})
 
 
@@ -34,13 +37,13 @@ class Remedy:
     @property
     def removes(self) -> bool:
         """Whether a part is left out, and no other value takes its place."""
-        return self.variable != OPENCV and (self.to in {NONE, "no"} or self.to.startswith(WITHOUT))
+        return self.variable not in INSTEAD and (self.to in {NONE, "no"} or self.to.startswith(WITHOUT))
 
     def __str__(self) -> str:
         if self.removes:
             return f"remove {self.variable} from {self.key}" if self.key in _LISTS else f"remove {self.key}"
-        if self.variable == OPENCV:
-            return f"change {self.key} to wheel"
+        if self.variable in INSTEAD:
+            return f"change {self.key} to {INSTEAD[self.variable]}"
         places = " and the places to ones that have it" if self.variable == "gpu" else ""
         return f"change {self.key} to {self.to}{places}"
 

@@ -10,6 +10,7 @@ from provision.catalog import read
 from provision.catalog.records.base import version
 from provision.catalog.records.stack import Extra, ReleaseRecord, System
 from provision.catalog.rules import TITLES, capability_text
+from provision.catalog.signed import SIGNED, signed_rules
 from provision.catalog.solve import Rule
 from provision.catalog.wheels import extra_wheels
 
@@ -18,7 +19,7 @@ OPENCV: Final = "opencv-cuda"
 
 def optional_rules(names: Iterable[str]) -> tuple[Rule, ...]:
     """The rules about these optional parts."""
-    own = {"nvprof": _nvprof, OPENCV: _opencv}
+    own = {"nvprof": _nvprof, OPENCV: _opencv, SIGNED: signed_rules}
     return tuple(rule for name in names for rule in (own[name]() if name in own else _extra(read.extras()[name])))
 
 

@@ -17,6 +17,7 @@ from provision.catalog.optional import OPENCV, optional_rules
 from provision.catalog.records.base import version
 from provision.catalog.refused import refused_name, refused_system
 from provision.catalog.rules import TITLES, ClockRequest, machine_rule, rules
+from provision.catalog.signed import SIGNED
 from provision.catalog.solve import Demand, Problem, Rule, choice
 from provision.errors import StackConflictError
 
@@ -39,6 +40,7 @@ _TITLES: Final = {
     "clocks": ("clocks", "gpu.application_clocks"),
     "packages": ("packages", "sources.packages"),
     OPENCV: ("OpenCV with CUDA", "stack.opencv"),
+    SIGNED: ("signed kernel modules", "stack.driver_build"),
 }
 
 
@@ -52,6 +54,7 @@ class StackRequest:
         driver, cuda, cudnn, pytorch, tensorflow, jax: `auto`, or a version, which may omit its last parts.
         ncu, nvprof: whether Nsight Compute, or its predecessor, must work.
         opencv: whether OpenCV is built with CUDA.
+        signed: whether the kernel modules carry a signature that Secure Boot accepts.
         extras: names of optional components.
         counters: `all-users`, `group` or `admin-only`.
         packages: `nvidia` or `distribution`.
@@ -72,6 +75,7 @@ class StackRequest:
     ncu: bool = False
     nvprof: bool = False
     opencv: bool = False
+    signed: bool = False
     extras: tuple[str, ...] = ()
     counters: str = "admin-only"
     packages: str = "nvidia"
@@ -219,7 +223,8 @@ def _variables(clocks: ClockRequest, optional: Iterable[str]) -> dict[str, dict[
 
 def _optional(request: StackRequest) -> tuple[str, ...]:
     """Parts that are variables only where they are requested: no rule is about a stack without them."""
-    return (*(("nvprof",) if request.nvprof else ()), *((OPENCV,) if request.opencv else ()), *sorted(request.extras))
+    own = {"nvprof": request.nvprof, OPENCV: request.opencv, SIGNED: request.signed}
+    return (*(name for name, asked in own.items() if asked), *sorted(request.extras))
 
 
 def _demands(request: StackRequest, problem: Problem) -> list[Demand]:

@@ -69,6 +69,7 @@ class Order:
         minimum: how many it must get; fewer is CapacityError and nothing is left.
         first: the index of the first machine of this attempt, from 1.
         subnet: the cloud's id or name of one; empty for the default network's.
+        secure_boot: whether the machines start with Secure Boot on, which loads signed kernel modules only.
         public_address: whether the machines get an address that the Internet reaches; without, `Instance.address` is the private one.
     """
 
@@ -93,6 +94,7 @@ class Order:
     first: int = 1
     subnet: str = ""
     public_address: bool = True
+    secure_boot: bool = False
 
     def at(self, zone: str) -> Order:
         """The same order in another zone."""

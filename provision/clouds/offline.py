@@ -23,6 +23,7 @@ from provision.clouds.terms import (
     Refusal,
     Region,
     Safeguard,
+    SecureBoot,
     Way,
 )
 from provision.strict import StrictModel
@@ -67,6 +68,8 @@ class Provider(Protocol):
     """What people call it."""
     deadline: DeadlineKeeper
     safeguards: tuple[Safeguard, ...]
+    secure_boot: SecureBoot
+    """Whether its machines can start with Secure Boot on."""
     ways: Mapping[str, Way]
     forms: Mapping[str, Form]
     """Name → what a profile can be rendered as for this cloud alone."""

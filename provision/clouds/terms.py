@@ -236,6 +236,18 @@ class Safeguard:
 
 
 @dataclass(frozen=True, slots=True)
+class SecureBoot:
+    """Whether a cloud starts machines from its public images with Secure Boot on.
+
+    Attributes:
+        why: where it does not, for people.
+    """
+
+    available: bool
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class DeadlineKeeper:
     """Who ends a machine at its deadline.
 

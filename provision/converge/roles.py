@@ -19,6 +19,7 @@ ROLES: Final = (
     "nvidia_driver",
     "fabric_manager",
     "persistence",
+    "mig",
     "clocks",
     "cuda_toolkit",
     "cudnn",
@@ -36,7 +37,7 @@ _FROM_REPOSITORIES: Final = frozenset({"nvidia_driver", "fabric_manager", "cuda_
 
 # Roles that --without-gpu leaves out.
 GPU_ROLES: Final = frozenset(
-    {"counters", "nvidia_driver", "fabric_manager", "persistence", "clocks"}
+    {"counters", "nvidia_driver", "fabric_manager", "persistence", "mig", "clocks"}
     | {"cuda_toolkit", "cudnn", "nsight", "pytorch", "tensorflow", "jax", "extras"}
 )
 
@@ -105,6 +106,7 @@ def all_roles(profile: Profile, *, without_gpu: bool) -> tuple[str, ...]:
     idle = {
         "fabric_manager": not has_nvswitch(profile),
         "persistence": not profile.gpu.persistence,
+        "mig": not profile.gpu.mig,
         "cudnn": stack.cudnn == "none",
         "nsight": not stack.profilers,
         "ffmpeg": not stack.ffmpeg,

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 from provision.catalog import read
 from provision.paths import cache_dir
@@ -33,8 +34,10 @@ def variables(profile: Profile, lock: Lock, roles: Sequence[str]) -> dict[str, A
         "packages_by_role": {role: list(lock.packages[role]) for role in roles if role in lock.packages},
         **_base(profile),
         "nvidia_driver_module": lock.driver.module,
+        "nvidia_driver_signer": lock.driver.signer,
         **_fabric_manager(lock, roles),
         "nvidia_driver_gsp": lock.driver.gsp == "default",
+        "mig_slices": list(lock.gpu.mig),
         **_clocks(lock.clocks),
         "cuda_toolkit_home": lock.cuda.home,
         **_storage(profile.disks.data),
@@ -58,7 +61,7 @@ def _preflight(profile: Profile, lock: Lock, roles: Sequence[str]) -> dict[str, 
         "preflight_systems": [system.key for system in read.systems().systems],
         "preflight_system": lock.os,
         "preflight_free_gb": max(_LEAST_FREE_GB, sum(_NEEDS_GB.get(role, 0) for role in roles) + build_gb),
-        "preflight_modules": with_driver,
+        "preflight_modules": with_driver and lock.driver.build == "dkms",
         # A mirror may have the headers, but the host does not know the mirror before the role sources has run.
         "preflight_headers": list(lock.driver.headers) if with_driver and not mirror else [],
     }
@@ -73,10 +76,25 @@ def _sources(lock: Lock) -> dict[str, Any]:
         "sources_apt": [repository for repository in repositories if repository["kind"] == "apt"],
         "sources_dnf": dnf,
         "sources_branch": lock.driver.branch,
-        "sources_pinned": sorted(name for name in names if "nvidia" in name or name.startswith("libcuda1")),
+        # A package of signed modules has the kernel's version.
+        "sources_pinned": sorted(
+            name for name in names if ("nvidia" in name or name.startswith("libcuda1")) and not name.startswith("linux-modules-")
+        ),
+        **_signed_sources(lock),
         "sources_hold": list(lock.hold),
         "sources_stream": lock.driver.stream or "",
         "sources_locked": list(lock.driver.pin) if dnf else [],
+    }
+
+
+def _signed_sources(lock: Lock) -> dict[str, Any]:
+    """What a driver with signed modules must not take from the repositories that are added, and the packages that add its own."""
+    record = read.driver().signed_for(lock.os) if lock.driver.build == "signed" else None
+    hosts = {urlsplit(repository.url).hostname or "" for repository in lock.repositories if repository.kind == "apt" and repository.key}
+    return {
+        "sources_withheld": " ".join(record.withheld) if record else "",
+        "sources_withheld_from": sorted(hosts - {""}) if record and record.withheld else [],
+        "sources_release": [*record.release] if record else [],
     }
 
 

@@ -44,15 +44,13 @@ class PlannedPlace:
     """One location of one place of the profile, in the order in which they are tried.
 
     Attributes:
-        index: of the place in the profile.
-        location: the region or zone in the profile.
-        zone: empty where the cloud chooses.
-        gpu, gpu_count: what a machine there has.
+        index, location: of the place in the profile, and its region or zone there.
+        zone, gpu, gpu_count: empty where the cloud chooses; what a machine there has.
         image, image_id: how the image is looked up, and its id where the lock has one.
         price: on demand; None where the catalog has no price, and for spot, whose price changes.
         refusal: why the place is skipped; None when it would be tried.
-        opt_in: whether the region must be enabled in the account once.
         elsewhere: the other regions that have the type.
+        opt_in, secure_boot: whether the region must be enabled once; whether machines start with Secure Boot on.
     """
 
     index: int
@@ -68,6 +66,7 @@ class PlannedPlace:
     refusal: Refusal | None
     opt_in: bool
     elsewhere: tuple[str, ...]
+    secure_boot: bool = False
 
     @property
     def cloud(self) -> str:
@@ -236,10 +235,10 @@ def _places(profile: Profile, lock: Lock, lines: Mapping[str, int]) -> Iterator[
             if record is None:
                 msg = f"the lock of {lock.profile.name} has no place {place.cloud} {location} {place.instance_type}, which the profile has"
                 raise LockInvalidError(msg, hint="write it again with `gpuprov lock`")
-            yield _place(profile, index, location, record, lines)
+            yield _place(profile, index, location, record, lines, signed=lock.driver.build == "signed")
 
 
-def _place(profile: Profile, index: int, location: str, locked: LockedPlace, lines: Mapping[str, int]) -> PlannedPlace:
+def _place(profile: Profile, index: int, location: str, locked: LockedPlace, lines: Mapping[str, int], *, signed: bool) -> PlannedPlace:
     place = profile.places[index]
     provider, region = clouds.provider(place.cloud), place.region_of(location)
     gpu, gpu_count = place.gpus(profile.gpu.model, profile.gpu.count)
@@ -261,6 +260,7 @@ def _place(profile: Profile, index: int, location: str, locked: LockedPlace, lin
         refusal=refusal,
         opt_in=record is not None and record.opt_in,
         elsewhere=tuple(code for code in provider.offered_in(place.instance_type, gpu) if code != region),
+        secure_boot=signed and provider.secure_boot.available,
     )
 
 
@@ -334,6 +334,7 @@ def order(
         first=first,
         subnet=(profile.network.subnet or "") if own_subnet else "",
         public_address=profile.network.address == "public",
+        secure_boot=place.secure_boot,
     )
 
 

@@ -21,8 +21,12 @@ _IDS: Final = """
     gpu
     driver-on-disk
     driver
+    secure-boot
+    signed-modules
     counters-on-disk
     counters
+    mig-at-boot
+    mig
     persistence-at-boot
     persistence
     clocks-at-boot

@@ -18,6 +18,7 @@ from provision.catalog import read
 from provision.catalog.refused import refused_system
 from provision.clouds.offline import PlaceBase
 from provision.clouds.terms import RefusalKind
+from provision.profile import mig
 from provision.profile.check_ids import CHECK_IDS
 from provision.profile.model import Profile
 from provision.profile.nearest import slips
@@ -38,7 +39,9 @@ _OF_PLACE: Final = {
 def errors(profile: Profile, lines: Lines) -> list[Complaint]:
     """Why a profile is refused."""
     return [
-        complaint for complaint in (*_systems(profile, lines), *_checks(profile, lines), *_places(profile, lines)) if complaint.is_error
+        complaint
+        for complaint in (*_systems(profile, lines), *_checks(profile, lines), *_places(profile, lines), *_split(profile, lines))
+        if complaint.is_error
     ]
 
 
@@ -75,6 +78,11 @@ def _checks(profile: Profile, lines: Lines) -> Iterator[Complaint]:
             near = difflib.get_close_matches(waiver.check, CHECK_IDS, n=_NEAREST, cutoff=0)
             where = ("verify", "waivers", number, "check")
             yield _at(lines, where, f"{waiver.check!r} is no check", f"the nearest are {', '.join(near)}", ComplaintKind.UNKNOWN_CHECK)
+
+
+def _split(profile: Profile, lines: Lines) -> Iterator[Complaint]:
+    for where, problem, instead in mig.problems(profile):
+        yield _at(lines, where, problem, instead, ComplaintKind.STACK)
 
 
 def _systems(profile: Profile, lines: Lines) -> Iterator[Complaint]:

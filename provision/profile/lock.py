@@ -15,8 +15,7 @@ from pydantic import BaseModel, ValidationError
 
 from provision import clouds
 from provision.catalog import overlay, read
-from provision.catalog.conflict import NONE, Remedy
-from provision.catalog.optional import OPENCV
+from provision.catalog.conflict import INSTEAD, NONE, Remedy
 from provision.catalog.records.gpus import GpuRecord
 from provision.catalog.records.stack import ReleaseRecord, System, Toolkit
 from provision.catalog.resolve import AUTO, Resolution, StackRequest, resolve
@@ -25,7 +24,7 @@ from provision.catalog.wheels import WheelSet, extra_wheels, opencv_set, opencv_
 from provision.clouds.offline import PlaceBase
 from provision.clouds.terms import DriverAdvice
 from provision.errors import StackConflictError
-from provision.profile import known, load
+from provision.profile import known, load, mig
 from provision.profile.locked import (
     Lock,
     LockedClocks,
@@ -41,6 +40,7 @@ from provision.profile.locked import (
 )
 from provision.profile.model import ApplicationClocks, Profile
 from provision.profile.packages import Names, system_of
+from provision.profile.signed import no_secure_boot, wants_signed
 
 _HOLD: Final = ("nvidia-*", "libnvidia-*", "cuda-*", "libcudnn*", "linux-modules-nvidia-*")  # docs/sources/stack.md, "Packages"
 
@@ -61,6 +61,7 @@ def stack_request(profile: Profile) -> StackRequest:
         ncu="ncu" in profile.stack.profilers,
         nvprof="nvprof" in profile.stack.profilers,
         opencv=profile.stack.opencv == "cuda",
+        signed=wants_signed(profile),
         extras=profile.stack.extras,
         counters=profile.gpu.counters,
         clocks=pair,
@@ -132,9 +133,9 @@ def applied(profile: Profile, remedies: Iterable[Remedy]) -> dict[str, Any]:
         if remedy.removes:
             node[last] = [name for name in node[last] if name != remedy.variable] if isinstance(node[last], list) else None
         elif remedy.key == "os":
-            node[last] = dict(zip(("name", "version"), remedy.to.split(" "), strict=True))
+            node[last] |= dict(zip(("name", "version"), remedy.to.split(" "), strict=True))
         else:
-            node[last] = "wheel" if remedy.variable == OPENCV else remedy.to
+            node[last] = INSTEAD.get(remedy.variable, remedy.to)
     return data
 
 
@@ -182,7 +183,7 @@ class _Writer:
             profile=LockedProfile(name=self.profile.name, sha256=load.digest(self.profile)),
             catalogue=", ".join([read.BASE_DATE, *(f"{part.name} {part.made_at.date()}" for part in overlay.read().parts)]),
             os=self.system.key,
-            gpu=LockedGpu(model=self.gpu.model, compute_capability=self.gpu.compute_capability),
+            gpu=LockedGpu(model=self.gpu.model, compute_capability=self.gpu.compute_capability, mig=mig.slices(self.profile)),
             counters=self.profile.gpu.counters,
             places=places,
             driver=driver,
@@ -196,7 +197,7 @@ class _Writer:
             repositories=self.names.repositories(),
             wheel_index=self.profile.sources.wheels.url if self.profile.sources.wheels else None,
             packages=self.names.by_role(driver, cuda, cudnn, [p.package for p in profilers.values()]),
-            hold=_HOLD,
+            hold=(*_HOLD, *self.names.held_with_modules()),
             warnings=self.warnings,
             unresolved=tuple(dict.fromkeys([*self.unresolved, *self.names.notes])),
         )
@@ -221,7 +222,7 @@ class _Writer:
             image=image.lookup if image else "",
             image_id=provider.image_id(region, system),
             kernel=self.system.kernel.get(place.cloud, "generic"),
-            not_available=str(refusal) if refusal else "",
+            not_available=str(refusal) if refusal else no_secure_boot(self.profile, place),
         )
 
     def note(self, gap: str) -> None:
@@ -231,6 +232,9 @@ class _Writer:
         video = self.profile.stack.ffmpeg and self.gpu.nvenc is not False
         if video and self.gpu.nvenc is None:
             self.note(f"whether {self.gpu.name} has NVENC; the video libraries are installed all the same")
+        old = mig.driver_problem(self.profile, self.values["driver"])
+        if old:
+            raise StackConflictError(old, hint="choose a newer branch in stack.driver, or remove gpu.mig", of="stack.driver")
         driver = self.names.driver(self.values["driver"], self.values["flavour"], video=video)
         return driver.model_copy(update={"gsp": "off" if driver.flavour == "proprietary" and runs_without_gsp(self.profile) else "default"})
 

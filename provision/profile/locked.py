@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer
 
 from provision import canonical
 from provision.catalog.wheels import parse
@@ -26,10 +26,17 @@ class LockedProfile(LockedModel):
 
 
 class LockedGpu(LockedModel):
-    """The GPU's properties that the stack depends on."""
+    """The GPU's properties that the stack depends on; `mig` is what each one is split into, one by one."""
 
     model: str
     compute_capability: str
+    mig: Texts = ()
+
+    @model_serializer(mode="wrap")
+    def _without_later_defaults(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """As in `LockedDriver`."""
+        plain: dict[str, Any] = handler(self)
+        return {key: value for key, value in plain.items() if value or key != "mig"}
 
 
 class LockedPlace(LockedModel):
@@ -71,6 +78,8 @@ class LockedDriver(LockedModel):
     Attributes:
         module: the name of its kernel module.
         gsp: `off` where the driver runs without the firmware of the GPU's system processor (NVreg_EnableGpuFirmware=0).
+        build: `dkms` where the modules are built on the host, `signed` where they come built and signed.
+        signer: how the name of their signer begins; empty where they are built on the host.
     """
 
     branch: str
@@ -81,6 +90,14 @@ class LockedDriver(LockedModel):
     headers: Texts
     module: str
     gsp: Literal["default", "off"] = "default"
+    build: Literal["dkms", "signed"] = "dkms"
+    signer: str = ""
+
+    @model_serializer(mode="wrap")
+    def _without_later_defaults(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Omit later keys at their default, so that older locks, which may be signed, keep their digest."""
+        plain: dict[str, Any] = handler(self)
+        return plain if self.build == "signed" else {key: value for key, value in plain.items() if key not in {"build", "signer"}}
 
 
 class LockedToolkit(LockedModel):
@@ -212,6 +229,6 @@ def pin(profile: Profile, lock: Lock) -> Profile:
     frameworks = stack.frameworks.model_copy(update={name: locked.version for name, locked in lock.frameworks.items()})
     # Hosts report cuDNN as three numbers; the fourth is the package's.
     cudnn = ".".join(lock.cudnn.version.split(".")[:3])
-    driver = {"driver": lock.driver.branch, "driver_flavour": lock.driver.flavour}
+    driver = {"driver": lock.driver.branch, "driver_flavour": lock.driver.flavour, "driver_build": lock.driver.build}
     versions = {**driver, "cuda": lock.cuda.version, "cudnn": cudnn, "frameworks": frameworks}
     return profile.model_copy(update={"stack": stack.model_copy(update=versions)})

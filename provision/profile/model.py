@@ -115,6 +115,11 @@ CheckId = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9-]{1,40}$"), F
 Extra = Literal["triton", "nccl", "nvtx", "dali", "cutlass", "dcgm", "tensorrt", "transformer-engine", "flash-attn", "apex"]
 
 
+def _without(plain: dict[str, Any], **defaults: Any) -> dict[str, Any]:
+    """A model's data without later keys at their default, so that the digest of an older profile, which may be signed, stays the same."""
+    return {key: value for key, value in plain.items() if key not in defaults or value != defaults[key]}
+
+
 class Owner(StrictModel):
     """Who answers for the machine."""
 
@@ -130,10 +135,19 @@ else:
 
 
 class OperatingSystem(StrictModel):
-    """The system of the image; the version is quoted in YAML, so that 24.10 stays 24.10."""
+    """The system of the image; the version is quoted in YAML, so that 24.10 stays 24.10.
+
+    `secure_boot: required` uses no place without it. `auto` switches it on where the driver's modules are signed and the cloud can.
+    """
 
     name: Literal["ubuntu", "debian", "rocky", "alma", "centos-stream"]
     version: Version
+    secure_boot: Literal["auto", "required"] = "auto"
+
+    @model_serializer(mode="wrap")
+    def _without_later_defaults(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """As in `Limits`."""
+        return _without(handler(self), secure_boot="auto")
 
 
 class RootDisk(StrictModel):
@@ -184,8 +198,7 @@ class Limits(StrictModel):
     @model_serializer(mode="wrap")
     def _without_later_defaults(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """Omit later keys at their default, so that the digest of an older profile, which may be signed, stays the same."""
-        plain: dict[str, Any] = handler(self)
-        return {key: value for key, value in plain.items() if (key, value) != ("unknown_price", "refuse")}
+        return _without(handler(self), unknown_price="refuse")
 
 
 class Frameworks(StrictModel):
@@ -200,10 +213,13 @@ class Stack(StrictModel):
     """The software. `auto` is the newest supported version that works on this GPU.
 
     `opencv: wheel` is without CUDA; `cuda` is built from source on the first host, for this GPU's compute capability alone.
+    `driver_build: dkms` builds the kernel modules on the host, `signed` takes those that the distribution signed, so that Secure Boot
+    can stay on; `auto` is signed where `os.secure_boot` is required, and dkms otherwise.
     """
 
     driver: VersionOrAuto = "auto"
     driver_flavour: Literal["auto", "open", "proprietary"] = "auto"
+    driver_build: Literal["auto", "dkms", "signed"] = "auto"
     cuda: VersionOrAuto = "auto"
     cudnn: Literal["none"] | VersionOrAuto = "auto"
     frameworks: Frameworks = Frameworks()
@@ -217,6 +233,11 @@ class Stack(StrictModel):
     )
     profilers: Annotated[tuple[Literal["nsys", "ncu", "nvprof"], ...], Field(max_length=5, strict=False)] = ()
     extras: Annotated[tuple[Extra, ...], Field(max_length=20, strict=False)] = ()
+
+    @model_serializer(mode="wrap")
+    def _without_later_defaults(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """As in `Limits`."""
+        return _without(handler(self), driver_build="auto")
 
 
 class Mirror(StrictModel):
@@ -252,10 +273,22 @@ class ApplicationClocks(StrictModel):
     graphics_mhz: Annotated[int, Field(ge=100, le=5_000)]
 
 
+class MigSlices(StrictModel):
+    """Slices of one size that each GPU is split into, in NVIDIA's own name for them."""
+
+    slice: Annotated[
+        str,
+        StringConstraints(pattern=r"^[1-9]g\.[1-9][0-9]{0,2}gb$"),
+        Field(description="a slice as NVIDIA names it, such as 1g.10gb: compute slices, and memory in GB"),
+    ]
+    count: Annotated[int, Field(ge=1, le=8)]
+
+
 class Gpu(StrictModel):
     """The GPU and its settings.
 
     `counters: all-users` re-opens the side channel of CVE-2018-6260 to local users.
+    `mig` splits each GPU into slices of its own (Multi-Instance GPU), such as seven of 1g.10gb.
     """
 
     model: GpuModel
@@ -263,6 +296,12 @@ class Gpu(StrictModel):
     counters: Literal["admin-only", "group", "all-users"] = "admin-only"
     persistence: bool = True
     application_clocks: Literal["default", "max"] | ApplicationClocks = "default"
+    mig: Annotated[tuple[MigSlices, ...], Field(max_length=8, strict=False)] = ()
+
+    @model_serializer(mode="wrap")
+    def _without_later_defaults(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """As in `Limits`."""
+        return _without(handler(self), mig=[])
 
 
 class User(StrictModel):
@@ -328,6 +367,15 @@ class Profile(StrictModel):
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
             msg = f"{', '.join(twice)} occurs twice; give one entry all keys"
+            raise ValueError(msg)
+        return value
+
+    @field_validator("stack")
+    @classmethod
+    def _loads_under_secure_boot(cls, value: Stack, info: ValidationInfo) -> Stack:
+        system = info.data.get("os")
+        if value.driver_build == "dkms" and system is not None and system.secure_boot == "required":
+            msg = "os.secure_boot is required, and no modules that DKMS builds load under it; set driver_build to signed, or leave it out"
             raise ValueError(msg)
         return value
 

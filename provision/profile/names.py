@@ -78,8 +78,18 @@ def _distribution() -> Iterator[tuple[Family, str]]:
         tools = [name for names in base.tools.values() for name in names]
         names = (*base.always, *tools, *base.gcc, *base.ffmpeg, *base.xfs, *base.stripe, *base.driver, *base.python_headers, *base.build)
         yield from _each(_FAMILIES[base.packages], [name.replace("<python>", "python3.12") for name in names])
+    yield from _signed()
     for own in read.repositories().distributions:
         yield from _each((_family(own.system),), _own(own))
+
+
+def _signed() -> Iterator[tuple[Family, str]]:
+    """Of signed modules, each for its own kernel."""
+    for record in read.driver().signed:
+        systems = [system for system in read.systems().systems if system.key in record.systems]
+        kernels = {flavour for system in systems for flavour in system.kernel.values()} | {"generic"}
+        modules = [name.replace("<flavour>", kernel) for names in record.modules.values() for name in names for kernel in kernels]
+        yield from _each((_family(record.systems[0]),), (*record.user_space, *modules, *record.video, record.fabric, *record.release))
 
 
 def _own(own: Distribution) -> Iterable[str]:

@@ -9,6 +9,7 @@ from provision import clouds
 from provision.catalog import package_versions, read
 from provision.catalog.records.base import version
 from provision.catalog.records.packages import Distribution
+from provision.catalog.records.signed import SignedModules
 from provision.catalog.records.stack import DriverPackages, System, Toolkit
 from provision.errors import StackConflictError
 from provision.profile.exact import Exact
@@ -16,6 +17,7 @@ from provision.profile.fabric import has_nvlink5, has_nvswitch
 from provision.profile.locked import LockedCudnn, LockedDriver, LockedRepository, LockedToolkit
 from provision.profile.model import Mirror, Profile
 from provision.profile.pins import PackagePin
+from provision.profile.signed import no_secure_boot, signed_driver, signed_packages, wants_signed
 
 # Their packages in NVIDIA's repositories, before the toolkit's release.
 PROFILERS: Final = {"nsys": "cuda-nsight-systems", "ncu": "cuda-nsight-compute", "nvprof": "cuda-nvprof"}
@@ -45,9 +47,22 @@ class Names:
         """`apt` or `dnf`."""
         return "apt" if self.system.packages == "apt" else "dnf"
 
+    @property
+    def signed(self) -> SignedModules | None:
+        """Whose signed kernel modules are installed; None where they are built on the host."""
+        return read.driver().signed_for(self.system.key) if wants_signed(self.profile) else None
+
+    def held_with_modules(self) -> list[str]:
+        """Patterns of packages that no unattended upgrade may replace without the signed modules."""
+        return self.signed.kernel if self.signed else []
+
     def driver(self, branch: str, flavour: str, *, video: bool) -> LockedDriver:
         """The driver's packages, its pins, and the headers that its modules are built with."""
         flavours = sorted({self.system.kernel.get(place.cloud, "generic") for place in self.profile.places}) or ["generic"]
+        if self.signed:
+            usable = [place for place in self.profile.places if not no_secure_boot(self.profile, place)]
+            flavours = sorted({self.system.kernel.get(place.cloud, "generic") for place in usable}) or ["generic"]
+            return signed_driver(self.signed, branch, flavour, flavours, video=video)  # type: ignore[arg-type]  # as below
         headers = tuple(dict.fromkeys(name.replace("<flavour>", kernel) for name in self.system.headers for kernel in flavours))
         if self.distribution:
             own = self.distribution
@@ -112,12 +127,13 @@ class Names:
         """
         if not has_nvswitch(self.profile):
             return []
-        if self.distribution:
+        if self.signed is None and self.distribution:
             msg = f"{self.system.key} itself packages no fabric manager, and CUDA does not start on a machine with NVSwitches without it"
             raise StackConflictError(msg, hint="set sources.packages to nvidia")
         record = read.driver().fabric
         fitting = [p for p in record.packages if p.system == self.manager and version(branch) <= version(p.upto)]
         manager = min(fitting, key=lambda p: version(p.upto)).manager.replace("<branch>", branch)
+        manager = self.signed.fabric.replace("<branch>", branch) if self.signed else manager
         manager = PackagePin(manager, f"{branch}.*").text(self.manager)
         if not has_nvlink5(self.profile):
             return [manager]
@@ -170,13 +186,17 @@ class Names:
                 "the exact versions of the driver's and the toolkit's packages; `gpuprov catalog refresh --only packages` finds them"
             )
         # For dnf a pin is a pattern, not a package.
-        driver_packages = [*(driver.pin if self.manager == "apt" else ()), *exact.pin_driver(driver.packages, driver.branch)]
+        if driver.build == "signed":
+            driver_packages = signed_packages(driver, self.manager)
+        else:
+            driver_packages = [*(driver.pin if self.manager == "apt" else ()), *exact.pin_driver(driver.packages, driver.branch)]
+        builders = [name for name in base.driver if name != "dkms" or driver.build == "dkms"]
         manager, *beside = self.fabric_manager(driver.branch) or [""]
         roles = {
             "base": [*base.always, *tools, *compiler],
             "storage": [*(base.xfs if data and data.filesystem == "xfs" else ()), *(base.stripe if self._stripes() else ())],
-            "nvidia_driver": [*base.driver, *driver.headers, *driver_packages],
-            "fabric_manager": [*exact.pin([manager]), *beside] if manager else [],
+            "nvidia_driver": [*builders, *driver.headers, *driver_packages],
+            "fabric_manager": [*([manager] if self.signed else exact.pin([manager])), *beside] if manager else [],
             "cuda_toolkit": exact.pin([cuda.package]),
             "cupti": exact.pin(self.distribution.cupti) if self.distribution else [],
             "cudnn": exact.pin(cudnn.packages),

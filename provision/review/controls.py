@@ -6,9 +6,10 @@ from typing import Final
 from provision.converge.declared import Change, declaration
 from provision.converge.roles import ROLES, all_roles
 from provision.profile.model import Profile
+from provision.profile.signed import wants_signed
 from provision.review.tree import ControlItem
 from provision.verify.checks import CHECKS, Check
-from provision.verify.checks.base import TIERS
+from provision.verify.checks.base import SPLIT, TIERS
 
 # The keys behind checks that no role declares, or that a role declares less exactly; a test holds that every check has a key.
 KEYS: Final[Mapping[str, tuple[str, ...]]] = {
@@ -21,6 +22,7 @@ KEYS: Final[Mapping[str, tuple[str, ...]]] = {
     "root-grown": ("disks.root.size_gb",),
     "root-room": ("verify.min_free_gb", "disks.root.size_gb"),
     "gpu": ("gpu.model", "gpu.count"),
+    "secure-boot": ("os.secure_boot", "stack.driver_build"),
     "gpu-health": ("gpu.model",),
     "xid": ("gpu.model",),
     "gsp": ("stack.driver_flavour", "gpu.model"),
@@ -54,6 +56,8 @@ _CONDITIONS: Final[Mapping[str, tuple[Callable[[Profile], bool], str]]] = {
         lambda p: p.gpu.counters != "all-users" or p.verify.tier != "quick",
         "needs `--tier standard`, because only a profiler shows what an ordinary user gets",
     ),
+    "secure-boot": (wants_signed, "the profile asks for modules that are built on the host"),
+    "signed-modules": (wants_signed, "the profile asks for modules that are built on the host"),
     "all-reduce": (lambda p: p.gpu.count > 1, "there is only one GPU"),
     "data-parallel": (lambda p: p.gpu.count > 1, "there is only one GPU"),
     "amp": (lambda p: p.stack.frameworks.pytorch is not None, "the profile does not ask for PyTorch"),
@@ -100,6 +104,8 @@ def _why_not(check: Check, profile: Profile, roles: set[str]) -> str:
     """Why `verify` at the profile's tier will not judge a check; empty when it will."""
     if check.id in _CONDITIONS and not _CONDITIONS[check.id][0](profile):
         return _CONDITIONS[check.id][1]
+    if check.whole_gpus and profile.gpu.mig:
+        return SPLIT
     if check.role is not None and check.role not in roles:
         return f"the profile does not need the role {check.role}"
     if TIERS.index(check.tier) > TIERS.index(profile.verify.tier):

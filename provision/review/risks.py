@@ -19,6 +19,8 @@ from provision.profile.locked import Lock
 from provision.profile.model import Profile
 from provision.review.controls import line_of
 from provision.review.exposure import addresses_in
+from provision.review.mig import split
+from provision.review.modules import modules, secured
 from provision.review.rules import Violation
 from provision.review.tree import SEVERITIES, EnvironmentItem, Gain, PackageItem, Risk, Severity
 
@@ -78,6 +80,8 @@ def risks(
         register.add("against-rules", "high", title, why, narrower="a value that the rule allows; `up` refuses this one", key=violation.key)
     _lock(register, lock, environments, differs)
     _counters(register, profile, lock)
+    modules(register.add, plan)
+    split(register.add, lock)
     if plan.places:
         _doors(register, profile)
     _money(register, plan)
@@ -187,8 +191,6 @@ def _host(register: _Register, profile: Profile) -> None:
     narrower = "logins in `users`, which have no sudo, and a launch key that nobody shares"
     if profile.places:
         register.add("login-sudo", "medium", "The image's login user has sudo without a password", why, narrower=narrower, key="os")
-    why = "the driver's kernel modules are built on the host and not signed; with Secure Boot on, the set-up is refused"
-    register.add("secure-boot", "medium", "Secure Boot must be off", why, key="stack.driver")
     why = "unattended upgrades skip the driver and CUDA, so their security fixes arrive only with a new lock"
     register.add(
         "held-back", "low", "The driver is not upgraded automatically", why, narrower="a new lock at regular intervals", key="stack.driver"
@@ -313,6 +315,7 @@ def gains(plan: Plan, verdict: RulesVerdict | None = None) -> tuple[Gain, ...]:
     return (
         *([Gain("The rules are kept", f"nothing breaks the rules {verdict.name}")] if verdict and not verdict.violations else []),
         *(launched if plan.places else ()),
+        *secured(plan),
         Gain("Repositories are trusted by fingerprint", "a key with another fingerprint is refused, and no repository is `trusted=yes`"),
         *([Gain("Wheels are trusted by hash", hash_only)] if wheels else []),
         Gain(

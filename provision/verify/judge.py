@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, replace
 
 from provision.profile.model import Profile, Waiver
 from provision.verify.checks import CHECKS, Check
-from provision.verify.checks.base import TIERS, Tier
+from provision.verify.checks.base import SPLIT, TIERS, Tier
 from provision.verify.facts import Facts, NotObservedError
 from provision.verify.facts.gpu import GpuFacts
 from provision.verify.facts.system import ClockFacts
@@ -83,6 +83,8 @@ def _judge_one(check: Check, facts: Facts, profile: Profile, *, gpu_missing: boo
     finding = Finding(check.id, check.title, "not-applicable", expected="nothing", observed="", role=check.role, needs_gpu=check.needs_gpu)
     if TIERS.index(check.tier) > TIERS.index(tier):
         return replace(finding, observed=f"not checked: tier {tier} leaves it out, tier {check.tier} has it")
+    if check.whole_gpus and profile.gpu.mig:
+        return replace(finding, observed=SPLIT)
     try:
         return replace(finding, **asdict(check.judge(facts, profile)))
     except NotObservedError as reason:

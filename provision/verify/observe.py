@@ -29,7 +29,7 @@ if TYPE_CHECKING:  # the models of the facts take longer to import than all the 
 PROBE: Final = Path(__file__).parent / "probe"
 # In the order in which they import each other.
 MODULES: Final = (
-    *("run", "device", "system", "disk", "sessions", "health", "links", "gpu", "settings", "counters", "surroundings"),
+    *("run", "device", "system", "disk", "sessions", "health", "links", "mig", "gpu", "boot", "settings", "counters", "surroundings"),
     *("stack", "worker", "perf"),
 )
 _MAX_OUTPUT: Final = 8 * 1024 * 1024

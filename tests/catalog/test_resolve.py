@@ -149,6 +149,7 @@ class TestPlaces:
         assert fractions == {"g6f.large": 0.125, "g6f.xlarge": 0.125, "g6f.2xlarge": 0.25, "g6f.4xlarge": 0.5, "gr6f.4xlarge": 0.5}
         assert "needs NVIDIA's licensed GRID driver and a running nvidia-gridd" in why_not_aws("g6f.xlarge", "us-east-1", "l4", 1)
         assert "a running nvidia-gridd" in why_not_aws("gr6f.4xlarge", "us-east-1", "l4", 1)
+        assert "nobody signs its modules, so Secure Boot would have to be off" in why_not_aws("gr6f.4xlarge", "us-east-1", "l4", 1)
         assert why_not_aws("g6.xlarge", "us-east-1", "l4", 1) == ""
 
     def test_g4ad_is_amd_and_g5g_is_arm(self) -> None:

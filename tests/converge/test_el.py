@@ -141,3 +141,28 @@ def test_undo_removes_what_was_added(host: Host) -> None:
     assert [name for name in ("nvidia", "cuda", "cudnn", "nsight") if name in left] == []
     assert host.lab.shell("sudo ls /var/lib/gpuprov/changes") == ""
     assert host.lab.shell("ls /etc/yum.repos.d") == "base.repo"
+
+
+def test_signed_modules_come_from_the_repository_that_the_system_s_own_package_adds(
+    host: Host, repository: RpmRepository, tmp_path: Path
+) -> None:
+    plain = host.asked.dump() | {"os": {"name": "alma", "version": "9"}}
+    plain["stack"]["driver_build"] = "signed"
+    asked = Profile.model_validate(plain)
+    lock = build(asked, dt.date(2026, 11, 21))
+    added = f"[almalinux-nvidia]\nname=x\nbaseurl={repository.url}\nenabled=1\ngpgcheck=1\ngpgkey={repository.url}key.asc\n"
+    module = {f"lib/modules/{KERNEL}/extra/nvidia.ko": "module"}
+    made = [Package(name, f"{lock.driver.branch}.1", module if "kmod" in name else {}) for name in lock.driver.packages]
+    release = Package("almalinux-release-nvidia-driver", "9", {"etc/yum.repos.d/almalinux-nvidia.repo": added})
+    repository.add([*made, release], {"nvidia-driver:latest": []})
+    host.lab.shell("sudo dnf -q clean all")
+    alma = Host(host.lab, asked, lock, tmp_path)
+    alma.converge("signed", ("nvidia_driver",))
+    names = host.lab.shell("sudo rpm -qa --queryformat '%{NAME}\\n'").split()
+    assert {*lock.driver.packages, release.name} <= set(names)
+    assert not {"dkms", "kernel-devel-matched", "kernel-headers"} & set(names)
+    assert "nvidia-open-kmod" in host.lab.shell("sudo dnf -q versionlock list")
+    assert alma.converge("again", ("nvidia_driver",)).changed_tasks == ()
+    alma.undo("all")
+    assert not [name for name in host.lab.shell("sudo rpm -qa").splitlines() if "nvidia" in name]
+    assert host.lab.shell("ls /etc/yum.repos.d") == "base.repo"

@@ -53,13 +53,13 @@ def test_an_unknown_role_is_refused_with_the_list() -> None:
 
 
 def test_all_leaves_out_what_the_profile_does_not_ask_for(profile: Profile) -> None:
-    assert set(ROLES) - set(all_roles(profile, without_gpu=False)) == {"tensorflow", "jax", "extras", "fabric_manager"}
+    assert set(ROLES) - set(all_roles(profile, without_gpu=False)) == {"tensorflow", "jax", "extras", "fabric_manager", "mig"}
     assert set(all_roles(profile, without_gpu=True)) & GPU_ROLES == set()
     stack = profile.stack.model_copy(
         update={"opencv": "none", "frameworks": Frameworks(), "ffmpeg": False, "profilers": (), "cudnn": "none"}
     )
     bare = profile.model_copy(update={"stack": stack, "disks": profile.disks.model_copy(update={"data": None})})
-    idle = {"fabric_manager", "cudnn", "nsight", "ffmpeg", "opencv", "pytorch", "tensorflow", "jax", "extras"}
+    idle = {"fabric_manager", "mig", "cudnn", "nsight", "ffmpeg", "opencv", "pytorch", "tensorflow", "jax", "extras"}
     assert set(ROLES) - set(all_roles(bare, without_gpu=False)) == idle
 
 

@@ -38,8 +38,8 @@ class Rig:
         for kernel in kernels:
             (self.root / kernel).touch()
 
-    def call(self, *packages: str, check: bool = False) -> dict[str, Any]:
-        return self.modules.call("driver", check=check, module="nvidia", packages=list(packages))
+    def call(self, *packages: str, check: bool = False, signed: bool = False) -> dict[str, Any]:
+        return self.modules.call("driver", check=check, module="nvidia", packages=list(packages), signed=signed)
 
 
 @pytest.fixture
@@ -130,6 +130,35 @@ def test_another_version_is_unloaded_first_or_takes_a_reboot(rig: Rig) -> None:
 def test_a_running_kernel_without_the_module_is_refused(rig: Rig) -> None:
     rig.modules.monkeypatch.setattr(rig.module, "kernels", lambda: [KERNELS[1]])
     assert "the running kernel 6.8.0-1 has no headers here" in rig.call()["msg"]
+
+
+@pytest.fixture
+def signed(rig: Rig, tmp_path: Path) -> Rig:
+    """A host without headers, whose newest kernel alone has the module."""
+    (rig.root / KERNELS[0]).unlink()
+    patch = rig.modules.monkeypatch.setattr
+    patch(rig.module, "kernels", list)
+    patch(rig.module, "installed", lambda: list(KERNELS))
+    patch(rig.module, "DKMS", str(tmp_path / "dkms"))
+    return rig
+
+
+def test_a_signed_module_is_not_built_and_the_kernel_that_it_came_with_is_booted(signed: Rig) -> None:
+    answer = signed.call(signed=True)
+    assert (answer["changes"], answer["kernels"], answer["reboot"]) == ([], [KERNELS[1]], True)
+    assert not [line for line in signed.host.ran if line.startswith("dkms")]
+    signed.built(KERNELS[0])
+    answer = signed.call(signed=True)
+    assert (answer["changes"], answer["kernels"], answer["reboot"]) == (["modprobe nvidia"], list(KERNELS), False)
+
+
+def test_a_host_without_the_signed_module_or_with_one_of_dkms_is_refused(signed: Rig, tmp_path: Path) -> None:
+    (tmp_path / "dkms/nvidia").mkdir(parents=True)
+    assert signed.call(signed=True)["msg"].startswith("DKMS has nvidia, which comes before the signed module: `gpuprov undo`")
+    (tmp_path / "dkms/nvidia").rmdir()
+    (signed.root / KERNELS[1]).unlink()
+    assert signed.call(signed=True)["msg"] == f"no kernel has the signed module; the kernels are {', '.join(KERNELS)}"
+    assert signed.call(signed=True, check=True)["kernels"] == []
 
 
 # --- what it sees of the host

@@ -28,6 +28,7 @@ class GpuRecord(CatalogRecord, frozen=True):
 
     Attributes:
         nvlink_gb_s: of all links of one GPU, in one direction.
+        mig: slice → how many of it fit alone; empty for a card without Multi-Instance GPU. `mig_driver` is the oldest driver for it.
         nvswitch_from: how many sit on a board with NVSwitches; None where there is no such board.
     """
 
@@ -45,6 +46,8 @@ class GpuRecord(CatalogRecord, frozen=True):
     power_w: int | None = None
     nvenc: bool | None = None
     nvswitch_from: int | None = None
+    mig: dict[str, int] = msgspec.field(default_factory=dict)
+    mig_driver: str | None = None
     clocks: ClocksRecord | None = None
 
 

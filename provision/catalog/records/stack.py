@@ -6,6 +6,7 @@ from typing import Literal
 import msgspec
 
 from provision.catalog.records.base import Capabilities, CatalogRecord, Covers, version
+from provision.catalog.records.signed import SignedModules, UnsignedModules
 
 
 class Branch(CatalogRecord, frozen=True):
@@ -117,7 +118,17 @@ class DriverRecord(CatalogRecord, frozen=True):
     clocks: ClockRules
     counters_for_group: GroupCounters
     packages: list[DriverPackages]
+    signed: list[SignedModules]
+    unsigned: list[UnsignedModules]
     fabric: FabricRecord
+
+    def signed_for(self, system: str) -> SignedModules | None:
+        """The signed kernel modules of a system such as `alma 9`; None where it has none."""
+        return next((record for record in self.signed if system in record.systems), None)
+
+    def why_unsigned(self, system: str) -> str:
+        """Why a system has no signed kernel modules."""
+        return next((record.why for record in self.unsigned if system in record.systems), "nobody is known to sign modules for it")
 
 
 class Floor(CatalogRecord, frozen=True):

@@ -28,6 +28,7 @@ from provision.clouds.terms import (
     RefusalKind,
     Region,
     Safeguard,
+    SecureBoot,
     Way,
 )
 
@@ -42,6 +43,11 @@ deadline: DeadlineKeeper = DeadlineKeeper(
     title="On AWS the machine itself keeps the deadline",
     reason="EC2 has no deadline of its own: a timer on the host powers it off, which ends it, and root there can stop the timer",
     narrower="an alarm in the account beside it",
+)
+# docs/sources/clouds.md §11, from memory: the variable store of a public image is empty, so the firmware is in setup mode.
+secure_boot: SecureBoot = SecureBoot(
+    available=False,
+    why="AWS's public images have no Secure Boot keys enrolled, so machines start with it off; an image of your own with UefiData has",
 )
 safeguards: tuple[Safeguard, ...] = (
     Safeguard("IMDSv2 required", "IMDSv2 only", "the metadata service answers only with a session token, and only to the machine itself"),

@@ -26,6 +26,7 @@ from provision.clouds.terms import (
     RefusalKind,
     Region,
     Safeguard,
+    SecureBoot,
     Way,
 )
 from provision.errors import UsageError
@@ -41,6 +42,7 @@ _RANGE = "35.235.240.0/20"
 name: str = "gcp"
 title: str = "GCP"
 deadline: DeadlineKeeper = DeadlineKeeper(by="cloud")
+secure_boot: SecureBoot = SecureBoot(available=True)
 safeguards: tuple[Safeguard, ...] = (
     Safeguard("no service account"),
     Safeguard("host keys read from guest attributes"),

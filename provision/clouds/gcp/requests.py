@@ -191,7 +191,7 @@ def _properties(order: base.Order, region: str) -> dict[str, Any]:
         "network_interfaces": [_card(order, region)],
         "scheduling": scheduling(order.market, order.deadline),
         # Kernel modules that are built on the host carry no signature that Secure Boot knows (docs/sources/clouds.md §11).
-        "shielded_instance_config": {"enable_secure_boot": False, "enable_vtpm": True, "enable_integrity_monitoring": True},
+        "shielded_instance_config": {"enable_secure_boot": order.secure_boot, "enable_vtpm": True, "enable_integrity_monitoring": True},
         "tags": {"items": [network_tag(order.launch_id)]},
         "labels": _labels(order),
         "metadata": _metadata(order),

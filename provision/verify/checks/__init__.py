@@ -3,11 +3,13 @@
 from typing import Final
 
 from provision.verify.checks import (
+    boot,
     counters,
     disk,
     gpu,
     health,
     links,
+    mig,
     perf,
     programs,
     sessions,
@@ -26,7 +28,9 @@ CHECKS: Final[tuple[Check, ...]] = (
     *disk.CHECKS,
     *sessions.CHECKS,
     *gpu.CHECKS,
+    *boot.CHECKS,
     *counters.CHECKS,
+    *mig.CHECKS,
     *settings.CHECKS,
     *health.CHECKS,
     *links.CHECKS,

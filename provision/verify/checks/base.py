@@ -49,6 +49,7 @@ class Check:
     role: str | None = None  # the Ansible role that makes it so, or None where none can
     needs_gpu: bool = False  # whether it is excused together with the GPU
     unknown_hint: str = "see the reason; `gpuprov probe HOST` shows all facts"
+    whole_gpus: bool = False  # whether it is about whole GPUs, and says nothing of GPUs that are split with MIG
     tier: Tier = "quick"  # the first at which it is judged; see FIRST_TIER in the probe for the facts
 
 
@@ -58,6 +59,14 @@ warns = partial(Verdict, "warn")  # holds now, and may not later or not quite
 unknown = partial(Verdict, "unknown")
 # The profile does not ask for it, or the hardware cannot have it.
 not_applicable = partial(Verdict, "not-applicable", "nothing")
+
+
+SPLIT: Final = "the GPUs are split with MIG (gpu.mig), and this is about whole ones and what connects them"
+
+
+def visible_gpus(facts: Facts, profile: Profile) -> int:
+    """How many GPUs a process should see: all of the host's, or one MIG device where they are split."""
+    return 1 if profile.gpu.mig else max(1, len(require_gpu(facts).nodes))
 
 
 def together(expected: str, results: Sequence[Verdict]) -> Verdict:

@@ -5,8 +5,9 @@ Sources: docs/sources/verification.md §2.2.
 
 from provision.catalog import read
 from provision.profile.model import Profile
+from provision.profile.signed import wants_signed
 from provision.verify.checks.base import Check, Verdict, apply, fails, passes, unknown, warns
-from provision.verify.facts import Facts
+from provision.verify.facts import Facts, NotObservedError
 from provision.verify.facts.gpu import DriverFacts, ModulesFacts, NvmlFacts, require_gpu
 
 
@@ -53,7 +54,9 @@ def _driver(facts: Facts, profile: Profile) -> Verdict:
     return passes(expected, observed)
 
 
-def _driver_on_disk(facts: Facts, _profile: Profile) -> Verdict:
+def _driver_on_disk(facts: Facts, profile: Profile) -> Verdict:
+    if wants_signed(profile):
+        return _signed_on_disk(facts.read(ModulesFacts))
     expected = "the driver's module built for every kernel that has headers, and its packages held"
     modules = facts.read(ModulesFacts)
     kernels = ", ".join(f"{k.kernel} {'built' if k.built else 'NOT built'}" for k in modules.kernels) or "no kernel has headers"
@@ -61,6 +64,22 @@ def _driver_on_disk(facts: Facts, _profile: Profile) -> Verdict:
     observed = f"{kernels}; held: {', '.join(locks) or 'nothing of the driver'}"
     hint = apply("nvidia_driver", "installs, builds and holds it")
     if not modules.kernels or not all(kernel.built for kernel in modules.kernels):
+        return fails(expected, observed, hint)
+    return passes(expected, observed) if locks else warns(expected, observed, hint)
+
+
+def _signed_on_disk(modules: ModulesFacts) -> Verdict:
+    """Signed modules come built, for the kernel that the next boot takes; no kernel needs headers."""
+    expected = "the signed module for the newest kernel, and the driver's packages held"
+    if modules.installed is None:
+        msg = "the probe sent no installed kernels"
+        raise NotObservedError(msg)
+    kernels = sorted(modules.installed or modules.kernels, key=lambda kernel: kernel.order)
+    locks = [name for name in modules.held if "nvidia" in name]
+    words = ", ".join(f"{k.kernel} {'has it' if k.built else 'has NOT'}" for k in kernels) or "no kernel is installed"
+    observed = f"{words}; held: {', '.join(locks) or 'nothing of the driver'}"
+    hint = apply("nvidia_driver", "installs and holds it")
+    if not kernels or not kernels[-1].built:
         return fails(expected, observed, hint)
     return passes(expected, observed) if locks else warns(expected, observed, hint)
 

@@ -168,7 +168,7 @@ def _membership(device: DeviceFacts) -> str | None:
 CHECKS = (
     Check("device-nodes", "every user may open the GPU's device nodes", _nodes, needs_gpu=True),
     Check("pcie", "the link to the processor is as wide and fast as the card needs", _pcie, needs_gpu=True),
-    Check("nvlink", "NVLinks are up", _nvlink, needs_gpu=True),
+    Check("nvlink", "NVLinks are up", _nvlink, needs_gpu=True, whole_gpus=True),
     Check("fabric-on-disk", "the fabric manager is installed for NVSwitches", _fabric_on_disk, role="fabric_manager", needs_gpu=True),
     Check("fabric", "the NVSwitch fabric is up", _fabric, role="fabric_manager", needs_gpu=True),
 )

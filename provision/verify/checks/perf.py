@@ -325,7 +325,7 @@ def _data_parallel(facts: Facts, profile: Profile) -> Verdict:
     return passes(expected, f"right, {observed}")
 
 
-_check = partial(Check, needs_gpu=True, tier="perf")
+_check = partial(Check, needs_gpu=True, whole_gpus=True, tier="perf")
 CHECKS = (
     _check("gemm", "every GPU computes as fast as a healthy one", _gemm),
     _check("memory-bandwidth", "the memory of every GPU is as fast as a healthy one's", _memory),

@@ -70,7 +70,7 @@ def _triton(facts: Facts, profile: Profile) -> Verdict:
     return over_all(facts, perf, profile, "a kernel that Triton compiles on the host computes correctly on every GPU", results)
 
 
-_check = partial(Check, needs_gpu=True, tier="perf", role="pytorch")
+_check = partial(Check, needs_gpu=True, whole_gpus=True, tier="perf", role="pytorch")
 CHECKS = (
     _check("amp", "mixed precision makes training faster", _amp),
     _check("triton", "Triton compiles a kernel that computes", _triton),

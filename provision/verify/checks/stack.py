@@ -5,7 +5,7 @@ from typing import Final
 from provision.catalog import read
 from provision.catalog.rules import TITLES
 from provision.profile.model import Profile
-from provision.verify.checks.base import Check, Judge, Verdict, apply, fails, not_applicable, passes, unknown, warns
+from provision.verify.checks.base import Check, Judge, Verdict, apply, fails, not_applicable, passes, unknown, visible_gpus, warns
 from provision.verify.facts import Facts
 from provision.verify.facts.gpu import GpuFacts, require_gpu
 from provision.verify.facts.stack import (
@@ -76,7 +76,7 @@ def _nvcc_runs(facts: Facts, profile: Profile) -> Verdict:
     if not trial.gpus:
         built = "" if own in trial.built else f" (it has {own} as well)"
         return unknown(expected, f"compiled for {', '.join(trial.built)}{built}, not run: no NVIDIA GPU", "verify on a host with the GPU")
-    return _sums(expected, trial, ended, max(1, len(facts.read(GpuFacts).nodes)))
+    return _sums(expected, trial, ended, 1 if profile.gpu.mig else max(1, len(facts.read(GpuFacts).nodes)))
 
 
 def _sums(expected: str, trial: NvccRunFacts, ended: str, gpus: int) -> Verdict:
@@ -187,7 +187,7 @@ def _computes(name: str) -> Judge:
         title, version = TITLES[name], getattr(profile.stack.frameworks, name)
         if version is None:
             return not_applicable(f"the profile does not ask for {title}")
-        gpus = max(1, len(require_gpu(facts).nodes))
+        gpus = visible_gpus(facts, profile)
         expected = f"{title} in /opt/gpuprov/venvs, computing on every GPU" + _version(version)
         build = facts.read(FrameworkFacts, name).build
         words, hint = _state(title, build, version)
@@ -264,7 +264,7 @@ def _opencv_cuda(facts: Facts, profile: Profile) -> Verdict:
     if profile.stack.opencv != "cuda":
         return not_applicable("the profile does not ask for OpenCV with CUDA")
     expected = "OpenCV resizes an image correctly on every GPU"
-    gpus = max(1, len(require_gpu(facts).nodes))
+    gpus = visible_gpus(facts, profile)
     build = facts.read(OpenCvFacts).build
     if build is None or build.error or not build.cuda:
         return fails(expected, "no OpenCV that was built with CUDA", apply("opencv", "builds it"))

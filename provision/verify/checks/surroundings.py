@@ -8,6 +8,7 @@ import re
 from typing import Final
 
 from provision.profile.model import Profile
+from provision.profile.signed import wants_signed
 from provision.verify.checks.base import Check, Verdict, dotted, fails, not_applicable, passes, unknown, warns
 from provision.verify.facts import Facts, NotObservedError
 from provision.verify.facts.gpu import ModulesFacts
@@ -74,8 +75,8 @@ def _breaks(name: str, value: str, facts: Facts, profile: Profile) -> str:
     if name == "CUDA_VISIBLE_DEVICES":
         # The first entry that is not a GPU ends the list: programs see nothing behind -1.
         entries = re.split(r",?\s*-1|NoDevFiles", value)[0].split(",")
-        visible = len([entry for entry in entries if entry.strip()])
-        return f"programs see {visible} of {profile.gpu.count} GPUs" if visible < profile.gpu.count else ""
+        visible, there = len([entry for entry in entries if entry.strip()]), 1 if profile.gpu.mig else profile.gpu.count
+        return f"programs see {visible} of {there} GPUs" if visible < there else ""
     if name != "LD_LIBRARY_PATH":
         return ""
     folders = [folder for folder in value.split(":") if folder]
@@ -122,7 +123,7 @@ def _initramfs(facts: Facts, _profile: Profile) -> Verdict:
     return warns(expected, f"{observed.format('older')}: a driver that is loaded from it has the old setting", hint)
 
 
-def _every_kernel(facts: Facts, _profile: Profile) -> Verdict:
+def _every_kernel(facts: Facts, profile: Profile) -> Verdict:
     expected = "the driver's module for every kernel that can be booted"
     kernels = facts.read(ModulesFacts).installed
     if kernels is None:
@@ -133,6 +134,9 @@ def _every_kernel(facts: Facts, _profile: Profile) -> Verdict:
     observed = ", ".join(f"{kernel.kernel} {'has it' if kernel.built else 'has NOT'}" for kernel in kernels)
     if all(kernel.built for kernel in kernels):
         return passes(expected, observed)
+    if wants_signed(profile) and max(kernels, key=lambda kernel: kernel.order).built:
+        # Signed modules come for the newest kernel, which is the one that boots by itself.
+        return warns(expected, observed, "a boot into an older kernel has no driver: remove it with the package manager")
     hint = "a boot into that kernel has no driver: install its headers, so that DKMS builds the module (`dkms status`), or remove it"
     return fails(expected, observed, hint)
 

@@ -1,5 +1,7 @@
 """The GPU as the host, the driver's library and the kernel see it."""
 
+import re
+
 from pydantic import Field
 
 from provision.verify.facts.base import NOT_READ, Count, Fact, FactPart, Facts, NotObservedError, Reading
@@ -37,6 +39,9 @@ class DeviceFacts(HealthReadings, LinkReadings):
     sm_mhz: Reading = NOT_READ
     max_memory_mhz: Reading = NOT_READ
     max_graphics_mhz: Reading = NOT_READ
+    mig: Reading = NOT_READ
+    mig_pending: Reading = NOT_READ
+    mig_slices: Reading = NOT_READ
 
 
 class NvmlFacts(Fact):
@@ -63,6 +68,11 @@ class KernelModule(FactPart):
 
     kernel: str
     built: bool
+
+    @property
+    def order(self) -> list[tuple[int, int, str]]:
+        """What sorts kernels from the oldest to the newest, as a boot loader does."""
+        return [(1, int(part), "") if part.isdecimal() else (0, 0, part) for part in re.findall(r"[0-9]{1,9}|[^0-9.-]+", self.kernel)]
 
 
 class ModulesFacts(Fact):

@@ -9,6 +9,7 @@ import shutil
 from device import need_gpu, present
 from health import limits, memory_health
 from links import link
+from mig import split
 from run import Unknown, command, output, read
 
 
@@ -40,6 +41,7 @@ def nvml():
                 **memory_health(pynvml, ask, handle),
                 **limits(pynvml, ask, handle),
                 **link(pynvml, ask, handle),
+                **split(pynvml, ask, handle),
                 "name": ask("nvmlDeviceGetName", handle),
                 "uuid": ask("nvmlDeviceGetUUID", handle),
                 "memory_mib": {"value": memory["value"].total >> 20} if "value" in memory else memory,

@@ -2,6 +2,7 @@
 
 import datetime as dt
 import json
+from dataclasses import replace
 from typing import Any
 
 import jsonschema
@@ -40,6 +41,8 @@ def test_a_machine_is_asked_for_with_its_gpu_and_with_what_is_secure() -> None:
     assert sent["scheduling"]["instanceTerminationAction"] == "DELETE"
     assert dt.datetime.fromisoformat(sent["scheduling"]["terminationTime"]) == train.deadline.replace(microsecond=0)
     assert sent["shieldedInstanceConfig"] == {"enableVtpm": True, "enableIntegrityMonitoring": True, "enableSecureBoot": False}
+    checked = on_the_wire("Instance", requests.instance(replace(train, secure_boot=True), "gpuprov-train"))
+    assert checked["shieldedInstanceConfig"]["enableSecureBoot"] is True
     assert "serviceAccounts" not in sent
     assert sent["tags"]["items"] == ["gpuprov-" + "f00d" * 8]
     assert sent["networkInterfaces"][0]["accessConfigs"][0]["type"] == "ONE_TO_ONE_NAT"

@@ -5,6 +5,12 @@ from .table import Case, Text, gpu, table, texts, two
 
 NODES = {"gpu__nodes": ["/dev/nvidia0", "/dev/nvidia1"]}
 KERNELS = [{"kernel": "6.8.0-1", "built": True}, {"kernel": "6.8.0-2", "built": False}]
+# Signed modules need no headers, and the newest kernel alone has them.
+SIGNED = {"stack__driver_build": "signed"}
+BARE = {
+    "modules__kernels": [],
+    "modules__installed": [{"kernel": "6.8.0-10-gcp", "built": True}, {"kernel": "6.8.0-9-gcp", "built": False}],
+}
 CASES: list[Case] = [
     ("gpu", {}, {}, "pass", "Tesla T4"),
     ("gpu", {"gpu": good.NO_GPU}, {}, "unknown", "no NVIDIA GPU on this host"),
@@ -49,6 +55,11 @@ CASES: list[Case] = [
     ("driver", {"driver__nvidia_smi": "590.1"}, {}, "fail", "nvidia-smi 590.1"),
     ("driver", {}, {"stack__driver": "58"}, "fail", "580.95.05"),
     ("driver-on-disk", {"modules__kernels": KERNELS}, {}, "fail", "6.8.0-1 built, 6.8.0-2 NOT built"),
+    ("driver-on-disk", BARE, SIGNED, "pass", "6.8.0-9-gcp has NOT, 6.8.0-10-gcp has it; held: nvidia-dkms-open"),
+    ("driver-on-disk", BARE | {"modules__held": []}, SIGNED, "warn", "held: nothing"),
+    ("driver-on-disk", BARE | {"modules__installed__0__built": False}, SIGNED, "fail", "6.8.0-10-gcp has NOT"),
+    ("driver-on-disk", BARE | {"modules__installed": None}, SIGNED, "unknown", "no installed kernels"),
+    ("driver-on-disk", BARE | {"modules__installed": []}, SIGNED, "fail", "no kernel is installed"),
 ]
 BUILT = "the driver's module built for every kernel that has headers, and its packages held"
 TEXTS: list[Text] = [

@@ -1,5 +1,7 @@
 """What the checks of surroundings say to which facts: a case for each outcome that each can have."""
 
+from typing import Any
+
 from .table import Case, Text, table, texts
 
 OLDER = {"variables__login": {"LD_LIBRARY_PATH": "/usr/local/cuda-12.4/lib64"}}
@@ -12,6 +14,12 @@ TRACERS = (
 )
 NVML = "NVML's Python module comes from nvidia-ml-py, in every environment"
 INITRAMFS = "an initramfs that is newer than the option on the performance counters"
+NEWEST_HAS_IT: dict[str, Any] = {
+    "modules__installed": [{"kernel": "6.8.0-9-gcp", "built": False}, {"kernel": "6.8.0-10-gcp", "built": True}]
+}
+NEWEST_HAS_NOT: dict[str, Any] = {
+    "modules__installed": [{"kernel": "6.8.0-9-gcp", "built": True}, {"kernel": "6.8.0-10-gcp", "built": False}]
+}
 CASES: list[Case] = [
     ("environment", {}, {}, "pass", "none is set"),
     ("environment", {"variables__login": {"LD_LIBRARY_PATH": "/usr/local/cuda/lib64/stubs:/x"}}, {}, "fail", "stubs"),
@@ -68,6 +76,9 @@ CASES: list[Case] = [
     ("initramfs", {"initramfs": None}, {}, "unknown", "no fact"),
     ("every-kernel", {}, {}, "pass", "6.8.0-1030-aws has it"),
     ("every-kernel", {"modules__installed__0__built": False}, {}, "fail", "has NOT"),
+    ("every-kernel", NEWEST_HAS_IT, {}, "fail", "6.8.0-9-gcp has NOT, 6.8.0-10-gcp has it"),
+    ("every-kernel", NEWEST_HAS_IT, {"stack__driver_build": "signed"}, "warn", "6.8.0-9-gcp has NOT, 6.8.0-10-gcp has it"),
+    ("every-kernel", NEWEST_HAS_NOT, {"stack__driver_build": "signed"}, "fail", "6.8.0-9-gcp has it, 6.8.0-10-gcp has NOT"),
     ("every-kernel", {"modules__installed": []}, {}, "not-applicable", "no kernel is installed"),
     ("every-kernel", {"modules__installed": None}, {}, "unknown", "no installed kernels"),
     ("upgrades", {}, {}, "pass", "held or left out"),

@@ -13,6 +13,7 @@ description:
 options:
   module: {description: The name of the kernel module., type: str, required: true}
   packages: {description: The packages to hold., type: list, elements: str, default: []}
+  signed: {description: Whether the module comes built and signed. DKMS must then have none., type: bool, default: false}
 author: [gpuprov]
 """
 EXAMPLES = """
@@ -31,6 +32,8 @@ import re
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gpuprov.host.plugins.module_utils.ledger import Ledger, run
+
+DKMS = "/var/lib/dkms"
 
 
 class Driver:
@@ -81,11 +84,25 @@ class Driver:
                 self.module.fail_json(msg="DKMS built no module for kernel %s: %s" % (kernel, log()))
         return ready
 
+    def signed(self):
+        """The kernels for which a signed module was installed."""
+        built = sorted(os.path.basename(path) for path in glob.glob(DKMS + "/nvidia*"))
+        if built:
+            self.module.fail_json(
+                msg="DKMS has %s, which comes before the signed module: `gpuprov undo` removes an earlier set-up" % ", ".join(built)
+            )
+        ready = [kernel for kernel in installed() if has_module(kernel)]
+        if not ready and not self.module.check_mode:
+            self.module.fail_json(msg="no kernel has the signed module; the kernels are %s" % ", ".join(installed()))
+        return ready
+
     def load(self, ready):
         """Load the installed version; True when that takes a reboot."""
         name = self.module.params["module"]
         if not on_the_bus() or self.module.check_mode:
             return False
+        if os.uname().release not in ready and self.module.params["signed"]:
+            return True  # it came with a kernel of its own, which the next boot takes
         if os.uname().release not in ready:
             self.module.fail_json(
                 msg="the running kernel %s has no headers here: boot the newest one, then run this again" % os.uname().release
@@ -106,6 +123,11 @@ def kernels():
     return sorted(
         os.path.basename(os.path.dirname(path)) for path in glob.glob("/lib/modules/*/build") if os.path.exists(path + "/Makefile")
     )
+
+
+def installed():
+    """All kernels, with headers or without."""
+    return sorted(os.path.basename(folder[:-1]) for folder in glob.glob("/lib/modules/*/"))
 
 
 def has_module(kernel):
@@ -151,12 +173,13 @@ def main():
         argument_spec={
             "module": {"type": "str", "required": True},
             "packages": {"type": "list", "elements": "str", "default": []},
+            "signed": {"type": "bool", "default": False},
         },
         supports_check_mode=True,
     )
     driver = Driver(module)
     driver.hold()
-    ready = driver.build()
+    ready = driver.signed() if module.params["signed"] else driver.build()
     reboot = driver.load(ready)
     module.exit_json(changed=bool(driver.changes), changes=driver.changes, kernels=ready, reboot=reboot)
 

@@ -1,0 +1,76 @@
+"""Multi-Instance GPU: each GPU is split as the profile says, now and after the next boot.
+
+Sources: docs/sources/stack.md §2.1.
+"""
+
+from collections import Counter
+
+from provision.profile.mig import slices
+from provision.profile.model import Profile
+from provision.verify.checks.base import Check, Signs, Verdict, apply, each_gpu, fails, not_applicable, passes
+from provision.verify.facts import Facts, NotObservedError
+from provision.verify.facts.base import UnitFacts
+from provision.verify.facts.gpu import DeviceFacts, NvmlFacts
+from provision.verify.facts.mig import MigReportFacts
+
+_WHOLE = "the profile asks for whole GPUs"
+
+
+def _at_boot(facts: Facts, profile: Profile) -> Verdict:
+    if not profile.gpu.mig:
+        return not_applicable(_WHOLE)
+    expected = "gpuprov-mig.service splits the GPUs at boot"
+    unit = facts.read(UnitFacts, "mig_unit")
+    if unit.exists and unit.enabled:
+        return passes(expected, "enabled")
+    return fails(expected, "not enabled" if unit.exists else "there is no such unit", apply("mig", "writes it"))
+
+
+def _mig(facts: Facts, profile: Profile) -> Verdict:
+    if not profile.gpu.mig:
+        return _whole(facts)
+    wanted = slices(profile)
+    expected = f"each GPU split into {_words(wanted)}"
+
+    def look(device: DeviceFacts) -> Signs:
+        if device.mig.unsupported:
+            return Signs(bad=["this card or machine has no MIG"])
+        if device.mig.answer() != 1:
+            pending = "; it is pending, and takes a reboot" if device.mig_pending.value == 1 else ""
+            return Signs(bad=[f"MIG is off{pending}"])
+        have = str(device.mig_slices.answer()).split()
+        words = _words(tuple(have))
+        return Signs(sound=[words]) if sorted(have) == sorted(wanted) else Signs(bad=[words])
+
+    return each_gpu(
+        facts, expected, look, fail=apply("mig", "splits them, and reboots once where that is needed"), warn="", note=_note(facts)
+    )
+
+
+def _whole(facts: Facts) -> Verdict:
+    """A card that somebody split shows a process one slice of it, whatever else is right."""
+    try:
+        split = [index for index, device in enumerate(facts.read(NvmlFacts).devices) if device.mig.value == 1]
+    except NotObservedError:
+        return not_applicable(_WHOLE)
+    if not split:
+        return not_applicable(_WHOLE)
+    observed = f"MIG is on on GPU {', '.join(map(str, split))}"
+    return fails("whole GPUs", observed, "`gpuprov undo HOST --role mig` puts them together; or say how they are split in gpu.mig")
+
+
+def _note(facts: Facts) -> str:
+    try:
+        return f"; {facts.read(MigReportFacts).words}"
+    except NotObservedError:
+        return ""
+
+
+def _words(names: tuple[str, ...]) -> str:
+    return ", ".join(f"{count} x {name}" for name, count in sorted(Counter(names).items())) or "no slice"
+
+
+CHECKS = (
+    Check("mig-at-boot", "the GPUs are split at boot", _at_boot, role="mig", needs_gpu=True),
+    Check("mig", "each GPU is split as the profile says", _mig, role="mig", needs_gpu=True),
+)
