@@ -124,6 +124,7 @@ def test_every_command_is_a_module_and_every_module_of_commands_a_command() -> N
         "defect",
         "options",
         "progress",
+        "screen",
         "tables",
         "unknown",
         "verdict",

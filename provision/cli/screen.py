@@ -17,7 +17,7 @@ from rich.live import Live
 from rich.text import Text
 
 from provision.cli import tables
-from provision.watch.rows import ORDERS, COLUMNS, SPARE, host_lines, notice_line, rows, sparkline
+from provision.watch.rows import COLUMNS, ORDERS, SPARE, host_lines, notice_line, rows, sparkline
 
 if TYPE_CHECKING:
     from provision.watch.state import Watched

@@ -10,7 +10,7 @@ from provision.watch.sample import Sample
 from provision.watch.state import Watched, WatchedHost
 from provision.watch.stream import Lost, samples
 
-Take = Callable[[str, Sample | Lost, float], None]
+Take = Callable[[str, Sample | Lost, float], object]
 
 
 async def watch(

@@ -36,7 +36,14 @@ GPU: dict[str, Any] = {
     "rows_remapped": 0,
     "remap_failed": False,
 }
-IDLE = {"kernel_present": 0.0, "sm_active": 0.0, "tensor_active": 0.0, "power_w": 70.0, "pcie_sent_bytes_s": 0.0, "pcie_received_bytes_s": 0.0}
+IDLE = {
+    "kernel_present": 0.0,
+    "sm_active": 0.0,
+    "tensor_active": 0.0,
+    "power_w": 70.0,
+    "pcie_sent_bytes_s": 0.0,
+    "pcie_received_bytes_s": 0.0,
+}
 HOST: dict[str, Any] = {
     "cores": 16,
     "cpu_ticks": 1000,

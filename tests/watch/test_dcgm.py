@@ -61,7 +61,9 @@ def test_units_are_those_of_the_exporter_and_no_digit_is_lost() -> None:
 
 
 def test_labels_are_those_of_the_exporter() -> None:
-    (family,) = (f for f in text_string_to_metric_families(page(watched(gpu()), now=101.0, interval_s=2)) if f.name == "DCGM_FI_DEV_GPU_TEMP")
+    (family,) = (
+        f for f in text_string_to_metric_families(page(watched(gpu()), now=101.0, interval_s=2)) if f.name == "DCGM_FI_DEV_GPU_TEMP"
+    )
     assert family.type == "gauge"
     assert family.samples[0].labels == {
         "gpu": "0",

@@ -28,7 +28,7 @@ class Nvml(ModuleType):
     NVML_CLOCK_SM, NVML_CLOCK_MEM, NVML_TEMPERATURE_GPU = 1, 2, 0
     NVML_ERROR_GPU_IS_LOST, NVML_ERROR_RESET_REQUIRED = pynvml.NVML_ERROR_GPU_IS_LOST, pynvml.NVML_ERROR_RESET_REQUIRED
     NVML_GPM_METRICS_GET_VERSION = 1
-    c_nvmlGpmMetricsGet_t = pynvml.c_nvmlGpmMetricsGet_t
+    c_nvmlGpmMetricsGet_t = pynvml.c_nvmlGpmMetricsGet_t  # noqa: N815 - its name
 
     def __init__(self, **answers: Any) -> None:
         super().__init__("pynvml")
@@ -118,7 +118,7 @@ def test_hopper_counts_between_two_samples_and_says_nothing_at_the_first(monkeyp
 
     nvml = Nvml(
         nvmlGpmQueryDeviceSupport=SimpleNamespace(isSupportedDevice=1),
-        nvmlGpmSampleAlloc=lambda: pynvml.c_nvmlGpmSample_t(),
+        nvmlGpmSampleAlloc=pynvml.c_nvmlGpmSample_t,
         nvmlGpmSampleGet=None,
         nvmlGpmMetricsGet=metrics,
     )

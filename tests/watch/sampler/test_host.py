@@ -60,7 +60,16 @@ def test_a_container_is_known_by_its_control_group(host: Any, line: str, contain
 
 @pytest.mark.parametrize(
     ("name", "whole"),
-    [("nvme0n1", True), ("nvme0n1p1", False), ("sda", True), ("sda1", False), ("vda", True), ("xvdb", True), ("loop0", False), ("dm-0", False)],
+    [
+        ("nvme0n1", True),
+        ("nvme0n1p1", False),
+        ("sda", True),
+        ("sda1", False),
+        ("vda", True),
+        ("xvdb", True),
+        ("loop0", False),
+        ("dm-0", False),
+    ],
 )
 def test_bytes_are_counted_once_at_the_whole_disk(host: Any, name: str, *, whole: bool) -> None:
     assert bool(host.WHOLE_DISK.match(name)) is whole
