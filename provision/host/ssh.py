@@ -1,6 +1,6 @@
 """Run one command on a host through the system's OpenSSH, so that agents, jump hosts and hardware keys work.
 
-This module never accepts a new host key: an unknown or changed one stops the run. Only `_refusal` interprets OpenSSH's messages.
+This module never accepts a new host key: an unknown or changed one stops the run. Only `refusal` interprets OpenSSH's messages.
 """
 
 import asyncio
@@ -115,7 +115,7 @@ async def execute(
         # A child that left the session may hold the pipes open for ever; asyncio has no public way to let go of them.
         process._transport.close()  # type: ignore[attr-defined]  # noqa: SLF001
     if result.exit_code == _SSH_FAILED and not target.is_local:
-        raise _refusal(target, result.stderr.decode(errors="replace"))
+        raise refusal(target, result.stderr.decode(errors="replace"))
     return result
 
 
@@ -158,7 +158,7 @@ async def _communicate(
     return Completed(await process.wait(), out, err, truncated)
 
 
-def _refusal(target: Target, stderr: str) -> GpuprovError:
+def refusal(target: Target, stderr: str) -> GpuprovError:
     """The error for OpenSSH's message; one that is not recognised counts as unreachable, with the message as detail."""
     last = next((line.strip() for line in reversed(stderr.splitlines()) if line.strip()), "")
     if not last:  # ssh always says why it cannot connect; a command killed on the host ends with the same code, and silently

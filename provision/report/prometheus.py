@@ -24,7 +24,7 @@ def render(*reports: Report, strict: bool = False) -> str:
     series: dict[str, dict[str, str]] = {name: {} for name in _HELP}
     for report in reports:
         for name, labels, value in _samples(report, strict=strict):
-            series[name][_labelled(labels)] = value
+            series[name][labelled(labels)] = value
     lines = []
     for name, values in series.items():
         if values:
@@ -46,7 +46,7 @@ def _samples(report: Report, *, strict: bool) -> Iterator[tuple[str, dict[str, s
         yield "gpuprov_elapsed_seconds", where, f"{report.elapsed_s:.3f}"
 
 
-def _labelled(labels: Mapping[str, str]) -> str:
+def labelled(labels: Mapping[str, str]) -> str:
     """The labels, with the three characters escaped that the format escapes."""
     pairs = []
     for name, value in labels.items():

@@ -10,11 +10,9 @@ from __future__ import annotations
 
 import base64
 import datetime as dt
-import importlib.util
 import json
 import re
 import secrets
-import shlex
 import zlib
 from collections.abc import AsyncIterator, Awaitable
 from dataclasses import asdict, dataclass
@@ -23,6 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from provision.errors import FactsInvalidError, GpuprovError, HostUnreachableError, ProbeFailedError
+from provision.host import python
 from provision.host.ssh import Completed, Target, execute
 
 if TYPE_CHECKING:  # the models of the facts take longer to import than all the rest, and the connection opens meanwhile
@@ -41,8 +40,6 @@ _MAX_PARTS: Final = 2 * 1024 * 1024  # all parts together
 # What unpacking bytes from a stranger may raise.
 _BROKEN: Final = (ValueError, TypeError, KeyError, zlib.error, RecursionError)
 
-# The first code to run on the host: read a line with a length, then that many bytes, then run them.
-_FIRST: Final = "import sys;s=sys.stdin.buffer;exec(s.read(int(s.readline())))"
 # A python3 that is too old for the probe is a fact like any other: this code is written so that it runs there too.
 # pynvml comes last and is read only when a fact needs it: sending and compiling its 10,000 lines takes longer than all other facts
 # together.
@@ -82,16 +79,6 @@ def _program() -> bytes:
     return zlib.compress(json.dumps({"modules": modules, "order": MODULES[1:]}).encode(), 6)
 
 
-@cache
-def _pynvml() -> bytes:
-    """NVIDIA's module, packed once for all hosts."""
-    spec = importlib.util.find_spec("pynvml")
-    if spec is None or spec.origin is None:
-        msg = "pynvml"
-        raise ModuleNotFoundError(msg)  # a dependency of ours
-    return zlib.compress(Path(spec.origin).read_bytes(), 6)
-
-
 @dataclass(frozen=True, slots=True)
 class Asked:
     """What a probe is asked beyond the facts that it gathers anyway.
@@ -109,32 +96,15 @@ class Asked:
     @classmethod
     def of(cls, profile: Profile, tier: str) -> Asked:
         """What a profile takes to be judged."""
-        python = profile.stack.python
-        return cls(tier, profile.stack.containers, (python.prefix if python else None) or "")
+        own = profile.stack.python
+        return cls(tier, profile.stack.containers, (own.prefix if own else None) or "")
 
 
 async def _parcel(nonce: str, deadline_s: float, asked: Asked | Awaitable[Asked]) -> AsyncIterator[bytes]:
     """The bytes for the probe's standard input."""
-
-    def piece(part: bytes) -> bytes:
-        return b"%d\n%s" % (len(part), part)
-
-    yield piece(_LOADER.encode()) + piece(_program())
+    yield python.piece(_LOADER.encode()) + python.piece(_program())
     request = {"nonce": nonce, "deadline_s": deadline_s, **asdict(asked if isinstance(asked, Asked) else await asked)}
-    yield piece(json.dumps(request).encode()) + piece(_pynvml())
-
-
-def _command(nonce: str) -> str:
-    """The command line for the host's shell.
-
-    Whatever the login shell is (fish, tcsh), it passes these words to a POSIX sh: a host without python3 is an answer, not a failure.
-    The frames are never spelled out in it, because a host may echo its command. -I keeps the user's environment and folder out of
-    the imports.
-    """
-    script = (
-        f'if command -v python3 >/dev/null 2>&1; then exec python3 -IB -c "{_FIRST}"; else printf "\\n<<gpuprov %s none>>\\n" {nonce}; fi'
-    )
-    return f"exec /bin/sh -c {shlex.quote(script)}"
+    yield python.piece(json.dumps(request).encode()) + python.piece(python.pynvml())
 
 
 async def observe(target: Target, *, timeout_s: float = 60, asked: Asked | Awaitable[Asked] = Asked()) -> Facts:
@@ -147,7 +117,9 @@ async def observe(target: Target, *, timeout_s: float = 60, asked: Asked | Await
     parcel = _parcel(nonce, max(1.0, timeout_s - 3), asked)
     output = bytearray()
     try:
-        result = await execute(target, _command(nonce), stdin=parcel, timeout_s=timeout_s, max_output_bytes=_MAX_OUTPUT, output=output)
+        result = await execute(
+            target, python.command(nonce), stdin=parcel, timeout_s=timeout_s, max_output_bytes=_MAX_OUTPUT, output=output
+        )
     except HostUnreachableError as error:
         reason = f"the connection ended before it came: {error.message}"
         if (partial := _partial(target, _parts(bytes(output), nonce), reason)) is not None:

@@ -13,6 +13,7 @@ import pytest
 
 import provision.verify.observe as observing
 from provision.errors import GpuprovError, HostUnreachableError
+from provision.host import python
 from provision.host.ssh import Completed, Target, execute
 from provision.profile import load
 from provision.verify.facts.system import KernelFacts, Python3Facts, tool
@@ -119,7 +120,7 @@ def test_the_probe_sends_ahead_what_it_knows_while_it_waits_and_nothing_twice(ho
     """A tool that takes three seconds; then the same with the host dead after two."""
     host.program("git", "#!/bin/sh\nsleep 3; echo git version 2.39.2\n")
     parcel = observing._parcel("n0nce", 20, Asked("quick"))
-    output = asyncio.run(execute(host.target, observing._command("n0nce"), stdin=parcel, timeout_s=20)).stdout
+    output = asyncio.run(execute(host.target, python.command("n0nce"), stdin=parcel, timeout_s=20)).stdout
     frames = re.findall(rb"<<gpuprov n0nce (part \d+ )?\d+>>", output)
     assert frames in ([b"part 1 ", b""], [b"part 1 ", b"part 2 ", b""], [b"part 1 ", b"part 2 ", b"part 3 ", b""])  # once a second at most
     facts = observing._unframe(host.target, Completed(0, output, b""), "n0nce", dt.datetime.now(dt.UTC))

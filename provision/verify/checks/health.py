@@ -3,7 +3,7 @@
 Limits and their sources: docs/sources/verification.md §2.5-2.7.
 """
 
-from typing import Final
+from typing import Final, Literal
 
 from provision.profile.model import Profile
 from provision.verify.checks.base import Check, Signs, Verdict, apply, dotted, each_gpu, fails, not_applicable, passes, unknown, warns
@@ -50,10 +50,10 @@ _GSP_LOST: Final = frozenset({119, 120})
 _GSP_STATES: Final = {"0": "off", "1": "on"}
 
 # nvmlClocksEventReason*: what the bits mean, and how bad it is.
-_HARDWARE: Final = {0x8: "hardware slowdown", 0x40: "hardware thermal slowdown", 0x80: "power brake"}
-_THERMAL: Final = {0x20: "software thermal slowdown"}
+HARDWARE: Final = {0x8: "hardware slowdown", 0x40: "hardware thermal slowdown", 0x80: "power brake"}
+THERMAL: Final = {0x20: "software thermal slowdown"}
 # A healthy T4 or L4 runs at its power cap.
-_ORDINARY: Final = {0x1: "idle", 0x2: "clock setting", 0x4: "power cap", 0x10: "sync boost", 0x100: "display clocks"}
+ORDINARY: Final = {0x1: "idle", 0x2: "clock setting", 0x4: "power cap", 0x10: "sync boost", 0x100: "display clocks"}
 
 
 def _health(facts: Facts, _profile: Profile) -> Verdict:
@@ -143,6 +143,11 @@ def _newer(device: DeviceFacts) -> Signs:
     return signs
 
 
+def gravity(xid: int) -> Literal["hard", "soft", "ignored"]:
+    """Whether an XID asks for a look at the GPU, at the program, or at nothing."""
+    return "ignored" if xid in _IGNORED else "soft" if xid in _APPLICATION | _LOOK_LATER else "hard"
+
+
 def _xid(facts: Facts, _profile: Profile) -> Verdict:
     expected = "no XID in the kernel log since the boot"
     require_gpu(facts)
@@ -151,9 +156,9 @@ def _xid(facts: Facts, _profile: Profile) -> Verdict:
     words: dict[str, list[str]] = {"hard": [], "soft": [], "ignored": []}
     for event in log.events:
         gpu = next((f"GPU {index} ({event.pci})" for pci, index in indices.items() if event.pci and event.pci in pci), event.pci or "a GPU")
-        gravity = "ignored" if event.code in _IGNORED else "soft" if event.code in _APPLICATION | _LOOK_LATER else "hard"
         times = f", {event.count} times" if event.count > 1 else ""
-        words[gravity].append(f"XID {event.code} on {gpu}{times}" + (f": {event.last}" if gravity == "hard" else ""))
+        grave = gravity(event.code)
+        words[grave].append(f"XID {event.code} on {gpu}{times}" + (f": {event.last}" if grave == "hard" else ""))
     observed = f"{log.source}: " + ("; ".join(words["hard"] + words["soft"] + words["ignored"]) or "none")
     if words["hard"]:
         return fails(expected, observed, "drain the host; NVIDIA's XID catalogue says whether to reset, reboot or replace")
@@ -218,7 +223,7 @@ def _brakes(device: DeviceFacts) -> Signs:
     """What holds the clocks of a GPU down, and what its hardware has done since the driver was loaded; older drivers do not count that."""
     bits = device.event_reasons.count()
     before = {"too hot": device.hw_thermal, "without power": device.hw_power_brake}
-    signs = Signs(*([name for bit, name in names.items() if bits & bit] for names in (_HARDWARE, _THERMAL, _ORDINARY)))
+    signs = Signs(*([name for bit, name in names.items() if bits & bit] for names in (HARDWARE, THERMAL, ORDINARY)))
     for cause, reading in before.items():
         if not reading.unsupported and reading.count():
             signs.doubtful.append(f"was {cause} before: its hardware has slowed it down since the driver was loaded")

@@ -1,0 +1,1 @@
+"""Day two: what a running machine does, said in words."""
