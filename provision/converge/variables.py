@@ -14,6 +14,7 @@ _LEAST_FREE_GB: Final = 5
 # 33 GB on a Debian 12 host, 7.5 GB of which were package caches that belong to the machine under the host (2026-11-21, `root-room` before
 # and after, `du` of the caches). The shares of jax and extras follow from the size of their downloads alone.
 _NEEDS_GB: Final = {"nvidia_driver": 2, "cuda_toolkit": 8, "nsight": 4, "pytorch": 9, "tensorflow": 9, "jax": 7, "extras": 2, "opencv": 1}
+_LIBRARY_GB: Final = 6  # of TensorRT's packages (5 GB as a recipe of others measured them), or of a build against PyTorch
 _BUILD_GB: Final = 2  # of OpenCV: sdist, source, objects, wheel and tools came to 1 GB on Debian 12
 
 
@@ -52,6 +53,8 @@ def variables(profile: Profile, lock: Lock, roles: Sequence[str]) -> dict[str, A
 
 def _preflight(profile: Profile, lock: Lock, roles: Sequence[str]) -> dict[str, Any]:
     build_gb = _BUILD_GB if "opencv" in roles and lock.opencv.source else 0
+    if "extras" in roles:
+        build_gb += _LIBRARY_GB * sum(extra.build is not None or name == "tensorrt" for name, extra in lock.extras.items())
     mirror = profile.sources.apt is not None or profile.sources.dnf is not None
     with_driver = "nvidia_driver" in roles
     return {
@@ -126,10 +129,24 @@ def _storage(disk: DataDisk | None) -> dict[str, Any]:
 
 def _extras(lock: Lock) -> dict[str, Any]:
     extras = lock.extras.values()
+    builds = [(name, extra.build) for name, extra in lock.extras.items() if extra.build]
     return {
         "extras_wheels": sorted({line for extra in extras for line in extra.wheels}),
-        "extras_packages": [extra.package for extra in extras if extra.wheels and extra.package],
+        "extras_packages": [extra.package for extra in extras if (extra.wheels or extra.build) and extra.package],
         "extras_units": [{"name": extra.unit, "optional": True} for extra in extras if extra.unit],
+        "extras_python": lock.frameworks["pytorch"].python if "tensorrt" in lock.extras else "",
+        "extras_builds": [
+            {
+                "name": name,
+                "source": build.source,
+                "key": build.key,
+                "tools": list(build.tools.wheels),
+                "job_gb": build.job_gb,
+                "variables": build.variables,
+            }
+            for name, build in builds
+        ],
+        **({"extras_cuda_home": lock.cuda.home, "extras_cache": str(cache_dir() / "extras")} if builds else {}),
     }
 
 

@@ -7,6 +7,7 @@ from provision.verify.checks import (
     disk,
     gpu,
     health,
+    libraries,
     links,
     perf,
     programs,
@@ -35,4 +36,5 @@ CHECKS: Final[tuple[Check, ...]] = (
     *surroundings.CHECKS,
     *perf.CHECKS,
     *programs.CHECKS,
+    *libraries.CHECKS,
 )
