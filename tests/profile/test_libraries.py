@@ -34,7 +34,7 @@ def locked(*extras: str, **changes: Any) -> Lock:
     ],
 )
 def test_every_package_of_tensorrt_and_its_wheel_are_of_one_release(changes: dict[str, Any], soname: str, version: str, wheel: str) -> None:
-    profilers = {"stack__profilers": []} if changes.get("gpu") == "v100" else {}
+    profilers: dict[str, Any] = {"stack__profilers": []} if changes.get("gpu") == "v100" else {}
     lock = locked("tensorrt", **changes, **profilers)
     pins = [PackagePin.parse(name) for name in lock.packages["extras"]]
     assert {pin.version for pin in pins} == {version}

@@ -39,7 +39,7 @@ def tensorrt():
     try:
         import tensorrt_bindings as trt
     except ImportError as error:
-        if "libnvinfer" in str(error):
+        if "cannot open shared object file" in str(error):  # libnvonnxparser, which it loads first, or libnvinfer
             raise FileNotFoundError(str(error))
         return {"reason": "import", "unknown": str(error)[:300]}
     import ctypes

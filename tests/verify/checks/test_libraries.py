@@ -14,7 +14,7 @@ TENSORRT = {**BASE, "stack__extras": ["tensorrt"]}
 ENGINE = {**BASE, "stack__extras": ["transformer-engine"]}
 ATTENTION = {**BASE, "stack__extras": ["flash-attn"]}
 DIED = {"reason": "not-run", "unknown": "it died before"}
-MISSING = {"reason": "missing", "unknown": "libnvinfer.so.11: cannot open shared object file"}
+MISSING = {"reason": "missing", "unknown": "libnvonnxparser.so.11: cannot open shared object file"}
 
 CASES: list[tuple[str, dict[str, Any], dict[str, Any], str, str]] = [
     ("tensorrt", {}, TENSORRT, "pass", "GPU 0: 11.3.0.99: FP32 off by 4e-07, FP16 off by 0.00047, INT8 off by 0.02"),
@@ -28,7 +28,7 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any], str, str]] = [
     ("tensorrt", {"tensorrt__library": 110400}, TENSORRT, "fail", "the Python part is 11.3.0.99, and the library 11.4.0"),
     ("tensorrt", {"tensorrt__version": "10.4.0", "tensorrt__library": 100400}, TENSORRT, "pass", "10.4.0: "),
     ("tensorrt", {"tensorrt__version": "eleven"}, TENSORRT, "unknown", "malformed"),
-    ("tensorrt", {"tensorrt": MISSING}, TENSORRT, "fail", "libnvinfer.so.11"),
+    ("tensorrt", {"tensorrt": MISSING}, TENSORRT, "fail", "libnvonnxparser.so.11"),
     ("tensorrt", {"tensorrt": {"reason": "failed", "unknown": "TensorRT built no engine in int8"}}, TENSORRT, "fail", "no engine in int8"),
     ("tensorrt", {"tensorrt": {"reason": "import", "unknown": "undefined symbol"}}, TENSORRT, "unknown", "not tried, import: undefined"),
     ("tensorrt", {"tensorrt": DIED}, TENSORRT, "unknown", "not tried, not-run: it died before"),

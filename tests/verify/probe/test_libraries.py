@@ -47,7 +47,7 @@ def test_each_has_its_time_and_its_function_in_the_workers_program(probe: Any) -
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("libnvinfer.so.11: cannot open shared object file", None),
+        ("libnvonnxparser.so.11: cannot open shared object file", None),
         ("undefined symbol: PyFoo", "import"),
     ],
 )
@@ -60,7 +60,7 @@ def test_a_library_that_is_missing_is_the_hosts_fault_and_another_import_error_i
     program: dict[str, Any] = {}
     exec(probe.libraries.LIBRARIES, program)  # noqa: S102 - it is our own text
     if reason is None:
-        with pytest.raises(FileNotFoundError, match="libnvinfer"):
+        with pytest.raises(FileNotFoundError, match="libnvonnxparser"):
             program["tensorrt"]()
     else:
         assert program["tensorrt"]() == {"reason": reason, "unknown": text}
