@@ -1,10 +1,12 @@
 """What the roles are told about one profile and its lock: one function a role, each with the variables that carry its name."""
 
+import fnmatch
 from collections.abc import Sequence
 from typing import Any, Final
 
 from provision.catalog import read
 from provision.paths import cache_dir
+from provision.profile.libraries import RELEASED
 from provision.profile.locked import Lock, LockedClocks, LockedDriver, LockedEnvironment, LockedOpenCv
 from provision.profile.model import DataDisk, Profile
 from provision.profile.pins import PackagePin
@@ -78,9 +80,21 @@ def _sources(lock: Lock) -> dict[str, Any]:
         "sources_branch": lock.driver.branch,
         "sources_pinned": sorted(name for name in names if "nvidia" in name or name.startswith("libcuda1")),
         "sources_hold": list(lock.hold),
+        "sources_releases": [] if dnf else [{"packages": list(patterns), "version": version} for patterns, version in _releases(lock)],
         "sources_stream": lock.driver.stream or "",
-        "sources_locked": list(lock.driver.pin) if dnf else [],
+        "sources_locked": [*lock.driver.pin, *(f"{name}-{_upstream(v)}*" for names, v in _releases(lock) for name in names)] if dnf else [],
     }
+
+
+def _releases(lock: Lock) -> list[tuple[tuple[str, ...], str]]:
+    """The patterns of packages that are all of one version, and that version: those of TensorRT."""
+    pins = [PackagePin.parse(package) for package in lock.packages.get("extras", ())]
+    versions = {pin.version for pin in pins if pin.version and any(fnmatch.fnmatchcase(pin.name, held) for held in RELEASED)}
+    return [(RELEASED, version) for version in versions]
+
+
+def _upstream(version: str) -> str:
+    return version.rpartition(":")[2].partition("-")[0]
 
 
 def _counters(profile: Profile, driver: LockedDriver) -> dict[str, Any]:

@@ -16,8 +16,8 @@ from provision.profile.model import Profile
 from provision.profile.packages import Names
 
 VENV: Final = "/opt/gpuprov/venvs/pytorch"
-# What a release installs as packages is held with the driver: an upgrade of the half of it that is packages would leave its wheel behind.
-_HOLD: Final = {"tensorrt": ("libnvinfer*", "libnvonnxparsers*")}
+# The packages of TensorRT, also those that a profile does not install. They are held: an upgrade would leave the wheel behind.
+RELEASED: Final = ("libnvinfer*", "libnvonnxparsers*", "python3-libnvinfer*", "tensorrt*")
 
 
 def releases(profile: Profile, gpu: GpuRecord, system: System, toolkit: Toolkit, driver: str) -> dict[str, LibraryRelease]:
@@ -35,7 +35,7 @@ def releases(profile: Profile, gpu: GpuRecord, system: System, toolkit: Toolkit,
 
 def held(chosen: Mapping[str, LibraryRelease]) -> tuple[str, ...]:
     """The patterns of their packages that nothing upgrades."""
-    return tuple(pattern for name in chosen for pattern in _HOLD.get(name, ()))
+    return RELEASED if chosen else ()
 
 
 def of_release(

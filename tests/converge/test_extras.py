@@ -19,9 +19,11 @@ from provision.profile.load import find, load
 from provision.profile.lock import build
 from provision.profile.locked import Lock, LockedExtra
 from provision.profile.model import Profile
+from provision.profile.pins import PackagePin
 from provision.rehearsal import rootfs
 
 from .conftest import Lab
+from .repository import Repository, packages
 
 pytestmark = pytest.mark.rehearsal
 BUILT = "/var/cache/gpuprov/extras"
@@ -46,15 +48,17 @@ def sdist(name: str, version: str, module: str, setup: str) -> bytes:
 
 
 @pytest.fixture(scope="module")
-def asked() -> Profile:
+def asked(repository: Repository) -> Profile:
+    """With the repository in NVIDIA's place."""
     plain = load(find("h100-train")).dump()
+    plain["sources"]["apt"] = {"url": repository.url, "key": f"{repository.url}key.asc", "fingerprint": repository.fingerprint}
     stack = {"opencv": "none", "frameworks": {"pytorch": "auto"}, "profilers": [], "extras": ["flash-attn", "tensorrt"]}
     return Profile.model_validate({**plain, "places": [], "stack": plain["stack"] | stack})
 
 
 @pytest.fixture(scope="module")
-def locked(asked: Profile, lab: Lab) -> Lock:
-    """The real tools, variables and the real wheel of TensorRT's Python part; the source is small, and PyTorch is one module."""
+def locked(asked: Profile, lab: Lab, repository: Repository) -> Lock:
+    """The real tools and variables, TensorRT's names and the real wheel of its Python part; the source is small, PyTorch is one module."""
     source = sdist("flash-attn", "0.1", "flash_attn", SETUP)
     lab.shell("sudo mkdir -p /srv/source && echo 'find-links = /srv/source' | sudo tee -a /etc/pip.conf")
     lab.shell(f"echo {base64.b64encode(source).decode()} | base64 -d | sudo tee /srv/source/flash_attn-0.1.tar.gz > /dev/null")
@@ -65,7 +69,9 @@ def locked(asked: Profile, lab: Lab) -> Lock:
     assert whole.build is not None
     line = f"flash-attn==0.1 --hash=sha256:{hashlib.sha256(source).hexdigest()}"
     small = whole.model_copy(update={"version": "0.1", "build": whole.build.model_copy(update={"source": line})})
-    return made.model_copy(update={"extras": {**made.extras, "flash-attn": small}, "packages": {}})
+    own = made.packages["extras"]
+    repository.add(packages(list(own), made.driver.branch, made.cuda.version))
+    return made.model_copy(update={"extras": {**made.extras, "flash-attn": small}, "packages": {"extras": own}})
 
 
 @pytest.fixture(scope="module")
@@ -87,7 +93,7 @@ def key(locked: Lock) -> str:
 def run(lab: Lab, asked: Profile, locked: Lock, folder: Path, **more: Any) -> ConvergeResult:
     """The role alone: PyTorch is there, and the toolkit is two gigabytes."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("provision.converge.run.with_groundwork", lambda names, _lock: ("preflight", *names))
+        patch.setattr("provision.converge.run.with_groundwork", lambda names, _lock: ("preflight", "sources", "packages", *names))
         return converge(lab.target, asked, ["extras"], lock=locked, run_dir=folder, login="ubuntu", on_progress=lambda _: None, **more)
 
 
@@ -117,12 +123,27 @@ def test_tensorrt_asks_for_the_library_of_its_packages_under_either_name(lab: La
         assert "libnvonnxparser.so.11: cannot open shared object file" in lab.shell(f"{PYTHON} -c 'import {name}' 2>&1", check=False)
 
 
+def test_every_package_of_tensorrt_stays_at_the_version_of_the_lock(lab: Lab, locked: Lock, repository: Repository) -> None:
+    """A newer release comes out, with a package that the profile does not install; apt takes neither."""
+    shown = "dpkg-query -W -f '${Package}=${Version}\\n' 'libnv*'"
+    assert set(lab.shell(shown).split()) == set(locked.packages["extras"])
+    pins = [PackagePin.parse(package) for package in locked.packages["extras"]]
+    newer = "11.9.0.1-1+cuda13.9"
+    more = [*(f"{pin.name}={newer}" for pin in pins), f"libnvinfer-dev={newer}", f"libnvinfer-dev={pins[0].version}"]
+    repository.add(packages(more, locked.driver.branch, locked.cuda.version))
+    lab.shell("sudo apt-get update -qq && sudo apt-get dist-upgrade -y -qq && sudo apt-get install -y -qq libnvinfer-dev")
+    versions = lab.shell("dpkg-query -W -f '${Version}\\n' 'libnv*'").split()
+    assert (set(versions), len(versions)) == ({pins[0].version}, len(pins) + 1)
+    lab.shell("sudo apt-get purge -y -qq libnvinfer-dev")
+
+
 def test_undo_leaves_nothing_of_it_on_the_host(lab: Lab, tmp_path: Path) -> None:
-    undo(lab.target, ["extras"], run_dir=tmp_path / "run", on_progress=lambda _: None)
+    undo(lab.target, ["sources", "packages", "extras"], run_dir=tmp_path / "run", on_progress=lambda _: None)
     assert lab.shell("ls -d /var/cache/gpuprov /opt/gpuprov/venvs/pytorch-build /opt/gpuprov/venvs/pytorch-extras.txt", check=False) == ""
     installed = lab.shell(f"{PYTHON} -m pip list --format=freeze").split()
     assert {line.partition("==")[0] for line in installed} <= {"pip", "setuptools"}
-    assert lab.shell("find /opt/gpuprov -name 'tensorrt*'") == ""
+    assert lab.shell("find /opt/gpuprov -name 'tensorrt*'; ls /etc/apt/preferences.d/gpuprov 2>/dev/null", check=False) == ""
+    assert lab.shell("dpkg-query -W -f '${Status}' 'libnvinfer*' | grep ' installed'", check=False) == ""
 
 
 def test_what_is_kept_is_copied_and_nothing_is_built(lab: Lab, asked: Profile, locked: Lock, tmp_path: Path) -> None:

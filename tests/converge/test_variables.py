@@ -56,8 +56,15 @@ def test_tensorrt_gets_its_own_name_in_the_environment(profile: Profile) -> None
     values = variables(changed, lock, ["extras"])
     assert (values["extras_python"], values["extras_builds"]) == ("3.12", [])
     assert values["extras_packages"] == ["tensorrt-cu13-bindings"]
-    assert {"libnvinfer*", "libnvonnxparsers*"} <= set(values["sources_hold"])
-    assert "libnvinfer*" not in variables(*of_stack(profile, extras=()), ["extras"])["sources_hold"]
+    patterns = ["libnvinfer*", "libnvonnxparsers*", "python3-libnvinfer*", "tensorrt*"]
+    assert set(patterns) <= set(values["sources_hold"])
+    assert values["sources_releases"] == [{"packages": patterns, "version": "11.3.0.99-1+cuda13.4"}]
+    assert not any(name.startswith("libnvinfer") for name in values["sources_locked"])
+    rocky = variables(changed, build(changed, TODAY, system="rocky 9"), ["extras"])
+    assert rocky["sources_releases"] == []
+    assert "libnvinfer*-11.3.0.99*" in rocky["sources_locked"]
+    plain = variables(*of_stack(profile, extras=("dcgm",)), ["extras"])
+    assert (plain["sources_releases"], "libnvinfer*" in plain["sources_hold"]) == ([], False)
 
 
 def test_opencv_from_source_is_told_how_it_is_built_and_needs_more_room(profile: Profile, lock: Lock) -> None:
