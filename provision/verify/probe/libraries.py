@@ -8,21 +8,21 @@ import glob
 from stack import VENVS
 
 # Part -> the folder of its package.
-PACKAGES = {"tensorrt": "tensorrt_bindings", "transformer_engine": "transformer_engine", "flash_attention": "flash_attn"}
+LIBRARY_FOLDERS = {"tensorrt": "tensorrt_bindings", "transformer_engine": "transformer_engine", "flash_attention": "flash_attn"}
 SECONDS = {"tensorrt": 60, "transformer_engine": 40, "flash_attention": 20}
 
 
 def installed():
     """The parts whose package is in PyTorch's environment."""
     folder = VENVS + "/pytorch/lib/python3*/site-packages/"
-    return [part for part, package in PACKAGES.items() if glob.glob(folder + package)]
+    return [part for part, package in LIBRARY_FOLDERS.items() if glob.glob(folder + package)]
 
 
 def tried(crew, ranks):
     """What each GPU made of each library: part -> rank -> answer."""
     there = installed()
     answers = {}
-    for part, package in PACKAGES.items():
+    for part, package in LIBRARY_FOLDERS.items():
         absent = {"reason": "missing", "unknown": "no %s in %s/pytorch" % (package, VENVS)}
         answers[part] = crew.ask(part, ranks) if part in there else dict.fromkeys(ranks, absent)
     return answers

@@ -40,8 +40,8 @@ def test_only_what_is_installed_is_tried(probe: Any, packages: Path) -> None:
 
 def test_each_has_its_time_and_its_function_in_the_workers_program(probe: Any) -> None:
     compiled = compile(probe.worker.WORKER, "worker", "exec")
-    assert set(probe.libraries.PACKAGES) == set(probe.libraries.SECONDS) <= set(probe.perf.LIMITS_S)
-    assert set(probe.libraries.PACKAGES) <= set(compiled.co_names)
+    assert set(probe.libraries.LIBRARY_FOLDERS) == set(probe.libraries.SECONDS) <= set(probe.perf.LIMITS_S)
+    assert set(probe.libraries.LIBRARY_FOLDERS) <= set(compiled.co_names)
 
 
 @pytest.mark.parametrize(
