@@ -19,6 +19,7 @@ from typing import Any, Final
 from provision.catalog import read
 from provision.catalog.records.base import version
 from provision.catalog.records.gpus import GpuRecord
+from provision.catalog.records.libraries import LibraryRelease, SourceBuild
 from provision.catalog.records.stack import Extra, ReleaseRecord
 from provision.catalog.rules import wheel_cudnn
 from provision.errors import IndexUnreachableError
@@ -75,11 +76,15 @@ def set_for(framework: str, release: ReleaseRecord, gpu: GpuRecord, python: str)
 
 def extra_set(extra: Extra, release: ReleaseRecord, python: str) -> WheelSet | None:
     """What an extra adds to PyTorch's environment; None where it has no wheels for that release's CUDA."""
-    requirement = extra.of_major(extra.requirement, release.cuda)
-    if requirement is None or release.index != "default":
+    if extra.build:
+        requirements = tuple(extra.build.of_major(release.cuda))
+    else:
+        requirements = tuple(filter(None, [extra.of_major(extra.requirement, release.cuda)]))
+    old = extra.build is not None and version(release.cudnn or "0") < version(extra.build.cudnn_from)
+    if not requirements or release.index != "default" or old:
         return None
     within = f"torch-{release.version}-cp{python.replace('.', '')}"
-    return WheelSet(f"{within}-{extra.name}", (requirement,), python, within=within)
+    return WheelSet(f"{within}-{extra.name}", requirements, python, within=within)
 
 
 def extra_wheels(extra: Extra, release: ReleaseRecord, python: str) -> tuple[str, ...]:
@@ -87,6 +92,16 @@ def extra_wheels(extra: Extra, release: ReleaseRecord, python: str) -> tuple[str
     wheels = extra_set(extra, release, python)
     text = (wheels.text() if wheels else None) or ""
     return tuple(line for line in text.splitlines() if not line.startswith("#"))
+
+
+def binding_set(extra: Extra, release: LibraryRelease, python: str) -> WheelSet:
+    """The Python part of a component whose libraries are packages; it depends on no other wheel."""
+    return WheelSet(f"{extra.name}-{release.version}-cp{python.replace('.', '')}", (release.requirement,), python)
+
+
+def build_tools(extra: Extra, build: SourceBuild, python: str) -> WheelSet:
+    """The tools that a component is built with; PyTorch itself is used from its environment."""
+    return WheelSet(f"{extra.name}-build-{build.version}-cp{python.replace('.', '')}", tuple(sorted(build.tools)), python)
 
 
 def opencv_set(python: str) -> WheelSet:
@@ -119,6 +134,13 @@ def all_sets() -> list[WheelSet]:
         for extra, release, python in itertools.product(read.extras().values(), read.pytorch(), pythons)
         if release.python.cover(python)
     ]
+    extras += [
+        binding_set(extra, release, system.python.version)
+        for extra, system in itertools.product(read.extras().values(), read.systems().systems)
+        for release in extra.releases
+        if release.runs(repository=system.repository)
+    ]
+    extras += [build_tools(extra, extra.build, python) for extra in read.extras().values() if extra.build for python in pythons]
     opencv = [make(python) for python in pythons for make in (opencv_set, opencv_tools)]
     return list({wheels.name: wheels for wheels in (*frameworks, *extras, *opencv) if wheels is not None}.values())
 

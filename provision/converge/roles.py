@@ -76,8 +76,11 @@ def with_groundwork(names: Sequence[str], lock: Lock) -> tuple[str, ...]:
         groundwork.add("sources")
     if "opencv" in names and lock.opencv.source:
         groundwork |= {"sources", "cuda_toolkit"}
+    # It is built against PyTorch, with the toolkit.
+    if "extras" in names and any(extra.build for extra in lock.extras.values()):
+        groundwork |= {"sources", "packages", "cuda_toolkit", "pytorch"}
     # A new environment has lost the extras that were added to the old one.
-    if "pytorch" in names and any(extra.wheels for extra in lock.extras.values()):
+    if "pytorch" in names and any(extra.wheels or extra.build for extra in lock.extras.values()):
         groundwork.add("extras")
     # It works with the driver's own version only, and is held with the driver's packages.
     if "fabric_manager" in names:

@@ -1,11 +1,13 @@
 """What the roles are told about one profile and its lock: one function a role, each with the variables that carry its name."""
 
+import fnmatch
 from collections.abc import Sequence
 from typing import Any, Final
 from urllib.parse import urlsplit
 
 from provision.catalog import read
 from provision.paths import cache_dir
+from provision.profile.libraries import RELEASED
 from provision.profile.locked import Lock, LockedClocks, LockedContainers, LockedDriver, LockedEnvironment, LockedOpenCv
 from provision.profile.model import DataDisk, Profile
 from provision.profile.pins import PackagePin
@@ -26,6 +28,7 @@ _NEEDS_GB: Final = {
     "containers": 1,
     "python": 2,
 }
+_LIBRARY_GB: Final = 6  # of TensorRT's packages (5 GB as a recipe of others measured them), or of a build against PyTorch
 _BUILD_GB: Final = 2  # of OpenCV: sdist, source, objects, wheel and tools came to 1 GB on Debian 12
 
 
@@ -68,6 +71,8 @@ def variables(profile: Profile, lock: Lock, roles: Sequence[str]) -> dict[str, A
 
 def _preflight(profile: Profile, lock: Lock, roles: Sequence[str]) -> dict[str, Any]:
     build_gb = _BUILD_GB if "opencv" in roles and lock.opencv.source else 0
+    if "extras" in roles:
+        build_gb += _LIBRARY_GB * sum(extra.build is not None or name == "tensorrt" for name, extra in lock.extras.items())
     mirror = profile.sources.apt is not None or profile.sources.dnf is not None
     with_driver = "nvidia_driver" in roles
     return {
@@ -95,8 +100,9 @@ def _sources(lock: Lock) -> dict[str, Any]:
         ),
         **_signed_sources(lock),
         "sources_hold": list(lock.hold),
+        "sources_releases": [] if dnf else [{"packages": list(patterns), "version": version} for patterns, version in _releases(lock)],
         "sources_stream": lock.driver.stream or "",
-        "sources_locked": list(lock.driver.pin) if dnf else [],
+        "sources_locked": [*lock.driver.pin, *(f"{name}-{_upstream(v)}*" for names, v in _releases(lock) for name in names)] if dnf else [],
     }
 
 
@@ -109,6 +115,17 @@ def _signed_sources(lock: Lock) -> dict[str, Any]:
         "sources_withheld_from": sorted(hosts - {""}) if record and record.withheld else [],
         "sources_release": [*record.release] if record else [],
     }
+
+
+def _releases(lock: Lock) -> list[tuple[tuple[str, ...], str]]:
+    """The patterns of packages that are all of one version, and that version: those of TensorRT."""
+    pins = [PackagePin.parse(package) for package in lock.packages.get("extras", ())]
+    versions = {pin.version for pin in pins if pin.version and any(fnmatch.fnmatchcase(pin.name, held) for held in RELEASED)}
+    return [(RELEASED, version) for version in versions]
+
+
+def _upstream(version: str) -> str:
+    return version.rpartition(":")[2].partition("-")[0]
 
 
 def _counters(profile: Profile, driver: LockedDriver) -> dict[str, Any]:
@@ -157,10 +174,24 @@ def _storage(disk: DataDisk | None) -> dict[str, Any]:
 
 def _extras(lock: Lock) -> dict[str, Any]:
     extras = lock.extras.values()
+    builds = [(name, extra.build) for name, extra in lock.extras.items() if extra.build]
     return {
         "extras_wheels": sorted({line for extra in extras for line in extra.wheels}),
-        "extras_packages": [extra.package for extra in extras if extra.wheels and extra.package],
+        "extras_packages": [extra.package for extra in extras if (extra.wheels or extra.build) and extra.package],
         "extras_units": [{"name": extra.unit, "optional": True} for extra in extras if extra.unit],
+        "extras_python": lock.frameworks["pytorch"].python if "tensorrt" in lock.extras else "",
+        "extras_builds": [
+            {
+                "name": name,
+                "source": build.source,
+                "key": build.key,
+                "tools": list(build.tools.wheels),
+                "job_gb": build.job_gb,
+                "variables": build.variables,
+            }
+            for name, build in builds
+        ],
+        **({"extras_cuda_home": lock.cuda.home, "extras_cache": str(cache_dir() / "extras")} if builds else {}),
     }
 
 

@@ -72,5 +72,8 @@ _IDS: Final = """
     data-parallel
     amp
     triton
+    tensorrt
+    transformer-engine
+    flash-attention
 """
 CHECK_IDS: Final = tuple(_IDS.split())

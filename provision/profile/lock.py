@@ -8,7 +8,7 @@ import dataclasses
 import datetime as dt
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from pydantic import BaseModel, ValidationError
@@ -17,6 +17,7 @@ from provision import clouds
 from provision.catalog import overlay, read
 from provision.catalog.conflict import INSTEAD, NONE, Remedy
 from provision.catalog.records.gpus import GpuRecord
+from provision.catalog.records.libraries import LibraryRelease
 from provision.catalog.records.stack import ReleaseRecord, System, Toolkit
 from provision.catalog.resolve import AUTO, Resolution, StackRequest, resolve
 from provision.catalog.rules import ClockRequest, gcc_for, wheel_cudnn
@@ -24,7 +25,7 @@ from provision.catalog.wheels import WheelSet, extra_wheels, opencv_set, opencv_
 from provision.clouds.offline import PlaceBase
 from provision.clouds.terms import DriverAdvice
 from provision.errors import StackConflictError
-from provision.profile import known, load, mig
+from provision.profile import known, libraries, load, mig
 from provision.profile.containers import locked_containers
 from provision.profile.locked import (
     Lock,
@@ -181,7 +182,9 @@ class _Writer:
         gcc = gcc_for(self.system, self.toolkit) or 0  # a rule holds that there is one
         cuda = LockedToolkit(version=self.toolkit.version, package=package, home=home, gcc=gcc)
         clocks, frameworks, opencv = self.clocks(), self.frameworks(), self.opencv(home, gcc)
-        extras = self.extras(frameworks)
+        releases = libraries.releases(self.profile, self.gpu, self.system, self.toolkit, driver.branch)
+        builder = libraries.Builder(self.names, self.gpu, self.toolkit, home, gcc)
+        extras = self.extras(frameworks, releases, builder)
         python = locked_python(self.profile, frameworks, extras, self.team)
         if missing := gap(self.profile.stack.python, python):
             self.note(missing)
@@ -205,8 +208,8 @@ class _Writer:
             python=python,
             repositories=self.names.repositories(),
             wheel_index=self.profile.sources.wheels.url if self.profile.sources.wheels else None,
-            packages=self.names.by_role(driver, cuda, cudnn, [p.package for p in profilers.values()]),
-            hold=(*_HOLD, *self.names.held_with_modules()),
+            packages=self.names.by_role(driver, cuda, cudnn, [p.package for p in profilers.values()], releases),
+            hold=(*_HOLD, *libraries.held(releases), *self.names.held_with_modules()),
             warnings=self.warnings,
             unresolved=tuple(dict.fromkeys([*self.unresolved, *self.names.notes])),
         )
@@ -274,16 +277,29 @@ class _Writer:
                 environments[name] = environment.model_copy(update={"cuda": release.cuda, "cudnn": cudnn})
         return environments
 
-    def extras(self, frameworks: dict[str, LockedEnvironment]) -> dict[str, LockedExtra]:
+    def extras(
+        self, frameworks: dict[str, LockedEnvironment], releases: Mapping[str, LibraryRelease], builder: libraries.Builder
+    ) -> dict[str, LockedExtra]:
         extras = {}
         refuse_extras_of_a_prefix(self.profile)
         for extra in (read.extras()[name] for name in sorted(self.profile.stack.extras)):
+            if extra.name in releases:
+                extras[extra.name] = libraries.of_release(extra, releases[extra.name], frameworks["pytorch"], self.lines)
+                continue
             if extra.how == "packages":
                 extras[extra.name] = LockedExtra(version=extra.version, environment=None, package=None, unit=extra.unit, wheels=())
                 continue
             where = next(name for name in extra.frameworks if name in frameworks)  # a rule holds that there is one
             into = frameworks[where]
             wheels: tuple[str, ...] = ()
+            if extra.build:
+                release = next(r for r in read.frameworks()[where] if r.version == into.version)
+                made = builder.build(extra, extra.build, release, into, self.environment)
+                wheels, name = extra_wheels(extra, release, into.python), extra.build.name
+                extras[extra.name] = LockedExtra(
+                    version=extra.build.version, environment=where, package=name, unit=None, wheels=wheels, build=made
+                )
+                continue
             if extra.how == "wheels":
                 release = next(r for r in read.frameworks()[where] if r.version == into.version)
                 wheels = extra_wheels(extra, release, into.python)
@@ -340,10 +356,13 @@ class _Writer:
             key=hashlib.sha256(json.dumps(basis).encode()).hexdigest(),
         )
 
-    def environment(self, wheels: WheelSet, release: str) -> LockedEnvironment:
+    def lines(self, wheels: WheelSet) -> tuple[str, ...]:
         text = wheels.text()
         if text is None:
             self.note(f"the wheels of {wheels.name}: the index {wheels.index} was never reached; nothing is installed from it unseen")
+        return tuple((text or "").splitlines())
+
+    def environment(self, wheels: WheelSet, release: str) -> LockedEnvironment:
         return LockedEnvironment(
             version=release,
             index=wheels.index,
@@ -351,5 +370,5 @@ class _Writer:
             cudnn=None,
             python=wheels.python,
             requirements=wheels.requirements,
-            wheels=tuple((text or "").splitlines()),
+            wheels=self.lines(wheels),
         )

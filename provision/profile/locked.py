@@ -152,6 +152,24 @@ class LockedEnvironment(LockedModel):
         return next((w.version for w in parse("\n".join(self.wheels)) if w.name == name), None)
 
 
+class LockedBuild(LockedModel):
+    """A component that is built once from its source, against the PyTorch of the lock.
+
+    Attributes:
+        source: one line as pip takes it with --require-hashes.
+        tools: the environment for the build.
+        variables: the build's environment variables.
+        job_gb: memory that one job of the compiler takes.
+        key: of the wheel that is built, SHA-256 over everything that it depends on.
+    """
+
+    source: str
+    tools: LockedEnvironment
+    variables: dict[str, str]
+    job_gb: int
+    key: str
+
+
 class LockedExtra(LockedModel):
     """An optional component.
 
@@ -159,6 +177,7 @@ class LockedExtra(LockedModel):
         environment: the framework whose environment has it; None where it is installed as packages.
         package: its name in the index.
         wheels: the wheels that it adds; empty where a framework's own wheels bring it.
+        build: how it is built; a lock of a component that is not built does not have this key.
     """
 
     version: str
@@ -166,6 +185,14 @@ class LockedExtra(LockedModel):
     package: str | None
     unit: str | None
     wheels: Texts
+    build: LockedBuild | None = None
+
+    @model_serializer(mode="wrap")
+    def _without_what_is_not_built(self, form: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        data: dict[str, Any] = form(self)
+        if self.build is None:
+            del data["build"]
+        return data
 
 
 class LockedOpenCv(LockedModel):

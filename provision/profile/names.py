@@ -59,7 +59,8 @@ def _nvidia() -> Iterator[tuple[Family, str]]:
     for extra in read.extras().values():
         for manager, packages in extra.packages.items():
             plain = [re.sub(rf"-{re.escape(extra.version)}-\d+$", "", PackagePin.parse(name).name) for name in packages]
-            yield from _each(_FAMILIES[manager], plain)
+            sonames = {release.soname for release in extra.releases if manager in release.package} or {""}
+            yield from _each(_FAMILIES[manager], {name.replace("<soname>", soname) for name in plain for soname in sonames})
 
 
 def _distribution() -> Iterator[tuple[Family, str]]:

@@ -1,13 +1,14 @@
 """The packages of a resolved stack by role, and the repositories that have them."""
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from provision import clouds
 from provision.catalog import package_versions, read
 from provision.catalog.records.base import version
+from provision.catalog.records.libraries import LibraryRelease
 from provision.catalog.records.packages import Distribution
 from provision.catalog.records.signed import SignedModules
 from provision.catalog.records.stack import DriverPackages, System, Toolkit
@@ -158,13 +159,25 @@ class Names:
         base = next(b for b in read.repositories().base if b.packages == self.manager)
         return [*python, *(name.replace("<python>", python[0]) for name in base.build), *compiler]
 
-    def extras(self, cuda_major: int) -> list[str]:
-        """The packages of the optional components that are installed as packages."""
-        components = [read.extras()[name] for name in self.profile.stack.extras]
-        return [name.replace("<major>", str(cuda_major)) for extra in components for name in extra.packages.get(self.manager, [])]
+    def extras(self, cuda_major: int, releases: Mapping[str, LibraryRelease]) -> list[str]:
+        """The packages of the optional components that are installed as packages; all those of a release have its one version."""
+        names = []
+        for extra in (read.extras()[name] for name in self.profile.stack.extras):
+            release, packages = releases.get(extra.name), extra.packages.get(self.manager, [])
+            if release is None:
+                names += [name.replace("<major>", str(cuda_major)) for name in packages]
+            else:
+                pins = (PackagePin(name.replace("<soname>", release.soname), release.package[self.manager]) for name in packages)
+                names += [pin.text(self.manager) for pin in pins]
+        return names
 
     def by_role(
-        self, driver: LockedDriver, cuda: LockedToolkit, cudnn: LockedCudnn, profilers: Sequence[str]
+        self,
+        driver: LockedDriver,
+        cuda: LockedToolkit,
+        cudnn: LockedCudnn,
+        profilers: Sequence[str],
+        releases: Mapping[str, LibraryRelease],
     ) -> dict[str, tuple[str, ...]]:
         """Role → its packages; a role without packages is omitted.
 
@@ -208,7 +221,7 @@ class Names:
             else [],
             "tensorflow": python if stack.frameworks.tensorflow else [],
             "jax": python if stack.frameworks.jax else [],
-            "extras": self.extras(cuda_major),
+            "extras": self.extras(cuda_major, releases),
             "containers": [*engine, *exact.pin(container_toolkit)],
             "opencv": self._opencv(gcc_packages if self.manager == "apt" else compiler),
             "ffmpeg": base.ffmpeg if stack.ffmpeg else [],

@@ -59,6 +59,10 @@ def roles_of(subject: ProfileSubject) -> tuple[str, ...]:
     return with_groundwork(all_roles(subject.plan.profile, without_gpu=False), subject.plan.lock)
 
 
+# Roles that import the tasks which roles share.
+_BUILDERS: Final = frozenset({"opencv", "extras"})
+
+
 def render(subject: ProfileSubject) -> dict[str, bytes]:
     """The files of the folder by their path."""
     roles, home = roles_of(subject), playbooks_dir()
@@ -73,15 +77,17 @@ def render(subject: ProfileSubject) -> dict[str, bytes]:
         "variables.json": _variables(subject, roles),
     }
     contents = {path: text.encode() for path, text in files.items()}
-    for folder in ("collections", *(f"roles/{role}" for role in roles)):
+    shared = ("tasks",) if _BUILDERS & set(roles) else ()
+    for folder in ("collections", *shared, *(f"roles/{role}" for role in roles)):
         contents |= {str(path.relative_to(home)): path.read_bytes() for path in _files(home / folder)}
     return dict(sorted(contents.items()))
 
 
 def _variables(subject: ProfileSubject, roles: Sequence[str]) -> str:
-    """The document that `gpuprov apply` would pass, less the one value that names a folder of this machine."""
+    """The document that `gpuprov apply` would pass, less the values that name a folder of this machine."""
     values = variables(pin(subject.plan.profile, subject.plan.lock), subject.plan.lock, roles) | {"storage_owner": login(subject)}
-    values.pop("opencv_cache", None)
+    for name in ("opencv_cache", "extras_cache"):
+        values.pop(name, None)
     return inert.document(values) + "\n"
 
 

@@ -41,6 +41,9 @@ KEYS: Final[Mapping[str, tuple[str, ...]]] = {
     "data-parallel": ("gpu.count",),
     "amp": ("stack.frameworks.pytorch", "gpu.model"),
     "triton": ("stack.extras",),
+    "tensorrt": ("stack.extras", "gpu.model"),
+    "transformer-engine": ("stack.extras", "gpu.model"),
+    "flash-attention": ("stack.extras", "gpu.model"),
 }
 # Where the profile alone says that a check has nothing to judge; for other checks the hardware may say it.
 _CONDITIONS: Final[Mapping[str, tuple[Callable[[Profile], bool], str]]] = {
@@ -68,6 +71,9 @@ _CONDITIONS: Final[Mapping[str, tuple[Callable[[Profile], bool], str]]] = {
     "containers-installed": (lambda p: p.stack.containers != "none", "the profile asks for no containers"),
     "containers": (lambda p: p.stack.containers != "none", "the profile asks for no containers"),
     "triton": (lambda p: "triton" in p.stack.extras, "the profile does not ask for Triton"),
+    "tensorrt": (lambda p: "tensorrt" in p.stack.extras, "the profile does not ask for TensorRT"),
+    "transformer-engine": (lambda p: "transformer-engine" in p.stack.extras, "the profile does not ask for Transformer Engine"),
+    "flash-attention": (lambda p: "flash-attn" in p.stack.extras, "the profile does not ask for FlashAttention"),
     "clocks-held": (lambda p: p.gpu.application_clocks != "default", "the clocks stay at the card's default"),
 }
 

@@ -249,9 +249,11 @@ def _forbidden(case: _Case) -> Iterator[_Breach]:
     for n, extra in enumerate(profile.stack.extras):
         if extra in rule.extras:
             yield _Breach(("stack", "extras", n), f"{extra} is forbidden")
-    environments = (*lock.frameworks.values(), lock.opencv.environment, lock.opencv.tools)
+    builds = [extra.build for extra in lock.extras.values() if extra.build]
+    environments = (*lock.frameworks.values(), lock.opencv.environment, lock.opencv.tools, *(build.tools for build in builds))
     lines = [line for environment in environments if environment for line in environment.wheels]
     lines += [line for extra in lock.extras.values() for line in extra.wheels] + [*filter(None, [lock.opencv.source])]
+    lines += [build.source for build in builds]
     names = {PackagePin.parse(package).name for packages in lock.packages.values() for package in packages}
     # A line that is no exact wheel is a risk of its own, and its name counts here too.
     names |= {wheel.name if (wheel := WheelPin.parse(line)) else re.split(r"[=<>~ \[]", line, maxsplit=1)[0] for line in lines}

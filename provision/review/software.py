@@ -59,7 +59,7 @@ def packages(profile: Profile, lock: Lock) -> tuple[PackageItem, ...]:
 
 
 def environments(lock: Lock) -> tuple[EnvironmentItem, ...]:
-    """Every virtual environment, and what OpenCV is built with where it is built."""
+    """Every virtual environment, and what is used for what is built."""
     index = lock.wheel_index or "the default package index"
     opencv = lock.opencv
     items = [_environment(name, environment, index) for name, environment in lock.frameworks.items()]
@@ -74,6 +74,9 @@ def environments(lock: Lock) -> tuple[EnvironmentItem, ...]:
     for name, extra in lock.extras.items():
         if extra.wheels:
             items.append(EnvironmentItem(f"{name}, added to pytorch", extra.version, index, _wheels(extra.wheels)))
+        if extra.build:
+            items.append(_environment(f"{name}, built with", extra.build.tools, index))
+            items.append(EnvironmentItem(f"{name}, built from", "source", index, _wheels([extra.build.source])))
     return tuple(items)
 
 

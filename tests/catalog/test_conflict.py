@@ -35,15 +35,15 @@ def test_a_change_is_said_as_an_edit_of_the_profile(remedy: Remedy, text: str) -
 
 
 def test_two_components_that_are_refused_are_removed_together() -> None:
-    error, conflict = refused(gpu="t4", extras=("tensorrt", "apex"))
+    error, conflict = refused(gpu="t4", extras=("flash-attn", "apex"))
     assert conflict.remedies == ()
-    assert {remedy.variable for remedy in conflict.together} == {"tensorrt", "apex"}
-    assert "remove apex from stack.extras and remove tensorrt from stack.extras" in error.hint
+    assert {remedy.variable for remedy in conflict.together} == {"flash-attn", "apex"}
+    assert "remove apex from stack.extras and remove flash-attn from stack.extras" in error.hint
 
 
 def test_three_changes_are_proposed_where_two_do_not_help() -> None:
-    _, conflict = refused(gpu="t4", extras=("tensorrt", "apex", "flash-attn", "nccl"), pytorch="auto")
-    assert {remedy.variable for remedy in conflict.together} == {"tensorrt", "apex", "flash-attn"}
+    _, conflict = refused(gpu="t4", extras=("transformer-engine", "apex", "flash-attn", "nccl"), pytorch="auto")
+    assert {remedy.variable for remedy in conflict.together} == {"transformer-engine", "apex", "flash-attn"}
 
 
 def test_a_change_that_does_not_hold_in_the_profile_is_not_proposed() -> None:

@@ -327,8 +327,11 @@ def test_a_wheel_set_holds_what_the_catalog_says_of_its_release(wheel_set: wheel
         check_extra(wheel_set, pinned)
         return
     release = next((r for r in known if r.version == pinned[framework].version), None) if framework in pinned else None
-    if wheel_set.name.startswith("opencv-build-"):
+    if "-build-" in wheel_set.name:
         assert {f"{name}=={wheel.version}" for name, wheel in pinned.items()} >= set(wheel_set.requirements)
+        return
+    if framework in read.extras():  # the Python part of a component whose libraries are packages
+        assert [f"{w.name}=={w.version}" for w in pinned.values()] == list(wheel_set.requirements)
         return
     if release is None:
         wheel = read.systems().opencv.wheel
@@ -360,4 +363,7 @@ def test_extras_are_those_that_a_profile_may_name() -> None:
     for extra in read.extras().values():
         assert extra.why or extra.how != "refused"
         assert bool(extra.requirement) == (extra.how == "wheels")
+        assert bool(extra.build) == (extra.how == "source")
+        assert extra.how == "packages" or not (extra.releases or extra.packages)
+        assert [r.version for r in extra.releases] == sorted((r.version for r in extra.releases), key=version, reverse=True)
         assert set(extra.frameworks) <= set(read.frameworks())

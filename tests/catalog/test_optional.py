@@ -5,6 +5,7 @@ import datetime as dt
 import pytest
 
 from provision.catalog import read
+from provision.catalog.optional import optional_rules
 from provision.catalog.resolve import StackRequest, resolve
 from provision.errors import StackConflictError
 
@@ -32,13 +33,50 @@ def test_a_component_that_works_changes_nothing_else() -> None:
     ("request_", "reason", "remedy"),
     [
         ({"gpu": "t4", "extras": ("flash-attn",)}, "compute capability 8.0", "remove flash-attn from stack.extras"),
+        ({"gpu": "p100", "pytorch": "auto", "extras": ("tensorrt",)}, "serves compute capability 7.0 and later", "remove tensorrt from"),
         (
-            {"gpu": "v100", "extras": ("tensorrt",)},
-            "TensorRT 10.0 to 10.4 would need compute capability 7.0",
+            {"gpu": "v100", "os": "debian 12", "pytorch": "auto", "extras": ("tensorrt",)},
+            "the last release of TensorRT for compute capability 7.0 is 10.4.0.26, whose packages are in NVIDIA's repositories ubuntu2204",
+            "change os to ubuntu",
+        ),
+        (
+            {"gpu": "t4", "os": "debian 13", "pytorch": "auto", "extras": ("tensorrt",)},
+            "NVIDIA's repository for debian 13 has no packages of TensorRT",
+            "change os to",
+        ),
+        ({"gpu": "v100", "os": "rocky 9", "pytorch": "auto", "extras": ("tensorrt",)}, "not in rhel9", "change os to ubuntu"),
+        ({"gpu": "t4", "extras": ("tensorrt",)}, "the profile asks for no PyTorch", "stack.frameworks.pytorch to"),
+        (
+            {"gpu": "t4", "os": "debian 12", "packages": "distribution", "driver": "535", "pytorch": "2.10.0", "extras": ("tensorrt",)},
+            "TensorRT is in NVIDIA's repositories",
             "remove tensorrt from stack.extras",
         ),
         ({"gpu": "t4", "extras": ("apex",)}, "torch.amp", "remove apex from stack.extras"),
-        ({"gpu": "t4", "extras": ("transformer-engine",)}, "source only", "remove transformer-engine from stack.extras"),
+        ({"gpu": "v100", "pytorch": "auto", "extras": ("flash-attn",)}, "its kernels begin with Ampere", "remove flash-attn from"),
+        ({"gpu": "t4", "extras": ("transformer-engine",)}, "its FP8 needs tensor cores that have it", "remove transformer-engine from"),
+        ({"gpu": "a100-40gb", "pytorch": "auto", "extras": ("transformer-engine",)}, "A100 40 GB is 8.0", "remove transformer-engine from"),
+        (
+            {"gpu": "h100", "pytorch": "2.10.0", "extras": ("transformer-engine",)},
+            "needs cuDNN 9.12 or later, and PyTorch 2.10.0 brings 9.10.2.21",
+            "stack.frameworks.pytorch to 2.11.0",
+        ),
+        (
+            {"gpu": "h100", "pytorch": "2.10.0", "cuda": "13.0", "extras": ("flash-attn",)},
+            "is built against PyTorch 2.10.0, whose CUDA is 12.8, and the toolkit is CUDA 13.0",
+            "stack.cuda to 12.9",
+        ),
+        (
+            {
+                "gpu": "a100-40gb",
+                "os": "debian 12",
+                "packages": "distribution",
+                "driver": "535",
+                "pytorch": "2.4.1",
+                "extras": ("flash-attn",),
+            },
+            "is built with NVIDIA's own toolkit",
+            "remove flash-attn from",
+        ),
         ({"gpu": "t4", "extras": ("dali",)}, "the profile asks for no PyTorch", "stack.frameworks.pytorch to"),
         ({"gpu": "t4", "extras": ("nccl",)}, "comes with PyTorch or TensorFlow or JAX", "stack.frameworks.jax to"),
         (
@@ -57,6 +95,53 @@ def test_a_component_that_does_not_work_is_refused_with_the_reason(request_: dic
     error = refused(**request_)
     assert reason in error.message
     assert remedy in error.hint
+
+
+@pytest.mark.parametrize(
+    ("request_", "cuda", "release"),
+    [
+        ({"gpu": "t4"}, "13", "11.3.0.99"),
+        ({"gpu": "t4", "os": "debian 12"}, "13", "11.3.0.99"),
+        ({"gpu": "t4", "cuda": "12.9"}, "12", "10.16.1.11"),
+        ({"gpu": "v100"}, "12", "10.4.0.26"),
+        ({"gpu": "b200", "os": "rocky 9"}, "13", "11.3.0.99"),
+    ],
+)
+def test_a_release_of_tensorrt_fits_the_card_the_system_and_cuda(request_: dict[str, str], cuda: str, release: str) -> None:
+    found = values(pytorch="auto", extras=("tensorrt",), **request_)
+    assert found["cuda"].split(".")[0] == cuda
+    system = next(s for s in read.systems().systems if s.key == found["os"])
+    parts = {"capability": read.gpu(request_["gpu"]).compute_capability, "repository": system.repository, "cuda": found["cuda"]}
+    fitting = [r.version for r in read.extras()["tensorrt"].releases if r.runs(**parts, driver=found["driver"])]
+    assert fitting[:1] == [release]
+
+
+def test_tensorrt_of_a_cuda_needs_the_driver_of_its_release() -> None:
+    """No branch of the catalogue is older than that today, so the rule is asked by itself."""
+    rule = next(rule for rule in optional_rules(("tensorrt",)) if rule.id == "tensorrt-goes-with-driver")
+    it = read.extras()["tensorrt"]
+    branches = {branch.branch: branch for branch in read.driver().branches}
+    toolkits = {toolkit.version: toolkit for toolkit in read.toolkits().toolkits}
+    assert rule.holds(branches["580"], toolkits["13.0"], it)
+    assert rule.holds(branches["535"], toolkits["12.9"], it)
+    assert rule.holds(branches["535"], toolkits["13.0"], None)
+    assert not rule.holds(branches["535"], toolkits["13.0"], it)
+    assert rule.says(branches["535"], toolkits["13.0"], it) == "TensorRT for CUDA 13 needs driver 580 or later, and 535 is older"
+    # The rule asks one driver of a major release of CUDA, so all releases for it must have the same.
+    assert len({(release.cuda.split(".")[0], release.driver) for release in it.releases}) == len({r.cuda[:2] for r in it.releases})
+
+
+def test_a_build_takes_the_architecture_that_its_card_runs() -> None:
+    build = read.extras()["flash-attn"].build
+    assert build is not None
+    assert {c: build.architecture(c) for c in ("8.0", "8.6", "8.9", "9.0", "10.3", "12.0")} == {
+        "8.0": "80",
+        "8.6": "80",
+        "8.9": "80",
+        "9.0": "90",
+        "10.3": "100",
+        "12.0": "120",
+    }
 
 
 def test_auto_takes_the_newest_pytorch_that_the_component_goes_with() -> None:

@@ -26,6 +26,7 @@ READS = {
     "ansible.builtin.fetch",
     "ansible.builtin.find",
     "ansible.builtin.import_tasks",
+    "ansible.builtin.include_tasks",
     "ansible.builtin.set_fact",
     "ansible.builtin.slurp",
     "gpuprov.host.preflight",
@@ -36,8 +37,16 @@ WORDS = {"name", "when", "register", "vars", "loop", "loop_control", "failed_whe
 
 
 def tasks(role: str) -> Iterator[dict[str, Any]]:
+    """All tasks of a role; those that it shares with other roles have its own values in place of their variables."""
     for path in sorted((FOLDER / role / "tasks").glob("*.yml")):
-        yield from yaml.safe_load(path.read_text())
+        for task in yaml.safe_load(path.read_text()):
+            yield task
+            file = task.get("ansible.builtin.import_tasks") or task.get("ansible.builtin.include_tasks") or ""
+            if file.startswith("../"):
+                text = (path.parent / file).read_text()
+                for name, value in task["vars"].items():
+                    text = text.replace(f"{{{{ {name} }}}}", str(value))
+                yield from yaml.safe_load(text)
 
 
 def module_of(task: dict[str, Any]) -> str:

@@ -112,6 +112,14 @@ def test_a_new_environment_gets_its_extras_again(profile: Profile) -> None:
     assert with_groundwork(["pytorch"], build(profile.model_copy(update={"stack": stack}), TODAY))[-2:] == ("pytorch", "extras")
 
 
+def test_a_component_that_is_built_stands_on_the_toolkit_and_on_pytorch(profile: Profile) -> None:
+    gpu = profile.gpu.model_copy(update={"model": "h100", "application_clocks": "max"})
+    stack = profile.stack.model_copy(update={"extras": ("flash-attn",)})
+    lock = build(profile.model_copy(update={"gpu": gpu, "stack": stack, "places": ()}), TODAY)
+    assert with_groundwork(["extras"], lock) == ("preflight", "sources", "packages", "cuda_toolkit", "pytorch", "extras")
+    assert with_groundwork(["pytorch"], lock)[-1] == "extras"
+
+
 def test_opencv_with_cuda_stands_on_the_toolkit(profile: Profile) -> None:
     stack = profile.stack.model_copy(update={"opencv": "cuda", "frameworks": Frameworks()})
     lock = build(profile.model_copy(update={"stack": stack}), TODAY)

@@ -33,6 +33,40 @@ def test_extras_share_one_version_of_each_wheel_and_leave_pytorchs_own_alone(pro
     assert "datacenter-gpu-manager-4-cuda13=1:4.5.2-1" in lock.packages["extras"]
 
 
+def test_what_is_built_against_pytorch_is_told_how_and_needs_more_room(profile: Profile) -> None:
+    gpu = profile.gpu.model_copy(update={"model": "h100", "application_clocks": "max"})
+    hopper = profile.model_copy(update={"gpu": gpu, "places": ()})
+    changed, lock = of_stack(hopper, extras=("flash-attn",))
+    values = variables(changed, lock, ["extras"])
+    [told] = values["extras_builds"]
+    made = lock.extras["flash-attn"].build
+    assert made is not None
+    assert (told["name"], told["source"], told["key"], told["job_gb"]) == ("flash-attn", made.source, made.key, 9)
+    assert (told["variables"], told["tools"]) == (made.variables, list(made.tools.wheels))
+    assert (values["extras_packages"], values["extras_python"]) == (["flash-attn"], "")
+    assert values["extras_cuda_home"] == lock.cuda.home
+    assert values["extras_cache"].endswith("/extras")
+    plain = variables(*of_stack(hopper, extras=("nvtx",)), ["extras"])
+    assert values["preflight_free_gb"] > plain["preflight_free_gb"]
+    assert (plain["extras_builds"], "extras_cache" in plain) == ([], False)
+
+
+def test_tensorrt_gets_its_own_name_in_the_environment(profile: Profile) -> None:
+    changed, lock = of_stack(profile, extras=("tensorrt",))
+    values = variables(changed, lock, ["extras"])
+    assert (values["extras_python"], values["extras_builds"]) == ("3.12", [])
+    assert values["extras_packages"] == ["tensorrt-cu13-bindings"]
+    patterns = ["libnvinfer*", "libnvonnxparsers*", "python3-libnvinfer*", "tensorrt*"]
+    assert set(patterns) <= set(values["sources_hold"])
+    assert values["sources_releases"] == [{"packages": patterns, "version": "11.3.0.99-1+cuda13.4"}]
+    assert not any(name.startswith("libnvinfer") for name in values["sources_locked"])
+    rocky = variables(changed, build(changed, TODAY, system="rocky 9"), ["extras"])
+    assert rocky["sources_releases"] == []
+    assert "libnvinfer*-11.3.0.99*" in rocky["sources_locked"]
+    plain = variables(*of_stack(profile, extras=("dcgm",)), ["extras"])
+    assert (plain["sources_releases"], "libnvinfer*" in plain["sources_hold"]) == ([], False)
+
+
 def test_opencv_from_source_is_told_how_it_is_built_and_needs_more_room(profile: Profile, lock: Lock) -> None:
     changed, from_source = of_stack(profile, opencv="cuda", frameworks=Frameworks())
     values = variables(changed, from_source, ["opencv"])

@@ -203,8 +203,8 @@ P3DN = {"cloud": "aws", "instance_type": "p3dn.24xlarge", "regions": ["us-east-1
 REFUSED: dict[str, dict[str, Any]] = {
     "p100-ncu": VOLTA | {"gpu__model": "p100", "stack__profilers": ["nsys", "ncu"], "places": [{**N1, "gpu": "p100"}]},
     "p100-nvprof-ncu": VOLTA | {"gpu__model": "p100", "stack__profilers": ["nvprof", "ncu"], "places": [{**N1, "gpu": "p100"}]},
-    "two-refused-extras": {"stack__extras": ["tensorrt", "apex"]},
-    "three-refused-extras": {"stack__extras": ["tensorrt", "flash-attn", "apex", "nccl"]},
+    "two-refused-extras": {"stack__extras": ["flash-attn", "apex"]},
+    "three-refused-extras": {"stack__extras": ["transformer-engine", "flash-attn", "apex", "nccl"]},
     "ncu-and-extra": VOLTA
     | {"gpu__model": "p100", "stack__profilers": ["ncu"], "stack__extras": ["apex"], "places": [{**N1, "gpu": "p100"}]},
     "v100-cuda-13": VOLTA | {"stack__cuda": "13.0", "places": [P3DN]},
@@ -215,6 +215,7 @@ REFUSED: dict[str, dict[str, Any]] = {
     "jammy-pytorch": {"os": {"name": "ubuntu", "version": "22.04"}, "stack__frameworks": {"pytorch": "2.15.0"}},
     "dali-alone": {"stack__frameworks": {}, "stack__extras": ["dali"]},
     "own-packages-dcgm": {"sources__packages": "distribution", "stack__extras": ["dcgm"]},
+    "tensorrt-debian-13": {"os": {"name": "debian", "version": "13"}, "stack__extras": ["tensorrt"]},
     "opencv-cuda-13": {"stack__opencv": "cuda", "stack__cuda": "13.0"},
     "other-cards-clocks": {
         "gpu__model": "a10g",

@@ -12,7 +12,7 @@ from provision import paths
 from provision.clouds.terms import Price, PricePart
 from provision.launch.plan import Plan, plan
 from provision.profile import load, lockfile
-from provision.profile.locked import Lock
+from provision.profile.locked import Lock, LockedBuild, LockedExtra
 from provision.profile.model import Profile
 from provision.review import policy as policies
 from provision.review import rules
@@ -73,6 +73,29 @@ MIRRORED = LOCK.model_copy(
 )
 
 
+# A component that is built, with the tools of a build.
+BUILT = LOCK.model_copy(
+    update={
+        "extras": {
+            "flash-attn": LockedExtra(
+                version="2.8",
+                environment="pytorch",
+                package="flash-attn",
+                unit=None,
+                wheels=(),
+                build=LockedBuild(
+                    source=f"flash-attn==2.8 --hash=sha256:{'0' * 64}",
+                    tools=LOCK.frameworks["pytorch"].model_copy(update={"wheels": (f"ninja==1.13.2 --hash=sha256:{'0' * 64}",)}),
+                    variables={},
+                    job_gb=9,
+                    key="k",
+                ),
+            )
+        }
+    }
+)
+
+
 RESOLVED = LOCK.model_copy(update={"unresolved": ()})
 
 
@@ -119,6 +142,7 @@ BROKEN: list[tuple[dict[str, Any], dict[str, Any], list[str], bool]] = [
     ({"forbidden": {"frameworks": ["pytorch"]}}, {}, ["stack.frameworks.pytorch"], True),
     ({"forbidden": {"extras": ["apex"]}}, {"stack__extras": ["nccl", "apex"]}, ["stack.extras.1"], True),
     ({"forbidden": {"packages": ["torc?", "tmux"]}}, {}, ["stack", "stack"], True),
+    ({"forbidden": {"packages": ["flash-*", "ninja"]}}, {"lock": BUILT}, ["stack", "stack"], True),
     ({"nothing_unresolved": True}, {}, ["stack", "stack", "stack"], False),
     ({"owner_domains": ["example.org"]}, {}, ["owner.email"], True),
     ({"owner_domains": ["example.com"]}, waiver(TODAY, "x@evil-example.com"), ["verify.waivers.0.owner"], True),

@@ -1,12 +1,14 @@
 """What a review says of software is what the lock says."""
 
+from pathlib import Path
+
 import pytest
 
 from provision.converge.declared import Change
 from provision.review.content import content
 from provision.review.software import host_changes, packages, undo
 
-from .examples import SHIPPED, review, risk_ids, shipped
+from .examples import SHIPPED, changed, review, risk_ids, shipped
 
 
 @pytest.mark.parametrize("name", SHIPPED)
@@ -34,6 +36,27 @@ def test_a_line_that_pins_nothing_is_shown_and_a_high_risk() -> None:
         found = content(profile, odd, source)
         assert any(w.name == line and not w.hashes for e in found.environments for w in e.wheels)
         assert risk_ids(found)["not-pinned"] == "high"
+
+
+def test_what_is_built_against_pytorch_is_shown_whole_and_is_a_risk(tmp_path: Path) -> None:
+    made = changed(tmp_path, ("profilers:", "extras: [flash-attn]\n  profilers:"), name="h100-train")
+    locked = made[1].extras["flash-attn"].build
+    assert locked is not None
+    found = content(*made)
+    shown = {item.name: {f"{wheel.name}=={wheel.version}" for wheel in item.wheels} for item in found.environments}
+    assert shown["flash-attn, built from"] == {locked.source.partition(" ")[0]}
+    assert shown["flash-attn, built with"] == {line.partition(" ")[0] for line in locked.tools.wheels}
+    assert risk_ids(found)["built-here"] == "low"
+    assert any(change.target.endswith(f"{locked.key}.txt") for change in found.changes)
+
+
+def test_the_packages_of_tensorrt_are_nvidias(tmp_path: Path) -> None:
+    made = changed(tmp_path, ("profilers:", "extras: [tensorrt]\n  profilers:"))
+    origins = {package.name: package.origin for package in packages(*made[:2]) if package.roles == ("extras",)}
+    assert len(origins) == 7
+    assert set(origins.values()) == {"nvidia"}
+    [alias] = [change.target for change in content(*made).changes if change.target.endswith("tensorrt.py")]
+    assert alias == "/opt/gpuprov/venvs/pytorch/lib/python3.12/site-packages/tensorrt.py"
 
 
 def test_hosts_changes_begin_with_the_first_boot_and_name_no_role_that_has_nothing_to_do() -> None:

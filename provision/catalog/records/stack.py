@@ -6,6 +6,7 @@ from typing import Literal
 import msgspec
 
 from provision.catalog.records.base import Capabilities, CatalogRecord, Covers, version
+from provision.catalog.records.libraries import LibraryRelease, SourceBuild
 from provision.catalog.records.signed import SignedModules, UnsignedModules
 
 
@@ -244,12 +245,15 @@ class Extra(CatalogRecord, frozen=True):
     """A component that `stack.extras` may name.
 
     Attributes:
-        how: it comes with a framework's own wheels, is added to PyTorch's environment as wheels, comes as packages, or is refused.
+        how: it comes with a framework's own wheels, is added to PyTorch's environment as wheels, comes as packages, is built once from
+            its source, or is refused.
         frameworks: those it comes with, or the one whose environment it goes into.
         wheel: major version of CUDA, or `any` → the framework's wheel that contains it.
         requirement: the same → the requirement for the index.
-        packages: package manager → names; `<major>` stands for the major version of CUDA.
+        packages: package manager → names; `<major>` stands for the major version of CUDA, `<soname>` for that of the component.
         version: of the packages.
+        releases: for packages whose release depends on the rest of the stack, the newest first.
+        build: for what is built from source.
         unit: the service that comes with it.
         compute_capability: the GPUs it works on; None for all.
         why: the reason of a refusal.
@@ -257,13 +261,15 @@ class Extra(CatalogRecord, frozen=True):
 
     name: str
     title: str
-    how: Literal["framework", "wheels", "packages", "refused"]
+    how: Literal["framework", "wheels", "packages", "source", "refused"]
     source: str
     frameworks: list[str] = msgspec.field(default_factory=list)
     wheel: dict[str, str] = msgspec.field(default_factory=dict)
     requirement: dict[str, str] = msgspec.field(default_factory=dict)
     packages: dict[str, list[str]] = msgspec.field(default_factory=dict)
     version: str = ""
+    releases: list[LibraryRelease] = msgspec.field(default_factory=list)
+    build: SourceBuild | None = None
     unit: str = ""
     compute_capability: Capabilities | None = None
     why: str = ""

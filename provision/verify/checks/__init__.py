@@ -9,6 +9,7 @@ from provision.verify.checks import (
     disk,
     gpu,
     health,
+    libraries,
     links,
     mig,
     perf,
@@ -43,4 +44,5 @@ CHECKS: Final[tuple[Check, ...]] = (
     *surroundings.CHECKS,
     *perf.CHECKS,
     *programs.CHECKS,
+    *libraries.CHECKS,
 )

@@ -3,6 +3,7 @@
 from typing import Final
 
 from provision.catalog import read
+from provision.catalog.records.stack import Extra
 from provision.catalog.rules import TITLES
 from provision.profile.model import Profile
 from provision.verify.checks.base import Check, Judge, Verdict, apply, fails, not_applicable, passes, unknown, visible_gpus, warns
@@ -234,6 +235,17 @@ def _runs(arch: str, kernels: tuple[str, ...]) -> bool:
     return any(a.startswith("sm_") and a[3:-1] == major and a[-1] <= minor for a in kernels)
 
 
+def _wheels_of(extra: Extra) -> dict[str, set[str]]:
+    """The packages that an environment with a component has one of, each with the releases that it may have; empty for any."""
+    pins: dict[str, set[str]] = {name: set() for name in extra.wheel.values()}
+    for pin in (*extra.requirement.values(), *(release.requirement for release in extra.releases)):
+        name, _, release = pin.partition("==")
+        pins.setdefault(name, set()).add(release)
+    if extra.build:
+        pins[extra.build.name] = {extra.build.version}
+    return pins
+
+
 def _extras(facts: Facts, profile: Profile) -> Verdict:
     extras = [read.extras()[name] for name in profile.stack.extras]
     if not extras:
@@ -241,14 +253,17 @@ def _extras(facts: Facts, profile: Profile) -> Verdict:
     packages = facts.read(ExtrasFacts)
     expected, observed, missing = [], [], []
     for extra in extras:
-        pins = dict(pin.partition("==")[::2] for pin in (*extra.requirement.values(), *(f"{name}==" for name in extra.wheel.values())))
-        releases = {extra.version} - {""} if extra.how == "packages" else set(pins.values()) - {""}
+        pins = _wheels_of(extra)
+        releases = set[str]().union(*pins.values(), {extra.version} - {""})
         environments = [packages.environments.get(where, {}) for where in extra.frameworks]
         versions = {environment[name] for environment in environments for name in pins if name in environment}
-        versions |= {packages.dcgm} if extra.how == "packages" and packages.dcgm else set()
+        versions |= {packages.dcgm} if extra.unit and packages.dcgm else set()
         expected.append(f"{extra.title} {' or '.join(sorted(releases))}".strip())
         observed.append(f"{extra.title} {' and '.join(sorted(versions)) or 'not installed'}")
-        if not versions or (releases and not versions <= releases):
+        libraries = {release.version.rpartition(".")[0] for release in extra.releases if release.requirement.partition("==")[2] in versions}
+        if extra.releases:
+            observed[-1] += f" with the library {packages.nvinfer or 'not installed'}"
+        if not versions or (releases and not versions <= releases) or (extra.releases and packages.nvinfer not in libraries):
             missing.append(extra.name)
     if missing:
         return fails(", ".join(expected), ", ".join(observed), apply("extras", "installs it"))

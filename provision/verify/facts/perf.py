@@ -12,7 +12,7 @@ _HELD_DOWN: Final = {0x4: "power cap", 0x8: "hardware slowdown", 0x20: "heat (so
 # A reason in fewer samples is a flicker: DCGM fails a suite for "0.0 seconds" of it (DCGM #242).
 FLICKER: Final = 0.10
 _BUSY: Final = 10  # per cent; it reveals processes that a container does not see
-Reason = Literal["timeout", "died", "failed", "missing", "no-memory", "not-run", "one-gpu"]
+Reason = Literal["timeout", "died", "failed", "missing", "import", "no-memory", "not-run", "one-gpu"]
 
 
 class PartFacts(FactPart):
@@ -116,6 +116,38 @@ class TritonFacts(PartFacts):
     version: str = ""
 
 
+Distance = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+
+
+class TensorRtFacts(PartFacts):
+    """A small network in an engine of each precision: how far FP32 is from the exact result, and the others from FP32.
+
+    `version` is that of the Python part, `library` what the library that it loaded answers, 110300 for 11.3.0.
+    """
+
+    fp32: Distance | None = None
+    fp16: Distance | None = None
+    int8: Distance | None = None
+    version: str = ""
+    library: Count = 0
+
+
+class TransformerEngineFacts(PartFacts):
+    """One layer in FP8, and the same layer in BF16: how far each is from the exact product."""
+
+    fp8: Distance | None = None
+    bf16: Distance | None = None
+    version: str = ""
+
+
+class FlashAttentionFacts(PartFacts):
+    """Attention and its gradient: how far each is from PyTorch's own attention in double precision."""
+
+    forward: Distance | None = None
+    backward: Distance | None = None
+    version: str = ""
+
+
 class RestFacts(FactPart):
     """A GPU after the measurement: the lowest SM clock, and who used it then; None where the driver does not say."""
 
@@ -153,6 +185,9 @@ class PerfDeviceFacts(FactPart):
     rest: RestFacts | None = None
     amp: AmpFacts = AmpFacts(reason="not-run", unknown="an older probe")
     triton: TritonFacts = TritonFacts(reason="not-run", unknown="an older probe")
+    tensorrt: TensorRtFacts = TensorRtFacts(reason="not-run", unknown="an older probe")
+    transformer_engine: TransformerEngineFacts = TransformerEngineFacts(reason="not-run", unknown="an older probe")
+    flash_attention: FlashAttentionFacts = FlashAttentionFacts(reason="not-run", unknown="an older probe")
 
 
 class PerfFacts(Fact):

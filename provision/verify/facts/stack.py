@@ -139,11 +139,12 @@ class FrameworkFacts(Fact):
 
 
 class ExtrasFacts(Fact):
-    """Environment → package → version, names normalised; and DCGM's version."""
+    """Environment → package → version, names normalised; DCGM's version, and that of TensorRT's library."""
 
     name = "extras"
     environments: dict[str, dict[str, str]]
     dcgm: str | None
+    nvinfer: str | None = None
 
 
 EncodeError = Literal["no-library", "no-driver", "old-driver", "no-encoder", "busy", "other"]

@@ -14,13 +14,14 @@ import threading
 import time
 
 from device import need_gpu
+from libraries import SECONDS, installed, tried
 from run import REQUEST, Unknown, read
 from stack import home_of
 from worker import WORKER
 
 TOTAL_S = 60
 # What a part may take; all together no more than TOTAL_S. Importing PyTorch from a cold disk takes longest.
-LIMITS_S = {"start": 30, "gemm": 15, "memory": 8, "copies": 6, "all_reduce": 25, "data_parallel": 10, "amp": 10, "triton": 25}
+LIMITS_S = {"start": 30, "gemm": 15, "memory": 8, "copies": 6, "all_reduce": 25, "data_parallel": 10, "amp": 10, "triton": 25, **SECONDS}
 SAMPLE_S = 0.1
 SETTLE_S = 0.5  # of each load, before clocks and power are those of the load
 REST_S = 3.0  # a GPU that nobody uses any more has dropped its clocks by then, if nothing locks them
@@ -253,12 +254,12 @@ def free_port():
 
 
 def measurement():
-    """All parts on all GPUs, one after another, in at most TOTAL_S."""
+    """All parts on all GPUs, one after another, in at most TOTAL_S and what the libraries that are installed may take."""
     need_gpu()
     python = home_of("pytorch") + "/bin/python"
     if not os.path.exists(python):
         raise Unknown("no PyTorch in %s to measure with" % home_of("pytorch"))
-    until = min(time.monotonic() + TOTAL_S, REQUEST["until"]) - 1
+    until = min(time.monotonic() + TOTAL_S + sum(map(SECONDS.get, installed())), REQUEST["until"]) - 1
     meter = Meter()
     count = len(meter.handles)
     before = [meter.processes(handle) or {} for handle in meter.handles]
@@ -284,7 +285,7 @@ def measurement():
                 0: {"reason": "not-run", "unknown": str(next(iter(crew.lost.values())))}
             }
             split = crew.ask("data_parallel", [0])
-        mixed, compiled = crew.ask("amp", ranks), crew.ask("triton", ranks)
+        programs = dict({part: crew.ask(part, ranks) for part in ("amp", "triton")}, **tried(crew, ranks))
     finally:
         meter.stopped.set()
         crew.end()
@@ -302,8 +303,7 @@ def measurement():
                 "copies": copies[rank],
                 "load": meter.load(rank, *windows[rank]),
                 "rest": resting[rank],
-                "amp": mixed[rank],
-                "triton": compiled[rank],
+                **{part: answers[rank] for part, answers in programs.items()},
                 "others": dict(others(before[rank], [s[rank]["processes"] for _, s in samples], own), busy_before=busy[rank]),
             }
         )

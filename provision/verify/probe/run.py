@@ -21,7 +21,7 @@ FIRST_TIER = dict.fromkeys(("opencv", "pytorch", "tensorflow", "jax", "encoders"
 FIRST_TIER["perf"] = "perf"
 REQUEST = {"tier": "standard", "containers": "none", "prefix": "", "until": time.monotonic() + FACT_S}
 # Facts that start a framework or a profiler may take longer; a function may say so itself by its attribute `deadline_s`.
-SLOW_S = {"pytorch": 50, "tensorflow": 60, "jax": 60, "nvcc_runs": 60, "counters": 130, "container_run": 150, "perf": 90}
+SLOW_S = {"pytorch": 50, "tensorflow": 60, "jax": 60, "nvcc_runs": 60, "counters": 130, "container_run": 150, "perf": 240}
 # How often the facts so far are sent ahead: when a host dies during the slow facts, the others are not lost.
 PART_S = 1.0
 MOST_OUTPUT = 4 << 20

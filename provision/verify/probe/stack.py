@@ -13,6 +13,7 @@ from device import present
 from run import REQUEST, Unknown, command, output, read
 
 VENVS = "/opt/gpuprov/venvs"
+NVINFER = ("/usr/lib/x86_64-linux-gnu/libnvinfer.so.*", "/usr/lib64/libnvinfer.so.*")
 
 # The means of the 2 x 2 blocks of 0..63 sum to 504.
 OPENCV = """
@@ -118,7 +119,7 @@ def run_in(python, script, timeout_s):
 
 
 def extras():
-    """Which packages each environment holds, by their metadata, and the version of DCGM."""
+    """Which packages each environment holds, by their metadata, and the versions of DCGM and of TensorRT's library."""
     environments = {}
     homes = {os.path.basename(home): home for home in sorted(glob.glob(VENVS + "/*"))}
     homes.update({"pytorch": home_of("pytorch")} if REQUEST["prefix"] else {})
@@ -128,7 +129,8 @@ def extras():
             environments.setdefault(environment, {})[re.sub("[-_.]+", "-", name).lower()] = version
     version = re.search(r"version:\s*(\d+(?:\.\d+)+)", output(["dcgmi", "--version"]) or "")
     dcgm = version.group(1) if version else "unreadable" if shutil.which("dcgmi") else None
-    return {"environments": environments, "dcgm": dcgm}
+    files = [re.search(r"so\.(\d+\.\d+\.\d+)$", path) for pattern in NVINFER for path in sorted(glob.glob(pattern))]
+    return {"environments": environments, "dcgm": dcgm, "nvinfer": next((file.group(1) for file in files if file), None)}
 
 
 def binary(name):

@@ -3,7 +3,10 @@
 Random data throughout: zeros take less power, and so run faster than any real work (docs/sources/verification.md §2.11).
 """
 
-WORKER = """
+from libraries import LIBRARIES
+
+WORKER = (
+    """
 import json, os, signal, statistics, sys
 rank, world = int(sys.argv[1]), int(sys.argv[2])
 signal.alarm(int(sys.argv[3]))  # a kernel that hangs does not see the end of standard input
@@ -173,7 +176,9 @@ def total(one, other):
     add[(triton.cdiv(len(out), 1024),)](one, other, out, len(out), BLOCK=1024)
     return out
 '''
-
+"""
+    + LIBRARIES
+    + """
 import torch
 device = torch.device("cuda", rank)
 built = {"version": torch.__version__, "cuda": torch.version.cuda}
@@ -184,6 +189,7 @@ for line in iter(sys.stdin.readline, ""):
         torch.cuda.set_device(device)  # events are recorded on the current device
         parts = {"gemm": gemm, "memory": memory, "copies": copies, "all_reduce": all_reduce, "data_parallel": data_parallel}
         parts.update(amp=amp, triton=triton)
+        parts.update(tensorrt=tensorrt, transformer_engine=transformer_engine, flash_attention=flash_attention)
         answer = parts[part](*words)
     except Exception as error:
         kinds = ((torch.cuda.OutOfMemoryError, "no-memory"), (FileNotFoundError, "missing"), (Exception, "failed"))
@@ -192,3 +198,4 @@ for line in iter(sys.stdin.readline, ""):
     torch.cuda.empty_cache()
     say(part=part, answer=answer)
 """
+)

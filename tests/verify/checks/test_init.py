@@ -56,14 +56,18 @@ ABOUT_THE_GPU = frozenset(
     }
     | {"profilers", "pytorch-installed", "pytorch", "tensorflow-installed", "tensorflow", "jax-installed", "jax", "extras", "nvenc"}
     | {"opencv-cuda", "skew", "initramfs", "every-kernel", "gemm", "memory-bandwidth", "host-copies", "all-reduce", "data-parallel"}
-    | {"amp", "triton"}
+    | {"amp", "triton", "tensorrt", "transformer-engine", "flash-attention"}
 )
 ABOUT_THE_HOST = frozenset(
     {"os", "machine", "python3", "gcc", "build-tools", "tmux", "ffmpeg", "users", "data-disk", "root-grown", "root-room"}
     | {"cuda-environment", "opencv", "environment", "pynvml", "upgrades"}
 )
 LATER = dict.fromkeys(
-    ("gemm", "memory-bandwidth", "host-copies", "all-reduce", "data-parallel", "clocks-held", "amp", "triton"), "perf"
+    (
+        *("gemm", "memory-bandwidth", "host-copies", "all-reduce", "data-parallel", "clocks-held", "amp", "triton"),
+        *("tensorrt", "transformer-engine", "flash-attention"),
+    ),
+    "perf",
 ) | dict.fromkeys(
     (
         "nvcc-runs",

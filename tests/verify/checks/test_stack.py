@@ -25,6 +25,7 @@ def stopped(step: str, code: int, said: str) -> dict[str, Any]:
 
 
 COMPUTES = "PyTorch in /opt/gpuprov/venvs, computing on every GPU"
+TENSORRT = {"extras__environments__pytorch__tensorrt-cu13-bindings": "11.3.0.99", "extras__nvinfer": "11.3.0"}
 CASES: list[Case] = [
     ("nvcc", {}, {}, "pass", "13.0"),
     ("nvcc", {"nvcc__found": None}, {}, "fail", "no nvcc"),
@@ -110,6 +111,38 @@ CASES: list[Case] = [
     ("extras", {"extras__dcgm": "3.3.6"}, {"stack__extras": ["dcgm"]}, "fail", "3.3.6"),
     ("extras", {"extras__environments": {"opencv": {"nvtx": "0.2.17"}}}, {"stack__extras": ["nvtx"]}, "fail", "not installed"),
     ("extras", {"extras": None}, {"stack__extras": ["nvtx"]}, "unknown", ""),
+    ("extras", TENSORRT, {"stack__extras": ["tensorrt"]}, "pass", "TensorRT 11.3.0.99 with the library 11.3.0"),
+    (
+        "extras",
+        {**TENSORRT, "extras__environments__pytorch__tensorrt-cu13-bindings": "11.4.0.106"},
+        {"stack__extras": ["tensorrt"]},
+        "fail",
+        "TensorRT 11.4.0.106",
+    ),
+    ("extras", {**TENSORRT, "extras__nvinfer": "11.4.0"}, {"stack__extras": ["tensorrt"]}, "fail", "with the library 11.4.0"),
+    ("extras", {**TENSORRT, "extras__nvinfer": None}, {"stack__extras": ["tensorrt"]}, "fail", "with the library not installed"),
+    ("extras", {"extras__nvinfer": "11.3.0"}, {"stack__extras": ["tensorrt"]}, "fail", "TensorRT not installed"),
+    (
+        "extras",
+        {"extras__environments__pytorch__tensorrt-cu12-bindings": "10.4.0", "extras__nvinfer": "10.4.0"},
+        {"stack__extras": ["tensorrt"]},
+        "pass",
+        "TensorRT 10.4.0",
+    ),
+    (
+        "extras",
+        {"extras__environments__pytorch__flash-attn": "2.8.3.post2"},
+        {"gpu__model": "h100", "gpu__application_clocks": "max", "stack__extras": ["flash-attn"]},
+        "pass",
+        "FlashAttention 2.8.3.post2",
+    ),
+    (
+        "extras",
+        {},
+        {"gpu__model": "h100", "gpu__application_clocks": "max", "stack__extras": ["transformer-engine"]},
+        "fail",
+        "Transformer Engine not installed",
+    ),
     ("tensorflow", {"tensorflow": None}, {"stack__frameworks": {"tensorflow": "auto"}}, "unknown", ""),
     ("nvenc", {}, {}, "pass", "a frame was encoded"),
     ("nvenc", {"encoders__nvenc": []}, {}, "fail", "built without NVENC"),
