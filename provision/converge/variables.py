@@ -130,6 +130,7 @@ def _extras(lock: Lock) -> dict[str, Any]:
         "extras_wheels": sorted({line for extra in extras for line in extra.wheels}),
         "extras_packages": [extra.package for extra in extras if extra.wheels and extra.package],
         "extras_units": [{"name": extra.unit, "optional": True} for extra in extras if extra.unit],
+        "extras_files": [{"path": path, "content": f"{line}\n"} for extra in extras for path, line in extra.files.items()],
     }
 
 

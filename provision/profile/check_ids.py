@@ -52,6 +52,8 @@ _IDS: Final = """
     nvenc
     opencv
     opencv-cuda
+    cutlass
+    opencl
     skew
     environment
     pynvml

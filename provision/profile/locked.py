@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer
 
 from provision import canonical
 from provision.catalog.wheels import parse
@@ -141,6 +141,7 @@ class LockedExtra(LockedModel):
         environment: the framework whose environment has it; None where it is installed as packages.
         package: its name in the index.
         wheels: the wheels that it adds; empty where a framework's own wheels bring it.
+        files: path → the one line of a file, which is written where the packages leave it out.
     """
 
     version: str
@@ -148,6 +149,13 @@ class LockedExtra(LockedModel):
     package: str | None
     unit: str | None
     wheels: Texts
+    files: dict[str, str] = Field(default_factory=dict)
+
+    @model_serializer(mode="wrap")
+    def _without_later_defaults(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Omit a later key at its default, so that older locks, which may be signed, stay the same."""
+        plain: dict[str, Any] = handler(self)
+        return {key: value for key, value in plain.items() if key != "files" or value}
 
 
 class LockedOpenCv(LockedModel):
@@ -157,6 +165,7 @@ class LockedOpenCv(LockedModel):
         source: one line as pip takes it with --require-hashes.
         tools: the environment for the build.
         key: of the wheel that is built, SHA-256 over everything that it depends on.
+        parts: what it has beyond images: `dnn`, `decode`.
     """
 
     environment: LockedEnvironment | None
@@ -164,6 +173,13 @@ class LockedOpenCv(LockedModel):
     source: str | None = None
     tools: LockedEnvironment | None = None
     key: str | None = None
+    parts: Texts = ()
+
+    @model_serializer(mode="wrap")
+    def _without_later_defaults(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Omit a later key at its default, so that older locks, which may be signed, stay the same."""
+        plain: dict[str, Any] = handler(self)
+        return {key: value for key, value in plain.items() if key != "parts" or value}
 
 
 class Lock(LockedModel):

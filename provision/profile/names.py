@@ -56,7 +56,9 @@ def _nvidia() -> Iterator[tuple[Family, str]]:
     for names in read.cudnn().packages:
         yield from _each(_FAMILIES[names.system], names.names)
     for extra in read.extras().values():
-        for manager, packages in extra.packages.items():
+        for system, packages in extra.beside_driver.items():
+            yield from _each((_family(system),), packages)
+        for manager, packages in extra.packages.items() if extra.how == "packages" else ():
             plain = [re.sub(rf"-{re.escape(extra.version)}-\d+$", "", PackagePin.parse(name).name) for name in packages]
             yield from _each(_FAMILIES[manager], plain)
 
@@ -78,6 +80,11 @@ def _distribution() -> Iterator[tuple[Family, str]]:
         tools = [name for names in base.tools.values() for name in names]
         names = (*base.always, *tools, *base.gcc, *base.ffmpeg, *base.xfs, *base.stripe, *base.driver, *base.python_headers, *base.build)
         yield from _each(_FAMILIES[base.packages], [name.replace("<python>", "python3.12") for name in names])
+    for part in (extra for extra in read.extras().values() if extra.how == "driver"):
+        for manager, packages in part.packages.items():
+            yield from _each(_FAMILIES[manager], packages)
+        for named, packages in part.beside_driver.items():
+            yield from _each((_family(named),), packages)
     for own in read.repositories().distributions:
         yield from _each((_family(own.system),), _own(own))
 

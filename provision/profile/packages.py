@@ -141,10 +141,11 @@ class Names:
         base = next(b for b in read.repositories().base if b.packages == self.manager)
         return [*python, *(name.replace("<python>", python[0]) for name in base.build), *compiler]
 
-    def extras(self, cuda_major: int) -> list[str]:
-        """The packages of the optional components that are installed as packages."""
+    def extras(self, cuda_major: int, exact: Exact) -> list[str]:
+        """The packages of the optional components that are installed as packages, those beside the driver in the driver's version."""
         components = [read.extras()[name] for name in self.profile.stack.extras]
-        return [name.replace("<major>", str(cuda_major)) for extra in components for name in extra.packages.get(self.manager, [])]
+        own = [name.replace("<major>", str(cuda_major)) for extra in components for name in extra.packages.get(self.manager, [])]
+        return own + exact.pin(name for extra in components for name in extra.beside_driver.get(self.system.name, []))
 
     def by_role(
         self, driver: LockedDriver, cuda: LockedToolkit, cudnn: LockedCudnn, profilers: Sequence[str]
@@ -186,7 +187,7 @@ class Names:
             else [],
             "tensorflow": python if stack.frameworks.tensorflow else [],
             "jax": python if stack.frameworks.jax else [],
-            "extras": self.extras(cuda_major),
+            "extras": self.extras(cuda_major, exact),
             "opencv": self._opencv(gcc_packages if self.manager == "apt" else compiler),
             "ffmpeg": base.ffmpeg if stack.ffmpeg else [],
         }

@@ -39,6 +39,8 @@ KEYS: Final[Mapping[str, tuple[str, ...]]] = {
     "data-parallel": ("gpu.count",),
     "amp": ("stack.frameworks.pytorch", "gpu.model"),
     "triton": ("stack.extras",),
+    "cutlass": ("stack.extras",),
+    "opencl": ("stack.extras",),
 }
 # Where the profile alone says that a check has nothing to judge; for other checks the hardware may say it.
 _CONDITIONS: Final[Mapping[str, tuple[Callable[[Profile], bool], str]]] = {
@@ -58,6 +60,8 @@ _CONDITIONS: Final[Mapping[str, tuple[Callable[[Profile], bool], str]]] = {
     "data-parallel": (lambda p: p.gpu.count > 1, "there is only one GPU"),
     "amp": (lambda p: p.stack.frameworks.pytorch is not None, "the profile does not ask for PyTorch"),
     "triton": (lambda p: "triton" in p.stack.extras, "the profile does not ask for Triton"),
+    "cutlass": (lambda p: "cutlass" in p.stack.extras, "the profile does not ask for CUTLASS"),
+    "opencl": (lambda p: "opencl" in p.stack.extras, "the profile does not ask for OpenCL"),
     "clocks-held": (lambda p: p.gpu.application_clocks != "default", "the clocks stay at the card's default"),
 }
 

@@ -31,7 +31,7 @@ PROBE: Final = Path(__file__).parent / "probe"
 # In the order in which they import each other.
 MODULES: Final = (
     *("run", "device", "system", "disk", "sessions", "health", "links", "gpu", "settings", "counters", "surroundings"),
-    *("stack", "worker", "perf"),
+    *("stack", "kernels", "vision", "worker", "perf"),
 )
 _MAX_OUTPUT: Final = 8 * 1024 * 1024
 _MAX_FACTS: Final = 4 * 1024 * 1024
