@@ -13,9 +13,11 @@ from provision.catalog.conflict import Conflict, Remedy
 from provision.clouds import search
 from provision.errors import StackConflictError
 from provision.profile import load, lockfile
+from provision.profile.exact import Exact
 from provision.profile.lock import applied, build
 from provision.profile.locked import pin
 from provision.profile.model import Profile
+from provision.profile.packages import Names, system_of
 
 TODAY = dt.date(2026, 11, 21)
 SHIPPED = ["t4-train", "v100-train"]
@@ -163,6 +165,13 @@ def test_opencl_is_a_loader_a_file_and_what_the_driver_lacks_on_that_system(
     }
 
 
+def test_the_driver_s_part_for_opencl_has_the_driver_s_version_and_not_the_newest() -> None:
+    exact = Exact("apt", {"nvidia-opencl-icd": ["580.95.05-1", "580.82.07-1"]})
+    exact.driver = "580.82.07"
+    names = Names(profile("t4-debian", stack__extras=["opencl"]), system_of("debian 12"), None)
+    assert names.extras(12, exact) == ["ocl-icd-libopencl1", "nvidia-opencl-icd=580.82.07-1"]
+
+
 def test_a_lock_without_opencl_is_what_it_was_before() -> None:
     assert "files" not in build(profile(stack__extras=["dcgm"]), TODAY).as_dict()["extras"]["dcgm"]
 
@@ -198,8 +207,13 @@ def test_opencv_has_dnn_where_the_profile_has_cudnn_and_decodes_wherever_it_has_
     assert without.opencv.parts == ("decode",)
     assert not any("dnn" in flag.lower() and flag != "-DWITH_CUDNN=OFF" for flag in without.opencv.build_flags)
     assert without.opencv.key != with_cudnn.opencv.key
-    other = build(profile(**CUDA_CV, stack__cudnn="9.10.2.21"), TODAY)
-    assert other.opencv.key != with_cudnn.opencv.key, "the wheel is linked with one cuDNN"
+    newest = build(profile(**CUDA_CV, stack__cuda="12.9"), TODAY)
+    older = build(profile(**CUDA_CV, stack__cuda="12.9", stack__cudnn="9.10.2.21"), TODAY)
+    assert (older.cuda, older.opencv.build_flags) == (newest.cuda, newest.opencv.build_flags)
+    assert older.cudnn.version != newest.cudnn.version
+    assert older.opencv.key != newest.opencv.key, "the wheel is linked with one cuDNN"
+    silent = build(profile("t4-debian", **CUDA_CV, stack__ffmpeg=False), TODAY)
+    assert {"libnvidia-encode1", "libnvcuvid1"} <= set(silent.driver.packages), "the GPU's decoder is a library of the driver"
     plain = build(profile(), TODAY).opencv
     assert plain.parts == ()
     assert "parts" not in plain.model_dump()

@@ -94,6 +94,8 @@ CASES: list[Case] = [
     ("extras", {}, {"stack__extras": ["dali"]}, "fail", "DALI not installed"),
     ("extras", {"extras__environments__pytorch__nvtx": "0.2.10"}, {"stack__extras": ["nvtx"]}, "fail", "0.2.10"),
     ("extras", {"extras__dcgm": None}, {"stack__extras": ["dcgm"]}, "fail", "DCGM not installed"),
+    ("extras", {}, {"stack__extras": ["opencl"]}, "not-applicable", "no optional components"),
+    ("extras", {}, {"stack__extras": ["nvtx", "opencl"]}, "pass", "=NVTX for Python 0.2.17"),
     ("extras", {"extras__dcgm": "3.3.6"}, {"stack__extras": ["dcgm"]}, "fail", "3.3.6"),
     ("extras", {"extras__environments": {"opencv": {"nvtx": "0.2.17"}}}, {"stack__extras": ["nvtx"]}, "fail", "not installed"),
     ("extras", {"extras": None}, {"stack__extras": ["nvtx"]}, "unknown", ""),

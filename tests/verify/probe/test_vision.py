@@ -37,7 +37,7 @@ class Net:
     def setInput(self, image): assert image.shape == (1, 1, 16, 16)
     def forward(self):
         if self.backend == 5 and os.environ.get("FALLS_BACK"):
-            os.write(1, b"[ INFO:0] CUDA backend will fallback to the CPU implementation for the layer c\\n[ INFO:0] loaded\\n")
+            os.write(int(os.environ["FALLS_BACK"][0]), os.environ["FALLS_BACK"][1:].encode() + b"\\n[ INFO:0] loaded\\n")
         return numpy.full((1, 2, 16, 16), 60228 / 512) * (float(os.environ["GAIN"]) if self.backend == 5 else 1)
 targets = lambda backend: [6] if os.environ["CUDNN"].startswith("YES") else []
 dnn = SimpleNamespace(DNN_TARGET_CUDA=6, DNN_BACKEND_CUDA=5, DNN_BACKEND_OPENCV=3, DNN_TARGET_CPU=0, getAvailableTargets=targets,
@@ -89,13 +89,21 @@ def test_an_image_a_network_and_a_frame_are_each_a_part_of_the_fact(probe: Any) 
 
 
 @pytest.mark.usefixtures("venv")
-def test_a_wrong_network_is_off_and_one_that_fell_back_to_the_processor_says_so(probe: Any, monkeypatch: Any) -> None:
+@pytest.mark.parametrize(
+    ("stream", "said"),
+    [
+        (1, "[ INFO:0] CUDA backend will fallback to the CPU implementation for the layer c"),
+        (2, "[ WARN:0] DNN module was not built with CUDA backend; switching to CPU"),
+        (2, "DNN: falling back to default implementation"),
+    ],
+)
+def test_a_wrong_network_is_off_and_one_that_ran_on_the_processor_says_so(probe: Any, monkeypatch: Any, stream: int, said: str) -> None:
     monkeypatch.setenv("GAIN", "1.5")
-    monkeypatch.setenv("FALLS_BACK", "1")
+    monkeypatch.setenv("FALLS_BACK", f"{stream}{said}")
     net = seen(probe).devices[0].dnn
     assert net is not None
     assert net.off == pytest.approx(0.5)
-    assert net.fell_back == "[ INFO:0] CUDA backend will fallback to the CPU implementation for the layer c"
+    assert net.fell_back == said
 
 
 def test_a_part_that_fails_does_not_hide_the_others(probe: Any, venv: Path, monkeypatch: Any) -> None:
