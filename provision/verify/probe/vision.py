@@ -2,21 +2,26 @@
 
 from stack import in_venv
 
-# A network in ONNX's format, packed: two convolutions of 3 x 3 with a ReLU between them, from 1 x 1 x 16 x 16 to 1 x 2 x 16 x 16. All its
-# numbers are whole; the absolute values of its result for the image below add up to 60228.
+# Both are base64 of zlib. A network in ONNX's format: two convolutions of 3 x 3
+# with a ReLU between them, from 1 x 1 x 16 x 16 to 1 x 2 x 16 x 16. All its numbers are whole; the absolute values of its result for the
+# image below add up to 60228.
 NET = (
-    "eNrj4LBawMplw8VYwcWYKMSYLMWYrMTinJ9XpiXKxZOdWpSXmhNfnJFYkOrA7MC8gJFdS5CLpSAxpdiBEQKBQlz8XIzJQoxFUoxFSixBqTmlIOOKuBiThBgr"
-    "pRgrSTVOiDFdawEjBwsHIwczB7MAoxNjotcERgYGhwMMQIIBAoBsByC7wR6I9w+EnNYGJg4moCOhTkzyWsAEUQZTgqx1VAwkFiUNTGVCYlwiHIxCAlxMHIxQ"
-    "DGILJAElK9EkmWCSTixcDAK8AEFpbQo="
+    "eNrj4LBawMplw8VYwcWYKMSYLMWYrMTinJ9XpiXKxZOdWpSXmhNfnJFYkOrA7MC8gJFdS5CLpSAx"
+    "pdiBEQKBQlz8XIzJQoxFUoxFSixBqTmlIOOKuBiThBgrpRgrSTVOiDFdawEjBwsHIwczB7MAoxNj"
+    "otcERgYGhwMMQIIBAoBsByC7wR6I9w+EnNYGJg4moCOhTkzyWsAEUQZTgqx1VAwkFiUNTGVCYlwi"
+    "HIxCAlxMHIxQDGILJAElK9EkmWCSTixcDAK8AEFpbQo="
 )
-# Two frames of H.264 in MP4, packed: 128 x 128, luma 60 on the left and 180 on the right.
+# Two frames of H.264 in MP4: 128 x 128, luma 60 on the left and 180 on the right.
 CLIP = (
-    "eNpjYGBQSCupLMgszs9lYGBiANFAbJRYlmyYW2BiyMDAzJGbn1/GwMCQk1uWkcKAAphfMDAwTmBgZAAhBGBEVYXOd2DAC5iAKLykKDEbyI4pyQbbyYxpGtBe"
-    "Bvz2YLW3AYoZGFRSU0qKgbRMak5xCUIH1FywXsbzuSmZiUCGQm4Kut81gFiAIfQImKObkZJTBJMpy0xJRVYZBuTneyTmpeSkgtQwVuVm5qUBGSJluWBDkZ2p"
-    "kgKRk0kpSk1D8gZPaVGOAtSBVsUlSTlA9q7ikuIUJDWrQJGGIyhAnm5g8ADSHjAVPD5A9Qo5mUkVRmYm2CJC4v9/IGkAVOXM6OvA9f8hg3g6kL7JxJLD4gCK"
-    "ExDB1HykcxIjA1vG6wPOOqCAFShILC6AugCERZJKiqDBy6oBM7m4BBz0MJcCo5wDxBYB+ghZHIRlgGLJaGJMSHJVqEmHwRSIeSFmJecj9DFbAGnb0pQSUHSa"
-    "5qaCaRBQRI46YHQXJRYU5CAHA0cmJH1wpBWlguLVKzclEcQ3TO1osfr3vXG/0alv/1arHn8+90t9q6pnclvPnxRPTdvqGZvTzrvKeKq5NzDsa5gnUDvTEaiJ"
-    "03GWtdS/5S2MzQAA+YNB"
+    "eNpjYGBQSCupLMgszs9lYGBiANFAbJRYlmyYW2BiyMDAzJGbn1/GwMCQk1uWkcKAAphfMDAwTmBg"
+    "ZAAhBGBEVYXOd2DAC5iAKLykKDEbyI4pyQbbyYxpGtBeBvz2YLW3AYoZGFRSU0qKgbRMak5xCUIH"
+    "1FywXsbzuSmZiUCGQm4Kut81gFiAIfQImKObkZJTBJMpy0xJRVYZBuTneyTmpeSkgtQwVuVm5qUB"
+    "GSJluWBDkZ2pkgKRk0kpSk1D8gZPaVGOAtSBVsUlSTlA9q7ikuIUJDWrQJGGIyhAnm5g8ADSHjAV"
+    "PD5A9Qo5mUkVRmYm2CJC4v9/IGkAVOXM6OvA9f8hg3g6kL7JxJLD4gCKExDB1HykcxIjA1vG6wPO"
+    "OqCAFShILC6AugCERZJKiqDBy6oBM7m4BBz0MJcCo5wDxBYB+ghZHIRlgGLJaGJMSHJVqEmHwRSI"
+    "eSFmJecj9DFbAGnb0pQSUHSa5qaCaRBQRI46YHQXJRYU5CAHA0cmJH1wpBWlguLVKzclEcQ3TO1o"
+    "sfr3vXG/0alv/1arHn8+90t9q6pnclvPnxRPTdvqGZvTzrvKeKq5NzDsa5gnUDvTEaiJ03GWtdS/"
+    "5S2MzQAA+YNB"
 )
 
 # The means of the 2 x 2 blocks of 0..63 sum to 504.
