@@ -27,13 +27,14 @@ def optional_rules(names: Iterable[str]) -> tuple[Rule, ...]:
 
 def _opencv() -> tuple[Rule, ...]:
     build = read.systems().opencv.build
+    newest = build.releases[-1]
     return (
         Rule(
             "opencv-builds-with-cuda",
             ("cuda", OPENCV),
-            lambda toolkit, opencv: opencv is None or version(toolkit.version) < version(build.cuda_below),
+            lambda toolkit, opencv: opencv is None or build.release_for(toolkit.version) is not None,
             lambda toolkit, _opencv: (
-                f"the source of OpenCV {build.version} does not build with CUDA {build.cuda_below} and later ({toolkit.version})"
+                f"the source of OpenCV {newest.version} is not known to build with CUDA {newest.cuda_below} and later ({toolkit.version})"
             ),
         ),
     )

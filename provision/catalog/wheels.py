@@ -112,11 +112,19 @@ def opencv_set(python: str) -> WheelSet:
     )
 
 
+def opencv_decoder(python: str) -> WheelSet:
+    """NVIDIA's library for the GPU's video decoder, beside an OpenCV that is built with CUDA."""
+    decoder = read.systems().opencv.decoder
+    return WheelSet(f"{decoder.name}-{decoder.version}-cp{python.replace('.', '')}", (f"{decoder.name}=={decoder.version}",), python)
+
+
 def opencv_tools(python: str) -> WheelSet:
     """The tools that OpenCV is built with, including its own build requirements."""
     build = read.systems().opencv.build
     by_python = next(it.tools for it in build.by_python if version(python) <= version(it.upto))
-    return WheelSet(f"opencv-build-{build.version}-cp{python.replace('.', '')}", tuple(sorted([*build.tools, *by_python])), python)
+    return WheelSet(
+        f"opencv-build-{build.releases[0].version}-cp{python.replace('.', '')}", tuple(sorted([*build.tools, *by_python])), python
+    )
 
 
 def all_sets() -> list[WheelSet]:
@@ -141,7 +149,7 @@ def all_sets() -> list[WheelSet]:
         if release.runs(repository=system.repository)
     ]
     extras += [build_tools(extra, extra.build, python) for extra in read.extras().values() if extra.build for python in pythons]
-    opencv = [make(python) for python in pythons for make in (opencv_set, opencv_tools)]
+    opencv = [make(python) for python in pythons for make in (opencv_set, opencv_decoder, opencv_tools)]
     return list({wheels.name: wheels for wheels in (*frameworks, *extras, *opencv) if wheels is not None}.values())
 
 

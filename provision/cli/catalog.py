@@ -78,7 +78,7 @@ def gpus() -> CatalogTable:
 @command.command("precision")
 @_prints_table
 def precision() -> CatalogTable:
-    """Show which number formats the tensor cores of each generation take as input."""
+    """Show which number formats the tensor cores of each generation take, and its CUDA cores compute at which rate."""
     return catalog.precision_table()
 
 

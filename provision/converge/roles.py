@@ -7,6 +7,7 @@ from provision.errors import RoleUnknownError
 from provision.profile.fabric import has_nvswitch
 from provision.profile.locked import Lock
 from provision.profile.model import Profile
+from provision.profile.vision import DNN
 from provision.verify.finding import Finding
 
 ROLES: Final = (
@@ -75,7 +76,7 @@ def with_groundwork(names: Sequence[str], lock: Lock) -> tuple[str, ...]:
     if any(lock.packages.get(name) for name in _FROM_REPOSITORIES & set(names)):
         groundwork.add("sources")
     if "opencv" in names and lock.opencv.source:
-        groundwork |= {"sources", "cuda_toolkit"}
+        groundwork |= {"sources", "cuda_toolkit"} | ({"cudnn"} if DNN in lock.opencv.parts else set())
     # It is built against PyTorch, with the toolkit.
     if "extras" in names and any(extra.build for extra in lock.extras.values()):
         groundwork |= {"sources", "packages", "cuda_toolkit", "pytorch"}

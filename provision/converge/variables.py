@@ -192,6 +192,7 @@ def _extras(lock: Lock) -> dict[str, Any]:
             for name, build in builds
         ],
         **({"extras_cuda_home": lock.cuda.home, "extras_cache": str(cache_dir() / "extras")} if builds else {}),
+        "extras_files": [{"path": path, "content": f"{line}\n"} for extra in extras for path, line in extra.files.items()],
     }
 
 

@@ -59,6 +59,8 @@ _IDS: Final = """
     python-packages
     containers-installed
     containers
+    cutlass
+    opencl
     skew
     environment
     pynvml

@@ -21,7 +21,7 @@ from provision.catalog.records.libraries import LibraryRelease
 from provision.catalog.records.stack import ReleaseRecord, System, Toolkit
 from provision.catalog.resolve import AUTO, Resolution, StackRequest, resolve
 from provision.catalog.rules import ClockRequest, gcc_for, wheel_cudnn
-from provision.catalog.wheels import WheelSet, extra_wheels, opencv_set, opencv_tools, parse, set_for
+from provision.catalog.wheels import WheelSet, extra_wheels, opencv_decoder, opencv_set, opencv_tools, parse, set_for
 from provision.clouds.offline import PlaceBase
 from provision.clouds.terms import DriverAdvice
 from provision.errors import StackConflictError
@@ -44,6 +44,7 @@ from provision.profile.model import ApplicationClocks, Profile
 from provision.profile.own import OwnPackages, gap, locked_python, refuse_extras_of_a_prefix
 from provision.profile.packages import Names, system_of
 from provision.profile.signed import no_secure_boot, wants_signed
+from provision.profile.vision import DECODE, DNN, opencv_parts
 
 _HOLD: Final = ("nvidia-*", "libnvidia-*", "cuda-*", "libcudnn*", "linux-modules-nvidia-*")  # docs/sources/stack.md, "Packages"
 
@@ -247,6 +248,7 @@ class _Writer:
         old = mig.driver_problem(self.profile, self.values["driver"])
         if old:
             raise StackConflictError(old, hint="choose a newer branch in stack.driver, or remove gpu.mig", of="stack.driver")
+        video = video or DECODE in opencv_parts(self.profile)
         driver = self.names.driver(self.values["driver"], self.values["flavour"], video=video)
         return driver.model_copy(update={"gsp": "off" if driver.flavour == "proprietary" and runs_without_gsp(self.profile) else "default"})
 
@@ -285,6 +287,10 @@ class _Writer:
         for extra in (read.extras()[name] for name in sorted(self.profile.stack.extras)):
             if extra.name in releases:
                 extras[extra.name] = libraries.of_release(extra, releases[extra.name], frameworks["pytorch"], self.lines)
+                continue
+            if extra.how == "driver":
+                part = LockedExtra(version=self.values["driver"], environment=None, package=None, unit=None, wheels=(), files=extra.files)
+                extras[extra.name] = part
                 continue
             if extra.how == "packages":
                 extras[extra.name] = LockedExtra(version=extra.version, environment=None, package=None, unit=extra.unit, wheels=())
@@ -333,26 +339,34 @@ class _Writer:
         if self.profile.stack.opencv == "wheel":
             return LockedOpenCv(environment=environment, build_flags=())
         build, where = record.build, f"{self.system.key} + CUDA {self.toolkit.version}"
-        if where not in build.built:
-            self.note(f"whether OpenCV {build.version} builds on {where}: it was built on {' and '.join(build.built)}")
-        tools = self.environment(opencv_tools(python), build.version)
+        release = build.release_for(self.toolkit.version) or build.releases[-1]  # a rule holds that there is one
+        if where not in release.built:
+            built = f"on {' and '.join(release.built)}" if release.built else "nowhere yet"
+            self.note(f"whether OpenCV {release.version} builds on {where}: it was built {built}")
+        tools = self.environment(opencv_tools(python), release.version)
         cc, cxx = self.names.compilers(gcc)
+        parts = opencv_parts(self.profile)
         words = {"cc": cc, "cxx": cxx, "cuda_home": cuda_home, "compute_capability": self.gpu.compute_capability}
+        words |= {"dnn": "ON" if DNN in parts else "OFF", "dnn_module": "dnn," if DNN in parts else ""}
         flags = []
-        for flag in build.flags:
+        for flag in (*build.flags, *(build.dnn_flags if DNN in parts else ())):
             for word, value in words.items():
                 flag = flag.replace(f"<{word}>", value)  # noqa: PLW2901 - filled in, one word after the other
             flags.append(flag)
-        source = f"{build.name}=={build.version} --hash=sha256:{build.sha256}"
+        source = f"{build.name}=={release.version} --hash=sha256:{release.sha256}"
         basis = [source, flags, gcc, self.toolkit.version, python, self.system.key, tools.wheels]
+        basis += [self.values["cudnn"]] if DNN in parts else []
         # OpenCV itself is not taken from the index, so only the rest of the set remains, which is NumPy.
         rest = tuple(line for line in environment.wheels if not line.startswith(f"{record.wheel.name}=="))
-        runtime = {"version": build.version, "wheels": rest, "requirements": (f"numpy=={record.wheel.numpy}",)}
+        decoder = self.environment(opencv_decoder(python), record.decoder.version)
+        requirements = (f"numpy=={record.wheel.numpy}", *decoder.requirements)
+        runtime = {"version": release.version, "wheels": tuple(sorted([*rest, *decoder.wheels])), "requirements": requirements}
         return LockedOpenCv(
             environment=environment.model_copy(update=runtime),
             build_flags=tuple(flags),
             source=source,
             tools=tools,
+            parts=parts,
             key=hashlib.sha256(json.dumps(basis).encode()).hexdigest(),
         )
 

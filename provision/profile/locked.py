@@ -178,6 +178,7 @@ class LockedExtra(LockedModel):
         package: its name in the index.
         wheels: the wheels that it adds; empty where a framework's own wheels bring it.
         build: how it is built; a lock of a component that is not built does not have this key.
+        files: path → the one line of a file, which is written where the packages leave it out.
     """
 
     version: str
@@ -185,14 +186,14 @@ class LockedExtra(LockedModel):
     package: str | None
     unit: str | None
     wheels: Texts
+    files: dict[str, str] = Field(default_factory=dict)
     build: LockedBuild | None = None
 
     @model_serializer(mode="wrap")
-    def _without_what_is_not_built(self, form: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        data: dict[str, Any] = form(self)
-        if self.build is None:
-            del data["build"]
-        return data
+    def _without_later_defaults(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Omit a later key at its default, so that older locks, which may be signed, stay the same."""
+        plain: dict[str, Any] = handler(self)
+        return {key: value for key, value in plain.items() if key not in {"files", "build"} or value}
 
 
 class LockedOpenCv(LockedModel):
@@ -202,6 +203,7 @@ class LockedOpenCv(LockedModel):
         source: one line as pip takes it with --require-hashes.
         tools: the environment for the build.
         key: of the wheel that is built, SHA-256 over everything that it depends on.
+        parts: what it has beyond images: `dnn`, `decode`.
     """
 
     environment: LockedEnvironment | None
@@ -209,6 +211,13 @@ class LockedOpenCv(LockedModel):
     source: str | None = None
     tools: LockedEnvironment | None = None
     key: str | None = None
+    parts: Texts = ()
+
+    @model_serializer(mode="wrap")
+    def _without_later_defaults(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Omit a later key at its default, so that older locks, which may be signed, stay the same."""
+        plain: dict[str, Any] = handler(self)
+        return {key: value for key, value in plain.items() if key != "parts" or value}
 
 
 class LockedContainers(LockedModel):

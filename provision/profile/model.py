@@ -113,7 +113,7 @@ PublicKey = Annotated[
 CheckId = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9-]{1,40}$"), Field(description="the id of a check, such as root-room")]
 
 # The names in catalog/data/extras.yaml; a test checks that they are the same.
-Extra = Literal["triton", "nccl", "nvtx", "dali", "cutlass", "dcgm", "tensorrt", "transformer-engine", "flash-attn", "apex"]
+Extra = Literal["triton", "nccl", "nvtx", "dali", "cutlass", "dcgm", "opencl", "tensorrt", "transformer-engine", "flash-attn", "apex"]
 
 
 def _without(plain: dict[str, Any], **defaults: Any) -> dict[str, Any]:

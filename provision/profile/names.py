@@ -57,7 +57,9 @@ def _nvidia() -> Iterator[tuple[Family, str]]:
         yield from _each(_FAMILIES[names.system], names.names)
     yield from _each(("ubuntu", "debian", "el"), read.containers().toolkit.packages)
     for extra in read.extras().values():
-        for manager, packages in extra.packages.items():
+        for system, packages in extra.beside_driver.items():
+            yield from _each((_family(system),), packages)
+        for manager, packages in extra.packages.items() if extra.how == "packages" else ():
             plain = [re.sub(rf"-{re.escape(extra.version)}-\d+$", "", PackagePin.parse(name).name) for name in packages]
             sonames = {release.soname for release in extra.releases if manager in release.package} or {""}
             yield from _each(_FAMILIES[manager], {name.replace("<soname>", soname) for name in plain for soname in sonames})
@@ -83,8 +85,17 @@ def _distribution() -> Iterator[tuple[Family, str]]:
     yield from _signed()
     for engine in read.containers().engines:
         yield from _each({_family(system) for system in engine.systems}, engine.packages)
+    yield from _parts_of_the_driver()
     for own in read.repositories().distributions:
         yield from _each((_family(own.system),), _own(own))
+
+
+def _parts_of_the_driver() -> Iterator[tuple[Family, str]]:
+    for part in (extra for extra in read.extras().values() if extra.how == "driver"):
+        for manager, packages in part.packages.items():
+            yield from _each(_FAMILIES[manager], packages)
+        for named, packages in part.beside_driver.items():
+            yield from _each((_family(named),), packages)
 
 
 def _signed() -> Iterator[tuple[Family, str]]:

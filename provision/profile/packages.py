@@ -159,17 +159,21 @@ class Names:
         base = next(b for b in read.repositories().base if b.packages == self.manager)
         return [*python, *(name.replace("<python>", python[0]) for name in base.build), *compiler]
 
-    def extras(self, cuda_major: int, releases: Mapping[str, LibraryRelease]) -> list[str]:
-        """The packages of the optional components that are installed as packages; all those of a release have its one version."""
-        names = []
+    def extras(self, cuda_major: int, releases: Mapping[str, LibraryRelease], exact: Exact) -> list[str]:
+        """The packages of the optional components that are installed as packages.
+
+        All those of a release have its one version, and those beside the driver have the driver's.
+        """
+        names, beside = [], []
         for extra in (read.extras()[name] for name in self.profile.stack.extras):
             release, packages = releases.get(extra.name), extra.packages.get(self.manager, [])
+            beside += extra.beside_driver.get(self.system.name, [])
             if release is None:
                 names += [name.replace("<major>", str(cuda_major)) for name in packages]
             else:
                 pins = (PackagePin(name.replace("<soname>", release.soname), release.package[self.manager]) for name in packages)
                 names += [pin.text(self.manager) for pin in pins]
-        return names
+        return names + exact.pin(beside)
 
     def by_role(
         self,
@@ -221,7 +225,7 @@ class Names:
             else [],
             "tensorflow": python if stack.frameworks.tensorflow else [],
             "jax": python if stack.frameworks.jax else [],
-            "extras": self.extras(cuda_major, releases),
+            "extras": self.extras(cuda_major, releases, exact),
             "containers": [*engine, *exact.pin(container_toolkit)],
             "opencv": self._opencv(gcc_packages if self.manager == "apt" else compiler),
             "ffmpeg": base.ffmpeg if stack.ffmpeg else [],

@@ -44,6 +44,8 @@ KEYS: Final[Mapping[str, tuple[str, ...]]] = {
     "tensorrt": ("stack.extras", "gpu.model"),
     "transformer-engine": ("stack.extras", "gpu.model"),
     "flash-attention": ("stack.extras", "gpu.model"),
+    "cutlass": ("stack.extras",),
+    "opencl": ("stack.extras",),
 }
 # Where the profile alone says that a check has nothing to judge; for other checks the hardware may say it.
 _CONDITIONS: Final[Mapping[str, tuple[Callable[[Profile], bool], str]]] = {
@@ -74,6 +76,8 @@ _CONDITIONS: Final[Mapping[str, tuple[Callable[[Profile], bool], str]]] = {
     "tensorrt": (lambda p: "tensorrt" in p.stack.extras, "the profile does not ask for TensorRT"),
     "transformer-engine": (lambda p: "transformer-engine" in p.stack.extras, "the profile does not ask for Transformer Engine"),
     "flash-attention": (lambda p: "flash-attn" in p.stack.extras, "the profile does not ask for FlashAttention"),
+    "cutlass": (lambda p: "cutlass" in p.stack.extras, "the profile does not ask for CUTLASS"),
+    "opencl": (lambda p: "opencl" in p.stack.extras, "the profile does not ask for OpenCL"),
     "clocks-held": (lambda p: p.gpu.application_clocks != "default", "the clocks stay at the card's default"),
 }
 

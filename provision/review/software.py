@@ -22,7 +22,7 @@ def stack(lock: Lock) -> tuple[tuple[str, str], ...]:
         ("CUDA", f"{lock.cuda.version}, compiled with gcc {lock.cuda.gcc}"),
         ("cuDNN", lock.cudnn.version),
         *((name, f"{e.version}{f' built with CUDA {e.cuda}' if e.cuda else ''}") for name, e in lock.frameworks.items()),
-        *((("opencv", lock.opencv.environment.version),) if lock.opencv.environment else ()),
+        *((("opencv", ", ".join((lock.opencv.environment.version, *lock.opencv.parts))),) if lock.opencv.environment else ()),
         *((name, extra.version) for name, extra in lock.extras.items()),
         ("clocks", f"{clocks.mode}{pair}"),
     )

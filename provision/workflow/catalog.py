@@ -18,7 +18,11 @@ from provision.errors import UsageError
 from provision.verify.facts import load
 from provision.verify.points import Measurement, measurement_of
 
-_TENSOR_INPUTS: Final = ("fp64", "tf32", "bf16", "fp16", "fp8", "fp6", "fp4", "int8", "int4", "int1")
+_TENSOR_INPUTS: Final = ("fp64", "fp32", "tf32", "bf16", "fp16", "fp8", "fp6", "fp4", "int8", "int4", "int1")
+_PRECISION_NOTE: Final = (
+    "CUDA cores: the rate over FP32's, yes where it is not known; tensor cores take no FP32, and TF32, where it is taken, stands in for it "
+    "with a mantissa of 10 bits; ~ from memory, ? not known, - not taken"
+)
 _ROOFS: Final = ("GPU", "precision", "peak TFLOPS", "GB/s", "threshold FLOP/B")
 _POINTS: Final = ("measured", "FLOP/B", "TFLOPS", "% of the roof")
 _ORDERS: Final[dict[str, Callable[[Offer], Any]]] = {
@@ -98,16 +102,25 @@ def _gpu_row(gpu: GpuRecord, architecture: str, unsure: set[str]) -> list[object
 
 
 def precision_table() -> CatalogTable:
-    """What the tensor cores of each generation take as input."""
+    """What the tensor cores of each generation take as input, and what its CUDA cores compute, with the cards that have them."""
     unsure = _unsure_sources()
     rows: list[list[object]] = []
     data = []
     for entry in read.gpus().tensor_cores:
+        cards = [gpu.model for gpu in read.gpus().gpus if gpu.compute_capability == entry.compute_capability]
+        where = f"{entry.architecture} {entry.compute_capability}"
         words = {k: "yes" if k in entry.takes else "?" if k in entry.unknown else "-" for k in _TENSOR_INPUTS}
-        data.append({"architecture": entry.architecture, "compute_capability": entry.compute_capability, **words, "sources": entry.takes})
-        cells = [FromMemory(word) if entry.takes.get(k) in unsure else word for k, word in words.items()]
-        rows.append([f"{entry.architecture} {entry.compute_capability}", *cells])
-    return CatalogTable(["tensor cores", *_TENSOR_INPUTS], rows, data, "~ from memory, ? not known, - not taken")
+        rates = {k: entry.cores.get(k, "-") for k in _TENSOR_INPUTS}
+        from_memory = {k for source, some in entry.sources.items() if source in unsure for k in some}
+        tensor = [FromMemory(word) if entry.takes.get(k) in unsure else word for k, word in words.items()]
+        cores = [FromMemory(rate) if k in from_memory else rate for k, rate in rates.items()]
+        rows += [[where, "tensor", *tensor, ", ".join(cards)], [where, "CUDA", *cores, ", ".join(cards)]]
+        said = {"architecture": entry.architecture, "compute_capability": entry.compute_capability, "gpus": cards}
+        data += [
+            {**said, "cores": "tensor", **words, "sources": entry.takes},
+            {**said, "cores": "cuda", **rates, "sources": {k: source for source, some in entry.sources.items() for k in some}},
+        ]
+    return CatalogTable(["arch", "cores", *_TENSOR_INPUTS, "GPUs"], rows, data, _PRECISION_NOTE)
 
 
 def instance_table(

@@ -6,6 +6,7 @@ import json
 import math
 import re
 from collections.abc import Iterator
+from fractions import Fraction
 from importlib import resources
 from pathlib import Path
 from typing import Any, get_args
@@ -19,6 +20,7 @@ from provision import clouds
 from provision.catalog import read, wheels
 from provision.catalog.gpu_models import GpuModel
 from provision.catalog.records.base import version
+from provision.catalog.records.gpus import TensorCores
 from provision.clouds.aws import data as aws
 from provision.clouds.gcp import data as gcp
 from provision.profile.model import Extra
@@ -126,6 +128,25 @@ def test_a_peak_of_a_tensor_precision_needs_tensor_cores_that_take_it(model: str
     for precision in {"tf32", "bf16", "fp8", "fp4", "int8", "int4"} & set(gpu.peaks):
         assert precision in takes, precision
     assert "fp64_tensor" not in gpu.peaks or "fp64" in takes
+
+
+@pytest.mark.parametrize("model", GPUS)
+def test_the_peaks_of_cuda_cores_keep_the_rates_of_their_generation(model: str) -> None:
+    """FP16 of Pascal is its CUDA cores'; a datasheet rounds FP64 of small cards to two figures."""
+    gpu = GPUS[model]
+    entry = next(t for t in read.gpus().tensor_cores if t.compute_capability == gpu.compute_capability)
+    for precision in {"fp64", "fp16"} & set(gpu.peaks) if not entry.takes else {"fp64"} & set(gpu.peaks):
+        rate = float(Fraction(entry.cores[precision]))
+        assert gpu.peaks[precision] / gpu.peaks["fp32"] == pytest.approx(rate, rel=0.08), precision
+
+
+@pytest.mark.parametrize("entry", read.gpus().tensor_cores, ids=lambda entry: entry.compute_capability)
+def test_every_generation_says_what_its_cuda_cores_compute_and_where_that_was_read(entry: TensorCores) -> None:
+    assert {"fp64", "fp32", "fp16"} <= set(entry.cores) <= {"fp64", "fp32", "fp16", "bf16", "int8"}
+    assert entry.cores["fp32"] == "1"
+    assert ("int8" in entry.cores) == (version(entry.compute_capability) >= (6, 1)), "dp4a"
+    assert ("bf16" in entry.cores) == (version(entry.compute_capability) >= (8, 0))
+    assert sorted({name for some in entry.sources.values() for name in some} | {"fp32"}) == sorted({*entry.cores, "int8"})
 
 
 def test_no_clock_of_a_profile_or_record_is_above_what_was_measured_as_the_maximum() -> None:
@@ -334,7 +355,10 @@ def test_a_wheel_set_holds_what_the_catalog_says_of_its_release(wheel_set: wheel
         assert [f"{w.name}=={w.version}" for w in pinned.values()] == list(wheel_set.requirements)
         return
     if release is None:
-        wheel = read.systems().opencv.wheel
+        wheel, decoder = read.systems().opencv.wheel, read.systems().opencv.decoder
+        if decoder.name in pinned:
+            assert {name: it.version for name, it in pinned.items()} == {decoder.name: decoder.version}
+            return
         assert (pinned[wheel.name].version, pinned["numpy"].version) == (wheel.version, wheel.numpy)
         return
     major = release.cuda.split(".")[0]

@@ -2,10 +2,11 @@
 
 import datetime as dt
 
+import msgspec
 import pytest
 
 from provision.catalog import read
-from provision.catalog.optional import optional_rules
+from provision.catalog.optional import OPENCV, optional_rules
 from provision.catalog.resolve import StackRequest, resolve
 from provision.errors import StackConflictError
 
@@ -144,6 +145,13 @@ def test_a_build_takes_the_architecture_that_its_card_runs() -> None:
     }
 
 
+@pytest.mark.parametrize("own", [{}, {"os": "debian 12", "packages": "distribution", "driver": "535"}, {"gpu": "v100"}, {"os": "rocky 9"}])
+def test_opencl_is_a_part_of_every_driver_and_changes_nothing_else(own: dict[str, object]) -> None:
+    request = {"gpu": "t4", **own}
+    plain, more = values(**request), values(**request, extras=("opencl",))
+    assert {name: value for name, value in more.items() if name in plain} == plain
+
+
 def test_auto_takes_the_newest_pytorch_that_the_component_goes_with() -> None:
     release = values(gpu="t4", pytorch="auto", extras=("cutlass",))["pytorch"]
     text = read.closures(f"torch-{release}-cp312-cutlass")
@@ -164,7 +172,13 @@ def test_nvprof_where_it_works_and_a_clear_word_where_it_does_not() -> None:
 
 
 def test_opencv_is_not_built_with_a_cuda_that_its_source_does_not_know() -> None:
-    assert values(gpu="t4", opencv=True)["cuda"] == "12.9"
-    error = refused(gpu="t4", opencv=True, cuda="13.0")
-    assert "does not build with CUDA 13.0" in error.message
-    assert "stack.opencv to wheel" in error.hint
+    assert values(gpu="t4", opencv=True)["cuda"] == values(gpu="t4")["cuda"]
+    assert values(gpu="v100", opencv=True)["cuda"] == "12.9"
+    build = read.systems().opencv.build
+    assert [getattr(build.release_for(cuda), "version", None) for cuda in ("11.8", "12.9", "13.0", "13.5", "14.0")] == [
+        *("4.12.0.88", "4.12.0.88", "4.14.0.94", "4.14.0.94", None)
+    ]
+    (rule,) = optional_rules([OPENCV])
+    later = msgspec.structs.replace(read.toolkits().toolkits[0], version="14.0")
+    assert (rule.holds(later, object()), rule.holds(later, None)) == (False, True)
+    assert rule.says(later, object()) == "the source of OpenCV 4.14.0.94 is not known to build with CUDA 14.0 and later (14.0)"

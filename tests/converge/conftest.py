@@ -175,7 +175,7 @@ def lightened(profile: Profile, repository: Repository) -> Profile:
     """A profile with the repository in NVIDIA's place and nothing heavy."""
     plain = profile.dump()
     plain["sources"]["apt"] = {"url": repository.url, "key": f"{repository.url}key.asc", "fingerprint": repository.fingerprint}
-    plain["stack"] |= {"frameworks": {}, "opencv": "none", "ffmpeg": False, "tools": ["make"], "extras": ["dcgm"]}
+    plain["stack"] |= {"frameworks": {}, "opencv": "none", "ffmpeg": False, "tools": ["make"], "extras": ["dcgm", "opencl"]}
     plain["disks"]["data"] = None
     return Profile.model_validate(plain)
 

@@ -81,7 +81,8 @@ def packages(names: list[str], branch: str, cuda: str) -> list[Package]:
         version = wanted.replace("*", "-1") if wanted else f"99.{branch}.1" if "linux-headers" in name else f"{branch}.1"
         if "fabricmanager" in name:  # locked by its branch, and then installed at the driver's version without revision
             version = f"{branch}.1-1"
-        made.append(Package(name, version, {p: c for part, held in files.items() if part in name for p, c in held.items()}))
+        own = "" if name == "nvidia-opencl-icd" else name  # its name has that of nvidia-open in it, and none of its files
+        made.append(Package(name, version, {p: c for part, held in files.items() if part in own for p, c in held.items()}))
     return made
 
 

@@ -69,6 +69,10 @@ def test_testinfra_agrees(host: Host) -> None:
     assert seen.service("gpuprov-clocks").is_enabled
     assert seen.service("nvidia-dcgm").is_enabled
     assert seen.package("datacenter-gpu-manager-4-core").version == "1:4.5.2-1"
+    named = seen.file("/etc/OpenCL/vendors/nvidia.icd")
+    assert (named.content_string, named.user, named.mode) == ("libnvidia-opencl.so.1\n", "root", 0o644)
+    assert seen.package("ocl-icd-libopencl1").is_installed
+    assert seen.package("nvidia-opencl-icd").version == seen.package("nvidia-driver-cuda").version
     assert seen.file("/usr/local/cuda").linked_to == f"/usr/local/cuda-{host.locked.cuda.version}"
     assert seen.package("nvidia-driver-cuda").is_installed
     assert seen.service("nvidia-fabricmanager").is_enabled
@@ -115,6 +119,16 @@ def test_what_someone_changed_by_hand_is_put_right(host: Host, repository: Repos
     found = host.findings()
     assert {check: found[check].outcome for check in ON_DISK} == dict.fromkeys(ON_DISK, "pass"), found["fabric-on-disk"]
     assert "nvidia-driver-cuda" in host.lab.shell("apt-mark showhold").split()
+
+
+def test_what_a_package_brought_for_opencl_stays_as_it_is_and_what_was_lost_is_written_again(host: Host) -> None:
+    icd = "/etc/OpenCL/vendors/nvidia.icd"
+    host.lab.shell(f"echo /usr/lib/libnvidia-opencl.so.1 | sudo tee {icd}; sudo chmod 755 {icd}")
+    assert host.converge("brought", ("extras",)).changed_tasks == ()
+    assert host.lab.shell(f"stat -c %a {icd}; cat {icd}").split() == ["755", "/usr/lib/libnvidia-opencl.so.1"]
+    host.lab.shell(f"echo | sudo tee {icd}")
+    assert "extras: Write the files that no package has brought" in host.converge("lost", ("extras",)).changed_tasks
+    assert host.lab.shell(f"cat {icd}") == "libnvidia-opencl.so.1"
 
 
 def test_one_role_is_undone_alone(host: Host) -> None:

@@ -123,7 +123,9 @@ def test_a_component_that_is_built_stands_on_the_toolkit_and_on_pytorch(profile:
 def test_opencv_with_cuda_stands_on_the_toolkit(profile: Profile) -> None:
     stack = profile.stack.model_copy(update={"opencv": "cuda", "frameworks": Frameworks()})
     lock = build(profile.model_copy(update={"stack": stack}), TODAY)
-    assert with_groundwork(["opencv"], lock) == ("preflight", "sources", "packages", "cuda_toolkit", "opencv")
+    assert with_groundwork(["opencv"], lock) == ("preflight", "sources", "packages", "cuda_toolkit", "cudnn", "opencv")
+    without = build(profile.model_copy(update={"stack": stack.model_copy(update={"cudnn": "none"})}), TODAY)
+    assert "cudnn" not in with_groundwork(["opencv"], without)
 
 
 def test_the_group_for_counters_and_the_logins_need_each_other(profile: Profile) -> None:

@@ -67,6 +67,14 @@ def test_tensorrt_gets_its_own_name_in_the_environment(profile: Profile) -> None
     assert (plain["sources_releases"], "libnvinfer*" in plain["sources_hold"]) == ([], False)
 
 
+def test_opencl_is_told_the_file_that_names_nvidias_library(profile: Profile, lock: Lock) -> None:
+    changed, with_opencl = of_stack(profile, extras=("dcgm", "opencl"))
+    assert variables(changed, with_opencl, ["extras"])["extras_files"] == [
+        {"path": "/etc/OpenCL/vendors/nvidia.icd", "content": "libnvidia-opencl.so.1\n"}
+    ]
+    assert variables(profile, lock, ["extras"])["extras_files"] == []
+
+
 def test_opencv_from_source_is_told_how_it_is_built_and_needs_more_room(profile: Profile, lock: Lock) -> None:
     changed, from_source = of_stack(profile, opencv="cuda", frameworks=Frameworks())
     values = variables(changed, from_source, ["opencv"])
@@ -74,7 +82,7 @@ def test_opencv_from_source_is_told_how_it_is_built_and_needs_more_room(profile:
     assert values["opencv_flags"] == list(from_source.opencv.build_flags)
     assert values["opencv_source"].startswith("opencv-contrib-python==")
     assert values["opencv_cuda_home"] == from_source.cuda.home
-    assert [line.partition("==")[0] for line in values["opencv_wheels"]] == ["numpy"]
+    assert [line.partition("==")[0] for line in values["opencv_wheels"]] == ["numpy", "pynvvideocodec"]
     both = ["cuda_toolkit", "opencv"]
     assert variables(changed, from_source, both)["preflight_free_gb"] > variables(profile, lock, both)["preflight_free_gb"]
     assert "opencv_source" not in variables(profile, lock, ["opencv"])

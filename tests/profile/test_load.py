@@ -90,7 +90,7 @@ WAIVER = {"check": "root-room", "reason": "r", "owner": "a@b.co", "expires": "20
         ("places.1.gpu", "gtx-1080", "places.1.gpu: 'gtx-1080' is not supported: the license"),
         ("stack.frameworks.caffe", "auto", "stack.frameworks.caffe: is not supported: Caffe2 followed it"),
         ("stack.rocm", "6.0", "stack.rocm: is not supported: they are for AMD's GPUs"),
-        ("stack.extras", ["opencl"], "stack.extras.0: cannot be 'opencl'; write one of: triton"),
+        ("stack.extras", ["vulkan"], "stack.extras.0: cannot be 'vulkan'; write one of: triton"),
         ("stack.extras", ["cntk"], "'cntk' is not supported: 2.7 was its last main release"),
         ("verify.waivers", [{**WAIVER, "check": "root-rom"}], "'root-rom' is no check; the nearest are root-room"),
         ("places.0.regions", ["ap-est-1"], "did you mean 'ap-east-1'?"),

@@ -13,9 +13,11 @@ from provision.catalog.conflict import Conflict, Remedy
 from provision.clouds import search
 from provision.errors import StackConflictError
 from provision.profile import load, lockfile
+from provision.profile.exact import Exact
 from provision.profile.lock import applied, build
 from provision.profile.locked import pin
 from provision.profile.model import Profile
+from provision.profile.packages import Names, system_of
 
 TODAY = dt.date(2026, 11, 21)
 SHIPPED = ["t4-train", "v100-train"]
@@ -141,13 +143,46 @@ def test_what_stripes_disks_is_asked_for_where_there_may_be_several(
     assert build(asked, TODAY).packages.get("storage", ()) == packages
 
 
-CUDA_CV: dict[str, object] = {"stack__opencv": "cuda", "stack__frameworks": {}, "stack__profilers": [], "stack__extras": []}
+@pytest.mark.parametrize(
+    ("name", "system", "packages"),
+    [
+        ("t4-train", None, ("ocl-icd-libopencl1",)),
+        ("t4-debian", None, ("ocl-icd-libopencl1", "nvidia-opencl-icd")),
+        ("t4-train", "debian 12", ("ocl-icd-libopencl1", "nvidia-opencl-icd")),
+        ("t4-train", "rocky 9", ("ocl-icd",)),
+    ],
+)
+def test_opencl_is_a_loader_a_file_and_what_the_driver_lacks_on_that_system(
+    name: str, system: str | None, packages: tuple[str, ...]
+) -> None:
+    lock = build(profile(name, stack__extras=["opencl"]), TODAY, system=system)
+    assert lock.packages["extras"] == packages
+    assert lock.as_dict()["extras"]["opencl"] == {
+        **dict.fromkeys(("environment", "package", "unit")),
+        "version": lock.driver.branch,
+        "wheels": [],
+        "files": {"/etc/OpenCL/vendors/nvidia.icd": "libnvidia-opencl.so.1"},
+    }
+
+
+def test_the_driver_s_part_for_opencl_has_the_driver_s_version_and_not_the_newest() -> None:
+    exact = Exact("apt", {"nvidia-opencl-icd": ["580.95.05-1", "580.82.07-1"]})
+    exact.driver = "580.82.07"
+    names = Names(profile("t4-debian", stack__extras=["opencl"]), system_of("debian 12"), None)
+    assert names.extras(12, {}, exact) == ["ocl-icd-libopencl1", "nvidia-opencl-icd=580.82.07-1"]
+
+
+def test_a_lock_without_opencl_is_what_it_was_before() -> None:
+    assert "files" not in build(profile(stack__extras=["dcgm"]), TODAY).as_dict()["extras"]["dcgm"]
+
+
+CUDA_CV: dict[str, Any] = {"stack__opencv": "cuda", "stack__frameworks": {}, "stack__profilers": [], "stack__extras": []}
 
 
 def test_opencv_with_cuda_is_a_source_its_tools_and_its_flags_each_exact() -> None:
     lock = build(profile("t4-debian", **CUDA_CV), TODAY)
     made = lock.opencv
-    assert made.source == f"opencv-contrib-python==4.12.0.88 --hash=sha256:{read.systems().opencv.build.sha256}"
+    assert made.source == f"opencv-contrib-python==4.12.0.88 --hash=sha256:{read.systems().opencv.build.releases[0].sha256}"
     assert {"-DWITH_CUDA=ON", "-DCUDA_ARCH_BIN=7.5", "-DCUDA_ARCH_PTX="} <= set(made.build_flags)
     assert {"-DCUDA_HOST_COMPILER=/usr/bin/g++-11", f"-DCUDA_TOOLKIT_ROOT_DIR={lock.cuda.home}"} <= set(made.build_flags)
     assert not any("<" in flag or " " in flag for flag in made.build_flags)
@@ -155,9 +190,33 @@ def test_opencv_with_cuda_is_a_source_its_tools_and_its_flags_each_exact() -> No
     assert made.tools.wheel("scikit-build")
     assert all(" --hash=sha256:" in line for line in made.tools.wheels)
     assert made.environment is not None
-    assert [line.partition("==")[0] for line in made.environment.wheels] == ["numpy"]
+    assert [line.partition("==")[0] for line in made.environment.wheels] == ["numpy", "pynvvideocodec"]
+    assert made.parts == ("decode",), "Debian's own packages have no cuDNN"
+    assert "-DWITH_CUDNN=OFF" in made.build_flags
+    assert {"libnvidia-encode1", "libnvcuvid1"} <= set(lock.driver.packages)
     assert lock.packages["opencv"] == ("python3-venv", "python3-dev", "pkg-config", "gcc-11", "g++-11")
     assert not any("OpenCV" in line for line in lock.unresolved)
+
+
+def test_opencv_has_dnn_where_the_profile_has_cudnn_and_decodes_wherever_it_has_cuda() -> None:
+    with_cudnn = build(profile(**CUDA_CV), TODAY)
+    assert with_cudnn.opencv.parts == ("dnn", "decode")
+    assert {"-DWITH_CUDNN=ON", "-DOPENCV_DNN_CUDA=ON", "-DWITH_PROTOBUF=ON"} <= set(with_cudnn.opencv.build_flags)
+    assert any("python3,cudev,dnn,cudaarithm" in flag for flag in with_cudnn.opencv.build_flags)
+    without = build(profile(**CUDA_CV, stack__cudnn="none"), TODAY)
+    assert without.opencv.parts == ("decode",)
+    assert not any("dnn" in flag.lower() and flag != "-DWITH_CUDNN=OFF" for flag in without.opencv.build_flags)
+    assert without.opencv.key != with_cudnn.opencv.key
+    newest = build(profile(**CUDA_CV, stack__cuda="12.9"), TODAY)
+    older = build(profile(**CUDA_CV, stack__cuda="12.9", stack__cudnn="9.10.2.21"), TODAY)
+    assert (older.cuda, older.opencv.build_flags) == (newest.cuda, newest.opencv.build_flags)
+    assert older.cudnn.version != newest.cudnn.version
+    assert older.opencv.key != newest.opencv.key, "the wheel is linked with one cuDNN"
+    silent = build(profile("t4-debian", **CUDA_CV, stack__ffmpeg=False), TODAY)
+    assert {"libnvidia-encode1", "libnvcuvid1"} <= set(silent.driver.packages), "the GPU's decoder is a library of the driver"
+    plain = build(profile(), TODAY).opencv
+    assert plain.parts == ()
+    assert "parts" not in plain.model_dump()
 
 
 def test_the_key_of_a_built_opencv_depends_on_what_it_is_built_from_and_on_nothing_else() -> None:
@@ -176,18 +235,22 @@ def test_the_wheel_s_lock_has_no_build() -> None:
     assert (made.source, made.tools, made.key, made.build_flags) == (None, None, None, ())
 
 
-def test_opencv_with_a_cuda_that_it_cannot_be_built_with_is_refused_with_a_way_out() -> None:
-    with pytest.raises(StackConflictError) as caught:
-        build(profile(stack__opencv="cuda", stack__cuda="13.0"), TODAY)
-    assert "OpenCV 4.12.0.88 does not build with CUDA 13.0" in caught.value.message
-    assert "stack.opencv to wheel" in caught.value.hint
-    assert "stack.cuda to 12.9" in caught.value.hint
+def test_the_release_of_opencv_is_the_one_that_builds_with_the_toolkit_and_its_architecture_is_always_named() -> None:
+    for cuda, release in (("12.9", "4.12.0.88"), ("13.0", "4.14.0.94")):
+        made = build(profile(**CUDA_CV, stack__cuda=cuda), TODAY).opencv
+        assert made.source is not None
+        assert made.source.startswith(f"opencv-contrib-python=={release} --hash=sha256:")
+        assert "-DCUDA_ARCH_BIN=7.5" in made.build_flags, "OpenCV cannot detect it with CUDA 13"
+        assert made.environment is not None
+        assert made.environment.version == release
 
 
 def test_a_build_that_nobody_tried_is_said_to_be_one() -> None:
     lock = build(profile(stack__opencv="cuda", stack__frameworks={}, stack__profilers=[]), TODAY)
-    assert lock.cuda.version == "12.9"
-    assert any(line.startswith("whether OpenCV 4.12.0.88 builds on ubuntu 24.04 + CUDA 12.9") for line in lock.unresolved)
+    assert lock.cuda.version == "13.2"
+    assert any(line == "whether OpenCV 4.14.0.94 builds on ubuntu 24.04 + CUDA 13.2: it was built nowhere yet" for line in lock.unresolved)
+    older = build(profile(stack__opencv="cuda", stack__cuda="12.9", stack__frameworks={}, stack__profilers=[]), TODAY)
+    assert any(line.startswith("whether OpenCV 4.12.0.88 builds on ubuntu 24.04 + CUDA 12.9: it was built on") for line in older.unresolved)
     assert build(profile(stack__opencv="cuda", stack__frameworks={}), TODAY, system="rocky 9").packages["opencv"][:2] == (
         "python3.12",
         "python3.12-devel",
@@ -216,7 +279,6 @@ REFUSED: dict[str, dict[str, Any]] = {
     "dali-alone": {"stack__frameworks": {}, "stack__extras": ["dali"]},
     "own-packages-dcgm": {"sources__packages": "distribution", "stack__extras": ["dcgm"]},
     "tensorrt-debian-13": {"os": {"name": "debian", "version": "13"}, "stack__extras": ["tensorrt"]},
-    "opencv-cuda-13": {"stack__opencv": "cuda", "stack__cuda": "13.0"},
     "other-cards-clocks": {
         "gpu__model": "a10g",
         "gpu__application_clocks": CLOCKS,

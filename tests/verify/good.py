@@ -171,6 +171,31 @@ GOOD: dict[str, Any] = {
         "program": {"uid": 0, "library": "libcuda.so.1", "error": "", "devices": [{"sum": 2147450880}]},
         "counters": {"outcome": "open", "said": ""},
     },
+    "cutlass": {
+        "found": {
+            "release": "4.2.0",
+            "step": "run",
+            "code": 0,
+            "said": "",
+            "lists": ["sm_75", "sm_80", "sm_90"],
+            "gpus": ["sm_75"],
+            "built": ["sm_75"],
+            "as_root": False,
+            "devices": [{"capability": "sm_75", "code": "sm_75", "sums": 32768, "wrong": 0, "error": ""}],
+        }
+    },
+    "opencl": {
+        "named": {"/etc/OpenCL/vendors/nvidia.icd": "libnvidia-opencl.so.1"},
+        "libraries": ["/usr/lib/x86_64-linux-gnu/libnvidia-opencl.so.1"],
+        "code": 0,
+        "said": "",
+        "run": {
+            "loader": True,
+            "platforms": ["NVIDIA CUDA"],
+            "devices": [{"name": "Tesla T4", "sums": 4096, "wrong": 0, "error": ""}],
+            "error": "",
+        },
+    },
     "cudnn": {"header": "9.19.0", "library": 91900},
     "cupti": {"files": ["/usr/local/cuda/extras/CUPTI/lib64/libcupti.so.13"], "cached": ["/x/libcupti.so.13"], "version": 130001},
     "profilers": {"nsys": "2025.6.3", "ncu": "2026.1.1"},

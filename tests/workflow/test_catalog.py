@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from provision.catalog import read
 from provision.errors import UsageError
 from provision.workflow import catalog
 from provision.workflow.catalog import FromMemory
@@ -21,6 +22,20 @@ def test_rows_have_a_cell_for_each_column() -> None:
     tables = [catalog.gpu_table(), catalog.precision_table(), catalog.roofline_of(["t4"], [], None).table]
     for table in tables:
         assert {len(row) for row in table.rows} == {len(table.columns)}
+
+
+def test_every_card_has_a_line_of_its_tensor_cores_and_one_of_its_cuda_cores() -> None:
+    table = catalog.precision_table()
+    at = {title: number for number, title in enumerate(table.columns)}
+    for model in (gpu.model for gpu in read.gpus().gpus):
+        lines = [row for row in table.rows if model in str(row[at["GPUs"]]).split(", ")]
+        assert [row[at["cores"]] for row in lines] == ["tensor", "CUDA"]
+        tensor, cuda = lines
+        assert (tensor[at["fp32"]], cuda[at["fp32"]]) == ("-", "1")
+        assert all(cell not in {"", None} for row in lines for cell in row)
+    t4 = next(row for row in table.rows if row[at["GPUs"]] == "t4, t4g" and row[at["cores"]] == "CUDA")
+    assert [t4[at[name]] for name in ("fp16", "int8", "tf32")] == ["2", "yes", "-"]
+    assert "TF32" in table.note
 
 
 def test_a_word_means_a_model_or_all_that_begin_with_it() -> None:

@@ -15,11 +15,18 @@ class ClocksRecord(CatalogRecord, frozen=True):
 
 
 class TensorCores(CatalogRecord, frozen=True):
-    """The input precisions of a compute capability's tensor cores: precision → source."""
+    """The precisions of a compute capability: what its tensor cores take (precision → source), and what its CUDA cores compute.
+
+    Attributes:
+        cores: precision → its rate over that of FP32, or `yes` where the rate is not known; a precision that is absent is not computed.
+        sources: source → the precisions whose figure, or absence, was read there.
+    """
 
     compute_capability: str
     architecture: str
     takes: dict[str, str]
+    cores: dict[str, str]
+    sources: Covers
     unknown: list[str]
 
 

@@ -245,12 +245,14 @@ class Extra(CatalogRecord, frozen=True):
     """A component that `stack.extras` may name.
 
     Attributes:
-        how: it comes with a framework's own wheels, is added to PyTorch's environment as wheels, comes as packages, is built once from
-            its source, or is refused.
+        how: it comes with a framework's own wheels, is added to PyTorch's environment as wheels, comes as packages, is a part of the driver
+            that needs packages of the distribution, is built once from its source, or is refused.
         frameworks: those it comes with, or the one whose environment it goes into.
         wheel: major version of CUDA, or `any` → the framework's wheel that contains it.
         requirement: the same → the requirement for the index.
         packages: package manager → names; `<major>` stands for the major version of CUDA, `<soname>` for that of the component.
+        beside_driver: distribution → packages of the driver's own version that it needs in addition.
+        files: path → the one line of a file that the packages may leave out.
         version: of the packages.
         releases: for packages whose release depends on the rest of the stack, the newest first.
         build: for what is built from source.
@@ -261,12 +263,14 @@ class Extra(CatalogRecord, frozen=True):
 
     name: str
     title: str
-    how: Literal["framework", "wheels", "packages", "source", "refused"]
+    how: Literal["framework", "wheels", "packages", "driver", "source", "refused"]
     source: str
     frameworks: list[str] = msgspec.field(default_factory=list)
     wheel: dict[str, str] = msgspec.field(default_factory=dict)
     requirement: dict[str, str] = msgspec.field(default_factory=dict)
     packages: dict[str, list[str]] = msgspec.field(default_factory=dict)
+    beside_driver: dict[str, list[str]] = msgspec.field(default_factory=dict)
+    files: dict[str, str] = msgspec.field(default_factory=dict)
     version: str = ""
     releases: list[LibraryRelease] = msgspec.field(default_factory=list)
     build: SourceBuild | None = None
@@ -337,6 +341,14 @@ class OpenCvWheel(CatalogRecord, frozen=True):
     source: str
 
 
+class OpenCvDecoder(CatalogRecord, frozen=True):
+    """The wheel that decodes videos on the GPU."""
+
+    name: str
+    version: str
+    source: str
+
+
 class OpenCvTools(CatalogRecord, frozen=True):
     """Additional build tools for Python up to this version."""
 
@@ -344,32 +356,49 @@ class OpenCvTools(CatalogRecord, frozen=True):
     tools: list[str]
 
 
-class OpenCvBuild(CatalogRecord, frozen=True):
-    """The source distribution with opencv_contrib, and how it is built.
+class OpenCvRelease(CatalogRecord, frozen=True):
+    """One source distribution.
 
     Attributes:
         sha256: of its file on the index.
         cuda_below: the first CUDA that cannot build it.
         built: the systems and toolkits it has been built with, in words.
-        flags: of CMake; `<…>` stands for a value of the lock.
     """
 
-    name: str
     version: str
     sha256: str
     cuda_below: str
     built: list[str]
+
+
+class OpenCvBuild(CatalogRecord, frozen=True):
+    """The source distribution with opencv_contrib, and how it is built.
+
+    Attributes:
+        releases: from the oldest CUDA on; all are built with the same tools.
+        flags: of CMake; `<…>` stands for a value of the lock, `<dnn>` for ON or OFF, and `<dnn_module>` for the module or nothing.
+        dnn_flags: those that come in addition where dnn is built.
+    """
+
+    name: str
+    releases: list[OpenCvRelease]
     tools: list[str]
     by_python: list[OpenCvTools]
     flags: list[str]
+    dnn_flags: list[str]
     source: str
     sources: dict[str, list[str]]
+
+    def release_for(self, cuda: str) -> OpenCvRelease | None:
+        """The release that is built with a CUDA; None where none builds with it."""
+        return next((release for release in self.releases if version(cuda) < version(release.cuda_below)), None)
 
 
 class OpenCvRecord(CatalogRecord, frozen=True):
     """OpenCV, as a wheel or built from source."""
 
     wheel: OpenCvWheel
+    decoder: OpenCvDecoder
     build: OpenCvBuild
 
 

@@ -11,6 +11,7 @@ from provision.profile.model import Profile
 from provision.verify.facts import Facts, NotObservedError
 from provision.verify.facts.gpu import DeviceFacts, devices, require_gpu
 from provision.verify.facts.perf import PerfFacts
+from provision.verify.facts.stack import NvccTrial
 from provision.verify.finding import Outcome
 
 Tier = Literal["quick", "standard", "perf"]
@@ -33,6 +34,7 @@ class Verdict:
     hint: str = ""
 
 
+_NOT_STARTED: Final = (126, 127)  # a shell's exit codes, and setpriv's, for a program that cannot be executed
 WORST: Final[tuple[Outcome, ...]] = ("fail", "unknown", "warn", "pass")  # of the verdicts on several GPUs, the first that occurs counts
 
 # A pure function; a missing fact raises NotObservedError, which makes the finding unknown.
@@ -78,6 +80,47 @@ def together(expected: str, results: Sequence[Verdict]) -> Verdict:
 def apply(role: str, does: str) -> str:
     """The hint for what a role does."""
     return f"`gpuprov apply HOST --role {role}` {does}"
+
+
+def not_compiled(expected: str, trial: NvccTrial, own: str) -> Verdict | None:
+    """The verdict on a program that was not compiled for every target, or could not be run; None where it ran.
+
+    Its targets are the architectures of the host's GPUs; without one `own`, the profile's.
+    """
+    targets = trial.gpus or (own,)
+    missing = [name for name in targets if name not in trial.lists]
+    if trial.step == "find":
+        return fails(expected, "no nvcc on PATH or in /usr/local/cuda/bin", apply("cuda_toolkit", "installs it"))
+    if trial.step == "list" and (trial.code or not trial.lists):
+        return unknown(expected, trial.ended, "see `nvcc --list-gpu-code` on the host")
+    if missing:
+        observed = f"nvcc has no {' and '.join(missing)}, only {', '.join(trial.lists)}"
+        return fails(expected, observed, "choose a release in stack.cuda that has it: `gpuprov catalog cuda`")
+    if trial.step == "host-compiler":
+        observed = f"nvcc cannot use the host's compiler: {trial.ended}"
+        return fails(expected, observed, "install a gcc that this toolkit supports, with its C++ part")
+    if trial.step == "compile" and not trial.built:
+        return fails(expected, trial.ended, apply("cuda_toolkit", "links the toolkit; its packages may be incomplete"))
+    if not trial.gpus:
+        built = "" if own in trial.built else f" (it has {own} as well)"
+        return unknown(expected, f"compiled for {', '.join(trial.built)}{built}, not run: no NVIDIA GPU", "verify on a host with the GPU")
+    if trial.code in _NOT_STARTED:
+        return unknown(expected, f"compiled, not run: {trial.ended}", "TMPDIR must name a folder whose programs may be executed")
+    if trial.code:
+        return fails(expected, trial.ended, "compile and run a sample by hand; see the driver's messages in `dmesg`")
+    if trial.error:
+        return fails(expected, f"the program ran and got {trial.error}", "see the checks driver and skew: the driver may be too old")
+    return None
+
+
+def computed(expected: str, trial: NvccTrial, wrong: Sequence[str], right: int, gpus: int) -> Verdict:
+    """The verdict on a program that ran: what is wrong, GPU by GPU, and on how many of the GPUs it ran."""
+    if wrong:
+        return fails(expected, "; ".join(wrong), "see the checks driver, skew and gpu-health")
+    if right < gpus:
+        return fails(expected, f"right on {right} of {gpus} GPUs", "see the checks gpu and device-nodes")
+    who = " as root" if trial.as_root else ""
+    return passes(expected, f"compiled for {' and '.join(trial.built)}, right on {right} GPU(s){who}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,12 +1,27 @@
 """What is installed for the GPU: toolkit, libraries, profilers, frameworks, encoders; and OpenCV, which needs no GPU."""
 
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from provision.catalog import read
 from provision.catalog.records.stack import Extra
 from provision.catalog.rules import TITLES
 from provision.profile.model import Profile
-from provision.verify.checks.base import Check, Judge, Verdict, apply, fails, not_applicable, passes, unknown, visible_gpus, warns
+from provision.profile.vision import DECODE, DNN, opencv_parts
+from provision.verify.checks.base import (
+    Check,
+    Judge,
+    Verdict,
+    apply,
+    computed,
+    fails,
+    not_applicable,
+    not_compiled,
+    passes,
+    unknown,
+    visible_gpus,
+    warns,
+)
 from provision.verify.facts import Facts
 from provision.verify.facts.gpu import GpuFacts, require_gpu
 from provision.verify.facts.stack import (
@@ -20,15 +35,19 @@ from provision.verify.facts.stack import (
     FrameworkFacts,
     NvccFacts,
     NvccRunFacts,
+    OpenCvDevice,
     OpenCvFacts,
     ProfilersFacts,
 )
 
 _RESIZED_SUM: Final = 504.0  # the probe's own arithmetic: the means of the 2 x 2 blocks of 0..63, rounded half to even by OpenCV
 _TOLERANCE: Final = 16.0  # half a grey level for each of the sixteen pixels, in either direction
+_NET_TOTAL: Final = 60228.0  # the probe's network, by numpy
+_NET_OFF: Final = 0.01  # a product in TF32 is off by a thousandth
+_LUMA: Final = (60.0, 180.0)  # of the probe's video; the encoder keeps them exactly
+_LUMA_OFF: Final = 3.0
 _PRODUCT: Final = 256.0**3
 _ADDED: Final = 65535 * 65536 // 2  # each of the probe's 65536 threads adds its number
-_NOT_STARTED: Final = (126, 127)  # a shell's exit codes, and setpriv's, for a program that cannot be executed
 _OF_THE_IMAGE: Final = "it is the image's own: choose another image, or remove stack.python.prefix, so that gpuprov installs PyTorch"
 _BY_VERIFY: Final = "`gpuprov verify` looks there; the probe by hand knows no profile"
 _ENCODE: Final = "ffmpeg -f lavfi -i color=s=256x256 -frames:v 1 -c:v h264_nvenc -f null -"
@@ -59,49 +78,17 @@ def _nvcc(facts: Facts, profile: Profile) -> Verdict:
 def _nvcc_runs(facts: Facts, profile: Profile) -> Verdict:
     own = f"sm_{read.gpu(profile.gpu.model).compute_capability.replace('.', '')}"
     trial = facts.read(NvccRunFacts)
-    targets = trial.gpus or (own,)
-    expected = f"nvcc compiles a kernel for {' and '.join(targets)}, and it computes the right sum on every GPU"
-    ended = f"{trial.step} ended with {trial.code}: {trial.message or 'without a word'}"
-    missing = [name for name in targets if name not in trial.lists]
-    if trial.step == "find":
-        return fails(expected, "no nvcc on PATH or in /usr/local/cuda/bin", apply("cuda_toolkit", "installs it"))
-    if trial.step == "list" and (trial.code or not trial.lists):
-        return unknown(expected, ended, "see `nvcc --list-gpu-code` on the host")
-    if missing:
-        observed = f"nvcc has no {' and '.join(missing)}, only {', '.join(trial.lists)}"
-        return fails(expected, observed, "choose a release in stack.cuda that has it: `gpuprov catalog cuda`")
-    if trial.step == "host-compiler":
-        return fails(
-            expected, f"nvcc cannot use the host's compiler: {ended}", "install a gcc that this toolkit supports, with its C++ part"
-        )
-    if trial.step == "compile" and not trial.built:
-        return fails(expected, ended, apply("cuda_toolkit", "links the toolkit; its packages may be incomplete"))
-    if not trial.gpus:
-        built = "" if own in trial.built else f" (it has {own} as well)"
-        return unknown(expected, f"compiled for {', '.join(trial.built)}{built}, not run: no NVIDIA GPU", "verify on a host with the GPU")
-    return _sums(expected, trial, ended, 1 if profile.gpu.mig else max(1, len(facts.read(GpuFacts).nodes)))
-
-
-def _sums(expected: str, trial: NvccRunFacts, ended: str, gpus: int) -> Verdict:
-    """What became of the compiled program."""
-    if trial.code in _NOT_STARTED:
-        return unknown(expected, f"compiled, not run: {ended}", "TMPDIR must name a folder whose programs may be executed")
-    if trial.code:
-        return fails(expected, ended, "compile and run a sample by hand; see the driver's messages in `dmesg`")
-    if trial.error:
-        return fails(expected, f"the program ran and got {trial.error}", "see the checks driver and skew: the driver may be too old")
+    expected = f"nvcc compiles a kernel for {' and '.join(trial.gpus or (own,))}, and it computes the right sum on every GPU"
+    stopped = not_compiled(expected, trial, own)
+    if stopped:
+        return stopped
     wrong = []
     for index, device in enumerate(trial.devices):
         if device.error or device.sum != _ADDED:
             wrong.append(f"GPU {index}: {device.error or f'the sum is {device.sum}, not {_ADDED}'}")
         elif device.built_for != device.capability:
             wrong.append(f"GPU {index} is {device.capability}, and code for {device.built_for} ran")
-    if wrong:
-        return fails(expected, "; ".join(wrong), "see the checks driver, skew and gpu-health")
-    if len(trial.devices) < gpus:
-        return fails(expected, f"right on {len(trial.devices)} of {gpus} GPUs", "see the checks gpu and device-nodes")
-    who = " as root" if trial.as_root else ""
-    return passes(expected, f"compiled for {' and '.join(trial.built)}, right on {len(trial.devices)} GPU(s){who}")
+    return computed(expected, trial, wrong, len(trial.devices), 1 if profile.gpu.mig else max(1, len(facts.read(GpuFacts).nodes)))
 
 
 def _cudnn(facts: Facts, profile: Profile) -> Verdict:
@@ -247,7 +234,8 @@ def _wheels_of(extra: Extra) -> dict[str, set[str]]:
 
 
 def _extras(facts: Facts, profile: Profile) -> Verdict:
-    extras = [read.extras()[name] for name in profile.stack.extras]
+    # A part of the driver has a check of its own.
+    extras = [extra for extra in (read.extras()[name] for name in profile.stack.extras) if extra.how != "driver"]
     if not extras:
         return not_applicable("the profile asks for no optional components")
     packages = facts.read(ExtrasFacts)
@@ -278,7 +266,8 @@ def _opencv(facts: Facts, profile: Profile) -> Verdict:
     if profile.stack.opencv == "none":
         return not_applicable("the profile does not ask for OpenCV")
     arch = read.gpu(profile.gpu.model).compute_capability.replace(".", "")
-    own = f", built with CUDA for sm_{arch}" if profile.stack.opencv == "cuda" else ""
+    cudnn = " and cuDNN" if DNN in opencv_parts(profile) else ""
+    own = f", built with CUDA{cudnn} for sm_{arch}" if profile.stack.opencv == "cuda" else ""
     expected = f"OpenCV in /opt/gpuprov/venvs/opencv{own}, and it resizes an image correctly"
     build = facts.read(OpenCvFacts).build
     if build is None or build.error:
@@ -286,8 +275,8 @@ def _opencv(facts: Facts, profile: Profile) -> Verdict:
     if not _is_resized(build.sum):
         return fails(expected, f"{build.version}: the sum is {build.sum}, not {_RESIZED_SUM:.0f}", "the wheel does not fit this processor")
     kernels = f" for {', '.join(f'sm_{name}' for name in build.arch_list)}" if build.arch_list else ""
-    observed = f"{build.version}, {'with' if build.cuda else 'without'} CUDA{kernels}"
-    if own and not (build.cuda and arch in build.arch_list):
+    observed = f"{build.version}, {'with' if build.cuda else 'without'} CUDA{' and cuDNN' if build.cudnn else ''}{kernels}"
+    if own and not (build.cuda and arch in build.arch_list and (build.cudnn or DNN not in opencv_parts(profile))):
         return fails(expected, observed, apply("opencv", "builds it"))
     return passes(expected, observed)
 
@@ -295,17 +284,43 @@ def _opencv(facts: Facts, profile: Profile) -> Verdict:
 def _opencv_cuda(facts: Facts, profile: Profile) -> Verdict:
     if profile.stack.opencv != "cuda":
         return not_applicable("the profile does not ask for OpenCV with CUDA")
-    expected = "OpenCV resizes an image correctly on every GPU"
+    parts = opencv_parts(profile)
+    words = {DNN: "runs a network with cuDNN", DECODE: "decodes a frame"}
+    does = ["resizes an image", *(words[part] for part in parts)]
+    expected = f"OpenCV {', '.join(does[:-1])} and {does[-1]} correctly on every GPU"
     gpus = visible_gpus(facts, profile)
     build = facts.read(OpenCvFacts).build
     if build is None or build.error or not build.cuda:
         return fails(expected, "no OpenCV that was built with CUDA", apply("opencv", "builds it"))
-    wrong = [device.error or f"the sum is {device.sum}, not {_RESIZED_SUM:.0f}" for device in build.devices if not _is_resized(device.sum)]
+    if DNN in parts and not build.cudnn:
+        return fails(expected, "dnn: it was built without cuDNN", apply("opencv", "builds it"))
+    wrong = [f"GPU {index}: {said}" for index, device in enumerate(build.devices) for said in _wrong_parts(device, parts)]
     if wrong:
         return fails(expected, "; ".join(wrong), "see the error; the usual cause is a driver that is too old for the toolkit")
     if len(build.devices) < gpus:
         return fails(expected, f"used {len(build.devices)} of {gpus} GPUs", "see CUDA_VISIBLE_DEVICES and the driver")
-    return passes(expected, f"{build.version}: right on {len(build.devices)} GPU(s)")
+    return passes(expected, f"{build.version}: {', '.join(('resize', *parts))} right on {len(build.devices)} GPU(s)")
+
+
+def _wrong_parts(device: OpenCvDevice, parts: Sequence[str]) -> Iterator[str]:
+    """What is wrong on one GPU, part by part."""
+    if not _is_resized(device.sum):
+        yield f"resize: {device.error or f'the sum is {device.sum}, not {_RESIZED_SUM:.0f}'}"
+        return
+    if DNN in parts:
+        net = device.dnn
+        if net is None or net.error or net.off is None or net.total is None:
+            yield f"dnn: {(net and net.error) or 'not tried'}"
+        elif net.fell_back:
+            yield f"dnn: not on the GPU: {net.fell_back}"
+        elif abs(net.total - _NET_TOTAL) > _NET_OFF * _NET_TOTAL or net.off > _NET_OFF:
+            yield f"dnn: WRONG result, off by {net.off:.2g} (the processor's adds up to {net.total:.0f}, not {_NET_TOTAL:.0f})"
+    if DECODE in parts:
+        frame = device.decode
+        if frame is None or frame.error or frame.left is None or frame.right is None:
+            yield f"decode: {(frame and frame.error) or 'not tried'}"
+        elif max(abs(frame.left - _LUMA[0]), abs(frame.right - _LUMA[1])) > _LUMA_OFF:
+            yield f"decode: WRONG frame, {frame.left:.0f} and {frame.right:.0f}, not {_LUMA[0]:.0f} and {_LUMA[1]:.0f}"
 
 
 def _nvenc(facts: Facts, profile: Profile) -> Verdict:

@@ -34,10 +34,9 @@ class NvccDevice(FactPart):
 NvccStep = Literal["find", "list", "host-compiler", "compile", "run"]
 
 
-class NvccRunFacts(Fact):
-    """How far a kernel got that the toolkit's compiler was given: the last step, its exit code, and what the GPUs made of it."""
+class NvccTrial(FactPart):
+    """How far a program got that the toolkit's compiler was given: the last step and its exit code."""
 
-    name = "nvcc_runs"
     step: NvccStep
     code: int
     message: Annotated[str, Field(alias="said")]
@@ -45,8 +44,19 @@ class NvccRunFacts(Fact):
     gpus: tuple[str, ...]  # those of the host's GPUs
     built: tuple[str, ...]  # those that the program was compiled for
     as_root: bool
-    devices: tuple[NvccDevice, ...]
     error: str = ""
+
+    @property
+    def ended(self) -> str:
+        """How the last step ended."""
+        return f"{self.step} ended with {self.code}: {self.message or 'without a word'}"
+
+
+class NvccRunFacts(NvccTrial, Fact):
+    """How far a kernel got that the toolkit's compiler was given, and what the GPUs made of it."""
+
+    name = "nvcc_runs"
+    devices: tuple[NvccDevice, ...]
 
 
 class CudnnFacts(Fact):
@@ -87,11 +97,30 @@ class ProfilersFacts(Fact):
         return (getattr(self, name) or "").startswith("unreadable")
 
 
+class OpenCvNetwork(FactPart):
+    """A network on the GPU: how far its result is off that of the processor, whose absolute values add up to `total`."""
+
+    off: float | None = None
+    total: float | None = None
+    fell_back: str = ""  # what OpenCV said of layers that did not run on the GPU
+    error: str = ""
+
+
+class OpenCvFrame(FactPart):
+    """A frame that the GPU's decoder decoded: the mean of its left and its right half."""
+
+    left: float | None = None
+    right: float | None = None
+    error: str = ""
+
+
 class OpenCvDevice(FactPart):
-    """One GPU as OpenCV used it: the sum of the image that it made smaller."""
+    """One GPU as OpenCV used it: the sum of the image that it made smaller, a network and a frame."""
 
     sum: int | None = None
     error: str = ""
+    dnn: OpenCvNetwork | None = None
+    decode: OpenCvFrame | None = None
 
 
 class OpenCvBuildFacts(FactPart):
@@ -100,6 +129,7 @@ class OpenCvBuildFacts(FactPart):
     version: str = ""
     sum: int | None = None
     cuda: bool = False
+    cudnn: bool = False
     arch_list: tuple[str, ...] = ()
     devices: tuple[OpenCvDevice, ...] = ()
     error: str = ""

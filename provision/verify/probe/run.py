@@ -17,11 +17,14 @@ FACT_S = 30
 TIERS = ("quick", "standard", "perf")
 # The first tier that gathers a fact; what is not named is gathered by all. Quick imports no framework and starts no encoder, no compiler
 # (and no profiler: see `counters.py`); what perf adds loads the GPU, and is run by itself when all else has ended.
-FIRST_TIER = dict.fromkeys(("opencv", "pytorch", "tensorflow", "jax", "encoders", "nvcc_runs", "container_run"), "standard")
+FIRST_TIER = dict.fromkeys(
+    ("opencv", "pytorch", "tensorflow", "jax", "encoders", "nvcc_runs", "cutlass", "opencl", "container_run"), "standard"
+)
 FIRST_TIER["perf"] = "perf"
 REQUEST = {"tier": "standard", "containers": "none", "prefix": "", "until": time.monotonic() + FACT_S}
 # Facts that start a framework or a profiler may take longer; a function may say so itself by its attribute `deadline_s`.
-SLOW_S = {"pytorch": 50, "tensorflow": 60, "jax": 60, "nvcc_runs": 60, "counters": 130, "container_run": 150, "perf": 240}
+SLOW_S = {"opencv": 60, "pytorch": 50, "tensorflow": 60, "jax": 60, "nvcc_runs": 60, "cutlass": 110, "counters": 130, "container_run": 150}
+SLOW_S["perf"] = 240
 # How often the facts so far are sent ahead: when a host dies during the slow facts, the others are not lost.
 PART_S = 1.0
 MOST_OUTPUT = 4 << 20

@@ -15,28 +15,6 @@ from run import REQUEST, Unknown, command, output, read
 VENVS = "/opt/gpuprov/venvs"
 NVINFER = ("/usr/lib/x86_64-linux-gnu/libnvinfer.so.*", "/usr/lib64/libnvinfer.so.*")
 
-# The means of the 2 x 2 blocks of 0..63 sum to 504.
-OPENCV = """
-import json, cv2, numpy
-image = numpy.arange(64, dtype=numpy.uint8).reshape(8, 8)
-small = cv2.resize(image, (4, 4), interpolation=cv2.INTER_AREA)
-said = [line.partition(":")[::2] for line in cv2.getBuildInformation().splitlines()]
-built = {name.strip(): value.strip() for name, value in said if name.strip().startswith("NVIDIA ")}
-answer = {"version": cv2.__version__, "sum": int(small.sum()), "cuda": built.get("NVIDIA CUDA", "").startswith("YES")}
-answer["arch_list"] = built.get("NVIDIA GPU arch", "").split()
-answer["devices"] = []
-for index in range(max(0, cv2.cuda.getCudaEnabledDeviceCount()) if answer["cuda"] else 0):
-    try:
-        cv2.cuda.setDevice(index)
-        there = cv2.cuda_GpuMat()
-        there.upload(image)
-        back = cv2.cuda.resize(there, (4, 4), interpolation=cv2.INTER_AREA).download()
-        answer["devices"].append({"sum": int(back.sum())})
-    except cv2.error as error:
-        answer["devices"].append({"error": str(error).splitlines()[0][:200]})
-print("gpuprov-json=" + json.dumps(answer))
-"""
-
 # Each framework multiplies two matrices of ones on every GPU: the product sums to 256 ** 3.
 TORCH = """
 import json, torch
@@ -212,9 +190,14 @@ def ordinary():
 
 
 def nvcc_runs():
-    """A kernel that nvcc compiles for the GPU's own architecture, run on every GPU; without one for nvcc's first, and not run.
+    """A kernel that nvcc compiles for the GPU's own architecture, run on every GPU; without one for nvcc's first, and not run."""
+    return compiled(KERNEL, lambda _: [], 40)
 
-    Each step is one command, so that exit codes say which of them failed.
+
+def compiled(text, options, compile_s, oldest=0):
+    """A program that nvcc compiles for the architecture of each GPU, and its answer; `options` makes more arguments of the architectures.
+
+    Each step is one command, so that exit codes say which of them failed. Without a GPU there is one architecture, from `oldest` on.
     """
     path = binary("nvcc")
     answer = {"step": "find", "code": 0, "said": "", "lists": [], "gpus": [], "built": [], "as_root": False, "devices": []}
@@ -227,7 +210,7 @@ def nvcc_runs():
         env.update(TMPDIR=folder, HOME=folder)
         source, program = folder + "/add.cu", folder + "/add"
         with open(source, "w") as file:
-            file.write(KERNEL)
+            file.write(text)
         for owned in (source, folder) if step_down else ():
             os.chown(owned, 65534, 65534)
 
@@ -244,10 +227,10 @@ def nvcc_runs():
         # Preprocessing an empty file reads the headers that refuse a compiler of the host (crt/host_config.h), and nothing of ours.
         if take("host-compiler", [path, "-E", "-x", "cu", "/dev/null", "-o", folder + "/empty"], 20) is None:
             return answer
-        targets = answer["gpus"] or answer["lists"][:1]
+        targets = answer["gpus"] or [name for name in answer["lists"] if int(name[3:].rstrip("af")) >= oldest][:1]
         # Machine code only: the driver could compile PTX for any later architecture.
         kinds = [word for name in targets for word in ("-gencode", "arch=compute_%s,code=%s" % (name[3:], name))]
-        if take("compile", [path] + kinds + ["-o", program, source], 40) is None:
+        if take("compile", [path] + kinds + options(targets) + ["-o", program, source], compile_s) is None:
             return answer
         answer["built"] = targets
         if not answer["gpus"]:
@@ -335,7 +318,6 @@ def encoders():
 
 
 FACTS = {
-    "opencv": lambda: in_venv("opencv", OPENCV, 25),
     "pytorch": lambda: in_venv("pytorch", TORCH, 45),
     "tensorflow": lambda: in_venv("tensorflow", TENSORFLOW, 55),
     "jax": lambda: in_venv("jax", JAX, 55),

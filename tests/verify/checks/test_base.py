@@ -74,9 +74,10 @@ def test_quick_shows_counters_to_be_wrong_and_never_to_be_right(counters: str, l
 
 def test_the_tier_travels_and_what_it_leaves_out_is_not_run() -> None:
     quick = asyncio.run(observing.observe(LOCALHOST, timeout_s=30, asked=observing.Asked("quick")))
-    assert {quick.raw[name]["unknown"] for name in ("opencv", "pytorch", "tensorflow", "jax", "encoders", "nvcc_runs", "perf")} == {
-        "not gathered by tier quick"
-    }
+    assert {
+        quick.raw[name]["unknown"]
+        for name in ("opencv", "pytorch", "tensorflow", "jax", "encoders", "nvcc_runs", "cutlass", "opencl", "perf")
+    } == {"not gathered by tier quick"}
     standard = asyncio.run(observing.observe(LOCALHOST, timeout_s=60))
     assert standard.raw["perf"] == {"unknown": "not gathered by tier standard"}
     assert "value" in standard.raw["pytorch"]

@@ -8,7 +8,11 @@ from .. import good  # noqa: TID252 - the tests have no root package
 from .table import Case, Text, table, texts
 
 CV = {"stack__opencv": "cuda"}
-CV_FOUND = {"version": "4.12.0", "sum": 504, "cuda": True, "arch_list": ["75"], "devices": []}
+NET = {"off": 1e-7, "total": 60228.0, "fell_back": ""}
+SEEN: dict[str, Any] = {"sum": 504, "dnn": NET, "decode": {"left": 60.0, "right": 180.0}}
+CV_FOUND = {"version": "4.12.0", "sum": 504, "cuda": True, "cudnn": True, "arch_list": ["75"], "devices": []}
+CV_EXPECTED = "OpenCV resizes an image, runs a network with cuDNN and decodes a frame correctly on every GPU"
+NO_CUDNN = {**CV, "stack__cudnn": "none"}
 JAX = {"stack__frameworks": {"jax": "0.12.0.1"}}
 FRAMEWORK = good.GOOD["pytorch"]["found"]
 SESSIONS = {"code": 187, "said": "[h264_nvenc @ 0x5] OpenEncodeSessionEx failed: out of memory (10): (no details)"}
@@ -108,6 +112,8 @@ CASES: list[Case] = [
     ("extras", {}, {"stack__extras": ["dali"]}, "fail", "DALI not installed"),
     ("extras", {"extras__environments__pytorch__nvtx": "0.2.10"}, {"stack__extras": ["nvtx"]}, "fail", "0.2.10"),
     ("extras", {"extras__dcgm": None}, {"stack__extras": ["dcgm"]}, "fail", "DCGM not installed"),
+    ("extras", {}, {"stack__extras": ["opencl"]}, "not-applicable", "no optional components"),
+    ("extras", {}, {"stack__extras": ["nvtx", "opencl"]}, "pass", "=NVTX for Python 0.2.17"),
     ("extras", {"extras__dcgm": "3.3.6"}, {"stack__extras": ["dcgm"]}, "fail", "3.3.6"),
     ("extras", {"extras__environments": {"opencv": {"nvtx": "0.2.17"}}}, {"stack__extras": ["nvtx"]}, "fail", "not installed"),
     ("extras", {"extras": None}, {"stack__extras": ["nvtx"]}, "unknown", ""),
@@ -164,16 +170,45 @@ CASES: list[Case] = [
     ("opencv", {}, {"stack__opencv": "none"}, "not-applicable", ""),
     ("opencv", {"opencv": {"unknown": "x"}}, {}, "unknown", ""),
     ("opencv", {}, CV, "fail", "4.12.0, without CUDA"),
-    ("opencv", {"gpu": good.NO_GPU, "opencv__found": CV_FOUND}, CV, "pass", "with CUDA for sm_75"),
-    ("opencv", {"opencv__found": {**CV_FOUND, "arch_list": ["80"]}}, CV, "fail", "with CUDA for sm_80"),
+    ("opencv", {"gpu": good.NO_GPU, "opencv__found": CV_FOUND}, CV, "pass", "with CUDA and cuDNN for sm_75"),
+    ("opencv", {"opencv__found": {**CV_FOUND, "arch_list": ["80"]}}, CV, "fail", "with CUDA and cuDNN for sm_80"),
     ("opencv", {"opencv__found": {**CV_FOUND, "arch_list": []}}, CV, "fail", "with CUDA"),
     ("opencv", {"opencv__found": {**CV_FOUND, "cuda": False, "arch_list": []}}, CV, "fail", "without CUDA"),
     ("opencv", {"opencv__found": CV_FOUND}, {}, "pass", "with CUDA"),
     ("opencv-cuda", {}, {}, "not-applicable", ""),
-    ("opencv-cuda", {"opencv__found": {**CV_FOUND, "devices": [{"sum": 504}]}}, CV, "pass", "right on 1 GPU"),
+    ("opencv-cuda", {"opencv__found": {**CV_FOUND, "devices": [SEEN]}}, CV, "pass", "right on 1 GPU"),
     ("opencv-cuda", {"opencv__found": {**CV_FOUND, "devices": [{"sum": 0}]}}, CV, "fail", "the sum is 0"),
     ("opencv-cuda", {"opencv__found": {**CV_FOUND, "devices": [{"error": "no kernel image"}]}}, CV, "fail", "no kernel image"),
     ("opencv-cuda", {"opencv__found": CV_FOUND}, CV, "fail", "used 0 of 1"),
+    *[
+        ("opencv-cuda", {"opencv__found": {**CV_FOUND, "devices": [{**SEEN, **changed}]}}, CV, outcome, words)
+        for changed, outcome, words in (
+            ({}, "pass", "=4.12.0: resize, dnn, decode right on 1 GPU(s)"),
+            ({"dnn": None}, "fail", "=GPU 0: dnn: not tried"),
+            ({"dnn": {"error": "dnn lists no target for CUDA"}}, "fail", "=GPU 0: dnn: dnn lists no target for CUDA"),
+            ({"dnn": {**NET, "fell_back": "fallback for layer c"}}, "fail", "=GPU 0: dnn: not on the GPU: fallback for layer c"),
+            ({"dnn": {**NET, "off": 0.0101}}, "fail", "dnn: WRONG result, off by 0.01"),
+            ({"dnn": {**NET, "off": 0.0099}}, "pass", ""),
+            ({"dnn": {**NET, "total": 0.0}}, "fail", "the processor's adds up to 0, not 60228"),
+            ({"decode": None}, "fail", "=GPU 0: decode: not tried"),
+            ({"decode": {"error": "No module named 'PyNvVideoCodec'"}}, "fail", "=GPU 0: decode: No module named 'PyNvVideoCodec'"),
+            ({"decode": {"left": 60.0, "right": 60.0}}, "fail", "=GPU 0: decode: WRONG frame, 60 and 60, not 60 and 180"),
+            ({"decode": {"left": 62.9, "right": 177.1}}, "pass", ""),
+            ({"decode": {"left": 60.0, "right": 183.1}}, "fail", "WRONG frame"),
+            ({"dnn": {"error": "x"}, "decode": {"error": "y"}}, "fail", "=GPU 0: dnn: x; GPU 0: decode: y"),
+            ({"sum": None, "error": "no kernel image"}, "fail", "=GPU 0: resize: no kernel image"),
+        )
+    ],
+    ("opencv-cuda", {"opencv__found": {**CV_FOUND, "cudnn": False, "devices": [SEEN]}}, CV, "fail", "=dnn: it was built without cuDNN"),
+    (
+        "opencv-cuda",
+        {"opencv__found": {**CV_FOUND, "cudnn": False, "devices": [{**SEEN, "dnn": {"error": "x"}}]}},
+        NO_CUDNN,
+        "pass",
+        "=4.12.0: resize, decode right on 1 GPU(s)",
+    ),
+    ("opencv", {"opencv__found": {**CV_FOUND, "cudnn": False}}, CV, "fail", "=4.12.0, with CUDA for sm_75"),
+    ("opencv", {"opencv__found": {**CV_FOUND, "cudnn": False}}, NO_CUDNN, "pass", "=4.12.0, with CUDA for sm_75"),
     ("opencv-cuda", {}, CV, "fail", "no OpenCV that was built with CUDA"),
     ("opencv-cuda", {"opencv__found": None}, CV, "fail", "no OpenCV"),
     ("opencv-cuda", {"gpu": good.NO_GPU, "opencv__found": CV_FOUND}, CV, "unknown", "no NVIDIA GPU"),
@@ -262,17 +297,17 @@ CASES: list[Case] = [
     *[("opencv", {"opencv__found__sum": total}, {}, "pass", "=4.12.0, without CUDA") for total in (488, 520)],
     *[("opencv", {"opencv__found__sum": total}, {}, "fail", f"=4.12.0: the sum is {total}, not 504") for total in (487, 521)],
     ("opencv", {"opencv__found__sum": None}, {}, "fail", "the sum is None"),
-    ("opencv", {"opencv__found": {**CV_FOUND, "cuda": False}}, CV, "fail", "without CUDA for sm_75"),
-    ("opencv-cuda", {"opencv__found": {**CV_FOUND, "error": "x", "devices": [{"sum": 504}]}}, CV, "fail", "no OpenCV"),
-    ("opencv-cuda", {"opencv__found": {**CV_FOUND, "cuda": False, "devices": [{"sum": 504}]}}, CV, "fail", "no OpenCV"),
+    ("opencv", {"opencv__found": {**CV_FOUND, "cuda": False}}, CV, "fail", "without CUDA and cuDNN for sm_75"),
+    ("opencv-cuda", {"opencv__found": {**CV_FOUND, "error": "x", "devices": [SEEN]}}, CV, "fail", "no OpenCV"),
+    ("opencv-cuda", {"opencv__found": {**CV_FOUND, "cuda": False, "devices": [SEEN]}}, CV, "fail", "no OpenCV"),
     (
         "opencv-cuda",
-        {"opencv__found": {**CV_FOUND, "devices": [{"sum": 504}]}, "gpu__nodes": ["/dev/nvidia0", "/dev/nvidia1"]},
+        {"opencv__found": {**CV_FOUND, "devices": [SEEN]}, "gpu__nodes": ["/dev/nvidia0", "/dev/nvidia1"]},
         CV,
         "fail",
         "used 1 of 2 GPUs",
     ),
-    ("opencv-cuda", {"opencv__found": {**CV_FOUND, "devices": [{"sum": 504}, {"sum": 5}]}}, CV, "fail", "=the sum is 5, not 504"),
+    ("opencv-cuda", {"opencv__found": {**CV_FOUND, "devices": [SEEN, {"sum": 5}]}}, CV, "fail", "=GPU 1: resize: the sum is 5, not 504"),
     ("nvenc", {}, {}, "pass", "=a frame was encoded"),
     ("nvenc", {"encoders__encode": {"code": 0, "said": "slow"}}, {}, "pass", "=a frame was encoded (slow)"),
     ("nvenc", {"encoders__encode": {"code": 139, "said": ""}}, {}, "fail", "=ffmpeg ended with 139: without a word"),
@@ -313,11 +348,11 @@ TEXTS: list[Text] = [
         "opencv",
         {},
         CV,
-        "OpenCV in /opt/gpuprov/venvs/opencv, built with CUDA for sm_75, and it resizes an image correctly",
+        "OpenCV in /opt/gpuprov/venvs/opencv, built with CUDA and cuDNN for sm_75, and it resizes an image correctly",
         "--role opencv",
     ),
     ("nvenc", {"encoders__nvenc": None}, {}, "ffmpeg built with NVENC, and one frame encoded by the GPU", "--role ffmpeg"),
-    ("opencv-cuda", {}, CV, "OpenCV resizes an image correctly on every GPU", "--role opencv"),
+    ("opencv-cuda", {}, CV, CV_EXPECTED, "--role opencv"),
     ("nvenc", {"encoders__encode": SESSIONS}, {}, "ffmpeg built with NVENC, and one frame encoded by the GPU", "the limit of sessions"),
 ]
 

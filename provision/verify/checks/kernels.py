@@ -1,0 +1,80 @@
+"""Kernels that are not PyTorch's: a product of CUTLASS's headers, and a sum that OpenCL compiles. Each runs on every GPU."""
+
+from typing import Final
+
+from provision.catalog import read
+from provision.profile.model import Profile
+from provision.verify.checks.base import Check, Verdict, apply, computed, fails, not_applicable, not_compiled, passes, visible_gpus
+from provision.verify.facts import Facts
+from provision.verify.facts.gpu import GpuFacts
+from provision.verify.facts.kernels import CutlassFacts, OpenClFacts, OpenClRun
+
+_ICD: Final = "/etc/OpenCL/vendors/nvidia.icd"
+_ICD_LIBRARY: Final = "libnvidia-opencl.so"
+
+
+def _cutlass(facts: Facts, profile: Profile) -> Verdict:
+    if "cutlass" not in profile.stack.extras:
+        return not_applicable("the profile does not ask for CUTLASS")
+    own = f"sm_{read.gpu(profile.gpu.model).compute_capability.replace('.', '')}"
+    trial = facts.read(CutlassFacts).trial
+    expected = f"nvcc compiles a product of CUTLASS's for {' and '.join((trial and trial.gpus) or (own,))}, and it is right on every GPU"
+    if trial is None:
+        return fails(expected, "no headers of CUTLASS in any environment", apply("extras", "installs them"))
+    stopped = not_compiled(expected, trial, own)
+    if stopped:
+        return stopped
+    wrong = []
+    for index, device in enumerate(trial.devices):
+        if device.error or device.wrong or not device.sums:
+            wrong.append(f"GPU {index}: {device.error or f'{device.wrong} of {device.sums} sums are wrong'}")
+        elif device.built_for != device.capability:
+            wrong.append(f"GPU {index} is {device.capability}, and code for {device.built_for} ran")
+    verdict = computed(expected, trial, wrong, len(trial.devices), 1 if profile.gpu.mig else max(1, len(facts.read(GpuFacts).nodes)))
+    return Verdict(verdict.outcome, verdict.expected, f"CUTLASS {trial.release}: {verdict.observed}", verdict.hint)
+
+
+def _opencl(facts: Facts, profile: Profile) -> Verdict:
+    if "opencl" not in profile.stack.extras:
+        return not_applicable("the profile does not ask for OpenCL")
+    expected = f"{_ICD} names NVIDIA's library, and a kernel that OpenCL compiles computes on every GPU"
+    seen = facts.read(OpenClFacts)
+    if not any(_ICD_LIBRARY in line for line in seen.named.values()):
+        others = f", only {', '.join(sorted(seen.named))}" if seen.named else ""
+        return fails(expected, f"no file in /etc/OpenCL/vendors names {_ICD_LIBRARY}{others}", apply("extras", "writes it"))
+    if seen.run is not None and not seen.run.loader:
+        return fails(expected, f"no loader: {seen.run.error}", apply("extras", "installs it"))
+    gpus = visible_gpus(facts, profile)
+    if not seen.libraries:
+        return fails(
+            expected, "the loader of programs finds no libnvidia-opencl", "install the driver's part for OpenCL, in its own version"
+        )
+    if seen.run is None:
+        observed = f"the program ended with {seen.code}: {seen.message or 'without a word'}"
+        return fails(expected, observed, "see the driver's messages in `dmesg`")
+    return _ran(expected, seen.run, gpus)
+
+
+def _ran(expected: str, run: OpenClRun, gpus: int) -> Verdict:
+    """What became of the kernel."""
+    if run.error:
+        return fails(expected, run.error, "see the checks driver and skew")
+    if not run.devices:
+        platforms = ", ".join(run.platforms) or "none"
+        return fails(expected, f"no GPU on NVIDIA's platform; the platforms are: {platforms}", "see the checks driver and device-nodes")
+    wrong = [
+        f"{device.device} ({index}): {device.error or f'{device.wrong} of {device.sums} sums are wrong'}"
+        for index, device in enumerate(run.devices)
+        if device.error or device.wrong or not device.sums
+    ]
+    if wrong:
+        return fails(expected, "; ".join(wrong), "see the checks driver, skew and gpu-health")
+    if len(run.devices) < gpus:
+        return fails(expected, f"right on {len(run.devices)} of {gpus} GPUs", "see the checks gpu and device-nodes")
+    return passes(expected, f"right on {len(run.devices)} GPU(s), {run.devices[0].device}")
+
+
+CHECKS = (
+    Check("cutlass", "a product of CUTLASS's computes on every GPU", _cutlass, role="extras", needs_gpu=True, tier="standard"),
+    Check("opencl", "OpenCL computes on every GPU", _opencl, role="extras", needs_gpu=True, tier="standard"),
+)
