@@ -10,7 +10,6 @@ from enum import StrEnum
 from typing import Final
 
 from provision.watch.sample import GpuSample, Sample
-from provision.watch.state import activity
 
 _MOST_ACTIVE: Final = 0.05
 _MOST_BUS_BYTES_S: Final = 10e6
@@ -99,11 +98,11 @@ class IdleWatch:
             signs.add(Sign.NEW_PROCESS)
         self._pids = pids
         for gpu in sample.gpus:
-            active = activity(gpu)
-            if gpu.lost or active is None:
+            told = [share for share in (gpu.sm_active, gpu.kernel_present) if share is not None]
+            if gpu.lost or not told:
                 signs.add(Sign.MISSING)
                 continue
-            if max(active, gpu.kernel_present or 0.0) > _MOST_ACTIVE:
+            if max(told) > _MOST_ACTIVE:
                 signs.add(Sign.KERNELS)
             if (gpu.pcie_sent_bytes_s or 0) + (gpu.pcie_received_bytes_s or 0) > _MOST_BUS_BYTES_S:
                 signs.add(Sign.BUS)

@@ -54,8 +54,11 @@ class Notice:
 
 
 def activity(gpu: GpuSample) -> float | None:
-    """The best that is told of how busy a GPU is: the share of busy multiprocessors, else whether there was a kernel."""
-    return gpu.sm_active if gpu.sm_active is not None else gpu.kernel_present
+    """The best that a card tells of how busy it is: the share of busy multiprocessors, else whether there was a kernel.
+
+    A card that counts its multiprocessors has nothing to tell before its second sample; a kernel's presence would look like work there.
+    """
+    return gpu.sm_active if gpu.gpm else gpu.kernel_present
 
 
 def slowed_by(gpu: GpuSample) -> list[str]:

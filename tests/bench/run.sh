@@ -8,6 +8,7 @@ trap 'gpuprov rehearse stop >/dev/null 2>&1 || true; rm -rf "$home"' EXIT
 python tests/bench/startup.py
 python tests/bench/resolve.py
 python -m tests.bench.launch
+python -m tests.bench.monitor
 gpuprov up --profile t4-train --rehearse --name bench --without-gpu >/dev/null
 python tests/bench/verify.py bench
 python tests/bench/converge.py bench 3

@@ -65,8 +65,15 @@ def test_a_lost_host_keeps_its_last_sample_and_its_age() -> None:
 def test_the_history_is_of_each_gpu_and_has_an_end() -> None:
     all_hosts = watched()
     for number in range(HISTORY + 5):
-        all_hosts.take("h", sample(gpu(sm_active=None), gpu(uuid="GPU-2", sm_active=0.1), at=1000.0 + number), number)
+        all_hosts.take("h", sample(gpu(gpm=False, sm_active=None), gpu(uuid="GPU-2", sm_active=0.1), at=1000.0 + number), number)
     assert {index: (len(values), values[-1]) for index, values in all_hosts.hosts["h"].history.items()} == {0: (120, 1.0), 1: (120, 0.1)}
+
+
+def test_a_card_that_counts_its_multiprocessors_has_no_history_of_mere_presence() -> None:
+    all_hosts = watched()
+    all_hosts.take("h", sample(gpu(sm_active=None)), 1.0)
+    all_hosts.take("h", sample(gpu(sm_active=0.01), at=1002.0), 3.0)
+    assert list(all_hosts.hosts["h"].history[0]) == [None, 0.01]
 
 
 def test_the_reasons_of_low_clocks_are_words_and_the_grave_ones_first() -> None:
