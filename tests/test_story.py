@@ -30,6 +30,14 @@ NOT_ASKED = {
     "initramfs",
     "every-kernel",
     "fabric-on-disk",
+    "signed-modules",
+    "mig-at-boot",
+    "mig",
+    "python-packages",
+    "containers-installed",
+    "containers",
+    "cutlass",
+    "opencl",
 }
 GPU_CHECKS = {check.id for check in CHECKS if check.needs_gpu and check.tier != "perf"} - NOT_ASKED
 
