@@ -8,9 +8,10 @@ from typing import Final
 
 from provision.catalog import read
 from provision.catalog.records.base import version
+from provision.catalog.records.extras import Extra
 from provision.catalog.records.gpus import GpuRecord
 from provision.catalog.records.libraries import SourceBuild
-from provision.catalog.records.stack import Branch, Extra, ReleaseRecord, System, Toolkit
+from provision.catalog.records.stack import Branch, ReleaseRecord, System, Toolkit
 from provision.catalog.rules import TITLES, capability_text
 from provision.catalog.signed import SIGNED, signed_rules
 from provision.catalog.solve import Rule

@@ -10,14 +10,13 @@ import yaml
 from provision.catalog import overlay
 from provision.catalog.records.base import Source
 from provision.catalog.records.containers import ContainersRecord
+from provision.catalog.records.extras import Extra, ExtrasRecord
 from provision.catalog.records.gpus import GpuRecord, Gpus
 from provision.catalog.records.packages import Distribution, Repositories
 from provision.catalog.records.refused import RefusedNames
 from provision.catalog.records.stack import (
     CudnnRecord,
     DriverRecord,
-    Extra,
-    ExtrasRecord,
     FrameworksRecord,
     ReleaseRecord,
     Systems,

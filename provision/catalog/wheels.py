@@ -18,9 +18,10 @@ from typing import Any, Final
 
 from provision.catalog import read
 from provision.catalog.records.base import version
+from provision.catalog.records.extras import Extra
 from provision.catalog.records.gpus import GpuRecord
 from provision.catalog.records.libraries import LibraryRelease, SourceBuild
-from provision.catalog.records.stack import Extra, ReleaseRecord
+from provision.catalog.records.stack import ReleaseRecord
 from provision.catalog.rules import wheel_cudnn
 from provision.errors import IndexUnreachableError
 

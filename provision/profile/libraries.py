@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from provision.catalog import read
+from provision.catalog.records.extras import Extra
 from provision.catalog.records.gpus import GpuRecord
 from provision.catalog.records.libraries import LibraryRelease, SourceBuild
-from provision.catalog.records.stack import Extra, ReleaseRecord, System, Toolkit
+from provision.catalog.records.stack import ReleaseRecord, System, Toolkit
 from provision.catalog.wheels import WheelSet, binding_set, build_tools
 from provision.profile.locked import LockedBuild, LockedEnvironment, LockedExtra
 from provision.profile.model import Profile

@@ -31,7 +31,6 @@ def test_slips_are_counted(one: str, other: str, number: int) -> None:
 @pytest.mark.parametrize(
     ("word", "words", "near"),
     [
-        ("opencl", get_args(Extra), None),
         ("nccll", get_args(Extra), "nccl"),
         ("NCCL", get_args(Extra), "nccl"),
         ("t5", ["t4", "v100"], "t4"),

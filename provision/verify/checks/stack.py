@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from provision.catalog import read
-from provision.catalog.records.stack import Extra
+from provision.catalog.records.extras import Extra
 from provision.catalog.rules import TITLES
 from provision.profile.model import Profile
 from provision.profile.vision import DECODE, DNN, opencv_parts

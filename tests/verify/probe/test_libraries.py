@@ -20,7 +20,7 @@ class Crew:
 
 @pytest.fixture
 def packages(probe: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(probe.libraries, "VENVS", str(tmp_path))
+    monkeypatch.setattr(probe.stack, "VENVS", str(tmp_path))
     made = tmp_path / "pytorch/lib/python3.12/site-packages"
     made.mkdir(parents=True)
     return made
