@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from provision.catalog import read
 from provision.catalog.refused import refused_name
 from provision.profile.nearest import instead_of
 
@@ -81,6 +82,8 @@ def _unknown_key(case: Case) -> tuple[str, str]:
     refusal = refused_name(case.key)
     if refusal:
         return refusal.why, refusal.instead
+    if case.what == "profile" and case.key in read.extras() and "extras" in case.keys:
+        return f"is not a key of a {case.what}", f"name it in the list of components: extras: [{case.key}]"
     return f"is not a key of a {case.what}", instead_of(case.key, sorted(case.keys))
 
 

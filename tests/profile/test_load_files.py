@@ -101,6 +101,15 @@ def test_a_complaint_names_the_schema_of_its_model_and_an_error_carries_all_comp
     assert load.schema()["$schema"] == "https://json-schema.org/draft/2020-12/schema"
 
 
+def test_a_component_that_stands_as_a_key_is_sent_to_the_list_of_components(tmp_path: Path) -> None:
+    path = tmp_path / "own.yml"
+    path.write_text((paths.profiles_dir() / "t4-train.yml").read_text().replace("  opencv: wheel", "  opencl: true\n  opencv: wheel", 1))
+    with pytest.raises(ProfileInvalidError) as caught:
+        load.load(path)
+    (complaint,) = caught.value.complaints
+    assert (complaint.key, complaint.instead) == ("stack.opencl", "name it in the list of components: extras: [opencl]")
+
+
 @pytest.mark.parametrize(
     ("line", "ambiguous", "instead"),
     [
