@@ -72,7 +72,9 @@ def refuse_extras_of_a_prefix(profile: Profile) -> None:
         StackConflictError: the profile asks for one.
     """
     prefix = profile.stack.python.prefix if profile.stack.python else None
-    added = [extra.title for name in profile.stack.extras if (extra := read.extras()[name]).how != "packages"]
+    asked = [read.extras()[name] for name in profile.stack.extras]
+    # TensorRT's packages have a wheel beside them, in each of their releases.
+    added = [extra.title for extra in asked if extra.how not in {"packages", "driver"} or extra.releases]
     if prefix and added:
         msg = f"{' and '.join(added)} would be in PyTorch's environment, and into {prefix}, which is the image's own, nothing is installed"
         raise StackConflictError(msg, hint="remove it from stack.extras, or remove stack.python.prefix", of="stack.extras")

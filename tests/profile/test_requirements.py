@@ -221,7 +221,7 @@ def test_without_a_framework_there_is_nothing_to_add_to(tmp_path: Path) -> None:
 
 def test_an_images_own_pytorch_is_neither_locked_nor_installed() -> None:
     plain = load.load(load.find("t4-train")).dump()
-    plain["stack"] |= {"python": {"prefix": "/opt/pytorch"}, "extras": ["dcgm"]}
+    plain["stack"] |= {"python": {"prefix": "/opt/pytorch"}, "extras": ["dcgm", "opencl"]}
     lock = build(Profile.model_validate(plain), TODAY)
     assert "pytorch" not in lock.frameworks
     assert "pytorch" not in lock.packages
@@ -229,9 +229,10 @@ def test_an_images_own_pytorch_is_neither_locked_nor_installed() -> None:
     profile = Profile.model_validate(plain)
     assert pin(profile, lock).stack.frameworks.pytorch == "auto"
     assert not {"pytorch", "python"} & set(all_roles(profile, without_gpu=False))
-    plain["stack"]["extras"] = ["nvtx"]
-    with pytest.raises(StackConflictError, match="/opt/pytorch, which is the image's own"):
-        build(Profile.model_validate(plain), TODAY)
+    for added in ("nvtx", "tensorrt"):
+        plain["stack"]["extras"] = [added]
+        with pytest.raises(StackConflictError, match="/opt/pytorch, which is the image's own"):
+            build(Profile.model_validate(plain), TODAY)
 
 
 @pytest.mark.parametrize(
