@@ -1,17 +1,21 @@
 """Where rehearsal hosts get packages: two caching proxies on the bridge, and no other way out.
 
 apt goes through apt-cacher-ng, run by us with a configuration, cache and port of its own; pip goes through proxpi. Both run as children
-that die with the embedded cloud, and keep what they fetched in the cache folder, so that the second host takes it from this machine.
+that die with the embedded cloud. What they fetched stays in the cache folder, so that the second host takes it from this machine.
 """
 
 import contextlib
 import os
+import shutil
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 from typing import Final
+
+from filelock import FileLock, Timeout
 
 from provision.errors import RehearsalFailedError
 
@@ -19,6 +23,62 @@ _START_S: Final = 20
 # proxpi answers when it has the whole file, and redirects a client to the origin after this long. Hosts have no way to the origin, so
 # their pip waits as long: its own limit of 15 s is too short for a wheel of 60 MB over a slow line.
 _DOWNLOAD_S: Final = 900
+_KEPT_GB: Final = 8
+
+
+class _Wheels:
+    """The files of pip's proxy: a folder of its own for each rehearsal, of hard links to what all of them keep.
+
+    Two proxpis cannot share a folder: one that starts deletes the unfinished downloads of the other, and one that makes room deletes files
+    that the other is about to serve.
+    """
+
+    def __init__(self, cache: Path) -> None:
+        self._kept = cache / "proxpi"
+        self._lock = FileLock(cache / "proxpi.lock")
+        self._kept.mkdir(parents=True, exist_ok=True)
+        with self._lock:
+            self._clear(cache)
+            self.folder = Path(tempfile.mkdtemp(prefix="proxpi-", dir=cache))
+            self._in_use = FileLock(f"{self.folder}.lock")
+            self._in_use.acquire()
+            for file in _files(self._kept):
+                _link(file, self.folder / file.relative_to(self._kept))
+
+    def close(self) -> None:
+        """Keep what was fetched, up to a bound, and remove the folder."""
+        with self._lock:
+            for file in _files(self.folder):
+                if file.suffix != ".proxpi-partial":
+                    _link(file, self._kept / file.relative_to(self.folder))
+            by_use = sorted(_files(self._kept), key=lambda file: file.stat().st_atime)
+            excess = sum(file.stat().st_size for file in by_use) - _KEPT_GB * 10**9
+            for file in by_use:
+                if excess > 0:
+                    excess -= file.stat().st_size
+                    file.unlink()
+            shutil.rmtree(self.folder)
+            self._in_use.release()
+            Path(self._in_use.lock_file).unlink(missing_ok=True)
+
+    @staticmethod
+    def _clear(cache: Path) -> None:
+        """Remove the folders of rehearsals that were killed."""
+        for folder in [path for path in cache.glob("proxpi-*") if path.is_dir()]:
+            lock = f"{folder}.lock"
+            with contextlib.suppress(Timeout), FileLock(lock, timeout=0):
+                shutil.rmtree(folder)
+                Path(lock).unlink()
+
+
+def _files(folder: Path) -> list[Path]:
+    return [path for path in folder.rglob("*") if path.is_file()]
+
+
+def _link(file: Path, name: Path) -> None:
+    name.parent.mkdir(parents=True, exist_ok=True)
+    with contextlib.suppress(FileExistsError):
+        os.link(file, name)
 
 
 class Packages:
@@ -28,6 +88,7 @@ class Packages:
         self._cache = cache
         self._folder = folder
         self._children: list[subprocess.Popen[bytes]] = []
+        self._wheels: _Wheels | None = None
         self._address = ""
         self._apt_port = self._pip_port = 0
 
@@ -58,15 +119,16 @@ class Packages:
         self._spawn("apt-cacher-ng", ["apt-cacher-ng", "-c", str(configuration), "ForeGround=1"], {})
 
     def _start_pip(self) -> None:
+        self._wheels = _Wheels(self._cache)
         # What this machine's pip is configured to use, so that hosts get packages from where this machine does.
         command = [sys.executable, "-m", "pip", "config", "get", "global.index-url"]
         upstream = subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
         environment = {
-            "PROXPI_CACHE_DIR": str(self._cache / "proxpi"),
+            "PROXPI_CACHE_DIR": str(self._wheels.folder),
+            "PROXPI_CACHE_SIZE": str(2 * _KEPT_GB * 10**9),  # so that it deletes nothing while a host may ask for it
             "PROXPI_DOWNLOAD_TIMEOUT": str(_DOWNLOAD_S),
             **({"PROXPI_INDEX_URL": upstream} if upstream else {}),
         }
-        (self._cache / "proxpi").mkdir(parents=True, exist_ok=True)
         serve = [sys.executable, "-m", "flask", "--app", "proxpi.server", "run", "--host", self._address, "--port", str(self._pip_port)]
         self._spawn("proxpi", serve, environment)
 
@@ -118,6 +180,9 @@ class Packages:
                 child.kill()
                 child.wait()
         self._children.clear()
+        if self._wheels:
+            self._wheels.close()
+            self._wheels = None
 
 
 def _free_ports(address: str) -> tuple[int, int]:

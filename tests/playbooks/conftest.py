@@ -78,7 +78,8 @@ class Modules:
     def call(self, name: str, *, check: bool = False, **parameters: Any) -> dict[str, Any]:
         """What a module answers to parameters, as Ansible gives them."""
         module = self.load(f"modules.{name}")
-        self.monkeypatch.setattr(module, "run", self.host.run, raising=False)
+        for user in (module, self.load("module_utils.ledger")):
+            self.monkeypatch.setattr(user, "run", self.host.run, raising=False)
         given = {"ANSIBLE_MODULE_ARGS": {**parameters, "_ansible_check_mode": check}}
         self.monkeypatch.setattr(basic, "_ANSIBLE_ARGS", json.dumps(given).encode())
         self.monkeypatch.setattr(basic, "_ANSIBLE_PROFILE", "legacy", raising=False)

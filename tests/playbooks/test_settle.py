@@ -195,6 +195,14 @@ def test_a_command_that_failed_runs_again_although_nothing_changed(settle: Settl
     assert settle(follow=follow())["changes"] == ["update-initramfs -u"]
 
 
+def test_the_reason_is_the_last_line_of_a_command_and_a_long_command_leaves_room_for_it(settle: Settle, modules: Modules) -> None:
+    modules.host.answers["update-initramfs"] = (1, "WARNING: ignored\nmore\nERROR: no such wheel\n")
+    answer = settle(follow=follow(argv=["update-initramfs", *["--option"] * 40]))
+    assert answer["msg"].endswith("…` failed with 1: ERROR: no such wheel")
+    assert len(answer["msg"]) < 180
+    assert "WARNING: ignored" in answer["stderr"]
+
+
 def test_a_command_runs_again_where_its_effect_is_gone(settle: Settle, modules: Modules) -> None:
     settle(follow=follow(proof=["grep", "x"]))
     assert settle(follow=follow(proof=["grep", "x"])).items() >= NONE.items()

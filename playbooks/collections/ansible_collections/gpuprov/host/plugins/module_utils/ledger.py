@@ -15,6 +15,7 @@ import subprocess
 import tempfile
 
 FOLDER = "/var/lib/gpuprov/changes"
+COMMAND_CHARS = 120
 
 
 class Ledger:
@@ -140,6 +141,18 @@ def run(argv):
     except FileNotFoundError:
         return 127, "%s: not found" % argv[0]
     return process.returncode, process.stdout.decode("utf-8", "replace")
+
+
+def must_run(module, argv):
+    """Run a command that must succeed: a module fails with the last line that the command printed, which says what stopped it."""
+    code, output = run(argv)
+    if code:
+        lines = output.strip().splitlines()
+        command = " ".join(argv)
+        command = command if len(command) <= COMMAND_CHARS else command[: COMMAND_CHARS - 1] + "…"
+        module.fail_json(
+            msg="`%s` failed with %d: %s" % (command, code, lines[-1] if lines else "it printed nothing"), stderr=output[-4000:]
+        )
 
 
 def installed_packages():

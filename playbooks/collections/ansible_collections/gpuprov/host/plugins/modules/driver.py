@@ -31,7 +31,7 @@ import os
 import re
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.gpuprov.host.plugins.module_utils.ledger import Ledger, run
+from ansible_collections.gpuprov.host.plugins.module_utils.ledger import Ledger, must_run, run
 
 DKMS = "/var/lib/dkms"
 
@@ -53,9 +53,7 @@ class Driver:
             if undo not in ledger.data["undo"]:
                 ledger.data["undo"].append(undo)
                 ledger.save()
-        code, output = run(argv)
-        if code:
-            self.module.fail_json(msg="`%s` failed with %d: %s" % (" ".join(argv), code, output.strip()[-1000:]))
+        must_run(self.module, argv)
 
     def hold(self):
         """Hold the packages, so that no upgrade replaces the files of the loaded module."""

@@ -82,6 +82,7 @@ from ansible_collections.gpuprov.host.plugins.module_utils.ledger import (
     ids,
     link,
     missing_folders,
+    must_run,
     run,
     state_of,
     unit_state,
@@ -172,22 +173,16 @@ class Settling:
             if undo and undo not in self.ledger.data["undo"]:
                 self.ledger.data["undo"].append(undo)
                 self.ledger.save()
-            self.run(argv)
+            must_run(self.module, argv)
 
         self.stamp(" ".join(argv), item["also"], act, " ".join(argv), item["proof"])
-
-    def run(self, argv):
-        """Run a command that must succeed."""
-        code, output = run(argv)
-        if code:
-            self.module.fail_json(msg="`%s` failed with %d: %s" % (" ".join(argv), code, output.strip()[-1000:]))
 
     def unit(self, item):
         """Bring a unit into its state."""
         name = item["name"]
         before = unit_state(name)
         if before["stale"] and not self.module.check_mode:
-            self.run(["systemctl", "daemon-reload"])
+            must_run(self.module, ["systemctl", "daemon-reload"])
             before = unit_state(name)
         if not before["exists"] and not self.module.check_mode:
             self.module.fail_json(msg="there is no unit %s" % name)
@@ -196,7 +191,7 @@ class Settling:
             self.changes.append("%s %s" % (verb, name))
             if not self.module.check_mode:
                 self.ledger.note("units", name, {"enabled": before["enabled"], "active": before["active"]})
-                self.run(["systemctl", verb, "--quiet", name])
+                must_run(self.module, ["systemctl", verb, "--quiet", name])
         if not item["started"]:
             return
 
@@ -209,7 +204,7 @@ class Settling:
         if not self.stamp("unit " + name, "", start, "restart %s" % name) and not before["active"] and not item["optional"]:
             self.changes.append("start %s" % name)
             if not self.module.check_mode:
-                self.run(["systemctl", "start", name])
+                must_run(self.module, ["systemctl", "start", name])
 
 
 def difference(path, before, after):

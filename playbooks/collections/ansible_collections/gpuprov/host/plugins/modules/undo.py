@@ -28,6 +28,7 @@ from ansible_collections.gpuprov.host.plugins.module_utils.ledger import (
     Ledger,
     bare,
     installed_packages,
+    must_run,
     put_back,
     run,
     state_of,
@@ -55,7 +56,7 @@ class Undoing:
         for argv in ledger.data["undo"]:
             self.changes.append(" ".join(argv))
             if not self.module.check_mode:
-                self.run(argv)
+                must_run(self.module, argv)
         for folder in sorted(ledger.data["folders"], reverse=True):
             if os.path.isdir(folder) and not os.listdir(folder) and not self.module.check_mode:
                 os.rmdir(folder)
@@ -69,11 +70,11 @@ class Undoing:
         if now["active"] and not before["active"]:
             self.changes.append("stop %s" % name)
             if not self.module.check_mode:
-                self.run(["systemctl", "stop", name])
+                must_run(self.module, ["systemctl", "stop", name])
         if now["enabled"] and not before["enabled"]:
             self.changes.append("disable %s" % name)
             if not self.module.check_mode:
-                self.run(["systemctl", "disable", "--quiet", name])
+                must_run(self.module, ["systemctl", "disable", "--quiet", name])
 
     def packages(self, roles):
         """The packages that belong to these roles only, and their dependencies."""
@@ -98,23 +99,17 @@ class Undoing:
         """Remove packages, and dependencies of theirs that nothing needs any more and that are not older than our roles."""
         os.environ["DEBIAN_FRONTEND"] = "noninteractive"
         if os.path.exists("/usr/bin/apt-get"):
-            self.run(["apt-mark", "unhold", *surplus])
-            self.run(["apt-get", "purge", "--yes", "--quiet", *surplus])
+            must_run(self.module, ["apt-mark", "unhold", *surplus])
+            must_run(self.module, ["apt-get", "purge", "--yes", "--quiet", *surplus])
             # An older package may recommend or suggest one of our dependencies; it worked without it before.
             weak = ["-o", "APT::AutoRemove::RecommendsImportant=false", "-o", "APT::AutoRemove::SuggestsImportant=false"]
             output = run(["apt-get", *weak, "--simulate", "autoremove"])[1]
             orphans = [line.split()[1] for line in output.splitlines() if line.startswith("Remv ")]
             orphans = [name for name in orphans if name not in before]
             if orphans:
-                self.run(["apt-get", "purge", "--yes", "--quiet", *orphans])
+                must_run(self.module, ["apt-get", "purge", "--yes", "--quiet", *orphans])
         else:
-            self.run(["dnf", "remove", "--assumeyes", "--quiet", *surplus])
-
-    def run(self, argv):
-        """A command that must succeed."""
-        code, output = run(argv)
-        if code:
-            self.module.fail_json(msg="`%s` failed with %d: %s" % (" ".join(argv), code, output.strip()[-1000:]))
+            must_run(self.module, ["dnf", "remove", "--assumeyes", "--quiet", *surplus])
 
 
 def main():
