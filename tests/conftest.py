@@ -34,6 +34,7 @@ PLAIN = {
     "events": {},
     "spot_status": {},
     "allowed": None,
+    "guardrail": None,
     "gce_operation_s": 0.05,
     "gce_running_s": 0.1,
     "gce_guest_attributes_s": 0.0,

@@ -13,9 +13,9 @@ from provision.cli.progress import narration
 from provision.workflow.ls import InventoryRow, inventory
 from provision.workflow.session import Session
 
-_TITLES: Final = ("NAME", "STATE", "CLOUD", "ZONE", "TYPE", "MARKET", "ADDRESS", "WAY", "AGE", "COST", "ENDS", "OWNER")
+_TITLES: Final = ("NAME", "STATE", "CLOUD", "ZONE", "TYPE", "MARKET", "ADDRESS", "WAY", "AGE", "COST", "ENDS", "OWNER", "TAGS")
 # What a narrow terminal leaves out, the first to go first. The name, the state, the address and the end always stay.
-_SPARE: Final = ("MARKET", "OWNER", "AGE", "CLOUD", "WAY", "ZONE", "TYPE", "COST")
+_SPARE: Final = ("TAGS", "MARKET", "OWNER", "AGE", "CLOUD", "WAY", "ZONE", "TYPE", "COST")
 
 
 @click.command("ls")
@@ -43,7 +43,7 @@ def command(*, rehearse: bool, wide: bool, as_json: bool) -> None:
 def _table(rows: Sequence[InventoryRow], *, wide: bool) -> str:
     """The columns for which there is room, and a word about the others."""
     cells = [_cells(row) for row in rows]
-    used = [title for number, title in enumerate(_TITLES) if title != "WAY" or any(row[number] for row in cells)]
+    used = [title for number, title in enumerate(_TITLES) if title not in {"WAY", "TAGS"} or any(row[number] for row in cells)]
     cells = [tuple(cell for title, cell in zip(_TITLES, row, strict=True) if title in used) for row in cells]
     spare = () if wide else _SPARE
     titles, shown, width = tables.chosen(used, cells, spare=[title for title in spare if title in used], width=tables.width_of(sys.stdout))
@@ -67,6 +67,7 @@ def _cells(row: InventoryRow) -> tuple[str, ...]:
         f"{row.cost_usd:.2f} USD" if row.cost_usd is not None else "unknown",
         _ends(row.deadline),
         row.owner,
+        ", ".join(f"{key}={value}" for key, value in row.tags.items()),
     )
 
 

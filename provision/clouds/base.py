@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import datetime as dt
 import hashlib
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, Literal, Protocol
@@ -23,6 +24,9 @@ DEADLINE_TAG = "gpuprov:deadline"
 COUNT_TAG = "gpuprov:count"
 FIRST_TAG = "gpuprov:first"
 
+OURS = "gpuprov:"
+"""What the keys of our own tags begin with."""
+
 State = Literal["pending", "running", "stopping", "stopped", "shutting-down", "terminated"]
 Step = Callable[[str], None]
 
@@ -31,6 +35,16 @@ def count_of(tags: dict[str, str], tag: str = COUNT_TAG) -> int:
     """The number in a tag. Anybody may write a tag, so whatever is not a number counts as 1."""
     text = tags.get(tag, "")
     return int(text) if text.isascii() and text.isdigit() else 1
+
+
+def folded(text: str) -> str:
+    """A tag's key or value in the narrowest form that any cloud takes: up to 63 lower-case letters, digits, `-` and `_`."""
+    return re.sub(r"[^a-z0-9_-]+", "-", text.lower())[:63].strip("-")
+
+
+def added(tags: dict[str, str]) -> dict[str, str]:
+    """The tags that a profile adds to ours. `Name` is ours too, for AWS's console, and `aws:` is the prefix of AWS's own."""
+    return {key: value for key, value in tags.items() if key != "Name" and not key.startswith((OURS, "aws:"))}
 
 
 def host_name(name: str, count: int, index: int) -> str:
@@ -62,7 +76,7 @@ class Order:
         ssh_from: networks that may reach port 22, or `caller`; empty where nothing is opened at all.
         public_key: the OpenSSH public key that may log in first.
         deadline: when the machines end themselves.
-        tags: put on everything that is made, NAME_TAG to FIRST_TAG among them.
+        tags: put on everything that is made: the profile's own, and NAME_TAG to FIRST_TAG.
         image_id: the image of the lock; None lets the cloud find the newest of the system.
         zone: the only zone that is tried; empty lets the cloud choose one of its region.
         count: how many this attempt asks for.
@@ -117,6 +131,7 @@ class Instance:
         address: the public one, or the private one of a machine that has and gets no other.
         login: the image's first user.
         project: whose it is, where a cloud has projects.
+        tags: those that the profile added to ours, by key.
     """
 
     name: str
@@ -138,6 +153,7 @@ class Instance:
     deadline: str
     count: int = 1
     project: str = ""
+    tags: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

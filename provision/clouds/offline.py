@@ -75,6 +75,8 @@ class Provider(Protocol):
     """Name → what a profile can be rendered as for this cloud alone."""
     refreshes: Mapping[str, str]
     """What `catalog refresh --only` takes → the function of the cloud's `refresh` module."""
+    reserved_tags: tuple[str, ...]
+    """What the keys of tags begin with that the cloud keeps for itself, in lower case."""
     needs_known_image: bool
     """Whether a profile is refused when no image of its system is known here; otherwise only its lock says so."""
     where_to_look: str

@@ -342,7 +342,7 @@ def _tags(
     profile: Profile, profile_sha256: str, *, name: str, launch_id: str, deadline: str, whole_count: int, first: int
 ) -> dict[str, str]:
     """What is put on everything that an attempt makes."""
-    return {
+    return profile.tags | {
         NAME_TAG: name,
         LAUNCH_TAG: launch_id,
         PROFILE_TAG: profile.name,

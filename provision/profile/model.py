@@ -18,6 +18,7 @@ from pydantic import (
 
 from provision import clouds
 from provision.catalog.gpu_models import GpuModel
+from provision.clouds.base import folded
 from provision.clouds.offline import PlaceBase
 from provision.profile import reserved
 from provision.profile.network import Network, conflict
@@ -30,6 +31,7 @@ from provision.profile.strings import (
     Login,
     Name,
     PublicKey,
+    TagValue,
     Text,
     Url,
     Version,
@@ -306,6 +308,8 @@ class Profile(StrictModel):
     gpu: Gpu
     users: Annotated[tuple[User, ...], Field(max_length=50, strict=False)] = ()
     verify: Verification = Verification()
+    tags: Annotated[dict[str, TagValue], Field(max_length=30)] = Field(default_factory=dict)
+    """Put on everything that is made at a cloud, in the call that makes it, beside the tags that gpuprov itself sets."""
     _locked_wheels: tuple[str, ...] = PrivateAttr(())
 
     @property
@@ -345,6 +349,23 @@ class Profile(StrictModel):
             msg = "os.secure_boot is required, and no modules that DKMS builds load under it; set driver_build to signed, or leave it out"
             raise ValueError(msg)
         return value
+
+    @field_validator("tags")
+    @classmethod
+    def _are_nobody_else_s(cls, value: dict[str, str]) -> dict[str, str]:
+        keys: dict[str, str] = {}
+        for key in value:
+            free_of(reserved.tag_problem, key)
+            other = keys.setdefault(folded(key), key)
+            if other != key:
+                msg = f"{other} and {key} are one label at a cloud whose labels are lower-case; leave one out"
+                raise ValueError(msg)
+        return value
+
+    @model_serializer(mode="wrap")
+    def _without_later_defaults(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """As in `Limits`."""
+        return _without(handler(self), tags={})
 
     @field_validator("network")
     @classmethod

@@ -3,9 +3,12 @@
 import base64
 import binascii
 import ipaddress
+import re
 import unicodedata
 from typing import Final
 from urllib.parse import urlsplit
+
+from provision import clouds
 
 # Filesystem Hierarchy Standard 3.0, chapters 3 to 5, with Ubuntu's /snap; a disk over one of them hides what the system or a login needs.
 _SYSTEM: Final = frozenset(
@@ -41,6 +44,7 @@ _NAMES: Final = """
     tcpdump landscape pollinate fwupd-refresh lxd docker netdev crontab nvidia-persistenced gpuprov
 """
 _ACCOUNTS: Final = frozenset(_NAMES.split())
+_TAG_KEY: Final = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,59}")
 _KEY_TYPES: Final = 4  # bytes of the length before the type in an SSH key's blob
 # Letters that fill space and show nothing: Hangul fillers, the blank Braille pattern.
 _BLANK: Final = frozenset("\u115f\u1160\u3164\uffa0\u2800")
@@ -75,6 +79,16 @@ def key_problem(line: str) -> str:
     if blob[_KEY_TYPES : _KEY_TYPES + length] != kind.encode():
         return f"says {kind} and holds another type of key; paste the line of the .pub file"
     return ""
+
+
+def tag_problem(key: str) -> str:
+    """Why a tag's key cannot be a profile's; empty when it can."""
+    if not _TAG_KEY.fullmatch(key):
+        return f"{key!r} is no tag's key: it has 1 to 60 letters, digits and _.-, and begins with a letter"
+    if key.lower() == "name" or key.lower().startswith("gpuprov"):
+        return f"gpuprov itself sets {key}; choose another key"
+    taken = next((prefix for each in clouds.providers() for prefix in each.reserved_tags if key.lower().startswith(prefix)), "")
+    return f"keys that begin with {taken} belong to the cloud; choose another key" if taken else ""
 
 
 def url_problem(url: str) -> str:

@@ -98,3 +98,8 @@ FileName = Annotated[
     StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,98}$"),
     Field(description="the name of a file beside the profile, without a folder"),
 ]
+TagValue = Annotated[
+    str,
+    StringConstraints(pattern=r"^[A-Za-z0-9_.:/=+@-]([A-Za-z0-9 _.:/=+@-]{0,253}[A-Za-z0-9_.:/=+@-])?$"),
+    Field(description="1 to 255 letters, digits, spaces and _.:/=+@-"),
+]

@@ -38,6 +38,11 @@ Principal = Annotated[
 Tag = Annotated[
     str, StringConstraints(pattern=r"^[A-Za-z0-9 _.:/=+@-]{1,128}$"), Field(description="up to 128 letters, digits, spaces and _.:/=+@-")
 ]
+TagGlob = Annotated[
+    str,
+    StringConstraints(pattern=r"^[A-Za-z0-9 _.:/=+@*?-]{1,255}$"),
+    Field(description="a tag's value, in which * stands for any characters and ? for one"),
+]
 Usd = Annotated[float, Field(gt=0, le=1_000_000)]
 if TYPE_CHECKING:
     CloudName = str
@@ -75,6 +80,13 @@ class PolicyRecord(StrictRecord):
     """A part of the rules."""
 
     model_config = ConfigDict(str_max_length=2000)
+
+
+class RequiredTag(PolicyRecord):
+    """A tag that everything must carry, with one of these values."""
+
+    key: Tag
+    values: Annotated[tuple[TagGlob, ...], SOME]
 
 
 class SshFrom(PolicyRecord):
@@ -150,7 +162,8 @@ class Policy(PolicyRecord):
     nothing_unresolved: bool = False
     owner_domains: Annotated[tuple[Domain, ...], SOME] | None = None
     max_waiver_days: Annotated[int, Field(ge=0, le=3650)] | None = None
-    required_tags: Annotated[tuple[Tag, ...], SOME] | None = None
+    required_tags: Annotated[tuple[Tag | RequiredTag, ...], SOME] | None = None
+    """A key, or a key with the values that it may have."""
     signatures: Signatures | None = None
 
 

@@ -283,9 +283,16 @@ def _waivers(case: _Case) -> Iterator[_Breach]:
 
 
 def _tags(case: _Case) -> Iterator[_Breach]:
-    for tag in case.policy.required_tags or ():
-        if tag not in _TAGS:
-            yield _Breach(("name",), f"a profile cannot ask for the tag {tag}; gpuprov sets {', '.join(sorted(_TAGS))}")
+    """Both are required of what is launched: a profile that launches nothing makes nothing that could carry a tag."""
+    for rule in case.policy.required_tags or () if case.profile.places else ():
+        key, values = (rule, ()) if isinstance(rule, str) else (rule.key, rule.values)
+        value = case.profile.tags.get(key)
+        if key in _TAGS:
+            continue
+        if value is None:
+            yield _Breach(("tags",), f"the tag {key} is missing")
+        elif values and not _fits(value, values):
+            yield _Breach(("tags", key), f"{value}; {_allowed(values)}")
 
 
 def _signatures(_: _Case) -> Iterator[_Breach]:

@@ -1,7 +1,7 @@
 """`ls`: what exists, found by tag in every region where it could be."""
 
 import datetime as dt
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from provision.clouds.base import Instance
 from provision.host.way import actual, phrase
@@ -25,6 +25,7 @@ class InventoryRow:
         cost_usd: what it has cost at most, by the catalog's price; None where there is no price.
         notices: what the cloud announced.
         way: how it is reached, where that is not directly and by a public address.
+        tags: those that its profile added to ours.
     """
 
     name: str
@@ -43,6 +44,7 @@ class InventoryRow:
     id: str
     notices: tuple[str, ...] = ()
     way: str = ""
+    tags: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +106,7 @@ def _row(instance: Instance, profile: Profile | None, notices: tuple[str, ...], 
         id=instance.id,
         notices=notices,
         way=_way(profile, rehearsal=rehearsal) if profile else "",
+        tags=dict(instance.tags),
     )
 
 

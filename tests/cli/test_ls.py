@@ -36,6 +36,17 @@ def test_ls_says_zone_market_age_owner_and_what_it_has_cost(call: Call, cloud: R
 
 
 @pytest.mark.usefixtures("cloud")
+@pytest.mark.parametrize("place", ["aws", "gcp"])
+def test_a_machine_is_listed_with_the_tags_of_its_profile(call: Call, tmp_path: Path, place: str) -> None:
+    path = Path(written(tmp_path, place))
+    path.write_text(path.read_text() + "tags: {CostCenter: '4711', Project: Vision}\n")
+    call("up", "--profile", str(path), "--rehearse", place, "--name", "x", "--without-gpu")
+    (row,) = rows(call)
+    assert row["tags"] == {"CostCenter": "4711", "Project": "Vision"}
+    assert "CostCenter=4711, Project=Vision" in call("ls", "--rehearse", "--wide")[1]
+
+
+@pytest.mark.usefixtures("cloud")
 @pytest.mark.parametrize("way", [{"via": "ssm"}, {"jump": "gpuprov-a", "ssh_from": ["10.77.0.0/16"]}])
 def test_a_private_machine_is_listed_with_its_address_and_its_way(call: Call, tmp_path: Path, way: dict[str, Any]) -> None:
     path = written(tmp_path, "aws", address="private", subnet=SUBNET, **way)

@@ -11,7 +11,7 @@ import datetime as dt
 import ipaddress
 import uuid
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
 import pytest
@@ -155,6 +155,14 @@ class CloudContract:
         assert dt.datetime.fromisoformat(current.launched_at).utcoffset() == dt.timedelta(0)
         assert current.id in ids(rig.cloud().find())
         assert rig.cloud().find("nobody") == []
+
+    def test_the_tags_of_a_profile_are_on_the_machine_as_written_beside_ours(self, rig: Rig) -> None:
+        order = rig.order()
+        own = {"CostCenter": "4711", "Project": "Vision / phase 2"}
+        (machine,) = rig.cloud().launch(replace(order, tags={**order.tags, **own}))
+        (current,) = rig.cloud().find(order.name)
+        assert (machine.tags, current.tags) == (tuple(own.items()), tuple(own.items()))
+        assert (current.name, current.owner) == (order.name, OWNER)
 
     def test_asking_again_returns_the_same_machines(self, rig: Rig) -> None:
         order = rig.order(count=2, minimum=2)

@@ -148,7 +148,10 @@ BROKEN: list[tuple[dict[str, Any], dict[str, Any], list[str], bool]] = [
     ({"owner_domains": ["example.com"]}, waiver(TODAY, "x@evil-example.com"), ["verify.waivers.0.owner"], True),
     ({"max_waiver_days": 30}, waiver(TODAY + dt.timedelta(days=31)), ["verify.waivers.0.expires"], True),
     ({"max_waiver_days": 0}, waiver(TODAY + dt.timedelta(days=1)), ["verify.waivers.0.expires"], True),
-    ({"required_tags": ["gpuprov:owner", "cost-center"]}, {}, ["name"], True),
+    ({"required_tags": ["gpuprov:owner", "cost-center"]}, {}, ["tags"], True),
+    ({"required_tags": ["CostCenter"]}, {"tags": {"costcenter": "1"}}, ["tags"], True),
+    ({"required_tags": [{"key": "Project", "values": ["vision-*", "nlp"]}]}, {"tags": {"Project": "vision"}}, ["tags.Project"], True),
+    ({"required_tags": [{"key": "Project", "values": ["*"]}]}, {"tags": {"Other": "vision"}}, ["tags"], True),
 ]
 
 
@@ -179,6 +182,9 @@ KEPT: list[tuple[dict[str, Any], dict[str, Any]]] = [
     ({"max_waiver_days": 30}, waiver(TODAY + dt.timedelta(days=30))),
     ({"max_waiver_days": 0}, waiver(TODAY)),
     ({"required_tags": ["gpuprov:owner"]}, {}),
+    ({"required_tags": ["CostCenter"]}, {"tags": {"CostCenter": "4711"}}),
+    ({"required_tags": [{"key": "Project", "values": ["vision-*", "nlp"]}]}, {"tags": {"Project": "vision-2"}}),
+    ({"required_tags": ["CostCenter"]}, {"places": []}),
     ({"signatures": {"required": 2}}, {}),
 ]
 

@@ -46,4 +46,5 @@ def instance_of(raw: dict[str, Any], region: str) -> base.Instance:
         launched_at=raw["LaunchTime"].astimezone(dt.UTC).isoformat(timespec="seconds"),
         deadline=tags.get(base.DEADLINE_TAG, ""),
         count=count,
+        tags=tuple(sorted(base.added(tags).items())),
     )

@@ -85,6 +85,7 @@ forms: Mapping[str, Form] = {
     "terraform-aws": Form("Terraform of one place on AWS", "main.tf.json", "provision.clouds.aws.forms.terraform", "aws"),
 }
 refreshes: Mapping[str, str] = {"aws": "refresh_offers", "prices": "refresh_prices"}
+reserved_tags: tuple[str, ...] = ("aws",)
 needs_known_image: bool = True
 where_to_look: str = "`aws ec2 describe-instance-type-offerings`, or ask with `gpuprov catalog refresh --only aws`"
 price_hint: str = "`gpuprov catalog refresh --only prices` asks AWS for its prices"

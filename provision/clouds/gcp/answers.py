@@ -84,6 +84,7 @@ def instance_of(raw: Any) -> base.Instance:
         deadline=tags.get(base.DEADLINE_TAG, ""),
         count=base.count_of(tags),
         project=raw.zone.partition("/projects/")[2].partition("/")[0],
+        tags=tuple(sorted(base.added(tags).items())),
     )
 
 

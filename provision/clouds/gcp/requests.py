@@ -5,7 +5,6 @@ A machine is described once, as the `instanceProperties` of a bulk insert, which
 
 import datetime as dt
 import json
-import re
 import uuid
 from collections.abc import Iterable
 from typing import Any, Final
@@ -45,7 +44,7 @@ _GVNIC_ONLY: Final = ("a3-", "a4-", "a4x-", "g4-")  # have no virtio network (fr
 
 def label(value: str) -> str:
     """A value as a label may hold it: up to 63 lower-case letters, digits, `-` and `_`."""
-    return re.sub(r"[^a-z0-9_-]+", "-", value.lower())[:63].strip("-")
+    return base.folded(value)
 
 
 def request_id(*parts: str) -> str:
@@ -77,6 +76,8 @@ def machine_names(order: base.Order, in_use: Iterable[str] = ()) -> list[str]:
 
 def _labels(order: base.Order) -> dict[str, str]:
     labels = {name: label(order.tags[tag]) for tag, name in LABELS.items() if order.tags.get(tag)}
+    # A label holds less than a tag. The metadata has each tag as the profile writes it.
+    labels |= {label(key): label(value) for key, value in base.added(order.tags).items()}
     return {**labels, ATTEMPT_LABEL: order.token("")}
 
 

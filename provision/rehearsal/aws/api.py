@@ -54,6 +54,8 @@ class AwsApi:
             return Fault("error", code="AuthFailure", message=words, http=401)
         policy = self._settings.allowed
         words = permissions.refusal(policy, call, tags_of) if policy is not None else ""
+        if self._settings.guardrail is not None:
+            words = permissions.denial(self._settings.guardrail, call, tags_of) or words
         if not words:
             return None
         if call.service != "ec2":

@@ -1,7 +1,7 @@
 """Whether an IAM policy document allows a call. moto cannot say: it ignores conditions, and answers with another code than EC2.
 
 This understands what gpuprov's own policies are made of: Effect, Action and Resource with wildcards, and Condition with StringEquals,
-StringLike, their IfExists forms and ForAllValues. The tables below say which resources the calls of gpuprov touch; any other call
+StringLike, their IfExists forms, ForAllValues and Null. The tables below say which resources the calls of gpuprov touch; any other call
 touches `*`. Source: the Service Authorization Reference of EC2
 (docs.aws.amazon.com/service-authorization/latest/reference/list_amazonec2.html).
 """
@@ -61,6 +61,19 @@ class _Need:
     action: str
     resource: str
     context: dict[str, str] = field(default_factory=dict)
+
+
+def denial(policy: dict[str, Any], call: AwsCall, tags_of: TagsOf) -> str:
+    """AWS's words for what a service control policy of the organisation denies of a call; empty when it denies nothing.
+
+    Source: docs.aws.amazon.com/IAM/latest/UserGuide/troubleshoot_access-denied.html, "Access denied due to a service control policy -
+    explicit denial".
+    """
+    for need in _needs(call, tags_of):
+        if any(statement["Effect"] == "Deny" and _applies(statement, need) for statement in policy["Statement"]):
+            words = f"User: {_USER} is not authorized to perform: {need.action} on resource: {need.resource}"
+            return f"{words} with an explicit deny in a service control policy"
+    return ""
 
 
 def refusal(policy: dict[str, Any], call: AwsCall, tags_of: TagsOf) -> str:
@@ -150,6 +163,8 @@ def _applies(statement: dict[str, Any], need: _Need) -> bool:
 
 
 def _holds(operator: str, condition: dict[str, Any], context: dict[str, str]) -> bool:
+    if operator == "Null":
+        return all((key not in context) == (str(absent).lower() == "true") for key, absent in condition.items())
     of_all = operator.startswith("ForAllValues:")
     name, optional = operator.removeprefix("ForAllValues:").removesuffix("IfExists"), operator.endswith("IfExists") or of_all
     if name not in {"StringEquals", "StringLike"}:

@@ -23,3 +23,5 @@ class AwsSettings:
     spot_status: dict[str, str] = field(default_factory=dict)
     # an IAM policy document, the only one that the caller has; None for an account's owner, who may do everything
     allowed: dict[str, Any] | None = None
+    # a service control policy of the account's organisation: what it denies is denied to everybody
+    guardrail: dict[str, Any] | None = None

@@ -2,15 +2,33 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from provision.errors import CapacityError
+from provision.errors import CapacityError, PermissionRefusedError
 from tests.clouds.aws.rig import AwsRig, raw
 from tests.clouds.contract import CloudContract, alive
 
 
 class TestContract(CloudContract):
     """The suite of all clouds."""
+
+
+def test_a_tag_that_the_organisation_demands_is_in_the_launching_call_and_its_policy_is_named_where_it_lacks(rig: AwsRig) -> None:
+    demanded = {
+        "Effect": "Deny",
+        "Action": "ec2:RunInstances",
+        "Resource": ["arn:aws:ec2:*:*:instance/*", "arn:aws:ec2:*:*:volume/*", "arn:aws:ec2:*:*:network-interface/*"],
+        "Condition": {"Null": {"aws:RequestTag/CostCenter": "true"}},
+    }
+    rig.set(guardrail={"Version": "2012-10-17", "Statement": [demanded]})
+    order = rig.order()
+    with pytest.raises(PermissionRefusedError, match="a service control policy denies ec2:RunInstances in") as caught:
+        rig.cloud().launch(order)
+    assert "`tags:` in the profile" in caught.value.hint
+    rig.cloud().launch(replace(order, tags={**order.tags, "CostCenter": "4711"}))
+    assert len(rig.cloud().find(order.name)) == 1
 
 
 def test_a_warm_launch_is_four_calls(rig: AwsRig) -> None:

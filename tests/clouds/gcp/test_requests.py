@@ -82,6 +82,14 @@ def test_labels_hold_what_labels_can_hold() -> None:
     assert sent["disks"][0]["initializeParams"]["labels"] == expected
 
 
+def test_a_profile_s_tag_is_a_label_in_the_form_of_labels_on_machine_and_disk_and_the_metadata_has_it_as_written() -> None:
+    train = order(tags={**order().tags, "CostCenter": "R&D 4711".replace("&", "+"), "team": "Vision"})
+    sent = sent_for(train)
+    for labels in (sent["labels"], sent["disks"][0]["initializeParams"]["labels"]):
+        assert {"costcenter": "r-d-4711", "team": "vision"}.items() <= labels.items()
+    assert json.loads(items(sent)["gpuprov-tags"])["CostCenter"] == "R+D 4711"
+
+
 def test_spot_is_not_restarted_and_on_demand_is() -> None:
     spot = sent_for(order(market="spot"))["scheduling"]
     assert (spot["provisioningModel"], spot["automaticRestart"]) == ("SPOT", False)
