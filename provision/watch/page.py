@@ -76,7 +76,7 @@ _FIGURES: Final = (
 
 def render(recording: Recording) -> str:
     """The page of a recording."""
-    watched = Watched(recording.hosts)
+    watched = Watched(recording.hosts, recording.interval_s)
     series: dict[tuple[str, int], list[tuple[float, GpuSample]]] = {}
     losses: list[tuple[float, str, str]] = []
 

@@ -47,6 +47,7 @@ importlib.import_module("stream").main(request)
 # A host that sends more than this in a second is not believed: a sample of 16 GPUs has 20 KB.
 _MOST_BYTES_S: Final = 2_000_000
 _FIRST_S: Final = 20.0
+_GOOD: Final = 10
 _BACK_OFF_S: Final = (1.0, 2.0, 5.0, 10.0, 30.0)
 
 
@@ -67,9 +68,11 @@ async def samples(target: Target, interval_s: float) -> AsyncGenerator[Sample | 
     """Samples at an interval, and a `Lost` whenever they end. It goes on until the caller stops."""
     failures = 0
     while True:
+        heard = 0
         try:
             async for each in _connection(target, interval_s):
-                failures = 0
+                heard += 1
+                failures = 0 if heard == _GOOD else failures  # one that sends a sample and fails again is asked ever later
                 yield each
             msg = f"{target.name} ended the session"
             raise HostUnreachableError(msg, hint="it may have been switched off, or its python3 was killed")

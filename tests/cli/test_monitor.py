@@ -142,7 +142,7 @@ def test_64_hosts_fill_a_screen_and_no_line_is_too_long(recorded: Path, columns:
     assert max(map(cell_len, lines)) <= columns
     assert lines[0].startswith("gpuprov monitor: 64 hosts")
     assert re.match(r"train-0\s+0\s+sm 87 %", lines[2])
-    assert "no sample for 8 s" in lines[2] or columns == 80
+    assert "no sample for 8 s" in lines[2]
 
 
 def test_keys_sort_filter_choose_and_show_one_host(recorded: Path) -> None:
@@ -175,4 +175,4 @@ def test_rows_further_down_are_reached(recorded: Path) -> None:
         view.press("j", view.names(watched, now))
     text = view.draw(watched, now, 100, 20)
     assert view.chosen == 127
-    assert "train-9" in text.plain.splitlines()[-4]
+    assert "train-63" in text.plain.splitlines()[-4]

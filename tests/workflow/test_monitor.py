@@ -58,7 +58,7 @@ def test_it_does_not_end_while_one_host_works_or_is_not_heard(
 def test_the_page_is_served_while_it_lasts_and_not_after() -> None:
     watched = Watched([WatchedHost(Target("a", "a"))])
     watched.take("a", sample(gpu()), 1e12)
-    with served(watched, 2.0, ("127.0.0.1", 0)) as port:
+    with served(watched, ("127.0.0.1", 0)) as port:
         answer = requests.get(f"http://127.0.0.1:{port}/metrics", timeout=10)
         assert answer.headers["Content-Type"].startswith("text/plain; version=0.0.4")
         assert "gpuprov_up" in answer.text
@@ -70,6 +70,6 @@ def test_the_page_is_served_while_it_lasts_and_not_after() -> None:
 
 def test_an_address_that_is_taken_is_an_error_with_a_way_out() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        with pytest.raises(UsageError, match="cannot listen on") as caught, served(Watched([]), 2.0, taken.getsockname()):
+        with pytest.raises(UsageError, match="cannot listen on") as caught, served(Watched([]), taken.getsockname()):
             pass
         assert "free port" in caught.value.hint
