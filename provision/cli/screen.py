@@ -102,8 +102,10 @@ class View:
 
     def draw(self, watched: Watched, now: float, width: int, height: int, what: str = "") -> Text:
         """The screen as text of so many columns and lines; `what` is said of the hosts."""
-        body = self._depth(watched, now) if self.depth in watched.hosts else self._table(watched, now, width, height - 4)
-        head = Text(f"gpuprov monitor: {len(watched.hosts)} hosts{what}, by {ORDERS[self.order]}", style="bold")
+        body = self._depth(watched, now, width) if self.depth in watched.hosts else self._table(watched, now, width, height - 4)
+        silent = sum(watched.is_old(state, now) for state in watched.hosts.values())
+        words = [f"{len(watched.hosts)} hosts{what}", *([f"{silent} silent"] if silent else []), f"by {ORDERS[self.order]}"]
+        head = Text(f"gpuprov monitor: {', '.join(words)}", style="bold")
         if self.only or self.typing:
             head.append(f", only {self.only}{'_' if self.typing else ''}")
         lines = [head, *body[: height - 3]]
@@ -115,12 +117,11 @@ class View:
             line.truncate(width, overflow="ellipsis")
         return Text("\n").join(lines[:height])
 
-    def _depth(self, watched: Watched, now: float) -> list[Text]:
-        state = watched.hosts[self.depth]
-        lines = [Text(line) for line in host_lines(watched, self.depth, now)]
-        for index, values in state.history.items():
-            lines.append(Text(f"  GPU {index} {sparkline(list(values))}"))
-        return lines
+    def _depth(self, watched: Watched, now: float, width: int) -> list[Text]:
+        gpus = table([row for row in rows(watched, now) if row.host == self.depth], width)
+        history = watched.hosts[self.depth].history
+        lines = [f"  GPU {index} {sparkline(list(values))}" for index, values in history.items()]
+        return [Text(gpus[0], style="bold"), *map(Text, [*gpus[1:], "", *host_lines(watched, self.depth, now), *lines])]
 
     def _table(self, watched: Watched, now: float, width: int, height: int) -> list[Text]:
         shown_rows = rows(watched, now, order=ORDERS[self.order], only=self.only)

@@ -29,7 +29,7 @@ class GpuRow:
     """One GPU of one host, or a host without one (`index` None), as the cells of a table.
 
     Attributes:
-        order: what the table can be sorted by; what is not known comes last.
+        order: what the table can be sorted by; what is not known, or no longer, comes last.
         is_old: whether the host sends nothing at the moment.
     """
 
@@ -100,7 +100,7 @@ def _of(state: HostState, now: float, *, is_old: bool) -> Iterator[GpuRow]:
             "power": _least(watts),
             "temperature": _least(gpu.temperature_c),
         }
-        yield GpuRow(state.name, index, cells, order, is_old)
+        yield GpuRow(state.name, index, cells, {} if is_old else order, is_old)
 
 
 def _silence(state: HostState, now: float) -> str:

@@ -160,7 +160,8 @@ def test_keys_sort_filter_choose_and_show_one_host(recorded: Path) -> None:
     assert [line.split()[0] for line in lines[2:4]] == ["train-63", "train-63"]
     assert lines[4] == ""
     lines = press("\x1b[B", "\r")
-    assert lines[1].startswith("train-63: processor")
+    assert [line.split()[:2] for line in lines[2:4]] == [["train-63", "0"], ["train-63", "1"]]
+    assert lines[5].startswith("train-63: processor")
     assert "GPU 0 ▇▇" in "\n".join(lines)
     press("\x1b")
     assert (view.depth, view.only, view.ended) == ("", "", False)
