@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -185,3 +186,11 @@ def test_a_replay_shows_the_same_screen_and_obeys_the_same_keys(seen: Seen, fold
         wait(terminal, lambda frame: "processor" in frame)
         terminal.press("q")
         assert terminal.ended() == 0
+
+
+def test_a_reader_that_goes_away_ends_it_without_a_word_and_nothing_runs_on(tmp_path: Path) -> None:
+    command = f"{' '.join(gpuprov('good-1', 'good-2', '--csv', '--interval', '0.5'))} | head -1; echo ${{PIPESTATUS[@]}}"
+    with simulated(tmp_path / "bin", every_s=0.1) as simulator:
+        done = subprocess.run(["bash", "-c", command], env=environment(tmp_path), capture_output=True, text=True, check=False)
+        assert (done.stdout.partition(",")[0], done.stdout.splitlines()[1:], done.stderr) == ("at_s", ["0 0"], "")
+        until(lambda: not simulator.open)

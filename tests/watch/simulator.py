@@ -11,6 +11,7 @@ import contextlib
 import json
 import os
 import threading
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -42,6 +43,7 @@ PLAYED: dict[str, Played] = {
     ),
     "idle": lambda _: (QUIET, {}),
     "kernels": lambda _: ({**QUIET, "sm_active": 0.5}, {}),
+    "tires": lambda n: ({**QUIET, "sm_active": 0.5 if n < 15 else 0.0}, {}),
     "thread": lambda _: ({**QUIET, "kernel_present": 1.0}, {}),
     "power": lambda n: ({**QUIET, "power_w": 300.0 if n % 2 else 70.0}, {}),
     "bus": lambda _: ({**QUIET, "pcie_received_bytes_s": 1e9}, {}),
@@ -59,6 +61,7 @@ class Simulator:
         self.dead: frozenset[str] = frozenset()
         self.open: set[str] = set()
         self.connections: list[str] = []
+        self.sent: Counter[str] = Counter()
         self._every_s = every_s
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -97,6 +100,7 @@ class Simulator:
             data = entry(*gpus, number=number, at=1000.0 + number, **more)
             yield f"a banner that is no sample\n{request['nonce']} {json.dumps(data)}\n".encode()
             number += 1
+            self.sent[name] += 1
             await self._until_dead(name, self._every_s or request["interval_s"])
 
     async def _until_dead(self, name: str, most_s: float) -> None:
