@@ -88,14 +88,7 @@ async def _connection(target: Target, interval_s: float) -> AsyncGenerator[Sampl
     nonce = secrets.token_hex(8)
     command = python.command(nonce)
     argv = ["/bin/sh", "-c", command] if target.is_local else [*ssh_argv(target), command]
-    process = await asyncio.create_subprocess_exec(
-        *argv,
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-        limit=sample.MAX_LINE_BYTES,
-        start_new_session=True,
-    )
+    process = await _started(argv)
     assert process.stdin is not None  # noqa: S101 - asked for above
     assert process.stdout is not None  # noqa: S101
     try:
@@ -117,10 +110,34 @@ async def _connection(target: Target, interval_s: float) -> AsyncGenerator[Sampl
             yield sample.parse(rest, target.name)
         await _say_why(process, target)
     finally:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        await process.wait()
-        process._transport.close()  # type: ignore[attr-defined]  # noqa: SLF001 - as in `host.ssh.execute`
+        await _end(process)
+
+
+async def _started(argv: list[str]) -> asyncio.subprocess.Process:
+    """Start a program. If this is cancelled meanwhile, it is started and ended: Python 3.11 waits for ever for a start that was cancelled."""
+    start = asyncio.ensure_future(
+        asyncio.create_subprocess_exec(
+            *argv,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            limit=sample.MAX_LINE_BYTES,
+            start_new_session=True,
+        )
+    )
+    try:
+        return await asyncio.shield(start)
+    except asyncio.CancelledError:
+        await _end(await start)
+        raise
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    """Kill a program with what it started. The pipes are closed first: one that is full and read no more would never tell its end."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process._transport.close()  # type: ignore[attr-defined]  # noqa: SLF001 - as in `host.ssh.execute`
+    await process.wait()
 
 
 async def _lines(process: asyncio.subprocess.Process, target: Target, interval_s: float) -> AsyncGenerator[bytes]:

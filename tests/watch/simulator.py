@@ -70,7 +70,7 @@ class Simulator:
         self.open.add(name)
         try:
             # At the end the server's own tasks are cancelled; the streams of Python 3.11 complain of one that ends so.
-            with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
+            with contextlib.suppress(ConnectionError, ValueError, asyncio.IncompleteReadError, asyncio.CancelledError):
                 pieces = [await reader.readexactly(int(await reader.readline())) for _ in range(4)]
                 # As the sampler does: it ends when its standard input closes.
                 ends = [asyncio.ensure_future(reader.read()), asyncio.ensure_future(self._send(name, json.loads(pieces[3]), writer))]
