@@ -114,7 +114,7 @@ async def _connection(target: Target, interval_s: float) -> AsyncGenerator[Sampl
 
 
 async def _started(argv: list[str]) -> asyncio.subprocess.Process:
-    """Start a program. If this is cancelled meanwhile, it is started and ended: Python 3.11 waits for ever for a start that was cancelled."""
+    """Start a program. If this is cancelled meanwhile, it is ended: Python 3.11 may wait for ever for a start that was cancelled."""
     start = asyncio.ensure_future(
         asyncio.create_subprocess_exec(
             *argv,
