@@ -7,10 +7,11 @@ nothing else, and every other import can stand at the top of its module.
 import importlib
 import itertools
 import os
+import select
 import sys
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final, cast
+from typing import Any, Final, TextIO, cast
 
 import click
 
@@ -74,6 +75,17 @@ def _colour_option() -> click.Option:
     return click.Option(["--color"], type=click.Choice(_COLOURS), expose_value=False, callback=_paint, help=text)
 
 
+class _ReaderLeftError(Exception):
+    """Nobody reads what a command prints any more."""
+
+
+def _is_left(stream: TextIO) -> bool:
+    """Whether a stream goes to a pipe whose reader has closed it."""
+    poll = select.poll()
+    poll.register(stream, 0)
+    return any(event & select.POLLERR for _, event in poll.poll(0))
+
+
 class _LazyGroup(click.Group):
     """A group whose commands are imported on use."""
 
@@ -100,6 +112,14 @@ class _LazyGroup(click.Group):
         if isinstance(command, click.Group) and rest and not rest[0].startswith("-") and rest[0] not in command.commands:
             raise _no_command(rest[0], command.commands, name)
         return super().resolve_command(ctx, args)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            if _is_left(sys.stdout) or _is_left(sys.stderr):
+                raise _ReaderLeftError from None  # click itself would end with 1, which says that a check failed
+            raise
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click's signature
         with formatter.section("Commands"):
@@ -132,7 +152,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit with the code of the contract."""
     try:
         code = _run(list(sys.argv[1:] if arguments is None else arguments))
-    except BrokenPipeError:
+    except (BrokenPipeError, _ReaderLeftError):
         # The reader went away (`| head`), perhaps of the errors too; Python would complain once more while it flushes at exit.
         for stream in (sys.stdout, sys.stderr):
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
@@ -145,7 +165,7 @@ def _run(words: list[str]) -> int:
     shared: dict[str, Any] = {}
     try:
         code = cli.main(args=words, prog_name="gpuprov", standalone_mode=False, obj=shared)
-    except BrokenPipeError:
+    except (BrokenPipeError, _ReaderLeftError):
         raise
     except GpuprovError as error:
         if error.exit_code == EXIT_INTERRUPTED:

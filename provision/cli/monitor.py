@@ -12,7 +12,7 @@ from typing import Final
 import click
 
 from provision.cli import options, tables
-from provision.cli.screen import Screen
+from provision.cli.screen import Screen, table
 from provision.errors import EXIT_OK, EXIT_UNKNOWN, UsageError
 from provision.watch import page, recording, rows
 from provision.watch.idle import IdleVerdict, Occupation
@@ -23,6 +23,7 @@ from provision.watch.stream import Lost
 from provision.workflow.monitor import Listener, MonitorRequest, hosts_of, run
 from provision.workflow.session import Session
 
+_LOOK_S: Final = 0.05
 _ADDRESS: Final = re.compile(r"(?:(?P<host>\[[0-9a-fA-F:]+\]|[0-9.]+|localhost):)?(?P<port>[0-9]{1,5})")
 
 
@@ -83,7 +84,7 @@ def command(
 
 
 def _watch(request: MonitorRequest, record: Path | None, *, as_csv: bool, as_json: bool) -> int:
-    watched = Watched(request.hosts)
+    watched = Watched(request.hosts, request.interval_s)
     listeners: list[Listener] = []
     printed = as_csv or as_json or request.once or not sys.stdout.isatty()
     with contextlib.ExitStack() as stack:
@@ -139,7 +140,7 @@ def _printer(watched: Watched, *, as_csv: bool) -> Listener:
 
 def _replay(path: Path, html: Path | None, *, as_csv: bool, as_json: bool) -> int:
     recorded = recording.read(path)
-    watched = Watched(recorded.hosts)
+    watched = Watched(recorded.hosts, recorded.interval_s)
     printer = _printer(watched, as_csv=as_csv) if as_csv or as_json else None
 
     def take(name: str, item: Sample | Lost, now: float) -> None:
@@ -152,20 +153,19 @@ def _replay(path: Path, html: Path | None, *, as_csv: bool, as_json: bool) -> in
         click.echo("the last line of the recording is cut off, and left out", err=True)
     if html:
         options.write(html, page.render(recorded))
-    if printer is None:
+    if printer is None and html is None and sys.stdin.isatty() and sys.stdout.isatty():
+        with Screen(watched, lambda: last, " of a recording") as screen:
+            while not screen.refresh():
+                time.sleep(_LOOK_S)
+    elif printer is None:
         click.echo(_table(watched, last))
     return EXIT_UNKNOWN if any(state.sample is None for state in watched.hosts.values()) else EXIT_OK
 
 
 def _table(watched: Watched, now: float) -> str:
     """The GPUs as a table for this terminal, and below it what happened."""
-    shown = rows.rows(watched, now)
-    used = [title for title in rows.COLUMNS if title == "HOST" or any(row.cells.get(title) for row in shown)]
-    cells = [[row.cells.get(title, "") for title in used] for row in shown]
-    spare = [title for title in rows.SPARE if title in used]
-    titles, chosen, width = tables.chosen(used, cells, spare=spare, width=tables.width_of(sys.stdout), flows="")
     happened = [f"{notice.host}: {rows.notice_line(notice)}" for notice in watched.notices]
-    return "\n".join([tables.table(titles, chosen, width=width), *happened])
+    return "\n".join([*table(rows.rows(watched, now), tables.width_of(sys.stdout)), *happened])
 
 
 def _address(text: str) -> tuple[str, int]:

@@ -12,19 +12,42 @@ import tty
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Self
 
+from rich.cells import cell_len, set_cell_size
 from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from provision.cli import tables
-from provision.watch.rows import COLUMNS, ORDERS, SPARE, host_lines, notice_line, rows, sparkline
+from provision.watch.rows import COLUMNS, ORDERS, SPARE, GpuRow, host_lines, notice_line, rows, sparkline
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from provision.watch.state import Watched
 
 _REDRAW_S: Final = 0.5
 _HELP: Final = "q quit  s sort  / filter  ↑↓ choose  enter one host  esc back"
 _ARROWS: Final = {"\x1b[A": "up", "\x1b[B": "down", "\x1bOA": "up", "\x1bOB": "down", "k": "up", "j": "down", "\r": "enter", "\n": "enter"}
+
+
+def table(shown: Sequence[GpuRow], width: int) -> list[str]:
+    """The rows under their titles, within a width: spare columns are left out first, then the notes are cut.
+
+    Rich's own tables take a third of a second for the GPUs of 64 hosts, and the samples would wait for it.
+    """
+    *titles, last = COLUMNS
+    columns = {title: [row.cells.get(title, "") for row in shown] for title in COLUMNS}
+    widths = {title: max(map(cell_len, [title, *columns[title]])) for title in COLUMNS}
+    known = [title for title in titles if title not in SPARE or set(columns[title]) - {"", "?"}]
+    used = [title for title in known if title in {"HOST", "ACTIVE"} or any(columns[title])]
+    for title in SPARE:
+        if sum(widths[each] + 2 for each in used) + min(width // 4, widths[last]) > width and title in used:
+            used.remove(title)
+    room = max(1, width - sum(widths[title] + 2 for title in used))
+    lines = []
+    for cells in zip(*([title, *columns[title]] for title in [*used, last]), strict=True):
+        note = cells[-1] if cell_len(cells[-1]) <= room else set_cell_size(cells[-1], room - 1) + "…"
+        lines.append("  ".join([*(set_cell_size(cell, widths[title]) for title, cell in zip(used, cells, strict=False)), note]).rstrip())
+    return lines if any(columns[last]) else [lines[0].removesuffix(last).rstrip(), *lines[1:]]
 
 
 @dataclass(slots=True)
@@ -77,10 +100,12 @@ class View:
         """The hosts of the rows, in their order."""
         return [row.host for row in rows(watched, now, order=ORDERS[self.order], only=self.only)]
 
-    def draw(self, watched: Watched, now: float, width: int, height: int) -> Text:
-        """The screen as text of so many columns and lines."""
-        body = self._depth(watched, now) if self.depth in watched.hosts else self._table(watched, now, width, height - 4)
-        head = Text(f"gpuprov monitor: {len(watched.hosts)} hosts, by {ORDERS[self.order]}", style="bold")
+    def draw(self, watched: Watched, now: float, width: int, height: int, what: str = "") -> Text:
+        """The screen as text of so many columns and lines; `what` is said of the hosts."""
+        body = self._depth(watched, now, width) if self.depth in watched.hosts else self._table(watched, now, width, height - 4)
+        silent = sum(watched.is_old(state, now) for state in watched.hosts.values())
+        words = [f"{len(watched.hosts)} hosts{what}", *([f"{silent} silent"] if silent else []), f"by {ORDERS[self.order]}"]
+        head = Text(f"gpuprov monitor: {', '.join(words)}", style="bold")
         if self.only or self.typing:
             head.append(f", only {self.only}{'_' if self.typing else ''}")
         lines = [head, *body[: height - 3]]
@@ -92,20 +117,15 @@ class View:
             line.truncate(width, overflow="ellipsis")
         return Text("\n").join(lines[:height])
 
-    def _depth(self, watched: Watched, now: float) -> list[Text]:
-        state = watched.hosts[self.depth]
-        lines = [Text(line) for line in host_lines(state, now, watched.notices)]
-        for index, values in state.history.items():
-            lines.append(Text(f"  GPU {index} {sparkline(list(values))}"))
-        return lines
+    def _depth(self, watched: Watched, now: float, width: int) -> list[Text]:
+        gpus = table([row for row in rows(watched, now) if row.host == self.depth], width)
+        history = watched.hosts[self.depth].history
+        lines = [f"  GPU {index} {sparkline(list(values))}" for index, values in history.items()]
+        return [Text(gpus[0], style="bold"), *map(Text, [*gpus[1:], "", *host_lines(watched, self.depth, now), *lines])]
 
     def _table(self, watched: Watched, now: float, width: int, height: int) -> list[Text]:
         shown_rows = rows(watched, now, order=ORDERS[self.order], only=self.only)
-        used = [title for title in COLUMNS if title in {"HOST", "ACTIVE"} or any(row.cells.get(title) for row in shown_rows)]
-        cells = [[row.cells.get(title, "")[:60] for title in used] for row in shown_rows]
-        spare = [title for title in SPARE if title in used]
-        titles, shown, _ = tables.chosen(used, cells, spare=spare, width=width)
-        head, *lines = tables.table(titles, shown, width=width).splitlines() or [""]
+        head, *lines = table(shown_rows, width)
         self.chosen = max(0, min(self.chosen, len(lines) - 1))
         first = max(0, min(self.chosen - height // 2, len(lines) - height + 1))
         texts = [Text(head, style="bold")]
@@ -118,12 +138,12 @@ class View:
 class Screen:
     """The terminal while hosts are watched; it is as it was when this ends."""
 
-    def __init__(self, watched: Watched) -> None:
+    def __init__(self, watched: Watched, clock: Callable[[], float] = time.time, what: str = "") -> None:
         self.view = View()
-        self._watched = watched
+        self._watched, self._clock, self._what = watched, clock, what
         self._console = Console()
         self._live = Live(console=self._console, screen=True, auto_refresh=False, transient=True)
-        self._drawn_at = 0.0
+        self._drawn_at = -_REDRAW_S
         self._before: list[Any] | None = None
 
     def __enter__(self) -> Self:
@@ -141,13 +161,13 @@ class Screen:
 
     def refresh(self) -> bool:
         """Obey the keys that were pressed and draw when it is time; returns whether the user has ended it."""
-        now, pressed = time.time(), self._pressed()
+        now, pressed = self._clock(), self._pressed()
         for key in pressed:
             self.view.press(key, self.view.names(self._watched, now))
-        if pressed or now - self._drawn_at >= _REDRAW_S:
+        if pressed or time.monotonic() - self._drawn_at >= _REDRAW_S:
             width, height = self._console.size
-            self._live.update(self.view.draw(self._watched, now, width, height), refresh=True)
-            self._drawn_at = now
+            self._live.update(self.view.draw(self._watched, now, width, height, self._what), refresh=True)
+            self._drawn_at = time.monotonic()
         return self.view.ended
 
     def _pressed(self) -> list[str]:

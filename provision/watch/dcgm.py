@@ -12,7 +12,6 @@ from provision.watch.sample import GpuSample
 from provision.watch.state import HostState, Watched
 
 _MIB: Final = 1 << 20
-_STALE: Final = 5  # intervals
 Reading = Callable[[GpuSample], float | int | bool | None]
 
 
@@ -72,9 +71,9 @@ _SERIES: Final = (
 )
 
 
-def page(watched: Watched, *, now: float, interval_s: float) -> str:
+def page(watched: Watched, *, now: float) -> str:
     """All series of all hosts in the text format. A host whose last sample is old has none but `gpuprov_up` 0."""
-    fresh = {name: _is_fresh(state, now, interval_s) for name, state in watched.hosts.items()}
+    fresh = {name: not watched.is_old(state, now) for name, state in watched.hosts.items()}
     lines = ["# HELP gpuprov_up Whether samples of the host come.", "# TYPE gpuprov_up gauge"]
     lines += [f"gpuprov_up{labelled({'instance': name})} {int(is_fresh)}" for name, is_fresh in fresh.items()]
     states = [state for name, state in watched.hosts.items() if fresh[name]]
@@ -86,11 +85,6 @@ def page(watched: Watched, *, now: float, interval_s: float) -> str:
     if codes:
         lines += ["# HELP DCGM_FI_DEV_XID_ERRORS Value of the last XID error encountered.", "# TYPE DCGM_FI_DEV_XID_ERRORS gauge", *codes]
     return "\n".join(lines) + "\n"
-
-
-def _is_fresh(state: HostState, now: float, interval_s: float) -> bool:
-    age_s = state.age_s(now)
-    return state.lost is None and age_s is not None and age_s <= _STALE * interval_s
 
 
 def _values(series: _Series, states: Iterable[HostState]) -> Iterator[str]:

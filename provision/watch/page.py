@@ -76,14 +76,17 @@ _FIGURES: Final = (
 
 def render(recording: Recording) -> str:
     """The page of a recording."""
-    watched = Watched(recording.hosts)
-    series: dict[tuple[str, int], list[tuple[float, GpuSample]]] = {}
+    watched = Watched(recording.hosts, recording.interval_s)
+    series: dict[tuple[str, int], list[tuple[float, GpuSample | None]]] = {}
     losses: list[tuple[float, str, str]] = []
 
     def take(name: str, item: Sample | Lost, now: float) -> None:
         watched.take(name, item, now)
         if isinstance(item, Lost):
-            losses.append((now, name, item.error.message))
+            losses.append((now, name, inert(item.error.message).removeprefix(f"{name} ")))
+            for (host, _), told in series.items():
+                if host == name:
+                    told.append((now, None))
             return
         for index, gpu in enumerate(item.gpus):
             series.setdefault((name, index), []).append((now, gpu))
@@ -99,36 +102,39 @@ def render(recording: Recording) -> str:
         began=first,
         stories=stories,
         notices=[(notice.at - first, notice.host, notice_line(notice)) for notice in watched.notices],
-        losses=[(at - first, name, inert(message)) for at, name, message in losses],
+        losses=[(at - first, name, message) for at, name, message in losses],
         style=style,
         policy=f"default-src 'none'; style-src 'sha256-{_digest(style)}'; base-uri 'none'; form-action 'none'",
     )
 
 
-def _story(name: str, index: int, samples: Sequence[tuple[float, GpuSample]], first: float, last: float) -> GpuStory:
-    gpu = samples[-1][1]
+def _story(name: str, index: int, samples: Sequence[tuple[float, GpuSample | None]], first: float, last: float) -> GpuStory:
+    gpu = next(gpu for _, gpu in reversed(samples) if gpu is not None)
     plots = [plot for figure in _FIGURES if (plot := _plot(figure, samples, first, last)) is not None]
     return GpuStory(name, index, inert(gpu.name, 60), active(gpu).partition(" ")[0], plots)
 
 
-def _plot(figure: _Figure, samples: Sequence[tuple[float, GpuSample]], first: float, last: float) -> Plot | None:
+def _plot(figure: _Figure, samples: Sequence[tuple[float, GpuSample | None]], first: float, last: float) -> Plot | None:
     """One figure; None where it was never told."""
     step = max(1, -(-len(samples) // _MOST_POINTS))
-    points = [(at, figure.read(gpu)) for at, gpu in samples]
-    known = [value for _, value in points if value is not None]
+    runs: list[list[tuple[float, float]]] = [[]]
+    for at, gpu in samples:
+        value = figure.read(gpu) if gpu is not None else None
+        if value is None:
+            runs.append([])
+        else:
+            runs[-1].append((at, value))
+    known = [value for run in runs for _, value in run]
     if not known:
         return None
     most = figure.most or max(known) * 1.05 or 1.0
-    paths: list[list[str]] = [[]]
-    for start in range(0, len(points), step):
-        part = points[start : start + step]
-        values = [value for _, value in part if value is not None]
-        if not values:
-            paths.append([])
-            continue
-        x = WIDTH * (part[0][0] - first) / max(last - first, 1e-9)
-        paths[-1].append(f"{x:.1f},{HEIGHT - HEIGHT * min(1.0, statistics.fmean(values) / most):.1f}")
-    lines = [" ".join(path if len(path) > 1 else path * 2) for path in paths if path]
+
+    def point(part: list[tuple[float, float]]) -> str:
+        x, mean = WIDTH * (part[0][0] - first) / max(last - first, 1e-9), statistics.fmean(value for _, value in part)
+        return f"{x:.1f},{HEIGHT - HEIGHT * min(1.0, mean / most):.1f}"
+
+    paths = [[point(run[start : start + step]) for start in range(0, len(run), step)] for run in runs if run]
+    lines = [" ".join(path if len(path) > 1 else path * 2) for path in paths]
     return Plot(figure.title, figure.unit, lines, most, min(known), statistics.median(known), max(known))
 
 

@@ -5,6 +5,7 @@ A GPU's activity is named after what it is: `sm` is the share of busy multiproce
 
 import csv
 import io
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -20,7 +21,7 @@ BARS: Final = "▁▂▃▄▅▆▇█"
 _GB: Final = 1e9
 _GIB: Final = 1 << 30
 _HISTORY: Final = 10
-_LONGEST_NAME: Final = 16
+_NUMBER: Final = re.compile(r"([0-9]+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +29,7 @@ class GpuRow:
     """One GPU of one host, or a host without one (`index` None), as the cells of a table.
 
     Attributes:
-        order: what the table can be sorted by; what is not known comes last.
+        order: what the table can be sorted by; what is not known, or no longer, comes last.
         is_old: whether the host sends nothing at the moment.
     """
 
@@ -39,9 +40,9 @@ class GpuRow:
     is_old: bool
 
 
-# The columns in their order, and those that a narrow table leaves out, the first to go first.
-COLUMNS: Final = ("HOST", "GPU", "ACTIVE", "HISTORY", "TENSOR", "MEMORY", "POWER", "MHZ", "TEMP", "PCIE", "NVLINK", "SLOWED BY", "MODEL")
-SPARE: Final = ("MODEL", "NVLINK", "PCIE", "TENSOR", "HISTORY", "MHZ", "SLOWED BY")
+# The columns in their order, and those that a narrow table leaves out, the first to go first. The last one takes the room that is left.
+COLUMNS: Final = ("HOST", "GPU", "ACTIVE", "HISTORY", "TENSOR", "MEMORY", "POWER", "MHZ", "TEMP", "PCIE", "NVLINK", "MODEL", "NOTE")
+SPARE: Final = ("MODEL", "NVLINK", "PCIE", "TENSOR", "HISTORY", "MHZ", "TEMP")
 ORDERS: Final = ("host", "activity", "memory", "power", "temperature")
 
 
@@ -54,26 +55,30 @@ def rows(watched: Watched, now: float, *, order: str = "host", only: str = "") -
         order: one of `ORDERS`; all but the name sort the most first.
         only: a part of the host's or the GPU's name.
     """
-    chosen = [row for state in watched.hosts.values() for row in _of(state, now)]
+    chosen = [row for state in watched.hosts.values() for row in _of(state, now, is_old=watched.is_old(state, now))]
     chosen = [row for row in chosen if only.lower() in f"{row.host} {row.cells.get('MODEL', '')}".lower()]
     if order == "host":
-        return sorted(chosen, key=lambda row: (row.host, -1 if row.index is None else row.index))
+        return sorted(chosen, key=lambda row: (_numbered(row.host), row.index or 0))
     return sorted(chosen, key=lambda row: (-row.order.get(order, -1.0), row.host, row.index or 0))
 
 
-def _of(state: HostState, now: float) -> Iterator[GpuRow]:
-    age_s = state.age_s(now)
-    is_old = state.lost is not None
+def _numbered(name: str) -> list[tuple[bool, int, str]]:
+    """A name by which train-2 comes before train-10."""
+    return [(part.isdecimal(), int(part) if part.isdecimal() else 0, part) for part in _NUMBER.split(name)]
+
+
+def _of(state: HostState, now: float, *, is_old: bool) -> Iterator[GpuRow]:
+    silent = _silence(state, now) if is_old else ""
     if state.sample is None:
-        yield GpuRow(state.name, None, {"HOST": state.name, "ACTIVE": _why_silent(state)}, {}, is_old=True)
+        yield GpuRow(state.name, None, {"HOST": state.name, "ACTIVE": "not heard", "NOTE": silent}, {}, is_old)
         return
     if not state.sample.gpus:
-        cells = {"HOST": state.name, "ACTIVE": inert(state.sample.why or "no GPU", 60)}
-        yield GpuRow(state.name, None, _aged(cells, age_s, is_old=is_old), {}, is_old)
+        cells = {"HOST": state.name, "ACTIVE": "no GPU", "NOTE": silent or inert(state.sample.why, 100)}
+        yield GpuRow(state.name, None, cells, {}, is_old)
     for index, gpu in enumerate(state.sample.gpus):
         cells = {"HOST": state.name, "GPU": str(index), "MODEL": inert(gpu.name, 40)}
         if gpu.lost:
-            yield GpuRow(state.name, index, {**cells, "ACTIVE": "lost", "SLOWED BY": inert(gpu.lost, 60)}, {}, is_old)
+            yield GpuRow(state.name, index, {**cells, "ACTIVE": "lost", "NOTE": silent or inert(gpu.lost, 100)}, {}, is_old)
             continue
         watts = state.between.power_w[index] if index < len(state.between.power_w) else None
         watts = watts if watts is not None else gpu.power_w
@@ -85,9 +90,9 @@ def _of(state: HostState, now: float) -> Iterator[GpuRow]:
             "POWER": _pair(watts, gpu.power_limit_w, 1, "W"),
             "MHZ": _clock(gpu.sm_mhz, state.host.clocks_mhz),
             "TEMP": f"{gpu.temperature_c} C" if gpu.temperature_c is not None else "?",
-            "PCIE": _flow(gpu.pcie_sent_bytes_s, gpu.pcie_received_bytes_s),
-            "NVLINK": _flow(gpu.nvlink_sent_bytes_s, gpu.nvlink_received_bytes_s),
-            "SLOWED BY": ", ".join(slowed_by(gpu)),
+            "PCIE": _out_and_in(gpu.pcie_sent_bytes_s, gpu.pcie_received_bytes_s),
+            "NVLINK": _out_and_in(gpu.nvlink_sent_bytes_s, gpu.nvlink_received_bytes_s),
+            "NOTE": silent or ", ".join(slowed_by(gpu)),
         }
         order = {
             "activity": _least(activity(gpu)),
@@ -95,15 +100,16 @@ def _of(state: HostState, now: float) -> Iterator[GpuRow]:
             "power": _least(watts),
             "temperature": _least(gpu.temperature_c),
         }
-        yield GpuRow(state.name, index, _aged(cells, age_s, is_old=is_old), order, is_old)
+        yield GpuRow(state.name, index, cells, {} if is_old else order, is_old)
 
 
-def _aged(cells: dict[str, str], age_s: float | None, *, is_old: bool) -> dict[str, str]:
-    return {**cells, "SLOWED BY": f"no sample for {age_s:.0f} s"} if is_old and age_s is not None else cells
-
-
-def _why_silent(state: HostState) -> str:
-    return inert(state.lost.error.message, 60) if state.lost else "connecting"
+def _silence(state: HostState, now: float) -> str:
+    """How long a host has sent nothing, and why as far as that is known."""
+    why = inert(state.lost.error.message, 200).removeprefix(f"{state.name} ") if state.lost else ""
+    age_s = state.age_s(now)
+    if age_s is None:
+        return why or "connecting"
+    return f"no sample for {age_s:.0f} s{': ' if why else ''}{why}"
 
 
 def active(gpu: GpuSample) -> str:
@@ -118,27 +124,28 @@ def sparkline(values: Sequence[float | None]) -> str:
     return "".join(" " if value is None else BARS[min(len(BARS) - 1, int(value * len(BARS)))] for value in values)
 
 
-def host_lines(state: HostState, now: float, notices: Iterable[Notice]) -> list[str]:
+def host_lines(watched: Watched, name: str, now: float) -> list[str]:
     """One host in depth: itself, what it costs, its processes, and what happened."""
+    state = watched.hosts[name]
     if state.sample is None:
-        return [f"{state.name}: {_why_silent(state)}"]
+        return [f"{state.name}: {_silence(state, now)}"]
     host, between = state.sample.host, state.between
     lines = [f"{state.name}: processor {_percent(between.cpu)} of {host.cores} cores, load {host.load if host.load is not None else '?'}"]
     used = host.memory_bytes - host.memory_free_bytes if host.memory_bytes is not None and host.memory_free_bytes is not None else None
     root = host.root_bytes - host.root_free_bytes if host.root_bytes is not None and host.root_free_bytes is not None else None
     lines.append(f"  memory {_pair(used, host.memory_bytes, _GIB, 'GiB')}, root disk {_pair(root, host.root_bytes, _GB, 'GB')}")
-    disk = _flow(between.disk_written_bytes_s, between.disk_read_bytes_s, ("written", "read"))
-    network = _flow(between.network_sent_bytes_s, between.network_received_bytes_s, ("sent", "received"))
-    lines += [f"  disks {disk}", f"  network {network}", *_money(state, now)]
-    if state.lost:
-        lines.append(f"  no sample for {state.age_s(now) or 0:.0f} s: {inert(state.lost.error.message)}")
+    lines.append(f"  disks, written/read: {_out_and_in(between.disk_written_bytes_s, between.disk_read_bytes_s)}")
+    lines.append(f"  network, sent/received: {_out_and_in(between.network_sent_bytes_s, between.network_received_bytes_s)}")
+    lines += _money(state, now)
+    if watched.is_old(state, now):
+        lines.append(f"  {_silence(state, now)}")
     for index, gpu in enumerate(state.sample.gpus):
         lines += [
             f"  GPU {index} slice {inert(part.name, 60)} {_pair(part.memory_used_bytes, part.memory_bytes, _GIB, 'GiB')}"
             for part in gpu.slices
         ]
     lines += [f"  {line}" for line in process_lines(state.sample.processes)]
-    return lines + [f"  {notice_line(notice)}" for notice in notices if notice.host == state.name]
+    return lines + [f"  {notice_line(notice)}" for notice in watched.notices if notice.host == name]
 
 
 def _money(state: HostState, now: float) -> Iterator[str]:
@@ -234,11 +241,10 @@ def _clock(now: int | None, profile: int | None) -> str:
     return f"{now} of {profile}" if profile is not None and now != profile else str(now)
 
 
-def _flow(out: float | None, back: float | None, names: tuple[str, str] = ("out", "in")) -> str:
-    if out is None and back is None:
+def _out_and_in(*rates: float | None) -> str:
+    if rates == (None, None):
         return "?"
-    cells = (f"{value / _GB:.1f} GB/s {name}" for value, name in zip((out, back), names, strict=True) if value is not None)
-    return ", ".join(cells)
+    return f"{'/'.join('?' if rate is None else f'{rate / _GB:.1f}' for rate in rates)} GB/s"
 
 
 def _least(value: float | None) -> float:

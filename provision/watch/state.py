@@ -12,6 +12,7 @@ from provision.watch.stream import Lost
 
 HISTORY: Final = 120
 _NOTICES: Final = 200
+_STALE: Final = 5  # intervals
 # What to do about an XID, by how grave it is.
 _TODO: Final[Mapping[str, str]] = {
     "hard": "drain the host: NVIDIA's XID catalogue says whether to reset, reboot or replace",
@@ -95,13 +96,19 @@ class HostState:
 
 
 class Watched:
-    """All hosts that are watched."""
+    """All hosts that are watched. `interval_s` is how often a sample is due."""
 
-    def __init__(self, hosts: Iterable[WatchedHost]) -> None:
+    def __init__(self, hosts: Iterable[WatchedHost], interval_s: float = 2.0) -> None:
+        self.interval_s = interval_s
         self.hosts = {host.target.name: HostState(host) for host in hosts}
         self.notices: deque[Notice] = deque(maxlen=_NOTICES)
         self.xids: deque[tuple[str, int, int]] = deque(maxlen=_NOTICES)
         """Host, position of the GPU and code, the newest last."""
+
+    def is_old(self, state: HostState, now: float) -> bool:
+        """Whether a host sends nothing now: it is lost, was never heard, or stalls."""
+        age_s = state.age_s(now)
+        return state.lost is not None or age_s is None or age_s > _STALE * self.interval_s
 
     def take(self, name: str, item: Sample | Lost, now: float) -> list[Notice]:
         """Note what came from a host; returns what happened since the sample before."""

@@ -47,6 +47,7 @@ importlib.import_module("stream").main(request)
 # A host that sends more than this in a second is not believed: a sample of 16 GPUs has 20 KB.
 _MOST_BYTES_S: Final = 2_000_000
 _FIRST_S: Final = 20.0
+_GOOD: Final = 10
 _BACK_OFF_S: Final = (1.0, 2.0, 5.0, 10.0, 30.0)
 
 
@@ -67,9 +68,11 @@ async def samples(target: Target, interval_s: float) -> AsyncGenerator[Sample | 
     """Samples at an interval, and a `Lost` whenever they end. It goes on until the caller stops."""
     failures = 0
     while True:
+        heard = 0
         try:
             async for each in _connection(target, interval_s):
-                failures = 0
+                heard += 1
+                failures = 0 if heard == _GOOD else failures  # one that sends a sample and fails again is asked ever later
                 yield each
             msg = f"{target.name} ended the session"
             raise HostUnreachableError(msg, hint="it may have been switched off, or its python3 was killed")
@@ -85,14 +88,7 @@ async def _connection(target: Target, interval_s: float) -> AsyncGenerator[Sampl
     nonce = secrets.token_hex(8)
     command = python.command(nonce)
     argv = ["/bin/sh", "-c", command] if target.is_local else [*ssh_argv(target), command]
-    process = await asyncio.create_subprocess_exec(
-        *argv,
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-        limit=sample.MAX_LINE_BYTES,
-        start_new_session=True,
-    )
+    process = await _started(argv)
     assert process.stdin is not None  # noqa: S101 - asked for above
     assert process.stdout is not None  # noqa: S101
     try:
@@ -114,10 +110,34 @@ async def _connection(target: Target, interval_s: float) -> AsyncGenerator[Sampl
             yield sample.parse(rest, target.name)
         await _say_why(process, target)
     finally:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        await process.wait()
-        process._transport.close()  # type: ignore[attr-defined]  # noqa: SLF001 - as in `host.ssh.execute`
+        await _end(process)
+
+
+async def _started(argv: list[str]) -> asyncio.subprocess.Process:
+    """Start a program. If this is cancelled meanwhile, it is ended: Python 3.11 may wait for ever for a start that was cancelled."""
+    start = asyncio.ensure_future(
+        asyncio.create_subprocess_exec(
+            *argv,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            limit=sample.MAX_LINE_BYTES,
+            start_new_session=True,
+        )
+    )
+    try:
+        return await asyncio.shield(start)
+    except asyncio.CancelledError:
+        await _end(await start)
+        raise
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    """Kill a program with what it started. The pipes are closed first: one that is full and read no more would never tell its end."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process._transport.close()  # type: ignore[attr-defined]  # noqa: SLF001 - as in `host.ssh.execute`
+    await process.wait()
 
 
 async def _lines(process: asyncio.subprocess.Process, target: Target, interval_s: float) -> AsyncGenerator[bytes]:

@@ -117,7 +117,7 @@ async def monitor(request: MonitorRequest, watched: Watched, listeners: Sequence
         still = bool(idle) and all(verdict.occupation is Occupation.IDLE for verdict in verdicts(now).values())
         return stopped() or over or still or (request.once and all_answered(watched))
 
-    with served(watched, request.interval_s, request.prometheus) if request.prometheus else contextlib.nullcontext():
+    with served(watched, request.prometheus) if request.prometheus else contextlib.nullcontext():
         await watch(request.hosts, request.interval_s, take, enough)
     last = verdicts(time.time())
     unheard = any(state.sample is None or state.lost is not None for state in watched.hosts.values())
@@ -126,7 +126,7 @@ async def monitor(request: MonitorRequest, watched: Watched, listeners: Sequence
 
 
 @contextlib.contextmanager
-def served(watched: Watched, interval_s: float, address: tuple[str, int]) -> Iterator[int]:
+def served(watched: Watched, address: tuple[str, int]) -> Iterator[int]:
     """Serve the Prometheus page while this lasts; yields the port.
 
     Raises:
@@ -138,7 +138,7 @@ def served(watched: Watched, interval_s: float, address: tuple[str, int]) -> Ite
             if self.path.partition("?")[0] not in {"/", "/metrics"}:
                 self.send_error(404)
                 return
-            body = dcgm.page(watched, now=time.time(), interval_s=interval_s).encode()
+            body = dcgm.page(watched, now=time.time()).encode()
             self.send_response(200)
             self.send_header("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
             self.send_header("Content-Length", str(len(body)))

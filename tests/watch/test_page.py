@@ -5,7 +5,10 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
+from dataclasses import replace
 from typing import Any
+
+import pytest
 
 from provision.errors import HostUnreachableError
 from provision.host.ssh import Target
@@ -38,6 +41,19 @@ def test_a_line_is_broken_where_nothing_was_told() -> None:
     assert re.findall(r'points="([^"]*)"', figure) == ["0.0,0.0 150.0,0.0", "450.0,0.0 600.0,0.0"]
 
 
+@pytest.mark.parametrize("samples", [5, 2000])
+def test_no_line_is_drawn_through_the_time_in_which_a_host_was_not_heard(samples: int) -> None:
+    whole = recording(*[{}] * samples)
+    lost = Moment(whole.moments[-1].at + 1, "h", Lost(HostUnreachableError("h did not answer", hint="see it"), 1.0))
+    later = [replace(moment, at=moment.at + 1e5) for moment in whole.moments]
+    text = render(replace(whole, moments=(*whole.moments, lost, *later)))
+    figure = text[text.index("<strong>Activity</strong>") :].partition("</figure>")[0]
+    lines = [[float(point.partition(",")[0]) for point in line.split()] for line in re.findall(r'points="([^"]*)"', figure)]
+    assert len(lines) == 2
+    assert max(lines[0]) < 30
+    assert min(lines[1]) > 570
+
+
 def test_a_card_that_counts_no_multiprocessors_says_what_its_activity_is() -> None:
     assert "be it of one thread" in render(recording({"sm_active": None}))
     assert "be it of one thread" not in render(recording({}))
@@ -48,7 +64,7 @@ def test_what_happened_and_when_a_host_was_lost_is_listed() -> None:
     lost = Moment(110.0, "h", Lost(HostUnreachableError("h did not answer", hint="see it"), 1.0))
     text = render(Recording(2.0, whole.hosts, (*whole.moments, lost), cut=False))
     assert "after 2 s, <bdi>h</bdi>: GPU 0: 1 uncorrected memory errors" in text
-    assert "after 10 s, <bdi>h</bdi>: <bdi>h did not answer</bdi>" in text
+    assert "after 10 s, <bdi>h</bdi>: <bdi>did not answer</bdi>" in text
 
 
 def test_nothing_of_a_host_runs_and_nothing_is_loaded() -> None:

@@ -42,9 +42,9 @@ def test_a_row_has_every_figure_with_its_unit() -> None:
         "POWER": "300/700 W",
         "MHZ": "1980",
         "TEMP": "60 C",
-        "PCIE": "1.0 GB/s out, 2.0 GB/s in",
-        "NVLINK": "3.0 GB/s out, 4.0 GB/s in",
-        "SLOWED BY": "power cap",
+        "PCIE": "1.0/2.0 GB/s",
+        "NVLINK": "3.0/4.0 GB/s",
+        "NOTE": "power cap",
         "MODEL": "NVIDIA H100 80GB HBM3",
     }
 
@@ -57,7 +57,7 @@ def test_a_card_that_counts_no_multiprocessors_is_not_sold_as_busy() -> None:
 def test_what_is_not_known_is_a_question_mark() -> None:
     row = cells(gpu(tensor_active=None, memory_used_bytes=None, power_w=None, sm_mhz=None, temperature_c=None, pcie_sent_bytes_s=None))
     assert (row["TENSOR"], row["MEMORY"], row["POWER"], row["MHZ"], row["TEMP"]) == ("?", "?", "?", "?", "?")
-    assert row["PCIE"] == "2.0 GB/s in"
+    assert row["PCIE"] == "?/2.0 GB/s"
 
 
 def test_a_clock_that_is_not_the_profiles_is_shown_beside_it() -> None:
@@ -76,19 +76,43 @@ def test_a_host_that_is_gone_is_old_and_says_for_how_long() -> None:
     all_hosts = watched(gpu())
     all_hosts.take("h", GONE, 105.0)
     (row,) = rows(all_hosts, 160.0)
-    assert (row.is_old, row.cells["SLOWED BY"], row.cells["ACTIVE"]) == (True, "no sample for 60 s", "sm 87 %")
+    assert (row.is_old, row.cells["NOTE"], row.cells["ACTIVE"]) == (True, "no sample for 60 s: did not answer", "sm 87 %")
+
+
+def test_a_host_that_stalls_is_old_before_its_connection_is_given_up() -> None:
+    all_hosts = watched(gpu())
+    assert [(row.is_old, row.cells["NOTE"]) for now in (109.0, 111.0) for row in rows(all_hosts, now)] == [
+        (False, ""),
+        (True, "no sample for 11 s"),
+    ]
+    assert "  no sample for 11 s" in host_lines(all_hosts, "h", 111.0)
+
+
+def test_hosts_are_sorted_by_their_numbers() -> None:
+    names = ["train-10", "train-2", "lab", "train-1b", "train-1"]
+    assert [row.host for row in rows(Watched(WatchedHost(Target(name, "")) for name in names), 1.0)] == [
+        "lab",
+        "train-1",
+        "train-1b",
+        "train-2",
+        "train-10",
+    ]
 
 
 def test_a_host_that_was_never_heard_and_one_without_a_gpu_have_a_row() -> None:
     all_hosts = Watched([WatchedHost(Target("a", "a")), WatchedHost(Target("b", "b")), WatchedHost(Target("c", "c"))])
     all_hosts.take("b", GONE, 100.0)
     all_hosts.take("c", sample(why="no NVIDIA GPU on this host"), 100.0)
-    assert [row.cells["ACTIVE"] for row in rows(all_hosts, 101.0)] == ["connecting", "h did not answer", "no NVIDIA GPU on this host"]
+    assert [(row.cells["ACTIVE"], row.cells["NOTE"]) for row in rows(all_hosts, 101.0)] == [
+        ("not heard", "connecting"),
+        ("not heard", "h did not answer"),
+        ("no GPU", "no NVIDIA GPU on this host"),
+    ]
 
 
 def test_a_lost_gpu_is_said_beside_its_neighbours() -> None:
     first, second = rows(watched(gpu(lost="GPU is lost"), gpu(uuid="GPU-2")), 101.0)
-    assert (first.cells["ACTIVE"], first.cells["SLOWED BY"], second.cells["ACTIVE"]) == ("lost", "GPU is lost", "sm 87 %")
+    assert (first.cells["ACTIVE"], first.cells["NOTE"], second.cells["ACTIVE"]) == ("lost", "GPU is lost", "sm 87 %")
 
 
 @pytest.mark.parametrize(
@@ -122,11 +146,11 @@ def test_one_host_in_depth_has_itself_its_cost_its_processes_and_what_happened()
     all_hosts = watched(gpu(), host=host, processes=processes, events=[{"gpu": 0, "xid": 79}])
     after = {"cpu_ticks": 2000, "cpu_idle_ticks": 1400, "network_sent_bytes": 4_000_000_000}
     all_hosts.take("h", sample(gpu(), at=1002.0, host=after, processes=processes), 100.0)
-    text = "\n".join(host_lines(all_hosts.hosts["h"], 100.0, all_hosts.notices))
+    text = "\n".join(host_lines(all_hosts, "h", 100.0))
     for part in (
         "processor 50 % of 16 cores",
         "memory 32.0/64 GiB, root disk 100.0/200 GB",
-        "network 2.0 GB/s sent",
+        "network, sent/received: 2.0/0.0 GB/s",
         "cost so far 6.00 USD, at 3.000 USD an hour",
         "ends in 1.5 h",
         "GPU 0 10.0 GiB ada 7 in container 0123456789ab: python train.py",
@@ -139,14 +163,14 @@ def test_one_host_in_depth_has_itself_its_cost_its_processes_and_what_happened()
 def test_slices_are_shown_where_a_card_is_divided() -> None:
     part = {"name": "NVIDIA H100 80GB HBM3 MIG 1g.10gb", "memory_used_bytes": 1 << 30, "memory_bytes": 10 << 30}
     all_hosts = watched(gpu(mig=True, slices=[part]))
-    assert "GPU 0 slice NVIDIA H100 80GB HBM3 MIG 1g.10gb 1.0/10 GiB" in "\n".join(host_lines(all_hosts.hosts["h"], 101.0, ()))
+    assert "GPU 0 slice NVIDIA H100 80GB HBM3 MIG 1g.10gb 1.0/10 GiB" in "\n".join(host_lines(all_hosts, "h", 101.0))
 
 
 def test_a_text_of_a_host_moves_no_cursor_and_makes_no_line() -> None:
     evil = "x\x1b[2J\ny\u202e"
     processes = [{"gpu": 0, "pid": 7, "user": evil, "command": evil}]
     all_hosts = watched(gpu(name=evil, lost=evil), processes=processes)
-    shown = [*host_lines(all_hosts.hosts["h"], 101.0, all_hosts.notices), *rows(all_hosts, 101.0)[0].cells.values()]
+    shown = [*host_lines(all_hosts, "h", 101.0), *rows(all_hosts, 101.0)[0].cells.values()]
     assert all(text.isprintable() for text in shown), shown
 
 

@@ -16,6 +16,7 @@ from provision.watch.run import watch
 from provision.watch.sample import Sample
 from provision.watch.state import Watched, WatchedHost
 from provision.watch.stream import Lost
+from tests.waiting import LONG_S
 
 from .samples import gpu, play_ssh
 
@@ -35,3 +36,20 @@ def test_a_host_that_stalls_keeps_no_other_waiting_and_nothing_runs_on(tmp_path:
     assert seen["refused", Lost] > 0
     assert seen["dies", Lost] == 1
     assert [child for child in psutil.Process().children() if "sample" in " ".join(child.cmdline())] == []
+
+
+def test_hosts_that_are_being_connected_to_are_let_go_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", f"{play_ssh(tmp_path / 'bin', gpu())}:{os.environ['PATH']}")
+    (tmp_path / "bin" / "ssh").write_text("#!/bin/sh\nsleep 601\nexit 1\n")
+
+    async def cancelled(rounds: int) -> None:
+        task = asyncio.create_task(watch([WatchedHost(Target("h", "h"))], 0.05, lambda *_: None, lambda _: False))
+        for _ in range(rounds):  # of the event loop: a moment later in the start each time
+            await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.wait({task}, timeout=LONG_S)
+        assert task.cancelled()
+
+    for rounds in range(12):
+        asyncio.run(cancelled(rounds))
+    assert [child for child in psutil.Process().children(recursive=True) if "601" in child.cmdline()] == []
