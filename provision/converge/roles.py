@@ -1,5 +1,6 @@
 """Which roles there are, and which of them a host needs."""
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
@@ -35,6 +36,8 @@ ROLES: Final = (
     "python",
     "containers",
 )
+_LINE: Final = re.compile(r"    - \{role: (\w+), tags: \[\w+\]\}\n")
+
 # Roles whose packages an image's own repositories do not have.
 _FROM_REPOSITORIES: Final = frozenset(
     {"nvidia_driver", "fabric_manager", "cuda_toolkit", "cudnn", "cupti", "nsight", "extras", "containers"}
@@ -61,6 +64,11 @@ def in_order(names: Iterable[str]) -> tuple[str, ...]:
         msg = f"there is no role {name!r}"
         raise RoleUnknownError(msg, hint=f"the roles are {', '.join(ROLES)}")
     return tuple(role for role in ROLES if role in selected)
+
+
+def play_of(roles: Sequence[str], shipped: str) -> str:
+    """The shipped playbook without the other roles: Ansible reads the files of every role that a play names, selected or not."""
+    return "".join(line for line in shipped.splitlines(keepends=True) if (match := _LINE.fullmatch(line)) is None or match[1] in roles)
 
 
 def with_groundwork(names: Sequence[str], lock: Lock) -> tuple[str, ...]:

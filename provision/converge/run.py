@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 from provision.clouds import credential_variables
 from provision.converge import connection, failure, inert, processes
 from provision.converge.progress import ConvergeResult, Progress, State
-from provision.converge.roles import in_order, with_groundwork
+from provision.converge.roles import in_order, play_of, with_groundwork
 from provision.converge.variables import variables
 from provision.errors import GpuprovError, PlaybookFailedError
 from provision.host.ssh import Target
@@ -94,7 +94,7 @@ def converge(
     if selected:
         values = variables(profile, lock, selected) | {"storage_owner": login or connection.user_of(target)}
         flags = ["--check"] * check + ["--diff"] * diff
-        _play(run, playbook or playbooks_dir() / "site.yml", values, tags=selected, flags=flags, stop=stop)
+        _play(run, playbook or _play_file(run.dir, selected), values, tags=selected, flags=flags, stop=stop)
     return run.result(selected)
 
 
@@ -125,6 +125,12 @@ def undo(
     flags = ["--diff", *["--check"] * check]
     _play(run, playbooks_dir() / "undo.yml", {"undo_roles": list(selected)}, tags=(), flags=flags, stop=stop)
     return run.result(selected)
+
+
+def _play_file(run_dir: Path, roles: Sequence[str]) -> Path:
+    """A playbook of these roles among the artefacts."""
+    _write(run_dir / "site.yml", play_of(roles, (playbooks_dir() / "site.yml").read_text()))
+    return run_dir / "site.yml"
 
 
 def _play(

@@ -4,13 +4,12 @@ The variables are the document that `gpuprov apply` writes, in which every text 
 template. The playbook has only the roles that the profile needs, in their order.
 """
 
-import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
 from provision.converge import inert
-from provision.converge.roles import all_roles, with_groundwork
+from provision.converge.roles import all_roles, play_of, with_groundwork
 from provision.converge.variables import variables
 from provision.paths import playbooks_dir
 from provision.profile.locked import pin
@@ -18,7 +17,6 @@ from provision.render.base import ProfileSubject, login
 
 REQUIREMENTS: Final = "ansible-core>=2.17\n"
 """As in pyproject.toml; a test compares them."""
-_ROLE: Final = re.compile(r"    - \{role: (\w+), tags: \[\w+\]\}\n")
 _LEFT_OUT: Final = {".pyc", ".pyo"}
 
 _INVENTORY: Final = """---
@@ -93,9 +91,8 @@ def _variables(subject: ProfileSubject, roles: Sequence[str]) -> str:
 
 def _site(shipped: str, roles: Sequence[str]) -> str:
     """The shipped playbook without the roles that have nothing to do."""
-    lines = shipped.splitlines(keepends=True)
     return (
-        "".join(line for line in lines if (match := _ROLE.fullmatch(line)) is None or match[1] in roles)
+        play_of(roles, shipped)
         .replace("gpuprov selects by tag: only what a check found wanting is run, and what it builds on.", "")
         .replace(" \n", "\n")
     )

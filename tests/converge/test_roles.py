@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from provision.converge.roles import GPU_ROLES, ROLES, all_roles, in_order, roles_for, with_groundwork
+from provision.converge.roles import GPU_ROLES, ROLES, all_roles, in_order, play_of, roles_for, with_groundwork
 from provision.errors import RoleUnknownError
 from provision.paths import playbooks_dir
 from provision.profile.lock import build
@@ -28,6 +28,16 @@ def test_the_list_equals_the_folder_and_the_play() -> None:
     assert set(ROLES) == folder
     assert play == [(role, role) for role in ROLES]
     assert set(ROLES) >= GPU_ROLES
+
+
+def test_a_play_of_some_roles_is_the_shipped_one_without_the_others() -> None:
+    shipped = (playbooks_dir() / "site.yml").read_text()
+    assert play_of(ROLES, shipped) == shipped
+    some = play_of(("base", "storage"), shipped)
+    assert re.findall(r"role: (\w+),", some) == ["base", "storage"]
+    assert set(shipped.splitlines()) - set(some.splitlines()) == {
+        f"    - {{role: {role}, tags: [{role}]}}" for role in ROLES if role not in {"base", "storage"}
+    }
 
 
 def test_roles_come_once_and_in_their_order() -> None:

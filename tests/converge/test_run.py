@@ -197,6 +197,7 @@ class TestRealHost:
         first = run(lab.target, profile, EVERYTHING, tmp_path / "first", story)
         assert first.roles == ("preflight", "packages", *EVERYTHING)
         assert first.changed > 0
+        assert (first.run_dir / "site.yml").read_text().count("{role:") == len(first.roles)
         assert {progress.role for progress in story if progress.role} == set(first.roles)
         again = run(lab.target, profile, EVERYTHING, tmp_path / "again")
         assert again.changed_tasks == ()
