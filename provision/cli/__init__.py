@@ -15,7 +15,7 @@ from typing import Any, Final, cast
 import click
 
 from provision import __version__
-from provision.errors import EXIT_INTERRUPTED, EXIT_USAGE, GpuprovError, InterruptedRunError, UsageError
+from provision.errors import EXIT_CUT, EXIT_INTERRUPTED, EXIT_USAGE, GpuprovError, InterruptedRunError, UsageError
 
 COMMANDS: Final = {
     "up": "Launch a GPU host from a profile, set it up and prove it.",
@@ -133,10 +133,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         code = _run(list(sys.argv[1:] if arguments is None else arguments))
     except BrokenPipeError:
-        # The reader went away (`| head`), perhaps of the errors too; Python would complain once more while it flushes at exit.
+        # The reader went away (`| head`), perhaps of the errors too; Python would complain once more while it flushes at exit. What was cut
+        # short may be a verdict, so it is not 0; the code is that of a program which SIGPIPE ends.
         for stream in (sys.stdout, sys.stderr):
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
-        code = 0
+        code = EXIT_CUT
     sys.exit(code)
 
 
@@ -147,6 +148,9 @@ def _run(words: list[str]) -> int:
         code = cli.main(args=words, prog_name="gpuprov", standalone_mode=False, obj=shared)
     except BrokenPipeError:
         raise
+    except SystemExit as ended:
+        # Without its standalone mode click ends so only where the reader went away; its code is 1, which says here that a check failed.
+        raise BrokenPipeError from ended
     except GpuprovError as error:
         if error.exit_code == EXIT_INTERRUPTED:
             _quieten()
