@@ -51,9 +51,9 @@ lint: setup
 test: lint
 	$(SUDO) $(COMPILED) PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/pytest -n auto --dist loadfile --no-loadscope-reorder
 
-# Gigabytes and minutes: Debian's real driver, toolkit, profilers and the frameworks' real wheels on one host.
+# Gigabytes and minutes: Debian's real driver, toolkit, profilers and the frameworks' real wheels on one host. PARTS="python opencl" takes some.
 test-full: setup
-	$(SUDO) env PATH="$(CURDIR)/$(BIN):$$PATH" bash tests/full.sh
+	$(SUDO) env PATH="$(CURDIR)/$(BIN):$$PATH" bash tests/full.sh $(PARTS)
 
 bench: setup
 	$(SUDO) env PATH="$(CURDIR)/$(BIN):$$PATH" bash tests/bench/run.sh

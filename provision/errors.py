@@ -13,6 +13,7 @@ EXIT_UNKNOWN: Final = 3
 EXIT_CLOUD_OR_PLAYBOOK: Final = 4
 EXIT_INTERNAL: Final = 70
 EXIT_INTERRUPTED: Final = 130
+EXIT_CUT: Final = 141
 
 
 class GpuprovError(Exception):

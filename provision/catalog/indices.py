@@ -3,16 +3,18 @@
 import datetime as dt
 import gzip
 import hashlib
+import io
 import lzma
 import re
 import shutil
 import subprocess
 import tempfile
 import xml.etree.ElementTree as ET
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from email.utils import parsedate_to_datetime
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import requests
 from univers.versions import DebianVersion, RpmVersion, Version
@@ -21,6 +23,7 @@ from provision.catalog.package_versions import Repository
 from provision.errors import IndexUnreachableError
 
 _TIMEOUT_S: Final = 30
+_GPG_S: Final = 30
 _ENTRY_BYTES: Final = 4 << 20  # an InRelease of Debian has 200 KiB
 _INDEX_BYTES: Final = 96 << 20  # Packages.xz of Debian's main has 9 MiB
 _UNPACKED_BYTES: Final = 768 << 20
@@ -70,12 +73,13 @@ def _apt(repository: Repository, folder: Path) -> Iterator[tuple[str, str]]:
         packed = _fetch(f"{base}/{path}", folder / path.replace("/", "_"), _INDEX_BYTES, sha256=digest_of[path])
         name = ""
         # Of some sixty thousand paragraphs only two fields matter.
-        for line in _lines(packed):
-            key, _, value = line.partition(b": ")
-            if key == b"Package":
-                name = value.decode("ascii", "replace").strip()
-            elif key == b"Version" and name:
-                yield name, value.decode("ascii", "replace").strip()
+        with _unpacked(packed) as lines:
+            for line in lines:
+                key, _, value = line.partition(b": ")
+                if key == b"Package":
+                    name = value.decode("ascii", "replace").strip()
+                elif key == b"Version" and name:
+                    yield name, value.decode("ascii", "replace").strip()
 
 
 def _dnf(repository: Repository, folder: Path) -> Iterator[tuple[str, str]]:
@@ -83,31 +87,60 @@ def _dnf(repository: Repository, folder: Path) -> Iterator[tuple[str, str]]:
     entry = _fetch(f"{base}/repodata/repomd.xml", folder / "repomd.xml", _ENTRY_BYTES)
     signature = _fetch(f"{base}/repodata/repomd.xml.asc", folder / "repomd.xml.asc", _ENTRY_BYTES)
     _verify(repository, folder, ["--verify", str(signature), str(entry)])
-    primary = next((data for data in ET.parse(entry).iter(f"{_REPO}data") if data.get("type") == "primary"), None)  # noqa: S314 - signed
+    try:
+        listed = ET.parse(entry).iter(f"{_REPO}data")  # noqa: S314 - signed
+    except ET.ParseError as error:
+        raise _refused(repository, "its index is no XML", str(error)) from error
+    primary = next((data for data in listed if data.get("type") == "primary"), None)
     where, digest = (None, None) if primary is None else (primary.find(f"{_REPO}location"), primary.find(f"{_REPO}checksum"))
     href = where.get("href", "") if where is not None else ""
     if digest is None or digest.get("type") != "sha256" or not digest.text or Path(href).suffix not in _OPENERS:
         raise _refused(repository, "its index names no list of packages, as .gz or .xz, with a SHA-256")
     packed = _fetch(f"{base}/{href}", folder / f"primary{Path(href).suffix}", _INDEX_BYTES, sha256=digest.text)
-    with _OPENERS[packed.suffix](packed) as file:
-        for _, element in ET.iterparse(file):  # noqa: S314 - signed
-            if element.tag == f"{_COMMON}package":
-                name, version = element.findtext(f"{_COMMON}name"), element.find(f"{_COMMON}version")
-                if name and version is not None and element.findtext(f"{_COMMON}arch") in {"x86_64", "noarch"}:
-                    yield name, f"{version.get('epoch', '0')}:{version.get('ver')}-{version.get('rel')}"
-                element.clear()
+    with _unpacked(packed) as file:
+        try:
+            for _, element in ET.iterparse(file):  # noqa: S314 - signed
+                if element.tag == f"{_COMMON}package":
+                    name, version = element.findtext(f"{_COMMON}name"), element.find(f"{_COMMON}version")
+                    if name and version is not None and element.findtext(f"{_COMMON}arch") in {"x86_64", "noarch"}:
+                        yield name, f"{version.get('epoch', '0')}:{version.get('ver')}-{version.get('rel')}"
+                    element.clear()
+        except ET.ParseError as error:
+            raise _refused(repository, "its list of packages is no XML", str(error)) from error
 
 
-def _lines(packed: Path) -> Iterator[bytes]:
-    """The lines of a compressed file, within bounds."""
-    total = 0
-    with _OPENERS[packed.suffix](packed) as file:
-        for line in file:
-            total += len(line)
-            if total > _UNPACKED_BYTES:
-                msg = f"{packed.name} is larger than {_UNPACKED_BYTES >> 20} MiB when it is unpacked"
-                raise IndexUnreachableError(msg, hint=_STAYS)
-            yield line
+class _Bounded(io.RawIOBase):
+    """A compressed file as it is unpacked, block by block, up to a bound: no line and no text between two tags is held beyond it."""
+
+    def __init__(self, packed: Path) -> None:
+        self._name, self._left, self._file = packed.name, _UNPACKED_BYTES, _OPENERS[packed.suffix](packed)
+
+    def readable(self) -> bool:
+        """It is."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """The next block."""
+        try:
+            block = self._file.read(len(buffer))
+        except (EOFError, gzip.BadGzipFile, lzma.LZMAError, zlib.error) as error:
+            msg = f"{self._name} cannot be unpacked: {error}"
+            raise IndexUnreachableError(msg, hint=_STAYS) from error
+        self._left -= len(block)
+        if self._left < 0:
+            msg = f"{self._name} is larger than {_UNPACKED_BYTES >> 20} MiB when it is unpacked"
+            raise IndexUnreachableError(msg, hint=_STAYS)
+        buffer[: len(block)] = block
+        return len(block)
+
+    def close(self) -> None:
+        """Close the file below."""
+        self._file.close()
+        super().close()
+
+
+def _unpacked(packed: Path) -> io.BufferedReader:
+    return io.BufferedReader(_Bounded(packed), 1 << 16)
 
 
 def _fetch(url: str, target: Path, most_bytes: int, *, sha256: str | None = None) -> Path:
@@ -154,8 +187,12 @@ def _verify(repository: Repository, folder: Path, command: list[str]) -> None:
             raise _refused(repository, f"its keyring {key} is not on this machine")
     else:
         key = _fetch(repository.key or "", folder / "key", _ENTRY_BYTES)
-    subprocess.run([*base, "--import", str(key)], check=False, capture_output=True, timeout=_TIMEOUT_S)
-    outcome = subprocess.run([*base, "--status-fd", "1", *command], check=False, capture_output=True, text=True, timeout=_TIMEOUT_S)
+    try:
+        subprocess.run([*base, "--import", str(key)], check=False, capture_output=True, timeout=_GPG_S)
+        outcome = subprocess.run([*base, "--status-fd", "1", *command], check=False, capture_output=True, text=True, timeout=_GPG_S)
+    except subprocess.TimeoutExpired as error:
+        msg = f"gpg did not say within {_GPG_S} s whether the index of {repository.url} is signed"
+        raise IndexUnreachableError(msg, hint=f"see whether `gpg --version` answers on this machine, and try again; {_STAYS}") from error
     # GOODSIG is missing where the key has expired or was revoked. VALIDSIG ends with the fingerprint of the primary key, whichever signed.
     status = [line.removeprefix("[GNUPG:] ").split() for line in outcome.stdout.splitlines() if line.startswith("[GNUPG:] ")]
     signers = {words[-1] for words in status if words[0] == "VALIDSIG"} if any(words[0] == "GOODSIG" for words in status) else set()

@@ -16,7 +16,7 @@ from typing import Any, Final, TextIO, cast
 import click
 
 from provision import __version__
-from provision.errors import EXIT_INTERRUPTED, EXIT_USAGE, GpuprovError, InterruptedRunError, UsageError
+from provision.errors import EXIT_CUT, EXIT_INTERRUPTED, EXIT_USAGE, GpuprovError, InterruptedRunError, UsageError
 
 COMMANDS: Final = {
     "up": "Launch a GPU host from a profile, set it up and prove it.",
@@ -116,10 +116,12 @@ class _LazyGroup(click.Group):
     def invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
-        except BrokenPipeError:
+        except BrokenPipeError as error:
             if _is_left(sys.stdout) or _is_left(sys.stderr):
-                raise _ReaderLeftError from None  # click itself would end with 1, which says that a check failed
-            raise
+                raise _ReaderLeftError from None
+            # Click would take it for the reader of the output, and hide it.
+            msg = "a connection was closed while it was written to"
+            raise ConnectionError(msg) from error
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click's signature
         with formatter.section("Commands"):
@@ -153,10 +155,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         code = _run(list(sys.argv[1:] if arguments is None else arguments))
     except (BrokenPipeError, _ReaderLeftError):
-        # The reader went away (`| head`), perhaps of the errors too; Python would complain once more while it flushes at exit.
+        # The reader went away (`| head`), perhaps of the errors too; Python would complain once more while it flushes at exit. What was cut
+        # short may be a verdict, so it is not 0; the code is that of a program which SIGPIPE ends.
         for stream in (sys.stdout, sys.stderr):
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
-        code = 0
+        code = EXIT_CUT
     sys.exit(code)
 
 
@@ -167,6 +170,9 @@ def _run(words: list[str]) -> int:
         code = cli.main(args=words, prog_name="gpuprov", standalone_mode=False, obj=shared)
     except (BrokenPipeError, _ReaderLeftError):
         raise
+    except SystemExit as ended:
+        # Click prints help before it invokes anything. It ends so where the reader of that went away, with 1, which says here that a check failed.
+        raise _ReaderLeftError from ended
     except GpuprovError as error:
         if error.exit_code == EXIT_INTERRUPTED:
             _quieten()

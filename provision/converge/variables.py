@@ -10,7 +10,9 @@ from provision.paths import cache_dir
 from provision.profile.libraries import RELEASED
 from provision.profile.locked import Lock, LockedClocks, LockedContainers, LockedDriver, LockedEnvironment, LockedOpenCv
 from provision.profile.model import DataDisk, Profile
+from provision.profile.packages import system_of
 from provision.profile.pins import PackagePin
+from provision.profile.signed import provided_modules
 
 _LEAST_FREE_GB: Final = 5
 # Disk that each role takes. The shares were not measured one by one; they are chosen so that their sum is above the whole: t4-debian took
@@ -82,7 +84,16 @@ def _preflight(profile: Profile, lock: Lock, roles: Sequence[str]) -> dict[str, 
         "preflight_modules": with_driver and lock.driver.build == "dkms",
         # A mirror may have the headers, but the host does not know the mirror before the role sources has run.
         "preflight_headers": list(lock.driver.headers) if with_driver and not mirror else [],
+        **(_by_hand(lock) if with_driver else {}),
     }
+
+
+def _by_hand(lock: Lock) -> dict[str, Any]:
+    """What only the owner of the host can prepare: the packages that its own repositories must have, and how."""
+    system, record = system_of(lock.os), read.driver().signed_for(lock.os)
+    if lock.driver.build == "signed" and record:
+        return {"preflight_given": [*provided_modules(record, lock.driver)], "preflight_by_hand": record.by_hand}
+    return {"preflight_given": ["dkms"] if system.by_hand else [], "preflight_by_hand": system.by_hand}
 
 
 def _sources(lock: Lock) -> dict[str, Any]:
@@ -109,11 +120,13 @@ def _sources(lock: Lock) -> dict[str, Any]:
 def _signed_sources(lock: Lock) -> dict[str, Any]:
     """What a driver with signed modules must not take from the repositories that are added, and the packages that add its own."""
     record = read.driver().signed_for(lock.os) if lock.driver.build == "signed" else None
+    epel = system_of(lock.os).epel
     hosts = {urlsplit(repository.url).hostname or "" for repository in lock.repositories if repository.kind == "apt" and repository.key}
     return {
         "sources_withheld": " ".join(record.withheld) if record else "",
         "sources_withheld_from": sorted(hosts - {""}) if record and record.withheld else [],
         "sources_release": [*record.release] if record else [],
+        "sources_epel": [epel] if epel else [],
     }
 
 
@@ -140,9 +153,11 @@ def _counters(profile: Profile, driver: LockedDriver) -> dict[str, Any]:
 def _fabric_manager(lock: Lock, roles: Sequence[str]) -> dict[str, Any]:
     """The fabric manager is installed at the version of the driver's packages, and held with them."""
     packages = lock.packages.get("fabric_manager", ()) if "fabric_manager" in roles else ()
+    record = read.driver().signed_for(lock.os) if lock.driver.build == "signed" else None
+    held = [name for name in lock.driver.packages if record is None or name not in provided_modules(record, lock.driver)]
     manager = {package: PackagePin.parse(package) for package in packages[:1]}
     return {
-        "nvidia_driver_packages": [*lock.driver.packages, *(pin.name for pin in manager.values())],
+        "nvidia_driver_packages": [*held, *(pin.name for pin in manager.values())],
         "packages_driver": lock.driver.packages[0],
         # A lock with exact versions has the same one for both.
         "packages_of_the_driver": {package: pin.name for package, pin in manager.items() if pin.version and "*" in pin.version},

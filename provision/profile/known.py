@@ -99,6 +99,10 @@ def _system_problem(profile: Profile) -> tuple[str, str] | None:
         return refusal.why, refusal.instead
     if system not in {(s.name, s.version) for s in systems}:
         return f"{' '.join(system)} is not supported", f"write one of: {', '.join(s.key for s in systems)}"
+    why = next(s.subscribed for s in systems if (s.name, s.version) == system)
+    if why and profile.places:
+        instead = f"write `places: []` and set up a host that exists (`gpuprov apply HOST`), or take rocky or alma {system[1]}"
+        return f"no machine is launched with {' '.join(system)}: {why}", instead
     for cloud in dict.fromkeys(place.cloud for place in profile.places):
         provider = clouds.provider(cloud)
         if provider.needs_known_image and system not in provider.image_systems():

@@ -70,7 +70,7 @@ class OperatingSystem(StrictModel):
     `secure_boot: required` uses no place without it. `auto` switches it on where the driver's modules are signed and the cloud can.
     """
 
-    name: Literal["ubuntu", "debian", "rocky", "alma", "centos-stream"]
+    name: Literal["ubuntu", "debian", "rocky", "alma", "centos-stream", "rhel"]
     version: Version
     secure_boot: Literal["auto", "required"] = "auto"
 

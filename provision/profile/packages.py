@@ -204,8 +204,8 @@ class Names:
                 "the exact versions of the driver's and the toolkit's packages; `gpuprov catalog refresh --only packages` finds them"
             )
         # For dnf a pin is a pattern, not a package.
-        if driver.build == "signed":
-            driver_packages = signed_packages(driver, self.manager)
+        if self.signed:
+            driver_packages = signed_packages(self.signed, driver, self.manager)
         else:
             driver_packages = [*(driver.pin if self.manager == "apt" else ()), *exact.pin_driver(driver.packages, driver.branch)]
         builders = [name for name in base.driver if name != "dkms" or driver.build == "dkms"]

@@ -57,9 +57,18 @@ def signed_driver(
     )
 
 
-def signed_packages(driver: LockedDriver, manager: Literal["apt", "dnf"]) -> list[str]:
+def signed_packages(record: SignedModules, driver: LockedDriver, manager: Literal["apt", "dnf"]) -> list[str]:
     """The packages of a signed driver as the package manager takes them.
 
     An archive keeps one version of each, the one with its last update. Names of apt hold the branch; with dnf it stands in the version.
+    What a package only provides has no version that dnf would match; user space requires the module of its own version.
     """
-    return [*driver.packages] if manager == "apt" else [PackagePin(name, f"{driver.branch}.*").text(manager) for name in driver.packages]
+    if manager == "apt":
+        return [*driver.packages]
+    free = provided_modules(record, driver)
+    return [name if name in free else PackagePin(name, f"{driver.branch}.*").text(manager) for name in driver.packages]
+
+
+def provided_modules(record: SignedModules, driver: LockedDriver) -> tuple[str, ...]:
+    """The names of modules that are no package's own name, so that nothing can be held by them."""
+    return tuple(record.modules[driver.flavour]) if record.provided else ()

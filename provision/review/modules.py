@@ -6,6 +6,7 @@ from typing import Protocol
 from provision import clouds
 from provision.catalog import read
 from provision.launch.plan import Plan
+from provision.profile.packages import system_of
 from provision.review.tree import Gain, Severity
 
 _KEY = "stack.driver_build"
@@ -22,6 +23,10 @@ def modules(add: AddRisk, plan: Plan) -> None:
     """The risks of modules that are built on the host, or of those that come signed."""
     driver = plan.lock.driver
     record = read.driver().signed_for(plan.lock.os)
+    by_hand = system_of(plan.lock.os).by_hand if driver.build == "dkms" else record.by_hand if record else ""
+    if by_hand:
+        why = f"the set-up is refused before anything is changed until this is done: {by_hand}"
+        add("by-hand", "note", "The owner of the host enables its repositories", why, key="os")
     if driver.build == "dkms":
         why = "the driver's kernel modules are built on the host and not signed; with Secure Boot on, the set-up is refused"
         add("secure-boot", "medium", "Secure Boot must be off", why, narrower=_narrower(plan), key="stack.driver")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gzip
+import lzma
+import os
 import re
 import shutil
 from collections.abc import Iterator
@@ -132,6 +134,83 @@ def test_more_bytes_than_an_index_has_are_not_read(apt: AptRepository, monkeypat
     monkeypatch.setattr(indices, "_INDEX_BYTES", 10)
     with pytest.raises(IndexUnreachableError, match="is larger than"):
         indices.read([described(apt)], EVERY)
+
+
+ENTRY = b"""<repomd xmlns="http://linux.duke.edu/metadata/repo"><data type="primary">
+<checksum type="sha256">0</checksum><location href="repodata/primary.xml.gz"/></data></repomd>"""
+PRIMARY = b"""<metadata xmlns="http://linux.duke.edu/metadata/common"><package><name>a</name><arch>noarch</arch>
+<version epoch="0" ver="1" rel="2"/></package></metadata>"""
+
+
+@pytest.mark.parametrize(
+    ("entry", "primary", "bound", "said"),
+    [
+        (ENTRY, PRIMARY, len(PRIMARY), ""),
+        (ENTRY, PRIMARY, len(PRIMARY) - 1, "when it is unpacked"),
+        (ENTRY, PRIMARY[:-9], len(PRIMARY), "its list of packages is no XML"),
+        (ENTRY[:-9], PRIMARY, len(PRIMARY), "its index is no XML"),
+    ],
+)
+def test_a_list_of_rpms_is_read_within_bounds_and_as_xml(
+    monkeypatch: pytest.MonkeyPatch, entry: bytes, primary: bytes, bound: int, said: str
+) -> None:
+    files = {"repomd.xml": entry, "repomd.xml.asc": b"", "primary.xml.gz": gzip.compress(primary)}
+
+    def fetched(url: str, target: Path, _most: int, **_: str) -> Path:
+        target.write_bytes(files[url.rpartition("/")[2]])
+        return target
+
+    monkeypatch.setattr(indices, "_fetch", fetched)
+    monkeypatch.setattr(indices, "_verify", lambda *_: None)
+    monkeypatch.setattr(indices, "_UNPACKED_BYTES", bound)
+    signed = Repository("dnf", "mirror", "http://127.0.0.1:9/", key="k", fingerprint="f")
+    if not said:
+        assert indices.read([signed], EVERY) == {"a": ["0:1-2"]}
+        return
+    with pytest.raises(IndexUnreachableError, match=said) as caught:
+        indices.read([signed], EVERY)
+    assert caught.value.hint
+
+
+@pytest.mark.parametrize("ending", [".gz", ".xz"])
+def test_a_file_that_unpacks_to_more_is_read_block_by_block_up_to_the_bound(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ending: str
+) -> None:
+    """One line without an end, or one text between two tags, is no way around the bound."""
+    packed = tmp_path / f"primary{ending}"
+    packed.write_bytes(gzip.compress(b"x" * (1 << 20)) if ending == ".gz" else lzma.compress(b"x" * (1 << 20)))
+    monkeypatch.setattr(indices, "_UNPACKED_BYTES", 1 << 20)
+    assert sum(map(len, indices._unpacked(packed))) == 1 << 20
+    monkeypatch.setattr(indices, "_UNPACKED_BYTES", (1 << 20) - 1)
+    with pytest.raises(IndexUnreachableError, match=f"primary{ending} is larger than"), indices._unpacked(packed) as file:
+        next(file)
+
+
+WHOLE = gzip.compress(b"x" * 999, mtime=0)
+
+
+@pytest.mark.parametrize("broken", [b"no archive", WHOLE[:-9], WHOLE[:12] + b"?" * 9], ids=["other", "cut", "changed"])
+def test_a_file_that_cannot_be_unpacked_is_an_error_with_a_hint(tmp_path: Path, broken: bytes) -> None:
+    (tmp_path / "Packages.gz").write_bytes(broken)
+    with (
+        pytest.raises(IndexUnreachableError, match=r"Packages\.gz cannot be unpacked") as caught,
+        indices._unpacked(tmp_path / "Packages.gz") as file,
+    ):
+        file.read()
+    assert caught.value.hint
+
+
+def test_a_gpg_that_does_not_answer_is_an_error_with_a_hint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stuck = tmp_path / "bin/gpg"
+    stuck.parent.mkdir()
+    stuck.write_text("#!/bin/sh\nexec sleep 600\n")
+    stuck.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{stuck.parent}:{os.environ['PATH']}")
+    monkeypatch.setattr(indices, "_GPG_S", 0.05)
+    archive = Repository("apt", "bookworm", "http://127.0.0.1:9/", "bookworm", keyring=str(stuck))
+    with pytest.raises(IndexUnreachableError, match="gpg did not say within") as caught:
+        indices._verify(archive, tmp_path, ["--verify"])
+    assert "gpg --version" in caught.value.hint
 
 
 def test_a_server_that_is_down_is_said(apt: AptRepository) -> None:

@@ -40,7 +40,9 @@ def check_stack(v: dict[str, str]) -> None:
     assert driver >= {11: 450, 12: 525, 13: 580}[cuda[0]]  # §4.1
     assert cudnn <= (9, 10, 2, 21) or capability >= (7, 5)  # §4.4
     assert cuda[0] != 13 or cudnn >= (9, 12)  # the first wheels of nvidia-cudnn-cu13
-    gcc = {"ubuntu 22.04": 11, "ubuntu 24.04": 12, "debian 12": 11, "debian 13": 12, "rocky 10": 14, "alma 10": 14}.get(v["os"], 11)
+    gcc = {"ubuntu 22.04": 11, "ubuntu 24.04": 12, "debian 12": 11, "debian 13": 12, "rocky 10": 14, "alma 10": 14, "rhel 10": 14}.get(
+        v["os"], 11
+    )
     assert gcc <= (12 if cuda < (12, 4) else 13 if cuda < (12, 8) else 14 if cuda < (13,) else 15)  # the oldest it has; §4.2
     python = {"22.04": (3, 10), "24.04": (3, 12), "12": (3, 11), "13": (3, 13), "9": (3, 12), "10": (3, 12)}[v["os"].split()[1]]
     if v["pytorch"] != "none":

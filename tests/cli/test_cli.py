@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +12,8 @@ import jsonschema
 import pytest
 
 from provision import paths
-from provision.cli import COMMANDS, unknown
+from provision.cli import COMMANDS, main, unknown
+from provision.errors import EXIT_CUT
 from tests.cli.conftest import Call
 from tests.fuzz.run import lay
 
@@ -143,12 +145,20 @@ def test_an_error_that_quotes_a_stranger_says_nothing_that_a_terminal_obeys(call
 
 
 @pytest.mark.parametrize(
-    ("words", "lines"),
-    [("profile schema | head -1", "{\n0 0\n"), ("verify nowhere --only nosuch 2>&1 >/dev/null | true", "0 0\n")],
-    ids=["output", "errors"],
+    "words", ["profile schema", "plan t4-train", "explain t4-train", "catalog precision", "probe --script", "up --help"]
 )
-def test_a_reader_that_goes_away_is_no_traceback_and_no_failed_check(words: str, lines: str) -> None:
-    command = f"{sys.executable} -m provision {words}; echo ${{PIPESTATUS[@]}}"
+def test_an_output_that_was_cut_is_neither_a_pass_nor_a_failed_check(words: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    with open(writer, "w") as cut, open(os.devnull, "w") as errors:  # noqa: PTH123 - a descriptor has no path
+        monkeypatch.setattr(sys, "stdout", cut)
+        monkeypatch.setattr(sys, "stderr", errors)
+        with pytest.raises(SystemExit) as ended:
+            main(words.split())
+    assert ended.value.code == EXIT_CUT == 141
+
+
+def test_a_reader_of_errors_that_goes_away_is_no_traceback() -> None:
+    command = f"{sys.executable} -m provision verify nowhere --only nosuch 2>&1 >/dev/null | true; echo ${{PIPESTATUS[@]}}"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
-    assert done.stdout == lines
-    assert done.stderr == ""
+    assert (done.stdout, done.stderr) == ("141 0\n", "")

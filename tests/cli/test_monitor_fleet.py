@@ -192,5 +192,5 @@ def test_a_reader_that_goes_away_ends_it_without_a_word_and_nothing_runs_on(tmp_
     command = f"{' '.join(gpuprov('good-1', 'good-2', '--csv', '--interval', '0.5'))} | head -1; echo ${{PIPESTATUS[@]}}"
     with simulated(tmp_path / "bin", every_s=0.1) as simulator:
         done = subprocess.run(["bash", "-c", command], env=environment(tmp_path), capture_output=True, text=True, check=False)
-        assert (done.stdout.partition(",")[0], done.stdout.splitlines()[1:], done.stderr) == ("at_s", ["0 0"], "")
+        assert (done.stdout.partition(",")[0], done.stdout.splitlines()[1:], done.stderr) == ("at_s", ["141 0"], "")
         until(lambda: not simulator.open)

@@ -119,8 +119,9 @@ def test_every_reason_of_waiting_and_every_missing_package_is_told(here: Any, mo
     monkeypatch.setattr(here.module, "cloud_init", lambda wait_s: f"cloud-init {wait_s}")
     monkeypatch.setattr(here.module, "package_managers", lambda wait_s: f"apt {wait_s}")
     monkeypatch.setattr(here.module, "without_candidate", lambda names: names)
-    said = here.call(headers=["a", "b"])["msg"]
+    said = here.call(headers=["a", "b"], given=["c"], by_hand="subscribe")["msg"]
     assert said.startswith("no repository has a and b, which the build of the driver needs")
+    assert "; no repository has c: subscribe; " in said
     assert said.endswith("; cloud-init 3; apt 3")
 
 
@@ -148,6 +149,7 @@ def opened(module: Any, monkeypatch: pytest.MonkeyPatch, folder: Path, **texts: 
         ('ID=ubuntu\nVERSION_ID="24.04"\n', "ubuntu 24.04"),
         ('ID="almalinux"\nVERSION_ID="9.4"\n', "alma 9"),
         ('ID="centos"\nVERSION_ID="9"\n', "centos-stream 9"),
+        ('ID="rhel"\nVERSION_ID="10.1"\nID_LIKE="centos fedora"\n', "rhel 10"),
         ('ID="rocky"\nVERSION_ID="10.1"\nID_LIKE="rhel centos fedora"\n', "rocky 10"),
         ("ID=debian\nVERSION_ID=12\n", "debian 12"),
         ("", "? ?"),
@@ -218,7 +220,7 @@ def test_a_package_without_a_candidate_is_missing(look: Any, programs: Any, monk
 @pytest.mark.parametrize(("answer", "missing"), [("echo x-1", []), ("true", ["x"]), ("exit 1", [])])
 def test_dnf_is_asked_where_there_is_no_apt(look: Any, programs: Any, answer: str, missing: list[str]) -> None:
     assert look.without_candidate(["x"]) == [], "neither of them"
-    programs("dnf", f'[ "$*" = "--quiet repoquery x" ] || exit 9\n{answer}')
+    programs("dnf", f'[ "$*" = "--quiet repoquery --whatprovides x" ] || exit 9\n{answer}')
     assert look.without_candidate(["x"]) == missing
 
 
@@ -263,7 +265,7 @@ def test_a_link_to_dnf5_is_dnf5(look: Any, tmp_path: Path, monkeypatch: Any, pro
 
 
 def test_each_package_is_asked_for_by_itself(look: Any, programs: Any) -> None:
-    programs("dnf", 'if [ "$3" = here ]; then echo here-1; fi')
+    programs("dnf", 'if [ "$4" = here ]; then echo here-1; fi')
     assert look.without_candidate(["gone", "here", "lost", "here"]) == ["gone", "lost"]
 
 

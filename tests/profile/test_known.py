@@ -17,7 +17,7 @@ TODAY = dt.date(2026, 11, 21)
 
 
 def profile(places: list[dict[str, Any]] | None = None, **changes: Any) -> Profile:
-    return Profile.model_validate({**copy.deepcopy(GOOD), **({"places": places} if places else {}), **changes})
+    return Profile.model_validate({**copy.deepcopy(GOOD), **({} if places is None else {"places": places}), **changes})
 
 
 def waiver(check: str, expires: str) -> dict[str, Any]:
@@ -119,6 +119,17 @@ def test_a_system_that_has_ended_is_refused_by_its_own_sentence(version: str) ->
     assert complaint.kind is ComplaintKind.SYSTEM
     assert "standard support ended" in complaint.problem
     assert "ubuntu 22.04 or 24.04" in complaint.instead
+
+
+@pytest.mark.parametrize("version", ["9", "10"])
+def test_a_system_of_a_subscription_is_set_up_where_it_is_and_launched_nowhere(version: str) -> None:
+    rhel = {"name": "rhel", "version": version}
+    assert known.errors(profile([], os=rhel), {}) == []
+    for place in (aws("g4dn.xlarge", "us-east-1"), gcp("n1-standard-8", "asia-east1-c")):
+        complaint = only(known.errors(profile([place], os=rhel), {}))
+        assert complaint.kind is ComplaintKind.SYSTEM
+        assert complaint.problem.startswith(f"no machine is launched with rhel {version}: clouds bill a subscription with its images")
+        assert complaint.instead.startswith("write `places: []`")
 
 
 @pytest.mark.parametrize("kind", ComplaintKind)

@@ -85,6 +85,8 @@ WAIVER = {"check": "root-room", "reason": "r", "owner": "a@b.co", "expires": "20
         ("os.version", "23.10", "write one of: ubuntu 22.04, ubuntu 24.04"),
         ("os", {"name": "centos", "version": "7"}, "os.name: centos 7 is not supported: its support ended on 2024-06-30"),
         ("os", {"name": "centos", "version": "9"}, "os.name: cannot be 'centos'; write one of: ubuntu"),
+        ("os", {"name": "rhel", "version": "8"}, "os: rhel 8 is not supported: its Python 3.6 is too old"),
+        ("os", {"name": "rhel", "version": "9"}, "no machine is launched with rhel 9"),
         ("gpu.model", "k80", "gpu.model: 'k80' is not supported: it is a Kepler card"),
         ("gpu.model", "gh200", "gpu.model: 'gh200' is not supported: it is a machine of its own"),
         ("places.1.gpu", "gtx-1080", "places.1.gpu: 'gtx-1080' is not supported: the license"),

@@ -38,7 +38,7 @@ def asked(
     plain |= {"places": list(places), "os": {"name": name, "version": release, "secure_boot": boot}}
     plain["gpu"] |= {"model": model, "count": count, "application_clocks": "default"}
     plain["stack"] |= {"ffmpeg": False, "opencv": "none", "frameworks": {}, **stack}
-    plain["sources"] = {"dnf": MIRROR} if system.startswith("alma 10") else {}
+    plain["sources"] = {"dnf": MIRROR} if system.endswith(" 10") else {}
     plain["limits"] |= {"price_per_hour_usd": 500, "unknown_price": "allow"}
     return Profile.model_validate(plain)
 
@@ -91,6 +91,25 @@ def test_almalinux_s_modules_are_open_and_their_branch_stands_in_the_version() -
     assert locked(system="alma 10").driver.signer == "AlmaLinux"
 
 
+def test_red_hat_s_modules_are_what_packages_provide_and_follow_the_version_of_user_space() -> None:
+    lock = locked(system="rhel 10", driver="580")
+    assert (lock.driver.packages, lock.driver.signer) == (("nvidia-driver-cuda", "nvidia-driver", "kmod-nvidia"), "Nvidia GPU OOT")
+    assert lock.packages["nvidia_driver"][1:] == ("nvidia-driver-cuda-580.*", "nvidia-driver-580.*", "kmod-nvidia")
+    told = variables(asked(system="rhel 10", driver="580", driver_build="signed"), lock, ("preflight", "sources", "nvidia_driver"))
+    assert told["nvidia_driver_packages"] == ["nvidia-driver-cuda", "nvidia-driver"]
+    assert (told["preflight_given"], told["sources_epel"], told["sources_release"]) == (["kmod-nvidia"], [], [])
+    assert "--enable=rhel-10-for-x86_64-extensions-rpms" in told["preflight_by_hand"]
+
+
+@pytest.mark.parametrize(("system", "given", "epel"), [("rhel 9", ["dkms"], []), ("rocky 9", [], ["epel-release"])])
+def test_where_dkms_comes_from_is_the_subscriber_s_to_prepare_and_elsewhere_ours(system: str, given: list[str], epel: list[str]) -> None:
+    profile = asked(system=system)
+    told = variables(profile, build(profile, TODAY), ("preflight", "sources", "nvidia_driver"))
+    assert (told["preflight_given"], told["sources_epel"]) == (given, epel)
+    assert ("codeready-builder-for-rhel-9-x86_64-rpms" in told["preflight_by_hand"]) is bool(given)
+    assert "preflight_given" not in variables(profile, build(profile, TODAY), ("preflight", "base"))
+
+
 def test_a_lock_without_signed_modules_has_the_bytes_that_it_had() -> None:
     for build_key in ("auto", "dkms"):
         assert not {"build", "signer"} & set(build(asked(GCP, driver_build=build_key), TODAY).as_dict()["driver"])
@@ -111,6 +130,13 @@ def test_what_is_checked_is_what_was_locked() -> None:
     [
         ({"model": "v100", "system": "alma 9"}, [], "AlmaLinux signs open kernel modules only, not proprietary", "change"),
         ({"system": "rocky 9"}, [], "rocky 9 has no signed kernel modules: NVIDIA signs its precompiled modules for EL 9 with", "alma 9"),
+        (
+            {"system": "rhel 9"},
+            [],
+            "rhel 9 has no signed kernel modules: NVIDIA signs its precompiled modules for EL 9 with",
+            "change os to",
+        ),
+        ({"model": "v100", "system": "rhel 10"}, [], "", "change"),
         ({"system": "centos-stream 9"}, [], "enrolled by hand at the console", "alma 9"),
         ({"system": "debian 12"}, [], "debian 12 has no signed kernel modules: its modules are built by DKMS", "driver_build to dkms"),
         ({"driver": "595"}, [], "Canonical signs driver 580 for ubuntu 24.04, not 595", "change stack.driver to 580"),
@@ -158,6 +184,24 @@ def test_machines_start_with_secure_boot_where_the_cloud_can_and_the_review_says
     assert [each.secure_boot for each in plan(built, build(built, TODAY)).places] == [False]
     risks = {risk.id: risk for risk in content(built, build(built, TODAY), b"").risks}
     assert risks["secure-boot"].narrower.startswith("`driver_build: signed`: Canonical signs driver 580")
+
+
+@pytest.mark.parametrize(
+    ("system", "build_key", "by_hand"),
+    [
+        ("rhel 10", "signed", "--enable=rhel-10-for-x86_64-extensions-rpms"),
+        ("rhel 10", "dkms", "codeready-builder-for-rhel-10-x86_64-rpms"),
+        ("alma 9", "signed", ""),
+        ("alma 9", "dkms", ""),
+    ],
+)
+def test_the_review_says_what_the_owner_of_a_host_does_by_hand(system: str, build_key: str, by_hand: str) -> None:
+    profile = asked(system=system, driver="580", driver_build=build_key)
+    risks = {risk.id: risk for risk in content(profile, build(profile, TODAY), b"").risks}
+    assert ("by-hand" in risks) is bool(by_hand)
+    assert not by_hand or by_hand in risks["by-hand"].reason
+    assert ("modules-signed" in risks) is (build_key == "signed")
+    assert build_key != "signed" or risks["modules-signed"].title.endswith("Red Hat" if system.startswith("rhel") else "AlmaLinux")
 
 
 def test_apt_takes_the_driver_from_the_archive_and_the_toolkit_from_nvidia(tmp_path: Path) -> None:

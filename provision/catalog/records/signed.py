@@ -14,6 +14,8 @@ class SignedModules(CatalogRecord, frozen=True):
         kernel: patterns of the kernel's packages, which stay with the modules.
         withheld: patterns of packages that must not come from NVIDIA's repository.
         release: packages that add the repository.
+        provided: whether the names of the modules are what packages provide, one for each kernel and driver; such a name takes no version.
+        by_hand: what the owner of the host does first, since nobody else can.
     """
 
     systems: list[str]
@@ -28,6 +30,8 @@ class SignedModules(CatalogRecord, frozen=True):
     withheld: list[str]
     release: list[str]
     source: str
+    provided: bool = False
+    by_hand: str = ""
 
 
 class UnsignedModules(CatalogRecord, frozen=True):

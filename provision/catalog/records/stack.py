@@ -260,7 +260,15 @@ class Python(CatalogRecord, frozen=True):
 
 
 class System(CatalogRecord, frozen=True):
-    """An operating system; `gcc` lists what it can install, its default first; NVIDIA's repository has cuDNN from `cudnn_from` on."""
+    """An operating system.
+
+    Attributes:
+        gcc: what it can install, its default first.
+        cudnn_from: the oldest cuDNN of NVIDIA's repository.
+        epel: its own package that adds EPEL; None where it has none.
+        subscribed: why no machine is launched with it; empty where one can be.
+        by_hand: what its owner does before DKMS can be installed.
+    """
 
     name: str
     version: str
@@ -274,6 +282,9 @@ class System(CatalogRecord, frozen=True):
     kernel: dict[str, str]
     sources: Covers
     cudnn_from: str | None = None
+    epel: str | None = None
+    subscribed: str = ""
+    by_hand: str = ""
 
     @property
     def key(self) -> str:

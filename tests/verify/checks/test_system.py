@@ -5,7 +5,7 @@ from provision.verify.facts import Facts
 from .. import good  # noqa: TID252 - the tests have no root package
 from .table import Case, Text, table, texts
 
-EL = {"rocky": "rocky", "alma": "almalinux", "centos-stream": "centos"}
+EL = {"rocky": "rocky", "alma": "almalinux", "centos-stream": "centos", "rhel": "rhel"}
 CASES: list[Case] = [
     ("os", {}, {}, "pass", "Ubuntu 24.04.3"),
     ("os", {"os__version_id": "22.04"}, {}, "fail", ""),

@@ -15,6 +15,8 @@ options:
   wait_s: {description: How long to wait., type: int, required: true}
   modules: {description: Whether kernel modules will be built here., type: bool, default: false}
   headers: {description: Packages that a repository of the host must have., type: list, elements: str, default: []}
+  given: {description: Packages that the owner of the host makes available., type: list, elements: str, default: []}
+  by_hand: {description: How the owner does that., type: str, default: ""}
 author: [gpuprov]
 """
 EXAMPLES = """
@@ -128,7 +130,7 @@ def without_candidate(names):
                 return []
             argv = ["apt-cache", "policy", name]
         else:
-            argv = ["dnf", "--quiet", "repoquery", name]
+            argv = ["dnf", "--quiet", "repoquery", "--whatprovides", name]
         try:
             process = subprocess.run(
                 argv, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL, timeout=120, check=False
@@ -151,6 +153,8 @@ def main():
             "wait_s": {"type": "int", "required": True},
             "modules": {"type": "bool", "default": False},
             "headers": {"type": "list", "elements": "str", "default": []},
+            "given": {"type": "list", "elements": "str", "default": []},
+            "by_hand": {"type": "str", "default": ""},
         },
         supports_check_mode=True,
     )
@@ -171,6 +175,9 @@ def main():
     if missing:
         names = " and ".join(missing)
         problems.append("no repository has %s, which the build of the driver needs: add the repositories of the system" % names)
+    missing = without_candidate(options["given"])
+    if missing:
+        problems.append("no repository has %s: %s" % (" and ".join(missing), options["by_hand"]))
     problems += [reason for reason in (cloud_init(options["wait_s"]), package_managers(options["wait_s"])) if reason]
     if problems:
         module.fail_json(msg="; ".join(problems))
