@@ -54,6 +54,7 @@ HOMES = {
     "jinja2": {
         "report/template.py",
         "watch/page.py",
+        "watch/trace/page.py",
         "report/html.py",
         "report/markdown.py",
         "review/page.py",
@@ -323,6 +324,10 @@ READS_FILES = {
     "verify/script.py": "ships with gpuprov",
     "host/python.py": "ships with a library",
     "watch/page.py": "ships with gpuprov",
+    "watch/trace/page.py": "ships with gpuprov",
+    "watch/trace/metrics.py": "ships with gpuprov",
+    "watch/trace/read.py": "reads sixteen bytes of a regular file",
+    "watch/trace/read_kineto.py": "streams event by event, and stops above its own bounds",
     "watch/stream.py": "ships with gpuprov",
     "watch/sampler/host.py": "the kernel's own files, read within a bound",
     "rehearsal/control.py": "the log of a server of ours",
