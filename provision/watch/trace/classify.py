@@ -157,6 +157,12 @@ def _verdict(trace: Trace, each: Shares, halves: list[Label | None]) -> Verdict:
     if any(half is not None and half is not label for half in halves):
         doubts.append("the two halves of the trace have different labels: " + ", ".join(str(half) for half in halves))
     confidence = Confidence.LOW if doubts else Confidence.HIGH
+    if label in {Label.LAUNCH, Label.SYNC} and trace.host_slowed > 1:
+        host = each.launch + each.sync
+        without = host / trace.host_slowed / (1 - host + host / trace.host_slowed)
+        doubts.append(f"the profiler makes the host up to {trace.host_slowed:g} times slower: these gaps are shorter without it")
+        if without < LAUNCH:
+            confidence = Confidence.LOW
     if label in ranked and ranked[label] < CLEAR and not (label is Label.COMPUTE and each.busy - each.communication >= COMPUTE_CLEAN):
         doubts.append("the share is near its threshold")
         confidence = Confidence.LOW if confidence is Confidence.LOW else Confidence.MEDIUM

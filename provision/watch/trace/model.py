@@ -85,6 +85,7 @@ class Trace:
         missing: what the file does not hold; what is missing is unknown, not zero.
         overhead_ns: the profiler's own work within the window.
         gpus: the model of each device, where the file names it.
+        host_slowed: how many times slower the profiler makes the host where it launches small kernels, as far as that was measured.
         notes: what the reader left out or could not use, for the user.
     """
 
@@ -97,6 +98,7 @@ class Trace:
     ranges: list[Range] = field(default_factory=list)
     missing: frozenset[Part] = frozenset()
     overhead_ns: int = 0
+    host_slowed: float = 1
     gpus: dict[int, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 

@@ -19,6 +19,8 @@ _CHUNK: Final = 1 << 20
 _MOST_EVENT: Final = 4 << 20  # characters of one event, and of what stands before the first
 _MOST_BYTES: Final = 8 << 30  # unpacked: a gzip of a few MB can hold anything
 _MOST_KEPT: Final = MOST_OPS + MOST_CALLS
+# A program of small kernels took 4 times as long under it (docs/sources/trace.md, "What a profiler costs").
+_SLOWS_HOST: Final = 4.0
 _MOST_SECONDS: Final = 1 << 32
 _GPU: Final = {
     "kernel": Kind.KERNEL,
@@ -80,6 +82,7 @@ class _Events:
         began, ended = self._window(cut)
         return Trace(
             maker="PyTorch's profiler",
+            host_slowed=_SLOWS_HOST,
             began=began,
             ended=ended,
             ops=sorted(op for op in self._ops if op.start < ended and op.end > began),

@@ -2,19 +2,20 @@
 
     python torch_trace.py OUT.json.gz DELAY_S DURATION_S SCRIPT [ARGS...]      (or -m MODULE [ARGS...])
 
-The delay is counted from the moment the program first uses the GPU; the imports before it are nobody's bottleneck. A duration of 0
-lasts until the program ends. One thread starts and stops the profiler, because PyTorch demands that both happen in the same thread.
+The delay is counted from the moment the program first uses the GPU; the imports before it are nobody's bottleneck. After the duration
+the program ends; a duration of 0 lasts until it ends by itself. The profiler starts and stops in the main thread, in the handler of a
+timer's signal: started in another thread Kineto records no work of the GPU.
 """
 
 import importlib
 import os
 import runpy
+import signal
 import sys
-import threading
 import time
 from typing import Any, List
 
-NO_TORCH, NO_SCRIPT = 97, 98
+NO_TORCH, NO_SCRIPT, NO_PROFILER = 97, 98, 99
 
 
 def _profiler(torch: Any) -> Any:
@@ -29,30 +30,49 @@ def _profiler(torch: Any) -> Any:
     return torch.profiler.profile(**kwargs)
 
 
-class _Recorder(threading.Thread):
+class _Recorder:
     def __init__(self, torch: Any, out: str, delay_s: float, duration_s: float) -> None:
-        threading.Thread.__init__(self, daemon=True)
         self.torch, self.out, self.delay_s, self.duration_s = torch, out, delay_s, duration_s
-        self.started, self.over, self.wrote = threading.Event(), threading.Event(), False
+        self.profiler = None  # type: Any
+        self.used_at = None  # type: Any
+        self.wrote = self.failed = False
 
-    def run(self) -> None:
-        try:
-            self._record()
-        finally:
-            self.started.set()
-
-    def _record(self) -> None:
-        cuda = self.torch.cuda
+    def begin(self) -> None:
+        signal.signal(signal.SIGALRM, self._tick)
         if self.delay_s:
-            self.started.set()
-            while cuda.is_available() and not cuda.is_initialized() and not self.over.wait(0.02):
-                pass
-            if self.over.wait(self.delay_s):
-                return
+            signal.setitimer(signal.ITIMER_REAL, 0.05, 0.05)
+        else:
+            self._start()
+
+    def _tick(self, *_: Any) -> None:
+        if self.profiler is not None:
+            self.finish()
+            raise SystemExit(0)
+        cuda = self.torch.cuda
+        if cuda.is_available() and not cuda.is_initialized():
+            return
+        self.used_at = self.used_at or time.monotonic()
+        if time.monotonic() - self.used_at >= self.delay_s:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            self._start()
+
+    def _start(self) -> None:
         profiler = _profiler(self.torch)
-        profiler.start()
-        self.started.set()
-        self.over.wait(self.duration_s or None)
+        try:
+            profiler.start()
+        except Exception as error:  # noqa: BLE001 - whatever it is, the program goes on and nothing is stopped that did not start
+            sys.stderr.write("PyTorch's profiler does not start: %s\n" % error)
+            self.failed = True
+            return
+        self.profiler = profiler
+        if self.duration_s:  # counted from here: the start itself may take seconds
+            signal.setitimer(signal.ITIMER_REAL, self.duration_s)
+
+    def finish(self) -> None:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        profiler, self.profiler = self.profiler, None
+        if profiler is None:
+            return
         profiler.stop()
         part = self.out + ".part.json.gz"
         profiler.export_chrome_trace(part)
@@ -62,7 +82,7 @@ class _Recorder(threading.Thread):
 
 def main(argv: List[str]) -> int:
     if len(argv) < 5 or (argv[4] == "-m" and len(argv) < 6):
-        sys.stderr.write(__doc__)
+        sys.stderr.write(__doc__ or "")
         return 2
     out, delay_s, duration_s, program = os.path.abspath(argv[1]), float(argv[2]), float(argv[3]), argv[4:]
     module = program[0] == "-m"
@@ -77,11 +97,10 @@ def main(argv: List[str]) -> int:
     except ImportError as error:
         sys.stderr.write("PyTorch cannot be imported: %s\n" % error)
         return NO_TORCH
-    # The profiler looks for this module when it starts; imported there, it would meet half of the program's own imports in another thread.
+    # The profiler's start asks for this module; its import takes seconds, and would meet half of the program's own imports.
     getattr(torch, "_inductor", None)
     recorder = _Recorder(torch, out, delay_s, duration_s)
-    recorder.start()
-    recorder.started.wait()
+    recorder.begin()
     began = time.time()
     try:
         if module:
@@ -89,13 +108,10 @@ def main(argv: List[str]) -> int:
         else:
             runpy.run_path(program[0], run_name="__main__")
     finally:
-        recorder.over.set()
-        recorder.join()
-        if not recorder.wrote:
-            sys.stderr.write(
-                "no trace: the program ended after %.1f s, before the delay of %s s was over\n" % (time.time() - began, delay_s)
-            )
-    return 0
+        recorder.finish()
+        if not recorder.wrote and not recorder.failed:
+            sys.stderr.write("no trace: the program ended after %.1f s, before the delay was over\n" % (time.time() - began))
+    return NO_PROFILER if recorder.failed else 0
 
 
 if __name__ == "__main__":
