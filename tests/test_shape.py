@@ -128,6 +128,7 @@ def test_every_command_is_a_module_and_every_module_of_commands_a_command() -> N
         "progress",
         "screen",
         "tables",
+        "traced",
         "unknown",
         "verdict",
     }
@@ -325,6 +326,7 @@ READS_FILES = {
     "host/python.py": "ships with a library",
     "watch/page.py": "ships with gpuprov",
     "watch/trace/page.py": "ships with gpuprov",
+    "watch/trace/remote.py": "ships with gpuprov",
     "watch/trace/metrics.py": "ships with gpuprov",
     "watch/trace/read.py": "reads sixteen bytes of a regular file",
     "watch/trace/read_kineto.py": "streams event by event, and stops above its own bounds",

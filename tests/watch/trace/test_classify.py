@@ -76,7 +76,7 @@ def test_waits_bind_where_no_other_cause_of_gaps_is_larger(delta: float) -> None
 
 @SMALL
 @given(ABOVE, st.booleans())
-def test_work_of_the_host_binds_and_its_waits_count_as_that(delta: float, waits: bool) -> None:
+def test_work_of_the_host_binds_and_its_waits_count_as_that(delta: float, waits: bool) -> None:  # noqa: FBT001 - hypothesis gives it
     found = verdicts(working(1 - COMPUTE + delta, waits=waits).trace())[0]
     assert found.label is Label.CPU
     assert found.shares
@@ -156,12 +156,11 @@ def test_a_whole_graph_is_work() -> None:
 
 
 def test_what_is_missing_is_not_guessed() -> None:
-    without = {"calls": [], "missing": frozenset({Part.CALLS})}
-    gaps = verdicts(dataclasses.replace(launching(0.5).trace(), **without))[0]
+    gaps = verdicts(dataclasses.replace(launching(0.5).trace(), calls=[], missing=frozenset({Part.CALLS})))[0]
     assert gaps.label is Label.UNKNOWN
     assert "calls of the CUDA API" in gaps.doubts[0]
     # What needs no calls is said all the same, with its doubt.
-    busy = verdicts(dataclasses.replace(computing(0.95).trace(), **without))[0]
+    busy = verdicts(dataclasses.replace(computing(0.95).trace(), calls=[], missing=frozenset({Part.CALLS})))[0]
     assert (busy.label, busy.confidence) == (Label.COMPUTE, Confidence.LOW)
 
 
