@@ -54,8 +54,9 @@ _STATE: Final = r"""
 [ -d "$folder" ] || { echo state=gone; exit; }
 cd "$folder" || exit
 if [ -f status ]; then echo "state=ended"; echo "status=$(cat status)"
-elif [ -f pid ] && kill -0 "$(cat pid)" 2>/dev/null; then echo state=running
-elif [ -f pid ]; then echo state=killed
+elif [ -f pid ]; then
+  now=$(sed 's/.*) //' "/proc/$(cat pid)/stat" 2>/dev/null)
+  case $now in ""|Z*) echo state=killed;; *) echo state=running;; esac
 else echo state=starting; fi
 for f in trace.sqlite trace.nsys-rep trace.json.gz ncu.csv output; do [ -f "$f" ] && echo "file=$f"; done
 [ ! -f output ] || tail -c 1500 output | tail -n 5 | sed 's/^/said=/'
@@ -64,7 +65,7 @@ _STOP: Final = r"""
 [ -d "$folder" ] || exit 0
 if [ -f "$folder/pid" ]; then
   pid=$(cat "$folder/pid")
-  members() { cat /proc/[0-9]*/stat 2>/dev/null | awk -v s="$pid" '{ pid = $1; sub(/.*\) /, ""); if ($4 == s) print pid }'; }
+  members() { cat /proc/[0-9]*/stat 2>/dev/null | awk -v s="$pid" '{ pid = $1; sub(/.*\) /, ""); if ($4 == s && $1 != "Z") print pid }'; }
   # A number is given again after a while: what is not ours is left alone.
   if [ -r "/proc/$pid/cmdline" ] && ! grep -qF "$folder/run.sh" "/proc/$pid/cmdline"; then members() { :; }; fi
   for signal in TERM KILL; do

@@ -7,7 +7,7 @@ import hashlib
 import re
 
 from provision.watch.trace import evidence, timeline
-from provision.watch.trace.model import Range
+from provision.watch.trace.model import Kind, Range
 from provision.watch.trace.page import render
 
 from .timelines import MS, STEP, STEPS, Line, copying, launching
@@ -51,7 +51,7 @@ def test_the_strip_shows_what_the_gpu_did_when() -> None:
     line = Line(steps=100)
     line.op(0, 50 * MS, (0, 1))
     line.op(100 * MS, 150 * MS, (0, 1), name="ncclDevKernel_AllReduce")
-    line.ops.append(line.ops[-1]._replace(start=150 * MS, end=200 * MS, kind="copy", name="HtoD"))
+    line.ops.append(line.ops[-1]._replace(start=150 * MS, end=200 * MS, kind=Kind.COPY, name="HtoD"))
     parts = timeline.strip(line.trace(), 0)
     quarter = timeline.PARTS // 4
     assert parts == [(0, quarter, "kernel"), (2 * quarter, quarter, "communication"), (3 * quarter, quarter, "copy")]

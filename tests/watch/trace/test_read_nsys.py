@@ -114,8 +114,8 @@ def test_values_of_any_type_are_left_out_or_read(tmp_path_factory: pytest.TempPa
 def test_a_view_or_a_virtual_table_is_no_table(tmp_path: Path) -> None:
     path = export(tmp_path / "t.sqlite", launching(0.4), without=("OSRT_API", "NVTX_EVENTS"))
     with sqlite3.connect(path) as db:
-        endless = 'WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i AS start, i AS "end", 9 AS globalTid, 1 AS nameId FROM n'
-        db.execute(f"CREATE VIEW OSRT_API AS {endless}")
+        endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n)"
+        db.execute(f'CREATE VIEW OSRT_API AS {endless} SELECT i AS start, i AS "end", 9 AS globalTid, 1 AS nameId FROM n')  # noqa: S608 - ours
         db.execute('CREATE VIRTUAL TABLE NVTX_EVENTS USING fts5(start, "end", eventType, globalTid)')
     db.close()
     trace = read(path, WHOLE)
