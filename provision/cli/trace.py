@@ -5,19 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 
 import click
-import msgspec
 
 from provision.cli import options, traced
 from provision.errors import EXIT_OK, EXIT_UNKNOWN, UsageError
 from provision.paths import text_of
 from provision.report.base import inert
-from provision.watch.trace import compare as comparison
-from provision.watch.trace import evidence, ncu, page
-from provision.watch.trace.document import TraceDocument, json_schema
+from provision.watch.trace import compare, evidence, ncu, page
+from provision.watch.trace.document import TraceDocument, json_schema, plain, to_json
 from provision.watch.trace.model import Cut, Trace
 from provision.watch.trace.read import is_report, read
 from provision.watch.trace.remote import TraceOptions, remarks
-from provision.workflow import trace as workflow
+from provision.workflow import trace
 from provision.workflow.session import Session
 
 _FILE = click.Path(dir_okay=False, path_type=Path)
@@ -82,7 +80,10 @@ def command(
     files = [read_from] if read_from else list(compared or ())
     if host is not None and not files:
         asked = TraceOptions(options.seconds(delay), options.seconds(duration), capture, graph_nodes, kernel)
-        found = _stop(host) if stop else _on_host(host, words, asked, save)
+        if stop:
+            _stop(host)
+            return
+        found = _on_host(host, words, asked, save)
         if found is None:
             return
         files = [found]
@@ -95,16 +96,16 @@ def command(
 def _stop(host: str) -> None:
     """End what runs there."""
     target = Session.open().target(host)
-    folders = workflow.look(target).folders
+    folders = trace.look(target).folders
     for folder in folders:
-        workflow.end(target, folder)
+        trace.end(target, folder)
     click.echo(f"{len(folders)} traces were ended and removed on {target.name}" if folders else f"no trace lies on {target.name}")
 
 
 def _on_host(host: str, words: tuple[str, ...], asked: TraceOptions, save: Path | None) -> Path | None:
     """Trace there; returns the file to explain, or None where nothing was to be traced."""
     target = Session.open().target(host)
-    there = workflow.look(target)
+    there = trace.look(target)
     shown = remarks(there, target.name)
     if not words and not there.folders:
         for each in shown:
@@ -114,13 +115,13 @@ def _on_host(host: str, words: tuple[str, ...], asked: TraceOptions, save: Path 
         for each in shown if not there.folders else ():
             if each.fix:
                 click.echo(f"! {inert(each.text)}: {inert(each.fix)}", err=True)
-        folder = workflow.begin(target, there, words, asked)
+        folder = trace.begin(target, there, words, asked)
         click.echo(f"it runs on {target.name} in {inert(folder)}, whatever happens to this connection", err=True)
     else:
         folder = there.folders[0]
         click.echo(f"going on with the trace in {inert(folder)} of {target.name}", err=True)
-    ended = workflow.wait(target, folder, lambda text: click.echo(inert(text), err=True))
-    fetched = workflow.fetch(target, folder, ended, save)
+    ended = trace.wait(target, folder, lambda text: click.echo(inert(text), err=True))
+    fetched = trace.fetch(target, folder, ended, save)
     click.echo(f"the trace is in {fetched.folder}", err=True)
     if fetched.status:
         click.echo(f"the program ended with {fetched.status}", err=True)
@@ -131,24 +132,24 @@ def _explain(host: str | None, files: list[Path], cut: Cut, step: str, html: Pat
     """Read traces and print what they say; returns the exit code."""
     if host is not None:
         target = Session.open().target(host)
-        files = [workflow.exported(target, file) if is_report(file) else file for file in files]
+        files = [trace.exported(target, file) if is_report(file) else file for file in files]
     parts = [_explained(file, cut, step) for file in files]
-    both = comparison.compare(parts[0][0], parts[1][0]) if len(parts) > 1 else None
+    both = compare.compare(parts[0][0], parts[1][0]) if len(parts) > 1 else None
     if html:
         options.write(html, page.render(parts, both.said if both else ()))
     if as_json:
-        click.echo(msgspec.json.format(msgspec.json.encode(both or parts[0][0]), indent=2).decode())
+        click.echo(to_json(both or parts[0][0]))
     else:
         click.echo("\n".join(traced.compared(both) if both else traced.told(parts[0][0])))
     return EXIT_UNKNOWN if any(document.label == "unknown" for document, _ in parts) else EXIT_OK
 
 
 def _explained(file: Path, cut: Cut, step: str) -> tuple[TraceDocument, Trace]:
-    trace = read(file, cut)
-    return evidence.document(trace, str(file), step), trace
+    found = read(file, cut)
+    return evidence.document(found, str(file), step), found
 
 
 def _show_kernels(file: Path, *, as_json: bool) -> None:
     found = ncu.measures(text_of(file, _MOST_TABLE, errors="replace").splitlines(), str(file))
     lines = [line for each in found for line in traced.measured(each)]
-    options.show(msgspec.to_builtins(found), *lines, as_json=as_json)
+    options.show(plain(found), *lines, as_json=as_json)

@@ -247,9 +247,9 @@ def test_ncu_measures_one_launch_of_the_kernel() -> None:
 
 def test_the_look_says_what_mends_each_fault() -> None:
     answer = b"free_kb=1000\nadmin_only=1\nuid=1000\ngpus=2\nholders=nv-hostengine nv-hostengine \n"
-    answer += b"folder=/tmp/gpuprov-trace.0a1b2c3d\nfolder=/etc\n"
+    answer += b"folder=/var/gpuprov-trace.0a1b2c3d\nfolder=/etc\n"
     there = remote.surroundings(b"motd = hello\n\xff\n" + answer)
-    assert there.folders == ("/tmp/gpuprov-trace.0a1b2c3d",)
+    assert there.folders == ("/var/gpuprov-trace.0a1b2c3d",)
     said = remote.remarks(there, "box")
     fixes = " ".join(each.fix for each in said)
     assert all(word in fixes for word in ("stack.profilers", "gpu.counters: all-users", "dcgmi profile --pause", "--duration", "--stop"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from provision.watch.trace.classify import Label
-from provision.watch.trace.document import Advice
+from provision.watch.trace.document import TraceAdvice
 
 _LESS, _SOME, _MORE = "little", "some", "much"
 
@@ -79,6 +79,6 @@ _ADVICE: Final = {
 }
 
 
-def advice(label: Label) -> list[Advice]:
+def advice(label: Label) -> list[TraceAdvice]:
     """What to do, the least effort first."""
-    return [Advice(effort, text) for effort, text in _ADVICE[label]]
+    return [TraceAdvice(effort, text) for effort, text in _ADVICE[label]]

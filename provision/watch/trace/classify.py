@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
-from provision.watch.trace.model import Part, Trace
+from provision.watch.trace.model import Trace, TracePart
 from provision.watch.trace.shares import Shares, shares
 
 # Less than this tells nothing about a step of training.
@@ -73,7 +73,7 @@ class Confidence(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class TraceVerdict:
     """A label with what speaks for and against it. `doubts` says why the confidence is not high, or why there is no label."""
 
     label: Label
@@ -116,7 +116,7 @@ def label_of(each: Shares) -> Label:
     return next((label for label, holds in cases if holds), Label.MIXED)
 
 
-def verdicts(trace: Trace) -> list[Verdict]:
+def verdicts(trace: Trace) -> list[TraceVerdict]:
     """A verdict for every device that worked, the busiest first; one without a label where none did."""
     refusal = _refusal(trace)
     found = shares(trace)
@@ -126,8 +126,8 @@ def verdicts(trace: Trace) -> list[Verdict]:
     return [_verdict(trace, each, [half.get(each.device) for half in halves]) for each in found]
 
 
-def _abstained(doubt: str, found: Shares | None) -> Verdict:
-    return Verdict(Label.UNKNOWN, None, Confidence.NONE, (doubt,), found)
+def _abstained(doubt: str, found: Shares | None) -> TraceVerdict:
+    return TraceVerdict(Label.UNKNOWN, None, Confidence.NONE, (doubt,), found)
 
 
 def _refusal(trace: Trace) -> str:
@@ -141,10 +141,10 @@ def _refusal(trace: Trace) -> str:
     return ""
 
 
-def _verdict(trace: Trace, each: Shares, halves: list[Label | None]) -> Verdict:
+def _verdict(trace: Trace, each: Shares, halves: list[Label | None]) -> TraceVerdict:
     label = label_of(each)
-    if Part.CALLS in trace.missing and label not in {Label.TRANSFER, Label.COMPUTE, Label.COMMUNICATION}:
-        return _abstained(f"the gaps are not explained: the trace lacks {Part.CALLS}", each)
+    if TracePart.CALLS in trace.missing and label not in {Label.TRANSFER, Label.COMPUTE, Label.COMMUNICATION}:
+        return _abstained(f"the gaps are not explained: the trace lacks {TracePart.CALLS}", each)
     if each.unexplained >= max(WORTH, each.idle / 2) and label in {*_NEEDS_CALLS, Label.MIXED, Label.IDLE}:
         return _abstained(f"{each.unexplained:.0%} of the time is gaps before work whose call is not in the trace", each)
     ranked = strengths(each)
@@ -169,7 +169,7 @@ def _verdict(trace: Trace, each: Shares, halves: list[Label | None]) -> Verdict:
     if label is Label.MIXED:
         doubts.append("nothing reaches its threshold")
         confidence = Confidence.LOW
-    return Verdict(label, runner_up if ranked[runner_up] > 0 else None, confidence, tuple(doubts), each)
+    return TraceVerdict(label, runner_up if ranked[runner_up] > 0 else None, confidence, tuple(doubts), each)
 
 
 def _halves(trace: Trace) -> list[Trace]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from provision.watch.trace.document import SCHEMA, Change, ComparisonDocument, ShareSet, TraceDocument
+from provision.watch.trace.document import SCHEMA, ComparisonDocument, ShareChange, ShareSet, TraceDocument
 
 _SHOWN: Final = ("busy", "communication", "exposed_copies", "idle", "launch", "sync", "cpu", "host_wait", "start_up", "queue")
 # Less than two points of a hundred is noise between two runs.
@@ -15,7 +15,7 @@ _SAME_SPEED: Final = 0.03
 def compare(before: TraceDocument, after: TraceDocument) -> ComparisonDocument:
     """The two, with what changed between the busiest GPUs of each."""
     one, two = before.devices[0].shares, after.devices[0].shares
-    changes = [Change(name, getattr(one, name), getattr(two, name)) for name in _SHOWN] if one and two else []
+    changes = [ShareChange(name, getattr(one, name), getattr(two, name)) for name in _SHOWN] if one and two else []
     steps = (before.step, after.step)
     first, second = (steps[0].ms, steps[1].ms) if steps[0] and steps[1] and steps[0].name == steps[1].name else (None, None)
     speed_up = first / second if first and second else None

@@ -81,7 +81,7 @@ class DeviceVerdict(msgspec.Struct, frozen=True):
     copies: list[CopyEvidence]
 
 
-class Step(msgspec.Struct, frozen=True):
+class TraceStep(msgspec.Struct, frozen=True):
     """A named range that repeats: how often, and the time from one to the next."""
 
     name: str
@@ -89,7 +89,7 @@ class Step(msgspec.Struct, frozen=True):
     ms: float
 
 
-class Advice(msgspec.Struct, frozen=True):
+class TraceAdvice(msgspec.Struct, frozen=True):
     """What to do, the least effort first."""
 
     effort: str
@@ -110,12 +110,12 @@ class TraceDocument(msgspec.Struct, frozen=True):
     doubts: list[str]
     missing: list[str]
     notes: list[str]
-    step: Step | None
+    step: TraceStep | None
     devices: list[DeviceVerdict]
-    advice: list[Advice]
+    advice: list[TraceAdvice]
 
 
-class Change(msgspec.Struct, frozen=True):
+class ShareChange(msgspec.Struct, frozen=True):
     """A share before and after."""
 
     share: str
@@ -129,7 +129,7 @@ class ComparisonDocument(msgspec.Struct, frozen=True):
     schema: str
     before: TraceDocument
     after: TraceDocument
-    changes: list[Change]
+    changes: list[ShareChange]
     step_before_ms: float | None
     step_after_ms: float | None
     speed_up: float | None
@@ -140,3 +140,13 @@ def json_schema() -> dict[str, Any]:
     """The JSON Schema of what `--json` prints, with or without `--compare`."""
     (documents, definitions) = msgspec.json.schema_components((TraceDocument, ComparisonDocument), ref_template="#/$defs/{name}")
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", "anyOf": list(documents), "$defs": definitions}
+
+
+def to_json(document: TraceDocument | ComparisonDocument) -> str:
+    """One document, indented."""
+    return msgspec.json.format(msgspec.json.encode(document), indent=2).decode()
+
+
+def plain(data: Any) -> Any:
+    """Lists and dictionaries of it."""
+    return msgspec.to_builtins(data)

@@ -10,7 +10,7 @@ from dataclasses import fields
 from typing import Final
 
 from provision.watch.trace import advice
-from provision.watch.trace.classify import Label, Verdict, verdicts
+from provision.watch.trace.classify import Label, TraceVerdict, verdicts
 from provision.watch.trace.document import (
     SCHEMA,
     CopyEvidence,
@@ -18,11 +18,11 @@ from provision.watch.trace.document import (
     GapEvidence,
     KernelEvidence,
     ShareSet,
-    Step,
     TraceDocument,
+    TraceStep,
 )
 from provision.watch.trace.model import Call, Kind, Op, Range, Trace, Wait
-from provision.watch.trace.shares import Gap
+from provision.watch.trace.shares import GpuGap
 
 _KERNELS: Final = 5
 _LEAST_STEPS: Final = 3
@@ -65,7 +65,7 @@ def document(trace: Trace, file: str, step: str = "") -> TraceDocument:
     )
 
 
-def _device(trace: Trace, verdict: Verdict) -> DeviceVerdict:
+def _device(trace: Trace, verdict: TraceVerdict) -> DeviceVerdict:
     shares = verdict.shares
     device = shares.device if shares else None
     ops = [op for op in trace.ops if op.device == device]
@@ -90,7 +90,7 @@ def _device(trace: Trace, verdict: Verdict) -> DeviceVerdict:
     )
 
 
-def _gap(trace: Trace, gap: Gap) -> GapEvidence:
+def _gap(trace: Trace, gap: GpuGap) -> GapEvidence:
     thread = gap.call.thread if gap.call else None
     inside: list[Range] = [r for r in trace.ranges if r.thread == thread and r.start <= gap.start and r.end >= gap.start]
     meanwhile: list[tuple[int, str]] = []
@@ -142,7 +142,7 @@ def _link(model: str) -> float | None:
     return next((speed for name, speed in _LINKS.items() if name in words), None)
 
 
-def _step(trace: Trace, wanted: str) -> Step | None:
+def _step(trace: Trace, wanted: str) -> TraceStep | None:
     """The range that repeats on one thread and covers most of the window, or the one that is named."""
     groups: dict[tuple[str, int], list[Range]] = defaultdict(list)
     for each in trace.ranges:
@@ -156,7 +156,7 @@ def _step(trace: Trace, wanted: str) -> Step | None:
     period = (rows[-1].start - rows[0].start) / (len(rows) - 1)
     if not wanted and statistics.median(each.end - each.start for each in rows) < _STEP_COVERS * period:
         return None
-    return Step(name, len(rows), period / 1e6)
+    return TraceStep(name, len(rows), period / 1e6)
 
 
 def _apart(rows: list[Range]) -> bool:

@@ -66,7 +66,7 @@ class Range(NamedTuple):
     name: str
 
 
-class Part(StrEnum):
+class TracePart(StrEnum):
     """What a trace may lack."""
 
     CALLS = "calls of the CUDA API"
@@ -96,7 +96,7 @@ class Trace:
     calls: list[Call]
     waits: list[Wait] = field(default_factory=list)
     ranges: list[Range] = field(default_factory=list)
-    missing: frozenset[Part] = frozenset()
+    missing: frozenset[TracePart] = frozenset()
     overhead_ns: int = 0
     host_slowed: float = 1
     gpus: dict[int, str] = field(default_factory=dict)

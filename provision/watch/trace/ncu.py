@@ -12,6 +12,7 @@ import msgspec
 from provision.errors import FactsInvalidError
 
 _MOST_COLUMNS: Final = 20_000
+_NAME: Final = "Kernel Name"  # a column of ncu
 _HINT: Final = "it is what `ncu --csv --page raw` writes; ncu says at its top why it measured nothing, such as ERR_NVGPUCTRPERM"
 _TENSOR_OPS: Final = re.compile(r"sm__ops_path_tensor_op_\w+\.sum|sm__ops_path_tensor_src_\w+\.sum")
 # Nearer to its roof than this, a kernel is at it.
@@ -56,7 +57,7 @@ def measures(lines: Iterable[str], name: str) -> list[KernelMeasure]:
     except csv.Error as error:
         msg = f"{name} is no table of ncu: {error}"
         raise FactsInvalidError(msg, hint=_HINT) from error
-    if not found or "Kernel Name" not in head or len(head) > _MOST_COLUMNS:
+    if not found or _NAME not in head or len(head) > _MOST_COLUMNS:
         msg = f"{name} holds no kernel that ncu measured"
         raise FactsInvalidError(msg, hint=_HINT)
     return [_measure({title: (value, unit) for title, unit, value in zip(head, units, row, strict=False)}) for row in found]
@@ -92,7 +93,7 @@ def _measure(row: dict[str, tuple[str, str]]) -> KernelMeasure:
         number("dram__throughput.avg.pct_of_peak_sustained_elapsed"),
     )
     return KernelMeasure(
-        kernel=text("Kernel Name"),
+        kernel=text(_NAME),
         gpu=text("device__attribute_display_name"),
         compute_capability=text("CC"),
         seconds=seconds,

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final
 
 from provision.errors import FactsInvalidError
-from provision.watch.trace.model import LONGEST_NAME, MOST_CALLS, MOST_OPS, Call, Cut, Kind, Op, Part, Range, Trace, plain_name, window
+from provision.watch.trace.model import LONGEST_NAME, MOST_CALLS, MOST_OPS, Call, Cut, Kind, Op, Range, Trace, TracePart, plain_name, window
 
 _HINT: Final = "it is what `torch.profiler` writes with `export_chrome_trace`; trace a shorter time if it is too large"
 _CHUNK: Final = 1 << 20
@@ -88,7 +88,9 @@ class _Events:
             ops=sorted(op for op in self._ops if op.start < ended and op.end > began),
             calls=sorted(self._calls),
             ranges=sorted(each for each in self._ranges if each.start < ended and each.end > began),
-            missing=frozenset({Part.WAITS} | ({Part.CALLS} if not self._calls else set()) | ({Part.RANGES} if not self._ranges else set())),
+            missing=frozenset(
+                {TracePart.WAITS} | ({TracePart.CALLS} if not self._calls else set()) | ({TracePart.RANGES} if not self._ranges else set())
+            ),
             overhead_ns=sum(max(0, min(end, ended) - max(start, began)) for start, end in self._overheads),
             gpus=self._gpus,
             notes=self._notes,

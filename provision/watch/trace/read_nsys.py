@@ -21,9 +21,9 @@ from provision.watch.trace.model import (
     Cut,
     Kind,
     Op,
-    Part,
     Range,
     Trace,
+    TracePart,
     Wait,
     plain_name,
     window,
@@ -108,9 +108,13 @@ class _Export:
             Call(start, end, _whole(tid), _process(tid), _whole(correlation), plain_name(names.get(_whole(name), "?")))
             for start, end, tid, correlation, name in raw_calls
         ]
-        missing = {part for part, table in ((Part.CALLS, _CALLS), (Part.WAITS, _WAITS), (Part.RANGES, _RANGES)) if not self._has(table)}
+        missing = {
+            part
+            for part, table in ((TracePart.CALLS, _CALLS), (TracePart.WAITS, _WAITS), (TracePart.RANGES, _RANGES))
+            if not self._has(table)
+        }
         if not calls:
-            missing.add(Part.CALLS)
+            missing.add(TracePart.CALLS)
         return Trace(
             maker=self._maker(),
             began=began,

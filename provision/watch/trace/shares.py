@@ -55,7 +55,7 @@ _BLOCKS: Final = (
 
 
 @dataclass(slots=True)
-class Gap:
+class GpuGap:
     """A time in which the GPU had nothing to do, and what ended it."""
 
     start: int
@@ -103,7 +103,7 @@ class Shares:
     syncs_per_s: float = 0
     tiny_reads: float = 0
     median_kernel_us: float | None = None
-    gaps: list[Gap] = field(default_factory=list)
+    gaps: list[GpuGap] = field(default_factory=list)
 
 
 @lru_cache(maxsize=4096)
@@ -128,7 +128,7 @@ def between_host_and_device(op: Op) -> bool:
     return op.kind is Kind.COPY and op.name in {"HtoD", "DtoH"}
 
 
-class _Host:
+class _HostCalls:
     """What the host's threads did, for questions about one moment of one thread."""
 
     def __init__(self, trace: Trace) -> None:
@@ -170,7 +170,7 @@ class _Host:
 
 def shares(trace: Trace) -> list[Shares]:
     """The shares of every device that worked in the window, the busiest first."""
-    host = _Host(trace)
+    host = _HostCalls(trace)
     devices: dict[int, list[Op]] = defaultdict(list)
     for op in trace.ops:
         devices[op.device].append(op)
@@ -178,13 +178,13 @@ def shares(trace: Trace) -> list[Shares]:
     return sorted(found, key=lambda each: (-(each.busy + each.exposed_copies), each.device))
 
 
-def _device(trace: Trace, host: _Host, device: int, ops: list[Op]) -> Shares:
+def _device(trace: Trace, host: _HostCalls, device: int, ops: list[Op]) -> Shares:
     began, ended = trace.began, trace.ended
     length = max(1, ended - began)
     result = Shares(device, length, ops=len(ops), overhead=trace.overhead_ns / length)
     kernels, computing, linked, everything = (Union(began, ended) for _ in range(4))
     times: defaultdict[str, int] = defaultdict(int)
-    largest: list[tuple[int, int, Gap]] = []
+    largest: list[tuple[int, int, GpuGap]] = []
     uncorrelated = unqueued = 0
     tiny = reads = 0
     durations: list[int] = []
@@ -231,7 +231,7 @@ def _device(trace: Trace, host: _Host, device: int, ops: list[Op]) -> Shares:
     return result
 
 
-def _gap(host: _Host, op: Op, call: Call | None, span: Span, times: defaultdict[str, int]) -> Gap:
+def _gap(host: _HostCalls, op: Op, call: Call | None, span: Span, times: defaultdict[str, int]) -> GpuGap:
     """Attribute a gap to its causes; returns it with the largest of them."""
     start, end = span
     own: dict[str, int] = defaultdict(int)
@@ -252,4 +252,4 @@ def _gap(host: _Host, op: Op, call: Call | None, span: Span, times: defaultdict[
             own["cpu" if before > LONGEST_RETURN_NS else "launch"] += rest
     for cause, time in own.items():
         times[cause] += time
-    return Gap(start, end, max(own, key=lambda each: own[each]), call, op.name)
+    return GpuGap(start, end, max(own, key=lambda each: own[each]), call, op.name)

@@ -22,7 +22,7 @@ from provision.watch.trace.classify import (
     Label,
     verdicts,
 )
-from provision.watch.trace.model import Kind, Part, Trace
+from provision.watch.trace.model import Kind, Trace, TracePart
 from provision.watch.trace.shares import shares
 
 from .timelines import MS, STEP, STEPS, Line, communicating, computing, copying, launching, starting, syncing, working
@@ -156,11 +156,11 @@ def test_a_whole_graph_is_work() -> None:
 
 
 def test_what_is_missing_is_not_guessed() -> None:
-    gaps = verdicts(dataclasses.replace(launching(0.5).trace(), calls=[], missing=frozenset({Part.CALLS})))[0]
+    gaps = verdicts(dataclasses.replace(launching(0.5).trace(), calls=[], missing=frozenset({TracePart.CALLS})))[0]
     assert gaps.label is Label.UNKNOWN
     assert "calls of the CUDA API" in gaps.doubts[0]
     # What needs no calls is said all the same, with its doubt.
-    busy = verdicts(dataclasses.replace(computing(0.95).trace(), calls=[], missing=frozenset({Part.CALLS})))[0]
+    busy = verdicts(dataclasses.replace(computing(0.95).trace(), calls=[], missing=frozenset({TracePart.CALLS})))[0]
     assert (busy.label, busy.confidence) == (Label.COMPUTE, Confidence.LOW)
 
 

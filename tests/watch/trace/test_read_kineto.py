@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from provision.errors import FactsInvalidError
 from provision.watch.trace import read_kineto
 from provision.watch.trace.classify import Label, verdicts
-from provision.watch.trace.model import Cut, Part
+from provision.watch.trace.model import Cut, TracePart
 from provision.watch.trace.read import read
 
 from .timelines import MS, STEP, copying, events, kineto, launching
@@ -36,7 +36,7 @@ RECORDED = Path(__file__).parents[2] / "data" / "traces"
 def test_our_programs_get_the_label_of_their_fault(name: str, label: Label) -> None:
     trace = read(RECORDED / f"{name}.json.gz", Cut())
     assert [verdict.label for verdict in verdicts(trace)] == [label]
-    assert Part.WAITS in trace.missing
+    assert TracePart.WAITS in trace.missing
     assert trace.gpus == {0: "NVIDIA H100 80GB HBM3"}
 
 

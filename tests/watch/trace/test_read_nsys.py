@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from provision.errors import FactsInvalidError, UsageError
 from provision.watch.trace import read_nsys
 from provision.watch.trace.classify import Label, verdicts
-from provision.watch.trace.model import Cut, Kind, Part
+from provision.watch.trace.model import Cut, Kind, TracePart
 from provision.watch.trace.read import read
 
 from .timelines import MS, STEPS, Line, computing, copying, export, launching, starting, syncing, working
@@ -66,7 +66,9 @@ def test_graphs_are_read_as_work(tmp_path: Path) -> None:
 def test_a_table_that_is_missing_is_unknown_and_not_zero(tmp_path: Path, table: str, label: Label) -> None:
     trace = read(export(tmp_path / "t.sqlite", working(0.5, waits=True), without=(table,)), WHOLE)
     assert verdicts(trace)[0].label is label
-    assert {"CUPTI_ACTIVITY_KIND_RUNTIME": Part.CALLS, "OSRT_API": Part.WAITS, "NVTX_EVENTS": Part.RANGES}[table] in trace.missing
+    assert {"CUPTI_ACTIVITY_KIND_RUNTIME": TracePart.CALLS, "OSRT_API": TracePart.WAITS, "NVTX_EVENTS": TracePart.RANGES}[
+        table
+    ] in trace.missing
 
 
 def test_pageable_and_pinned_copies_are_told_apart(tmp_path: Path) -> None:
@@ -120,12 +122,12 @@ def test_a_view_or_a_virtual_table_is_no_table(tmp_path: Path) -> None:
     db.close()
     trace = read(path, WHOLE)
     assert trace.waits == []
-    assert {Part.WAITS, Part.RANGES} <= trace.missing
+    assert {TracePart.WAITS, TracePart.RANGES} <= trace.missing
 
 
 def test_a_query_may_do_nothing_but_read(tmp_path: Path) -> None:
     with read_nsys._Export(export(tmp_path / "t.sqlite", launching(0.4))) as opened:
-        for attempt in ("ATTACH '/tmp/other' AS o", "SELECT load_extension('x')", "DELETE FROM StringIds", "PRAGMA journal_mode = WAL"):
+        for attempt in ("ATTACH 'other' AS o", "SELECT load_extension('x')", "DELETE FROM StringIds", "PRAGMA journal_mode = WAL"):
             with pytest.raises(sqlite3.DatabaseError):
                 opened._db.execute(attempt)
 

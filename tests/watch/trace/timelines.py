@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from provision.watch.trace.model import Call, Kind, Op, Part, Trace, Wait
+from provision.watch.trace.model import Call, Kind, Op, Trace, TracePart, Wait
 
 MS = 1_000_000
 STEP = 2 * MS
@@ -54,7 +54,7 @@ class Line:
 
     def trace(self, **more: Any) -> Trace:
         ops, calls = sorted(self.ops), sorted(self.calls)
-        values = {"missing": frozenset({Part.RANGES}), "waits": sorted(self.waits), **more}
+        values = {"missing": frozenset({TracePart.RANGES}), "waits": sorted(self.waits), **more}
         return Trace("nsys test", self.offset, self.offset + self.steps * STEP, ops, calls, **values)
 
 
@@ -214,6 +214,6 @@ def events(line: Line, *, old: bool = False, ranges: tuple[tuple[int, int, str],
 def kineto(path: Path, found: list[dict[str, Any]]) -> Path:
     """A file of such events, gzip where its name says so."""
     head = {"schemaVersion": 1, "deviceProperties": [{"id": 0, "name": "NVIDIA H100 80GB HBM3"}]}
-    raw = json.dumps({**head, "traceEvents": found, "traceName": "/tmp/x"}).encode()
+    raw = json.dumps({**head, "traceEvents": found, "traceName": "x"}).encode()
     path.write_bytes(gzip.compress(raw, 1) if path.suffix == ".gz" else raw)
     return path
