@@ -186,6 +186,20 @@ def test_too_short_a_time_gives_no_label() -> None:
     assert "too short" in verdicts(short)[0].doubts[0]
 
 
+def test_the_thresholds_are_those_that_the_sources_name() -> None:
+    assert (TRANSFER, COMPUTE, COMMUNICATION, SYNC, CPU, LAUNCH, START_UP, QUEUE) == (0.2, 0.8, 0.2, 0.1, 0.1, 0.1, 0.3, 0.2)
+
+
+def test_a_gap_after_a_call_that_began_before_it_is_the_devices() -> None:
+    line = Line()
+    for at in range(0, STEPS * STEP, STEP):
+        line.op(at + 0.5 * STEP, at + STEP, (at - 1000, at + 0.4 * STEP))
+    found = verdicts(line.trace())[0]
+    assert found.label is Label.WAITING
+    assert found.shares
+    assert found.shares.queue == pytest.approx(0.5, abs=0.01)
+
+
 def test_halves_that_differ_lower_the_confidence() -> None:
     line, late = launching(0.5), computing(0.99)
     line.ops = [op for op in line.ops if op.start < STEPS * STEP / 2]

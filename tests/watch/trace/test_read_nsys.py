@@ -71,6 +71,14 @@ def test_a_table_that_is_missing_is_unknown_and_not_zero(tmp_path: Path, table: 
     ] in trace.missing
 
 
+def test_a_table_without_a_row_is_missing_as_well(tmp_path: Path) -> None:
+    line = working(0.5)
+    line.calls = []
+    trace = read(export(tmp_path / "t.sqlite", line), WHOLE)
+    assert TracePart.CALLS in trace.missing
+    assert "lacks calls of the CUDA API" in verdicts(trace)[0].doubts[0]
+
+
 def test_pageable_and_pinned_copies_are_told_apart(tmp_path: Path) -> None:
     for pageable in (True, False):
         trace = read(export(tmp_path / "t.sqlite", copying(0.5, pageable=pageable)), WHOLE)
