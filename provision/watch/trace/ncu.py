@@ -112,12 +112,8 @@ def _measure(row: dict[str, tuple[str, str]]) -> KernelMeasure:
 
 
 def _tensor(row: dict[str, tuple[str, str]], number: Callable[[str], float | None]) -> tuple[float | None, float | None]:
-    """The operations of the tensor path that was used most, and its peak in a second; dense paths before those with sparsity."""
-    paths = [
-        (number(title) or 0.0, "sparsity_off" in title, title)
-        for title in row
-        if _TENSOR_OPS.fullmatch(title) and "sparsity_on" not in title
-    ]
+    """The operations of the tensor path that was used most, and its peak in a second; of a dense one that without sparsity."""
+    paths = [(number(title) or 0.0, "sparsity_off" in title, title) for title in row if _TENSOR_OPS.fullmatch(title)]
     if not paths:
         return None, None
     most, _, title = max(paths)
