@@ -27,7 +27,7 @@ from provision.watch.trace.shares import shares
 
 from .timelines import MS, STEP, STEPS, Line, communicating, computing, copying, launching, starting, syncing, working
 
-SMALL = settings(max_examples=12, deadline=None)
+SMALL = settings(max_examples=6, deadline=None)
 ABOVE = st.floats(0.005, 0.05)
 
 
