@@ -54,6 +54,7 @@ HOMES = {
     "jinja2": {
         "report/template.py",
         "watch/page.py",
+        "watch/trace/page.py",
         "report/html.py",
         "report/markdown.py",
         "review/page.py",
@@ -127,6 +128,7 @@ def test_every_command_is_a_module_and_every_module_of_commands_a_command() -> N
         "progress",
         "screen",
         "tables",
+        "traced",
         "unknown",
         "verdict",
     }
@@ -323,6 +325,11 @@ READS_FILES = {
     "verify/script.py": "ships with gpuprov",
     "host/python.py": "ships with a library",
     "watch/page.py": "ships with gpuprov",
+    "watch/trace/page.py": "ships with gpuprov",
+    "watch/trace/remote.py": "ships with gpuprov",
+    "watch/trace/metrics.py": "ships with gpuprov",
+    "watch/trace/read.py": "reads sixteen bytes of a regular file",
+    "watch/trace/read_kineto.py": "streams event by event, and stops above its own bounds",
     "watch/stream.py": "ships with gpuprov",
     "watch/sampler/host.py": "the kernel's own files, read within a bound",
     "rehearsal/control.py": "the log of a server of ours",

@@ -34,6 +34,8 @@ COMMANDS: Final = {
     "accept": "Write the certificate of hosts that were handed over, from evidence.",
     "probe": "Gather a host's facts as JSON, without judging them.",
     "monitor": "Watch the GPUs of hosts, with nothing installed there.",
+    "trace": "Say why a program is slow on its GPUs.",
+    "explain-metric": "Name the ncu metric that replaced one of nvprof.",
     "apply": "Set up a host that exists.",
     "undo": "Put back what the roles changed on a host.",
     "ls": "List the instances that gpuprov launched.",

@@ -11,9 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from provision.cli import main
 from provision.verify.facts import Facts
 from provision.verify.facts.system import IdentityFacts, KernelFacts
 from provision.verify.observe import observe
+from provision.workflow.session import Session
 from tests.waiting import until
 
 from .conftest import Lab
@@ -24,6 +26,18 @@ pytestmark = pytest.mark.rehearsal
 MADE_UP = ("proc", "sys", "dev/pts")
 # What any login may write, with or without a probe, and not each time: the journal, and the session of systemd-logind.
 LOGIN = ("var/log/journal", "run/systemd", "run/user", "run/log", "run/udev")
+# As much of PyTorch as its profiler's wrapper asks for: a trace of a host that has no GPU.
+TORCH = """
+import gzip
+class cuda: is_available = staticmethod(lambda: False)
+class ProfilerActivity: CPU = CUDA = 1
+class profile:
+    def __init__(self, **_): pass
+    def start(self): pass
+    def stop(self): pass
+    def export_chrome_trace(self, path):
+        with gzip.open(path, "wt") as out: out.write('{"traceEvents": []}')
+"""
 # A framework that was installed without its compiled files, which an import as root would leave.
 VENV = """
 mkdir -p /opt/gpuprov/venvs/opencv/bin /opt/gpuprov/venvs/opencv/lib
@@ -158,3 +172,21 @@ def test_an_nvidia_smi_that_hangs_is_late_by_its_own_deadline_and_leaves_no_proc
     assert "nvidia-smi did not end within 20 s" in facts.raw["driver"]["unknown"]
     assert facts.read(KernelFacts).release == os.uname().release
     assert hanging.shell("pgrep -fx 'sleep 77' || echo none") == "none"
+
+
+def test_a_program_is_traced_without_nsys_and_without_a_gpu_and_nothing_is_left(
+    machine: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(Session, "target", lambda *_: machine.target)
+    machine.shell(f"mkdir -p torch && cat >torch/__init__.py <<'E'\n{TORCH}\nE")
+    machine.shell("echo 'import torch; print(42)' >train.py; echo 'from torch import *' >torch/profiler.py")
+    with pytest.raises(SystemExit) as ended:
+        main(["trace", "lab", "--save", str(tmp_path), "--", "python3", "train.py"])
+    out, err = capsys.readouterr()
+    assert ended.value.code == 3, err
+    assert "no GPU work in this trace" in out
+    assert "no nsys" in err
+    assert (tmp_path / "output").read_text() == "42\n"
+    machine.shell("rm -r torch train.py")
+    assert machine.shell("cd /tmp; ls -d gpuprov-trac*; true") == ""
+    assert machine.shell("pgrep -f 'gpuprov-trac[e]'; true") == ""

@@ -1,0 +1,1 @@
+"""What a trace says: why a program is slow, in words, with the evidence."""

@@ -1,0 +1,1 @@
+"""What travels to a host for a trace."""
