@@ -173,7 +173,7 @@ def _run(words: list[str]) -> int:
     except (BrokenPipeError, _ReaderLeftError):
         raise
     except SystemExit as ended:
-        # Click prints help before it invokes anything. It ends so where the reader of that went away, with 1, which says here that a check failed.
+        # Click prints help before it invokes anything, and ends so where the reader went away: with 1, which says here that a check failed.
         raise _ReaderLeftError from ended
     except GpuprovError as error:
         if error.exit_code == EXIT_INTERRUPTED:
