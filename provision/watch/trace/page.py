@@ -15,7 +15,7 @@ from provision.report.base import TEMPLATES, inert
 from provision.report.template import environment
 from provision.watch.trace.document import TraceDocument
 from provision.watch.trace.model import Trace
-from provision.watch.trace.timeline import PARTS, strip
+from provision.watch.trace.timeline import PARTS, STEPS, strip
 
 PAGES: Final = Path(__file__).parent / "templates"
 
@@ -39,5 +39,5 @@ def _template() -> Template:
     jinja = environment(PAGES)
     jinja.filters["inert"] = inert
     jinja.filters["percent"] = lambda share: f"{100 * share:.1f} %"
-    jinja.globals["PARTS"] = PARTS
+    jinja.globals |= {"PARTS": PARTS, "STEPS": STEPS}
     return jinja.get_template("trace.html")

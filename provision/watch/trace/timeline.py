@@ -1,26 +1,31 @@
-"""A GPU's window as a strip: what it did most in each of some hundred parts."""
+"""A GPU's window as a strip: which share of each of some hundred parts it spent on what."""
 
 from __future__ import annotations
 
+import math
 from typing import Final, NamedTuple
 
 from provision.watch.trace.model import Kind, Op, Trace
 from provision.watch.trace.shares import between_host_and_device, is_communication
 
 PARTS: Final = 400
+STEPS: Final = 20
+_ROUNDING: Final = 1e-6
 _STATES: Final = ("kernel", "communication", "copy", "other")
 
 
 class Piece(NamedTuple):
-    """Neighbouring parts with the same state: where it begins, how wide it is, and what the GPU did."""
+    """A box of neighbouring parts: where it begins, how wide it is, what the GPU did, and from where it stands how high, of `STEPS`."""
 
     at: int
     width: int
     state: str
+    low: int
+    height: int
 
 
 def strip(trace: Trace, device: int | None) -> list[Piece]:
-    """The strip of a device, without its idle parts."""
+    """The strip of a device; what it did stands one on the other, and what is left above is idle. Nothing is too short to be seen."""
     length = max(1, trace.ended - trace.began)
     edges = {state: [0.0] * (PARTS + 1) for state in _STATES}
     whole = {state: [0] * (PARTS + 2) for state in _STATES}
@@ -44,15 +49,24 @@ def strip(trace: Trace, device: int | None) -> list[Piece]:
     for part in range(PARTS):
         for state in _STATES:
             covering[state] += whole[state][part]
-        shares = {state: min(1.0, edges[state][part] + covering[state]) for state in _STATES}
-        state = max(_STATES, key=lambda each: shares[each])
-        if sum(shares.values()) < 0.5:  # noqa: PLR2004 - idle for more than half of the part
-            continue
-        if pieces and pieces[-1].state == state and pieces[-1].at + pieces[-1].width == part:
-            pieces[-1] = Piece(pieces[-1].at, pieces[-1].width + 1, state)
-        else:
-            pieces.append(Piece(part, 1, state))
+        low = 0
+        for state in _STATES:
+            share = min(1.0, edges[state][part] + covering[state])
+            height = min(math.ceil(share * STEPS - _ROUNDING), STEPS - low)
+            if height > 0:
+                _add(pieces, Piece(part, 1, state, low, height))
+                low += height
     return pieces
+
+
+def _add(pieces: list[Piece], piece: Piece) -> None:
+    """Add a box, or widen the one of the part before that is alike."""
+    for number in range(len(pieces) - 1, max(-1, len(pieces) - 2 * len(_STATES)), -1):
+        last = pieces[number]
+        if last.at + last.width == piece.at and last[2:] == piece[2:]:
+            pieces[number] = last._replace(width=last.width + 1)
+            return
+    pieces.append(piece)
 
 
 def _state(op: Op) -> str:

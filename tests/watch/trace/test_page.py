@@ -26,6 +26,7 @@ def test_it_has_the_verdict_the_strip_the_gaps_and_the_advice() -> None:
     assert "cudaLaunchKernel" in text
     assert text.count('class="gap"') == 3
     assert "CUDA graphs" in text
+    assert "<code>torch.compile(mode=" in text
 
 
 def test_names_of_a_stranger_are_text() -> None:
@@ -54,9 +55,21 @@ def test_the_strip_shows_what_the_gpu_did_when() -> None:
     line.ops.append(line.ops[-1]._replace(start=150 * MS, end=200 * MS, kind=Kind.COPY, name="HtoD"))
     parts = timeline.strip(line.trace(), 0)
     quarter = timeline.PARTS // 4
-    assert parts == [(0, quarter, "kernel"), (2 * quarter, quarter, "communication"), (3 * quarter, quarter, "copy")]
+    full = (0, timeline.STEPS)
+    assert parts == [
+        (0, quarter, "kernel", *full),
+        (2 * quarter, quarter, "communication", *full),
+        (3 * quarter, quarter, "copy", *full),
+    ]
 
 
-def test_many_short_kernels_make_one_piece() -> None:
-    assert timeline.strip(launching(0.2, Line(steps=2000)).trace(), 0) == [(0, timeline.PARTS, "kernel")]
+def test_many_short_kernels_make_one_piece_as_high_as_their_share() -> None:
+    assert timeline.strip(launching(0.2, Line(steps=2000)).trace(), 0) == [(0, timeline.PARTS, "kernel", 0, timeline.STEPS * 4 // 5)]
     assert timeline.strip(launching(0.2).trace(), 5) == []
+
+
+def test_a_hundredth_of_the_time_is_seen() -> None:
+    line = Line(steps=100)
+    line.op(0, 1 * MS, (0, 1))
+    assert [piece[2:] for piece in timeline.strip(line.trace(), 0)][-1] == ("kernel", 0, timeline.STEPS)
+    assert {piece.height for piece in timeline.strip(launching(0.99, Line(steps=2000)).trace(), 0)} == {1}
