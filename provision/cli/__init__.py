@@ -33,6 +33,7 @@ COMMANDS: Final = {
     "accept": "Write the certificate of hosts that were handed over, from evidence.",
     "probe": "Gather a host's facts as JSON, without judging them.",
     "monitor": "Watch the GPUs of hosts, with nothing installed there.",
+    "bench": "Measure GPUs, and say whether they are as fast as their kind.",
     "apply": "Set up a host that exists.",
     "undo": "Put back what the roles changed on a host.",
     "ls": "List the instances that gpuprov launched.",

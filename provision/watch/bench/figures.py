@@ -9,7 +9,7 @@ from provision.watch.sample import Amount, Line, Share, Whole, Word
 
 Signed = Annotated[float, msgspec.Meta(ge=-1e15, le=1e15)]
 Bit = Annotated[str, msgspec.Meta(pattern=r"^[0-9]{1,10}$")]
-_Row = tuple[Amount, Amount, Whole | None, Amount | None, Whole | None, Whole]
+SoakRow = tuple[Amount, Amount, Whole | None, Amount | None, Whole | None, Whole]
 _Holder = tuple[Whole, Whole, Word, Line]
 _Few = msgspec.Meta(max_length=64)
 
@@ -68,7 +68,7 @@ class Measured(msgspec.Struct, frozen=True, tag="figure", tag_field="kind"):
     seconds: Amount | None = None
     load: LoadState | None = None
     detail: Annotated[dict[Word, bool | Signed | Word | None], _Few] = {}
-    series: Annotated[tuple[_Row, ...], msgspec.Meta(max_length=200)] = ()
+    series: Annotated[tuple[SoakRow, ...], msgspec.Meta(max_length=200)] = ()
     xids: Annotated[tuple[Whole, ...], msgspec.Meta(max_length=50)] | None = None
     why: Line = ""
 

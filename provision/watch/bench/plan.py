@@ -14,7 +14,7 @@ CELL_S: Final = 1.08
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One recipe: on `all` GPUs at once, on `each` in turn, on the `first`, or over growing groups for `sums`; the seconds are for all rounds."""
+    """One recipe: on `all` GPUs at once, `each` in turn, the `first`, or over growing groups for `sums`. The seconds are for all rounds."""
 
     recipe: str
     ranks: str

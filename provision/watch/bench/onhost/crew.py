@@ -26,19 +26,35 @@ class BenchCrew:
     def __init__(self, request, packed, count):
         """Start one a GPU. It sees all GPUs in NVML's order, whatever this environment leaves visible."""
         self.queue, self.lost, self.last, self.mark = queue.Queue(), {}, [""] * count, request["nonce"].encode()
+        self.request, self.packed, self.again = request, packed, 0
         environment = {name: value for name, value in os.environ.items() if name != "CUDA_VISIBLE_DEVICES"}
         environment.update(CUDA_DEVICE_ORDER="PCI_BUS_ID")
-        loader = json.loads(zlib.decompress(packed).decode())["loader"].encode()
-        pipe = subprocess.PIPE
-        self.workers = []
+        self.environment, self.workers = environment, [None] * count
         for rank in range(count):
-            argv = [request["python"], "-W", "ignore", "-IBc", request["first"]]
-            worker = subprocess.Popen(argv, stdin=pipe, stdout=pipe, stderr=pipe, env=environment, cwd="/")
-            self.workers.append(worker)
-            mine = json.dumps({"main": "worker", "nonce": request["nonce"], "rank": rank, "world": count}).encode()
-            self.write(rank, b"".join(b"%d\n%s" % (len(part), part) for part in (loader, packed, mine)))
-            threading.Thread(target=self.listen, args=(rank, worker.stdout), daemon=True).start()
-            threading.Thread(target=self.keep_last, args=(rank, worker.stderr), daemon=True).start()
+            self.start(rank)
+
+    def start(self, rank):
+        """Start a worker."""
+        request, pipe = self.request, subprocess.PIPE
+        argv = [request["python"], "-W", "ignore", "-IBc", request["first"]]
+        worker = self.workers[rank] = subprocess.Popen(argv, stdin=pipe, stdout=pipe, stderr=pipe, env=self.environment, cwd="/")
+        mine = json.dumps({"main": "worker", "nonce": request["nonce"], "rank": rank, "world": len(self.workers)}).encode()
+        loader = json.loads(zlib.decompress(self.packed).decode())["loader"].encode()
+        self.write(rank, b"".join(b"%d\n%s" % (len(part), part) for part in (loader, self.packed, mine)))
+        threading.Thread(target=self.listen, args=(rank, worker), daemon=True).start()
+        threading.Thread(target=self.keep_last, args=(rank, worker.stderr), daemon=True).start()
+
+    def revive(self):
+        """Start the workers anew that were lost, a few times: one recipe that hangs is no reason to lose the others."""
+        ranks = sorted(self.lost)
+        if ranks and self.again < 3:
+            self.again += 1
+            for rank in ranks:
+                self.workers[rank].kill()
+                self.workers[rank].wait()
+                self.start(rank)
+                del self.lost[rank]
+            self.ask(ranks, {"processor": self.request["processor"]}, START_S, lambda *_: None)
 
     def write(self, rank, data):
         """Send something to a worker; one that is gone is noticed by `listen`."""
@@ -48,13 +64,13 @@ class BenchCrew:
         except OSError:
             pass
 
-    def listen(self, rank, stream):
+    def listen(self, rank, worker):
         """Pass on what a worker says; None when it ended."""
-        for line in stream:
+        for line in worker.stdout:
             word, _, text = line.partition(b" ")
             if word == self.mark:
-                self.queue.put((rank, json.loads(text.decode())))
-        self.queue.put((rank, None))
+                self.queue.put((rank, worker, json.loads(text.decode())))
+        self.queue.put((rank, worker, None))
 
     def keep_last(self, rank, stream):
         """Keep the last line of a worker's complaints."""
@@ -70,10 +86,10 @@ class BenchCrew:
         while waiting and time.monotonic() < end:
             look()
             try:
-                rank, message = self.queue.get(timeout=0.5)
+                rank, worker, message = self.queue.get(timeout=0.5)
             except queue.Empty:
                 continue
-            if rank not in waiting:
+            if rank not in waiting or worker is not self.workers[rank]:  # a word of one that was replaced
                 continue
             if message is None:
                 time.sleep(0.2)
@@ -183,18 +199,22 @@ def main(request, packed):
 
 def steps(request, crew, meter, say, before):
     """One step after another; after each, who else was seen on a GPU meanwhile."""
-    own, seen = {worker.pid for worker in crew.workers} | before, {}
+    seen = {}
     count = len(crew.workers)
 
     def look():
         # In a container our own workers are listed by ids that do not exist here; a stranger has one that does, or is one too many.
-        strange = [holder for holder in holders(meter, own)]
+        strange = holders(meter, {worker.pid for worker in crew.workers} | before)
         hidden = [holder for holder in strange if not os.path.exists("/proc/%d" % holder[1])]
         for holder in [each for each in strange if each not in hidden] + hidden[count * count :]:
             seen[tuple(holder[:2])] = holder
 
+    def tell(rank, message):
+        say(**dict(message, gpu=rank))
+
     for number, step in enumerate(request["steps"]):
         groups = rounds(step, count)
+        crew.revive()
         for ranks in groups:
             seconds = step["seconds"] / len(groups)
             seen.clear()
@@ -202,7 +222,7 @@ def steps(request, crew, meter, say, before):
             options = dict(step.get("options", {}), ranks=ranks, port=free_port())
             order = {"recipe": step["recipe"], "seconds": seconds, "options": options, "alone": len(ranks) == 1}
             limit = seconds * 1.5 + GRACE_S
-            answers = crew.ask(ranks, order, limit, lambda rank, message: say(**dict(message, recipe=step["recipe"], gpu=rank)), look)
+            answers = crew.ask(ranks, order, limit, tell, look)
             whys = {str(rank): answer["why"] for rank, answer in answers.items() if answer.get("why")}
             say(kind="done", number=number, recipe=step["recipe"], ranks=ranks, whys=whys, others=list(seen.values())[:20])
 

@@ -13,7 +13,7 @@ def piece():
 
 
 packed, request = piece(), json.loads(piece().decode())
-if sys.version_info < (3, 7):
+if sys.version_info < (3, 7):  # noqa: UP036 - this is how it is found out
     print("%s old %d.%d" % ((request["nonce"],) + sys.version_info[:2]))
     sys.exit()
 sent = json.loads(zlib.decompress(packed).decode())
@@ -22,13 +22,13 @@ sent = json.loads(zlib.decompress(packed).decode())
 class Sent(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     """Finds the modules that were sent, before any other."""
 
-    def find_spec(self, name, path=None, target=None):
+    def find_spec(self, name, _path=None, _target=None):
         """Ours, or nothing."""
         return importlib.util.spec_from_loader(name, self) if name in sent else None
 
     def exec_module(self, module):
         """Run its text."""
-        exec(compile(sent[module.__name__], "<gpuprov %s>" % module.__name__, "exec"), module.__dict__)
+        exec(compile(sent[module.__name__], "<gpuprov %s>" % module.__name__, "exec"), module.__dict__)  # noqa: S102 - what was sent
 
 
 sys.meta_path.insert(0, Sent())

@@ -24,7 +24,7 @@ class Bench:
         self.torch, self.index, self.meter, self.say, self.known = torch, index, meter, say, known
         self.cuda = torch.cuda.is_available()
         self.device = torch.device("cuda", index) if self.cuda else torch.device("cpu")
-        self.alone = True
+        self.alone, self.recipe = True, ""
 
     @property
     def capability(self):
@@ -104,8 +104,8 @@ class Bench:
         load = self.meter.load(self.index, timing.since, timing.until) if timing is not None and not self.meter.why else None
         seconds = round(timing.until - timing.since, 2) if timing is not None else None
         known = {"unit": unit, "alone": self.alone, "seconds": seconds, "load": load, "detail": detail}
-        self.say(kind="figure", name=name, value=float("%.5g" % value), **dict(known, **(more or {})))
+        self.say(kind="figure", recipe=self.recipe, name=name, value=float("%.5g" % value), **dict(known, **(more or {})))
 
     def missing(self, name, unit, why):
         """Say that there is no figure, and why."""
-        self.say(kind="figure", name=name, value=None, unit=unit, alone=self.alone, why=str(why)[:300])
+        self.say(kind="figure", recipe=self.recipe, name=name, value=None, unit=unit, alone=self.alone, why=str(why)[:300])

@@ -10,6 +10,9 @@ import time
 from meter import BenchMeter
 from timing import Bench
 
+# What PyTorch and recipes raise; memory that is full is a RuntimeError.
+FAILURES = (RuntimeError, OSError, ValueError, TypeError, AttributeError, LookupError, ImportError, ArithmeticError, AssertionError)
+
 
 def orders():
     """Orders as they come. Reading stands in a thread of its own: a closed input ends the process in the middle of any work."""
@@ -51,12 +54,14 @@ def main(request, _packed):
         meter.start()
         say(kind="done", torch=torch.__version__, cuda=torch.version.cuda or "", cores=len(allowed), near=len(near & allowed))
         for order in coming:
-            bench = Bench(torch, rank, meter, say, world=request["world"], allowed=allowed, near=near & allowed or allowed, **order["options"])
-            bench.alone = order["alone"]
+            bench = Bench(
+                torch, rank, meter, say, world=request["world"], allowed=allowed, near=near & allowed or allowed, **order["options"]
+            )
+            bench.alone, bench.recipe = order["alone"], order["recipe"]
             why, began = "", time.monotonic()
             try:
                 importlib.import_module(order["recipe"]).run(bench, order["seconds"])
-            except Exception as error:
+            except FAILURES as error:
                 why = ("%s: %s" % (type(error).__name__, (str(error).strip().splitlines() or [""])[0]))[:300]
             if bench.cuda:
                 torch.cuda.empty_cache()

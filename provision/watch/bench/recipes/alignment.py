@@ -45,4 +45,6 @@ def pair(bench, name, kind, shapes, seconds):
         median = sorted(timing.median for timing in timings)[1]
         rates.append(10 * 2 * rows * inner * columns / median / 1e12)
     sides = {"side": shapes[0][2], "beside": shapes[1][2]}
-    bench.figure(name, 100 * (rates[0] / rates[1] - 1), "%", took[0][-1], tflops=round(rates[0], 2), beside_tflops=round(rates[1], 2), **sides)
+    bench.figure(
+        name, 100 * (rates[0] / rates[1] - 1), "%", took[0][-1], tflops=round(rates[0], 2), beside_tflops=round(rates[1], 2), **sides
+    )

@@ -3,6 +3,7 @@
 Zeros draw less power and so run faster; inputs rotate through more memory than the L2 cache holds.
 """
 
+import math
 import time
 
 QUICK = ("bf16", "fp16", "tf32", "fp32")
@@ -31,12 +32,17 @@ def product(bench, precision, size):
     torch, made, turn = bench.torch, pairs(bench, precision, size), [0]
     if precision == "fp8":
         scale = torch.ones((), device=bench.device)
-        multiply = lambda one, other: torch._scaled_mm(one, other, scale_a=scale, scale_b=scale, out_dtype=torch.bfloat16)  # noqa: E731
+
+        def multiply(one, other):
+            return torch._scaled_mm(one, other, scale_a=scale, scale_b=scale, out_dtype=torch.bfloat16)  # noqa: SLF001 - no other door
+
     elif precision == "int8":
-        multiply = torch._int_mm
+        multiply = torch._int_mm  # noqa: SLF001 - no other door
     else:
         out = torch.empty_like(made[0][0])
-        multiply = lambda one, other: torch.matmul(one, other, out=out)  # noqa: E731
+
+        def multiply(one, other):
+            return torch.matmul(one, other, out=out)
 
     def once():
         turn[0] = (turn[0] + 1) % len(made)
@@ -45,7 +51,7 @@ def product(bench, precision, size):
     return once, made
 
 
-def error(bench, precision, once, made):
+def error(precision, once, made):
     """How far 64 x 64 values of a product are off, of their norm, against double precision."""
     if precision == "fp8":
         return None
@@ -53,7 +59,7 @@ def error(bench, precision, once, made):
     one, other = made[1 % len(made)]
     exact = one[:64].double() @ other[:, :64].double()
     off = ((out[:64, :64].double() - exact).norm() / exact.norm()).item()
-    return off if off == off else 1.0
+    return 1.0 if math.isnan(off) else off
 
 
 def run(bench, seconds):
@@ -75,7 +81,7 @@ def run(bench, seconds):
 def measure(bench, precision, size, seconds):
     """One precision and size."""
     once, made = product(bench, precision, size)
-    off = error(bench, precision, once, made)
+    off = error(precision, once, made)
     bench.block(once, 3)
     time.sleep(min(0.3, seconds / 10))
     burst = bench.timed(once, min(0.5, seconds / 6), 1)

@@ -13,15 +13,7 @@ def run(bench, seconds):
     inputs, outputs = bench.size(1024), bench.size(4096)
     batches = BATCHES if bench.cuda else BATCHES[:3]
     share = seconds / (len(batches) + 6)
-    side = bench.size(8192)
-    one, other = (torch.randn(side, side, dtype=kind, device=bench.device) for _ in range(2))
-    roof = bench.timed(lambda: torch.matmul(one, other), share)
-    bench.figure("roof.arithmetic", 2 * side**3 / roof.median / 1e12, "TFLOPS", roof)
-    big = torch.randn(bench.bytes(1 << 30) // 2, dtype=kind, device=bench.device)
-    target = torch.empty_like(big)
-    copied = bench.timed(lambda: target.copy_(big), share)
-    bench.figure("roof.memory", 2 * big.nbytes / copied.median / 1e9, "GB/s", copied)
-    del one, other, big, target
+    roof(bench, kind, share)
     width = 2 if bench.cuda else 4
     many = 2 + 2 * bench.cache // (width * inputs * outputs)
     weights = [torch.randn(outputs, inputs, dtype=kind, device=bench.device) for _ in range(many)]
@@ -31,8 +23,21 @@ def run(bench, seconds):
         timing = bench.timed(work, share)
         operations = 2.0 * batch * inputs * outputs
         moved = width * (batch * inputs + inputs * outputs + batch * outputs)
-        say(bench, "linear.%d" % batch, operations, moved, timing, many)
+        say(bench, "linear.%d" % batch, timing, many, operations=operations, moved=moved)
     layers(bench, kind, width, share)
+
+
+def roof(bench, kind, seconds):
+    """The arithmetic and the memory that this card really has."""
+    torch = bench.torch
+    side = bench.size(8192)
+    one, other = (torch.randn(side, side, dtype=kind, device=bench.device) for _ in range(2))
+    product = bench.timed(lambda: torch.matmul(one, other), seconds)
+    bench.figure("roof.arithmetic", 2 * side**3 / product.median / 1e12, "TFLOPS", product)
+    big = torch.randn(bench.bytes(1 << 30) // 2, dtype=kind, device=bench.device)
+    target = torch.empty_like(big)
+    copied = bench.timed(lambda: target.copy_(big), seconds)
+    bench.figure("roof.memory", 2 * big.nbytes / copied.median / 1e9, "GB/s", copied)
 
 
 def layers(bench, kind, width, seconds):
@@ -52,10 +57,10 @@ def layers(bench, kind, width, seconds):
     )
     for name, work, operations, written in kinds:
         timing = bench.timed(work, seconds)
-        say(bench, name, operations * count, width * count * (1 + written), timing, 1)
+        say(bench, name, timing, 1, operations=operations * count, moved=width * count * (1 + written))
 
 
-def say(bench, name, operations, moved, timing, many):
+def say(bench, name, timing, many, *, operations, moved):
     """A point of the roofline."""
     took = timing.median / many
     detail = {"intensity": round(operations / moved, 3), "gb_s": round(moved / took / 1e9, 1), "us": round(1e6 * took, 2)}

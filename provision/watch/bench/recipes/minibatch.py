@@ -11,7 +11,9 @@ from models import NETWORKS
 
 def run(bench, seconds):
     """`threads` of the options: 0 stands for the GPU. The most threads go first, and tell whether fewer would end in time."""
-    threads, order = bench.known.get("threads") or [0], bench.known.get("networks") or list(NETWORKS)
+    cores = len(bench.known["allowed"])
+    threads = {min(count, cores) for count in bench.known.get("threads") or [0]}
+    order = bench.known.get("networks") or list(NETWORKS)
     end = time.monotonic() + seconds
     cells = [(name, count) for name in order for count in sorted(threads, reverse=True)]
     before = {}
@@ -24,7 +26,7 @@ def run(bench, seconds):
                 words = "%d threads took %.3g s, so these may take %.3g s" % (known[1], known[0], known[0] * known[1] / count)
                 bench.missing(label(name, count), "s", words)
                 continue
-            took = cell(bench, name, count, share)
+            took = cell(bench, name, count, share, most)
             if count:
                 before[name] = (took, count)
     finally:
@@ -42,7 +44,7 @@ def label(name, count):
     return "%s.%s" % (name, "cpu%d" % count if count else "gpu")
 
 
-def cell(bench, name, count, seconds):
+def cell(bench, name, count, seconds, most):
     """One network on one device; returns the seconds of a step."""
     torch = bench.torch
     device = torch.device("cpu") if count else bench.device
@@ -70,7 +72,7 @@ def cell(bench, name, count, seconds):
         bench.figure(label(name, 0), timing.median, "s", timing, batch=batch)
         return timing.median
     took = []
-    for _ in range(min(10, int((seconds - first) / first))):
+    for _ in range(max(int(2 * first < most), min(10, int((seconds - first) / first)))):
         began = time.perf_counter()
         step()
         took.append(time.perf_counter() - began)

@@ -8,7 +8,7 @@ ResNet-50 and ResNet-56: He et al., arXiv:1512.03385, the first with the stride 
 def fully_connected(torch, *sides):
     """Linear layers with sigmoids between them."""
     nn, layers = torch.nn, []
-    for one, other in zip(sides, sides[1:]):  # noqa: B905 - the host's Python may be older than the keyword
+    for one, other in zip(sides, sides[1:]):  # noqa: B905, RUF007 - the host's Python may be older than the keyword and than pairwise
         layers += [nn.Linear(one, other), nn.Sigmoid()]
     return nn.Sequential(*layers[:-1])
 
@@ -36,7 +36,13 @@ def alexnet_s(torch):
     """AlexNet of "One weird trick" with the larger first layers, for ImageNet."""
     nn = torch.nn
     pool = nn.MaxPool2d
-    rows = [(3, 96, 11, 4, 2, pool), (96, 256, 5, 1, 2, pool), (256, 384, 3, 1, 1, None), (384, 384, 3, 1, 1, None), (384, 256, 3, 1, 1, pool)]
+    rows = [
+        (3, 96, 11, 4, 2, pool),
+        (96, 256, 5, 1, 2, pool),
+        (256, 384, 3, 1, 1, None),
+        (384, 384, 3, 1, 1, None),
+        (384, 256, 3, 1, 1, pool),
+    ]
     ends = [nn.Flatten(), nn.Linear(9216, 4096), nn.ReLU(inplace=True), nn.Linear(4096, 4096), nn.ReLU(inplace=True), nn.Linear(4096, 1000)]
     return nn.Sequential(*convolutions(torch, *rows), *ends)
 
@@ -62,7 +68,7 @@ def residual(torch, body, shortcut):
     return Residual()
 
 
-def normed(torch, inside, outside, kernel, stride=1, active=True):
+def normed(torch, inside, outside, kernel, *, stride=1, active=True):
     """A convolution with its normalisation."""
     nn = torch.nn
     layers = [nn.Conv2d(inside, outside, kernel, stride, kernel // 2, bias=False), nn.BatchNorm2d(outside)]
@@ -72,14 +78,22 @@ def normed(torch, inside, outside, kernel, stride=1, active=True):
 def resnet50(torch):
     """Bottlenecks of 3, 4, 6 and 3 blocks: 25.6 million weights."""
     nn = torch.nn
-    layers, inside = [*normed(torch, 3, 64, 7, 2), nn.MaxPool2d(3, 2, 1)], 64
+    layers, inside = [*normed(torch, 3, 64, 7, stride=2), nn.MaxPool2d(3, 2, 1)], 64
     for stage, blocks in enumerate((3, 4, 6, 3)):
         width = 64 << stage
         for block in range(blocks):
             stride = 2 if stage and not block else 1
             outside = 4 * width
-            parts = [*normed(torch, inside, width, 1), *normed(torch, width, width, 3, stride), *normed(torch, width, outside, 1, active=False)]
-            short = nn.Sequential(*normed(torch, inside, outside, 1, stride, active=False)) if inside != outside or stride > 1 else nn.Identity()
+            parts = [
+                *normed(torch, inside, width, 1),
+                *normed(torch, width, width, 3, stride=stride),
+                *normed(torch, width, outside, 1, active=False),
+            ]
+            short = (
+                nn.Sequential(*normed(torch, inside, outside, 1, stride=stride, active=False))
+                if inside != outside or stride > 1
+                else nn.Identity()
+            )
             layers.append(residual(torch, nn.Sequential(*parts), short))
             inside = outside
     return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(inside, 1000))
@@ -93,8 +107,8 @@ def resnet56(torch):
         width = 16 << stage
         for block in range(9):
             stride = 2 if stage and not block else 1
-            parts = [*normed(torch, inside, width, 3, stride), *normed(torch, width, width, 3, active=False)]
-            short = nn.Sequential(*normed(torch, inside, width, 1, stride, active=False)) if inside != width else nn.Identity()
+            parts = [*normed(torch, inside, width, 3, stride=stride), *normed(torch, width, width, 3, active=False)]
+            short = nn.Sequential(*normed(torch, inside, width, 1, stride=stride, active=False)) if inside != width else nn.Identity()
             layers.append(residual(torch, nn.Sequential(*parts), short))
             inside = width
     return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(inside, 10))

@@ -1,6 +1,6 @@
 """Between GPUs: copies from one to each other one, by direction and both at once, and the sum over 2, 4 and 8 of them."""
 
-import datetime
+import datetime as dt
 import time
 
 from timing import Timing
@@ -24,7 +24,7 @@ def copies(bench, seconds):
         mine = torch.randint(-(2**31), 2**31 - 1, (count,), dtype=torch.int32, device=bench.device)
         theirs = torch.empty(count, dtype=torch.int32, device="cuda:%d" % other)
         direct = torch.cuda.can_device_access_peer(own, other)
-        there = bench.timed(lambda: theirs.copy_(mine, non_blocking=True), share)
+        there = bench.timed(lambda theirs=theirs, mine=mine: theirs.copy_(mine, non_blocking=True), share)
         right = bool(torch.equal(theirs.cpu()[: 1 << 20], mine.cpu()[: 1 << 20]))
         bench.figure("p2p.%d-%d" % (own, other), 4 * count / there.median / 1e9, "GB/s", there, direct=direct, right=right)
         if other < own:
@@ -32,7 +32,7 @@ def copies(bench, seconds):
         back, source = torch.empty_like(mine), torch.empty_like(theirs)
         aside, beyond = torch.cuda.Stream(bench.device), torch.cuda.Stream(other)
 
-        def both(theirs=theirs, mine=mine, back=back, source=source, aside=aside, beyond=beyond):
+        def both(theirs=theirs, mine=mine, back=back, source=source, aside=aside, beyond=beyond):  # noqa: PLR0917 - bound here
             # A copy waits for what the current streams of both GPUs have to do, so the second has streams of its own on both.
             aside.wait_stream(torch.cuda.current_stream(bench.device))
             theirs.copy_(mine, non_blocking=True)
@@ -51,7 +51,7 @@ def all_reduce(bench, seconds, ranks):
 
     count, size = len(ranks), bench.bytes(1 << 30) // 4
     where = "tcp://127.0.0.1:%d" % bench.known["port"]
-    late = datetime.timedelta(seconds=20)
+    late = dt.timedelta(seconds=20)
     kind = "nccl" if bench.cuda else "gloo"
     group.init_process_group(kind, init_method=where, rank=ranks.index(bench.index), world_size=count, timeout=late)
     try:

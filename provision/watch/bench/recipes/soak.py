@@ -7,7 +7,6 @@ from gemm import product
 
 def run(bench, seconds):
     """The rate in the first and the last fifth, what it was between them, and the errors that came."""
-    torch = bench.torch
     precision = "bf16" if bench.capability >= (8, 0) else "fp16" if bench.cuda else "fp32"
     size = bench.size(8192)
     once, _ = product(bench, precision, size)
@@ -43,4 +42,9 @@ def row(bench, part, began, rate):
     """Seconds, TFLOPS, clock, power, temperature, and the bits of the reasons."""
     load = bench.meter.load(bench.index, part.since, part.until)
     bits = sum(int(bit) for bit in load.get("reasons") or {})
-    return [round(part.until - began, 1), round(rate / part.median, 2), *(load.get(key) for key in ("sm_mhz", "power_w", "temperature_c")), bits]
+    return [
+        round(part.until - began, 1),
+        round(rate / part.median, 2),
+        *(load.get(key) for key in ("sm_mhz", "power_w", "temperature_c")),
+        bits,
+    ]
