@@ -144,7 +144,7 @@ def _networks(cells: Sequence[FigureEntry], devices: Sequence[str]) -> list[Mini
         published = [f"{min(row):.3g} – {max(row):.3g}" for row in known]  # noqa: RUF001 - from … to
         best = min(min(row) for row in known[2:])
         gpu = values.get(f"{name}.gpu")
-        made.append(MiniBatch(name, [f"{value:.3g}" if value else "–" for value in here], published, f"{best / gpu:.0f}x" if gpu else "–"))  # noqa: RUF001
+        made.append(MiniBatch(name, [f"{value:.3g}" if value else "–" for value in here], published, f"{best / gpu:.0f}" if gpu else "–"))  # noqa: RUF001
     return made
 
 

@@ -4,12 +4,23 @@ from dataclasses import dataclass
 from typing import Final
 
 from provision.catalog import read
+from provision.catalog.records.base import version
 from provision.catalog.records.gpus import GpuRecord, Healthy
 from provision.verify.checks.perf import LANE
 from provision.watch.bench.figures import Measured
 
 # Figures that say nothing of a card's health: effects, points of a roofline, tables, and rates that the host decides.
-REPORTED: Final = ("alignment.", "intensity.", "minibatch.", "launch.launch.", "memory.triad", "copies.pageable.", "soak.first")
+REPORTED: Final = (
+    "alignment.",
+    "intensity.",
+    "minibatch.",
+    "launch.launch.",
+    "memory.triad",
+    "copies.pageable.",
+    "soak.first",
+    "amp.resnet50.",
+)
+_AMPERE: Final = (8, 0)
 _SIZE: Final = "8192"  # the products that are compared; the others are shown beside them
 
 
@@ -35,7 +46,9 @@ def is_reported(card: GpuRecord | None, figure: Measured) -> bool:
     shown = figure.key.startswith(REPORTED) or (figure.recipe == "gemm" and f".{_SIZE}." not in figure.key)
     shared = figure.recipe == "copies" and not figure.alone
     hosted = figure.recipe == "peers" and card is not None and card.model in read.gpus().acceptance.all_reduce_reported
-    return shown or shared or hosted or figure.key.endswith(".both")
+    # From Ampere on PyTorch's convolutions use TF32 without being asked: against FP32 without it nobody published a figure.
+    against = figure.key == "amp.speed_up.fp32" and card is not None and version(card.compute_capability) >= _AMPERE
+    return shown or shared or hosted or against or figure.key.endswith(".both")
 
 
 def reference_of(card: GpuRecord | None, figure: Measured) -> Reference | None:
@@ -50,16 +63,16 @@ def reference_of(card: GpuRecord | None, figure: Measured) -> Reference | None:
         return link
     name = figure.key.replace(f".{_SIZE}", "")
     name = "peers.p2p" if name.startswith("peers.p2p.") else name
-    return _own(card, name, figure) or _accepted(card, name) or link
+    return _own(card, name) or _accepted(card, name) or _floor(card, name) or link
 
 
-def _own(card: GpuRecord, name: str, figure: Measured) -> Reference | None:
+def _own(card: GpuRecord, name: str) -> Reference | None:
     """What bench.yaml has."""
     bench, verify = read.bench(), read.gpus().acceptance
     known = bench.cards.get(card.model, {}).get(name)
     if known is None:
         return None
-    most = card.peaks.get(figure.name.split(".")[0]) if figure.recipe == "gemm" else None
+    most = _most(card, name)
     if known.floor:
         return Reference(known.value, known.source, 1.0, 1.0)
     if name.startswith("amp.resnet50."):
@@ -73,9 +86,8 @@ def _accepted(card: GpuRecord, name: str) -> Reference | None:
     """The acceptance figures of gpus.yaml: of this card, or by the share that healthy cards reach of their datasheet."""
     gates = read.gpus().acceptance
     healthy, sheet = gates.healthy.get(card.model, Healthy()), gates.datasheet
-    capped = card.power_w is not None and card.power_w <= sheet.capped_w
-    tensor = "bf16" if float(card.compute_capability) >= 8 else "fp16"  # noqa: PLR2004 - Ampere
-    most = card.peaks.get(name.split(".")[1]) if name.startswith("gemm.") else None
+    tensor = "bf16" if version(card.compute_capability) >= _AMPERE else "fp16"
+    most = _most(card, name)
 
     def of(value: float | None, peak: float | None, share: float) -> Reference | None:
         if value is not None:
@@ -83,13 +95,10 @@ def _accepted(card: GpuRecord, name: str) -> Reference | None:
         return None if peak is None else Reference(share * peak, sheet.source, gates.warn_share, gates.fail_share, most=peak)
 
     if name == f"gemm.{tensor}.burst":
-        return of(healthy.tensor_tflops, most, sheet.tensor_capped if capped else sheet.tensor)
-    if name == f"gemm.{tensor}.settled":
-        if healthy.settled_tflops is not None:
-            return Reference(healthy.settled_tflops, gates.source, read.bench().gates.settled_warn, read.bench().gates.settled_fail)
-        burst = None if capped else of(healthy.tensor_tflops, most, sheet.tensor)
-        # No more is known than that the rate must not fall below what a burst may be.
-        return None if burst is None else Reference(burst.value, burst.source, gates.fail_share, gates.fail_share, most=most)
+        return of(healthy.tensor_tflops, most, sheet.tensor_capped if _is_capped(card) else sheet.tensor)
+    if name == f"gemm.{tensor}.settled" and healthy.settled_tflops is not None:
+        own = read.bench().gates
+        return Reference(healthy.settled_tflops, gates.source, own.settled_warn, own.settled_fail, most=most)
     if name == "memory.copy":
         return of(healthy.memory_gb_s, card.bandwidth_gb_s, sheet.memory)
     if name.startswith("copies.pinned.") and healthy.copies_floor_gb_s is not None:
@@ -99,6 +108,25 @@ def _accepted(card: GpuRecord, name: str) -> Reference | None:
         # NVSwitch adds up inside the fabric, which may be faster than the links.
         return None if gate is None else Reference(gate.value, gate.source, gate.warn, gate.fail)
     return None
+
+
+def _floor(card: GpuRecord, name: str) -> Reference | None:
+    """Of a settled rate that nobody published: it must not fall below what a burst may be; not of a card with a small power limit."""
+    if not name.endswith(".settled") or _is_capped(card):
+        return None
+    burst, share = name.replace(".settled", ".burst"), read.gpus().acceptance.fail_share
+    known = _own(card, burst) or _accepted(card, burst)
+    return None if known is None else Reference(known.value, known.source, share, share, most=known.most)
+
+
+def _is_capped(card: GpuRecord) -> bool:
+    """Whether the card's power limit is lower than what its clocks take."""
+    return card.power_w is not None and card.power_w <= read.gpus().acceptance.datasheet.capped_w
+
+
+def _most(card: GpuRecord, name: str) -> float | None:
+    """What a product cannot exceed: the peak of its precision."""
+    return card.peaks.get(name.split(".")[1]) if name.startswith("gemm.") else None
 
 
 def _link(figure: Measured) -> Reference | None:

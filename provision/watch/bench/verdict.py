@@ -184,7 +184,7 @@ def _soak(figure: Measured, first: float | None) -> list[tuple[BenchOutcome, str
     signs = list[tuple[BenchOutcome, str]]()
     share = (figure.value or 0) / first if first else None
     holds = share is not None and share >= read.bench().gates.holds
-    signs.append(("pass", "") if holds else ("unknown" if share is None else "fail", f"{share or 0:.0%} of its first part"))
+    signs.append(("pass" if holds else "unknown" if share is None else "fail", f"{share or 0:.0%} of its first part"))
     counts: dict[str, BenchOutcome] = {"ecc_uncorrected": "fail", "rows_remapped": "fail", "ecc_corrected": "warn"}
     for name, outcome in counts.items():
         grown = figure.detail.get(name)
