@@ -5,7 +5,6 @@ import sys
 from pathlib import Path
 
 import click
-import msgspec
 
 from provision.cli import options, tables
 from provision.cli.progress import Narrator
@@ -14,7 +13,7 @@ from provision.report.base import inert
 from provision.watch.bench import page, report
 from provision.watch.bench.plan import RECIPES, chosen
 from provision.watch.bench.report import COLUMNS, BenchReport
-from provision.watch.bench.run import Moment
+from provision.watch.bench.run import BenchMoment
 from provision.workflow.bench import BenchRequest, bench, folder_of, interpreter_of
 from provision.workflow.session import Session
 
@@ -60,7 +59,7 @@ def command(
     request = _request(hosts, full=full, quick=quick, only_text=only_text, interpreter=interpreter, force=force)
     narrator = Narrator()
 
-    def told(host: str, moment: Moment) -> None:
+    def told(host: str, moment: BenchMoment) -> None:
         gpus = "all GPUs" if len(moment.ranks) > 1 else f"GPU {moment.ranks[0]}" if moment.ranks else "no GPU"
         narrator.say(f"{host}: {moment.recipe} on {gpus}, about {moment.left_s:.0f} s left")
 
@@ -68,7 +67,7 @@ def command(
     narrator.pause()
     if html:
         options.write(html, page.render(result))
-    click.echo(json.dumps(msgspec.to_builtins(result), indent=1) if as_json else _text(result, every=every))
+    click.echo(report.as_json(result) if as_json else _text(result, every=every))
     ctx.exit(result.exit_code)
 
 

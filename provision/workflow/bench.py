@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from provision.errors import InstanceNotFoundError
 from provision.profile.model import Profile
 from provision.watch.bench import record
-from provision.watch.bench.plan import Step
+from provision.watch.bench.plan import BenchStep
 from provision.watch.bench.report import SCHEMA, BenchReport, host_entry
 from provision.watch.bench.run import BenchRun, Told, measure
 from provision.watch.bench.verdict import Past, judge
@@ -28,7 +28,7 @@ class BenchRequest:
     """What is measured where. `interpreter` is the python of each host's PyTorch; `plan` is the name of the plan."""
 
     targets: tuple[Target, ...]
-    steps: tuple[Step, ...]
+    steps: tuple[BenchStep, ...]
     plan: str
     interpreter: dict[str, str]
     force: bool = False

@@ -75,6 +75,11 @@ class BenchReport(msgspec.Struct, frozen=True):
         return 1 if 1 in codes else max(codes, default=3)
 
 
+def as_json(result: BenchReport) -> str:
+    """The report for programs."""
+    return msgspec.json.format(msgspec.json.encode(result), indent=1).decode()
+
+
 def json_schema() -> dict[str, Any]:
     """The JSON Schema of the report."""
     return msgspec.json.schema(BenchReport)

@@ -16,7 +16,7 @@ from provision.host.ssh import Target
 from provision.watch import stream
 from provision.watch.bench import figures
 from provision.watch.bench.figures import DoneMessage, EndMessage, HelloMessage, Measured, RefusedMessage, StartMessage, StepMessage
-from provision.watch.bench.plan import CELL_S, Step
+from provision.watch.bench.plan import CELL_S, BenchStep
 
 ROOT: Final = Path(__file__).parent
 _SILENT_S: Final = 60.0  # four times this without a word, and the host is given up: a step of the full plan says its figures in between
@@ -46,7 +46,7 @@ class BenchRun:
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
+class BenchMoment:
     """Where a run stands: what it does now, and about how many seconds are left."""
 
     recipe: str
@@ -54,7 +54,7 @@ class Moment:
     left_s: float
 
 
-Told = Callable[[str, Moment], None]
+Told = Callable[[str, BenchMoment], None]
 
 
 @cache
@@ -68,7 +68,7 @@ def _modules() -> tuple[bytes, bytes]:
     return loader.encode(), zlib.compress(json.dumps(texts).encode(), 6)
 
 
-async def measure(target: Target, steps: Sequence[Step], *, interpreter: str, force: bool, told: Told = lambda *_: None) -> BenchRun:
+async def measure(target: Target, steps: Sequence[BenchStep], *, interpreter: str, force: bool, told: Told = lambda *_: None) -> BenchRun:
     """Let a host do some steps. It always returns what came, also where the host was lost in the middle."""
     run, began = BenchRun(target.name, time.time()), time.monotonic()
 
@@ -81,7 +81,7 @@ async def measure(target: Target, steps: Sequence[Step], *, interpreter: str, fo
             async for line in every:
                 message = figures.parse(line, target.name)
                 if isinstance(message, StepMessage):
-                    told(target.name, Moment(message.recipe, message.ranks, left(steps, message.number, message.seconds)))
+                    told(target.name, BenchMoment(message.recipe, message.ranks, left(steps, message.number, message.seconds)))
                 take(run, message)
                 if run.ended or run.refused:
                     break
@@ -116,7 +116,7 @@ def take(run: BenchRun, message: figures.Message) -> None:
             pass
 
 
-def left(steps: Sequence[Step], number: int, round_s: float) -> float:
+def left(steps: Sequence[BenchStep], number: int, round_s: float) -> float:
     """About how many seconds are left at the beginning of a step's round, as planned."""
     rest = sum(step.seconds for step in steps[number + 1 :])
     return CELL_S * (rest + min(round_s, steps[number].seconds if number < len(steps) else 0))

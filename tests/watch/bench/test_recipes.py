@@ -189,7 +189,7 @@ def test_mixed_precision_is_compared_with_both_and_with_fp32_alone_where_there_i
 ) -> None:
     monkeypatch.setattr(host.amp, "resnet50", MagicMock())
     hopper, turing = FakeBench(), FakeBench((7, 5))
-    hopper.device = turing.device = MagicMock()  # type: ignore[assignment]
+    hopper.device = turing.device = MagicMock()
     for bench in (hopper, turing):
         host.amp.run(bench, 1)
     assert set(hopper.values) == {"resnet50.fp32", "resnet50.tf32", "resnet50.mixed", "speed_up.fp32", "speed_up.tf32"}
@@ -201,8 +201,13 @@ def test_threads_that_would_take_too_long_are_left_out_with_the_reason_and_none_
     host: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[tuple[str, int]] = []
+
+    def cell(_bench: Any, name: str, count: int, *_: float) -> float:
+        asked.append((name, count))
+        return 16.0 / count
+
     monkeypatch.setattr(host.minibatch, "stand_on", lambda _: None)
-    monkeypatch.setattr(host.minibatch, "cell", lambda _bench, name, count, *_: asked.append((name, count)) or 16.0 / count)
+    monkeypatch.setattr(host.minibatch, "cell", cell)
     bench = FakeBench(threads=[1, 4, 64], networks=["lstm", "fcn-r"], cell_s=5)
     host.minibatch.run(bench, 1000)
     assert asked == [("lstm", 16), ("lstm", 4), ("fcn-r", 16), ("fcn-r", 4)]

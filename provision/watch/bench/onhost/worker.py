@@ -41,7 +41,7 @@ def main(request, _packed):
 
     def run():
         first = next(coming)
-        import torch
+        import torch  # noqa: PLC0415 - orders are listened to meanwhile, so that a closed connection ends it
 
         meter = BenchMeter([rank])
         allowed, near = os.sched_getaffinity(0), meter.cores(rank) if not meter.why else set()

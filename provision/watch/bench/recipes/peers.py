@@ -47,7 +47,7 @@ def copies(bench, seconds):
 def all_reduce(bench, seconds, ranks):
     """1 GiB of whole numbers on each GPU, whose sum is the same in any order; the slowest GPU counts."""
     torch = bench.torch
-    import torch.distributed as group
+    import torch.distributed as group  # noqa: PLC0415 - only where there are several GPUs
 
     count, size = len(ranks), bench.bytes(1 << 30) // 4
     where = "tcp://127.0.0.1:%d" % bench.known["port"]
