@@ -71,7 +71,7 @@ def judged(runs: Sequence[BenchRun], plan: str, folder: Path) -> BenchReport:
     for run in runs:
         machine, card = record.identity(run), _card(run)
         past = record.past([*known, *(each for each in fresh if each.machine != machine)], machine, card) if card else Past({}, {})
-        verdicts = judge(run.start.gpus if run.start else (), run.measured, run.done, past)
+        verdicts = judge(run.start, run.measured, run.done, past)
         record.add(folder, run, verdicts)
         entries.append(host_entry(run, plan, machine, verdicts))
     return BenchReport(SCHEMA, tuple(entries))

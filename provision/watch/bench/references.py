@@ -21,6 +21,7 @@ REPORTED: Final = (
     "amp.resnet50.",
 )
 _AMPERE: Final = (8, 0)
+_SHEET_ONLY: Final = ("gemm.fp8.", "gemm.int8.", "gemm.fp64.")  # nobody published how fast healthy cards are: only a datasheet has them
 _SIZE: Final = "8192"  # the products that are compared; the others are shown beside them
 
 
@@ -43,7 +44,7 @@ class Reference:
 
 def is_reported(card: GpuRecord | None, figure: Measured) -> bool:
     """Whether a figure is shown and not judged, on any card or on this one."""
-    shown = figure.key.startswith(REPORTED) or (figure.recipe == "gemm" and f".{_SIZE}." not in figure.key)
+    shown = figure.key.startswith((*REPORTED, *_SHEET_ONLY)) or (figure.recipe == "gemm" and f".{_SIZE}." not in figure.key)
     shared = figure.recipe == "copies" and not figure.alone
     hosted = figure.recipe == "peers" and card is not None and card.model in read.gpus().acceptance.all_reduce_reported
     # From Ampere on PyTorch's convolutions use TF32 without being asked: against FP32 without it nobody published a figure.
@@ -63,7 +64,7 @@ def reference_of(card: GpuRecord | None, figure: Measured) -> Reference | None:
         return link
     name = figure.key.replace(f".{_SIZE}", "")
     name = "peers.p2p" if name.startswith("peers.p2p.") else name
-    return _own(card, name) or _accepted(card, name) or _floor(card, name) or link
+    return _own(card, name) or _accepted(card, name) or _floor(card, name) or _sheet(card, name) or link
 
 
 def _own(card: GpuRecord, name: str) -> Reference | None:
@@ -117,6 +118,16 @@ def _floor(card: GpuRecord, name: str) -> Reference | None:
     burst, share = name.replace(".settled", ".burst"), read.gpus().acceptance.fail_share
     known = _own(card, burst) or _accepted(card, burst)
     return None if known is None else Reference(known.value, known.source, share, share, most=known.most)
+
+
+def _sheet(card: GpuRecord, name: str) -> Reference | None:
+    """The datasheet's peak, to be shown beside a product and not to judge it."""
+    if not name.startswith(_SHEET_ONLY):
+        return None
+    precision = name.split(".")[1]
+    precision = f"{precision}_tensor" if f"{precision}_tensor" in card.peaks else precision
+    source = next((source for source, figures in card.sources.items() if f"peaks.{precision}" in figures), None)
+    return Reference(card.peaks[precision], source, None, None) if source and precision in card.peaks else None
 
 
 def _is_capped(card: GpuRecord) -> bool:

@@ -59,7 +59,6 @@ class HostEntry(msgspec.Struct, frozen=True):
     start: StartMessage | None
     figures: tuple[FigureEntry, ...]
     steps: tuple[DoneMessage, ...]
-    tools: tuple[dict[str, Any], ...] = ()
 
 
 class BenchReport(msgspec.Struct, frozen=True):

@@ -14,7 +14,7 @@ from provision.errors import EXIT_FAILED_CHECK, EXIT_OK, EXIT_UNKNOWN
 from provision.verify.checks.health import HARDWARE, ORDINARY, THERMAL, gravity
 from provision.verify.checks.perf import ABSURD, OFF
 from provision.verify.facts.perf import FLICKER
-from provision.watch.bench.figures import BenchGpu, DoneMessage, Measured
+from provision.watch.bench.figures import BenchGpu, DoneMessage, Measured, StartMessage
 from provision.watch.bench.references import Reference, is_reported, reference_of
 
 BenchOutcome = Literal["fail", "unknown", "warn", "pass", "reported"]
@@ -42,9 +42,10 @@ class Past:
     fleet: Mapping[str, tuple[float, int]]
 
 
-def judge(gpus: Sequence[BenchGpu], figures: Sequence[Measured], done: Sequence[DoneMessage], past: Past) -> list[BenchVerdict]:
-    """All figures of a run. `done` says who else used a GPU meanwhile."""
-    users = {recipe: sorted({holder[0] for step in done if step.recipe == recipe for holder in step.others}) for recipe in _recipes(done)}
+def judge(start: StartMessage | None, figures: Sequence[Measured], done: Sequence[DoneMessage], past: Past) -> list[BenchVerdict]:
+    """All figures of a run. `start` says what the GPUs are and who held one before, `done` who else used one meanwhile."""
+    gpus, held = (start.gpus, {holder[0] for holder in start.held}) if start else ((), set())
+    users = {recipe: held | {holder[0] for step in done if step.recipe == recipe for holder in step.others} for recipe in _recipes(figures)}
     seen = _Seen(figures, past, users)
     return [_one(_gpu(gpus, figure), figure, seen) for figure in figures]
 
@@ -52,7 +53,7 @@ def judge(gpus: Sequence[BenchGpu], figures: Sequence[Measured], done: Sequence[
 class _Seen:
     """What figures are compared with that is not published: the best GPU of the host, the first part of its soak, and what was before."""
 
-    def __init__(self, figures: Sequence[Measured], past: Past, users: Mapping[str, list[int]]) -> None:
+    def __init__(self, figures: Sequence[Measured], past: Past, users: Mapping[str, set[int]]) -> None:
         self.past, self.users = past, users
         self.best: dict[tuple[str, bool], float] = {}
         for figure in figures:
@@ -89,8 +90,8 @@ def state(gpu: BenchGpu, figure: Measured) -> str:
     return "; ".join(words)
 
 
-def _recipes(done: Sequence[DoneMessage]) -> list[str]:
-    return list(dict.fromkeys(step.recipe for step in done))
+def _recipes(figures: Sequence[Measured]) -> list[str]:
+    return list(dict.fromkeys(figure.recipe for figure in figures))
 
 
 def _gpu(gpus: Sequence[BenchGpu], figure: Measured) -> BenchGpu:
@@ -112,7 +113,7 @@ def _one(gpu: BenchGpu, figure: Measured, seen: _Seen) -> BenchVerdict:
         signs = [*_soak(figure, seen.first.get(figure.gpu)), *signs[1:]]
     if not reported:
         signs += _beside(figure, seen.past, seen.best[figure.key, figure.alone])
-    if figure.gpu in seen.users.get(figure.recipe, []):
+    if figure.gpu in seen.users.get(figure.recipe, set()):
         signs = [("unknown", "another process used this GPU: busy")]
     outcome = min((sign for sign, _ in signs), key=WORST.index)
     words = "; ".join(text for text in (*(text for _, text in signs), state(gpu, figure)) if text)

@@ -46,10 +46,12 @@ def test_a_figure_that_verify_measures_has_verifys_reference() -> None:
         ("h100", "peers.p2p.0-1", (335, 1.0, 1.0)),
         ("h100", "amp.speed_up.tf32", (1.47, 0.85, 0.70)),
         ("t4", "amp.speed_up.fp32", None),
-        ("h100", "gemm.fp64.8192.burst", None),
+        ("h100", "gemm.fp64.8192.burst", (67, None, None)),
+        ("h100", "gemm.fp8.8192.settled", (1979, None, None)),
+        ("t4", "gemm.fp8.8192.settled", None),
     ],
 )
-def test_what_is_known_of_a_card(card: str, key: str, expected: tuple[float, float, float] | None) -> None:
+def test_what_is_known_of_a_card(card: str, key: str, expected: tuple[float | None, ...] | None) -> None:
     known = reference(card, key)
     assert (None if known is None else (known.value, known.warn, known.fail)) == expected
 
@@ -64,7 +66,14 @@ def test_copies_of_a_card_without_a_floor_are_compared_with_the_link_unless_they
 
 def test_effects_tables_and_rates_of_the_host_are_reported_and_not_judged() -> None:
     h100, l4 = read.gpu("h100"), read.gpu("l4")
-    for key in ("alignment.fp16.512.8", "intensity.linear.1", "minibatch.lstm.gpu", "gemm.bf16.4096.settled", "peers.p2p.0-1.both"):
+    for key in (
+        "alignment.fp16.512.8",
+        "intensity.linear.1",
+        "minibatch.lstm.gpu",
+        "gemm.bf16.4096.settled",
+        "gemm.fp8.8192.settled",
+        "peers.p2p.0-1.both",
+    ):
         assert is_reported(h100, figure(key)), key
     assert is_reported(h100, figure("copies.pinned.to_host", alone=False))
     assert (is_reported(l4, figure("peers.p2p.0-1")), is_reported(h100, figure("peers.p2p.0-1"))) == (True, False)

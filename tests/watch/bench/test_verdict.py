@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import msgspec
 import pytest
 
 from provision.watch.bench.run import replayed
@@ -20,7 +21,7 @@ def of(lines: list[bytes], past: Past = NEVER) -> dict[str, BenchVerdict]:
     """Figure → verdict; of two, the one that was measured last."""
     run = replayed("h", lines)
     assert run.start is not None
-    return {verdict.figure.key: verdict for verdict in judge(run.start.gpus, run.measured, run.done, past)}
+    return {verdict.figure.key: verdict for verdict in judge(run.start, run.measured, run.done, past)}
 
 
 def one(key: str, **changes: Any) -> BenchVerdict:
@@ -126,7 +127,7 @@ def test_a_gpu_that_is_slower_than_the_one_beside_it_is_named() -> None:
             lines.append(json.dumps({**message, "gpu": 1, "value": 0.94 * message["value"]}).encode())
     run = replayed("h", lines)
     assert run.start is not None
-    verdicts = judge(run.start.gpus * 2, run.measured, run.done, NEVER)
+    verdicts = judge(msgspec.structs.replace(run.start, gpus=run.start.gpus * 2), run.measured, run.done, NEVER)
     slower = [verdict for verdict in verdicts if verdict.figure.gpu == 1]
     assert {verdict.outcome for verdict in slower} == {"warn"}
     assert all("6.0% below the best GPU beside it" in verdict.words for verdict in slower)
@@ -140,6 +141,11 @@ def test_a_stranger_on_a_gpu_makes_its_figures_unknown_and_those_of_other_recipe
     verdicts = of(lines)
     assert (verdicts[BF16].outcome, verdicts[BF16].words.startswith("another process used this GPU: busy")) == ("unknown", True)
     assert verdicts[MEMORY].outcome == "pass"
+
+
+def test_figures_that_were_forced_on_a_busy_gpu_are_all_unknown() -> None:
+    lines = [line.replace(b'"held": []', b'"held": [[0, 41, "1000", "train.py"]]') for line in QUICK]
+    assert {verdict.outcome for verdict in of(lines).values()} == {"unknown"}
 
 
 SOAK = {"kind": "figure", "recipe": "soak", "gpu": 0, "unit": "TFLOPS", "name": "first", "value": 680.0}
