@@ -62,6 +62,11 @@ def test_a_host_that_was_not_measured_says_why_and_is_unknown(call: Call, host: 
     assert "\x1b" not in out
 
 
+def test_the_interpreter_is_gpuprovs_own_or_the_one_that_is_named(call: Call) -> None:
+    assert "/opt/gpuprov/venvs/pytorch/bin/python" in call("bench", "which")[1]
+    assert "/opt/torch/bin/python" in call("bench", "which", "--python", "/opt/torch/bin/python")[1]
+
+
 def test_a_host_that_is_lost_does_not_keep_another_from_its_verdict(call: Call) -> None:
     code, out, _ = call("bench", "good", "refused")
     assert (code, "good: 14 pass" in out) == (3, True)

@@ -74,6 +74,8 @@ lines = open(os.path.join(os.path.dirname(__file__), "lines.jsonl")).read().spli
 if name.startswith("busy"):
     holder = [0, 41, "1000", "train.py \\x1b[31m"]
     lines = [json.dumps({{"kind": "refused", "code": "busy", "why": "a GPU is in use", "holders": [holder]}})]
+if name.startswith("which"):
+    lines = [json.dumps({{"kind": "refused", "code": "no-torch", "why": json.loads(pieces[2])["python"]}})]
 if name.startswith("dies"):
     lines = lines[:5]
 if name.startswith("lies"):
