@@ -55,6 +55,7 @@ HOMES = {
         "report/template.py",
         "watch/page.py",
         "watch/trace/page.py",
+        "watch/bench/page.py",
         "report/html.py",
         "report/markdown.py",
         "review/page.py",
@@ -63,7 +64,7 @@ HOMES = {
     },
     "matplotlib": {"report/picture.py"},
     "plotext": {"report/picture.py"},
-    "pynvml": {"verify/probe", "watch/sampler"},
+    "pynvml": {"verify/probe", "watch/sampler", "watch/bench/onhost"},
     "moto": {"rehearsal"},
     "proxpi": {"rehearsal"},
     "psutil": {"rehearsal"},
@@ -260,6 +261,7 @@ READS_OTHERS = {
     "profile/suggest.py",  # pydantic
     "review/sign.py",  # ssh-keygen
     "verify/probe/health.py",  # the kernel, nvidia-smi
+    "watch/bench/onhost/crew.py",  # the kernel
     "verify/script.py",  # Python's own grammar
 }
 LOOKS = {"startswith", "endswith", "removeprefix", "removesuffix", "partition", "rpartition", "split", "find", "index", "count"}
@@ -330,6 +332,10 @@ READS_FILES = {
     "watch/trace/metrics.py": "ships with gpuprov",
     "watch/trace/read.py": "reads sixteen bytes of a regular file",
     "watch/trace/read_kineto.py": "streams event by event, and stops above its own bounds",
+    "watch/bench/page.py": "ships with gpuprov",
+    "watch/bench/run.py": "ships with gpuprov",
+    "watch/bench/onhost/meter.py": "the kernel's own files, read within a bound",
+    "watch/bench/onhost/crew.py": "the kernel's own files, and the system's number, read within a bound",
     "watch/stream.py": "ships with gpuprov",
     "watch/sampler/host.py": "the kernel's own files, read within a bound",
     "rehearsal/control.py": "the log of a server of ours",

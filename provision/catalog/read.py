@@ -9,6 +9,7 @@ import yaml
 
 from provision.catalog import overlay
 from provision.catalog.records.base import Source
+from provision.catalog.records.bench import BenchRecord
 from provision.catalog.records.containers import ContainersRecord
 from provision.catalog.records.extras import Extra, ExtrasRecord
 from provision.catalog.records.gpus import GpuRecord, Gpus
@@ -72,6 +73,12 @@ def gpu(model: str) -> GpuRecord:
         KeyError: there is none.
     """
     return {g.model: g for g in gpus().gpus}[model]
+
+
+@functools.cache
+def bench() -> BenchRecord:
+    """What the figures of `gpuprov bench` are compared with."""
+    return _read("bench.yaml", BenchRecord)
 
 
 @functools.cache

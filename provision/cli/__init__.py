@@ -36,6 +36,7 @@ COMMANDS: Final = {
     "monitor": "Watch the GPUs of hosts, with nothing installed there.",
     "trace": "Say why a program is slow on its GPUs.",
     "explain-metric": "Name the ncu metric that replaced one of nvprof.",
+    "bench": "Measure GPUs, and say whether they are as fast as their kind.",
     "apply": "Set up a host that exists.",
     "undo": "Put back what the roles changed on a host.",
     "ls": "List the instances that gpuprov launched.",

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 # The first code to run on the host: read a line with a length, then that many bytes, then run them.
-_FIRST: Final = "import sys;s=sys.stdin.buffer;exec(s.read(int(s.readline())))"
+FIRST: Final = "import sys;s=sys.stdin.buffer;exec(s.read(int(s.readline())))"
 
 
 def command(nonce: str) -> str:
@@ -19,7 +19,7 @@ def command(nonce: str) -> str:
     the imports.
     """
     script = (
-        f'if command -v python3 >/dev/null 2>&1; then exec python3 -IB -c "{_FIRST}"; else printf "\\n<<gpuprov %s none>>\\n" {nonce}; fi'
+        f'if command -v python3 >/dev/null 2>&1; then exec python3 -IB -c "{FIRST}"; else printf "\\n<<gpuprov %s none>>\\n" {nonce}; fi'
     )
     return f"exec /bin/sh -c {shlex.quote(script)}"
 

@@ -12,7 +12,7 @@ import secrets
 import signal
 import time
 import zlib
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -84,7 +84,21 @@ async def samples(target: Target, interval_s: float) -> AsyncGenerator[Sample | 
 
 
 async def _connection(target: Target, interval_s: float) -> AsyncGenerator[Sample]:
-    """The samples of one connection; it always ends with the process, here and there."""
+    """The samples of one connection."""
+
+    def parcel(nonce: str) -> tuple[bytes, ...]:
+        return _LOADER.encode(), _program(), python.pynvml(), json.dumps({"nonce": nonce, "interval_s": interval_s}).encode()
+
+    async with contextlib.aclosing(lines(target, parcel, interval_s)) as every:
+        async for line in every:
+            yield sample.parse(line, target.name)
+
+
+async def lines(target: Target, parcel: Callable[[str], Sequence[bytes]], interval_s: float) -> AsyncGenerator[bytes]:
+    """The lines of a program of ours on a host; it always ends with the process, here and there.
+
+    `parcel` has what is sent, for a nonce with which every line must begin. A line comes within twice `interval_s` or so.
+    """
     nonce = secrets.token_hex(8)
     command = python.command(nonce)
     argv = ["/bin/sh", "-c", command] if target.is_local else [*ssh_argv(target), command]
@@ -92,10 +106,8 @@ async def _connection(target: Target, interval_s: float) -> AsyncGenerator[Sampl
     assert process.stdin is not None  # noqa: S101 - asked for above
     assert process.stdout is not None  # noqa: S101
     try:
-        request = json.dumps({"nonce": nonce, "interval_s": interval_s}).encode()
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-            parcel = (_LOADER.encode(), _program(), python.pynvml(), request)
-            process.stdin.write(b"".join(python.piece(part) for part in parcel))
+            process.stdin.write(b"".join(python.piece(part) for part in parcel(nonce)))
             await process.stdin.drain()
         async for line in _lines(process, target, interval_s):
             if line.startswith(b"<<gpuprov " + nonce.encode() + b" none>>"):
@@ -107,7 +119,7 @@ async def _connection(target: Target, interval_s: float) -> AsyncGenerator[Sampl
             if rest.startswith(b"old "):
                 msg = f"{target.name} has Python {rest[4:20].decode(errors='replace').strip()}, and 3.7 is the oldest that can measure"
                 raise ProbeFailedError(msg, hint="install a newer python3 there, and put it first on the path of SSH commands")
-            yield sample.parse(rest, target.name)
+            yield rest
         await _say_why(process, target)
     finally:
         await _end(process)

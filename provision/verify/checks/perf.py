@@ -40,12 +40,12 @@ from provision.verify.finding import Outcome
 _HARDWARE: Final = 0x8 | 0x40 | 0x80
 _HEAT: Final = 0x20
 # A product in bf16 is off by 0.0016 on an H200 (tests/data/facts/h200-perf.json); one wrong tile among 64 x 64 values is far above this.
-_OFF: Final = 0.01
+OFF: Final = 0.01
 # Clocks of host and card differ by less; a figure that exceeds the card's own maximum by more is not a measurement.
-_ABSURD: Final = 1.05
+ABSURD: Final = 1.05
 _NEARLY: Final = 0.9  # of the power limit; DCGM's targeted power passes from 0.75 of it on
 # GB/s a lane and direction after encoding, by generation (PCI Express Base Specification).
-_LANE: Final = {1: 0.25, 2: 0.5, 3: 0.985, 4: 1.969, 5: 3.938, 6: 7.563}
+LANE: Final = {1: 0.25, 2: 0.5, 3: 0.985, 4: 1.969, 5: 3.938, 6: 7.563}
 
 _LOW = "see what held it back; if an idle host stays slow, hand the machine back and launch another"
 
@@ -146,7 +146,7 @@ def _against(gate: _Gate, rate: float, best: float) -> tuple[Outcome, list[str]]
     gates = read.gpus().acceptance
     outcome: Outcome = "pass"
     words = []
-    if gate.most is not None and rate > gate.most * _ABSURD:
+    if gate.most is not None and rate > gate.most * ABSURD:
         return "unknown", [f"more than the {gate.most:g} that it can do"]
     if gate.warn is None or gate.fail is None:
         outcome = "unknown"
@@ -172,7 +172,7 @@ def _each(
 ) -> list[Verdict]:
     """Every GPU by itself and against the best of the others; GPUs with other users do not count as such."""
     alone = [(rate(d), gate(d).most) for d in perf.devices if not d.others.users and not wrong(d)]
-    undisturbed = [r for r, most in alone if r is not None and (most is None or r <= most * _ABSURD)]
+    undisturbed = [r for r, most in alone if r is not None and (most is None or r <= most * ABSURD)]
     results = []
     for number, device in enumerate(perf.devices):
         value, other = rate(device), device.others.users
@@ -206,7 +206,7 @@ def _gemm(facts: Facts, profile: Profile) -> Verdict:
         rate=lambda d: d.gemm.tflops,
         figure=lambda d: f"{d.gemm.tflops:.4g} TFLOPS, sustained {d.gemm.sustained_tflops or 0:.4g}",
         gate=lambda _: gate,
-        wrong=lambda d: d.gemm.tflops is not None and (d.gemm.error is None or d.gemm.error > _OFF),
+        wrong=lambda d: d.gemm.tflops is not None and (d.gemm.error is None or d.gemm.error > OFF),
     )
     sustained = [d.gemm.sustained_tflops for d in perf.devices if d.gemm.sustained_tflops is not None and not d.others.users]
     held = [_held_back(one, d, reference.floor(gate, d), sustained) for one, d in zip(results, perf.devices, strict=True)]
@@ -262,9 +262,9 @@ def _copies(facts: Facts, profile: Profile) -> Verdict:
     expected = f"GB/s to and from the host: at least {f'{least:g}' if least else f'{share:.0%} of the link'}"
 
     def gate(device: PerfDeviceFacts) -> _Gate:
-        link = _LANE.get(device.load.link_generation or 0, 0.0) * (device.load.link_width or 0)
+        link = LANE.get(device.load.link_generation or 0, 0.0) * (device.load.link_width or 0)
         # A hypervisor may show a link that does not exist; the measured rate does.
-        plausible = link > 0 and max(device.copies.to_device_gb_s or 0, device.copies.to_host_gb_s or 0) <= link * _ABSURD
+        plausible = link > 0 and max(device.copies.to_device_gb_s or 0, device.copies.to_host_gb_s or 0) <= link * ABSURD
         floor = least or (share * link if plausible else None)
         return _Gate(expected, floor, floor)
 

@@ -1,0 +1,1 @@
+"""One file a recipe. Each has `run(bench, seconds)`, and is read by the host, not by us."""

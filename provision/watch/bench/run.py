@@ -1,0 +1,130 @@
+"""A run on one host: what is sent, and what comes back until the host says that it ended."""
+
+import contextlib
+import json
+import time
+import zlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+from provision.errors import GpuprovError, ProbeFailedError
+from provision.host import python
+from provision.host.ssh import Target
+from provision.watch import stream
+from provision.watch.bench import figures
+from provision.watch.bench.figures import DoneMessage, EndMessage, HelloMessage, Measured, RefusedMessage, StartMessage, StepMessage
+from provision.watch.bench.plan import CELL_S, BenchStep
+
+ROOT: Final = Path(__file__).parent
+_SILENT_S: Final = 60.0  # four times this without a word, and the host is given up: a step of the full plan says its figures in between
+_MOST_FIGURES: Final = 20_000
+
+
+@dataclass(slots=True)
+class BenchRun:
+    """What is known of a run.
+
+    Attributes:
+        ended: whether the host said that everything was done.
+        error: why it did not.
+        began: seconds since 1970, by this machine's clock.
+    """
+
+    host: str
+    began: float
+    machine: str = ""
+    start: StartMessage | None = None
+    measured: list[Measured] = field(default_factory=list)
+    done: list[DoneMessage] = field(default_factory=list)
+    refused: RefusedMessage | None = None
+    ended: bool = False
+    error: GpuprovError | None = None
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class BenchMoment:
+    """Where a run stands: what it does now, and about how many seconds are left."""
+
+    recipe: str
+    ranks: tuple[int, ...]
+    left_s: float
+
+
+Told = Callable[[str, BenchMoment], None]
+
+
+@cache
+def _modules() -> tuple[bytes, bytes]:
+    """The loader, and all modules that travel."""
+    texts = {
+        path.stem: path.read_text() for folder in ("onhost", "recipes") for path in (ROOT / folder).glob("*.py") if path.stem != "__init__"
+    }
+    loader = texts["loader"]
+    texts["pynvml"] = zlib.decompress(python.pynvml()).decode()
+    return loader.encode(), zlib.compress(json.dumps(texts).encode(), 6)
+
+
+async def measure(target: Target, steps: Sequence[BenchStep], *, interpreter: str, force: bool, told: Told = lambda *_: None) -> BenchRun:
+    """Let a host do some steps. It always returns what came, also where the host was lost in the middle."""
+    run, began = BenchRun(target.name, time.time()), time.monotonic()
+
+    def parcel(nonce: str) -> tuple[bytes, ...]:
+        request = {"main": "crew", "nonce": nonce, "python": interpreter, "first": python.FIRST, "force": force, "processor": False}
+        return (*_modules(), json.dumps({**request, "steps": [step.order() for step in steps]}).encode())
+
+    try:
+        async with contextlib.aclosing(stream.lines(target, parcel, _SILENT_S)) as every:
+            async for line in every:
+                message = figures.parse(line, target.name)
+                if isinstance(message, StepMessage):
+                    told(target.name, BenchMoment(message.recipe, message.ranks, left(steps, message.number, message.seconds)))
+                take(run, message)
+                if run.ended or run.refused:
+                    break
+        if not run.ended and not run.refused:
+            msg = f"{target.name} ended the session before it had measured everything"
+            raise ProbeFailedError(msg, hint="look whether a process was killed there, for example for want of memory")
+    except GpuprovError as error:
+        run.error = error
+    run.seconds = round(time.monotonic() - began, 1)
+    return run
+
+
+def take(run: BenchRun, message: figures.Message) -> None:
+    """Note what a host said."""
+    match message:
+        case HelloMessage():
+            run.machine = message.machine
+        case StartMessage():
+            run.start = message
+        case Measured():
+            if len(run.measured) >= _MOST_FIGURES:
+                msg = f"{run.host} sends more figures than there can be"
+                raise ProbeFailedError(msg, hint="another program may write into the session")
+            run.measured.append(message)
+        case DoneMessage():
+            run.done.append(message)
+        case RefusedMessage():
+            run.refused = message
+        case EndMessage():
+            run.ended = True
+        case StepMessage():
+            pass
+
+
+def left(steps: Sequence[BenchStep], number: int, round_s: float) -> float:
+    """About how many seconds are left at the beginning of a step's round, as planned."""
+    rest = sum(step.seconds for step in steps[number + 1 :])
+    return CELL_S * (rest + min(round_s, steps[number].seconds if number < len(steps) else 0))
+
+
+def replayed(host: str, lines: Sequence[bytes]) -> BenchRun:
+    """A run from lines that were recorded."""
+    run = BenchRun(host, 0.0)
+    for line in lines:
+        take(run, figures.parse(line, host))
+    return run

@@ -1,0 +1,81 @@
+"""`bench`: hosts measured side by side, judged by what is published and by what was measured before."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from provision.errors import InstanceNotFoundError
+from provision.profile.model import Profile
+from provision.watch.bench import record
+from provision.watch.bench.plan import BenchStep
+from provision.watch.bench.report import SCHEMA, BenchReport, host_entry
+from provision.watch.bench.run import BenchRun, Told, measure
+from provision.watch.bench.verdict import Past, judge
+
+if TYPE_CHECKING:
+    from provision.host.ssh import Target
+    from provision.workflow.session import Session
+
+_PYTORCH: Final = "/opt/gpuprov/venvs/pytorch"
+
+
+@dataclass(frozen=True, slots=True)
+class BenchRequest:
+    """What is measured where. `interpreter` is the python of each host's PyTorch; `plan` is the name of the plan."""
+
+    targets: tuple[Target, ...]
+    steps: tuple[BenchStep, ...]
+    plan: str
+    interpreter: dict[str, str]
+    force: bool = False
+
+
+def folder_of(session: Session) -> Path:
+    """Where runs are kept."""
+    return session.state / "bench"
+
+
+def interpreter_of(session: Session, host: str) -> str:
+    """The python of a host's PyTorch: that of its profile, or gpuprov's own environment."""
+    try:
+        launched = session.record(host)
+    except InstanceNotFoundError:
+        return f"{_PYTORCH}/bin/python"
+    own = Profile.model_validate(launched.profile).stack.python if launched.profile else None
+    prefix = own.prefix if own else None
+    return f"{(prefix or _PYTORCH).rstrip('/')}/bin/python"
+
+
+def bench(request: BenchRequest, folder: Path, told: Told) -> BenchReport:
+    """Measure all hosts at the same time, judge them in the order in which they were named, and keep their runs."""
+    return judged(asyncio.run(_all(request, told)), request.plan, folder)
+
+
+async def _all(request: BenchRequest, told: Told) -> list[BenchRun]:
+    each = (
+        measure(target, request.steps, interpreter=request.interpreter[target.name], force=request.force, told=told)
+        for target in request.targets
+    )
+    return list(await asyncio.gather(*each))
+
+
+def judged(runs: Sequence[BenchRun], plan: str, folder: Path) -> BenchReport:
+    """The report of runs. Hosts that were measured together are a fleet with those that were measured before."""
+    known = record.read(folder)
+    fresh = [record.PastRun(record.identity(run), run.host, _card(run), run.began, record.worst(run.measured)) for run in runs if run.start]
+    entries = []
+    for run in runs:
+        machine, card = record.identity(run), _card(run)
+        past = record.past([*known, *(each for each in fresh if each.machine != machine)], machine, card) if card else Past({}, {})
+        verdicts = judge(run.start, run.measured, run.done, past)
+        record.add(folder, run, verdicts)
+        entries.append(host_entry(run, plan, machine, verdicts))
+    return BenchReport(SCHEMA, tuple(entries))
+
+
+def _card(run: BenchRun) -> str:
+    return run.start.gpus[0].name if run.start and run.start.gpus else ""

@@ -1,0 +1,101 @@
+"""What hosts measured before, and the outlier among six."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from provision.errors import FactsInvalidError
+from provision.watch.bench import record
+from provision.watch.bench.figures import Measured
+from provision.watch.bench.record import PastRun, past
+from provision.watch.bench.run import BenchRun, replayed
+from provision.watch.bench.verdict import Past
+from provision.workflow.bench import judged
+
+from .stand_in import changed, recorded
+
+KEY = "gemm.bf16.8192.settled"
+
+
+def run_of(host: str, value: float, at: float = 0.0) -> BenchRun:
+    run = replayed(host, changed(recorded("h100-quick"), KEY, value=value))
+    run.machine, run.began = host, at
+    return run
+
+
+def test_an_outlier_of_four_per_cent_is_found_among_six_recorded_hosts(tmp_path: Path) -> None:
+    for number in range(5):
+        judged([run_of(f"train-{number}", 690.0 + number)], "quick", tmp_path)
+    [slow] = judged([run_of("train-5", 692.0 * 0.96)], "quick", tmp_path).hosts
+    words = {figure.figure: (figure.outcome, figure.words) for figure in slow.figures}
+    assert words[KEY][0] == "warn"
+    assert words[KEY][1].startswith("outlier: 4.0% below the median of 5 hosts, 692")
+    assert not any("outlier" in text for key, (_, text) in words.items() if key != KEY)
+
+
+def test_hosts_of_one_run_are_a_fleet_and_the_slow_one_is_named_whatever_its_place(tmp_path: Path) -> None:
+    report = judged([run_of("a", 664.0), *(run_of(name, 692.0) for name in "bcd")], "quick", tmp_path)
+    named = [host.host for host in report.hosts for figure in host.figures if "outlier" in figure.words]
+    assert named == ["a"]
+
+
+def test_a_machine_is_compared_with_its_own_runs_whatever_it_is_called(tmp_path: Path) -> None:
+    judged([run_of("a", 692.0, at=1.0)], "quick", tmp_path)
+    again = run_of("a", 664.0, at=2.0)
+    again.host = "another-name"
+    [host] = judged([again], "quick", tmp_path).hosts
+    assert any("4.0% below this host's own median of 692" in figure.words for figure in host.figures)
+    assert len(list(tmp_path.glob("*.jsonl"))) == 1
+
+
+def test_a_copied_image_is_another_machine() -> None:
+    one, other = run_of("a", 1.0), run_of("a", 1.0)
+    assert record.identity(one) == record.identity(other)
+    assert other.start is not None
+    gpu = other.start.gpus[0]
+    changed_gpu = type(gpu)(name=gpu.name, uuid="GPU-else")
+    other.start = type(other.start)(gpus=(changed_gpu,))
+    assert record.identity(one) != record.identity(other)
+
+
+def test_other_cards_and_a_hosts_older_runs_do_not_count_in_the_fleet() -> None:
+    runs = [
+        PastRun("m1", "a", "H100", 1.0, {"k": 50.0}),
+        PastRun("m1", "a", "H100", 2.0, {"k": 100.0}),
+        PastRun("m2", "b", "T4", 1.0, {"k": 5.0}),
+    ]
+    assert past(runs, "m9", "H100").fleet == {"k": (100.0, 1)}
+    assert past(runs, "m1", "H100") == Past({"k": 75.0}, {})
+
+
+def test_a_run_on_a_busy_gpu_and_a_failed_figure_are_not_kept(tmp_path: Path) -> None:
+    busy = run_of("a", 692.0)
+    busy.done = [type(step)(step.number, step.recipe, step.ranks, {}, ((0, 41, "1000", "train.py"),)) for step in busy.done]
+    judged([busy], "quick", tmp_path)
+    assert list(tmp_path.glob("*")) == []
+    judged([run_of("a", 100.0)], "quick", tmp_path)
+    [kept] = record.read(tmp_path)
+    assert KEY not in kept.figures
+    assert kept.figures["memory.copy"] == 3022.6
+
+
+def test_the_slowest_gpu_and_what_it_does_alone_is_what_is_kept() -> None:
+    measured = run_of("a", 692.0).measured
+    one = next(figure for figure in measured if figure.key == "memory.copy")
+    assert record.worst([one, _with(one, 2900.0, alone=True), _with(one, 1000.0, alone=False)]) == {"memory.copy": 2900.0}
+    launch = next(figure for figure in measured if figure.key == "launch.launch")
+    assert record.worst([launch, _with(launch, 9.0, alone=True)]) == {"launch.launch": 9.0}
+
+
+def _with(figure: Measured, value: float, *, alone: bool) -> Measured:
+    return msgspec.structs.replace(figure, value=value, alone=alone)
+
+
+@pytest.mark.parametrize("text", ["{}", "nonsense", '{"machine": "m", "host": "h", "card": "c", "at": 1, "figures": {"k": -1}}'])
+def test_a_damaged_record_is_named(tmp_path: Path, text: str) -> None:
+    (tmp_path / "x.jsonl").write_text(text + "\n")
+    with pytest.raises(FactsInvalidError, match="holds no runs"):
+        record.read(tmp_path)

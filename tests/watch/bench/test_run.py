@@ -1,0 +1,121 @@
+"""The process of the host and its workers, for real; NVML, PyTorch and the recipe are stand-ins."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import subprocess
+import sys
+import zlib
+
+import psutil
+import pytest
+
+from provision.host import python
+from provision.host.ssh import LOCALHOST
+from provision.watch.bench import run
+from provision.watch.bench.plan import BenchStep
+from provision.watch.bench.run import BenchMoment, BenchRun, measure
+from tests.waiting import until
+
+from .stand_in import stand_ins
+
+
+@pytest.fixture(autouse=True)
+def modules(monkeypatch: pytest.MonkeyPatch) -> None:
+    travel(monkeypatch)
+
+
+def travel(monkeypatch: pytest.MonkeyPatch, *, busy: bool = False) -> None:
+    """Let the stand-ins travel with our modules."""
+    loader, packed = run._modules()
+    texts = {**json.loads(zlib.decompress(packed)), **stand_ins(busy=busy)}
+    monkeypatch.setattr(run, "_modules", lambda: (loader, zlib.compress(json.dumps(texts).encode(), 1)))
+
+
+def of(*steps: BenchStep, force: bool = False, interpreter: str = sys.executable, told: list[BenchMoment] | None = None) -> BenchRun:
+    moments = told if told is not None else []
+    return asyncio.run(measure(LOCALHOST, steps, interpreter=interpreter, force=force, told=lambda _, moment: moments.append(moment)))
+
+
+def test_each_gpu_is_measured_alone_and_all_together_with_its_clocks_beside_the_figure() -> None:
+    told: list[BenchMoment] = []
+    done = of(BenchStep("toy", "each", 1), BenchStep("toy", "all", 1), told=told)
+    assert (done.ended, done.error, done.refused) == (True, None, None)
+    assert [(figure.gpu, figure.value, figure.alone) for figure in done.measured[:2]] == [(0, 100.0, True), (1, 101.0, True)]
+    assert sorted((figure.gpu, figure.alone) for figure in done.measured[2:]) == [(0, False), (1, False)]
+    load = done.measured[0].load
+    assert load is not None
+    assert (load.sm_mhz, load.power_w, load.temperature_c, load.reasons) == (1200, 300.0, None, {"4": 1.0})
+    assert len({figure.detail["pid"] for figure in done.measured}) == 2
+    assert [moment.ranks for moment in told] == [(0,), (1,), (0, 1)]
+    assert told[0].left_s > told[2].left_s > 0
+    assert done.start is not None
+    assert [gpu.uuid for gpu in done.start.gpus] == ["GPU-0", "GPU-1"]
+
+
+def test_a_worker_that_dies_costs_its_own_step_and_no_other() -> None:
+    done = of(BenchStep("toy", "all", 1, {"dies": 1}), BenchStep("toy", "all", 1))
+    assert [sorted(step.whys) for step in done.done] == [["1"], []]
+    assert "the process ended" in done.done[0].whys["1"]
+    assert sorted(figure.gpu for figure in done.measured) == [0, 0, 1]
+
+
+def test_a_recipe_that_raises_says_why_and_the_figures_before_it_stay() -> None:
+    done = of(BenchStep("toy", "first", 1, {"raises": True}))
+    assert done.done[0].whys == {"0": "RuntimeError: CUDA out of memory, it says"}
+    assert (len(done.measured), done.ended) == (1, True)
+
+
+def test_a_gpu_in_use_is_refused_with_who_uses_it_and_measured_only_by_force(monkeypatch: pytest.MonkeyPatch) -> None:
+    travel(monkeypatch, busy=True)
+    refused = of(BenchStep("toy", "first", 1)).refused
+    assert refused is not None
+    assert (refused.code, [holder[:2] for holder in refused.holders]) == ("busy", [(0, 1), (1, 1)])
+    forced = of(BenchStep("toy", "first", 1), force=True)
+    assert forced.start is not None
+    assert ([holder[:2] for holder in forced.start.held], len(forced.measured)) == ([(0, 1), (1, 1)], 1)
+
+
+def test_a_host_without_that_python_is_refused() -> None:
+    refused = of(BenchStep("toy", "first", 1), interpreter="/nowhere/bin/python").refused
+    assert refused is not None
+    assert refused.code == "no-torch"
+
+
+def test_a_connection_that_closes_ends_the_process_there_and_its_workers_in_the_middle_of_a_recipe() -> None:
+    step = BenchStep("toy", "all", 1, {"hangs": True}).order()
+    request = {
+        "main": "crew",
+        "nonce": "n",
+        "python": sys.executable,
+        "first": python.FIRST,
+        "force": False,
+        "processor": False,
+        "steps": [step],
+    }
+    parts = (*run._modules(), json.dumps(request).encode())
+    crew = subprocess.Popen([sys.executable, "-IBc", python.FIRST], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    try:
+        assert crew.stdin is not None
+        assert crew.stdout is not None
+        crew.stdin.write(b"".join(python.piece(part) for part in parts))
+        crew.stdin.flush()
+        said = iter(lambda: json.loads(crew.stdout.readline().partition(b" ")[2]), None)  # type: ignore[union-attr]
+        figures = (message for message in said if message["kind"] == "figure")
+        workers = [next(figures)["detail"]["pid"] for _ in range(2)]
+        assert all(psutil.pid_exists(worker) for worker in workers)
+        crew.stdin.close()
+        crew.wait(20)
+        until(lambda: not any(running(worker) for worker in workers))
+    finally:
+        crew.kill()
+        crew.wait()
+        crew.stdout.close()  # type: ignore[union-attr]
+
+
+def running(pid: int) -> bool:
+    with contextlib.suppress(psutil.NoSuchProcess):
+        return bool(psutil.Process(pid).status() != psutil.STATUS_ZOMBIE)
+    return False

@@ -1,0 +1,171 @@
+"""What figures mean: as an H100 gave them, and with a fault put into them."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import msgspec
+import pytest
+
+from provision.watch.bench.run import replayed
+from provision.watch.bench.verdict import BenchVerdict, Past, exit_code, judge
+
+from .stand_in import changed, recorded
+
+QUICK = recorded("h100-quick")
+NEVER = Past({}, {})
+
+
+def of(lines: list[bytes], past: Past = NEVER) -> dict[str, BenchVerdict]:
+    """Figure → verdict; of two, the one that was measured last."""
+    run = replayed("h", lines)
+    assert run.start is not None
+    return {verdict.figure.key: verdict for verdict in judge(run.start, run.measured, run.done, past)}
+
+
+def one(key: str, **changes: Any) -> BenchVerdict:
+    return of(changed(QUICK, key, **changes))[key]
+
+
+def test_a_healthy_h100_passes_and_its_power_cap_is_named_beside_the_figure() -> None:
+    verdicts = of(QUICK)
+    assert {verdict.outcome for verdict in verdicts.values()} == {"pass", "reported"}
+    assert verdicts["gemm.bf16.8192.settled"].words == "at 1,410 MHz of 1,980: power cap"
+    assert exit_code(list(verdicts.values()), complete=True) == 0
+    assert exit_code(list(verdicts.values()), complete=False) == 3
+
+
+BF16, MEMORY = "gemm.bf16.8192.settled", "memory.copy"
+
+
+@pytest.mark.parametrize(
+    ("key", "changes", "outcome", "words"),
+    [
+        (BF16, {"value": 0.89 * 678}, "warn", "89% of 678; at 1,410 MHz of 1,980: power cap"),
+        (BF16, {"value": 0.79 * 678}, "fail", "79% of 678"),
+        (BF16, {"value": 400, "load": {"sm_mhz": 1200}}, "fail", "at 1,200 MHz of 1,980: power cap"),
+        (BF16, {"load": {"reasons": {"128": 0.5}}}, "fail", "the hardware held it back: power brake"),
+        (BF16, {"load": {"reasons": {"64": 0.2}}}, "fail", "hardware thermal slowdown"),
+        (BF16, {"load": {"reasons": {"64": 0.05}}}, "pass", ""),
+        (BF16, {"load": {"reasons": {"32": 0.5}}}, "warn", "heat held it back: software thermal slowdown"),
+        (BF16, {"load": {"sm_mhz": 1200, "reasons": {}}}, "pass", "at 1,200 MHz of 1,980: no reason told"),
+        (BF16, {"value": 1100}, "unknown", "more than the 989.5 that it can do"),
+        (BF16, {"detail": {"error": 0.02}}, "fail", "WRONG result"),
+        (BF16, {"value": None, "why": "no memory"}, "unknown", "no memory"),
+        (MEMORY, {"value": 0.84 * 2903}, "warn", "84% of 2903"),
+        (MEMORY, {"value": 0.69 * 2903}, "fail", "69% of 2903"),
+        (MEMORY, {"detail": {"right": False}}, "fail", "WRONG result"),
+        ("copies.pinned.to_host", {"value": 44, "load": {"link_generation": 4}}, "fail", "the link is 4 x16 of 5 x16"),
+        ("launch.launch", {"value": 21}, "warn", "the processor or the virtualisation is slow"),
+        ("copies.pageable.to_host", {"value": 0.1}, "reported", ""),
+    ],
+)
+def test_a_fault_is_named_with_what_explains_it(key: str, changes: dict[str, Any], outcome: str, words: str) -> None:
+    verdict = one(key, **changes)
+    assert verdict.outcome == outcome
+    assert words in verdict.words
+
+
+def start(**changes: Any) -> list[bytes]:
+    """The recorded run on a GPU that is something else."""
+    lines = []
+    for line in QUICK:
+        message = json.loads(line)
+        if message["kind"] == "start":
+            message["gpus"][0].update(changes)
+        lines.append(json.dumps(message).encode())
+    return lines
+
+
+def test_a_lowered_power_limit_is_named() -> None:
+    assert "its power limit is 350 W of 700" in of(start(power_limit_w=350.0))[BF16].words
+
+
+def test_a_card_that_the_catalogue_does_not_have_is_unknown_and_never_passes() -> None:
+    verdicts = of(start(name="NVIDIA X900"))
+    judged = {key: verdict for key, verdict in verdicts.items() if verdict.outcome != "reported"}
+    assert judged[BF16].words.startswith("the catalogue does not have this card")
+    # What is compared with the link or with the processor is known of any card.
+    assert {key for key, verdict in judged.items() if verdict.outcome == "pass"} == {
+        "copies.pinned.to_host",
+        "copies.pinned.to_device",
+        "launch.launch",
+    }
+    assert exit_code(list(verdicts.values()), complete=True) == 3
+
+
+def test_a_fleet_of_three_stands_in_for_a_figure_that_nobody_published() -> None:
+    lines = start(name="NVIDIA X900")
+    assert of(lines, Past({}, {BF16: (700.0, 2)}))[BF16].outcome == "unknown"
+    verdict = of(lines, Past({}, {BF16: (700.0, 3)}))[BF16]
+    assert (verdict.outcome, verdict.reference and verdict.reference.source) == ("pass", "3 hosts of this fleet")
+
+
+@pytest.mark.parametrize(
+    ("past", "outcome", "words"),
+    [
+        (Past({}, {BF16: (727.5, 5)}), "warn", "outlier: 4.0% below the median of 5 hosts, 727.5"),
+        (Past({}, {BF16: (671.5, 5)}), "pass", "outlier: 4.0% above the median of 5 hosts"),
+        (Past({}, {BF16: (715.0, 5)}), "pass", "at 1,410 MHz"),
+        (Past({}, {BF16: (727.5, 2)}), "pass", "at 1,410 MHz"),
+        (Past({BF16: 727.5}, {}), "warn", "4.0% below this host's own median of 727.5"),
+        (Past({BF16: 715.0}, {}), "pass", "at 1,410 MHz"),
+    ],
+)
+def test_what_was_measured_before_names_an_outlier_of_three_per_cent(past: Past, outcome: str, words: str) -> None:
+    verdict = of(QUICK, past)[BF16]
+    assert (verdict.outcome, verdict.words.startswith(words)) == (outcome, True), verdict.words
+
+
+def test_a_gpu_that_is_slower_than_the_one_beside_it_is_named() -> None:
+    lines = []
+    for line in QUICK:
+        message = json.loads(line)
+        lines.append(line)
+        if message["kind"] == "figure" and message["recipe"] == "gemm":
+            lines.append(json.dumps({**message, "gpu": 1, "value": 0.94 * message["value"]}).encode())
+    run = replayed("h", lines)
+    assert run.start is not None
+    verdicts = judge(msgspec.structs.replace(run.start, gpus=run.start.gpus * 2), run.measured, run.done, NEVER)
+    slower = [verdict for verdict in verdicts if verdict.figure.gpu == 1]
+    assert {verdict.outcome for verdict in slower} == {"warn"}
+    assert all("6.0% below the best GPU beside it" in verdict.words for verdict in slower)
+    assert not any("beside it" in verdict.words for verdict in verdicts if verdict.figure.gpu == 0)
+
+
+def test_a_stranger_on_a_gpu_makes_its_figures_unknown_and_those_of_other_recipes_stay() -> None:
+    lines = [
+        line.replace(b'"others": []', b'"others": [[0, 41, "1000", "train.py"]]') if b'"recipe": "gemm"' in line else line for line in QUICK
+    ]
+    verdicts = of(lines)
+    assert (verdicts[BF16].outcome, verdicts[BF16].words.startswith("another process used this GPU: busy")) == ("unknown", True)
+    assert verdicts[MEMORY].outcome == "pass"
+
+
+def test_figures_that_were_forced_on_a_busy_gpu_are_all_unknown() -> None:
+    lines = [line.replace(b'"held": []', b'"held": [[0, 41, "1000", "train.py"]]') for line in QUICK]
+    assert {verdict.outcome for verdict in of(lines).values()} == {"unknown"}
+
+
+SOAK = {"kind": "figure", "recipe": "soak", "gpu": 0, "unit": "TFLOPS", "name": "first", "value": 680.0}
+
+
+@pytest.mark.parametrize(
+    ("last", "outcome", "words"),
+    [
+        ({"value": 670.0, "xids": []}, "pass", "99% of its first part"),
+        ({"value": 640.0, "xids": []}, "fail", "94% of its first part"),
+        ({"value": 670.0, "xids": [79]}, "fail", "XID 79"),
+        ({"value": 670.0, "xids": [31]}, "warn", "XID 31"),
+        ({"value": 670.0, "xids": [63]}, "pass", "XID 63"),
+        ({"value": 670.0}, "pass", "Xids are not told here"),
+        ({"value": 670.0, "detail": {"ecc_uncorrected": 1}}, "fail", "1 ecc uncorrected came"),
+        ({"value": 670.0, "detail": {"ecc_corrected": 2}}, "warn", "2 ecc corrected came"),
+        ({"value": 670.0, "load": {"reasons": {"8": 1.0}}}, "fail", "hardware slowdown"),
+    ],
+)
+def test_a_soak_holds_its_rate_without_errors(last: dict[str, Any], outcome: str, words: str) -> None:
+    lines = [*QUICK, json.dumps(SOAK).encode(), json.dumps({**SOAK, "name": "last", **last}).encode()]
+    verdict = of(lines)["soak.last"]
+    assert (verdict.outcome, words in verdict.words) == (outcome, True), verdict.words
