@@ -124,7 +124,7 @@ def _on_host(host: str, words: tuple[str, ...], asked: TraceOptions, save: Path 
     fetched = trace.fetch(target, folder, ended, save)
     click.echo(f"the trace is in {fetched.folder}", err=True)
     if fetched.status:
-        click.echo(f"the program ended with {fetched.status}", err=True)
+        click.echo(f"the program ended with {fetched.status}{f': {inert(fetched.last)}' if fetched.last else ''}", err=True)
     return fetched.files[0]
 
 

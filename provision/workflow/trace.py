@@ -27,11 +27,12 @@ Say = Callable[[str], object]
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """What came back: the folder here, and the files in it."""
+    """What came back: the folder here, the files in it, and how the program ended: its code and its last line."""
 
     folder: Path
     files: tuple[Path, ...]
     status: int | None
+    last: str = ""
 
 
 def look(target: Target) -> Surroundings:
@@ -51,7 +52,9 @@ def begin(target: Target, there: Surroundings, words: Sequence[str], options: Tr
             msg, hint=f"`gpuprov trace {target.name}` goes on with it, `gpuprov trace {target.name} --stop` ends and removes it"
         )
     folder = remote.new_folder(there)
-    return remote.started(_run(target, remote.start(remote.traced(words, there, options, folder), there, folder)))
+    # On this machine it runs where the user typed it.
+    work = str(Path.cwd()) if target.is_local else ""
+    return remote.started(_run(target, remote.start(remote.traced(words, there, options, folder), there, folder, work)))
 
 
 def wait(target: Target, folder: str, say: Say) -> TraceState:
@@ -113,15 +116,16 @@ def fetch(target: Target, folder: str, ended: TraceState, into: Path | None) -> 
     end(target, folder)
     files = tuple(here / name for name in remote.FILES if name in ended.files)
     if not any(file.name != "output" for file in files):
-        why = "its Python has no PyTorch" if ended.status == remote.NO_TORCH else f"the program ended with {ended.status}"
+        where = "this folder" if target.is_local else f"the home folder of {target.name}"
+        reasons = {
+            remote.NO_TORCH: ("its Python has no PyTorch", "run it with the Python of its environment, or add nsys to `stack.profilers`"),
+            remote.NO_SCRIPT: (f"there is no such script in {where}", "give the whole path of the script"),
+        }
+        otherwise = f"see {here / 'output'} for what it said; it may have ended before the --delay was over"
+        why, hint = reasons.get(ended.status or 0, (f"the program ended with {ended.status}", otherwise))
         msg = f"no trace came of it: {why}"
-        hint = (
-            "run it with the Python of its environment, or add nsys to `stack.profilers`"
-            if ended.status == remote.NO_TORCH
-            else (f"see {here / 'output'} for what it said; it may have ended before the --delay was over")
-        )
         raise ProbeFailedError(msg, hint=hint, detail="\n".join(ended.said))
-    return Fetched(here, files, ended.status)
+    return Fetched(here, files, ended.status, ended.said[-1] if ended.said else "")
 
 
 def exported(target: Target, report: Path) -> Path:

@@ -80,9 +80,9 @@ def test_a_program_is_traced_as_it_was_typed_and_nothing_is_left(host: Path, ses
     words = [sys.executable, "-c", program, "a b", "$(touch evil)", "'; touch evil; '", "@FOLDER@"]
     folder = trace.begin(LOCALHOST, there, words, TraceOptions(delay_s=2, duration_s=5))
     fetched = trace.fetch(LOCALHOST, folder, trace.wait(LOCALHOST, folder, quiet), None)
-    assert (host / "home" / "argv2").read_text() == "|".join(words[3:])
+    assert (host / "argv2").read_text() == "|".join(words[3:])  # where it was typed
     assert not list(host.rglob("evil"))
-    assert fetched.status == 3
+    assert (fetched.status, fetched.last) == (3, "to the output")
     assert [path.name for path in fetched.files] == ["trace.sqlite", "trace.nsys-rep", "output"]
     assert fetched.files[0].read_text() == "exported"
     assert "to the output" in fetched.files[2].read_text()
@@ -91,10 +91,19 @@ def test_a_program_is_traced_as_it_was_typed_and_nothing_is_left(host: Path, ses
     assert left(host) == []
 
 
+def test_a_script_that_is_not_where_it_runs_is_said(host: Path) -> None:
+    for target, where in ((LOCALHOST, "this folder"), (Target("far", "far"), "the home folder of far")):
+        there = replace(trace.look(target), nsys="")
+        folder = trace.begin(target, there, [sys.executable, "nosuch.py"], OPTIONS)
+        with pytest.raises(ProbeFailedError, match=f"no such script in {where}"):
+            trace.fetch(target, folder, trace.wait(target, folder, quiet), host / "kept")
+        assert left(host) == []
+
+
 def test_a_lost_connection_loses_nothing(host: Path) -> None:
     target = Target("far", "far")
     there = trace.look(target)
-    folder = trace.begin(target, there, ["sleep", "0.2"], OPTIONS)
+    folder = trace.begin(target, there, ["sh", "-c", "pwd > where; sleep 0.2"], OPTIONS)
     (host / "lost").write_text("4")
     said: list[str] = []
     ended = trace.wait(target, folder, said.append)
@@ -103,6 +112,7 @@ def test_a_lost_connection_loses_nothing(host: Path) -> None:
     fetched = trace.fetch(target, folder, ended, host / "kept")
     assert [path.name for path in fetched.files] == ["trace.sqlite", "trace.nsys-rep", "output"]
     assert (host / "kept" / "trace.sqlite").read_text() == "exported"
+    assert (host / "home" / "where").read_text() == f"{host / 'home'}\n"
     assert left(host) == []
 
 
@@ -132,7 +142,7 @@ def test_a_trace_that_is_stopped_ends_with_all_that_it_started(host: Path, sessi
     deaf = "trap '' TERM; " if session == "nohup" else ""
     script = f"{deaf}echo $$ >pids; sleep 300 & echo $! >>pids; wait"
     folder = trace.begin(LOCALHOST, there, ["/bin/sh", "-c", script], OPTIONS)
-    pids = host / "home" / "pids"
+    pids = host / "pids"
     until(lambda: pids.exists() and len(pids.read_text().split()) == 2)
     trace.end(LOCALHOST, folder)
     assert not [pid for pid in pids.read_text().split() if alive(int(pid))]

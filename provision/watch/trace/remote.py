@@ -24,6 +24,7 @@ _PYTHON: Final = re.compile(r"python[0-9.]*")
 _FLAGS: Final = {"-u", "-B", "-O", "-OO", "-E", "-s", "-I"}
 _LEAST_FREE_KB: Final = 2 << 20
 NO_TORCH: Final = 97
+NO_SCRIPT: Final = 98
 SECTIONS: Final = ("SpeedOfLight", "SpeedOfLight_RooflineChart", "SpeedOfLight_HierarchicalTensorRooflineChart", "Occupancy")
 METRICS: Final = (
     *("gpu__time_duration.sum", "sm__throughput.avg.pct_of_peak_sustained_elapsed", "dram__throughput.avg.pct_of_peak_sustained_elapsed"),
@@ -53,10 +54,12 @@ say uid "$(id -u)"; say base "$base"
 _STATE: Final = r"""
 [ -d "$folder" ] || { echo state=gone; exit; }
 cd "$folder" || exit
-if [ -f status ]; then echo "state=ended"; echo "status=$(cat status)"
+ended() { echo state=ended; echo "status=$(cat status)"; }
+if [ -f status ]; then ended
 elif [ -f pid ]; then
   now=$(sed 's/.*) //' "/proc/$(cat pid)/stat" 2>/dev/null)
-  case $now in ""|Z*) echo state=killed;; *) echo state=running;; esac
+  # It may have ended since the first look: its status is there before it is gone.
+  case $now in ""|Z*) if [ -f status ]; then ended; else echo state=killed; fi;; *) echo state=running;; esac
 else echo state=starting; fi
 for f in trace.sqlite trace.nsys-rep trace.json.gz ncu.csv output; do [ -f "$f" ] && echo "file=$f"; done
 [ ! -f output ] || tail -c 1500 output | tail -n 5 | sed 's/^/said=/'
@@ -253,15 +256,23 @@ def new_folder(there: Surroundings) -> str:
     return f"{there.base or '/tmp'}/gpuprov-trace.{secrets.token_hex(4)}"  # noqa: S108 - made by mkdir, which takes no folder that is there
 
 
-def start(line: str, there: Surroundings, folder: str) -> str:
-    """The script that starts a traced line in a folder, and prints that folder once it runs."""
+def start(line: str, there: Surroundings, folder: str, work: str = "") -> str:
+    """The script that starts a traced line and prints the trace's folder once it runs.
+
+    Args:
+        line: the line of `traced`.
+        there: what stands on the host.
+        folder: of the trace.
+        work: the folder in which the program runs; empty for the login's home.
+    """
     end = f"end-{secrets.token_hex(8)}"
     export = ""
     if there.nsys:
         nsys = shlex.quote(there.nsys)
         export = f"[ ! -f trace.nsys-rep ] || {nsys} export --type sqlite -f true -o trace.sqlite trace.nsys-rep >>output 2>&1 </dev/null\n"
+    where = shlex.quote(work) if work else '"$HOME"'
     body = (
-        f'folder={shlex.quote(folder)}\necho $$ >"$folder/pid.part"; mv "$folder/pid.part" "$folder/pid"\ncd "$HOME" || cd /\n'
+        f'folder={shlex.quote(folder)}\necho $$ >"$folder/pid.part"; mv "$folder/pid.part" "$folder/pid"\ncd {where} || exit\n'
         f'{line} >"$folder/output" 2>&1 </dev/null\ncode=$?\ncd "$folder" || exit\n{export}'
         'echo "$code" >status.part; mv status.part status\n'
     )
