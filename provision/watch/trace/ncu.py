@@ -59,7 +59,8 @@ def measures(lines: Iterable[str], name: str) -> list[KernelMeasure]:
         raise FactsInvalidError(msg, hint=_HINT) from error
     if not found or _NAME not in head or len(head) > _MOST_COLUMNS:
         msg = f"{name} holds no kernel that ncu measured"
-        raise FactsInvalidError(msg, hint=_HINT)
+        hint = "`gpuprov trace` without --ncu lists the costliest kernels; ncu says first what else stopped it, such as ERR_NVGPUCTRPERM"
+        raise FactsInvalidError(msg, hint=hint)
     return [_measure({title: (value, unit) for title, unit, value in zip(head, units, row, strict=False)}) for row in found]
 
 

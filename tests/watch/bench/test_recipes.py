@@ -5,8 +5,10 @@ PyTorch is a stand-in that computes nothing. The recipes themselves run on a mac
 
 from __future__ import annotations
 
+import gc
 import importlib
 import sys
+import weakref
 from collections.abc import Iterator
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -320,3 +322,20 @@ def test_the_mini_batches_are_those_of_2016(host: Any) -> None:
         "resnet-56": 128,
         "lstm": 128,
     }
+
+
+def test_a_graph_keeps_the_tensors_that_it_reads_and_writes(host: Any) -> None:
+    """Its replay uses their memory. Freed, that belongs to somebody else: a real H100 answered with an illegal memory access."""
+
+    class Tensor:
+        """Something to see die."""
+
+    tensor = Tensor()
+    alive = weakref.ref(tensor)
+    replay = host.timing.Bench.graphed(SimpleNamespace(cuda=True, torch=MagicMock(), device="cuda:0"), lambda kept=tensor: kept)
+    del tensor
+    gc.collect()
+    assert alive() is not None
+    del replay
+    gc.collect()
+    assert alive() is None

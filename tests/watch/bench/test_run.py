@@ -62,6 +62,13 @@ def test_a_worker_that_dies_costs_its_own_step_and_no_other() -> None:
     assert sorted(figure.gpu for figure in done.measured) == [0, 0, 1]
 
 
+def test_a_fault_on_the_gpu_is_named_and_the_next_step_gets_a_new_process() -> None:
+    done = of(BenchStep("toy", "first", 1, {"breaks": True}), BenchStep("toy", "first", 1))
+    assert [step.whys for step in done.done] == [{"0": "RuntimeError: CUDA error: an illegal memory access was encountered"}, {}]
+    before, after = (figure.detail["pid"] for figure in done.measured)
+    assert before != after
+
+
 def test_a_recipe_that_raises_says_why_and_the_figures_before_it_stay() -> None:
     done = of(BenchStep("toy", "first", 1, {"raises": True}))
     assert done.done[0].whys == {"0": "RuntimeError: CUDA out of memory, it says"}

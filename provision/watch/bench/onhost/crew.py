@@ -98,6 +98,8 @@ class BenchCrew:
             if message["kind"] == "done":
                 answers[rank] = message
                 waiting.discard(rank)
+                if message.get("broken"):
+                    self.lost[rank] = message["why"]
             else:
                 take(rank, message)
         for rank in waiting:

@@ -97,7 +97,13 @@ class Bench:
         self.torch.cuda.current_stream(self.device).wait_stream(stream)
         with self.torch.cuda.graph(graph):
             work()
-        return graph.replay
+
+        def replay():
+            graph.replay()
+
+        # A replay reads and writes the memory of the work's tensors: it keeps the work, and so them.
+        replay.work = work
+        return replay
 
     def figure(self, name, value, unit, timing=None, more=None, **detail):
         """Say a figure; `timing` is that of which the GPU's state stands beside it, `more` are fields beside its detail."""

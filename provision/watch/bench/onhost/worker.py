@@ -30,6 +30,11 @@ def orders():
         yield lines.pop(0)
 
 
+def words(error):
+    """An error in a line."""
+    return ("%s: %s" % (type(error).__name__, (str(error).strip().splitlines() or [""])[0]))[:300]
+
+
 def main(request, _packed):
     """Do one recipe after another, and say each figure as a line."""
     rank, mark = request["rank"], request["nonce"]
@@ -58,13 +63,17 @@ def main(request, _packed):
                 torch, rank, meter, say, world=request["world"], allowed=allowed, near=near & allowed or allowed, **order["options"]
             )
             bench.alone, bench.recipe = order["alone"], order["recipe"]
-            why, began = "", time.monotonic()
+            why, began, broken = "", time.monotonic(), False
             try:
                 importlib.import_module(order["recipe"]).run(bench, order["seconds"])
             except FAILURES as error:
-                why = ("%s: %s" % (type(error).__name__, (str(error).strip().splitlines() or [""])[0]))[:300]
-            if bench.cuda:
-                torch.cuda.empty_cache()
-            say(kind="done", why=why, seconds=round(time.monotonic() - began, 2))
+                why = words(error)
+            try:
+                if bench.cuda:
+                    torch.cuda.synchronize()
+                    torch.cuda.empty_cache()
+            except FAILURES as error:  # after a fault on the GPU every call of this process fails
+                why, broken = why or words(error), True
+            say(kind="done", why=why, seconds=round(time.monotonic() - began, 2), broken=broken)
 
     run()
