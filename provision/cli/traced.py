@@ -18,7 +18,7 @@ def told(document: TraceDocument) -> list[str]:
         f"{inert(document.file)}: {document.label} ({sure}{runner_up})",
         document.meaning,
         f"{inert(document.maker)}, {document.window_s:.3f} s looked at{step}",
-        *(f"! {inert(line)}" for line in [*document.doubts, *document.notes]),
+        *(f"! {inert(line)}" for line in [*(doubt.text for doubt in document.doubts), *document.notes]),
         *([f"! not in this trace: {', '.join(document.missing)}"] if document.missing else []),
     ]
     shared = [each for each in document.devices if each.shares]

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
+from provision.watch.trace.doubts import Doubt, DoubtKind
 from provision.watch.trace.model import Trace, TracePart
 from provision.watch.trace.shares import Shares, shares
 
@@ -79,7 +80,7 @@ class TraceVerdict:
     label: Label
     runner_up: Label | None
     confidence: Confidence
-    doubts: tuple[str, ...]
+    doubts: tuple[Doubt, ...]
     shares: Shares | None
 
 
@@ -121,53 +122,53 @@ def verdicts(trace: Trace) -> list[TraceVerdict]:
     refusal = _refusal(trace)
     found = shares(trace)
     if refusal or not found:
-        return [_abstained(refusal or "no GPU work in this trace", found[0] if found else None)]
+        return [_abstained(refusal or Doubt(DoubtKind.NO_WORK), found[0] if found else None)]
     halves = [{each.device: label_of(each) for each in shares(half)} for half in _halves(trace)]
     return [_verdict(trace, each, [half.get(each.device) for half in halves]) for each in found]
 
 
-def _abstained(doubt: str, found: Shares | None) -> TraceVerdict:
+def _abstained(doubt: Doubt, found: Shares | None) -> TraceVerdict:
     return TraceVerdict(Label.UNKNOWN, None, Confidence.NONE, (doubt,), found)
 
 
-def _refusal(trace: Trace) -> str:
-    """Why a trace says nothing; empty where it says something."""
+def _refusal(trace: Trace) -> Doubt | None:
+    """Why a trace says nothing; None where it says something."""
     if not trace.ops:
-        return "no GPU work in this trace"
+        return Doubt(DoubtKind.NO_WORK)
     if len(trace.ops) < LEAST_OPS:
-        return f"{len(trace.ops)} operations of a GPU are too few: {LEAST_OPS} are needed"
+        return Doubt(DoubtKind.TOO_FEW, len(trace.ops), LEAST_OPS)
     if trace.ended - trace.began < LEAST_WINDOW_NS:
-        return f"{(trace.ended - trace.began) / 1e6:.0f} ms are too short: {LEAST_WINDOW_NS / 1e6:.0f} ms are needed"
-    return ""
+        return Doubt(DoubtKind.TOO_SHORT, (trace.ended - trace.began) / 1e6, LEAST_WINDOW_NS / 1e6)
+    return None
 
 
 def _verdict(trace: Trace, each: Shares, halves: list[Label | None]) -> TraceVerdict:
     label = label_of(each)
     if TracePart.CALLS in trace.missing and label not in {Label.TRANSFER, Label.COMPUTE, Label.COMMUNICATION}:
-        return _abstained(f"the gaps are not explained: the trace lacks {TracePart.CALLS}", each)
+        return _abstained(Doubt(DoubtKind.PART_MISSING, words=(TracePart.CALLS,)), each)
     if each.unexplained >= max(WORTH, each.idle / 2) and label in {*_NEEDS_CALLS, Label.MIXED, Label.IDLE}:
-        return _abstained(f"{each.unexplained:.0%} of the time is gaps before work whose call is not in the trace", each)
+        return _abstained(Doubt(DoubtKind.UNEXPLAINED, each.unexplained), each)
     ranked = strengths(each)
     runner_up = max((other for other in ranked if other is not label), key=lambda other: ranked[other])
     doubts = []
     if each.uncorrelated > UNCORRELATED:
-        doubts.append(f"{each.uncorrelated:.0%} of the operations have no call in the trace")
+        doubts.append(Doubt(DoubtKind.UNCORRELATED, each.uncorrelated))
     if each.overhead > OVERHEAD:
-        doubts.append(f"the profiler itself took {each.overhead:.0%} of the time")
+        doubts.append(Doubt(DoubtKind.OVERHEAD, each.overhead))
     if any(half is not None and half is not label for half in halves):
-        doubts.append("the two halves of the trace have different labels: " + ", ".join(str(half) for half in halves))
+        doubts.append(Doubt(DoubtKind.HALVES_DIFFER, words=tuple(str(half or Label.UNKNOWN) for half in halves)))
     confidence = Confidence.LOW if doubts else Confidence.HIGH
     if label in {Label.LAUNCH, Label.SYNC} and trace.host_slowed > 1:
         host = each.launch + each.sync
         without = host / trace.host_slowed / (1 - host + host / trace.host_slowed)
-        doubts.append(f"the profiler makes the host up to {trace.host_slowed:g} times slower: these gaps are shorter without it")
+        doubts.append(Doubt(DoubtKind.HOST_SLOWED, trace.host_slowed))
         if without < LAUNCH:
             confidence = Confidence.LOW
     if label in ranked and ranked[label] < CLEAR and not (label is Label.COMPUTE and each.busy - each.communication >= COMPUTE_CLEAN):
-        doubts.append("the share is near its threshold")
+        doubts.append(Doubt(DoubtKind.NEAR_THRESHOLD))
         confidence = Confidence.LOW if confidence is Confidence.LOW else Confidence.MEDIUM
     if label is Label.MIXED:
-        doubts.append("nothing reaches its threshold")
+        doubts.append(Doubt(DoubtKind.NOTHING_LARGE))
         confidence = Confidence.LOW
     return TraceVerdict(label, runner_up if ranked[runner_up] > 0 else None, confidence, tuple(doubts), each)
 

@@ -61,6 +61,13 @@ class CopyEvidence(msgspec.Struct, frozen=True):
     link_gb_s: float | None
 
 
+class TraceDoubt(msgspec.Struct, frozen=True):
+    """Why a verdict is less than sure, or why there is none."""
+
+    kind: str
+    text: str
+
+
 class DeviceVerdict(msgspec.Struct, frozen=True):
     """The verdict on one GPU, with its evidence. `no_queue` is the share of kernels for which the GPU waited."""
 
@@ -69,7 +76,7 @@ class DeviceVerdict(msgspec.Struct, frozen=True):
     label: str
     runner_up: str | None
     confidence: str
-    doubts: list[str]
+    doubts: list[TraceDoubt]
     shares: ShareSet | None
     operations: int
     graphs: int
@@ -107,7 +114,7 @@ class TraceDocument(msgspec.Struct, frozen=True):
     meaning: str
     runner_up: str | None
     confidence: str
-    doubts: list[str]
+    doubts: list[TraceDoubt]
     missing: list[str]
     notes: list[str]
     step: TraceStep | None

@@ -19,6 +19,7 @@ from provision.watch.trace.document import (
     KernelEvidence,
     ShareSet,
     TraceDocument,
+    TraceDoubt,
     TraceStep,
 )
 from provision.watch.trace.model import Call, Kind, Op, Range, Trace, Wait
@@ -56,13 +57,17 @@ def document(trace: Trace, file: str, step: str = "") -> TraceDocument:
         meaning=advice.MEANING[first.label],
         runner_up=first.runner_up,
         confidence=first.confidence,
-        doubts=list(first.doubts),
+        doubts=_doubts(first),
         missing=sorted(trace.missing),
         notes=trace.notes,
         step=_step(trace, step),
         devices=[_device(trace, each) for each in found],
         advice=advice.advice(first.label),
     )
+
+
+def _doubts(verdict: TraceVerdict) -> list[TraceDoubt]:
+    return [TraceDoubt(doubt.kind, str(doubt)) for doubt in verdict.doubts]
 
 
 def _device(trace: Trace, verdict: TraceVerdict) -> DeviceVerdict:
@@ -77,7 +82,7 @@ def _device(trace: Trace, verdict: TraceVerdict) -> DeviceVerdict:
         label=verdict.label,
         runner_up=verdict.runner_up,
         confidence=verdict.confidence,
-        doubts=list(verdict.doubts),
+        doubts=_doubts(verdict),
         shares=ShareSet(**{name: getattr(shares, name) for name in ShareSet.__struct_fields__ if name in known}) if shares else None,
         operations=len(ops),
         graphs=shares.graphs if shares else 0,

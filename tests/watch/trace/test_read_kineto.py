@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from provision.errors import FactsInvalidError
 from provision.watch.trace import read_kineto
 from provision.watch.trace.classify import Label, verdicts
+from provision.watch.trace.doubts import DoubtKind
 from provision.watch.trace.model import Cut, TracePart
 from provision.watch.trace.read import read
 
@@ -128,7 +129,7 @@ def test_a_host_without_a_gpu_leaves_a_trace_that_says_nothing(tmp_path: Path) -
     found = [{"ph": "X", "cat": "cpu_op", "name": "aten::add", "pid": 1, "tid": 1, "ts": n, "dur": 1} for n in range(500)]
     verdict = verdicts(read(kineto(tmp_path / "t.json", found), Cut()))[0]
     assert verdict.label is Label.UNKNOWN
-    assert verdict.doubts == ("no GPU work in this trace",)
+    assert [doubt.kind for doubt in verdict.doubts] == [DoubtKind.NO_WORK]
 
 
 def test_times_keep_their_nanoseconds(tmp_path: Path) -> None:

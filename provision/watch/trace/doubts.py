@@ -1,0 +1,54 @@
+"""Why a verdict is less than sure, or why there is none: kinds with their figures, and each in words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+
+class DoubtKind(StrEnum):
+    """What speaks against a label."""
+
+    NO_WORK = "no-work"
+    TOO_FEW = "too-few"
+    TOO_SHORT = "too-short"
+    PART_MISSING = "part-missing"
+    UNEXPLAINED = "unexplained"
+    UNCORRELATED = "uncorrelated"
+    OVERHEAD = "overhead"
+    HALVES_DIFFER = "halves-differ"
+    HOST_SLOWED = "host-slowed"
+    NEAR_THRESHOLD = "near-threshold"
+    NOTHING_LARGE = "nothing-large"
+
+
+@dataclass(frozen=True, slots=True)
+class Doubt:
+    """One reason; its figure and its words, where the kind has some."""
+
+    kind: DoubtKind
+    figure: float = 0.0
+    least: float = 0.0
+    words: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return _TEXTS[self.kind](self)
+
+
+_TEXTS: Final[Mapping[DoubtKind, Callable[[Doubt], str]]] = {
+    DoubtKind.NO_WORK: lambda _: "no GPU work in this trace",
+    DoubtKind.TOO_FEW: lambda doubt: f"{doubt.figure:.0f} operations of a GPU are too few: {doubt.least:.0f} are needed",
+    DoubtKind.TOO_SHORT: lambda doubt: f"{doubt.figure:.0f} ms are too short: {doubt.least:.0f} ms are needed",
+    DoubtKind.PART_MISSING: lambda doubt: f"the gaps are not explained: the trace lacks {', '.join(doubt.words)}",
+    DoubtKind.UNEXPLAINED: lambda doubt: f"{doubt.figure:.0%} of the time is gaps before work whose call is not in the trace",
+    DoubtKind.UNCORRELATED: lambda doubt: f"{doubt.figure:.0%} of the operations have no call in the trace",
+    DoubtKind.OVERHEAD: lambda doubt: f"the profiler itself took {doubt.figure:.0%} of the time",
+    DoubtKind.HALVES_DIFFER: lambda doubt: f"the two halves of the trace have different labels: {', '.join(doubt.words)}",
+    DoubtKind.HOST_SLOWED: lambda doubt: (
+        f"the profiler makes the host up to {doubt.figure:g} times slower: these gaps are shorter without it"
+    ),
+    DoubtKind.NEAR_THRESHOLD: lambda _: "the share is near its threshold",
+    DoubtKind.NOTHING_LARGE: lambda _: "nothing reaches its threshold",
+}
