@@ -46,6 +46,7 @@ def main(request, _packed):
 
     def run():
         first = next(coming)
+        # It takes seconds: the orders are listened to meanwhile.
         import torch
 
         meter = BenchMeter([rank])

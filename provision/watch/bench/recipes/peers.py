@@ -47,6 +47,7 @@ def copies(bench, seconds):
 def all_reduce(bench, seconds, ranks):
     """1 GiB of whole numbers on each GPU, whose sum is the same in any order; the slowest GPU counts."""
     torch = bench.torch
+    # Only where there are several GPUs.
     import torch.distributed as group
 
     count, size = len(ranks), bench.bytes(1 << 30) // 4
