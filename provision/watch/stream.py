@@ -145,10 +145,16 @@ async def _started(argv: list[str]) -> asyncio.subprocess.Process:
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:
-    """Kill a program with what it started. The pipes are closed first: one that is full and read no more would never tell its end."""
+    """Kill a program with what it started. The pipes are closed first: one that is full and read no more would never tell its end.
+
+    They are closed one by one: the transport's own `close` takes the end of the process as well, and whoever waits for it then finds none.
+    """
+    for number in (0, 1, 2):
+        pipe = process._transport.get_pipe_transport(number)  # type: ignore[attr-defined]  # noqa: SLF001 - as in `host.ssh.execute`
+        if pipe is not None:
+            pipe.close()
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
-    process._transport.close()  # type: ignore[attr-defined]  # noqa: SLF001 - as in `host.ssh.execute`
     await process.wait()
 
 
