@@ -187,8 +187,9 @@ def write(path: Path, text: str) -> None:
 def check_word(word: str, words: Sequence[str], kind: str) -> None:
     """Refuse a word that is none of these, with the nearest."""
     if word not in words:
-        near = difflib.get_close_matches(word, words, n=1)
-        instead = f"; did you mean {near[0]}?" if near else f"; write one of: {', '.join(words)}" if len(words) <= _FEW else ""
+        # Names that go on where the word ends were meant rather than names that look like it.
+        near = [each for each in words if word and each.startswith(f"{word}-")] or difflib.get_close_matches(word, words, n=1)
+        instead = f"; did you mean {' or '.join(near)}?" if near else f"; write one of: {', '.join(words)}" if len(words) <= _FEW else ""
         msg = f"no {kind} called {word!a}{instead}"
         raise click.UsageError(msg)
 
