@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import copy
 import functools
-import gc
 import os
 import shutil
 import sys
 from collections import Counter
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
@@ -83,17 +82,6 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     terminalreporter.write_sep("=", f"did not run: {len(reports)} tests in {len(files)} files" if reports else "every test ran")
     for reason, count in reasons.most_common():
         terminalreporter.write_line(f"{count:4}  {reason}")
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_collection() -> Generator[None, object, object]:
-    """Collecting makes millions of objects that stay; each worker would search them for garbage again and again, a quarter of the time."""
-    gc.disable()
-    try:
-        return (yield)
-    finally:
-        gc.freeze()
-        gc.enable()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
