@@ -74,6 +74,12 @@ def pytest_xdist_auto_num_workers() -> int:
     return 2 * (os.cpu_count() or 1)
 
 
+def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
+    """Bytes are not written into the name of a test: a packed file holds the second in which it was packed, and
+    workers that collect in two seconds would collect two lists."""
+    return argname if isinstance(val, bytes) else None
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """The last lines say which groups of tests did not run, and why: a skip is not a pass."""
     reports = terminalreporter.stats.get("skipped", [])
