@@ -13,7 +13,10 @@ import hashlib
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import ClassVar, Literal, Protocol
+from typing import TYPE_CHECKING, ClassVar, Literal, Protocol
+
+if TYPE_CHECKING:
+    from provision.clouds.offline import PlaceBase
 
 NAME_TAG = "gpuprov:name"
 LAUNCH_TAG = "gpuprov:launch"
@@ -85,6 +88,7 @@ class Order:
         subnet: the cloud's id or name of one; empty for the default network's.
         secure_boot: whether the machines start with Secure Boot on, which loads signed kernel modules only.
         public_address: whether the machines get an address that the Internet reaches; without, `Instance.address` is the private one.
+        place: the place of the profile, for the keys that only its cloud has; None in an order that no profile is behind.
     """
 
     name: str
@@ -109,6 +113,7 @@ class Order:
     subnet: str = ""
     public_address: bool = True
     secure_boot: bool = False
+    place: PlaceBase | None = None
 
     def at(self, zone: str) -> Order:
         """The same order in another zone."""

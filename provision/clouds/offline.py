@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 from provision.catalog.records.base import Source
 from provision.clouds.base import Order
 from provision.clouds.terms import (
+    CloudOption,
     DataPart,
     DeadlineKeeper,
     DriverAdvice,
@@ -159,6 +160,9 @@ class Provider(Protocol):
 
     def subnet_problem(self, subnet: str | None, *, private: bool, regions: Sequence[str]) -> str:
         """What is wrong with a profile's subnet and address here, with what to write instead; empty when nothing."""
+
+    def cloud_options(self, place: Any) -> tuple[CloudOption, ...]:
+        """What a place of a profile asks of the cloud beyond the machine itself, from the keys that only this cloud has."""
 
     def permissions(self, order: Order) -> tuple[str, ...]:
         """Everything that credentials need for an order, from the first question to the last removal."""

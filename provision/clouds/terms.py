@@ -236,6 +236,27 @@ class Safeguard:
 
 
 @dataclass(frozen=True, slots=True)
+class CloudOption:
+    """Something that a place of a profile asks of its cloud beyond the machine itself: a key, an identity, an image of one's own.
+
+    Attributes:
+        key: of the place in the profile, such as `identity`.
+        summary: in a few words.
+        severity: how a review grades it; None where it makes nothing weaker.
+        title, reason, narrower: for the review, where it has a severity.
+        safer: whether it makes the machine safer than the default; the review lists it with `reason` then.
+    """
+
+    key: str
+    summary: str
+    severity: Literal["high", "medium", "low", "note"] | None = None
+    title: str = ""
+    reason: str = ""
+    narrower: str = ""
+    safer: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class SecureBoot:
     """Whether a cloud starts machines from its public images with Secure Boot on.
 
@@ -300,6 +321,7 @@ class Grant:
         regions, instance_types: where and what.
         spot: whether a place is spot.
         subnet: the only one that may be used; empty for any.
+        places: the places of the profile at this cloud, for the keys that only this cloud has.
     """
 
     name: str
@@ -307,3 +329,4 @@ class Grant:
     instance_types: tuple[str, ...]
     spot: bool
     subnet: str = ""
+    places: tuple[Any, ...] = ()

@@ -21,10 +21,10 @@ from provision.clouds.base import (
     PROFILE_TAG,
     Order,
 )
-from provision.clouds.forms import LATE, TIMER
 from provision.clouds.offline import PlaceBase
-from provision.clouds.terms import Grant, PlannedCall, Price, Refusal, RefusalKind, Safeguard, Way
+from provision.clouds.terms import CloudOption, Grant, PlannedCall, Price, Refusal, RefusalKind, Safeguard, Way
 from provision.errors import LockInvalidError
+from provision.launch.moment import ONCE, in_words
 from provision.profile import load
 from provision.profile.locked import Lock, LockedPlace
 from provision.profile.model import Limits, Profile
@@ -36,7 +36,6 @@ Sacrifice = Literal["counters-open"]
 LAUNCH_ID: Final = "<launch>"
 PUBLIC_KEY: Final = "<the public key that gpuprov makes for this machine>"
 _LIMIT: Final = "limits.price_per_hour_usd"
-_ONCE: Final = dt.datetime(2000, 1, 1, tzinfo=dt.UTC)  # stands for the deadline in a request, and is replaced by words
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +71,11 @@ class PlannedPlace:
     def cloud(self) -> str:
         """The cloud's name."""
         return self.place.cloud
+
+    @property
+    def cloud_options(self) -> tuple[CloudOption, ...]:
+        """What the place asks of its cloud beyond the machine, such as a key for the disks."""
+        return clouds.provider(self.place.cloud).cloud_options(self.place)
 
     @property
     def whole_price_usd(self) -> float | None:
@@ -286,7 +290,7 @@ def _money_refusal(limits: Limits, place: PlaceBase, price: Price | None, lines:
 def draft_order(profile: Profile, profile_sha256: str, name: str, place: PlannedPlace) -> Order:
     """The order of a place's first attempt, with placeholders for the values of a launch. It is never launched."""
     return order(
-        profile, profile_sha256, place, name=name, launch_id=LAUNCH_ID, public_key=PUBLIC_KEY, deadline=_ONCE.isoformat(), zone=place.zone
+        profile, profile_sha256, place, name=name, launch_id=LAUNCH_ID, public_key=PUBLIC_KEY, deadline=ONCE.isoformat(), zone=place.zone
     )
 
 
@@ -335,6 +339,7 @@ def order(
         subnet=(profile.network.subnet or "") if own_subnet else "",
         public_address=profile.network.address == "public",
         secure_boot=place.secure_boot,
+        place=place.place,
     )
 
 
@@ -378,6 +383,7 @@ def _permissions(profile: Profile, name: str, places: tuple[PlannedPlace, ...], 
             instance_types=tuple(sorted({place.place.instance_type for place in mine})),
             spot=any(place.place.market == "spot" for place in mine),
             subnet=profile.network.subnet or "",
+            places=tuple(dict.fromkeys(place.place for place in mine)),
         )
         yield PlannedPermissions(cloud, tuple(sorted(actions | set(way.permissions if way else ()))), *provider.policy(grant))
 
@@ -386,15 +392,4 @@ def _calls(profile: Profile, profile_sha256: str, name: str, place: PlannedPlace
     each = draft_order(profile, profile_sha256, name, place)
     each = replace(each, tags={**each.tags, DEADLINE_TAG: _deadline_words(profile)})
     planned = clouds.provider(place.cloud).calls(each, place.region)
-    return [replace(call, parameters=_in_words(call.parameters, _deadline_words(profile))) for call in planned]
-
-
-def _in_words(value: Any, words: str) -> Any:
-    """A request with words in place of the moment `_ONCE`, which stands for the deadline."""
-    if isinstance(value, str):
-        for moment, text in ((_ONCE, words), (_ONCE + LATE, f"{words[:-1]} and {LATE.seconds // 60} min>")):
-            value = value.replace(moment.strftime(TIMER), text).replace(moment.isoformat(timespec="seconds"), text)
-        return value
-    if isinstance(value, dict):
-        return {key: _in_words(item, words) for key, item in value.items()}
-    return [_in_words(item, words) for item in value] if isinstance(value, list | tuple) else value
+    return [replace(call, parameters=in_words(call.parameters, _deadline_words(profile))) for call in planned]

@@ -100,6 +100,7 @@ def _place_lines(plan: Plan, place: PlannedPlace, answers: Sequence[Answer]) -> 
         yield f"      it is in {', '.join(place.elsewhere[:_FEW])}{others}"
     if place.refusal and place.refusal.kind is not RefusalKind.OVER_LIMIT and place.refusal.hint:
         yield f"      {place.refusal.hint}"
+    yield from (f"      {option.summary}" for option in place.cloud_options)
     for answer in answers:
         yield f"      {answer.about}: {_MARKS[answer.holds]}: {answer.said}"
 
@@ -119,6 +120,7 @@ def _offer(plan: Plan, place: PlannedPlace, answers: Sequence[Answer]) -> dict[s
         "zone": place.zone,
         "opt_in": place.opt_in,
         "elsewhere": list(place.elsewhere),
+        "options": [asdict(option) for option in place.cloud_options],
         "answers": [asdict(answer) for answer in answers],
         "price_whole": place.price is None or place.price.whole,
     }

@@ -87,6 +87,7 @@ def risks(
     _money(register, plan)
     _host(register, profile)
     _places(register, plan)
+    _cloud_options(register, plan)
     _software(register, plan, packages)
     _proof(register, profile)
     return tuple(sorted(register.risks, key=lambda risk: SEVERITIES.index(risk.severity)))
@@ -270,6 +271,14 @@ def _places(register: _Register, plan: Plan) -> None:
         )
 
 
+def _cloud_options(register: _Register, plan: Plan) -> None:
+    """What the places ask of their clouds beyond the machine."""
+    for index, option in dict.fromkeys((place.index, option) for place in plan.places for option in place.cloud_options):
+        if option.severity is not None:
+            key = f"places.{index}.{option.key}"
+            register.add(option.key.replace("_", "-"), option.severity, option.title, option.reason, narrower=option.narrower, key=key)
+
+
 def _software(register: _Register, plan: Plan, packages: Sequence[PackageItem]) -> None:
     profile, lock = plan.profile, plan.lock
     open_versions = [p.name for p in packages if p.version is None]
@@ -311,6 +320,7 @@ def _proof(register: _Register, profile: Profile) -> None:
 def gains(plan: Plan, verdict: RulesVerdict | None = None) -> tuple[Gain, ...]:
     """What is safer than on a machine that was set up by hand, in the order of a launch."""
     guards = dict.fromkeys((guard.title, guard.reason) for _, guard in plan.safeguards if guard.title)
+    safer = dict.fromkeys((each.title, each.reason) for place in plan.places for each in place.cloud_options if each.safer)
     wheels = any(environment.wheels for environment in plan.lock.frameworks.values())
     launched = [
         Gain("Disks are encrypted", "root and data volumes, whatever the account's default is"),
@@ -321,6 +331,7 @@ def gains(plan: Plan, verdict: RulesVerdict | None = None) -> tuple[Gain, ...]:
             "Host keys are verified before the first connection",
             "they are read over the cloud's own channel; an unknown or changed key stops the run",
         ),
+        *(Gain(title, reason) for title, reason in safer),
         Gain("The machine ends itself", f"after {plan.profile.limits.deadline_h} hours, even if the client is gone"),
     ]
     hash_only = "pip installs no wheel without a hash from the lock, and builds none from source"

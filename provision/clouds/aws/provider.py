@@ -15,6 +15,7 @@ from provision.clouds.base import NAME_TAG, Order
 from provision.clouds.forms import Form
 from provision.clouds.offline import PlaceBase
 from provision.clouds.terms import (
+    CloudOption,
     DataPart,
     DeadlineKeeper,
     DriverAdvice,
@@ -292,6 +293,11 @@ def subnet_problem(subnet: str | None, *, private: bool, regions: Sequence[str])
     if subnet is not None and len(set(regions)) > 1:
         return "on AWS a subnet belongs to one region, and the places name several; keep the region of the subnet"
     return ""
+
+
+def cloud_options(place: AwsPlace) -> tuple[CloudOption, ...]:  # noqa: ARG001 - a place has no keys of that kind yet
+    """Nothing beyond the machine."""
+    return ()
 
 
 def policy(grant: Grant) -> tuple[dict[str, Any] | None, str]:

@@ -13,6 +13,7 @@ from provision.clouds.gcp.permissions import permissions as permissions  # noqa:
 from provision.clouds.gcp.place import GcpPlace
 from provision.clouds.offline import PlaceBase
 from provision.clouds.terms import (
+    CloudOption,
     DataPart,
     DeadlineKeeper,
     DriverAdvice,
@@ -320,6 +321,11 @@ def quota(instance_type: str, gpu: str | None, market: str) -> str | None:  # no
 def subnet_problem(subnet: str | None, *, private: bool, regions: Sequence[str]) -> str:  # noqa: ARG001 - any will do
     """A subnetwork is a name, and the default one leads out where the project has Cloud NAT."""
     return ""
+
+
+def cloud_options(place: GcpPlace) -> tuple[CloudOption, ...]:  # noqa: ARG001 - a place has no keys of that kind yet
+    """Nothing beyond the machine."""
+    return ()
 
 
 def policy(grant: Grant) -> tuple[dict[str, Any] | None, str]:  # noqa: ARG001 - permissions are all that a role has
