@@ -35,6 +35,8 @@ PLAIN = {
     "spot_status": {},
     "allowed": None,
     "guardrail": None,
+    "capacity_reservations": None,
+    "placement_groups": None,
     "gce_operation_s": 0.05,
     "gce_running_s": 0.1,
     "gce_guest_attributes_s": 0.0,
@@ -42,6 +44,8 @@ PLAIN = {
     "gce_capacity": {},
     "gce_maintenance": {},
     "gce_allowed": None,
+    "gce_reservations": None,
+    "gce_placement_policies": None,
     "gce_shortest_run_s": 30.0,
 }
 

@@ -71,7 +71,7 @@ class Order:
         instance_type: the cloud's name of the machine type.
         gpu: the catalog's model; what is attached where a machine type has none of its own (N1).
         gpu_count: how many of them.
-        market: on-demand or spot.
+        market: on-demand, spot, or flex-start where the cloud has it.
         os: (system, version), as in the catalog.
         root_gb: size of the encrypted boot volume.
         volume_gb: size of an encrypted data volume, or None.
@@ -96,7 +96,7 @@ class Order:
     instance_type: str
     gpu: str
     gpu_count: int
-    market: Literal["on-demand", "spot"]
+    market: Literal["on-demand", "spot", "flex-start"]
     os: tuple[str, str]
     root_gb: int
     volume_gb: int | None

@@ -9,6 +9,8 @@ import datetime as dt
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
+from pydantic import SerializerFunctionWrapHandler, model_serializer
+
 from provision.catalog.records.base import Source
 from provision.clouds.base import Order
 from provision.clouds.terms import (
@@ -41,15 +43,33 @@ class PlaceBase(StrictModel):
     zonal: ClassVar[bool]
     """Whether a location is a zone, so that several of one region are one attempt; otherwise the cloud chooses the zone."""
 
+    later: ClassVar[frozenset[str]] = frozenset()
+    """Optional keys that are left out of a dump where they are unset, so that the digest of an older profile stays the same."""
+
     cloud: str
     instance_type: str
-    market: Literal["on-demand", "spot"] = "on-demand"
+    market: Literal["on-demand", "spot", "flex-start"] = "on-demand"
 
     @property
     def locations(self) -> tuple[str, ...]:
         """The regions or zones, in the order of preference."""
         locations: tuple[str, ...] = getattr(self, self.locations_key)
         return locations
+
+    @property
+    def longest_h(self) -> int | None:
+        """The most hours that a machine here may run; None where the cloud sets no limit that a profile could exceed."""
+        return None
+
+    @property
+    def private_only(self) -> str:
+        """Why machines here can have no public address; empty where they can."""
+        return ""
+
+    @model_serializer(mode="wrap")
+    def _without_unset_keys(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        plain: dict[str, Any] = handler(self)
+        return {key: value for key, value in plain.items() if key not in self.later or value is not None}
 
     def region_of(self, location: str) -> str:
         """The region of a location: it is one, or a zone's name goes on after a hyphen."""

@@ -245,6 +245,7 @@ class CloudOption:
         severity: how a review grades it; None where it makes nothing weaker.
         title, reason, narrower: for the review, where it has a severity.
         safer: whether it makes the machine safer than the default; the review lists it with `reason` then.
+        unpriced: why the list price of the machine is not its price here; empty where it is. A limit cannot be kept then.
     """
 
     key: str
@@ -254,6 +255,7 @@ class CloudOption:
     reason: str = ""
     narrower: str = ""
     safer: bool = False
+    unpriced: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -246,8 +246,10 @@ def _place(profile: Profile, index: int, location: str, locked: LockedPlace, lin
     place = profile.places[index]
     provider, region = clouds.provider(place.cloud), place.region_of(location)
     gpu, gpu_count = place.gpus(profile.gpu.model, profile.gpu.count)
-    price = provider.price(place.instance_type, region, gpu, gpu_count) if place.market == "on-demand" else None
-    money = _money_refusal(profile.limits, place, price, lines)
+    unpriced = next((option.unpriced for option in provider.cloud_options(place) if option.unpriced), "")
+    listed = place.market == "on-demand" and not unpriced
+    price = provider.price(place.instance_type, region, gpu, gpu_count) if listed else None
+    money = _money_refusal(profile.limits, place, price, lines, unpriced)
     refusal = Refusal(RefusalKind.LOCKED, locked.not_available) if locked.not_available else money
     record = provider.regions().get(region)
     return PlannedPlace(
@@ -268,7 +270,7 @@ def _place(profile: Profile, index: int, location: str, locked: LockedPlace, lin
     )
 
 
-def _money_refusal(limits: Limits, place: PlaceBase, price: Price | None, lines: Mapping[str, int]) -> Refusal | None:
+def _money_refusal(limits: Limits, place: PlaceBase, price: Price | None, lines: Mapping[str, int], unpriced: str) -> Refusal | None:
     """The refusal of a place whose price is over the limit, or not known to be within it while the profile does not accept that."""
     limit = limits.price_per_hour_usd
     if price and price.usd_per_hour > limit:
@@ -281,6 +283,8 @@ def _money_refusal(limits: Limits, place: PlaceBase, price: Price | None, lines:
     accept = "`unknown_price: allow` under limits accepts an unknown price"
     if place.market == "spot":
         return Refusal(RefusalKind.PRICE_UNKNOWN, "the price of spot machines changes by the hour, so the limit cannot be kept", accept)
+    if unpriced:
+        return Refusal(RefusalKind.PRICE_UNKNOWN, f"{unpriced}, so the limit cannot be kept", accept)
     message = "its price is not in the catalog, so the limit cannot be kept"
     if price:
         message = f"the price of its {' and '.join(price.missing)} is not in the catalog, so the limit cannot be kept"

@@ -331,6 +331,15 @@ class Profile(StrictModel):
             raise ValueError(msg)
         return value
 
+    @field_validator("limits")
+    @classmethod
+    def _within_the_cloud_s(cls, value: Limits, info: ValidationInfo) -> Limits:
+        for place in info.data.get("places", ()):
+            if place.longest_h is not None and value.deadline_h > place.longest_h:
+                msg = f"a {place.market} machine on {place.cloud} runs for {place.longest_h} hours at most; lower deadline_h"
+                raise ValueError(msg)
+        return value
+
     @field_validator("users")
     @classmethod
     def _each_once(cls, value: tuple[User, ...]) -> tuple[User, ...]:

@@ -143,6 +143,9 @@ def conflict(network: Network, places: Sequence[PlaceBase]) -> str:
         if used and set(used) != {cloud}:
             return f"via: {network.via} exists on {cloud} only; keep the places on {cloud}, or choose another way in"
     private = network.address == "private"
+    public_only = next((place.private_only for place in places if place.private_only), "") if not private else ""
+    if public_only:
+        return f"{public_only}, which can have no public address; write address: private, or leave that out of the place"
     for cloud in used if private else ():
         problem = clouds.provider(cloud).subnet_problem(network.subnet, private=private, regions=())
         if network.subnet is None and problem:

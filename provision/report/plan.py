@@ -129,6 +129,9 @@ def _offer(plan: Plan, place: PlannedPlace, answers: Sequence[Answer]) -> dict[s
 def price_note(place: PlannedPlace) -> str:
     """Where the price was read and when, and what it leaves out; or why there is none."""
     if place.price is None:
+        unpriced = next((option.unpriced for option in place.cloud_options if option.unpriced), "")
+        if unpriced:
+            return f"unknown: {unpriced}"
         spot = place.place.market == "spot"
         return f"unknown: {'the price of spot machines changes by the hour' if spot else 'the catalog has no price for this type there'}"
     sources = clouds.sources()

@@ -148,7 +148,7 @@ class Policy(PolicyRecord):
     clouds: Annotated[tuple[CloudName, ...], SOME] | None = None
     regions: Annotated[tuple[Glob, ...], SOME] | None = None
     instance_types: Annotated[tuple[Glob, ...], SOME] | None = None
-    markets: Annotated[tuple[Literal["on-demand", "spot"], ...], SOME] | None = None
+    markets: Annotated[tuple[Literal["on-demand", "spot", "flex-start"], ...], SOME] | None = None
     os: Annotated[tuple[SystemGlob, ...], SOME] | None = None
     max_price_per_hour_usd: Usd | None = None
     max_price_to_deadline_usd: Usd | None = None

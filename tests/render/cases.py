@@ -75,9 +75,35 @@ def hostile() -> Profile:
     )
 
 
+def private(cloud: str) -> Profile:
+    """A machine without a public address, in a subnet, a reservation and a placement group."""
+    places = {
+        "aws": {
+            "instance_type": "g4dn.xlarge",
+            "regions": ["us-east-1"],
+            "capacity": {"reservation": "cr-0123456789abcdef0", "placement_group": "team a"},
+        },
+        "gcp": {
+            "instance_type": "n1-standard-8",
+            "gpu": "t4",
+            "zones": ["us-central1-a"],
+            "capacity": {"reservation": "ours", "placement_policy": "close"},
+        },
+    }
+    network = {
+        "address": "private",
+        "subnet": "subnet-0123456789abcdef0" if cloud == "aws" else "inside",
+        "jump": "bastion",
+        "ssh_from": ["10.0.0.0/8"],
+    }
+    return profile(places=[{"cloud": cloud, **places[cloud]}], network=network)
+
+
 SUBJECTS = {
     "aws": lambda given=None: subject("aws", given=given),
     "aws-volume-spot": lambda given=None: subject("aws", asked=volumes(), given=given),
+    "aws-private": lambda given=None: subject("aws", asked=private("aws"), given=given),
+    "gcp-private": lambda given=None: subject("gcp", asked=private("gcp"), given=given),
     "gcp": lambda given=None: subject("gcp", given=given),
     "gcp-volume-spot": lambda given=None: subject("gcp", asked=volumes(), given=given),
     "aws-hostile": lambda given=None: subject("aws", asked=hostile(), given=given),

@@ -25,6 +25,7 @@ ANSWERS = {
     "Parameter.Value": "ami-0123",
     "Instances[0].InstanceId": "i-0123",
     "Reservations[0].Instances[0].PublicIpAddress": "203.0.113.9",
+    "Reservations[0].Instances[0].PrivateIpAddress": "203.0.113.9",
     "Output": "boot\r\nssh-ed25519 AAAAkey root@host\r",
     "value(networkInterfaces[0].accessConfigs[0].natIP)": "203.0.113.9",
     "hostkeys/": "ssh-ed25519 AAAAkey",

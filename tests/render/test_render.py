@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import hashlib
+import json
 import os
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from provision import clouds
 from provision.clouds.forms import Given, Marked, Subject
 from provision.errors import CloudUnsupportedError, GpuprovError, PriceOverLimitError, UsageError
 from provision.launch.plan import plan
+from provision.profile.load import load
 from provision.profile.locked import Lock
 from provision.render import FORMS, render
 from provision.render.base import choose
@@ -145,3 +147,40 @@ def test_the_place_is_the_first_that_can_be_had() -> None:
 def test_the_profile_of_the_tests_is_the_one_that_ships() -> None:
     assert profile().name == PROFILE.stem
     assert CALLER in GIVEN.caller
+
+
+@pytest.mark.parametrize(
+    ("form", "case", "says", "never"),
+    [
+        ("runbook", "gcp-private", ["subnet=inside,no-address", "--reservation ours"], ["natIP"]),
+        ("runbook", "aws-private", ['"AssociatePublicIpAddress":false', "cr-0123456789abcdef0"], ["Instances[0].PublicIpAddress"]),
+        ("terraform-gcp", "gcp-private", ["subnetworks/inside", '"ours"', "network_ip"], ["access_config"]),
+        (
+            "terraform-aws",
+            "aws-private",
+            ['"associate_public_ip_address": false', "subnet-0123456789abcdef0", "private_ip"],
+            ["public_ip}"],
+        ),
+        ("cloudformation", "aws-private", ['"AssociatePublicIpAddress": false', '"VpcId"', '"Groups"'], ['"SecurityGroupIds"']),
+    ],
+)
+def test_a_private_machine_is_private_in_every_form(form: str, case: str, says: list[str], never: list[str]) -> None:
+    text = "".join(content.decode() for content in render(form, SUBJECTS[case](GIVEN)).values())
+    assert [words for words in says if words not in text] == []
+    assert [words for words in never if words in text] == []
+
+
+def test_a_machine_with_fabric_adapters_is_written_where_the_form_has_a_word_for_them_and_refused_elsewhere() -> None:
+    data = load(PROFILE).dump()
+    place = {"cloud": "aws", "instance_type": "g4dn.8xlarge", "regions": ["us-east-1"], "capacity": {"efa": True}}
+    asked = profile(places=[place], limits={**data["limits"], "price_per_hour_usd": 9.0})
+    fabric = make("aws", asked=asked, given=GIVEN)
+    made = json.loads(render("cloudformation", fabric)["template.json"])["Resources"]
+    (card,) = made["LaunchTemplate"]["Properties"]["LaunchTemplateData"]["NetworkInterfaces"]
+    assert card["InterfaceType"] == "efa"
+    assert {"MembersIn", "MembersOut"} <= made.keys()
+    text = render("runbook", fabric)["runbook.md"].decode()
+    assert "authorize-security-group-egress" in text
+    assert '"UserIdGroupPairs":[{"GroupId":"\'"${GROUP}"\'"}]' in text
+    with pytest.raises(UsageError, match="no word for Elastic Fabric Adapters"):
+        render("terraform-aws", fabric)

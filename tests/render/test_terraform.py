@@ -48,6 +48,7 @@ GOOGLE: dict[str, set[str]] = {
     "google_compute_instance_template": {
         *("name", "name_prefix", "machine_type", "disk", "network_interface", "scheduling", "shielded_instance_config", "tags", "labels"),
         *("metadata", "guest_accelerator", "service_account", "lifecycle", "description", "region"),
+        *("reservation_affinity", "resource_policies"),
     },
     "google_compute_instance_template.disk": {
         *(
@@ -73,6 +74,8 @@ GOOGLE: dict[str, set[str]] = {
     "google_compute_instance_template.shielded_instance_config": {
         *("enable_secure_boot", "enable_vtpm", "enable_integrity_monitoring"),
     },
+    "google_compute_instance_template.reservation_affinity": {"type", "specific_reservation"},
+    "google_compute_instance_template.reservation_affinity.specific_reservation": {"key", "values"},
     "google_compute_instance_template.guest_accelerator": {"type", "count"},
     "google_compute_instance_template.lifecycle": {"create_before_destroy"},
     "google_compute_instance_from_template": {"name", "zone", "source_instance_template"},
@@ -105,6 +108,8 @@ def test_terraform_evaluates_our_expressions_and_no_text_of_a_profile(form: str,
         "terraform_data.",
         "var.",
         "data.aws_ssm_parameter.",
+        "data.aws_subnet.",
+        "data.google_compute_subnetwork.",
         "aws_",
         "google_",
         "substr(terraform_data.",

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar, Literal
 
 from provision.clouds import base
-from provision.clouds.aws import data, examine, firewall, power, removal
+from provision.clouds.aws import data, examine, firewall, power, removal, reservations
 from provision.clouds.aws.access import AwsAccess
 from provision.clouds.aws.answers import instance_of, instances_of
 from provision.clouds.aws.api import AwsRegionApi, poll_ec2
@@ -49,7 +49,8 @@ class AwsCloud:
     def zones(self, order: base.Order) -> list[str]:
         """The zones of the region that offer the type, or the one of them that the order's subnet is in; empty when none does."""
         subnet = firewall.subnet_of(self._api, order)
-        return [zone for zone in examine.offering_zones(self._api, order) if subnet is None or zone == subnet.zone]
+        only = {subnet.zone if subnet else "", reservations.zone_of(self._api, order)} - {""}
+        return [zone for zone in examine.offering_zones(self._api, order) if only <= {zone}]
 
     def examine(self, order: base.Order) -> list[base.Answer]:
         """What AWS says before a launch: the region, the type, the quota and its use, the image, and the dry runs."""
@@ -57,6 +58,9 @@ class AwsCloud:
 
     def launch(self, order: base.Order) -> list[base.Instance]:
         """Make the machines of an order; the client token returns those that an earlier try of it made."""
+        reserved = reservations.zone_of(self._api, order)
+        if reserved:
+            order = order.at(reserved)  # the machines of a reservation are in its zone
         group, image_id = at_once(lambda work: work(order), (self._security_group, self._image_id))
         request = run_instances(order, self.region, group)
 
@@ -68,8 +72,8 @@ class AwsCloud:
             with cloud_errors("ec2:RunInstances", self.region, instance_type=order.instance_type):
                 reply = firewall.once_visible(run)
         except CapacityError as error:
-            if order.subnet:
-                error.elsewhere = ()  # a subnet is in no other zone
+            if order.subnet or reserved:
+                error.elsewhere = ()  # a subnet and a reservation are in no other zone
             raise
         except CloudInvalidError:
             self._groups.pop(order.launch_id, None)  # somebody may have removed it: the next try looks again

@@ -15,7 +15,7 @@ _DATA = Path(__file__).parent / "data"
 
 
 class AwsType(CatalogRecord, frozen=True):
-    """An EC2 instance type; `offered` maps a region to the numbers of its zone ids, `trap` says what surprises."""
+    """An EC2 instance type; `offered` maps a region to the numbers of its zone ids, `efa` counts its fabric adapters, `trap` warns."""
 
     type: str
     vendor: Literal["nvidia", "amd"]
@@ -32,6 +32,7 @@ class AwsType(CatalogRecord, frozen=True):
     machine: Literal["x86_64", "arm64"]
     source: str
     offered: dict[str, list[int]]
+    efa: int = 0
     trap: str = ""
     withdrawn: dt.date | None = None
 

@@ -38,7 +38,7 @@ _CODES_OF: Final[dict[type[CloudError], str]] = {
     CapacityError: """
         InsufficientInstanceCapacity InsufficientHostCapacity InsufficientReservedInstanceCapacity InsufficientCapacity
         InsufficientAddressCapacity InsufficientVolumeCapacity InsufficientFreeAddressesInSubnet UnfulfillableCapacity Unsupported
-        SpotMaxPriceTooLow
+        SpotMaxPriceTooLow ReservationCapacityExceeded
     """,
     QuotaExceededError: """
         VcpuLimitExceeded InstanceLimitExceeded InstanceCreditSpecification.LimitExceeded MaxSpotInstanceCountExceeded

@@ -6,11 +6,12 @@ from operator import call
 from typing import Any, Final
 
 from provision.clouds import base
-from provision.clouds.aws import data
+from provision.clouds.aws import data, reservations
 from provision.clouds.aws.api import AwsRegionApi
 from provision.clouds.aws.client import client
 from provision.clouds.aws.errors import cloud_errors, unless_refused
 from provision.clouds.aws.firewall import subnet_of
+from provision.clouds.aws.place import capacity_of
 from provision.clouds.aws.requests import run_instances, security_group
 from provision.concurrent import at_once
 from provision.errors import CloudError, CloudInvalidError, ImageNotFoundError, PermissionRefusedError
@@ -40,6 +41,9 @@ def examine(api: AwsRegionApi, order: base.Order, *, image_id: ImageId) -> list[
         "image": lambda: _image(api, order, image_id),
         "dry-run": lambda: _dry_run(api, order, image_id),
     }
+    capacity = capacity_of(order)
+    if capacity and capacity.regional:
+        questions["capacity"] = lambda: reservations.examine(api, order, capacity)
 
     def ask(about: str) -> base.Answer:
         try:

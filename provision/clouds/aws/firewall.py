@@ -4,6 +4,7 @@ A group is also the claim of a launch to its name. It is called after the name a
 (docs/sources/clouds.md §1.5). So of two launches of one name only one gets as far as RunInstances.
 """
 
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from operator import call
@@ -15,7 +16,8 @@ from provision.clouds import base
 from provision.clouds.aws.answers import tags_of
 from provision.clouds.aws.api import AwsRegionApi
 from provision.clouds.aws.errors import cloud_errors, is_refusal, unless_refused
-from provision.clouds.aws.requests import ingress, resource_name, security_group
+from provision.clouds.aws.place import place_of
+from provision.clouds.aws.requests import ingress, members, resource_name, security_group
 from provision.clouds.caller import resolve
 from provision.clouds.claim import taken
 from provision.concurrent import at_once
@@ -60,7 +62,27 @@ def ensure_group(api: AwsRegionApi, order: base.Order) -> str:
     (group,), networks = at_once(call, (lambda: [_group(api, order)], lambda: resolve(order.ssh_from, api.access.caller_address_url)))
     if networks:  # none where the machine is reached without an open port
         _authorize(api, group, networks)
+    place = place_of(order)
+    if place and place.adapters:
+        _join(api, group)
     return group
+
+
+def _join(api: AwsRegionApi, group: str) -> None:
+    """Let the members of a group reach one another, in and out, which EFA needs: EC2's own way out names networks, and EFA has none."""
+    rule = {"GroupId": group, "IpPermissions": [members(group)]}
+
+    def ingress_rule() -> dict[str, Any]:
+        reply: dict[str, Any] = api.ec2_once.authorize_security_group_ingress(**rule)
+        return reply
+
+    def egress_rule() -> dict[str, Any]:
+        reply: dict[str, Any] = api.ec2_once.authorize_security_group_egress(**rule)
+        return reply
+
+    for action, work in (("ec2:AuthorizeSecurityGroupIngress", ingress_rule), ("ec2:AuthorizeSecurityGroupEgress", egress_rule)):
+        with cloud_errors(action, api.region):
+            unless_refused(functools.partial(once_visible, work), "InvalidPermission.Duplicate")
 
 
 def _group(api: AwsRegionApi, order: base.Order) -> str:
@@ -128,7 +150,7 @@ def allow(api: AwsRegionApi, name: str, networks: Sequence[str]) -> None:
         msg = f"{name!r} has no security group in {api.region}"
         raise InstanceNotFoundError(msg, hint="`gpuprov ls` shows what exists")
     for group in groups:
-        open_now, extra = _compared(group["IpPermissions"], networks)
+        open_now, extra = _compared(group["GroupId"], group["IpPermissions"], networks)
         new = [network for network in networks if network not in open_now]
         if new:
             _authorize(api, group["GroupId"], new)
@@ -137,7 +159,7 @@ def allow(api: AwsRegionApi, name: str, networks: Sequence[str]) -> None:
                 api.ec2.revoke_security_group_ingress(GroupId=group["GroupId"], IpPermissions=extra)
 
 
-def _compared(rules: Sequence[dict[str, Any]], networks: Sequence[str]) -> tuple[set[str], list[dict[str, Any]]]:
+def _compared(group: str, rules: Sequence[dict[str, Any]], networks: Sequence[str]) -> tuple[set[str], list[dict[str, Any]]]:
     """The networks that the rules already admit to port 22, and the parts of the rules that admit anything else to it."""
     open_now: set[str] = set()
     extra: list[dict[str, Any]] = []
@@ -152,7 +174,9 @@ def _compared(rules: Sequence[dict[str, Any]], networks: Sequence[str]) -> tuple
             right = {source for source in sources if exact and source in networks}
             open_now |= right
             part[key] = [{field: source} for source in sources if source not in right]
-        part |= {key: rule.get(key, []) for key in ("UserIdGroupPairs", "PrefixListIds")}
+        # The members of the group itself: the launch's own machines, which EFA joins.
+        pairs = [pair for pair in rule.get("UserIdGroupPairs", []) if pair.get("GroupId") != group]
+        part |= {"UserIdGroupPairs": pairs, "PrefixListIds": rule.get("PrefixListIds", [])}
         part = {key: value for key, value in part.items() if value != []}
         if any(isinstance(value, list) for value in part.values()):
             extra.append(part)

@@ -8,6 +8,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final, Literal, get_args
 
 from provision.clouds import base
+from provision.clouds.aws.capacity import used
+from provision.clouds.aws.place import AwsPlace, place_of
 
 Command = Literal[
     "find", "launch", "zones", "examine", "wait", "host_keys", "notices", "stop", "start", "extend", "allow", "things", "remove"
@@ -16,10 +18,15 @@ COMMANDS: Final[tuple[Command, ...]] = get_args(Command)
 
 _SPOT: Final = {"ec2:CancelSpotInstanceRequests", "ec2:DescribeSpotInstanceRequests"}
 _SUBNET: Final = {"ec2:DescribeSubnets"}
+_RESERVED: Final = {"ec2:DescribeCapacityReservations"}
+_PLACEMENT: Final = {"ec2:DescribePlacementGroups"}
+_FABRIC: Final = {"ec2:AuthorizeSecurityGroupEgress"}
 _LAUNCH: Final = (
+    "ec2:AuthorizeSecurityGroupEgress",
     "ec2:AuthorizeSecurityGroupIngress",
     "ec2:CreateSecurityGroup",
     "ec2:CreateTags",
+    "ec2:DescribeCapacityReservations",
     "ec2:DescribeSecurityGroups",
     "ec2:DescribeSubnets",
     "ec2:RunInstances",
@@ -28,13 +35,15 @@ _LAUNCH: Final = (
 NEEDS: Final[dict[Command, tuple[str, ...]]] = {
     "find": ("ec2:DescribeInstances",),
     "launch": _LAUNCH,
-    "zones": ("ec2:DescribeInstanceTypeOfferings", "ec2:DescribeSubnets"),
+    "zones": ("ec2:DescribeCapacityReservations", "ec2:DescribeInstanceTypeOfferings", "ec2:DescribeSubnets"),
     "examine": (
         "ec2:CreateSecurityGroup",
         "ec2:CreateTags",
+        "ec2:DescribeCapacityReservations",
         "ec2:DescribeImages",
         "ec2:DescribeInstances",
         "ec2:DescribeInstanceTypeOfferings",
+        "ec2:DescribePlacementGroups",
         "ec2:DescribeRegions",
         "ec2:DescribeSubnets",
         "ec2:RunInstances",
@@ -67,7 +76,7 @@ NEEDS: Final[dict[Command, tuple[str, ...]]] = {
         "ec2:TerminateInstances",
     ),
 }
-"""What each call of the contract needs; those about spot only where a place is spot, those about subnets only where one is named."""
+"""What each call of the contract needs; those about spot, subnets, reservations, placement groups and EFA only where a place has one."""
 
 PERMISSIONS: Final = tuple(sorted({action for needed in NEEDS.values() for action in needed}))
 """What all of them need, and nothing else."""
@@ -75,7 +84,12 @@ PERMISSIONS: Final = tuple(sorted({action for needed in NEEDS.values() for actio
 _MADE: Final = ("instance", "volume", "network-interface", "security-group")
 _OURS: Final = {
     "instance": ("ec2:GetConsoleOutput", "ec2:StartInstances", "ec2:StopInstances", "ec2:TerminateInstances"),
-    "security-group": ("ec2:AuthorizeSecurityGroupIngress", "ec2:DeleteSecurityGroup", "ec2:RevokeSecurityGroupIngress"),
+    "security-group": (
+        "ec2:AuthorizeSecurityGroupEgress",
+        "ec2:AuthorizeSecurityGroupIngress",
+        "ec2:DeleteSecurityGroup",
+        "ec2:RevokeSecurityGroupIngress",
+    ),
     "volume": ("ec2:DeleteVolume",),
     "network-interface": ("ec2:DeleteNetworkInterface",),
     "spot-instances-request": ("ec2:CancelSpotInstanceRequests",),
@@ -84,8 +98,20 @@ _OURS: Final = {
 
 def permissions(order: base.Order) -> tuple[str, ...]:
     """Everything from the first question to the last removal of an order, sorted."""
-    unneeded = (set() if order.market == "spot" else _SPOT) | (set() if order.subnet else _SUBNET)
-    return tuple(action for action in PERMISSIONS if action not in unneeded)
+    return tuple(sorted(set(PERMISSIONS) - _unneeded([place_of(order)], spot=order.market == "spot", subnet=order.subnet)))
+
+
+def _unneeded(places: Sequence[AwsPlace | None], *, spot: bool, subnet: str) -> set[str]:
+    """What is needed by other launches only."""
+    adapters = any(place.adapters for place in places if place)
+    capacities = [place.capacity for place in places if place and place.capacity]
+    return {
+        *(() if spot else _SPOT),
+        *(() if subnet else _SUBNET),
+        *(() if any(capacity.reserved for capacity in capacities) else _RESERVED),
+        *(() if any(capacity.placement_group for capacity in capacities) else _PLACEMENT),
+        *(() if adapters else _FABRIC),
+    }
 
 
 def policy_document(
@@ -95,6 +121,7 @@ def policy_document(
     instance_types: Sequence[str],
     spot: bool,
     subnet: str = "",
+    places: Sequence[AwsPlace] = (),
     commands: Iterable[Command] = COMMANDS,
 ) -> dict[str, Any]:
     """The smallest identity-based IAM policy document with which these commands work for one launch.
@@ -105,12 +132,13 @@ def policy_document(
         instance_types: which machines may be launched.
         spot: whether a place is spot.
         subnet: the only one that may be launched into; empty for any.
+        places: of the profile, for what they name beside the machine.
         commands: the calls of the contract that must work.
 
     Returns:
         The document as data. What exists is touched only when it carries the name's tag; what is made must carry it.
     """
-    needed = {action for command in commands for action in NEEDS[command]} - (set() if spot else _SPOT) - (set() if subnet else _SUBNET)
+    needed = {action for command in commands for action in NEEDS[command]} - _unneeded(places, spot=spot, subnet=subnet)
     kinds = (*_MADE, "spot-instances-request") if spot else _MADE
     operator, region_is = "StringLike" if "*" in name else "StringEquals", {"aws:RequestedRegion": sorted(regions)}
     requested = {f"aws:RequestTag/{base.NAME_TAG}": name}
@@ -122,7 +150,7 @@ def policy_document(
         _statement("Ask", reads, ["*"], {"StringEquals": region_is}),
         _statement("AskAboutRegions", needed & {"ec2:DescribeRegions"}, ["*"], {}),
         _statement("FindImage", needed & {"ssm:GetParameter"}, [f"arn:aws:ssm:{r}::parameter/aws/service/*" for r in regions], {}),
-        _statement("LaunchWith", needed & {"ec2:RunInstances"}, _used(regions, subnet), {}),
+        _statement("LaunchWith", needed & {"ec2:RunInstances"}, _used(regions, subnet, places), {}),
         _statement(
             "LaunchMachines",
             needed & {"ec2:RunInstances"},
@@ -143,10 +171,11 @@ def policy_document(
     return {"Version": "2012-10-17", "Statement": [s for s in statements if s["Action"]]}
 
 
-def _used(regions: Sequence[str], subnet: str) -> list[str]:
-    """What a launch uses and does not make: subnets, or the one, the group and the images, which are of others."""
+def _used(regions: Sequence[str], subnet: str, places: Sequence[AwsPlace]) -> list[str]:
+    """What a launch uses and does not make: subnets, or the one, the group, the images, which are of others, and what the places name."""
     subnets = [f"arn:aws:ec2:{region}:*:subnet/{subnet or '*'}" for region in regions]
-    return [*subnets, *_arns(regions, ["security-group"]), *(f"arn:aws:ec2:{region}::image/*" for region in regions)]
+    named = dict.fromkeys(arn for place in places for region in place.regions for arn in used(place.capacity, region))
+    return [*subnets, *_arns(regions, ["security-group"]), *(f"arn:aws:ec2:{region}::image/*" for region in regions), *named]
 
 
 def _statement(sid: str, actions: Iterable[str], resources: list[str], condition: dict[str, Any]) -> dict[str, Any]:

@@ -1,9 +1,12 @@
 """What a profile says about a place on AWS."""
 
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal, Self, cast
 
-from pydantic import Field, StringConstraints
+from pydantic import Field, StringConstraints, model_validator
 
+from provision.clouds.aws import data
+from provision.clouds.aws.capacity import AwsCapacity, problem
+from provision.clouds.base import Order
 from provision.clouds.offline import PlaceBase
 
 AwsInstanceType = Annotated[
@@ -17,7 +20,39 @@ class AwsPlace(PlaceBase):
 
     locations_key: ClassVar[str] = "regions"
     zonal: ClassVar[bool] = False
+    later: ClassVar[frozenset[str]] = frozenset({"capacity"})
 
     cloud: Literal["aws"]
     instance_type: AwsInstanceType
     regions: Annotated[tuple[AwsRegion, ...], Field(min_length=1, max_length=20, strict=False)]
+    market: Literal["on-demand", "spot"] = "on-demand"
+    capacity: AwsCapacity | None = None
+
+    @property
+    def adapters(self) -> int:
+        """How many Elastic Fabric Adapters a machine gets."""
+        record = data.types().get(self.instance_type)
+        return record.efa if record and self.capacity and self.capacity.efa else 0
+
+    @property
+    def private_only(self) -> str:
+        """EC2 gives no public address to a machine with several network cards."""
+        return f"{self.instance_type} with EFA has {self.adapters} network cards" if self.adapters > 1 else ""
+
+    @model_validator(mode="after")
+    def _capacity_is_there(self) -> Self:
+        msg = problem(self.capacity, self.regions, self.market)
+        if msg:
+            raise ValueError(msg)
+        return self
+
+
+def place_of(order: Order) -> AwsPlace | None:
+    """The place of an order for AWS, which is one of AWS's; None where no profile is behind the order."""
+    return cast("AwsPlace | None", order.place)
+
+
+def capacity_of(order: Order) -> AwsCapacity | None:
+    """Where an order's place takes its machines from; None where it says nothing about that."""
+    place = place_of(order)
+    return place.capacity if place else None

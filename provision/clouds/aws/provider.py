@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from provision.clouds.aws import data, requests
+from provision.clouds.aws import capacity, data, requests
 from provision.clouds.aws.data import sources as sources  # noqa: PLC0414 - part of the Provider
 from provision.clouds.aws.permissions import permissions as permissions  # noqa: PLC0414 - part of the Provider
 from provision.clouds.aws.permissions import policy_document
@@ -203,8 +203,15 @@ def refusal(place: AwsPlace, region: str, gpu: str, count: int) -> Refusal | Non
         return Refusal(RefusalKind.UNRECORDED, f"what {region} offers is not recorded")
     if region not in record.offered:
         return Refusal(RefusalKind.NOT_OFFERED, f"{name} is not offered in {region}; it is in {_few(sorted(record.offered))}")
+    return _not_sold(place, record)
+
+
+def _not_sold(place: AwsPlace, record: data.AwsType) -> Refusal | None:
+    """What the place asks for and the type does not have."""
     if place.market not in record.markets:
-        return Refusal(RefusalKind.NOT_SOLD, f"{name} is not sold as {place.market}")
+        return Refusal(RefusalKind.NOT_SOLD, f"{record.type} is not sold as {place.market}")
+    if place.capacity and place.capacity.efa and not record.efa:
+        return Refusal(RefusalKind.UNSUPPORTED, f"{record.type} has no Elastic Fabric Adapter", "leave out efa, or choose a larger type")
     return None
 
 
@@ -295,15 +302,20 @@ def subnet_problem(subnet: str | None, *, private: bool, regions: Sequence[str])
     return ""
 
 
-def cloud_options(place: AwsPlace) -> tuple[CloudOption, ...]:  # noqa: ARG001 - a place has no keys of that kind yet
-    """Nothing beyond the machine."""
-    return ()
+def cloud_options(place: AwsPlace) -> tuple[CloudOption, ...]:
+    """Where its capacity comes from."""
+    return tuple(capacity.options(place.capacity))
 
 
 def policy(grant: Grant) -> tuple[dict[str, Any] | None, str]:
     """The smallest identity-based policy."""
     document = policy_document(
-        name=grant.name, regions=grant.regions, instance_types=grant.instance_types, spot=grant.spot, subnet=grant.subnet
+        name=grant.name,
+        regions=grant.regions,
+        instance_types=grant.instance_types,
+        spot=grant.spot,
+        subnet=grant.subnet,
+        places=grant.places,
     )
     note = "every action to launch, look after and remove; the policy document narrows them to these places, types and this name"
     return document, note

@@ -51,6 +51,7 @@ def _type(raw: dict[str, Any]) -> AwsType | None:
         boot=raw.get("SupportedBootModes", []),
         markets=raw.get("SupportedUsageClasses", []),
         machine="arm64" if "arm64" in raw["ProcessorInfo"]["SupportedArchitectures"] else "x86_64",
+        efa=raw["NetworkInfo"].get("EfaInfo", {}).get("MaximumEfaInterfaces", 0),
         source="refreshed-aws",
         offered={},
     )

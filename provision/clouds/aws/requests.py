@@ -4,7 +4,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from provision.clouds import base
-from provision.clouds.aws import data
+from provision.clouds.aws import capacity, data
+from provision.clouds.aws.place import capacity_of, place_of
 from provision.clouds.userdata import user_data
 
 OS_TAG = "gpuprov:os"
@@ -51,6 +52,11 @@ def ingress(networks: Iterable[str]) -> dict[str, Any]:
     }
 
 
+def members(group: str) -> dict[str, Any]:
+    """The permission that lets the members of a group reach one another on all ports."""
+    return {"IpProtocol": "-1", "UserIdGroupPairs": [{"GroupId": group}]}
+
+
 def run_instances(order: base.Order, region: str, group: str = "") -> dict[str, Any]:
     """RunInstances without its image: encrypted disks, IMDSv2, tags on everything, no role, and a power-off that terminates.
 
@@ -76,8 +82,10 @@ def run_instances(order: base.Order, region: str, group: str = "") -> dict[str, 
         ],
     }
     request |= _network(order, [group] if group else [])
-    if order.zone:
-        request["Placement"] = {"AvailabilityZone": order.zone}
+    request |= capacity.requested(capacity_of(order))
+    placement = ({"AvailabilityZone": order.zone} if order.zone else {}) | capacity.placed(capacity_of(order))
+    if placement:
+        request["Placement"] = placement
     if order.market == "spot":
         # One-time: a persistent request would later start a machine that nobody waits for.
         options = {"SpotInstanceType": "one-time", "InstanceInterruptionBehavior": "terminate"}
@@ -93,11 +101,14 @@ def _network(order: base.Order, groups: list[str]) -> dict[str, Any]:
     Source: docs.aws.amazon.com/AWSEC2/latest/APIReference/API_RunInstances.html, NetworkInterface.N: "If you specify a network
     interface, you must specify any security groups and subnets as part of the network interface."
     """
-    if order.public_address and not order.subnet:
+    place = place_of(order)
+    adapters = place.adapters if place else 0
+    if order.public_address and not order.subnet and not adapters:
         return {"SecurityGroupIds": groups} if groups else {}
-    card: dict[str, Any] = {"DeviceIndex": 0, "AssociatePublicIpAddress": order.public_address, "DeleteOnTermination": True}
-    subnet = {"SubnetId": order.subnet} if order.subnet else {}
-    return {"NetworkInterfaces": [{**card, **subnet, **({"Groups": groups} if groups else {})}]}
+    public = {} if adapters > 1 else {"AssociatePublicIpAddress": order.public_address}
+    card: dict[str, Any] = {"DeviceIndex": 0, **public, "DeleteOnTermination": True}
+    card |= ({"SubnetId": order.subnet} if order.subnet else {}) | ({"Groups": groups} if groups else {})
+    return {"NetworkInterfaces": capacity.cards(card, adapters) if adapters else [card]}
 
 
 def _volume(device: str, size_gb: int) -> dict[str, Any]:

@@ -25,6 +25,7 @@ _STATES: Final[Mapping[str, base.State]] = {
     "TERMINATED": "stopped",
     "DEPROVISIONING": "shutting-down",
 }
+_MARKETS: Final = {"SPOT": "spot", "FLEX_START": "flex-start"}
 _SAME: Final = dt.timedelta(minutes=1)
 
 
@@ -72,7 +73,7 @@ def instance_of(raw: Any) -> base.Instance:
         region=zone.rpartition("-")[0],
         zone=zone,
         type=last(raw.machine_type),
-        market="spot" if raw.scheduling.provisioning_model == "SPOT" else "on-demand",
+        market=_MARKETS.get(raw.scheduling.provisioning_model, "on-demand"),
         state=_STATES.get(raw.status, "pending"),
         address=addresses[0] if addresses else "",
         login=_login(system[0], system[2]),

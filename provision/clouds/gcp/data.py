@@ -193,7 +193,7 @@ def image(os: tuple[str, str]) -> GcpImage | None:
 def quota(gpu: str | None, market: str) -> str | None:
     """The metric of the regional quota that a GPU counts against."""
     metric = gcp().quotas.metrics.get(gpu or "")
-    return f"PREEMPTIBLE_{metric}" if metric and market == "spot" else metric
+    return f"PREEMPTIBLE_{metric}" if metric and market != "on-demand" else metric
 
 
 def attached_ssds(machine_type: str) -> int:

@@ -4,9 +4,10 @@ from collections.abc import Callable
 from typing import Any
 
 from provision.clouds import base
-from provision.clouds.gcp import data
+from provision.clouds.gcp import data, reservations
 from provision.clouds.gcp.api import GcpProjectApi
 from provision.clouds.gcp.errors import GoneError
+from provision.clouds.gcp.place import capacity_of
 from provision.clouds.gcp.requests import image_of
 from provision.concurrent import at_once
 from provision.errors import CloudError, ImageNotFoundError
@@ -27,6 +28,9 @@ def examine(api: GcpProjectApi, order: base.Order, region: str, zones: list[str]
         "quota": lambda: _quota(api, order, region),
         "image": lambda: _image(api, order),
     }
+    capacity = capacity_of(order)
+    if capacity:
+        questions["capacity"] = lambda: reservations.examine(api, order, capacity, region)
 
     def ask(about: str) -> base.Answer:
         try:

@@ -7,6 +7,7 @@ Which method needs which: the "Permissions required" of each method in the refer
 from typing import Final
 
 from provision.clouds import base
+from provision.clouds.gcp.place import capacity_of
 
 PRE_CHECKS: Final = ("compute.machineTypes.get", "compute.projects.get", "compute.regions.get")
 ENDING: Final = (
@@ -53,11 +54,16 @@ def launching(order: base.Order) -> tuple[str, ...]:
     """What making the machines of an order and waiting for them needs."""
     public = ("compute.subnetworks.useExternalIp",) if order.public_address else ()
     subnet = ("compute.subnetworks.get",) if order.subnet else ()  # which network it is of, for the rules
-    return (*LAUNCHING, *public, *subnet, *(() if order.zone else ("compute.regionOperations.get",)))
+    capacity = capacity_of(order)
+    policy = ("compute.resourcePolicies.use",) if capacity and capacity.placement_policy else ()
+    return (*LAUNCHING, *public, *subnet, *policy, *(() if order.zone else ("compute.regionOperations.get",)))
 
 
 def permissions(order: base.Order) -> tuple[str, ...]:
     """Everything from the first question to the last removal of an order, sorted."""
     image = ("compute.images.get",) if order.image_id else ("compute.images.getFromFamily",)
     accelerator = ("compute.acceleratorTypes.get",) if order.instance_type.startswith("n1-") else ()
-    return tuple(sorted({*PRE_CHECKS, *image, *accelerator, *launching(order), *LIFECYCLE, *ENDING}))
+    capacity = capacity_of(order)
+    reservation = ("compute.reservations.get",) if capacity and capacity.reservation else ()
+    policy = ("compute.resourcePolicies.get",) if capacity and capacity.placement_policy else ()
+    return tuple(sorted({*PRE_CHECKS, *reservation, *policy, *image, *accelerator, *launching(order), *LIFECYCLE, *ENDING}))

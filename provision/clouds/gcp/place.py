@@ -1,10 +1,12 @@
 """What a profile says about a place on GCP."""
 
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal, Self, cast
 
-from pydantic import Field, StringConstraints
+from pydantic import Field, StringConstraints, model_validator
 
 from provision.catalog.gpu_models import GpuModel
+from provision.clouds.base import Order
+from provision.clouds.gcp.capacity import FLEX_START, FLEX_START_MOST_H, GcpCapacity, problem
 from provision.clouds.offline import PlaceBase
 
 GcpMachineType = Annotated[
@@ -20,13 +22,39 @@ class GcpPlace(PlaceBase):
 
     locations_key: ClassVar[str] = "zones"
     zonal: ClassVar[bool] = True
+    later: ClassVar[frozenset[str]] = frozenset({"capacity"})
 
     cloud: Literal["gcp"]
     instance_type: GcpMachineType
     gpu: GpuModel
     gpu_count: Annotated[int, Field(ge=1, le=16)] = 1
     zones: Annotated[tuple[GcpZone, ...], Field(min_length=1, max_length=40, strict=False)]
+    market: Literal["on-demand", "spot", "flex-start"] = "on-demand"
+    capacity: GcpCapacity | None = None
+
+    @property
+    def longest_h(self) -> int | None:
+        """Seven days for flex-start."""
+        return FLEX_START_MOST_H if self.market == FLEX_START else None
+
+    @model_validator(mode="after")
+    def _capacity_is_there(self) -> Self:
+        msg = problem(self.capacity, self.zones, self.market)
+        if msg:
+            raise ValueError(msg)
+        return self
 
     def gpus(self, model: str, count: int) -> tuple[str, int]:  # noqa: ARG002 - a place on GCP names its own
         """What the place itself names."""
         return self.gpu, self.gpu_count
+
+
+def place_of(order: Order) -> GcpPlace | None:
+    """The place of an order for GCP, which is one of GCP's; None where no profile is behind the order."""
+    return cast("GcpPlace | None", order.place)
+
+
+def capacity_of(order: Order) -> GcpCapacity | None:
+    """Where an order's place takes its machines from; None where it says nothing about that."""
+    place = place_of(order)
+    return place.capacity if place else None

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from provision.clouds.base import NAME_TAG, OWNER_TAG, Order
 from provision.clouds.forms import Form
-from provision.clouds.gcp import data, requests
+from provision.clouds.gcp import capacity, data, requests
 from provision.clouds.gcp.data import sources as sources  # noqa: PLC0414 - part of the Provider
 from provision.clouds.gcp.permissions import permissions as permissions  # noqa: PLC0414 - part of the Provider
 from provision.clouds.gcp.place import GcpPlace
@@ -323,9 +323,9 @@ def subnet_problem(subnet: str | None, *, private: bool, regions: Sequence[str])
     return ""
 
 
-def cloud_options(place: GcpPlace) -> tuple[CloudOption, ...]:  # noqa: ARG001 - a place has no keys of that kind yet
-    """Nothing beyond the machine."""
-    return ()
+def cloud_options(place: GcpPlace) -> tuple[CloudOption, ...]:
+    """Where its capacity comes from."""
+    return tuple(capacity.options(place.capacity, place.market))
 
 
 def policy(grant: Grant) -> tuple[dict[str, Any] | None, str]:  # noqa: ARG001 - permissions are all that a role has

@@ -10,8 +10,9 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from provision.clouds import base
-from provision.clouds.gcp import data
+from provision.clouds.gcp import capacity, data
 from provision.clouds.gcp.data import GcpImage, attached_ssds
+from provision.clouds.gcp.place import capacity_of
 from provision.clouds.userdata import user_data
 from provision.errors import CloudInvalidError, ImageNotFoundError
 
@@ -38,6 +39,7 @@ _TIMER_AFTER: Final = dt.timedelta(minutes=10)
 _LOCAL_SSD_MOST: Final = (
     8  # 1 to 8, then 16 and 24: N1 of AllowedLocalSSDCount in cockroachdb/cockroach; A2, G2 from memory: one for each GPU
 )
+_MODELS: Final = {"on-demand": "STANDARD", "spot": "SPOT", "flex-start": "FLEX_START"}
 _HYPERDISK_ONLY: Final = ("a3-ultragpu-", "a4-", "a4x-", "g4-")  # take no persistent disk (from memory)
 _GVNIC_ONLY: Final = ("a3-", "a4-", "a4x-", "g4-")  # have no virtio network (from memory)
 
@@ -125,11 +127,10 @@ def scheduling(market: str, deadline: dt.datetime) -> dict[str, Any]:
     Raises:
         CloudInvalidError: GCE does not let a machine run until then.
     """
-    spot = market == "spot"
     return {
         "on_host_maintenance": "TERMINATE",  # a GPU cannot migrate (docs/sources/clouds.md §10.3)
-        "automatic_restart": not spot,  # GCE restarts no spot machine (same place)
-        "provisioning_model": "SPOT" if spot else "STANDARD",
+        "automatic_restart": market == "on-demand",  # GCE restarts no spot machine (same place)
+        "provisioning_model": _MODELS[market],
         "instance_termination_action": "DELETE",
         # A time and not a maxRunDuration: the request stays the same when it is repeated later, and a stop does not prolong it.
         "termination_time": deadline.astimezone(dt.UTC).isoformat(timespec="seconds"),
@@ -196,6 +197,7 @@ def _properties(order: base.Order, region: str) -> dict[str, Any]:
         "tags": {"items": [network_tag(order.launch_id)]},
         "labels": _labels(order),
         "metadata": _metadata(order),
+        **capacity.requested(capacity_of(order), order.market, region),
         "service_accounts": [],  # no role, no scopes: nothing on the machine can act for the project
     }
 

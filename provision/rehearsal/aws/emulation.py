@@ -4,7 +4,7 @@ from typing import Any, Final
 
 from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
 
-from provision.rehearsal.aws import cloudformation, instances, launch, networks, offers, quota, spot, world
+from provision.rehearsal.aws import capacity, cloudformation, instances, launch, networks, offers, quota, spot, world
 from provision.rehearsal.aws.api import AwsApi
 from provision.rehearsal.aws.settings import AwsSettings
 from provision.rehearsal.base import Traffic
@@ -25,6 +25,7 @@ class AwsEmulation:
         offers.patch(self.settings)
         quota.patch(self.settings)
         spot.patch(self.settings)
+        capacity.patch(self.settings)
         cloudformation.patch()
         self.api = AwsApi(DomainDispatcherApplication(create_backend_app), self.settings, traffic)
 

@@ -13,7 +13,7 @@ from moto.ec2.models.instance_types import INSTANCE_TYPES
 from moto.ec2.models.instances import Instance, InstanceBackend
 from moto.ec2.responses.instances import InstanceResponse
 
-from provision.rehearsal.aws import spot
+from provision.rehearsal.aws import capacity, spot
 from provision.rehearsal.aws.offers import offering_zones
 from provision.rehearsal.aws.quota import quota_code, used_vcpus, vcpus
 from provision.rehearsal.aws.settings import AwsSettings
@@ -21,7 +21,8 @@ from provision.rehearsal.aws.world import error_xml, loopback, method_of, refuse
 from provision.rehearsal.hosts import HostPark, HostSpec
 
 _NO_TOKEN: Final = {"", "ABCDE"}  # the last is moto's own default when none was sent
-_counts: Final = threading.local()  # `most` is the request's MaxCount, which moto's response does not hand to its backend
+# `most` is the request's MaxCount and `response` moto's object with all its parameters, which do not reach moto's backend.
+_counts: Final = threading.local()
 
 
 class _NoCapacityError(Exception):
@@ -61,6 +62,7 @@ def patch(settings: AwsSettings, park: HostPark | None) -> None:
                     refuse("IdempotentParameterMismatch", "The request uses the same client token as an earlier one with other parameters.")
                 return reservation
             request = _in_subnet(self, request, card)
+            request, reserved = _in_reservation(request, settings)
             _validate(self, image_id, request, params)
             zone, number = _allocation(request, settings)
             for mapping in params.get("block_device_mappings", []):
@@ -70,6 +72,7 @@ def patch(settings: AwsSettings, park: HostPark | None) -> None:
             reservation = run(self, image_id, number, user_data, names, **{**params, **groups, "placement": zone})
             if zone in settings.zone_capacity:
                 settings.zone_capacity[zone] -= number
+            capacity.taken(settings, reserved, number)
             if token not in _NO_TOKEN:
                 launches[region, token] = (digest, reservation)
             for instance in reservation.instances:
@@ -110,6 +113,17 @@ def _in_subnet(backend: Any, request: _Request, card: dict[str, Any]) -> _Reques
     return replace(request, zone=zone)
 
 
+def _in_reservation(request: _Request, settings: AwsSettings) -> tuple[_Request, str]:
+    """The same request in the zone of its capacity reservation, and the reservation's id; what it cannot use is refused."""
+    response = getattr(_counts, "response", None)
+    if response is None:
+        return request, ""
+    zone = capacity.narrowed(settings, response, request.region)
+    if zone and request.zone not in {"", zone}:
+        refuse("InvalidParameterValue", f"The subnet's availability zone {request.zone} is not that of the reservation ({zone})")
+    return replace(request, zone=zone or request.zone), capacity.target_of(response)
+
+
 def _patch_response() -> None:
     answer = InstanceResponse.run_instances
 
@@ -122,6 +136,7 @@ def _patch_response() -> None:
         if not 1 <= least <= most:
             refuse("InvalidParameterValue", f"Value ({least}) for parameter minCount is invalid. It must be from 1 to maxCount ({most}).")
         _counts.most = most
+        _counts.response = self
         try:
             return answer(self)
         except _NoCapacityError as error:

@@ -27,6 +27,7 @@ _TOUCHES: Final = {
     "StartInstances": ("InstanceId", "instance"),
     "GetConsoleOutput": ("InstanceId", "instance"),
     "AuthorizeSecurityGroupIngress": ("GroupId", "security-group"),
+    "AuthorizeSecurityGroupEgress": ("GroupId", "security-group"),
     "RevokeSecurityGroupIngress": ("GroupId", "security-group"),
     "DeleteSecurityGroup": ("GroupId", "security-group"),
     "DeleteVolume": ("VolumeId", "volume"),
@@ -40,6 +41,11 @@ _TOUCHES: Final = {
 _MAKES: Final = {
     "RunInstances": (("instance", "volume", "network-interface"), ("image", "subnet", "security-group")),
     "CreateSecurityGroup": (("security-group",), ("vpc",)),
+}
+# What a launch uses only where it names it.
+_NAMES: Final = {
+    "CapacityReservationSpecification.CapacityReservationTarget.CapacityReservationId": "capacity-reservation",
+    "Placement.GroupName": "placement-group",
 }
 _NAMED_BY: Final = {"image": "ImageId", "subnet": "NetworkInterface.1.SubnetId"}
 
@@ -121,6 +127,9 @@ def _creation(call: AwsCall, where: dict[str, str]) -> Iterator[_Need]:
         for key in call.params
         if re.fullmatch(r"TagSpecification\.\d+\.ResourceType", key)
     }
+    for parameter, kind in _NAMES.items():
+        if call.params.get(parameter) and call.action == "RunInstances":
+            yield _Need(action, _arn(call.region, kind, call.params[parameter]), where)
     for kind in ingredients:
         yield _Need(action, _arn(call.region, kind, call.params.get(_NAMED_BY.get(kind, ""), "*")), where)
     for kind in products:

@@ -21,6 +21,9 @@ class AwsSettings:
     events: dict[str, list[dict[str, str]]] = field(default_factory=dict)
     # instance id → the code of its spot request's status, such as `marked-for-termination`
     spot_status: dict[str, str] = field(default_factory=dict)
+    # reservation id → instance_type, zone, total, free, state, kind (default or capacity-block) and ends, as ISO 8601; None: any id exists
+    capacity_reservations: dict[str, dict[str, Any]] | None = None
+    placement_groups: list[str] | None = None  # their names; None: any exists
     # an IAM policy document, the only one that the caller has; None for an account's owner, who may do everything
     allowed: dict[str, Any] | None = None
     # a service control policy of the account's organisation: what it denies is denied to everybody

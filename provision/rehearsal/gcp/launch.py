@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from typing import Any, Final
 
+from provision.rehearsal.gcp import capacity
 from provision.rehearsal.gcp.guests import Guest, duration_s, erase, power_on
 from provision.rehearsal.gcp.offers import MachineType, accelerators, attachment, image_of, machine, region_of
 from provision.rehearsal.gcp.operations import begin
@@ -16,6 +17,7 @@ from provision.rehearsal.gcp.world import BASE, GcpCall, Handler, ResourcePath, 
 
 _MB: Final = 1024
 _LONGEST_RUN_S: Final = 120 * 86_400  # docs.cloud.google.com/compute/docs/instances/limit-vm-runtime, "Restrictions"
+_LONGEST_FLEX_START_S: Final = 7 * 86_400  # docs.cloud.google.com/compute/docs/instances/provisioning-models
 _LABEL: Final = re.compile(r"[a-z][a-z0-9_-]{0,62}")  # docs.cloud.google.com/compute/docs/labeling-resources, "Requirements for labels"
 _LABEL_VALUE: Final = re.compile(r"[a-z0-9_-]{0,63}")
 _MOST_LABELS: Final = 64
@@ -34,7 +36,7 @@ def plan(world: World, place: ResourcePath, request: dict[str, Any]) -> tuple[Gu
     machine_type = _machine(zone, body["machineType"])
     cards = _accelerators(zone, machine_type, body.get("guestAccelerators", []))
     scheduling = body.setdefault("scheduling", {})
-    spot = scheduling.get("provisioningModel") == "SPOT"
+    spot = scheduling.get("provisioningModel") in {"SPOT", "FLEX_START"}  # both use the preemptible quota, and neither is moved
     host_maintenance = "TERMINATE" if spot else "MIGRATE"
     plain = {"provisioningModel": "STANDARD", "preemptible": spot, "automaticRestart": not spot, "onHostMaintenance": host_maintenance}
     scheduling |= {**plain, **scheduling}
@@ -46,6 +48,7 @@ def plan(world: World, place: ResourcePath, request: dict[str, Any]) -> tuple[Gu
     if any(len(item.get("value", "").encode()) > _MOST_METADATA for item in body.get("metadata", {}).get("items", [])):
         raise invalid("resource.metadata.items[].value", "…", f"A value has at most {_MOST_METADATA} bytes.")
     addresses = sum(len(card.get("accessConfigs", [])) for card in body["networkInterfaces"])
+    capacity.check(world, zone, machine_type.name, body)
     guest = Guest(place, machine_type, cards, spot, addresses)
     base = f"{BASE}projects/{PROJECT}/zones/{zone}"
     if machine_type.cards:
@@ -105,6 +108,8 @@ def check_scheduling(world: World, scheduling: dict[str, Any]) -> None:
         raise invalid("resource.scheduling.instanceTerminationAction", action, "It needs SPOT or a limit of the run time.")
     if limits and not action:
         raise invalid("resource.scheduling.instanceTerminationAction", "", "A limit of the run time needs it.")
+    if scheduling.get("provisioningModel") == "FLEX_START" and not (limits and _run_s(scheduling) <= _LONGEST_FLEX_START_S):
+        raise invalid("resource.scheduling.maxRunDuration", "", "Flex-start instances must have a limit of the run time, 7 days at most.")
     if limits and not world.settings.gce_shortest_run_s <= _run_s(scheduling) <= _LONGEST_RUN_S:
         words = "The run time must be between 30 seconds and 120 days."
         raise invalid("resource.scheduling.maxRunDuration", f"{_run_s(scheduling):.0f} s", words)
@@ -199,6 +204,7 @@ def make(world: World, guest: Guest, body: dict[str, Any], *, powered: bool = Tr
     protection = {"startRestricted": False, "deletionProtection": bool(body.get("deletionProtection"))}
     instance = world.add(place, "instance", {**body, **more, **protection})
     world.guests[instance["id"]] = guest
+    capacity.taken(world, body)
     number = len(world.guests)
     for index, card in enumerate(instance["networkInterfaces"]):
         address = f"10.{128 + index}.{number // 250 % 250}.{number % 250 + 2}"

@@ -49,6 +49,8 @@ def _of_instance(body: dict[str, Any], instance: str) -> Iterator[tuple[str, str
         yield "compute.subnetworks.use", f"{project}/subnetworks/{last(card.get('subnetwork', 'default'))}"
         if card.get("accessConfigs"):
             yield "compute.subnetworks.useExternalIp", f"{project}/subnetworks/{last(card.get('subnetwork', 'default'))}"
+    for policy in body.get("resourcePolicies", []):
+        yield "compute.resourcePolicies.use", f"{project}/resourcePolicies/{last(policy)}"
     for field, permission in (("metadata", "setMetadata"), ("labels", "setLabels"), ("tags", "setTags")):
         if body.get(field):
             yield f"compute.instances.{permission}", instance

@@ -20,6 +20,9 @@ class GcpSettings:
     gce_capacity: dict[str, int] = field(default_factory=dict)
     # name of an instance → its `resourceStatus.upcomingMaintenance`
     gce_maintenance: dict[str, dict[str, Any]] = field(default_factory=dict)
+    # name → zone, machine_type, count and used of a reservation; None: any name exists and has room
+    gce_reservations: dict[str, dict[str, Any]] | None = None
+    gce_placement_policies: list[str] | None = None  # their names, in every region; None: any exists
     gce_allowed: list[str] | None = None  # the IAM permissions of the caller; None for all
     # the smallest maxRunDuration in seconds: docs.cloud.google.com/compute/docs/instances/limit-vm-runtime, "Restrictions"
     gce_shortest_run_s: float = 30.0

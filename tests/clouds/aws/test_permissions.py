@@ -6,6 +6,7 @@ import copy
 import dataclasses
 import datetime as dt
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ import pytest
 from provision.clouds import base
 from provision.clouds.aws.cloud import AwsCloud
 from provision.clouds.aws.permissions import COMMANDS, NEEDS, PERMISSIONS, permissions, policy_document
+from provision.clouds.aws.place import AwsPlace
 from provision.errors import HostKeyUnknownError, PermissionRefusedError
 from tests.clouds.aws.rig import REGION, AwsRig
 
@@ -21,8 +23,21 @@ SUBNET = "subnet-0123456789abcdef0"
 FEW = {"ec2:CancelSpotInstanceRequests", "ec2:DescribeSpotInstanceRequests"}
 
 
-def document(name: str, *, spot: bool = True, subnet: str = "") -> dict[str, Any]:
-    return policy_document(name=name, regions=[REGION], instance_types=["g4dn.xlarge"], spot=spot, subnet=subnet)
+# What only a place asks for that says where its capacity comes from.
+CAPACITY = {"ec2:AuthorizeSecurityGroupEgress", "ec2:DescribeCapacityReservations", "ec2:DescribePlacementGroups"}
+PLACE = AwsPlace.model_validate(
+    {
+        "cloud": "aws",
+        "instance_type": "g4dn.8xlarge",
+        "regions": [REGION],
+        "capacity": {"reservation": "cr-0123456789abcdef0", "placement_group": "ours", "efa": True},
+    }
+)
+
+
+def document(name: str, *, spot: bool = True, subnet: str = "", places: Sequence[AwsPlace] = ()) -> dict[str, Any]:
+    types = ["g4dn.8xlarge", "g4dn.xlarge"]
+    return policy_document(name=name, regions=[REGION], instance_types=types, spot=spot, subnet=subnet, places=places)
 
 
 def actions(given: dict[str, Any]) -> set[str]:
@@ -89,9 +104,14 @@ def test_a_policy_for_one_subnet_needs_no_more_and_opens_no_other(rig: AwsRig) -
 
 @pytest.mark.parametrize("action", PERMISSIONS)
 def test_without_one_action_the_error_names_it(rig: AwsRig, action: str) -> None:
-    order = rig.order(market="spot", subnet=rig.subnet(f"{REGION}a"))
+    subnet = rig.subnet(f"{REGION}a")
+    order = rig.order(market="spot", subnet=subnet)
+    if action in CAPACITY:
+        order = rig.order(instance_type=PLACE.instance_type, place=PLACE, subnet=subnet)
+        row = {"instance_type": PLACE.instance_type, "zone": f"{REGION}a", "total": 4, "free": 4, "state": "active"}
+        rig.set(capacity_reservations={"cr-0123456789abcdef0": row})
     leftovers(rig, order)
-    given = document(order.name, subnet=order.subnet)
+    given = document(order.name, subnet=order.subnet, places=[PLACE])
     assert action in actions(given)
     rig.set(allowed=without(given, action))
     with pytest.raises(PermissionRefusedError) as caught:
@@ -142,19 +162,27 @@ def test_a_policy_for_all_launches_of_a_stem(rig: AwsRig) -> None:
 
 def test_the_document_is_small_and_holds_what_the_commands_need() -> None:
     given = policy_document(
-        name="train", regions=["ap-east-1", "us-east-1", "eu-west-1"], instance_types=["g4dn.xlarge"], spot=True, subnet=SUBNET
+        name="train",
+        regions=["ap-east-1", "us-east-1", "eu-west-1"],
+        instance_types=["g4dn.xlarge"],
+        spot=True,
+        subnet=SUBNET,
+        places=[PLACE],
     )
     assert actions(given) == set(PERMISSIONS)
     assert len(json.dumps(given, separators=(",", ":"))) < MANAGED_POLICY_LIMIT
     assert len({s["Sid"] for s in given["Statement"]}) == len(given["Statement"])
     assert not any("*" in action for action in actions(given))
     on_demand = policy_document(name="train", regions=[REGION], instance_types=["g4dn.xlarge"], spot=False)
-    assert actions(on_demand) == set(PERMISSIONS) - FEW - {"ec2:DescribeSubnets"}
+    assert actions(on_demand) == set(PERMISSIONS) - FEW - CAPACITY - {"ec2:DescribeSubnets"}
     for command in COMMANDS:
-        one = policy_document(name="train", regions=[REGION], instance_types=["g4dn.xlarge"], spot=True, subnet=SUBNET, commands=[command])
+        types = ["g4dn.xlarge"]
+        one = policy_document(
+            name="train", regions=[REGION], instance_types=types, spot=True, subnet=SUBNET, places=[PLACE], commands=[command]
+        )
         assert actions(one) == set(NEEDS[command])
 
 
 def test_an_order_needs_what_it_asks_for(rig: AwsRig) -> None:
-    assert set(PERMISSIONS) - set(permissions(rig.order())) == {*FEW, "ec2:DescribeSubnets"}
-    assert permissions(rig.order(market="spot", subnet=SUBNET)) == PERMISSIONS
+    assert set(PERMISSIONS) - set(permissions(rig.order())) == {*FEW, *CAPACITY, "ec2:DescribeSubnets"}
+    assert permissions(rig.order(market="spot", subnet=SUBNET, place=PLACE)) == PERMISSIONS

@@ -10,6 +10,8 @@ import datetime as dt
 from typing import Any, Final
 
 from provision.clouds.aws import data, requests
+from provision.clouds.aws.place import place_of
+from provision.clouds.base import Order
 from provision.clouds.forms import KEY_PATTERN, Hole, Marked, Parts, Subject, dumped
 from provision.errors import UsageError
 
@@ -17,6 +19,7 @@ _ONCE: Final = ("MinCount", "MaxCount", "ClientToken")  # the stack's own busine
 _UNIQUE: Final = {"Fn::Split": ["-", {"Fn::Select": [2, {"Fn::Split": ["/", {"Ref": "AWS::StackId"}]}]}]}
 _DATE: Final = {"Fn::Select": [0, {"Fn::Split": ["T", {"Ref": "Deadline"}]}]}
 _HOUR: Final = {"Fn::Select": [0, {"Fn::Split": ["+", {"Fn::Select": [1, {"Fn::Split": ["T", {"Ref": "Deadline"}]}]}]}]}
+_GROUP: Final = {"Fn::GetAtt": ["SecurityGroup", "GroupId"]}
 _HOLES: Final[dict[str, Any]] = {
     "launch": {"Fn::Join": ["", _UNIQUE]},
     "key": {"Ref": "AuthorizedKey"},
@@ -41,7 +44,7 @@ def render(subject: Subject) -> dict[str, bytes]:
         "Resources": _resources(subject, marked),
         "Outputs": {
             "InstanceId": {"Description": "The machine.", "Value": {"Ref": "Instance"}},
-            "SecurityGroupId": {"Description": "What lets SSH in.", "Value": {"Fn::GetAtt": ["SecurityGroup", "GroupId"]}},
+            "SecurityGroupId": {"Description": "What lets SSH in.", "Value": _GROUP},
         },
     }
     return {"template.json": dumped(template)}
@@ -65,6 +68,8 @@ def _parameters(subject: Subject) -> dict[str, Any]:
         },
         "ImageId": _image(subject),
     }
+    if subject.template.subnet:
+        parameters["VpcId"] = {"Type": "AWS::EC2::VPC::Id", "Description": f"The VPC of {subject.template.subnet}."}
     if subject.from_caller:
         parameters["CallerCidr"] = {
             "Type": "String",
@@ -90,14 +95,20 @@ def _resources(subject: Subject, marked: Marked) -> dict[str, Any]:
     request = {k: v for k, v in requests.run_instances(order, subject.region).items() if k not in _ONCE}
     data = marked.written(request, _text)
     data["UserData"] = {"Fn::Base64": _lines(marked.parts(request["UserData"]))}
-    data |= {"ImageId": {"Ref": "ImageId"}, "SecurityGroupIds": [{"Fn::GetAtt": ["SecurityGroup", "GroupId"]}]}
+    data["ImageId"] = {"Ref": "ImageId"}
+    if "NetworkInterfaces" in data:
+        data["NetworkInterfaces"] = [{**card, "Groups": [_GROUP]} for card in data["NetworkInterfaces"]]
+    else:
+        data["SecurityGroupIds"] = [_GROUP]
     return {
+        **(_members() if _adapters(order) else {}),
         "SecurityGroup": {
             "Type": "AWS::EC2::SecurityGroup",
             "Properties": {
                 "GroupName": requests.resource_name(order),
                 "GroupDescription": f"gpuprov {order.name}: SSH",
                 "SecurityGroupIngress": _ingress(marked),
+                **({"VpcId": {"Ref": "VpcId"}} if order.subnet else {}),
                 "Tags": tags,
             },
         },
@@ -114,6 +125,20 @@ def _resources(subject: Subject, marked: Marked) -> dict[str, Any]:
                 }
             },
         },
+    }
+
+
+def _adapters(order: Order) -> int:
+    place = place_of(order)
+    return place.adapters if place else 0
+
+
+def _members() -> dict[str, Any]:
+    """What lets the members of the group reach one another, which EFA needs."""
+    both = {"GroupId": _GROUP, "IpProtocol": "-1"}
+    return {
+        "MembersIn": {"Type": "AWS::EC2::SecurityGroupIngress", "Properties": {**both, "SourceSecurityGroupId": _GROUP}},
+        "MembersOut": {"Type": "AWS::EC2::SecurityGroupEgress", "Properties": {**both, "DestinationSecurityGroupId": _GROUP}},
     }
 
 

@@ -4,6 +4,7 @@ import re
 from typing import Any, Final
 
 from provision.clouds.aws import data, requests
+from provision.clouds.aws.place import place_of
 from provision.clouds.base import LAUNCH_TAG
 from provision.clouds.forms import Marked, Subject
 from provision.clouds.shell import Step, Var, Word, address_step, captured, command, forget_step, host_key_step, packed
@@ -11,6 +12,8 @@ from provision.clouds.shell import Step, Var, Word, address_step, captured, comm
 TOOLS: Final = "`aws` (2)"
 """What a reader of the runbook needs on the machine."""
 _GROUP, _IMAGE, _INSTANCE = Var("GROUP"), Var("IMAGE"), Var("INSTANCE")
+_VPC: Final = Var("VPC")
+_HERE: Final = "sg-00000000000000000"  # stands for the group in the requests
 _SEEN: Final = "Reservations[0].Instances[0].{0}"
 _HOST_KEYS: Final = "^(ssh-ed25519|ecdsa-sha2-nistp256|ssh-rsa) "
 
@@ -24,7 +27,11 @@ class _Aws:
         self.name = requests.resource_name(marked.order)
         self.tags: list[dict[str, str]] = marked.written(requests.tag_list(marked.order), subject.filled)
         self.rule: dict[str, Any] = marked.written(requests.ingress(marked.order.ssh_from), subject.filled)
-        self.request: dict[str, Any] = marked.written(requests.run_instances(marked.order, self.region), subject.filled)
+        self.request: dict[str, Any] = marked.written(requests.run_instances(marked.order, self.region, _HERE), subject.filled)
+        self.request.pop("SecurityGroupIds", None)
+        self.subnet, self.public = marked.order.subnet, marked.order.public_address
+        place = place_of(marked.order)
+        self.adapters = place.adapters if place else 0
         # A token that AWS has not seen with other words: what is filled in decides about it.
         self.request["ClientToken"] = subject.token(packed(self.request))
 
@@ -46,9 +53,11 @@ def before(subject: Subject) -> list[Step]:
     """What the machine needs."""
     aws = _Aws(subject)
     tagged = packed([{"ResourceType": "security-group", "Tags": aws.tags}])
+    vpc = ("--vpc-id", _VPC) if aws.subnet else ()
     group = aws.call(
         "ec2",
         "create-security-group",
+        *vpc,
         *("--group-name", aws.name, "--description", f"gpuprov {subject.name}: SSH", "--tag-specifications", tagged),
         query="GroupId",
     )
@@ -63,6 +72,7 @@ def before(subject: Subject) -> list[Step]:
             (aws.call("sts", "get-caller-identity"),),
             "the account and the role are those that the machine is meant for.",
         ),
+        *_subnet(aws),
         Step(
             "Make a security group, which lets nothing in yet",
             (captured("GROUP", group),),
@@ -75,8 +85,36 @@ def before(subject: Subject) -> list[Step]:
             (aws.call("ec2", "describe-security-groups", "--group-ids", _GROUP, query=fields),),
             f"one rule, tcp 22 to 22, from {open_to}{' and ' + open_to_6 if open_to_6 else ''}.",
         ),
+        *_members(aws),
         _image(subject, aws),
     ]
+
+
+def _subnet(aws: _Aws) -> list[Step]:
+    """The network of the profile's subnet, which the security group must be in."""
+    if not aws.subnet:
+        return []
+    look = aws.call("ec2", "describe-subnets", "--subnet-ids", aws.subnet, query="Subnets[0].VpcId")
+    return [Step(f"Find the network of {aws.subnet}", (captured(_VPC.name, look),), (command("echo", _VPC),), "the id of a VPC.")]
+
+
+def _members(aws: _Aws) -> list[Step]:
+    """What lets the members of the group reach one another, where the machine has Elastic Fabric Adapters."""
+    if not aws.adapters:
+        return []
+    rule = _within(packed([requests.members(_HERE)]))
+    calls = [
+        aws.call("ec2", f"authorize-security-group-{way}", "--group-id", _GROUP, "--ip-permissions", rule) for way in ("ingress", "egress")
+    ]
+    fields = "SecurityGroups[0].IpPermissionsEgress[].UserIdGroupPairs[].GroupId"
+    look = aws.call("ec2", "describe-security-groups", "--group-ids", _GROUP, query=fields)
+    return [Step("Let the launch's own machines reach one another, as EFA needs it", tuple(calls), (look,), "the id of the group.")]
+
+
+def _within(text: str) -> Word:
+    """JSON in which the group's variable stands for its placeholder."""
+    first, *others = text.split(_HERE)
+    return [first, *(piece for other in others for piece in (_GROUP, other))]
 
 
 def _image(subject: Subject, aws: _Aws) -> Step:
@@ -98,9 +136,13 @@ def machine(subject: Subject, user_data: str) -> list[Step]:
     aws = _Aws(subject)
     request = dict(aws.request)
     once = {key: request.pop(key) for key in ("MinCount", "MaxCount", "UserData")}
-    words: list[Word] = ["--image-id", _IMAGE, "--security-group-ids", _GROUP, "--count", str(once["MaxCount"])]
+    groups: tuple[Word, ...] = () if "NetworkInterfaces" in request else ("--security-group-ids", _GROUP)
+    words: list[Word] = ["--image-id", _IMAGE, *groups, "--count", str(once["MaxCount"])]
     for key, value in request.items():
-        words += [_option(key), value if isinstance(value, str) else packed(value)]
+        words += [
+            _option(key),
+            value if isinstance(value, str) else _within(packed(value)) if key == "NetworkInterfaces" else packed(value),
+        ]
     launch = aws.call("ec2", "run-instances", *words, "--user-data", f"file://{user_data}", query="Instances[0].InstanceId")
     options, mapped = request["MetadataOptions"], request["BlockDeviceMappings"]
     volumes = aws.call(
@@ -119,7 +161,7 @@ def machine(subject: Subject, user_data: str) -> list[Step]:
             (aws.described("[InstanceType,MetadataOptions.HttpTokens,SecurityGroups[].GroupName]"), volumes),
             f"`{request['InstanceType']}`, `{options['HttpTokens']}`, `{aws.name}`; and disks of {sizes}, each of them encrypted (`True`).",
         ),
-        address_step(aws.described("PublicIpAddress")),
+        address_step(aws.described("PublicIpAddress" if aws.public else "PrivateIpAddress")),
         host_key_step(
             "its console, and not from the network (repeat it while the output is empty: it may take minutes)",
             *(console, command("tr", "-d", "\\r"), command("grep", "-E", _HOST_KEYS)),

@@ -7,8 +7,10 @@ with the machine.
 from typing import Any, Final
 
 from provision.clouds.aws import data, requests
+from provision.clouds.aws.place import place_of
 from provision.clouds.forms import Marked, Subject, dumped
 from provision.clouds.terraform import check_empty, document, expression, text
+from provision.errors import UsageError
 
 _PROVIDER: Final = "hashicorp/aws"
 _VERSION: Final = ">= 5.0"  # aws_vpc_security_group_ingress_rule with tags of its own; applied with 5.100.0 in the tests
@@ -16,6 +18,8 @@ _SPOT: Final = {
     "SpotInstanceType": "spot_instance_type",
     "InstanceInterruptionBehavior": "instance_interruption_behavior",
 }
+_CARD: Final = {"SubnetId": "subnet_id", "AssociatePublicIpAddress": "associate_public_ip_address"}
+_PLACEMENT: Final = {"AvailabilityZone": "availability_zone", "GroupName": "placement_group", "Tenancy": "tenancy"}
 _METADATA: Final = {
     "HttpTokens": "http_tokens",
     "HttpEndpoint": "http_endpoint",
@@ -34,18 +38,26 @@ def render(subject: Subject) -> dict[str, bytes]:
 
     Raises:
         ImageNotFoundError: how AWS names its images of the system is not known.
+        UsageError: the machine has Elastic Fabric Adapters.
     """
     marked = Marked(subject)
+    place = place_of(marked.order)
+    if place and place.adapters:
+        msg = "Terraform's aws_instance has no word for Elastic Fabric Adapters (`capacity: efa`)"
+        raise UsageError(msg, hint="render it as cloudformation, which has one, or leave out efa")
     tags = {tag["Key"]: tag["Value"] for tag in marked.written(requests.tag_list(marked.order), text)}
-    image, more = _image(subject)
+    image, lookups = _image(subject)
+    if marked.order.subnet:
+        lookups["aws_subnet"] = {"own": {"id": marked.order.subnet}}
+    address = "public_ip" if marked.order.public_address else "private_ip"
     configuration = document(
         subject,
         source=_PROVIDER,
         version=_VERSION,
         provider={"region": subject.region},
         resources={**_network(marked, tags), "aws_instance": {"machine": _machine(subject, marked, image, tags)}},
-        **more,
-        outputs={"instance_id": "aws_instance.machine.id", "address": "aws_instance.machine.public_ip"},
+        **({"data": lookups} if lookups else {}),
+        outputs={"instance_id": "aws_instance.machine.id", "address": f"aws_instance.machine.{address}"},
     )
     return {"main.tf.json": dumped(configuration)}
 
@@ -55,7 +67,7 @@ def _image(subject: Subject) -> tuple[str, dict[str, Any]]:
     if subject.image_id:
         return subject.image_id, {}
     lookup = {"aws_ssm_parameter": {"image": {"name": data.image_parameter(subject.os)}}}
-    return expression("data.aws_ssm_parameter.image.insecure_value"), {"data": lookup}
+    return expression("data.aws_ssm_parameter.image.insecure_value"), lookup
 
 
 def _network(marked: Marked, tags: dict[str, str]) -> dict[str, Any]:
@@ -73,6 +85,7 @@ def _network(marked: Marked, tags: dict[str, str]) -> dict[str, Any]:
             "ssh": {
                 "name": requests.resource_name(order),
                 "description": f"gpuprov {order.name}: SSH",
+                **({"vpc_id": expression("data.aws_subnet.own.vpc_id")} if order.subnet else {}),
                 "tags": tags,
             }
         },
@@ -101,11 +114,17 @@ def _machine(subject: Subject, marked: Marked, image: str, tags: dict[str, str])
         # A newer image is for the next machine, and the provider reads back a one-time spot request with other words.
         "lifecycle": {"ignore_changes": ["ami"]},
     }
-    if "Placement" in request:
-        resource["availability_zone"] = request.pop("Placement")["AvailabilityZone"]
+    (card,) = request.pop("NetworkInterfaces", [{}])
+    resource |= {_CARD[key]: value for key, value in card.items() if key in _CARD}
+    resource |= _renamed(request.pop("Placement", {}), _PLACEMENT)
+    reserved = request.pop("CapacityReservationSpecification", None)
+    if reserved:
+        target = {"capacity_reservation_id": reserved["CapacityReservationTarget"]["CapacityReservationId"]}
+        resource["capacity_reservation_specification"] = {"capacity_reservation_target": target}
     market = request.pop("InstanceMarketOptions", None)
     if market:
-        resource["instance_market_options"] = {"market_type": market["MarketType"], "spot_options": _renamed(market["SpotOptions"], _SPOT)}
+        spot = {"spot_options": _renamed(market["SpotOptions"], _SPOT)} if "SpotOptions" in market else {}
+        resource["instance_market_options"] = {"market_type": market["MarketType"], **spot}
     check_empty(request)
     return resource
 

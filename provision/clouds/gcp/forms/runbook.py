@@ -6,10 +6,12 @@ from typing import Any, Final
 from provision.clouds.base import OWNER_TAG
 from provision.clouds.forms import Marked, Subject
 from provision.clouds.gcp import requests
-from provision.clouds.shell import Step, Word, address_step, command, forget_step, host_key_step, written_file
+from provision.clouds.shell import Step, Var, Word, address_step, captured, command, forget_step, host_key_step, written_file
 
 TOOLS: Final = "`gcloud` (528 or newer)"
 """What a reader of the runbook needs on the machine."""
+_NETWORK: Final = Var("NETWORK")
+_NETWORK_OF: Final = "value(network.basename())"
 _IN_FILES: Final = {"ssh-keys": "ssh-keys.txt", requests.TAGS_ITEM: "tags.json"}
 
 
@@ -21,6 +23,7 @@ class _Gcp:
         order = marked.order
         described = requests.description(order.name, order.launch_id, order.tags[OWNER_TAG])
         self.zone, self.name = order.zone, requests.machine_names(order)[0]
+        self.region, self.subnet, self.public = subject.region, order.subnet, order.public_address
         self.rules: list[dict[str, Any]] = marked.written(
             requests.firewalls(order.name, order.launch_id, described, order.ssh_from), subject.filled
         )
@@ -44,17 +47,33 @@ def before(subject: Subject) -> list[Step]:
             (command("gcloud", "config", "list"),),
             "the account and the project are those that the machine is meant for.",
         ),
-        *(_firewall(rule) for rule in gcp.rules),
+        *_subnetwork(gcp),
+        *(_firewall(gcp, rule) for rule in gcp.rules),
     ]
 
 
-def _firewall(rule: dict[str, Any]) -> Step:
+def _subnetwork(gcp: _Gcp) -> list[Step]:
+    """The network of the profile's subnetwork, which the rules must be in."""
+    if not gcp.subnet:
+        return []
+    look = command("gcloud", "compute", "networks", "subnets", "describe", gcp.subnet, "--region", gcp.region, "--format", _NETWORK_OF)
+    return [Step(f"Find the network of {gcp.subnet}", (captured(_NETWORK.name, look),), (command("echo", _NETWORK),), "a network's name.")]
+
+
+def _firewall(gcp: _Gcp, rule: dict[str, Any]) -> Step:
     kind = "allowed" if "allowed" in rule else "denied"
     (ports,) = rule[kind]
     networks = ",".join(rule["source_ranges"])
     create = command(
         *("gcloud", "compute", "firewall-rules", "create", rule["name"]),
-        *("--network", rule["network"].rpartition("/")[2], "--direction", rule["direction"], "--priority", str(rule["priority"])),
+        *(
+            "--network",
+            _NETWORK if gcp.subnet else rule["network"].rpartition("/")[2],
+            "--direction",
+            rule["direction"],
+            "--priority",
+            str(rule["priority"]),
+        ),
         *("--action", "ALLOW" if kind == "allowed" else "DENY", "--rules", f"{ports['I_p_protocol']}:{','.join(ports['ports'])}"),
         *("--source-ranges", networks, "--target-tags", ",".join(rule["target_tags"]), "--description", rule["description"]),
     )
@@ -73,7 +92,7 @@ def machine(subject: Subject, user_data: str) -> list[Step]:
     files = tuple(written_file(path, gcp.metadata[key]) for key, path in _IN_FILES.items())
     disks = [gcp.name, *(f"{gcp.name}-data" for disk in gcp.properties["disks"] if "device_name" in disk)]
     labelled = [gcp.call("disks", "add-labels", disk, "--labels", _pairs(gcp.properties["labels"])) for disk in disks]
-    nat = "networkInterfaces[0].accessConfigs[0].natIP"
+    nat = "networkInterfaces[0].accessConfigs[0].natIP" if gcp.public else "networkInterfaces[0].networkIP"
     show = "value(machineType.basename(),scheduling.terminationTime,scheduling.instanceTerminationAction,serviceAccounts[].email)"
     keys = gcp.call(
         "instances", "get-guest-attributes", gcp.name, "--query-path", "hostkeys/", "--format", "value[separator=' '](key,value)"
@@ -107,7 +126,9 @@ def _words(gcp: _Gcp, user_data: str) -> Iterator[Word]:
         yield from ("--max-run-duration", f"{scheduling['max_run_duration']['seconds']}s")
     yield from _disks(gcp)
     kind = f",nic-type={nic['nic_type']}" if "nic_type" in nic else ""
-    yield from ("--network-interface", f"network={nic['network'].rpartition('/')[2]}{kind}")
+    where = f"subnet={gcp.subnet}" if gcp.subnet else f"network={nic['network'].rpartition('/')[2]}"
+    yield from ("--network-interface", f"{where}{kind}{'' if gcp.public else ',no-address'}")
+    yield from _capacity(properties)
     yield from ("--no-service-account", "--no-scopes")
     for option, argument in (
         ("enable_secure_boot", "shielded-secure-boot"),
@@ -118,6 +139,17 @@ def _words(gcp: _Gcp, user_data: str) -> Iterator[Word]:
     yield from ("--tags", ",".join(properties["tags"]["items"]), "--labels", _pairs(properties["labels"]))
     yield from ("--metadata", _pairs({key: value for key, value in gcp.metadata.items() if key not in {*_IN_FILES, "user-data"}}))
     yield from ("--metadata-from-file", _pairs({"user-data": user_data, **_IN_FILES}))
+
+
+def _capacity(properties: dict[str, Any]) -> Iterator[Word]:
+    """The reservation and the placement policy, where the place names them."""
+    affinity = properties.get("reservation_affinity")
+    if affinity and "key" in affinity:
+        yield from ("--reservation-affinity", "specific", "--reservation", affinity["values"][0])
+    elif affinity:
+        yield from ("--reservation-affinity", "none")
+    if properties.get("resource_policies"):
+        yield from ("--resource-policies", ",".join(link.rpartition("/")[2] for link in properties["resource_policies"]))
 
 
 def _disks(gcp: _Gcp) -> Iterator[Word]:

@@ -17,7 +17,7 @@ _VERSION: Final = ">= 7.0"  # scheduling.termination_time of a template: in its 
 # Ours → the provider's (registry.terraform.io/providers/hashicorp/google/latest/docs/resources/compute_instance_template).
 _PARAMS: Final = {name: name for name in ("disk_size_gb", "disk_type", "labels", "source_image")}
 _DISK: Final = {"type_": "type", "auto_delete": "auto_delete", "boot": "boot", "device_name": "device_name", "interface": "interface"}
-_NIC: Final = {"network": "network", "nic_type": "nic_type"}
+_NIC: Final = {"network": "network", "subnetwork": "subnetwork", "nic_type": "nic_type"}
 _LOCAL_SSD_GB: Final = 375  # the API fills it in; the provider refuses a local SSD without (same page)
 _ATTEMPT: Final = "gpuprov-attempt"  # of a launch whose id is known; Terraform knows by itself what it made
 _SCHEDULING: Final = ("on_host_maintenance", "automatic_restart", "provisioning_model", "instance_termination_action")
@@ -38,8 +38,11 @@ def render(subject: Subject) -> dict[str, bytes]:
         "zone": zone,
         "source_instance_template": expression("google_compute_instance_template.machine.self_link_unique"),
     }
+    address = "access_config[0].nat_ip" if order.public_address else "network_ip"
+    own = {"data": {"google_compute_subnetwork": {"own": {"name": order.subnet, "region": subject.region}}}} if order.subnet else {}
     configuration = document(
         subject,
+        **own,
         source=_PROVIDER,
         version=_VERSION,
         provider={"project": expression("var.project"), "region": subject.region, "zone": zone},
@@ -51,7 +54,7 @@ def render(subject: Subject) -> dict[str, bytes]:
         },
         outputs={
             "instance_id": "google_compute_instance_from_template.machine.instance_id",
-            "address": "google_compute_instance_from_template.machine.network_interface[0].access_config[0].nat_ip",
+            "address": f"google_compute_instance_from_template.machine.network_interface[0].{address}",
         },
     )
     return {"main.tf.json": dumped(configuration)}
@@ -62,6 +65,8 @@ def _firewalls(marked: Marked) -> Iterator[tuple[str, dict[str, Any]]]:
     described = requests.description(order.name, order.launch_id, order.tags[OWNER_TAG])
     for number, raw in enumerate(requests.firewalls(order.name, order.launch_id, described, order.ssh_from), 1):
         rule = marked.written(raw, text)
+        if order.subnet:
+            rule["network"] = expression("data.google_compute_subnetwork.own.network")
         resource = {
             key: rule.pop(key) for key in ("name", "description", "network", "direction", "priority", "source_ranges", "target_tags")
         }
@@ -78,7 +83,8 @@ def _template(subject: Subject, marked: Marked, properties: dict[str, Any]) -> d
     for resource in (properties, *(disk["initialize_params"] for disk in properties["disks"])):
         resource.get("labels", {}).pop(_ATTEMPT, None)
     (nic,) = properties.pop("network_interfaces")
-    nic.pop("access_configs")
+    # A block without arguments: an ephemeral address.
+    public: dict[str, Any] = {"access_config": [{}]} if nic.pop("access_configs", None) else {}
     scheduling, account = properties.pop("scheduling"), properties.pop("service_accounts")
     times = {key: scheduling.pop(key) for key in ("max_run_duration", "termination_time") if key in scheduling}
     # The provider wants both words for spot; the API takes the first for the second (its page on `scheduling`).
@@ -91,19 +97,29 @@ def _template(subject: Subject, marked: Marked, properties: dict[str, Any]) -> d
             for accelerator in properties.pop("guest_accelerators")
         ],
         "disk": [_disk(disk) for disk in properties.pop("disks")],
-        # A block without arguments: an ephemeral address.
-        "network_interface": [{**{_NIC[key]: value for key, value in nic.items()}, "access_config": [{}]}],
+        "network_interface": [{**{_NIC[key]: value for key, value in nic.items()}, **public}],
         "scheduling": {key: scheduling.pop(key) for key in _SCHEDULING} | _limit(subject, times) | spot,
         "shielded_instance_config": {key: properties["shielded_instance_config"].pop(key) for key in _SHIELDED},
         "tags": properties.pop("tags")["items"],
         "labels": properties.pop("labels"),
         "metadata": {item["key"]: item["value"] for item in properties.pop("metadata")["items"]},
+        **_capacity(properties),
         "lifecycle": {"create_before_destroy": True},
     }
     check_empty(
         {**properties.pop("shielded_instance_config"), **scheduling, **properties, **({"service_accounts": account} if account else {})}
     )
     return template
+
+
+def _capacity(properties: dict[str, Any]) -> dict[str, Any]:
+    """The reservation and the placement policy, where the place names them."""
+    affinity, policies = properties.pop("reservation_affinity", None), properties.pop("resource_policies", None)
+    block: dict[str, Any] = {"resource_policies": policies} if policies else {}
+    if affinity:
+        specific = {"specific_reservation": {"key": affinity["key"], "values": affinity["values"]}} if "key" in affinity else {}
+        block["reservation_affinity"] = {"type": affinity["consume_reservation_type"], **specific}
+    return block
 
 
 def _limit(subject: Subject, times: dict[str, Any]) -> dict[str, Any]:
