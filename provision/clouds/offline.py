@@ -9,6 +9,8 @@ import datetime as dt
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
+from pydantic import SerializerFunctionWrapHandler, model_serializer
+
 from provision.catalog.records.base import Source
 from provision.clouds.base import Order
 from provision.clouds.terms import (
@@ -40,10 +42,18 @@ class PlaceBase(StrictModel):
     """The key that holds where: `regions` or `zones`."""
     zonal: ClassVar[bool]
     """Whether a location is a zone, so that several of one region are one attempt; otherwise the cloud chooses the zone."""
+    later: ClassVar[tuple[str, ...]] = ()
+    """The keys that are left out of the data at their default, so that the digest of an older profile, which may be signed, stays."""
 
     cloud: str
     instance_type: str
     market: Literal["on-demand", "spot"] = "on-demand"
+
+    @model_serializer(mode="wrap")
+    def _without_later_defaults(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        plain: dict[str, Any] = handler(self)
+        defaults = type(self).model_fields
+        return {key: value for key, value in plain.items() if key not in self.later or value != defaults[key].default}
 
     @property
     def locations(self) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final, Literal, get_args
 
 from provision.clouds import base
+from provision.clouds.aws import disk_key
 
 Command = Literal[
     "find", "launch", "zones", "examine", "wait", "host_keys", "notices", "stop", "start", "extend", "allow", "things", "remove"
@@ -85,7 +86,8 @@ _OURS: Final = {
 def permissions(order: base.Order) -> tuple[str, ...]:
     """Everything from the first question to the last removal of an order, sorted."""
     unneeded = (set() if order.market == "spot" else _SPOT) | (set() if order.subnet else _SUBNET)
-    return tuple(action for action in PERMISSIONS if action not in unneeded)
+    keys = disk_key.ACTIONS if disk_key.of(order, "") else ()
+    return tuple(sorted({*PERMISSIONS, *keys} - unneeded))
 
 
 def policy_document(
@@ -96,6 +98,7 @@ def policy_document(
     spot: bool,
     subnet: str = "",
     commands: Iterable[Command] = COMMANDS,
+    places: Iterable[Any] = (),
 ) -> dict[str, Any]:
     """The smallest identity-based IAM policy document with which these commands work for one launch.
 
@@ -106,6 +109,7 @@ def policy_document(
         spot: whether a place is spot.
         subnet: the only one that may be launched into; empty for any.
         commands: the calls of the contract that must work.
+        places: of the profile, for what only they ask for.
 
     Returns:
         The document as data. What exists is touched only when it carries the name's tag; what is made must carry it.
@@ -140,6 +144,7 @@ def policy_document(
     if "extend" in set(commands):
         deadline_only = {"ForAllValues:StringEquals": {"aws:TagKeys": [base.DEADLINE_TAG]}}
         statements.append(_statement("MoveDeadline", {"ec2:CreateTags"}, _arns(regions, ["instance"]), _merged(owned, deadline_only)))
+    statements += disk_key.statements(places)
     return {"Version": "2012-10-17", "Statement": [s for s in statements if s["Action"]]}
 
 

@@ -2,8 +2,10 @@
 
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import Field, StringConstraints
+from pydantic import Field, StringConstraints, ValidationInfo, field_validator
 
+from provision.clouds.aws import disk_key
+from provision.clouds.aws.disk_key import AwsDiskKey
 from provision.clouds.offline import PlaceBase
 
 AwsInstanceType = Annotated[
@@ -13,11 +15,24 @@ AwsRegion = Annotated[str, StringConstraints(pattern=r"^[a-z]{2}(-[a-z]+){1,3}-[
 
 
 class AwsPlace(PlaceBase):
-    """One place to try on AWS: a type, and regions in the order of preference."""
+    """One place to try on AWS: a type, and regions in the order of preference.
+
+    `disk_key` encrypts the root disk and the data volume with a key of the account's own (KMS).
+    """
 
     locations_key: ClassVar[str] = "regions"
     zonal: ClassVar[bool] = False
+    later: ClassVar[tuple[str, ...]] = ("disk_key",)
 
     cloud: Literal["aws"]
     instance_type: AwsInstanceType
     regions: Annotated[tuple[AwsRegion, ...], Field(min_length=1, max_length=20, strict=False)]
+    disk_key: AwsDiskKey | None = None
+
+    @field_validator("disk_key")
+    @classmethod
+    def _is_of_the_regions(cls, value: str | None, info: ValidationInfo) -> str | None:
+        problem = disk_key.problem(value, info.data.get("regions", ())) if value is not None else ""
+        if problem:
+            raise ValueError(problem)
+        return value

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from provision.clouds.aws import data, requests
+from provision.clouds.aws import data, disk_key, requests
 from provision.clouds.aws.data import sources as sources  # noqa: PLC0414 - part of the Provider
 from provision.clouds.aws.permissions import permissions as permissions  # noqa: PLC0414 - part of the Provider
 from provision.clouds.aws.permissions import policy_document
@@ -295,15 +295,20 @@ def subnet_problem(subnet: str | None, *, private: bool, regions: Sequence[str])
     return ""
 
 
-def cloud_options(place: AwsPlace) -> tuple[CloudOption, ...]:  # noqa: ARG001 - a place has no keys of that kind yet
-    """Nothing beyond the machine."""
-    return ()
+def cloud_options(place: AwsPlace) -> tuple[CloudOption, ...]:
+    """A key for the disks."""
+    return disk_key.options(place, nvme=local_disks(place.instance_type) != 0)
 
 
 def policy(grant: Grant) -> tuple[dict[str, Any] | None, str]:
     """The smallest identity-based policy."""
     document = policy_document(
-        name=grant.name, regions=grant.regions, instance_types=grant.instance_types, spot=grant.spot, subnet=grant.subnet
+        name=grant.name,
+        regions=grant.regions,
+        instance_types=grant.instance_types,
+        spot=grant.spot,
+        subnet=grant.subnet,
+        places=grant.places,
     )
     note = "every action to launch, look after and remove; the policy document narrows them to these places, types and this name"
     return document, note

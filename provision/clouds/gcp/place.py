@@ -2,9 +2,11 @@
 
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import Field, StringConstraints
+from pydantic import Field, StringConstraints, ValidationInfo, field_validator
 
 from provision.catalog.gpu_models import GpuModel
+from provision.clouds.gcp import disk_key
+from provision.clouds.gcp.disk_key import GcpDiskKey
 from provision.clouds.offline import PlaceBase
 
 GcpMachineType = Annotated[
@@ -16,16 +18,30 @@ GcpZone = Annotated[
 
 
 class GcpPlace(PlaceBase):
-    """One place to try on GCP: a machine type with its GPUs, and zones in the order of preference."""
+    """One place to try on GCP: a machine type with its GPUs, and zones in the order of preference.
+
+    `disk_key` encrypts the boot disk and the data volume with a key of the organisation's own (Cloud KMS).
+    """
 
     locations_key: ClassVar[str] = "zones"
     zonal: ClassVar[bool] = True
+    later: ClassVar[tuple[str, ...]] = ("disk_key",)
 
     cloud: Literal["gcp"]
     instance_type: GcpMachineType
     gpu: GpuModel
     gpu_count: Annotated[int, Field(ge=1, le=16)] = 1
     zones: Annotated[tuple[GcpZone, ...], Field(min_length=1, max_length=40, strict=False)]
+
+    disk_key: GcpDiskKey | None = None
+
+    @field_validator("disk_key")
+    @classmethod
+    def _is_near_the_zones(cls, value: str | None, info: ValidationInfo) -> str | None:
+        problem = disk_key.problem(value, info.data.get("zones", ())) if value is not None else ""
+        if problem:
+            raise ValueError(problem)
+        return value
 
     def gpus(self, model: str, count: int) -> tuple[str, int]:  # noqa: ARG002 - a place on GCP names its own
         """What the place itself names."""
