@@ -245,6 +245,12 @@ class InstanceLostError(CloudError):
         self.instance_id = instance_id
 
 
+class DiskKeyRefusedError(CloudError):
+    """The cloud could not use the key that a place names for its disks."""
+
+    code = "disk-key-refused"
+
+
 class NameTakenError(GpuprovError):
     """The name belongs to another launch, or another gpuprov is at work on it."""
 

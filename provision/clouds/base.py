@@ -195,7 +195,7 @@ class Answer:
     """One thing that the cloud says before a launch.
 
     Attributes:
-        about: `region`, `offered`, `quota`, `image` or `dry-run`.
+        about: `region`, `offered`, `quota`, `image`, `dry-run`, or `disk-key` where the place names one.
         holds: None when it could not be asked; `said` is then the reason.
     """
 

@@ -42,13 +42,18 @@ class PlaceBase(StrictModel):
     """The key that holds where: `regions` or `zones`."""
     zonal: ClassVar[bool]
     """Whether a location is a zone, so that several of one region are one attempt; otherwise the cloud chooses the zone."""
-
     later: ClassVar[frozenset[str]] = frozenset()
-    """Optional keys that are left out of a dump where they are unset, so that the digest of an older profile stays the same."""
+    """The keys that are left out of the data at their default, so that the digest of an older profile, which may be signed, stays."""
 
     cloud: str
     instance_type: str
     market: Literal["on-demand", "spot", "flex-start"] = "on-demand"
+
+    @model_serializer(mode="wrap")
+    def _without_later_defaults(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        plain: dict[str, Any] = handler(self)
+        defaults = type(self).model_fields
+        return {key: value for key, value in plain.items() if key not in self.later or value != defaults[key].default}
 
     @property
     def locations(self) -> tuple[str, ...]:
@@ -65,11 +70,6 @@ class PlaceBase(StrictModel):
     def private_only(self) -> str:
         """Why machines here can have no public address; empty where they can."""
         return ""
-
-    @model_serializer(mode="wrap")
-    def _without_unset_keys(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        plain: dict[str, Any] = handler(self)
-        return {key: value for key, value in plain.items() if key not in self.later or value is not None}
 
     def region_of(self, location: str) -> str:
         """The region of a location: it is one, or a zone's name goes on after a hyphen."""

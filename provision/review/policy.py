@@ -43,6 +43,11 @@ TagGlob = Annotated[
     StringConstraints(pattern=r"^[A-Za-z0-9 _.:/=+@*?-]{1,255}$"),
     Field(description="a tag's value, in which * stands for any characters and ? for one"),
 ]
+KeyGlob = Annotated[
+    str,
+    StringConstraints(pattern=r"^[A-Za-z0-9*?:/_.-]{1,400}$"),
+    Field(description="a key as places name it, in which * stands for any characters and ? for one"),
+]
 Usd = Annotated[float, Field(gt=0, le=1_000_000)]
 if TYPE_CHECKING:
     CloudName = str
@@ -72,6 +77,7 @@ Rule = Literal[
     "owner_domains",
     "max_waiver_days",
     "required_tags",
+    "require_disk_key",
     "signatures",
 ]
 
@@ -164,6 +170,8 @@ class Policy(PolicyRecord):
     max_waiver_days: Annotated[int, Field(ge=0, le=3650)] | None = None
     required_tags: Annotated[tuple[Tag | RequiredTag, ...], SOME] | None = None
     """A key, or a key with the values that it may have."""
+    require_disk_key: bool | Annotated[tuple[KeyGlob, ...], SOME] = False
+    """A key of the organisation's own for the disks of every place; with patterns, one of these."""
     signatures: Signatures | None = None
 
 

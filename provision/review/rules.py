@@ -295,6 +295,17 @@ def _tags(case: _Case) -> Iterator[_Breach]:
             yield _Breach(("tags", key), f"{value}; {_allowed(values)}")
 
 
+def _disk_key(case: _Case) -> Iterator[_Breach]:
+    allowed = case.policy.require_disk_key
+    for n, place in enumerate(case.profile.places):
+        key = getattr(place, "disk_key", None)
+        if key is None:
+            which = f"; {_allowed(allowed)}" if isinstance(allowed, tuple) else ""
+            yield _Breach(("places", n, "disk_key"), f"the disks have no key of the organisation's own{which}")
+        elif isinstance(allowed, tuple) and not _fits(key, allowed):
+            yield _Breach(("places", n, "disk_key"), f"{key}; {_allowed(allowed)}")
+
+
 def _signatures(_: _Case) -> Iterator[_Breach]:
     """People sign the bundle, so `approval.py` counts the signatures."""
     yield from ()
@@ -319,5 +330,6 @@ RULES: Final[Mapping[Rule, _Rule]] = {
     "owner_domains": _owner,
     "max_waiver_days": _waivers,
     "required_tags": _tags,
+    "require_disk_key": _disk_key,
     "signatures": _signatures,
 }

@@ -62,6 +62,24 @@ def volumes() -> Profile:
     return profile(places=places, disks={**data["disks"], "data": disk}, network={"ssh_from": networks}, limits=limits)
 
 
+def own() -> Profile:
+    """What an account keeps itself: a key for the disks."""
+    data = load(PROFILE).dump()
+    places = [
+        {"cloud": "aws", "instance_type": "g4dn.xlarge", "regions": ["us-east-1"], "disk_key": "alias/isa/disks"},
+        {
+            "cloud": "gcp",
+            "instance_type": "n1-standard-8",
+            "gpu": "t4",
+            "gpu_count": 1,
+            "zones": ["us-central1-a"],
+            "disk_key": "projects/isa-keys/locations/us-central1/keyRings/disks/cryptoKeys/gpu",
+        },
+    ]
+    disk = {"source": "volume", "size_gb": 100, "mount": "/data", "filesystem": "xfs"}
+    return profile(places=places, disks={**data["disks"], "data": disk})
+
+
 def hostile() -> Profile:
     """Harm in every field that takes free text, and the most that the others let through."""
     data = load(PROFILE).dump()
@@ -106,6 +124,8 @@ SUBJECTS = {
     "gcp-private": lambda given=None: subject("gcp", asked=private("gcp"), given=given),
     "gcp": lambda given=None: subject("gcp", given=given),
     "gcp-volume-spot": lambda given=None: subject("gcp", asked=volumes(), given=given),
+    "aws-own": lambda given=None: subject("aws", asked=own(), given=given),
+    "gcp-own": lambda given=None: subject("gcp", asked=own(), given=given),
     "aws-hostile": lambda given=None: subject("aws", asked=hostile(), given=given),
     "gcp-hostile": lambda given=None: subject("gcp", asked=hostile(), given=given),
 }

@@ -63,8 +63,10 @@ GOOGLE: dict[str, set[str]] = {
             "type",
             "interface",
             "mode",
+            "disk_encryption_key",
         ),
     },
+    "google_compute_instance_template.disk.disk_encryption_key": {"kms_key_self_link", "kms_key_service_account"},
     "google_compute_instance_template.network_interface": {"network", "subnetwork", "access_config", "nic_type"},
     "google_compute_instance_template.network_interface.access_config": {"nat_ip", "network_tier"},
     "google_compute_instance_template.scheduling": {
@@ -110,6 +112,7 @@ def test_terraform_evaluates_our_expressions_and_no_text_of_a_profile(form: str,
         "data.aws_ssm_parameter.",
         "data.aws_subnet.",
         "data.google_compute_subnetwork.",
+        "data.aws_kms_key.",
         "aws_",
         "google_",
         "substr(terraform_data.",
@@ -153,6 +156,18 @@ def test_a_machine_on_gcp_ends_with_all_of_its_disks() -> None:
     assert template["scheduling"]["instance_termination_action"] == "DELETE"
     assert template["scheduling"]["provisioning_model"] == "SPOT"
     assert "service_account" not in template
+
+
+def test_each_disk_names_the_key_of_its_place_and_an_alias_is_looked_up() -> None:
+    made = configuration("terraform-aws", "aws-own")
+    machine = made["resource"]["aws_instance"]["machine"]
+    disks = [machine["root_block_device"], *machine["ebs_block_device"]]
+    assert [disk["kms_key_id"] for disk in disks] == ["${data.aws_kms_key.disk.arn}"] * 2
+    assert made["data"]["aws_kms_key"]["disk"]["key_id"] == "alias/isa/disks"
+    assert "aws_ssm_parameter" in made["data"]
+    template = configuration("terraform-gcp", "gcp-own")["resource"]["google_compute_instance_template"]["machine"]
+    keys = [disk["disk_encryption_key"][0]["kms_key_self_link"] for disk in template["disk"]]
+    assert keys == ["projects/isa-keys/locations/us-central1/keyRings/disks/cryptoKeys/gpu"] * 2
 
 
 # --- with Terraform itself ----------------------------------------------------------------------------------------

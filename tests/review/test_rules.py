@@ -108,6 +108,12 @@ PRIVATE = {
 AWS_ONLY = {"places": yaml.safe_load(RAW)["places"][:1]}
 
 
+KEY = "arn:aws:kms:ap-east-1:123456789012:key/1234abcd-12ab-34cd-56ef-1234567890ab"
+
+
+KEYED = {"places": [{**yaml.safe_load(RAW)["places"][0], "regions": ["ap-east-1"], "disk_key": KEY}]}
+
+
 def waiver(expires: dt.date, owner: str = "isa@example.com") -> dict[str, Any]:
     return {"verify__waivers": [{"check": "application-clocks", "reason": "r", "owner": owner, "expires": expires}]}
 
@@ -152,6 +158,9 @@ BROKEN: list[tuple[dict[str, Any], dict[str, Any], list[str], bool]] = [
     ({"required_tags": ["CostCenter"]}, {"tags": {"costcenter": "1"}}, ["tags"], True),
     ({"required_tags": [{"key": "Project", "values": ["vision-*", "nlp"]}]}, {"tags": {"Project": "vision"}}, ["tags.Project"], True),
     ({"required_tags": [{"key": "Project", "values": ["*"]}]}, {"tags": {"Other": "vision"}}, ["tags"], True),
+    ({"require_disk_key": True}, {}, ["places.0.disk_key", "places.1.disk_key"], True),
+    ({"require_disk_key": ["arn:aws:kms:*:210987654321:key/*"]}, KEYED, ["places.0.disk_key"], True),
+    ({"require_disk_key": ["arn:*"]}, AWS_ONLY, ["places.0.disk_key"], True),
 ]
 
 
@@ -185,6 +194,10 @@ KEPT: list[tuple[dict[str, Any], dict[str, Any]]] = [
     ({"required_tags": ["CostCenter"]}, {"tags": {"CostCenter": "4711"}}),
     ({"required_tags": [{"key": "Project", "values": ["vision-*", "nlp"]}]}, {"tags": {"Project": "vision-2"}}),
     ({"required_tags": ["CostCenter"]}, {"places": []}),
+    ({"require_disk_key": False}, {}),
+    ({"require_disk_key": True}, KEYED),
+    ({"require_disk_key": ["alias/isa-*", "arn:aws:kms:*:123456789012:key/*"]}, KEYED),
+    ({"require_disk_key": True}, {"places": []}),
     ({"signatures": {"required": 2}}, {}),
 ]
 

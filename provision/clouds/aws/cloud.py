@@ -78,7 +78,9 @@ class AwsCloud:
         except CloudInvalidError:
             self._groups.pop(order.launch_id, None)  # somebody may have removed it: the next try looks again
             raise
-        return [instance_of(raw, self.region) for raw in sorted(reply["Instances"], key=lambda raw: int(raw["AmiLaunchIndex"]))]
+        instances = [instance_of(raw, self.region) for raw in sorted(reply["Instances"], key=lambda raw: int(raw["AmiLaunchIndex"]))]
+        power.check_started(self._api, order, instances)
+        return instances
 
     def _security_group(self, order: base.Order) -> str:
         with self._groups_lock:

@@ -6,7 +6,7 @@ from operator import call
 from typing import Any, Final
 
 from provision.clouds import base
-from provision.clouds.aws import data, reservations
+from provision.clouds.aws import data, disk_key, reservations
 from provision.clouds.aws.api import AwsRegionApi
 from provision.clouds.aws.client import client
 from provision.clouds.aws.errors import cloud_errors, unless_refused
@@ -44,6 +44,10 @@ def examine(api: AwsRegionApi, order: base.Order, *, image_id: ImageId) -> list[
     capacity = capacity_of(order)
     if capacity and capacity.regional:
         questions["capacity"] = lambda: reservations.examine(api, order, capacity)
+
+    key = disk_key.of(order, api.region)
+    if key is not None:
+        questions["disk-key"] = lambda: _disk_key(api, key)
 
     def ask(about: str) -> base.Answer:
         try:
@@ -123,6 +127,15 @@ def _image(api: AwsRegionApi, order: base.Order, image_id: ImageId) -> base.Answ
     if not images or images[0].get("State", "available") != "available":
         return base.Answer("image", holds=False, said=f"image {ami} is not available in {api.region}")
     return base.Answer("image", holds=True, said=f"{ami} {images[0].get('Name', '')}".strip())
+
+
+def _disk_key(api: AwsRegionApi, key: str) -> base.Answer:
+    with cloud_errors("kms:DescribeKey", api.region):
+        reply = unless_refused(lambda: dict(api.client("kms").describe_key(KeyId=key)), "NotFoundException")
+    if reply is None:
+        return base.Answer("disk-key", holds=False, said=f"KMS has no {key} in {api.region}")
+    state = reply["KeyMetadata"]["KeyState"]
+    return base.Answer("disk-key", holds=state == "Enabled", said=f"{key} is {state}")
 
 
 def _dry_run(api: AwsRegionApi, order: base.Order, image_id: ImageId) -> base.Answer:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final, Literal, get_args
 
 from provision.clouds import base
+from provision.clouds.aws import disk_key
 from provision.clouds.aws.capacity import used
 from provision.clouds.aws.place import AwsPlace, place_of
 
@@ -98,7 +99,8 @@ _OURS: Final = {
 
 def permissions(order: base.Order) -> tuple[str, ...]:
     """Everything from the first question to the last removal of an order, sorted."""
-    return tuple(sorted(set(PERMISSIONS) - _unneeded([place_of(order)], spot=order.market == "spot", subnet=order.subnet)))
+    keys = disk_key.ACTIONS if disk_key.of(order, "") else ()
+    return tuple(sorted({*PERMISSIONS, *keys} - _unneeded([place_of(order)], spot=order.market == "spot", subnet=order.subnet)))
 
 
 def _unneeded(places: Sequence[AwsPlace | None], *, spot: bool, subnet: str) -> set[str]:
@@ -168,6 +170,7 @@ def policy_document(
     if "extend" in set(commands):
         deadline_only = {"ForAllValues:StringEquals": {"aws:TagKeys": [base.DEADLINE_TAG]}}
         statements.append(_statement("MoveDeadline", {"ec2:CreateTags"}, _arns(regions, ["instance"]), _merged(owned, deadline_only)))
+    statements += disk_key.statements(places)
     return {"Version": "2012-10-17", "Statement": [s for s in statements if s["Action"]]}
 
 

@@ -2,10 +2,11 @@
 
 from typing import Annotated, ClassVar, Literal, Self, cast
 
-from pydantic import Field, StringConstraints, model_validator
+from pydantic import Field, StringConstraints, ValidationInfo, field_validator, model_validator
 
-from provision.clouds.aws import data
+from provision.clouds.aws import data, disk_key
 from provision.clouds.aws.capacity import AwsCapacity, problem
+from provision.clouds.aws.disk_key import AwsDiskKey
 from provision.clouds.base import Order
 from provision.clouds.offline import PlaceBase
 
@@ -16,17 +17,21 @@ AwsRegion = Annotated[str, StringConstraints(pattern=r"^[a-z]{2}(-[a-z]+){1,3}-[
 
 
 class AwsPlace(PlaceBase):
-    """One place to try on AWS: a type, and regions in the order of preference."""
+    """One place to try on AWS: a type, and regions in the order of preference.
+
+    `disk_key` encrypts the root disk and the data volume with a key of the account's own (KMS).
+    """
 
     locations_key: ClassVar[str] = "regions"
     zonal: ClassVar[bool] = False
-    later: ClassVar[frozenset[str]] = frozenset({"capacity"})
+    later: ClassVar[frozenset[str]] = frozenset({"capacity", "disk_key"})
 
     cloud: Literal["aws"]
     instance_type: AwsInstanceType
     regions: Annotated[tuple[AwsRegion, ...], Field(min_length=1, max_length=20, strict=False)]
     market: Literal["on-demand", "spot"] = "on-demand"
     capacity: AwsCapacity | None = None
+    disk_key: AwsDiskKey | None = None
 
     @property
     def adapters(self) -> int:
@@ -45,6 +50,14 @@ class AwsPlace(PlaceBase):
         if msg:
             raise ValueError(msg)
         return self
+
+    @field_validator("disk_key")
+    @classmethod
+    def _is_of_the_regions(cls, value: str | None, info: ValidationInfo) -> str | None:
+        problem = disk_key.problem(value, info.data.get("regions", ())) if value is not None else ""
+        if problem:
+            raise ValueError(problem)
+        return value
 
 
 def place_of(order: Order) -> AwsPlace | None:

@@ -3,17 +3,25 @@
 import datetime as dt
 import time
 from collections.abc import Iterable, Sequence
-from typing import Final
+from typing import Any, Final
 
 from provision.clouds import base
+from provision.clouds.aws import disk_key
 from provision.clouds.aws.answers import instances_of
 from provision.clouds.aws.api import ENDED, AwsRegionApi, poll_ec2
 from provision.clouds.aws.errors import cloud_errors
-from provision.errors import InstanceLostError
+from provision.errors import DiskKeyRefusedError, InstanceLostError
 
 # EC2 is eventually consistent: DescribeInstances may not know an instance for a while after RunInstances named it
 # (https://docs.aws.amazon.com/ec2/latest/devguide/eventual-consistency.html gives no bound).
 _UNSEEN_S: Final = 20.0
+# Seen for keys that may not be used: https://github.com/hashicorp/terraform-provider-aws/issues/21006 and
+# https://github.com/aws/karpenter-provider-aws/issues/1407; for keys that are disabled or have no grant:
+# https://github.com/CiscoDevNet/cloud-cml/issues/8. The first is also AWS's code for an encrypted volume whose key the caller may not use:
+# https://repost.aws/knowledge-center/kms-iam-ec2-permission.
+_INTERNAL: Final = "Client.InternalError"
+_OF_KEYS: Final = "Client.InvalidKMSKey."
+_STARTS_S: Final = 120.0
 
 
 def _now(api: AwsRegionApi, ids: Iterable[str]) -> list[base.Instance]:
@@ -46,8 +54,12 @@ def until_running(api: AwsRegionApi, instances: Sequence[base.Instance], *, time
 
 
 def _not_up(api: AwsRegionApi, instance: base.Instance, state: str) -> InstanceLostError:
-    msg = f"instance {instance.id} of {instance.name!r} did not come up in {api.region}: it is {state}"
+    raws = api.instances([{"Name": "instance-id", "Values": [instance.id]}]) if state in {*ENDED, "stopped"} else []
+    code = next((_reason_of(raw) for raw in raws), "")
+    msg = f"instance {instance.id} of {instance.name!r} did not come up in {api.region}: it is {state}{f' ({code})' if code else ''}"
     hint = f"`gpuprov down {instance.group}` removes what remains; then run `gpuprov up` again"
+    if _is_of_a_key(code):
+        hint = f"{_needs('the key of its disks, or the one that the account encrypts all volumes with,')}; {hint}"
     return InstanceLostError(msg, hint=hint, instance_id=instance.id)
 
 
@@ -100,3 +112,43 @@ def extend(api: AwsRegionApi, instances: Sequence[base.Instance], deadline: dt.d
     value = deadline.astimezone(dt.UTC).isoformat(timespec="seconds")
     with cloud_errors("ec2:CreateTags", api.region):
         api.ec2.create_tags(Resources=[i.id for i in instances], Tags=[{"Key": base.DEADLINE_TAG, "Value": value}])
+
+
+def _reason_of(raw: dict[str, Any]) -> str:
+    """The code of an instance's state reason, the only place where EC2 says why it ended; empty where there is none."""
+    return str(raw.get("StateReason", {}).get("Code", ""))
+
+
+def _is_of_a_key(code: str) -> bool:
+    """Whether a state reason is that of a volume's key."""
+    return code == _INTERNAL or code.startswith(_OF_KEYS)
+
+
+def _needs(key: str) -> str:
+    """What must hold so that EC2 can use a key, as a hint."""
+    return (
+        f"see that {key} exists and is enabled, and that its key policy and these credentials' policies allow "
+        f"{', '.join(disk_key.ACTIONS)} (`gpuprov plan` prints them; kms:CreateGrant may be bound to kms:GrantIsForAWSResource)"
+    )
+
+
+def check_started(api: AwsRegionApi, order: base.Order, instances: Sequence[base.Instance]) -> None:
+    """Where the disks have a key of their own, wait until EC2 has tried it.
+
+    Raises:
+        DiskKeyRefusedError: an instance ended because of the key.
+    """
+    key = disk_key.of(order, api.region)
+    if key is None:
+        return
+    ids = [instance.id for instance in instances]
+
+    def settled(raws: list[dict[str, Any]]) -> bool:
+        states = [str(raw["State"]["Name"]) for raw in raws]
+        return any(state in ENDED for state in states) or (len(states) == len(ids) and "pending" not in states)
+
+    for raw in poll_ec2(lambda: api.instances([{"Name": "instance-id", "Values": ids}]), settled, timeout_s=_STARTS_S):
+        code = _reason_of(raw)
+        if raw["State"]["Name"] in ENDED and _is_of_a_key(code):
+            msg = f"EC2 could not use the key {key} for the disks: {raw['InstanceId']} in {api.region} ended while it started ({code})"
+            raise DiskKeyRefusedError(msg, hint=_needs(key), detail=str(raw["StateReason"].get("Message", "")))

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from provision.clouds.aws import capacity, data, requests
+from provision.clouds.aws import capacity, data, disk_key, requests
 from provision.clouds.aws.data import sources as sources  # noqa: PLC0414 - part of the Provider
 from provision.clouds.aws.permissions import permissions as permissions  # noqa: PLC0414 - part of the Provider
 from provision.clouds.aws.permissions import policy_document
@@ -303,8 +303,9 @@ def subnet_problem(subnet: str | None, *, private: bool, regions: Sequence[str])
 
 
 def cloud_options(place: AwsPlace) -> tuple[CloudOption, ...]:
-    """Where its capacity comes from."""
-    return tuple(capacity.options(place.capacity))
+    """A key for the disks, and where its capacity comes from."""
+    keys = disk_key.options(place, nvme=local_disks(place.instance_type) != 0)
+    return (*keys, *capacity.options(place.capacity))
 
 
 def policy(grant: Grant) -> tuple[dict[str, Any] | None, str]:

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from provision.clouds import base
-from provision.clouds.aws import capacity, data
+from provision.clouds.aws import capacity, data, disk_key
 from provision.clouds.aws.place import capacity_of, place_of
 from provision.clouds.userdata import user_data
 
@@ -68,6 +68,7 @@ def run_instances(order: base.Order, region: str, group: str = "") -> dict[str, 
     image = data.image(order.os)
     root = image.root_device if image else "/dev/sda1"
     kinds = ["instance", "volume", "network-interface"]
+    key = disk_key.of(order, region)
     request: dict[str, Any] = {
         "InstanceType": order.instance_type,
         "MinCount": order.minimum,
@@ -77,8 +78,8 @@ def run_instances(order: base.Order, region: str, group: str = "") -> dict[str, 
         "InstanceInitiatedShutdownBehavior": "terminate",
         "MetadataOptions": {"HttpTokens": "required", "HttpEndpoint": "enabled", "HttpPutResponseHopLimit": 1},
         "BlockDeviceMappings": [
-            _volume(root, order.root_gb),
-            *([_volume("/dev/sdf", order.volume_gb)] if order.volume_gb else []),
+            _volume(root, order.root_gb, key),
+            *([_volume("/dev/sdf", order.volume_gb, key)] if order.volume_gb else []),
         ],
     }
     request |= _network(order, [group] if group else [])
@@ -111,8 +112,9 @@ def _network(order: base.Order, groups: list[str]) -> dict[str, Any]:
     return {"NetworkInterfaces": capacity.cards(card, adapters) if adapters else [card]}
 
 
-def _volume(device: str, size_gb: int) -> dict[str, Any]:
+def _volume(device: str, size_gb: int, key: str | None) -> dict[str, Any]:
+    own = {"KmsKeyId": key} if key else {}
     return {
         "DeviceName": device,
-        "Ebs": {"VolumeSize": size_gb, "VolumeType": "gp3", "Encrypted": True, "DeleteOnTermination": True},
+        "Ebs": {"VolumeSize": size_gb, "VolumeType": "gp3", "Encrypted": True, **own, "DeleteOnTermination": True},
     }

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Final, Literal
 
 from provision.clouds import base
 from provision.clouds.caller import resolve
-from provision.clouds.gcp import examine, firewall, power, provider, removal, requests
+from provision.clouds.gcp import disk_key, examine, firewall, power, provider, removal, requests
 from provision.clouds.gcp.access import GcpAccess
 from provision.clouds.gcp.answers import instance_of, notices_of, tags_of_firewall
 from provision.clouds.gcp.api import GcpProjectApi
@@ -22,10 +22,13 @@ from provision.concurrent import at_once
 from provision.errors import (
     CapacityError,
     CloudError,
+    CloudInvalidError,
     CloudUnreachableError,
+    DiskKeyRefusedError,
     HostKeyUnknownError,
     InstanceNotFoundError,
     NameTakenError,
+    PermissionRefusedError,
     ThrottledError,
 )
 from provision.host import hostkeys
@@ -80,7 +83,10 @@ class GcpCloud:
         text = requests.description(order.name, order.launch_id, order.tags.get(base.OWNER_TAG, ""))
         network = firewall.network_of(self._api, order, self.region)
         rules = firewall.begin(self._api, order.name, order.launch_id, text, networks, network=network)
-        instances = self._machines(order)
+        try:
+            instances = self._machines(order)
+        except (DiskKeyRefusedError, CloudInvalidError, PermissionRefusedError) as error:
+            raise disk_key.explained(error, order) from error.__cause__
         try:
             firewall.wait(self._api, rules)
         except (CloudUnreachableError, ThrottledError):

@@ -19,6 +19,7 @@ from provision.errors import (
     CloudUnreachableError,
     CredentialsExpiredError,
     CredentialsMissingError,
+    DiskKeyRefusedError,
     ImageNotFoundError,
     PermissionRefusedError,
     QuotaExceededError,
@@ -31,8 +32,11 @@ _SUMMARY_LENGTH = 300
 
 # Codes of operation.error.errors[], the most telling first. ZONE_RESOURCE_POOL_EXHAUSTED* and QUOTA_EXCEEDED: docs/sources/clouds.md
 # §10.5. The others: skypilot-org/skypilot and GoogleCloudPlatform/cluster-toolkit (slurm capacity circuit), which branch on them.
+# KMS_PERMISSION_DENIED is inferred from the reason kmsPermissionDenied of a refused call, which a first `terraform apply` of a disk with
+# a key was seen to end with before the grant had spread; nobody has recorded an operation's own code.
 # VM_MIN_COUNT_NOT_REACHED only sums up a bulk insert; it stands beside its cause, or alone.
 _CODES: Final[dict[str, type[CloudError]]] = {
+    "KMS_PERMISSION_DENIED": DiskKeyRefusedError,
     "PERMISSIONS_ERROR": PermissionRefusedError,
     "QUOTA_EXCEEDED": QuotaExceededError,
     "ZONE_RESOURCE_POOL_EXHAUSTED_WITH_DETAILS": CapacityError,
@@ -43,6 +47,7 @@ _CODES: Final[dict[str, type[CloudError]]] = {
     "INTERNAL_ERROR": CloudUnreachableError,
     "VM_MIN_COUNT_NOT_REACHED": CapacityError,
 }
+_KEY_REASON: Final = "kmsPermissionDenied"
 _RANKS: Final = {code: rank for rank, code in enumerate(_CODES)}
 # `errors[].reason` of an HTTP 403, which may be a refusal, a quota or a rate.
 _REASONS: Final[dict[str, type[CloudError]]] = {
@@ -53,6 +58,7 @@ _REASONS: Final[dict[str, type[CloudError]]] = {
 _HINTS: Final[dict[type[CloudError], str]] = {
     CapacityError: "try again later, or add another zone, region or machine type to the profile's places",
     ThrottledError: "wait a minute and run the same command again; it goes on where it stopped",
+    DiskKeyRefusedError: "see that the key exists and is enabled, and that Compute Engine's service agent may use it",
     PermissionRefusedError: "ask whoever owns the project for this permission; `gpuprov plan` lists all that are needed",
     ImageNotFoundError: "correct the profile's os, or lock another image",
     CloudUnreachableError: "check the network and run the same command again; it goes on where it stopped",
@@ -123,6 +129,8 @@ def of_answer(status: int, message: str, reasons: Collection[str], call: str) ->
     detail = f"HTTP {status} {' '.join(reasons)}: {summary}"
     if status == _UNAUTHORIZED:
         return CredentialsExpiredError(f"GCP no longer accepts the credentials for {call}", hint=LOGIN, detail=detail)
+    if _KEY_REASON in reasons:
+        return _of_kind(DiskKeyRefusedError, summary, detail, call)
     if status == _TOO_MANY:
         return _of_kind(ThrottledError, summary, detail, call)
     if status == _FORBIDDEN and "accessNotConfigured" in reasons:

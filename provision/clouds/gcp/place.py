@@ -2,11 +2,13 @@
 
 from typing import Annotated, ClassVar, Literal, Self, cast
 
-from pydantic import Field, StringConstraints, model_validator
+from pydantic import Field, StringConstraints, ValidationInfo, field_validator, model_validator
 
 from provision.catalog.gpu_models import GpuModel
 from provision.clouds.base import Order
+from provision.clouds.gcp import disk_key
 from provision.clouds.gcp.capacity import FLEX_START, FLEX_START_MOST_H, GcpCapacity, problem
+from provision.clouds.gcp.disk_key import GcpDiskKey
 from provision.clouds.offline import PlaceBase
 
 GcpMachineType = Annotated[
@@ -18,11 +20,14 @@ GcpZone = Annotated[
 
 
 class GcpPlace(PlaceBase):
-    """One place to try on GCP: a machine type with its GPUs, and zones in the order of preference."""
+    """One place to try on GCP: a machine type with its GPUs, and zones in the order of preference.
+
+    `disk_key` encrypts the boot disk and the data volume with a key of the organisation's own (Cloud KMS).
+    """
 
     locations_key: ClassVar[str] = "zones"
     zonal: ClassVar[bool] = True
-    later: ClassVar[frozenset[str]] = frozenset({"capacity"})
+    later: ClassVar[frozenset[str]] = frozenset({"capacity", "disk_key"})
 
     cloud: Literal["gcp"]
     instance_type: GcpMachineType
@@ -31,6 +36,7 @@ class GcpPlace(PlaceBase):
     zones: Annotated[tuple[GcpZone, ...], Field(min_length=1, max_length=40, strict=False)]
     market: Literal["on-demand", "spot", "flex-start"] = "on-demand"
     capacity: GcpCapacity | None = None
+    disk_key: GcpDiskKey | None = None
 
     @property
     def longest_h(self) -> int | None:
@@ -43,6 +49,14 @@ class GcpPlace(PlaceBase):
         if msg:
             raise ValueError(msg)
         return self
+
+    @field_validator("disk_key")
+    @classmethod
+    def _is_near_the_zones(cls, value: str | None, info: ValidationInfo) -> str | None:
+        problem = disk_key.problem(value, info.data.get("zones", ())) if value is not None else ""
+        if problem:
+            raise ValueError(problem)
+        return value
 
     def gpus(self, model: str, count: int) -> tuple[str, int]:  # noqa: ARG002 - a place on GCP names its own
         """What the place itself names."""

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from provision.clouds.base import NAME_TAG, OWNER_TAG, Order
 from provision.clouds.forms import Form
-from provision.clouds.gcp import capacity, data, requests
+from provision.clouds.gcp import capacity, data, disk_key, requests
 from provision.clouds.gcp.data import sources as sources  # noqa: PLC0414 - part of the Provider
 from provision.clouds.gcp.permissions import permissions as permissions  # noqa: PLC0414 - part of the Provider
 from provision.clouds.gcp.place import GcpPlace
@@ -324,13 +324,14 @@ def subnet_problem(subnet: str | None, *, private: bool, regions: Sequence[str])
 
 
 def cloud_options(place: GcpPlace) -> tuple[CloudOption, ...]:
-    """Where its capacity comes from."""
-    return tuple(capacity.options(place.capacity, place.market))
+    """A key for the disks, and where its capacity comes from."""
+    keys = disk_key.options(place, scratch=local_disks(place.instance_type) != 0)
+    return (*keys, *capacity.options(place.capacity, place.market))
 
 
-def policy(grant: Grant) -> tuple[dict[str, Any] | None, str]:  # noqa: ARG001 - permissions are all that a role has
+def policy(grant: Grant) -> tuple[dict[str, Any] | None, str]:
     """GCP has no policy document of this kind: a custom role holds the permissions."""
-    return None, "every permission to launch, look after and remove, for a custom role"
+    return None, f"every permission to launch, look after and remove, for a custom role{disk_key.agent_note(grant.places)}"
 
 
 def user_data(order: Order, region: str) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from provision.clouds import base
-from provision.clouds.gcp import capacity, data
+from provision.clouds.gcp import capacity, data, disk_key
 from provision.clouds.gcp.data import GcpImage, attached_ssds
 from provision.clouds.gcp.place import capacity_of
 from provision.clouds.userdata import user_data
@@ -148,11 +148,13 @@ def _disk(order: base.Order, size_gb: int, **more: Any) -> dict[str, Any]:
     kind = "hyperdisk-balanced" if order.instance_type.startswith(_HYPERDISK_ONLY) else "pd-balanced"
     text = description(order.name, order.launch_id, order.tags.get(base.OWNER_TAG, ""))
     params = {"disk_size_gb": size_gb, "disk_type": kind, "labels": _labels(order), "description": text, **more}
-    return {"type_": "PERSISTENT", "auto_delete": True, "initialize_params": params}
+    key = disk_key.of(order)
+    own = {"disk_encryption_key": {"kms_key_name": key}} if key else {}
+    return {"type_": "PERSISTENT", "auto_delete": True, "initialize_params": params, **own}
 
 
 def _disks(order: base.Order) -> list[dict[str, Any]]:
-    """Boot disk, data disk, local SSDs. Google encrypts all of them at rest with its own keys; that cannot be switched off."""
+    """Boot disk, data disk, local SSDs. Google encrypts all of them at rest, with its own keys where the place names none."""
     boot = _disk(order, order.root_gb, source_image=_source_image(order)) | {"boot": True}
     data = [_disk(order, order.volume_gb) | {"device_name": "gpuprov-data"}] if order.volume_gb else []
     scratch = {"type_": "SCRATCH", "auto_delete": True, "interface": "NVME", "initialize_params": {"disk_type": "local-ssd"}}

@@ -10,10 +10,10 @@ from typing import Any, Final
 
 from moto.ec2 import utils as ec2_utils
 from moto.ec2.models.instance_types import INSTANCE_TYPES
-from moto.ec2.models.instances import Instance, InstanceBackend
+from moto.ec2.models.instances import Instance, InstanceBackend, StateReason
 from moto.ec2.responses.instances import InstanceResponse
 
-from provision.rehearsal.aws import capacity, spot
+from provision.rehearsal.aws import capacity, keys, spot
 from provision.rehearsal.aws.offers import offering_zones
 from provision.rehearsal.aws.quota import quota_code, used_vcpus, vcpus
 from provision.rehearsal.aws.settings import AwsSettings
@@ -90,7 +90,12 @@ def _begin(backend: Any, instance: Any, params: dict[str, Any], settings: AwsSet
     instance.shutdown_behavior = params.get("instance_initiated_shutdown_behavior") or "stop"
     instance.launched = time.monotonic()
     show_state(instance, "pending", 0, settings.pending_s)
-    if park:
+    code, words = keys.failure(backend.region_name, params.get("block_device_mappings", []), settings)
+    if code:  # pending for a while, then terminated
+        instance.terminate()
+        instance.state_reason = StateReason(words, code)
+        show_state(instance, "pending", 0, settings.pending_s)
+    elif park:
         set_address(instance, park.create(_spec(backend, instance, params)))
         show_state(instance, "pending", 0, settings.pending_s)  # from the answer on, however long the host took
     else:  # a private address is moto's, which is of the subnet

@@ -1,13 +1,13 @@
 """Whether an IAM policy document allows a call. moto cannot say: it ignores conditions, and answers with another code than EC2.
 
 This understands what gpuprov's own policies are made of: Effect, Action and Resource with wildcards, and Condition with StringEquals,
-StringLike, their IfExists forms, ForAllValues and Null. The tables below say which resources the calls of gpuprov touch; any other call
-touches `*`. Source: the Service Authorization Reference of EC2
+StringLike, Bool, their IfExists forms, ForAllValues, ForAnyValue and Null. The tables below say which resources the calls of gpuprov
+touch; any other call touches `*`. Source: the Service Authorization Reference of EC2
 (docs.aws.amazon.com/service-authorization/latest/reference/list_amazonec2.html).
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any, Final
@@ -47,6 +47,7 @@ _NAMES: Final = {
     "CapacityReservationSpecification.CapacityReservationTarget.CapacityReservationId": "capacity-reservation",
     "Placement.GroupName": "placement-group",
 }
+_ELSEWHERE: Final = {"kms"}  # whoever knows the resources says what these need
 _NAMED_BY: Final = {"image": "ImageId", "subnet": "NetworkInterface.1.SubnetId"}
 
 
@@ -61,7 +62,7 @@ class AwsCall:
 
 
 @dataclass(frozen=True, slots=True)
-class _Need:
+class Need:
     """One action on one resource that must be allowed, with the condition keys that AWS knows of it."""
 
     action: str
@@ -69,24 +70,30 @@ class _Need:
     context: dict[str, str] = field(default_factory=dict)
 
 
-def denial(policy: dict[str, Any], call: AwsCall, tags_of: TagsOf) -> str:
+def denial(policy: dict[str, Any], call: AwsCall, tags_of: TagsOf, more: Sequence[Need] = ()) -> str:
     """AWS's words for what a service control policy of the organisation denies of a call; empty when it denies nothing.
 
     Source: docs.aws.amazon.com/IAM/latest/UserGuide/troubleshoot_access-denied.html, "Access denied due to a service control policy -
     explicit denial".
     """
-    for need in _needs(call, tags_of):
-        if any(statement["Effect"] == "Deny" and _applies(statement, need) for statement in policy["Statement"]):
+    for need in (*_needs(call, tags_of), *more):
+        if denied(policy, need):
             words = f"User: {_USER} is not authorized to perform: {need.action} on resource: {need.resource}"
             return f"{words} with an explicit deny in a service control policy"
     return ""
 
 
-def refusal(policy: dict[str, Any], call: AwsCall, tags_of: TagsOf) -> str:
-    """AWS's words for what an identity-based policy document does not allow of a call; empty when it allows all."""
-    for need in _needs(call, tags_of):
-        effects = [statement["Effect"] for statement in policy["Statement"] if _applies(statement, need)]
-        if "Allow" not in effects or "Deny" in effects:
+def refusal(policy: dict[str, Any], call: AwsCall, tags_of: TagsOf, more: Sequence[Need] = ()) -> str:
+    """AWS's words for what an identity-based policy document does not allow of a call; empty when it allows all.
+
+    Args:
+        policy: the only one that the caller has.
+        call: the request.
+        tags_of: the tags of what exists.
+        more: what the call needs beside what stands in the request alone.
+    """
+    for need in (*_needs(call, tags_of), *more):
+        if lacking(policy, need):
             return (
                 f"User: {_USER} is not authorized to perform: {need.action} on resource: {need.resource} "
                 f"because no identity-based policy allows the {need.action} action"
@@ -94,29 +101,40 @@ def refusal(policy: dict[str, Any], call: AwsCall, tags_of: TagsOf) -> str:
     return ""
 
 
-def _needs(call: AwsCall, tags_of: TagsOf) -> Iterator[_Need]:
+def denied(policy: dict[str, Any], need: Need) -> bool:
+    """Whether a policy document denies one thing explicitly."""
+    return any(statement["Effect"] == "Deny" and _applies(statement, need) for statement in policy["Statement"])
+
+
+def lacking(policy: dict[str, Any], need: Need) -> bool:
+    """Whether a policy document does not allow one thing."""
+    effects = [statement["Effect"] for statement in policy["Statement"] if _applies(statement, need)]
+    return "Allow" not in effects or "Deny" in effects
+
+
+def _needs(call: AwsCall, tags_of: TagsOf) -> Iterator[Need]:
     """Everything that must be allowed for a call."""
     where = {"aws:RequestedRegion": call.region, "ec2:Region": call.region}
     action = f"{call.service}:{call.action}"
     if call.service == "ssm":
-        yield _Need(action, f"arn:aws:ssm:{call.region}::parameter/{call.params.get('Name', '').lstrip('/')}", where)
+        yield Need(action, f"arn:aws:ssm:{call.region}::parameter/{call.params.get('Name', '').lstrip('/')}", where)
     elif call.action in _MAKES:
         yield from _creation(call, where)
     elif call.action in _TOUCHES:
         name, kind = _TOUCHES[call.action]
         for resource_id in _values(call.params, name):
-            yield _Need(action, _arn(call.region, kind, resource_id), where | _resource_tags(tags_of(call.region, resource_id)))
+            yield Need(action, _arn(call.region, kind, resource_id), where | _resource_tags(tags_of(call.region, resource_id)))
     elif call.action == "CreateTags":
         tags = _tags(call.params, "")
         context = where | _request_tags(tags) | {"aws:TagKeys": "\n".join(tags)}
         for resource_id in _values(call.params, "ResourceId"):
             kind = EC2_PREFIX_TO_RESOURCE.get(resource_id.partition("-")[0], "*")
-            yield _Need(action, _arn(call.region, kind, resource_id), context | _resource_tags(tags_of(call.region, resource_id)))
-    else:
-        yield _Need(action, "*", where)
+            yield Need(action, _arn(call.region, kind, resource_id), context | _resource_tags(tags_of(call.region, resource_id)))
+    elif call.service not in _ELSEWHERE:
+        yield Need(action, "*", where)
 
 
-def _creation(call: AwsCall, where: dict[str, str]) -> Iterator[_Need]:
+def _creation(call: AwsCall, where: dict[str, str]) -> Iterator[Need]:
     """What a call that makes something needs: the call on each resource, and CreateTags on those that it tags."""
     action = f"ec2:{call.action}"
     products, ingredients = _MAKES[call.action]
@@ -129,14 +147,14 @@ def _creation(call: AwsCall, where: dict[str, str]) -> Iterator[_Need]:
     }
     for parameter, kind in _NAMES.items():
         if call.params.get(parameter) and call.action == "RunInstances":
-            yield _Need(action, _arn(call.region, kind, call.params[parameter]), where)
+            yield Need(action, _arn(call.region, kind, call.params[parameter]), where)
     for kind in ingredients:
-        yield _Need(action, _arn(call.region, kind, call.params.get(_NAMED_BY.get(kind, ""), "*")), where)
+        yield Need(action, _arn(call.region, kind, call.params.get(_NAMED_BY.get(kind, ""), "*")), where)
     for kind in products:
         instance_type = {"ec2:InstanceType": call.params.get("InstanceType", "")} if kind == "instance" else {}
-        yield _Need(action, _arn(call.region, kind, "*"), where | tags.get(kind, {}) | instance_type)
+        yield Need(action, _arn(call.region, kind, "*"), where | tags.get(kind, {}) | instance_type)
     for kind, context in tags.items():
-        yield _Need("ec2:CreateTags", _arn(call.region, kind, "*"), where | context | {"ec2:CreateAction": call.action})
+        yield Need("ec2:CreateTags", _arn(call.region, kind, "*"), where | context | {"ec2:CreateAction": call.action})
 
 
 def _arn(region: str, kind: str, resource_id: str) -> str:
@@ -162,7 +180,7 @@ def _resource_tags(tags: dict[str, str]) -> dict[str, str]:
     return {f"{service}:ResourceTag/{key}": value for service in ("aws", "ec2") for key, value in tags.items()}
 
 
-def _applies(statement: dict[str, Any], need: _Need) -> bool:
+def _applies(statement: dict[str, Any], need: Need) -> bool:
     if not any(fnmatchcase(need.action.lower(), pattern.lower()) for pattern in _as_list(statement["Action"])):
         return False
     # A resource that is only about to be made has `*` for an id: a policy that names ids does not allow it.
@@ -174,8 +192,15 @@ def _applies(statement: dict[str, Any], need: _Need) -> bool:
 def _holds(operator: str, condition: dict[str, Any], context: dict[str, str]) -> bool:
     if operator == "Null":
         return all((key not in context) == (str(absent).lower() == "true") for key, absent in condition.items())
+    if operator.startswith("ForAnyValue:"):
+        single = operator.removeprefix("ForAnyValue:")
+        return all(
+            any(_holds(single, {key: patterns}, {key: one}) for one in context.get(key, "").split("\n"))
+            for key, patterns in condition.items()
+        )
     of_all = operator.startswith("ForAllValues:")
     name, optional = operator.removeprefix("ForAllValues:").removesuffix("IfExists"), operator.endswith("IfExists") or of_all
+    name = "StringEquals" if name == "Bool" else name
     if name not in {"StringEquals", "StringLike"}:
         msg = f"the embedded IAM does not know the condition operator {operator}"
         raise ValueError(msg)

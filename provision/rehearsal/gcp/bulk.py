@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
+from provision.rehearsal.gcp import keys
 from provision.rehearsal.gcp.guests import Guest
 from provision.rehearsal.gcp.launch import make, plan
 from provision.rehearsal.gcp.offers import accelerators, machine, region_of, zones
@@ -98,6 +99,7 @@ def _bulk(call: GcpCall, candidates: list[str]) -> dict[str, Any]:
     target = ResourcePath(PROJECT, call.scope, "instances", names[0])
     undo: dict[str, list[Undo]] = {zone: [] for zone in candidates}
     error = call.error or shortage(call.world, region_of(candidates[0]), [guest for guest, _ in plans[candidates[0]]])
+    error = error or keys.obstacle(call.world, [body for _, body in plans[candidates[0]]])
     if not error:
         shape = call.body.get("locationPolicy", {}).get("targetShape", "ANY_SINGLE_ZONE")
         error, undo = _spread(call.world, plans, shape)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from typing import Any, Final
 
-from provision.rehearsal.gcp import capacity
+from provision.rehearsal.gcp import capacity, keys
 from provision.rehearsal.gcp.guests import Guest, duration_s, erase, power_on
 from provision.rehearsal.gcp.offers import MachineType, accelerators, attachment, image_of, machine, region_of
 from provision.rehearsal.gcp.operations import begin
@@ -144,6 +144,7 @@ def _plan_disks(world: World, guest: Guest, body: dict[str, Any]) -> None:
         scratch = disk.setdefault("type", "PERSISTENT") == "SCRATCH"
         if scratch != (last(new.get("diskType", "")) == _LOCAL_SSD):
             raise invalid(f"{at}.type", disk["type"], "A SCRATCH disk is of diskType local-ssd, and no other disk is.")
+        keys.check(disk, last(guest.place.scope), at)
         if scratch and not disk.get("autoDelete"):
             raise invalid(f"{at}.autoDelete", disk.get("autoDelete", False), "A local SSD must be deleted with its instance.")
         if disk.get("boot") and "source" not in disk:
@@ -215,21 +216,22 @@ def make(world: World, guest: Guest, body: dict[str, Any], *, powered: bool = Tr
             continue
         if "source" not in disk:
             name = new.get("diskName") or (place.name if index == 0 else f"{place.name}-{index}")
-            disk["source"] = _disk(world, place.beside("disks", name), new, disk["diskSizeGb"])
+            disk["source"] = _disk(world, place.beside("disks", name), new, disk)
         world.resources[place.beside("disks", last(disk["source"]))]["users"] = [place.link]
     if powered:
         power_on(world, instance)
     return lambda: erase(world, instance)
 
 
-def _disk(world: World, place: ResourcePath, new: dict[str, Any], size: str) -> str:
+def _disk(world: World, place: ResourcePath, new: dict[str, Any], attached: dict[str, Any]) -> str:
     kind = last(new.get("diskType", "pd-standard"))
     body = {
-        "sizeGb": size,
+        "sizeGb": attached["diskSizeGb"],
         "status": "READY",
         "type": f"{BASE}projects/{PROJECT}/{place.scope}/diskTypes/{kind}",
         "labelFingerprint": fingerprint(new.get("labels", {})),
         **{key: new[key] for key in ("description", "labels", "sourceImage") if new.get(key)},
+        **{key: attached[key] for key in ("diskEncryptionKey",) if key in attached},
     }
     return str(world.add(place, "disk", body)["selfLink"])
 
@@ -238,7 +240,7 @@ def _insert(call: GcpCall) -> dict[str, Any]:
     require(call.body, "name")
     place = call.resource(call.body["name"])
     guest, body = plan(call.world, place, call.body)
-    error = obstacle(call, guest)
+    error = obstacle(call, guest) or keys.obstacle(call.world, [body])
     undo = make(call.world, guest, body, powered=not error)
     return begin(call, place, undo=undo, error=error)
 

@@ -145,21 +145,24 @@ def machine(subject: Subject, user_data: str) -> list[Step]:
         ]
     launch = aws.call("ec2", "run-instances", *words, "--user-data", f"file://{user_data}", query="Instances[0].InstanceId")
     options, mapped = request["MetadataOptions"], request["BlockDeviceMappings"]
+    key = next((mapping["Ebs"]["KmsKeyId"] for mapping in mapped if "KmsKeyId" in mapping["Ebs"]), "")
     volumes = aws.call(
         "ec2",
         "describe-volumes",
         "--filters",
         ["Name=attachment.instance-id,Values=", _INSTANCE],
-        query="Volumes[].[Size,VolumeType,Encrypted]",
+        query="Volumes[].[Size,VolumeType,Encrypted,KmsKeyId]" if key else "Volumes[].[Size,VolumeType,Encrypted]",
     )
     sizes = ", ".join(f"{mapping['Ebs']['VolumeSize']} GB {mapping['Ebs']['VolumeType']}" for mapping in mapped)
+    shown = f"`{request['InstanceType']}`, `{options['HttpTokens']}`, `{aws.name}`"
+    under = f" with `{key}` (an alias shows as the key that it stands for)" if key else ""
     console = aws.call("ec2", "get-console-output", "--instance-id", _INSTANCE, query="Output")
     return [
         Step(
             "Start the machine; the same command again names the same machine and makes no second one",
             (captured("INSTANCE", launch), aws.wait("instance-running")),
             (aws.described("[InstanceType,MetadataOptions.HttpTokens,SecurityGroups[].GroupName]"), volumes),
-            f"`{request['InstanceType']}`, `{options['HttpTokens']}`, `{aws.name}`; and disks of {sizes}, each of them encrypted (`True`).",
+            f"{shown}; and disks of {sizes}, each of them encrypted (`True`){under}.",
         ),
         address_step(aws.described("PublicIpAddress" if aws.public else "PrivateIpAddress")),
         host_key_step(

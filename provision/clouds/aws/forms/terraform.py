@@ -6,7 +6,7 @@ with the machine.
 
 from typing import Any, Final
 
-from provision.clouds.aws import data, requests
+from provision.clouds.aws import data, disk_key, requests
 from provision.clouds.aws.place import place_of
 from provision.clouds.forms import Marked, Subject, dumped
 from provision.clouds.terraform import check_empty, document, expression, text
@@ -29,6 +29,7 @@ _EBS: Final = {
     "VolumeSize": "volume_size",
     "VolumeType": "volume_type",
     "Encrypted": "encrypted",
+    "KmsKeyId": "kms_key_id",
     "DeleteOnTermination": "delete_on_termination",
 }
 
@@ -49,6 +50,7 @@ def render(subject: Subject) -> dict[str, bytes]:
     image, lookups = _image(subject)
     if marked.order.subnet:
         lookups["aws_subnet"] = {"own": {"id": marked.order.subnet}}
+    lookups |= _key(disk_key.of(marked.order, subject.region))
     address = "public_ip" if marked.order.public_address else "private_ip"
     configuration = document(
         subject,
@@ -68,6 +70,18 @@ def _image(subject: Subject) -> tuple[str, dict[str, Any]]:
         return subject.image_id, {}
     lookup = {"aws_ssm_parameter": {"image": {"name": data.image_parameter(subject.os)}}}
     return expression("data.aws_ssm_parameter.image.insecure_value"), lookup
+
+
+def _key(key: str | None) -> dict[str, Any]:
+    """The lookup of the key that an alias stands for, because Terraform compares ARNs of keys."""
+    return {} if key is None or disk_key.is_arn_of_key(key) else {"aws_kms_key": {"disk": {"key_id": key}}}
+
+
+def _ebs(mapping: dict[str, Any]) -> dict[str, Any]:
+    fields = _renamed(mapping["Ebs"], _EBS)
+    if "kms_key_id" in fields and not disk_key.is_arn_of_key(fields["kms_key_id"]):
+        fields["kms_key_id"] = expression("data.aws_kms_key.disk.arn")
+    return fields
 
 
 def _network(marked: Marked, tags: dict[str, str]) -> dict[str, Any]:
@@ -107,8 +121,8 @@ def _machine(subject: Subject, marked: Marked, image: str, tags: dict[str, str])
         "user_data": request.pop("UserData"),
         "instance_initiated_shutdown_behavior": request.pop("InstanceInitiatedShutdownBehavior"),
         "metadata_options": _renamed(request.pop("MetadataOptions"), _METADATA),
-        "root_block_device": _renamed(root["Ebs"], _EBS),
-        "ebs_block_device": [{"device_name": other["DeviceName"], **_renamed(other["Ebs"], _EBS)} for other in others],
+        "root_block_device": _ebs(root),
+        "ebs_block_device": [{"device_name": other["DeviceName"], **_ebs(other)} for other in others],
         "tags": tags,
         "volume_tags": tags,
         # A newer image is for the next machine, and the provider reads back a one-time spot request with other words.

@@ -154,7 +154,7 @@ def _capacity(properties: dict[str, Any]) -> Iterator[Word]:
 
 def _disks(gcp: _Gcp) -> Iterator[Word]:
     for disk in gcp.properties["disks"]:
-        params = disk["initialize_params"]
+        params, key = disk["initialize_params"], disk.get("disk_encryption_key", {}).get("kms_key_name", "")
         if disk["type_"] == "SCRATCH":
             yield from ("--local-ssd", f"interface={disk['interface']}")
         elif disk.get("boot"):
@@ -165,11 +165,12 @@ def _disks(gcp: _Gcp) -> Iterator[Word]:
                 "--boot-disk-type",
                 params["disk_type"],
                 "--boot-disk-auto-delete",
+                *(("--boot-disk-kms-key", key) if key else ()),
             )
         else:
             name, device = f"{gcp.name}-data", disk["device_name"]
             sizes = f"size={params['disk_size_gb']}GB,type={params['disk_type']}"
-            yield from ("--create-disk", f"name={name},device-name={device},{sizes},auto-delete=yes")
+            yield from ("--create-disk", f"name={name},device-name={device},{sizes},auto-delete=yes{f',kms-key={key}' if key else ''}")
 
 
 def _image(source: str) -> Iterator[Word]:

@@ -130,8 +130,9 @@ def _limit(subject: Subject, times: dict[str, Any]) -> dict[str, Any]:
 
 
 def _disk(disk: dict[str, Any]) -> dict[str, Any]:
-    params = disk.pop("initialize_params")
+    params, key = disk.pop("initialize_params"), disk.pop("disk_encryption_key", None)
     params.pop("description", None)  # has no argument; the labels say the same
     if params.get("disk_type") == "local-ssd":
         params.setdefault("disk_size_gb", _LOCAL_SSD_GB)
-    return {_DISK[key]: value for key, value in disk.items()} | {_PARAMS[key]: value for key, value in params.items()}
+    own = {"disk_encryption_key": [{"kms_key_self_link": key["kms_key_name"]}]} if key else {}
+    return {_DISK[key]: value for key, value in disk.items()} | {_PARAMS[key]: value for key, value in params.items()} | own

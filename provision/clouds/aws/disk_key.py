@@ -1,0 +1,133 @@
+"""A key of KMS that an account keeps itself, for the volumes of a machine: how it is written, where it is valid, and what its use needs.
+
+What the caller needs is "Permissions for users" of docs.aws.amazon.com/ebs/latest/userguide/ebs-encryption-requirements.html. EC2 tries the
+key only after it has answered RunInstances, so `power.py` reads what became of the instance.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+from pydantic import Field, StringConstraints
+
+from provision.clouds.terms import CloudOption
+
+if TYPE_CHECKING:
+    from provision.clouds.base import Order
+
+_REGION: Final = "[a-z]{2}(?:-[a-z]+){1,3}-[0-9]"
+_ALIAS: Final = "alias/[A-Za-z0-9/_-]{1,250}"
+_ID: Final = "[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|mrk-[0-9a-f]{32}"
+_ARN: Final = re.compile(rf"(arn:aws[a-z-]*:kms):({_REGION}):([0-9]{{12}}):(key/(?:{_ID})|{_ALIAS})")
+_OF_AWS: Final = "alias/aws/"
+AwsDiskKey = Annotated[
+    str,
+    StringConstraints(pattern=rf"^(?:arn:aws[a-z-]*:kms:{_REGION}:[0-9]{{12}}:(?:key/(?:{_ID})|{_ALIAS})|{_ALIAS})$", max_length=400),
+    Field(description="a key of KMS: the ARN of a key or an alias, or alias/NAME, which each region has its own of"),
+]
+_USE: Final = ("kms:Decrypt", "kms:DescribeKey", "kms:GenerateDataKeyWithoutPlaintext", "kms:ReEncryptFrom", "kms:ReEncryptTo")
+_GRANT: Final = "kms:CreateGrant"
+ACTIONS: Final = tuple(sorted((_GRANT, *_USE)))
+"""What the caller needs on the key."""
+
+
+def problem(key: str, regions: Sequence[str]) -> str:
+    """Why a key cannot encrypt volumes in these regions, in words for whoever wrote it; empty when it can."""
+    parsed = _ARN.fullmatch(key)
+    name = parsed[4] if parsed else key
+    if name.startswith(_OF_AWS):
+        return f"{name} is AWS's own key, which encrypts disks anyway; name one of yours, or leave disk_key out"
+    if parsed is None:
+        return ""
+    if parsed[2] not in regions and regions:
+        return f"the key is of {parsed[2]}, and the place names {', '.join(regions)}; a key encrypts disks of its own region"
+    if len(set(regions)) > 1 and not name.startswith("key/mrk-"):
+        return (
+            f"the place names {len(set(regions))} regions, and this key exists in {parsed[2]} alone; write a place for each region, "
+            "a multi-Region key (mrk-), or alias/NAME"
+        )
+    return ""
+
+
+def in_region(key: str, region: str) -> str:
+    """The key as that region knows it: a multi-Region key has an ARN in each."""
+    parsed = _ARN.fullmatch(key)
+    return f"{parsed[1]}:{region}:{parsed[3]}:{parsed[4]}" if parsed and parsed[4].startswith("key/mrk-") else key
+
+
+def is_arn_of_key(key: str) -> bool:
+    """Whether it is the ARN of a key, and not an alias that stands for one."""
+    parsed = _ARN.fullmatch(key)
+    return parsed is not None and parsed[4].startswith("key/")
+
+
+def of(order: Order, region: str) -> str | None:
+    """The key of an order's place in a region; None where the place names none."""
+    key: str | None = getattr(order.place, "disk_key", None)
+    return in_region(key, region) if key is not None else None
+
+
+def statements(places: Iterable[Any]) -> list[dict[str, Any]]:
+    """The statements of a policy that allow the use of the places' keys, and of no others.
+
+    A statement cannot name an alias as its resource. The condition on the key's aliases stands for it:
+    docs.aws.amazon.com/kms/latest/developerguide/alias-authorization.html.
+    """
+    resources: dict[str, list[str]] = {"": []}
+    for place in places:
+        for region in place.regions if place.disk_key else ():
+            key = in_region(place.disk_key, region)
+            parsed = _ARN.fullmatch(key)
+            if parsed and parsed[4].startswith("key/"):
+                resources[""].append(key)
+            else:
+                whose = f"{parsed[1]}:{parsed[2]}:{parsed[3]}" if parsed else f"arn:*:kms:{region}:*"
+                resources.setdefault(parsed[4] if parsed else key, []).append(f"{whose}:key/*")
+    found: list[dict[str, Any]] = []
+    for number, (alias, arns) in enumerate(resources.items()):
+        if arns:
+            named = {"ForAnyValue:StringEquals": {"kms:ResourceAliases": [alias]}} if alias else {}
+            grant = {**named, "Bool": {"kms:GrantIsForAWSResource": "true"}}
+            common = {"Effect": "Allow", "Resource": list(dict.fromkeys(arns))}
+            suffix = str(number) if number else ""
+            use: dict[str, Any] = {"Sid": f"UseDiskKey{suffix}", "Action": list(_USE), **common}
+            found.append({**use, "Condition": named} if named else use)
+            found.append({"Sid": f"GrantDiskKey{suffix}", "Action": [_GRANT], **common, "Condition": grant})
+    return found
+
+
+def options(place: Any, *, nvme: bool) -> tuple[CloudOption, ...]:
+    """What the plan and the review say about the key of a place.
+
+    Args:
+        place: of a profile.
+        nvme: whether its machine type has disks inside.
+    """
+    if place.disk_key is None:
+        return ()
+    key = CloudOption(
+        "disk_key",
+        f"disks encrypted with {place.disk_key}",
+        title="Disks are encrypted with a key of your own",
+        reason=f"{place.disk_key}: whoever disables it makes the disks unreadable, and its use stands in the account's trail",
+        safer=True,
+    )
+    inside = CloudOption(
+        "disk_key",
+        "the NVMe disks inside the machine take no key",
+        severity="note",
+        title="The machine's own NVMe disks are not under the key",
+        reason="the hardware encrypts them with a key that AWS makes for each machine and destroys when it stops",
+        narrower="`disks.data.source: volume`",
+    )
+    image = CloudOption(
+        "disk_key",
+        "an image whose snapshot is encrypted needs its own key as well",
+        severity="note",
+        title="An encrypted image needs the use of its own key as well",
+        reason="EC2 reads the snapshot with the key that it was encrypted with: that key's policy must allow kms:DescribeKey, kms:Decrypt, "
+        "kms:CreateGrant and kms:ReEncrypt* to whoever launches; an image shared by another account cannot use that account's aws/ebs",
+    )
+    return (key, *([inside] if nvme else []), *([image] if getattr(place, "image", None) is not None else []))
