@@ -41,6 +41,8 @@ _MAKES: Final = {
     "RunInstances": (("instance", "volume", "network-interface"), ("image", "subnet", "security-group")),
     "CreateSecurityGroup": (("security-group",), ("vpc",)),
 }
+# "No permissions are required to perform this operation", and no policy can deny it (API_GetCallerIdentity).
+_ANYBODYS: Final = {"sts:GetCallerIdentity"}
 _NAMED_BY: Final = {"image": "ImageId", "subnet": "NetworkInterface.1.SubnetId"}
 
 
@@ -92,6 +94,8 @@ def _needs(call: AwsCall, tags_of: TagsOf) -> Iterator[_Need]:
     """Everything that must be allowed for a call."""
     where = {"aws:RequestedRegion": call.region, "ec2:Region": call.region}
     action = f"{call.service}:{call.action}"
+    if action in _ANYBODYS:
+        return
     if call.service == "ssm":
         yield _Need(action, f"arn:aws:ssm:{call.region}::parameter/{call.params.get('Name', '').lstrip('/')}", where)
     elif call.action in _MAKES:
