@@ -313,6 +313,7 @@ def test_a_decision_by_text_is_seen(code: str) -> None:
 # What may read a file without `paths.read_bounded`, and why that file can hold nothing that hurts.
 READS_FILES = {
     "paths.py": "is the bounded reader",
+    "launch/chain.py": "reads its own log, line by line within a bound, and of its end a window",
     "review/bundle.py": "reads a bundle's parts without following a link, and bounds their sum",
     "catalog/read.py": "ships with gpuprov",
     "catalog/gpu_models.py": "ships with gpuprov",

@@ -49,6 +49,7 @@ COMMANDS: Final = {
     "ssh": "Open a shell, or run a command, on an instance.",
     "down": "Remove an instance and everything that was made for it.",
     "sweep": "Remove leftovers and machines past their deadline.",
+    "log": "Show who changed what on whose approval, and check that log.",
     "profile": "Write, list, show and check profiles.",
     "rehearse": "Check for, start, stop and inspect the embedded cloud.",
     "completion": "Print the completion script of a shell.",

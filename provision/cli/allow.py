@@ -6,7 +6,7 @@ import pydantic
 from provision.cli import options
 from provision.cli.progress import narration
 from provision.launch.journal import check_name
-from provision.workflow import power
+from provision.workflow import audited, power
 from provision.workflow.session import Session
 
 
@@ -26,12 +26,14 @@ def command(*, host: str, networks: tuple[str, ...], rehearse: bool, as_json: bo
 
     Use it when your own address has changed.
     """
-    with narration() as narrator:
+    session = Session.open()
+    with audited.changing(session, "allow", check_name(host), rehearsal=rehearse) as ending, narration() as narrator:
         try:
-            doors = power.allow(Session.open(), check_name(host), networks, rehearsal=rehearse, say=narrator.say)
+            doors = power.allow(session, host, networks, rehearsal=rehearse, say=narrator.say)
         except pydantic.ValidationError as error:
             said = (str(problem.get("ctx", {}).get("error", "write a network such as 192.0.2.0/24")) for problem in error.errors())
             raise click.UsageError("; ".join(said)) from error
+        ending.results = {"open_to": sorted({network for opens in doors.values() for network in opens})}
     lines = (
         f"{host} in {region}: port 22 is open to {', '.join(opens) + ' and to nobody else' if opens else 'nobody'}"
         for region, opens in doors.items()

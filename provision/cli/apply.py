@@ -1,5 +1,6 @@
 """`gpuprov apply`."""
 
+import contextlib
 import dataclasses
 import sys
 from pathlib import Path
@@ -9,8 +10,10 @@ import click
 from provision.cli import options
 from provision.cli.progress import narration
 from provision.converge.roles import in_order
+from provision.launch.audit import Ending
 from provision.report import text
 from provision.review.where import Organisation
+from provision.workflow import audited
 from provision.workflow.apply import request_for
 from provision.workflow.interrupted import still_runs
 from provision.workflow.session import Session
@@ -56,11 +59,13 @@ def command(
         check=check,
         diff=diff,
     )
-    with narration(lambda: still_runs(session, host)) as narrator:
+    logged = contextlib.nullcontext(Ending()) if check else audited.applying(session, host, request)
+    with logged as ending, narration(lambda: still_runs(session, host)) as narrator:
         result = set_up(session, request, say=narrator.say, on_task=narrator.task)
+        ending.code, ending.results = result.report.exit_code(strict=strict), {"roles": result.roles}
     if as_json:
         artefacts = str(result.artefacts) if result.artefacts else None
         options.print_json({"roles": result.roles, "artefacts": artefacts, "report": result.report.as_dict(strict=strict)})
     else:
         click.echo(text.render(result.report, strict=strict, color=options.coloured(sys.stdout)))
-    ctx.exit(result.report.exit_code(strict=strict))
+    ctx.exit(ending.code)

@@ -8,7 +8,7 @@ import click
 from provision.cli import options
 from provision.cli.progress import narration
 from provision.launch.journal import check_name
-from provision.workflow import power
+from provision.workflow import audited, power
 from provision.workflow.interrupted import still_runs
 from provision.workflow.session import Session
 
@@ -27,8 +27,13 @@ def command(*, host: str, time: str, rehearse: bool, as_json: bool) -> None:
     if not more:
         msg = "TIME must be more than 0"
         raise click.UsageError(msg)
-    with narration(lambda: still_runs(Session.open(), host)) as narrator:
-        extension = power.extend(Session.open(), check_name(host), more, rehearsal=rehearse, say=narrator.say)
+    session = Session.open()
+    with (
+        audited.changing(session, "extend", check_name(host), rehearsal=rehearse, seconds=more.total_seconds()) as ending,
+        narration(lambda: still_runs(session, host)) as narrator,
+    ):
+        extension = power.extend(session, host, more, rehearsal=rehearse, say=narrator.say)
+        ending.results = {"machines": extension.machines, "deadline": extension.deadline}
     cost = extension.cost_usd
     price = f"{cost:.2f} USD from now until then" if cost is not None else "the catalog has no price for it"
     options.show(dataclasses.asdict(extension), f"{extension.name} ends {extension.deadline}: {price}", as_json=as_json)

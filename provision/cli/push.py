@@ -1,5 +1,6 @@
 """`gpuprov push`, and what it has in common with `gpuprov pull`."""
 
+import contextlib
 from collections.abc import Callable
 
 import click
@@ -7,6 +8,8 @@ import click
 from provision.cli import options
 from provision.cli.progress import narration
 from provision.host.transfer import Copied, push
+from provision.launch.audit import Ending
+from provision.workflow import audited
 from provision.workflow.session import Session
 
 
@@ -23,10 +26,14 @@ def copy_command(name: str, copy: Callable[..., Copied], direction: str, descrip
         if len(paths) < 2:  # noqa: PLR2004 - from and to
             msg = "give at least two PATHs: what to copy, and where to"
             raise click.UsageError(msg)
-        target = Session.open().instance_target(host)
-        with narration() as narrator:
+        session = Session.open()
+        target = session.instance_target(host)
+        changes = direction == "to" and not dry_run
+        logged = audited.changing(session, name, host, delete=delete) if changes else contextlib.nullcontext(Ending())
+        with logged as ending, narration() as narrator:
             narrator.say(f"copying {direction} {host}")
             total = copy(target, paths[:-1], paths[-1], delete=delete, dry_run=dry_run)
+            ending.results = {"files": total.files, "bytes": total.bytes}
         line = f"{'would copy' if dry_run else 'copied'} {total.files} files, {total.bytes / 1e6:.1f} MB"
         options.show({"host": host, "files": total.files, "bytes": total.bytes, "dry_run": dry_run}, line, as_json=as_json)
 

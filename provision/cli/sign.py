@@ -6,6 +6,8 @@ import click
 
 from provision.cli import options
 from provision.review.bundle import read
+from provision.workflow import audited
+from provision.workflow.session import Session
 from provision.workflow.sign import approve
 
 
@@ -25,9 +27,11 @@ def command(*, bundle: Path, key: Path, principal: str, days: int, pages_differ:
     hardware keys work. First the pages are made again from the profile: a bundle whose pages say something else is not signed.
     """
     reviewed = read(bundle)
-    approval = approve(
-        reviewed, key=key, principal=principal, days=days, pages_differ=pages_differ, warn=lambda line: click.echo(line, err=True)
-    )
+    with audited.approving(Session.open(), reviewed, principal, days) as ending:
+        approval = approve(
+            reviewed, key=key, principal=principal, days=days, pages_differ=pages_differ, warn=lambda line: click.echo(line, err=True)
+        )
+        ending.results = {"until": approval.expires}
     statement = reviewed.statement
     options.show(
         {"bundle": str(bundle), **approval.model_dump(by_alias=True)},

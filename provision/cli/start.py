@@ -7,7 +7,7 @@ import click
 from provision.cli import options
 from provision.cli.progress import narration
 from provision.launch.journal import check_name
-from provision.workflow import power
+from provision.workflow import audited, power
 from provision.workflow.interrupted import still_runs
 from provision.workflow.session import Session
 
@@ -21,8 +21,13 @@ def command(*, host: str, rehearse: bool, as_json: bool) -> None:
 
     Only the host keys that are already known are accepted, because the same machine keeps its keys.
     """
-    with narration(lambda: still_runs(Session.open(), host)) as narrator:
-        result = power.start(Session.open(), check_name(host), rehearsal=rehearse, say=narrator.say)
+    session = Session.open()
+    with (
+        audited.changing(session, "start", check_name(host), rehearsal=rehearse) as ending,
+        narration(lambda: still_runs(session, host)) as narrator,
+    ):
+        result = power.start(session, host, rehearsal=rehearse, say=narrator.say)
+        ending.results = {"machines": [instance.id for instance in result.instances]}
     lines = [f"started {i.name} ({i.id}) at {i.address}: ssh gpuprov-{i.name}" for i in result.instances]
     if result.empty_disk:
         lines.append(f"{result.empty_disk} was inside the machine and is empty after a stop; `gpuprov apply {host}` sets it up again")

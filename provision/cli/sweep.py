@@ -7,6 +7,7 @@ import click
 from provision.cli import options
 from provision.cli.progress import narration
 from provision.cli.tables import table
+from provision.workflow import audited
 from provision.workflow.down import find_leftovers, sweep
 from provision.workflow.session import Session
 
@@ -36,7 +37,10 @@ def command(*, rehearse: bool, all_owners: bool, dry_run: bool, yes: bool, as_js
             rows = [(i.thing.group, i.thing.kind, i.thing.id, i.cloud, i.thing.where, i.thing.owner, i.why) for i in items]
             click.echo(table(_TITLES, rows))
         if items and not dry_run and options.confirm(f"remove these {len(items)}?", (), yes=yes):
-            phrases = sweep(session, leftovers)
+            names = sorted({item.thing.group for item in items})
+            with audited.changing(session, "sweep", "", rehearsal=rehearse, all_owners=all_owners, launches=names) as ending:
+                phrases = sweep(session, leftovers)
+                ending.results = {"removed": len(phrases)}
     if as_json:
         data = [{**dataclasses.asdict(i.thing), "cloud": i.cloud, "why": i.why} for i in items]
         options.print_json({"left": data, "removed": phrases, "problems": leftovers.problems})

@@ -1,5 +1,7 @@
 """`gpuprov undo`."""
 
+import contextlib
+
 import click
 
 from provision.cli import options
@@ -7,6 +9,8 @@ from provision.cli.progress import narration
 from provision.converge import run
 from provision.converge.progress import Progress
 from provision.converge.roles import ROLES, in_order
+from provision.launch.audit import Ending
+from provision.workflow import audited
 from provision.workflow.session import Session
 from provision.workflow.setup import artefacts_folder
 
@@ -28,9 +32,11 @@ def command(*, host: str, roles: tuple[str, ...], check: bool, as_json: bool) ->
     def collect(progress: Progress) -> None:
         changes.extend(progress.diff.splitlines())
 
-    with narration() as narrator:
+    logged = contextlib.nullcontext(Ending()) if check else audited.changing(session, "undo", host, roles=selection)
+    with logged as ending, narration() as narrator:
         narrator.say(f"putting back what {'the roles' if len(selection) > 1 else selection[0]} changed on {host}")
         run.undo(session.target(host), selection, run_dir=artefacts_folder(session, host), on_progress=collect, check=check)
+        ending.results = {"changes": len(changes)}
     verb = "would be put back" if check else "put back"
     summary = f"{len(changes)} changes {verb}" if changes else "nothing to put back: gpuprov changed nothing here"
     options.show({"host": host, "roles": selection, "check": check, "changes": changes}, *changes, summary, as_json=as_json)

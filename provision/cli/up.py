@@ -16,6 +16,7 @@ from provision.launch.journal import check_name
 from provision.launch.place import Attempt
 from provision.report import text
 from provision.review.where import Organisation
+from provision.workflow import audited
 from provision.workflow.interrupted import still_runs
 from provision.workflow.session import Session
 from provision.workflow.up import ProvenHost, UpRequest, request_for, up
@@ -89,7 +90,7 @@ def command(
         without_gpu=without_gpu,
         all_roles=all_roles,
     )
-    with narration(lambda: still_runs(session, request.name)) as narrator:
+    with audited.launching(session, request) as ending, narration(lambda: still_runs(session, request.name)) as narrator:
         try:
             hosts = up(session, request, attempts, say=narrator.say, on_task=narrator.task, on_expected=narrator.expect)
         except GpuprovError:
@@ -98,13 +99,15 @@ def command(
             if attempts and not as_json:
                 _print_attempts(attempts, session.journal.log_of(request.name))
             raise
+        ending.code = max(host.result.report.exit_code(strict=strict) for host in hosts)
+        ending.results = {"machines": [host.instance.id for host in hosts], "launch": hosts[0].instance.launch_id}
     if as_json:
         options.print_json(_as_data(hosts, attempts, request, strict=strict))
     else:
         if len(attempts) > 1:
             _print_attempts(attempts, session.journal.log_of(request.name))
         _print_hosts(hosts, request.name, strict=strict)
-    ctx.exit(max(host.result.report.exit_code(strict=strict) for host in hosts))
+    ctx.exit(ending.code)
 
 
 def _print_attempts(attempts: Sequence[Attempt], log: Path) -> None:

@@ -60,6 +60,11 @@ class Admission:
     bundle: str | None = None
     signatures: tuple[sign.Signature, ...] = ()
 
+    @property
+    def approvals(self) -> tuple[tuple[str, str], ...]:
+        """Who signed, and what the signature is worth here."""
+        return tuple((signature.principal, signature.outcome) for signature in self.signatures)
+
 
 def admit(submission: Submission | None, bundle: Path | None, organisation: Organisation, now: dt.datetime) -> Admission:
     """Decide whether a profile or a bundle may run. The profile and lock of a bundle are what runs.

@@ -25,4 +25,4 @@ def request_for(session: Session, host: str, name: str | None, bundle: Path | No
     # Versions are exact even where there is no lock: what is set up is what would be locked today.
     lock = session.lock_for(host, name, admitted.profile, signed=admitted.lock) or build(admitted.profile, today())
     refuse_vanished(lock)
-    return SetupRequest(session.target(host), admitted.profile, lock)
+    return SetupRequest(session.target(host), admitted.profile, lock, bundle=admitted.bundle, approvals=admitted.approvals)

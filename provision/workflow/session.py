@@ -14,6 +14,7 @@ from provision.catalog import read
 from provision.errors import InstanceNotFoundError, RehearsalFailedError
 from provision.host.ssh import Target
 from provision.host.sshconfig import SshHome
+from provision.launch.audit import AuditLog
 from provision.launch.journal import Journal, Record
 from provision.profile import load, lockfile
 from provision.profile.locked import Lock
@@ -73,6 +74,11 @@ class Session:
         """The session of the folder that `paths.state_dir` names."""
         state = paths.state_dir()
         return cls(state, Journal(state / "launches"), SshHome(state / "ssh"))
+
+    @property
+    def audit(self) -> AuditLog:
+        """Who ran what on whose approval."""
+        return AuditLog(self.state / "audit.jsonl")
 
     @property
     def rehearsal_folder(self) -> Path:

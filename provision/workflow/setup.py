@@ -34,6 +34,8 @@ class SetupRequest:
         roles: run these and no others; None lets the checks decide.
         check: predict what would change, and change nothing.
         diff: show what changes in files.
+        bundle: the digest of the signed bundle, where there was one.
+        approvals: who signed it, and what the signature is worth here.
     """
 
     target: Target
@@ -45,6 +47,8 @@ class SetupRequest:
     roles: tuple[str, ...] | None = None
     check: bool = False
     diff: bool = False
+    bundle: str | None = None
+    approvals: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,6 +48,7 @@ class UpRequest:
 
     Attributes:
         bundle: the digest of the signed bundle; None without one.
+        approvals: who signed it, and what the signature is worth here.
         rehearsal: the embedded cloud that stands in for this one, and whose places alone are tried; None for real clouds.
         count, minimum: how many machines to ask for, and how many are enough.
         wait_s: for how long to wait for capacity.
@@ -67,6 +68,7 @@ class UpRequest:
     without_gpu: bool = False
     all_roles: bool = False
     lines: Mapping[str, int] = field(default_factory=dict)
+    approvals: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,9 +91,9 @@ def request_for(session: Session, name: str | None, bundle: Path | None, organis
         from provision.review.approval import Submission, admit  # noqa: PLC0415
 
         admitted = admit(Submission.read(path, today()) if path else None, bundle, organisation, dt.datetime.now(dt.UTC))
-        profile, signed, digest = admitted.profile, admitted.lock, admitted.bundle
+        profile, signed, digest, approvals = admitted.profile, admitted.lock, admitted.bundle, admitted.approvals
     elif path is not None:
-        profile, signed, digest = load.load(path), None, None
+        profile, signed, digest, approvals = load.load(path), None, None, ()
     else:
         msg = "there is nothing to launch"
         raise UsageError(msg, hint="give a profile (`gpuprov up NAME`, or --profile) or --bundle")
@@ -99,7 +101,7 @@ def request_for(session: Session, name: str | None, bundle: Path | None, organis
     lock = session.lock(path, profile, rehearsal=rehearsal is not None, signed=signed)
     refuse_vanished(lock)
     lines = load.lines(paths.read_bounded(path, load.MAX_BYTES)) if path else {}
-    return UpRequest(profile, lock, check_name(profile.name), digest, rehearsal, lines=lines)
+    return UpRequest(profile, lock, check_name(profile.name), digest, rehearsal, lines=lines, approvals=approvals)
 
 
 def up(

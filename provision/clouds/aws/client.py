@@ -7,6 +7,7 @@ from typing import Any, Final
 import boto3
 from botocore.config import Config
 
+from provision.clouds.aws import changes
 from provision.clouds.aws.access import AwsAccess
 
 _LOCK: Final = threading.Lock()  # boto3's sessions are not thread-safe; the clients that they make are
@@ -31,12 +32,12 @@ def client(service: str, region: str, access: AwsAccess, *, retried: bool = True
 def _client(service: str, region: str, access: AwsAccess, retried: bool) -> Any:  # noqa: FBT001 - a key of the cache
     config = Config(
         retries={"mode": "standard", "total_max_attempts": 4 if retried else 1},
-        connect_timeout=10,
+        connect_timeout=min(10.0, access.timeout_s),
         read_timeout=access.timeout_s,
         user_agent_appid="gpuprov",
         max_pool_connections=10,
     )
-    return _session().client(
+    made = _session().client(
         service,
         region_name=region,
         endpoint_url=access.endpoint_url,
@@ -44,6 +45,8 @@ def _client(service: str, region: str, access: AwsAccess, retried: bool) -> Any:
         aws_secret_access_key=access.secret_access_key,
         config=config,
     )
+    changes.watch(made.meta.events, access, client)
+    return made
 
 
 @functools.cache

@@ -13,6 +13,7 @@ from typing import Any, Final
 import tenacity
 from google.api_core import exceptions, retry
 
+from provision.clouds.gcp import changes
 from provision.clouds.gcp.access import GcpAccess
 from provision.clouds.gcp.answers import last
 from provision.clouds.gcp.client import client, project_of
@@ -80,7 +81,11 @@ class GcpProjectApi:
         with cloud_errors(action, where) if makes else _reading(action, where):
             send = getattr(client(f"{kind}Client", self.access), method)
             again = None if makes else _again(self.access.timeout_s)
-            return send(request={"project": self.project, **request}, timeout=self.access.timeout_s, retry=again)
+            with changes.telling(action, where, str(request.get("request_id", ""))) if makes else contextlib.nullcontext() as tell:
+                answer = send(request={"project": self.project, **request}, timeout=self.access.timeout_s, retry=again)
+                if tell:
+                    tell(answer)
+                return answer
 
     def pages(self, kind: str, method: str, action: str, **request: Any) -> list[Any]:
         """All entries of a list call, however many pages they take; with `aggregated_list` the (scope, list) pairs."""

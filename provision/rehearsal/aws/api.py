@@ -5,6 +5,7 @@ import io
 import json
 import re
 import urllib.parse
+import uuid
 from collections.abc import Iterable
 from typing import Any, Final
 
@@ -19,6 +20,7 @@ from provision.rehearsal.base import Environ, Start, Traffic, Wsgi
 from provision.rehearsal.faults import Fault, strike
 
 _LOGGED: Final = ("InstanceType", "ClientToken", "ImageId", "DryRun", "Name", "KeyName", "GroupId", "GroupName")
+_REQUEST_ID: Final = re.compile(rb"<[rR]equestI[dD]>([^<]*)</[rR]equestI[dD]>")
 
 
 class AwsApi:
@@ -35,15 +37,15 @@ class AwsApi:
         environ["wsgi.input"] = io.BytesIO(body)
         call = _read(environ, body)
         fields = {key: call.params[key] for key in _LOGGED if key in call.params}
-        with self._traffic.record(action=call.action, region=call.region, **fields):
+        with self._traffic.record(action=call.action, region=call.region, **fields) as log:
             fault = self._traffic.faults.next_for(call.action, call.region, call.params) or self._refusal(call)
             if fault is None:
-                return self._moto(environ, start)
+                return _identified(Response.from_app(self._moto, environ, buffered=True), log)(environ, start)
             answer = strike(
                 fault,
                 environ,
-                carry_out=lambda: Response.from_app(self._moto, environ, buffered=True),
-                refuse=lambda: _error(fault, json_protocol=bool(environ.get("HTTP_X_AMZ_TARGET"))),
+                carry_out=lambda: _identified(Response.from_app(self._moto, environ, buffered=True), log),
+                refuse=lambda: _identified(_error(fault, json_protocol=bool(environ.get("HTTP_X_AMZ_TARGET"))), log),
             )
             return answer(environ, start)
 
@@ -61,6 +63,16 @@ class AwsApi:
         if call.service != "ec2":
             return Fault("error", code="AccessDeniedException", message=words)
         return Fault("error", code="UnauthorizedOperation", message=f"You are not authorized to perform this operation. {words}", http=403)
+
+
+def _identified(response: Response, log: dict[str, Any]) -> Response:
+    """The answer under an id of its own, which the log has too, as CloudTrail has that of each call; moto's templates have one for all."""
+    found = _REQUEST_ID.search(response.get_data()) if response.mimetype == "text/xml" else None
+    if found:
+        log["requestId"] = str(uuid.uuid4())
+        raw = response.get_data()
+        response.set_data(raw[: found.start(1)] + log["requestId"].encode() + raw[found.end(1) :])
+    return response
 
 
 def _error(fault: Fault, *, json_protocol: bool) -> Response:

@@ -48,6 +48,8 @@ _NAMES: Final = {
     "Placement.GroupName": "placement-group",
 }
 _ELSEWHERE: Final = {"kms"}  # whoever knows the resources says what these need
+# "No permissions are required to perform this operation", and no policy can deny it (API_GetCallerIdentity).
+_ANYBODYS: Final = {"sts:GetCallerIdentity"}
 _NAMED_BY: Final = {"image": "ImageId", "subnet": "NetworkInterface.1.SubnetId"}
 
 
@@ -116,6 +118,8 @@ def _needs(call: AwsCall, tags_of: TagsOf) -> Iterator[Need]:
     """Everything that must be allowed for a call."""
     where = {"aws:RequestedRegion": call.region, "ec2:Region": call.region}
     action = f"{call.service}:{call.action}"
+    if action in _ANYBODYS:
+        return
     if call.service == "ssm":
         yield Need(action, f"arn:aws:ssm:{call.region}::parameter/{call.params.get('Name', '').lstrip('/')}", where)
     elif call.action in _MAKES:

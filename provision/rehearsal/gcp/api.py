@@ -42,8 +42,8 @@ class GcpApi:
             call = self._read(environ, raw, log)
             fault = self._traffic.faults.next_for(log["action"], log["region"], _params(call), KINDS)
             if fault is None:
-                return self._do(call)
-            return strike(fault, environ, carry_out=lambda: self._do(call), refuse=lambda: self._refuse(fault, call))
+                return self._do(call, log)
+            return strike(fault, environ, carry_out=lambda: self._do(call, log), refuse=lambda: self._refuse(fault, call, log))
         except ComputeError as error:
             log["refused"] = error.reason
             return _json(error.body(), error.http)
@@ -65,7 +65,7 @@ class GcpApi:
         self._discovery.check_body(method, body)
         return call
 
-    def _do(self, call: GcpCall) -> Response:
+    def _do(self, call: GcpCall, log: dict[str, Any]) -> Response:
         """Carry a call out, once for each request id."""
         offers.require_scope(call)
         permissions.enforce(call)
@@ -76,6 +76,7 @@ class GcpApi:
         with self._world.lock:
             answer = self._again(call) or self._first(call, handler)
             self._discovery.check_answer(call.method, answer)
+            log |= {"operation": answer["name"]} if answer.get("kind") == "compute#operation" else {}
             return _json(answer)
 
     def _again(self, call: GcpCall) -> dict[str, Any] | None:
@@ -99,11 +100,11 @@ class GcpApi:
             self._world.answers[call.path["project"], call.query["requestId"]] = (_request(call), place)
         return answer
 
-    def _refuse(self, fault: Fault, call: GcpCall) -> Response:
+    def _refuse(self, fault: Fault, call: GcpCall, log: dict[str, Any]) -> Response:
         message = fault.message or fault.code
         if fault.kind == "error":
             raise ComputeError(fault.code, message, http=fault.http)
-        return self._do(replace(call, error=operations.failure(fault.code, message, http=fault.http, details=fault.details)))
+        return self._do(replace(call, error=operations.failure(fault.code, message, http=fault.http, details=fault.details)), log)
 
 
 def _json(answer: dict[str, Any], http: int = 200) -> Response:
