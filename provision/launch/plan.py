@@ -46,6 +46,7 @@ class PlannedPlace:
         index, location: of the place in the profile, and its region or zone there.
         zone, gpu, gpu_count: empty where the cloud chooses; what a machine there has.
         image, image_id: how the image is looked up, and its id where the lock has one.
+        image_about: its name, owner and day, as far as the lock has them.
         price: on demand; None where the catalog has no price, and for spot, whose price changes.
         refusal: why the place is skipped; None when it would be tried.
         elsewhere: the other regions that have the type.
@@ -66,6 +67,7 @@ class PlannedPlace:
     opt_in: bool
     elsewhere: tuple[str, ...]
     secure_boot: bool = False
+    image_about: str = ""
 
     @property
     def cloud(self) -> str:
@@ -173,7 +175,7 @@ class Plan:
     def image_gaps(self) -> set[str]:
         """The lock's phrases about images that the catalog does not know."""
         os = (self.profile.os.name, self.profile.os.version)
-        return {clouds.provider(place.cloud).image_gap(place.region, os) for place in self.places}
+        return {clouds.provider(place.cloud).image_gap(place.region, os, place.place) for place in self.places}
 
     @property
     def ceiling(self) -> Ceiling:
@@ -260,6 +262,7 @@ def _place(profile: Profile, index: int, location: str, locked: LockedPlace, lin
         gpu_count=gpu_count,
         image=locked.image,
         image_id=locked.image_id,
+        image_about=locked.image_about,
         price=price,
         refusal=refusal,
         opt_in=record is not None and record.opt_in,
@@ -384,6 +387,7 @@ def _permissions(profile: Profile, name: str, places: tuple[PlannedPlace, ...], 
             spot=any(place.place.market == "spot" for place in mine),
             subnet=profile.network.subnet or "",
             places=tuple(dict.fromkeys(place.place for place in mine)),
+            os=(profile.os.name, profile.os.version),
         )
         yield PlannedPermissions(cloud, tuple(sorted(actions | set(way.permissions if way else ()))), *provider.policy(grant))
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final, Literal, get_args
 
 from provision.clouds import base
+from provision.clouds.aws import data, image_choice
 
 Command = Literal[
     "find", "launch", "zones", "examine", "wait", "host_keys", "notices", "stop", "start", "extend", "allow", "things", "remove"
@@ -16,10 +17,12 @@ COMMANDS: Final[tuple[Command, ...]] = get_args(Command)
 
 _SPOT: Final = {"ec2:CancelSpotInstanceRequests", "ec2:DescribeSpotInstanceRequests"}
 _SUBNET: Final = {"ec2:DescribeSubnets"}
+_PARAMETER: Final = {"ssm:GetParameter"}
 _LAUNCH: Final = (
     "ec2:AuthorizeSecurityGroupIngress",
     "ec2:CreateSecurityGroup",
     "ec2:CreateTags",
+    "ec2:DescribeImages",
     "ec2:DescribeSecurityGroups",
     "ec2:DescribeSubnets",
     "ec2:RunInstances",
@@ -67,7 +70,10 @@ NEEDS: Final[dict[Command, tuple[str, ...]]] = {
         "ec2:TerminateInstances",
     ),
 }
-"""What each call of the contract needs; those about spot only where a place is spot, those about subnets only where one is named."""
+"""What each call of the contract needs; those about spot only where a place is spot, those about subnets only where one is named.
+
+A launch asks Systems Manager for the image where a parameter finds it, and EC2 where an owner and a name do, or where it is one's own.
+"""
 
 PERMISSIONS: Final = tuple(sorted({action for needed in NEEDS.values() for action in needed}))
 """What all of them need, and nothing else."""
@@ -85,6 +91,7 @@ _OURS: Final = {
 def permissions(order: base.Order) -> tuple[str, ...]:
     """Everything from the first question to the last removal of an order, sorted."""
     unneeded = (set() if order.market == "spot" else _SPOT) | (set() if order.subnet else _SUBNET)
+    unneeded |= set() if parameters_of([order.place], order.os) else _PARAMETER
     return tuple(action for action in PERMISSIONS if action not in unneeded)
 
 
@@ -95,6 +102,7 @@ def policy_document(
     instance_types: Sequence[str],
     spot: bool,
     subnet: str = "",
+    parameters: Sequence[str] = ("/aws/service/*",),
     commands: Iterable[Command] = COMMANDS,
 ) -> dict[str, Any]:
     """The smallest identity-based IAM policy document with which these commands work for one launch.
@@ -105,12 +113,14 @@ def policy_document(
         instance_types: which machines may be launched.
         spot: whether a place is spot.
         subnet: the only one that may be launched into; empty for any.
+        parameters: those of Systems Manager that hold images; none where no image is found so.
         commands: the calls of the contract that must work.
 
     Returns:
         The document as data. What exists is touched only when it carries the name's tag; what is made must carry it.
     """
     needed = {action for command in commands for action in NEEDS[command]} - (set() if spot else _SPOT) - (set() if subnet else _SUBNET)
+    needed -= set() if parameters else _PARAMETER
     kinds = (*_MADE, "spot-instances-request") if spot else _MADE
     operator, region_is = "StringLike" if "*" in name else "StringEquals", {"aws:RequestedRegion": sorted(regions)}
     requested = {f"aws:RequestTag/{base.NAME_TAG}": name}
@@ -121,7 +131,7 @@ def policy_document(
     statements = [
         _statement("Ask", reads, ["*"], {"StringEquals": region_is}),
         _statement("AskAboutRegions", needed & {"ec2:DescribeRegions"}, ["*"], {}),
-        _statement("FindImage", needed & {"ssm:GetParameter"}, [f"arn:aws:ssm:{r}::parameter/aws/service/*" for r in regions], {}),
+        _statement("FindImage", needed & {"ssm:GetParameter"}, _parameter_arns(regions, parameters), {}),
         _statement("LaunchWith", needed & {"ec2:RunInstances"}, _used(regions, subnet), {}),
         _statement(
             "LaunchMachines",
@@ -141,6 +151,20 @@ def policy_document(
         deadline_only = {"ForAllValues:StringEquals": {"aws:TagKeys": [base.DEADLINE_TAG]}}
         statements.append(_statement("MoveDeadline", {"ec2:CreateTags"}, _arns(regions, ["instance"]), _merged(owned, deadline_only)))
     return {"Version": "2012-10-17", "Statement": [s for s in statements if s["Action"]]}
+
+
+def parameters_of(places: Iterable[Any], os: tuple[str, str]) -> tuple[str, ...]:
+    """The parameters that hold the images of places, each once."""
+    record = data.image(os)
+    shipped = record.parameter if record else None
+    named = [own.parameter if (own := image_choice.own_of(place)) is not None else shipped for place in places]
+    return tuple(dict.fromkeys(parameter for parameter in named if parameter))
+
+
+def _parameter_arns(regions: Sequence[str], parameters: Sequence[str]) -> list[str]:
+    """AWS's own parameters belong to no account."""
+    names = [(name, "" if name.startswith("/aws/service/") else "*") for name in parameters]
+    return [f"arn:aws:ssm:{region}:{account}:parameter{name}" for region in regions for name, account in names]
 
 
 def _used(regions: Sequence[str], subnet: str) -> list[str]:

@@ -1,9 +1,10 @@
 """What a profile says about a place on AWS."""
 
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal, Self
 
-from pydantic import Field, StringConstraints
+from pydantic import Field, StringConstraints, model_validator
 
+from provision.clouds.aws.own_image import AwsOwnImage
 from provision.clouds.offline import PlaceBase
 
 AwsInstanceType = Annotated[
@@ -21,3 +22,11 @@ class AwsPlace(PlaceBase):
     cloud: Literal["aws"]
     instance_type: AwsInstanceType
     regions: Annotated[tuple[AwsRegion, ...], Field(min_length=1, max_length=20, strict=False)]
+    image: AwsOwnImage | None = None
+
+    @model_validator(mode="after")
+    def _one_region_for_an_id(self) -> Self:
+        if self.image is not None and self.image.id is not None and len(set(self.regions)) > 1:
+            msg = "the id of an image belongs to one region, and the place names several; write a place for each, or name it otherwise"
+            raise ValueError(msg)
+        return self

@@ -5,6 +5,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field, StringConstraints
 
 from provision.catalog.gpu_models import GpuModel
+from provision.clouds.gcp.own_image import GcpOwnImage
 from provision.clouds.offline import PlaceBase
 
 GcpMachineType = Annotated[
@@ -26,6 +27,7 @@ class GcpPlace(PlaceBase):
     gpu: GpuModel
     gpu_count: Annotated[int, Field(ge=1, le=16)] = 1
     zones: Annotated[tuple[GcpZone, ...], Field(min_length=1, max_length=40, strict=False)]
+    image: GcpOwnImage | None = None
 
     def gpus(self, model: str, count: int) -> tuple[str, int]:  # noqa: ARG002 - a place on GCP names its own
         """What the place itself names."""

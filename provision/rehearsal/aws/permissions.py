@@ -93,7 +93,9 @@ def _needs(call: AwsCall, tags_of: TagsOf) -> Iterator[_Need]:
     where = {"aws:RequestedRegion": call.region, "ec2:Region": call.region}
     action = f"{call.service}:{call.action}"
     if call.service == "ssm":
-        yield _Need(action, f"arn:aws:ssm:{call.region}::parameter/{call.params.get('Name', '').lstrip('/')}", where)
+        name = call.params.get("Name", "").lstrip("/")
+        account = "" if name.startswith("aws/service/") else _ACCOUNT  # AWS's own parameters belong to no account
+        yield _Need(action, f"arn:aws:ssm:{call.region}:{account}:parameter/{name}", where)
     elif call.action in _MAKES:
         yield from _creation(call, where)
     elif call.action in _TOUCHES:

@@ -23,5 +23,7 @@ class AwsSettings:
     spot_status: dict[str, str] = field(default_factory=dict)
     # an IAM policy document, the only one that the caller has; None for an account's owner, who may do everything
     allowed: dict[str, Any] | None = None
+    # images beside the catalogue's, as DescribeImages shows them, and with `Region`, the `Parameter` of the id, and `Login`, the first user
+    amis: list[dict[str, Any]] = field(default_factory=list)
     # a service control policy of the account's organisation: what it denies is denied to everybody
     guardrail: dict[str, Any] | None = None

@@ -20,6 +20,8 @@ class GcpSettings:
     gce_capacity: dict[str, int] = field(default_factory=dict)
     # name of an instance → its `resourceStatus.upcomingMaintenance`
     gce_maintenance: dict[str, dict[str, Any]] = field(default_factory=dict)
+    # images of projects beside the public ones: `project`, `name`, and any other field of an image as `images.get` shows it
+    gce_images: list[dict[str, Any]] = field(default_factory=list)
     gce_allowed: list[str] | None = None  # the IAM permissions of the caller; None for all
     # the smallest maxRunDuration in seconds: docs.cloud.google.com/compute/docs/instances/limit-vm-runtime, "Restrictions"
     gce_shortest_run_s: float = 30.0

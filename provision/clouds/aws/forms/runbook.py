@@ -1,16 +1,18 @@
 """The steps of a runbook on AWS, out of the request that `up` sends."""
 
 import re
+from dataclasses import replace
 from typing import Any, Final
 
-from provision.clouds.aws import data, requests
+from provision.clouds.aws import requests
+from provision.clouds.aws.image_choice import FIXED_FILTERS, own_of, wanted
 from provision.clouds.base import LAUNCH_TAG
 from provision.clouds.forms import Marked, Subject
 from provision.clouds.shell import Step, Var, Word, address_step, captured, command, forget_step, host_key_step, packed
 
 TOOLS: Final = "`aws` (2)"
 """What a reader of the runbook needs on the machine."""
-_GROUP, _IMAGE, _INSTANCE = Var("GROUP"), Var("IMAGE"), Var("INSTANCE")
+_GROUP, _IMAGE, _INSTANCE, _ROOT = Var("GROUP"), Var("IMAGE"), Var("INSTANCE"), Var("ROOT")
 _SEEN: Final = "Reservations[0].Instances[0].{0}"
 _HOST_KEYS: Final = "^(ssh-ed25519|ecdsa-sha2-nistp256|ssh-rsa) "
 
@@ -80,17 +82,30 @@ def before(subject: Subject) -> list[Step]:
 
 
 def _image(subject: Subject, aws: _Aws) -> Step:
-    if subject.image_id:
-        lookup = f"IMAGE={command(subject.image_id)}"
+    want = wanted(replace(subject.template, image_id=subject.image_id))
+    if want.id:
+        lookup = f"IMAGE={command(want.id)}"
+    elif want.parameter:
+        lookup = captured("IMAGE", aws.call("ssm", "get-parameter", "--name", want.parameter, query="Parameter.Value"))
     else:
-        parameter = data.image_parameter(subject.os)
-        lookup = captured("IMAGE", aws.call("ssm", "get-parameter", "--name", parameter, query="Parameter.Value"))
+        filters = [f"Name={name},Values={value}" for name, value in {"name": want.name, **FIXED_FILTERS}.items()]
+        newest = "sort_by(Images[?!not_null(ProductCodes)],&CreationDate)[-1].ImageId"
+        lookup = captured("IMAGE", aws.call("ec2", "describe-images", "--owners", want.owner, "--filters", *filters, query=newest))
+    fields = "Images[0].[Name,OwnerId,CreationDate,Architecture,BootMode]"
+    roots = aws.call("ec2", "describe-images", "--image-ids", _IMAGE, query="Images[0].RootDeviceName")
     return Step(
         f"Find the image of {' '.join(subject.os)}",
-        (lookup,),
-        (aws.call("ec2", "describe-images", "--image-ids", _IMAGE, query="Images[0].[Name,OwnerId,CreationDate]"),),
-        "a recent image of the system's publisher.",
+        (lookup, *((captured("ROOT", roots),) if want.own else ())),
+        (aws.call("ec2", "describe-images", "--image-ids", _IMAGE, query=fields),),
+        "the image that the profile names." if want.own else "a recent image of the system's publisher.",
     )
+
+
+def _rooted(mappings: list[dict[str, Any]]) -> Word:
+    """The disks, the first of them under the name that the image itself gives its root device."""
+    first, *others = mappings
+    before, after = packed([{**first, "DeviceName": _ROOT.name}, *others]).split(f'"{_ROOT.name}"', 1)
+    return [f'{before}"', _ROOT, f'"{after}']
 
 
 def machine(subject: Subject, user_data: str) -> list[Step]:
@@ -99,8 +114,10 @@ def machine(subject: Subject, user_data: str) -> list[Step]:
     request = dict(aws.request)
     once = {key: request.pop(key) for key in ("MinCount", "MaxCount", "UserData")}
     words: list[Word] = ["--image-id", _IMAGE, "--security-group-ids", _GROUP, "--count", str(once["MaxCount"])]
+    own = own_of(subject.template.place) is not None
     for key, value in request.items():
-        words += [_option(key), value if isinstance(value, str) else packed(value)]
+        word = _rooted(value) if own and key == "BlockDeviceMappings" else packed(value)
+        words += [_option(key), value if isinstance(value, str) else word]
     launch = aws.call("ec2", "run-instances", *words, "--user-data", f"file://{user_data}", query="Instances[0].InstanceId")
     options, mapped = request["MetadataOptions"], request["BlockDeviceMappings"]
     volumes = aws.call(
