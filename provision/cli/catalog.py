@@ -20,6 +20,7 @@ from provision.report import picture, table
 from provision.workflow import catalog, refresh
 from provision.workflow.catalog import CatalogTable, FromMemory
 from provision.workflow.session import today
+from provision.workflow.systems import system_table
 
 
 @click.group("catalog")
@@ -116,6 +117,13 @@ def where(ctx: click.Context, *, instance_type: str, gpu: str | None, as_json: b
     else:
         click.echo(result.reason)
     ctx.exit(1 if result.known else EXIT_UNKNOWN)
+
+
+@command.command("systems")
+@_prints_table
+def systems() -> CatalogTable:
+    """List the systems: with which images each cloud starts them, and which are not launched and why."""
+    return system_table()
 
 
 @command.command("stacks")

@@ -7,19 +7,22 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Protocol
 
 from pydantic import SerializerFunctionWrapHandler, model_serializer
 
 from provision.catalog.records.base import Source
 from provision.clouds.base import Order
+from provision.clouds.own_image import OwnImage
 from provision.clouds.terms import (
     CloudOption,
     DataPart,
     DeadlineKeeper,
     DriverAdvice,
+    DriverImage,
     Grant,
     Image,
+    KnownImage,
     Offer,
     PlannedCall,
     Price,
@@ -34,6 +37,9 @@ from provision.strict import StrictModel
 if TYPE_CHECKING:
     from provision.clouds.forms import Form
 
+# The keys of a place in the first release of the schema.
+_FIRST_KEYS: Final = frozenset({"cloud", "instance_type", "market", "regions", "gpu", "gpu_count", "zones"})
+
 
 class PlaceBase(StrictModel):
     """One place to try: the part that all clouds share. Each cloud has its own model, with its own key for where."""
@@ -42,18 +48,21 @@ class PlaceBase(StrictModel):
     """The key that holds where: `regions` or `zones`."""
     zonal: ClassVar[bool]
     """Whether a location is a zone, so that several of one region are one attempt; otherwise the cloud chooses the zone."""
-    later: ClassVar[frozenset[str]] = frozenset()
-    """The keys that are left out of the data at their default, so that the digest of an older profile, which may be signed, stays."""
 
     cloud: str
     instance_type: str
     market: Literal["on-demand", "spot", "flex-start"] = "on-demand"
 
     @model_serializer(mode="wrap")
-    def _without_later_defaults(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        plain: dict[str, Any] = handler(self)
-        defaults = type(self).model_fields
-        return {key: value for key, value in plain.items() if key not in self.later or value != defaults[key].default}
+    def _without_later_keys(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Omit later keys at their default, so that the digest of an older profile, which may be signed, stays the same."""
+        fields, plain = type(self).model_fields, handler(self)
+        return {key: value for key, value in plain.items() if key in _FIRST_KEYS or getattr(self, key) != fields[key].default}
+
+    @property
+    def own_image(self) -> OwnImage | None:
+        """The image that the place names; None where it takes that of the system's publisher."""
+        return getattr(self, "image", None)
 
     @property
     def locations(self) -> tuple[str, ...]:
@@ -157,16 +166,19 @@ class Provider(Protocol):
     def price(self, instance_type: str, region: str, gpu: str, count: int) -> Price | None:
         """The on-demand price of a machine with its GPUs, or None when nothing of it is known."""
 
-    def image(self, os: tuple[str, str]) -> Image | None:
-        """How the image of a system is found."""
+    def image(self, os: tuple[str, str], place: Any = None) -> Image | None:
+        """How the image of a place is found: the place's own, or that of the system's publisher."""
 
     def image_systems(self) -> tuple[tuple[str, str], ...]:
-        """The systems that have an image which can be launched, sorted."""
+        """The systems whose publisher's image is known, sorted."""
 
-    def image_id(self, region: str, os: tuple[str, str]) -> str | None:
-        """The newest image of a system in a region, where a refresh has found it."""
+    def driver_images(self) -> tuple[DriverImage, ...]:
+        """The public images with a driver on them; nothing chooses them unasked."""
 
-    def image_gap(self, region: str, os: tuple[str, str]) -> str:
+    def known_image(self, region: str, os: tuple[str, str], place: Any = None) -> KnownImage | None:
+        """The image of a place itself, where the profile names it or a refresh has found it."""
+
+    def image_gap(self, region: str, os: tuple[str, str], place: Any = None) -> str:
         """What a lock does not know about the image, for people; empty when nothing is missing."""
 
     def local_disks(self, instance_type: str) -> int | None:

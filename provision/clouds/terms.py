@@ -186,12 +186,36 @@ class Image:
     Attributes:
         lookup: the parameter, family, or owner and name pattern that finds it.
         login: its first user.
-        launchable: whether this release can launch from it.
     """
 
     lookup: str
     login: str
-    launchable: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class KnownImage:
+    """An image itself, as far as it is known without asking the cloud.
+
+    Attributes:
+        id: what a launch names.
+        name, owner, created: as its publisher gave them, the day in ISO 8601; empty where nobody has looked.
+    """
+
+    id: str
+    name: str = ""
+    owner: str = ""
+    created: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class DriverImage:
+    """A public image with a driver on it, which a profile may name in `image:` of a place."""
+
+    lookup: str
+    os: tuple[str, str]
+    driver: str
+    flavour: str
+    source: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -324,6 +348,7 @@ class Grant:
         spot: whether a place is spot.
         subnet: the only one that may be used; empty for any.
         places: the places of the profile at this cloud, for the keys that only this cloud has.
+        os: (system, version) of the profile, whose images are looked up; None for any.
     """
 
     name: str
@@ -332,3 +357,4 @@ class Grant:
     spot: bool
     subnet: str = ""
     places: tuple[Any, ...] = ()
+    os: tuple[str, str] | None = None

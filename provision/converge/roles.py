@@ -49,6 +49,9 @@ GPU_ROLES: Final = frozenset(
     | {"cuda_toolkit", "cudnn", "nsight", "pytorch", "tensorflow", "jax", "extras", "python", "containers"}
 )
 
+# Roles that have nothing to do where the driver is on the image already.
+OF_THE_DRIVER: Final = frozenset({"nvidia_driver", "fabric_manager"})
+
 # Outcomes that no role has to act on.
 _AT_REST: Final = frozenset({"pass", "warn", "waived", "not-applicable"})
 
@@ -100,7 +103,7 @@ def with_groundwork(names: Sequence[str], lock: Lock) -> tuple[str, ...]:
         groundwork.add("counters")
     if "counters" in names and lock.counters == "group":
         groundwork.add("base")
-    return in_order({*names, *groundwork, *_joined(names, lock)})
+    return in_order({*names, *groundwork, *_joined(names, lock)} - (OF_THE_DRIVER if lock.driver.build == "image" else set()))
 
 
 def _joined(names: Sequence[str], lock: Lock) -> Iterator[str]:
@@ -128,7 +131,8 @@ def all_roles(profile: Profile, *, without_gpu: bool) -> tuple[str, ...]:
     """Every role that the profile gives something to do, whatever the findings are (`--all`)."""
     stack = profile.stack
     idle = {
-        "fabric_manager": not has_nvswitch(profile),
+        "nvidia_driver": profile.image_has is not None,
+        "fabric_manager": not has_nvswitch(profile) or profile.image_has is not None,
         "persistence": not profile.gpu.persistence,
         "mig": not profile.gpu.mig,
         "cudnn": stack.cudnn == "none",

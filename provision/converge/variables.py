@@ -158,7 +158,7 @@ def _fabric_manager(lock: Lock, roles: Sequence[str]) -> dict[str, Any]:
     manager = {package: PackagePin.parse(package) for package in packages[:1]}
     return {
         "nvidia_driver_packages": [*held, *(pin.name for pin in manager.values())],
-        "packages_driver": lock.driver.packages[0],
+        "packages_driver": lock.driver.packages[0] if lock.driver.packages else "",
         # A lock with exact versions has the same one for both.
         "packages_of_the_driver": {package: pin.name for package, pin in manager.items() if pin.version and "*" in pin.version},
         "fabric_manager_units": [{"name": read.driver().fabric.unit, "optional": True}] if manager else [],

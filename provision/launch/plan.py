@@ -7,7 +7,7 @@ other tools. It holds values and kinds; text for people is made where it is prin
 import datetime as dt
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 from provision import clouds
 from provision.clouds.base import (
@@ -22,9 +22,10 @@ from provision.clouds.base import (
     Order,
 )
 from provision.clouds.offline import PlaceBase
-from provision.clouds.terms import CloudOption, Grant, PlannedCall, Price, Refusal, RefusalKind, Safeguard, Way
+from provision.clouds.terms import CloudOption, PlannedCall, Price, Refusal, RefusalKind, Safeguard, Way
 from provision.errors import LockInvalidError
 from provision.launch.moment import ONCE, in_words
+from provision.launch.permissions import PlannedPermissions, planned_permissions
 from provision.profile import load
 from provision.profile.locked import Lock, LockedPlace
 from provision.profile.model import Limits, Profile
@@ -46,6 +47,7 @@ class PlannedPlace:
         index, location: of the place in the profile, and its region or zone there.
         zone, gpu, gpu_count: empty where the cloud chooses; what a machine there has.
         image, image_id: how the image is looked up, and its id where the lock has one.
+        image_about: its name, owner and day, as far as the lock has them.
         price: on demand; None where the catalog has no price, and for spot, whose price changes.
         refusal: why the place is skipped; None when it would be tried.
         elsewhere: the other regions that have the type.
@@ -66,6 +68,7 @@ class PlannedPlace:
     opt_in: bool
     elsewhere: tuple[str, ...]
     secure_boot: bool = False
+    image_about: str = ""
 
     @property
     def cloud(self) -> str:
@@ -103,16 +106,6 @@ class PlannedDoor:
     kind: DoorKind
     network: str
     way: Way | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class PlannedPermissions:
-    """What one cloud must allow: the actions, the smallest policy document where the cloud has policies, and a note."""
-
-    cloud: str
-    actions: tuple[str, ...]
-    document: dict[str, Any] | None
-    note: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +166,7 @@ class Plan:
     def image_gaps(self) -> set[str]:
         """The lock's phrases about images that the catalog does not know."""
         os = (self.profile.os.name, self.profile.os.version)
-        return {clouds.provider(place.cloud).image_gap(place.region, os) for place in self.places}
+        return {clouds.provider(place.cloud).image_gap(place.region, os, place.place) for place in self.places}
 
     @property
     def ceiling(self) -> Ceiling:
@@ -219,7 +212,7 @@ def plan(profile: Profile, lock: Lock, name: str | None = None, lines: Mapping[s
         doors=tuple(_door(profile, network) for network in profile.network.opens),
         safeguards=tuple((cloud, guard) for cloud in _clouds(profile) for guard in clouds.provider(cloud).safeguards),
         sacrifices=("counters-open",) if profile.gpu.counters == "all-users" else (),
-        permissions=tuple(_permissions(profile, name, places, draft)),
+        permissions=tuple(planned_permissions(profile, name, places, draft)),
         calls=tuple(calls),
         tags=tuple(sorted(tags.items())),
         withdrawn=tuple((cloud, *record) for cloud in clouds.CLOUDS for record in clouds.provider(cloud).withdrawn_with(profile.gpu.model)),
@@ -232,10 +225,13 @@ def _clouds(profile: Profile) -> list[str]:
 
 
 def _places(profile: Profile, lock: Lock, lines: Mapping[str, int]) -> Iterator[PlannedPlace]:
-    locked = {(p.cloud, p.region, p.instance_type, p.market): p for p in lock.places}
+    locked: dict[tuple[str, str, str, str], list[LockedPlace]] = {}
+    for entry in lock.places:  # two places may differ in a key of their cloud alone; the lock has them in the profile's order
+        locked.setdefault((entry.cloud, entry.region, entry.instance_type, entry.market), []).append(entry)
     for index, place in enumerate(profile.places):
         for location in place.locations:
-            record = locked.get((place.cloud, location, place.instance_type, place.market))
+            records = locked.get((place.cloud, location, place.instance_type, place.market), [])
+            record = records.pop(0) if records else None
             if record is None:
                 msg = f"the lock of {lock.profile.name} has no place {place.cloud} {location} {place.instance_type}, which the profile has"
                 raise LockInvalidError(msg, hint="write it again with `gpuprov lock`")
@@ -262,6 +258,7 @@ def _place(profile: Profile, index: int, location: str, locked: LockedPlace, lin
         gpu_count=gpu_count,
         image=locked.image,
         image_id=locked.image_id,
+        image_about=locked.image_about,
         price=price,
         refusal=refusal,
         opt_in=record is not None and record.opt_in,
@@ -371,25 +368,6 @@ def _door(profile: Profile, network: str) -> PlannedDoor:
 
 def _deadline_words(profile: Profile) -> str:
     return f"<launch + {profile.limits.deadline_h} h>"
-
-
-def _permissions(profile: Profile, name: str, places: tuple[PlannedPlace, ...], draft: list[Order]) -> Iterator[PlannedPermissions]:
-    way = profile.network.way
-    for cloud in _clouds(profile):
-        provider = clouds.provider(cloud)
-        mine = [place for place in places if place.cloud == cloud]
-        actions = {
-            action for place, each in zip(places, draft, strict=True) if place.cloud == cloud for action in provider.permissions(each)
-        }
-        grant = Grant(
-            name=name,
-            regions=tuple(dict.fromkeys(place.region for place in mine)),
-            instance_types=tuple(sorted({place.place.instance_type for place in mine})),
-            spot=any(place.place.market == "spot" for place in mine),
-            subnet=profile.network.subnet or "",
-            places=tuple(dict.fromkeys(place.place for place in mine)),
-        )
-        yield PlannedPermissions(cloud, tuple(sorted(actions | set(way.permissions if way else ()))), *provider.policy(grant))
 
 
 def _calls(profile: Profile, profile_sha256: str, name: str, place: PlannedPlace) -> list[PlannedCall]:

@@ -18,7 +18,7 @@ from provision.catalog import read
 from provision.catalog.refused import refused_system
 from provision.clouds.offline import PlaceBase
 from provision.clouds.terms import RefusalKind
-from provision.profile import mig
+from provision.profile import image_driver, mig
 from provision.profile.check_ids import CHECK_IDS
 from provision.profile.model import Profile
 from provision.profile.nearest import slips
@@ -81,7 +81,7 @@ def _checks(profile: Profile, lines: Lines) -> Iterator[Complaint]:
 
 
 def _split(profile: Profile, lines: Lines) -> Iterator[Complaint]:
-    for where, problem, instead in mig.problems(profile):
+    for where, problem, instead in (*mig.problems(profile), *image_driver.problems(profile)):
         yield _at(lines, where, problem, instead, ComplaintKind.STACK)
 
 
@@ -103,11 +103,12 @@ def _system_problem(profile: Profile) -> tuple[str, str] | None:
     if why and profile.places:
         instead = f"write `places: []` and set up a host that exists (`gpuprov apply HOST`), or take rocky or alma {system[1]}"
         return f"no machine is launched with {' '.join(system)}: {why}", instead
-    for cloud in dict.fromkeys(place.cloud for place in profile.places):
+    for cloud in dict.fromkeys(place.cloud for place in profile.places if place.own_image is None):
         provider = clouds.provider(cloud)
         if provider.needs_known_image and system not in provider.image_systems():
             offered = ", ".join(f"{name} {version}" for name, version in provider.image_systems())
-            return f"no image of {' '.join(system)} can be launched on {provider.title} yet", f"write one of: {offered}"
+            instead = f"name one in `image:` of the place, or write one of: {offered}"
+            return f"no image of {' '.join(system)} is known on {provider.title}", instead
     return None
 
 

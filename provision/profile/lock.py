@@ -52,11 +52,12 @@ _HOLD: Final = ("nvidia-*", "libnvidia-*", "cuda-*", "libcudnn*", "linux-modules
 def stack_request(profile: Profile) -> StackRequest:
     """The request for the stack of a profile."""
     clocks = profile.gpu.application_clocks
+    has = profile.image_has
     pair = ClockRequest("pair", clocks.memory_mhz, clocks.graphics_mhz) if isinstance(clocks, ApplicationClocks) else ClockRequest(clocks)
     return StackRequest(
         gpu=profile.gpu.model,
         os=f"{profile.os.name} {profile.os.version}",
-        driver=profile.stack.driver,
+        driver=has.driver if has else profile.stack.driver,
         cuda=profile.stack.cuda,
         cudnn=AUTO if profile.stack.cudnn == "none" else profile.stack.cudnn,
         pytorch=profile.stack.frameworks.pytorch,
@@ -70,8 +71,8 @@ def stack_request(profile: Profile) -> StackRequest:
         counters=profile.gpu.counters,
         clocks=pair,
         packages=profile.sources.packages,
-        flavour=profile.stack.driver_flavour,
-        advised=advised_flavour(profile),
+        flavour=(has.driver_flavour if has else None) or profile.stack.driver_flavour,
+        advised=None if has else advised_flavour(profile),
         defaults=frozenset(key for key in _DEFAULTED if not _sets(profile, key)),
     )
 
@@ -219,12 +220,12 @@ class _Writer:
         """One location of a place. A gap in the catalog does not make it unavailable; the gap becomes a note."""
         system = (self.profile.os.name, self.profile.os.version)
         provider, region = clouds.provider(place.cloud), place.region_of(location)
-        image = provider.image(system)
+        image, known_image = provider.image(system, place), provider.known_image(region, system, place)
         refusal = clouds.refusal(place, location, self.gpu.model, self.profile.gpu.count)
         if refusal is not None and refusal.is_ignorance:
             self.note(f"places: {refusal}")
             refusal = None
-        gap = provider.image_gap(region, system)
+        gap = provider.image_gap(region, system, place)
         if gap:
             self.note(gap)
         return LockedPlace(
@@ -233,7 +234,10 @@ class _Writer:
             instance_type=place.instance_type,
             market=place.market,
             image=image.lookup if image else "",
-            image_id=provider.image_id(region, system),
+            image_id=known_image.id if known_image else None,
+            image_name=known_image.name if known_image else "",
+            image_owner=known_image.owner if known_image else "",
+            image_created=known_image.created if known_image else "",
             kernel=self.system.kernel.get(place.cloud, "generic"),
             not_available=str(refusal) if refusal else no_secure_boot(self.profile, place),
         )
@@ -250,6 +254,8 @@ class _Writer:
             raise StackConflictError(old, hint="choose a newer branch in stack.driver, or remove gpu.mig", of="stack.driver")
         video = video or DECODE in opencv_parts(self.profile)
         driver = self.names.driver(self.values["driver"], self.values["flavour"], video=video)
+        if driver.build == "image":  # its options are the image's own
+            return driver
         return driver.model_copy(update={"gsp": "off" if driver.flavour == "proprietary" and runs_without_gsp(self.profile) else "default"})
 
     def profilers(self) -> dict[str, LockedProfiler]:

@@ -45,7 +45,8 @@ class LockedPlace(LockedModel):
 
     Attributes:
         image: an SSM parameter, or an image family.
-        image_id: the image itself, where a refresh has found it.
+        image_id: the image itself, where the profile names it or a refresh has found it.
+        image_name, image_owner, image_created: as its publisher gave them; a lock where nobody has looked does not have these keys.
         kernel: the flavour whose headers are installed; empty where the system has one kernel.
         not_available: why nothing can be launched there; empty where it can.
     """
@@ -58,6 +59,21 @@ class LockedPlace(LockedModel):
     image_id: str | None
     kernel: str
     not_available: str
+    image_name: str = ""
+    image_owner: str = ""
+    image_created: str = ""
+
+    @model_serializer(mode="wrap")
+    def _without_later_defaults(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """As in `LockedDriver`."""
+        plain: dict[str, Any] = handler(self)
+        return {key: value for key, value in plain.items() if value or not key.startswith("image_") or key == "image_id"}
+
+    @property
+    def image_about(self) -> str:
+        """The image's name, owner and day in words, as far as they are known."""
+        owner = f"owner {self.image_owner}" if self.image_owner else ""
+        return ", ".join(filter(None, (self.image_name, owner, self.image_created)))
 
 
 class LockedRepository(LockedModel):
@@ -79,7 +95,8 @@ class LockedDriver(LockedModel):
     Attributes:
         module: the name of its kernel module.
         gsp: `off` where the driver runs without the firmware of the GPU's system processor (NVreg_EnableGpuFirmware=0).
-        build: `dkms` where the modules are built on the host, `signed` where they come built and signed.
+        build: `dkms` where the modules are built on the host, `signed` where they come built and signed, `image` where the image has the
+            driver already and nothing of it is installed.
         signer: how the name of their signer begins; empty where they are built on the host.
     """
 
@@ -91,14 +108,14 @@ class LockedDriver(LockedModel):
     headers: Texts
     module: str
     gsp: Literal["default", "off"] = "default"
-    build: Literal["dkms", "signed"] = "dkms"
+    build: Literal["dkms", "signed", "image"] = "dkms"
     signer: str = ""
 
     @model_serializer(mode="wrap")
     def _without_later_defaults(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """Omit later keys at their default, so that older locks, which may be signed, keep their digest."""
         plain: dict[str, Any] = handler(self)
-        return plain if self.build == "signed" else {key: value for key, value in plain.items() if key not in {"build", "signer"}}
+        return plain if self.build != "dkms" else {key: value for key, value in plain.items() if key not in {"build", "signer"}}
 
 
 class LockedToolkit(LockedModel):
@@ -299,6 +316,10 @@ def pin(profile: Profile, lock: Lock) -> Profile:
     # Hosts report cuDNN as three numbers; the fourth is the package's.
     cudnn = ".".join(lock.cudnn.version.split(".")[:3])
     driver = {"driver": lock.driver.branch, "driver_flavour": lock.driver.flavour, "driver_build": lock.driver.build}
+    if lock.driver.build == "image":  # what is on the image is what `image:` says; the lock knows no more of it
+        has = profile.image_has
+        flavour = has.driver_flavour if has is not None else None
+        driver |= {"driver_flavour": flavour or "auto", "driver_build": "auto"}
     versions = {**driver, "cuda": lock.cuda.version, "cudnn": cudnn, "frameworks": frameworks}
     pinned = profile.model_copy(update={"stack": stack.model_copy(update=versions)})
     return pinned.with_wheels(environment_of(lock)) if lock.python is not None else pinned

@@ -20,7 +20,8 @@ from provision import clouds
 from provision.catalog.gpu_models import GpuModel
 from provision.clouds.base import folded
 from provision.clouds.offline import PlaceBase
-from provision.profile import reserved
+from provision.clouds.own_image import ImageContents
+from provision.profile import image_driver, reserved
 from provision.profile.network import Network, conflict
 from provision.profile.strings import (
     AbsolutePath,
@@ -311,6 +312,11 @@ class Profile(StrictModel):
     tags: Annotated[dict[str, TagValue], Field(max_length=30)] = Field(default_factory=dict)
     """Put on everything that is made at a cloud, in the call that makes it, beside the tags that gpuprov itself sets."""
     _locked_wheels: tuple[str, ...] = PrivateAttr(())
+
+    @property
+    def image_has(self) -> ImageContents | None:
+        """What is on the images of its places already; None where everything is to be installed."""
+        return image_driver.contents(self.places)
 
     @property
     def locked_wheels(self) -> tuple[str, ...]:

@@ -3,7 +3,7 @@
 import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from provision import clouds
 from provision.catalog import package_versions, read
@@ -61,6 +61,9 @@ class Names:
     def driver(self, branch: str, flavour: str, *, video: bool) -> LockedDriver:
         """The driver's packages, its pins, and the headers that its modules are built with."""
         flavours = sorted({self.system.kernel.get(place.cloud, "generic") for place in self.profile.places}) or ["generic"]
+        if self.profile.image_has is not None:
+            empty: dict[str, Any] = dict.fromkeys(("packages", "pin", "headers"), ())
+            return LockedDriver(branch=branch, flavour=flavour, stream=None, module="nvidia", build="image", **empty)  # type: ignore[arg-type]
         if self.signed:
             usable = [place for place in self.profile.places if not no_secure_boot(self.profile, place)]
             flavours = sorted({self.system.kernel.get(place.cloud, "generic") for place in usable}) or ["generic"]
@@ -127,7 +130,7 @@ class Names:
         Raises:
             StackConflictError: the distribution has no fabric manager of its own.
         """
-        if not has_nvswitch(self.profile):
+        if not has_nvswitch(self.profile) or self.profile.image_has is not None:
             return []
         if self.signed is None and self.distribution:
             msg = f"{self.system.key} itself packages no fabric manager, and CUDA does not start on a machine with NVSwitches without it"
@@ -214,7 +217,7 @@ class Names:
         roles = {
             "base": [*base.always, *tools, *compiler],
             "storage": [*(base.xfs if data and data.filesystem == "xfs" else ()), *(base.stripe if self._stripes() else ())],
-            "nvidia_driver": [*builders, *driver.headers, *driver_packages],
+            "nvidia_driver": [*builders, *driver.headers, *driver_packages] if driver.build != "image" else [],
             "fabric_manager": [*([manager] if self.signed else exact.pin([manager])), *beside] if manager else [],
             "cuda_toolkit": exact.pin([cuda.package]),
             "cupti": exact.pin(self.distribution.cupti) if self.distribution else [],

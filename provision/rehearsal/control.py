@@ -159,7 +159,7 @@ def status(folder: Path) -> dict[str, Any]:
 
 
 def ask(rehearsal: Rehearsal, path: str, *, method: str = "GET", body: Iterable[Any] | dict[str, Any] | None = None) -> Any:
-    """Use one of the rehearsal's own paths: `status`, `calls` (GET, DELETE), `faults` (GET, PUT), `settings` (GET, PUT).
+    """Use one of the rehearsal's own paths: `status`, `calls` (GET, DELETE), `faults` (GET, PUT), `settings` (GET, PUT), `images` (PUT).
 
     Raises:
         RehearsalFailedError: the embedded cloud does not answer, or refuses.

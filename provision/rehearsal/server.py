@@ -44,7 +44,9 @@ def controls(caller_address: str, emulations: list[Emulation], traffic: Traffic,
         "/calls": lambda: traffic.calls,
         "/status": status,
         "/settings": lambda: {key: value for settings in every for key, value in asdict(settings).items()},
+        "/images": dict,
     }
+    by_cloud = dict(zip(EMULATIONS, emulations, strict=False))
 
     def act(request: Request) -> Response:
         if request.path == "/caller-address":
@@ -56,6 +58,9 @@ def controls(caller_address: str, emulations: list[Emulation], traffic: Traffic,
                 case "PUT", "/settings":
                     for key, value in json.loads(request.get_data()).items():
                         setattr(next((s for s in every if hasattr(s, key)), every[0]), key, value)
+                case "PUT", "/images":
+                    for given in json.loads(request.get_data()):
+                        by_cloud[given["cloud"]].offer_image(given["region"], given["image"], given["login"])
                 case "DELETE", "/calls":
                     traffic.calls.clear()
             return Response(json.dumps(answers[request.path](), default=str), mimetype="application/json")

@@ -68,7 +68,7 @@ def login(subject: Subject) -> str:
         ImageNotFoundError: no image of its system is known there.
     """
     provider = clouds.provider(subject.cloud)
-    image = provider.image(subject.os)
+    image = provider.image(subject.os, subject.template.place)
     if image is None:
         systems = ", ".join(" ".join(system) for system in provider.image_systems())
         msg = f"no image of {' '.join(subject.os)} on {provider.title} is known"

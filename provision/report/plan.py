@@ -145,7 +145,15 @@ def _owner(plan: Plan) -> str:
 
 
 def _image(plan: Plan) -> str:
-    return f"newest {plan.profile.os.name} {plan.profile.os.version} of its publisher"
+    """How the images are found, and what they are, as far as that is known before the launch."""
+    published = f"newest {plan.profile.os.name} {plan.profile.os.version} of its publisher"
+    found = [_found(place) if place.place.own_image is not None or place.image_about else published for place in plan.places]
+    return "; ".join(dict.fromkeys(found)) or published
+
+
+def _found(place: PlannedPlace) -> str:
+    about = f" ({place.image_about})" if place.image_about else ""
+    return f"{place.cloud} {place.location}: {place.image_id or place.image}{about}"
 
 
 def _disk(disk: PlannedDisk) -> str:

@@ -35,6 +35,7 @@ def _place(plan: Plan, place: PlannedPlace) -> PlaceItem:
         price_source=price_note(place),
         price_whole=place.price is None or place.price.whole,
         passed_over=str(place.refusal) if place.refusal else "",
+        image_about=place.image_about,
     )
 
 

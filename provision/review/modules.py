@@ -27,6 +27,14 @@ def modules(add: AddRisk, plan: Plan) -> None:
     if by_hand:
         why = f"the set-up is refused before anything is changed until this is done: {by_hand}"
         add("by-hand", "note", "The owner of the host enables its repositories", why, key="os")
+    has = plan.profile.image_has
+    if has is not None:
+        why = (
+            f"whoever made the image installed driver {has.driver}, from where and signed by whom is not seen; gpuprov leaves it, and "
+            "`verify` proves its branch and that one version is loaded, installed and used"
+        )
+        add("driver-of-image", "low", "The driver is the image's own", why, narrower="no `has` in `image:`", key="places.0.image.has")
+        return
     if driver.build == "dkms":
         why = "the driver's kernel modules are built on the host and not signed; with Secure Boot on, the set-up is refused"
         add("secure-boot", "medium", "Secure Boot must be off", why, narrower=_narrower(plan), key="stack.driver")

@@ -18,6 +18,8 @@ from provision.review.risks import RulesVerdict
 from provision.review.rules import judge
 from provision.review.tree import Review
 
+_OF_IMAGES = frozenset({"image_id", "image_name", "image_owner", "image_created"})
+
 
 def pages(review: Review) -> dict[str, bytes]:
     """A review in all its forms, as files of a bundle."""
@@ -41,10 +43,10 @@ def rules_verdict(rules: PolicyFile | None, profile: Profile, lock: Lock, source
 def differs(profile: Profile, lock: Lock, today: dt.date) -> list[str]:
     """What a lock would hold differently if it were written now, line by line.
 
-    The date of the catalog is left out, and so are image ids, because only the clouds know them.
+    The date of the catalog is left out, and so are image ids and what is known of them, because only the clouds know them.
     """
     differences = compare(lock.as_dict(), build(profile, today, own=as_in(lock)).as_dict())
-    return [str(each) for each in differences if each.key != ("catalogue",) and each.key[-1] != "image_id"]
+    return [str(each) for each in differences if each.key != ("catalogue",) and each.key[-1] not in _OF_IMAGES]
 
 
 def unlike(bundle: Bundle, today: dt.date) -> list[str]:

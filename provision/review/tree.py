@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final, Literal, get_args
 
 from provision.converge.declared import Change
-from provision.launch.plan import PlannedPermissions
+from provision.launch.permissions import PlannedPermissions
 from provision.profile.pins import WheelPin
 
 SCHEMA: Final = "gpuprov-review/1"
@@ -53,6 +53,7 @@ class PlaceItem:
     Attributes:
         image: how the image is looked up.
         image_id: the image itself; None where the lock has no id.
+        image_about: its name, owner and day, where the lock has them.
         usd_per_hour: from the catalog; None when it is not known there.
         usd_to_deadline: the same until the deadline.
         price_source: where the price comes from, with its date; without a price why there is none.
@@ -72,6 +73,7 @@ class PlaceItem:
     price_source: str
     price_whole: bool
     passed_over: str
+    image_about: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -97,6 +97,19 @@ class Session:
             raise RehearsalFailedError(msg, hint="start it with `gpuprov rehearse start`; the instances it had ended with it")
         return {cloud: clouds.access_from(cloud, running.settings(cloud)) for cloud in clouds.CLOUDS}
 
+    def offer_images(self, profile: Profile) -> None:
+        """Tell the embedded cloud of the images that a profile names, for which its hosts stand in."""
+        running, os = control.running(self.rehearsal_folder), (profile.os.name, profile.os.version)
+        offered = []
+        for place in profile.places:
+            image = clouds.provider(place.cloud).image(os, place)
+            if place.own_image is not None and image is not None:
+                named = place.own_image.model_dump(mode="json", exclude={"login", "has"}, exclude_none=True)
+                regions = dict.fromkeys(place.region_of(location) for location in place.locations)
+                offered += [{"cloud": place.cloud, "region": region, "image": named, "login": image.login} for region in regions]
+        if running is not None and offered:
+            control.ask(running, "images", method="PUT", body=offered)
+
     def record(self, name: str) -> Record:
         """What the journal holds about a launch, or about the launch of one of several machines.
 

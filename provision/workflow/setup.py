@@ -10,7 +10,7 @@ from typing import Final
 
 from provision import paths
 from provision.converge.progress import Progress
-from provision.converge.roles import all_roles, roles_for
+from provision.converge.roles import OF_THE_DRIVER, all_roles, roles_for
 from provision.converge.run import converge
 from provision.host.ssh import Target
 from provision.profile.locked import Lock, pin
@@ -101,8 +101,10 @@ def needed_roles(request: SetupRequest, report: Report) -> Sequence[str]:
         return request.roles
     needed = all_roles(request.profile, without_gpu=request.without_gpu) if request.all_roles else roles_for(report.findings)
     python = request.profile.stack.python
-    # Nothing is installed into an image's own environment.
-    return [role for role in needed if role != "pytorch" or python is None or python.prefix is None]
+    # Nothing is installed into an image's own environment, nor a driver where the image has one.
+    left = {"pytorch"} if python is not None and python.prefix is not None else set()
+    left |= OF_THE_DRIVER if request.profile.image_has is not None else set()
+    return [role for role in needed if role not in left]
 
 
 def artefacts_folder(session: Session, host: str) -> Path:

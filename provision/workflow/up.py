@@ -126,6 +126,8 @@ def up(
         place.check_any(planned, options)
         _tell(session, request, next(option.cloud for option in options if not option.refusal), on_expected)
     connect = session.connect(rehearsal=request.rehearsal is not None, start=True, say=say)
+    if request.rehearsal is not None:
+        session.offer_images(request.profile)
     with session.journal.hold(request.name):
         instances = launch(session, request, planned, connect, attempts=attempts, say=say)
         launched = {"launched", "adopted"} & {attempt.outcome for attempt in attempts} == {"launched"}

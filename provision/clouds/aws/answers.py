@@ -6,7 +6,7 @@ from typing import Any
 
 from provision.clouds import base
 from provision.clouds.aws import data
-from provision.clouds.aws.requests import ADDRESS_TAG, OS_TAG
+from provision.clouds.aws.requests import ADDRESS_TAG, LOGIN_TAG, OS_TAG
 
 
 def tags_of(raw: dict[str, Any]) -> dict[str, str]:
@@ -38,7 +38,7 @@ def instance_of(raw: dict[str, Any], region: str) -> base.Instance:
         market=raw.get("InstanceLifecycle", "on-demand"),
         state=raw["State"]["Name"],
         address=raw.get("PrivateIpAddress" if tags.get(ADDRESS_TAG) == "private" else "PublicIpAddress", ""),
-        login=image.login if image else "ubuntu",
+        login=tags.get(LOGIN_TAG) or (image.login if image else "ubuntu"),
         launch_id=tags.get(base.LAUNCH_TAG, ""),
         profile=tags.get(base.PROFILE_TAG, ""),
         profile_digest=tags.get(base.PROFILE_DIGEST_TAG, ""),

@@ -10,14 +10,14 @@ from collections.abc import Sequence
 from typing import Any, ClassVar, Literal
 
 from provision.clouds import base
-from provision.clouds.aws import data, examine, firewall, power, removal, reservations
+from provision.clouds.aws import examine, firewall, power, removal, reservations
 from provision.clouds.aws.access import AwsAccess
 from provision.clouds.aws.answers import instance_of, instances_of
 from provision.clouds.aws.api import AwsRegionApi, poll_ec2
 from provision.clouds.aws.errors import cloud_errors
+from provision.clouds.aws.images import Images
 from provision.clouds.aws.requests import run_instances
 from provision.clouds.caller import resolve
-from provision.concurrent import at_once
 from provision.errors import CapacityError, CloudInvalidError, HostKeyUnknownError
 from provision.host import hostkeys
 
@@ -39,7 +39,7 @@ class AwsCloud:
         self._api = AwsRegionApi(region, access or AwsAccess())
         self._groups: dict[str, str] = {}  # launch id → the security group that all attempts of the launch share
         self._groups_lock = threading.Lock()
-        self._images: dict[str, str] = {}
+        self._images = Images(self._api)
 
     def find(self, name: str | None = None) -> list[base.Instance]:
         """Our instances in this region that are not terminated."""
@@ -54,18 +54,19 @@ class AwsCloud:
 
     def examine(self, order: base.Order) -> list[base.Answer]:
         """What AWS says before a launch: the region, the type, the quota and its use, the image, and the dry runs."""
-        return examine.examine(self._api, order, image_id=self._image_id)
+        return examine.examine(self._api, order, find=self._images.of)
 
     def launch(self, order: base.Order) -> list[base.Instance]:
         """Make the machines of an order; the client token returns those that an earlier try of it made."""
         reserved = reservations.zone_of(self._api, order)
         if reserved:
             order = order.at(reserved)  # the machines of a reservation are in its zone
-        group, image_id = at_once(lambda work: work(order), (self._security_group, self._image_id))
-        request = run_instances(order, self.region, group)
+        image = self._images.of(order)  # nothing is made for an image that is not there
+        group = self._security_group(order)
+        request = run_instances(order, self.region, group, image.root_device)
 
         def run() -> dict[str, Any]:
-            reply: dict[str, Any] = self._api.ec2_once.run_instances(ImageId=image_id, **request)
+            reply: dict[str, Any] = self._api.ec2_once.run_instances(ImageId=image.id, **request)
             return reply
 
         try:
@@ -87,16 +88,6 @@ class AwsCloud:
             if order.launch_id not in self._groups:
                 self._groups[order.launch_id] = firewall.ensure_group(self._api, order)
             return self._groups[order.launch_id]
-
-    def _image_id(self, order: base.Order) -> str:
-        if order.image_id is not None:
-            return order.image_id
-        parameter = data.image_parameter(order.os)
-        if parameter not in self._images:  # later attempts of a launch, in other zones, use the same image
-            with cloud_errors("ssm:GetParameter", self.region):
-                value = self._api.client("ssm").get_parameter(Name=parameter)["Parameter"]["Value"]
-            self._images[parameter] = str(value)
-        return self._images[parameter]
 
     def wait_running(self, instance: base.Instance, *, timeout_s: float) -> base.Instance:
         """Poll until the instance runs and has its address."""

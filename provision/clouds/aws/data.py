@@ -72,6 +72,25 @@ class AwsImage(CatalogRecord, frozen=True):
     pattern: str | None = None
 
 
+class AwsDriverImage(CatalogRecord, frozen=True):
+    """A public image with a driver on it, and the parameter that holds its id."""
+
+    os: str
+    version: str
+    parameter: str
+    driver: str
+    flavour: Literal["open", "proprietary"]
+    source: str
+
+
+class ImageFacts(CatalogRecord, frozen=True):
+    """What DescribeImages said of an image."""
+
+    name: str
+    owner: str
+    created: str
+
+
 class AwsPrice(CatalogRecord, frozen=True):
     """US dollars an hour, Linux, on demand."""
 
@@ -130,6 +149,7 @@ class Aws(CatalogRecord, frozen=True):
     regions: AwsRegions
     gpu_names: dict[str, str]
     images: list[AwsImage]
+    driver_images: list[AwsDriverImage]
     prices: dict[str, dict[str, dict[str, float]]]
     quotas: list[AwsQuota]
     withdrawn: list[Withdrawn]
@@ -145,12 +165,14 @@ class AwsOverlay(CatalogRecord, frozen=True, eq=False):
         types: instance types, their `offered` holding the refreshed regions only.
         regions: the regions that were asked; what they no longer offer is taken away.
         images: region → `ubuntu 24.04` → image id.
+        described: image id → what EC2 said of it.
     """
 
     types: list[AwsType] = msgspec.field(default_factory=list)
     regions: list[str] = msgspec.field(default_factory=list)
     prices: list[AwsPrice] = msgspec.field(default_factory=list)
     images: dict[str, dict[str, str]] = msgspec.field(default_factory=dict)
+    described: dict[str, ImageFacts] = msgspec.field(default_factory=dict)
 
 
 overlay.register("aws", AwsOverlay)
@@ -222,17 +244,17 @@ def image(os: tuple[str, str]) -> AwsImage | None:
     return next((record for record in aws().images if (record.os, record.version) == os), None)
 
 
-def image_parameter(os: tuple[str, str]) -> str:
-    """The parameter in which AWS keeps the newest image of a system.
+def image_of(os: tuple[str, str]) -> AwsImage:
+    """The same.
 
     Raises:
         ImageNotFoundError: the catalog has none.
     """
     record = image(os)
-    if record is None or record.parameter is None:
+    if record is None:
         msg = f"how AWS names its images of {' '.join(os)} is not in the catalog"
-        raise ImageNotFoundError(msg, hint="choose a system of `gpuprov profile schema` that AWS has images of, such as ubuntu 24.04")
-    return record.parameter
+        raise ImageNotFoundError(msg, hint="name one in `image:` of the place, or choose a system of `gpuprov catalog systems`")
+    return record
 
 
 def quota(instance_type: str, market: str) -> str | None:

@@ -11,6 +11,7 @@ from provision.clouds.aws.api import AwsRegionApi
 from provision.clouds.aws.client import client
 from provision.clouds.aws.errors import cloud_errors, unless_refused
 from provision.clouds.aws.firewall import subnet_of
+from provision.clouds.aws.image_choice import Ami, Wanted, choose
 from provision.clouds.aws.place import capacity_of
 from provision.clouds.aws.requests import run_instances, security_group
 from provision.concurrent import at_once
@@ -23,23 +24,23 @@ _ENABLED: Final = {"opt-in-not-required", "opted-in"}
 _QUIET: Final = {None, "fulfilled", "request-canceled-and-instance-running", "instance-terminated-by-user"}
 _COUNTED: Final = ["pending", "running"]  # stopped instances do not count against a quota
 
-ImageId = Callable[[base.Order], str]
+FindImage = Callable[[base.Order], Ami]
 
 
-def examine(api: AwsRegionApi, order: base.Order, *, image_id: ImageId) -> list[base.Answer]:
+def examine(api: AwsRegionApi, order: base.Order, *, find: FindImage) -> list[base.Answer]:
     """Ask all questions at the same time; the answer to one that fails is None, with the reason.
 
     Args:
         api: the region.
         order: the launch.
-        image_id: finds the id of the order's image.
+        find: finds the order's image.
     """
     questions: dict[str, Callable[[], base.Answer]] = {
         "region": lambda: _region(api),
         "offered": lambda: _offered(api, order),
         "quota": lambda: _quota(api, order),
-        "image": lambda: _image(api, order, image_id),
-        "dry-run": lambda: _dry_run(api, order, image_id),
+        "image": lambda: _image(api, order, find),
+        "dry-run": lambda: _dry_run(api, order, find),
     }
     capacity = capacity_of(order)
     if capacity and capacity.regional:
@@ -117,16 +118,18 @@ def _vcpus(raw: dict[str, Any]) -> int:
     return int(options.get("CoreCount", 0)) * int(options.get("ThreadsPerCore", 1))
 
 
-def _image(api: AwsRegionApi, order: base.Order, image_id: ImageId) -> base.Answer:
+def _image(api: AwsRegionApi, order: base.Order, find: FindImage) -> base.Answer:
+    """The image, with its name, owner and day; and whether the type can start from it."""
     try:
-        ami = image_id(order)
+        image = find(order)
         with cloud_errors("ec2:DescribeImages", api.region):
-            images = api.ec2.describe_images(ImageIds=[ami])["Images"]
-    except ImageNotFoundError as error:
+            raws = api.ec2.describe_images(ImageIds=[image.id])["Images"]
+        image = choose(raws, Wanted(order.instance_type, id=image.id), api.region)
+    except (ImageNotFoundError, CloudInvalidError) as error:
         return base.Answer("image", holds=False, said=error.message)
-    if not images or images[0].get("State", "available") != "available":
-        return base.Answer("image", holds=False, said=f"image {ami} is not available in {api.region}")
-    return base.Answer("image", holds=True, said=f"{ami} {images[0].get('Name', '')}".strip())
+    about = f" (owner {image.owner}, {image.created})" if image.owner and image.created else ""
+    locked = ", encrypted: its key's policy must let this account use it" if image.encrypted else ""
+    return base.Answer("image", holds=True, said=f"{image.id} {image.name}".strip() + about + locked)
 
 
 def _disk_key(api: AwsRegionApi, key: str) -> base.Answer:
@@ -138,7 +141,7 @@ def _disk_key(api: AwsRegionApi, key: str) -> base.Answer:
     return base.Answer("disk-key", holds=state == "Enabled", said=f"{key} is {state}")
 
 
-def _dry_run(api: AwsRegionApi, order: base.Order, image_id: ImageId) -> base.Answer:
+def _dry_run(api: AwsRegionApi, order: base.Order, find: FindImage) -> base.Answer:
     """Whether these credentials may launch: EC2 checks the permission and makes nothing."""
     try:
         subnet = subnet_of(api, order)
@@ -147,8 +150,9 @@ def _dry_run(api: AwsRegionApi, order: base.Order, image_id: ImageId) -> base.An
     try:
         group = security_group(order, subnet.vpc if subnet else "")
         _would(api, "ec2:CreateSecurityGroup", lambda: api.ec2_once.create_security_group(**group, DryRun=True))
-        machines = run_instances(order, api.region)
-        _would(api, "ec2:RunInstances", lambda: api.ec2_once.run_instances(ImageId=image_id(order), **machines, DryRun=True))
+        image = find(order)
+        machines = run_instances(order, api.region, root=image.root_device)
+        _would(api, "ec2:RunInstances", lambda: api.ec2_once.run_instances(ImageId=image.id, **machines, DryRun=True))
     except PermissionRefusedError as error:
         return base.Answer("dry-run", holds=False, said=error.message)
     return base.Answer("dry-run", holds=True, said="a dry run of the launch is allowed")

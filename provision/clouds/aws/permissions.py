@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final, Literal, get_args
 
 from provision.clouds import base
-from provision.clouds.aws import disk_key
+from provision.clouds.aws import data, disk_key, image_choice
 from provision.clouds.aws.capacity import used
 from provision.clouds.aws.place import AwsPlace, place_of
 
@@ -22,12 +22,14 @@ _SUBNET: Final = {"ec2:DescribeSubnets"}
 _RESERVED: Final = {"ec2:DescribeCapacityReservations"}
 _PLACEMENT: Final = {"ec2:DescribePlacementGroups"}
 _FABRIC: Final = {"ec2:AuthorizeSecurityGroupEgress"}
+_PARAMETER: Final = {"ssm:GetParameter"}
 _LAUNCH: Final = (
     "ec2:AuthorizeSecurityGroupEgress",
     "ec2:AuthorizeSecurityGroupIngress",
     "ec2:CreateSecurityGroup",
     "ec2:CreateTags",
     "ec2:DescribeCapacityReservations",
+    "ec2:DescribeImages",
     "ec2:DescribeSecurityGroups",
     "ec2:DescribeSubnets",
     "ec2:RunInstances",
@@ -77,7 +79,10 @@ NEEDS: Final[dict[Command, tuple[str, ...]]] = {
         "ec2:TerminateInstances",
     ),
 }
-"""What each call of the contract needs; those about spot, subnets, reservations, placement groups and EFA only where a place has one."""
+"""What each call of the contract needs; those about spot, subnets, reservations, placement groups and EFA only where a place has one.
+
+A launch asks Systems Manager for the image where a parameter finds it, and EC2 where an owner and a name do, or where it is one's own.
+"""
 
 PERMISSIONS: Final = tuple(sorted({action for needed in NEEDS.values() for action in needed}))
 """What all of them need, and nothing else."""
@@ -100,7 +105,9 @@ _OURS: Final = {
 def permissions(order: base.Order) -> tuple[str, ...]:
     """Everything from the first question to the last removal of an order, sorted."""
     keys = disk_key.ACTIONS if disk_key.of(order, "") else ()
-    return tuple(sorted({*PERMISSIONS, *keys} - _unneeded([place_of(order)], spot=order.market == "spot", subnet=order.subnet)))
+    unneeded = _unneeded([place_of(order)], spot=order.market == "spot", subnet=order.subnet)
+    unneeded |= set() if parameters_of([order.place], order.os) else _PARAMETER
+    return tuple(sorted({*PERMISSIONS, *keys} - unneeded))
 
 
 def _unneeded(places: Sequence[AwsPlace | None], *, spot: bool, subnet: str) -> set[str]:
@@ -124,6 +131,7 @@ def policy_document(
     spot: bool,
     subnet: str = "",
     places: Sequence[AwsPlace] = (),
+    parameters: Sequence[str] = ("/aws/service/*",),
     commands: Iterable[Command] = COMMANDS,
 ) -> dict[str, Any]:
     """The smallest identity-based IAM policy document with which these commands work for one launch.
@@ -135,12 +143,14 @@ def policy_document(
         spot: whether a place is spot.
         subnet: the only one that may be launched into; empty for any.
         places: of the profile, for what they name beside the machine.
+        parameters: those of Systems Manager that hold images; none where no image is found so.
         commands: the calls of the contract that must work.
 
     Returns:
         The document as data. What exists is touched only when it carries the name's tag; what is made must carry it.
     """
     needed = {action for command in commands for action in NEEDS[command]} - _unneeded(places, spot=spot, subnet=subnet)
+    needed -= set() if parameters else _PARAMETER
     kinds = (*_MADE, "spot-instances-request") if spot else _MADE
     operator, region_is = "StringLike" if "*" in name else "StringEquals", {"aws:RequestedRegion": sorted(regions)}
     requested = {f"aws:RequestTag/{base.NAME_TAG}": name}
@@ -151,7 +161,7 @@ def policy_document(
     statements = [
         _statement("Ask", reads, ["*"], {"StringEquals": region_is}),
         _statement("AskAboutRegions", needed & {"ec2:DescribeRegions"}, ["*"], {}),
-        _statement("FindImage", needed & {"ssm:GetParameter"}, [f"arn:aws:ssm:{r}::parameter/aws/service/*" for r in regions], {}),
+        _statement("FindImage", needed & {"ssm:GetParameter"}, _parameter_arns(regions, parameters), {}),
         _statement("LaunchWith", needed & {"ec2:RunInstances"}, _used(regions, subnet, places), {}),
         _statement(
             "LaunchMachines",
@@ -172,6 +182,20 @@ def policy_document(
         statements.append(_statement("MoveDeadline", {"ec2:CreateTags"}, _arns(regions, ["instance"]), _merged(owned, deadline_only)))
     statements += disk_key.statements(places)
     return {"Version": "2012-10-17", "Statement": [s for s in statements if s["Action"]]}
+
+
+def parameters_of(places: Iterable[Any], os: tuple[str, str]) -> tuple[str, ...]:
+    """The parameters that hold the images of places, each once."""
+    record = data.image(os)
+    shipped = record.parameter if record else None
+    named = [own.parameter if (own := image_choice.own_of(place)) is not None else shipped for place in places]
+    return tuple(dict.fromkeys(parameter for parameter in named if parameter))
+
+
+def _parameter_arns(regions: Sequence[str], parameters: Sequence[str]) -> list[str]:
+    """AWS's own parameters belong to no account."""
+    names = [(name, "" if name.startswith("/aws/service/") else "*") for name in parameters]
+    return [f"arn:aws:ssm:{region}:{account}:parameter{name}" for region in regions for name, account in names]
 
 
 def _used(regions: Sequence[str], subnet: str, places: Sequence[AwsPlace]) -> list[str]:

@@ -7,6 +7,7 @@ from pydantic import Field, StringConstraints, ValidationInfo, field_validator, 
 from provision.clouds.aws import data, disk_key
 from provision.clouds.aws.capacity import AwsCapacity, problem
 from provision.clouds.aws.disk_key import AwsDiskKey
+from provision.clouds.aws.own_image import AwsOwnImage
 from provision.clouds.base import Order
 from provision.clouds.offline import PlaceBase
 
@@ -24,7 +25,6 @@ class AwsPlace(PlaceBase):
 
     locations_key: ClassVar[str] = "regions"
     zonal: ClassVar[bool] = False
-    later: ClassVar[frozenset[str]] = frozenset({"capacity", "disk_key"})
 
     cloud: Literal["aws"]
     instance_type: AwsInstanceType
@@ -32,6 +32,7 @@ class AwsPlace(PlaceBase):
     market: Literal["on-demand", "spot"] = "on-demand"
     capacity: AwsCapacity | None = None
     disk_key: AwsDiskKey | None = None
+    image: AwsOwnImage | None = None
 
     @property
     def adapters(self) -> int:
@@ -58,6 +59,13 @@ class AwsPlace(PlaceBase):
         if problem:
             raise ValueError(problem)
         return value
+
+    @model_validator(mode="after")
+    def _one_region_for_an_id(self) -> Self:
+        if self.image is not None and self.image.id is not None and len(set(self.regions)) > 1:
+            msg = "the id of an image belongs to one region, and the place names several; write a place for each, or name it otherwise"
+            raise ValueError(msg)
+        return self
 
 
 def place_of(order: Order) -> AwsPlace | None:

@@ -8,19 +8,23 @@ from typing import Any, Final
 
 from provision.clouds.aws import capacity, data, disk_key, requests
 from provision.clouds.aws.data import sources as sources  # noqa: PLC0414 - part of the Provider
+from provision.clouds.aws.image_choice import own_of, wanted
+from provision.clouds.aws.permissions import parameters_of, policy_document
 from provision.clouds.aws.permissions import permissions as permissions  # noqa: PLC0414 - part of the Provider
-from provision.clouds.aws.permissions import policy_document
 from provision.clouds.aws.place import AwsPlace
 from provision.clouds.base import NAME_TAG, Order
 from provision.clouds.forms import Form
 from provision.clouds.offline import PlaceBase
+from provision.clouds.own_image import option_of
 from provision.clouds.terms import (
     CloudOption,
     DataPart,
     DeadlineKeeper,
     DriverAdvice,
+    DriverImage,
     Grant,
     Image,
+    KnownImage,
     Offer,
     PlannedCall,
     Price,
@@ -100,7 +104,7 @@ def parts() -> dict[str, DataPart]:
         "aws instance types": DataPart([list(data.types().values()), known.withdrawn], "aws"),
         "aws regions": DataPart(known.regions, ""),
         "aws prices": DataPart(known.prices, "prices"),
-        "aws images": DataPart(known.images, "aws"),
+        "aws images": DataPart([known.images, known.driver_images], "aws"),
         "aws quotas": DataPart(known.quotas, ""),
         "aws drivers": DataPart([known.drivers, known.licensed], ""),
     }
@@ -249,28 +253,40 @@ def withdrawn_with(gpu: str) -> tuple[tuple[str, dt.date], ...]:
     return tuple((t.type, t.withdrawn) for t in data.types().values() if t.gpu == gpu and t.withdrawn is not None)
 
 
-def image(os: tuple[str, str]) -> Image | None:
-    """The publisher's parameter, or its owner and name pattern; this release launches from parameters only."""
-    record = data.image(os)
-    if record is None:
-        return None
-    return Image(record.parameter or f"{record.owner} {record.pattern}", record.login, launchable=record.parameter is not None)
+def image(os: tuple[str, str], place: AwsPlace | None = None) -> Image | None:
+    """The place's own image, the publisher's parameter, or its owner and name pattern."""
+    record, own = data.image(os), own_of(place)
+    if own is not None:
+        return Image(own.lookup, own.login or (record.login if record else "ec2-user"))
+    return Image(record.parameter or f"{record.owner} {record.pattern}", record.login) if record else None
 
 
 def image_systems() -> tuple[tuple[str, str], ...]:
-    """The systems whose publisher keeps a parameter."""
-    return tuple(sorted({(record.os, record.version) for record in data.aws().images if record.parameter}))
+    """The systems whose publisher's image is known."""
+    return tuple(sorted({(record.os, record.version) for record in data.aws().images}))
 
 
-def image_id(region: str, os: tuple[str, str]) -> str | None:
-    """The AMI of a system, where a refresh has found it."""
-    return data.refreshed().images.get(region, {}).get(" ".join(os))
+def driver_images() -> tuple[DriverImage, ...]:
+    """AWS's Deep Learning images."""
+    return tuple(DriverImage(r.parameter, (r.os, r.version), r.driver, r.flavour, r.source) for r in data.aws().driver_images)
 
 
-def image_gap(region: str, os: tuple[str, str]) -> str:
+def known_image(region: str, os: tuple[str, str], place: AwsPlace | None = None) -> KnownImage | None:
+    """The AMI that the place names by its id, or that a refresh has found."""
+    own, layer = own_of(place), data.refreshed()
+    found = own.id if own is not None else layer.images.get(region, {}).get(" ".join(os))
+    if found is None:
+        return None
+    about = layer.described.get(found)
+    return KnownImage(found, about.name, about.owner, about.created) if about else KnownImage(found)
+
+
+def image_gap(region: str, os: tuple[str, str], place: AwsPlace | None = None) -> str:
     """An AMI id belongs to one region, and only a refresh knows it."""
-    if image_id(region, os) is not None:
+    if known_image(region, os, place) is not None:
         return ""
+    if own_of(place) is not None:
+        return f"aws {region}: the image id; `gpuprov plan --ask` tells it, and `image: {{id: …}}` of the place pins it"
     return f"aws {region}: the image id; `gpuprov catalog refresh --only aws` finds it"
 
 
@@ -303,9 +319,9 @@ def subnet_problem(subnet: str | None, *, private: bool, regions: Sequence[str])
 
 
 def cloud_options(place: AwsPlace) -> tuple[CloudOption, ...]:
-    """A key for the disks, and where its capacity comes from."""
+    """An image and a key of one's own, and where the capacity comes from."""
     keys = disk_key.options(place, nvme=local_disks(place.instance_type) != 0)
-    return (*keys, *capacity.options(place.capacity))
+    return (*option_of(place.image), *keys, *capacity.options(place.capacity))
 
 
 def policy(grant: Grant) -> tuple[dict[str, Any] | None, str]:
@@ -317,6 +333,7 @@ def policy(grant: Grant) -> tuple[dict[str, Any] | None, str]:
         spot=grant.spot,
         subnet=grant.subnet,
         places=grant.places,
+        parameters=parameters_of(grant.places, grant.os) if grant.os else ("/aws/service/*",),
     )
     note = "every action to launch, look after and remove; the policy document narrows them to these places, types and this name"
     return document, note
@@ -335,7 +352,6 @@ def calls(order: Order, region: str) -> list[PlannedCall]:
         order: of the first attempt; words stand in it for what only the launch decides.
         region: where.
     """
-    record = data.image(order.os)
     rule = requests.ingress("<the address of the caller>" if network == "caller" else network for network in order.ssh_from)
     run = {
         **requests.run_instances(order, region, "<the group>"),
@@ -351,7 +367,20 @@ def calls(order: Order, region: str) -> list[PlannedCall]:
     if order.ssh_from:
         opening = {"GroupId": "<the group>", "IpPermissions": [rule]}
         planned.insert(2, ("ec2:AuthorizeSecurityGroupIngress", "open SSH and nothing else", opening))
-    if order.image_id is None:
-        lookup = {"Name": record.parameter if record else None}
-        planned.insert(1, ("ssm:GetParameter", "find the image, whose id the lock does not have", lookup))
+    planned[1:1] = _image_calls(order)
     return [PlannedCall("aws", action, purpose, parameters) for action, purpose, parameters in planned]
+
+
+def _image_calls(order: Order) -> list[tuple[str, str, dict[str, Any]]]:
+    """The calls that find the image, and that say what it is where only EC2 knows."""
+    want = wanted(order)
+    calls: list[tuple[str, str, dict[str, Any]]] = []
+    if want.parameter:
+        calls.append(("ssm:GetParameter", "find the image, whose id the lock does not have", {"Name": want.parameter}))
+    if want.name:
+        lookup = {"Owners": [want.owner], "Filters": [{"Name": "name", "Values": [want.name]}], "IncludeDeprecated": True}
+        calls.append(("ec2:DescribeImages", "find the newest image of this owner and name that can be used", lookup))
+    elif want.described:
+        named = {"ImageIds": [want.id or "<the image>"]}
+        calls.append(("ec2:DescribeImages", "see that the machine can start from the image, and its root device", named))
+    return calls

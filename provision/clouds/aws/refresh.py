@@ -11,12 +11,15 @@ from provision.catalog import read
 from provision.catalog.overlay import Overlay
 from provision.clouds.aws import data
 from provision.clouds.aws.access import AwsAccess
+from provision.clouds.aws.api import AwsRegionApi
 from provision.clouds.aws.client import client
-from provision.clouds.aws.data import AwsPrice, AwsType
+from provision.clouds.aws.data import AwsPrice, AwsType, ImageFacts
 from provision.clouds.aws.errors import cloud_errors
+from provision.clouds.aws.image_choice import Ami, Wanted, of_system
+from provision.clouds.aws.images import Images
 from provision.clouds.terms import Refreshed, Say
 from provision.concurrent import at_once
-from provision.errors import CloudError
+from provision.errors import CloudError, ImageNotFoundError
 
 _PRICING_REGION: Final = "us-east-1"  # the Price List API lives here and in two other regions, for all regions
 
@@ -76,12 +79,28 @@ def offered_zones(region: str, types: Iterable[str], access: AwsAccess) -> dict[
     return {name: sorted(numbers) for name, numbers in zones.items()}
 
 
-def newest_images(region: str, access: AwsAccess) -> dict[str, str]:
-    """System → the id of its newest image in the region, for the systems whose publisher keeps a parameter."""
-    parameters = {image.parameter: f"{image.os} {image.version}" for image in data.aws().images if image.parameter}
-    with cloud_errors("ssm:GetParameter", region):
-        ssm = client("ssm", region, access)
-        return {system: str(ssm.get_parameter(Name=name)["Parameter"]["Value"]) for name, system in parameters.items()}
+def newest_images(region: str, access: AwsAccess) -> tuple[dict[str, Ami], list[str]]:
+    """System → its newest image in the region, and why a system has none there.
+
+    Raises:
+        CloudError: the region does not answer, or refuses.
+    """
+    images, newest, lacking = Images(AwsRegionApi(region, access)), {}, []
+    for record in data.aws().images:
+        system = f"{record.os} {record.version}"
+        if system in _launched():
+            want = of_system(record)
+            try:
+                found = images.find(want, record.root_device)
+                newest[system] = images.find(Wanted("", id=found.id, own=True), found.root_device)
+            except ImageNotFoundError as error:
+                lacking.append(f"{system}: {error.message}")
+    return newest, lacking
+
+
+def _launched() -> set[str]:
+    """The systems that machines are launched with."""
+    return {system.key for system in read.systems().systems if not system.subscribed}
 
 
 def prices(region: str, types: Iterable[str], access: AwsAccess) -> list[AwsPrice]:
@@ -129,11 +148,11 @@ def refresh_offers(before: Overlay, regions: Sequence[str], access: AwsAccess, s
     base, layer = data.types(), data.refreshed()
     current = {record.type: record for record in instance_types(where[0], access)}
     fresh = {name: msgspec.structs.replace(record, offered={}) for name, record in current.items()}
-    newest = dict(layer.images)
+    newest, described = dict(layer.images), dict(layer.described)
     changed = [f"new instance type {name}" for name in sorted(set(current) - set(base))]
     failed, answered = [], []
 
-    def ask(region: str) -> tuple[dict[str, list[int]], dict[str, str]] | CloudError:
+    def ask(region: str) -> tuple[dict[str, list[int]], tuple[dict[str, Ami], list[str]]] | CloudError:
         try:
             return offered_zones(region, current, access), newest_images(region, access)
         except CloudError as error:
@@ -143,7 +162,10 @@ def refresh_offers(before: Overlay, regions: Sequence[str], access: AwsAccess, s
         if isinstance(answer, CloudError):
             failed.append(f"aws {region}: {answer.message}")
             continue
-        offered, newest[region] = answer
+        offered, (images, lacking) = answer
+        newest[region] = {system: image.id for system, image in images.items()}
+        described |= {image.id: ImageFacts(image.name, image.owner, image.created) for image in images.values()}
+        failed += [f"aws {region}: {line}" for line in lacking]
         answered.append(region)
         for name, zones in offered.items():
             fresh[name].offered[region] = zones
@@ -151,9 +173,17 @@ def refresh_offers(before: Overlay, regions: Sequence[str], access: AwsAccess, s
     if not answered:
         msg = "no region of AWS answered"
         raise CloudError(msg, hint="see the reasons; the shipped data stays in use", detail="; ".join(failed))
-    layer = msgspec.structs.replace(layer, types=list(fresh.values()), regions=answered, images=newest)
+    layer = msgspec.structs.replace(
+        layer, types=list(fresh.values()), regions=answered, images=newest, described=_in_use(described, newest)
+    )
     origin = f"EC2 and SSM{f' at {access.endpoint_url}' if access.endpoint_url else ''}"
     return Refreshed(before.with_part("aws", origin, clouds=before.with_cloud("aws", layer)), changed, failed)
+
+
+def _in_use(described: dict[str, ImageFacts], newest: dict[str, dict[str, str]]) -> dict[str, ImageFacts]:
+    """What is known of the images that are still the newest somewhere."""
+    ids = {image_id for images in newest.values() for image_id in images.values()}
+    return {image_id: about for image_id, about in described.items() if image_id in ids}
 
 
 def _moved(region: str, base: dict[str, AwsType], offered: Iterable[str]) -> list[str]:

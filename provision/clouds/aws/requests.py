@@ -4,11 +4,13 @@ from collections.abc import Iterable
 from typing import Any
 
 from provision.clouds import base
-from provision.clouds.aws import capacity, data, disk_key
+from provision.clouds.aws import capacity, disk_key, image_choice
 from provision.clouds.aws.place import capacity_of, place_of
 from provision.clouds.userdata import user_data
 
 OS_TAG = "gpuprov:os"
+# The first user of an image of one's own, whose name nobody else knows.
+LOGIN_TAG = "gpuprov:login"
 # Marks a machine that gets no public address. Without the mark such a machine looks like one that is starting or stopped.
 ADDRESS_TAG = "gpuprov:address"
 
@@ -21,7 +23,9 @@ def resource_name(order: base.Order) -> str:
 def tag_list(order: base.Order) -> list[dict[str, str]]:
     """The order's tags as EC2 takes them, with a Name for its console and the system for the login."""
     private = {} if order.public_address else {ADDRESS_TAG: "private"}
-    tags = {"Name": f"gpuprov-{order.name}", **order.tags, OS_TAG: " ".join(order.os), **private}
+    own = image_choice.own_of(order.place)
+    login = {LOGIN_TAG: own.login} if own is not None and own.login else {}
+    tags = {"Name": f"gpuprov-{order.name}", **order.tags, OS_TAG: " ".join(order.os), **login, **private}
     return [{"Key": key, "Value": value} for key, value in sorted(tags.items())]
 
 
@@ -57,16 +61,15 @@ def members(group: str) -> dict[str, Any]:
     return {"IpProtocol": "-1", "UserIdGroupPairs": [{"GroupId": group}]}
 
 
-def run_instances(order: base.Order, region: str, group: str = "") -> dict[str, Any]:
+def run_instances(order: base.Order, region: str, group: str = "", root: str = "") -> dict[str, Any]:
     """RunInstances without its image: encrypted disks, IMDSv2, tags on everything, no role, and a power-off that terminates.
 
     Args:
         order: the machines.
         region: where.
         group: id of the security group; empty for a dry run, which comes before there is one.
+        root: the image's root device; that of the system's images by default.
     """
-    image = data.image(order.os)
-    root = image.root_device if image else "/dev/sda1"
     kinds = ["instance", "volume", "network-interface"]
     key = disk_key.of(order, region)
     request: dict[str, Any] = {
@@ -78,7 +81,7 @@ def run_instances(order: base.Order, region: str, group: str = "") -> dict[str, 
         "InstanceInitiatedShutdownBehavior": "terminate",
         "MetadataOptions": {"HttpTokens": "required", "HttpEndpoint": "enabled", "HttpPutResponseHopLimit": 1},
         "BlockDeviceMappings": [
-            _volume(root, order.root_gb, key),
+            _volume(root or image_choice.root_device(order), order.root_gb, key),
             *([_volume("/dev/sdf", order.volume_gb, key)] if order.volume_gb else []),
         ],
     }

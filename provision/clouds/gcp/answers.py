@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from provision.clouds import base
-from provision.clouds.gcp.requests import LABELS, OS_TAG, TAGS_ITEM, image_of
+from provision.clouds.gcp.requests import LABELS, LOGIN_TAG, OS_TAG, TAGS_ITEM, image_of
 from provision.errors import ImageNotFoundError
 
 # https://docs.cloud.google.com/compute/docs/instances/instance-lifecycle: TERMINATED is a stopped machine that still exists. A machine
@@ -76,7 +76,7 @@ def instance_of(raw: Any) -> base.Instance:
         market=_MARKETS.get(raw.scheduling.provisioning_model, "on-demand"),
         state=_STATES.get(raw.status, "pending"),
         address=addresses[0] if addresses else "",
-        login=_login(system[0], system[2]),
+        login=tags.get(LOGIN_TAG) or _login(system[0], system[2]),
         launch_id=tags.get(base.LAUNCH_TAG, ""),
         profile=tags.get(base.PROFILE_TAG, ""),
         profile_digest=tags.get(base.PROFILE_DIGEST_TAG, ""),

@@ -93,6 +93,14 @@ class GcpImage(CatalogRecord, frozen=True):
     source: str
 
 
+class ImageFacts(CatalogRecord, frozen=True):
+    """What Compute Engine said of an image."""
+
+    name: str
+    project: str
+    created: str
+
+
 class AcceleratorImage(CatalogRecord, frozen=True):
     """An image family with a driver inside."""
 
@@ -133,10 +141,12 @@ class GcpOverlay(CatalogRecord, frozen=True, eq=False):
     Attributes:
         zones: accelerator → zones; an accelerator that is nowhere any more has none.
         images: `ubuntu 24.04` → image, as `projects/PROJECT/global/images/NAME`.
+        described: such an image → what was said of it.
     """
 
     zones: dict[str, list[str]] = msgspec.field(default_factory=dict)
     images: dict[str, str] = msgspec.field(default_factory=dict)
+    described: dict[str, ImageFacts] = msgspec.field(default_factory=dict)
 
 
 overlay.register("gcp", GcpOverlay)

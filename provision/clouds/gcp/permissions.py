@@ -61,7 +61,9 @@ def launching(order: base.Order) -> tuple[str, ...]:
 
 def permissions(order: base.Order) -> tuple[str, ...]:
     """Everything from the first question to the last removal of an order, sorted."""
-    image = ("compute.images.get",) if order.image_id else ("compute.images.getFromFamily",)
+    own = getattr(order.place, "image", None)
+    by_name = own.name is not None if own is not None else order.image_id is not None
+    image = ("compute.images.get",) if by_name else ("compute.images.getFromFamily",)
     accelerator = ("compute.acceleratorTypes.get",) if order.instance_type.startswith("n1-") else ()
     capacity = capacity_of(order)
     reservation = ("compute.reservations.get",) if capacity and capacity.reservation else ()

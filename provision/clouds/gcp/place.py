@@ -9,6 +9,7 @@ from provision.clouds.base import Order
 from provision.clouds.gcp import disk_key
 from provision.clouds.gcp.capacity import FLEX_START, FLEX_START_MOST_H, GcpCapacity, problem
 from provision.clouds.gcp.disk_key import GcpDiskKey
+from provision.clouds.gcp.own_image import GcpOwnImage
 from provision.clouds.offline import PlaceBase
 
 GcpMachineType = Annotated[
@@ -27,7 +28,6 @@ class GcpPlace(PlaceBase):
 
     locations_key: ClassVar[str] = "zones"
     zonal: ClassVar[bool] = True
-    later: ClassVar[frozenset[str]] = frozenset({"capacity", "disk_key"})
 
     cloud: Literal["gcp"]
     instance_type: GcpMachineType
@@ -37,6 +37,7 @@ class GcpPlace(PlaceBase):
     market: Literal["on-demand", "spot", "flex-start"] = "on-demand"
     capacity: GcpCapacity | None = None
     disk_key: GcpDiskKey | None = None
+    image: GcpOwnImage | None = None
 
     @property
     def longest_h(self) -> int | None:

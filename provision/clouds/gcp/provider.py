@@ -12,13 +12,16 @@ from provision.clouds.gcp.data import sources as sources  # noqa: PLC0414 - part
 from provision.clouds.gcp.permissions import permissions as permissions  # noqa: PLC0414 - part of the Provider
 from provision.clouds.gcp.place import GcpPlace
 from provision.clouds.offline import PlaceBase
+from provision.clouds.own_image import option_of
 from provision.clouds.terms import (
     CloudOption,
     DataPart,
     DeadlineKeeper,
     DriverAdvice,
+    DriverImage,
     Grant,
     Image,
+    KnownImage,
     Offer,
     PlannedCall,
     Price,
@@ -292,9 +295,11 @@ def withdrawn_with(gpu: str) -> tuple[tuple[str, dt.date], ...]:  # noqa: ARG001
     return ()
 
 
-def image(os: tuple[str, str]) -> Image | None:
-    """The image family of a system."""
-    record = data.image(os)
+def image(os: tuple[str, str], place: GcpPlace | None = None) -> Image | None:
+    """The place's own image, or the image family of a system."""
+    record, own = data.image(os), requests.own_of(place)
+    if own is not None:
+        return Image(own.lookup, own.login or (record.login if record else os[0]))
     return Image(f"{record.project}/{record.family}", record.login) if record else None
 
 
@@ -303,14 +308,28 @@ def image_systems() -> tuple[tuple[str, str], ...]:
     return tuple(sorted({(record.os, record.version) for record in data.gcp().images}))
 
 
-def image_id(region: str, os: tuple[str, str]) -> str | None:  # noqa: ARG001 - an image belongs to the whole world
-    """The newest image of a family, where a refresh has found it."""
-    return data.refreshed().images.get(" ".join(os))
+def driver_images() -> tuple[DriverImage, ...]:
+    """Google's accelerator images; whether their modules are open or proprietary is not known."""
+    records = data.gcp().accelerator_images
+    return tuple(DriverImage(f"{r.project}/{r.family}", (r.os, r.version), r.driver, "", r.source) for r in records)
 
 
-def image_gap(region: str, os: tuple[str, str]) -> str:  # noqa: ARG001 - as above
+def known_image(region: str, os: tuple[str, str], place: GcpPlace | None = None) -> KnownImage | None:  # noqa: ARG001 - of the whole world
+    """The image that the place names, or the newest of a family, where a refresh has found it."""
+    own = requests.own_of(place)
+    if own is not None:
+        return KnownImage(own.source, own.name, own.project or "") if own.name else None
+    layer = data.refreshed()
+    found = layer.images.get(" ".join(os))
+    about = layer.described.get(found or "")
+    if found is None or about is None:
+        return KnownImage(found) if found else None
+    return KnownImage(found, about.name, about.project, about.created)
+
+
+def image_gap(region: str, os: tuple[str, str], place: GcpPlace | None = None) -> str:  # noqa: ARG001 - as above
     """A family finds the newest image at the launch; without one nothing does."""
-    return "" if data.image(os) else f"gcp: the image family of {' '.join(os)}"
+    return "" if requests.own_of(place) is not None or data.image(os) else f"gcp: the image family of {' '.join(os)}"
 
 
 def quota(instance_type: str, gpu: str | None, market: str) -> str | None:  # noqa: ARG001 - quotas count GPUs, not types
@@ -324,9 +343,9 @@ def subnet_problem(subnet: str | None, *, private: bool, regions: Sequence[str])
 
 
 def cloud_options(place: GcpPlace) -> tuple[CloudOption, ...]:
-    """A key for the disks, and where its capacity comes from."""
+    """An image and a key of one's own, and where the capacity comes from."""
     keys = disk_key.options(place, scratch=local_disks(place.instance_type) != 0)
-    return (*keys, *capacity.options(place.capacity, place.market))
+    return (*option_of(place.image), *keys, *capacity.options(place.capacity, place.market))
 
 
 def policy(grant: Grant) -> tuple[dict[str, Any] | None, str]:

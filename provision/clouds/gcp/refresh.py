@@ -3,12 +3,14 @@
 from collections import defaultdict
 from collections.abc import Sequence
 
+from provision.catalog import read
 from provision.catalog.overlay import Overlay
 from provision.clouds.gcp import data
 from provision.clouds.gcp.access import GcpAccess
 from provision.clouds.gcp.client import client, project_of
-from provision.clouds.gcp.errors import cloud_errors
+from provision.clouds.gcp.errors import GoneError, cloud_errors
 from provision.clouds.terms import Refreshed, Say
+from provision.errors import ImageNotFoundError
 
 
 def accelerator_zones(access: GcpAccess) -> dict[str, list[str]]:
@@ -28,19 +30,28 @@ def accelerator_zones(access: GcpAccess) -> dict[str, list[str]]:
     return {name: sorted(where) for name, where in zones.items()}
 
 
-def newest_images(access: GcpAccess) -> dict[str, str]:
-    """System → the newest image of its family, as `projects/PROJECT/global/images/NAME`.
+def newest_images(access: GcpAccess) -> tuple[dict[str, str], dict[str, data.ImageFacts], list[str]]:
+    """System → the newest image of its family, as `projects/PROJECT/global/images/NAME`; what each is; and why a system has none.
 
     Raises:
         CloudError: what GCP said instead.
     """
-    images = {}
+    images, described, lacking = {}, {}, []
+    launched = {system.key for system in read.systems().systems if not system.subscribed}
     families = client("ImagesClient", access)
-    for image in data.gcp().images:
-        with cloud_errors("compute.images.getFromFamily"):
-            newest = families.get_from_family(project=image.project, family=image.family, timeout=access.timeout_s)
-        images[f"{image.os} {image.version}"] = f"projects/{image.project}/global/images/{newest.name}"
-    return images
+    for record in data.gcp().images:
+        system = f"{record.os} {record.version}"
+        if system not in launched:
+            continue
+        try:
+            with cloud_errors("compute.images.getFromFamily"):
+                newest = families.get_from_family(project=record.project, family=record.family, timeout=access.timeout_s)
+        except (GoneError, ImageNotFoundError) as error:
+            lacking.append(f"gcp: {system}: {error.message}")
+            continue
+        images[system] = f"projects/{record.project}/global/images/{newest.name}"
+        described[images[system]] = data.ImageFacts(newest.name, record.project, newest.creation_timestamp[:10])
+    return images, described, lacking
 
 
 def refresh_offers(before: Overlay, regions: Sequence[str], access: GcpAccess, say: Say) -> Refreshed:  # noqa: ARG001 - one call has all
@@ -63,6 +74,7 @@ def refresh_offers(before: Overlay, regions: Sequence[str], access: GcpAccess, s
             now, old = set(zones.setdefault(name, [])), set(data.zones(name))
             changed += [f"{zone}: now has {name}" for zone in sorted(now - old)]
             changed += [f"{zone}: no longer has {name}" for zone in sorted(old - now)]
-    layer = data.GcpOverlay(zones=zones, images=newest_images(access))
+    images, described, lacking = newest_images(access)
+    layer = data.GcpOverlay(zones=zones, images=images, described=described)
     origin = f"Compute Engine{f' at {access.endpoint_url}' if access.endpoint_url else ''}"
-    return Refreshed(before.with_part("gcp", origin, clouds=before.with_cloud("gcp", layer)), changed, [])
+    return Refreshed(before.with_part("gcp", origin, clouds=before.with_cloud("gcp", layer)), changed, lacking)

@@ -12,11 +12,13 @@ from typing import Any, Final
 from provision.clouds import base
 from provision.clouds.gcp import capacity, data, disk_key
 from provision.clouds.gcp.data import GcpImage, attached_ssds
+from provision.clouds.gcp.own_image import GcpOwnImage
 from provision.clouds.gcp.place import capacity_of
 from provision.clouds.userdata import user_data
 from provision.errors import CloudInvalidError, ImageNotFoundError
 
 OS_TAG: Final = "gpuprov:os"
+LOGIN_TAG: Final = "gpuprov:login"  # the first user on an image of one's own
 TAGS_ITEM: Final = "gpuprov-tags"  # metadata: a label may hold neither `:` nor `@`
 LABELS: Final = {
     base.NAME_TAG: "gpuprov-name",
@@ -101,8 +103,25 @@ def image_of(system: tuple[str, str]) -> GcpImage:
     return image
 
 
+def own_of(place: Any) -> GcpOwnImage | None:
+    """The image that a place names; None where there is none, or no place."""
+    image: GcpOwnImage | None = getattr(place, "image", None)
+    return image
+
+
+def login_of(order: base.Order) -> str:
+    """The user whom Google's agent makes for the first login."""
+    own, record = own_of(order.place), data.image(order.os)
+    if own is not None:
+        return own.login or (record.login if record else order.os[0])
+    return image_of(order.os).login
+
+
 def _source_image(order: base.Order) -> str:
-    """The image of the lock, or else the family, of which GCE takes the newest."""
+    """The place's own image, the image of the lock, or else the family, of which GCE takes the newest."""
+    own = own_of(order.place)
+    if own is not None:
+        return own.source
     family = image_of(order.os)
     return order.image_id or f"projects/{family.project}/global/images/family/{family.family}"
 
@@ -163,10 +182,10 @@ def _disks(order: base.Order) -> list[dict[str, Any]]:
 
 def _metadata(order: base.Order) -> dict[str, Any]:
     """The key, the tags in full, what the first boot does, and what the machine publishes about itself."""
-    login = image_of(order.os).login
-    tags = {**order.tags, OS_TAG: " ".join(order.os)}
+    own = own_of(order.place)
+    tags = {**order.tags, OS_TAG: " ".join(order.os), **({LOGIN_TAG: own.login} if own is not None and own.login else {})}
     items = {
-        "ssh-keys": f"{login}:{order.public_key.strip()}",
+        "ssh-keys": f"{login_of(order)}:{order.public_key.strip()}",
         "block-project-ssh-keys": "TRUE",
         "enable-oslogin": "FALSE",
         "enable-guest-attributes": "TRUE",  # where Google's agent publishes the host keys

@@ -4,7 +4,8 @@ from typing import Any, Final
 
 from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
 
-from provision.rehearsal.aws import capacity, cloudformation, instances, launch, networks, offers, quota, spot, world
+from provision.clouds.aws.own_image import AwsOwnImage
+from provision.rehearsal.aws import capacity, cloudformation, images, instances, launch, networks, offers, quota, spot, world
 from provision.rehearsal.aws.api import AwsApi
 from provision.rehearsal.aws.settings import AwsSettings
 from provision.rehearsal.base import Traffic
@@ -23,6 +24,7 @@ class AwsEmulation:
         instances.patch(self.settings, park)
         networks.patch()
         offers.patch(self.settings)
+        images.patch(self.settings)
         quota.patch(self.settings)
         spot.patch(self.settings)
         capacity.patch(self.settings)
@@ -53,6 +55,11 @@ class AwsEmulation:
         """Terminate or stop the instance, as its shutdown behaviour says."""
         if self._park:
             instances.ended_by_itself(self._park, host_id)
+
+    def offer_image(self, region: str, image: dict[str, str], login: str) -> None:
+        """Add it to the images of the region, in place of one that was offered before."""
+        row = images.stand_in(AwsOwnImage.model_validate(image), region, login)
+        self.settings.amis = [*(other for other in self.settings.amis if other != row), row]
 
     def close(self) -> None:
         """Moto has nothing that happens later."""

@@ -13,7 +13,8 @@ from moto.ec2.models.instance_types import INSTANCE_TYPES
 from moto.ec2.models.instances import Instance, InstanceBackend, StateReason
 from moto.ec2.responses.instances import InstanceResponse
 
-from provision.rehearsal.aws import capacity, keys, spot
+from provision.rehearsal import rootfs
+from provision.rehearsal.aws import capacity, images, keys, spot
 from provision.rehearsal.aws.offers import offering_zones
 from provision.rehearsal.aws.quota import quota_code, used_vcpus, vcpus
 from provision.rehearsal.aws.settings import AwsSettings
@@ -63,7 +64,7 @@ def patch(settings: AwsSettings, park: HostPark | None) -> None:
                 return reservation
             request = _in_subnet(self, request, card)
             request, reserved = _in_reservation(request, settings)
-            _validate(self, image_id, request, params)
+            _validate(self, image_id, request, params, settings)
             zone, number = _allocation(request, settings)
             for mapping in params.get("block_device_mappings", []):
                 mapping["Ebs"].setdefault("DeleteOnTermination", True)
@@ -96,7 +97,7 @@ def _begin(backend: Any, instance: Any, params: dict[str, Any], settings: AwsSet
         instance.state_reason = StateReason(words, code)
         show_state(instance, "pending", 0, settings.pending_s)
     elif park:
-        set_address(instance, park.create(_spec(backend, instance, params)))
+        set_address(instance, park.create(_spec(backend, instance, params, settings)))
         show_state(instance, "pending", 0, settings.pending_s)  # from the answer on, however long the host took
     else:  # a private address is moto's, which is of the subnet
         set_address(instance, None if instance.private else loopback())
@@ -148,12 +149,12 @@ def _patch_response() -> None:
             return error_xml("InsufficientInstanceCapacity", str(error)), {"status": 500, "Content-Type": "text/xml"}
 
 
-def _validate(backend: Any, image_id: str, request: _Request, params: dict[str, Any]) -> None:
+def _validate(backend: Any, image_id: str, request: _Request, params: dict[str, Any], settings: AwsSettings) -> None:
     """Refuse as EC2 does: an unknown image, type, zone or key, and a type that the region or the zone does not have."""
-    if image_id not in backend.amis:
-        refuse("InvalidAMIID.NotFound", f"The image id '[{image_id}]' does not exist")
+    row = images.of_id(request.region, image_id, settings)
     if request.instance_type not in INSTANCE_TYPES:
         refuse("InvalidParameterValue", f"Invalid value '{request.instance_type}' for InstanceType.")
+    images.check(backend, row, image_id, request.instance_type, params.get("block_device_mappings", []))
     if params.get("key_name") and params["key_name"] not in backend.key_pairs:
         refuse("InvalidKeyPair.NotFound", f"The key pair '{params['key_name']}' does not exist")
     zones = offering_zones(request.region, request.instance_type)
@@ -214,15 +215,21 @@ def _under_quota(request: _Request, settings: AwsSettings) -> int:
     return room
 
 
-def _spec(backend: Any, instance: Instance, params: dict[str, Any]) -> HostSpec:
-    """The host of an instance: its first disk is the root, which the host has anyway; the others are volumes."""
+def _spec(backend: Any, instance: Instance, params: dict[str, Any], settings: AwsSettings) -> HostSpec:
+    """The host of an instance: its first disk is the root, which the host has anyway; the others are volumes.
+
+    cloud-init gives the key of the user data to the image's first user, whose name is the image's own.
+    """
+    row = images.of_id(backend.region_name, instance.image_id, settings)
+    login, data = row.get("Login", rootfs.LOGIN) if row else rootfs.LOGIN, _decode(instance.user_data)
     key = backend.key_pairs.get(params.get("key_name"))
     material = key.material_public if key else b""
     volumes = tuple(int(m["Ebs"].get("VolumeSize") or 8) for m in params.get("block_device_mappings", [])[1:])
     return HostSpec(
         instance_id=instance.id,
         hostname=f"ip-{instance.private_ip}".replace(".", "-"),
-        user_data=_decode(instance.user_data),
+        user_data=data,
+        accounts=tuple((login, given) for given in _keys(data) if login != rootfs.LOGIN),
         authorized_keys=(material.decode() if isinstance(material, bytes) else str(material),) if material else (),
         instance_store_gb=int(INSTANCE_TYPES[instance.instance_type].get("InstanceStorageInfo", {}).get("TotalSizeInGB", 0)),
         volume_gb=volumes,
@@ -234,6 +241,15 @@ def _spec(backend: Any, instance: Instance, params: dict[str, Any]) -> HostSpec:
 def disk_link(_number: int, serial: str, ephemeral: bool) -> str:  # noqa: FBT001
     """The link that udev makes for an NVMe disk of EC2 (docs/sources/clouds.md §11, "NVMe names")."""
     return f"nvme-Amazon_EC2_NVMe_Instance_Storage_AWS{serial}" if ephemeral else f"nvme-Amazon_Elastic_Block_Store_vol{serial.lower()}"
+
+
+def _keys(user_data: bytes) -> list[str]:
+    """The keys of a `#cloud-config` that is JSON, as gpuprov's is."""
+    try:
+        document = json.loads(user_data.partition(b"\n")[2])
+    except ValueError:
+        return []
+    return [str(key) for key in document.get("ssh_authorized_keys", [])] if isinstance(document, dict) else []
 
 
 def _decode(user_data: Any) -> bytes:

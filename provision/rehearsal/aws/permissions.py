@@ -121,7 +121,9 @@ def _needs(call: AwsCall, tags_of: TagsOf) -> Iterator[Need]:
     if action in _ANYBODYS:
         return
     if call.service == "ssm":
-        yield Need(action, f"arn:aws:ssm:{call.region}::parameter/{call.params.get('Name', '').lstrip('/')}", where)
+        name = call.params.get("Name", "").lstrip("/")
+        account = "" if name.startswith("aws/service/") else _ACCOUNT  # AWS's own parameters belong to no account
+        yield Need(action, f"arn:aws:ssm:{call.region}:{account}:parameter/{name}", where)
     elif call.action in _MAKES:
         yield from _creation(call, where)
     elif call.action in _TOUCHES:

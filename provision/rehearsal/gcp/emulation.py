@@ -2,8 +2,9 @@
 
 from typing import Any
 
+from provision.clouds.gcp.own_image import GcpOwnImage
 from provision.rehearsal.base import Traffic
-from provision.rehearsal.gcp import guests, networks
+from provision.rehearsal.gcp import guests, images, networks
 from provision.rehearsal.gcp.api import GcpApi
 from provision.rehearsal.gcp.settings import PROJECT, GcpSettings
 from provision.rehearsal.gcp.world import World
@@ -34,6 +35,11 @@ class GcpEmulation:
     def ended_by_itself(self, host_id: str) -> None:
         """Stop the instance, so that it can be started again."""
         guests.ended_by_itself(self._world, host_id)
+
+    def offer_image(self, region: str, image: dict[str, str], login: str) -> None:  # noqa: ARG002 - its agent makes the user that is named
+        """Add it to the images of its project, which are of the whole world, in place of one that was offered before."""
+        row = images.stand_in(GcpOwnImage.model_validate(image))
+        self.settings.gce_images = [*(other for other in self.settings.gce_images if other != row), row]
 
     def close(self) -> None:
         """Cancel everything that was to happen later."""

@@ -8,11 +8,12 @@ from typing import Any, Final
 
 from provision.rehearsal.gcp import capacity, keys
 from provision.rehearsal.gcp.guests import Guest, duration_s, erase, power_on
-from provision.rehearsal.gcp.offers import MachineType, accelerators, attachment, image_of, machine, region_of
+from provision.rehearsal.gcp.images import boot_image
+from provision.rehearsal.gcp.offers import MachineType, accelerators, attachment, machine, region_of
 from provision.rehearsal.gcp.operations import begin
 from provision.rehearsal.gcp.quota import obstacle
 from provision.rehearsal.gcp.refusals import ComputeError, exists, in_use, invalid, not_found, require
-from provision.rehearsal.gcp.settings import PROJECT
+from provision.rehearsal.gcp.settings import PROJECT, GcpSettings
 from provision.rehearsal.gcp.world import BASE, GcpCall, Handler, ResourcePath, World, fingerprint, last
 
 _MB: Final = 1024
@@ -148,7 +149,7 @@ def _plan_disks(world: World, guest: Guest, body: dict[str, Any]) -> None:
         if scratch and not disk.get("autoDelete"):
             raise invalid(f"{at}.autoDelete", disk.get("autoDelete", False), "A local SSD must be deleted with its instance.")
         if disk.get("boot") and "source" not in disk:
-            new |= _boot_disk(new, disk, f"{at}.initializeParams")
+            new |= _boot_disk(new, disk, f"{at}.initializeParams", world.settings)
         if "source" in disk:
             source = world.get(guest.place.beside("disks", last(disk["source"])))
             if source.get("users"):
@@ -161,11 +162,9 @@ def _plan_disks(world: World, guest: Guest, body: dict[str, Any]) -> None:
         disk.setdefault("deviceName", f"local-ssd-{index}" if scratch else f"persistent-disk-{index}")
 
 
-def _boot_disk(new: dict[str, Any], disk: dict[str, Any], at: str) -> dict[str, str]:
+def _boot_disk(new: dict[str, Any], disk: dict[str, Any], at: str, settings: GcpSettings) -> dict[str, str]:
     """The image and size of a boot disk that is made with its instance."""
-    image = image_of(new.get("sourceImage", ""))
-    if image is None:
-        raise invalid(f"{at}.sourceImage", new.get("sourceImage", ""), "The referenced image resource cannot be found.")
+    image = boot_image(new.get("sourceImage", ""), f"{at}.sourceImage", settings)
     size = int(new.get("diskSizeGb") or disk.get("diskSizeGb") or image["diskSizeGb"])
     if size < int(image["diskSizeGb"]):
         words = f"Requested disk size cannot be smaller than the image size ({image['diskSizeGb']} GB)"

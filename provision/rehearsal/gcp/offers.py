@@ -1,20 +1,19 @@
-"""What the embedded GCP offers: zones, regions, machine types, accelerators and images out of gpuprov's own catalogue."""
+"""What the embedded GCP offers: zones, regions, machine types and accelerators out of gpuprov's own catalogue."""
 
 import functools
-import re
 import zlib
 from dataclasses import dataclass
 from typing import Any, Final
 
 from provision.clouds.gcp import data, provider
 from provision.clouds.gcp.data import Attached
+from provision.rehearsal.gcp.images import by_family, images_of
 from provision.rehearsal.gcp.listing import as_aggregated_list, as_list
 from provision.rehearsal.gcp.refusals import not_found
 from provision.rehearsal.gcp.settings import PROJECT
 from provision.rehearsal.gcp.world import BASE, GcpCall, Handler
 
 _MB: Final = 1024
-_IMAGE_DATE: Final = "v20261101"
 _MOST_CARDS: Final = 16
 _LETTERS: Final = "abc"
 
@@ -109,38 +108,6 @@ def machine(zone: str, name: str) -> MachineType | None:
     return machines(zone).get(name)
 
 
-def image_of(link: str) -> dict[str, Any] | None:
-    """The image of a full or partial URL, by family or by name."""
-    match = re.search(r"(?:^|/)projects/([^/]+)/global/images/(family/)?([^/]+)$", link)
-    if not match:
-        return None
-    project, family, name = match.groups()
-    return next((i for i in _images(project) if i["family" if family else "name"] == name), None)
-
-
-@functools.cache
-def _images(project: str) -> tuple[dict[str, Any], ...]:
-    records = data.gcp()
-    families = {(i.project, i.family) for i in records.images} | {(i.project, i.family) for i in records.accelerator_images}
-    return tuple(_image(project, family) for owner, family in sorted(families) if owner == project)
-
-
-def _image(project: str, family: str) -> dict[str, Any]:
-    name = f"{family}-{_IMAGE_DATE}"
-    return {
-        "kind": "compute#image",
-        "id": _id(f"{project}/{name}"),
-        "name": name,
-        "family": family,
-        "status": "READY",
-        "architecture": "X86_64",
-        "diskSizeGb": "20" if "rocky" in family else "10",
-        "archiveSizeBytes": "1000000000",
-        "creationTimestamp": "2026-11-01T00:00:00.000-07:00",
-        "selfLink": f"{BASE}projects/{project}/global/images/{name}",
-    }
-
-
 def _id(text: str) -> str:
     """A number that is always the same for the same thing."""
     return str(zlib.crc32(text.encode()) + 10**12)
@@ -194,18 +161,18 @@ def _in_scope(call: GcpCall, scope: str) -> list[dict[str, Any]]:
         case "acceleratorTypes":
             return [_accelerator_type(scope, name) for name in accelerators(scope)]
         case _:
-            return list(_images(scope))
+            return images_of(scope, call.world.settings)
 
 
 def _own(call: GcpCall) -> list[dict[str, Any]]:
     return _in_scope(call, call.path.get("zone") or call.path["project"])
 
 
-def _get(call: GcpCall, key: str = "name") -> dict[str, Any]:
+def _get(call: GcpCall) -> dict[str, Any]:
     name = call.name or call.path["zone"]
-    resource = next((r for r in _own(call) if r[key] == name), None)
+    resource = next((r for r in _own(call) if r["name"] == name), None)
     if resource is None:
-        raise not_found(str(call.resource(f"family/{name}" if key == "family" else name)))
+        raise not_found(str(call.resource(name)))
     return resource
 
 
@@ -222,5 +189,5 @@ HANDLERS: Final[dict[str, Handler]] = {
     **{f"compute.{collection}.get": _get for collection in ("zones", "machineTypes", "acceleratorTypes", "images")},
     **{f"compute.{collection}.list": _list for collection in ("zones", "machineTypes", "acceleratorTypes", "images")},
     **{f"compute.{collection}.aggregatedList": _everywhere for collection in ("machineTypes", "acceleratorTypes")},
-    "compute.images.getFromFamily": lambda call: _get(call, "family"),
+    "compute.images.getFromFamily": by_family,
 }

@@ -11,6 +11,7 @@ docs.cloud.google.com/iam/docs/roles-permissions/compute.
 from collections.abc import Iterator
 from typing import Any, Final
 
+from provision.rehearsal.gcp.images import project_of, public_projects
 from provision.rehearsal.gcp.refusals import forbidden
 from provision.rehearsal.gcp.settings import PROJECT
 from provision.rehearsal.gcp.world import GcpCall, last
@@ -43,6 +44,7 @@ def _of_instance(body: dict[str, Any], instance: str) -> Iterator[tuple[str, str
         yield "compute.disks.create", project
     if any(disk.get("initializeParams", {}).get("labels") for disk in body.get("disks", [])):
         yield "compute.disks.setLabels", project
+    yield from _of_images(body)
     if any("source" in disk for disk in body.get("disks", [])):
         yield "compute.disks.use", project
     for card in body.get("networkInterfaces", []):
@@ -59,10 +61,18 @@ def _of_instance(body: dict[str, Any], instance: str) -> Iterator[tuple[str, str
         yield "iam.serviceAccounts.actAs", f"{project}/serviceAccounts/{body['serviceAccounts'][0].get('email', 'default')}"
 
 
+def _of_images(body: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """An image that is not everybody's may be read by whoever its project lets."""
+    for disk in body.get("disks", []):
+        owner = project_of(disk.get("initializeParams", {}).get("sourceImage", ""))
+        if owner and owner not in public_projects():
+            yield "compute.images.useReadOnly", f"projects/{owner}"
+
+
 def enforce(call: GcpCall) -> None:
     """Refuse a call that the caller's permissions do not cover, naming the first that is missing."""
     permissions = call.world.settings.gce_allowed
-    if permissions is None or (call.collection == "images" and call.path["project"] != PROJECT):  # public images are everybody's
+    if permissions is None or (call.collection == "images" and call.path["project"] in public_projects()):  # these are everybody's
         return
     for permission, resource in _needs(call):
         if permission not in permissions:

@@ -23,6 +23,8 @@ class GcpSettings:
     # name → zone, machine_type, count and used of a reservation; None: any name exists and has room
     gce_reservations: dict[str, dict[str, Any]] | None = None
     gce_placement_policies: list[str] | None = None  # their names, in every region; None: any exists
+    # images of projects beside the public ones: `project`, `name`, and any other field of an image as `images.get` shows it
+    gce_images: list[dict[str, Any]] = field(default_factory=list)
     gce_allowed: list[str] | None = None  # the IAM permissions of the caller; None for all
     # the smallest maxRunDuration in seconds: docs.cloud.google.com/compute/docs/instances/limit-vm-runtime, "Restrictions"
     gce_shortest_run_s: float = 30.0

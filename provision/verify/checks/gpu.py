@@ -6,7 +6,7 @@ Sources: docs/sources/verification.md §2.2.
 from provision.catalog import read
 from provision.profile.model import Profile
 from provision.profile.signed import wants_signed
-from provision.verify.checks.base import Check, Verdict, apply, fails, passes, unknown, warns
+from provision.verify.checks.base import OF_THE_IMAGE, Check, Verdict, apply, fails, passes, unknown, warns
 from provision.verify.facts import Facts, NotObservedError
 from provision.verify.facts.gpu import DriverFacts, ModulesFacts, NvmlFacts, require_gpu
 
@@ -32,8 +32,10 @@ def _gpu(facts: Facts, profile: Profile) -> Verdict:
 
 
 def _driver(facts: Facts, profile: Profile) -> Verdict:
-    branch = profile.stack.driver
+    has = profile.image_has
+    branch = has.driver if has is not None else profile.stack.driver
     expected = "one driver: loaded = installed = user space" + ("" if branch == "auto" else f", branch {branch}")
+    expected += ", as the image has it" if has is not None else ""
     require_gpu(facts)
     driver = facts.read(DriverFacts)
     user_space = facts.raw.get("nvml")
@@ -42,11 +44,12 @@ def _driver(facts: Facts, profile: Profile) -> Verdict:
     versions = {where: version for where, version in witnesses.items() if version}
     observed = ", ".join(f"{where} {version}" for where, version in versions.items()) or "none"
     if not driver.loaded:
-        return fails(expected, f"no driver is loaded ({observed})", "install the driver, or reboot into it")
+        hint = OF_THE_IMAGE if has is not None else "install the driver, or reboot into it"
+        return fails(expected, f"no driver is loaded ({observed})", hint)
     if len(set(versions.values())) > 1:
         return fails(expected, observed, "a reboot is pending: an upgrade changed the driver under the loaded module")
     if branch != "auto" and not f"{driver.loaded}.".startswith(f"{branch}."):
-        return fails(expected, observed, f"install driver branch {branch}")
+        return fails(expected, observed, OF_THE_IMAGE if has is not None else f"install driver branch {branch}")
     if nvml is None and driver.nvidia_smi is None:
         return unknown(expected, f"{observed}; user space did not answer: {driver.nvidia_smi_error or 'no NVML'}", "install nvidia-utils")
     if driver.installed is None:
@@ -57,6 +60,8 @@ def _driver(facts: Facts, profile: Profile) -> Verdict:
 def _driver_on_disk(facts: Facts, profile: Profile) -> Verdict:
     if wants_signed(profile):
         return _signed_on_disk(facts.read(ModulesFacts))
+    if profile.image_has is not None:
+        return _on_the_image(facts.read(ModulesFacts))
     expected = "the driver's module built for every kernel that has headers, and its packages held"
     modules = facts.read(ModulesFacts)
     kernels = ", ".join(f"{k.kernel} {'built' if k.built else 'NOT built'}" for k in modules.kernels) or "no kernel has headers"
@@ -66,6 +71,22 @@ def _driver_on_disk(facts: Facts, profile: Profile) -> Verdict:
     if not modules.kernels or not all(kernel.built for kernel in modules.kernels):
         return fails(expected, observed, hint)
     return passes(expected, observed) if locks else warns(expected, observed, hint)
+
+
+def _on_the_image(modules: ModulesFacts) -> Verdict:
+    """The image's own driver: how it came there is not known, so a kernel without headers is no failure."""
+    expected = "the image's own driver for every kernel that can be booted, and its packages held"
+    kernels = sorted(modules.installed or modules.kernels, key=lambda kernel: kernel.order)
+    locks = [name for name in modules.held if "nvidia" in name]
+    words = ", ".join(f"{k.kernel} {'has it' if k.built else 'has NOT'}" for k in kernels) or "no kernel is seen"
+    observed = f"{words}; held: {', '.join(locks) or 'nothing of the driver'}"
+    if not kernels:
+        return unknown(expected, observed, "see `modinfo nvidia` on the host")
+    if not kernels[-1].built:
+        return fails(expected, observed, OF_THE_IMAGE)
+    return (
+        passes(expected, observed) if locks else warns(expected, observed, "hold its packages in the image, or verify again after upgrades")
+    )
 
 
 def _signed_on_disk(modules: ModulesFacts) -> Verdict:

@@ -6,7 +6,20 @@ Limits and their sources: docs/sources/verification.md §2.5-2.7.
 from typing import Final, Literal
 
 from provision.profile.model import Profile
-from provision.verify.checks.base import Check, Signs, Verdict, apply, dotted, each_gpu, fails, not_applicable, passes, unknown, warns
+from provision.verify.checks.base import (
+    OF_THE_IMAGE,
+    Check,
+    Signs,
+    Verdict,
+    apply,
+    dotted,
+    each_gpu,
+    fails,
+    not_applicable,
+    passes,
+    unknown,
+    warns,
+)
 from provision.verify.facts import Facts, NotObservedError
 from provision.verify.facts.gpu import DeviceFacts, devices, require_gpu
 from provision.verify.facts.health import GspFacts, XidsFacts
@@ -183,7 +196,8 @@ def _gsp(facts: Facts, profile: Profile) -> Verdict:
     expected = "no timeout of the GPU's system processor (GSP), and its firmware as the driver is told"
     require_gpu(facts)
     seen, gpus, log = facts.read(GspFacts), devices(facts), facts.read(XidsFacts)
-    asked = profile.stack.driver_flavour
+    has = profile.image_has
+    asked = (has.driver_flavour if has else None) or profile.stack.driver_flavour
     lost = sorted({event.code for event in log.events if event.code in _GSP_LOST})
     states = ["not told" if gpu.gsp.value is None else _GSP_STATES.get(str(gpu.gsp.value), "?") for gpu in gpus]
     observed = f"{seen.modules or 'no'} kernel modules, firmware {', '.join(dict.fromkeys(states))}"
@@ -192,7 +206,8 @@ def _gsp(facts: Facts, profile: Profile) -> Verdict:
         hint = f"reboot; the driver {cure} (NVreg_EnableGpuFirmware=0): stack.driver_flavour of the profile"
         return fails(expected, f"{observed}; XID {', '.join(map(str, lost))}: the GSP did not answer", hint)
     if asked != "auto" and seen.modules is not None and seen.modules != asked:
-        return fails(expected, f"{observed}; the profile asks for the {asked} ones", apply("nvidia_driver", "installs them"))
+        hint = apply("nvidia_driver", "installs them") if profile.image_has is None else OF_THE_IMAGE
+        return fails(expected, f"{observed}; the profile asks for the {asked} ones", hint)
     if seen.on_disk == "0" and 1 in [gpu.gsp.value for gpu in gpus]:
         hint = "the open modules cannot do without it" if seen.modules == "open" else "reboot, or unload the driver and load it again"
         return fails(expected, f"{observed}; NVreg_EnableGpuFirmware=0 is set for the next load", hint)

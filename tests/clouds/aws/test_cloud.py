@@ -33,7 +33,7 @@ def test_a_tag_that_the_organisation_demands_is_in_the_launching_call_and_its_po
 
 def test_a_warm_launch_is_four_calls(rig: AwsRig) -> None:
     cloud = rig.cloud()
-    image = cloud._image_id(rig.order())  # what a lock holds
+    image = cloud._images.of(rig.order()).id  # what a lock holds
     order = rig.order(count=64, minimum=64, image_id=image)
     rig.forget()
     cloud.find(order.name)

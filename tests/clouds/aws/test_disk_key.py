@@ -190,7 +190,7 @@ def test_a_machine_lost_to_the_accounts_own_key_says_the_reason(rig: AwsRig) -> 
     """The profile names no key; a policy for all keys of the account denies the one that a volume got by default."""
     order = keyed(rig.order(), arn())
     rig.set(missing=[arn()])
-    reply = rig.client.run_instances(ImageId=rig.cloud()._image_id(order), **run_instances(order, REGION))
+    reply = rig.client.run_instances(ImageId=rig.cloud()._images.of(order).id, **run_instances(order, REGION))
     (machine,) = rig.cloud().launch(dataclasses.replace(rig.order("other")))
     lost = dataclasses.replace(machine, id=reply["Instances"][0]["InstanceId"])
     with pytest.raises(Exception, match=r"it is terminated \(Client.InternalError\)") as caught:

@@ -7,6 +7,7 @@ import pytest
 from provision.clouds import base
 from provision.clouds.aws import examine
 from provision.clouds.aws.cloud import AwsCloud
+from provision.clouds.aws.image_choice import Ami
 from provision.errors import CloudInvalidError, QuotaExceededError
 from tests.clouds.aws.orders import order as ordered
 from tests.clouds.aws.rig import REGION, AwsRig
@@ -87,7 +88,7 @@ def test_what_fills_a_quota_fits_and_one_more_does_not(limit: int, count: int, f
 def test_a_name_that_is_taken_is_no_failure_of_the_dry_run() -> None:
     """It may be that of the launch itself; `up` says whose it is."""
     api = ScriptedApi(create_security_group=[refusal("InvalidGroup.Duplicate")], run_instances=[refusal("DryRunOperation")])
-    answer = examine._dry_run(api, ordered(), lambda _: "ami-1")
+    answer = examine._dry_run(api, ordered(), lambda _: Ami("ami-1", "/dev/sda1"))
     assert (answer.about, answer.holds) == ("dry-run", True)
     api = ScriptedApi(create_security_group=[refusal("UnauthorizedOperation")])
-    assert examine._dry_run(api, ordered(), lambda _: "ami-1").holds is False
+    assert examine._dry_run(api, ordered(), lambda _: Ami("ami-1", "/dev/sda1")).holds is False

@@ -8,6 +8,7 @@ import json
 import pytest
 from botocore.stub import Stubber
 
+from provision.catalog import read
 from provision.clouds.aws import data, refresh
 from provision.clouds.aws.access import AwsAccess
 from provision.clouds.aws.client import client
@@ -42,9 +43,19 @@ def test_the_offerings_are_those_of_the_shipped_data(access: AwsAccess) -> None:
 
 
 def test_the_images_have_ids(access: AwsAccess) -> None:
-    result = refresh.newest_images(REGION, access)
-    assert result
-    assert all(image_id.startswith("ami-") for image_id in result.values())
+    result, lacking = refresh.newest_images(REGION, access)
+    assert lacking == []
+    assert set(result) == {system.key for system in read.systems().systems if not system.subscribed}
+    assert all(image.id.startswith("ami-") and image.created == "2026-11-01" for image in result.values())
+    assert (result["rocky 9"].name, result["rocky 9"].owner) == ("Rocky-9-EC2-Base-9.-20261101.0-x86_64", "792107900819")
+
+
+def test_a_system_that_a_region_does_not_have_is_named_and_the_others_stay(ec2: Rehearsal, access: AwsAccess) -> None:
+    rule = {"kind": "error", "action": "GetParameter", "code": "ParameterNotFound", "count": 1}
+    control.ask(ec2, "faults", method="PUT", body=[rule])
+    result, (lacking,) = refresh.newest_images(REGION, access)
+    assert lacking.startswith("ubuntu 24.04: ")
+    assert {"ubuntu 22.04", "rocky 10"} <= set(result)
 
 
 def test_a_permission_that_is_missing_is_named(ec2: Rehearsal, access: AwsAccess) -> None:

@@ -3,6 +3,7 @@
 import jsonschema
 import pytest
 
+from provision.catalog import read
 from provision.clouds.gcp import refresh
 from provision.clouds.gcp.access import GcpAccess
 from provision.errors import (
@@ -24,7 +25,10 @@ def test_zones_of_the_accelerators_that_the_catalogue_knows(compute: Compute, gc
 
 
 def test_the_newest_image_of_every_family_of_the_catalogue(gcp: GcpAccess) -> None:
-    result = refresh.newest_images(gcp)
+    result, described, lacking = refresh.newest_images(gcp)
+    assert lacking == []
+    assert set(result) == {system.key for system in read.systems().systems if not system.subscribed}
+    assert described[result["rocky 9"]].project == "rocky-linux-cloud"
     assert result["rocky 9"].startswith("projects/rocky-linux-cloud/global/images/rocky-linux-9")
     assert result["rocky 9"].endswith("-v20261101")
 

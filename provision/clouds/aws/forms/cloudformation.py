@@ -7,9 +7,11 @@ Fn::Sub: `${…}` in them stays what it is. Free text of the profile is left out
 """
 
 import datetime as dt
+from dataclasses import replace
 from typing import Any, Final
 
-from provision.clouds.aws import data, requests
+from provision.clouds.aws import requests
+from provision.clouds.aws.image_choice import own_of, wanted
 from provision.clouds.aws.place import place_of
 from provision.clouds.base import Order
 from provision.clouds.forms import KEY_PATTERN, Hole, Marked, Parts, Subject, dumped
@@ -67,6 +69,7 @@ def _parameters(subject: Subject) -> dict[str, Any]:
             **({"Default": values.deadline.astimezone(dt.UTC).isoformat(timespec="seconds")} if values.deadline else {}),
         },
         "ImageId": _image(subject),
+        **_root_device(subject),
     }
     if subject.template.subnet:
         parameters["VpcId"] = {"Type": "AWS::EC2::VPC::Id", "Description": f"The VPC of {subject.template.subnet}."}
@@ -81,12 +84,22 @@ def _parameters(subject: Subject) -> dict[str, Any]:
 
 
 def _image(subject: Subject) -> dict[str, Any]:
-    """The image of the lock, or the newest of the publisher as AWS's own parameter names it; no other is accepted."""
-    if subject.image_id:
-        kind, value = "AWS::EC2::Image::Id", subject.image_id
-    else:
-        kind, value = "AWS::SSM::Parameter::Value<AWS::EC2::Image::Id>", data.image_parameter(subject.os)
-    return {"Type": kind, "Description": "The image of the profile's system.", "Default": value, "AllowedValues": [value]}
+    """The image by its id, or as the parameter names the newest; no other is accepted. A template cannot look for a name itself."""
+    want = wanted(replace(subject.template, image_id=subject.image_id))
+    if want.name:
+        about = f"The newest image of owner {want.owner} whose name is like {want.name}: look for it with `aws ec2 describe-images`."
+        return {"Type": "AWS::EC2::Image::Id", "Description": about}
+    kind = "AWS::EC2::Image::Id" if want.id else "AWS::SSM::Parameter::Value<AWS::EC2::Image::Id>"
+    value, about = want.id or want.parameter, "The profile's own image." if want.own else "The image of the profile's system."
+    return {"Type": kind, "Description": about, "Default": value, "AllowedValues": [value]}
+
+
+def _root_device(subject: Subject) -> dict[str, Any]:
+    """What only DescribeImages says of an image of one's own; nothing where the image is the system's."""
+    if own_of(subject.template.place) is None:
+        return {}
+    about = "RootDeviceName of the image, as `aws ec2 describe-images` shows it: the root volume gets the profile's size under that name."
+    return {"RootDevice": {"Type": "String", "Description": about, "AllowedPattern": "^/dev/[a-z0-9]{2,10}$"}}
 
 
 def _resources(subject: Subject, marked: Marked) -> dict[str, Any]:
@@ -95,6 +108,8 @@ def _resources(subject: Subject, marked: Marked) -> dict[str, Any]:
     request = {k: v for k, v in requests.run_instances(order, subject.region).items() if k not in _ONCE}
     data = marked.written(request, _text)
     data["UserData"] = {"Fn::Base64": _lines(marked.parts(request["UserData"]))}
+    if _root_device(subject):
+        data["BlockDeviceMappings"][0]["DeviceName"] = {"Ref": "RootDevice"}
     data["ImageId"] = {"Ref": "ImageId"}
     if "NetworkInterfaces" in data:
         data["NetworkInterfaces"] = [{**card, "Groups": [_GROUP]} for card in data["NetworkInterfaces"]]

@@ -1,9 +1,11 @@
 """The steps of a runbook on AWS, out of the request that `up` sends."""
 
 import re
+from dataclasses import replace
 from typing import Any, Final
 
-from provision.clouds.aws import data, requests
+from provision.clouds.aws import requests
+from provision.clouds.aws.image_choice import FIXED_FILTERS, own_of, wanted
 from provision.clouds.aws.place import place_of
 from provision.clouds.base import LAUNCH_TAG
 from provision.clouds.forms import Marked, Subject
@@ -11,7 +13,7 @@ from provision.clouds.shell import Step, Var, Word, address_step, captured, comm
 
 TOOLS: Final = "`aws` (2)"
 """What a reader of the runbook needs on the machine."""
-_GROUP, _IMAGE, _INSTANCE = Var("GROUP"), Var("IMAGE"), Var("INSTANCE")
+_GROUP, _IMAGE, _INSTANCE, _ROOT = Var("GROUP"), Var("IMAGE"), Var("INSTANCE"), Var("ROOT")
 _VPC: Final = Var("VPC")
 _HERE: Final = "sg-00000000000000000"  # stands for the group in the requests
 _SEEN: Final = "Reservations[0].Instances[0].{0}"
@@ -118,17 +120,39 @@ def _within(text: str) -> Word:
 
 
 def _image(subject: Subject, aws: _Aws) -> Step:
-    if subject.image_id:
-        lookup = f"IMAGE={command(subject.image_id)}"
+    want = wanted(replace(subject.template, image_id=subject.image_id))
+    if want.id:
+        lookup = f"IMAGE={command(want.id)}"
+    elif want.parameter:
+        lookup = captured("IMAGE", aws.call("ssm", "get-parameter", "--name", want.parameter, query="Parameter.Value"))
     else:
-        parameter = data.image_parameter(subject.os)
-        lookup = captured("IMAGE", aws.call("ssm", "get-parameter", "--name", parameter, query="Parameter.Value"))
+        filters = [f"Name={name},Values={value}" for name, value in {"name": want.name, **FIXED_FILTERS}.items()]
+        newest = "sort_by(Images[?!not_null(ProductCodes)],&CreationDate)[-1].ImageId"
+        lookup = captured("IMAGE", aws.call("ec2", "describe-images", "--owners", want.owner, "--filters", *filters, query=newest))
+    fields = "Images[0].[Name,OwnerId,CreationDate,Architecture,BootMode]"
+    roots = aws.call("ec2", "describe-images", "--image-ids", _IMAGE, query="Images[0].RootDeviceName")
     return Step(
         f"Find the image of {' '.join(subject.os)}",
-        (lookup,),
-        (aws.call("ec2", "describe-images", "--image-ids", _IMAGE, query="Images[0].[Name,OwnerId,CreationDate]"),),
-        "a recent image of the system's publisher.",
+        (lookup, *((captured("ROOT", roots),) if want.own else ())),
+        (aws.call("ec2", "describe-images", "--image-ids", _IMAGE, query=fields),),
+        "the image that the profile names." if want.own else "a recent image of the system's publisher.",
     )
+
+
+def _rooted(mappings: list[dict[str, Any]]) -> Word:
+    """The disks, the first of them under the name that the image itself gives its root device."""
+    first, *others = mappings
+    before, after = packed([{**first, "DeviceName": _ROOT.name}, *others]).split(f'"{_ROOT.name}"', 1)
+    return [f'{before}"', _ROOT, f'"{after}']
+
+
+def _argument(key: str, value: Any, *, own: bool) -> Word:
+    """A parameter of the request as one argument; `own` says that the image is one's own, whose root device is asked for."""
+    if isinstance(value, str):
+        return value
+    if key == "NetworkInterfaces":
+        return _within(packed(value))
+    return _rooted(value) if own and key == "BlockDeviceMappings" else packed(value)
 
 
 def machine(subject: Subject, user_data: str) -> list[Step]:
@@ -138,11 +162,9 @@ def machine(subject: Subject, user_data: str) -> list[Step]:
     once = {key: request.pop(key) for key in ("MinCount", "MaxCount", "UserData")}
     groups: tuple[Word, ...] = () if "NetworkInterfaces" in request else ("--security-group-ids", _GROUP)
     words: list[Word] = ["--image-id", _IMAGE, *groups, "--count", str(once["MaxCount"])]
+    own = own_of(subject.template.place) is not None
     for key, value in request.items():
-        words += [
-            _option(key),
-            value if isinstance(value, str) else _within(packed(value)) if key == "NetworkInterfaces" else packed(value),
-        ]
+        words += [_option(key), _argument(key, value, own=own)]
     launch = aws.call("ec2", "run-instances", *words, "--user-data", f"file://{user_data}", query="Instances[0].InstanceId")
     options, mapped = request["MetadataOptions"], request["BlockDeviceMappings"]
     key = next((mapping["Ebs"]["KmsKeyId"] for mapping in mapped if "KmsKeyId" in mapping["Ebs"]), "")

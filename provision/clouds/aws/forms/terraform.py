@@ -4,9 +4,11 @@ Two things differ from `up`, because `aws_instance` has no word for them: the ne
 with the machine.
 """
 
+from dataclasses import replace
 from typing import Any, Final
 
-from provision.clouds.aws import data, disk_key, requests
+from provision.clouds.aws import disk_key, requests
+from provision.clouds.aws.image_choice import FIXED_FILTERS, wanted
 from provision.clouds.aws.place import place_of
 from provision.clouds.forms import Marked, Subject, dumped
 from provision.clouds.terraform import check_empty, document, expression, text
@@ -65,11 +67,15 @@ def render(subject: Subject) -> dict[str, bytes]:
 
 
 def _image(subject: Subject) -> tuple[str, dict[str, Any]]:
-    """The image of the lock, or the newest of the publisher as AWS's own parameter names it."""
-    if subject.image_id:
-        return subject.image_id, {}
-    lookup = {"aws_ssm_parameter": {"image": {"name": data.image_parameter(subject.os)}}}
-    return expression("data.aws_ssm_parameter.image.insecure_value"), lookup
+    """The image by its id, by the parameter that names the newest, or the newest of an owner's name pattern."""
+    want = wanted(replace(subject.template, image_id=subject.image_id))
+    if want.id:
+        return want.id, {}
+    if want.parameter:
+        return expression("data.aws_ssm_parameter.image.insecure_value"), {"aws_ssm_parameter": {"image": {"name": want.parameter}}}
+    filters = [{"name": name, "values": [value]} for name, value in {"name": want.name, **FIXED_FILTERS}.items()]
+    lookup = {"most_recent": True, "owners": [want.owner], "filter": filters}
+    return expression("data.aws_ami.image.id"), {"aws_ami": {"image": lookup}}
 
 
 def _key(key: str | None) -> dict[str, Any]:

@@ -1,0 +1,53 @@
+"""What the clouds of a plan must allow: the actions of its orders, and the smallest policy that grants them."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from provision import clouds
+from provision.clouds.base import Order
+from provision.clouds.terms import Grant
+from provision.profile.model import Profile
+
+if TYPE_CHECKING:
+    from provision.launch.plan import PlannedPlace
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedPermissions:
+    """What one cloud must allow: the actions, the smallest policy document where the cloud has policies, and a note."""
+
+    cloud: str
+    actions: tuple[str, ...]
+    document: dict[str, Any] | None
+    note: str
+
+
+def planned_permissions(
+    profile: Profile, name: str, places: Sequence["PlannedPlace"], draft: Sequence[Order]
+) -> Iterator[PlannedPermissions]:
+    """What each cloud of a profile must allow.
+
+    Args:
+        profile: the profile.
+        name: of the launch.
+        places: as planned.
+        draft: the order of the first attempt at each of them.
+    """
+    way = profile.network.way
+    for cloud in dict.fromkeys(place.cloud for place in profile.places):
+        provider = clouds.provider(cloud)
+        mine = [place for place in places if place.cloud == cloud]
+        actions = {
+            action for place, each in zip(places, draft, strict=True) if place.cloud == cloud for action in provider.permissions(each)
+        }
+        grant = Grant(
+            name=name,
+            regions=tuple(dict.fromkeys(place.region for place in mine)),
+            instance_types=tuple(sorted({place.place.instance_type for place in mine})),
+            spot=any(place.place.market == "spot" for place in mine),
+            subnet=profile.network.subnet or "",
+            places=tuple(dict.fromkeys(place.place for place in mine)),
+            os=(profile.os.name, profile.os.version),
+        )
+        yield PlannedPermissions(cloud, tuple(sorted(actions | set(way.permissions if way else ()))), *provider.policy(grant))
