@@ -28,6 +28,7 @@ ANSWERS = {
     "Reservations[0].Instances[0].PrivateIpAddress": "203.0.113.9",
     "Output": "boot\r\nssh-ed25519 AAAAkey root@host\r",
     "value(networkInterfaces[0].accessConfigs[0].natIP)": "203.0.113.9",
+    "value(networkInterfaces[0].networkIP)": "203.0.113.9",
     "hostkeys/": "ssh-ed25519 AAAAkey",
 }
 
