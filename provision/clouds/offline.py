@@ -16,6 +16,7 @@ from provision.clouds.terms import (
     DataPart,
     DeadlineKeeper,
     DriverAdvice,
+    Extras,
     Grant,
     Image,
     Offer,
@@ -136,6 +137,9 @@ class Provider(Protocol):
 
     def price(self, instance_type: str, region: str, gpu: str, count: int) -> Price | None:
         """The on-demand price of a machine with its GPUs, or None when nothing of it is known."""
+
+    def extras_price(self, instance_type: str, region: str, extras: Extras) -> Price:
+        """What is billed with a machine: its disks and its address, as parts, and what of it is not known."""
 
     def image(self, os: tuple[str, str]) -> Image | None:
         """How the image of a system is found."""
