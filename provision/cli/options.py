@@ -94,6 +94,7 @@ tier = click.option(
     help="How much to check: quick imports no framework, perf also measures under load.  [default: the profile's tier, or standard]",
 )
 all_roles = click.option("--all", "all_roles", is_flag=True, help="Run every role, not only those whose checks do not pass.")
+cheapest = click.option("--cheapest", is_flag=True, help="Try the profile's places by their price, the cheapest first, not in its order.")
 timeout = click.option(
     "--timeout", "timeout_s", type=click.FloatRange(1, 3600), default=120, show_default=True, help="Seconds for one observation."
 )

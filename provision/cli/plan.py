@@ -26,11 +26,20 @@ from provision.workflow.session import ProfileSource, Session
 @click.option("--name", metavar="NAME", help="The name of the instance.  [default: the profile's name]")
 @click.option("--ask", is_flag=True, help="Ask the clouds about each place: enabled, offered, quota, image, and a dry run.")
 @click.option("--rehearse", is_flag=True, help="With --ask: ask the embedded cloud instead.")
+@options.cheapest
 @options.organisation_rules
 @options.as_json
 @click.pass_context
 def command(
-    ctx: click.Context, *, profile: str, name: str | None, ask: bool, rehearse: bool, organisation: Organisation, as_json: bool
+    ctx: click.Context,
+    *,
+    profile: str,
+    name: str | None,
+    ask: bool,
+    rehearse: bool,
+    cheapest: bool,
+    organisation: Organisation,
+    as_json: bool,
 ) -> None:
     """Show what `up` would do: the places, prices, permissions and doors. Nothing is launched.
 
@@ -42,7 +51,7 @@ def command(
     rules = approval.rules_for(organisation)
     now = dt.datetime.now(dt.UTC)
     violations = approval.violations(rules, source.profile, source.lock, source.source, now) if rules else []
-    planned = plan(source.profile, source.lock, check_name(name or source.profile.name), load.lines(source.source))
+    planned = plan(source.profile, source.lock, check_name(name or source.profile.name), load.lines(source.source), cheapest=cheapest)
     with narration() as narrator:
         connect = Session.open().connect(rehearsal=rehearse, start=True, say=narrator.say) if ask else None
         answers = ask_clouds(planned, Ours(connect, narrator.say)) if connect else {}

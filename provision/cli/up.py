@@ -49,6 +49,7 @@ from provision.workflow.up import ProvenHost, UpRequest, request_for, up
     type=click.Choice(CLOUDS),
     help=f"Use the embedded cloud: no account, no cost, hosts on this machine. Only places on this cloud are tried.  [alone: {CLOUDS[0]}]",
 )
+@options.cheapest
 @options.all_roles
 @options.organisation
 @options.without_gpu
@@ -65,6 +66,7 @@ def command(
     minimum: int | None,
     wait_capacity: str | None,
     rehearse: str | None,
+    cheapest: bool,
     all_roles: bool,
     organisation: Organisation,
     without_gpu: bool,
@@ -89,6 +91,7 @@ def command(
         wait_s=options.seconds(wait_capacity) if wait_capacity else 0.0,
         without_gpu=without_gpu,
         all_roles=all_roles,
+        cheapest=cheapest,
     )
     with audited.launching(session, request) as ending, narration(lambda: still_runs(session, request.name)) as narrator:
         try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from provision import clouds
@@ -46,7 +46,7 @@ def sellers(gpu: str) -> dict[str, list[str]]:
 
 def cheapest_region(gpu: str, cloud: str | None = None) -> str:
     """The region with the lowest known price of the GPU, or else any that has it; empty when none has."""
-    known = [offer for offer in offers(gpu=gpu, cloud=cloud) if _is_fit(offer) and offer.region]
+    known = [offer for offer in offers(gpu=gpu, cloud=cloud) if _is_fit(offer) and offer.region in _placeable(offer)]
     whole = affordable(known, float("inf"))
     if whole:
         return min(whole, key=lambda offer: (offer.price.usd_per_hour if offer.price else 0, offer.region)).region or ""
@@ -85,7 +85,16 @@ def _fitting(gpu: str, cloud: str | None = None) -> Iterator[Offer]:
     """The offers that somebody can work with; a fraction of a GPU is none of them."""
     for provider in clouds.providers():
         if cloud in {None, provider.name}:
-            yield from (offer for offer in provider.offers() if offer.gpu == gpu and _is_fit(offer))
+            fitting = (offer for offer in provider.offers() if offer.gpu == gpu and _is_fit(offer))
+            yield from (replace(offer, regions=_placeable(offer)) for offer in fitting)
+
+
+def _placeable(offer: Offer) -> tuple[str, ...]:
+    """The regions in which a profile can name a place: where places are zones, the zones must be known."""
+    provider = clouds.provider(offer.cloud)
+    if not provider.place.zonal:
+        return offer.regions
+    return tuple(region for region, zones in provider.offered_in(offer.instance_type, offer.gpu).items() if zones)
 
 
 def _is_fit(offer: Offer) -> bool:

@@ -20,6 +20,7 @@ from provision.clouds.terms import (
     DeadlineKeeper,
     DriverAdvice,
     DriverImage,
+    Extras,
     Grant,
     Image,
     KnownImage,
@@ -165,6 +166,9 @@ class Provider(Protocol):
 
     def price(self, instance_type: str, region: str, gpu: str, count: int) -> Price | None:
         """The on-demand price of a machine with its GPUs, or None when nothing of it is known."""
+
+    def extras_price(self, instance_type: str, region: str, extras: Extras) -> Price:
+        """What is billed with a machine: its disks and its address, as parts, and what of it is not known."""
 
     def image(self, os: tuple[str, str], place: Any = None) -> Image | None:
         """How the image of a place is found: the place's own, or that of the system's publisher."""

@@ -87,6 +87,10 @@ class Price:
     parts: tuple[PricePart, ...]
     missing: tuple[str, ...] = ()
 
+    def plus(self, other: "Price") -> "Price":
+        """Both together: whole only if both are."""
+        return Price((*self.parts, *other.parts), (*self.missing, *other.missing))
+
     @property
     def usd_per_hour(self) -> float:
         """The sum of the parts that are known."""
@@ -110,6 +114,21 @@ class Price:
     def as_dict(self) -> dict[str, Any]:
         """The price as JSON-compatible data."""
         return {"usd_per_hour": self.usd_per_hour, "source": self.source, "whole": self.whole, "parts": [asdict(p) for p in self.parts]}
+
+
+@dataclass(frozen=True, slots=True)
+class Extras:
+    """What is billed with a machine and is no part of its type.
+
+    Attributes:
+        network_gb: of all network disks together.
+        local_disk: whether the data disk is to be inside the machine; some clouds bill that by its size.
+        public_address: whether it gets a public IPv4 address.
+    """
+
+    network_gb: int
+    local_disk: bool = False
+    public_address: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,11 +6,15 @@ from provision import clouds
 from provision.clouds.base import Instance
 from provision.clouds.terms import Price
 from provision.launch.journal import Record
+from provision.launch.price import priced, whole_price
 from provision.profile.model import Profile
 
 
 def hourly(instance: Instance, profile: Profile | None) -> Price | None:
-    """The catalog's price of a machine per hour; None for spot, whose price changes, and where the catalog has no price."""
+    """The catalog's price of a machine per hour, with the profile's disks and address where it is known.
+
+    None for spot, whose price changes, and where the catalog has no price.
+    """
     if instance.market == "spot" or instance.cloud not in clouds.CLOUDS:
         return None
     gpu, count = "", 1
@@ -19,6 +23,8 @@ def hourly(instance: Instance, profile: Profile | None) -> Price | None:
         if profile and (instance.cloud, instance.type) == (place.cloud, place.instance_type) and instance.region in here:
             gpu, count = place.gpus(profile.gpu.model, profile.gpu.count)
             break
+    if profile:
+        return priced(profile, instance.cloud, instance.type, instance.region, (gpu, count))
     return clouds.provider(instance.cloud).price(instance.type, instance.region, gpu, count)
 
 
@@ -39,7 +45,7 @@ def _price_at(profile: Profile, record: Record, cloud: str, region: str) -> floa
     for number, place in enumerate(profile.places):
         here = place.cloud == cloud and region in {place.region_of(location) for location in place.locations}
         if here and place.market == "on-demand" and (not tried or number in tried):
-            price = clouds.provider(cloud).price(place.instance_type, region, *place.gpus(profile.gpu.model, profile.gpu.count))
+            price = whole_price(profile, place, region)
             return price.usd_per_hour if price else None
     return None
 

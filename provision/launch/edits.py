@@ -2,13 +2,14 @@
 
 import math
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from provision import clouds
 from provision.clouds import search
-from provision.clouds.terms import RefusalKind
+from provision.clouds.terms import Offer, Price, RefusalKind
 from provision.launch.plan import Plan, PlannedPlace
+from provision.launch.price import whole_price
 
 _FREE_DISK: Final = "instance-store"
 
@@ -56,9 +57,9 @@ def _types(plan: Plan, dear: list[PlannedPlace]) -> Iterator[Edit]:
     data = plan.profile.disks.data
     for place in dear:
         provider = clouds.provider(place.cloud)
-        fitting = search.affordable(
-            search.offers(gpu=place.gpu, region=place.region, cloud=place.cloud), plan.profile.limits.price_per_hour_usd
-        )
+        offers = search.offers(gpu=place.gpu, region=place.region, cloud=place.cloud)
+        priced = [replace(offer, price=_price(plan, place, offer)) for offer in offers]
+        fitting = search.affordable(priced, plan.profile.limits.price_per_hour_usd)
         for offer in sorted(fitting, key=lambda each: -(each.price.usd_per_hour if each.price else 0)):
             other = place.place.model_copy(update={"instance_type": offer.instance_type})
             disk = data is None or data.source != _FREE_DISK or provider.local_disks(offer.instance_type) != 0
@@ -72,7 +73,7 @@ def _regions(plan: Plan, dear: list[PlannedPlace]) -> Iterator[Edit]:
     for place in dear:
         provider, prices = clouds.provider(place.cloud), dict[str, float]()
         for region, zones in provider.offered_in(place.place.instance_type, place.gpu).items():
-            price = provider.price(place.place.instance_type, region, place.gpu, place.gpu_count)
+            price = whole_price(plan.profile, place.place, region)
             location = next(iter(zones), "") if place.place.zonal else region
             record = provider.regions().get(region)
             usd = price.usd_per_hour if price and price.whole else math.inf
@@ -81,6 +82,11 @@ def _regions(plan: Plan, dear: list[PlannedPlace]) -> Iterator[Edit]:
         for location in sorted(prices, key=lambda each: (prices[each], each)):
             effect = f"{place.place.instance_type} costs {prices[location]:.3f} USD/h there"
             yield _edit(plan, f"places.{place.index}.{place.place.locations_key}", f"[{location}]", effect)
+
+
+def _price(plan: Plan, place: PlannedPlace, offer: Offer) -> Price | None:
+    """The price of another machine in the same place, with the profile's disks and address."""
+    return whole_price(plan.profile, place.place.model_copy(update={"instance_type": offer.instance_type}), place.region)
 
 
 def _edit(plan: Plan, key: str, value: str, effect: str) -> Edit:

@@ -26,6 +26,7 @@ from provision.clouds.terms import CloudOption, PlannedCall, Price, Refusal, Ref
 from provision.errors import LockInvalidError
 from provision.launch.moment import ONCE, in_words
 from provision.launch.permissions import PlannedPermissions, planned_permissions
+from provision.launch.price import cheapest_first, whole_price
 from provision.profile import load
 from provision.profile.locked import Lock, LockedPlace
 from provision.profile.model import Limits, Profile
@@ -48,7 +49,7 @@ class PlannedPlace:
         zone, gpu, gpu_count: empty where the cloud chooses; what a machine there has.
         image, image_id: how the image is looked up, and its id where the lock has one.
         image_about: its name, owner and day, as far as the lock has them.
-        price: on demand; None where the catalog has no price, and for spot, whose price changes.
+        price: on demand, of the machine with its disks and its address; None where the catalog has none, and for spot, whose price changes.
         refusal: why the place is skipped; None when it would be tried.
         elsewhere: the other regions that have the type.
         opt_in, secure_boot: whether the region must be enabled once; whether machines start with Secure Boot on.
@@ -132,7 +133,7 @@ class Plan:
     """The launch of a profile under a name.
 
     Attributes:
-        places: in the order in which they are tried.
+        places: in the order in which they are tried; `cheapest` says whether that is by price and not the profile's.
         disks, doors: of each machine.
         safeguards: by cloud, what its requests contain whatever the profile says.
         sacrifices: the protections that the profile gives up.
@@ -156,6 +157,7 @@ class Plan:
     tags: tuple[tuple[str, str], ...]
     withdrawn: tuple[tuple[str, str, dt.date], ...]
     lines: Mapping[str, int] = field(default_factory=dict)
+    cheapest: bool = False
 
     @property
     def candidates(self) -> list[PlannedPlace]:
@@ -179,7 +181,7 @@ class Plan:
         return Ceiling(limits.price_per_hour_usd, total, total if prices and not unknown else None, lowest, highest, unknown)
 
 
-def plan(profile: Profile, lock: Lock, name: str | None = None, lines: Mapping[str, int] | None = None) -> Plan:
+def plan(profile: Profile, lock: Lock, name: str | None = None, lines: Mapping[str, int] | None = None, *, cheapest: bool = False) -> Plan:
     """Compute the plan. No cloud is contacted.
 
     Args:
@@ -187,12 +189,13 @@ def plan(profile: Profile, lock: Lock, name: str | None = None, lines: Mapping[s
         lock: its lock.
         name: of the launch; the profile's name by default.
         lines: the line of each key in the profile's file, for refusals.
+        cheapest: order the places by their price, and not as the profile does.
 
     Raises:
         LockInvalidError: the lock lacks a place of the profile.
     """
     sha256, name = load.digest(profile), name or profile.name
-    places = tuple(_places(profile, lock, lines or {}))
+    places = (cheapest_first if cheapest else tuple)(_places(profile, lock, lines or {}))
     first = {cloud: next((p for p in places if p.cloud == cloud and p.refusal is None), None) for cloud in _clouds(profile)}
     draft = [draft_order(profile, sha256, name, place) for place in places]
     calls = [call for cloud, place in first.items() if place for call in _calls(profile, sha256, name, place)]
@@ -217,6 +220,7 @@ def plan(profile: Profile, lock: Lock, name: str | None = None, lines: Mapping[s
         tags=tuple(sorted(tags.items())),
         withdrawn=tuple((cloud, *record) for cloud in clouds.CLOUDS for record in clouds.provider(cloud).withdrawn_with(profile.gpu.model)),
         lines=lines or {},
+        cheapest=cheapest,
     )
 
 
@@ -244,7 +248,7 @@ def _place(profile: Profile, index: int, location: str, locked: LockedPlace, lin
     gpu, gpu_count = place.gpus(profile.gpu.model, profile.gpu.count)
     unpriced = next((option.unpriced for option in provider.cloud_options(place) if option.unpriced), "")
     listed = place.market == "on-demand" and not unpriced
-    price = provider.price(place.instance_type, region, gpu, gpu_count) if listed else None
+    price = whole_price(profile, place, region) if listed else None
     money = _money_refusal(profile.limits, place, price, lines, unpriced)
     refusal = Refusal(RefusalKind.LOCKED, locked.not_available) if locked.not_available else money
     record = provider.regions().get(region)

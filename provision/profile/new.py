@@ -17,6 +17,7 @@ from provision.catalog.records.gpus import GpuRecord
 from provision.catalog.resolve import Choice, StackRequest, resolve
 from provision.catalog.rules import ClockRequest
 from provision.clouds.machines import OfferedMachine
+from provision.clouds.terms import Extras
 from provision.errors import StackConflictError, UsageError
 from provision.profile import load
 from provision.profile.commented import Entry, document
@@ -235,14 +236,17 @@ class _Money:
         self.known: dict[str, float] = {}
         self.unknown: dict[str, str] = {}
         self.shown: list[str] = []  # with ~ where it is from memory, as everywhere
+        extras = _extras(wish)
         for machine in wish.machines:
-            for region, price in machine.prices.items():
+            provider = clouds.provider(machine.offer.cloud)
+            for region, alone in machine.prices.items():
+                price = alone.plus(provider.extras_price(machine.offer.instance_type, region, extras)) if alone else None
                 if price is not None and price.whole:
                     self.known[region] = price.usd_per_hour
                     recalled = any(clouds.sources()[source].grade == "memory" for source in price.sources)
                     self.shown.append(f"{region} {'~' if recalled else ''}{price.usd_per_hour:.3f}")
                 else:
-                    self.unknown[region] = clouds.provider(machine.offer.cloud).price_hint
+                    self.unknown[region] = provider.price_hint
         self.given = wish.limit_usd
         if self.given is not None and self.known and not self.unknown and min(self.known.values()) > self.given:
             region = min(self.known, key=self.known.__getitem__)
@@ -262,7 +266,7 @@ class _Money:
         gaps = f"not known for {', '.join(self.unknown)}, where nothing is launched until it is" if self.unknown else ""
         if not self.known:
             return f"{'the most that may be paid' if self.given else 'set it to the most that you would pay'}: the price is {gaps}"
-        return "; ".join(filter(None, (f"US dollars an hour by the catalog: {', '.join(self.shown)}", gaps)))
+        return "; ".join(filter(None, (f"US dollars an hour by the catalog, with disks and address: {', '.join(self.shown)}", gaps)))
 
 
 def _warnings(wish: Wish, money: _Money) -> Iterator[str]:
@@ -323,9 +327,20 @@ def _place(machine: OfferedMachine) -> tuple[Entry, ...]:
     return tuple(Entry(key, data[key], whys.get(key, "")) for key in order)
 
 
+def _inside(wish: Wish) -> bool:
+    """Whether every machine has a disk inside."""
+    return all(clouds.provider(m.offer.cloud).local_disks(m.offer.instance_type) != 0 for m in wish.machines)
+
+
+def _extras(wish: Wish) -> Extras:
+    """What is billed with each machine."""
+    root_gb, inside = PURPOSES[wish.purpose].root_gb, _inside(wish)
+    return Extras(root_gb if inside else root_gb + _VOLUME_GB, local_disk=inside)
+
+
 def _disks(wish: Wish) -> tuple[Entry, ...]:
     purpose = PURPOSES[wish.purpose]
-    inside = all(clouds.provider(m.offer.cloud).local_disks(m.offer.instance_type) != 0 for m in wish.machines)
+    inside = _inside(wish)
     where = (Entry("mount", "/data"), Entry("filesystem", "ext4"))
     data: tuple[Entry, ...] = (Entry("source", "instance-store", "a disk inside the machine: fast, and empty after a stop"), *where)
     if not inside:

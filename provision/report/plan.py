@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from provision import clouds
 from provision.clouds.base import Answer
-from provision.clouds.terms import RefusalKind
+from provision.clouds.terms import Price, RefusalKind
 from provision.launch.edits import nearest_edits
 from provision.launch.plan import Plan, PlannedDisk, PlannedDoor, PlannedPlace, Sacrifice
 from provision.profile.locked import Lock
@@ -38,6 +38,7 @@ def as_dict(plan: Plan, answers: Answers | None = None) -> dict[str, Any]:
         "secured": _secured(plan),
         "gives_up": [_SACRIFICES[sacrifice] for sacrifice in plan.sacrifices],
         "deadline_h": profile.limits.deadline_h,
+        "cheapest_first": plan.cheapest,
         "limit_per_hour_usd": profile.limits.price_per_hour_usd,
         "permissions": {needed.cloud: list(needed.actions) for needed in plan.permissions},
         "calls": [asdict(call) for call in plan.calls],
@@ -55,6 +56,7 @@ def as_text(plan: Plan, answers: Answers, *, signatures: int | None, rules: str,
     `signatures` is how many the organisation's rules demand, None where there is no such demand; `violations` are what breaks the rules.
     """
     limits = plan.profile.limits
+    order = "the cheapest first" if plan.cheapest else "in this order"
     sections = [
         ("no longer available", _withdrawn(plan)),
         (f"stack (sha256:{plan.lock.digest[:16]}…)", _stack(plan.lock)),
@@ -75,7 +77,7 @@ def as_text(plan: Plan, answers: Answers, *, signatures: int | None, rules: str,
         f"owner: {_owner(plan)}",
         f"profile: {plan.profile.name} sha256:{plan.profile_sha256[:16]}…",
         "",
-        f"places, in this order (limit {limits.price_per_hour_usd:.2f} USD an hour, ends after {limits.deadline_h} h):",
+        f"places, {order} (limit {limits.price_per_hour_usd:.2f} USD an hour, ends after {limits.deadline_h} h):",
         *(line for place in plan.places for line in _place_lines(plan, place, answers.get(place, ()))),
         *(f"nearest edit: {edit}" for edit in nearest_edits(plan)),
         *(line for title, entries in sections if entries for line in (f"{title}:", *(f"  {entry}" for entry in entries))),
@@ -93,6 +95,8 @@ def _place_lines(plan: Plan, place: PlannedPlace, answers: Sequence[Answer]) -> 
     outcome = f"passed over: {place.refusal}" if place.refusal else cost
     yield f"  {place.cloud} {place.zone or place.region} {place.place.instance_type} ({place.place.market}{enabled}): {outcome}"
     if place.refusal is None or place.refusal.is_about_money:
+        if place.price:
+            yield f"      {price_parts(place.price)}"
         yield f"      {price_note(place)}"
     elif place.elsewhere:
         more = len(place.elsewhere) - _FEW
@@ -114,6 +118,8 @@ def _offer(plan: Plan, place: PlannedPlace, answers: Sequence[Answer]) -> dict[s
         "market": place.place.market,
         "price_per_hour_usd": hourly,
         "price_to_deadline_usd": round(hourly * plan.profile.limits.deadline_h, 2) if hourly is not None else None,
+        "price_parts": [asdict(part) for part in place.price.parts] if place.price else [],
+        "price_missing": list(place.price.missing) if place.price else [],
         "price_note": price_note(place),
         "note": f"passed over: {place.refusal}" if place.refusal else "",
         "refusal": place.refusal.kind.value if place.refusal else None,
@@ -124,6 +130,11 @@ def _offer(plan: Plan, place: PlannedPlace, answers: Sequence[Answer]) -> dict[s
         "answers": [asdict(answer) for answer in answers],
         "price_whole": place.price is None or place.price.whole,
     }
+
+
+def price_parts(price: Price) -> str:
+    """What the price is made of, such as `machine 0.526, 200 GB of gp3 0.022, public IPv4 address 0.005`."""
+    return ", ".join(f"{part.item} {part.usd_per_hour:.3f}" for part in price.parts)
 
 
 def price_note(place: PlannedPlace) -> str:

@@ -11,7 +11,7 @@ from provision.profile.model import Profile
 from provision.report.plan import price_note
 from provision.review.tree import CallItem, DiskItem, DoorItem, Money, PlaceItem
 
-_BESIDE: Final = "disks, public addresses and traffic, whose prices are not in the catalog"
+_BESIDE: Final = "traffic, whose price is not in the catalog"
 
 
 def places(plan: Plan) -> tuple[PlaceItem, ...]:

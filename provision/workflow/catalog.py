@@ -139,9 +139,9 @@ def instance_table(
         note = f"{unpriced} more are left out, because their whole price is not known here" if unpriced else note
     unsure = _unsure_sources()
     where = ["zones"] if region else ["regions", "priced in"]
-    columns = ["cloud", "type", "GPU", "GPUs", "vCPU", "GB", "local GB", *where, "USD/h", "note"]
+    columns = ["cloud", "type", "GPU", "GPUs", "vCPU", "GB", "local GB", *where, "USD/h", "as of", "note"]
     rows = [_offer_row(offer, unsure, in_region=region is not None) for offer in offers]
-    return CatalogTable(columns, rows, [offer.as_dict() for offer in offers], note)
+    return CatalogTable(columns, rows, [{**offer.as_dict(), "price_date": _priced_on(offer)} for offer in offers], note)
 
 
 def _offer_row(offer: Offer, unsure: set[str], *, in_region: bool) -> list[object]:
@@ -154,7 +154,12 @@ def _offer_row(offer: Offer, unsure: set[str], *, in_region: bool) -> list[objec
     if price and unsure.intersection(price.sources):
         hourly = FromMemory(hourly)
     size = (offer.gpu, offer.gpus, offer.vcpus, offer.memory_gb, offer.local_gb)
-    return [offer.cloud, offer.instance_type, *size, *where, hourly, "; ".join(notes)]
+    return [offer.cloud, offer.instance_type, *size, *where, hourly, _priced_on(offer), "; ".join(notes)]
+
+
+def _priced_on(offer: Offer) -> str | None:
+    """The day of the oldest source of an offer's price."""
+    return str(min(clouds.sources()[source].date for source in offer.price.sources)) if offer.price else None
 
 
 @dataclass(frozen=True, slots=True)

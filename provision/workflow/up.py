@@ -22,6 +22,7 @@ from provision.launch.journal import Machine, check_name
 from provision.launch.launcher import Launcher
 from provision.launch.place import Attempt, check_has_places
 from provision.launch.plan import Plan, plan
+from provision.launch.price import order_in_words
 from provision.launch.regions import Connect
 from provision.profile import load
 from provision.profile.exact import refuse_vanished
@@ -54,6 +55,7 @@ class UpRequest:
         wait_s: for how long to wait for capacity.
         without_gpu: excuse the GPU part.
         all_roles: run every role, not only those whose checks do not pass.
+        cheapest: try the places of the profile by their price, and not in its order.
         lines: the line of each key in the profile's file.
     """
 
@@ -67,6 +69,7 @@ class UpRequest:
     wait_s: float = 0.0
     without_gpu: bool = False
     all_roles: bool = False
+    cheapest: bool = False
     lines: Mapping[str, int] = field(default_factory=dict)
     approvals: tuple[tuple[str, str], ...] = ()
 
@@ -119,7 +122,10 @@ def up(
     the others go on, and the first error is raised after they have ended. `on_expected` is told what earlier runs took, if there were any.
     """
     began = time.monotonic()
-    planned = plan(request.profile, request.lock, request.name, request.lines)
+    planned = plan(request.profile, request.lock, request.name, request.lines, cheapest=request.cheapest)
+    if request.cheapest:
+        tried = [each for each in planned.candidates if request.rehearsal in {None, each.cloud}]
+        say(f"the cheapest place first: {order_in_words(tried)}")
     record = session.journal.get(request.name)
     if record is None or not record.machines:  # before the embedded cloud is started for nothing
         options = place.options(planned, request.rehearsal)

@@ -46,7 +46,7 @@ def used_sources(node: Any) -> Iterator[str]:
     for key, value in node.items() if isinstance(node, dict) else ():
         if key in {"source", "zones_source", "opt_in_source"}:
             yield value
-        elif key in {"sources", "takes"}:
+        elif key in {"sources", "takes", "zone_sources"}:
             yield from value if key == "sources" else value.values()
         else:
             yield from used_sources(value)
@@ -57,8 +57,9 @@ def test_every_source_that_is_named_exists_and_every_source_is_named(folder: Pat
     files = [yaml.safe_load(path.read_text()) for path in folder.glob("*.yaml") if path.name != "sources.yaml"]
     used = set(used_sources(files))
     for document in files:
-        prices = document.get("prices")
-        used |= set(prices) if isinstance(prices, dict) else set()
+        for key in ("prices", "disk_prices", "machine_prices"):  # by source, where they have no key of their own for it
+            prices = document.get(key)
+            used |= set(prices) - {"source", "regions"} if isinstance(prices, dict) else set()
     assert used == set(yaml.safe_load((folder / "sources.yaml").read_text()))
 
 

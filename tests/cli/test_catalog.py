@@ -195,11 +195,13 @@ def test_where_knows_gpus_and_never_says_no_of_what_nobody_recorded(call: Call) 
     code, out, err = call("catalog", "where", "h100")
     assert code == 0
     assert re.search(r"aws +p5.4xlarge +1 +ap-northeast-1 +apne1-az1", out)
-    assert re.search(r"gcp +a3-highgpu-8g +8 +\? +\?", out)
+    assert re.search(r"gcp +a3-highgpu-8g +8 +us-central1 +\?", out)
+    _, out, err = call("catalog", "where", "p100")
+    assert re.search(r"gcp +n1-standard-8 +1 +\? +\?", out)
     assert "where gcp has it is not recorded: https://docs.cloud.google.com/" in err
-    code, out, _ = call("catalog", "where", "a2-highgpu-1g")
+    code, out, _ = call("catalog", "where", "n1-standard-8", "--gpu", "p100")
     assert code == 3
-    assert "it is not known where a2-highgpu-1g is offered" in out
+    assert "it is not known where n1-standard-8 is offered" in out
     assert "gpu-regions-zones" in out
-    code, out, _ = call("catalog", "where", "a2-highgpu-1g", "--json")
+    code, out, _ = call("catalog", "where", "n1-standard-8", "--gpu", "p100", "--json")
     assert (code, json.loads(out)["regions"]) == (3, None)

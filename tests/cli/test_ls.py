@@ -26,7 +26,7 @@ def test_ls_says_zone_market_age_owner_and_what_it_has_cost(call: Call, cloud: R
     (row,) = rows(call)
     assert (row["zone"][:-1], row["market"], row["owner"]) == (HK, "on-demand", "gpu-platform@example.com")
     assert row["age_h"] >= 0
-    assert row["cost_usd"] == pytest.approx(0.81 * row["age_h"], abs=0.02)
+    assert row["cost_usd"] == pytest.approx(0.843932 * row["age_h"], abs=0.02)
     control.ask(cloud, "settings", method="PUT", body={"events": {row["id"]: [{"Code": "instance-retirement", "Description": "old"}]}})
     (row,) = rows(call)
     assert any("instance-retirement" in notice for notice in row["notices"])

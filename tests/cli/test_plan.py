@@ -30,7 +30,7 @@ def test_a_plan_as_json_and_as_text_agree(call: Call) -> None:
 def test_a_price_has_its_date_and_a_place_without_one_is_refused_unless_the_profile_allows_it(call: Call, tmp_path: Path) -> None:
     _, data, _ = call("plan", "--profile", "t4-train", "--json")
     offer = json.loads(data)["offers"][0]
-    assert (offer["price_per_hour_usd"], offer["note"], "2025-03-02" in offer["price_note"]) == (0.81, "", True)
+    assert (offer["price_per_hour_usd"], offer["note"], "2025-03-02" in offer["price_note"]) == (0.843932, "", True)
     text = (paths.profiles_dir() / "t4-train.yml").read_text()
     path = tmp_path / "p.yml"
     path.write_text(text.replace("g4dn.xlarge", "g4dn.16xlarge"))
@@ -94,17 +94,17 @@ def test_a_place_over_the_limit_is_refused_with_price_limit_and_line_and_the_nea
     path, line = a10g(tmp_path)
     code, out, err = call("plan", path)
     assert code == 2
-    why = f"1.006 USD/h is over limits.price_per_hour_usd 1.00 (line {line})"
+    why = f"1.033 USD/h is over limits.price_per_hour_usd 1.00 (line {line})"
     assert f"  aws us-east-1 g5.xlarge (on-demand): passed over: {why}\n" in out
-    edit = f"nearest edit: limits.price_per_hour_usd: 1.01 (line {line}): g5.xlarge in us-east-1 is within it\n"
+    edit = f"nearest edit: limits.price_per_hour_usd: 1.04 (line {line}): g5.xlarge in us-east-1 is within it\n"
     assert edit in out
     assert err == f"error[price-over-limit]: no place of profile a10g-train can be launched in: us-east-1 g5.xlarge: {why}\nhint: {edit}"
     code, out, _ = call("plan", path, "--json")
     plan = json.loads(out)
     assert (code, plan["error"]["code"], plan["offers"][0]["refusal"]) == (2, "price-over-limit", "over-limit")
     (edit,) = plan["edits"]
-    assert (edit["key"], edit["value"], edit["line"]) == ("limits.price_per_hour_usd", "1.01", line)
-    code, out, _ = call("plan", a10g(tmp_path, limit="1.01")[0])
+    assert (edit["key"], edit["value"], edit["line"]) == ("limits.price_per_hour_usd", "1.04", line)
+    code, out, _ = call("plan", a10g(tmp_path, limit="1.04")[0])
     assert (code, "nearest edit" in out, "passed over" in out) == (0, False, False)
 
 
@@ -122,20 +122,37 @@ def test_another_type_and_another_region_within_the_limit_are_edits_as_well(call
 
 
 def test_a_place_that_is_left_is_enough_for_a_launch(call: Call, tmp_path: Path) -> None:
-    path, line = a10g(tmp_path, regions="me-central-1, us-east-1", limit="1.01")
+    path, line = a10g(tmp_path, regions="me-central-1, us-east-1", limit="1.04")
     code, out, err = call("plan", path)
     assert code == 0, err
     assert "  aws me-central-1 g5.xlarge (on-demand" in out
-    assert f": passed over: 1.234 USD/h is over limits.price_per_hour_usd 1.01 (line {line})\n" in out
-    assert f"nearest edit: limits.price_per_hour_usd: 1.24 (line {line})" in out
+    assert f": passed over: at least 1.239 USD/h is over limits.price_per_hour_usd 1.04 (line {line})\n" in out
+    assert "nearest edit: limits" not in out  # no limit admits a machine whose disks have no known price
 
 
 def test_a_type_that_a_region_lacks_names_a_few_regions_and_where_the_others_are(call: Call, tmp_path: Path) -> None:
-    code, out, _ = call("plan", a10g(tmp_path, regions="ap-southeast-1, us-east-1", limit="1.01")[0])
+    code, out, _ = call("plan", a10g(tmp_path, regions="ap-southeast-1, us-east-1", limit="1.04")[0])
     assert code == 0
     (line,) = [line for line in out.splitlines() if line.startswith("      it is in ")]
     assert line.count(",") == 2
     assert line.endswith(" more: `gpuprov catalog where g5.xlarge`")
+
+
+def test_the_cheapest_place_comes_first_if_asked_and_one_without_a_price_last(call: Call, tmp_path: Path) -> None:
+    path, _ = a10g(tmp_path, regions="ap-northeast-1, us-west-2, us-east-1, eu-north-1", limit="2.00")
+    Path(path).write_text(Path(path).read_text().replace("limits:\n", "limits:\n  unknown_price: allow\n"))
+    in_order = planned(call, path)
+    assert ([offer["region"] for offer in in_order["offers"]], in_order["cheapest_first"]) == (
+        ["ap-northeast-1", "us-west-2", "us-east-1", "eu-north-1"],
+        False,
+    )
+    code, out, _ = call("plan", path, "--cheapest", "--json")
+    plan = json.loads(out)
+    assert (code, plan["cheapest_first"]) == (0, True)
+    assert [offer["region"] for offer in plan["offers"]] == ["us-east-1", "eu-north-1", "ap-northeast-1", "us-west-2"]
+    assert plan["profile_digest"] == in_order["profile_digest"]
+    _, out, _ = call("plan", path, "--cheapest")
+    assert "places, the cheapest first (limit 2.00" in out
 
 
 def test_up_refuses_a_price_before_it_starts_the_embedded_cloud(call: Call, tmp_path: Path, own_home: Path) -> None:
@@ -144,5 +161,5 @@ def test_up_refuses_a_price_before_it_starts_the_embedded_cloud(call: Call, tmp_
     assert (code, out) == (2, "")
     assert err.startswith("error[price-over-limit]: ")
     assert f"(line {line})" in err
-    assert "hint: nearest edit: limits.price_per_hour_usd: 1.01" in err
+    assert "hint: nearest edit: limits.price_per_hour_usd: 1.04" in err
     assert not (own_home / "rehearsal").exists()

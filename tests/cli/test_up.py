@@ -16,6 +16,7 @@ from provision.rehearsal import control
 from provision.rehearsal.control import Rehearsal
 from provision.verify.finding import Report
 from provision.workflow import setup, up
+from provision.workflow.session import Session
 from provision.workflow.setup import SetupResult
 from tests.cli.conftest import Call, gpuprov, launch, rows, written
 
@@ -63,6 +64,15 @@ def test_a_place_without_the_gpu_asked_for_is_passed_over_without_a_launch_and_n
     assert (code, "error[cloud-unsupported]" in err) == (2, True), err
     assert "ap-east-1 p3dn.24xlarge: p3dn.24xlarge has V100" in err
     assert [c["action"] for c in control.ask(cloud, "calls")].count("RunInstances") == 0
+
+
+def test_the_cheapest_place_is_launched_in_first_and_the_order_is_said_and_journalled(call: Call, cloud: Rehearsal) -> None:
+    code, _, err = launch(call, "x", "--cheapest")
+    assert code == 3  # the host never answers
+    assert "the cheapest place first: ap-southeast-1 0.767, ap-east-1 0.844\n" in err
+    log = [json.loads(line) for line in Session.open().journal.log_of("x").read_text().splitlines()]
+    assert [(row["region"], row["outcome"]) for row in log] == [("ap-southeast-1", "launched")]
+    assert {c["region"] for c in control.ask(cloud, "calls") if c["action"] == "RunInstances"} == {"ap-southeast-1"}
 
 
 def test_attempts_are_a_table_on_failure_and_data_where_data_is_asked_for(call: Call, cloud: Rehearsal) -> None:

@@ -86,6 +86,7 @@ def test_a_gpu_is_sold_where_each_cloud_offers_it_and_the_cheapest_region_is_one
     assert set(machines.sellers("t4")) == {"aws", "gcp"}
     assert machines.sellers("p4") == {}
     assert machines.cheapest_region("p4") == ""
+    assert "gcp" not in machines.sellers("h100")  # its regions are known, and a place there is a zone
 
 
 def test_the_cheapest_region_has_the_lowest_known_price() -> None:

@@ -40,6 +40,15 @@ def test_why_an_instance_type_cannot_be_had(instance_type: str, region: str, gpu
         ("g2-standard-4", "us-central1-a", "t4", 1, "has 1 x l4 built in"),
         ("e2-standard-4", "us-central1-a", "t4", 1, "not in the catalog"),
         ("n1-standard-8", "europe-north1-a", "v100", 1, "europe-north1-a has no nvidia-tesla-v100"),
+        ("a2-highgpu-1g", "us-central1-f", "a100-40gb", 1, ""),
+        ("a2-ultragpu-1g", "us-central1-f", "a100-80gb", 1, "us-central1-f has no nvidia-a100-80gb"),
+        # Whole boards alone are sold on demand, and the newest only from reserved capacity.
+        ("a3-highgpu-1g", "us-central1-a", "h100", 1, "a3-highgpu-1g is not sold as on-demand, only as spot or flex-start"),
+        ("a3-highgpu-8g", "us-central1-a", "h100", 8, "the zones with nvidia-h100-80gb are not recorded"),
+        ("a3-megagpu-8g", "us-central1-a", "h100", 8, "the zones with nvidia-h100-mega-80gb are not recorded"),
+        ("a3-megagpu-8g", "us-west2-a", "h100", 8, "us-west2 has no a3-megagpu-8g; it is in 13 regions"),
+        ("a3-ultragpu-8g", "us-central1-a", "h200", 8, "only as spot or flex-start or reservation"),
+        ("g4-standard-48", "southamerica-east1-a", "rtx-pro-6000", 1, "southamerica-east1 has no g4-standard-48"),
     ],
 )
 def test_why_a_machine_type_cannot_be_had(machine: str, zone: str, gpu: str, count: int, said: str) -> None:
@@ -80,6 +89,36 @@ def test_the_price_of_n1_has_its_gpus_its_vcpus_and_its_memory() -> None:
     assert price.whole
     assert price.usd_per_hour == pytest.approx(5.959976)
     assert all(clouds.sources()[part.source].date for part in price.parts)
+
+
+def test_a_machine_with_its_gpus_costs_what_its_region_asks() -> None:
+    price = clouds.provider("gcp").price
+    here, there = price("a2-highgpu-1g", "us-central1", "a100-40gb", 1), price("a2-highgpu-1g", "asia-east2", "a100-40gb", 1)
+    assert here is not None
+    assert there is not None
+    assert (here.usd_per_hour, there.usd_per_hour) == (3.673385, 4.722994)
+    assert price("a2-highgpu-1g", "mars-1", "a100-40gb", 1) is None
+    four = price("g2-standard-4", "us-central1", "l4", 1)
+    assert four is not None
+    assert four.usd_per_hour == pytest.approx(0.706832)
+
+
+def test_a_place_of_spot_is_not_refused_for_what_is_not_sold_on_demand() -> None:
+    provider = clouds.provider("gcp")
+    place = provider.place.model_validate(
+        {"cloud": "gcp", "instance_type": "a3-highgpu-1g", "gpu": "h100", "gpu_count": 1, "zones": ["us-central1-a"], "market": "spot"}
+    )
+    against = provider.refusal(place, "us-central1-a", "h100", 1)
+    assert against is not None
+    assert against.is_ignorance
+
+
+def test_a_type_whose_zones_are_not_known_has_its_regions() -> None:
+    where = search.whereabouts("a4-highgpu-8g")
+    assert (where.known, where.zones["us-central1"], where.source) == (True, (), "gcosts-types-2026-08")
+    assert search.whereabouts("a2-highgpu-1g").source == "gcosts-zones-2023-05"
+    (offer,) = [each for each in search.offers(gpu="h100", cloud="gcp") if each.instance_type == "a3-highgpu-1g"]
+    assert (offer.markets, offer.note) == (("spot",), "not sold on demand: spot or flex-start only")
 
 
 def test_where_and_elsewhere_name_zones_and_other_clouds() -> None:
@@ -123,7 +162,8 @@ def test_every_price_and_every_offer_is_of_a_type_that_exists() -> None:
         ("gcp", "n1-standard-8", 1),  # attached, as to the next
         ("gcp", "g2-standard-24", 2),
         ("gcp", "a2-megagpu-16g", 8),
-        ("gcp", "a3-highgpu-8g", 0),
+        ("gcp", "g4-standard-48", 0),
+        ("gcp", "a3-highgpu-8g", None),
         ("gcp", "a2-ultragpu-1g", 1),
         ("gcp", "a2-ultragpu-8g", None),  # the catalogue has their total alone
         ("gcp", "z9-gpu-1g", None),

@@ -240,7 +240,7 @@ def test_a_place_over_the_limit_is_never_asked_for_a_machine(memory: Memory, lau
     launcher.ensure(LaunchRequest(planned(dear, limit=0.6), "key"))
     assert memory[THERE].asked == []
     assert [(a.region, a.outcome) for a in launcher.attempts] == [("ap-east-1", "skipped"), ("us-east-1", "launched")]
-    why = "0.810 USD/h is over limits.price_per_hour_usd 0.60"
+    why = "0.844 USD/h is over limits.price_per_hour_usd 0.60"
     assert launcher.attempts[0].detail == why
     assert f"ap-east-1: skipped: {why}" in memory.said
     log = [json.loads(line) for line in launcher.journal.log_of("t4-train").read_text().splitlines()]
@@ -286,7 +286,7 @@ def test_every_row_says_what_was_asked_for_where_and_what_came_of_it(memory: Mem
     places = {**AWS, "regions": ["ap-east-1", "us-east-1", "eu-west-1"]}
     launcher.ensure(LaunchRequest(planned(places, limit=0.7), "key", count=2, minimum=2))
     assert all(0 <= a.seconds < 60 for a in launcher.attempts)
-    why = "0.810 USD/h is over limits.price_per_hour_usd 0.70"
+    why = "0.844 USD/h is over limits.price_per_hour_usd 0.70"
     assert [dataclasses.replace(a, seconds=0.0) for a in launcher.attempts] == [
         Attempt("aws", "ap-east-1", "", "g4dn.xlarge", "on-demand", "skipped", why, 0.0, 1),
         Attempt("aws", "us-east-1", "", "g4dn.xlarge", "on-demand", "quota-exceeded", "too small", 0.0, 2),

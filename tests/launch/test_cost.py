@@ -27,12 +27,12 @@ def usd(price: Price | None) -> float | None:
 @pytest.mark.parametrize(
     ("changes", "dollars"),
     [
-        ({}, 0.526),
-        ({"region": "ap-east-1"}, 0.81),
+        ({}, 0.552918),
+        ({"region": "ap-east-1"}, 0.843932),
         ({"market": "spot"}, None),
         ({"cloud": "azure"}, None),
         ({"type": "nosuch.large"}, None),
-        (N1, 0.881688),
+        (N1, 0.96203),
         # The GPUs of an N1 machine are those of the profile's place for it; without one there is nothing to price.
         ({**N1, "region": "asia-east1"}, None),
         ({**N1, "type": "n1-standard-4"}, None),
@@ -51,7 +51,7 @@ def test_of_places_that_name_the_same_type_the_first_in_that_region_counts() -> 
     place = {"cloud": "gcp", "instance_type": "n1-standard-8", "gpu": "t4", "zones": ["asia-east2-a"]}
     places = [{**place, "gpu_count": 1, "zones": ["asia-east1-a"]}, {**place, "gpu_count": 2}, {**place, "gpu_count": 1}]
     profile = Profile.model_validate({**T4.dump(), "places": places})
-    assert usd(cost.hourly(machine(**N1), profile)) == round(0.881688 + 0.35, 6)
+    assert usd(cost.hourly(machine(**N1), profile)) == round(0.96203 + 0.35, 6)
 
 
 def record(*where: tuple[str, str], places: list[dict[str, Any]] | None = None, **changes: Any) -> Record:
@@ -74,21 +74,21 @@ TWICE = [{**N1_PLACE, "zones": ["asia-east1-a"]}, N1_PLACE, {**N1_PLACE, "gpu_co
 @pytest.mark.parametrize(
     ("launch", "dollars"),
     [
-        (record(HK), 0.81),
-        (record(HK, HK, SG), 0.81 * 2 + 0.736),
-        (record(GCP_HK), 0.881688),
-        (record(HK, GCP_HK), 0.81 + 0.881688),
+        (record(HK), 0.843932),
+        (record(HK, HK, SG), 0.843932 * 2 + 0.767301),
+        (record(GCP_HK), 0.96203),
+        (record(HK, GCP_HK), 0.843932 + 0.96203),
         (record(HK, ("aws", "eu-west-1")), None),  # a part of the sum is not the sum
         (record(("aws", "asia-east2")), None),
         (record(), None),
-        (record(pending=attempt(0, "ap-east-1", 3)), 0.81 * 3),
-        (record(pending=attempt(1, "asia-east2")), 0.881688),
-        (record(SG, pending=attempt(0, "ap-east-1", 3)), 0.736),
+        (record(pending=attempt(0, "ap-east-1", 3)), 0.843932 * 3),
+        (record(pending=attempt(1, "asia-east2")), 0.96203),
+        (record(SG, pending=attempt(0, "ap-east-1", 3)), 0.767301),
         (record(HK, places=[{**T4.dump()["places"][0], "market": "spot"}]), None),
-        (record(GCP_HK, places=TWICE), 0.881688),
-        (record(GCP_HK, places=TWICE, had=(attempt(2, "asia-east2"),)), 0.881688 + 0.35),
-        (record(places=TWICE, pending=attempt(2, "asia-east2")), 0.881688 + 0.35),
-        (record(GCP_HK, places=TWICE, had=(attempt(0, "asia-east1"),)), 0.881688),
+        (record(GCP_HK, places=TWICE), 0.96203),
+        (record(GCP_HK, places=TWICE, had=(attempt(2, "asia-east2"),)), 0.96203 + 0.35),
+        (record(places=TWICE, pending=attempt(2, "asia-east2")), 0.96203 + 0.35),
+        (record(GCP_HK, places=TWICE, had=(attempt(0, "asia-east1"),)), 0.96203),
         (record(HK, places=[{**T4.dump()["places"][0], "instance_type": "nosuch.large"}]), None),
     ],
 )

@@ -19,38 +19,38 @@ N16 = {**GCP, "instance_type": "n1-standard-16"}
 @pytest.mark.parametrize(
     ("places", "limit", "edits"),
     [
-        ([HK], 0.6, [(LIMIT, "0.81", "g4dn.xlarge in ap-east-1"), ("places.0.regions", "[us-east-1]", "g4dn.xlarge costs 0.526")]),
-        ([HK], 0.526, [(LIMIT, "0.81", "g4dn.xlarge in ap-east-1"), ("places.0.regions", "[us-east-1]", "g4dn.xlarge costs 0.526")]),
-        ([HK], 0.525, [(LIMIT, "0.81", "g4dn.xlarge in ap-east-1")]),
+        ([HK], 0.6, [(LIMIT, "0.85", "g4dn.xlarge in ap-east-1"), ("places.0.regions", "[us-east-1]", "g4dn.xlarge costs 0.553")]),
+        ([HK], 0.56, [(LIMIT, "0.85", "g4dn.xlarge in ap-east-1"), ("places.0.regions", "[us-east-1]", "g4dn.xlarge costs 0.553")]),
+        ([HK], 0.55, [(LIMIT, "0.85", "g4dn.xlarge in ap-east-1")]),
         ([HK], 0.9, []),
         # The cheapest place that is over the limit, and the dearest type that is not.
-        ([BIG], 0.8, [(LIMIT, "1.21", "g4dn.4xlarge in us-east-1"), (TYPE, "g4dn.2xlarge", "it costs 0.752 USD/h in us-east-1")]),
+        ([BIG], 0.8, [(LIMIT, "1.24", "g4dn.4xlarge in us-east-1"), (TYPE, "g4dn.2xlarge", "it costs 0.779 USD/h in us-east-1")]),
         (
             [BIG],
             1.3,
             [
-                (LIMIT, "1.97", "g4dn.4xlarge in ap-east-1"),
-                (TYPE, "g4dn.2xlarge", "it costs 1.228 USD/h in ap-east-1"),
-                ("places.0.regions", "[us-east-1]", "g4dn.4xlarge costs 1.204"),
+                (LIMIT, "2.00", "g4dn.4xlarge in ap-east-1"),
+                (TYPE, "g4dn.2xlarge", "it costs 1.262 USD/h in ap-east-1"),
+                ("places.0.regions", "[us-east-1]", "g4dn.4xlarge costs 1.231"),
             ],
         ),
-        ([N16], 0.6, [(LIMIT, "1.42", "n1-standard-16 in asia-east2-a"), (TYPE, "n1-standard-2", "it costs 0.483 USD/h in asia-east2-a")]),
+        ([N16], 0.6, [(LIMIT, "1.50", "n1-standard-16 in asia-east2-a"), (TYPE, "n1-standard-2", "it costs 0.563 USD/h in asia-east2-a")]),
         (
             [GCP],
-            0.8,
+            0.81,
             [
-                (LIMIT, "0.89", "n1-standard-8 in asia-east2-a"),
-                (TYPE, "n1-standard-4", "it costs 0.616 USD/h in asia-east2-a"),
-                ("places.0.zones", "[us-central1-a]", "n1-standard-8 costs 0.730"),
+                (LIMIT, "0.97", "n1-standard-8 in asia-east2-a"),
+                (TYPE, "n1-standard-4", "it costs 0.696 USD/h in asia-east2-a"),
+                ("places.0.zones", "[us-central1-a]", "n1-standard-8 costs 0.803"),
             ],
         ),
         (
             [BIG, GCP],
-            0.8,
+            0.81,
             [
-                (LIMIT, "0.89", "n1-standard-8 in asia-east2-a"),
-                (TYPE, "g4dn.2xlarge", "it costs 0.752 USD/h in us-east-1"),
-                ("places.1.zones", "[us-central1-a]", "n1-standard-8 costs 0.730"),
+                (LIMIT, "0.97", "n1-standard-8 in asia-east2-a"),
+                (TYPE, "g4dn.2xlarge", "it costs 0.779 USD/h in us-east-1"),
+                ("places.1.zones", "[us-central1-a]", "n1-standard-8 costs 0.803"),
             ],
         ),
     ],
@@ -65,7 +65,7 @@ def test_the_nearest_edits_are_the_lowest_limit_the_dearest_type_and_the_cheapes
 
 
 def test_edits_may_be_for_some_of_the_places() -> None:
-    plan = planned(BIG, GCP, limit=0.8)
+    plan = planned(BIG, GCP, limit=0.81)
     assert [edit.key for edit in nearest_edits(plan, plan.places[2:])] == [LIMIT, "places.1.instance_type", "places.1.zones"]
     assert nearest_edits(plan, []) == ()
 
@@ -74,6 +74,6 @@ def test_an_edit_names_the_line_of_its_key() -> None:
     plan = dataclasses.replace(planned(HK, limit=0.6), lines={LIMIT: 42, "places.0.regions": 15})
     assert [edit.line for edit in nearest_edits(plan)] == [42, 15]
     limit, region = nearest_edits(plan)
-    assert str(limit) == "limits.price_per_hour_usd: 0.81 (line 42): g4dn.xlarge in ap-east-1 is within it"
-    assert str(dataclasses.replace(region, line=None)) == "places.0.regions: [us-east-1]: g4dn.xlarge costs 0.526 USD/h there"
+    assert str(limit) == "limits.price_per_hour_usd: 0.85 (line 42): g4dn.xlarge in ap-east-1 is within it"
+    assert str(dataclasses.replace(region, line=None)) == "places.0.regions: [us-east-1]: g4dn.xlarge costs 0.553 USD/h there"
     assert isinstance(limit, Edit)

@@ -23,7 +23,7 @@ from provision.profile.model import Profile
 from tests.launch.conftest import TODAY
 
 T4 = load.load(load.find("t4-train"))
-AWS = {"cloud": "aws", "instance_type": "g4dn.xlarge", "regions": ["us-east-1", "ap-east-1"]}  # 0.526 and 0.81 USD
+AWS = {"cloud": "aws", "instance_type": "g4dn.xlarge", "regions": ["us-east-1", "ap-east-1"]}  # 0.526 and 0.81 USD alone
 GCP = {"cloud": "gcp", "instance_type": "n1-standard-8", "gpu": "t4", "gpu_count": 1, "zones": ["asia-east2-a", "asia-east2-c"]}  # 0.881688
 
 V100 = {"model": "v100", "count": 8, "counters": "all-users", "persistence": True}
@@ -60,12 +60,12 @@ OVER = RefusalKind.OVER_LIMIT
 @pytest.mark.parametrize(
     ("limit", "refused"),
     [
-        (0.52, [OVER, OVER, OVER, OVER]),
-        (0.525999, [OVER, OVER, OVER, OVER]),
-        (0.526, [None, OVER, OVER, OVER]),  # the limit itself is within it
-        (0.81, [None, None, OVER, OVER]),
-        (0.881687, [None, None, OVER, OVER]),
-        (0.881688, [None, None, None, None]),
+        (0.526, [OVER, OVER, OVER, OVER]),  # the machine alone is within it, its disks and its address are not
+        (0.552917, [OVER, OVER, OVER, OVER]),
+        (0.552918, [None, OVER, OVER, OVER]),  # the limit itself is within it
+        (0.843932, [None, None, OVER, OVER]),
+        (0.962029, [None, None, OVER, OVER]),
+        (0.96203, [None, None, None, None]),
     ],
 )
 def test_every_place_is_held_to_the_limit_and_the_limit_itself_is_within_it(limit: float, refused: list[RefusalKind | None]) -> None:
@@ -75,7 +75,7 @@ def test_every_place_is_held_to_the_limit_and_the_limit_itself_is_within_it(limi
 def test_the_refusal_says_price_and_limit_and_what_to_do() -> None:
     refusal = planned(limit=0.5).places[0].refusal
     assert refusal is not None
-    assert refusal.message == "0.526 USD/h is over limits.price_per_hour_usd 0.50"
+    assert refusal.message == "0.553 USD/h is over limits.price_per_hour_usd 0.50"
     assert refusal.hint == "raise limits.price_per_hour_usd, or remove the place"
 
 
@@ -83,7 +83,7 @@ def test_all_parts_of_a_machine_count_and_those_of_one_machine_only() -> None:
     """Two GPUs of an N1 machine are two prices; two machines of a launch are not."""
     two = {**GCP, "gpu_count": 2}
     (place, *_) = planned(two, limit=2.0, gpu={**T4.dump()["gpu"], "count": 2}).places
-    assert place.whole_price_usd == round(0.881688 + 0.35, 6)
+    assert place.whole_price_usd == round(0.96203 + 0.35, 6)
     assert kinds(planned(two, limit=1.23, gpu={**T4.dump()["gpu"], "count": 2})) == [OVER, OVER]
 
 
@@ -115,7 +115,7 @@ def without_n1(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_price_that_is_known_in_part_can_break_the_limit_and_cannot_keep_it() -> None:
     over = planned(GCP, limit=0.3).places[0].refusal
     assert over is not None
-    assert (over.kind, over.message) == (OVER, "at least 0.350 USD/h is over limits.price_per_hour_usd 0.30")
+    assert (over.kind, over.message) == (OVER, "at least 0.430 USD/h is over limits.price_per_hour_usd 0.30")
     unknown = planned(GCP).places[0].refusal
     assert unknown is not None
     assert unknown.kind is RefusalKind.PRICE_UNKNOWN
@@ -153,9 +153,9 @@ def test_the_lock_s_refusal_comes_before_the_price() -> None:
 def test_the_ceiling_is_the_limit_until_the_deadline() -> None:
     ceiling = planned(AWS, limit=0.7).ceiling
     assert (ceiling.limit_per_hour, ceiling.limit_to_deadline, ceiling.to_deadline) == (0.7, 8.4, 8.4)
-    assert (ceiling.lowest_per_hour, ceiling.highest_per_hour, ceiling.unknown_places) == (0.526, 0.526, 0)
+    assert (ceiling.lowest_per_hour, ceiling.highest_per_hour, ceiling.unknown_places) == (0.552918, 0.552918, 0)
     both = planned(AWS, GCP).ceiling
-    assert (both.lowest_per_hour, both.highest_per_hour) == (0.526, 0.881688)
+    assert (both.lowest_per_hour, both.highest_per_hour) == (0.552918, 0.96203)
     nothing = planned(AWS, limit=0.1).ceiling
     assert (nothing.to_deadline, nothing.lowest_per_hour, nothing.highest_per_hour) == (None, None, None)
     mixed = planned({**AWS, "market": "spot"}, GCP, unknown="allow").ceiling

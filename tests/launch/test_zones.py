@@ -145,9 +145,9 @@ def test_one_place_within_the_limit_is_enough() -> None:
 def test_no_place_within_the_limit_is_an_error_about_money() -> None:
     error = refusal_of(planned(AWS, {**AWS, "market": "spot"}, limit=0.1))
     assert isinstance(error, PriceOverLimitError)
-    dear = "g4dn.xlarge: 0.526 USD/h is over limits.price_per_hour_usd 0.10"
-    assert error.message.startswith(f"no place of profile t4-train can be launched in: us-east-1 {dear}; ap-east-1 g4dn.xlarge: 0.810")
-    assert error.hint == "nearest edit: limits.price_per_hour_usd: 0.53: g4dn.xlarge in us-east-1 is within it"
+    dear = "g4dn.xlarge: 0.553 USD/h is over limits.price_per_hour_usd 0.10"
+    assert error.message.startswith(f"no place of profile t4-train can be launched in: us-east-1 {dear}; ap-east-1 g4dn.xlarge: 0.844")
+    assert error.hint == "nearest edit: limits.price_per_hour_usd: 0.56: g4dn.xlarge in us-east-1 is within it"
     unknown = refusal_of(planned({**AWS, "market": "spot"}))
     assert isinstance(unknown, PriceUnknownError)
     assert unknown.hint == "`unknown_price: allow` under limits accepts an unknown price"

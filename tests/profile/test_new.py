@@ -28,7 +28,7 @@ RULES = parse_policy(
 # A refresh of GCP, whose shipped data has no zones for most GPUs.
 ZONES = {
     f"nvidia-{name}": ["us-central1-a"]
-    for name in ("tesla-p4", "tesla-p100", "tesla-t4", "tesla-v100", "tesla-a100", "a100-80gb", "l4", "h100-80gb")
+    for name in ("tesla-p4", "tesla-p100", "tesla-t4", "tesla-v100", "tesla-a100", "a100-80gb", "l4", "h100-80gb", "rtx-pro-6000")
 }
 GPUS = {record.model: record for record in read.gpus().gpus}
 NEWEST = max((s.name, s.version) for s in read.systems().systems if s.name == "ubuntu")
@@ -110,13 +110,13 @@ def test_a_profile_for_profiling_asks_for_the_best_that_the_gpu_has(
 def test_the_limit_is_just_above_the_dearest_region_and_says_what_each_costs() -> None:
     made = new.write(wish("a10g", "us-east-1", "ap-northeast-1"), TODAY)
     assert made.profile.limits.price_per_hour_usd == 1.5
-    assert "us-east-1 1.006, ap-northeast-1 1.459" in made.text
+    assert "with disks and address: us-east-1 1.033, ap-northeast-1 1.490" in made.text
     assert made.warnings == ()
     assert not any(planned.refusal for planned in plan(made.profile, made.lock).places)
 
 
 def test_a_price_from_memory_is_shown_as_such() -> None:
-    assert "us-east-1 ~0.805" in new.write(wish("l4", "us-east-1"), TODAY).text
+    assert "us-east-1 ~0.832" in new.write(wish("l4", "us-east-1"), TODAY).text
 
 
 def test_where_no_price_is_known_nothing_is_launched_and_the_warning_says_how_to_learn_it() -> None:
@@ -143,7 +143,7 @@ def test_a_limit_that_is_given_is_kept_and_what_is_dearer_is_said() -> None:
     assert made.profile.limits.price_per_hour_usd == 1.2
     assert made.warnings == ("ap-northeast-1 costs more than the limit, and is passed over",)
     assert len(new.write(wish("h200", "us-east-1", limit_usd=60.0), TODAY).warnings) == 1
-    with pytest.raises(UsageError, match=r"more than 1\.00 USD an hour; the cheapest is 1\.006 in us-east-1"):
+    with pytest.raises(UsageError, match=r"more than 1\.00 USD an hour; the cheapest is 1\.033 in us-east-1"):
         new.write(wish("a10g", "us-east-1", "ap-northeast-1", limit_usd=1.0), TODAY)
 
 
@@ -152,7 +152,7 @@ def test_a_limit_that_is_given_is_kept_and_what_is_dearer_is_said() -> None:
 
 def test_the_data_disk_is_inside_the_machine_only_where_every_machine_has_one() -> None:
     refreshed()
-    sources = [new.write(wish("h100", *r), TODAY).profile.disks.data for r in (["us-east-1"], ["us-east-1", "us-central1"])]
+    sources = [new.write(wish("rtx-pro-6000", *r), TODAY).profile.disks.data for r in (["us-east-1"], ["us-east-1", "us-central1"])]
     assert [data.source if data else "" for data in sources] == ["instance-store", "volume"]
 
 

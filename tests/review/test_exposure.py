@@ -13,7 +13,7 @@ from .examples import GCP, changed, review, risk_ids, shipped
 def test_a_ceiling_is_named_only_where_it_is_enforced(tmp_path: Path) -> None:
     found = review()
     assert found.money.ceiling_usd == 12.0
-    assert (found.money.lowest_usd_per_hour, found.places[0].usd_to_deadline) == (0.736, round(0.81 * 12, 2))
+    assert (found.money.lowest_usd_per_hour, found.places[0].usd_to_deadline) == (0.767301, round(0.843932 * 12, 2))
     assert "price-unknown" not in risk_ids(found)
     assert "12.00 USD" in found.sentence
     spot = ("    market: on-demand # spot would be interrupted in the middle of a profile", "    market: spot")

@@ -100,6 +100,13 @@ class AwsPrice(CatalogRecord, frozen=True):
     source: str
 
 
+class AddressPrice(CatalogRecord, frozen=True):
+    """What a public IPv4 address costs in US dollars an hour, in every region."""
+
+    source: str
+    usd_per_hour: float
+
+
 class AwsQuota(CatalogRecord, frozen=True):
     """A quota on vCPUs and its code."""
 
@@ -151,6 +158,8 @@ class Aws(CatalogRecord, frozen=True):
     images: list[AwsImage]
     driver_images: list[AwsDriverImage]
     prices: dict[str, dict[str, dict[str, float]]]
+    disk_prices: dict[str, dict[str, float]]
+    address_price: AddressPrice
     quotas: list[AwsQuota]
     withdrawn: list[Withdrawn]
     nvswitch: Switched
@@ -237,6 +246,11 @@ def _prices(layer: AwsOverlay) -> dict[tuple[str, str], tuple[float, str]]:
 def prices() -> dict[tuple[str, str], tuple[float, str]]:
     """(instance type, region) → US dollars an hour on demand, and the id of the source; refreshed prices come first."""
     return _prices(refreshed())
+
+
+def disk_price(region: str) -> tuple[float, str] | None:
+    """US dollars for a GB and month of gp3 in a region, and the id of the source; None where it is not known."""
+    return next(((by_region[region], source) for source, by_region in aws().disk_prices.items() if region in by_region), None)
 
 
 def image(os: tuple[str, str]) -> AwsImage | None:

@@ -12,6 +12,8 @@ from provision.clouds.aws.image_choice import own_of, wanted
 from provision.clouds.aws.permissions import parameters_of, policy_document
 from provision.clouds.aws.permissions import permissions as permissions  # noqa: PLC0414 - part of the Provider
 from provision.clouds.aws.place import AwsPlace
+from provision.clouds.aws.prices import extras_price as extras_price  # noqa: PLC0414 - part of the Provider
+from provision.clouds.aws.prices import price as price  # noqa: PLC0414 - part of the Provider
 from provision.clouds.base import NAME_TAG, Order
 from provision.clouds.forms import Form
 from provision.clouds.offline import PlaceBase
@@ -27,8 +29,6 @@ from provision.clouds.terms import (
     KnownImage,
     Offer,
     PlannedCall,
-    Price,
-    PricePart,
     Refusal,
     RefusalKind,
     Region,
@@ -103,7 +103,7 @@ def parts() -> dict[str, DataPart]:
     return {
         "aws instance types": DataPart([list(data.types().values()), known.withdrawn], "aws"),
         "aws regions": DataPart(known.regions, ""),
-        "aws prices": DataPart(known.prices, "prices"),
+        "aws prices": DataPart([known.prices, known.disk_prices, known.address_price], "prices"),
         "aws images": DataPart([known.images, known.driver_images], "aws"),
         "aws quotas": DataPart(known.quotas, ""),
         "aws drivers": DataPart([known.drivers, known.licensed], ""),
@@ -147,12 +147,6 @@ def offered_in(instance_type: str, gpu: str | None = None) -> dict[str, tuple[st
 def place_at(offer: Offer, regions: Sequence[str]) -> AwsPlace:
     """A place with these regions; AWS chooses the zone."""
     return AwsPlace(cloud="aws", instance_type=offer.instance_type, regions=tuple(regions))
-
-
-def price(instance_type: str, region: str, gpu: str = "", count: int = 1) -> Price | None:  # noqa: ARG001 - the type fixes its GPUs
-    """The on-demand price of an instance type in a region; it is always whole."""
-    entry = data.prices().get((instance_type, region))
-    return Price((PricePart("machine", *entry),)) if entry else None
 
 
 def smallest_with(gpu: str) -> str:

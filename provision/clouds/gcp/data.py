@@ -53,7 +53,12 @@ class N1Prices(CatalogRecord, frozen=True):
 
 
 class GcpMachine(CatalogRecord, frozen=True):
-    """A machine type with its GPUs built in."""
+    """A machine type with its GPUs built in.
+
+    Attributes:
+        accelerator: what Compute Engine calls the GPU of this type, where that is not the usual name of the model.
+        markets: how it is sold; `reservation` and `flex-start` are ways beside those of a profile.
+    """
 
     type: str
     gpu: str
@@ -62,16 +67,44 @@ class GcpMachine(CatalogRecord, frozen=True):
     memory_gb: float
     source: str
     local_ssd_gb: int = 0
+    accelerator: str = ""
+    markets: list[str] = msgspec.field(default_factory=lambda: ["on-demand", "spot"])
+
+
+class MachineRegions(CatalogRecord, frozen=True):
+    """Machine type → the regions that have it, for types whose zones nobody recorded."""
+
+    source: str
+    types: dict[str, list[str]]
 
 
 class GcpPrice(CatalogRecord, frozen=True):
-    """US dollars an hour on demand, of a machine or of an attached GPU alone."""
+    """US dollars an hour on demand, of an attached GPU alone."""
 
-    gpu_only: bool
+    gpu: str
     usd_per_hour: float
     source: str
-    gpu: str | None = None
-    machine: str | None = None
+
+
+class DiskRate(CatalogRecord, frozen=True):
+    """US dollars for a GB and month of a balanced persistent disk, and of a local SSD that is attached."""
+
+    balanced: float
+    local_ssd: float
+
+
+class DiskPrices(CatalogRecord, frozen=True):
+    """Region → rate."""
+
+    source: str
+    regions: dict[str, DiskRate]
+
+
+class GcpAddressPrice(CatalogRecord, frozen=True):
+    """What a public IPv4 address costs in US dollars an hour while a standard machine uses it, in every region."""
+
+    source: str
+    usd_per_hour: float
 
 
 class GcpQuotas(CatalogRecord, frozen=True):
@@ -120,15 +153,20 @@ class SwitchedMachines(CatalogRecord, frozen=True):
 
 
 class Gcp(CatalogRecord, frozen=True):
-    """gcp.yaml; `zones` maps an accelerator to the zones that have it, beside one entry for their source."""
+    """gcp.yaml; `zones` maps an accelerator to its zones, beside one entry for their source; `zone_sources` has other sources."""
 
     zones: dict[str, str | list[str]]
+    zone_sources: dict[str, str]
     attached: list[Attached]
     n1: N1
     n1_prices: N1Prices
     accelerators: dict[str, str]
     machines: list[GcpMachine]
+    machine_regions: MachineRegions
     prices: list[GcpPrice]
+    machine_prices: dict[str, dict[str, dict[str, float]]]
+    disk_prices: DiskPrices
+    address_price: GcpAddressPrice
     quotas: GcpQuotas
     images: list[GcpImage]
     accelerator_images: list[AcceleratorImage]
@@ -190,9 +228,31 @@ def zones(accelerator_type: str) -> list[str]:
     return entry if isinstance(entry, list) else []
 
 
+def accelerator_of(machine_type: str, gpu: str | None) -> str:
+    """What Compute Engine calls the GPU of a machine type, or of N1 with a GPU model; empty where it has none of it."""
+    record = machine(machine_type)
+    return (record.accelerator or accelerator(record.gpu)) if record else accelerator(gpu or "")
+
+
+def unzoned(machine_type: str) -> list[str]:
+    """The regions of a machine type whose zones nobody recorded; empty where the zones are known, or nothing is."""
+    return [] if zones(accelerator_of(machine_type, None)) else gcp().machine_regions.types.get(machine_type, [])
+
+
+def zones_source(accelerator_type: str) -> str:
+    """The id of the source of an accelerator's zones."""
+    return gcp().zone_sources.get(accelerator_type) or str(gcp().zones["source"])
+
+
 def machine(machine_type: str) -> GcpMachine | None:
     """A machine type with its GPUs built in."""
     return next((record for record in gcp().machines if record.type == machine_type), None)
+
+
+def machine_price(machine_type: str, region: str) -> tuple[float, str] | None:
+    """US dollars an hour for a machine with its GPUs, and the id of the source; None where it is not known."""
+    found = ((by_type.get(machine_type, {}).get(region), source) for source, by_type in gcp().machine_prices.items())
+    return next(((usd, source) for usd, source in found if usd is not None), None)
 
 
 def image(os: tuple[str, str]) -> GcpImage | None:

@@ -11,6 +11,9 @@ from provision.clouds.gcp import capacity, data, disk_key, requests
 from provision.clouds.gcp.data import sources as sources  # noqa: PLC0414 - part of the Provider
 from provision.clouds.gcp.permissions import permissions as permissions  # noqa: PLC0414 - part of the Provider
 from provision.clouds.gcp.place import GcpPlace
+from provision.clouds.gcp.prices import extras_price as extras_price  # noqa: PLC0414 - part of the Provider
+from provision.clouds.gcp.prices import market_problem, n1_size, sold_note
+from provision.clouds.gcp.prices import price as price  # noqa: PLC0414 - part of the Provider
 from provision.clouds.offline import PlaceBase
 from provision.clouds.own_image import option_of
 from provision.clouds.terms import (
@@ -24,8 +27,6 @@ from provision.clouds.terms import (
     KnownImage,
     Offer,
     PlannedCall,
-    Price,
-    PricePart,
     Refusal,
     RefusalKind,
     Region,
@@ -92,8 +93,8 @@ def parts() -> dict[str, DataPart]:
     known = data.gcp()
     return {
         "gcp zones": DataPart(known.zones, "gcp"),
-        "gcp machine types": DataPart([known.attached, known.n1, known.machines], ""),
-        "gcp prices": DataPart([known.prices, known.n1_prices], ""),
+        "gcp machine types": DataPart([known.attached, known.n1, known.machines, known.machine_regions], ""),
+        "gcp prices": DataPart([known.prices, known.machine_prices, known.n1_prices, known.disk_prices, known.address_price], ""),
         "gcp images": DataPart([known.images, known.accelerator_images], "gcp"),
         "gcp quotas": DataPart(known.quotas, ""),
     }
@@ -117,8 +118,9 @@ def offers() -> Iterator[Offer]:
                     yield Offer("gcp", f"n1-standard-{vcpus}", attached.gpu, *size, regions, _MARKETS, attached.source)
     for machine in data.gcp().machines:
         size = (machine.gpus, machine.vcpus, machine.memory_gb, machine.local_ssd_gb)
-        regions = regions_with(data.accelerator(machine.gpu))
-        yield Offer("gcp", machine.type, machine.gpu, *size, regions, _MARKETS, machine.source)
+        regions = regions_with(data.accelerator_of(machine.type, None)) or tuple(data.unzoned(machine.type))
+        markets = tuple(market for market in machine.markets if market in _MARKETS)
+        yield Offer("gcp", machine.type, machine.gpu, *size, regions, markets, machine.source, note=sold_note(machine))
 
 
 def regions_with(accelerator: str) -> tuple[str, ...]:
@@ -129,15 +131,14 @@ def regions_with(accelerator: str) -> tuple[str, ...]:
 def regions() -> dict[str, Region]:
     """The regions that have any accelerator."""
     zones = [zone for entry in data.gcp().zones.values() if isinstance(entry, list) for zone in entry]
-    return {code: Region(code) for code in sorted({zone.rpartition("-")[0] for zone in zones})}
+    unzoned = {region for regions in data.gcp().machine_regions.types.values() for region in regions}
+    return {code: Region(code) for code in sorted({zone.rpartition("-")[0] for zone in zones} | unzoned)}
 
 
 def offered_in(instance_type: str, gpu: str | None = None) -> dict[str, tuple[str, ...]]:
-    """Region → zones of a machine type; N1 is wherever the GPU is."""
-    machine = data.machine(instance_type)
-    model = machine.gpu if machine else gpu
-    by_region: dict[str, tuple[str, ...]] = {}
-    for zone in sorted(data.zones(data.accelerator(model))) if model else ():
+    """Region → zones of a machine type, none where the zones are not known; N1 is wherever the GPU is."""
+    by_region: dict[str, tuple[str, ...]] = dict.fromkeys(data.unzoned(instance_type), ())
+    for zone in sorted(data.zones(data.accelerator_of(instance_type, gpu))):
         region = zone.rpartition("-")[0]
         by_region[region] = (*by_region.get(region, ()), zone)
     return by_region
@@ -148,39 +149,6 @@ def place_at(offer: Offer, regions: Sequence[str]) -> GcpPlace:
     offered = offered_in(offer.instance_type, offer.gpu)
     zones = tuple(zone for region in regions for zone in offered[region])
     return GcpPlace(cloud="gcp", instance_type=offer.instance_type, gpu=offer.gpu or "", gpu_count=int(offer.gpus), zones=zones)
-
-
-def price(instance_type: str, region: str, gpu: str, count: int) -> Price | None:
-    """The on-demand price of a machine with its GPUs; for N1 the GPUs, the vCPUs and the memory are three parts."""
-    prices = data.gcp().prices
-    machine = next((entry for entry in prices if entry.machine == instance_type), None)
-    if machine:
-        return Price((PricePart("machine", machine.usd_per_hour, machine.source),))
-    attached = next((entry for entry in prices if entry.gpu_only and entry.gpu == gpu), None)
-    size = _n1_size(instance_type)
-    if attached is None or size is None:
-        return None
-    gpus = PricePart(f"{count:g} x {gpu}", round(attached.usd_per_hour * count, 4), attached.source)
-    rates = data.gcp().n1_prices
-    rate = rates.regions.get(region)
-    if rate is None:
-        return Price((gpus,), missing=("vCPUs", "memory"))
-    vcpus, memory_gb = size
-    cpu = PricePart(f"{vcpus} vCPUs", round(rate.vcpu * vcpus, 6), rates.source)
-    memory = PricePart(f"{memory_gb:g} GB of memory", round(rate.memory_gb * memory_gb, 6), rates.source)
-    return Price((gpus, cpu, memory))
-
-
-def _n1_size(machine_type: str) -> tuple[int, float] | None:
-    """The vCPUs and GB of memory of an N1 type; None for another family, and for a size that N1 does not have."""
-    n1 = data.gcp().n1
-    sizes = {
-        f"n1-{kind}-{vcpus}": (vcpus, vcpus * ratio)
-        for kind, ratio in n1.gb_per_vcpu.items()
-        for vcpus in n1.vcpus
-        if vcpus >= n1.smallest[kind]
-    }
-    return sizes.get(machine_type)
 
 
 def local_disks(instance_type: str) -> int | None:
@@ -224,10 +192,14 @@ def refusal(place: GcpPlace, zone: str, gpu: str, count: int) -> Refusal | None:
     if against is None and (place.gpu != gpu or place.gpu_count < count):
         message = f"the place has {place.gpu_count} x {place.gpu}, and the profile asks for {count} x {gpu}"
         against = Refusal(RefusalKind.WRONG_GPU if place.gpu != gpu else RefusalKind.TOO_FEW_GPUS, message)
+    against = against or market_problem(place)
     if against:
         return against
-    accelerator = data.accelerator(place.gpu)
+    accelerator = data.accelerator_of(place.instance_type, place.gpu)
     zones = data.zones(accelerator)
+    unzoned = data.unzoned(place.instance_type)
+    if zone and unzoned and place.region_of(zone) not in unzoned:
+        return Refusal(RefusalKind.NOT_OFFERED, f"{place.region_of(zone)} has no {place.instance_type}; it is in {_few(unzoned)}")
     if not zones:
         return Refusal(RefusalKind.UNRECORDED, f"the zones with {accelerator or place.gpu} are not recorded")
     if zone not in zones:
@@ -245,7 +217,7 @@ def _shape_problem(place: GcpPlace) -> Refusal | None:
         message = f"{name} has {machine.gpus} x {machine.gpu} built in, and the place names {count} x {gpu}"
         return Refusal(RefusalKind.BAD_SHAPE, message)
     attached = next((record for record in data.gcp().attached if record.gpu == gpu), None)
-    size = _n1_size(name)
+    size = n1_size(name)
     if attached is None or size is None:
         return Refusal(RefusalKind.UNKNOWN_TYPE, f"{f'{name} with {gpu}' if gpu else name} is not in the catalog")
     shape = next((record for record in attached.shapes if record.gpus == count), None)
@@ -259,9 +231,9 @@ def _shape_problem(place: GcpPlace) -> Refusal | None:
     return None
 
 
-def source_of(instance_type: str) -> str:  # noqa: ARG001 - one table has all zones
-    """The id of the source of all zones."""
-    return str(data.gcp().zones["source"])
+def source_of(instance_type: str) -> str:
+    """The id of the source of the zones, or of the regions where no zones are known."""
+    return data.gcp().machine_regions.source if data.unzoned(instance_type) else data.zones_source(data.accelerator_of(instance_type, None))
 
 
 def gpu_of(instance_type: str) -> str | None:

@@ -19,7 +19,7 @@ def accelerator_zones(access: GcpAccess) -> dict[str, list[str]]:
     Raises:
         CloudError: what GCP said instead.
     """
-    accelerators = set(data.gcp().accelerators.values())
+    accelerators = set(data.gcp().accelerators.values()) | {machine.accelerator for machine in data.gcp().machines if machine.accelerator}
     zones: dict[str, list[str]] = defaultdict(list)
     with cloud_errors("compute.acceleratorTypes.list"):
         pages = client("AcceleratorTypesClient", access).aggregated_list(project=project_of(access), timeout=access.timeout_s)

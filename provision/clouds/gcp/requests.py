@@ -42,7 +42,7 @@ _LOCAL_SSD_MOST: Final = (
     8  # 1 to 8, then 16 and 24: N1 of AllowedLocalSSDCount in cockroachdb/cockroach; A2, G2 from memory: one for each GPU
 )
 _MODELS: Final = {"on-demand": "STANDARD", "spot": "SPOT", "flex-start": "FLEX_START"}
-_HYPERDISK_ONLY: Final = ("a3-ultragpu-", "a4-", "a4x-", "g4-")  # take no persistent disk (from memory)
+HYPERDISK_ONLY: Final = ("a3-ultragpu-", "a4-", "a4x-", "g4-")  # take no persistent disk (from memory)
 _GVNIC_ONLY: Final = ("a3-", "a4-", "a4x-", "g4-")  # have no virtio network (from memory)
 
 
@@ -164,7 +164,7 @@ def _accelerators(order: base.Order) -> list[dict[str, Any]]:
 
 
 def _disk(order: base.Order, size_gb: int, **more: Any) -> dict[str, Any]:
-    kind = "hyperdisk-balanced" if order.instance_type.startswith(_HYPERDISK_ONLY) else "pd-balanced"
+    kind = "hyperdisk-balanced" if order.instance_type.startswith(HYPERDISK_ONLY) else "pd-balanced"
     text = description(order.name, order.launch_id, order.tags.get(base.OWNER_TAG, ""))
     params = {"disk_size_gb": size_gb, "disk_type": kind, "labels": _labels(order), "description": text, **more}
     key = disk_key.of(order)

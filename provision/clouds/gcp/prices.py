@@ -1,0 +1,79 @@
+"""What GCP bills and how it sells: a machine with its GPUs; its balanced disks, attached local SSDs and public IPv4 address."""
+
+from typing import Final
+
+from provision.clouds.gcp import data
+from provision.clouds.gcp.data import GcpMachine
+from provision.clouds.gcp.place import GcpPlace
+from provision.clouds.gcp.requests import HYPERDISK_ONLY
+from provision.clouds.terms import Extras, Price, PricePart, Refusal, RefusalKind
+
+HOURS_PER_MONTH: Final = 730  # as Google's price pages have it
+_LOCAL_SSD_GB: Final = 375  # one of them
+
+
+def extras_price(instance_type: str, region: str, extras: Extras) -> Price:
+    """The disks and the address of a machine. Local SSDs that are built into its type are part of its price."""
+    prices = data.gcp().disk_prices
+    rate = prices.regions.get(region)
+    ssds = data.attached_ssds(instance_type) if extras.local_disk else 0
+    # The newest families take Hyperdisk alone, whose price is not known here.
+    balanced = rate.balanced if rate and not instance_type.startswith(HYPERDISK_ONLY) else None
+    sizes = (
+        (extras.network_gb, "balanced disk", balanced, "disks"),
+        (ssds * _LOCAL_SSD_GB, "local SSD", rate.local_ssd if rate else None, "local SSDs"),
+    )
+    parts = [
+        PricePart(f"{gb} GB of {kind}", round(usd * gb / HOURS_PER_MONTH, 6), prices.source) for gb, kind, usd, _ in sizes if gb and usd
+    ]
+    missing = [name for gb, _, usd, name in sizes if gb and not usd]
+    if extras.public_address:
+        address = data.gcp().address_price
+        parts.append(PricePart("public IPv4 address", address.usd_per_hour, address.source))
+    return Price(tuple(parts), tuple(missing))
+
+
+def price(instance_type: str, region: str, gpu: str, count: int) -> Price | None:
+    """The on-demand price of a machine with its GPUs; for N1 the GPUs, the vCPUs and the memory are three parts."""
+    machine = data.machine_price(instance_type, region)
+    if machine:
+        return Price((PricePart("machine", *machine),))
+    attached = next((entry for entry in data.gcp().prices if entry.gpu == gpu), None)
+    size = n1_size(instance_type)
+    if attached is None or size is None:
+        return None
+    gpus = PricePart(f"{count:g} x {gpu}", round(attached.usd_per_hour * count, 4), attached.source)
+    rates = data.gcp().n1_prices
+    rate = rates.regions.get(region)
+    if rate is None:
+        return Price((gpus,), missing=("vCPUs", "memory"))
+    vcpus, memory_gb = size
+    cpu = PricePart(f"{vcpus} vCPUs", round(rate.vcpu * vcpus, 6), rates.source)
+    memory = PricePart(f"{memory_gb:g} GB of memory", round(rate.memory_gb * memory_gb, 6), rates.source)
+    return Price((gpus, cpu, memory))
+
+
+def n1_size(machine_type: str) -> tuple[int, float] | None:
+    """The vCPUs and GB of memory of an N1 type; None for another family, and for a size that N1 does not have."""
+    n1 = data.gcp().n1
+    sizes = {
+        f"n1-{kind}-{vcpus}": (vcpus, vcpus * ratio)
+        for kind, ratio in n1.gb_per_vcpu.items()
+        for vcpus in n1.vcpus
+        if vcpus >= n1.smallest[kind]
+    }
+    return sizes.get(machine_type)
+
+
+def sold_note(machine: GcpMachine) -> str:
+    """What surprises about how a machine type is sold; empty where it is sold on demand."""
+    return "" if "on-demand" in machine.markets else f"not sold on demand: {' or '.join(machine.markets)} only"
+
+
+def market_problem(place: GcpPlace) -> Refusal | None:
+    """Why the machine type is not sold in this way."""
+    machine = data.machine(place.instance_type)
+    if machine is None or place.market in machine.markets:
+        return None
+    ways = " or ".join(machine.markets)
+    return Refusal(RefusalKind.NOT_SOLD, f"{place.instance_type} is not sold as {place.market}, only as {ways}")

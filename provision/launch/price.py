@@ -1,0 +1,47 @@
+"""The price of one machine of a profile at a place: its type with the GPUs, its disks and its address."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from provision import clouds
+from provision.clouds.offline import PlaceBase
+from provision.clouds.terms import Extras, Price
+from provision.profile.model import Profile
+
+if TYPE_CHECKING:
+    from provision.launch.plan import PlannedPlace
+
+
+def extras(profile: Profile) -> Extras:
+    """What is billed with each machine of a profile."""
+    data = profile.disks.data
+    network_gb = profile.disks.root.size_gb + ((data.size_gb or 0) if data else 0)
+    return Extras(network_gb, data is not None and data.source == "instance-store", profile.network.address == "public")
+
+
+def whole_price(profile: Profile, place: PlaceBase, region: str) -> Price | None:
+    """The on-demand price of a machine with all that is billed with it; None when nothing of the machine itself is known."""
+    return priced(profile, place.cloud, place.instance_type, region, place.gpus(profile.gpu.model, profile.gpu.count))
+
+
+def priced(profile: Profile, cloud: str, instance_type: str, region: str, gpus: tuple[str, int]) -> Price | None:
+    """The same for any machine type of a cloud, with this profile's disks and address."""
+    provider = clouds.provider(cloud)
+    machine = provider.price(instance_type, region, *gpus)
+    return machine.plus(provider.extras_price(instance_type, region, extras(profile))) if machine else None
+
+
+def cheapest_first(places: Iterable[PlannedPlace]) -> tuple[PlannedPlace, ...]:
+    """The same places by price, those without a known whole price last; places of one price stay in the profile's order."""
+    return tuple(sorted(places, key=lambda place: math.inf if place.whole_price_usd is None else place.whole_price_usd))
+
+
+def order_in_words(places: Iterable[PlannedPlace]) -> str:
+    """The order of places that can be launched in, for people: each region once, with its price."""
+    words = (
+        f"{place.region} {'at an unknown price' if place.whole_price_usd is None else f'{place.whole_price_usd:.3f}'}" for place in places
+    )
+    return ", ".join(dict.fromkeys(words))
