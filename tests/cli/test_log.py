@@ -145,7 +145,8 @@ def test_what_changes_nothing_is_not_told(call: Call) -> None:
     assert log_file().read_bytes() == before
 
 
-def test_no_secret_is_in_any_line(call: Call, cloud: Rehearsal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, desk: Desk) -> None:
+@pytest.mark.usefixtures("cloud")
+def test_no_secret_is_in_any_line(call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, desk: Desk) -> None:
     for name in ("AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "GPUPROV_TOKEN", "SUDO_COMMAND", "SSH_AUTH_SOCK"):
         monkeypatch.setenv(name, SECRET)
     key = tmp_path / SECRET
@@ -168,7 +169,8 @@ def test_no_secret_is_in_any_line(call: Call, cloud: Rehearsal, tmp_path: Path, 
     assert user_data not in told, "the user data has the public key, and nothing of the user data is told"
 
 
-def test_an_approval_is_told_with_the_launch_that_ran_on_it(call: Call, cloud: Rehearsal, desk: Desk) -> None:
+@pytest.mark.usefixtures("cloud")
+def test_an_approval_is_told_with_the_launch_that_ran_on_it(call: Call, desk: Desk) -> None:
     signed = str(desk.bundle)
     for who, key in (("alice", desk.people.alice), ("bob", desk.people.bob)):
         assert call("sign", signed, "--key", str(key), "--as", f"{who}@example.com", "--pages-differ")[0] == 0
@@ -194,7 +196,7 @@ def test_lines_are_chosen_by_name_and_time_and_the_chain_is_checked_whole(call: 
     assert call("log", "--since", "soon")[0] == 2
     raw = log_file().read_text()
     log_file().write_text(raw.replace('"name":"one"', '"name":"own"', 1))
-    code, out, err = call("log", "--name", "two")
+    code, _, err = call("log", "--name", "two")
     assert (code, "line 2 does not fit" in err) == (1, True), err
     assert json.loads(call("log", "--json")[1])["line"] == 2
     log_file().write_text(raw)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from provision.errors import FileRefusedError
 from provision.launch import chain
 from provision.launch.chain import TORN, AuditUnwritableError, Chain
 
@@ -130,7 +131,7 @@ def test_what_is_no_file_is_neither_written_nor_read(log: Chain) -> None:
     os.mkfifo(log.path)
     with pytest.raises(AuditUnwritableError, match="not a regular file"):
         log.add({"event": "test"})
-    with pytest.raises(chain.FileRefusedError, match="not a regular file"):
+    with pytest.raises(FileRefusedError, match="not a regular file"):
         log.read()
 
 
