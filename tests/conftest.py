@@ -35,6 +35,8 @@ PLAIN = {
     "spot_status": {},
     "allowed": None,
     "guardrail": None,
+    "allowed_amis": None,
+    "imds_tokens_enforced": False,
     "gce_operation_s": 0.05,
     "gce_running_s": 0.1,
     "gce_guest_attributes_s": 0.0,

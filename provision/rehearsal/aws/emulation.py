@@ -4,7 +4,7 @@ from typing import Any, Final
 
 from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
 
-from provision.rehearsal.aws import cloudformation, instances, launch, networks, offers, quota, spot, world
+from provision.rehearsal.aws import cloudformation, guardrails, instances, launch, networks, offers, quota, spot, world
 from provision.rehearsal.aws.api import AwsApi
 from provision.rehearsal.aws.settings import AwsSettings
 from provision.rehearsal.base import Traffic
@@ -26,6 +26,7 @@ class AwsEmulation:
         quota.patch(self.settings)
         spot.patch(self.settings)
         cloudformation.patch()
+        guardrails.patch(self.settings)
         self.api = AwsApi(DomainDispatcherApplication(create_backend_app), self.settings, traffic)
 
     def access(self, endpoint: str) -> dict[str, str]:

@@ -25,3 +25,6 @@ class AwsSettings:
     allowed: dict[str, Any] | None = None
     # a service control policy of the account's organisation: what it denies is denied to everybody
     guardrail: dict[str, Any] | None = None
+    # the account's Allowed AMIs: `state` is `enabled` or `audit-mode`, `owners` are the account ids whose images it allows
+    allowed_amis: dict[str, Any] | None = None
+    imds_tokens_enforced: bool = False  # HttpTokensEnforced of the account's metadata defaults
