@@ -43,6 +43,11 @@ TagGlob = Annotated[
     StringConstraints(pattern=r"^[A-Za-z0-9 _.:/=+@*?-]{1,255}$"),
     Field(description="a tag's value, in which * stands for any characters and ? for one"),
 ]
+ImageGlob = Annotated[
+    str,
+    StringConstraints(pattern=r"^[A-Za-z0-9 _.:/*?+@-]{1,255}$"),
+    Field(description="an image as a lock names it (a parameter, a family, or its id), in which * stands for any characters"),
+]
 Usd = Annotated[float, Field(gt=0, le=1_000_000)]
 if TYPE_CHECKING:
     CloudName = str
@@ -72,6 +77,8 @@ Rule = Literal[
     "owner_domains",
     "max_waiver_days",
     "required_tags",
+    "allowed_images",
+    "signed_modules",
     "signatures",
 ]
 
@@ -164,6 +171,9 @@ class Policy(PolicyRecord):
     max_waiver_days: Annotated[int, Field(ge=0, le=3650)] | None = None
     required_tags: Annotated[tuple[Tag | RequiredTag, ...], SOME] | None = None
     """A key, or a key with the values that it may have."""
+    allowed_images: Annotated[tuple[ImageGlob, ...], SOME] | None = None
+    signed_modules: bool = False
+    """Only a driver whose kernel modules the distribution has signed."""
     signatures: Signatures | None = None
 
 

@@ -19,6 +19,7 @@ from provision.profile.locked import Lock
 from provision.profile.model import Profile
 from provision.profile.pins import PackagePin, WheelPin
 from provision.profile.plain import KeyPath
+from provision.review import launch_rules
 from provision.review.controls import line_of
 from provision.review.policy import Policy, PolicyFile, Rule
 
@@ -295,6 +296,14 @@ def _tags(case: _Case) -> Iterator[_Breach]:
             yield _Breach(("tags", key), f"{value}; {_allowed(values)}")
 
 
+def _images(case: _Case) -> Iterator[_Breach]:
+    yield from (_Breach(*found) for found in launch_rules.images(case.lock, case.locations(), case.policy.allowed_images or ()))
+
+
+def _signed_modules(case: _Case) -> Iterator[_Breach]:
+    yield from (_Breach(*found) for found in launch_rules.modules(case.lock))
+
+
 def _signatures(_: _Case) -> Iterator[_Breach]:
     """People sign the bundle, so `approval.py` counts the signatures."""
     yield from ()
@@ -319,5 +328,7 @@ RULES: Final[Mapping[Rule, _Rule]] = {
     "owner_domains": _owner,
     "max_waiver_days": _waivers,
     "required_tags": _tags,
+    "allowed_images": _images,
+    "signed_modules": _signed_modules,
     "signatures": _signatures,
 }

@@ -112,6 +112,11 @@ def waiver(expires: dt.date, owner: str = "isa@example.com") -> dict[str, Any]:
     return {"verify__waivers": [{"check": "application-clocks", "reason": "r", "owner": owner, "expires": expires}]}
 
 
+# The image of no place is known; the modules are signed.
+IMAGELESS = LOCK.model_copy(update={"places": tuple(p.model_copy(update={"image": "", "image_id": None}) for p in LOCK.places)})
+SIGNED = LOCK.model_copy(update={"driver": LOCK.driver.model_copy(update={"build": "signed"})})
+
+
 # rule, what breaks it (changes, price, lock) → keys that are named, whether it is known; and what keeps it.
 BROKEN: list[tuple[dict[str, Any], dict[str, Any], list[str], bool]] = [
     ({"clouds": ["aws"]}, {}, ["places.1.cloud"], True),
@@ -152,6 +157,9 @@ BROKEN: list[tuple[dict[str, Any], dict[str, Any], list[str], bool]] = [
     ({"required_tags": ["CostCenter"]}, {"tags": {"costcenter": "1"}}, ["tags"], True),
     ({"required_tags": [{"key": "Project", "values": ["vision-*", "nlp"]}]}, {"tags": {"Project": "vision"}}, ["tags.Project"], True),
     ({"required_tags": [{"key": "Project", "values": ["*"]}]}, {"tags": {"Other": "vision"}}, ["tags"], True),
+    ({"allowed_images": ["/aws/service/canonical/*"]}, {}, ["places.1.zones.0", "places.1.zones.1"], True),
+    ({"allowed_images": ["*"]}, {"lock": IMAGELESS, **AWS_ONLY}, ["places.0.regions.0", "places.0.regions.1"], False),
+    ({"signed_modules": True}, {}, ["stack.driver_build"], True),
 ]
 
 
@@ -185,6 +193,9 @@ KEPT: list[tuple[dict[str, Any], dict[str, Any]]] = [
     ({"required_tags": ["CostCenter"]}, {"tags": {"CostCenter": "4711"}}),
     ({"required_tags": [{"key": "Project", "values": ["vision-*", "nlp"]}]}, {"tags": {"Project": "vision-2"}}),
     ({"required_tags": ["CostCenter"]}, {"places": []}),
+    ({"allowed_images": ["/aws/service/canonical/*", "ubuntu-os-cloud/ubuntu-2404-*"]}, {}),
+    ({"signed_modules": False}, {}),
+    ({"signed_modules": True}, {"lock": SIGNED}),
     ({"signatures": {"required": 2}}, {}),
 ]
 
