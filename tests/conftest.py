@@ -37,6 +37,8 @@ PLAIN = {
     "guardrail": None,
     "capacity_reservations": None,
     "placement_groups": None,
+    "allowed_amis": None,
+    "imds_tokens_enforced": False,
     "gce_operation_s": 0.05,
     "gce_running_s": 0.1,
     "gce_guest_attributes_s": 0.0,

@@ -21,14 +21,15 @@ _SPARE: Final = ("TAGS", "MARKET", "OWNER", "AGE", "CLOUD", "WAY", "ZONE", "TYPE
 @click.command("ls")
 @click.option("--rehearse", is_flag=True, help="List only what is in the embedded cloud.")
 @click.option("--wide", is_flag=True, help="Show all columns, however wide the terminal is.")
+@options.tags
 @options.as_json
-def command(*, rehearse: bool, wide: bool, as_json: bool) -> None:
+def command(*, rehearse: bool, wide: bool, tags: dict[str, str], as_json: bool) -> None:
     """List the instances that gpuprov launched, in every region, and launches whose outcome is not known yet.
 
     Instances are found by their tags. The cost is the catalog's price times the age: less, if a machine was stopped in between.
     """
     with narration() as narrator:
-        result = inventory(Session.open(), rehearsal_only=rehearse, say=narrator.say)
+        result = inventory(Session.open(), rehearsal_only=rehearse, tags=tags, say=narrator.say)
     if as_json:
         options.print_json(dataclasses.asdict(result))
         return

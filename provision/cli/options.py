@@ -146,6 +146,29 @@ def confirm(question: str, lines: Sequence[str], *, yes: bool) -> bool:
     return click.confirm(question, err=True)
 
 
+def _tags(_ctx: click.Context, _param: click.Parameter, words: tuple[str, ...]) -> dict[str, str]:
+    """The tags that are wanted."""
+    pairs = [word.partition("=") for word in words]
+    wrong = [word for word, (key, sign, value) in zip(words, pairs, strict=True) if not (key and sign and value)]
+    if wrong:
+        msg = f"--tag {wrong[0]!a} is not KEY=VALUE"
+        raise click.UsageError(msg)
+    if len({key for key, _, _ in pairs}) < len(pairs):
+        msg = "--tag has a key twice, and nothing has two values of it"
+        raise click.UsageError(msg)
+    return {key: value for key, _, value in pairs}
+
+
+tags = click.option(
+    "--tag",
+    "tags",
+    multiple=True,
+    metavar="KEY=VALUE",
+    callback=_tags,
+    help="Only what has this tag of its profile. May be repeated: then only what has all of them.",
+)
+
+
 def need_terminal(*, yes: bool, command: str) -> None:
     """Refuse to ask for confirmation where nobody can answer."""
     if not yes and not sys.stdin.isatty():

@@ -18,9 +18,10 @@ _TITLES = ("NAME", "KIND", "ID", "CLOUD", "WHERE", "OWNER", "WHY")
 @click.option("--rehearse", is_flag=True, help="Sweep the embedded cloud.")
 @click.option("--all-owners", is_flag=True, help="Also remove what belongs to owners whose profiles are not on this machine.")
 @click.option("-n", "--dry-run", is_flag=True, help="Show what would be removed, and remove nothing.")
+@options.tags
 @options.assume_yes
 @options.as_json
-def command(*, rehearse: bool, all_owners: bool, dry_run: bool, yes: bool, as_json: bool) -> None:
+def command(*, rehearse: bool, all_owners: bool, dry_run: bool, tags: dict[str, str], yes: bool, as_json: bool) -> None:
     """Remove leftovers: things whose launch has no living machine, and machines past their deadline.
 
     Only things that gpuprov tagged are considered, and only of owners in the profiles and the journal of this machine. It looks in all
@@ -30,7 +31,7 @@ def command(*, rehearse: bool, all_owners: bool, dry_run: bool, yes: bool, as_js
     session = Session.open()
     phrases: list[str] = []
     with narration() as narrator:
-        leftovers = find_leftovers(session, rehearsal=rehearse, all_owners=all_owners, say=narrator.say)
+        leftovers = find_leftovers(session, rehearsal=rehearse, all_owners=all_owners, tags=tags, say=narrator.say)
         items = leftovers.items
         narrator.pause()
         if items and not as_json:
@@ -42,7 +43,7 @@ def command(*, rehearse: bool, all_owners: bool, dry_run: bool, yes: bool, as_js
                 phrases = sweep(session, leftovers)
                 ending.results = {"removed": len(phrases)}
     if as_json:
-        data = [{**dataclasses.asdict(i.thing), "cloud": i.cloud, "why": i.why} for i in items]
+        data = [{**dataclasses.asdict(i.thing), "tags": dict(i.thing.tags), "cloud": i.cloud, "why": i.why} for i in items]
         options.print_json({"left": data, "removed": phrases, "problems": leftovers.problems})
         return
     if not items:

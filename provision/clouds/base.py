@@ -11,7 +11,7 @@ from __future__ import annotations
 import datetime as dt
 import hashlib
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, ClassVar, Literal, Protocol
 
@@ -48,6 +48,11 @@ def folded(text: str) -> str:
 def added(tags: dict[str, str]) -> dict[str, str]:
     """The tags that a profile adds to ours. `Name` is ours too, for AWS's console, and `aws:` is the prefix of AWS's own."""
     return {key: value for key, value in tags.items() if key != "Name" and not key.startswith((OURS, "aws:"))}
+
+
+def has_tags(tags: Mapping[str, str], wanted: Mapping[str, str]) -> bool:
+    """Whether something has all of these tags: as they are written, or in the narrow form in which a cloud keeps them as labels."""
+    return all(tags.get(key) == value or tags.get(folded(key)) == folded(value) for key, value in wanted.items())
 
 
 def host_name(name: str, count: int, index: int) -> str:
@@ -171,6 +176,7 @@ class Thing:
         group: NAME_TAG.
         where: region, zone or `global`.
         alive: false for an instance that ended and that the cloud still shows.
+        tags: those that its profile added to ours, as far as the cloud shows them.
     """
 
     kind: str
@@ -180,11 +186,13 @@ class Thing:
     owner: str
     where: str
     alive: bool = True
+    tags: tuple[tuple[str, str], ...] = field(default=(), compare=False)
 
     @classmethod
     def tagged(cls, kind: str, thing_id: str, where: str, tags: dict[str, str], *, alive: bool = True) -> Thing:
         """The thing that carries these tags."""
-        return cls(kind, thing_id, tags.get(NAME_TAG, ""), tags.get(LAUNCH_TAG, ""), tags.get(OWNER_TAG, ""), where, alive)
+        own = tuple(sorted(added(tags).items()))
+        return cls(kind, thing_id, tags.get(NAME_TAG, ""), tags.get(LAUNCH_TAG, ""), tags.get(OWNER_TAG, ""), where, alive, own)
 
     def __str__(self) -> str:
         return f"{self.kind} {self.id} in {self.where}"

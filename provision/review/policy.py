@@ -48,6 +48,11 @@ KeyGlob = Annotated[
     StringConstraints(pattern=r"^[A-Za-z0-9*?:/_.-]{1,400}$"),
     Field(description="a key as places name it, in which * stands for any characters and ? for one"),
 ]
+ImageGlob = Annotated[
+    str,
+    StringConstraints(pattern=r"^[A-Za-z0-9 _.:/*?+@-]{1,255}$"),
+    Field(description="an image as a lock names it (a parameter, a family, or its id), in which * stands for any characters"),
+]
 Usd = Annotated[float, Field(gt=0, le=1_000_000)]
 if TYPE_CHECKING:
     CloudName = str
@@ -78,6 +83,8 @@ Rule = Literal[
     "max_waiver_days",
     "required_tags",
     "require_disk_key",
+    "allowed_images",
+    "signed_modules",
     "signatures",
 ]
 
@@ -172,6 +179,9 @@ class Policy(PolicyRecord):
     """A key, or a key with the values that it may have."""
     require_disk_key: bool | Annotated[tuple[KeyGlob, ...], SOME] = False
     """A key of the organisation's own for the disks of every place; with patterns, one of these."""
+    allowed_images: Annotated[tuple[ImageGlob, ...], SOME] | None = None
+    signed_modules: bool = False
+    """Only a driver whose kernel modules the distribution has signed."""
     signatures: Signatures | None = None
 
 

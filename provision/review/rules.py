@@ -19,6 +19,7 @@ from provision.profile.locked import Lock
 from provision.profile.model import Profile
 from provision.profile.pins import PackagePin, WheelPin
 from provision.profile.plain import KeyPath
+from provision.review import launch_rules
 from provision.review.controls import line_of
 from provision.review.policy import Policy, PolicyFile, Rule
 
@@ -306,6 +307,14 @@ def _disk_key(case: _Case) -> Iterator[_Breach]:
             yield _Breach(("places", n, "disk_key"), f"{key}; {_allowed(allowed)}")
 
 
+def _images(case: _Case) -> Iterator[_Breach]:
+    yield from (_Breach(*found) for found in launch_rules.images(case.lock, case.locations(), case.policy.allowed_images or ()))
+
+
+def _signed_modules(case: _Case) -> Iterator[_Breach]:
+    yield from (_Breach(*found) for found in launch_rules.modules(case.lock))
+
+
 def _signatures(_: _Case) -> Iterator[_Breach]:
     """People sign the bundle, so `approval.py` counts the signatures."""
     yield from ()
@@ -331,5 +340,7 @@ RULES: Final[Mapping[Rule, _Rule]] = {
     "max_waiver_days": _waivers,
     "required_tags": _tags,
     "require_disk_key": _disk_key,
+    "allowed_images": _images,
+    "signed_modules": _signed_modules,
     "signatures": _signatures,
 }

@@ -1,9 +1,10 @@
 """`down` and `sweep`: remove a launch, or what is of no use any more; everything is found by tag."""
 
 import datetime as dt
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from provision.clouds.base import has_tags
 from provision.launch.lifecycle import destroy
 from provision.launch.ours import Ours
 from provision.launch.regions import everywhere
@@ -46,8 +47,11 @@ def remove(session: Session, name: str, *, rehearsal: bool, say: Say, confirm: C
     return phrases
 
 
-def find_leftovers(session: Session, *, rehearsal: bool, all_owners: bool, say: Say) -> Leftovers:
-    """Look for what `sweep` would remove; of all owners, or of those in the profiles and the journal of this machine."""
+def find_leftovers(session: Session, *, rehearsal: bool, all_owners: bool, say: Say, tags: Mapping[str, str] | None = None) -> Leftovers:
+    """Look for what `sweep` would remove; of all owners, or of those in the profiles and the journal of this machine.
+
+    With `tags` only what has all of them. Not everything can carry tags: a launch has those that any of its things or the journal shows.
+    """
     records = session.journal.all()
     owners = {profile.owner.email for profile in local_profiles()}
     owners |= {str(record.profile.get("owner", {}).get("email", "")) for record in records}
@@ -56,7 +60,14 @@ def find_leftovers(session: Session, *, rehearsal: bool, all_owners: bool, say: 
     places = regions(session, rehearsal=rehearsal) | everywhere()
     say(f"looking for leftovers in {len(places)} regions")
     items, problems = leftovers(ours, places, owners=None if all_owners else owners, busy=busy, now=dt.datetime.now(dt.UTC))
-    return Leftovers(ours, items, problems)
+    if not tags:
+        return Leftovers(ours, items, problems)
+    launches: dict[str, dict[str, str]] = {record.launch_id: dict(record.profile.get("tags") or {}) for record in records}
+    for item in items:
+        launches.setdefault(item.thing.launch_id, {}).update(item.thing.tags)
+    unknown = sorted({str(item.thing) for item in items if not launches[item.thing.launch_id]})
+    chosen = [item for item in items if has_tags(launches[item.thing.launch_id], tags)]
+    return Leftovers(ours, chosen, [*problems, *(f"{thing}: nothing shows which tags its launch had" for thing in unknown)])
 
 
 def sweep(session: Session, leftover: Leftovers) -> list[str]:

@@ -1,9 +1,10 @@
 """`ls`: what exists, found by tag in every region where it could be."""
 
 import datetime as dt
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
-from provision.clouds.base import Instance
+from provision.clouds.base import Instance, has_tags
 from provision.host.way import actual, phrase
 from provision.launch import cost
 from provision.launch.journal import Record
@@ -55,8 +56,8 @@ class Inventory:
     problems: tuple[str, ...]
 
 
-def inventory(session: Session, *, rehearsal_only: bool, say: Say) -> Inventory:
-    """Ask the clouds by tag, and the embedded one too if it runs.
+def inventory(session: Session, *, rehearsal_only: bool, say: Say, tags: Mapping[str, str] | None = None) -> Inventory:
+    """Ask the clouds by tag, and the embedded one too if it runs; with `tags` only what has all of them.
 
     A real cloud without credentials cannot be asked. That is a problem of the answer, because "not asked" does not mean "nothing there".
     """
@@ -76,7 +77,8 @@ def inventory(session: Session, *, rehearsal_only: bool, say: Say) -> Inventory:
             profile = _profile(session, instance, profiles)
             rows.append(_row(instance, profile, notices.get(instance.id, ()), now, rehearsal=rehearsal))
     rows += [_unfinished(record) for record in session.journal.all() if not record.machines and record.launch_id not in launches]
-    return Inventory(tuple(sorted(rows, key=lambda row: row.name)), tuple(problems))
+    chosen = [row for row in rows if has_tags(row.tags, tags or {})]
+    return Inventory(tuple(sorted(chosen, key=lambda row: row.name)), tuple(problems))
 
 
 def _profile(session: Session, instance: Instance, profiles: list[Profile]) -> Profile | None:
@@ -118,4 +120,5 @@ def _way(profile: Profile, *, rehearsal: bool) -> str:
 def _unfinished(record: Record) -> InventoryRow:
     cloud, region = (record.touched or (("", ""),))[-1]
     owner, profile = str(record.profile.get("owner", {}).get("email", "")), str(record.profile.get("name", ""))
-    return InventoryRow(record.name, "launching?", cloud, region, "", "", "", "", None, None, record.deadline, owner, profile, "")
+    row = InventoryRow(record.name, "launching?", cloud, region, "", "", "", "", None, None, record.deadline, owner, profile, "")
+    return replace(row, tags=dict(record.profile.get("tags") or {}))

@@ -196,7 +196,7 @@ def test_lines_are_chosen_by_name_and_time_and_the_chain_is_checked_whole(call: 
     assert call("log", "--since", "soon")[0] == 2
     raw = log_file().read_text()
     log_file().write_text(raw.replace('"name":"one"', '"name":"own"', 1))
-    code, _out, err = call("log", "--name", "two")
+    code, _, err = call("log", "--name", "two")
     assert (code, "line 2 does not fit" in err) == (1, True), err
     assert json.loads(call("log", "--json")[1])["line"] == 2
     log_file().write_text(raw)

@@ -61,3 +61,27 @@ def test_a_private_machine_is_listed_with_its_address_and_its_way(call: Call, tm
     assert code == (2 if "jump" in way else 0), err
     assert ("it is the jump host that connects" in err) == ("jump" in way)
     assert call("down", "x", "--yes")[0] == 0
+
+
+@pytest.mark.parametrize("kind", ["aws", "gcp"])
+def test_machines_are_chosen_by_their_tags(call: Call, cloud: Rehearsal, tmp_path: Path, kind: str) -> None:
+    control.ask(cloud, "settings", method="PUT", body={"gce_guest_attributes_s": 3600.0})
+    path = Path(written(tmp_path, kind))
+    text = path.read_text()
+    for name, team in (("one", "Vision"), ("two", "Speech")):
+        path.write_text(f"{text}tags: {{CostCenter: '42', Team: {team}}}\n")
+        call("up", "--profile", str(path), "--rehearse", kind, "--name", name, "--without-gpu")
+
+    def named(*words: str) -> list[str]:
+        code, out, err = call("ls", "--rehearse", "--json", *(part for word in words for part in ("--tag", word)))
+        assert code == 0, err
+        return sorted(row["name"] for row in json.loads(out)["rows"])
+
+    assert named("CostCenter=42") == ["one", "two"]
+    assert named("CostCenter=42", "Team=Speech") == ["two"]
+    code, _, err = call("ls", "--tag", "Team=Speech", "--tag", "Team=Vision")
+    assert (code, "has a key twice" in err) == (2, True), err
+    assert named("CostCenter=4") == named("Other=42") == []
+    for wrong in ("CostCenter", "=42", "CostCenter="):
+        code, _, err = call("ls", "--tag", wrong)
+        assert (code, "is not KEY=VALUE" in err) == (2, True), err

@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
+import pytest
+
+from provision import clouds
+from provision.clouds.base import Thing, has_tags
+from provision.rehearsal import control
 from provision.rehearsal.control import Rehearsal
-from tests.cli.conftest import Call, aws, launch, rows
+from provision.workflow.session import Session
+from tests.cli.conftest import Call, aws, launch, rows, written
 
 
 def test_sweep_removes_what_has_no_machine_and_never_touches_what_is_of_others(call: Call, cloud: Rehearsal) -> None:
@@ -34,3 +41,38 @@ def test_sweep_removes_what_has_no_machine_and_never_touches_what_is_of_others(c
     code, out, _ = call("sweep", "--rehearse", "--yes", "--all-owners", "--json")
     assert [item["id"] for item in json.loads(out)["left"]] == [theirs]
     assert aws(cloud).describe_security_groups(GroupIds=[foreign])["SecurityGroups"]
+
+
+@pytest.mark.parametrize("kind", ["aws", "gcp"])
+def test_sweep_removes_only_what_has_the_tags(call: Call, cloud: Rehearsal, tmp_path: Path, kind: str) -> None:
+    control.ask(cloud, "settings", method="PUT", body={"gce_guest_attributes_s": 3600.0})
+    path = Path(written(tmp_path, kind))
+    text = path.read_text()
+    for name, team in (("one", "Vision"), ("two", "Speech")):
+        path.write_text(f"{text}tags: {{Team: {team}}}\n")
+        call("up", "--profile", str(path), "--rehearse", kind, "--name", name, "--without-gpu")
+        Session.open().journal.drop(name)  # the tags are found at the cloud, not in memory
+    end = {"aws": clouds.connect("aws", "ap-southeast-1", clouds.access_from("aws", cloud.settings("aws")))}
+    end["gcp"] = clouds.connect("gcp", "asia-east1", clouds.access_from("gcp", cloud.settings("gcp")))
+    for item in (thing for thing in end[kind].things() if thing.kind == "instance" and kind == "aws"):
+        aws(cloud, "ap-southeast-1").terminate_instances(InstanceIds=[item.id])
+    if kind == "gcp":  # what is left of a launch on GCP whose machine is gone is a rule, which has no labels
+        end[kind].remove([thing for thing in end[kind].things() if thing.kind == "instance"], on_step=lambda _: None)
+    code, out, err = call("sweep", "--rehearse", "--yes", "--all-owners", "--tag", "Team=Speech", "--json")
+    assert code == 0, err
+    told = json.loads(out)
+    if kind == "aws":
+        assert {item["group"] for item in told["left"]} == {"two"}
+        assert told["removed"]
+        assert {thing.group for thing in end[kind].things() if thing.alive} == {"one"}
+    else:
+        assert told["left"] == told["removed"] == [], "unknown is never a match"
+        assert any("nothing shows which tags its launch had" in problem for problem in told["problems"])
+        assert {thing.group for thing in end[kind].things()} == {"one", "two"}
+
+
+def test_a_disk_shows_its_tags_in_the_form_of_labels() -> None:
+    disk = Thing.tagged("disk", "d", "asia-east1-a", {"costcenter": "cost-42", "gpuprov:name": "x"})
+    assert disk.tags == (("costcenter", "cost-42"),)
+    assert has_tags(dict(disk.tags), {"CostCenter": "Cost 42"})
+    assert not has_tags(dict(disk.tags), {"CostCenter": "Cost 4"})

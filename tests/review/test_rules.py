@@ -118,6 +118,11 @@ def waiver(expires: dt.date, owner: str = "isa@example.com") -> dict[str, Any]:
     return {"verify__waivers": [{"check": "application-clocks", "reason": "r", "owner": owner, "expires": expires}]}
 
 
+# The image of no place is known; the modules are signed.
+IMAGELESS = LOCK.model_copy(update={"places": tuple(p.model_copy(update={"image": "", "image_id": None}) for p in LOCK.places)})
+SIGNED = LOCK.model_copy(update={"driver": LOCK.driver.model_copy(update={"build": "signed"})})
+
+
 # rule, what breaks it (changes, price, lock) → keys that are named, whether it is known; and what keeps it.
 BROKEN: list[tuple[dict[str, Any], dict[str, Any], list[str], bool]] = [
     ({"clouds": ["aws"]}, {}, ["places.1.cloud"], True),
@@ -161,6 +166,9 @@ BROKEN: list[tuple[dict[str, Any], dict[str, Any], list[str], bool]] = [
     ({"require_disk_key": True}, {}, ["places.0.disk_key", "places.1.disk_key"], True),
     ({"require_disk_key": ["arn:aws:kms:*:210987654321:key/*"]}, KEYED, ["places.0.disk_key"], True),
     ({"require_disk_key": ["arn:*"]}, AWS_ONLY, ["places.0.disk_key"], True),
+    ({"allowed_images": ["/aws/service/canonical/*"]}, {}, ["places.1.zones.0", "places.1.zones.1"], True),
+    ({"allowed_images": ["*"]}, {"lock": IMAGELESS, **AWS_ONLY}, ["places.0.regions.0", "places.0.regions.1"], False),
+    ({"signed_modules": True}, {}, ["stack.driver_build"], True),
 ]
 
 
@@ -198,6 +206,9 @@ KEPT: list[tuple[dict[str, Any], dict[str, Any]]] = [
     ({"require_disk_key": True}, KEYED),
     ({"require_disk_key": ["alias/isa-*", "arn:aws:kms:*:123456789012:key/*"]}, KEYED),
     ({"require_disk_key": True}, {"places": []}),
+    ({"allowed_images": ["/aws/service/canonical/*", "ubuntu-os-cloud/ubuntu-2404-*"]}, {}),
+    ({"signed_modules": False}, {}),
+    ({"signed_modules": True}, {"lock": SIGNED}),
     ({"signatures": {"required": 2}}, {}),
 ]
 

@@ -28,7 +28,9 @@ _HINTS: Final[dict[type[CloudError], str]] = {
     PermissionRefusedError: "ask whoever owns the account for this permission; `gpuprov plan` lists all that are needed",
     CredentialsExpiredError: "log in again (`aws sso login`, or renew the keys) and run the same command again",
     CredentialsMissingError: "set AWS_PROFILE, or log in with `aws configure sso`; without an account try --rehearse",
-    ImageNotFoundError: "correct the profile's os, or choose a region that has the image",
+    ImageNotFoundError: (
+        "correct the profile's os, or choose a region that has the image; if it has it, ask whether Allowed AMIs admit its owner"
+    ),
     CloudUnreachableError: "check the network and run the same command again; it goes on where it stopped",
     CloudInvalidError: "correct the profile; `gpuprov plan --profile …` shows what would be asked",
 }

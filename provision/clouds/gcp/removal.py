@@ -2,17 +2,18 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from provision.clouds import base
 from provision.clouds.gcp.answers import last, tags_of, tags_of_firewall
 from provision.clouds.gcp.api import GcpProjectApi
 from provision.clouds.gcp.errors import GoneError
 from provision.clouds.gcp.firewall import rules_of
-from provision.clouds.gcp.requests import LABELS
+from provision.clouds.gcp.requests import ATTEMPT_LABEL, LABELS
 from provision.concurrent import at_once
 
 _REMOVED_S: Final = 300.0
+_OWN_LABELS: Final = {*LABELS.values(), ATTEMPT_LABEL}
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +54,17 @@ def things(api: GcpProjectApi, name: str | None) -> list[base.Thing]:
             return [base.Thing.tagged(kind.kind, rule.name, "global", tags_of_firewall(rule)) for rule in rules_of(api, name)]
         scopes = api.pages(kind.client, "aggregated_list", f"compute.{kind.field}.list", filter=label_filter(name))
         return [
-            base.Thing.tagged(kind.kind, raw.name, last(scope), tags_of(raw))
+            base.Thing.tagged(kind.kind, raw.name, last(scope), _labelled(raw) | tags_of(raw))
             for scope, scoped in scopes
             for raw in getattr(scoped, kind.field)
         ]
 
     return [thing for of_kind in at_once(existing, KINDS) for thing in of_kind]
+
+
+def _labelled(raw: Any) -> dict[str, str]:
+    """The labels that a profile's own tags became; an instance has the tags themselves in its metadata."""
+    return {} if hasattr(raw, "metadata") else {key: value for key, value in raw.labels.items() if key not in _OWN_LABELS}
 
 
 def remove(api: GcpProjectApi, things: Sequence[base.Thing], *, on_step: base.Step) -> list[str]:

@@ -5,7 +5,7 @@ from typing import Any, Final
 from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
 
 from provision.clouds.aws.own_image import AwsOwnImage
-from provision.rehearsal.aws import capacity, cloudformation, images, instances, launch, networks, offers, quota, spot, world
+from provision.rehearsal.aws import capacity, cloudformation, guardrails, images, instances, launch, networks, offers, quota, spot, world
 from provision.rehearsal.aws.api import AwsApi
 from provision.rehearsal.aws.settings import AwsSettings
 from provision.rehearsal.base import Traffic
@@ -29,6 +29,7 @@ class AwsEmulation:
         spot.patch(self.settings)
         capacity.patch(self.settings)
         cloudformation.patch()
+        guardrails.patch(self.settings)
         self.api = AwsApi(DomainDispatcherApplication(create_backend_app), self.settings, traffic)
 
     def access(self, endpoint: str) -> dict[str, str]:

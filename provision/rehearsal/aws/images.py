@@ -19,6 +19,7 @@ from moto.ssm.models import Parameter, SimpleSystemManagerBackend
 
 from provision.clouds.aws import data
 from provision.clouds.aws.own_image import AwsOwnImage
+from provision.rehearsal.aws.guardrails import is_admitted, is_hidden
 from provision.rehearsal.aws.settings import AwsSettings
 from provision.rehearsal.aws.world import method_of, refuse
 
@@ -60,7 +61,7 @@ def patch(settings: AwsSettings) -> None:
     @method_of(AmisResponse)
     def describe_images(self: Any) -> ActionResult:
         self.error_on_dryrun()
-        rows = list(rows_of(self.ec2_backend.region_name, settings))
+        rows = [row for row in rows_of(self.ec2_backend.region_name, settings) if not is_hidden(settings, str(row["OwnerId"]))]
         ids, owners = self._get_param("ImageIds", []), self._get_param("Owners", [])
         unknown = sorted(set(ids) - {row["ImageId"] for row in rows})
         if unknown:
@@ -78,7 +79,12 @@ def patch(settings: AwsSettings) -> None:
             and all(any(fnmatchcase(_text(row.get(_FILTERS[name])), value) for value in values) for name, values in filters.items())
             and (old_too or not is_deprecated(row))
         ]
-        return ActionResult({"Images": [_answered(row) for row in chosen]})
+        return ActionResult({"Images": [_answered(row) | _admission(settings, str(row["OwnerId"])) for row in chosen]})
+
+
+def _admission(settings: AwsSettings, owner: str) -> dict[str, bool]:
+    """What an account with Allowed AMIs says of each image; others say nothing."""
+    return {} if settings.allowed_amis is None else {"ImageAllowed": is_admitted(settings, owner)}
 
 
 _OURS: Final = frozenset({"Parameter", "Login", "Region"})  # of a row, and not EC2's

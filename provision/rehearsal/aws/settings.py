@@ -32,3 +32,6 @@ class AwsSettings:
     guardrail: dict[str, Any] | None = None
     # what the account does not have although a request names it, as the request does: keys of KMS. Everything else that is named exists
     missing: list[str] = field(default_factory=list)
+    # the account's Allowed AMIs: `state` is `enabled` or `audit-mode`, `owners` are the account ids whose images it allows
+    allowed_amis: dict[str, Any] | None = None
+    imds_tokens_enforced: bool = False  # HttpTokensEnforced of the account's metadata defaults
