@@ -61,16 +61,7 @@ def read(group: Sequence[Repository], names: re.Pattern[str]) -> dict[str, list[
 
 
 def _apt(repository: Repository, folder: Path) -> Iterator[tuple[str, str]]:
-    base = repository.url.rstrip("/") + ("" if repository.suite == "/" else f"/dists/{repository.suite}")
-    release = _clearsigned(repository, _fetch(f"{base}/InRelease", folder / "InRelease", _ENTRY_BYTES), folder)
-    _refuse_expired(repository, release)
-    listed = dict(re.findall(r"^ ([0-9a-f]{64}) +\d+ +(\S+)$", release.partition("SHA256:")[2], re.MULTILINE))
-    digest_of = {path: digest for digest, path in listed.items()}
-    for part in [f"{component}/binary-amd64/" for component in repository.components] or [""]:
-        path = next((f"{part}Packages{ending}" for ending in (".xz", ".gz") if f"{part}Packages{ending}" in digest_of), None)
-        if path is None:
-            raise _refused(repository, f"its index lists no {part}Packages.xz or .gz")
-        packed = _fetch(f"{base}/{path}", folder / path.replace("/", "_"), _INDEX_BYTES, sha256=digest_of[path])
+    for packed in _lists(repository, folder):
         name = ""
         # Of some sixty thousand paragraphs only two fields matter.
         with _unpacked(packed) as lines:
@@ -80,6 +71,46 @@ def _apt(repository: Repository, folder: Path) -> Iterator[tuple[str, str]]:
                     name = value.decode("ascii", "replace").strip()
                 elif key == b"Version" and name:
                     yield name, value.decode("ascii", "replace").strip()
+
+
+def keep(repository: Repository, root: Path, key: Path) -> str:
+    """Download the signed indices of an apt repository as they are, into the same folders below a root, and its key.
+
+    Returns:
+        The text of its release, which the key has signed.
+
+    Raises:
+        IndexUnreachableError: as for `read`.
+    """
+    if repository.kind != "apt":
+        raise _refused(repository, "only apt's repositories can be kept")
+    if not repository.keyring and not (repository.key and repository.fingerprint):
+        raise _refused(repository, "the fingerprint of its key is not known")
+    folder = root if repository.suite == "/" else root / "dists" / str(repository.suite)
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="gpuprov-index-") as scratch:
+        list(_lists(repository, Path(scratch), folder))
+        if repository.key and not repository.keyring:
+            key.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(Path(scratch) / "key", key)
+        return (Path(scratch) / "Release").read_text()
+
+
+def _lists(repository: Repository, scratch: Path, kept: Path | None = None) -> Iterator[Path]:
+    """Download an apt repository's lists of packages; `kept` is where they keep their names."""
+    base = repository.url.rstrip("/") + ("" if repository.suite == "/" else f"/dists/{repository.suite}")
+    entry = (kept or scratch) / "InRelease"
+    release = _clearsigned(repository, _fetch(f"{base}/InRelease", entry, _ENTRY_BYTES), scratch)
+    _refuse_expired(repository, release)
+    listed = re.findall(r"^ ([0-9a-f]{64}) +\d+ +(\S+)$", release.partition("SHA256:")[2], re.MULTILINE)
+    digest_of = {path: digest for digest, path in listed}  # empty components have one digest
+    for part in [f"{component}/binary-amd64/" for component in repository.components] or [""]:
+        path = next((f"{part}Packages{ending}" for ending in (".xz", ".gz") if f"{part}Packages{ending}" in digest_of), None)
+        if path is None:
+            raise _refused(repository, f"its index lists no {part}Packages.xz or .gz")
+        target = kept / path if kept else scratch / path.replace("/", "_")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        yield _fetch(f"{base}/{path}", target, _INDEX_BYTES, sha256=digest_of[path])
 
 
 def _dnf(repository: Repository, folder: Path) -> Iterator[tuple[str, str]]:

@@ -38,6 +38,7 @@ COMMANDS: Final = {
     "explain-metric": "Name the ncu metric that replaced one of nvprof.",
     "bench": "Measure GPUs, and say whether they are as fast as their kind.",
     "apply": "Set up a host that exists.",
+    "mirror": "Fill a folder with everything that `apply` downloads.",
     "undo": "Put back what the roles changed on a host.",
     "ls": "List the instances that gpuprov launched.",
     "stop": "Power machines off. Their disks stay.",

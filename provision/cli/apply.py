@@ -11,6 +11,7 @@ from provision.cli import options
 from provision.cli.progress import narration
 from provision.converge.roles import in_order
 from provision.launch.audit import Ending
+from provision.mirror.folder import check_folder
 from provision.report import text
 from provision.review.where import Organisation
 from provision.workflow import audited
@@ -29,6 +30,13 @@ from provision.workflow.setup import set_up
 @options.all_roles
 @click.option("--check", is_flag=True, help="Show what would change, and change nothing.")
 @click.option("--diff", is_flag=True, help="Show what changes in files.")
+@click.option(
+    "--from",
+    "source",
+    metavar="DIR",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Take everything from a folder that `gpuprov mirror` filled; the host needs no network.",
+)
 @options.without_gpu
 @options.strict
 @options.as_json
@@ -44,6 +52,7 @@ def command(
     all_roles: bool,
     check: bool,
     diff: bool,
+    source: Path | None,
     without_gpu: bool,
     strict: bool,
     as_json: bool,
@@ -59,6 +68,8 @@ def command(
         check=check,
         diff=diff,
     )
+    if source is not None:
+        request = dataclasses.replace(request, carried=check_folder(source, request.lock))
     logged = contextlib.nullcontext(Ending()) if check else audited.applying(session, host, request)
     with logged as ending, narration(lambda: still_runs(session, host)) as narrator:
         result = set_up(session, request, say=narrator.say, on_task=narrator.task)

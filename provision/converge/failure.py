@@ -34,7 +34,7 @@ _PATTERNS: Final[tuple[tuple[FailureKind, str], ...]] = (
     ("package-database", r"dpkg was interrupted|dpkg --configure -a|Unmet dependencies|unmet dependencies|held broken packages"),
     (
         "archive-unreachable",
-        r"Failed to update apt cache|Failed to fetch|Temporary failure resolving|Unable to fetch some archives|Could not resolve",
+        r"Failed to update apt cache|Failed to fetch|Temporary failure resolving|Unable to fetch|Could not resolve|<urlopen error",
     ),
     ("package-vanished", r"Version '.*' for '.*' was not found|no available installation candidate for|No package \S+-\d+:\S+ available"),
     ("package-missing", r"No package matching|Unable to locate package"),
@@ -54,7 +54,10 @@ _HINTS: Final[Mapping[FailureKind, str]] = {
     "package-database": (
         "the host's package database is broken: run `sudo dpkg --configure -a && sudo apt-get -f install` there, then run this again"
     ),
-    "archive-unreachable": "the host cannot reach its package archive: check its network and /etc/apt/sources.list*, then run this again",
+    "archive-unreachable": (
+        "the host cannot reach its package archive: check its network and /etc/apt/sources.list*, then run this again; for a host without "
+        "a network, `gpuprov mirror` fills a folder elsewhere, and `gpuprov apply HOST --from DIR` takes everything from it"
+    ),
     "package-vanished": (
         "the repositories no longer have a version that the lock pins: `gpuprov catalog refresh --only packages` reads what they have, and "
         "`gpuprov lock` chooses from that"

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from provision.clouds import credential_variables
 from provision.converge import connection, failure, inert, processes
+from provision.converge.offline import offline
 from provision.converge.progress import ConvergeResult, Progress, State
 from provision.converge.roles import in_order, play_of, with_groundwork
 from provision.converge.variables import variables
@@ -65,6 +66,7 @@ def converge(
     diff: bool = False,
     stop: threading.Event | None = None,
     playbook: Path | None = None,
+    carried: str | None = None,
 ) -> ConvergeResult:
     """Run roles and their groundwork on the host, in their order, and report each task as it starts and ends.
 
@@ -83,6 +85,7 @@ def converge(
         diff: put the changes into `Progress.diff`.
         stop: see above.
         playbook: a playbook other than the shipped one.
+        carried: a folder on the host with everything that is downloaded otherwise.
 
     Raises:
         RoleUnknownError: a role of that name does not exist.
@@ -93,6 +96,7 @@ def converge(
     run = _Run(target, private_dir(run_dir.resolve()), on_progress, diff=diff)
     if selected:
         values = variables(profile, lock, selected) | {"storage_owner": login or connection.user_of(target)}
+        values = offline(values, lock, carried) if carried else values
         flags = ["--check"] * check + ["--diff"] * diff
         _play(run, playbook or _play_file(run.dir, selected), values, tags=selected, flags=flags, stop=stop)
     return run.result(selected)

@@ -12,7 +12,10 @@ from provision import paths
 from provision.converge.progress import Progress
 from provision.converge.roles import OF_THE_DRIVER, all_roles, roles_for
 from provision.converge.run import converge
+from provision.host.carry import remove
 from provision.host.ssh import Target
+from provision.mirror.bring import carry_to
+from provision.mirror.folder import CarriedFolder
 from provision.profile.locked import Lock, pin
 from provision.profile.model import Profile
 from provision.verify.finding import Report
@@ -36,6 +39,7 @@ class SetupRequest:
         diff: show what changes in files.
         bundle: the digest of the signed bundle, where there was one.
         approvals: who signed it, and what the signature is worth here.
+        carried: what the roles download, for a host without a way out.
     """
 
     target: Target
@@ -49,6 +53,7 @@ class SetupRequest:
     diff: bool = False
     bundle: str | None = None
     approvals: tuple[tuple[str, str], ...] = ()
+    carried: CarriedFolder | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +75,7 @@ def set_up(session: Session, request: SetupRequest, *, say: Say, on_task: Callab
         return SetupResult(report, (), None)
     say(f"setting up: {', '.join(roles)}")
     folder = artefacts_folder(session, request.target.name)
+    place = carry_to(request.target, request.carried, request.profile, request.lock, say) if request.carried else None
     converge(
         request.target,
         pin(request.profile, request.lock),
@@ -80,7 +86,10 @@ def set_up(session: Session, request: SetupRequest, *, say: Say, on_task: Callab
         lock=request.lock,
         check=request.check,
         diff=request.diff,
+        carried=place,
     )
+    if place:
+        remove(request.target, place)
     if not request.check:
         say("proving the result")
         report = observe(request)
