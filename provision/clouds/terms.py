@@ -1,5 +1,7 @@
 """The words in which a cloud speaks without being contacted: offers, prices, refusals, regions, images, ways in, calls."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from enum import StrEnum
@@ -228,11 +230,13 @@ class Safeguard:
     Attributes:
         summary: in a few words.
         title, reason: for the review; empty where every cloud does it and the review says it once.
+        unless: the key of a place that takes it away.
     """
 
     summary: str
     title: str = ""
     reason: str = ""
+    unless: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,6 +258,24 @@ class CloudOption:
     reason: str = ""
     narrower: str = ""
     safer: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Authority:
+    """What an identity may do at its cloud, graded as a review grades risks; the more it may do, the greater.
+
+    Attributes:
+        said: the widest of it, for people.
+    """
+
+    severity: Literal["high", "medium", "low"]
+    said: str
+
+    def __gt__(self, other: Authority) -> bool:
+        return _GRADES.index(self.severity) > _GRADES.index(other.severity)
+
+
+_GRADES = ("low", "medium", "high")
 
 
 @dataclass(frozen=True, slots=True)

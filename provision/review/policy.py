@@ -48,6 +48,11 @@ KeyGlob = Annotated[
     StringConstraints(pattern=r"^[A-Za-z0-9*?:/_.-]{1,400}$"),
     Field(description="a key as places name it, in which * stands for any characters and ? for one"),
 ]
+IdentityGlob = Annotated[
+    str,
+    StringConstraints(pattern=r"^[A-Za-z0-9*?+=,.@_-]{1,200}$"),
+    Field(description="`none`, or an identity as places name it, in which * stands for any characters and ? for one"),
+]
 Usd = Annotated[float, Field(gt=0, le=1_000_000)]
 if TYPE_CHECKING:
     CloudName = str
@@ -78,6 +83,7 @@ Rule = Literal[
     "max_waiver_days",
     "required_tags",
     "require_disk_key",
+    "allow_identity",
     "signatures",
 ]
 
@@ -172,6 +178,8 @@ class Policy(PolicyRecord):
     """A key, or a key with the values that it may have."""
     require_disk_key: bool | Annotated[tuple[KeyGlob, ...], SOME] = False
     """A key of the organisation's own for the disks of every place; with patterns, one of these."""
+    allow_identity: Annotated[tuple[IdentityGlob, ...], SOME] | None = None
+    """Whom a machine may act as in its cloud: names of instance profiles, addresses of service accounts, `none`."""
     signatures: Signatures | None = None
 
 

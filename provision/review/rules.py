@@ -306,6 +306,15 @@ def _disk_key(case: _Case) -> Iterator[_Breach]:
             yield _Breach(("places", n, "disk_key"), f"{key}; {_allowed(allowed)}")
 
 
+def _identities(case: _Case) -> Iterator[_Breach]:
+    for n, place in enumerate(case.profile.places):
+        given = getattr(place, "identity", "none")
+        name = given if isinstance(given, str) else str(next(iter(given.model_dump().values())))
+        # `*` is a pattern for names, and `none` is none.
+        if not _fits(name, allowed := case.policy.allow_identity or ()) or (name == "none" and "none" not in allowed):
+            yield _Breach(("places", n, "identity"), f"{name}; {_allowed(allowed)}")
+
+
 def _signatures(_: _Case) -> Iterator[_Breach]:
     """People sign the bundle, so `approval.py` counts the signatures."""
     yield from ()
@@ -331,5 +340,6 @@ RULES: Final[Mapping[Rule, _Rule]] = {
     "max_waiver_days": _waivers,
     "required_tags": _tags,
     "require_disk_key": _disk_key,
+    "allow_identity": _identities,
     "signatures": _signatures,
 }

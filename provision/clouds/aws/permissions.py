@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final, Literal, get_args
 
 from provision.clouds import base
-from provision.clouds.aws import disk_key
+from provision.clouds.aws import disk_key, identity
 
 Command = Literal[
     "find", "launch", "zones", "examine", "wait", "host_keys", "notices", "stop", "start", "extend", "allow", "things", "remove"
@@ -87,7 +87,8 @@ def permissions(order: base.Order) -> tuple[str, ...]:
     """Everything from the first question to the last removal of an order, sorted."""
     unneeded = (set() if order.market == "spot" else _SPOT) | (set() if order.subnet else _SUBNET)
     keys = disk_key.ACTIONS if disk_key.of(order, "") else ()
-    return tuple(sorted({*PERMISSIONS, *keys} - unneeded))
+    role = (identity.HAND_OVER,) if identity.of(order) else ()
+    return tuple(sorted({*PERMISSIONS, *keys, *role} - unneeded))
 
 
 def policy_document(
@@ -144,7 +145,8 @@ def policy_document(
     if "extend" in set(commands):
         deadline_only = {"ForAllValues:StringEquals": {"aws:TagKeys": [base.DEADLINE_TAG]}}
         statements.append(_statement("MoveDeadline", {"ec2:CreateTags"}, _arns(regions, ["instance"]), _merged(owned, deadline_only)))
-    statements += disk_key.statements(places)
+    wanted = tuple(places)
+    statements += [*disk_key.statements(wanted), *identity.statements(wanted)]
     return {"Version": "2012-10-17", "Statement": [s for s in statements if s["Action"]]}
 
 

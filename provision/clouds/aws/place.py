@@ -6,6 +6,7 @@ from pydantic import Field, StringConstraints, ValidationInfo, field_validator
 
 from provision.clouds.aws import disk_key
 from provision.clouds.aws.disk_key import AwsDiskKey
+from provision.clouds.aws.identity import InstanceProfile
 from provision.clouds.offline import PlaceBase
 
 AwsInstanceType = Annotated[
@@ -18,16 +19,18 @@ class AwsPlace(PlaceBase):
     """One place to try on AWS: a type, and regions in the order of preference.
 
     `disk_key` encrypts the root disk and the data volume with a key of the account's own (KMS).
+    `identity` names an instance profile, whose role the machine then acts as; every process on it gets that role's credentials.
     """
 
     locations_key: ClassVar[str] = "regions"
     zonal: ClassVar[bool] = False
-    later: ClassVar[tuple[str, ...]] = ("disk_key",)
+    later: ClassVar[tuple[str, ...]] = ("disk_key", "identity")
 
     cloud: Literal["aws"]
     instance_type: AwsInstanceType
     regions: Annotated[tuple[AwsRegion, ...], Field(min_length=1, max_length=20, strict=False)]
     disk_key: AwsDiskKey | None = None
+    identity: Literal["none"] | InstanceProfile = "none"
 
     @field_validator("disk_key")
     @classmethod

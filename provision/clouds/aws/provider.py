@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from provision.clouds.aws import data, disk_key, requests
+from provision.clouds.aws import data, disk_key, identity, requests
 from provision.clouds.aws.data import sources as sources  # noqa: PLC0414 - part of the Provider
 from provision.clouds.aws.permissions import permissions as permissions  # noqa: PLC0414 - part of the Provider
 from provision.clouds.aws.permissions import policy_document
@@ -52,14 +52,14 @@ secure_boot: SecureBoot = SecureBoot(
 )
 safeguards: tuple[Safeguard, ...] = (
     Safeguard("IMDSv2 required", "IMDSv2 only", "the metadata service answers only with a session token, and only to the machine itself"),
-    Safeguard("no instance role"),
+    Safeguard("no instance role", unless="identity"),
     Safeguard("host keys read from the console"),
 )
 # The ProxyCommand is that of "Allowing SSH connections for Session Manager":
 # docs.aws.amazon.com/systems-manager/latest/userguide/session-manager-getting-started-enable-ssh-connections.html. It names the region,
 # because the machine need not be in the region of the user's profile. The permissions:
 # …/systems-manager/latest/userguide/getting-started-restrict-access-quickstart.html.
-# gpuprov gives no instance role, so the account itself must let Systems Manager manage machines (IMDSv2 required, as here):
+# Without `identity` a machine has no role, so the account itself must let Systems Manager manage machines (IMDSv2 required, as here):
 # …/systems-manager/latest/userguide/fleet-manager-default-host-management-configuration.html.
 ways: Mapping[str, Way] = {
     "ssm": Way(
@@ -69,7 +69,7 @@ ways: Mapping[str, Way] = {
         origin_detail="",
         needs=(
             "through `aws ssm`: the AWS CLI and its Session Manager plugin on this machine, credentials of a profile in ~/.aws",
-            "the account's Default Host Management Configuration must be on in the region, since the machine has no instance role",
+            "the account's Default Host Management Configuration must be on, or `identity` name a role with AmazonSSMManagedInstanceCore",
             "the image must have the SSM Agent, 3.2.582.0 or later",
         ),
         programs=("aws", "session-manager-plugin"),
@@ -296,8 +296,8 @@ def subnet_problem(subnet: str | None, *, private: bool, regions: Sequence[str])
 
 
 def cloud_options(place: AwsPlace) -> tuple[CloudOption, ...]:
-    """A key for the disks."""
-    return disk_key.options(place, nvme=local_disks(place.instance_type) != 0)
+    """A key for the disks, and an identity."""
+    return (*disk_key.options(place, nvme=local_disks(place.instance_type) != 0), *identity.options(place))
 
 
 def policy(grant: Grant) -> tuple[dict[str, Any] | None, str]:

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from provision.clouds import base
-from provision.clouds.aws import data, disk_key
+from provision.clouds.aws import data, disk_key, identity
 from provision.clouds.userdata import user_data
 
 OS_TAG = "gpuprov:os"
@@ -52,7 +52,7 @@ def ingress(networks: Iterable[str]) -> dict[str, Any]:
 
 
 def run_instances(order: base.Order, region: str, group: str = "") -> dict[str, Any]:
-    """RunInstances without its image: encrypted disks, IMDSv2, tags on everything, no role, and a power-off that terminates.
+    """RunInstances without its image: encrypted disks, IMDSv2, tags on everything, the place's role or none, a power-off that ends it.
 
     Args:
         order: the machines.
@@ -76,7 +76,7 @@ def run_instances(order: base.Order, region: str, group: str = "") -> dict[str, 
             *([_volume("/dev/sdf", order.volume_gb, key)] if order.volume_gb else []),
         ],
     }
-    request |= _network(order, [group] if group else [])
+    request |= _network(order, [group] if group else []) | identity.request(order)
     if order.zone:
         request["Placement"] = {"AvailabilityZone": order.zone}
     if order.market == "spot":

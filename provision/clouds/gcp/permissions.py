@@ -7,6 +7,7 @@ Which method needs which: the "Permissions required" of each method in the refer
 from typing import Final
 
 from provision.clouds import base
+from provision.clouds.gcp import identity
 
 PRE_CHECKS: Final = ("compute.machineTypes.get", "compute.projects.get", "compute.regions.get")
 ENDING: Final = (
@@ -53,7 +54,8 @@ def launching(order: base.Order) -> tuple[str, ...]:
     """What making the machines of an order and waiting for them needs."""
     public = ("compute.subnetworks.useExternalIp",) if order.public_address else ()
     subnet = ("compute.subnetworks.get",) if order.subnet else ()  # which network it is of, for the rules
-    return (*LAUNCHING, *public, *subnet, *(() if order.zone else ("compute.regionOperations.get",)))
+    account = identity.ACTIONS if identity.of(order) else ()
+    return (*LAUNCHING, *public, *subnet, *account, *(() if order.zone else ("compute.regionOperations.get",)))
 
 
 def permissions(order: base.Order) -> tuple[str, ...]:

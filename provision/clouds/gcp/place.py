@@ -7,6 +7,7 @@ from pydantic import Field, StringConstraints, ValidationInfo, field_validator
 from provision.catalog.gpu_models import GpuModel
 from provision.clouds.gcp import disk_key
 from provision.clouds.gcp.disk_key import GcpDiskKey
+from provision.clouds.gcp.identity import ServiceAccount
 from provision.clouds.offline import PlaceBase
 
 GcpMachineType = Annotated[
@@ -21,11 +22,12 @@ class GcpPlace(PlaceBase):
     """One place to try on GCP: a machine type with its GPUs, and zones in the order of preference.
 
     `disk_key` encrypts the boot disk and the data volume with a key of the organisation's own (Cloud KMS).
+    `identity` names a service account, which the machine then acts as; every process on it gets that account's tokens.
     """
 
     locations_key: ClassVar[str] = "zones"
     zonal: ClassVar[bool] = True
-    later: ClassVar[tuple[str, ...]] = ("disk_key",)
+    later: ClassVar[tuple[str, ...]] = ("disk_key", "identity")
 
     cloud: Literal["gcp"]
     instance_type: GcpMachineType
@@ -34,6 +36,7 @@ class GcpPlace(PlaceBase):
     zones: Annotated[tuple[GcpZone, ...], Field(min_length=1, max_length=40, strict=False)]
 
     disk_key: GcpDiskKey | None = None
+    identity: Literal["none"] | ServiceAccount = "none"
 
     @field_validator("disk_key")
     @classmethod

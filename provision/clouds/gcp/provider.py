@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from provision.clouds.base import NAME_TAG, OWNER_TAG, Order
 from provision.clouds.forms import Form
-from provision.clouds.gcp import data, disk_key, requests
+from provision.clouds.gcp import data, disk_key, identity, requests
 from provision.clouds.gcp.data import sources as sources  # noqa: PLC0414 - part of the Provider
 from provision.clouds.gcp.permissions import permissions as permissions  # noqa: PLC0414 - part of the Provider
 from provision.clouds.gcp.place import GcpPlace
@@ -45,7 +45,7 @@ title: str = "GCP"
 deadline: DeadlineKeeper = DeadlineKeeper(by="cloud")
 secure_boot: SecureBoot = SecureBoot(available=True)
 safeguards: tuple[Safeguard, ...] = (
-    Safeguard("no service account"),
+    Safeguard("no service account", unless="identity"),
     Safeguard("host keys read from guest attributes"),
     Safeguard(
         "the project's own SSH keys do not log in",
@@ -324,8 +324,8 @@ def subnet_problem(subnet: str | None, *, private: bool, regions: Sequence[str])
 
 
 def cloud_options(place: GcpPlace) -> tuple[CloudOption, ...]:
-    """A key for the disks."""
-    return disk_key.options(place, scratch=local_disks(place.instance_type) != 0)
+    """A key for the disks, and an identity."""
+    return (*disk_key.options(place, scratch=local_disks(place.instance_type) != 0), *identity.options(place))
 
 
 def policy(grant: Grant) -> tuple[dict[str, Any] | None, str]:

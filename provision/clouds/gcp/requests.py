@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from provision.clouds import base
-from provision.clouds.gcp import data, disk_key
+from provision.clouds.gcp import data, disk_key, identity
 from provision.clouds.gcp.data import GcpImage, attached_ssds
 from provision.clouds.userdata import user_data
 from provision.errors import CloudInvalidError, ImageNotFoundError
@@ -198,7 +198,7 @@ def _properties(order: base.Order, region: str) -> dict[str, Any]:
         "tags": {"items": [network_tag(order.launch_id)]},
         "labels": _labels(order),
         "metadata": _metadata(order),
-        "service_accounts": [],  # no role, no scopes: nothing on the machine can act for the project
+        "service_accounts": identity.request(order),
     }
 
 

@@ -13,7 +13,7 @@ from moto.ec2.models.instance_types import INSTANCE_TYPES
 from moto.ec2.models.instances import Instance, InstanceBackend, StateReason
 from moto.ec2.responses.instances import InstanceResponse
 
-from provision.rehearsal.aws import keys, spot
+from provision.rehearsal.aws import identities, keys, spot
 from provision.rehearsal.aws.offers import offering_zones
 from provision.rehearsal.aws.quota import quota_code, used_vcpus, vcpus
 from provision.rehearsal.aws.settings import AwsSettings
@@ -77,7 +77,8 @@ def patch(settings: AwsSettings, park: HostPark | None) -> None:
                 _begin(self, instance, params, settings, park)
         return reservation
 
-    _patch_response()
+    _patch_response(settings)
+    identities.patch()
     ec2_utils.filter_dict_attribute_mapping["client-token"] = "client_token"
 
 
@@ -87,6 +88,8 @@ def _begin(backend: Any, instance: Any, params: dict[str, Any], settings: AwsSet
     instance.shutdown_behavior = params.get("instance_initiated_shutdown_behavior") or "stop"
     instance.launched = time.monotonic()
     show_state(instance, "pending", 0, settings.pending_s)
+    if params.get("iam_instance_profile_name"):  # moto gives it to the first one alone, and again at each repetition
+        backend.associate_iam_instance_profile(instance.id, params["iam_instance_profile_name"])
     code, words = keys.failure(backend.region_name, params.get("block_device_mappings", []), settings)
     if code:  # pending for a while, then terminated
         instance.terminate()
@@ -115,7 +118,7 @@ def _in_subnet(backend: Any, request: _Request, card: dict[str, Any]) -> _Reques
     return replace(request, zone=zone)
 
 
-def _patch_response() -> None:
+def _patch_response(settings: AwsSettings) -> None:
     answer = InstanceResponse.run_instances
 
     @method_of(InstanceResponse)
@@ -127,6 +130,7 @@ def _patch_response() -> None:
         if not 1 <= least <= most:
             refuse("InvalidParameterValue", f"Value ({least}) for parameter minCount is invalid. It must be from 1 to maxCount ({most}).")
         _counts.most = most
+        identities.check(str(self._get_param("IamInstanceProfile.Name") or ""), settings)
         try:
             return answer(self)
         except _NoCapacityError as error:

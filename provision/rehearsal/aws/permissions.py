@@ -41,7 +41,7 @@ _MAKES: Final = {
     "RunInstances": (("instance", "volume", "network-interface"), ("image", "subnet", "security-group")),
     "CreateSecurityGroup": (("security-group",), ("vpc",)),
 }
-_ELSEWHERE: Final = {"kms"}  # whoever knows the resources says what these need
+_ELSEWHERE: Final = {"kms", "iam"}  # whoever knows the resources says what these need
 _NAMED_BY: Final = {"image": "ImageId", "subnet": "NetworkInterface.1.SubnetId"}
 
 

@@ -25,5 +25,5 @@ class AwsSettings:
     allowed: dict[str, Any] | None = None
     # a service control policy of the account's organisation: what it denies is denied to everybody
     guardrail: dict[str, Any] | None = None
-    # what the account does not have although a request names it, as the request does: keys of KMS. Everything else that is named exists
+    # what the account does not have although a request names it, as the request does: keys of KMS, instance profiles; it has all others
     missing: list[str] = field(default_factory=list)

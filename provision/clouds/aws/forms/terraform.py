@@ -122,6 +122,8 @@ def _machine(subject: Subject, marked: Marked, image: str, tags: dict[str, str])
     market = request.pop("InstanceMarketOptions", None)
     if market:
         resource["instance_market_options"] = {"market_type": market["MarketType"], "spot_options": _renamed(market["SpotOptions"], _SPOT)}
+    if "IamInstanceProfile" in request:
+        resource["iam_instance_profile"] = request.pop("IamInstanceProfile")["Name"]
     check_empty(request)
     return resource
 

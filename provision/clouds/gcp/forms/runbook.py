@@ -75,6 +75,7 @@ def machine(subject: Subject, user_data: str) -> list[Step]:
     labelled = [gcp.call("disks", "add-labels", disk, "--labels", _pairs(gcp.properties["labels"])) for disk in disks]
     nat = "networkInterfaces[0].accessConfigs[0].natIP"
     show = "value(machineType.basename(),scheduling.terminationTime,scheduling.instanceTerminationAction,serviceAccounts[].email)"
+    account = ", ".join(f"`{each['email']}`" for each in gcp.properties["service_accounts"]) or "no service account"
     keys = gcp.call(
         "instances", "get-guest-attributes", gcp.name, "--query-path", "hostkeys/", "--format", "value[separator=' '](key,value)"
     )
@@ -83,7 +84,7 @@ def machine(subject: Subject, user_data: str) -> list[Step]:
             "Start the machine",
             (*files, gcp.call("instances", "create", gcp.name, *_words(gcp, user_data)), *labelled),
             (gcp.call("instances", "describe", gcp.name, "--format", show),),
-            f"`{gcp.properties['machine_type']}`, the end of its run, `DELETE`, and no service account.",
+            f"`{gcp.properties['machine_type']}`, the end of its run, `DELETE`, and {account}.",
         ),
         address_step(gcp.call("instances", "describe", gcp.name, "--format", f"value({nat})")),
         host_key_step("its guest attributes, and not from the network (repeat it while it is not found)", keys),
@@ -108,7 +109,10 @@ def _words(gcp: _Gcp, user_data: str) -> Iterator[Word]:
     yield from _disks(gcp)
     kind = f",nic-type={nic['nic_type']}" if "nic_type" in nic else ""
     yield from ("--network-interface", f"network={nic['network'].rpartition('/')[2]}{kind}")
-    yield from ("--no-service-account", "--no-scopes")
+    for account in properties["service_accounts"]:
+        yield from ("--service-account", account["email"], "--scopes", ",".join(account["scopes"]))
+    if not properties["service_accounts"]:
+        yield from ("--no-service-account", "--no-scopes")
     for option, argument in (
         ("enable_secure_boot", "shielded-secure-boot"),
         ("enable_vtpm", "shielded-vtpm"),

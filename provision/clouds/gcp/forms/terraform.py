@@ -100,9 +100,9 @@ def _template(subject: Subject, marked: Marked, properties: dict[str, Any]) -> d
         "metadata": {item["key"]: item["value"] for item in properties.pop("metadata")["items"]},
         "lifecycle": {"create_before_destroy": True},
     }
-    check_empty(
-        {**properties.pop("shielded_instance_config"), **scheduling, **properties, **({"service_accounts": account} if account else {})}
-    )
+    if account:
+        template["service_account"] = [{"email": each["email"], "scopes": each["scopes"]} for each in account]
+    check_empty({**properties.pop("shielded_instance_config"), **scheduling, **properties})
     return template
 
 
