@@ -161,7 +161,7 @@ def test_the_machine_has_the_identity_of_its_place() -> None:
     scope = "https://www.googleapis.com/auth/cloud-platform"
     assert template["service_account"] == [{"email": "gpu-node@isa-gpu.iam.gserviceaccount.com", "scopes": [scope]}]
     runbook = render("runbook", SUBJECTS["gcp-own"](GIVEN))["runbook.md"].decode()
-    assert f"--service-account gpu-node@isa-gpu.iam.gserviceaccount.com --scopes {scope}" in runbook.replace(" \\\n    ", " ")
+    assert f"--service-account gpu-node@isa-gpu.iam.gserviceaccount.com --scopes {scope}" in " ".join(runbook.replace("\\\n", " ").split())
     assert "no-service-account" not in runbook
     assert "no service account" not in runbook
     assert "boot-disk-kms-key" in runbook

@@ -113,12 +113,12 @@ def authority(documents: Mapping[str, Any]) -> Authority:
 
 
 def _actions(statement: Mapping[str, Any]) -> Sequence[str]:
-    # NotAction allows all but a few.
-    return ["*"] if "NotAction" in statement else [str(action) for action in _listed(statement.get("Action", []))] or ["*"]
+    # Without Action there is NotAction, which allows all but a few.
+    return [str(action) for action in _listed(statement.get("Action", "*"))]
 
 
 def _resources(statement: Mapping[str, Any]) -> Sequence[str]:
-    return ["*"] if "NotResource" in statement else [str(each) for each in _listed(statement.get("Resource", "*"))] or ["*"]
+    return [str(resource) for resource in _listed(statement.get("Resource", "*"))]  # or NotResource
 
 
 def _graded(action: str, resources: Sequence[str], policy: str) -> Authority:
