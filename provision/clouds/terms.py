@@ -279,6 +279,28 @@ _GRADES = ("low", "medium", "high")
 
 
 @dataclass(frozen=True, slots=True)
+class BucketCopy:
+    """How a machine copies from a bucket of its cloud by itself, as its own identity.
+
+    Attributes:
+        scheme: what addresses begin with, before `://`.
+        program: the cloud's command line, on the machine.
+        alone: words before it, so that it uses the machine's identity and no credentials that somebody left there.
+        one: its words that copy one object, followed by address and destination.
+        all: the same for everything below an address.
+        delete, dry_run: options of the latter.
+    """
+
+    scheme: str
+    program: str
+    alone: tuple[str, ...]
+    one: tuple[str, ...]
+    all: tuple[str, ...]
+    delete: str
+    dry_run: str
+
+
+@dataclass(frozen=True, slots=True)
 class SecureBoot:
     """Whether a cloud starts machines from its public images with Secure Boot on.
 

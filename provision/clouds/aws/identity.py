@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 from pydantic import Field, StringConstraints
 
 from provision.clouds.aws.disk_key import partition
-from provision.clouds.terms import Authority, CloudOption
+from provision.clouds.terms import Authority, BucketCopy, CloudOption
 from provision.strict import StrictModel
 
 if TYPE_CHECKING:
@@ -21,6 +21,24 @@ _NAMES: Final = re.compile(r"(List|Describe)")
 _BUCKET: Final = re.compile(r"arn:[a-z-]+:s3:::[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/.*)?")
 # Whoever may do one of these may give itself any permission, or become somebody who has more.
 _BEYOND: Final = ("iam", "organizations")
+
+# docs.aws.amazon.com/cli/latest/reference/s3/sync.html. Without variables and files the command asks the metadata service:
+# docs.aws.amazon.com/cli/latest/userguide/cli-configure-authentication.html, "Configuration and credential precedence".
+_VARIABLES: Final = ("ACCESS_KEY_ID", "SECRET_ACCESS_KEY", "SESSION_TOKEN", "PROFILE", "ROLE_ARN", "WEB_IDENTITY_TOKEN_FILE")
+BUCKET: Final = BucketCopy(
+    scheme="s3",
+    program="aws",
+    alone=(
+        "env",
+        *(word for name in _VARIABLES for word in ("-u", f"AWS_{name}")),
+        "AWS_CONFIG_FILE=/dev/null",
+        "AWS_SHARED_CREDENTIALS_FILE=/dev/null",
+    ),
+    one=("s3", "cp", "--no-progress"),
+    all=("s3", "sync", "--no-progress"),
+    delete="--delete",
+    dry_run="--dryrun",
+)
 
 
 class InstanceProfile(StrictModel):

@@ -15,6 +15,7 @@ from provision.clouds.base import NAME_TAG, Order
 from provision.clouds.forms import Form
 from provision.clouds.offline import PlaceBase
 from provision.clouds.terms import (
+    BucketCopy,
     CloudOption,
     DataPart,
     DeadlineKeeper,
@@ -79,6 +80,7 @@ ways: Mapping[str, Way] = {
         "--parameters portNumber=%p --region {region}",
     )
 }
+bucket: BucketCopy = identity.BUCKET
 forms: Mapping[str, Form] = {
     "cloudformation": Form(
         "a CloudFormation template of one place on AWS", "template.json", "provision.clouds.aws.forms.cloudformation", "aws"

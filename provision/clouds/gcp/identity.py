@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from pydantic import Field, StringConstraints
 
-from provision.clouds.terms import CloudOption
+from provision.clouds.terms import BucketCopy, CloudOption
 from provision.strict import StrictModel
 
 if TYPE_CHECKING:
@@ -22,6 +22,22 @@ ACTIONS: Final = ("compute.instances.setServiceAccount", "iam.serviceAccounts.ac
 SCOPE: Final = "https://www.googleapis.com/auth/cloud-platform"
 """The one scope that Google advises: what the account may do is decided by its roles alone (same page)."""
 _DEFAULT: Final = re.compile(r"[0-9]+-compute@developer\.gserviceaccount\.com")
+
+# cloud.google.com/sdk/gcloud/reference/storage/rsync. With a configuration of its own, in the home folder where a command
+# over ssh begins, it uses the machine's account, which it asks the metadata server for (from memory).
+BUCKET: Final = BucketCopy(
+    scheme="gs",
+    program="gcloud",
+    alone=(
+        "env",
+        *("-u", "GOOGLE_APPLICATION_CREDENTIALS", "-u", "CLOUDSDK_AUTH_ACCESS_TOKEN_FILE", "-u", "CLOUDSDK_AUTH_CREDENTIAL_FILE_OVERRIDE"),
+        *("-u", "CLOUDSDK_ACTIVE_CONFIG_NAME", "CLOUDSDK_CONFIG=.config/gpuprov-bucket", "CLOUDSDK_CORE_DISABLE_PROMPTS=1"),
+    ),
+    one=("storage", "cp"),
+    all=("storage", "rsync", "--recursive"),
+    delete="--delete-unmatched-destination-objects",
+    dry_run="--dry-run",
+)
 
 
 class ServiceAccount(StrictModel):

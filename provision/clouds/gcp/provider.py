@@ -13,6 +13,7 @@ from provision.clouds.gcp.permissions import permissions as permissions  # noqa:
 from provision.clouds.gcp.place import GcpPlace
 from provision.clouds.offline import PlaceBase
 from provision.clouds.terms import (
+    BucketCopy,
     CloudOption,
     DataPart,
     DeadlineKeeper,
@@ -73,6 +74,7 @@ ways: Mapping[str, Way] = {
         proxy_command="gcloud compute start-iap-tunnel {id} %p --listen-on-stdin --zone {zone} --project {project}",
     )
 }
+bucket: BucketCopy = identity.BUCKET
 forms: Mapping[str, Form] = {
     "terraform-gcp": Form("Terraform of one place on GCP", "main.tf.json", "provision.clouds.gcp.forms.terraform", "gcp"),
 }
