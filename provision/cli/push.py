@@ -2,11 +2,14 @@
 
 import contextlib
 from collections.abc import Callable
+from typing import Final
 
 import click
 
+from provision import clouds
 from provision.cli import options
 from provision.cli.progress import narration
+from provision.host import bucket
 from provision.host.transfer import Copied, push
 from provision.launch.audit import Ending
 from provision.workflow import audited
@@ -26,10 +29,22 @@ def copy_command(name: str, copy: Callable[..., Copied], direction: str, descrip
         if len(paths) < 2:  # noqa: PLR2004 - from and to
             msg = "give at least two PATHs: what to copy, and where to"
             raise click.UsageError(msg)
+        addresses = [path for path in paths[:-1] if bucket.is_address(path)] if direction == "to" else []
+        if addresses and len(paths) > 2:  # noqa: PLR2004 - as above
+            msg = f"{addresses[0]} is copied alone: give it and where to"
+            raise click.UsageError(msg)
         session = Session.open()
         target = session.instance_target(host)
         changes = direction == "to" and not dry_run
         logged = audited.changing(session, name, host, delete=delete) if changes else contextlib.nullcontext(Ending())
+        if addresses:
+            with logged, narration() as narrator:
+                narrator.say(f"{host} copies from {addresses[0]}")
+                said = bucket.copy(target, addresses[0], paths[-1], delete=delete, dry_run=dry_run)
+            line = f"{said.rstrip()}\nnothing was copied (--dry-run)" if dry_run else f"{host} copied {addresses[0]} to {paths[-1]}"
+            data = {"host": host, "from": addresses[0], "to": paths[-1], "dry_run": dry_run}
+            options.show(data, line.lstrip(), as_json=as_json)
+            return
         with logged as ending, narration() as narrator:
             narrator.say(f"copying {direction} {host}")
             total = copy(target, paths[:-1], paths[-1], delete=delete, dry_run=dry_run)
@@ -42,4 +57,11 @@ def copy_command(name: str, copy: Callable[..., Copied], direction: str, descrip
 
 LIKE_RSYNC = "As with rsync, a folder with a slash at its end means its content. An interrupted copy continues where it stopped."
 
-command = copy_command("push", push, "to", f"Copy files and folders to HOST with rsync. The last PATH is on HOST.\n\n{LIKE_RSYNC}")
+_SCHEMES: Final = " or ".join(f"{provider.bucket.scheme}://BUCKET/PREFIX/" for provider in clouds.providers())
+_FROM_BUCKETS: Final = (
+    f"One PATH may be {_SCHEMES}: HOST then copies by itself, with the `identity` of its place. No credentials of yours are used."
+)
+
+command = copy_command(
+    "push", push, "to", f"Copy files and folders to HOST with rsync. The last PATH is on HOST.\n\n{LIKE_RSYNC}\n\n{_FROM_BUCKETS}"
+)

@@ -11,10 +11,12 @@ from provision.catalog import read
 from provision.errors import CloudUnsupportedError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     from provision.catalog.records.base import Source
     from provision.clouds.base import Cloud
     from provision.clouds.offline import PlaceBase, Provider
-from provision.clouds.terms import Refusal, Way
+from provision.clouds.terms import Refusal, Safeguard, Way
 
 CLOUDS: Final = ("aws", "gcp")
 """The folders here, in the order in which they are listed."""
@@ -40,6 +42,13 @@ def provider(cloud: str) -> Provider:
 def providers() -> list[Provider]:
     """All of them."""
     return [provider(cloud) for cloud in CLOUDS]
+
+
+def safeguards(places: Sequence[PlaceBase]) -> Iterator[tuple[str, Safeguard]]:
+    """What each cloud's requests contain whatever a profile says, but for what one of its places takes away."""
+    for cloud in dict.fromkeys(place.cloud for place in places):
+        taken = {option.key for place in places if place.cloud == cloud for option in provider(cloud).cloud_options(place)}
+        yield from ((cloud, guard) for guard in provider(cloud).safeguards if guard.unless not in taken)
 
 
 def connect(cloud: str, region: str, access: Any = None) -> Cloud:

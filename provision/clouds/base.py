@@ -203,7 +203,7 @@ class Answer:
     """One thing that the cloud says before a launch.
 
     Attributes:
-        about: `region`, `offered`, `quota`, `image`, `dry-run`, or `disk-key` where the place names one.
+        about: `region`, `offered`, `quota`, `image`, `dry-run`, `disk-key` or `identity` where the place names one.
         holds: None when it could not be asked; `said` is then the reason.
     """
 

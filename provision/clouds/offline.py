@@ -15,6 +15,7 @@ from provision.catalog.records.base import Source
 from provision.clouds.base import Order
 from provision.clouds.own_image import OwnImage
 from provision.clouds.terms import (
+    BucketCopy,
     CloudOption,
     DataPart,
     DeadlineKeeper,
@@ -102,6 +103,8 @@ class Provider(Protocol):
     secure_boot: SecureBoot
     """Whether its machines can start with Secure Boot on."""
     ways: Mapping[str, Way]
+    bucket: BucketCopy
+    """How a machine copies from its buckets."""
     forms: Mapping[str, Form]
     """Name → what a profile can be rendered as for this cloud alone."""
     refreshes: Mapping[str, str]

@@ -1,5 +1,7 @@
 """The words in which a cloud speaks without being contacted: offers, prices, refusals, regions, images, ways in, calls."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from enum import StrEnum
@@ -87,7 +89,7 @@ class Price:
     parts: tuple[PricePart, ...]
     missing: tuple[str, ...] = ()
 
-    def plus(self, other: "Price") -> "Price":
+    def plus(self, other: Price) -> Price:
         """Both together: whole only if both are."""
         return Price((*self.parts, *other.parts), (*self.missing, *other.missing))
 
@@ -271,11 +273,13 @@ class Safeguard:
     Attributes:
         summary: in a few words.
         title, reason: for the review; empty where every cloud does it and the review says it once.
+        unless: the key of a place that takes it away.
     """
 
     summary: str
     title: str = ""
     reason: str = ""
+    unless: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,6 +303,46 @@ class CloudOption:
     narrower: str = ""
     safer: bool = False
     unpriced: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Authority:
+    """What an identity may do at its cloud, graded as a review grades risks; the more it may do, the greater.
+
+    Attributes:
+        said: the widest of it, for people.
+    """
+
+    severity: Literal["high", "medium", "low"]
+    said: str
+
+    def __gt__(self, other: Authority) -> bool:
+        return _GRADES.index(self.severity) > _GRADES.index(other.severity)
+
+
+_GRADES = ("low", "medium", "high")
+
+
+@dataclass(frozen=True, slots=True)
+class BucketCopy:
+    """How a machine copies from a bucket of its cloud by itself, as its own identity.
+
+    Attributes:
+        scheme: what addresses begin with, before `://`.
+        program: the cloud's command line, on the machine.
+        alone: words before it, so that it uses the machine's identity and no credentials that somebody left there.
+        one: its words that copy one object, followed by address and destination.
+        all: the same for everything below an address.
+        delete, dry_run: options of the latter.
+    """
+
+    scheme: str
+    program: str
+    alone: tuple[str, ...]
+    one: tuple[str, ...]
+    all: tuple[str, ...]
+    delete: str
+    dry_run: str
 
 
 @dataclass(frozen=True, slots=True)

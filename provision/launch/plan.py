@@ -213,7 +213,7 @@ def plan(profile: Profile, lock: Lock, name: str | None = None, lines: Mapping[s
         places=places,
         disks=tuple(disks),
         doors=tuple(_door(profile, network) for network in profile.network.opens),
-        safeguards=tuple((cloud, guard) for cloud in _clouds(profile) for guard in clouds.provider(cloud).safeguards),
+        safeguards=tuple(clouds.safeguards(profile.places)),
         sacrifices=("counters-open",) if profile.gpu.counters == "all-users" else (),
         permissions=tuple(planned_permissions(profile, name, places, draft)),
         calls=tuple(calls),

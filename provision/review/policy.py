@@ -53,6 +53,11 @@ ImageGlob = Annotated[
     StringConstraints(pattern=r"^[A-Za-z0-9 _.:/*?+@-]{1,255}$"),
     Field(description="an image as a lock names it (a parameter, a family, or its id), in which * stands for any characters"),
 ]
+IdentityGlob = Annotated[
+    str,
+    StringConstraints(pattern=r"^[A-Za-z0-9*?+=,.@_-]{1,200}$"),
+    Field(description="`none`, or an identity as places name it, in which * stands for any characters and ? for one"),
+]
 Usd = Annotated[float, Field(gt=0, le=1_000_000)]
 if TYPE_CHECKING:
     CloudName = str
@@ -85,6 +90,7 @@ Rule = Literal[
     "require_disk_key",
     "allowed_images",
     "signed_modules",
+    "allow_identity",
     "signatures",
 ]
 
@@ -182,6 +188,8 @@ class Policy(PolicyRecord):
     allowed_images: Annotated[tuple[ImageGlob, ...], SOME] | None = None
     signed_modules: bool = False
     """Only a driver whose kernel modules the distribution has signed."""
+    allow_identity: Annotated[tuple[IdentityGlob, ...], SOME] | None = None
+    """Whom a machine may act as in its cloud: names of instance profiles, addresses of service accounts, `none`."""
     signatures: Signatures | None = None
 
 

@@ -26,6 +26,7 @@ from provision.review.tree import SEVERITIES, EnvironmentItem, Gain, PackageItem
 
 _LONG_H: Final = 7 * 24
 _FEW: Final = 5
+_NO_ROLE: Final = "the machine has no role, so a break-in gains no access to the cloud account"
 _PRIVATE: Final = tuple(ipaddress.IPv4Network(network) for network in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16"))
 _LOCAL: Final = ipaddress.IPv6Network("fc00::/7")
 
@@ -88,6 +89,7 @@ def risks(
     _host(register, profile)
     _places(register, plan)
     _cloud_options(register, plan)
+    _identity(register, plan)
     _software(register, plan, packages)
     _proof(register, profile)
     return tuple(sorted(register.risks, key=lambda risk: SEVERITIES.index(risk.severity)))
@@ -279,6 +281,23 @@ def _cloud_options(register: _Register, plan: Plan) -> None:
             register.add(option.key.replace("_", "-"), option.severity, option.title, option.reason, narrower=option.narrower, key=key)
 
 
+def _with_identity(plan: Plan) -> list[int]:
+    """The numbers of the places whose machines act in their cloud."""
+    return list(dict.fromkeys(place.index for place in plan.places for option in place.cloud_options if option.key == "identity"))
+
+
+def _identity(register: _Register, plan: Plan) -> None:
+    """Who on the machine gets the credentials of its identity."""
+    users = plan.profile.users
+    for index in _with_identity(plan):
+        who = f"{', '.join(user.name for user in users)}, the image's login" if users else "the image's login"
+        why = f"the metadata service asks nobody who he is: {who} and every job that runs there can act in the cloud as the machine"
+        title = "Every local user gets the credentials of the machine's identity"
+        narrower = "`identity: none`, or no `users`"
+        severity: Severity = "medium" if users else "low"
+        register.add("identity-shared", severity, title, why, narrower=narrower, key=f"places.{index}.identity")
+
+
 def _software(register: _Register, plan: Plan, packages: Sequence[PackageItem]) -> None:
     profile, lock = plan.profile, plan.lock
     open_versions = [p.name for p in packages if p.version is None]
@@ -325,7 +344,7 @@ def gains(plan: Plan, verdict: RulesVerdict | None = None) -> tuple[Gain, ...]:
     launched = [
         Gain("Disks are encrypted", "root and data volumes, whatever the account's default is"),
         *(Gain(title, reason) for title, reason in guards),
-        Gain("No cloud permissions", "the machine has no role, so a break-in gains no access to the cloud account"),
+        *([] if _with_identity(plan) else [Gain("No cloud permissions", _NO_ROLE)]),
         Gain("Login only with a key", "SSH refuses passwords and root from the first boot on"),
         Gain(
             "Host keys are verified before the first connection",

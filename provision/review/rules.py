@@ -315,6 +315,15 @@ def _signed_modules(case: _Case) -> Iterator[_Breach]:
     yield from (_Breach(*found) for found in launch_rules.modules(case.lock))
 
 
+def _identities(case: _Case) -> Iterator[_Breach]:
+    for n, place in enumerate(case.profile.places):
+        given = getattr(place, "identity", "none")
+        name = given if isinstance(given, str) else str(next(iter(given.model_dump().values())))
+        # `*` is a pattern for names, and `none` is none.
+        if not _fits(name, allowed := case.policy.allow_identity or ()) or (name == "none" and "none" not in allowed):
+            yield _Breach(("places", n, "identity"), f"{name}; {_allowed(allowed)}")
+
+
 def _signatures(_: _Case) -> Iterator[_Breach]:
     """People sign the bundle, so `approval.py` counts the signatures."""
     yield from ()
@@ -342,5 +351,6 @@ RULES: Final[Mapping[Rule, _Rule]] = {
     "require_disk_key": _disk_key,
     "allowed_images": _images,
     "signed_modules": _signed_modules,
+    "allow_identity": _identities,
     "signatures": _signatures,
 }

@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from provision import paths
 from tests.cli.conftest import Call, written
 
@@ -163,3 +165,32 @@ def test_up_refuses_a_price_before_it_starts_the_embedded_cloud(call: Call, tmp_
     assert f"(line {line})" in err
     assert "hint: nearest edit: limits.price_per_hour_usd: 1.04" in err
     assert not (own_home / "rehearsal").exists()
+
+
+def test_a_plan_says_key_and_identity_and_what_they_need(call: Call, tmp_path: Path) -> None:
+    path = Path(written(tmp_path, "aws"))
+    plain = planned(call, str(path))
+    data = yaml.safe_load(path.read_text())
+    data["places"][0] |= {"disk_key": "alias/isa", "identity": {"instance_profile": "gpu-node", "role": "service/gpu"}}
+    path.write_text(yaml.safe_dump(data))
+    made = planned(call, str(path))
+    added = set(made["permissions"]["aws"]) - set(plain["permissions"]["aws"])
+    assert {"iam:PassRole", "kms:CreateGrant"} <= added
+    assert {action.partition(":")[0] for action in added} == {"iam", "kms"}
+    assert {option["key"] for option in made["offers"][0]["options"]} == {"disk_key", "identity"}
+    _, text, _ = call("plan", "--profile", str(path))
+    assert "disks encrypted with alias/isa" in text
+    assert "acts in the account as instance profile gpu-node (role service/gpu)" in text
+    assert "no instance role" not in text
+    assert "no instance role" in call("plan", "--profile", "t4-train")[1]
+
+
+def test_a_wrong_key_is_said_with_its_line(call: Call, tmp_path: Path) -> None:
+    path = Path(written(tmp_path, "aws"))
+    data = yaml.safe_load(path.read_text())
+    data["places"][0]["disk_key"] = "arn:aws:kms:us-east-1:123456789012:alias/isa"
+    path.write_text(yaml.safe_dump(data))
+    code, _, err = call("profile", "check", str(path))
+    assert code == 2
+    assert ": places.0.disk_key: cannot be 'arn:" in err
+    assert "the key is of us-east-1, and the place names ap-southeast-1" in err

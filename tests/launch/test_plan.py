@@ -241,6 +241,9 @@ def test_the_plan_tells_disks_doors_and_what_is_given_up() -> None:
     assert [(door.kind, door.network, door.way and door.way.name) for door in through.doors] == [("way", "35.235.240.0/20", "iap")]
     assert "iap.tunnelInstances.accessViaIAP" in through.permissions[0].actions
     assert [cloud for cloud, _ in planned(GCP, AWS).safeguards] == ["gcp"] * 4 + ["aws"] * 3
+    acting = {**AWS, "identity": {"instance_profile": "gpu-node"}}
+    assert "no instance role" not in [guard.summary for _, guard in planned(acting, AWS, GCP).safeguards]
+    assert "no service account" in [guard.summary for _, guard in planned(acting, AWS, GCP).safeguards]
     assert made.name == "t4-train"
     assert plan(made.profile, made.lock, "mine").name == "mine"
 

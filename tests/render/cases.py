@@ -63,10 +63,16 @@ def volumes() -> Profile:
 
 
 def own() -> Profile:
-    """What an account keeps itself: a key for the disks."""
+    """What an account keeps itself: a key for the disks, and an identity."""
     data = load(PROFILE).dump()
     places = [
-        {"cloud": "aws", "instance_type": "g4dn.xlarge", "regions": ["us-east-1"], "disk_key": "alias/isa/disks"},
+        {
+            "cloud": "aws",
+            "instance_type": "g4dn.xlarge",
+            "regions": ["us-east-1"],
+            "disk_key": "alias/isa/disks",
+            "identity": {"instance_profile": "gpu-node"},
+        },
         {
             "cloud": "gcp",
             "instance_type": "n1-standard-8",
@@ -74,6 +80,7 @@ def own() -> Profile:
             "gpu_count": 1,
             "zones": ["us-central1-a"],
             "disk_key": "projects/isa-keys/locations/us-central1/keyRings/disks/cryptoKeys/gpu",
+            "identity": {"service_account": "gpu-node@isa-gpu.iam.gserviceaccount.com"},
         },
     ]
     disk = {"source": "volume", "size_gb": 100, "mount": "/data", "filesystem": "xfs"}

@@ -67,6 +67,7 @@ GOOGLE: dict[str, set[str]] = {
         ),
     },
     "google_compute_instance_template.disk.disk_encryption_key": {"kms_key_self_link", "kms_key_service_account"},
+    "google_compute_instance_template.service_account": {"email", "scopes"},
     "google_compute_instance_template.network_interface": {"network", "subnetwork", "access_config", "nic_type"},
     "google_compute_instance_template.network_interface.access_config": {"nat_ip", "network_tier"},
     "google_compute_instance_template.scheduling": {
@@ -156,6 +157,19 @@ def test_a_machine_on_gcp_ends_with_all_of_its_disks() -> None:
     assert template["scheduling"]["instance_termination_action"] == "DELETE"
     assert template["scheduling"]["provisioning_model"] == "SPOT"
     assert "service_account" not in template
+
+
+def test_the_machine_has_the_identity_of_its_place() -> None:
+    assert configuration("terraform-aws", "aws-own")["resource"]["aws_instance"]["machine"]["iam_instance_profile"] == "gpu-node"
+    assert "iam_instance_profile" not in configuration("terraform-aws", "aws")["resource"]["aws_instance"]["machine"]
+    template = configuration("terraform-gcp", "gcp-own")["resource"]["google_compute_instance_template"]["machine"]
+    scope = "https://www.googleapis.com/auth/cloud-platform"
+    assert template["service_account"] == [{"email": "gpu-node@isa-gpu.iam.gserviceaccount.com", "scopes": [scope]}]
+    runbook = render("runbook", SUBJECTS["gcp-own"](GIVEN))["runbook.md"].decode()
+    assert f"--service-account gpu-node@isa-gpu.iam.gserviceaccount.com --scopes {scope}" in " ".join(runbook.replace("\\\n", " ").split())
+    assert "no-service-account" not in runbook
+    assert "no service account" not in runbook
+    assert "boot-disk-kms-key" in runbook
 
 
 def test_each_disk_names_the_key_of_its_place_and_an_alias_is_looked_up() -> None:

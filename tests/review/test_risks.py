@@ -8,6 +8,7 @@ from provision.review.content import content
 from provision.review.tree import SEVERITIES
 
 from .examples import EVERYTHING, changed, review, risk_ids
+from .examples import KEY as PUBLIC
 
 
 def test_risks_come_first_to_last_and_point_at_their_lines() -> None:
@@ -67,3 +68,28 @@ def test_counters_are_worse_where_others_have_logins(tmp_path: Path) -> None:
 def test_a_lock_of_another_hand_is_a_risk() -> None:
     assert risk_ids(review(differs=("driver.branch: 595 → 580",)))["lock-differs"] == "medium"
     assert "lock-differs" not in risk_ids(review())
+
+
+KEY = "market: on-demand # spot", "disk_key: alias/isa\n    market: on-demand # spot"
+IDENTITY = "market: on-demand # spot", "identity: {instance_profile: gpu-node}\n    market: on-demand # spot"
+
+
+def test_an_identity_is_a_risk_at_its_line_and_nobody_then_says_that_there_is_none(tmp_path: Path) -> None:
+    none = "No cloud permissions"
+    plain = review()
+    assert none in {gain.title for gain in plain.gains}
+    assert not {"identity", "identity-shared"} & set(risk_ids(plain))
+    found = content(*changed(tmp_path, IDENTITY))
+    assert none not in {gain.title for gain in found.gains}
+    (risk,) = [risk for risk in found.risks if risk.id == "identity"]
+    assert (risk.severity, "not known" in risk.reason, risk.key) == ("medium", True, "places.0.identity")
+    assert "gpu-node" in found.text[(risk.line or 0) - 1]
+    assert risk_ids(found)["identity-shared"] == "low"
+    user = ("users: [] #", f"users: [{{name: ada, ssh_keys: [{PUBLIC}]}}] #")
+    assert risk_ids(content(*changed(tmp_path, IDENTITY, user)))["identity-shared"] == "medium"
+
+
+def test_a_key_of_ones_own_is_a_gain_and_what_it_leaves_out_a_note(tmp_path: Path) -> None:
+    found = content(*changed(tmp_path, KEY))
+    assert "alias/isa" in {gain.title: gain.reason for gain in found.gains}["Disks are encrypted with a key of your own"]
+    assert risk_ids(found)["disk-key"] == "note"

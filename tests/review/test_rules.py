@@ -114,6 +114,14 @@ KEY = "arn:aws:kms:ap-east-1:123456789012:key/1234abcd-12ab-34cd-56ef-1234567890
 KEYED = {"places": [{**yaml.safe_load(RAW)["places"][0], "regions": ["ap-east-1"], "disk_key": KEY}]}
 
 
+ACTING = {
+    "places": [
+        {**yaml.safe_load(RAW)["places"][0], "identity": {"instance_profile": "trainer", "role": "gpu-trainer"}},
+        {**yaml.safe_load(RAW)["places"][1], "identity": {"service_account": "trainer@isa-gpu.iam.gserviceaccount.com"}},
+    ]
+}
+
+
 def waiver(expires: dt.date, owner: str = "isa@example.com") -> dict[str, Any]:
     return {"verify__waivers": [{"check": "application-clocks", "reason": "r", "owner": owner, "expires": expires}]}
 
@@ -163,6 +171,9 @@ BROKEN: list[tuple[dict[str, Any], dict[str, Any], list[str], bool]] = [
     ({"required_tags": ["CostCenter"]}, {"tags": {"costcenter": "1"}}, ["tags"], True),
     ({"required_tags": [{"key": "Project", "values": ["vision-*", "nlp"]}]}, {"tags": {"Project": "vision"}}, ["tags.Project"], True),
     ({"required_tags": [{"key": "Project", "values": ["*"]}]}, {"tags": {"Other": "vision"}}, ["tags"], True),
+    ({"allow_identity": ["gpu-*"]}, {}, ["places.0.identity", "places.1.identity"], True),
+    ({"allow_identity": ["*"]}, AWS_ONLY, ["places.0.identity"], True),
+    ({"allow_identity": ["none", "gpu-*"]}, ACTING, ["places.0.identity", "places.1.identity"], True),
     ({"require_disk_key": True}, {}, ["places.0.disk_key", "places.1.disk_key"], True),
     ({"require_disk_key": ["arn:aws:kms:*:210987654321:key/*"]}, KEYED, ["places.0.disk_key"], True),
     ({"require_disk_key": ["arn:*"]}, AWS_ONLY, ["places.0.disk_key"], True),
@@ -202,6 +213,8 @@ KEPT: list[tuple[dict[str, Any], dict[str, Any]]] = [
     ({"required_tags": ["CostCenter"]}, {"tags": {"CostCenter": "4711"}}),
     ({"required_tags": [{"key": "Project", "values": ["vision-*", "nlp"]}]}, {"tags": {"Project": "vision-2"}}),
     ({"required_tags": ["CostCenter"]}, {"places": []}),
+    ({"allow_identity": ["none"]}, {}),
+    ({"allow_identity": ["trainer", "*@isa-gpu.iam.gserviceaccount.com"]}, ACTING),
     ({"require_disk_key": False}, {}),
     ({"require_disk_key": True}, KEYED),
     ({"require_disk_key": ["alias/isa-*", "arn:aws:kms:*:123456789012:key/*"]}, KEYED),

@@ -33,6 +33,11 @@ ACTIONS: Final = tuple(sorted((_GRANT, *_USE)))
 """What the caller needs on the key."""
 
 
+def partition(region: str) -> str:
+    """What ARNs of a region begin with after `arn:`."""
+    return "aws-cn" if region.startswith("cn-") else "aws-us-gov" if region.startswith("us-gov-") else "aws"
+
+
 def problem(key: str, regions: Sequence[str]) -> str:
     """Why a key cannot encrypt volumes in these regions, in words for whoever wrote it; empty when it can."""
     parsed = _ARN.fullmatch(key)
@@ -83,7 +88,7 @@ def statements(places: Iterable[Any]) -> list[dict[str, Any]]:
             if parsed and parsed[4].startswith("key/"):
                 resources[""].append(key)
             else:
-                whose = f"{parsed[1]}:{parsed[2]}:{parsed[3]}" if parsed else f"arn:*:kms:{region}:*"
+                whose = f"{parsed[1]}:{parsed[2]}:{parsed[3]}" if parsed else f"arn:{partition(region)}:kms:{region}:*"
                 resources.setdefault(parsed[4] if parsed else key, []).append(f"{whose}:key/*")
     found: list[dict[str, Any]] = []
     for number, (alias, arns) in enumerate(resources.items()):

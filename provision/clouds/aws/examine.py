@@ -6,7 +6,7 @@ from operator import call
 from typing import Any, Final
 
 from provision.clouds import base
-from provision.clouds.aws import data, disk_key, reservations
+from provision.clouds.aws import data, disk_key, identity, reservations
 from provision.clouds.aws.api import AwsRegionApi
 from provision.clouds.aws.client import client
 from provision.clouds.aws.errors import cloud_errors, unless_refused
@@ -51,6 +51,10 @@ def examine(api: AwsRegionApi, order: base.Order, *, find: FindImage) -> list[ba
     key = disk_key.of(order, api.region)
     if key is not None:
         questions["disk-key"] = lambda: _disk_key(api, key)
+
+    given = identity.of(order)
+    if given is not None:
+        questions["identity"] = lambda: _identity(api, given.instance_profile)
 
     def ask(about: str) -> base.Answer:
         try:
@@ -156,6 +160,19 @@ def _disk_key(api: AwsRegionApi, key: str) -> base.Answer:
         return base.Answer("disk-key", holds=False, said=f"KMS has no {key} in {api.region}")
     state = reply["KeyMetadata"]["KeyState"]
     return base.Answer("disk-key", holds=state == "Enabled", said=f"{key} is {state}")
+
+
+def _identity(api: AwsRegionApi, name: str) -> base.Answer:
+    """What the machine may do, where these credentials may read it; no launch needs that, and without it nobody knows."""
+    try:
+        with cloud_errors("iam:GetInstanceProfile", api.region):
+            documents = unless_refused(lambda: dict(identity.documents_of(api.client("iam"), name)), "NoSuchEntity")
+    except PermissionRefusedError as error:
+        return base.Answer("identity", holds=None, said=f"it is not known what {name} may do: {error.message}")
+    if documents is None:
+        return base.Answer("identity", holds=False, said=f"the account has no instance profile {name}")
+    authority = identity.authority(documents)
+    return base.Answer("identity", holds=authority.severity != "high", said=f"{name}: {authority.severity} risk: {authority.said}")
 
 
 def _dry_run(api: AwsRegionApi, order: base.Order, find: FindImage) -> base.Answer:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final, Literal, get_args
 
 from provision.clouds import base
-from provision.clouds.aws import data, disk_key, image_choice
+from provision.clouds.aws import data, disk_key, identity, image_choice
 from provision.clouds.aws.capacity import used
 from provision.clouds.aws.place import AwsPlace, place_of
 
@@ -107,7 +107,8 @@ def permissions(order: base.Order) -> tuple[str, ...]:
     keys = disk_key.ACTIONS if disk_key.of(order, "") else ()
     unneeded = _unneeded([place_of(order)], spot=order.market == "spot", subnet=order.subnet)
     unneeded |= set() if parameters_of([order.place], order.os) else _PARAMETER
-    return tuple(sorted({*PERMISSIONS, *keys} - unneeded))
+    role = (identity.HAND_OVER,) if identity.of(order) else ()
+    return tuple(sorted({*PERMISSIONS, *keys, *role} - unneeded))
 
 
 def _unneeded(places: Sequence[AwsPlace | None], *, spot: bool, subnet: str) -> set[str]:
@@ -180,7 +181,8 @@ def policy_document(
     if "extend" in set(commands):
         deadline_only = {"ForAllValues:StringEquals": {"aws:TagKeys": [base.DEADLINE_TAG]}}
         statements.append(_statement("MoveDeadline", {"ec2:CreateTags"}, _arns(regions, ["instance"]), _merged(owned, deadline_only)))
-    statements += disk_key.statements(places)
+    wanted = tuple(places)
+    statements += [*disk_key.statements(wanted), *identity.statements(wanted)]
     return {"Version": "2012-10-17", "Statement": [s for s in statements if s["Action"]]}
 
 

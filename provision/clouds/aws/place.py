@@ -7,6 +7,7 @@ from pydantic import Field, StringConstraints, ValidationInfo, field_validator, 
 from provision.clouds.aws import data, disk_key
 from provision.clouds.aws.capacity import AwsCapacity, problem
 from provision.clouds.aws.disk_key import AwsDiskKey
+from provision.clouds.aws.identity import InstanceProfile
 from provision.clouds.aws.own_image import AwsOwnImage
 from provision.clouds.base import Order
 from provision.clouds.offline import PlaceBase
@@ -21,6 +22,7 @@ class AwsPlace(PlaceBase):
     """One place to try on AWS: a type, and regions in the order of preference.
 
     `disk_key` encrypts the root disk and the data volume with a key of the account's own (KMS).
+    `identity` names an instance profile, whose role the machine then acts as; every process on it gets that role's credentials.
     """
 
     locations_key: ClassVar[str] = "regions"
@@ -33,6 +35,7 @@ class AwsPlace(PlaceBase):
     capacity: AwsCapacity | None = None
     disk_key: AwsDiskKey | None = None
     image: AwsOwnImage | None = None
+    identity: Literal["none"] | InstanceProfile = "none"
 
     @property
     def adapters(self) -> int:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from provision.clouds.aws import capacity, data, disk_key, requests
+from provision.clouds.aws import capacity, data, disk_key, identity, requests
 from provision.clouds.aws.data import sources as sources  # noqa: PLC0414 - part of the Provider
 from provision.clouds.aws.image_choice import own_of, wanted
 from provision.clouds.aws.permissions import parameters_of, policy_document
@@ -19,6 +19,7 @@ from provision.clouds.forms import Form
 from provision.clouds.offline import PlaceBase
 from provision.clouds.own_image import option_of
 from provision.clouds.terms import (
+    BucketCopy,
     CloudOption,
     DataPart,
     DeadlineKeeper,
@@ -56,14 +57,14 @@ secure_boot: SecureBoot = SecureBoot(
 )
 safeguards: tuple[Safeguard, ...] = (
     Safeguard("IMDSv2 required", "IMDSv2 only", "the metadata service answers only with a session token, and only to the machine itself"),
-    Safeguard("no instance role"),
+    Safeguard("no instance role", unless="identity"),
     Safeguard("host keys read from the console"),
 )
 # The ProxyCommand is that of "Allowing SSH connections for Session Manager":
 # docs.aws.amazon.com/systems-manager/latest/userguide/session-manager-getting-started-enable-ssh-connections.html. It names the region,
 # because the machine need not be in the region of the user's profile. The permissions:
 # …/systems-manager/latest/userguide/getting-started-restrict-access-quickstart.html.
-# gpuprov gives no instance role, so the account itself must let Systems Manager manage machines (IMDSv2 required, as here):
+# Without `identity` a machine has no role, so the account itself must let Systems Manager manage machines (IMDSv2 required, as here):
 # …/systems-manager/latest/userguide/fleet-manager-default-host-management-configuration.html.
 ways: Mapping[str, Way] = {
     "ssm": Way(
@@ -73,7 +74,7 @@ ways: Mapping[str, Way] = {
         origin_detail="",
         needs=(
             "through `aws ssm`: the AWS CLI and its Session Manager plugin on this machine, credentials of a profile in ~/.aws",
-            "the account's Default Host Management Configuration must be on in the region, since the machine has no instance role",
+            "the account's Default Host Management Configuration must be on, or `identity` name a role with AmazonSSMManagedInstanceCore",
             "the image must have the SSM Agent, 3.2.582.0 or later",
         ),
         programs=("aws", "session-manager-plugin"),
@@ -83,6 +84,7 @@ ways: Mapping[str, Way] = {
         "--parameters portNumber=%p --region {region}",
     )
 }
+bucket: BucketCopy = identity.BUCKET
 forms: Mapping[str, Form] = {
     "cloudformation": Form(
         "a CloudFormation template of one place on AWS", "template.json", "provision.clouds.aws.forms.cloudformation", "aws"
@@ -313,9 +315,9 @@ def subnet_problem(subnet: str | None, *, private: bool, regions: Sequence[str])
 
 
 def cloud_options(place: AwsPlace) -> tuple[CloudOption, ...]:
-    """An image and a key of one's own, and where the capacity comes from."""
+    """An image, a key and an identity of one's own, and where the capacity comes from."""
     keys = disk_key.options(place, nvme=local_disks(place.instance_type) != 0)
-    return (*option_of(place.image), *keys, *capacity.options(place.capacity))
+    return (*option_of(place.image), *keys, *identity.options(place), *capacity.options(place.capacity))
 
 
 def policy(grant: Grant) -> tuple[dict[str, Any] | None, str]:

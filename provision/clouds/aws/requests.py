@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from provision.clouds import base
-from provision.clouds.aws import capacity, disk_key, image_choice
+from provision.clouds.aws import capacity, disk_key, identity, image_choice
 from provision.clouds.aws.place import capacity_of, place_of
 from provision.clouds.userdata import user_data
 
@@ -62,7 +62,7 @@ def members(group: str) -> dict[str, Any]:
 
 
 def run_instances(order: base.Order, region: str, group: str = "", root: str = "") -> dict[str, Any]:
-    """RunInstances without its image: encrypted disks, IMDSv2, tags on everything, no role, and a power-off that terminates.
+    """RunInstances without its image: encrypted disks, IMDSv2, tags on everything, the place's role or none, a power-off that ends it.
 
     Args:
         order: the machines.
@@ -86,7 +86,7 @@ def run_instances(order: base.Order, region: str, group: str = "", root: str = "
         ],
     }
     request |= _network(order, [group] if group else [])
-    request |= capacity.requested(capacity_of(order))
+    request |= identity.request(order) | capacity.requested(capacity_of(order))
     placement = ({"AvailabilityZone": order.zone} if order.zone else {}) | capacity.placed(capacity_of(order))
     if placement:
         request["Placement"] = placement

@@ -37,6 +37,7 @@ _SUMMARY_LENGTH = 300
 # VM_MIN_COUNT_NOT_REACHED only sums up a bulk insert; it stands beside its cause, or alone.
 _CODES: Final[dict[str, type[CloudError]]] = {
     "KMS_PERMISSION_DENIED": DiskKeyRefusedError,
+    "SERVICE_ACCOUNT_ACCESS_DENIED": PermissionRefusedError,
     "PERMISSIONS_ERROR": PermissionRefusedError,
     "QUOTA_EXCEEDED": QuotaExceededError,
     "ZONE_RESOURCE_POOL_EXHAUSTED_WITH_DETAILS": CapacityError,
@@ -170,6 +171,8 @@ def of_operation(errors: Iterable[Any], status: int, call: str, *, usage_of: Usa
     summary = _short(first.message)
     detail = "; ".join(f"{e.code}: {_short(e.message)}" for e in ranked)
     kind = _CODES[first.code]
+    if first.code == "SERVICE_ACCOUNT_ACCESS_DENIED":  # its sentence names a role, not the permission
+        return _of_kind(kind, "Required 'iam.serviceAccounts.actAs' permission", detail, call)
     if kind is CapacityError:
         zones = _zones_elsewhere(ranked)
         others = f" GCP names {', '.join(zones)} instead." if zones else ""

@@ -7,6 +7,7 @@ Which method needs which: the "Permissions required" of each method in the refer
 from typing import Final
 
 from provision.clouds import base
+from provision.clouds.gcp import identity
 from provision.clouds.gcp.place import capacity_of
 
 PRE_CHECKS: Final = ("compute.machineTypes.get", "compute.projects.get", "compute.regions.get")
@@ -56,7 +57,8 @@ def launching(order: base.Order) -> tuple[str, ...]:
     subnet = ("compute.subnetworks.get",) if order.subnet else ()  # which network it is of, for the rules
     capacity = capacity_of(order)
     policy = ("compute.resourcePolicies.use",) if capacity and capacity.placement_policy else ()
-    return (*LAUNCHING, *public, *subnet, *policy, *(() if order.zone else ("compute.regionOperations.get",)))
+    account = identity.ACTIONS if identity.of(order) else ()
+    return (*LAUNCHING, *public, *subnet, *policy, *account, *(() if order.zone else ("compute.regionOperations.get",)))
 
 
 def permissions(order: base.Order) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from provision.clouds.base import Order
 from provision.clouds.gcp import disk_key
 from provision.clouds.gcp.capacity import FLEX_START, FLEX_START_MOST_H, GcpCapacity, problem
 from provision.clouds.gcp.disk_key import GcpDiskKey
+from provision.clouds.gcp.identity import ServiceAccount
 from provision.clouds.gcp.own_image import GcpOwnImage
 from provision.clouds.offline import PlaceBase
 
@@ -24,6 +25,7 @@ class GcpPlace(PlaceBase):
     """One place to try on GCP: a machine type with its GPUs, and zones in the order of preference.
 
     `disk_key` encrypts the boot disk and the data volume with a key of the organisation's own (Cloud KMS).
+    `identity` names a service account, which the machine then acts as; every process on it gets that account's tokens.
     """
 
     locations_key: ClassVar[str] = "zones"
@@ -38,6 +40,7 @@ class GcpPlace(PlaceBase):
     capacity: GcpCapacity | None = None
     disk_key: GcpDiskKey | None = None
     image: GcpOwnImage | None = None
+    identity: Literal["none"] | ServiceAccount = "none"
 
     @property
     def longest_h(self) -> int | None:

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from provision.clouds.base import NAME_TAG, OWNER_TAG, Order
 from provision.clouds.forms import Form
-from provision.clouds.gcp import capacity, data, disk_key, requests
+from provision.clouds.gcp import capacity, data, disk_key, identity, requests
 from provision.clouds.gcp.data import sources as sources  # noqa: PLC0414 - part of the Provider
 from provision.clouds.gcp.permissions import permissions as permissions  # noqa: PLC0414 - part of the Provider
 from provision.clouds.gcp.place import GcpPlace
@@ -17,6 +17,7 @@ from provision.clouds.gcp.prices import price as price  # noqa: PLC0414 - part o
 from provision.clouds.offline import PlaceBase
 from provision.clouds.own_image import option_of
 from provision.clouds.terms import (
+    BucketCopy,
     CloudOption,
     DataPart,
     DeadlineKeeper,
@@ -49,7 +50,7 @@ title: str = "GCP"
 deadline: DeadlineKeeper = DeadlineKeeper(by="cloud")
 secure_boot: SecureBoot = SecureBoot(available=True)
 safeguards: tuple[Safeguard, ...] = (
-    Safeguard("no service account"),
+    Safeguard("no service account", unless="identity"),
     Safeguard("host keys read from guest attributes"),
     Safeguard(
         "the project's own SSH keys do not log in",
@@ -77,6 +78,7 @@ ways: Mapping[str, Way] = {
         proxy_command="gcloud compute start-iap-tunnel {id} %p --listen-on-stdin --zone {zone} --project {project}",
     )
 }
+bucket: BucketCopy = identity.BUCKET
 forms: Mapping[str, Form] = {
     "terraform-gcp": Form("Terraform of one place on GCP", "main.tf.json", "provision.clouds.gcp.forms.terraform", "gcp"),
 }
@@ -315,9 +317,9 @@ def subnet_problem(subnet: str | None, *, private: bool, regions: Sequence[str])
 
 
 def cloud_options(place: GcpPlace) -> tuple[CloudOption, ...]:
-    """An image and a key of one's own, and where the capacity comes from."""
+    """An image, a key and an identity of one's own, and where the capacity comes from."""
     keys = disk_key.options(place, scratch=local_disks(place.instance_type) != 0)
-    return (*option_of(place.image), *keys, *capacity.options(place.capacity, place.market))
+    return (*option_of(place.image), *keys, *identity.options(place), *capacity.options(place.capacity, place.market))
 
 
 def policy(grant: Grant) -> tuple[dict[str, Any] | None, str]:

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from provision.clouds import base
-from provision.clouds.gcp import capacity, data, disk_key
+from provision.clouds.gcp import capacity, data, disk_key, identity
 from provision.clouds.gcp.data import GcpImage, attached_ssds
 from provision.clouds.gcp.own_image import GcpOwnImage
 from provision.clouds.gcp.place import capacity_of
@@ -219,7 +219,7 @@ def _properties(order: base.Order, region: str) -> dict[str, Any]:
         "labels": _labels(order),
         "metadata": _metadata(order),
         **capacity.requested(capacity_of(order), order.market, region),
-        "service_accounts": [],  # no role, no scopes: nothing on the machine can act for the project
+        "service_accounts": identity.request(order),
     }
 
 

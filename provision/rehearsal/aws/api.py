@@ -12,7 +12,7 @@ from typing import Any, Final
 from werkzeug import Response
 from werkzeug.wsgi import get_input_stream
 
-from provision.rehearsal.aws import keys, permissions
+from provision.rehearsal.aws import identities, keys, permissions
 from provision.rehearsal.aws.permissions import AwsCall
 from provision.rehearsal.aws.settings import AwsSettings
 from provision.rehearsal.aws.world import error_xml, tags_of
@@ -54,7 +54,7 @@ class AwsApi:
         if call.region in self._settings.not_opted_in:
             words = "AWS was not able to validate the provided access credentials"
             return Fault("error", code="AuthFailure", message=words, http=401)
-        policy, more = self._settings.allowed, keys.asked(call, self._settings)
+        policy, more = self._settings.allowed, (*keys.asked(call, self._settings), *identities.asked(call, self._settings))
         words = permissions.refusal(policy, call, tags_of, more) if policy is not None else ""
         if self._settings.guardrail is not None:
             words = permissions.denial(self._settings.guardrail, call, tags_of, more) or words

@@ -14,7 +14,7 @@ from moto.ec2.models.instances import Instance, InstanceBackend, StateReason
 from moto.ec2.responses.instances import InstanceResponse
 
 from provision.rehearsal import rootfs
-from provision.rehearsal.aws import capacity, images, keys, spot
+from provision.rehearsal.aws import capacity, identities, images, keys, spot
 from provision.rehearsal.aws.offers import offering_zones
 from provision.rehearsal.aws.quota import quota_code, used_vcpus, vcpus
 from provision.rehearsal.aws.settings import AwsSettings
@@ -81,7 +81,8 @@ def patch(settings: AwsSettings, park: HostPark | None) -> None:
                 _begin(self, instance, params, settings, park)
         return reservation
 
-    _patch_response()
+    _patch_response(settings)
+    identities.patch()
     ec2_utils.filter_dict_attribute_mapping["client-token"] = "client_token"
 
 
@@ -91,6 +92,8 @@ def _begin(backend: Any, instance: Any, params: dict[str, Any], settings: AwsSet
     instance.shutdown_behavior = params.get("instance_initiated_shutdown_behavior") or "stop"
     instance.launched = time.monotonic()
     show_state(instance, "pending", 0, settings.pending_s)
+    if params.get("iam_instance_profile_name"):  # moto gives it to the first one alone, and again at each repetition
+        backend.associate_iam_instance_profile(instance.id, params["iam_instance_profile_name"])
     code, words = keys.failure(backend.region_name, params.get("block_device_mappings", []), settings)
     if code:  # pending for a while, then terminated
         instance.terminate()
@@ -130,7 +133,7 @@ def _in_reservation(request: _Request, settings: AwsSettings) -> tuple[_Request,
     return replace(request, zone=zone or request.zone), capacity.target_of(response)
 
 
-def _patch_response() -> None:
+def _patch_response(settings: AwsSettings) -> None:
     answer = InstanceResponse.run_instances
 
     @method_of(InstanceResponse)
@@ -143,6 +146,7 @@ def _patch_response() -> None:
             refuse("InvalidParameterValue", f"Value ({least}) for parameter minCount is invalid. It must be from 1 to maxCount ({most}).")
         _counts.most = most
         _counts.response = self
+        identities.check(str(self._get_param("IamInstanceProfile.Name") or ""), settings)
         try:
             return answer(self)
         except _NoCapacityError as error:

@@ -47,7 +47,7 @@ _NAMES: Final = {
     "CapacityReservationSpecification.CapacityReservationTarget.CapacityReservationId": "capacity-reservation",
     "Placement.GroupName": "placement-group",
 }
-_ELSEWHERE: Final = {"kms"}  # whoever knows the resources says what these need
+_ELSEWHERE: Final = {"kms", "iam"}  # whoever knows the resources says what these need
 # "No permissions are required to perform this operation", and no policy can deny it (API_GetCallerIdentity).
 _ANYBODYS: Final = {"sts:GetCallerIdentity"}
 _NAMED_BY: Final = {"image": "ImageId", "subnet": "NetworkInterface.1.SubnetId"}

@@ -30,7 +30,7 @@ class AwsSettings:
     amis: list[dict[str, Any]] = field(default_factory=list)
     # a service control policy of the account's organisation: what it denies is denied to everybody
     guardrail: dict[str, Any] | None = None
-    # what the account does not have although a request names it, as the request does: keys of KMS. Everything else that is named exists
+    # what the account does not have although a request names it, as the request does: keys of KMS, instance profiles; it has all others
     missing: list[str] = field(default_factory=list)
     # the account's Allowed AMIs: `state` is `enabled` or `audit-mode`, `owners` are the account ids whose images it allows
     allowed_amis: dict[str, Any] | None = None

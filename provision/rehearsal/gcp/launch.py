@@ -46,6 +46,9 @@ def plan(world: World, place: ResourcePath, request: dict[str, Any]) -> tuple[Gu
         # The words: jenkinsci/google-compute-engine-plugin#63
         raise ComputeError("badRequest", "Instances with guest accelerators do not support live migration.")
     _check_labels(body.get("labels", {}))
+    for account in body.get("serviceAccounts", []):
+        if account.get("email") in world.settings.gce_missing_accounts:
+            raise not_found(f"projects/{PROJECT}/serviceAccounts/{account['email']}")
     if any(len(item.get("value", "").encode()) > _MOST_METADATA for item in body.get("metadata", {}).get("items", [])):
         raise invalid("resource.metadata.items[].value", "…", f"A value has at most {_MOST_METADATA} bytes.")
     addresses = sum(len(card.get("accessConfigs", [])) for card in body["networkInterfaces"])

@@ -30,3 +30,4 @@ class GcpSettings:
     gce_shortest_run_s: float = 30.0
     # the keys of Cloud KMS, as requests name them, that do not exist or that Compute Engine's service agent may not use
     gce_keys_refused: list[str] = field(default_factory=list)
+    gce_missing_accounts: list[str] = field(default_factory=list)  # service accounts that do not exist; every other one does

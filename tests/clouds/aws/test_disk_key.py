@@ -108,7 +108,7 @@ def test_the_policy_names_the_key_and_an_alias_by_its_condition() -> None:
     assert "Condition" not in use
     assert grant["Condition"] == {"Bool": {"kms:GrantIsForAWSResource": "true"}}
     use, grant = disk_key.statements([place("alias/isa", "us-east-1", "ap-east-1")])
-    assert use["Resource"] == ["arn:*:kms:us-east-1:*:key/*", "arn:*:kms:ap-east-1:*:key/*"]
+    assert use["Resource"] == ["arn:aws:kms:us-east-1:*:key/*", "arn:aws:kms:ap-east-1:*:key/*"]
     assert use["Condition"] == {"ForAnyValue:StringEquals": {"kms:ResourceAliases": ["alias/isa"]}}
     assert set(grant["Condition"]) == {"ForAnyValue:StringEquals", "Bool"}
     both = disk_key.statements([place(arn()), place(arn(name="alias/isa")), place(arn())])
@@ -138,11 +138,20 @@ def test_without_one_action_the_error_names_it_and_the_key(rig: AwsRig, action: 
     assert (asked.holds, "kms:DescribeKey" in asked.said) == ((None, True) if action == "kms:DescribeKey" else (True, False))
 
 
-def test_a_grant_is_allowed_for_aws_alone_and_another_key_not_at_all(rig: AwsRig) -> None:
+def test_the_policy_allows_no_other_key_no_other_alias_and_no_grant_to_anybody_but_aws(rig: AwsRig) -> None:
     order = keyed(rig.order(), arn())
-    rig.set(allowed=document(keyed(order, arn(account="123456789012"))))
-    with pytest.raises(DiskKeyRefusedError):
-        rig.cloud().launch(order)
+    named = document(order)
+    (grant,) = [statement for statement in named["Statement"] if statement["Sid"] == "GrantDiskKey"]
+    grant["Condition"]["Bool"]["kms:GrantIsForAWSResource"] = "false"
+    mine = keyed(rig.order(), "alias/mine")
+    for launched, allowed in (
+        (order, document(keyed(order, arn(account="123456789012")))),
+        (order, named),
+        (mine, document(keyed(mine, "alias/theirs"))),
+    ):
+        rig.set(allowed=allowed)
+        with pytest.raises(DiskKeyRefusedError):
+            rig.cloud().launch(launched)
 
 
 def test_a_key_that_does_not_exist_or_is_disabled_is_named_before_and_after(rig: AwsRig) -> None:

@@ -145,6 +145,8 @@ def _machine(subject: Subject, marked: Marked, image: str, tags: dict[str, str])
     if market:
         spot = {"spot_options": _renamed(market["SpotOptions"], _SPOT)} if "SpotOptions" in market else {}
         resource["instance_market_options"] = {"market_type": market["MarketType"], **spot}
+    if "IamInstanceProfile" in request:
+        resource["iam_instance_profile"] = request.pop("IamInstanceProfile")["Name"]
     check_empty(request)
     return resource
 

@@ -94,6 +94,7 @@ def machine(subject: Subject, user_data: str) -> list[Step]:
     labelled = [gcp.call("disks", "add-labels", disk, "--labels", _pairs(gcp.properties["labels"])) for disk in disks]
     nat = "networkInterfaces[0].accessConfigs[0].natIP" if gcp.public else "networkInterfaces[0].networkIP"
     show = "value(machineType.basename(),scheduling.terminationTime,scheduling.instanceTerminationAction,serviceAccounts[].email)"
+    account = ", ".join(f"`{each['email']}`" for each in gcp.properties["service_accounts"]) or "no service account"
     keys = gcp.call(
         "instances", "get-guest-attributes", gcp.name, "--query-path", "hostkeys/", "--format", "value[separator=' '](key,value)"
     )
@@ -102,7 +103,7 @@ def machine(subject: Subject, user_data: str) -> list[Step]:
             "Start the machine",
             (*files, gcp.call("instances", "create", gcp.name, *_words(gcp, user_data)), *labelled),
             (gcp.call("instances", "describe", gcp.name, "--format", show),),
-            f"`{gcp.properties['machine_type']}`, the end of its run, `DELETE`, and no service account.",
+            f"`{gcp.properties['machine_type']}`, the end of its run, `DELETE`, and {account}.",
         ),
         address_step(gcp.call("instances", "describe", gcp.name, "--format", f"value({nat})")),
         host_key_step("its guest attributes, and not from the network (repeat it while it is not found)", keys),
@@ -129,7 +130,10 @@ def _words(gcp: _Gcp, user_data: str) -> Iterator[Word]:
     where = f"subnet={gcp.subnet}" if gcp.subnet else f"network={nic['network'].rpartition('/')[2]}"
     yield from ("--network-interface", f"{where}{kind}{'' if gcp.public else ',no-address'}")
     yield from _capacity(properties)
-    yield from ("--no-service-account", "--no-scopes")
+    for account in properties["service_accounts"]:
+        yield from ("--service-account", account["email"], "--scopes", ",".join(account["scopes"]))
+    if not properties["service_accounts"]:
+        yield from ("--no-service-account", "--no-scopes")
     for option, argument in (
         ("enable_secure_boot", "shielded-secure-boot"),
         ("enable_vtpm", "shielded-vtpm"),

@@ -106,9 +106,9 @@ def _template(subject: Subject, marked: Marked, properties: dict[str, Any]) -> d
         **_capacity(properties),
         "lifecycle": {"create_before_destroy": True},
     }
-    check_empty(
-        {**properties.pop("shielded_instance_config"), **scheduling, **properties, **({"service_accounts": account} if account else {})}
-    )
+    if account:
+        template["service_account"] = [{"email": each["email"], "scopes": each["scopes"]} for each in account]
+    check_empty({**properties.pop("shielded_instance_config"), **scheduling, **properties})
     return template
 
 
