@@ -23,6 +23,8 @@ AGAIN = "stop what else uses the GPU, and measure again with --tier perf"
 
 TIERS: Final[tuple[Tier, ...]] = ("quick", "standard", "perf")  # each has all checks of those before it
 
+OF_THE_IMAGE: Final = "the driver is the image's own: name an image that has what `image: {has: …}` says, or correct it"
+
 
 @dataclass(frozen=True, slots=True)
 class Verdict:

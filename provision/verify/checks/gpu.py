@@ -3,16 +3,12 @@
 Sources: docs/sources/verification.md §2.2.
 """
 
-from typing import Final
-
 from provision.catalog import read
 from provision.profile.model import Profile
 from provision.profile.signed import wants_signed
-from provision.verify.checks.base import Check, Verdict, apply, fails, passes, unknown, warns
+from provision.verify.checks.base import OF_THE_IMAGE, Check, Verdict, apply, fails, passes, unknown, warns
 from provision.verify.facts import Facts, NotObservedError
 from provision.verify.facts.gpu import DriverFacts, ModulesFacts, NvmlFacts, require_gpu
-
-OF_THE_IMAGE: Final = "the driver is the image's own: name an image that has what `image: {has: …}` says, or correct it"
 
 
 def _gpu(facts: Facts, profile: Profile) -> Verdict:

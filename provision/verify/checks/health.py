@@ -6,8 +6,20 @@ Limits and their sources: docs/sources/verification.md §2.5-2.7.
 from typing import Final, Literal
 
 from provision.profile.model import Profile
-from provision.verify.checks.base import Check, Signs, Verdict, apply, dotted, each_gpu, fails, not_applicable, passes, unknown, warns
-from provision.verify.checks.gpu import OF_THE_IMAGE
+from provision.verify.checks.base import (
+    OF_THE_IMAGE,
+    Check,
+    Signs,
+    Verdict,
+    apply,
+    dotted,
+    each_gpu,
+    fails,
+    not_applicable,
+    passes,
+    unknown,
+    warns,
+)
 from provision.verify.facts import Facts, NotObservedError
 from provision.verify.facts.gpu import DeviceFacts, devices, require_gpu
 from provision.verify.facts.health import GspFacts, XidsFacts
