@@ -34,6 +34,7 @@ PLAIN = {
     "events": {},
     "spot_status": {},
     "allowed": None,
+    "amis": [],
     "guardrail": None,
     "gce_operation_s": 0.05,
     "gce_running_s": 0.1,
@@ -42,6 +43,7 @@ PLAIN = {
     "gce_capacity": {},
     "gce_maintenance": {},
     "gce_allowed": None,
+    "gce_images": [],
     "gce_shortest_run_s": 30.0,
 }
 
