@@ -34,6 +34,7 @@ PLAIN = {
     "events": {},
     "spot_status": {},
     "allowed": None,
+    "amis": [],
     "guardrail": None,
     "capacity_reservations": None,
     "placement_groups": None,
@@ -48,6 +49,7 @@ PLAIN = {
     "gce_allowed": None,
     "gce_reservations": None,
     "gce_placement_policies": None,
+    "gce_images": [],
     "gce_shortest_run_s": 30.0,
 }
 

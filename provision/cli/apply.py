@@ -76,7 +76,8 @@ def command(
         ending.code, ending.results = result.report.exit_code(strict=strict), {"roles": result.roles}
     if as_json:
         artefacts = str(result.artefacts) if result.artefacts else None
-        options.print_json({"roles": result.roles, "artefacts": artefacts, "report": result.report.as_dict(strict=strict)})
+        report = result.report.as_dict(strict=strict)
+        options.print_json({"roles": result.roles, "artefacts": artefacts, "warnings": result.warnings, "report": report})
     else:
         click.echo(text.render(result.report, strict=strict, color=options.coloured(sys.stdout)))
     ctx.exit(ending.code)

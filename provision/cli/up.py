@@ -131,6 +131,7 @@ def _as_data(hosts: Sequence[ProvenHost], attempts: Sequence[Attempt], request: 
             "instance": dataclasses.asdict(host.instance),
             "roles": host.result.roles,
             "artefacts": str(host.result.artefacts) if host.result.artefacts else None,
+            "warnings": host.result.warnings,
             "report": host.result.report.as_dict(strict=strict),
         }
         for host in hosts

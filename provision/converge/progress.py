@@ -40,6 +40,7 @@ class ConvergeResult:
         changed: number of tasks that changed something (in check mode: would have).
         skipped: number of tasks that do not apply to this host.
         changed_tasks: the names of the tasks that changed something, as `role: task`.
+        warnings: what the preflight says of the host that did not stop it.
         elapsed_s: for the whole run.
         run_dir: where the artefacts are.
     """
@@ -51,3 +52,4 @@ class ConvergeResult:
     changed_tasks: tuple[str, ...]
     elapsed_s: float
     run_dir: Path
+    warnings: tuple[str, ...] = ()

@@ -164,6 +164,7 @@ class _Run:
         self._start = time.monotonic()
         self._tasks: dict[State, list[str]] = {state: [] for state in ("ok", "changed", "skipped", "failed", "unreachable")}
         self._failure: GpuprovError | None = None
+        self._warnings: list[str] = []
 
     def on_event(self, event: dict[str, Any]) -> bool:
         """Take one event of ansible-runner; True keeps it among the artefacts."""
@@ -176,6 +177,8 @@ class _Run:
         elif kind in _END_STATES and not data.get("ignore_errors"):
             result = data.get("res") or {}
             state = "changed" if kind == "runner_on_ok" and result.get("changed") else _END_STATES[kind]
+            if role == "preflight":
+                self._warnings += [str(warning) for warning in result.get("warnings") or []]
             self._tasks[state].append(f"{role}: {task}" if role else task)
             if state == "failed":
                 self._failure = failure.failed_task(role, task, result, run_dir=str(self.dir))
@@ -207,6 +210,7 @@ class _Run:
             changed_tasks=tuple(self._tasks["changed"]),
             elapsed_s=time.monotonic() - self._start,
             run_dir=self.dir,
+            warnings=tuple(dict.fromkeys(self._warnings)),
         )
 
 

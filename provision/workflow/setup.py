@@ -58,11 +58,12 @@ class SetupRequest:
 
 @dataclass(frozen=True, slots=True)
 class SetupResult:
-    """One host at the end: the last report, the roles that ran before it, and the folder with what Ansible wrote about them."""
+    """One host at the end: the last report, the roles that ran, the folder with what Ansible wrote, and what the preflight warned of."""
 
     report: Report
     roles: tuple[str, ...]
     artefacts: Path | None
+    warnings: tuple[str, ...] = ()
 
 
 def set_up(session: Session, request: SetupRequest, *, say: Say, on_task: Callable[[Progress], None]) -> SetupResult:
@@ -76,7 +77,7 @@ def set_up(session: Session, request: SetupRequest, *, say: Say, on_task: Callab
     say(f"setting up: {', '.join(roles)}")
     folder = artefacts_folder(session, request.target.name)
     place = carry_to(request.target, request.carried, request.profile, request.lock, say) if request.carried else None
-    converge(
+    done = converge(
         request.target,
         pin(request.profile, request.lock),
         roles,
@@ -88,12 +89,14 @@ def set_up(session: Session, request: SetupRequest, *, say: Say, on_task: Callab
         diff=request.diff,
         carried=place,
     )
+    for warning in done.warnings:
+        say(f"warning: {warning}")
     if place:
         remove(request.target, place)
     if not request.check:
         say("proving the result")
         report = observe(request)
-    return SetupResult(report, tuple(roles), folder)
+    return SetupResult(report, tuple(roles), folder, done.warnings)
 
 
 def observe(request: SetupRequest) -> Report:

@@ -74,12 +74,13 @@ MIB = 1 << 20
 def here(modules: Modules, monkeypatch: pytest.MonkeyPatch) -> Any:
     """The module on a host of which everything is as it should be; a test changes that."""
     module = modules.load("modules.preflight")
-    for name in ("secure_boot", "cloud_init", "package_managers"):
+    for name in ("secure_boot", "signed_only", "cloud_init", "package_managers"):
         monkeypatch.setattr(module, name, lambda *_: "")
+    monkeypatch.setattr(module, "warnings", list)
     monkeypatch.setattr(module, "system", lambda: "ubuntu 24.04")
     monkeypatch.setattr(module, "without_candidate", lambda _: [])
     monkeypatch.setattr(module.platform, "machine", lambda: "x86_64")
-    monkeypatch.setattr(os, "statvfs", lambda _: SimpleNamespace(f_bavail=5 * 1024, f_frsize=MIB))
+    monkeypatch.setattr(os, "statvfs", lambda _: SimpleNamespace(f_bavail=5 * 1024, f_frsize=MIB, f_flag=0))
     monkeypatch.setattr(os.path, "exists", lambda path, real=os.path.exists: path != "/etc/gpuprov-rehearsal" and real(path))
 
     def call(**changes: Any) -> Any:
@@ -91,7 +92,7 @@ def here(modules: Modules, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 def test_the_bound_of_free_space_passes_and_a_byte_less_is_refused(here: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     assert here.call() == {"changed": False, "system": "ubuntu 24.04", **without_noise(here.call())}
-    monkeypatch.setattr(os, "statvfs", lambda _: SimpleNamespace(f_bavail=5 * 1024 * MIB - 1, f_frsize=1))
+    monkeypatch.setattr(os, "statvfs", lambda _: SimpleNamespace(f_bavail=5 * 1024 * MIB - 1, f_frsize=1, f_flag=0))
     assert here.call()["msg"] == "/ has 4 GB free, and the stack needs 5"
 
 
@@ -166,6 +167,81 @@ def test_a_system_is_named_as_the_catalogue_does(look: Any, monkeypatch: Any, tm
 def test_secure_boot_is_the_fifth_byte(look: Any, monkeypatch: Any, tmp_path: Path, variable: bytes | None, *, on: bool) -> None:
     opened(look, monkeypatch, tmp_path, **({} if variable is None else {"SecureBoot": variable}))
     assert look.secure_boot().startswith("Secure Boot is on") is on
+
+
+@pytest.mark.parametrize(
+    ("files", "said"),
+    [
+        ({"sig_enforce": b"N\n", "lockdown": b"[none] integrity confidentiality\n"}, ""),
+        ({"sig_enforce": b"Y\n", "lockdown": b"[none] integrity confidentiality\n"}, "signed modules only (module.sig_enforce=1), and"),
+        ({"sig_enforce": b"N\n", "lockdown": b"none [integrity] confidentiality\n"}, "signed modules only (lockdown=integrity), and"),
+        ({"sig_enforce": b"Y\n", "lockdown": b"none integrity [confidentiality]\n"}, "=1 and lockdown=confidentiality)"),
+        ({}, ""),
+    ],
+)
+def test_a_kernel_that_takes_signed_modules_only_says_by_which_of_its_options(
+    look: Any, monkeypatch: Any, tmp_path: Path, files: dict[str, bytes], said: str
+) -> None:
+    opened(look, monkeypatch, tmp_path, **files)
+    assert said in look.signed_only()
+    assert bool(look.signed_only()) is bool(said)
+
+
+def test_that_matters_where_modules_are_built(here: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(here.module, "signed_only", lambda: "the kernel loads signed modules only")
+    assert not here.call().get("failed")
+    assert here.call(modules=True)["msg"] == "the kernel loads signed modules only"
+
+
+def test_folders_of_programs_that_are_noexec_are_a_reason(here: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    bare = SimpleNamespace(f_bavail=5 * 1024, f_frsize=MIB, f_flag=os.ST_NOEXEC)
+    fine = SimpleNamespace(f_bavail=5 * 1024, f_frsize=MIB, f_flag=0)
+    monkeypatch.setattr(os.path, "isdir", lambda path: path in {"/opt", "/usr/local"})
+    monkeypatch.setattr(os, "statvfs", lambda path: bare if path in {"/opt", "/usr/local"} else fine)
+    assert here.call()["msg"].startswith("/opt and /usr/local are mounted noexec, and programs run from there: `mount -o remount,exec`")
+    monkeypatch.setattr(os, "statvfs", lambda _: fine)
+    assert not here.call().get("failed")
+
+
+def test_a_temporary_folder_that_is_noexec_is_a_warning(look: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "statvfs", lambda _: SimpleNamespace(f_flag=os.ST_NOEXEC))
+    monkeypatch.setattr(look.tempfile, "gettempdir", lambda: "/")
+    assert look.warnings()[0].startswith("/ is mounted noexec: builds of pip and installers fail there; set TMPDIR")
+
+
+def test_a_hardened_image_is_warned_of_with_what_to_do(look: Any, programs: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = {"/proc/sys/crypto/fips_enabled": "1", "/sys/class/dmi/id/product_name": "Google Compute Engine"}
+    monkeypatch.setattr(look, "text_of", lambda path: texts.get(path, ""))
+    monkeypatch.setattr(look, "noexec", lambda _: "")
+    runs = ["/run/fapolicyd.pid"]
+    monkeypatch.setattr(os.path, "exists", lambda path, real=os.path.exists: path in runs if "fapolicyd" in path else real(path))
+    said = look.warnings()
+    assert [words.partition(":")[0] for words in said] == [
+        "FIPS mode is on",
+        "there is no cloud-init",
+        "there is no Google guest agent",
+        "fapolicyd runs",
+    ]
+    for name in ("cloud-init", "google_guest_agent"):
+        programs(name, "exit 0")
+    texts.pop("/proc/sys/crypto/fips_enabled")
+    runs.clear()
+    assert look.warnings() == []
+
+
+def test_a_warning_reaches_ansible_and_stops_nothing(here: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[str] = []
+    monkeypatch.setattr(here.module, "warnings", lambda: ["FIPS mode is on: x"])
+    monkeypatch.setattr(here.module.AnsibleModule, "warn", lambda _, words: told.append(words))
+    assert not here.call().get("failed")
+    assert told == ["FIPS mode is on: x"]
+
+
+def test_an_agent_that_holds_the_lock_of_the_packages_is_named_with_how_to_keep_it_off(look: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(look, "holder_of", lambda _: "amazon-ssm-agen (process 7)")
+    assert "by amazon-ssm-agen (process 7) for more than -1 s: it is AWS Systems Manager, patching" in look.package_managers(-1)
+    monkeypatch.setattr(look, "holder_of", lambda _: "vi (process 8)")
+    assert look.package_managers(-1).endswith("wait for it, or end it")
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ import copy
 import datetime as dt
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ from provision.clouds.forms import Given
 from provision.converge.roles import all_roles, with_groundwork
 from provision.converge.variables import variables
 from provision.errors import ProfileInvalidError
+from provision.host.ssh import LOCALHOST
 from provision.launch.plan import plan
 from provision.profile import load
 from provision.profile.lock import build
@@ -27,6 +29,7 @@ from provision.render.base import choose, subject
 from provision.report.plan import as_dict, as_text
 from provision.review.content import content
 from provision.verify.finding import Finding
+from provision.workflow.setup import SetupRequest, needed_roles
 from tests.verify import good
 
 TODAY = dt.date(2026, 11, 22)
@@ -125,6 +128,16 @@ def test_nothing_of_a_driver_on_the_image_is_installed() -> None:
     told = variables(profile, lock, roles)
     assert told["packages_driver"] == ""
     assert not [name for names in told["packages_by_role"].values() for name in names if "dkms" in name or "nvidia-driver" in name]
+
+
+def test_no_finding_and_no_wish_makes_a_role_install_a_driver_beside_the_images() -> None:
+    profile, lock = with_driver()
+    assert not {"nvidia_driver", "fabric_manager"} & set(with_groundwork(["nvidia_driver", "fabric_manager", "cuda_toolkit"], lock))
+    request = SetupRequest(LOCALHOST, profile, lock)
+    failed = finding("driver", pin(profile, lock), driver__loaded=None)
+    assert failed.role == "nvidia_driver"
+    report: Any = SimpleNamespace(findings=(failed,))  # all that counts of it
+    assert needed_roles(request, report) == []
 
 
 def test_a_lock_with_the_images_driver_is_read_as_it_was_written() -> None:

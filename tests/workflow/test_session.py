@@ -9,6 +9,9 @@ import pytest
 
 from provision.errors import InstanceNotFoundError, LockStaleError, RehearsalFailedError
 from provision.profile import load, lockfile
+from provision.profile.model import Profile
+from provision.rehearsal import control
+from provision.rehearsal.control import Rehearsal
 from provision.workflow.session import ProfileSource, Session
 
 
@@ -47,3 +50,25 @@ def test_what_was_not_launched_from_here_has_no_record_no_profile_and_no_target(
 def test_the_embedded_cloud_is_started_only_where_that_is_allowed() -> None:
     with pytest.raises(RehearsalFailedError, match="is not running"):
         Session.open().connect(rehearsal=True)
+
+
+def test_a_rehearsal_has_the_images_that_a_profile_names_with_their_first_user(ec2: Rehearsal, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(control, "running", lambda _: ec2)
+    ami, golden = "ami-0123456789abcdef0", {"project": "golden-images", "family": "golden-9", "login": "svc-ops"}
+    places = [
+        {"cloud": "aws", "instance_type": "g4dn.xlarge", "regions": ["us-east-1"], "image": {"id": ami, "login": "svc-ops"}},
+        {"cloud": "aws", "instance_type": "g4dn.xlarge", "regions": ["eu-west-1"]},
+        {"cloud": "gcp", "instance_type": "n1-standard-8", "gpu": "t4", "zones": ["asia-east2-a", "asia-east2-c"], "image": golden},
+    ]
+    profile = Profile.model_validate({**load.load(load.find("t4-train")).dump(), "places": places})
+    for _ in range(2):  # a second run of `up` adds no second image
+        Session.open().offer_images(profile)
+    settings = control.ask(ec2, "settings")
+    (row,) = settings["amis"]
+    assert (row["ImageId"], row["Region"], row["Login"]) == (ami, "us-east-1", "svc-ops")
+    assert settings["gce_images"] == [{"project": "golden-images", "name": "golden-9-v20261101", "family": "golden-9"}]
+
+
+def test_a_profile_without_own_images_asks_the_embedded_cloud_for_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(control, "ask", lambda *_, **__: pytest.fail("it was asked"))
+    Session.open().offer_images(load.load(load.find("t4-train")))

@@ -83,7 +83,7 @@ class AwsDriverImage(CatalogRecord, frozen=True):
     source: str
 
 
-class ImageFacts(CatalogRecord, frozen=True):
+class AwsImageFacts(CatalogRecord, frozen=True):
     """What DescribeImages said of an image."""
 
     name: str
@@ -181,7 +181,7 @@ class AwsOverlay(CatalogRecord, frozen=True, eq=False):
     regions: list[str] = msgspec.field(default_factory=list)
     prices: list[AwsPrice] = msgspec.field(default_factory=list)
     images: dict[str, dict[str, str]] = msgspec.field(default_factory=dict)
-    described: dict[str, ImageFacts] = msgspec.field(default_factory=dict)
+    described: dict[str, AwsImageFacts] = msgspec.field(default_factory=dict)
 
 
 overlay.register("aws", AwsOverlay)

@@ -13,7 +13,7 @@ from provision.clouds.aws import data
 from provision.clouds.aws.access import AwsAccess
 from provision.clouds.aws.api import AwsRegionApi
 from provision.clouds.aws.client import client
-from provision.clouds.aws.data import AwsPrice, AwsType, ImageFacts
+from provision.clouds.aws.data import AwsImageFacts, AwsPrice, AwsType
 from provision.clouds.aws.errors import cloud_errors
 from provision.clouds.aws.image_choice import Ami, Wanted, of_system
 from provision.clouds.aws.images import Images
@@ -164,7 +164,7 @@ def refresh_offers(before: Overlay, regions: Sequence[str], access: AwsAccess, s
             continue
         offered, (images, lacking) = answer
         newest[region] = {system: image.id for system, image in images.items()}
-        described |= {image.id: ImageFacts(image.name, image.owner, image.created) for image in images.values()}
+        described |= {image.id: AwsImageFacts(image.name, image.owner, image.created) for image in images.values()}
         failed += [f"aws {region}: {line}" for line in lacking]
         answered.append(region)
         for name, zones in offered.items():
@@ -180,7 +180,7 @@ def refresh_offers(before: Overlay, regions: Sequence[str], access: AwsAccess, s
     return Refreshed(before.with_part("aws", origin, clouds=before.with_cloud("aws", layer)), changed, failed)
 
 
-def _in_use(described: dict[str, ImageFacts], newest: dict[str, dict[str, str]]) -> dict[str, ImageFacts]:
+def _in_use(described: dict[str, AwsImageFacts], newest: dict[str, dict[str, str]]) -> dict[str, AwsImageFacts]:
     """What is known of the images that are still the newest somewhere."""
     ids = {image_id for images in newest.values() for image_id in images.values()}
     return {image_id: about for image_id, about in described.items() if image_id in ids}

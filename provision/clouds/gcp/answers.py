@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from provision.clouds import base
-from provision.clouds.gcp.requests import LABELS, LOGIN_TAG, OS_TAG, TAGS_ITEM, image_of
+from provision.clouds.gcp.image_choice import image_of
+from provision.clouds.gcp.requests import LABELS, LOGIN_TAG, OS_TAG, TAGS_ITEM
 from provision.errors import ImageNotFoundError
 
 # https://docs.cloud.google.com/compute/docs/instances/instance-lifecycle: TERMINATED is a stopped machine that still exists. A machine

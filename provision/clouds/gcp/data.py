@@ -126,7 +126,7 @@ class GcpImage(CatalogRecord, frozen=True):
     source: str
 
 
-class ImageFacts(CatalogRecord, frozen=True):
+class GcpImageFacts(CatalogRecord, frozen=True):
     """What Compute Engine said of an image."""
 
     name: str
@@ -184,7 +184,7 @@ class GcpOverlay(CatalogRecord, frozen=True, eq=False):
 
     zones: dict[str, list[str]] = msgspec.field(default_factory=dict)
     images: dict[str, str] = msgspec.field(default_factory=dict)
-    described: dict[str, ImageFacts] = msgspec.field(default_factory=dict)
+    described: dict[str, GcpImageFacts] = msgspec.field(default_factory=dict)
 
 
 overlay.register("gcp", GcpOverlay)

@@ -4,11 +4,10 @@ from collections.abc import Callable
 from typing import Any
 
 from provision.clouds import base
-from provision.clouds.gcp import data, reservations
+from provision.clouds.gcp import data, image_choice, images, reservations
 from provision.clouds.gcp.api import GcpProjectApi
 from provision.clouds.gcp.errors import GoneError
 from provision.clouds.gcp.place import capacity_of
-from provision.clouds.gcp.requests import image_of, own_of
 from provision.concurrent import at_once
 from provision.errors import CloudError, ImageNotFoundError
 
@@ -104,46 +103,11 @@ def _quota(api: GcpProjectApi, order: base.Order, region: str) -> base.Answer:
 def _image(api: GcpProjectApi, order: base.Order) -> base.Answer:
     """The image, with its project and day, and whether the machine can start from it."""
     try:
-        project, name, in_family = _named(order)
-        if in_family:
-            image = api.call("Images", "get_from_family", "compute.images.getFromFamily", project=project, family=name)
-        else:
-            image = api.call("Images", "get", "compute.images.get", project=project, image=name)
+        project, image = images.described(api, order)
     except (GoneError, ImageNotFoundError) as error:
         return base.Answer("image", holds=False, said=error.message)
-    problem = image_problem(image, order)
-    if problem:
-        return base.Answer("image", holds=False, said=f"image {image.name} of {project} {problem}")
+    why = image_choice.problem(image, order)
+    if why:
+        return base.Answer("image", holds=False, said=f"image {image.name} of {project} {why}")
     day = f", {image.creation_timestamp[:10]}" if image.creation_timestamp else ""
     return base.Answer("image", holds=True, said=f"{image.name} (project {project}{day})")
-
-
-def _named(order: base.Order) -> tuple[str, str, bool]:
-    """The project, and the name of the image, or of its family."""
-    own = own_of(order.place)
-    if own is not None:
-        return own.project or "", own.family or own.name or "", own.family is not None
-    if order.image_id:
-        _, project, _, _, name = order.image_id.split("/")
-        return project, name, False
-    family = image_of(order.os)
-    return family.project, family.family, True
-
-
-def image_problem(image: Any, order: base.Order) -> str:
-    """Why a machine of an order does not start from an image; empty where it does. The words follow the image's name.
-
-    The states: docs.cloud.google.com/compute/docs/images/image-management-best-practices, "deprecation states": only of the last two no
-    new disk is made, and DEPRECATED warns.
-    """
-    state = image.deprecated.state
-    if state in {"DEPRECATED", "OBSOLETE", "DELETED"}:
-        newer = f"; {image.deprecated.replacement.rpartition('/')[2]} replaces it" if image.deprecated.replacement else ""
-        return f"is {state.lower()}{newer}"
-    if image.status not in {"READY", ""}:
-        return f"is {image.status.lower()}"
-    if image.architecture not in {"X86_64", "", "ARCHITECTURE_UNSPECIFIED"}:
-        return f"is for {image.architecture}, and {order.instance_type} has X86_64"
-    if image.disk_size_gb > order.root_gb:
-        return f"needs {image.disk_size_gb} GB, and disks.root.size_gb is {order.root_gb}"
-    return ""

@@ -9,6 +9,7 @@ from provision.clouds.base import NAME_TAG, OWNER_TAG, Order
 from provision.clouds.forms import Form
 from provision.clouds.gcp import capacity, data, disk_key, identity, requests
 from provision.clouds.gcp.data import sources as sources  # noqa: PLC0414 - part of the Provider
+from provision.clouds.gcp.image_choice import own_of
 from provision.clouds.gcp.permissions import permissions as permissions  # noqa: PLC0414 - part of the Provider
 from provision.clouds.gcp.place import GcpPlace
 from provision.clouds.gcp.prices import extras_price as extras_price  # noqa: PLC0414 - part of the Provider
@@ -271,7 +272,7 @@ def withdrawn_with(gpu: str) -> tuple[tuple[str, dt.date], ...]:  # noqa: ARG001
 
 def image(os: tuple[str, str], place: GcpPlace | None = None) -> Image | None:
     """The place's own image, or the image family of a system."""
-    record, own = data.image(os), requests.own_of(place)
+    record, own = data.image(os), own_of(place)
     if own is not None:
         return Image(own.lookup, own.login or (record.login if record else os[0]))
     return Image(f"{record.project}/{record.family}", record.login) if record else None
@@ -290,7 +291,7 @@ def driver_images() -> tuple[DriverImage, ...]:
 
 def known_image(region: str, os: tuple[str, str], place: GcpPlace | None = None) -> KnownImage | None:  # noqa: ARG001 - of the whole world
     """The image that the place names, or the newest of a family, where a refresh has found it."""
-    own = requests.own_of(place)
+    own = own_of(place)
     if own is not None:
         return KnownImage(own.source, own.name, own.project or "") if own.name else None
     layer = data.refreshed()
@@ -303,7 +304,7 @@ def known_image(region: str, os: tuple[str, str], place: GcpPlace | None = None)
 
 def image_gap(region: str, os: tuple[str, str], place: GcpPlace | None = None) -> str:  # noqa: ARG001 - as above
     """A family finds the newest image at the launch; without one nothing does."""
-    return "" if requests.own_of(place) is not None or data.image(os) else f"gcp: the image family of {' '.join(os)}"
+    return "" if own_of(place) is not None or data.image(os) else f"gcp: the image family of {' '.join(os)}"
 
 
 def quota(instance_type: str, gpu: str | None, market: str) -> str | None:  # noqa: ARG001 - quotas count GPUs, not types

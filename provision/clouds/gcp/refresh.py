@@ -30,7 +30,7 @@ def accelerator_zones(access: GcpAccess) -> dict[str, list[str]]:
     return {name: sorted(where) for name, where in zones.items()}
 
 
-def newest_images(access: GcpAccess) -> tuple[dict[str, str], dict[str, data.ImageFacts], list[str]]:
+def newest_images(access: GcpAccess) -> tuple[dict[str, str], dict[str, data.GcpImageFacts], list[str]]:
     """System → the newest image of its family, as `projects/PROJECT/global/images/NAME`; what each is; and why a system has none.
 
     Raises:
@@ -50,7 +50,7 @@ def newest_images(access: GcpAccess) -> tuple[dict[str, str], dict[str, data.Ima
             lacking.append(f"gcp: {system}: {error.message}")
             continue
         images[system] = f"projects/{record.project}/global/images/{newest.name}"
-        described[images[system]] = data.ImageFacts(newest.name, record.project, newest.creation_timestamp[:10])
+        described[images[system]] = data.GcpImageFacts(newest.name, record.project, newest.creation_timestamp[:10])
     return images, described, lacking
 
 

@@ -11,11 +11,11 @@ from typing import Any, Final
 
 from provision.clouds import base
 from provision.clouds.gcp import capacity, data, disk_key, identity
-from provision.clouds.gcp.data import GcpImage, attached_ssds
-from provision.clouds.gcp.own_image import GcpOwnImage
+from provision.clouds.gcp.data import attached_ssds
+from provision.clouds.gcp.image_choice import login_of, own_of, source_image
 from provision.clouds.gcp.place import capacity_of
 from provision.clouds.userdata import user_data
-from provision.errors import CloudInvalidError, ImageNotFoundError
+from provision.errors import CloudInvalidError
 
 OS_TAG: Final = "gpuprov:os"
 LOGIN_TAG: Final = "gpuprov:login"  # the first user on an image of one's own
@@ -90,42 +90,6 @@ def description(name: str, launch_id: str, owner: str) -> str:
     return json.dumps({base.NAME_TAG: name, base.LAUNCH_TAG: launch_id, base.OWNER_TAG: owner}, sort_keys=True)
 
 
-def image_of(system: tuple[str, str]) -> GcpImage:
-    """The image family of a system.
-
-    Raises:
-        ImageNotFoundError: the catalog has none on GCP.
-    """
-    image = data.image(system)
-    if image is None:
-        msg = f"the catalog has no image family of {' '.join(system)} on GCP"
-        raise ImageNotFoundError(msg, hint=f"choose one of {', '.join(f'{i.os} {i.version}' for i in data.gcp().images)}, or another cloud")
-    return image
-
-
-def own_of(place: Any) -> GcpOwnImage | None:
-    """The image that a place names; None where there is none, or no place."""
-    image: GcpOwnImage | None = getattr(place, "image", None)
-    return image
-
-
-def login_of(order: base.Order) -> str:
-    """The user whom Google's agent makes for the first login."""
-    own, record = own_of(order.place), data.image(order.os)
-    if own is not None:
-        return own.login or (record.login if record else order.os[0])
-    return image_of(order.os).login
-
-
-def _source_image(order: base.Order) -> str:
-    """The place's own image, the image of the lock, or else the family, of which GCE takes the newest."""
-    own = own_of(order.place)
-    if own is not None:
-        return own.source
-    family = image_of(order.os)
-    return order.image_id or f"projects/{family.project}/global/images/family/{family.family}"
-
-
 def check_limit(deadline: dt.datetime, now: dt.datetime | None = None) -> None:
     """Check that GCE lets a machine run from now to the deadline.
 
@@ -174,7 +138,7 @@ def _disk(order: base.Order, size_gb: int, **more: Any) -> dict[str, Any]:
 
 def _disks(order: base.Order) -> list[dict[str, Any]]:
     """Boot disk, data disk, local SSDs. Google encrypts all of them at rest, with its own keys where the place names none."""
-    boot = _disk(order, order.root_gb, source_image=_source_image(order)) | {"boot": True}
+    boot = _disk(order, order.root_gb, source_image=source_image(order)) | {"boot": True}
     data = [_disk(order, order.volume_gb) | {"device_name": "gpuprov-data"}] if order.volume_gb else []
     scratch = {"type_": "SCRATCH", "auto_delete": True, "interface": "NVME", "initialize_params": {"disk_type": "local-ssd"}}
     return [boot, *data, *([scratch] * (attached_ssds(order.instance_type) if order.instance_store else 0))]

@@ -19,10 +19,11 @@ Tier = Literal["quick", "standard", "perf"]
 COMPARE = "compare with a healthy host of the same kind"
 BROKEN = "the GPU or its memory is broken: hand the machine back"
 MEASURE = "see the reason, and measure again with --tier perf"
-OF_THE_IMAGE = "the driver is the image's own: name an image that has what `image: {has: …}` says, or correct it"
 AGAIN = "stop what else uses the GPU, and measure again with --tier perf"
 
 TIERS: Final[tuple[Tier, ...]] = ("quick", "standard", "perf")  # each has all checks of those before it
+
+OF_THE_IMAGE: Final = "the driver is the image's own: name an image that has what `image: {has: …}` says, or correct it"
 
 
 @dataclass(frozen=True, slots=True)

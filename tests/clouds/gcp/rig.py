@@ -57,6 +57,7 @@ QUIET: dict[str, Any] = {
     "gce_capacity": {},
     "gce_allowed": None,
     "gce_maintenance": {},
+    "gce_images": [],
 }
 
 

@@ -8,6 +8,7 @@ module: preflight
 short_description: Wait for other installations, and refuse a host that cannot be set up
 description:
   - Waits for cloud-init and for other package managers; then reports all reasons against this host at once. Changes nothing.
+  - Warns of what a hardened image may have that makes programs or a first login fail.
 options:
   systems: {description: All systems of the catalog., type: list, elements: str, required: true}
   system: {description: The system of the profile., type: str, required: true}
@@ -35,6 +36,7 @@ import platform
 import re
 import shutil
 import subprocess
+import tempfile
 import time
 
 from ansible.module_utils.basic import AnsibleModule
@@ -43,6 +45,18 @@ _NAMES = {"almalinux": "alma", "centos": "centos-stream"}
 _LOCKS = ("/var/lib/dpkg/lock-frontend", "/var/lib/apt/lists/lock", "/var/lib/rpm/.rpm.lock")
 _SECURE_BOOT = "/sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
 _GIB = 1 << 30
+# Where programs and scripts of packages are run from; of a package manager that is not here the folder is not either.
+_RUN_FROM = ("/opt", "/usr/local", "/var/lib/dpkg", "/var/lib/dkms")
+# Who holds the lock of the packages at a boot, by the name of the process, and what to do about it.
+_AGENTS = {
+    "unattended-upgr": "it is the system's own upgrade, which ends by itself",
+    "apt.systemd.dai": "it is the system's own upgrade, which ends by itself",
+    "dnf-automatic": "it is the system's own upgrade, which ends by itself: `systemctl disable dnf-automatic.timer` in the image",
+    "packagekitd": "it is PackageKit: `systemctl mask packagekit` in the image",
+    "ssm-document-w": "it is AWS Systems Manager, patching: leave the machine out of the patch baseline until it is set up",
+    "amazon-ssm-agen": "it is AWS Systems Manager, patching: leave the machine out of the patch baseline until it is set up",
+    "google_osconfig": "it is Google's OS Config agent, patching: leave the machine out of the patch job until it is set up",
+}
 
 
 def system():
@@ -83,7 +97,8 @@ def package_managers(wait_s):
             if holder is None:
                 break
             if time.monotonic() > deadline:
-                return "%s has been held by %s for more than %d s: wait for it, or end it" % (path, holder, wait_s)
+                agent = _AGENTS.get(holder.partition(" (")[0], "wait for it, or end it")
+                return "%s has been held by %s for more than %d s: %s" % (path, holder, wait_s, agent)
             time.sleep(2)
     return ""
 
@@ -119,6 +134,57 @@ def secure_boot():
         if on
         else ""
     )
+
+
+def text_of(path):
+    """A small file of the kernel's; empty where it is not there, or not to be read."""
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.read().strip()
+    except OSError:
+        return ""
+
+
+def signed_only():
+    """Why the kernel takes no module that is built here, beside Secure Boot; empty when it does."""
+    reasons = ["module.sig_enforce=1"] if text_of("/sys/module/module/parameters/sig_enforce") == "Y" else []
+    lockdown = re.search(r"\[(\w+)\]", text_of("/sys/kernel/security/lockdown"))
+    reasons += ["lockdown=%s" % lockdown.group(1)] if lockdown and lockdown.group(1) != "none" else []
+    return (
+        "the kernel loads signed modules only (%s), and modules built on the host are not signed: take that out of its command line and "
+        "reboot, or take an image with a signed driver" % " and ".join(reasons)
+        if reasons
+        else ""
+    )
+
+
+def noexec(folders):
+    """Why programs do not run where they are installed; empty when they do."""
+    bare = [folder for folder in folders if os.path.isdir(folder) and os.statvfs(folder).f_flag & os.ST_NOEXEC]
+    return (
+        "%s mounted noexec, and programs run from there: `mount -o remount,exec`, and the same in /etc/fstab"
+        % ("%s is" % bare[0] if len(bare) == 1 else "%s are" % " and ".join(bare))
+        if bare
+        else ""
+    )
+
+
+def warnings():
+    """What of a hardened image makes programs, builds or a first login fail later, each with what to do."""
+    said = []
+    scratch = tempfile.gettempdir()
+    if noexec([scratch]):
+        said.append("%s is mounted noexec: builds of pip and installers fail there; set TMPDIR to a folder where programs run" % scratch)
+    if text_of("/proc/sys/crypto/fips_enabled") == "1":
+        said.append("FIPS mode is on: keys of ed25519 and algorithms that are not approved are refused; log in with an ECDSA or RSA key")
+    if shutil.which("cloud-init") is None:
+        said.append("there is no cloud-init: a machine that starts from this image has neither key nor deadline; install it in the image")
+    google = text_of("/sys/class/dmi/id/product_name") == "Google Compute Engine"
+    if google and shutil.which("google_guest_agent") is None:
+        said.append("there is no Google guest agent: keys of the metadata make no login; install google-guest-agent in the image")
+    if os.path.exists("/run/fapolicyd.pid") or os.path.exists("/run/fapolicyd/fapolicyd.pid"):
+        said.append("fapolicyd runs: it denies programs of no package; `fapolicyd-cli --file add /opt/gpuprov && fapolicyd-cli --update`")
+    return said
 
 
 def without_candidate(names):
@@ -170,7 +236,8 @@ def main():
     free = space.f_bavail * space.f_frsize // _GIB
     if free < options["free_gb"]:
         problems.append("/ has %d GB free, and the stack needs %d" % (free, options["free_gb"]))
-    problems += [secure_boot()] if options["modules"] and secure_boot() else []
+    problems += [why for why in (secure_boot(), signed_only()) if why] if options["modules"] else []
+    problems += [noexec(_RUN_FROM)] if noexec(_RUN_FROM) else []
     missing = without_candidate(options["headers"])
     if missing:
         names = " and ".join(missing)
@@ -181,6 +248,8 @@ def main():
     problems += [reason for reason in (cloud_init(options["wait_s"]), package_managers(options["wait_s"])) if reason]
     if problems:
         module.fail_json(msg="; ".join(problems))
+    for warning in warnings():
+        module.warn(warning)
     module.exit_json(changed=False, system=here, ansible_facts={"pkg_mgr": package_manager()})
 
 
