@@ -43,6 +43,7 @@ PLAIN = {
     "gce_quota": {},
     "gce_capacity": {},
     "gce_maintenance": {},
+    "gce_constraints": {},
     "gce_allowed": None,
     "gce_shortest_run_s": 30.0,
 }

@@ -6,7 +6,7 @@ from operator import call
 from typing import Any, Final
 
 from provision.clouds import base
-from provision.clouds.aws import data
+from provision.clouds.aws import data, guardrails
 from provision.clouds.aws.api import AwsRegionApi
 from provision.clouds.aws.client import client
 from provision.clouds.aws.errors import cloud_errors, unless_refused
@@ -20,8 +20,6 @@ _HOME: Final = "us-east-1"
 _ENABLED: Final = {"opt-in-not-required", "opted-in"}
 # Codes of a spot request that announce nothing: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/spot-request-status.html.
 _QUIET: Final = {None, "fulfilled", "request-canceled-and-instance-running", "instance-terminated-by-user"}
-# Allowed AMIs that are enforced hide an image as if it did not exist (EnableAllowedImagesSettings).
-_LEFT_OUT: Final = "; if it exists, the account's Allowed AMIs do not admit its owner"
 _COUNTED: Final = ["pending", "running"]  # stopped instances do not count against a quota
 
 ImageId = Callable[[base.Order], str]
@@ -117,13 +115,11 @@ def _image(api: AwsRegionApi, order: base.Order, image_id: ImageId) -> base.Answ
         with cloud_errors("ec2:DescribeImages", api.region):
             images = api.ec2.describe_images(ImageIds=[ami])["Images"]
     except ImageNotFoundError as error:
-        return base.Answer("image", holds=False, said=f"{error.message}{_LEFT_OUT}")
+        return base.Answer("image", holds=False, said=f"{error.message}{guardrails.LEFT_OUT}")
     if not images or images[0].get("State", "available") != "available":
-        return base.Answer("image", holds=False, said=f"image {ami} is not available in {api.region}{_LEFT_OUT}")
-    if images[0].get("ImageAllowed") is False:  # an account without Allowed AMIs does not say
-        owner = images[0].get("OwnerId", "unknown")
-        said = f"the account's Allowed AMIs do not admit {ami} of owner {owner}: EC2 refuses its launch wherever they are enforced"
-        return base.Answer("image", holds=False, said=f"{said}; ask whoever keeps them to admit that owner")
+        return base.Answer("image", holds=False, said=f"image {ami} is not available in {api.region}{guardrails.LEFT_OUT}")
+    if against := guardrails.not_allowed(images[0]):
+        return base.Answer("image", holds=False, said=against)
     return base.Answer("image", holds=True, said=f"{ami} {images[0].get('Name', '')}".strip())
 
 

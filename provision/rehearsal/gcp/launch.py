@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from typing import Any, Final
 
+from provision.rehearsal.gcp.guardrails import check_insert
 from provision.rehearsal.gcp.guests import Guest, duration_s, erase, power_on
 from provision.rehearsal.gcp.offers import MachineType, accelerators, attachment, image_of, machine, region_of
 from provision.rehearsal.gcp.operations import begin
@@ -54,6 +55,7 @@ def plan(world: World, place: ResourcePath, request: dict[str, Any]) -> tuple[Gu
     body["machineType"] = f"{base}/machineTypes/{machine_type.name}"
     _plan_disks(world, guest, body)
     _plan_networks(world, zone, body)
+    check_insert(world, place, body)
     return guest, body
 
 

@@ -20,6 +20,8 @@ class GcpSettings:
     gce_capacity: dict[str, int] = field(default_factory=dict)
     # name of an instance → its `resourceStatus.upcomingMaintenance`
     gce_maintenance: dict[str, dict[str, Any]] = field(default_factory=dict)
+    # a constraint of the organisation's policy → what it allows, where it is a list: image projects, regions and zones
+    gce_constraints: dict[str, list[str]] = field(default_factory=dict)
     gce_allowed: list[str] | None = None  # the IAM permissions of the caller; None for all
     # the smallest maxRunDuration in seconds: docs.cloud.google.com/compute/docs/instances/limit-vm-runtime, "Restrictions"
     gce_shortest_run_s: float = 30.0
