@@ -46,6 +46,7 @@ PLAIN = {
     "gce_quota": {},
     "gce_capacity": {},
     "gce_maintenance": {},
+    "gce_constraints": {},
     "gce_allowed": None,
     "gce_reservations": None,
     "gce_placement_policies": None,

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from provision import paths
 from provision.clouds.base import Instance
+from provision.clouds.guardrails import HostKeysBlockedError
 from provision.concurrent import at_once
 from provision.errors import UsageError
 from provision.host.reach import wait_ready
@@ -20,6 +21,8 @@ from provision.launch import place
 from provision.launch.attempts import LaunchRequest
 from provision.launch.journal import Machine, check_name
 from provision.launch.launcher import Launcher
+from provision.launch.lifecycle import destroy
+from provision.launch.ours import Ours
 from provision.launch.place import Attempt, check_has_places
 from provision.launch.plan import Plan, plan
 from provision.launch.price import order_in_words
@@ -157,10 +160,24 @@ def up(
             )
             return ProvenHost(instance, set_up(session, wish, say=say_host, on_task=on_task))
 
-        hosts = at_once(prove, instances, most=len(instances))
+        try:
+            hosts = at_once(prove, instances, most=len(instances))
+        except HostKeysBlockedError as error:
+            if launched:  # no later run could reach them either
+                say(f"removing {request.name}, whose host keys nobody may read")
+                _give_up(session, request.name, connect, say)
+                error.hint += "; what was launched is removed"
+            raise
         if launched:
             expected.note(session.journal, request.name, _kind(request, instances[0].cloud), time.monotonic() - began)
         return hosts
+
+
+def _give_up(session: Session, name: str, connect: Connect, say: Say) -> None:
+    """Remove a launch of this run that can never be reached, and forget it."""
+    record = session.record(name)
+    destroy(Ours(connect, say), session.journal, name, record.regions)
+    session.forget_hosts([name, *record.hosts])
 
 
 def _kind(request: UpRequest, cloud: str) -> expected.RunKind:

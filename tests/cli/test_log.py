@@ -228,3 +228,21 @@ def test_a_client_that_is_killed_leaves_its_intent(call: Call, own_home: Path) -
     )
     subprocess.run([sys.executable, "-c", script], check=False)
     assert [(e["event"], e["name"]) for e in entries(call)] == [("intent", "x")]
+
+
+def test_who_asks_needs_no_permission_and_a_launch_does_not_need_to_know(call: Call, cloud: Rehearsal) -> None:
+    deny = {"Version": "2012-10-17", "Statement": [{"Effect": "Deny", "Action": "sts:*", "Resource": "*"}]}
+    control.ask(cloud, "settings", method="PUT", body={"guardrail": deny})
+    launch(call)
+    assert {e.get("principal") for e in entries(call) if e["event"] == "call"} == {"arn:aws:sts::123456789012:user/moto"}
+
+
+def test_a_launch_goes_on_where_nobody_says_who_asks(call: Call, cloud: Rehearsal) -> None:
+    control.ask(
+        cloud, "faults", method="PUT", body=[{"action": "GetCallerIdentity", "kind": "error", "code": "InternalError", "http": 500}]
+    )
+    assert launch(call)[0] == 3
+    calls = [e for e in entries(call) if e["event"] == "call"]
+    assert "ec2:RunInstances" in {e["call"] for e in calls}
+    assert not any("principal" in e for e in calls)
+    assert [c["action"] for c in control.ask(cloud, "calls")].count("GetCallerIdentity") == 1, "it is asked for once"

@@ -15,7 +15,7 @@ from provision.review.launch_rules import _fits
 from tests.cli.conftest import Call
 from tests.cli.conftest import call as call  # noqa: PLC0414 - a fixture
 
-# As /etc/gpuprov/policy.yml. The rules about a disk key and an identity stand here once places have these keys.
+# As /etc/gpuprov/policy.yml.
 RULES = """\
 schema: 1
 name: isa
@@ -23,7 +23,8 @@ contact: isa@example.com
 required_tags: [CostCenter, {key: Project, values: [vision-*]}]
 public_address: forbidden
 ssh_from: {caller: false, within: [10.0.0.0/8]}
-encrypted_disks: all
+require_disk_key: ["arn:aws:kms:*:123456789012:key/*"]
+allow_identity: [none, gpu-*]
 allowed_images: [/aws/service/canonical/ubuntu/server/22.04/*]
 signed_modules: true
 max_price_per_hour_usd: 0.90
@@ -34,7 +35,7 @@ SEVEN = {
     "required_tags",
     "public_address",
     "ssh_from",
-    "encrypted_disks",
+    "require_disk_key",
     "allowed_images",
     "signed_modules",
     "max_price_per_hour_usd",
@@ -57,7 +58,15 @@ def second(folder: Path) -> Path:
     data |= {
         "name": "t4-isa",
         "os": {"name": "ubuntu", "version": "22.04"},
-        "places": [{"cloud": "aws", "instance_type": "g4dn.xlarge", "regions": ["ap-southeast-1"], "market": "on-demand"}],
+        "places": [
+            {
+                "cloud": "aws",
+                "instance_type": "g4dn.xlarge",
+                "regions": ["ap-southeast-1"],
+                "disk_key": "arn:aws:kms:ap-southeast-1:123456789012:key/01234567-89ab-cdef-0123-456789abcdef",
+                "identity": {"instance_profile": "gpu-node"},
+            }
+        ],
         "network": {"address": "private", "subnet": "subnet-0123456789abcdef0", "jump": "bastion", "ssh_from": ["10.1.0.0/24"]},
         "tags": {"CostCenter": "4711", "Project": "vision-2"},
     }

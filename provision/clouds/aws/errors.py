@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import botocore.exceptions as boto
 
-from provision.clouds.aws import data
+from provision.clouds.aws import data, guardrails
 from provision.errors import (
     CapacityError,
     CloudError,
@@ -75,10 +75,6 @@ _CODES: Final = {code: kind for kind, codes in _CODES_OF.items() for code in cod
 # The market of each quota of vCPUs. EC2's message does not name the quota; the catalog knows which one limits the type.
 _VCPU_QUOTAS: Final = {"VcpuLimitExceeded": "on-demand", "InstanceLimitExceeded": "on-demand", "MaxSpotInstanceCountExceeded": "spot"}
 # EC2 names the missing action, which may differ from the call's: RunInstances with tags needs ec2:CreateTags as well.
-# https://docs.aws.amazon.com/IAM/latest/UserGuide/troubleshoot_access-denied.html has these words for each kind of policy.
-_DENIED_BY: Final = re.compile(
-    r"with an explicit deny in an? ((?:service|resource) control policy|permissions boundary|identity-based policy)"
-)
 _MISSING_ACTION: Final = re.compile(r"not authorized to perform: ([a-z0-9-]+:[A-Za-z0-9]+)")
 # "You can currently get g4dn.xlarge capacity by not specifying an Availability Zone in your request or choosing us-east-1b, us-east-1c."
 _CHOOSING: Final = re.compile(r"\bchoosing ((?:[a-z]{2}(?:-[a-z]+)+-\d[a-z](?:, (?:or )?| or )?)+)")
@@ -144,13 +140,10 @@ def _of_answer(error: boto.ClientError, action: str, region: str, instance_type:
     if kind is PermissionRefusedError:
         required = _MISSING_ACTION.search(message)
         text = f"AWS refuses {required[1] if required else action} in {region} to these credentials ({code})"
-        denied = _DENIED_BY.search(message)
+        denied = guardrails.denied_by(message)
         if denied:
-            text = f"a {denied[1]} denies {required[1] if required else action} in {region} ({code})"
-            hint = (
-                "ask whoever keeps that policy what it demands: often a tag (`tags:` in the profile), a region, a machine type or a key; "
-                "no permission of yours is missing"
-            )
+            text = f"a {denied} denies {required[1] if required else action} in {region} ({code})"
+            hint = guardrails.DENIED_HINT
     elif kind is QuotaExceededError:
         hint = _quota_hint(code, instance_type)
         text = f"the account's quota in {region} is too small: {summary or code}"

@@ -6,7 +6,7 @@ from operator import call
 from typing import Any, Final
 
 from provision.clouds import base
-from provision.clouds.aws import data, disk_key, identity, reservations
+from provision.clouds.aws import data, disk_key, guardrails, identity, reservations
 from provision.clouds.aws.api import AwsRegionApi
 from provision.clouds.aws.client import client
 from provision.clouds.aws.errors import cloud_errors, unless_refused
@@ -22,8 +22,6 @@ _HOME: Final = "us-east-1"
 _ENABLED: Final = {"opt-in-not-required", "opted-in"}
 # Codes of a spot request that announce nothing: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/spot-request-status.html.
 _QUIET: Final = {None, "fulfilled", "request-canceled-and-instance-running", "instance-terminated-by-user"}
-# Allowed AMIs that are enforced hide an image as if it did not exist (EnableAllowedImagesSettings).
-_LEFT_OUT: Final = "; if it exists, the account's Allowed AMIs do not admit its owner"
 _COUNTED: Final = ["pending", "running"]  # stopped instances do not count against a quota
 
 FindImage = Callable[[base.Order], Ami]
@@ -130,27 +128,16 @@ def _image(api: AwsRegionApi, order: base.Order, find: FindImage) -> base.Answer
         image = find(order)
         with cloud_errors("ec2:DescribeImages", api.region):
             raws = api.ec2.describe_images(ImageIds=[image.id])["Images"]
-        left_out = _not_admitted(raws)
-        if left_out:
-            return base.Answer("image", holds=False, said=left_out)
+        if against := next(filter(None, map(guardrails.not_allowed, raws)), ""):
+            return base.Answer("image", holds=False, said=against)
         image = choose(raws, Wanted(order.instance_type, id=image.id), api.region)
     except ImageNotFoundError as error:
-        return base.Answer("image", holds=False, said=f"{error.message}{_LEFT_OUT}")
+        return base.Answer("image", holds=False, said=f"{error.message}{guardrails.LEFT_OUT}")
     except CloudInvalidError as error:
         return base.Answer("image", holds=False, said=error.message)
     about = f" (owner {image.owner}, {image.created})" if image.owner and image.created else ""
     locked = ", encrypted: its key's policy must let this account use it" if image.encrypted else ""
     return base.Answer("image", holds=True, said=f"{image.id} {image.name}".strip() + about + locked)
-
-
-def _not_admitted(raws: Sequence[dict[str, Any]]) -> str:
-    """What the account's Allowed AMIs have against an image; an account without them does not say."""
-    barred = [raw for raw in raws if raw.get("ImageAllowed") is False]
-    if not barred:
-        return ""
-    image = f"{barred[0]['ImageId']} of owner {barred[0].get('OwnerId', 'unknown')}"
-    said = f"the account's Allowed AMIs do not admit {image}: EC2 refuses its launch wherever they are enforced"
-    return f"{said}; ask whoever keeps them to admit that owner"
 
 
 def _disk_key(api: AwsRegionApi, key: str) -> base.Answer:

@@ -12,6 +12,7 @@ from google.api_core.exceptions import GoogleAPICallError, RetryError
 from google.auth.exceptions import GoogleAuthError, InvalidOperation, RefreshError
 from requests import RequestException  # Google's REST transport lets these through
 
+from provision.clouds.gcp import guardrails
 from provision.errors import (
     CapacityError,
     CloudError,
@@ -103,6 +104,9 @@ def cloud_errors(action: str, where: str = "") -> Iterator[None]:
     except GoogleAPICallError as error:
         # `errors` holds messages where an operation failed, and dicts where a call did.
         reasons = [str(entry.get("reason", "")) for entry in error.errors or [] if isinstance(entry, dict)]
+        messages = [str(entry.get("message", "")) for entry in error.errors or [] if isinstance(entry, dict)] or [str(error.message)]
+        if guardrails.REASON in reasons and (denial := guardrails.violated(messages, call, f"HTTP {error.code}: {error.message}")):
+            raise denial from error
         raise of_answer(int(error.code or 0), str(error.message), reasons, call) from error
     except InvalidOperation as error:  # a 401 to anonymous credentials, which cannot be renewed
         raise of_answer(_UNAUTHORIZED, str(error), [], call) from error
@@ -161,6 +165,9 @@ def of_operation(errors: Iterable[Any], status: int, call: str, *, usage_of: Usa
         usage_of: asks for limit and use of a quota, which the operation does not say in full.
     """
     errors = list(errors)
+    refused = [str(e.message) for e in errors if e.code == guardrails.CODE]
+    if denial := guardrails.violated(refused, call, "; ".join(f"{e.code}: {_short(e.message)}" for e in errors)):
+        return denial
     ranked = sorted((e for e in errors if e.code in _RANKS), key=lambda e: _RANKS[e.code])
     if not ranked:
         message = "; ".join(f"{e.code}: {e.message}" for e in errors)

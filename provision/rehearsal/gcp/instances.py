@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Final
 
+from provision.rehearsal.gcp.guardrails import check_guest_attributes
 from provision.rehearsal.gcp.guests import ALIVE, Guest, end, erase, guest_of, host_keys, host_off, metadata_of, power_off, power_on
 from provision.rehearsal.gcp.launch import check_scheduling
 from provision.rehearsal.gcp.listing import get, list_all, list_scope
@@ -134,6 +135,7 @@ def _console(call: GcpCall) -> dict[str, Any]:
 def _guest_attributes(call: GcpCall) -> dict[str, Any]:
     """Host keys under `hostkeys/`, as Google's guest agent writes them: GoogleCloudPlatform/compute-image-packages#763."""
     guest, instance = _instance(call)
+    check_guest_attributes(call.world)
     enabled = metadata_of(instance).get("enable-guest-attributes", "").upper() == "TRUE"
     path = call.query.get("queryPath") or call.query.get("variableKey", "")
     namespace, _, key = path.partition("/")

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from provision.rehearsal.gcp import capacity, keys
+from provision.rehearsal.gcp.guardrails import check_insert
 from provision.rehearsal.gcp.guests import Guest, duration_s, erase, power_on
 from provision.rehearsal.gcp.images import boot_image
 from provision.rehearsal.gcp.offers import MachineType, accelerators, attachment, machine, region_of
@@ -61,6 +62,7 @@ def plan(world: World, place: ResourcePath, request: dict[str, Any]) -> tuple[Gu
     body["machineType"] = f"{base}/machineTypes/{machine_type.name}"
     _plan_disks(world, guest, body)
     _plan_networks(world, zone, body)
+    check_insert(world, place, body)
     return guest, body
 
 

@@ -15,19 +15,20 @@ _STATUS: Final = {
 
 
 class ComputeError(Exception):
-    """An HTTP answer other than 200, with Google's word for the reason and what a user reads."""
+    """An HTTP answer other than 200, with Google's word for the reason and what a user reads; `more` are further messages of it."""
 
-    def __init__(self, reason: str, message: str, *, http: int | None = None) -> None:
+    def __init__(self, reason: str, message: str, *, http: int | None = None, more: Iterable[str] = ()) -> None:
         super().__init__(message)
         self.http = http or _STATUS.get(reason, 400)
         self.reason = reason
         self.message = message
+        self.more = tuple(more)
 
     def body(self) -> dict[str, Any]:
         """The error as Google's API sends it."""
         domain = "usageLimits" if self.reason in {"quotaExceeded", "rateLimitExceeded"} else "global"
-        first = {"message": self.message, "domain": domain, "reason": self.reason}
-        return {"error": {"code": self.http, "message": self.message, "errors": [first]}}
+        errors = [{"message": message, "domain": domain, "reason": self.reason} for message in (self.message, *self.more)]
+        return {"error": {"code": self.http, "message": self.message, "errors": errors}}
 
 
 def invalid(field: str, value: object, why: str) -> ComputeError:

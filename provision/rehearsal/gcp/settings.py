@@ -25,6 +25,8 @@ class GcpSettings:
     gce_placement_policies: list[str] | None = None  # their names, in every region; None: any exists
     # images of projects beside the public ones: `project`, `name`, and any other field of an image as `images.get` shows it
     gce_images: list[dict[str, Any]] = field(default_factory=list)
+    # a constraint of the organisation's policy → what it allows, where it is a list: image projects, regions and zones
+    gce_constraints: dict[str, list[str]] = field(default_factory=dict)
     gce_allowed: list[str] | None = None  # the IAM permissions of the caller; None for all
     # the smallest maxRunDuration in seconds: docs.cloud.google.com/compute/docs/instances/limit-vm-runtime, "Restrictions"
     gce_shortest_run_s: float = 30.0

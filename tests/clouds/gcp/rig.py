@@ -55,6 +55,7 @@ QUIET: dict[str, Any] = {
     "gce_guest_attributes_s": 0.0,
     "gce_quota": {},
     "gce_capacity": {},
+    "gce_constraints": {},
     "gce_allowed": None,
     "gce_maintenance": {},
     "gce_images": [],

@@ -1,0 +1,53 @@
+"""Organisation policies of GCP: which constraint a refusal is about, and what to write in the profile instead.
+
+A refusal is an HTTP 412 with the reason conditionNotMet, or an error CONDITION_NOT_MET of an operation; its sentence has the constraint's
+id (GoogleCloudPlatform/compute-image-tools#1476, fortinet/fortigate-terraform-deploy#34, 2i2c-org/infrastructure#489).
+"""
+
+import re
+from collections.abc import Iterable
+from typing import Final
+
+from provision.clouds.guardrails import HostKeysBlockedError, OrganisationPolicyError
+
+REASON: Final = "conditionNotMet"
+CODE: Final = "CONDITION_NOT_MET"
+_CONSTRAINT: Final = re.compile(r"\bconstraints/([a-z]+\.[A-Za-z]+)")
+_GUEST_ATTRIBUTES: Final = "compute.disableGuestAttributesAccess"
+# What each forbids: https://cloud.google.com/resource-manager/docs/organization-policy/org-policy-constraints
+_ANSWERS: Final = {
+    "compute.vmExternalIpAccess": "write `network: {address: private, via: iap}` in the profile: no machine may have a public address",
+    "compute.requireShieldedVm": (
+        "write `os.secure_boot: required` in the profile, with a system whose driver comes with signed modules: Secure Boot must be on"
+    ),
+    "compute.requireOsLogin": (
+        "ask for an exception for this project, or choose places on another cloud: gpuprov logs in with a key in the metadata, "
+        "which OS Login ignores, and this release does not import keys into OS Login"
+    ),
+    "compute.trustedImageProjects": "choose a system whose image is of a trusted project, or ask for the named project to be trusted",
+    "gcp.resourceLocations": "take the named location off the profile's places: the organisation allows others only",
+    _GUEST_ATTRIBUTES: (
+        "ask for an exception for this project, or choose places on another cloud: gpuprov reads the host key of a machine over guest "
+        "attributes, and connects to no machine whose key it does not know"
+    ),
+}
+
+
+def violated(messages: Iterable[str], call: str, detail: str) -> OrganisationPolicyError | None:
+    """The error of a refusal that names constraints; None where it names none.
+
+    Args:
+        messages: of the answer.
+        call: the permission that the call needed, and where.
+        detail: what GCP said.
+    """
+    messages = list(messages)
+    names = tuple(dict.fromkeys(name for message in messages for name in _CONSTRAINT.findall(message)))
+    if not names:
+        return None
+    kind = HostKeysBlockedError if _GUEST_ATTRIBUTES in names else OrganisationPolicyError
+    said = " ".join(dict.fromkeys(re.sub(r"\s+", " ", message).strip()[:300] for message in messages if _CONSTRAINT.search(message)))
+    answers = [_ANSWERS.get(name, f"ask whoever keeps {name} what it allows") for name in names]
+    error = kind(f"the organisation's policy {' and '.join(names)} refuses {call}: {said}", hint="; ".join(answers), detail=detail)
+    error.constraints = names
+    return error
