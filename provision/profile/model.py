@@ -21,6 +21,7 @@ from provision.catalog.gpu_models import GpuModel
 from provision.clouds.base import folded
 from provision.clouds.offline import PlaceBase
 from provision.profile import reserved
+from provision.profile.egress import Egress
 from provision.profile.network import Network, conflict
 from provision.profile.strings import (
     AbsolutePath,
@@ -211,7 +212,7 @@ class WheelIndex(StrictModel):
     url: Url
 
 
-class Sources(StrictModel):
+class Sources(Egress):
     """Where software comes from.
 
     `packages: distribution` takes the distribution's own driver and toolkit instead of NVIDIA's.

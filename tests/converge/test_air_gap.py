@@ -31,9 +31,7 @@ def origins(lab: Lab, profile: Profile, tmp_path_factory: pytest.TempPathFactory
     lab.shell("sudo apt-get update -qq && sudo apt-get install -y -qq python3-venv")
     with world(tmp_path_factory.mktemp("world"), lab.gateway, profile) as made:
         key = made.keyring.read_text()
-        lab.shell(
-            f"sudo mkdir -p {made.keyring.parent} && sudo tee {made.keyring} >/dev/null <<'E'\n{key}E"
-        )
+        lab.shell(f"sudo mkdir -p {made.keyring.parent} && sudo tee {made.keyring} >/dev/null <<'E'\n{key}E")
         yield made
 
 

@@ -4,8 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from provision.profile.egress import fingerprints
 from provision.review.content import content
 from provision.review.tree import SEVERITIES
+from tests.certificates import AUTHORITY
 
 from .examples import EVERYTHING, changed, review, risk_ids
 
@@ -67,3 +69,14 @@ def test_counters_are_worse_where_others_have_logins(tmp_path: Path) -> None:
 def test_a_lock_of_another_hand_is_a_risk() -> None:
     assert risk_ids(review(differs=("driver.branch: 595 → 580",)))["lock-differs"] == "medium"
     assert "lock-differs" not in risk_ids(review())
+
+
+def test_a_proxy_is_said_and_an_own_authority_is_a_risk_with_its_name_and_digest(tmp_path: Path) -> None:
+    block = "".join(f"    {line}\n" for line in AUTHORITY.splitlines())
+    swap = ("\nstack:", f"\nsources:\n  proxy: http://proxy.example.org:3128\n  ca: |\n{block}\nstack:")
+    found = {risk.id: risk for risk in content(*changed(tmp_path, swap)).risks}
+    assert (found["proxy"].severity, found["own-authority"].severity) == ("note", "medium")
+    assert "169.254.169.254" in found["proxy"].reason
+    assert "Example Root, valid to " in found["own-authority"].reason
+    assert fingerprints(AUTHORITY)[0] in found["own-authority"].reason
+    assert {"proxy", "own-authority"} & {risk.id for risk in review().risks} == set()
