@@ -22,6 +22,7 @@ pytestmark = pytest.mark.rehearsal
 # What the profile does not ask for; and what is not there as long as no driver is: a file of its options, a kernel in /boot.
 NOT_ASKED = {
     "tensorflow",
+    "egress",
     "tensorflow-installed",
     "jax",
     "jax-installed",

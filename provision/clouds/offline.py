@@ -110,6 +110,7 @@ class Provider(Protocol):
     refreshes: Mapping[str, str]
     """What `catalog refresh --only` takes → the function of the cloud's `refresh` module."""
     reserved_tags: tuple[str, ...]
+    metadata_hosts: tuple[str, ...]
     """What the keys of tags begin with that the cloud keeps for itself, in lower case."""
     needs_known_image: bool
     """Whether a profile is refused when no image of its system is known here; otherwise only its lock says so."""

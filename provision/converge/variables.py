@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 
 from provision.catalog import read
 from provision.paths import cache_dir
+from provision.profile import egress
 from provision.profile.libraries import RELEASED
 from provision.profile.locked import Lock, LockedClocks, LockedContainers, LockedDriver, LockedEnvironment, LockedOpenCv
 from provision.profile.model import DataDisk, Profile
@@ -46,6 +47,7 @@ def variables(profile: Profile, lock: Lock, roles: Sequence[str]) -> dict[str, A
     return {
         **_preflight(profile, lock, roles),
         **_sources(lock),
+        **_egress(profile, lock),
         **_counters(profile, lock.driver),
         "packages_by_role": {role: list(lock.packages[role]) for role in roles if role in lock.packages},
         **_base(profile),
@@ -114,6 +116,20 @@ def _sources(lock: Lock) -> dict[str, Any]:
         "sources_releases": [] if dnf else [{"packages": list(patterns), "version": version} for patterns, version in _releases(lock)],
         "sources_stream": lock.driver.stream or "",
         "sources_locked": [*lock.driver.pin, *(f"{name}-{_upstream(v)}*" for names, v in _releases(lock) for name in names)] if dnf else [],
+    }
+
+
+def _egress(profile: Profile, lock: Lock) -> dict[str, Any]:
+    """The files that lead to the profile's proxy and authority, and the same for what runs meanwhile."""
+    manager: egress.Manager = "apt" if system_of(lock.os).packages == "apt" else "dnf"
+    own = egress.environment(profile.sources, manager)
+    return {
+        "sources_egress": [{"path": path, "content": content} for path, content in egress.files(profile.sources, manager).items()],
+        "sources_ca": profile.sources.ca or "",
+        "sources_ca_path": egress.ca_path(manager),
+        "sources_ca_mark": egress.ca_mark(manager),
+        "sources_proxy": profile.sources.proxy or "",
+        **({"play_environment": own} if own else {}),
     }
 
 

@@ -67,6 +67,7 @@ _IDS: Final = """
     initramfs
     every-kernel
     upgrades
+    egress
     gemm
     memory-bandwidth
     host-copies

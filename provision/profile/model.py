@@ -22,6 +22,7 @@ from provision.clouds.base import folded
 from provision.clouds.offline import PlaceBase
 from provision.clouds.own_image import ImageContents
 from provision.profile import image_driver, reserved
+from provision.profile.egress import Egress
 from provision.profile.network import Network, conflict
 from provision.profile.strings import (
     AbsolutePath,
@@ -212,7 +213,7 @@ class WheelIndex(StrictModel):
     url: Url
 
 
-class Sources(StrictModel):
+class Sources(Egress):
     """Where software comes from.
 
     `packages: distribution` takes the distribution's own driver and toolkit instead of NVIDIA's.

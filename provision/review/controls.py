@@ -46,6 +46,7 @@ KEYS: Final[Mapping[str, tuple[str, ...]]] = {
     "flash-attention": ("stack.extras", "gpu.model"),
     "cutlass": ("stack.extras",),
     "opencl": ("stack.extras",),
+    "egress": ("sources.proxy", "sources.no_proxy", "sources.ca"),
 }
 # Where the profile alone says that a check has nothing to judge; for other checks the hardware may say it.
 _CONDITIONS: Final[Mapping[str, tuple[Callable[[Profile], bool], str]]] = {
@@ -78,6 +79,7 @@ _CONDITIONS: Final[Mapping[str, tuple[Callable[[Profile], bool], str]]] = {
     "flash-attention": (lambda p: "flash-attn" in p.stack.extras, "the profile does not ask for FlashAttention"),
     "cutlass": (lambda p: "cutlass" in p.stack.extras, "the profile does not ask for CUTLASS"),
     "opencl": (lambda p: "opencl" in p.stack.extras, "the profile does not ask for OpenCL"),
+    "egress": (lambda p: bool(p.sources.proxy or p.sources.ca), "the profile names neither a proxy nor an authority"),
     "clocks-held": (lambda p: p.gpu.application_clocks != "default", "the clocks stay at the card's default"),
 }
 

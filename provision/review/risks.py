@@ -18,6 +18,7 @@ from provision.launch.plan import Plan
 from provision.profile.locked import Lock
 from provision.profile.model import Profile
 from provision.review.controls import line_of
+from provision.review.egress import way_out
 from provision.review.exposure import addresses_in
 from provision.review.mig import split
 from provision.review.modules import modules, secured
@@ -83,6 +84,7 @@ def risks(
     _counters(register, profile, lock)
     modules(register.add, plan)
     split(register.add, lock)
+    way_out(register.add, profile)
     if plan.places:
         _doors(register, profile)
     _money(register, plan)

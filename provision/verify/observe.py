@@ -32,6 +32,7 @@ PROBE: Final = Path(__file__).parent / "probe"
 # In the order in which they import each other.
 MODULES: Final = (
     *("run", "device", "system", "disk", "sessions", "health", "links", "mig", "gpu", "boot", "settings", "counters", "surroundings"),
+    "egress",
     *("containers", "stack", "kernels", "vision", "libraries", "worker", "perf"),
 )
 _MAX_OUTPUT: Final = 8 * 1024 * 1024

@@ -26,6 +26,7 @@ READS = {
     "ansible.builtin.fetch",
     "ansible.builtin.find",
     "ansible.builtin.import_tasks",
+    "ansible.builtin.stat",
     "ansible.builtin.include_tasks",
     "ansible.builtin.set_fact",
     "ansible.builtin.slurp",

@@ -4,8 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from provision.profile.egress import fingerprints
 from provision.review.content import content
 from provision.review.tree import SEVERITIES
+from tests.certificates import AUTHORITY
 
 from .examples import EVERYTHING, changed, review, risk_ids
 from .examples import KEY as PUBLIC
@@ -93,3 +95,14 @@ def test_a_key_of_ones_own_is_a_gain_and_what_it_leaves_out_a_note(tmp_path: Pat
     found = content(*changed(tmp_path, KEY))
     assert "alias/isa" in {gain.title: gain.reason for gain in found.gains}["Disks are encrypted with a key of your own"]
     assert risk_ids(found)["disk-key"] == "note"
+
+
+def test_a_proxy_is_said_and_an_own_authority_is_a_risk_with_its_name_and_digest(tmp_path: Path) -> None:
+    block = "".join(f"    {line}\n" for line in AUTHORITY.splitlines())
+    swap = ("\nstack:", f"\nsources:\n  proxy: http://proxy.example.org:3128\n  ca: |\n{block}\nstack:")
+    found = {risk.id: risk for risk in content(*changed(tmp_path, swap)).risks}
+    assert (found["proxy"].severity, found["own-authority"].severity) == ("note", "medium")
+    assert "169.254.169.254" in found["proxy"].reason
+    assert "Example Root, valid to " in found["own-authority"].reason
+    assert fingerprints(AUTHORITY)[0] in found["own-authority"].reason
+    assert {"proxy", "own-authority"} & {risk.id for risk in review().risks} == set()

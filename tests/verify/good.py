@@ -214,6 +214,7 @@ GOOD: dict[str, Any] = {
         "image": {"path": "/boot/initrd.img-6.8.0-1030-aws", "changed": 1763700009.5},
     },
     "upgrades": {"packages": ["nvidia-dkms-open"], "unattended": True, "excluded": []},
+    "egress": {"files": {}, "apt_proxy": None, "authority": None, "trusted": False},
     "clock": {"up_s": 7200.0, "synchronised": True},
     "opencv": {"found": {"version": "4.12.0", "sum": 504, "cuda": False}},
     "pytorch": {

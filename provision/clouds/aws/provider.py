@@ -93,6 +93,7 @@ forms: Mapping[str, Form] = {
 }
 refreshes: Mapping[str, str] = {"aws": "refresh_offers", "prices": "refresh_prices"}
 reserved_tags: tuple[str, ...] = ("aws",)
+metadata_hosts: tuple[str, ...] = ("169.254.169.254", "fd00:ec2::254")
 needs_known_image: bool = True
 where_to_look: str = "`aws ec2 describe-instance-type-offerings`, or ask with `gpuprov catalog refresh --only aws`"
 price_hint: str = "`gpuprov catalog refresh --only prices` asks AWS for its prices"

@@ -85,6 +85,7 @@ forms: Mapping[str, Form] = {
 }
 refreshes: Mapping[str, str] = {"gcp": "refresh_offers"}
 reserved_tags: tuple[str, ...] = ("goog",)
+metadata_hosts: tuple[str, ...] = ("169.254.169.254", "metadata.google.internal")
 needs_known_image: bool = False
 where_to_look: str = "https://docs.cloud.google.com/compute/docs/gpus/gpu-regions-zones, or ask with `gpuprov catalog refresh --only gcp`"
 price_hint: str = "prices of GCP cannot be refreshed yet: https://cloud.google.com/compute/vm-instance-pricing lists them"

@@ -61,7 +61,7 @@ ABOUT_THE_GPU = frozenset(
 )
 ABOUT_THE_HOST = frozenset(
     {"os", "machine", "python3", "gcc", "build-tools", "tmux", "ffmpeg", "users", "data-disk", "root-grown", "root-room"}
-    | {"cuda-environment", "opencv", "environment", "pynvml", "upgrades"}
+    | {"cuda-environment", "opencv", "environment", "pynvml", "upgrades", "egress"}
 )
 LATER = dict.fromkeys(
     (
@@ -100,4 +100,4 @@ def test_what_is_excused_without_a_gpu_is_what_is_about_the_gpu_and_tiers_leave_
 
 def test_every_role_has_a_check() -> None:
     """Apart from the groundwork, which is run with the roles that stand on it."""
-    assert {check.role for check in CHECKS} - {None} == set(ROLES) - {"preflight", "sources", "packages"}
+    assert {check.role for check in CHECKS} - {None} == set(ROLES) - {"preflight", "packages"}
