@@ -47,7 +47,7 @@ class PlannedPlace:
         index, location: of the place in the profile, and its region or zone there.
         zone, gpu, gpu_count: empty where the cloud chooses; what a machine there has.
         image, image_id: how the image is looked up, and its id where the lock has one.
-        price: on demand, of the machine with its disks and its address; None where the catalog has none, and for spot, whose price changes.
+        price: on demand, of the machine with its disks and its address, or of spot when a refresh asked; None where the catalog has none.
         refusal: why the place is skipped; None when it would be tried.
         elsewhere: the other regions that have the type.
         opt_in, secure_boot: whether the region must be enabled once; whether machines start with Secure Boot on.
@@ -250,7 +250,7 @@ def _place(profile: Profile, index: int, location: str, locked: LockedPlace, lin
     place = profile.places[index]
     provider, region = clouds.provider(place.cloud), place.region_of(location)
     gpu, gpu_count = place.gpus(profile.gpu.model, profile.gpu.count)
-    price = whole_price(profile, place, region) if place.market == "on-demand" else None
+    price = whole_price(profile, place, region)
     money = _money_refusal(profile.limits, place, price, lines)
     refusal = Refusal(RefusalKind.LOCKED, locked.not_available) if locked.not_available else money
     record = provider.regions().get(region)

@@ -60,6 +60,8 @@ def _of_instance(body: dict[str, Any], instance: str) -> Iterator[tuple[str, str
 def enforce(call: GcpCall) -> None:
     """Refuse a call that the caller's permissions do not cover, naming the first that is missing."""
     permissions = call.world.settings.gce_allowed
+    if call.collection == "services":  # the price list is everybody's
+        return
     if permissions is None or (call.collection == "images" and call.path["project"] != PROJECT):  # public images are everybody's
         return
     for permission, resource in _needs(call):
