@@ -35,7 +35,7 @@ class Line:
 _LINES: Final = (
     Line("Nvidia Tesla T4 GPU running in {}", "Compute", "GPU", "h", 0.36),
     Line("Nvidia Tesla T4 GPU attached to Spot Preemptible VMs running in {}", "Compute", "GPU", "h", 0.12, "Preemptible"),
-    Line("Nvidia Tesla T4 GPU running in {}", "Compute", "GPU", "h", 0.11, "Preemptible"),
+    Line("Nvidia Tesla T4 GPU running in {}", "Compute", "GPU", "h", 8.0, "Preemptible"),
     Line("Commitment v1: Nvidia Tesla T4 GPU running in {} for 1 Year", "Compute", "GPU", "h", 0.22, "Commit1Yr"),
     Line("Nvidia Tesla T4 GPU running in {} reserved for DWS", "Compute", "GPU", "h", 9.0),
     Line("Nvidia Tesla V100 GPU running in {}", "Compute", "GPU", "h", 2.48),
