@@ -171,6 +171,9 @@ class Provider(Protocol):
     def price(self, instance_type: str, region: str, gpu: str, count: int) -> Price | None:
         """The on-demand price of a machine with its GPUs, or None when nothing of it is known."""
 
+    def spot_price(self, instance_type: str, region: str) -> Price | None:
+        """The spot price of a machine when a refresh last asked, which is never whole; None when it is not known."""
+
     def extras_price(self, instance_type: str, region: str, extras: Extras) -> Price:
         """What is billed with a machine: its disks and its address, as parts, and what of it is not known."""
 

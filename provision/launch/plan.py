@@ -49,7 +49,7 @@ class PlannedPlace:
         zone, gpu, gpu_count: empty where the cloud chooses; what a machine there has.
         image, image_id: how the image is looked up, and its id where the lock has one.
         image_about: its name, owner and day, as far as the lock has them.
-        price: on demand, of the machine with its disks and its address; None where the catalog has none, and for spot, whose price changes.
+        price: on demand, of the machine with its disks and its address, or of spot when a refresh asked; None where the catalog has none.
         refusal: why the place is skipped; None when it would be tried.
         elsewhere: the other regions that have the type.
         opt_in, secure_boot: whether the region must be enabled once; whether machines start with Secure Boot on.
@@ -247,8 +247,7 @@ def _place(profile: Profile, index: int, location: str, locked: LockedPlace, lin
     provider, region = clouds.provider(place.cloud), place.region_of(location)
     gpu, gpu_count = place.gpus(profile.gpu.model, profile.gpu.count)
     unpriced = next((option.unpriced for option in provider.cloud_options(place) if option.unpriced), "")
-    listed = place.market == "on-demand" and not unpriced
-    price = whole_price(profile, place, region) if listed else None
+    price = None if unpriced else whole_price(profile, place, region)
     money = _money_refusal(profile.limits, place, price, lines, unpriced)
     refusal = Refusal(RefusalKind.LOCKED, locked.not_available) if locked.not_available else money
     record = provider.regions().get(region)

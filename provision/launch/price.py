@@ -23,7 +23,11 @@ def extras(profile: Profile) -> Extras:
 
 
 def whole_price(profile: Profile, place: PlaceBase, region: str) -> Price | None:
-    """The on-demand price of a machine with all that is billed with it; None when nothing of the machine itself is known."""
+    """The price of a machine with all that is billed with it; None when nothing of the machine itself is known."""
+    if place.market == "spot":
+        provider = clouds.provider(place.cloud)
+        spot = provider.spot_price(place.instance_type, region)
+        return spot.plus(provider.extras_price(place.instance_type, region, extras(profile))) if spot else None
     return priced(profile, place.cloud, place.instance_type, region, place.gpus(profile.gpu.model, profile.gpu.count))
 
 

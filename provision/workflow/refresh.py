@@ -104,7 +104,8 @@ def refresh(
     def account(cloud: str) -> Any:
         return access.get(cloud) or clouds.access_from(cloud, {})
 
-    order = [name for name in cloud_of if name in only or not only]
+    # `prices` stands for the prices of every cloud.
+    order = [name for name in cloud_of if not only or name in only or name.rpartition("-")[2] in only]
     silent = _silent({cloud_of[name]: account(cloud_of[name]) for name in order if cloud_of[name]}, regions, say)
     for name in order:
         cloud = cloud_of[name]

@@ -188,7 +188,7 @@ def test_a_refresh_says_first_which_cloud_did_not_answer_and_begins_with_the_che
     assert "asking for offers" in err.splitlines()[1]
     assert out.startswith("refreshed aws, prices, packages, wheels: ")
     assert "not refreshed: gcp: there are no credentials\n" in err
-    assert list(refresh.parts()) == ["aws", "gcp", "prices", "packages", "wheels"]
+    assert list(refresh.parts()) == ["aws", "gcp", "prices", "gcp-prices", "packages", "wheels"]
 
 
 def test_where_knows_gpus_and_never_says_no_of_what_nobody_recorded(call: Call) -> None:

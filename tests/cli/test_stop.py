@@ -80,8 +80,8 @@ def test_a_misspelt_name_gets_the_nearest_one(call: Call) -> None:
 @pytest.mark.parametrize(
     ("launched", "said"),
     [
-        ({}, "hint: x may still run in ap-southeast-1 at 0.736 USD an hour, until 2026-11-22T08:00:00+00:00; `gpuprov down x` removes it"),
-        ({"confirmed": False}, "hint: x may still run in ap-southeast-1 at 0.736 USD an hour"),
+        ({}, "hint: x may still run in ap-southeast-1 at 0.767 USD an hour, until 2026-11-22T08:00:00+00:00; `gpuprov down x` removes it"),
+        ({"confirmed": False}, "hint: x may still run in ap-southeast-1 at 0.767 USD an hour"),
         ({"rehearsal": True}, "hint: x may still run in ap-southeast-1 at no cost, in the embedded cloud"),
     ],
 )

@@ -1,5 +1,7 @@
 """What the clouds offer, and why a place cannot be had. The traps are those of docs/sources/clouds.md."""
 
+import itertools
+
 import pytest
 from msgspec.structs import replace
 
@@ -171,3 +173,16 @@ def test_every_price_and_every_offer_is_of_a_type_that_exists() -> None:
 )
 def test_how_many_disks_are_inside(cloud: str, instance_type: str, disks: int | None) -> None:
     assert clouds.provider(cloud).local_disks(instance_type) == disks
+
+
+def test_the_sizes_of_a_family_cost_the_same_multiples_in_every_region() -> None:
+    """A row that is 6 or 10 percent above them is the price of a dedicated tenant or a capacity block."""
+    priced: dict[tuple[str, str], dict[str, float]] = {}
+    for (instance_type, region), (usd, _) in data.prices().items():
+        priced.setdefault((instance_type.partition(".")[0], region), {})[instance_type] = usd
+    ratios: dict[tuple[str, str], list[float]] = {}
+    for sizes in priced.values():
+        for one, other in itertools.permutations(sizes, 2):
+            ratios.setdefault((one, other), []).append(sizes[one] / sizes[other])
+    assert len(ratios) > 100
+    assert {pair: found for pair, found in ratios.items() if max(found) / min(found) > 1.035} == {}

@@ -13,6 +13,7 @@ from tests.launch.test_plan import AWS, GCP, planned
 LIMIT, TYPE = "limits.price_per_hour_usd", "places.0.instance_type"
 HK = {**AWS, "regions": ["ap-east-1"]}
 BIG = {**AWS, "instance_type": "g4dn.4xlarge"}
+HUGE = {**AWS, "instance_type": "g4dn.8xlarge"}
 N16 = {**GCP, "instance_type": "n1-standard-16"}
 
 
@@ -26,12 +27,12 @@ N16 = {**GCP, "instance_type": "n1-standard-16"}
         # The cheapest place that is over the limit, and the dearest type that is not.
         ([BIG], 0.8, [(LIMIT, "1.24", "g4dn.4xlarge in us-east-1"), (TYPE, "g4dn.2xlarge", "it costs 0.779 USD/h in us-east-1")]),
         (
-            [BIG],
-            1.3,
+            [HUGE],
+            2.3,
             [
-                (LIMIT, "2.00", "g4dn.4xlarge in ap-east-1"),
-                (TYPE, "g4dn.2xlarge", "it costs 1.262 USD/h in ap-east-1"),
-                ("places.0.regions", "[us-east-1]", "g4dn.4xlarge costs 1.231"),
+                (LIMIT, "3.39", "g4dn.8xlarge in ap-east-1"),
+                (TYPE, "g4dn.xlarge", "it costs 0.844 USD/h in ap-east-1"),
+                ("places.0.regions", "[us-east-1]", "g4dn.8xlarge costs 2.203"),
             ],
         ),
         ([N16], 0.6, [(LIMIT, "1.50", "n1-standard-16 in asia-east2-a"), (TYPE, "n1-standard-2", "it costs 0.563 USD/h in asia-east2-a")]),

@@ -121,7 +121,7 @@ def test_a_price_that_is_known_in_part_can_break_the_limit_and_cannot_keep_it() 
     assert unknown.kind is RefusalKind.PRICE_UNKNOWN
     assert unknown.message == "the price of its vCPUs and memory is not in the catalog, so the limit cannot be kept"
     assert unknown.hint.endswith("; `unknown_price: allow` under limits accepts an unknown price")
-    assert unknown.hint.startswith("prices of GCP cannot be refreshed yet")
+    assert unknown.hint.startswith("`gpuprov catalog refresh --only gcp-prices`")
     assert kinds(planned(GCP, unknown="allow")) == [None, None]
     assert kinds(planned(GCP, limit=0.3, unknown="allow")) == [OVER, OVER]  # what is known is over already
     assert planned(GCP, unknown="allow").ceiling.to_deadline is None

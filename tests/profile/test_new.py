@@ -120,7 +120,7 @@ def test_a_price_from_memory_is_shown_as_such() -> None:
 
 
 def test_where_no_price_is_known_nothing_is_launched_and_the_warning_says_how_to_learn_it() -> None:
-    made = new.write(wish("h200", "us-east-1"), TODAY)
+    made = new.write(wish("b200", "us-east-1"), TODAY)
     (planned,) = plan(made.profile, made.lock).places
     assert planned.refusal is not None
     assert planned.refusal.kind is RefusalKind.PRICE_UNKNOWN
@@ -142,7 +142,7 @@ def test_a_limit_that_is_given_is_kept_and_what_is_dearer_is_said() -> None:
     made = new.write(wish("a10g", "us-east-1", "ap-northeast-1", limit_usd=1.2), TODAY)
     assert made.profile.limits.price_per_hour_usd == 1.2
     assert made.warnings == ("ap-northeast-1 costs more than the limit, and is passed over",)
-    assert len(new.write(wish("h200", "us-east-1", limit_usd=60.0), TODAY).warnings) == 1
+    assert len(new.write(wish("b200", "us-east-1", limit_usd=60.0), TODAY).warnings) == 1
     with pytest.raises(UsageError, match=r"more than 1\.00 USD an hour; the cheapest is 1\.033 in us-east-1"):
         new.write(wish("a10g", "us-east-1", "ap-northeast-1", limit_usd=1.0), TODAY)
 

@@ -50,6 +50,17 @@ def test_a_part_that_fails_leaves_the_others(access: AwsAccess) -> None:
     assert len(gcp.gcp().zones["nvidia-tesla-t4"]) > 1
 
 
+def test_the_word_prices_means_those_of_every_cloud(ec2: Rehearsal, access: AwsAccess) -> None:
+    google = clouds.access_from("gcp", ec2.settings("gcp"))
+    both = {"aws": access, "gcp": google}
+    outcome = work.refresh(("prices",), ("us-east-1",), [], access=both, say=lambda _: None)
+    assert (sorted(outcome.refreshed), outcome.failed) == (["gcp-prices", "prices"], [])
+    only = work.refresh(("gcp-prices",), (), [], access={**both, "aws": AwsAccess("http://127.0.0.1:9", "x", "x")}, say=lambda _: None)
+    assert only.refreshed == ["gcp-prices"]
+    ages = {age.part: age for age in work.ages(dt.datetime.now(dt.UTC).date())}
+    assert (ages["gcp-prices (refreshed)"].days, ages["gcp prices"].refresh, ages["gcp prices"].old) == (0, "gcp-prices", False)
+
+
 def test_when_nothing_can_be_refreshed_the_first_reason_is_the_error_and_nothing_is_written(access: AwsAccess) -> None:
     with pytest.raises(CloudError) as caught:
         refresh("gcp", access=access)

@@ -100,6 +100,15 @@ class AwsPrice(CatalogRecord, frozen=True):
     source: str
 
 
+class AwsSpotPrice(CatalogRecord, frozen=True):
+    """The last spot price of a type in each zone of a region, in US dollars an hour, and when it was asked for."""
+
+    instance_type: str
+    region: str
+    zones: dict[str, float]
+    at: dt.datetime
+
+
 class AddressPrice(CatalogRecord, frozen=True):
     """What a public IPv4 address costs in US dollars an hour, in every region."""
 
@@ -175,6 +184,7 @@ class AwsOverlay(CatalogRecord, frozen=True, eq=False):
         regions: the regions that were asked; what they no longer offer is taken away.
         images: region → `ubuntu 24.04` → image id.
         described: image id → what EC2 said of it.
+        disks: region → US dollars for a GB and month of gp3.
     """
 
     types: list[AwsType] = msgspec.field(default_factory=list)
@@ -182,6 +192,8 @@ class AwsOverlay(CatalogRecord, frozen=True, eq=False):
     prices: list[AwsPrice] = msgspec.field(default_factory=list)
     images: dict[str, dict[str, str]] = msgspec.field(default_factory=dict)
     described: dict[str, AwsImageFacts] = msgspec.field(default_factory=dict)
+    disks: dict[str, float] = msgspec.field(default_factory=dict)
+    spot: list[AwsSpotPrice] = msgspec.field(default_factory=list)
 
 
 overlay.register("aws", AwsOverlay)
@@ -250,6 +262,9 @@ def prices() -> dict[tuple[str, str], tuple[float, str]]:
 
 def disk_price(region: str) -> tuple[float, str] | None:
     """US dollars for a GB and month of gp3 in a region, and the id of the source; None where it is not known."""
+    fresh = refreshed().disks.get(region)
+    if fresh is not None:
+        return fresh, "refreshed-prices"
     return next(((by_region[region], source) for source, by_region in aws().disk_prices.items() if region in by_region), None)
 
 

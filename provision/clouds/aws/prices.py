@@ -14,6 +14,15 @@ def price(instance_type: str, region: str, gpu: str = "", count: int = 1) -> Pri
     return Price((PricePart("machine", *entry),)) if entry else None
 
 
+def spot_price(instance_type: str, region: str) -> Price | None:
+    """The spot price in the dearest zone of a region when a refresh asked; it is never whole, because the next hours are not known."""
+    record = next((each for each in data.refreshed().spot if (each.instance_type, each.region) == (instance_type, region)), None)
+    if record is None or not record.zones:
+        return None
+    part = PricePart(f"spot machine at {record.at:%F %R} UTC", max(record.zones.values()), "refreshed-prices")
+    return Price((part,), missing=("next hours",))
+
+
 def extras_price(instance_type: str, region: str, extras: Extras) -> Price:  # noqa: ARG001 - disks inside a type are part of its price
     """The volumes and the address of a machine; disks inside it cost nothing beside it."""
     parts, missing = [], []

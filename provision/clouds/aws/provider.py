@@ -14,6 +14,7 @@ from provision.clouds.aws.permissions import permissions as permissions  # noqa:
 from provision.clouds.aws.place import AwsPlace
 from provision.clouds.aws.prices import extras_price as extras_price  # noqa: PLC0414 - part of the Provider
 from provision.clouds.aws.prices import price as price  # noqa: PLC0414 - part of the Provider
+from provision.clouds.aws.prices import spot_price as spot_price  # noqa: PLC0414 - part of the Provider
 from provision.clouds.base import NAME_TAG, Order
 from provision.clouds.forms import Form
 from provision.clouds.offline import PlaceBase

@@ -1,5 +1,6 @@
 """What AWS says today about its GPU instance types: which there are, where, at what price, and the newest images."""
 
+import datetime as dt
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -13,7 +14,7 @@ from provision.clouds.aws import data
 from provision.clouds.aws.access import AwsAccess
 from provision.clouds.aws.api import AwsRegionApi
 from provision.clouds.aws.client import client
-from provision.clouds.aws.data import AwsImageFacts, AwsPrice, AwsType
+from provision.clouds.aws.data import AwsImageFacts, AwsPrice, AwsSpotPrice, AwsType
 from provision.clouds.aws.errors import cloud_errors
 from provision.clouds.aws.image_choice import Ami, Wanted, of_system
 from provision.clouds.aws.images import Images
@@ -116,6 +117,7 @@ def prices(region: str, types: Iterable[str], access: AwsAccess) -> list[AwsPric
                 "tenancy": "Shared",
                 "preInstalledSw": "NA",
                 "capacitystatus": "Used",
+                "marketoption": "OnDemand",  # otherwise capacity blocks come with it, at 0 USD
             }
             filters = [{"Type": "TERM_MATCH", "Field": field, "Value": value} for field, value in terms.items()]
             products = [text for page in pages.paginate(ServiceCode="AmazonEC2", Filters=filters) for text in page["PriceList"]]
@@ -125,10 +127,39 @@ def prices(region: str, types: Iterable[str], access: AwsAccess) -> list[AwsPric
     return records
 
 
+def disk_price(region: str, access: AwsAccess) -> float | None:
+    """US dollars for a GB and month of gp3 in a region; None where AWS has no price of it."""
+    terms = {"regionCode": region, "productFamily": "Storage", "volumeApiName": "gp3"}
+    filters = [{"Type": "TERM_MATCH", "Field": field, "Value": value} for field, value in terms.items()]
+    with cloud_errors("pricing:GetProducts", _PRICING_REGION):
+        pages = client("pricing", _PRICING_REGION, access).get_paginator("get_products").paginate(ServiceCode="AmazonEC2", Filters=filters)
+        monthly = [price for page in pages for text in page["PriceList"] for price in _priced(json.loads(text), "GB-Mo")]
+    return max(monthly, default=None)
+
+
+def spot_prices(region: str, types: Iterable[str], access: AwsAccess) -> list[AwsSpotPrice]:
+    """The last spot price of each type in each zone of a region; a type that has none is left out."""
+    now = dt.datetime.now(dt.UTC).replace(microsecond=0)
+    zones: dict[str, dict[str, tuple[dt.datetime, float]]] = defaultdict(dict)
+    with cloud_errors("ec2:DescribeSpotPriceHistory", region):
+        pages = client("ec2", region, access).get_paginator("describe_spot_price_history")
+        for page in pages.paginate(InstanceTypes=list(types), ProductDescriptions=["Linux/UNIX"], StartTime=now):
+            for row in page["SpotPriceHistory"]:
+                last = (row["Timestamp"], float(row["SpotPrice"]))
+                known = zones[row["InstanceType"]].setdefault(row["AvailabilityZone"], last)
+                zones[row["InstanceType"]][row["AvailabilityZone"]] = max(known, last)
+    return [AwsSpotPrice(name, region, {zone: usd for zone, (_, usd) in sorted(rows.items())}, now) for name, rows in sorted(zones.items())]
+
+
 def _hourly(product: dict[str, Any]) -> list[float]:
+    return _priced(product, "Hrs")
+
+
+def _priced(product: dict[str, Any], unit: str) -> list[float]:
+    """The prices of a product for one unit; a price of nothing is none."""
     dimensions = [d for term in product["terms"].get("OnDemand", {}).values() for d in term["priceDimensions"].values()]
-    hourly = [float(d["pricePerUnit"]["USD"]) for d in dimensions if d["unit"] == "Hrs" and "USD" in d["pricePerUnit"]]
-    return [price for price in hourly if price > 0]
+    priced = [float(d["pricePerUnit"]["USD"]) for d in dimensions if d["unit"] == unit and "USD" in d["pricePerUnit"]]
+    return [price for price in priced if price > 0]
 
 
 def refresh_offers(before: Overlay, regions: Sequence[str], access: AwsAccess, say: Say) -> Refreshed:
@@ -194,10 +225,11 @@ def _moved(region: str, base: dict[str, AwsType], offered: Iterable[str]) -> lis
 
 
 def refresh_prices(before: Overlay, regions: Sequence[str], access: AwsAccess, say: Say) -> Refreshed:
-    """Ask the Price List API for the on-demand prices of the NVIDIA instance types in each region; see `refresh_offers`."""
+    """Ask for the prices of the NVIDIA instance types in each region, on demand and spot, and of gp3; see `refresh_offers`."""
     layer, old = data.refreshed(), data.prices()
     fresh = {(price.instance_type, price.region): price for price in layer.prices}
-    changed = []
+    disks, spot = dict(layer.disks), {(price.instance_type, price.region): price for price in layer.spot}
+    changed, failed = [], list[str]()
     for region in regions or [code for code, record in data.aws().regions.codes.items() if record.zones is not None]:
         names = [record.type for record in data.types().values() if region in record.offered and record.vendor == "nvidia"]
         say(f"asking AWS for {len(names)} prices in {region}")
@@ -207,5 +239,14 @@ def refresh_prices(before: Overlay, regions: Sequence[str], access: AwsAccess, s
             if usd != price.usd_per_hour:
                 changed.append(f"{pair[0]} in {pair[1]}: {usd} → {price.usd_per_hour} USD/h")
             fresh[pair] = price
-    layer = msgspec.structs.replace(layer, prices=list(fresh.values()))
-    return Refreshed(before.with_part("prices", "AWS Price List API", clouds=before.with_cloud("aws", layer)), changed, [])
+        monthly, (known, _) = disk_price(region, access), data.disk_price(region) or ("unknown", "")
+        if monthly is not None:
+            changed += [f"gp3 in {region}: {known} → {monthly} USD for a GB and month"] if known != monthly else []
+            disks[region] = monthly
+        try:
+            spot |= {(price.instance_type, price.region): price for price in spot_prices(region, names, access)}
+        except CloudError as error:  # a right of its own, which who may read the price list need not have
+            failed.append(f"spot prices of {region}: {error.message}")
+    layer = msgspec.structs.replace(layer, prices=list(fresh.values()), disks=disks, spot=list(spot.values()))
+    origin = f"AWS Price List API and EC2's spot price history{f' at {access.endpoint_url}' if access.endpoint_url else ''}"
+    return Refreshed(before.with_part("prices", origin, clouds=before.with_cloud("aws", layer)), changed, failed)

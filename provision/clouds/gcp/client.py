@@ -30,6 +30,21 @@ def client(kind: str, access: GcpAccess) -> Any:
         raise _no_credentials(error) from error
 
 
+def catalog_client(cls: Any, access: GcpAccess) -> Any:
+    """A client of Google's price list, over HTTP as those of Compute Engine.
+
+    Raises:
+        CredentialsMissingError: nobody is logged in.
+    """
+    if access.endpoint_url:
+        options = ClientOptions(api_endpoint=access.endpoint_url)
+        return cls(credentials=AnonymousCredentials(), client_options=options, transport="rest")  # type: ignore[no-untyped-call]  # as above
+    try:
+        return cls(transport="rest")
+    except DefaultCredentialsError as error:
+        raise _no_credentials(error) from error
+
+
 @functools.cache
 def project_of(access: GcpAccess) -> str:
     """The project that asks.

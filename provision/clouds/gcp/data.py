@@ -180,11 +180,14 @@ class GcpOverlay(CatalogRecord, frozen=True, eq=False):
         zones: accelerator → zones; an accelerator that is nowhere any more has none.
         images: `ubuntu 24.04` → image, as `projects/PROJECT/global/images/NAME`.
         described: such an image → what was said of it.
+        rates: what Google bills one of, such as `gpu:t4`, `core:n1`, `ram:n1`, `disk:balanced` or `address` → region → US dollars an hour;
+            of disks and local SSDs for a GB and month.
     """
 
     zones: dict[str, list[str]] = msgspec.field(default_factory=dict)
     images: dict[str, str] = msgspec.field(default_factory=dict)
     described: dict[str, GcpImageFacts] = msgspec.field(default_factory=dict)
+    rates: dict[str, dict[str, float]] = msgspec.field(default_factory=dict)
 
 
 overlay.register("gcp", GcpOverlay)

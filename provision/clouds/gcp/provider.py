@@ -15,6 +15,7 @@ from provision.clouds.gcp.place import GcpPlace
 from provision.clouds.gcp.prices import extras_price as extras_price  # noqa: PLC0414 - part of the Provider
 from provision.clouds.gcp.prices import market_problem, n1_size, sold_note
 from provision.clouds.gcp.prices import price as price  # noqa: PLC0414 - part of the Provider
+from provision.clouds.gcp.prices import spot_price as spot_price  # noqa: PLC0414 - part of the Provider
 from provision.clouds.offline import PlaceBase
 from provision.clouds.own_image import option_of
 from provision.clouds.terms import (
@@ -83,12 +84,12 @@ bucket: BucketCopy = identity.BUCKET
 forms: Mapping[str, Form] = {
     "terraform-gcp": Form("Terraform of one place on GCP", "main.tf.json", "provision.clouds.gcp.forms.terraform", "gcp"),
 }
-refreshes: Mapping[str, str] = {"gcp": "refresh_offers"}
+refreshes: Mapping[str, str] = {"gcp": "refresh_offers", "gcp-prices": "refresh_prices"}
 reserved_tags: tuple[str, ...] = ("goog",)
 metadata_hosts: tuple[str, ...] = ("169.254.169.254", "metadata.google.internal")
 needs_known_image: bool = False
 where_to_look: str = "https://docs.cloud.google.com/compute/docs/gpus/gpu-regions-zones, or ask with `gpuprov catalog refresh --only gcp`"
-price_hint: str = "prices of GCP cannot be refreshed yet: https://cloud.google.com/compute/vm-instance-pricing lists them"
+price_hint: str = "`gpuprov catalog refresh --only gcp-prices` asks Google for its prices"
 place: type[PlaceBase] = GcpPlace
 
 
@@ -98,7 +99,7 @@ def parts() -> dict[str, DataPart]:
     return {
         "gcp zones": DataPart(known.zones, "gcp"),
         "gcp machine types": DataPart([known.attached, known.n1, known.machines, known.machine_regions], ""),
-        "gcp prices": DataPart([known.prices, known.machine_prices, known.n1_prices, known.disk_prices, known.address_price], ""),
+        "gcp prices": DataPart([known.prices, known.machine_prices, known.n1_prices, known.disk_prices, known.address_price], "gcp-prices"),
         "gcp images": DataPart([known.images, known.accelerator_images], "gcp"),
         "gcp quotas": DataPart(known.quotas, ""),
     }

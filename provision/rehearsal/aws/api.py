@@ -12,7 +12,7 @@ from typing import Any, Final
 from werkzeug import Response
 from werkzeug.wsgi import get_input_stream
 
-from provision.rehearsal.aws import identities, keys, permissions
+from provision.rehearsal.aws import identities, keys, permissions, pricelist
 from provision.rehearsal.aws.permissions import AwsCall
 from provision.rehearsal.aws.settings import AwsSettings
 from provision.rehearsal.aws.world import error_xml, tags_of
@@ -39,6 +39,8 @@ class AwsApi:
         fields = {key: call.params[key] for key in _LOGGED if key in call.params}
         with self._traffic.record(action=call.action, region=call.region, **fields) as log:
             fault = self._traffic.faults.next_for(call.action, call.region, call.params) or self._refusal(call)
+            if fault is None and environ.get("HTTP_X_AMZ_TARGET", "").startswith(pricelist.TARGET):
+                return pricelist.answer(call.action, body)(environ, start)
             if fault is None:
                 return _identified(Response.from_app(self._moto, environ, buffered=True), log)(environ, start)
             answer = strike(

@@ -1,6 +1,6 @@
-"""Google's own description of compute.v1, by which every request and every answer is checked.
+"""Google's own descriptions of compute.v1 and of the price list of cloudbilling.v1, by which every request and every answer is checked.
 
-It is the document that google-api-python-client carries: 1025 methods and 1075 schemas in the release of November 2026.
+google-api-python-client carries them. That of compute.v1 has 1025 methods and 1075 schemas in the release of November 2026.
 """
 
 import functools
@@ -16,7 +16,11 @@ from urllib.parse import unquote
 from provision.rehearsal.gcp.refusals import ComputeError, invalid, required
 
 ROOT: Final = "/compute/v1/"
-_FILE: Final = "discovery_cache/documents/compute.v1.json"
+_FOLDER: Final = "discovery_cache/documents"
+_BILLING: Final = "/v1/services/"
+_OF_SKUS: Final = frozenset(
+    ("AggregationInfo", "Category", "GeoTaxonomy", "ListSkusResponse", "Money", "PricingExpression", "PricingInfo", "Sku", "TierRate")
+)
 _INTEGERS: Final = {"int64", "uint64"}
 _PLAIN: Final[dict[str, tuple[type, ...]]] = {"integer": (int,), "boolean": (bool,), "number": (int, float)}
 
@@ -42,14 +46,14 @@ class Discovery:
 
     def find(self, verb: str, path: str) -> tuple[Method, dict[str, str]]:
         """The method of a request, and the parameters of its path."""
-        rest = path.removeprefix(ROOT)
+        rest = path.removeprefix("/" if path.startswith(_BILLING) else ROOT)
         if rest != path:
             for method in self.methods[verb, rest.count("/")]:
                 match = _pattern(method.path).fullmatch(rest)
                 if match:
                     values = {name: unquote(value) for name, value in match.groupdict().items()}
                     for name, value in values.items():
-                        self.check({**method.parameters[name], "type": "string"}, value, name)
+                        self.check({**method.parameters.get(name, {}), "type": "string"}, value, name)
                     return method, values
         raise ComputeError("notFound", f"Not found: {verb} {path}")
 
@@ -59,7 +63,7 @@ class Discovery:
         for name, value in query.items():
             if name in parameters:
                 self.check(parameters[name], _json_value(parameters[name], value), name)
-            elif name not in self.everywhere:
+            elif name.removeprefix("$") not in self.everywhere:  # Google takes `$alt` for `alt`
                 words = f'Invalid JSON payload received. Unknown name "{name}": Cannot bind query parameter.'
                 raise ComputeError("badRequest", words)
         for name, schema in parameters.items():
@@ -147,9 +151,14 @@ def load() -> Discovery:
     package = find_spec("googleapiclient")
     if package is None or package.origin is None:
         raise ModuleNotFoundError(name="googleapiclient")
-    document = json.loads((Path(package.origin).parent / _FILE).read_text())
+    folder = Path(package.origin).parent / _FOLDER
+    document = json.loads((folder / "compute.v1.json").read_text())
     discovery = Discovery(document["schemas"], set(document["parameters"]))
     _collect(discovery, document["resources"])
+    prices = json.loads((folder / "cloudbilling.v1.json").read_text())
+    # Only what the list of SKUs needs; the one name that both documents have, Money, has one form.
+    discovery.schemas = {name: schema for name, schema in prices["schemas"].items() if name in _OF_SKUS} | discovery.schemas
+    _collect(discovery, {"services": {"resources": {"skus": prices["resources"]["services"]["resources"]["skus"]}}})
     return discovery
 
 

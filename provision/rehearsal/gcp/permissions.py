@@ -72,6 +72,8 @@ def _of_images(body: dict[str, Any]) -> Iterator[tuple[str, str]]:
 def enforce(call: GcpCall) -> None:
     """Refuse a call that the caller's permissions do not cover, naming the first that is missing."""
     permissions = call.world.settings.gce_allowed
+    if call.collection == "services":  # the price list is everybody's
+        return
     if permissions is None or (call.collection == "images" and call.path["project"] in public_projects()):  # these are everybody's
         return
     for permission, resource in _needs(call):

@@ -1,20 +1,24 @@
 """Real boto3 asks the embedded EC2 and SSM for instance types, offerings and images.
 
-Prices: the embedded cloud has no price list (moto's answers HTTP 500), so a named stub of botocore stands in for that one call.
+Prices: the embedded cloud has a price list. A named stub of botocore stands in for it where an answer is to be odd.
 """
 
 import json
+import re
 
 import pytest
 from botocore.stub import Stubber
 
-from provision.catalog import read
+from provision.catalog import overlay, read
 from provision.clouds.aws import data, refresh
 from provision.clouds.aws.access import AwsAccess
 from provision.clouds.aws.client import client
+from provision.clouds.terms import RefusalKind
 from provision.errors import CloudError, PermissionRefusedError
 from provision.rehearsal import control
 from provision.rehearsal.control import Rehearsal
+from provision.report.plan import price_note, price_parts
+from tests.launch.test_plan import AWS, planned
 
 REGION = "us-east-1"
 
@@ -80,6 +84,50 @@ def test_prices_are_hourly_and_what_has_none_is_left_out() -> None:
     assert [(p.instance_type, p.region, p.usd_per_hour) for p in result] == [("g4dn.xlarge", REGION, 0.526)]
 
 
-def test_a_price_list_that_fails_is_one_error(access: AwsAccess) -> None:
+def test_a_price_list_that_fails_is_one_error(ec2: Rehearsal, access: AwsAccess) -> None:
+    control.ask(
+        ec2, "faults", method="PUT", body=[{"kind": "error", "action": "GetProducts", "code": "InternalErrorException", "http": 400}]
+    )
     with pytest.raises(CloudError):
         refresh.prices(REGION, ["g4dn.xlarge"], access)
+
+
+def test_the_price_list_gives_what_is_sold_on_demand_to_everybody(access: AwsAccess) -> None:
+    """Not the dedicated tenant, Windows, or the capacity block at nothing, which stand beside it."""
+    shipped = data.prices()["g4dn.xlarge", REGION][0]
+    assert [p.usd_per_hour for p in refresh.prices(REGION, ["g4dn.xlarge", "p9.xlarge"], access)] == [pytest.approx(shipped * 1.1)]
+    assert refresh.disk_price(REGION, access) == pytest.approx(0.08 * 1.1)
+    assert refresh.disk_price("mx-central-1", access) is None
+
+
+def test_a_spot_price_is_the_last_of_each_zone(access: AwsAccess) -> None:
+    (price,) = refresh.spot_prices(REGION, ["g4dn.xlarge"], access)
+    assert (price.instance_type, price.region) == ("g4dn.xlarge", REGION)
+    assert len(price.zones) > 1
+    assert all(0 < usd < 0.526 for usd in price.zones.values())
+
+
+def test_refreshed_prices_are_those_of_a_place_and_spot_is_shown_without_being_a_promise(ec2: Rehearsal, access: AwsAccess) -> None:
+    result = refresh.refresh_prices(overlay.read(), [REGION], access, lambda _: None)
+    overlay.write(result.overlay)
+    assert result.failed == []
+    assert "gp3 in us-east-1: 0.08 → 0.088 USD for a GB and month" in result.changed
+    disk = f"200 GB of gp3 {200 * 0.088 / 730:.3f}"
+    demand, spot = (planned({**AWS, "regions": [REGION], "market": market}).places[0] for market in ("on-demand", "spot"))
+    assert demand.price is not None
+    assert spot.price is not None
+    assert demand.whole_price_usd == pytest.approx(0.5786 + 200 * 0.088 / 730 + 0.005, abs=1e-5)
+    assert spot.whole_price_usd is None
+    assert disk in price_parts(demand.price)
+    assert re.search(r"spot machine at \d{4}-\d\d-\d\d \d\d:\d\d UTC 0\.\d+", price_parts(spot.price))
+    assert "spot price history" in price_note(spot)
+    # The next hours are not known: the limit is no promise, unless the profile accepts that, and what is over it already is refused.
+    assert spot.refusal is not None
+    assert spot.refusal.kind is RefusalKind.PRICE_UNKNOWN
+    over = planned({**AWS, "regions": [REGION], "market": "spot"}, limit=0.1, unknown="allow").places[0].refusal
+    assert over is not None
+    assert over.kind is RefusalKind.OVER_LIMIT
+    control.ask(
+        ec2, "faults", method="PUT", body=[{"kind": "error", "action": "DescribeSpotPriceHistory", "code": "UnauthorizedOperation"}]
+    )
+    assert "ec2:DescribeSpotPriceHistory" in refresh.refresh_prices(overlay.read(), [REGION], access, lambda _: None).failed[0]
