@@ -31,6 +31,14 @@ _USE: Final = ("kms:Decrypt", "kms:DescribeKey", "kms:GenerateDataKeyWithoutPlai
 _GRANT: Final = "kms:CreateGrant"
 ACTIONS: Final = tuple(sorted((_GRANT, *_USE)))
 """What the caller needs on the key."""
+_ENCRYPTED_IMAGE: Final = CloudOption(
+    "image",
+    "an image whose snapshot is encrypted needs its own key as well",
+    severity="note",
+    title="An encrypted image needs the use of its own key as well",
+    reason="EC2 reads the snapshot with the key that it was encrypted with: that key's policy must allow kms:DescribeKey, kms:Decrypt, "
+    "kms:CreateGrant and kms:ReEncrypt* to whoever launches; an image shared by another account cannot use that account's aws/ebs",
+)
 
 
 def partition(region: str) -> str:
@@ -110,8 +118,9 @@ def options(place: Any, *, nvme: bool) -> tuple[CloudOption, ...]:
         place: of a profile.
         nvme: whether its machine type has disks inside.
     """
+    own = (_ENCRYPTED_IMAGE,) if getattr(place, "image", None) is not None else ()
     if place.disk_key is None:
-        return ()
+        return own
     key = CloudOption(
         "disk_key",
         f"disks encrypted with {place.disk_key}",
@@ -127,12 +136,4 @@ def options(place: Any, *, nvme: bool) -> tuple[CloudOption, ...]:
         reason="the hardware encrypts them with a key that AWS makes for each machine and destroys when it stops",
         narrower="`disks.data.source: volume`",
     )
-    image = CloudOption(
-        "disk_key",
-        "an image whose snapshot is encrypted needs its own key as well",
-        severity="note",
-        title="An encrypted image needs the use of its own key as well",
-        reason="EC2 reads the snapshot with the key that it was encrypted with: that key's policy must allow kms:DescribeKey, kms:Decrypt, "
-        "kms:CreateGrant and kms:ReEncrypt* to whoever launches; an image shared by another account cannot use that account's aws/ebs",
-    )
-    return (key, *([inside] if nvme else []), *([image] if getattr(place, "image", None) is not None else []))
+    return (key, *([inside] if nvme else []), *own)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import types
 from typing import Any
 
 import pytest
@@ -206,3 +207,12 @@ def test_a_machine_lost_to_the_accounts_own_key_says_the_reason(rig: AwsRig) -> 
         rig.cloud().wait_running(lost, timeout_s=60)
     assert "kms:CreateGrant" in str(getattr(caught.value, "hint", ""))
     assert not isinstance(caught.value, PermissionRefusedError)
+
+
+@pytest.mark.parametrize("key", [None, "alias/isa"])
+def test_an_image_of_ones_own_is_said_to_need_its_own_key_where_it_is_encrypted(key: str | None) -> None:
+    own = types.SimpleNamespace(disk_key=key, image="ami-0123456789abcdef0")
+    (*_, note) = disk_key.options(own, nvme=False)
+    assert (note.key, note.severity, "kms:ReEncrypt*" in note.reason) == ("image", "note", True)
+    own.image = None
+    assert "image" not in {option.key for option in disk_key.options(own, nvme=False)}

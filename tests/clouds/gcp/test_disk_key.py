@@ -113,6 +113,6 @@ def test_an_error_that_may_be_about_the_key_says_so_at_the_end(rig: GcpRig) -> N
 def test_the_review_says_what_the_key_covers_and_what_not() -> None:
     gcp = clouds.provider("gcp")
     own, ssd = gcp.cloud_options(place(key()))
-    assert (own.safer, own.severity, key() in own.summary) == (True, None, True)
+    assert (own.safer, own.severity, key() in own.summary, "service agent" in own.summary) == (True, None, True, True)
     assert (ssd.safer, ssd.severity) == (False, "note")
     assert gcp.cloud_options(place(None)) == ()
