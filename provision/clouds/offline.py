@@ -13,10 +13,9 @@ from pydantic import SerializerFunctionWrapHandler, model_serializer
 
 from provision.catalog.records.base import Source
 from provision.clouds.base import Order
+from provision.clouds.own import BucketCopy, CloudOption
 from provision.clouds.own_image import OwnImage
 from provision.clouds.terms import (
-    BucketCopy,
-    CloudOption,
     DataPart,
     DeadlineKeeper,
     DriverAdvice,

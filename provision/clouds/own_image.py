@@ -4,7 +4,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, StringConstraints, field_validator, model_validator
 
-from provision.clouds.terms import CloudOption
+from provision.clouds.own import CloudOption
 from provision.strict import StrictModel
 
 ImageLogin = Annotated[

@@ -6,7 +6,7 @@ import shlex
 from typing import Final
 
 from provision import clouds
-from provision.clouds.terms import BucketCopy
+from provision.clouds.own import BucketCopy
 from provision.errors import GpuprovError, UsageError
 from provision.host.ssh import Target, execute
 

@@ -22,7 +22,8 @@ from provision.clouds.base import (
     Order,
 )
 from provision.clouds.offline import PlaceBase
-from provision.clouds.terms import CloudOption, PlannedCall, Price, Refusal, RefusalKind, Safeguard, Way
+from provision.clouds.own import CloudOption
+from provision.clouds.terms import PlannedCall, Price, Refusal, RefusalKind, Safeguard, Way
 from provision.errors import LockInvalidError
 from provision.launch.moment import ONCE, in_words
 from provision.launch.permissions import PlannedPermissions, planned_permissions

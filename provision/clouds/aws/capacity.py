@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import Field, StringConstraints, model_validator
 
-from provision.clouds.terms import CloudOption
+from provision.clouds.own import CloudOption
 from provision.strict import StrictModel
 
 ReservationId = Annotated[

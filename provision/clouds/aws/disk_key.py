@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from pydantic import Field, StringConstraints
 
-from provision.clouds.terms import CloudOption
+from provision.clouds.own import CloudOption
 
 if TYPE_CHECKING:
     from provision.clouds.base import Order

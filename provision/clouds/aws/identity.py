@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 from pydantic import Field, StringConstraints
 
 from provision.clouds.aws.disk_key import partition
-from provision.clouds.terms import Authority, BucketCopy, CloudOption
+from provision.clouds.own import Authority, BucketCopy, CloudOption
 from provision.strict import StrictModel
 
 if TYPE_CHECKING:

@@ -18,10 +18,9 @@ from provision.clouds.aws.prices import spot_price as spot_price  # noqa: PLC041
 from provision.clouds.base import NAME_TAG, Order
 from provision.clouds.forms import Form
 from provision.clouds.offline import PlaceBase
+from provision.clouds.own import BucketCopy, CloudOption
 from provision.clouds.own_image import option_of
 from provision.clouds.terms import (
-    BucketCopy,
-    CloudOption,
     DataPart,
     DeadlineKeeper,
     DriverAdvice,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from pydantic import Field, StringConstraints
 
-from provision.clouds.terms import CloudOption
+from provision.clouds.own import CloudOption
 from provision.errors import CloudError, DiskKeyRefusedError
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from pydantic import Field, StringConstraints
 
-from provision.clouds.terms import BucketCopy, CloudOption
+from provision.clouds.own import BucketCopy, CloudOption
 from provision.strict import StrictModel
 
 if TYPE_CHECKING:

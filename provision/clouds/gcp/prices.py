@@ -105,7 +105,10 @@ def sold_note(machine: GcpMachine) -> str:
 def market_problem(place: GcpPlace) -> Refusal | None:
     """Why the machine type is not sold in this way."""
     machine = data.machine(place.instance_type)
-    if machine is None or place.market in machine.markets:
+    reserved = (
+        place.capacity is not None and place.capacity.reservation is not None and "reservation" in machine.markets if machine else False
+    )
+    if machine is None or place.market in machine.markets or reserved:
         return None
     ways = " or ".join(machine.markets)
     return Refusal(RefusalKind.NOT_SOLD, f"{place.instance_type} is not sold as {place.market}, only as {ways}")

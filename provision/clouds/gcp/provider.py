@@ -17,10 +17,9 @@ from provision.clouds.gcp.prices import market_problem, n1_size, sold_note
 from provision.clouds.gcp.prices import price as price  # noqa: PLC0414 - part of the Provider
 from provision.clouds.gcp.prices import spot_price as spot_price  # noqa: PLC0414 - part of the Provider
 from provision.clouds.offline import PlaceBase
+from provision.clouds.own import BucketCopy, CloudOption
 from provision.clouds.own_image import option_of
 from provision.clouds.terms import (
-    BucketCopy,
-    CloudOption,
     DataPart,
     DeadlineKeeper,
     DriverAdvice,
