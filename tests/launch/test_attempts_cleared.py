@@ -46,7 +46,7 @@ def test_a_region_is_cleared_in_between_unless_a_later_place_that_may_be_asked_n
     memory: Memory, launcher: Launcher, limit: float, *, cleared: bool
 ) -> None:
     """In ap-east-1 the larger machine is above the lower limit. What is left after an answer that never came is not cleared at the end."""
-    larger = {**AWS, "instance_type": "g4dn.2xlarge", "regions": ["ap-east-1"]}
+    larger = {**AWS, "instance_type": "g4dn.8xlarge", "regions": ["ap-east-1"]}
     memory[HERE].launches, memory[LAST].launches = [NONE_LEFT], [NO_ANSWER]
     memory[THERE].launches = [NONE_LEFT, NO_ANSWER]
     with pytest.raises(CloudUnreachableError):

@@ -282,7 +282,7 @@ def test_a_price_over_the_limit_is_refused_before_any_call(launcher: Launcher, e
     data = PROFILE.dump()
     data["places"] = [{"cloud": "aws", "instance_type": "g4dn.xlarge", "regions": ["us-east-1"]}]
     data["limits"] = {"price_per_hour_usd": 0.1, "deadline_h": 1}
-    with pytest.raises(PriceOverLimitError, match=r"0\.526"):
+    with pytest.raises(PriceOverLimitError, match=r"0\.553"):
         ensure(launcher, "dear", Profile.model_validate(data))
     assert actions(ec2) == []
 
