@@ -13,6 +13,7 @@ FailureKind = Literal[
     "package-lock",
     "sudo",
     "package-database",
+    "package-removal",
     "archive-unreachable",
     "package-vanished",
     "package-missing",
@@ -32,6 +33,7 @@ _PATTERNS: Final[tuple[tuple[FailureKind, str], ...]] = (
     ("package-lock", r"Could not get lock(?!.*No such file)|Unable to (?:acquire|lock)(?!.*No such file)|dpkg frontend lock"),
     ("sudo", r"sudo: |Missing sudo password|not in the sudoers file|privilege escalation"),
     ("package-database", r"dpkg was interrupted|dpkg --configure -a|Unmet dependencies|unmet dependencies|held broken packages"),
+    ("package-removal", r"[Pp]ackages need to be removed but [Rr]emove is disabled"),
     (
         "archive-unreachable",
         r"Failed to update apt cache|Failed to fetch|Temporary failure resolving|Unable to fetch|Could not resolve|<urlopen error",
@@ -53,6 +55,10 @@ _HINTS: Final[Mapping[FailureKind, str]] = {
     "sudo": "the login needs sudo without a password: check with `sudo -n true` on the host",
     "package-database": (
         "the host's package database is broken: run `sudo dpkg --configure -a && sudo apt-get -f install` there, then run this again"
+    ),
+    "package-removal": (
+        "the carried folder is older than what the host has, and apt would remove packages of the host for it, so nothing was changed: fill "
+        "the folder again with `gpuprov mirror`"
     ),
     "archive-unreachable": (
         "the host cannot reach its package archive: check its network and /etc/apt/sources.list*, then run this again; for a host without "

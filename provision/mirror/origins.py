@@ -85,6 +85,9 @@ def configuration(base: str, state: str, *, alone: bool) -> str:
         # Whether an index is current was looked at when the folder was filled.
         'Acquire::Check-Valid-Until "false";',
     ]
+    if not alone:
+        # A folder that is older than the image has older packages, for whose sake apt would remove the host's own.
+        lines += ['APT::Get::Remove "false";']
     if alone:
         lines += [
             f'Dir::Etc::parts "{state}/none";',

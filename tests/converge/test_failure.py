@@ -16,6 +16,7 @@ from provision.converge.failure import FailureKind, failed_play, failed_task, ki
         ("E: Unable to acquire the dpkg frontend lock: No such file or directory", "package-lock"),  # "dpkg frontend lock" decides
         ("sudo: a password is required", "sudo"),
         ("E: dpkg was interrupted, you must manually run 'dpkg --configure -a'", "package-database"),
+        ("E: Packages need to be removed but remove is disabled.", "package-removal"),
         ("Err:1 http://deb.debian.org: Temporary failure resolving 'deb.debian.org'", "archive-unreachable"),
         ("No package matching 'libcudnn9-cuda-12' is available", "package-missing"),
         ("ERROR: No matching distribution found for torch==2.15.0", "wheel-missing"),

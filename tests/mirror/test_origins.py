@@ -11,7 +11,7 @@ import pytest
 
 from provision.converge.roles import ROLES
 from provision.converge.variables import variables
-from provision.mirror.origins import origins, preferences, sources
+from provision.mirror.origins import configuration, origins, preferences, sources
 from provision.mirror.refused import MirrorRefusedError
 from provision.paths import playbooks_dir
 from provision.profile.load import load
@@ -73,3 +73,8 @@ def test_a_system_whose_packages_dnf_installs_is_refused() -> None:
     plain = profile().dump() | {"os": {"name": "rocky", "version": "9"}, "places": []}
     with pytest.raises(MirrorRefusedError, match="dnf"):
         origins(build(Profile.model_validate(plain), TODAY))
+
+
+def test_on_a_host_apt_removes_nothing_for_the_sake_of_the_folder() -> None:
+    assert 'APT::Get::Remove "false";' in configuration("/carried", "/carried", alone=False)
+    assert "APT::Get::Remove" not in configuration("/carried", "/tmp/state", alone=True), "nothing is installed there"
