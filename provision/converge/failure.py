@@ -57,8 +57,8 @@ _HINTS: Final[Mapping[FailureKind, str]] = {
         "the host's package database is broken: run `sudo dpkg --configure -a && sudo apt-get -f install` there, then run this again"
     ),
     "package-removal": (
-        "the carried folder is older than what the host has, and apt would remove packages of the host for it, so nothing was changed: fill "
-        "the folder again with `gpuprov mirror`"
+        "the carried folder is older than what the host has, and apt would remove packages of the host for it, so it changed nothing: "
+        "fill the folder again with `gpuprov mirror`"
     ),
     "archive-unreachable": (
         "the host cannot reach its package archive: check its network and /etc/apt/sources.list*, then run this again; for a host without "

@@ -51,10 +51,26 @@ def test_a_lock_that_lost_a_place_of_its_profile_is_no_lock() -> None:
     assert "gpuprov lock" in caught.value.hint
 
 
+def test_two_places_that_differ_in_a_key_of_their_cloud_alone_are_two_places() -> None:
+    here = {**AWS, "regions": ["us-east-1"]}
+    made = planned({**here, "image": {"id": "ami-0123456789abcdef0"}}, here)
+    assert [place.image_id for place in made.places] == ["ami-0123456789abcdef0", None]
+
+
 # --- the price limit: a ceiling for one whole machine at every place (docs/using/first-machine.md) ----------------------
 
 
 OVER = RefusalKind.OVER_LIMIT
+
+
+def test_what_has_no_list_price_is_not_held_to_a_limit_by_the_list() -> None:
+    block = {**AWS, "regions": ["us-east-1"], "capacity": {"block": "cr-0123456789abcdef0"}}
+    flexible = {**GCP, "market": "flex-start"}
+    made = planned(block, flexible)
+    assert [place.price for place in made.places] == [None] * 3
+    assert kinds(made) == [RefusalKind.PRICE_UNKNOWN] * 3
+    assert "paid for in advance" in str(made.places[0].refusal)
+    assert kinds(planned(block, flexible, unknown="allow")) == [None] * 3
 
 
 @pytest.mark.parametrize(

@@ -73,8 +73,8 @@ class AwsCloud:
             with cloud_errors("ec2:RunInstances", self.region, instance_type=order.instance_type):
                 reply = firewall.once_visible(run)
         except CapacityError as error:
-            if order.subnet or reserved:
-                error.elsewhere = ()  # a subnet and a reservation are in no other zone
+            if order.subnet:
+                error.elsewhere = ()  # a subnet is in no other zone
             raise
         except CloudInvalidError:
             self._groups.pop(order.launch_id, None)  # somebody may have removed it: the next try looks again

@@ -128,8 +128,10 @@ def _in_reservation(request: _Request, settings: AwsSettings) -> tuple[_Request,
     if response is None:
         return request, ""
     zone = capacity.narrowed(settings, response, request.region)
-    if zone and request.zone not in {"", zone}:
-        refuse("InvalidParameterValue", f"The subnet's availability zone {request.zone} is not that of the reservation ({zone})")
+    # Where the request names no zone, EC2 chooses one, and nothing says that it would be the reservation's.
+    chosen = request.zone or next(iter(offering_zones(request.region, request.instance_type)), "")
+    if zone and chosen != zone:
+        refuse("InvalidParameterValue", f"The availability zone {chosen} is not that of the reservation ({zone})")
     return replace(request, zone=zone or request.zone), capacity.target_of(response)
 
 
