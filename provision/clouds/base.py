@@ -93,6 +93,7 @@ class Order:
         subnet: the cloud's id or name of one; empty for the default network's.
         secure_boot: whether the machines start with Secure Boot on, which loads signed kernel modules only.
         public_address: whether the machines get an address that the Internet reaches; without, `Instance.address` is the private one.
+        spot_limit_usd: US dollars an hour that a spot machine alone may cost, where the cloud can be told; None for no limit.
         place: the place of the profile, for the keys that only its cloud has; None in an order that no profile is behind.
     """
 
@@ -118,6 +119,7 @@ class Order:
     subnet: str = ""
     public_address: bool = True
     secure_boot: bool = False
+    spot_limit_usd: float | None = None
     place: PlaceBase | None = None
 
     def at(self, zone: str) -> Order:

@@ -27,7 +27,7 @@ from provision.clouds.terms import PlannedCall, Price, Refusal, RefusalKind, Saf
 from provision.errors import LockInvalidError
 from provision.launch.moment import ONCE, in_words
 from provision.launch.permissions import PlannedPermissions, planned_permissions
-from provision.launch.price import cheapest_first, whole_price
+from provision.launch.price import cheapest_first, spot_limit, whole_price
 from provision.profile import load
 from provision.profile.locked import Lock, LockedPlace
 from provision.profile.model import Limits, Profile
@@ -344,6 +344,7 @@ def order(
         subnet=(profile.network.subnet or "") if own_subnet else "",
         public_address=profile.network.address == "public",
         secure_boot=place.secure_boot,
+        spot_limit_usd=spot_limit(profile, place.place, place.region),
         place=place.place,
     )
 

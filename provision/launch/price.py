@@ -38,6 +38,14 @@ def priced(profile: Profile, cloud: str, instance_type: str, region: str, gpus: 
     return machine.plus(provider.extras_price(instance_type, region, extras(profile))) if machine else None
 
 
+def spot_limit(profile: Profile, place: PlaceBase, region: str) -> float | None:
+    """What a spot machine alone may cost an hour within the profile's limit: the limit less disks and address. None on demand."""
+    if place.market != "spot":
+        return None
+    billed = clouds.provider(place.cloud).extras_price(place.instance_type, region, extras(profile)).usd_per_hour
+    return round(max(profile.limits.price_per_hour_usd - billed, 0.0), 4)
+
+
 def cheapest_first(places: Iterable[PlannedPlace]) -> tuple[PlannedPlace, ...]:
     """The same places by price, those without a known whole price last; places of one price stay in the profile's order."""
     return tuple(sorted(places, key=lambda place: math.inf if place.whole_price_usd is None else place.whole_price_usd))

@@ -8,6 +8,7 @@ import pytest
 
 from provision import clouds
 from provision.clouds.terms import Price, PricePart, RefusalKind
+from provision.launch.plan import draft_order
 from provision.launch.price import extras, whole_price
 from provision.profile import load
 from provision.profile.model import Profile
@@ -78,3 +79,11 @@ def test_every_shipped_profile_can_be_launched_within_its_limit(name: str) -> No
 
 def test_what_is_billed_is_read_from_the_profile() -> None:
     assert (extras(T4).network_gb, extras(T4).local_disk, extras(T4).public_address) == (200, True, True)
+
+
+def test_a_spot_machine_may_cost_what_its_disks_and_its_address_leave_of_the_limit() -> None:
+    here = {**AWS, "regions": ["us-east-1"]}
+    made = planned({**here, "market": "spot"}, here, limit=1.0, unknown="allow")
+    spot, plain = (draft_order(made.profile, made.profile_sha256, made.name, place) for place in made.places)
+    assert spot.spot_limit_usd == round(1.0 - 200 * 0.08 / 730 - 0.005, 4)
+    assert plain.spot_limit_usd is None

@@ -93,6 +93,8 @@ def run_instances(order: base.Order, region: str, group: str = "", root: str = "
     if order.market == "spot":
         # One-time: a persistent request would later start a machine that nobody waits for.
         options = {"SpotInstanceType": "one-time", "InstanceInterruptionBehavior": "terminate"}
+        if order.spot_limit_usd is not None:  # above it AWS launches nothing, and takes back what runs
+            options["MaxPrice"] = f"{order.spot_limit_usd:.4f}"
         request["InstanceMarketOptions"] = {"MarketType": "spot", "SpotOptions": options}
         kinds.append("spot-instances-request")
     request["TagSpecifications"] = [{"ResourceType": kind, "Tags": tag_list(order)} for kind in kinds]

@@ -66,6 +66,8 @@ def patch(settings: AwsSettings, park: HostPark | None) -> None:
             request, reserved = _in_reservation(request, settings)
             _validate(self, image_id, request, params, settings)
             zone, number = _allocation(request, settings)
+            if market == "spot" and getattr(_counts, "response", None) is not None:
+                spot.check_limit(_counts.response, request.instance_type, zone)
             for mapping in params.get("block_device_mappings", []):
                 mapping["Ebs"].setdefault("DeleteOnTermination", True)
             # moto shows the groups of an instance and not those of its card alone, as EC2 does.

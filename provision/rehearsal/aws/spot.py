@@ -77,6 +77,18 @@ def _price(instance_type: str, zone: str) -> str:
     return f"{on_demand * (_SHARE + _STEP * (ord(zone[-1]) - ord('a'))):.6f}"
 
 
+def check_limit(response: Any, instance_type: str, zone: str) -> None:
+    """Refuse a launch whose limit is below the price in its zone.
+
+    docs.aws.amazon.com/AWSEC2/latest/APIReference/errors-overview.html, SpotMaxPriceTooLow; its words are from memory.
+    """
+    limit = response._get_param("InstanceMarketOptions.SpotOptions.MaxPrice")  # noqa: SLF001 - as below
+    price = _price(instance_type, zone)
+    if limit is not None and float(limit) < float(price):
+        words = f"Your Spot request price of {limit} is lower than the minimum required Spot request fulfillment price of {price}."
+        refuse("SpotMaxPriceTooLow", words)
+
+
 def _ids(response: Any) -> list[str]:
     """The request ids that a call names, if it names any; unknown ones are refused."""
     ids: list[str] = response._get_param("SpotInstanceRequestIds", [])  # noqa: SLF001 - how moto's responses read their parameters

@@ -55,6 +55,13 @@ def test_spot_is_asked_for_once_and_its_interruption_is_announced(rig: AwsRig) -
     assert alive(cloud, order.name) == []
 
 
+def test_a_spot_machine_above_the_limit_is_not_launched(rig: AwsRig) -> None:
+    order = rig.order(market="spot")
+    with pytest.raises(CapacityError, match="lower than the minimum required"):
+        rig.cloud().launch(replace(order, spot_limit_usd=0.01))
+    assert len(rig.cloud().launch(replace(order, spot_limit_usd=5.0))) == 1
+
+
 def test_a_subnet_is_in_no_other_zone(rig: AwsRig) -> None:
     order = rig.order()
     zone, *_ = rig.cloud().zones(order)

@@ -147,6 +147,10 @@ def test_spot_is_asked_for_once_and_an_interruption_ends_the_machine() -> None:
     assert "InstanceMarketOptions" not in run()
 
 
+def test_aws_itself_holds_a_spot_machine_to_the_limit() -> None:
+    assert run(market="spot", spot_limit_usd=0.4321)["InstanceMarketOptions"]["SpotOptions"]["MaxPrice"] == "0.4321"
+
+
 @pytest.mark.parametrize(
     ("market", "kinds"),
     [

@@ -17,6 +17,7 @@ from provision.errors import UsageError
 _PROVIDER: Final = "hashicorp/aws"
 _VERSION: Final = ">= 5.0"  # aws_vpc_security_group_ingress_rule with tags of its own; applied with 5.100.0 in the tests
 _SPOT: Final = {
+    "MaxPrice": "max_price",
     "SpotInstanceType": "spot_instance_type",
     "InstanceInterruptionBehavior": "instance_interruption_behavior",
 }
