@@ -78,20 +78,23 @@ def fill(
         if folder.exists() and (not folder.is_dir() or (any(folder.iterdir()) and not listed(folder))):
             msg = f"{folder} exists and is no folder that `gpuprov mirror` filled"
             raise MirrorRefusedError(msg, hint="name another one with --output; nothing in it was changed")
-        with FileLock(folder.with_name(f".{folder.name}.lock"), timeout=0):
-            done = _whole(folder, lock)
-            if done:
-                say("the folder is complete already")
-                return Filled(done, 0, complete_before=True)
-            return _Filling(lock, of, folder, values, say).run(now())
+        lock_file = folder.with_name(f".{folder.name}.lock")
+        lock_file.touch()  # a lock that cannot be made looks like one that somebody holds
+        with FileLock(lock_file, timeout=0):
+            try:
+                done = _whole(folder, lock)
+                if done:
+                    say("the folder is complete already")
+                    return Filled(done, 0, complete_before=True)
+                return _Filling(lock, of, folder, values, say).run(now())
+            finally:
+                lock_file.unlink(missing_ok=True)
     except Timeout as error:
         msg = f"another gpuprov fills {folder}"
         raise MirrorRefusedError(msg, hint="wait for it, or name another folder with --output") from error
     except OSError as error:
         msg = f"cannot fill {folder}: {error.strerror}"
         raise MirrorRefusedError(msg, hint="make room, or choose another folder, and run the same command again") from error
-    finally:
-        folder.with_name(f".{folder.name}.lock").unlink(missing_ok=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 
 from provision.errors import IndexUnreachableError
 from provision.mirror.folder import check_folder
@@ -144,6 +145,17 @@ def test_a_folder_of_somebody_else_is_left_alone(origins: World, tmp_path: Path)
     with pytest.raises(MirrorRefusedError, match="no folder that"):
         origins.fill(tmp_path)
     assert (tmp_path / "thesis.txt").read_text() == "mine"
+
+
+def test_a_place_that_cannot_be_written_is_said_as_such_and_a_folder_that_another_fills_stays_his(origins: World, tmp_path: Path) -> None:
+    with pytest.raises(MirrorRefusedError, match="cannot fill"):
+        origins.fill(Path("/proc/carried"))
+    lock = tmp_path / ".carried.lock"
+    lock.touch()
+    with FileLock(lock):
+        with pytest.raises(MirrorRefusedError, match="another gpuprov fills"):
+            origins.fill(tmp_path / "carried")
+        assert lock.exists(), "the one who waits does not take the other's lock away"
 
 
 def _edit(folder: Path, change: object) -> None:

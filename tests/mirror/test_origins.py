@@ -77,4 +77,4 @@ def test_a_system_whose_packages_dnf_installs_is_refused() -> None:
 
 def test_on_a_host_apt_removes_nothing_for_the_sake_of_the_folder() -> None:
     assert 'APT::Get::Remove "false";' in configuration("/carried", "/carried", alone=False)
-    assert "APT::Get::Remove" not in configuration("/carried", "/tmp/state", alone=True), "nothing is installed there"
+    assert "APT::Get::Remove" not in configuration("/carried", "/state", alone=True), "nothing is installed there"
