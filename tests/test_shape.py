@@ -348,7 +348,7 @@ READS_FILES = {
     "rehearsal/packages.py": "the log of a server of ours",
 }
 READERS = {"read_text", "read_bytes", "open", "fdopen"}
-# What these call `open` is no file.
+# What these call `open` is not a file.
 OPENS_OTHERS = {"Session"}
 
 

@@ -80,7 +80,7 @@ def record() -> str:
     environment["TERM"] = "xterm-256color"
     environment["PATH"] = f"{Path(sys.executable).parent}:{environment['PATH']}"
     try:
-        # The embedded cloud is there before the picture begins: its start is no part of what `up` does for a user.
+        # The embedded cloud is there before the picture begins: its start is not part of what `up` does for a user.
         subprocess.run(["gpuprov", "rehearse", "start"], env=environment, check=True)
         return "\n".join(f"{PROMPT}{command}\n{_in_terminal(command, environment)}" for command in RUN)
     finally:

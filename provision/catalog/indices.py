@@ -121,7 +121,7 @@ def _dnf(repository: Repository, folder: Path) -> Iterator[tuple[str, str]]:
     try:
         listed = ET.parse(entry).iter(f"{_REPO}data")  # noqa: S314 - signed
     except ET.ParseError as error:
-        raise _refused(repository, "its index is no XML", str(error)) from error
+        raise _refused(repository, "its index is not XML", str(error)) from error
     primary = next((data for data in listed if data.get("type") == "primary"), None)
     where, digest = (None, None) if primary is None else (primary.find(f"{_REPO}location"), primary.find(f"{_REPO}checksum"))
     href = where.get("href", "") if where is not None else ""
@@ -137,7 +137,7 @@ def _dnf(repository: Repository, folder: Path) -> Iterator[tuple[str, str]]:
                         yield name, f"{version.get('epoch', '0')}:{version.get('ver')}-{version.get('rel')}"
                     element.clear()
         except ET.ParseError as error:
-            raise _refused(repository, "its list of packages is no XML", str(error)) from error
+            raise _refused(repository, "its list of packages is not XML", str(error)) from error
 
 
 class _Bounded(io.RawIOBase):

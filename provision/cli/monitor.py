@@ -171,6 +171,6 @@ def _table(watched: Watched, now: float) -> str:
 def _address(text: str) -> tuple[str, int]:
     match = _ADDRESS.fullmatch(text)
     if match is None or not 0 <= int(match["port"]) <= 65535:  # noqa: PLR2004 - the last port
-        msg = f"{text!a} is no address and port"
+        msg = f"{text!a} is not an address and port"
         raise UsageError(msg, hint="write a port, such as 9400, or an address of this machine and a port, such as 10.0.0.5:9400")
     return (match["host"] or "127.0.0.1").strip("[]"), int(match["port"])

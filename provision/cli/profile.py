@@ -117,7 +117,7 @@ def _ask_where(gpu: str, gpus: int | None, cloud: str | None, regions: Sequence[
 def _target(path: Path, *, force: bool) -> Path:
     """The file, if it can be found as a profile and nothing is lost."""
     if path.suffix not in {".yml", ".yaml"} or path.stem.endswith(".lock"):
-        msg = f"{path} is no name for a profile"
+        msg = f"{path} is not a name for a profile"
         raise UsageError(msg, hint="choose one that ends with .yml, and not with .lock.yml")
     there = [each for each in (path, lockfile.path_for(path)) if os.path.lexists(each)]
     if there and not force:

@@ -18,7 +18,7 @@ def _forwards(_ctx: click.Context, _param: click.Parameter, texts: tuple[str, ..
         match = re.fullmatch(r"([0-9]{1,5})(?::([0-9]{1,5}))?", text)
         ports = [int(port or match[1]) for port in match.groups()] if match else []
         if not ports or not all(1 <= port <= _MOST for port in ports):
-            msg = f"{text!a} is no PORT or PORT:PORT of 1 to {_MOST}"
+            msg = f"{text!a} is not PORT or PORT:PORT of 1 to {_MOST}"
             raise click.BadParameter(msg)
         forwards.append(f"127.0.0.1:{ports[0]}:localhost:{ports[1]}")
     return tuple(forwards)

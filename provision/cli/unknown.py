@@ -46,7 +46,7 @@ _SYNONYMS: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
 
 
 def suggestion(word: str, names: Iterable[str], group: str = "") -> UsageError:
-    """The error for a word that is no command.
+    """The error for a word that is not a command.
 
     Args:
         word: what was written.

@@ -271,5 +271,5 @@ class Cloud(Protocol):
     def remove(self, things: Sequence[Thing], *, on_step: Step) -> list[str]:
         """Remove them in the order in which they depend on one another, and wait until they are gone.
 
-        What is gone already is no error. Returns a phrase for each that was removed.
+        What is gone already is not an error. Returns a phrase for each that was removed.
         """

@@ -21,7 +21,7 @@ def caller_address(url: str | None = None) -> str:
         url: of an echo service; by default GPUPROV_CALLER_ADDRESS_URL of the environment, or AWS's own.
 
     Raises:
-        CloudUnreachableError: there is no answer, or the answer is no IPv4 address.
+        CloudUnreachableError: there is no answer, or the answer is not an IPv4 address.
     """
     url = url or os.environ.get("GPUPROV_CALLER_ADDRESS_URL") or _CHECK_IP
     if not url.startswith(("https://", "http://127.0.0.1")):

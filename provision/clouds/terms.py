@@ -120,7 +120,7 @@ class Price:
 
 @dataclass(frozen=True, slots=True)
 class Extras:
-    """What is billed with a machine and is no part of its type.
+    """What is billed with a machine and is not part of its type.
 
     Attributes:
         network_gb: of all network disks together.

@@ -51,7 +51,7 @@ def copy(target: Target, address: str, destination: str, *, delete: bool, dry_ru
         msg = "--delete and --dry-run need everything below an address"
         raise UsageError(msg, hint="end the address with a slash, or leave them out")
     if is_address(destination) or not destination:
-        msg = f"{destination!a} is no path on {target.name}"
+        msg = f"{destination!a} is not a path on {target.name}"
         raise UsageError(msg, hint="the last PATH is on the host; nothing is copied from one bucket into another")
     options = [how.delete] * delete + [how.dry_run] * dry_run
     words = [*how.alone, how.program, *(how.all if whole else how.one), *options, address, _no_option(destination)]
@@ -72,7 +72,7 @@ def _how(address: str) -> BucketCopy:
     known = {provider.bucket.scheme: provider.bucket for provider in clouds.providers()}
     parsed = _ADDRESS.fullmatch(address)
     if parsed is None or parsed[1] not in known:
-        msg = f"{address!a} is no address of a bucket"
+        msg = f"{address!a} is not an address of a bucket"
         raise UsageError(msg, hint=f"write {' or '.join(f'{scheme}://BUCKET/PREFIX/' for scheme in known)}")
     return known[parsed[1]]
 

@@ -133,7 +133,7 @@ async def _communicate(
     truncated = False
 
     async def feed(stream: asyncio.StreamWriter) -> None:
-        # A command that does not read its input is no failure of ours.
+        # A command that does not read its input is not a failure of ours.
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
             if isinstance(stdin, bytes):
                 stream.write(stdin)

@@ -202,7 +202,7 @@ def _closes(entry: Entry, torn: list[bytes], reading: ChainReading) -> bool:
 
 def _why(raw: bytes, entry: Entry | None, number: int) -> str:
     if entry is None:
-        return f"it is no whole line: the writer was killed, or it was changed ({len(raw)} bytes)"
+        return f"it is not a whole line: the writer was killed, or it was changed ({len(raw)} bytes)"
     if entry["seq"] != number:
         return f"it is number {entry['seq']}, and {number} is next"
     return "it does not follow from the line before it: one of the two was changed"

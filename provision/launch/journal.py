@@ -29,7 +29,7 @@ def check_name(name: str) -> str:
     """Return the name of a launch or host unchanged.
 
     Raises:
-        NameInvalidError: it is no valid name.
+        NameInvalidError: it is not a valid name.
     """
     if not _NAME.fullmatch(name):
         msg = f"{name!a} cannot be the name of an instance"
@@ -143,7 +143,7 @@ class Record:
         """Read a record from a file's data, also from the first releases, which had one machine and one region in it.
 
         Raises:
-            KeyError, TypeError: it is no record.
+            KeyError, TypeError: it is not a record.
         """
         values = {key: data[key] for key in cls.__dataclass_fields__ if key in data}
         values["touched"] = tuple((cloud, region) for cloud, region in data.get("touched", ()))
@@ -169,7 +169,7 @@ class Journal:
         self._changing = threading.Lock()
 
     def get(self, name: str) -> Record | None:
-        """The record of a launch, or None. A file that is no record (damaged, or of another version) counts as none."""
+        """The record of a launch, or None. A file that is not a record (damaged, or of another version) counts as none."""
         try:
             return Record.read(json.loads(text_of(self._folder / f"{check_name(name)}.json", errors="replace")))
         except (json.JSONDecodeError, KeyError, TypeError, ValueError, AttributeError, RecursionError):

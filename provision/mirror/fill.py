@@ -76,7 +76,7 @@ def fill(
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         if folder.exists() and (not folder.is_dir() or (any(folder.iterdir()) and not listed(folder))):
-            msg = f"{folder} exists and is no folder that `gpuprov mirror` filled"
+            msg = f"{folder} exists and is not a folder that `gpuprov mirror` filled"
             raise MirrorRefusedError(msg, hint="name another one with --output; nothing in it was changed")
         lock_file = folder.with_name(f".{folder.name}.lock")
         lock_file.touch()  # a lock that cannot be made looks like one that somebody holds

@@ -79,7 +79,7 @@ def digest_of(path: Path, most_bytes: int | None = None) -> tuple[str, int]:
     """SHA-256 and size of a regular file, read block by block.
 
     Raises:
-        OSError: it cannot be read, is no regular file, or is longer than `most_bytes`.
+        OSError: it cannot be read, is not a regular file, or is longer than `most_bytes`.
     """
     digest, size = hashlib.sha256(), 0
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
@@ -105,7 +105,7 @@ def check_folder(folder: Path, lock: Lock) -> CarriedFolder:
     """Compare a folder with its manifest, and the manifest with the lock.
 
     Raises:
-        MirrorRefusedError: it is no such folder, belongs to another lock, lacks something, or a file differs.
+        MirrorRefusedError: it is not such a folder, belongs to another lock, lacks something, or a file differs.
     """
     read = _manifest(folder)
     if read.lock != lock.digest:
@@ -122,7 +122,7 @@ def check_folder(folder: Path, lock: Lock) -> CarriedFolder:
             raise _refused(msg)
     wheels = {file.sha256: file.path for file in read.files if file.path.startswith("wheels/")}
     if odd := strangers(lock, wheels):
-        msg = f"{folder / wheels[odd[0]]} is no wheel of the lock"
+        msg = f"{folder / wheels[odd[0]]} is not a wheel of the lock"
         raise _refused(msg)
     if lacking := missing(lock, wheels):
         msg = f"{folder} lacks {lacking[0]}" + (f" and {len(lacking) - 1} more wheels" if len(lacking) > 1 else "")
@@ -143,20 +143,20 @@ def _manifest(folder: Path) -> CarriedFolder:
     try:
         data = json.loads(paths.read_bounded(path, _MOST_MANIFEST))
         if not isinstance(data, dict) or data.get("schema") != 1 or not isinstance(data["files"], list):
-            msg = f"{path} is no manifest of a carried folder"
+            msg = f"{path} is not a manifest of a carried folder"
             raise _refused(msg)
         files = tuple(_file(each) for each in data["files"][: _MOST_FILES + 1])
         read = CarriedFolder(folder, _text(data["lock"]), _text(data["made"]), files)
     except OSError as error:
-        msg = f"{folder} is no complete folder of `gpuprov mirror`: {path.name}: {error.strerror}"
+        msg = f"{folder} is not a complete folder of `gpuprov mirror`: {path.name}: {error.strerror}"
         raise _refused(msg) from error
     except (ValueError, KeyError, TypeError, RecursionError) as error:
-        msg = f"{path} is no manifest of a carried folder"
+        msg = f"{path} is not a manifest of a carried folder"
         raise _refused(msg) from error
     paths_listed = [file.path for file in files]
     odd = [each for each in paths_listed if not is_safe(each)]
     if odd or len(set(paths_listed)) != len(paths_listed) or len(files) > _MOST_FILES:
-        msg = f"{path} lists {odd[0]!a}, which is no path of such a folder" if odd else f"{path} lists a file twice, or too many"
+        msg = f"{path} lists {odd[0]!a}, which is not a path of such a folder" if odd else f"{path} lists a file twice, or too many"
         raise _refused(msg)
     return read
 

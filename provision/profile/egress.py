@@ -50,7 +50,7 @@ def _authority(text: str) -> str:
     try:
         context.load_verify_locations(cadata=text)
     except (ssl.SSLError, ValueError) as error:
-        msg = "is no certificate that can be read; paste the PEM file of the authority as a block (ca: |)"
+        msg = "is not a certificate that can be read; paste the PEM file of the authority as a block (ca: |)"
         raise ValueError(msg) from error
     if len(context.get_ca_certs()) != count:
         msg = "holds a certificate that is of no authority, or the same one twice; a server's own certificate proves nothing about others"
@@ -91,7 +91,7 @@ class Egress(StrictModel):
     @classmethod
     def _needs_a_proxy(cls, value: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
         if value and info.data.get("proxy", "") is None:
-            msg = "says what goes past the proxy, and sources.proxy names none"
+            msg = "names what bypasses the proxy, and sources.proxy names no proxy"
             raise ValueError(msg)
         return value
 

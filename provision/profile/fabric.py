@@ -27,7 +27,7 @@ def _by_count(model: str, count: int) -> bool:
 
 
 def has_nvlink5(profile: Profile) -> bool:
-    """Whether the GPU has NVLink 5, whose switches are configured through a subnet manager and are no devices of NVIDIA's on the bus."""
+    """Whether the GPU has NVLink 5, whose switches are configured through a subnet manager and are not devices of NVIDIA's on the bus."""
     return version(read.gpu(profile.gpu.model).compute_capability) >= version(read.driver().fabric.nvlink5.from_capability)
 
 

@@ -77,7 +77,7 @@ def _checks(profile: Profile, lines: Lines) -> Iterator[Complaint]:
         if waiver.check not in CHECK_IDS:
             near = difflib.get_close_matches(waiver.check, CHECK_IDS, n=_NEAREST, cutoff=0)
             where = ("verify", "waivers", number, "check")
-            yield _at(lines, where, f"{waiver.check!r} is no check", f"the nearest are {', '.join(near)}", ComplaintKind.UNKNOWN_CHECK)
+            yield _at(lines, where, f"{waiver.check!r} is not a check", f"the nearest are {', '.join(near)}", ComplaintKind.UNKNOWN_CHECK)
 
 
 def _split(profile: Profile, lines: Lines) -> Iterator[Complaint]:

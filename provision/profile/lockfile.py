@@ -36,7 +36,7 @@ def parse(text: str, origin: str) -> Lock:
     """Read a lock from its text.
 
     Raises:
-        LockInvalidError: it is no lock, or its digest is wrong.
+        LockInvalidError: it is not a lock, or its digest is wrong.
     """
     hint = "write it again with `gpuprov lock`, or take it from version control"
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -60,7 +60,7 @@ def parse(text: str, origin: str) -> Lock:
 
 
 def _why_none(error: Exception) -> str:
-    """Why a text is no lock, in our own words."""
+    """Why a text is not a lock, in our own words."""
     if isinstance(error, ValidationError):
         first = error.errors(include_url=False)[0]
         key = plain.dotted(first["loc"])

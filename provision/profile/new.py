@@ -141,7 +141,7 @@ def owner_of(text: str) -> Owner:
     try:
         return Owner(name=name or address.partition("@")[0], email=address)
     except ValidationError as error:
-        msg = f"{text!a} is no owner"
+        msg = f"{text!a} is not an owner"
         raise UsageError(msg, hint="write who answers for the machine as 'NAME <ADDRESS>', or the address alone") from error
 
 

@@ -116,7 +116,7 @@ def parse_requirements(raw: bytes, path: Path) -> Iterator[tuple[int, Requiremen
         try:
             requirement = Requirement(text)
         except InvalidRequirement as error:
-            raise _refused(path, number, line, "this is no requirement") from error
+            raise _refused(path, number, line, "this is not a requirement") from error
         if requirement.url:
             raise _refused(path, number, line, "an address is not taken")
         yield number, requirement
@@ -137,17 +137,17 @@ def take_pylock(path: Path, within: EnvironmentWheels) -> Resolved:
     """The wheels of a pylock.toml that an environment does not have yet.
 
     Raises:
-        ProfileInvalidError: it is no such file, or a package is taken from elsewhere than an index.
+        ProfileInvalidError: it is not such a file, or a package is taken from elsewhere than an index.
         StackConflictError: a package has another version than in the environment.
     """
     raw = read(path)
     try:
         data = tomllib.loads(_text(raw, path))
     except tomllib.TOMLDecodeError as error:
-        msg = f"{path.name} is no TOML: {error}"
+        msg = f"{path.name} is not TOML: {error}"
         raise ProfileInvalidError(msg, hint="`uv pip compile --format pylock.toml` writes one") from error
     if data.get("lock-version") != "1.0" or not isinstance(data.get("packages"), list):
-        msg = f"{path.name} is no pylock.toml of version 1.0"
+        msg = f"{path.name} is not a pylock.toml of version 1.0"
         raise ProfileInvalidError(msg, hint="`uv pip compile --format pylock.toml` writes one")
     have, added = within.versions(), []
     for number, package in enumerate(data["packages"], start=1):

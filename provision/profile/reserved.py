@@ -74,7 +74,7 @@ def key_problem(line: str) -> str:
     try:
         blob = base64.b64decode(rest.split(" ")[0], validate=True)
     except (binascii.Error, ValueError):
-        return "is no OpenSSH public key: its data is not base64; paste the line of the .pub file"
+        return "is not an OpenSSH public key: its data is not base64; paste the line of the .pub file"
     length = int.from_bytes(blob[:_KEY_TYPES], "big")
     if blob[_KEY_TYPES : _KEY_TYPES + length] != kind.encode():
         return f"says {kind} and holds another type of key; paste the line of the .pub file"
@@ -84,7 +84,7 @@ def key_problem(line: str) -> str:
 def tag_problem(key: str) -> str:
     """Why a tag's key cannot be a profile's; empty when it can."""
     if not _TAG_KEY.fullmatch(key):
-        return f"{key!r} is no tag's key: it has 1 to 60 letters, digits and _.-, and begins with a letter"
+        return f"{key!r} is not a tag's key: it has 1 to 60 letters, digits and _.-, and begins with a letter"
     if key.lower() == "name" or key.lower().startswith("gpuprov"):
         return f"gpuprov itself sets {key}; choose another key"
     taken = next((prefix for each in clouds.providers() for prefix in each.reserved_tags if key.lower().startswith(prefix)), "")
@@ -107,7 +107,7 @@ def url_problem(url: str) -> str:
     except ValueError:
         return ""
     if address.is_link_local or address.is_unspecified or address.is_multicast:
-        return f"is at {address}, which is no mirror's address: the cloud's metadata is among those"
+        return f"is at {address}, which is not a mirror's address: the cloud's metadata is among those"
     return ""
 
 

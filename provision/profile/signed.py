@@ -70,5 +70,5 @@ def signed_packages(record: SignedModules, driver: LockedDriver, manager: Litera
 
 
 def provided_modules(record: SignedModules, driver: LockedDriver) -> tuple[str, ...]:
-    """The names of modules that are no package's own name, so that nothing can be held by them."""
+    """The names of modules that are not a package's own name, so that nothing can be held by them."""
     return tuple(record.modules[driver.flavour]) if record.provided else ()

@@ -61,7 +61,7 @@ class Faults:
         self._lock = threading.Lock()
 
     def replace(self, rules: Iterable[dict[str, Any]]) -> None:
-        """Put these rules in force, and no others; if one of them is no rule, none is taken."""
+        """Put these rules in force, and no others; if one of them is not a rule, none is taken."""
         fresh = [Fault(**rule) for rule in rules]
         with self._lock:
             self._rules = fresh

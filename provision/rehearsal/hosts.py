@@ -222,7 +222,7 @@ class HostPark:
             host.supervisor.join(timeout=10)
 
     def destroy(self, instance_id: str) -> None:
-        """Remove a host and everything of it; one that does not exist is no error."""
+        """Remove a host and everything of it; one that does not exist is not an error."""
         if instance_id in self._hosts:
             self._keep_console(self._hosts[instance_id])  # before it goes, so that there is one at any time
         host = self._hosts.pop(instance_id, None)

@@ -141,7 +141,7 @@ def write(path: Path, files: Mapping[str, bytes]) -> None:
     if os.path.lexists(path):
         present = _read_files(path)
         if STATEMENT not in present:
-            msg = f"{path} exists and is no bundle"
+            msg = f"{path} exists and is not a bundle"
             raise BundleInvalidError(msg, hint="name another folder or file")
         if present[STATEMENT] == files.get(STATEMENT):
             files = {**{name: data for name, data in present.items() if name.startswith(_APPROVALS)}, **files}
@@ -181,7 +181,7 @@ def read(path: Path) -> Bundle:
     files = _read_files(path)
     raw = files.pop(STATEMENT, None)
     if raw is None:
-        raise _wrong(path, STATEMENT, "is missing, so that this is no bundle")
+        raise _wrong(path, STATEMENT, "is missing, so that this is not a bundle")
     record = _statement(path, raw)
     approvals = {name: files.pop(name) for name in [*files] if name.startswith(_APPROVALS)}
     for name in sorted({*files, *record.files}):
@@ -224,7 +224,7 @@ def _statement(path: Path, raw: bytes) -> Statement:
             raise _wrong(path, STATEMENT, "is not in its canonical form")
         return Statement.model_validate(data)
     except (ValueError, ValidationError, RecursionError) as error:
-        raise _wrong(path, STATEMENT, "is no statement") from error
+        raise _wrong(path, STATEMENT, "is not a statement") from error
 
 
 def _signatures(path: Path, approvals: Mapping[str, bytes]) -> dict[str, tuple[bytes | None, bytes | None]]:
@@ -232,7 +232,7 @@ def _signatures(path: Path, approvals: Mapping[str, bytes]) -> dict[str, tuple[b
     for name, data in approvals.items():
         match = _APPROVAL.fullmatch(name)
         if match is None:
-            raise _wrong(path, name, "is no approval")
+            raise _wrong(path, name, "is not an approval")
         if len(data) > _MAX_APPROVAL:
             raise _wrong(path, name, f"is larger than {_MAX_APPROVAL // 1024} KiB")
         principals[match[1]] = None

@@ -9,7 +9,7 @@ def way_out(add: AddRisk, profile: Profile) -> None:
     """What a proxy sees, and what the holder of an authority can do."""
     sources = profile.sources
     if sources.proxy:
-        why = f"it sees which packages are asked for; past it go {', '.join(sources.past)}"
+        why = f"it sees which packages are downloaded; {', '.join(sources.past)} bypass it"
         add("proxy", "note", f"Downloads go through {sources.proxy}", why, key="sources.proxy")
     if sources.ca:
         who = "; ".join(f"{name}, sha256:{digest}" for name, digest in zip(subjects(sources.ca), fingerprints(sources.ca), strict=True))

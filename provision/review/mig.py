@@ -12,9 +12,9 @@ def split(add: AddRisk, lock: Lock) -> None:
         return
     parts = ", ".join(f"{count} x {name}" for name, count in Counter(lock.gpu.mig).items())
     why = (
-        "memory and faults of one are kept from the others; taken away are NVLink and every path between GPUs (NCCL has none to use), "
-        "clocks of one's own, profiling of units that they share, and more than one MIG device for a process; the gates of speed and "
-        "links, which are of whole cards, are not judged"
+        "a slice sees neither the memory nor the faults of the others; it loses NVLink and every path between GPUs (so NCCL has no link), "
+        "its own clocks, and the profiling of units that slices share; a process can use one MIG device only; the gates of speed and "
+        "links are for whole cards and are not judged"
     )
     add("gpus-split", "note", f"Each GPU is split into {parts}", why, narrower="no `gpu.mig`", key="gpu.mig")
     why = "a unit of gpuprov's splits them at each boot; programs that start before it see no GPU"

@@ -49,8 +49,8 @@ def modules(add: AddRisk, plan: Plan) -> None:
     if record is None:
         return
     why = (
-        f"{record.by} builds and signs them for its own kernels: no DKMS, compiler or headers for them, and no key to enrol; given up are "
-        "NVIDIA's other branches, exact versions of the driver, and what nobody signs (GPUDirect Storage, gdrcopy, GRID)"
+        f"{record.by} builds and signs them for its own kernels: no DKMS, compiler or headers for them, and no key to enrol; NVIDIA's "
+        "other branches, exact versions of the driver, and modules that nobody signs (GPUDirect Storage, gdrcopy, GRID) are given up"
     )
     add("modules-signed", "note", f"The driver's modules come from {record.by}", why, narrower="", key=_KEY)
     if record.kernel:

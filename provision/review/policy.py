@@ -154,7 +154,7 @@ class Signatures(PolicyRecord):
 
 
 class Policy(PolicyRecord):
-    """The rules; a key that is left out is no rule. Every place of a profile must comply, because any of them may be used.
+    """The rules; a key that is left out is not a rule. Every place of a profile must comply, because any of them may be used.
 
     `regions` matches the regions or zones that places name. A rule counts as broken where compliance cannot be determined.
     `reasons` are the organisation's own words for each rule, shown to whoever breaks it.

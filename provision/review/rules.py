@@ -256,7 +256,7 @@ def _forbidden(case: _Case) -> Iterator[_Breach]:
     lines += [line for extra in lock.extras.values() for line in extra.wheels] + [*filter(None, [lock.opencv.source])]
     lines += [build.source for build in builds]
     names = {PackagePin.parse(package).name for packages in lock.packages.values() for package in packages}
-    # A line that is no exact wheel is a risk of its own, and its name counts here too.
+    # A line that is not an exact wheel is a risk of its own, and its name counts here too.
     names |= {wheel.name if (wheel := WheelPin.parse(line)) else re.split(r"[=<>~ \[]", line, maxsplit=1)[0] for line in lines}
     for name in sorted(n for n in names if _fits(n, rule.packages)):
         yield _Breach(("stack",), f"the package {name} is forbidden")

@@ -196,7 +196,7 @@ class _Verifier:
             return Signature(principal, "lapsed", why=f"{name if raw is None else name + '.sig'} is missing")
         approval = _approval(raw)
         if approval is None:
-            return Signature(principal, "refused", why=f"{name} is no approval")
+            return Signature(principal, "refused", why=f"{name} is not an approval")
         times = _times(approval)
         problem = ""
         if approval.principal != principal:
@@ -204,7 +204,7 @@ class _Verifier:
         elif approval.statement != self.statement:
             problem = f"{name} approves another statement than this bundle's"
         elif not _is_armour(armour):
-            problem = f"{name}.sig is no signature of ssh-keygen"
+            problem = f"{name}.sig is not a signature of ssh-keygen"
         if problem:
             return Signature(principal, "refused", **times, why=problem)
         with tempfile.NamedTemporaryFile(prefix="gpuprov-", suffix=".sig") as file:

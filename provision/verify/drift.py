@@ -11,7 +11,7 @@ from provision.verify.finding import Finding
 from provision.verify.fleet import REACHABLE, HostVerification
 
 _HOLDS: Final = frozenset({"pass", "warn", "waived", "not-applicable"})
-# These checks measure anew at each run: a difference in figures alone is no change.
+# These checks measure anew at each run: a difference in figures alone is not a change.
 MEASURING: Final = frozenset({"root-room", "throttling", "gpu-health", "pcie", "gemm", "memory-bandwidth", "host-copies", "all-reduce"})
 _FIGURE: Final = re.compile(r"\d+(\.\d+)?")
 # `broke`: it held and no longer does; `mended`: the other way round; `moved`: another outcome on the same side; `observed`: the same

@@ -161,7 +161,7 @@ def check(data: Any) -> None:
         _EvidenceFile.model_validate(data)
     except ValidationError as error:
         where = ".".join(map(str, error.errors()[0]["loc"])) or "its top"
-        msg = f"this is no evidence of version {SCHEMA}: see {where[:100]!a}"
+        msg = f"this is not evidence of version {SCHEMA}: see {where[:100]!a}"
         raise FactsInvalidError(msg, hint=_HINT) from error
     for host in data["hosts"]:
         for name in _PARTS:

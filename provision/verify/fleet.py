@@ -1,4 +1,4 @@
-"""Observe and judge several hosts side by side. A host that cannot be reached is no failure: its outcome is unknown."""
+"""Observe and judge several hosts side by side. A host that cannot be reached is not a failure: its outcome is unknown."""
 
 import asyncio
 import datetime as dt

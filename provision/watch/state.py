@@ -16,7 +16,7 @@ _STALE: Final = 5  # intervals
 # What to do about an XID, by how grave it is.
 _TODO: Final[Mapping[str, str]] = {
     "hard": "drain the host: NVIDIA's XID catalogue says whether to reset, reboot or replace",
-    "soft": "a program did wrong or was hit: see whether another program gets it as well",
+    "soft": "a program failed, or was hit by a failure: see whether other programs get the same XID",
     "ignored": "nothing: NVIDIA's catalogue says that it can be ignored",
 }
 

@@ -63,7 +63,7 @@ def test_every_source_that_is_named_exists_and_every_source_is_named(folder: Pat
     assert used == set(yaml.safe_load((folder / "sources.yaml").read_text()))
 
 
-# What only says which record it is, or how others call it, is no figure.
+# What only says which record it is, or how others call it, is not a figure.
 NAMES = {
     "GpuRecord": {"model", "name", "machine", "nvml_words"},
     "Branch": {"branch"},
@@ -188,7 +188,7 @@ def test_floors_of_copies_and_gates_of_sums_lie_between_forty_and_a_hundred_perc
             most = NVLINKS[model] * (2 if model in IN_SWITCH else 1)
             assert figure <= most, f"{count} {model}"
             assert acceptance.fail_share * figure >= 0.4 * NVLINKS[model], f"{count} {model}"
-    # The V100s of a host are not all linked alike, so that its rate for two or four of them is no share of the card's links.
+    # The V100s of a host are not all linked alike, so that its rate for two or four of them is not a share of the card's links.
     assert {model: gpu.nvlink_gb_s for model, gpu in GPUS.items() if gpu.nvlink_gb_s} == {m: r for m, r in NVLINKS.items() if m != "v100"}
     assert set(acceptance.all_reduce_reported) <= set(GPUS)
     assert not [m for m in acceptance.all_reduce_reported if acceptance.healthy.get(m) and acceptance.healthy[m].all_reduce_gb_s]

@@ -147,8 +147,8 @@ PRIMARY = b"""<metadata xmlns="http://linux.duke.edu/metadata/common"><package><
     [
         (ENTRY, PRIMARY, len(PRIMARY), ""),
         (ENTRY, PRIMARY, len(PRIMARY) - 1, "when it is unpacked"),
-        (ENTRY, PRIMARY[:-9], len(PRIMARY), "its list of packages is no XML"),
-        (ENTRY[:-9], PRIMARY, len(PRIMARY), "its index is no XML"),
+        (ENTRY, PRIMARY[:-9], len(PRIMARY), "its list of packages is not XML"),
+        (ENTRY[:-9], PRIMARY, len(PRIMARY), "its index is not XML"),
     ],
 )
 def test_a_list_of_rpms_is_read_within_bounds_and_as_xml(
@@ -176,7 +176,7 @@ def test_a_list_of_rpms_is_read_within_bounds_and_as_xml(
 def test_a_file_that_unpacks_to_more_is_read_block_by_block_up_to_the_bound(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ending: str
 ) -> None:
-    """One line without an end, or one text between two tags, is no way around the bound."""
+    """One line without an end, or one text between two tags, is not a way around the bound."""
     packed = tmp_path / f"primary{ending}"
     packed.write_bytes(gzip.compress(b"x" * (1 << 20)) if ending == ".gz" else lzma.compress(b"x" * (1 << 20)))
     monkeypatch.setattr(indices, "_UNPACKED_BYTES", 1 << 20)

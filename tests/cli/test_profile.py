@@ -79,7 +79,10 @@ def test_findings_are_data_with_a_kind_and_a_severity(call: Call, tmp_path: Path
     [
         ([("g4dn.xlarge", "g4nd.xlarge")], "places.0.instance_type: 'g4nd.xlarge' is not a machine type"),
         ([("model: t4", "model: k80")], "gpu.model: 'k80' is not supported: it is a Kepler card: R470 is the last driver"),
-        ([EXPIRED, ("check: root-room", "check: root-rom")], "verify.waivers.0.check: 'root-rom' is no check; the nearest are root-room"),
+        (
+            [EXPIRED, ("check: root-room", "check: root-rom")],
+            "verify.waivers.0.check: 'root-rom' is not a check; the nearest are root-room",
+        ),
     ],
 )
 @pytest.mark.parametrize(
@@ -189,9 +192,9 @@ def test_a_file_that_exists_is_replaced_by_force_alone(call: Call, empty: Path, 
         ("--gpu v100 --region us-west-1", "AWS: ap-northeast-1, eu-west-1, us-east-1, us-west-2"),
         ("--gpu t4g --region us-east-1", "T4g comes with arm64 processors only"),
         ("--gpu t4 --region us-east-1 --name Big_One", "'Big_One' cannot be the name"),
-        ("--gpu t4 --region us-east-1 --owner me", "'me' is no owner"),
-        ("--gpu t4 --region us-east-1 -o x.lock.yml", "x.lock.yml is no name for a profile"),
-        ("--gpu t4 --region us-east-1 -o x.txt", "x.txt is no name for a profile"),
+        ("--gpu t4 --region us-east-1 --owner me", "'me' is not an owner"),
+        ("--gpu t4 --region us-east-1 -o x.lock.yml", "x.lock.yml is not a name for a profile"),
+        ("--gpu t4 --region us-east-1 -o x.txt", "x.txt is not a name for a profile"),
     ],
 )
 def test_what_cannot_become_a_profile_is_refused_and_nothing_is_written(

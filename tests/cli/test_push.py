@@ -19,7 +19,7 @@ def test_copying_needs_a_machine_of_ours_and_rsync(call: Call, monkeypatch: pyte
     code, _, err = call("push", "m", "s3://data/x/", "more", "/data")
     assert (code, "copied alone" in err) == (2, True), err
     code, _, err = call("push", "m", "ftp://data/x/", "/data")
-    assert (code, "no address of a bucket" in err) == (2, True), err
+    assert (code, "not an address of a bucket" in err) == (2, True), err
     monkeypatch.setattr(shutil, "which", lambda _: None)
     code, _, err = call("pull", "m", "a", "b")
     assert (code, "rsync is not installed" in err) == (2, True), err

@@ -54,10 +54,10 @@ def test_words_reach_ssh_as_they_were_meant(told: Path, words: list[str], given:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["-L", "0.0.0.0:8888:localhost:8888", "a"], "is no PORT or PORT:PORT"),
-        (["-L", "0", "a"], "is no PORT or PORT:PORT"),
-        (["-L", "8888:65536", "a"], "is no PORT or PORT:PORT"),
-        (["-L", "8888:x", "a"], "is no PORT or PORT:PORT"),
+        (["-L", "0.0.0.0:8888:localhost:8888", "a"], "is not PORT or PORT:PORT"),
+        (["-L", "0", "a"], "is not PORT or PORT:PORT"),
+        (["-L", "8888:65536", "a"], "is not PORT or PORT:PORT"),
+        (["-L", "8888:x", "a"], "is not PORT or PORT:PORT"),
         (["a", "-L", "8888"], "must stand before HOST: gpuprov ssh -L PORT a"),
         (["b"], "no instance called 'b'"),
     ],

@@ -80,7 +80,7 @@ ODD: Final = st.sampled_from(list(Odd))
 
 
 def file_or_odd(content: SearchStrategy[bytes]) -> SearchStrategy[bytes | Odd]:
-    """Content, and now and then something that is no file."""
+    """Content, and now and then something that is not a file."""
     return st.integers(0, 39).flatmap(lambda n: ODD if n == 0 else content)
 
 

@@ -86,13 +86,13 @@ def test_an_interrupted_run_leaves_no_folder_and_the_next_one_goes_on(origins: W
     [
         (lambda f: next(f.glob("apt/r0/*.deb")).write_bytes(b"another"), "not the file that was downloaded"),
         (lambda f: next(f.glob("wheels/*.whl")).unlink(), "cannot be used"),
-        (lambda f: (f / "manifest.json").unlink(), "no complete folder"),
-        (lambda f: (f / "manifest.json").write_text("[" * 100_000), "no manifest"),
+        (lambda f: (f / "manifest.json").unlink(), "not a complete folder"),
+        (lambda f: (f / "manifest.json").write_text("[" * 100_000), "not a manifest"),
         (lambda f: _edit(f, lambda data: data.update(lock="0" * 64)), "another lock"),
         (lambda f: _edit(f, lambda data: data["files"].pop()), "lacks"),
-        (lambda f: _edit(f, lambda data: data["files"][0].update(path="apt/../../etc/passwd")), "no path of such a folder"),
-        (lambda f: _edit(f, lambda data: data["files"][0].update(path="apt/r0/a b")), "no path of such a folder"),
-        (lambda f: _edit(f, lambda data: data["files"][0].update(path="apt.conf")), "no path of such a folder"),
+        (lambda f: _edit(f, lambda data: data["files"][0].update(path="apt/../../etc/passwd")), "not a path of such a folder"),
+        (lambda f: _edit(f, lambda data: data["files"][0].update(path="apt/r0/a b")), "not a path of such a folder"),
+        (lambda f: _edit(f, lambda data: data["files"][0].update(path="apt.conf")), "not a path of such a folder"),
         (lambda f: _relink(next(f.glob("keys/*"))), "cannot be used"),
     ],
     ids=["changed", "lost", "no-manifest", "deep", "other-lock", "fewer", "out", "space", "configuration", "link"],
@@ -113,7 +113,7 @@ def test_a_wheel_that_was_swapped_with_its_line_in_the_manifest_is_none_of_the_l
     (copy / "wheels/numpy-2.3.1-py3-none-any.whl").write_bytes(b"evil")
     sha256 = hashlib.sha256(b"evil").hexdigest()
     _edit(copy, lambda data: [f.update(sha256=sha256, bytes=4) for f in data["files"] if "numpy" in f["path"]])
-    with pytest.raises(MirrorRefusedError, match="no wheel of the lock"):
+    with pytest.raises(MirrorRefusedError, match="not a wheel of the lock"):
         check_folder(copy, origins.lock)
 
 
@@ -142,7 +142,7 @@ def test_a_package_with_another_content_than_the_signed_index_says_is_not_kept(o
 
 def test_a_folder_of_somebody_else_is_left_alone(origins: World, tmp_path: Path) -> None:
     (tmp_path / "thesis.txt").write_text("mine")
-    with pytest.raises(MirrorRefusedError, match="no folder that"):
+    with pytest.raises(MirrorRefusedError, match="not a folder that"):
         origins.fill(tmp_path)
     assert (tmp_path / "thesis.txt").read_text() == "mine"
 

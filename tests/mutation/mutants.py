@@ -69,7 +69,7 @@ def _arguments(call: cst.Call) -> Iterator[cst.Call]:
 
 
 def _assignments(node: cst.Assign | cst.AnnAssign) -> Iterator[cst.CSTNode]:
-    """None for what is assigned, if that is no sentence."""
+    """None for what is assigned, if that is not a sentence."""
     if not _is_sentence(node.value):
         yield from mutators.operator_assignment(node)
 

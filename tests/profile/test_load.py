@@ -94,7 +94,7 @@ WAIVER = {"check": "root-room", "reason": "r", "owner": "a@b.co", "expires": "20
         ("stack.rocm", "6.0", "stack.rocm: is not supported: they are for AMD's GPUs"),
         ("stack.extras", ["vulkan"], "stack.extras.0: cannot be 'vulkan'; write one of: triton"),
         ("stack.extras", ["cntk"], "'cntk' is not supported: 2.7 was its last main release"),
-        ("verify.waivers", [{**WAIVER, "check": "root-rom"}], "'root-rom' is no check; the nearest are root-room"),
+        ("verify.waivers", [{**WAIVER, "check": "root-rom"}], "'root-rom' is not a check; the nearest are root-room"),
         ("places.0.regions", ["ap-est-1"], "did you mean 'ap-east-1'?"),
         ("places.0.regions", [], "write at least 1 item"),
         ("places.0.cloud", "awz", "did you mean 'aws'?"),

@@ -44,7 +44,7 @@ WITHIN = EnvironmentWheels("PyTorch", "3.12", (f"torch==2.10.0 --hash=sha256:{H}
         ("/srv/x", "a path"),
         ("x-1.0.whl", "a path"),
         ("einops \\", "a path, or a line that goes on"),
-        ("einops=0.8", "no requirement"),
+        ("einops=0.8", "not a requirement"),
         ("\x1b[2Jeinops", "characters"),
     ],
 )

@@ -117,7 +117,7 @@ def test_each_kind_that_pydantic_lists_has_a_sentence_or_a_reason_why_it_cannot_
 
 @pytest.mark.parametrize("kind", SENTENCES)
 def test_a_sentence_needs_no_more_than_the_key_and_the_value(kind: str) -> None:
-    """pydantic may leave out any of its figures; a complaint is no place for a traceback."""
+    """pydantic may leave out any of its figures; a complaint is not a place for a traceback."""
     problem, instead = sentence(kind, Case("deadline_h", "x", said="said"))
     assert problem
     assert instead

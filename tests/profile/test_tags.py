@@ -29,7 +29,7 @@ def tagged(tags: dict[str, Any]) -> Profile:
         ("{AWS-team: x}", "keys that begin with aws belong to the cloud"),
         ("{CostCenter: a, costcenter: b}", "CostCenter and costcenter are one label"),
         ("{cost.center: a, cost-center: b}", "cost.center and cost-center are one label"),
-        ("{1st: x}", "'1st' is no tag's key"),
+        ("{1st: x}", "'1st' is not a tag's key"),
         ("{k: ''}", "letters, digits, spaces"),
         ("{k: 'a\\nb'}", "letters, digits, spaces"),
         ("{k: ' a'}", "letters, digits, spaces"),

@@ -34,7 +34,7 @@ def test_against_says_what_a_change_means(tmp_path: Path) -> None:
     assert found["exposure", "wider", "opened: 22/tcp (SSH) from 10.0.0.0/8"] == "16,777,216 addresses"
     assert ("price", "wider", "deadline: 12 h → 24 h") in found
     assert found["price", "wider", "limit to the deadline: 12.00 USD → 24.00 USD"] == "100% dearer"
-    assert {shift.subject for shift in against.shifts(review(), new)} <= {"risks", "exposure", "price", "host"}, "a comment is no change"
+    assert {shift.subject for shift in against.shifts(review(), new)} <= {"risks", "exposure", "price", "host"}, "a comment is not a change"
 
 
 def test_against_tells_versions_from_hashes() -> None:
@@ -110,7 +110,7 @@ def test_locks_are_compared_by_their_values_and_not_by_their_words() -> None:
     assert shifts["warnings: + placescounters (other hashes)"] == ("risks", "")
     [wheel] = [words for text, words in shifts.items() if text.startswith("frameworks.pytorch.wheels: ")]
     assert wheel == ("software", "the same version with other hashes")
-    assert len(shifts) == 3, "the dates of catalogue and profile are no change of their own"
+    assert len(shifts) == 3, "the dates of catalogue and profile are not a change of their own"
 
 
 def test_a_check_that_is_no_longer_judged_is_wider_whatever_the_reason_is_called() -> None:

@@ -218,4 +218,4 @@ def test_a_tampered_approval_beside_a_good_one_refuses(tmp_path: Path, people: P
         sign.sign(bundle.read(path), key=people.folder / name, principal=f"{name}@example.com", days=30, now=NOW)
     (path / "approvals/bob@example.com.json").write_bytes(b"{}\n")
     said = refused(SignatureRefusedError, None, path, Organisation(signers=people.signers))
-    assert "approvals/bob@example.com.json is no approval" in said
+    assert "approvals/bob@example.com.json is not an approval" in said

@@ -66,7 +66,7 @@ def test_the_same_bundle_written_again_keeps_its_approvals_and_another_drops_the
 def test_what_is_no_bundle_is_not_overwritten(tmp_path: Path) -> None:
     (tmp_path / "x").mkdir()
     (tmp_path / "x" / "mine.txt").write_text("mine")
-    with pytest.raises(BundleInvalidError, match="is no bundle"):
+    with pytest.raises(BundleInvalidError, match="is not a bundle"):
         bundle.write(tmp_path / "x", FILES)
     assert (tmp_path / "x" / "mine.txt").read_text() == "mine"
 
@@ -107,15 +107,15 @@ OTHER = files(old="deadline_h: 12", new="deadline_h: 99")
         (restated({n: d for n, d in FILES.items() if n != "policy.yml"}), "policy.yml is not the one"),
         (restated({n: d for n, d in FILES.items() if n != "lock.yml"}), "lock.yml is missing"),
         (restated({n: d for n, d in FILES.items() if n != "profile.yml"}), "profile.yml is missing"),
-        ({**FILES, bundle.STATEMENT: b"{}\n"}, "statement.json is no statement"),
-        ({**FILES, bundle.STATEMENT: b"["}, "statement.json is no statement"),
-        ({**FILES, bundle.STATEMENT: b"[" * 100_000}, "statement.json is no statement"),
-        ({**FILES, bundle.STATEMENT: b"\xff"}, "statement.json is no statement"),
+        ({**FILES, bundle.STATEMENT: b"{}\n"}, "statement.json is not a statement"),
+        ({**FILES, bundle.STATEMENT: b"["}, "statement.json is not a statement"),
+        ({**FILES, bundle.STATEMENT: b"[" * 100_000}, "statement.json is not a statement"),
+        ({**FILES, bundle.STATEMENT: b"\xff"}, "statement.json is not a statement"),
         ({**FILES, bundle.STATEMENT: FILES[bundle.STATEMENT].replace(b":", b": ", 1)}, "statement.json is not in its canonical form"),
-        ({**FILES, bundle.STATEMENT: FILES[bundle.STATEMENT].replace(b"statement/1", b"statement/2")}, "statement.json is no statement"),
-        ({**FILES, bundle.STATEMENT: FILES[bundle.STATEMENT].replace(b'{"files"', b'{"a":1,"files"')}, "statement.json is no statement"),
-        ({**FILES, "approvals/x.txt": b""}, "approvals/x.txt is no approval"),
-        ({**FILES, "approvals/a/b.json": b""}, "approvals/a/b.json is no approval"),
+        ({**FILES, bundle.STATEMENT: FILES[bundle.STATEMENT].replace(b"statement/1", b"statement/2")}, "statement.json is not a statement"),
+        ({**FILES, bundle.STATEMENT: FILES[bundle.STATEMENT].replace(b'{"files"', b'{"a":1,"files"')}, "statement.json is not a statement"),
+        ({**FILES, "approvals/x.txt": b""}, "approvals/x.txt is not an approval"),
+        ({**FILES, "approvals/a/b.json": b""}, "approvals/a/b.json is not an approval"),
         ({**FILES, **{f"approvals/a{n}.json": b"" for n in range(65)}}, "exceeds the limit of 64 approvals"),
         ({**FILES, "approvals/a.json": b" " * 20_000}, "approvals/a.json is larger than 16 KiB"),
     ],

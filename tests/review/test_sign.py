@@ -275,13 +275,13 @@ def test_an_approval_under_another_name_is_refused(path: Path, people: People) -
 )
 def test_what_is_no_approval_is_refused_though_it_is_signed(path: Path, people: People, changed: dict[str, Any]) -> None:
     by_hand(path, ALICE, people.alice, **changed)
-    assert f"approvals/{ALICE}.json is no approval" in refusal(path, people)
+    assert f"approvals/{ALICE}.json is not an approval" in refusal(path, people)
 
 
 @pytest.mark.parametrize("tail", [b" ", b"\n", b"\n\n"])
 def test_an_approval_in_another_spelling_is_refused_though_it_is_signed(path: Path, people: People, tail: bytes) -> None:
     by_hand(path, ALICE, people.alice, tail=tail)
-    assert f"approvals/{ALICE}.json is no approval" in refusal(path, people)
+    assert f"approvals/{ALICE}.json is not an approval" in refusal(path, people)
 
 
 def respelled(armour: str) -> dict[str, str]:
@@ -306,7 +306,7 @@ def test_a_signature_in_another_spelling_is_refused(path: Path, people: People, 
     by_hand(path, ALICE, people.alice)
     armour = (bundle.read(path).approvals[ALICE][1] or b"").decode()
     bundle.add(bundle.read(path), {f"approvals/{ALICE}.json.sig": respelled(armour)[how].encode()})
-    assert f"approvals/{ALICE}.json.sig is no signature of ssh-keygen" in refusal(path, people)
+    assert f"approvals/{ALICE}.json.sig is not a signature of ssh-keygen" in refusal(path, people)
 
 
 # --- how many -----------------------------------------------------------------------------------------------------
@@ -415,7 +415,7 @@ def test_one_bit_flipped_in_any_byte_of_an_approval_or_its_signature_is_refused(
     folder, made, _ = pair
     path = folder / "flip.bundle"
     bundle.write(path, made)
-    random = Random(7)  # noqa: S311 - which bit is no secret
+    random = Random(7)  # noqa: S311 - which bit is not a secret
     for name in (f"approvals/{who}.json", f"approvals/{who}.json.sig"):
         raw = made[name]
         for at in range(0, len(raw), 2 if who == ALICE else 5):

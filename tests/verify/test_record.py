@@ -54,7 +54,7 @@ def test_the_first_hosts_make_the_figures_by_which_the_next_are_judged(verified:
     assert second["five"]["outcome"] == "pass"
     assert second["four"]["outcome"] == "fail"
     assert "at least 85 of this fleet's 3 measured hosts' median of 100" in second["five"]["expected"]
-    assert set(read(tmp_path / "fleet.json").hosts) == {"one", "two", "three", "five"}, "a host that fails is no measure"
+    assert set(read(tmp_path / "fleet.json").hosts) == {"one", "two", "three", "five"}, "a host that fails is not a measure"
 
 
 @pytest.mark.parametrize(

@@ -104,7 +104,7 @@ while True:
     if name.startswith("endless") and number == 1:
         while True:
             sys.stdout.write("x" * 65536)
-    print("a banner that is no sample")
+    print("a banner that is not a sample")
     print(request["nonce"], json.dumps(dict(template, number=number, at=time.time())), flush=True)
     number += 1
     time.sleep(request["interval_s"])

@@ -99,7 +99,7 @@ class Simulator:
             readings, more = PLAYED.get(kind, PLAYED["good"])(number)
             gpus = [] if kind == "cpu" else [gpu(**readings)]
             data = entry(*gpus, number=number, at=1000.0 + number, **more)
-            yield f"a banner that is no sample\n{request['nonce']} {json.dumps(data)}\n".encode()
+            yield f"a banner that is not a sample\n{request['nonce']} {json.dumps(data)}\n".encode()
             number += 1
             self.sent[name] += 1
             await self._until_dead(name, self._every_s or request["interval_s"])

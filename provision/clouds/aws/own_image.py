@@ -22,7 +22,7 @@ ParameterName = Annotated[
     StringConstraints(pattern=r"^(/[A-Za-z0-9_.-]{1,100}){1,15}$"),
     Field(description="a parameter of Systems Manager that holds the image's id"),
 ]
-_LEAST: Final = 3  # letters and digits of a name that are no wildcards
+_LEAST: Final = 3  # letters and digits of a name that are not wildcards
 
 
 class AwsOwnImage(OwnImage):

@@ -49,7 +49,7 @@ def tags_of_firewall(raw: Any) -> dict[str, str]:
 
 
 def _strings(text: str) -> dict[str, str]:
-    """The entries of a JSON object of strings; none where the text is no such object, since anybody in the project may have written it."""
+    """The entries of a JSON object of strings; none where the text is not one, since anybody in the project may have written it."""
     try:
         data = json.loads(text)
     except ValueError:

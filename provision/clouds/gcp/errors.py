@@ -82,7 +82,7 @@ class AlreadyThereError(CloudInvalidError):
 
 
 class GoneError(CloudInvalidError):
-    """Nothing of that name exists; for a removal that is no error."""
+    """Nothing of that name exists; for a removal that is not an error."""
 
 
 def in_place(action: str, where: str) -> str:

@@ -20,7 +20,7 @@ def matcher(expression: str | None) -> Test:
     """A function that says whether a resource passes a filter; everything passes an empty one.
 
     Raises:
-        ComputeError: it is no filter.
+        ComputeError: it is not a filter.
     """
     if not expression or not expression.strip():
         return lambda _: True

@@ -39,7 +39,7 @@ def _live(counters: CountersFacts, setting: str) -> Verdict:
 
 
 def _for_all(counters: CountersFacts) -> Verdict:
-    expected = "performance counters open to ordinary users: on disk, live, and as one gets them"
+    expected = "performance counters open to ordinary users: on disk, in the driver, and when one of them tries"
     user = counters.as_user
     observed = f"on disk {counters.on_disk or 'not set'}, live {counters.live or 'unreadable'}"
     observed += f", ncu as {user.user or 'nobody'}: {user.outcome}"

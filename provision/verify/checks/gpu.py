@@ -74,7 +74,7 @@ def _driver_on_disk(facts: Facts, profile: Profile) -> Verdict:
 
 
 def _on_the_image(modules: ModulesFacts) -> Verdict:
-    """The image's own driver: how it came there is not known, so a kernel without headers is no failure."""
+    """The image's own driver: how it came there is not known, so a kernel without headers is not a failure."""
     expected = "the image's own driver for every kernel that can be booted, and its packages held"
     kernels = sorted(modules.installed or modules.kernels, key=lambda kernel: kernel.order)
     locks = [name for name in modules.held if "nvidia" in name]

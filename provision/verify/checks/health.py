@@ -50,12 +50,12 @@ _NEWER: Final = {
 # gpud generated of it on 2025-10-29. Every other code, also one that is not in the catalogue, needs a reset, a repair or support, and
 # fails. The catalogue ignores 63 (a row or page was replaced: `gpu-health` judges the consequences) and the test messages.
 _IGNORED: Final = frozenset({63, 106, 107})
-# RESTART_APP: a program did wrong or was hit; the GPU goes on.
+# RESTART_APP: a program failed, or was hit by a failure; the GPU goes on.
 _APPLICATION: Final = frozenset(
     {8, 11, 13, 25, 31, 32, 39, 40, 41, 60, 68, 69, 70, 71, 72, 75, 76, 77, 80, *range(82, 87), 88, 89, 94, *range(96, 106)}
     | {*range(126, 136), 139}
 )
-# IGNORE at once and look into later; 45 cleans up after another one, 154 announces what `gpu-health` reads, 162 and 163 are no errors.
+# IGNORE at once and look into later; 45 cleans up after another one, 154 announces what `gpu-health` reads, 162 and 163 are not errors.
 _LOOK_LATER: Final = frozenset({14, 37, 38, 43, 44, 45, 66, 67, 92, 93, 108, 121, 137, 141, 152, 153, 154, 157, 160, 161, 162, 163})
 
 # A call to the GSP timed out, and an error of the GSP itself.
@@ -176,7 +176,7 @@ def _xid(facts: Facts, _profile: Profile) -> Verdict:
     if words["hard"]:
         return fails(expected, observed, "drain the host; NVIDIA's XID catalogue says whether to reset, reboot or replace")
     if words["soft"]:
-        return warns(expected, observed, "a program did wrong or was hit; see whether another program gets it as well")
+        return warns(expected, observed, "a program failed, or was hit by a failure; see whether other programs get the same XID")
     if not log.complete:
         hint = "look into /var/log/kern.log, or again after the next boot"
         return unknown(expected, f"{observed}, and the log's beginning is lost", hint)

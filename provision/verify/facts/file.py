@@ -61,5 +61,5 @@ def load(path: Path) -> Facts:
         msg = f"cannot read {path}: {error.strerror}"
         raise FactsInvalidError(msg, hint=_HINT) from error
     except (ValueError, RecursionError) as error:
-        msg = f"{path} is no JSON: {str(error)[:100]}"
+        msg = f"{path} is not JSON: {str(error)[:100]}"
         raise FactsInvalidError(msg, hint=_HINT) from error

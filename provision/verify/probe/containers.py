@@ -240,7 +240,7 @@ def docker_settings():
         settings = json.loads(text)
         return {"runtimes": sorted(settings.get("runtimes", {})), "cdi": settings.get("features", {}).get("cdi") is True}
     except (ValueError, AttributeError):
-        raise Unknown("/etc/docker/daemon.json is no JSON object") from None
+        raise Unknown("/etc/docker/daemon.json is not a JSON object") from None
 
 
 def as_member_of_docker():
@@ -254,7 +254,7 @@ def as_member_of_docker():
     if group in os.getgroups():
         return [], None
     if not shutil.which("sudo") or command(["sudo", "-n", "true"], 10)[0]:
-        raise Unknown("this user is no member of the group docker, and may not become one with sudo")
+        raise Unknown("this user is not a member of the group docker, and may not become one with sudo")
     ids = (os.geteuid(), os.getegid(), group)
     return ["sudo", "-n", "setpriv", "--reuid=%d" % ids[0], "--regid=%d" % ids[1], "--groups=%d" % ids[2], "--inh-caps=-all"], None
 

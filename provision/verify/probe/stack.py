@@ -182,7 +182,7 @@ def architectures():
 
 
 def ordinary():
-    """The start of a command that root runs as the user nobody; nothing where that user may not use the GPU, or this is no root."""
+    """The start of a command that root runs as the user nobody; nothing where that user may not use the GPU, or this is not root."""
     open_to_all = all(mode & 0o006 == 0o006 for mode in present()["modes"].values())
     if os.geteuid() != 0 or not open_to_all or not shutil.which("setpriv"):
         return []

@@ -88,7 +88,7 @@ def worst(figures: Iterable[Measured]) -> dict[str, float]:
 
 
 def add(folder: Path, run: BenchRun, verdicts: Sequence[BenchVerdict]) -> bool:
-    """Keep a run, unless it is no measure of the machine: somebody else used a GPU, or a figure is wrong. Returns whether it was kept."""
+    """Keep a run, unless it does not measure the machine: somebody else used a GPU, or a figure is wrong. Returns whether it was kept."""
     good = [
         each.figure for each in verdicts if each.outcome not in {"fail", "unknown"} or (each.outcome == "unknown" and not each.reference)
     ]

@@ -165,5 +165,5 @@ def _step(trace: Trace, wanted: str) -> TraceStep | None:
 
 
 def _apart(rows: list[Range]) -> bool:
-    """Whether none of them is inside another: a range in itself is no step."""
+    """Whether none of them is inside another: a range in itself is not a step."""
     return all(one.end <= two.start for one, two in itertools.pairwise(rows))

@@ -55,7 +55,7 @@ def measures(lines: Iterable[str], name: str) -> list[KernelMeasure]:
     try:
         head, units, found = next(rows, []), next(rows, []), [row for row, _ in zip(rows, range(64), strict=False)]
     except csv.Error as error:
-        msg = f"{name} is no table of ncu: {error}"
+        msg = f"{name} is not a table of ncu: {error}"
         raise FactsInvalidError(msg, hint=_HINT) from error
     if not found or _NAME not in head or len(head) > _MOST_COLUMNS:
         msg = f"{name} holds no kernel that ncu measured"

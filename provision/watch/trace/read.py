@@ -25,7 +25,7 @@ def read(path: Path, cut: Cut) -> Trace:
 
     Raises:
         UsageError: it cannot be opened, or only nsys can read it.
-        FactsInvalidError: it is no trace.
+        FactsInvalidError: it is not a trace.
     """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)

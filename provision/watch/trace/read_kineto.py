@@ -44,7 +44,7 @@ def read(path: Path, cut: Cut) -> Trace:
     """The trace within its window.
 
     Raises:
-        FactsInvalidError: it is no such trace, or holds more than is looked at.
+        FactsInvalidError: it is not such a trace, or holds more than is looked at.
     """
     try:
         with path.open("rb") as file:
@@ -121,7 +121,7 @@ class _Events:
         """The events, one after the other."""
         while (before := _BEFORE_EVENTS.match(self._text)) is None:
             if self._ended or len(self._text) > _MOST_EVENT:
-                msg = f"{self._path} is no trace of PyTorch's profiler: it has no traceEvents"
+                msg = f"{self._path} is not a trace of PyTorch's profiler: it has no traceEvents"
                 raise FactsInvalidError(msg, hint=_HINT)
             self._more()
         self._gpus = {int(number): name for number, name in _MODEL.findall(before[0])}
@@ -135,7 +135,7 @@ class _Events:
                 event, at = decoder.raw_decode(self._text, at)
             except (ValueError, RecursionError) as error:
                 if len(self._text) - at > _MOST_EVENT or isinstance(error, RecursionError):
-                    msg = f"{self._path} is no trace of PyTorch's profiler: an event is no JSON, or larger than {_MOST_EVENT >> 20} MiB"
+                    msg = f"{self._path} is not a trace of PyTorch's profiler: an event is not JSON, or larger than {_MOST_EVENT >> 20} MiB"
                     raise FactsInvalidError(msg, hint=_HINT) from error
                 if self._ended:
                     self._notes.append("the file is cut off: what stands before the cut is looked at")
@@ -178,7 +178,7 @@ class _Events:
 
 
 def _nanoseconds(value: object) -> int | None:
-    """Microseconds, as the format has them, in nanoseconds; None for what is no time."""
+    """Microseconds, as the format has them, in nanoseconds; None for what is not a time."""
     if isinstance(value, str):  # older versions write some of them as text
         try:
             value = float(value)

@@ -55,13 +55,13 @@ def read(path: Path, cut: Cut) -> Trace:
     """The trace within its window.
 
     Raises:
-        FactsInvalidError: it is no export of nsys, or is damaged.
+        FactsInvalidError: it is not an export of nsys, or is damaged.
     """
     try:
         with _Export(path) as export:
             return export.trace(cut)
     except sqlite3.Error as error:
-        msg = f"{path} is no readable SQLite export: {str(error)[:200]}"
+        msg = f"{path} is not a readable SQLite export: {str(error)[:200]}"
         raise FactsInvalidError(msg, hint=_HINT) from error
 
 
@@ -94,7 +94,7 @@ class _Export:
 
     def trace(self, cut: Cut) -> Trace:
         if not self._has("META_DATA_EXPORT", "name") and not self._has("StringIds", "id", "value"):
-            msg = f"{self._path} is a database, and no export of nsys"
+            msg = f"{self._path} is a database, and not an export of nsys"
             raise FactsInvalidError(msg, hint=_HINT)
         began, ended = self._window(cut)
         began = self._shrunk(began, ended)

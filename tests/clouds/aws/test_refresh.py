@@ -121,7 +121,7 @@ def test_refreshed_prices_are_those_of_a_place_and_spot_is_shown_without_being_a
     assert disk in price_parts(demand.price)
     assert re.search(r"spot machine at \d{4}-\d\d-\d\d \d\d:\d\d UTC 0\.\d+", price_parts(spot.price))
     assert "spot price history" in price_note(spot)
-    # The next hours are not known: the limit is no promise, unless the profile accepts that, and what is over it already is refused.
+    # The next hours are not known: the limit is not a promise, unless the profile accepts that, and what is over it already is refused.
     assert spot.refusal is not None
     assert spot.refusal.kind is RefusalKind.PRICE_UNKNOWN
     over = planned({**AWS, "regions": [REGION], "market": "spot"}, limit=0.1, unknown="allow").places[0].refusal

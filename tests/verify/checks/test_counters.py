@@ -7,7 +7,7 @@ GROUP = {"gpu__counters": "group"}
 MEMBER = {"members": ["ada"], "capabilities": "0000004000000000", "outcome": "open", "said": ""}
 CLOSED = {"counters__live": "1", "counters__on_disk": "1", "counters__as_user__outcome": "refused"}
 QUICK = {"verify__tier": "quick"}
-OPEN = "performance counters open to ordinary users: on disk, live, and as one gets them"
+OPEN = "performance counters open to ordinary users: on disk, in the driver, and when one of them tries"
 MEMBERS_ONLY = "performance counters closed to ordinary users, and open to the group gpuprov-counters through with-counters"
 CASES: list[Case] = [
     ("counters-on-disk", {}, {}, "pass", "set to 0"),

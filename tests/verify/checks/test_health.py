@@ -164,7 +164,7 @@ TEXTS: list[Text] = [
     ("gpu-health", gpu(uncorrected=1), {}, WELL, "drain the host and reset the GPU or reboot"),
     ("gpu-health", gpu(uncorrected_ever=1), {}, WELL, "look again after a day"),
     ("xid", xid(79), {}, "no XID in the kernel log since the boot", "drain the host"),
-    ("xid", xid(31), {}, "no XID in the kernel log since the boot", "a program did wrong"),
+    ("xid", xid(31), {}, "no XID in the kernel log since the boot", "a program failed"),
     ("xid", {"xids__complete": False}, {}, "no XID in the kernel log since the boot", "/var/log/kern.log"),
     ("xid", {"xids": {"unknown": "x"}}, {}, "the driver has not complained since the boot", "adm or systemd-journal"),
     (

@@ -87,7 +87,7 @@ CASES: list[tuple[str, dict[str, Any], str, str, str]] = [
     ("gemm", {**ONE, **L4, **computed(70.9, 20.0), "load__power_w": 629.9}, "l4", "fail", "does not hold it"),
     ("gemm", {**ONE, **L4, **computed(70.9, 20.0), "load__power_w": 630.0}, "l4", "pass", "sustained 20"),
     ("gemm", {**ONE, **L4, **computed(70.9, 20.0), "load__power_w": None}, "l4", "fail", "does not hold it"),
-    # A card of which nobody published a measurement is judged by a share of its datasheet, 0.74 of 2250; the highest share is no absurdity.
+    # A card of which nobody published a measurement is judged by a share of its datasheet, 0.74 of 2250; the highest share is not absurd.
     ("gemm", {**ONE, **B200, **computed(0.85 * 0.74 * 2250, 1500.0)}, "b200", "pass", ""),
     ("gemm", {**ONE, **B200, **computed(0.85 * 0.74 * 2250 - 1, 1400.0)}, "b200", "warn", ""),
     ("gemm", {**ONE, **B200, **computed(0.7 * 0.74 * 2250 - 1, 1100.0)}, "b200", "fail", ""),
@@ -154,7 +154,7 @@ CASES: list[tuple[str, dict[str, Any], str, str, str]] = [
     ("all-reduce", {"total": {**good.SUM, "bus_gb_s": SUM_FAILS}}, "h200", "warn", "right, 329 GB/s"),
     ("all-reduce", {"total": {**good.SUM, "bus_gb_s": SUM_FAILS - 1}}, "h200", "fail", "right, 328 GB/s"),
     ("all-reduce", {"total": {**good.SUM, "right": None}}, "h200", "fail", "WRONG sum (GPU 0"),
-    # More than the card can do is no measurement.
+    # More than the card can do is not a measurement.
     ("gemm", {**ONE, "gemm__tflops": MOST}, "h200", "pass", "=GPU 0: 1039 TFLOPS, sustained 665"),
     ("gemm", {**ONE, "gemm__tflops": MOST + 0.1}, "h200", "unknown", "more than the 989.5 that it can do"),
     # A product that is off by more than rounding.

@@ -81,5 +81,5 @@ def test_a_file_of_docker_that_is_no_such_file_is_unknown(probe: Any, monkeypatc
     if text == '{"runtimes": []}':
         assert probe.containers.docker_settings() == {"runtimes": [], "cdi": False}
         return
-    with pytest.raises(probe.run.Unknown, match="no JSON object"):
+    with pytest.raises(probe.run.Unknown, match="not a JSON object"):
         probe.containers.docker_settings()

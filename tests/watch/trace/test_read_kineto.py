@@ -79,8 +79,8 @@ def test_a_named_range_is_the_window(tmp_path: Path) -> None:
     ("content", "message"),
     [
         (b'{"a": 1}', "has no traceEvents"),
-        (b'{"traceEvents": [' + b'{"a":' * 100_000, "no JSON"),
-        (b"[" * 200_000, "no JSON"),
+        (b'{"traceEvents": [' + b'{"a":' * 100_000, "not JSON"),
+        (b"[" * 200_000, "not JSON"),
         (gzip.compress(b'{"traceEvents": []}', mtime=0)[:-9], "cannot read"),
         (b"\x1f\x8b" + b"\0" * 64, "cannot read"),
     ],

@@ -87,7 +87,7 @@ def syncing(share: float) -> Line:
 
 
 def working(share: float, *, waits: bool = False) -> Line:
-    """The host computes, or waits for data, before each launch; steps are long enough that the gap is no launch."""
+    """The host computes, or waits for data, before each launch; steps are long enough that the gap is not a launch."""
     line = Line()
     for at in range(0, STEPS * STEP, 10 * STEP):
         gap = share * 10 * STEP

@@ -1,4 +1,4 @@
-"""What it costs when a matrix's side is no multiple of 4, 8, 16 or 64: a product beside that of a side one larger.
+"""What it costs when a matrix's side is not a multiple of 4, 8, 16 or 64: a product beside that of a side one larger.
 
 The two of a pair take turns, so that clocks and heat meet both alike.
 """
