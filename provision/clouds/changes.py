@@ -18,7 +18,7 @@ class ChangingCall:
     Attributes:
         cloud: name of the cloud.
         where: region or zone; empty for what has none.
-        action: the call, such as `ec2:RunInstances`.
+        action: the call, such as `RunInstances`.
         answer: `accepted`, the cloud's code for its refusal, or `unanswered`.
         request_id: under which the cloud's own trail has the call.
         operation: what the cloud started and has under this name in its trail, where calls start something.

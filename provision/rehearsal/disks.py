@@ -31,7 +31,7 @@ def attach(folder: Path, *, instance_store_gb: int, volume_gb: tuple[int, ...], 
     for number, (size_gb, ephemeral) in enumerate([*((size, False) for size in volume_gb), *inside], start=1):
         name = link(number - 1, _serial(f"{folder.name}-{number}"), ephemeral)
         file = folder / f"disk{number}.img"
-        _blank(file, size_gb * 10**9)  # EC2 counts instance stores in powers of ten
+        _blank(file, size_gb * 10**9)  # instance stores are counted in powers of ten
         loop = run("losetup", "--find", "--show", str(file)).stdout.strip()
         disks.append(HostDisk(file, loop, f"nvme{number}n1", name, ephemeral))
     return disks

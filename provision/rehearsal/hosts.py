@@ -33,7 +33,7 @@ _POWERED_OFF: Final = {-2, 130, 0}
 # systemd(1), "Signals".
 _POWEROFF: Final = signal.SIGRTMIN + 4
 _REBOOT: Final = signal.SIGRTMIN + 5
-# Of the console of a host that was removed, in characters, and of how many hosts: EC2 keeps 64 KiB for an hour.
+# Of the console of a host that was removed, in characters, and of how many hosts: a real cloud keeps 64 KiB for an hour.
 _KEPT: Final = 65_536
 _MOST_KEPT: Final = 100
 
