@@ -227,6 +227,7 @@ def test_what_the_wrapper_cannot_run_is_refused_with_the_way_out(typed: list[str
     with pytest.raises(UsageError) as refused:
         remote.traced(typed, Surroundings(), OPTIONS, "/f")
     assert "stack.profilers" in refused.value.hint
+    assert refused.value.message.endswith(f"`python -m MODULE` only, not {shlex.join(typed)!a}")
 
 
 @pytest.mark.parametrize(

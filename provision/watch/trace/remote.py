@@ -22,6 +22,7 @@ _WRAPPER: Final = Path(__file__).parent / "sent" / "torch_trace.py"
 _FOLDER: Final = re.compile(r"/[^\0\n]{0,200}/gpuprov-trace\.[A-Za-z0-9]{8}")
 _PYTHON: Final = re.compile(r"python[0-9.]*")
 _FLAGS: Final = {"-u", "-B", "-O", "-OO", "-E", "-s", "-I"}
+_SHOWN: Final = 60  # characters of a command in a message
 _LEAST_FREE_KB: Final = 2 << 20
 NO_TORCH: Final = 97
 NO_SCRIPT: Final = 98
@@ -245,7 +246,9 @@ def _by_torch(words: Sequence[str], options: TraceOptions, folder: str) -> str:
     program = words[flags:]
     of_python = bool(_PYTHON.fullmatch(words[0].rpartition("/")[2])) and bool(program)
     if not of_python or not (program[0] == "-m" or program[0].endswith(".py")):
-        msg = f"there is no nsys on the host, and {words[0]!a} is not a Python program that PyTorch's profiler could run"
+        command = shlex.join(words)
+        shown = ascii(command if len(command) <= _SHOWN else command[:_SHOWN] + "…")
+        msg = f"there is no nsys on the host, and PyTorch's profiler runs `python FILE.py` and `python -m MODULE` only, not {shown}"
         raise UsageError(msg, hint=fix)
     times = [f"{options.delay_s:g}", f"{options.duration_s:g}"]
     return shlex.join([*words[:flags], f"{folder}/torch_trace.py", f"{folder}/trace.json.gz", *times, *program])
