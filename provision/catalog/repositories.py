@@ -40,7 +40,7 @@ def repository_rules() -> tuple[Rule, ...]:
             "cudnn-in-repository",
             ("os", "cudnn", "packages"),
             lambda system, cudnn, packages: (
-                packages != "nvidia" or system.cudnn_from is None or version(cudnn.version) >= version(system.cudnn_from)
+                cudnn is None or packages != "nvidia" or system.cudnn_from is None or version(cudnn.version) >= version(system.cudnn_from)
             ),
             lambda system, cudnn, _packages: (
                 f"NVIDIA's repository for {system.key} begins with cuDNN {system.cudnn_from} and has no {cudnn.version}"

@@ -46,7 +46,7 @@ _TITLES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class StackRequest:
-    """What a stack should be; `auto` leaves a version open, None leaves a framework out.
+    """What a stack should be; `auto` leaves a version open, None leaves cuDNN or a framework out.
 
     Attributes:
         gpu: model, such as `v100`.
@@ -68,7 +68,7 @@ class StackRequest:
     os: str
     driver: str = AUTO
     cuda: str = AUTO
-    cudnn: str = AUTO
+    cudnn: str | None = AUTO
     pytorch: str | None = None
     tensorflow: str | None = None
     jax: str | None = None
@@ -211,7 +211,7 @@ def _variables(clocks: ClockRequest, optional: Iterable[str]) -> dict[str, dict[
         "driver": newest_first(read.driver().branches, "branch"),
         "flavour": words("open", "proprietary"),
         "cuda": newest_first(read.toolkits().toolkits),
-        "cudnn": newest_first(read.cudnn().releases),
+        "cudnn": newest_first(read.cudnn().releases) | {NONE: None},
         "packages": words("nvidia", "distribution"),
         "ncu": words("no", "yes"),
         "counters": words("admin-only", "group", "all-users"),
@@ -230,11 +230,11 @@ def _optional(request: StackRequest) -> tuple[str, ...]:
 def _demands(request: StackRequest, problem: Problem) -> list[Demand]:
     """The request as demands; a version that is not in the catalog is refused here, with the nearest ones."""
     demands = []
-    for name in ("gpu", "os", "driver", "cuda", "cudnn"):
+    for name in ("gpu", "os", "driver", "cuda"):
         release = getattr(request, name)
         if release != AUTO:
             demands.append(_versioned(problem, name, release))
-    for name in TITLES:
+    for name in ("cudnn", *TITLES):
         release = getattr(request, name)
         title, key = _TITLES[name]
         if release is None:

@@ -200,7 +200,7 @@ def _libraries() -> tuple[Rule, ...]:
         Rule(
             "cudnn-runs-on-gpu",
             ("gpu", "cudnn"),
-            lambda gpu, cudnn: cudnn.compute_capability.cover(gpu.compute_capability),
+            lambda gpu, cudnn: cudnn is None or cudnn.compute_capability.cover(gpu.compute_capability),
             lambda gpu, cudnn: (
                 f"cuDNN {cudnn.version} is for compute capability {cudnn.compute_capability.oldest} to "
                 f"{cudnn.compute_capability.newest}, and {capability_text(gpu)}"
@@ -209,7 +209,7 @@ def _libraries() -> tuple[Rule, ...]:
         Rule(
             "cudnn-built-for-cuda",
             ("cuda", "cudnn"),
-            lambda toolkit, cudnn: toolkit.major in cudnn.cuda_majors,
+            lambda toolkit, cudnn: cudnn is None or toolkit.major in cudnn.cuda_majors,
             lambda toolkit, cudnn: (
                 f"cuDNN {cudnn.version} is built for CUDA {' and '.join(map(str, cudnn.cuda_majors))}, not {toolkit.major}"
             ),

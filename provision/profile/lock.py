@@ -19,7 +19,7 @@ from provision.catalog.conflict import INSTEAD, NONE, Remedy
 from provision.catalog.records.gpus import GpuRecord
 from provision.catalog.records.libraries import LibraryRelease
 from provision.catalog.records.stack import ReleaseRecord, System, Toolkit
-from provision.catalog.resolve import AUTO, Resolution, StackRequest, resolve
+from provision.catalog.resolve import Resolution, StackRequest, resolve
 from provision.catalog.rules import ClockRequest, gcc_for, wheel_cudnn
 from provision.catalog.wheels import WheelSet, extra_wheels, opencv_decoder, opencv_set, opencv_tools, parse, set_for
 from provision.clouds.offline import PlaceBase
@@ -59,7 +59,7 @@ def stack_request(profile: Profile) -> StackRequest:
         os=f"{profile.os.name} {profile.os.version}",
         driver=has.driver if has else profile.stack.driver,
         cuda=profile.stack.cuda,
-        cudnn=AUTO if profile.stack.cudnn == "none" else profile.stack.cudnn,
+        cudnn=None if profile.stack.cudnn == "none" else profile.stack.cudnn,
         pytorch=profile.stack.frameworks.pytorch,
         tensorflow=profile.stack.frameworks.tensorflow,
         jax=profile.stack.frameworks.jax,

@@ -267,6 +267,11 @@ class TestWords:
         assert values(gpu="t4", cudnn="9.10")["cudnn"] == "9.10.2.21"
 
 
+@pytest.mark.parametrize("system", [NOBLE, JAMMY, "debian 13", "rocky 10"])
+def test_cudnn_that_is_left_out_is_not_chosen(system: str) -> None:
+    assert values(gpu="t4", os=system, cudnn=None)["cudnn"] == "none"
+
+
 def test_jax_on_volta_has_its_cudnn_held() -> None:
     assert values(gpu="v100", jax="auto")["jax"] == "0.12.0.1"
     wheels = read.closures("jax-0.12.0.1-cudnn-9.10.2.21-cp312")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from pathlib import Path
 
 from tests.cli.conftest import Call
 
@@ -36,3 +38,9 @@ def test_it_tells_what_was_asked_for_from_defaults_and_choices(call: Call) -> No
     assert told["packages"]["because"] == "the default of sources.packages"
     _, out, _ = call("explain", "t4-train", "tensorflow")
     assert "asked for" not in out
+
+
+def test_what_a_profile_leaves_out_is_not_given_a_version(call: Call, tmp_path: Path) -> None:
+    path = tmp_path / "t4-train.yml"
+    path.write_text(re.sub(r"cudnn: auto\b.*", "cudnn: none", call("profile", "show", "t4-train")[1]))
+    assert call("explain", str(path), "cudnn")[:2] == (0, "cuDNN  none\n         asked for in stack.cudnn\n")

@@ -77,7 +77,7 @@ def test_a_key_is_of_the_type_that_it_says(tmp_path: Path, key: str, said: str) 
         ("https://mirror.example:0/apt", "ports begin at 1"),
         ("https://mirror.example/a/../b", "'..'"),
         ("http://169.254.169.254/latest", "metadata"),
-        ("http://0.0.0.0/apt", "no mirror's address"),
+        ("http://0.0.0.0/apt", "not a mirror's address"),
         ("https://mirror.example:65535/apt", ""),
         ("http://10.0.0.5/apt", ""),
     ],
