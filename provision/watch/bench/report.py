@@ -8,9 +8,9 @@ import msgspec
 
 from provision.catalog import read
 from provision.report.base import inert
-from provision.watch.bench.figures import DoneMessage, LoadState, SoakRow, StartMessage
-from provision.watch.bench.run import BenchRun
-from provision.watch.bench.verdict import WORST, BenchOutcome, BenchVerdict, exit_code
+from provision.verify.bench.figures import DoneMessage, LoadState, SoakRow, StartMessage
+from provision.verify.bench.heard import BenchRun
+from provision.verify.bench.verdict import WORST, BenchOutcome, BenchVerdict, exit_code
 
 SCHEMA: Final = "gpuprov-bench/1"
 COLUMNS: Final = ("FIGURE", "GPU", "VALUE", "REFERENCE", "SHARE", "VERDICT", "WHY")

@@ -14,9 +14,10 @@ import pytest
 
 from provision.host import python
 from provision.host.ssh import LOCALHOST
+from provision.verify.bench.heard import BenchRun
 from provision.watch.bench import run
 from provision.watch.bench.plan import BenchStep
-from provision.watch.bench.run import BenchMoment, BenchRun, measure
+from provision.watch.bench.run import BenchMoment, measure
 from tests.waiting import until
 
 from .stand_in import stand_ins

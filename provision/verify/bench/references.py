@@ -6,8 +6,8 @@ from typing import Final
 from provision.catalog import read
 from provision.catalog.records.base import version
 from provision.catalog.records.gpus import GpuRecord, Healthy
-from provision.verify.checks.perf import LANE
-from provision.watch.bench.figures import Measured
+from provision.verify.bench.figures import Measured
+from provision.verify.facts.perf import LANE
 
 # Figures that say nothing of a card's health: effects, points of a roofline, tables, and rates that the host decides.
 REPORTED: Final = (

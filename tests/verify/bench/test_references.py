@@ -7,11 +7,10 @@ import json
 import pytest
 
 from provision.catalog import read
-from provision.watch.bench.figures import LoadState, Measured
-from provision.watch.bench.references import Reference, is_reported, reference_of
-from provision.watch.bench.run import replayed
-
-from .stand_in import DATA, recorded
+from provision.verify.bench.figures import LoadState, Measured
+from provision.verify.bench.heard import replayed
+from provision.verify.bench.references import Reference, is_reported, reference_of
+from tests.watch.bench.stand_in import DATA, recorded
 
 
 def figure(key: str, value: float = 1.0, **more: object) -> Measured:

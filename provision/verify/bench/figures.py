@@ -5,7 +5,7 @@ from typing import Annotated, Any, Final
 import msgspec
 
 from provision.errors import ProbeFailedError
-from provision.watch.sample import Amount, Line, Share, Whole, Word
+from provision.verify.bounds import Amount, Line, Share, Whole, Word
 
 Signed = Annotated[float, msgspec.Meta(ge=-1e15, le=1e15)]
 Bit = Annotated[str, msgspec.Meta(pattern=r"^[0-9]{1,10}$")]

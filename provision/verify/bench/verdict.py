@@ -11,11 +11,10 @@ from provision.catalog import read
 from provision.catalog.records.gpus import GpuRecord
 from provision.catalog.roofline import gpu_by_nvml_name
 from provision.errors import EXIT_FAILED_CHECK, EXIT_OK, EXIT_UNKNOWN
-from provision.verify.checks.health import HARDWARE, ORDINARY, THERMAL, gravity
-from provision.verify.checks.perf import ABSURD, OFF
-from provision.verify.facts.perf import FLICKER
-from provision.watch.bench.figures import BenchGpu, DoneMessage, Measured, StartMessage
-from provision.watch.bench.references import Reference, is_reported, reference_of
+from provision.verify.bench.figures import BenchGpu, DoneMessage, Measured, StartMessage
+from provision.verify.bench.references import Reference, is_reported, reference_of
+from provision.verify.codes import HARDWARE, ORDINARY, THERMAL, gravity
+from provision.verify.facts.perf import ABSURD, FLICKER, OFF
 
 BenchOutcome = Literal["fail", "unknown", "warn", "pass", "reported"]
 WORST: Final[tuple[BenchOutcome, ...]] = ("fail", "unknown", "warn", "pass", "reported")

@@ -8,10 +8,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from provision.watch.bench.run import replayed
-from provision.watch.bench.verdict import BenchVerdict, Past, exit_code, judge
-
-from .stand_in import changed, recorded
+from provision.verify.bench.heard import replayed
+from provision.verify.bench.verdict import BenchVerdict, Past, exit_code, judge
+from tests.watch.bench.stand_in import changed, recorded
 
 QUICK = recorded("h100-quick")
 NEVER = Past({}, {})
