@@ -150,7 +150,7 @@ def _figure(verdict: BenchVerdict) -> FigureEntry:
 
 def rows(host: HostEntry, *, every: bool = False) -> list[list[str]]:
     """The figures of a host for a table, the judged ones or all; every text is safe to show."""
-    shown = [figure for figure in host.figures if every or figure.outcome != "reported"]
+    shown = [figure for figure in host.figures if every or figure.outcome not in {"reported", "not-applicable"}]
     return [
         [
             inert(figure.figure if figure.alone else f"{figure.figure} (together)", 60),
