@@ -6,7 +6,17 @@ from typing import Final
 
 from provision.errors import GpuprovError, ProbeFailedError
 from provision.verify.bench import figures
-from provision.verify.bench.figures import DoneMessage, EndMessage, HelloMessage, Measured, RefusedMessage, StartMessage, StepMessage
+from provision.verify.bench.figures import (
+    DoneMessage,
+    EndMessage,
+    HelloMessage,
+    Measured,
+    RefusedMessage,
+    StartMessage,
+    StepMessage,
+    ToolMessage,
+)
+from provision.verify.bench.tools import figures_of
 
 _MOST_FIGURES: Final = 20_000
 
@@ -40,11 +50,11 @@ def take(run: BenchRun, message: figures.Message) -> None:
             run.machine = message.machine
         case StartMessage():
             run.start = message
-        case Measured():
+        case Measured() | ToolMessage():
             if len(run.measured) >= _MOST_FIGURES:
                 msg = f"{run.host} sends more figures than there can be"
                 raise ProbeFailedError(msg, hint="another program may write into the session")
-            run.measured.append(message)
+            run.measured.extend([message] if isinstance(message, Measured) else figures_of(message))
         case DoneMessage():
             run.done.append(message)
         case RefusedMessage():

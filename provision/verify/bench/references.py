@@ -46,7 +46,7 @@ def is_reported(card: GpuRecord | None, figure: Measured) -> bool:
     """Whether a figure is shown and not judged, on any card or on this one."""
     shown = figure.key.startswith(REPORTED) or (figure.recipe == "gemm" and f".{_SIZE}." not in figure.key)
     shared = figure.recipe == "copies" and not figure.alone
-    hosted = figure.recipe == "peers" and card is not None and card.model in read.gpus().acceptance.all_reduce_reported
+    hosted = figure.recipe in {"peers", "nccl"} and card is not None and card.model in read.gpus().acceptance.all_reduce_reported
     # From Ampere on PyTorch's convolutions use TF32 without being asked: against FP32 without it nobody published a figure.
     against = figure.key == "amp.speed_up.fp32" and card is not None and version(card.compute_capability) >= _AMPERE
     return shown or shared or hosted or against or figure.key.endswith(".both")
@@ -77,7 +77,7 @@ def reference_of(card: GpuRecord | None, figure: Measured) -> Reference | None:
     if card is None:
         return link
     name = figure.key.replace(f".{_SIZE}", "")
-    name = "peers.p2p" if name.startswith("peers.p2p.") else name
+    name = "peers.p2p" if name.startswith("peers.p2p.") else name.replace("nccl.all_reduce.", "peers.all_reduce.")
     return _own(card, name) or _accepted(card, name) or _floor(card, name) or _sheet(card, name) or link
 
 

@@ -14,6 +14,7 @@ from provision.catalog.roofline import gpu_by_nvml_name
 from provision.errors import EXIT_FAILED_CHECK, EXIT_OK, EXIT_UNKNOWN
 from provision.verify.bench.figures import BenchGpu, DoneMessage, Measured, StartMessage
 from provision.verify.bench.references import Reference, is_lacking, is_reported, reference_of
+from provision.verify.bench.tools import TOOLS
 from provision.verify.codes import HARDWARE, ORDINARY, THERMAL, gravity
 from provision.verify.facts.perf import ABSURD, FLICKER, OFF
 
@@ -100,6 +101,8 @@ def _gpu(gpus: Sequence[BenchGpu], figure: Measured) -> BenchGpu:
 
 def _one(gpu: BenchGpu, figure: Measured, seen: _Seen) -> BenchVerdict:
     card, value = gpu_by_nvml_name(gpu.name), figure.value
+    if value is None and figure.recipe in TOOLS:
+        return _told(figure)
     reported = is_reported(card, figure)
     reference = reference_of(card, figure)
     if value is None and card is not None and is_lacking(card, figure):
@@ -120,6 +123,14 @@ def _one(gpu: BenchGpu, figure: Measured, seen: _Seen) -> BenchVerdict:
     outcome = min((sign for sign, _ in signs), key=WORST.index)
     words = "; ".join(text for text in (*(text for _, text in signs), state(gpu, figure)) if text)
     return BenchVerdict(figure, outcome, reference, share, words)
+
+
+def _told(figure: Measured) -> BenchVerdict:
+    """What a program of somebody else found, in the words that it has for it; unknown where it found nothing."""
+    if figure.detail.get("absent") is True:
+        return BenchVerdict(figure, "not-applicable", words=figure.why)
+    outcomes: dict[bool | float | str | None, BenchOutcome] = {"Pass": "pass", "Warn": "warn", "Fail": "fail", "Skip": "reported"}
+    return BenchVerdict(figure, outcomes.get(figure.detail.get("result"), "unknown"), words=figure.why)
 
 
 def _fleet(figure: Measured, past: Past) -> Reference | None:

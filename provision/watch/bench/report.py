@@ -155,7 +155,7 @@ def rows(host: HostEntry, *, every: bool = False) -> list[list[str]]:
         [
             inert(figure.figure if figure.alone else f"{figure.figure} (together)", 60),
             str(figure.gpu),
-            f"{figure.value:.5g} {inert(figure.unit, 12)}" if figure.value is not None else "?",
+            _value(figure),
             f"{figure.reference.value:g}" if figure.reference else "",
             f"{figure.share:.0%}" if figure.share is not None else "",
             figure.outcome,
@@ -163,6 +163,12 @@ def rows(host: HostEntry, *, every: bool = False) -> list[list[str]]:
         ]
         for figure in shown
     ]
+
+
+def _value(figure: FigureEntry) -> str:
+    if figure.value is None:
+        return inert(str(figure.detail.get("result", "?")), 12)
+    return f"{figure.value:.5g} {inert(figure.unit, 12)}"
 
 
 def tally(host: HostEntry) -> str:
