@@ -49,7 +49,7 @@ HOMES = {
     "google": {"clouds/gcp"},
     "ansible_runner": {"converge/run.py"},
     "yaml": {"profile/plain.py", "profile/lockfile.py", "profile/commented.py", "catalog/read.py", "converge/declared.py"},
-    "msgspec": {"catalog", "clouds", "watch"},
+    "msgspec": {"catalog", "clouds", "verify/bench", "verify/bounds.py", "watch"},
     "packaging": {"profile/requirements.py"},
     "clingo": {"catalog/solve.py"},
     "jinja2": {

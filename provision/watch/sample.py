@@ -9,13 +9,9 @@ from typing import Annotated, Final
 import msgspec
 
 from provision.errors import ProbeFailedError
+from provision.verify.bounds import Amount, Line, Share, Whole, Word
 
 MAX_LINE_BYTES: Final = 512 * 1024
-Share = Annotated[float, msgspec.Meta(ge=0, le=1.05)]
-Amount = Annotated[float, msgspec.Meta(ge=0, le=1e18)]
-Whole = Annotated[int, msgspec.Meta(ge=0, le=10**18)]
-Word = Annotated[str, msgspec.Meta(max_length=100)]
-Line = Annotated[str, msgspec.Meta(max_length=300)]
 
 
 class SliceSample(msgspec.Struct, frozen=True):

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from provision.host.ssh import Target
-from provision.verify.checks.health import HARDWARE, ORDINARY, THERMAL, gravity
+from provision.verify.codes import HARDWARE, ORDINARY, THERMAL, gravity
 from provision.watch.sample import GpuSample, Rates, Sample, rates
 from provision.watch.stream import Lost
 

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Final
 
 from provision.errors import InstanceNotFoundError
 from provision.profile.model import Profile
+from provision.verify.bench.heard import BenchRun
+from provision.verify.bench.verdict import Past, judge
 from provision.watch.bench import record
 from provision.watch.bench.plan import BenchStep
 from provision.watch.bench.report import SCHEMA, BenchReport, host_entry
-from provision.watch.bench.run import BenchRun, Told, measure
-from provision.watch.bench.verdict import Past, judge
+from provision.watch.bench.run import Told, measure
 
 if TYPE_CHECKING:
     from provision.host.ssh import Target

@@ -3,7 +3,7 @@
 Limits and their sources: docs/sources/verification.md §2.5-2.7.
 """
 
-from typing import Final, Literal
+from typing import Final
 
 from provision.profile.model import Profile
 from provision.verify.checks.base import (
@@ -20,6 +20,7 @@ from provision.verify.checks.base import (
     unknown,
     warns,
 )
+from provision.verify.codes import HARDWARE, ORDINARY, THERMAL, gravity
 from provision.verify.facts import Facts, NotObservedError
 from provision.verify.facts.gpu import DeviceFacts, devices, require_gpu
 from provision.verify.facts.health import GspFacts, XidsFacts
@@ -46,27 +47,9 @@ _NEWER: Final = {
     "unrepairable": (0, "memory that cannot be repaired"),
 }
 
-# NVIDIA's catalogue of XIDs, docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html, by its immediate action, from the table that
-# gpud generated of it on 2025-10-29. Every other code, also one that is not in the catalogue, needs a reset, a repair or support, and
-# fails. The catalogue ignores 63 (a row or page was replaced: `gpu-health` judges the consequences) and the test messages.
-_IGNORED: Final = frozenset({63, 106, 107})
-# RESTART_APP: a program failed, or was hit by a failure; the GPU goes on.
-_APPLICATION: Final = frozenset(
-    {8, 11, 13, 25, 31, 32, 39, 40, 41, 60, 68, 69, 70, 71, 72, 75, 76, 77, 80, *range(82, 87), 88, 89, 94, *range(96, 106)}
-    | {*range(126, 136), 139}
-)
-# IGNORE at once and look into later; 45 cleans up after another one, 154 announces what `gpu-health` reads, 162 and 163 are not errors.
-_LOOK_LATER: Final = frozenset({14, 37, 38, 43, 44, 45, 66, 67, 92, 93, 108, 121, 137, 141, 152, 153, 154, 157, 160, 161, 162, 163})
-
 # A call to the GSP timed out, and an error of the GSP itself.
 _GSP_LOST: Final = frozenset({119, 120})
 _GSP_STATES: Final = {"0": "off", "1": "on"}
-
-# nvmlClocksEventReason*: what the bits mean, and how bad it is.
-HARDWARE: Final = {0x8: "hardware slowdown", 0x40: "hardware thermal slowdown", 0x80: "power brake"}
-THERMAL: Final = {0x20: "software thermal slowdown"}
-# A healthy T4 or L4 runs at its power cap.
-ORDINARY: Final = {0x1: "idle", 0x2: "clock setting", 0x4: "power cap", 0x10: "sync boost", 0x100: "display clocks"}
 
 
 def _health(facts: Facts, _profile: Profile) -> Verdict:
@@ -154,11 +137,6 @@ def _newer(device: DeviceFacts) -> Signs:
     if absent:
         signs.sound.append(f"not told by this GPU or driver: whether {' or '.join(absent)}")
     return signs
-
-
-def gravity(xid: int) -> Literal["hard", "soft", "ignored"]:
-    """Whether an XID asks for a look at the GPU, at the program, or at nothing."""
-    return "ignored" if xid in _IGNORED else "soft" if xid in _APPLICATION | _LOOK_LATER else "hard"
 
 
 def _xid(facts: Facts, _profile: Profile) -> Verdict:

@@ -33,19 +33,13 @@ from provision.verify.checks.base import (
 )
 from provision.verify.facts import Facts
 from provision.verify.facts.gpu import require_gpu
-from provision.verify.facts.perf import FLICKER, FleetFacts, PartFacts, PerfDeviceFacts, PerfFacts
+from provision.verify.facts.perf import ABSURD, FLICKER, LANE, OFF, FleetFacts, PartFacts, PerfDeviceFacts, PerfFacts
 from provision.verify.finding import Outcome
 
 # Bits of nvmlClocksEventReasons (nvml.h).
 _HARDWARE: Final = 0x8 | 0x40 | 0x80
 _HEAT: Final = 0x20
-# A product in bf16 is off by 0.0016 on an H200 (tests/data/facts/h200-perf.json); one wrong tile among 64 x 64 values is far above this.
-OFF: Final = 0.01
-# Clocks of host and card differ by less; a figure that exceeds the card's own maximum by more is not a measurement.
-ABSURD: Final = 1.05
 _NEARLY: Final = 0.9  # of the power limit; DCGM's targeted power passes from 0.75 of it on
-# GB/s a lane and direction after encoding, by generation (PCI Express Base Specification).
-LANE: Final = {1: 0.25, 2: 0.5, 3: 0.985, 4: 1.969, 5: 3.938, 6: 7.563}
 
 _LOW = "see what held it back; if an idle host stays slow, hand the machine back and launch another"
 

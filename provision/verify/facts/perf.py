@@ -11,6 +11,12 @@ Rate = Annotated[float, Field(gt=0, lt=1e6, allow_inf_nan=False)]
 _HELD_DOWN: Final = {0x4: "power cap", 0x8: "hardware slowdown", 0x20: "heat (software)", 0x40: "heat (hardware)", 0x80: "power brake"}
 # A reason in fewer samples is a flicker: DCGM fails a suite for "0.0 seconds" of it (DCGM #242).
 FLICKER: Final = 0.10
+# A product in bf16 is off by 0.0016 on an H200 (tests/data/facts/h200-perf.json); one wrong tile among 64 x 64 values is far above this.
+OFF: Final = 0.01
+# Clocks of host and card differ by less; a figure that exceeds the card's own maximum by more is not a measurement.
+ABSURD: Final = 1.05
+# GB/s a lane and direction after encoding, by generation (PCI Express Base Specification).
+LANE: Final = {1: 0.25, 2: 0.5, 3: 0.985, 4: 1.969, 5: 3.938, 6: 7.563}
 _BUSY: Final = 10  # per cent; it reveals processes that a container does not see
 Reason = Literal["timeout", "died", "failed", "missing", "import", "no-memory", "not-run", "one-gpu"]
 

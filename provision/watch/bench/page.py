@@ -97,7 +97,7 @@ def _section(host: HostEntry) -> Section:
     cells = of("minibatch.")
     devices = sorted({figure.figure.rpartition(".")[2] for figure in cells}, key=lambda name: (name != "gpu", len(name), name))
     columns = [device.replace("cpu", "CPU ") if device != "gpu" else "GPU" for device in devices]
-    judged = [figure for figure in host.figures if figure.outcome != "reported"]
+    judged = [figure for figure in host.figures if figure.outcome not in {"reported", "not-applicable"}]
     soaks = [soak for figure in of("soak.last") for soak in _soak(figure)]
     return Section(
         host, tally(host), judged, _roofline(of("intensity.")), of("alignment."), of("amp."), columns, _networks(cells, devices), soaks

@@ -14,7 +14,10 @@ CELL_S: Final = 1.08
 
 @dataclass(frozen=True, slots=True)
 class BenchStep:
-    """One recipe: on `all` GPUs at once, `each` in turn, the `first`, or over growing groups for `sums`. The seconds are for all rounds."""
+    """One recipe: on `all` GPUs at once, `each` in turn, the `first`, or over growing groups for `sums`. The seconds are for all rounds.
+
+    A recipe of the `host` is a program that somebody else installed there; it comes after all others.
+    """
 
     recipe: str
     ranks: str
@@ -40,6 +43,8 @@ QUICK: Final = (
     BenchStep("intensity", "first", 6),
     BenchStep("minibatch", "first", 8),
     BenchStep("minibatch", "first", 15, {"threads": [4, 16], "cell_s": 5}),
+    BenchStep("dcgm", "host", 5),
+    BenchStep("nccl", "host", 5),
 )
 FULL: Final = (
     BenchStep("gemm", "all", 210, {"precisions": ["bf16", "fp16", "tf32", "fp32", "fp8", "int8", "fp64"], "sizes": [8192, 4096]}),
@@ -55,6 +60,8 @@ FULL: Final = (
     BenchStep("minibatch", "first", 30),
     BenchStep("minibatch", "first", 150, _PROCESSOR),
     BenchStep("soak", "all", 120),
+    BenchStep("dcgm", "host", 10),
+    BenchStep("nccl", "host", 15),
 )
 RECIPES: Final = tuple(dict.fromkeys(step.recipe for step in FULL))
 
@@ -63,7 +70,8 @@ def chosen(*, full: bool, only: Sequence[str]) -> tuple[BenchStep, ...]:
     """The steps of a plan, or those of some recipes; a recipe that a quick plan lacks is taken from the full one."""
     plan = FULL if full else QUICK
     lacking = [step for step in FULL if step.recipe in set(only) - {step.recipe for step in plan}]
-    return tuple(step for step in (*plan, *lacking) if not only or step.recipe in only)
+    steps = (step for step in (*plan, *lacking) if not only or step.recipe in only)
+    return tuple(sorted(steps, key=lambda step: step.ranks == "host"))
 
 
 def seconds(steps: Sequence[BenchStep]) -> float:

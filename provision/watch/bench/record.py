@@ -11,9 +11,9 @@ import msgspec
 
 from provision.errors import FactsInvalidError
 from provision.paths import private_dir, read_bounded, write_whole
-from provision.watch.bench.figures import Measured
-from provision.watch.bench.run import BenchRun
-from provision.watch.bench.verdict import BenchVerdict, Past
+from provision.verify.bench.figures import Measured
+from provision.verify.bench.heard import BenchRun
+from provision.verify.bench.verdict import BenchVerdict, Past
 
 _KEPT: Final = 50
 _RECENT: Final = 5

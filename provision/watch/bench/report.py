@@ -8,9 +8,9 @@ import msgspec
 
 from provision.catalog import read
 from provision.report.base import inert
-from provision.watch.bench.figures import DoneMessage, LoadState, SoakRow, StartMessage
-from provision.watch.bench.run import BenchRun
-from provision.watch.bench.verdict import WORST, BenchOutcome, BenchVerdict, exit_code
+from provision.verify.bench.figures import DoneMessage, LoadState, SoakRow, StartMessage
+from provision.verify.bench.heard import BenchRun
+from provision.verify.bench.verdict import WORST, BenchOutcome, BenchVerdict, exit_code
 
 SCHEMA: Final = "gpuprov-bench/1"
 COLUMNS: Final = ("FIGURE", "GPU", "VALUE", "REFERENCE", "SHARE", "VERDICT", "WHY")
@@ -150,12 +150,12 @@ def _figure(verdict: BenchVerdict) -> FigureEntry:
 
 def rows(host: HostEntry, *, every: bool = False) -> list[list[str]]:
     """The figures of a host for a table, the judged ones or all; every text is safe to show."""
-    shown = [figure for figure in host.figures if every or figure.outcome != "reported"]
+    shown = [figure for figure in host.figures if every or figure.outcome not in {"reported", "not-applicable"}]
     return [
         [
             inert(figure.figure if figure.alone else f"{figure.figure} (together)", 60),
             str(figure.gpu),
-            f"{figure.value:.5g} {inert(figure.unit, 12)}" if figure.value is not None else "?",
+            _value(figure),
             f"{figure.reference.value:g}" if figure.reference else "",
             f"{figure.share:.0%}" if figure.share is not None else "",
             figure.outcome,
@@ -163,6 +163,12 @@ def rows(host: HostEntry, *, every: bool = False) -> list[list[str]]:
         ]
         for figure in shown
     ]
+
+
+def _value(figure: FigureEntry) -> str:
+    if figure.value is None:
+        return inert(str(figure.detail.get("result", "?")), 12)
+    return f"{figure.value:.5g} {inert(figure.unit, 12)}"
 
 
 def tally(host: HostEntry) -> str:

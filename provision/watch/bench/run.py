@@ -5,7 +5,7 @@ import json
 import time
 import zlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Final
@@ -13,36 +13,14 @@ from typing import Final
 from provision.errors import GpuprovError, ProbeFailedError
 from provision.host import python
 from provision.host.ssh import Target
+from provision.verify.bench import figures
+from provision.verify.bench.figures import StepMessage
+from provision.verify.bench.heard import BenchRun, take
 from provision.watch import stream
-from provision.watch.bench import figures
-from provision.watch.bench.figures import DoneMessage, EndMessage, HelloMessage, Measured, RefusedMessage, StartMessage, StepMessage
 from provision.watch.bench.plan import CELL_S, BenchStep
 
 ROOT: Final = Path(__file__).parent
 _SILENT_S: Final = 60.0  # four times this without a word, and the host is given up: a step of the full plan says its figures in between
-_MOST_FIGURES: Final = 20_000
-
-
-@dataclass(slots=True)
-class BenchRun:
-    """What is known of a run.
-
-    Attributes:
-        ended: whether the host said that everything was done.
-        error: why it did not.
-        began: seconds since 1970, by this machine's clock.
-    """
-
-    host: str
-    began: float
-    machine: str = ""
-    start: StartMessage | None = None
-    measured: list[Measured] = field(default_factory=list)
-    done: list[DoneMessage] = field(default_factory=list)
-    refused: RefusedMessage | None = None
-    ended: bool = False
-    error: GpuprovError | None = None
-    seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,37 +72,7 @@ async def measure(target: Target, steps: Sequence[BenchStep], *, interpreter: st
     return run
 
 
-def take(run: BenchRun, message: figures.Message) -> None:
-    """Note what a host said."""
-    match message:
-        case HelloMessage():
-            run.machine = message.machine
-        case StartMessage():
-            run.start = message
-        case Measured():
-            if len(run.measured) >= _MOST_FIGURES:
-                msg = f"{run.host} sends more figures than there can be"
-                raise ProbeFailedError(msg, hint="another program may write into the session")
-            run.measured.append(message)
-        case DoneMessage():
-            run.done.append(message)
-        case RefusedMessage():
-            run.refused = message
-        case EndMessage():
-            run.ended = True
-        case StepMessage():
-            pass
-
-
 def left(steps: Sequence[BenchStep], number: int, round_s: float) -> float:
     """About how many seconds are left at the beginning of a step's round, as planned."""
     rest = sum(step.seconds for step in steps[number + 1 :])
     return CELL_S * (rest + min(round_s, steps[number].seconds if number < len(steps) else 0))
-
-
-def replayed(host: str, lines: Sequence[bytes]) -> BenchRun:
-    """A run from lines that were recorded."""
-    run = BenchRun(host, 0.0)
-    for line in lines:
-        take(run, figures.parse(line, host))
-    return run

@@ -11,9 +11,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from provision.verify.bench.heard import replayed
 from provision.watch.bench import page, report
 from provision.watch.bench.report import BenchReport
-from provision.watch.bench.run import replayed
 from provision.workflow.bench import judged
 
 from .stand_in import changed, recorded

@@ -108,8 +108,10 @@ def test_a_card_multiplies_in_the_precisions_that_it_has(
 ) -> None:
     chosen: list[str] = []
     monkeypatch.setattr(host.gemm, "measure", lambda _bench, precision, _size, _seconds: chosen.append(precision))
-    host.gemm.run(FakeBench(capability, precisions=list(host.gemm.ALL)), 10)
+    bench = FakeBench(capability, precisions=list(host.gemm.ALL))
+    host.gemm.run(bench, 10)
     assert chosen == expected
+    assert set(bench.absent) == {f"{name}.8192.settled" for name in set(host.gemm.ALL) - set(expected)}
 
 
 def test_a_product_counts_two_operations_a_number_and_its_burst_is_the_fastest_moment(host: Any, monkeypatch: pytest.MonkeyPatch) -> None:

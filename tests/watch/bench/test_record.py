@@ -8,11 +8,11 @@ import msgspec
 import pytest
 
 from provision.errors import FactsInvalidError
+from provision.verify.bench.figures import Measured
+from provision.verify.bench.heard import BenchRun, replayed
+from provision.verify.bench.verdict import Past
 from provision.watch.bench import record
-from provision.watch.bench.figures import Measured
 from provision.watch.bench.record import PastRun, past
-from provision.watch.bench.run import BenchRun, replayed
-from provision.watch.bench.verdict import Past
 from provision.workflow.bench import judged
 
 from .stand_in import changed, recorded

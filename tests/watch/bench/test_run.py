@@ -5,18 +5,24 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import os
 import subprocess
 import sys
 import zlib
+from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
 
 from provision.host import python
 from provision.host.ssh import LOCALHOST
+from provision.verify.bench import heard
+from provision.verify.bench.figures import Measured, ToolMessage
+from provision.verify.bench.heard import BenchRun
 from provision.watch.bench import run
 from provision.watch.bench.plan import BenchStep
-from provision.watch.bench.run import BenchMoment, BenchRun, measure
+from provision.watch.bench.run import BenchMoment, measure
 from tests.waiting import until
 
 from .stand_in import stand_ins
@@ -92,23 +98,10 @@ def test_a_host_without_that_python_is_refused() -> None:
 
 
 def test_a_connection_that_closes_ends_the_process_there_and_its_workers_in_the_middle_of_a_recipe() -> None:
-    step = BenchStep("toy", "all", 1, {"hangs": True}).order()
-    request = {
-        "main": "crew",
-        "nonce": "n",
-        "python": sys.executable,
-        "first": python.FIRST,
-        "force": False,
-        "processor": False,
-        "steps": [step],
-    }
-    parts = (*run._modules(), json.dumps(request).encode())
-    crew = subprocess.Popen([sys.executable, "-IBc", python.FIRST], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    crew = begun([BenchStep("toy", "all", 1, {"hangs": True}).order()])
     try:
         assert crew.stdin is not None
         assert crew.stdout is not None
-        crew.stdin.write(b"".join(python.piece(part) for part in parts))
-        crew.stdin.flush()
         said = iter(lambda: json.loads(crew.stdout.readline().partition(b" ")[2]), None)  # type: ignore[union-attr]
         figures = (message for message in said if message["kind"] == "figure")
         workers = [next(figures)["detail"]["pid"] for _ in range(2)]
@@ -122,7 +115,120 @@ def test_a_connection_that_closes_ends_the_process_there_and_its_workers_in_the_
         crew.stdout.close()  # type: ignore[union-attr]
 
 
+def begun(steps: list[dict[str, Any]]) -> subprocess.Popen[bytes]:
+    """The process of the host, with a connection that the test can close."""
+    request = {
+        "main": "crew",
+        "nonce": "n",
+        "python": sys.executable,
+        "first": python.FIRST,
+        "force": False,
+        "processor": False,
+        "steps": steps,
+    }
+    parts = (*run._modules(), json.dumps(request).encode())
+    crew = subprocess.Popen([sys.executable, "-IBc", python.FIRST], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert crew.stdin is not None
+    crew.stdin.write(b"".join(python.piece(part) for part in parts))
+    crew.stdin.flush()
+    return crew
+
+
 def running(pid: int) -> bool:
     with contextlib.suppress(psutil.NoSuchProcess):
         return bool(psutil.Process(pid).status() != psutil.STATUS_ZOMBIE)
     return False
+
+
+PROGRAM = """#!{python}
+import os, signal, sys, time
+print("asked", *sys.argv[1:], os.environ.get("NCCL_TESTS_SPLIT"), flush=True)
+print("a first word", "and the last", sep=chr(10), file=sys.stderr)
+{rest}
+"""
+
+
+def installed(monkeypatch: pytest.MonkeyPatch, folder: Path, rest: str, *names: str) -> None:
+    """Programs of others, first on PATH."""
+    for name in names:
+        (folder / name).write_text(PROGRAM.format(python=sys.executable, rest=rest))
+        (folder / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+
+
+def said(monkeypatch: pytest.MonkeyPatch, *steps: BenchStep) -> tuple[BenchRun, dict[str, ToolMessage]]:
+    """A run, and what the programs of others said in it."""
+    messages: dict[str, ToolMessage] = {}
+
+    def figures_of(message: ToolMessage) -> list[Measured]:
+        messages[message.tool] = message
+        return []
+
+    monkeypatch.setattr(heard, "figures_of", figures_of)
+    return of(*steps), messages
+
+
+TOOL_STEPS = (BenchStep("dcgm", "host", 1), BenchStep("nccl", "host", 1))
+
+
+def test_programs_of_others_are_asked_last_and_what_they_print_is_passed_on(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("NCCL_TESTS_SPLIT", "MOD 2")
+    installed(monkeypatch, tmp_path, "sys.exit(226)", "dcgmi", "all_reduce_perf")
+    run, messages = said(monkeypatch, *TOOL_STEPS, BenchStep("toy", "all", 1))
+    assert (run.ended, [step.recipe for step in run.done]) == (True, ["toy", "dcgm", "nccl"])
+    workers = [figure.detail["pid"] for figure in run.measured]
+    assert len(workers) == 2
+    dcgm, nccl = messages["dcgm"], messages["nccl"]
+    assert (dcgm.path, dcgm.gpus, dcgm.code) == (f"{tmp_path}/dcgmi", 2, 226)
+    assert (dcgm.output, dcgm.error) == ("asked diag -r 1 -j None\n", "and the last")
+    assert nccl.output == "asked -b 1G -e 1G -g 2 -n 20 -w 5 -c 1 None\n"
+
+
+def test_a_program_that_is_not_there_or_cannot_start_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    reworded(monkeypatch, "dcgm", "dcgmi", "dcgmi-that-nobody-has")
+    (tmp_path / "all_reduce_perf").write_text("no program")
+    (tmp_path / "all_reduce_perf").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    _, messages = said(monkeypatch, *TOOL_STEPS)
+    assert (messages["dcgm"].path, messages["dcgm"].code) == ("", None)
+    assert (messages["nccl"].path, messages["nccl"].code) == (f"{tmp_path}/all_reduce_perf", None)
+    assert "Exec format error" in messages["nccl"].error
+
+
+def test_a_program_that_floods_is_cut_and_ends(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    installed(monkeypatch, tmp_path, "print('x' * 200_000)", "dcgmi")
+    _, messages = said(monkeypatch, TOOL_STEPS[0])
+    assert (messages["dcgm"].cut, messages["dcgm"].output, messages["dcgm"].code) == (True, "", 0)
+
+
+def test_a_program_that_does_not_end_is_ended_with_what_it_started(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    reworded(monkeypatch, "crew", "GRACE_S = 20", "GRACE_S = 1")
+    rest = "import subprocess; child = subprocess.Popen(['sleep', '600']); print(child.pid, flush=True); time.sleep(600)"
+    installed(monkeypatch, tmp_path, rest, "dcgmi")
+    _, messages = said(monkeypatch, TOOL_STEPS[0])
+    assert messages["dcgm"].late
+    until(lambda: not running(int(messages["dcgm"].output.splitlines()[1])))
+
+
+def reworded(monkeypatch: pytest.MonkeyPatch, name: str, old: str, new: str) -> None:
+    """Let a module travel with other words in it."""
+    loader, packed = run._modules()
+    texts = json.loads(zlib.decompress(packed))
+    assert old in texts[name]
+    texts[name] = texts[name].replace(old, new)
+    monkeypatch.setattr(run, "_modules", lambda: (loader, zlib.compress(json.dumps(texts).encode(), 1)))
+
+
+def test_a_connection_that_closes_ends_a_program_of_others_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    installed(monkeypatch, tmp_path, f"open({str(tmp_path / 'pid')!r}, 'w').write(str(os.getpid())); time.sleep(600)", "dcgmi")
+    crew = begun([BenchStep("dcgm", "host", 1).order()])
+    try:
+        until(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text() != "")
+        assert crew.stdin is not None
+        crew.stdin.close()
+        crew.wait(20)
+        until(lambda: not running(int((tmp_path / "pid").read_text())))
+    finally:
+        crew.kill()
+        crew.wait()
+        crew.stdout.close()  # type: ignore[union-attr]

@@ -13,6 +13,7 @@ import threading
 import time
 import zlib
 
+import tools
 from meter import BenchMeter
 
 BUSY = 5  # per cent of the time before; a GPU that nobody uses runs nothing
@@ -120,6 +121,7 @@ def leave_with_the_connection():
     """End when standard input closes, which is what ssh does when the other side is gone; the workers see theirs close."""
     while sys.stdin.buffer.read(4096):
         pass
+    tools.leave()
     os._exit(0)
 
 
@@ -215,6 +217,8 @@ def steps(request, crew, meter, say, before):
         say(**dict(message, gpu=rank))
 
     for number, step in enumerate(request["steps"]):
+        if step["ranks"] == "host":
+            continue
         groups = rounds(step, count)
         crew.revive()
         for ranks in groups:
@@ -227,6 +231,17 @@ def steps(request, crew, meter, say, before):
             answers = crew.ask(ranks, order, limit, tell, look)
             whys = {str(rank): answer["why"] for rank, answer in answers.items() if answer.get("why")}
             say(kind="done", number=number, recipe=step["recipe"], ranks=ranks, whys=whys, others=list(seen.values())[:20])
+    programs(request, crew, len(meter.handles), say)
+
+
+def programs(request, crew, gpus, say):
+    """What the host has of others comes last, when no process of ours is left on a GPU."""
+    for number, step in enumerate(request["steps"]):
+        if step["ranks"] == "host":
+            crew.end()
+            say(kind="step", number=number, recipe=step["recipe"], ranks=[], seconds=step["seconds"])
+            say(**tools.call(step["recipe"], gpus, step["seconds"] * 1.5 + GRACE_S))
+            say(kind="done", number=number, recipe=step["recipe"], ranks=[], whys={}, others=[])
 
 
 def machine():

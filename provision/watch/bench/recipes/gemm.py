@@ -67,6 +67,9 @@ def run(bench, seconds):
     asked = bench.known.get("precisions") or QUICK
     chosen = [name for name in asked if bench.capability >= SINCE.get(name, (0, 0))]
     sizes = bench.known.get("sizes") or [8192]
+    for precision in asked:
+        if precision not in chosen:
+            bench.missing("%s.%d.settled" % (precision, bench.size(sizes[0])), "TFLOPS", "no card before %d.%d has it" % SINCE[precision])
     share = seconds / (len(chosen) * len(sizes) or 1)
     for precision in chosen:
         for size in map(bench.size, sizes):

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Final
 import msgspec
 
 from provision.errors import ProbeFailedError
-from provision.watch.sample import Amount, Line, Share, Whole, Word
+from provision.verify.bounds import Amount, Line, Share, Whole, Word
 
 Signed = Annotated[float, msgspec.Meta(ge=-1e15, le=1e15)]
 Bit = Annotated[str, msgspec.Meta(pattern=r"^[0-9]{1,10}$")]
@@ -124,13 +124,35 @@ class RefusedMessage(msgspec.Struct, frozen=True, tag="refused", tag_field="kind
     holders: Annotated[tuple[_Holder, ...], _Few] = ()
 
 
+class ToolMessage(msgspec.Struct, frozen=True, tag="tool", tag_field="kind"):
+    """A program that somebody else installed on the host, asked over all its `gpus`.
+
+    Attributes:
+        path: empty where it is not installed.
+        code: how it ended; None where it was not started.
+        output: what it printed; empty where that was too much, which `cut` says.
+        error: the last line of its complaints.
+        late: whether it was ended because it took too long.
+    """
+
+    tool: Word
+    gpus: Annotated[int, msgspec.Meta(ge=0, le=64)]
+    path: Line = ""
+    code: Annotated[int, msgspec.Meta(ge=-1000, le=1000)] | None = None
+    output: Annotated[str, msgspec.Meta(max_length=64 * 1024)] = ""
+    cut: bool = False
+    error: Line = ""
+    late: bool = False
+    seconds: Amount | None = None
+
+
 class EndMessage(msgspec.Struct, frozen=True, tag="end", tag_field="kind"):
     """Everything was done."""
 
     errors: Annotated[tuple[MemoryErrors, ...], _Few] = ()
 
 
-Message = HelloMessage | StartMessage | StepMessage | Measured | DoneMessage | RefusedMessage | EndMessage
+Message = HelloMessage | StartMessage | StepMessage | Measured | DoneMessage | RefusedMessage | ToolMessage | EndMessage
 _DECODER: Final[msgspec.json.Decoder[Any]] = msgspec.json.Decoder(Message)
 
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from provision.errors import ProbeFailedError
-from provision.watch.bench.figures import Measured, parse
-
-from .stand_in import recorded
+from provision.verify.bench.figures import Measured, parse
+from tests.watch.bench.stand_in import recorded
 
 GOOD = '{"kind": "figure", "recipe": "gemm", "name": "bf16", "gpu": 0, "unit": "TFLOPS", "value": 1.5}'
 

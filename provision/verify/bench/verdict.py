@@ -1,6 +1,7 @@
 """What the figures of a run mean: each against what it is compared with, and the state of its GPU, which explains it.
 
-A figure that nothing is known of is `unknown`, never a pass; `reported` is a figure that says nothing of a card's health.
+A figure that nothing is known of is `unknown`, never a pass; `reported` is a figure that says nothing of a card's health, and
+`not-applicable` one that the card cannot have.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,14 +12,14 @@ from provision.catalog import read
 from provision.catalog.records.gpus import GpuRecord
 from provision.catalog.roofline import gpu_by_nvml_name
 from provision.errors import EXIT_FAILED_CHECK, EXIT_OK, EXIT_UNKNOWN
-from provision.verify.checks.health import HARDWARE, ORDINARY, THERMAL, gravity
-from provision.verify.checks.perf import ABSURD, OFF
-from provision.verify.facts.perf import FLICKER
-from provision.watch.bench.figures import BenchGpu, DoneMessage, Measured, StartMessage
-from provision.watch.bench.references import Reference, is_reported, reference_of
+from provision.verify.bench.figures import BenchGpu, DoneMessage, Measured, StartMessage
+from provision.verify.bench.references import Reference, is_lacking, is_reported, reference_of
+from provision.verify.bench.tools import TOOLS
+from provision.verify.codes import HARDWARE, ORDINARY, THERMAL, gravity
+from provision.verify.facts.perf import ABSURD, FLICKER, OFF
 
-BenchOutcome = Literal["fail", "unknown", "warn", "pass", "reported"]
-WORST: Final[tuple[BenchOutcome, ...]] = ("fail", "unknown", "warn", "pass", "reported")
+BenchOutcome = Literal["fail", "unknown", "warn", "pass", "reported", "not-applicable"]
+WORST: Final[tuple[BenchOutcome, ...]] = ("fail", "unknown", "warn", "pass", "reported", "not-applicable")
 _FULL_SPEED: Final = 0.97  # of the highest clock: less is said beside the figure
 _IDLE: Final = 0x1
 
@@ -68,7 +69,7 @@ def exit_code(verdicts: Sequence[BenchVerdict], *, complete: bool) -> int:
     outcomes = {verdict.outcome for verdict in verdicts}
     if "fail" in outcomes:
         return EXIT_FAILED_CHECK
-    return EXIT_UNKNOWN if "unknown" in outcomes or not complete or not outcomes else EXIT_OK
+    return EXIT_UNKNOWN if "unknown" in outcomes or not complete or outcomes <= {"not-applicable"} else EXIT_OK
 
 
 def state(gpu: BenchGpu, figure: Measured) -> str:
@@ -100,8 +101,12 @@ def _gpu(gpus: Sequence[BenchGpu], figure: Measured) -> BenchGpu:
 
 def _one(gpu: BenchGpu, figure: Measured, seen: _Seen) -> BenchVerdict:
     card, value = gpu_by_nvml_name(gpu.name), figure.value
+    if value is None and figure.recipe in TOOLS:
+        return _told(figure)
     reported = is_reported(card, figure)
     reference = reference_of(card, figure)
+    if value is None and card is not None and is_lacking(card, figure):
+        return BenchVerdict(figure, "not-applicable", words=f"a card of compute capability {card.compute_capability} has no such product")
     if value is None:
         return BenchVerdict(figure, "reported" if reported else "unknown", reference, words=figure.why or "no figure")
     reference = reference or (None if reported else _fleet(figure, seen.past))
@@ -118,6 +123,14 @@ def _one(gpu: BenchGpu, figure: Measured, seen: _Seen) -> BenchVerdict:
     outcome = min((sign for sign, _ in signs), key=WORST.index)
     words = "; ".join(text for text in (*(text for _, text in signs), state(gpu, figure)) if text)
     return BenchVerdict(figure, outcome, reference, share, words)
+
+
+def _told(figure: Measured) -> BenchVerdict:
+    """What a program of somebody else found, in the words that it has for it; unknown where it found nothing."""
+    if figure.detail.get("absent") is True:
+        return BenchVerdict(figure, "not-applicable", words=figure.why)
+    outcomes: dict[bool | float | str | None, BenchOutcome] = {"Pass": "pass", "Warn": "warn", "Fail": "fail", "Skip": "reported"}
+    return BenchVerdict(figure, outcomes.get(figure.detail.get("result"), "unknown"), words=figure.why)
 
 
 def _fleet(figure: Measured, past: Past) -> Reference | None:

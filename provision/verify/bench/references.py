@@ -6,8 +6,8 @@ from typing import Final
 from provision.catalog import read
 from provision.catalog.records.base import version
 from provision.catalog.records.gpus import GpuRecord, Healthy
-from provision.verify.checks.perf import LANE
-from provision.watch.bench.figures import Measured
+from provision.verify.bench.figures import Measured
+from provision.verify.facts.perf import LANE
 
 # Figures that say nothing of a card's health: effects, points of a roofline, tables, and rates that the host decides.
 REPORTED: Final = (
@@ -44,12 +44,26 @@ class Reference:
 
 def is_reported(card: GpuRecord | None, figure: Measured) -> bool:
     """Whether a figure is shown and not judged, on any card or on this one."""
-    shown = figure.key.startswith((*REPORTED, *_SHEET_ONLY)) or (figure.recipe == "gemm" and f".{_SIZE}." not in figure.key)
+    shown = figure.key.startswith(REPORTED) or (figure.recipe == "gemm" and f".{_SIZE}." not in figure.key)
     shared = figure.recipe == "copies" and not figure.alone
-    hosted = figure.recipe == "peers" and card is not None and card.model in read.gpus().acceptance.all_reduce_reported
+    hosted = figure.recipe in {"peers", "nccl"} and card is not None and card.model in read.gpus().acceptance.all_reduce_reported
     # From Ampere on PyTorch's convolutions use TF32 without being asked: against FP32 without it nobody published a figure.
     against = figure.key == "amp.speed_up.fp32" and card is not None and version(card.compute_capability) >= _AMPERE
     return shown or shared or hosted or against or figure.key.endswith(".both")
+
+
+def is_lacking(card: GpuRecord, figure: Measured) -> bool:
+    """Whether a figure is of a product that the card has no cores for, so that there is nothing to measure.
+
+    The catalogue decides, not the host. INT8 outside of tensor cores is a dot product, which multiplies no matrices.
+    """
+    if figure.recipe != "gemm":
+        return False
+    precision = figure.name.partition(".")[0]
+    cores = next((each for each in read.gpus().tensor_cores if each.compute_capability == card.compute_capability), None)
+    if cores is None or precision in {*cores.takes, *cores.unknown}:
+        return False
+    return precision == "int8" or precision not in cores.cores
 
 
 def reference_of(card: GpuRecord | None, figure: Measured) -> Reference | None:
@@ -63,7 +77,7 @@ def reference_of(card: GpuRecord | None, figure: Measured) -> Reference | None:
     if card is None:
         return link
     name = figure.key.replace(f".{_SIZE}", "")
-    name = "peers.p2p" if name.startswith("peers.p2p.") else name
+    name = "peers.p2p" if name.startswith("peers.p2p.") else name.replace("nccl.all_reduce.", "peers.all_reduce.")
     return _own(card, name) or _accepted(card, name) or _floor(card, name) or _sheet(card, name) or link
 
 
@@ -121,13 +135,14 @@ def _floor(card: GpuRecord, name: str) -> Reference | None:
 
 
 def _sheet(card: GpuRecord, name: str) -> Reference | None:
-    """The datasheet's peak, to be shown beside a product and not to judge it."""
+    """The datasheet's peak: nobody published what healthy cards reach of it, so it does not judge a product, but none can exceed it."""
     if not name.startswith(_SHEET_ONLY):
         return None
     precision = name.split(".")[1]
     precision = f"{precision}_tensor" if f"{precision}_tensor" in card.peaks else precision
     source = next((source for source, figures in card.sources.items() if f"peaks.{precision}" in figures), None)
-    return Reference(card.peaks[precision], source, None, None) if source and precision in card.peaks else None
+    peak = card.peaks.get(precision)
+    return Reference(peak, source, None, None, most=peak) if source and peak else None
 
 
 def _is_capped(card: GpuRecord) -> bool:

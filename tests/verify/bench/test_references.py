@@ -7,11 +7,10 @@ import json
 import pytest
 
 from provision.catalog import read
-from provision.watch.bench.figures import LoadState, Measured
-from provision.watch.bench.references import Reference, is_reported, reference_of
-from provision.watch.bench.run import replayed
-
-from .stand_in import DATA, recorded
+from provision.verify.bench.figures import LoadState, Measured
+from provision.verify.bench.heard import replayed
+from provision.verify.bench.references import Reference, is_lacking, is_reported, reference_of
+from tests.watch.bench.stand_in import DATA, recorded
 
 
 def figure(key: str, value: float = 1.0, **more: object) -> Measured:
@@ -49,6 +48,9 @@ def test_a_figure_that_verify_measures_has_verifys_reference() -> None:
         ("h100", "gemm.fp64.8192.burst", (67, None, None)),
         ("h100", "gemm.fp8.8192.settled", (1979, None, None)),
         ("t4", "gemm.fp8.8192.settled", None),
+        ("t4", "gemm.int8.8192.settled", (130, None, None)),
+        ("a100-80gb", "gemm.fp64.8192.settled", (19.5, None, None)),  # the tensor cores' figure
+        ("v100", "gemm.fp64.8192.settled", (7.8, None, None)),
     ],
 )
 def test_what_is_known_of_a_card(card: str, key: str, expected: tuple[float | None, ...] | None) -> None:
@@ -71,13 +73,39 @@ def test_effects_tables_and_rates_of_the_host_are_reported_and_not_judged() -> N
         "intensity.linear.1",
         "minibatch.lstm.gpu",
         "gemm.bf16.4096.settled",
-        "gemm.fp8.8192.settled",
+        "gemm.fp8.4096.settled",
         "peers.p2p.0-1.both",
     ):
         assert is_reported(h100, figure(key)), key
     assert is_reported(h100, figure("copies.pinned.to_host", alone=False))
     assert (is_reported(l4, figure("peers.p2p.0-1")), is_reported(h100, figure("peers.p2p.0-1"))) == (True, False)
     assert (is_reported(h100, figure("amp.speed_up.fp32")), is_reported(read.gpu("t4"), figure("amp.speed_up.fp32"))) == (True, False)
+
+
+def test_the_peak_of_a_datasheet_cannot_be_exceeded() -> None:
+    for card in ("t4", "a100-80gb", "l4", "l40s", "h100", "h200", "b200"):
+        for precision in ("fp8", "int8", "fp64"):
+            known = reference(card, f"gemm.{precision}.8192.burst")
+            assert known is None or known.most == known.value, (card, precision)
+
+
+@pytest.mark.parametrize(
+    ("card", "lacks"),
+    [
+        ("p100", {"bf16", "tf32", "fp8", "int8"}),
+        ("v100", {"bf16", "tf32", "fp8", "int8"}),  # dp4a is not a product of matrices
+        ("t4", {"bf16", "tf32", "fp8"}),
+        ("a100-80gb", {"fp8"}),
+        ("l4", set()),
+        ("h200", set()),
+        ("b300", set()),
+        ("rtx-pro-6000", set()),
+    ],
+)
+def test_the_catalogue_says_which_products_a_card_lacks(card: str, lacks: set[str]) -> None:
+    every = ("bf16", "fp16", "tf32", "fp32", "fp8", "int8", "fp64")
+    assert {name for name in every if is_lacking(read.gpu(card), figure(f"gemm.{name}.8192.settled"))} == lacks - {"fp16"}
+    assert not is_lacking(read.gpu(card), figure("amp.fp8"))
 
 
 def test_every_card_that_is_named_exists_and_every_figure_has_the_form_of_one() -> None:

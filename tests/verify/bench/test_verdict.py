@@ -8,10 +8,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from provision.watch.bench.run import replayed
-from provision.watch.bench.verdict import BenchVerdict, Past, exit_code, judge
-
-from .stand_in import changed, recorded
+from provision.verify.bench.heard import replayed
+from provision.verify.bench.verdict import BenchVerdict, Past, exit_code, judge
+from tests.watch.bench.stand_in import changed, recorded
 
 QUICK = recorded("h100-quick")
 NEVER = Past({}, {})
@@ -76,6 +75,51 @@ def start(**changes: Any) -> list[bytes]:
             message["gpus"][0].update(changes)
         lines.append(json.dumps(message).encode())
     return lines
+
+
+def product(name: str, value: float | None, gpu: int = 0, **more: Any) -> bytes:
+    """A figure of a product that the recorded run does not have."""
+    message = {"kind": "figure", "recipe": "gemm", "name": f"{name}.8192.settled", "gpu": gpu, "unit": "TFLOPS", "value": value}
+    return json.dumps({**message, **more}).encode()
+
+
+@pytest.mark.parametrize(
+    ("card", "precision", "value", "outcome", "words"),
+    [
+        ("NVIDIA H100 80GB HBM3", "fp8", 1300.0, "reported", ""),
+        ("NVIDIA H100 80GB HBM3", "fp8", 2100.0, "unknown", "more than the 1979 that it can do"),
+        ("NVIDIA H100 80GB HBM3", "fp64", 60.0, "reported", ""),  # more than the 34 without tensor cores
+        ("NVIDIA H100 80GB HBM3", "fp64", 72.0, "unknown", "more than the 67 that it can do"),
+        ("NVIDIA H100 80GB HBM3", "fp8", None, "unknown", "it said nothing"),  # the card has it, whatever the host says
+        ("NVIDIA X900", "fp8", None, "unknown", "it said nothing"),
+        ("NVIDIA X900", "int8", 100.0, "unknown", "the catalogue does not have this card"),
+        ("Tesla T4", "int8", 100.0, "reported", ""),
+        ("Tesla T4", "fp8", None, "not-applicable", "a card of compute capability 7.5 has no such product"),
+        ("Tesla V100-SXM2-16GB", "int8", None, "not-applicable", "compute capability 7.0"),
+        ("NVIDIA RTX PRO 4500 Blackwell", "fp8", 400.0, "unknown", ""),  # nobody published a peak of it
+    ],
+)
+def test_a_product_beside_its_datasheet_is_shown_absurd_or_not_to_be_had(
+    card: str, precision: str, value: float | None, outcome: str, words: str
+) -> None:
+    verdict = of([*start(name=card), product(precision, value, why="" if value else "it said nothing")])[f"gemm.{precision}.8192.settled"]
+    assert (verdict.outcome, words in verdict.words) == (outcome, True), verdict
+
+
+def test_a_product_that_only_a_datasheet_knows_is_compared_with_the_gpu_beside_it_and_with_the_fleet() -> None:
+    run = replayed("h", [*QUICK, product("fp8", 1300.0), product("fp8", 1200.0, gpu=1)])
+    assert run.start is not None
+    verdicts = judge(msgspec.structs.replace(run.start, gpus=run.start.gpus * 2), run.measured, run.done, NEVER)
+    assert [(each.outcome, each.words) for each in verdicts[-2:]] == [("reported", ""), ("warn", "7.7% below the best GPU beside it")]
+    verdict = of([*QUICK, product("fp8", 1300.0)], Past({}, {"gemm.fp8.8192.settled": (1360.0, 5)}))["gemm.fp8.8192.settled"]
+    assert (verdict.outcome, verdict.words) == ("warn", "outlier: 4.4% below the median of 5 hosts, 1360")
+
+
+def test_what_a_card_cannot_have_is_no_proof_of_anything() -> None:
+    verdicts = of([*start(name="Tesla T4"), product("fp8", None)])
+    lacking = verdicts["gemm.fp8.8192.settled"]
+    assert exit_code([lacking], complete=True) == 3
+    assert exit_code([lacking, verdicts["launch.launch"]], complete=True) == 0
 
 
 def test_a_lowered_power_limit_is_named() -> None:
