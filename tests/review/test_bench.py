@@ -56,11 +56,11 @@ def test_what_was_measured_is_evidence_in_the_hand_over(demanding: Desk) -> None
     assert verify(desk)[0] == 3
     assert desk.call("bench", "train")[0] == 0
     code, out, _ = verify(desk)
-    assert (code, "9 of 10 figures pass" in out) == (0, True), out
+    assert (code, "9 of 9 judged figures pass" in out) == (0, True), out
     [host] = desk.read("e")["hosts"]
     assert any(BF16.partition(".")[2] in line for line in host["facts"]["facts"]["bench"]["value"]["lines"])
     code, out, _ = desk.accept("e")
-    assert (code, "bench" in desk.page, "figures pass" in desk.page) == (0, True, True), out
+    assert (code, "bench" in desk.page, "judged figures pass" in desk.page) == (0, True, True), out
 
 
 def test_the_last_measurement_counts_whatever_came_of_it(demanding: Desk) -> None:
@@ -82,7 +82,7 @@ def test_a_verdict_that_does_not_follow_from_the_measurement_is_refused(demandin
 
     def better(data: Any) -> None:
         finding = data["hosts"][0]["report"]["findings"][0]
-        finding.update(outcome="pass", observed="10 of 10 figures pass", hint="")
+        finding.update(outcome="pass", observed="10 of 10 judged figures pass", hint="")
 
     def faster(data: Any) -> None:
         fact = data["hosts"][0]["facts"]["facts"]["bench"]["value"]

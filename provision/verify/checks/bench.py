@@ -38,9 +38,11 @@ def _bench(facts: Facts, profile: Profile) -> Verdict:
     if sorted(gpu.uuid for gpu in (run.start.gpus if run.start else ())) != gpus:
         return unknown(expected, "the measurement is one of other GPUs", _MEASURE)
     age_s = _age_s(facts, kept)
-    if not -_AHEAD_S <= age_s <= asked.bench_days * _DAY_S:
-        when = dt.datetime.fromtimestamp(kept.began, dt.UTC).strftime("%Y-%m-%d")
-        return unknown(expected, f"the last measurement is of {when}, {age_s / _DAY_S:.0f} days before", _MEASURE)
+    when = dt.datetime.fromtimestamp(kept.began, dt.UTC).strftime("%Y-%m-%d %H:%M")
+    if age_s > asked.bench_days * _DAY_S:
+        return unknown(expected, f"the last measurement is {age_s / _DAY_S:.1f} days old, of {when} UTC", _MEASURE)
+    if age_s < -_AHEAD_S:
+        return unknown(expected, f"the last measurement is of {when} UTC, later than these facts", "gather the facts again")
     past = Past(kept.own, kept.fleet)
     verdicts = [each for each in judge(run.start, run.measured, run.done, past) if each.figure.recipe in recipes]
     gaps = ["the full plan was not asked for"] if "full" in asked.bench and kept.plan != "full" else []
@@ -90,9 +92,10 @@ def _verdict(expected: str, verdicts: Sequence[BenchVerdict], gaps: Sequence[str
     """The worst of the figures; what was not measured is unknown."""
     bad, doubtful, low = ([each for each in verdicts if each.outcome == outcome] for outcome in ("fail", "unknown", "warn"))
     good = sum(each.outcome == "pass" for each in verdicts)
+    judged = sum(each.outcome not in {"reported", "not-applicable"} for each in verdicts)
     words = [*map(_figure, bad), *gaps, *map(_figure, doubtful), *map(_figure, low)]
     more = f"; and {len(words) - _SHOWN} more" if len(words) > _SHOWN else ""
-    observed = "; ".join([f"{good} of {len(verdicts)} figures pass", *words[:_SHOWN]]) + more
+    observed = "; ".join([f"{good} of {judged} judged figures pass", *words[:_SHOWN]]) + more
     if bad:
         return fails(expected, observed, _LOW)
     if gaps or doubtful or not good:

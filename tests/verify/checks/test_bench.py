@@ -51,7 +51,7 @@ CASES: list[Case] = [
     ("bench", kept(), {}, "not-applicable", "the profile demands no measurement"),
     ("bench", {}, {}, "not-applicable", ""),
     ("bench", {}, ASKED, "unknown", "no measurement of these GPUs is kept on this machine"),
-    ("bench", kept(), ASKED, "pass", "=9 of 10 figures pass"),  # the triad is shown and not judged
+    ("bench", kept(), ASKED, "pass", "=9 of 9 judged figures pass"),  # the triad is shown and not judged
     # Every figure is judged again here: what was said of it before does not count.
     (
         "bench",
@@ -81,12 +81,12 @@ CASES: list[Case] = [
     ("bench", kept([line for line in RUN if b'"kind": "start"' not in line]), ASKED, "unknown", "the measurement is one of other GPUs"),
     # When
     ("bench", kept(days=6.99), ASKED, "pass", ""),
-    ("bench", kept(days=7.01), ASKED, "unknown", "the last measurement is of 2026-11-13, 7 days before"),
+    ("bench", kept(days=7.01), ASKED, "unknown", "the last measurement is 7.0 days old, of 2026-11-13 23:45 UTC"),
     ("bench", kept(days=7.01), {**ASKED, "verify__bench_days": 8}, "pass", ""),
     ("bench", kept(days=-0.04), ASKED, "pass", ""),
-    ("bench", kept(days=-0.05), ASKED, "unknown", "the last measurement is of"),
+    ("bench", kept(days=-0.05), ASKED, "unknown", "the last measurement is of 2026-11-21 01:12 UTC, later than these facts"),
     ("bench", {**kept(days=7.01), "clock_ahead": {"ahead_s": 0.5 * DAY}}, ASKED, "pass", ""),
-    ("bench", {**kept(days=6.9), "clock_ahead": {"ahead_s": -0.5 * DAY}}, ASKED, "unknown", "7 days before"),
+    ("bench", {**kept(days=6.9), "clock_ahead": {"ahead_s": -0.5 * DAY}}, ASKED, "unknown", "7.4 days old"),
     # What
     ("bench", kept(without("memory")), ASKED, "unknown", "memory was not measured"),
     ("bench", kept(without("memory", kinds=("figure",))), ASKED, "unknown", "memory gave no figure"),
@@ -131,6 +131,31 @@ def test_a_program_that_is_demanded_by_its_name_must_be_there_and_one_of_a_plan_
     assert (named.outcome, "dcgmi is not installed on this host" in named.observed) == ("unknown", True)
     planned = good.finding("bench", facts, good.profile(verify__bench=["quick"]))
     assert "dcgmi" not in planned.observed
+
+
+def whole(*more: dict[str, Any]) -> list[bytes]:
+    """The run as if its later recipes had ended as well, with a figure of each, and with neither program of somebody else."""
+    messages = [{**json.loads(line), "whys": {}} if json.loads(line)["kind"] == "done" else json.loads(line) for line in RUN]
+    figures = {"amp": "speed_up.tf32", "alignment": "fp16.512.8", "intensity": "linear.1", "minibatch": "lstm.gpu"}
+    messages[-1:-1] = [
+        *({"kind": "figure", "recipe": recipe, "name": name, "gpu": 0, "unit": "x", "value": 1.47} for recipe, name in figures.items()),
+        *({"kind": "tool", "tool": tool, "gpus": 1} for tool in ("dcgm", "nccl")),
+        *({"kind": "done", "number": 12, "recipe": tool, "ranks": []} for tool in ("dcgm", "nccl")),
+        *more,
+    ]
+    return [json.dumps(each).encode() for each in messages]
+
+
+def test_a_whole_plan_passes_on_a_host_without_programs_of_others_and_fails_by_what_one_of_them_found() -> None:
+    asked = good.profile(verify__bench=["quick"])
+    sound = good.finding("bench", good.facts(**kept(whole())), asked)
+    assert (sound.outcome, sound.observed) == ("pass", "15 of 15 judged figures pass")
+    full = good.finding("bench", good.facts(**kept(whole(), plan="full")), good.profile(verify__bench=["full"]))
+    assert (full.outcome, full.observed) == ("unknown", "15 of 15 judged figures pass; soak was not measured")
+    found = {"kind": "figure", "recipe": "dcgm", "name": "software", "gpu": 0, "unit": "", "why": "a page waits"}
+    bad_run = whole({**found, "detail": {"result": "Fail"}})
+    bad = good.finding("bench", good.facts(**kept(bad_run)), asked)
+    assert (bad.outcome, "dcgm.software on GPU 0: a page waits" in bad.observed) == ("fail", True)
 
 
 def test_a_time_that_the_host_did_not_tell_leaves_the_age_unknown() -> None:
