@@ -20,6 +20,7 @@ from provision.verify.bench.heard import BenchRun
 from provision.verify.bench.verdict import BenchVerdict, Past
 from provision.verify.facts import Facts, NotObservedError
 from provision.verify.facts.bench import BenchFacts
+from provision.verify.facts.file import bounded
 from provision.verify.facts.gpu import devices
 
 _KEPT: Final = 50
@@ -145,7 +146,7 @@ def measured(facts: Facts, folder: Path | None) -> Facts:
         before = [run for run in read(folder) if run.machine != kept.machine or run.at < kept.began]
         known = past(before, kept.machine, kept.card)
         value = {"began": kept.began, "plan": kept.plan, "lines": kept.lines, "own": known.own, "fleet": known.fleet}
-        raw[BenchFacts.name] = {"value": json.loads(msgspec.json.encode(value))}
+        raw[BenchFacts.name] = bounded({"value": json.loads(msgspec.json.encode(value))})
     return dataclasses.replace(facts, raw=raw)
 
 

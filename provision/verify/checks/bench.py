@@ -73,18 +73,18 @@ def _age_s(facts: Facts, kept: BenchFacts) -> float:
 def _gaps(run: BenchRun, recipes: Sequence[str], verdicts: Sequence[BenchVerdict]) -> list[str]:
     """What was not measured: on every GPU where a recipe is for all of them."""
     gpus = set(range(len(run.start.gpus) if run.start else 0))
-    found = {each.figure.recipe for each in verdicts}
     gaps = [] if run.ended else ["the measurement did not end"]
     for recipe in recipes:
         steps = [step for step in run.done if step.recipe == recipe]
         whys = [f"{recipe} on GPU {gpu}: {why}" for step in steps for gpu, why in step.whys.items()]
         done = {gpu for step in steps for gpu in step.ranks}
+        found = {each.figure.gpu for each in verdicts if each.figure.recipe == recipe}
         if whys:
             gaps += whys[:1]
         elif not steps or (recipe in _EVERYWHERE and not gpus <= done):
             gaps.append(f"{recipe} was not measured" + (" on every GPU" if steps else ""))
-        elif recipe not in found and not (recipe == "peers" and len(gpus) == 1):
-            gaps.append(f"{recipe} gave no figure")
+        elif not (found >= gpus if recipe in _EVERYWHERE else found) and not (recipe == "peers" and len(gpus) == 1):
+            gaps.append(f"{recipe} gave no figure" + (" of every GPU" if found else ""))
     return gaps
 
 

@@ -17,6 +17,7 @@ from provision.verify.bench.figures import Measured
 from provision.verify.bench.heard import BenchRun, replayed
 from provision.verify.bench.record import PastRun, past
 from provision.verify.bench.verdict import Past
+from provision.verify.facts import parse
 from provision.verify.facts.bench import BenchFacts
 from provision.verify.fleet import Expectation, verify_all
 from provision.verify.judge import Selection
@@ -135,6 +136,15 @@ def test_nothing_is_added_for_other_gpus_or_where_nobody_asks_and_what_the_host_
     assert record.measured(said, tmp_path).read(BenchFacts).lines
     assert BenchFacts.name not in record.measured(said, None).raw
     assert BenchFacts.name not in record.measured(good.facts(nvml=None), tmp_path).raw
+
+
+def test_a_run_that_is_too_large_to_be_evidence_is_unknown_here_as_it_will_be_there(tmp_path: Path) -> None:
+    run = run_of("a", 690.0)
+    run.lines *= 60
+    judged([run], "quick", tmp_path)
+    answer = record.measured(good.facts(), tmp_path)
+    assert list(answer.raw[BenchFacts.name]) == ["unknown"]
+    assert parse(answer.as_dict(), "evidence") == answer
 
 
 def test_a_run_that_did_not_begin_takes_no_other_ones_place(tmp_path: Path) -> None:

@@ -158,6 +158,24 @@ def test_a_whole_plan_passes_on_a_host_without_programs_of_others_and_fails_by_w
     assert (bad.outcome, "dcgm.software on GPU 0: a page waits" in bad.observed) == ("fail", True)
 
 
+def test_on_several_gpus_each_must_have_been_measured() -> None:
+    other = {**good.GOOD["nvml"]["devices"][0], "uuid": {"value": "GPU-else"}}
+    nvml = {**good.GOOD["nvml"], "devices": [*good.GOOD["nvml"]["devices"], other]}
+    asked = good.profile(verify__bench=["gemm"])
+
+    def verdict(ranks: list[int], measured: tuple[int, ...]) -> tuple[str, str]:
+        messages = [json.loads(line) for line in gpus(UUID, "GPU-else")]
+        figures = [each for each in messages if each["kind"] == "figure" and each["recipe"] == "gemm"]
+        lines = [{**each, "ranks": ranks} if each["kind"] == "done" else each for each in messages if each["kind"] != "figure"]
+        lines[1:1] = [{**each, "gpu": gpu} for each in figures for gpu in measured]
+        found = good.finding("bench", good.facts(nvml=nvml, **kept([json.dumps(line).encode() for line in lines])), asked)
+        return found.outcome, found.observed
+
+    assert verdict([0, 1], (0, 1)) == ("pass", "16 of 16 judged figures pass")
+    assert verdict([0], (0, 1)) == ("unknown", "16 of 16 judged figures pass; gemm was not measured on every GPU")
+    assert verdict([0, 1], (0,)) == ("unknown", "8 of 8 judged figures pass; gemm gave no figure of every GPU")
+
+
 def test_a_time_that_the_host_did_not_tell_leaves_the_age_unknown() -> None:
     facts = good.facts(**kept())
     facts = type(facts)("", facts.elapsed_s, facts.raw)
