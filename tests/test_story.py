@@ -39,6 +39,7 @@ NOT_ASKED = {
     "containers",
     "cutlass",
     "opencl",
+    "bench",
 }
 GPU_CHECKS = {check.id for check in CHECKS if check.needs_gpu and check.tier != "perf"} - NOT_ASKED
 

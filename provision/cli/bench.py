@@ -10,11 +10,11 @@ from provision.cli import options, tables
 from provision.cli.progress import Narrator
 from provision.errors import UsageError
 from provision.report.base import inert
+from provision.verify.bench.plan import RECIPES, chosen
 from provision.watch.bench import page, report
-from provision.watch.bench.plan import RECIPES, chosen
 from provision.watch.bench.report import COLUMNS, BenchReport
 from provision.watch.bench.run import BenchMoment
-from provision.workflow.bench import BenchRequest, bench, folder_of, interpreter_of
+from provision.workflow.bench import BenchRequest, bench, interpreter_of
 from provision.workflow.session import Session
 
 
@@ -63,7 +63,7 @@ def command(
         gpus = "all GPUs" if len(moment.ranks) > 1 else f"GPU {moment.ranks[0]}" if moment.ranks else "no GPU"
         narrator.say(f"{host}: {moment.recipe} on {gpus}, about {moment.left_s:.0f} s left")
 
-    result = bench(request, folder_of(Session.open()), told)
+    result = bench(request, Session.open().measurements, told)
     narrator.pause()
     if html:
         options.write(html, page.render(result))

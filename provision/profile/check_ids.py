@@ -78,5 +78,6 @@ _IDS: Final = """
     tensorrt
     transformer-engine
     flash-attention
+    bench
 """
 CHECK_IDS: Final = tuple(_IDS.split())

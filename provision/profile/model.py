@@ -1,6 +1,5 @@
 """Schema version 1 of a profile, as frozen typed models; the types of its strings are in `provision.profile.strings`."""
 
-import datetime as dt
 import functools
 import operator
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
@@ -26,7 +25,6 @@ from provision.profile.egress import Egress
 from provision.profile.network import Network, conflict
 from provision.profile.strings import (
     AbsolutePath,
-    CheckId,
     Email,
     FileName,
     Fingerprint,
@@ -41,6 +39,7 @@ from provision.profile.strings import (
     WheelVersionOrAuto,
     free_of,
 )
+from provision.profile.verification import Verification
 from provision.strict import StrictModel
 
 # The names in catalog/data/extras.yaml; a test checks that they are the same.
@@ -273,23 +272,6 @@ class User(StrictModel):
     @classmethod
     def _not_the_systems(cls, value: str) -> str:
         return free_of(reserved.account_problem, value)
-
-
-class Waiver(StrictModel):
-    """A finding that its owner accepts until a day."""
-
-    check: CheckId
-    reason: Text
-    owner: Email
-    expires: Annotated[dt.date, Field(strict=False)]
-
-
-class Verification(StrictModel):
-    """How much `verify` checks, and which findings are waived."""
-
-    tier: Literal["quick", "standard", "perf"] = "standard"
-    min_free_gb: Annotated[int, Field(ge=0, le=16_384)] = 5
-    waivers: Annotated[tuple[Waiver, ...], Field(max_length=50, strict=False)] = ()
 
 
 class Profile(StrictModel):

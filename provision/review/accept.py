@@ -11,7 +11,7 @@ from typing import Any, Final
 from provision.canonical import digest
 from provision.errors import EXIT_FAILED_CHECK, EXIT_OK, EXIT_UNKNOWN, EvidenceRefusedError
 from provision.profile.locked import pin
-from provision.profile.model import Waiver
+from provision.profile.verification import Waiver
 from provision.review.approval import Agreement
 from provision.review.bundle import Bundle
 from provision.review.sign import Signature

@@ -46,6 +46,7 @@ KEYS: Final[Mapping[str, tuple[str, ...]]] = {
     "flash-attention": ("stack.extras", "gpu.model"),
     "cutlass": ("stack.extras",),
     "opencl": ("stack.extras",),
+    "bench": ("verify.bench", "verify.bench_days"),
     "egress": ("sources.proxy", "sources.no_proxy", "sources.ca"),
 }
 # Where the profile alone says that a check has nothing to judge; for other checks the hardware may say it.
@@ -80,6 +81,7 @@ _CONDITIONS: Final[Mapping[str, tuple[Callable[[Profile], bool], str]]] = {
     "cutlass": (lambda p: "cutlass" in p.stack.extras, "the profile does not ask for CUTLASS"),
     "opencl": (lambda p: "opencl" in p.stack.extras, "the profile does not ask for OpenCL"),
     "egress": (lambda p: bool(p.sources.proxy or p.sources.ca), "the profile names neither a proxy nor an authority"),
+    "bench": (lambda p: bool(p.verify.bench), "the profile demands no measurement"),
     "clocks-held": (lambda p: p.gpu.application_clocks != "default", "the clocks stay at the card's default"),
 }
 

@@ -12,7 +12,9 @@ from provision.verify.fleet import REACHABLE, HostVerification
 
 _HOLDS: Final = frozenset({"pass", "warn", "waived", "not-applicable"})
 # These checks measure anew at each run: a difference in figures alone is not a change.
-MEASURING: Final = frozenset({"root-room", "throttling", "gpu-health", "pcie", "gemm", "memory-bandwidth", "host-copies", "all-reduce"})
+MEASURING: Final = frozenset(
+    {"root-room", "throttling", "gpu-health", "pcie", "gemm", "memory-bandwidth", "host-copies", "all-reduce", "bench"}
+)
 _FIGURE: Final = re.compile(r"\d+(\.\d+)?")
 # `broke`: it held and no longer does; `mended`: the other way round; `moved`: another outcome on the same side; `observed`: the same
 # outcome with another observation; `new` and `gone`: a check that was not made then, or is not made now.

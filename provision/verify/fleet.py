@@ -5,6 +5,7 @@ import datetime as dt
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import tenacity
 
@@ -13,6 +14,7 @@ from provision.host.ssh import Target
 from provision.profile.locked import Lock
 from provision.profile.model import Profile
 from provision.verify.ahead import EarlyObservations
+from provision.verify.bench.record import measured
 from provision.verify.facts import Facts
 from provision.verify.finding import Finding, Report
 from provision.verify.judge import Selection, judge
@@ -52,14 +54,15 @@ async def verify_all(
     strict: bool = False,
     ahead: EarlyObservations | None = None,
     record: FleetFigures | None = None,
+    measurements: Path | None = None,
     say: Callable[[str, Report | None], None] = lambda _host, _report: None,
 ) -> list[HostVerification]:
     """Prove on running hosts that their profiles hold; the result has the order of the expectations.
 
     One observation takes at most `timeout_s`, and `jobs` hosts are observed at the same time. A host that does not hold yet (with
-    `strict`: or has a warning) is observed again for `wait_s`. `record` has figures of the fleet to judge by. `say` is called with each
-    host's name when its observation begins (None) and when it was judged (the report). GpuprovError where the only host could not be
-    observed; of several, its report says why.
+    `strict`: or has a warning) is observed again for `wait_s`. `record` has figures of the fleet to judge by, and `measurements` is the
+    folder of what `gpuprov bench` measured. `say` is called with each host's name when its observation begins (None) and when it was judged
+    (the report). GpuprovError where the only host could not be observed; of several, its report says why.
     """
     slots = asyncio.Semaphore(jobs)
 
@@ -76,7 +79,7 @@ async def verify_all(
                 if len(expectations) == 1 and not wait_s:
                     raise
                 return HostVerification(expectation, _unreachable(expectation, error), None)
-            facts = judged_by(facts, record, profile.gpu.model)
+            facts = measured(judged_by(facts, record, profile.gpu.model), measurements if profile.verify.bench else None)
             elapsed_s = round(time.monotonic() - started_at, 3)
             report = judge(facts, profile, host=target.name, selection=selection, without_gpu=without_gpu, elapsed_s=elapsed_s)
             return HostVerification(expectation, report, facts)
@@ -95,10 +98,13 @@ async def verify_all(
     return list(await asyncio.gather(*map(until_it_holds, expectations)))
 
 
-async def verify(target: Target, profile: Profile, *, without_gpu: bool = False, timeout_s: float = 60) -> Report:
+async def verify(
+    target: Target, profile: Profile, *, without_gpu: bool = False, timeout_s: float = 60, measurements: Path | None = None
+) -> Report:
     """Prove on one running host that a profile holds; GpuprovError where it could not be observed at all. See `verify_all`."""
     expectation = Expectation(target, profile)
-    [verification] = await verify_all([expectation], selection=Selection(), without_gpu=without_gpu, timeout_s=timeout_s)
+    work = verify_all([expectation], selection=Selection(), without_gpu=without_gpu, timeout_s=timeout_s, measurements=measurements)
+    [verification] = await work
     return verification.report
 
 

@@ -4,7 +4,8 @@ import datetime as dt
 import textwrap
 from dataclasses import asdict, dataclass, replace
 
-from provision.profile.model import Profile, Waiver
+from provision.profile.model import Profile
+from provision.profile.verification import Waiver
 from provision.verify.checks import CHECKS, Check
 from provision.verify.checks.base import SPLIT, TIERS, Tier
 from provision.verify.facts import Facts, NotObservedError

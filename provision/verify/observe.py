@@ -35,6 +35,8 @@ MODULES: Final = (
     "egress",
     *("containers", "stack", "kernels", "vision", "libraries", "worker", "perf"),
 )
+# What the client adds to facts: a host has no say in them.
+ADDED: Final = frozenset({"bench", "fleet"})
 _MAX_OUTPUT: Final = 8 * 1024 * 1024
 _MAX_FACTS: Final = 4 * 1024 * 1024
 _MAX_PARTS: Final = 2 * 1024 * 1024  # all parts together
@@ -150,7 +152,8 @@ def _unframe(target: Target, result: Completed, nonce: str, now: dt.datetime) ->
 def _parse(target: Target, answer: dict[str, Any], facts: dict[str, Any]) -> Facts:
     from provision.verify.facts import SCHEMA, parse  # noqa: PLC0415 - slow to import, and the connection opens meanwhile: see the top
 
-    return parse({**answer, "schema": SCHEMA, "facts": facts}, f"the probe on {target.name}")
+    said = {name: answer for name, answer in facts.items() if name not in ADDED}
+    return parse({**answer, "schema": SCHEMA, "facts": said}, f"the probe on {target.name}")
 
 
 def _facts_of(parts: list[dict[str, Any]], reason: str) -> dict[str, Any]:

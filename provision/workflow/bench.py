@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Final
 
 from provision.errors import InstanceNotFoundError
 from provision.profile.model import Profile
+from provision.verify.bench import record
 from provision.verify.bench.heard import BenchRun
+from provision.verify.bench.plan import BenchStep
 from provision.verify.bench.verdict import Past, judge
-from provision.watch.bench import record
-from provision.watch.bench.plan import BenchStep
 from provision.watch.bench.report import SCHEMA, BenchReport, host_entry
 from provision.watch.bench.run import Told, measure
 
@@ -33,11 +33,6 @@ class BenchRequest:
     plan: str
     interpreter: dict[str, str]
     force: bool = False
-
-
-def folder_of(session: Session) -> Path:
-    """Where runs are kept."""
-    return session.state / "bench"
 
 
 def interpreter_of(session: Session, host: str) -> str:
@@ -74,6 +69,7 @@ def judged(runs: Sequence[BenchRun], plan: str, folder: Path) -> BenchReport:
         past = record.past([*known, *(each for each in fresh if each.machine != machine)], machine, card) if card else Past({}, {})
         verdicts = judge(run.start, run.measured, run.done, past)
         record.add(folder, run, verdicts)
+        record.keep(folder, run, plan)
         entries.append(host_entry(run, plan, machine, verdicts))
     return BenchReport(SCHEMA, tuple(entries))
 

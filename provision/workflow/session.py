@@ -81,6 +81,11 @@ class Session:
         return AuditLog(self.state / "audit.jsonl")
 
     @property
+    def measurements(self) -> Path:
+        """Where the runs of `bench` are kept."""
+        return self.state / "bench"
+
+    @property
     def rehearsal_folder(self) -> Path:
         """Where the embedded cloud lives."""
         return rehearsal_folder(self.state)

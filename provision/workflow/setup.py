@@ -69,7 +69,7 @@ class SetupResult:
 def set_up(session: Session, request: SetupRequest, *, say: Say, on_task: Callable[[Progress], None]) -> SetupResult:
     """Bring one host to what its profile asks for. A host that is correct already is observed once, and that is all."""
     say("observing the host")
-    report = observe(request)
+    report = observe(request, session.measurements)
     roles = needed_roles(request, report)
     if not roles:
         say("nothing to set up")
@@ -95,16 +95,17 @@ def set_up(session: Session, request: SetupRequest, *, say: Say, on_task: Callab
         remove(request.target, place)
     if not request.check:
         say("proving the result")
-        report = observe(request)
+        report = observe(request, session.measurements)
     return SetupResult(report, tuple(roles), folder, done.warnings)
 
 
-def observe(request: SetupRequest) -> Report:
-    """What holds on the host now, from one round trip."""
+def observe(request: SetupRequest, measurements: Path) -> Report:
+    """What holds on the host now, from one round trip and what `gpuprov bench` measured there."""
     profile = pin(request.profile, request.lock)
     if profile.verify.tier == "quick":  # what no check looks at would never be set up
         profile = profile.model_copy(update={"verify": profile.verify.model_copy(update={"tier": "standard"})})
-    return asyncio.run(verify(request.target, profile, without_gpu=request.without_gpu, timeout_s=_PROBE_S))
+    work = verify(request.target, profile, without_gpu=request.without_gpu, timeout_s=_PROBE_S, measurements=measurements)
+    return asyncio.run(work)
 
 
 def needed_roles(request: SetupRequest, report: Report) -> Sequence[str]:

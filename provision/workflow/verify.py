@@ -17,6 +17,7 @@ from provision.profile.model import Profile
 from provision.review.where import Organisation
 from provision.verify import drift, evidence, record
 from provision.verify.ahead import EarlyObservations
+from provision.verify.bench.record import measured
 from provision.verify.compare import losses
 from provision.verify.facts import NotObservedError, load
 from provision.verify.finding import Report, exit_code
@@ -148,6 +149,7 @@ def judge_files(
     verdicts = []
     for path in request.files:
         name, facts = path.stem if len(request.files) > 1 else "facts", judged_by(load(path), known, profile.gpu.model)
+        facts = measured(facts, session.measurements if profile.verify.bench else None)
         report = judge(facts, profile, host=name, selection=request.selection, without_gpu=request.without_gpu)
         verdicts.append(HostVerification(Expectation(Target(name, ""), profile, lock), report, facts))
     return verdicts
@@ -175,6 +177,7 @@ def judge_hosts(
             strict=request.strict,
             ahead=ahead,
             record=known,
+            measurements=session.measurements,
             say=watch([host.name for host in hosts]),
         )
         return asyncio.run(work)

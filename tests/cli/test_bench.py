@@ -95,6 +95,26 @@ def test_the_interpreter_is_gpuprovs_own_or_the_one_that_is_named(call: Call) ->
     assert "/opt/torch/bin/python" in call("bench", "which", "--python", "/opt/torch/bin/python")[1]
 
 
+def test_what_programs_of_others_found_stands_in_the_table_the_json_and_the_page(call: Call, tmp_path: Path) -> None:
+    test = {"name": "software", "results": [{"entity_id": 0, "status": "Fail", "warnings": [{"warning": "no <persistence> mode"}]}]}
+    answer = {"DCGM Diagnostic": {"test_categories": [{"category": "Deployment", "tests": [test]}]}}
+    said = {"kind": "tool", "tool": "dcgm", "gpus": 1, "path": "/usr/bin/dcgmi", "code": 226, "output": json.dumps(answer)}
+    absent = {"kind": "tool", "tool": "nccl", "gpus": 1}
+    (tmp_path / "bin" / "lines.jsonl").write_bytes(
+        b"\n".join([*DONE[:-1], *(json.dumps(each).encode() for each in (said, absent)), DONE[-1]])
+    )
+    code, out, _ = call("bench", "good", "--html", str(tmp_path / "p.html"))
+    assert (code, out.splitlines()[0].startswith("good: 1 fail, 14 pass")) == (1, True), out
+    [row] = [line.split() for line in out.splitlines() if "dcgm.software" in line]
+    assert (row[:3], "fail" in row, "<persistence>" in row) == (["dcgm.software", "0", "Fail"], True, True)
+    assert "nccl" not in out
+    assert "all_reduce_perf is not installed" in call("bench", "good", "--all")[1]
+    page = (tmp_path / "p.html").read_text()
+    assert ("dcgm.software" in page, "no &lt;persistence&gt; mode" in page) == (True, True)
+    figures = {each["figure"]: each["outcome"] for each in json.loads(call("bench", "good", "--json")[1])["hosts"][0]["figures"]}
+    assert (figures["dcgm.software"], figures["nccl.run"]) == ("fail", "not-applicable")
+
+
 def test_a_host_that_is_lost_does_not_keep_another_from_its_verdict(call: Call) -> None:
     code, out, _ = call("bench", "good", "refused")
     assert (code, "good: 14 pass" in out) == (3, True)

@@ -82,6 +82,7 @@ GOOD: dict[str, Any] = {
         "devices": [
             {
                 "name": {"value": "Tesla T4"},
+                "uuid": {"value": "GPU-b36054ef-4009-8fab-1448-b522020ac506"},
                 "memory_mib": {"value": 15360},
                 "capability": {"value": "7.5"},
                 "persistence": {"value": 1},

@@ -138,6 +138,13 @@ def test_one_absurd_fact_is_unknown_and_the_others_are_kept(host: Endpoint, valu
     assert max(len(f.observed) for f in report.findings) < 2000
 
 
+@pytest.mark.parametrize("whole", [True, False])
+def test_a_host_has_no_say_in_what_the_client_adds(host: Endpoint, *, whole: bool) -> None:
+    answer = "frame(packed(GOOD))" if whole else "frame(packed(GOOD), nonce=nonce + ' part 0')"
+    host.program("python3", f"{LIAR}GOOD['facts'].update(bench={{'value': 1}}, fleet={{'value': 1}})\n{answer}\n")
+    assert set(host.look().raw) == {"kernel", "clock_ahead"}
+
+
 @pytest.mark.parametrize(("years", "words"), [(30, "ahead of this machine's"), (-20, "behind this machine's")])
 def test_a_clock_that_is_years_off_is_said_and_costs_no_fact(host: Endpoint, years: int, words: str) -> None:
     """`date` and python3 alike: what gathers the facts believes its own clock."""

@@ -156,6 +156,27 @@ Message = HelloMessage | StartMessage | StepMessage | Measured | DoneMessage | R
 _DECODER: Final[msgspec.json.Decoder[Any]] = msgspec.json.Decoder(Message)
 
 
+def encode(message: Message) -> bytes:
+    """A message as a line, without what is not part of it, without what nobody judges, and without the words in which programs were started.
+
+    A password may stand in those words, and a run becomes evidence that others read.
+    """
+    match message:
+        case Measured():
+            message = msgspec.structs.replace(message, series=())
+        case StartMessage():
+            message = msgspec.structs.replace(message, held=_unnamed(message.held))
+        case DoneMessage():
+            message = msgspec.structs.replace(message, others=_unnamed(message.others))
+        case RefusedMessage():
+            message = msgspec.structs.replace(message, holders=_unnamed(message.holders))
+    return msgspec.json.encode(message)
+
+
+def _unnamed(holders: tuple[_Holder, ...]) -> tuple[_Holder, ...]:
+    return tuple((gpu, process, user, "") for gpu, process, user, _ in holders)
+
+
 def parse(line: bytes, host: str) -> Message:
     """Read a line of a host's.
 

@@ -26,6 +26,7 @@ class BenchRun:
     """What is known of a run.
 
     Attributes:
+        lines: what the host said, as we understood it.
         ended: whether the host said that everything was done.
         error: why it did not.
         began: seconds since 1970, by this machine's clock.
@@ -35,6 +36,7 @@ class BenchRun:
     began: float
     machine: str = ""
     start: StartMessage | None = None
+    lines: list[bytes] = field(default_factory=list)
     measured: list[Measured] = field(default_factory=list)
     done: list[DoneMessage] = field(default_factory=list)
     refused: RefusedMessage | None = None
@@ -45,6 +47,7 @@ class BenchRun:
 
 def take(run: BenchRun, message: figures.Message) -> None:
     """Note what a host said."""
+    run.lines.append(figures.encode(message))
     match message:
         case HelloMessage():
             run.machine = message.machine

@@ -3,6 +3,7 @@
 from typing import Final
 
 from provision.verify.checks import (
+    bench,
     boot,
     containers,
     counters,
@@ -49,4 +50,5 @@ CHECKS: Final[tuple[Check, ...]] = (
     *perf.CHECKS,
     *programs.CHECKS,
     *libraries.CHECKS,
+    *bench.CHECKS,
 )

@@ -32,10 +32,10 @@ def parse(data: Any, origin: str) -> Facts:
     if len(raw) > _MAX_FACTS:
         msg = f"{origin} holds {len(raw)} facts, and there are never more than {_MAX_FACTS}"
         raise FactsInvalidError(msg, hint=_HINT)
-    return Facts(gathered[:40], float(elapsed), {name: _bounded(answer) for name, answer in raw.items()})
+    return Facts(gathered[:40], float(elapsed), {name: bounded(answer) for name, answer in raw.items()})
 
 
-def _bounded(answer: Any) -> Any:
+def bounded(answer: Any) -> Any:
     """A fact as it is; unknown where it is larger than it can be, so that no check and no report has to carry it."""
     try:
         size = len(json.dumps(answer))

@@ -30,6 +30,7 @@ class DeviceFacts(HealthReadings, LinkReadings):
     """One GPU as NVML sees it."""
 
     name: Reading = NOT_READ
+    uuid: Reading = NOT_READ
     memory_mib: Reading = NOT_READ
     capability: Reading = NOT_READ
     persistence: Reading = NOT_READ

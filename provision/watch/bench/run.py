@@ -16,8 +16,8 @@ from provision.host.ssh import Target
 from provision.verify.bench import figures
 from provision.verify.bench.figures import StepMessage
 from provision.verify.bench.heard import BenchRun, take
+from provision.verify.bench.plan import CELL_S, BenchStep
 from provision.watch import stream
-from provision.watch.bench.plan import CELL_S, BenchStep
 
 ROOT: Final = Path(__file__).parent
 _SILENT_S: Final = 60.0  # four times this without a word, and the host is given up: a step of the full plan says its figures in between

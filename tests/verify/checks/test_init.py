@@ -57,7 +57,7 @@ ABOUT_THE_GPU = frozenset(
     | {"profilers", "pytorch-installed", "pytorch", "tensorflow-installed", "tensorflow", "jax-installed", "jax", "extras", "nvenc"}
     | {"opencv-cuda", "skew", "initramfs", "every-kernel", "gemm", "memory-bandwidth", "host-copies", "all-reduce", "data-parallel"}
     | {"amp", "triton", "tensorrt", "transformer-engine", "flash-attention"}
-    | {"cutlass", "opencl"}
+    | {"cutlass", "opencl", "bench"}
 )
 ABOUT_THE_HOST = frozenset(
     {"os", "machine", "python3", "gcc", "build-tools", "tmux", "ffmpeg", "users", "data-disk", "root-grown", "root-room"}

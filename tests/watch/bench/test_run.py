@@ -20,8 +20,8 @@ from provision.host.ssh import LOCALHOST
 from provision.verify.bench import heard
 from provision.verify.bench.figures import Measured, ToolMessage
 from provision.verify.bench.heard import BenchRun
+from provision.verify.bench.plan import BenchStep
 from provision.watch.bench import run
-from provision.watch.bench.plan import BenchStep
 from provision.watch.bench.run import BenchMoment, measure
 from tests.waiting import until
 

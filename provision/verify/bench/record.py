@@ -1,5 +1,9 @@
-"""What hosts measured before: a file for each machine in the user's state, a line a run. The fleet is all of these files."""
+"""What hosts measured before: a file for each machine in the user's state, a line a run. The fleet is all of these files.
 
+Beside them lies the last run of each set of GPUs as the host told it, whatever came of it: what `verify` judges where a profile demands it.
+"""
+
+import dataclasses
 import json
 import statistics
 from collections.abc import Iterable, Sequence
@@ -14,6 +18,10 @@ from provision.paths import private_dir, read_bounded, write_whole
 from provision.verify.bench.figures import Measured
 from provision.verify.bench.heard import BenchRun
 from provision.verify.bench.verdict import BenchVerdict, Past
+from provision.verify.facts import Facts, NotObservedError
+from provision.verify.facts.bench import BenchFacts
+from provision.verify.facts.file import bounded
+from provision.verify.facts.gpu import devices
 
 _KEPT: Final = 50
 _RECENT: Final = 5
@@ -102,3 +110,64 @@ def add(folder: Path, run: BenchRun, verdicts: Sequence[BenchVerdict]) -> bool:
     kept = [*old, PastRun(identity(run), run.host, card, run.began, values)][-_KEPT:]
     write_whole(path, b"".join(msgspec.json.encode(each) + b"\n" for each in kept))
     return True
+
+
+class KeptRun(msgspec.Struct, frozen=True):
+    """The last run of some GPUs; the fields are those of `BenchFacts`."""
+
+    machine: str
+    card: str
+    began: float
+    plan: str
+    lines: list[str]
+
+
+def keep(folder: Path, run: BenchRun, plan: str) -> None:
+    """Keep a run as the last one of its GPUs. One that did not begin says nothing about them."""
+    if run.start is None or not run.start.gpus:
+        return
+    lines = [line.decode() for line in run.lines]
+    kept = KeptRun(identity(run), run.start.gpus[0].name, run.began, plan, lines)
+    write_whole(_last(private_dir(folder), [gpu.uuid for gpu in run.start.gpus]), msgspec.json.encode(kept))
+
+
+def measured(facts: Facts, folder: Path | None) -> Facts:
+    """The facts with the last measurement of these GPUs. A host has no say in it: what it sent under that name is dropped.
+
+    `folder` has the measurements; None where nobody asks for one.
+
+    Raises:
+        FactsInvalidError: a file cannot be read, or holds something else.
+    """
+    raw = {name: answer for name, answer in facts.raw.items() if name != BenchFacts.name}
+    path = _last(folder, uuids(facts)) if folder else None
+    if folder and path and path.exists():
+        kept = _kept(path)
+        before = [run for run in read(folder) if run.machine != kept.machine or run.at < kept.began]
+        known = past(before, kept.machine, kept.card)
+        value = {"began": kept.began, "plan": kept.plan, "lines": kept.lines, "own": known.own, "fleet": known.fleet}
+        raw[BenchFacts.name] = bounded({"value": json.loads(msgspec.json.encode(value))})
+    return dataclasses.replace(facts, raw=raw)
+
+
+def uuids(facts: Facts) -> list[str]:
+    """What the driver calls the GPUs of a host; empty where it does not say of each."""
+    try:
+        return [str(device.uuid.answer()) for device in devices(facts)]
+    except NotObservedError:
+        return []
+
+
+def _last(folder: Path, gpus: Sequence[str]) -> Path:
+    return folder / f"{sha256(json.dumps(sorted(gpus)).encode()).hexdigest()[:32]}.last.json"
+
+
+def _kept(path: Path) -> KeptRun:
+    try:
+        return msgspec.json.decode(read_bounded(path, _MAX_BYTES), type=KeptRun)
+    except OSError as error:
+        msg = f"cannot read {path}: {error.strerror}"
+        raise FactsInvalidError(msg, hint="it is what `gpuprov bench` keeps: move it away") from error
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        msg = f"{path} holds no run: {str(error)[:200]}"
+        raise FactsInvalidError(msg, hint="it is what `gpuprov bench` keeps: move it away") from error

@@ -74,6 +74,12 @@ def chosen(*, full: bool, only: Sequence[str]) -> tuple[BenchStep, ...]:
     return tuple(sorted(steps, key=lambda step: step.ranks == "host"))
 
 
+def recipes_of(words: Sequence[str]) -> tuple[str, ...]:
+    """The recipes that plans and recipes mean, each once, in the order of the full plan."""
+    meant = {step.recipe for word, plan in (("quick", QUICK), ("full", FULL)) if word in words for step in plan} | set(words)
+    return tuple(recipe for recipe in RECIPES if recipe in meant)
+
+
 def seconds(steps: Sequence[BenchStep]) -> float:
     """How long a plan takes."""
     return START_S + CELL_S * sum(step.seconds for step in steps)

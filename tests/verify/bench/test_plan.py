@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from provision.watch.bench import plan
+from provision.verify.bench import plan
 from provision.watch.bench.run import ROOT, left
 
 

@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
+import time
 from pathlib import Path
 
 import msgspec
 import pytest
 
 from provision.errors import FactsInvalidError
+from provision.profile.model import Profile
+from provision.verify.bench import record
 from provision.verify.bench.figures import Measured
 from provision.verify.bench.heard import BenchRun, replayed
+from provision.verify.bench.record import PastRun, past
 from provision.verify.bench.verdict import Past
-from provision.watch.bench import record
-from provision.watch.bench.record import PastRun, past
+from provision.verify.facts import parse
+from provision.verify.facts.bench import BenchFacts
+from provision.verify.fleet import Expectation, verify_all
+from provision.verify.judge import Selection
 from provision.workflow.bench import judged
-
-from .stand_in import changed, recorded
+from tests.verify import good
+from tests.verify.sshd import LIAR, Endpoint, needed
+from tests.watch.bench.stand_in import changed, recorded
 
 KEY = "gemm.bf16.8192.settled"
 
@@ -75,7 +84,7 @@ def test_a_run_on_a_busy_gpu_and_a_failed_figure_are_not_kept(tmp_path: Path) ->
     busy = run_of("a", 692.0)
     busy.done = [type(step)(step.number, step.recipe, step.ranks, {}, ((0, 41, "1000", "train.py"),)) for step in busy.done]
     judged([busy], "quick", tmp_path)
-    assert list(tmp_path.glob("*")) == []
+    assert list(tmp_path.glob("*.jsonl")) == []
     judged([run_of("a", 100.0)], "quick", tmp_path)
     [kept] = record.read(tmp_path)
     assert KEY not in kept.figures
@@ -99,3 +108,67 @@ def test_a_damaged_record_is_named(tmp_path: Path, text: str) -> None:
     (tmp_path / "x.jsonl").write_text(text + "\n")
     with pytest.raises(FactsInvalidError, match="holds no runs"):
         record.read(tmp_path)
+
+
+def test_the_last_run_of_these_gpus_is_added_to_the_facts_with_what_was_before_it(tmp_path: Path) -> None:
+    for number in range(3):
+        judged([gpus_of(run_of(f"train-{number}", 690.0 + number), f"GPU-{number}")], "quick", tmp_path)
+    for at, value in ((1.0, 650.0), (2.0, 640.0), (3.0, 100.0)):
+        judged([run_of("mine", value, at=at)], "full", tmp_path)
+    kept = record.measured(good.facts(), tmp_path).read(BenchFacts)
+    assert (kept.began, kept.plan) == (3.0, "full")  # the last one counts, also one that failed
+    assert (kept.own[KEY], kept.fleet[KEY]) == (645.0, (691.0, 3))
+    assert [figure.value for figure in replayed("h", [line.encode() for line in kept.lines]).measured if figure.key == KEY] == [100.0]
+
+
+def gpus_of(run: BenchRun, uuid: str) -> BenchRun:
+    """The run on another GPU."""
+    assert run.start is not None
+    run.start = msgspec.structs.replace(run.start, gpus=(msgspec.structs.replace(run.start.gpus[0], uuid=uuid),))
+    return run
+
+
+def test_nothing_is_added_for_other_gpus_or_where_nobody_asks_and_what_the_host_says_of_it_is_dropped(tmp_path: Path) -> None:
+    judged([gpus_of(run_of("a", 690.0), "GPU-else")], "quick", tmp_path)
+    said = good.facts(bench={"began": 1.0, "plan": "quick", "lines": []})
+    assert BenchFacts.name not in record.measured(said, tmp_path).raw
+    judged([run_of("a", 690.0)], "quick", tmp_path)
+    assert record.measured(said, tmp_path).read(BenchFacts).lines
+    assert BenchFacts.name not in record.measured(said, None).raw
+    assert BenchFacts.name not in record.measured(good.facts(nvml=None), tmp_path).raw
+
+
+def test_a_run_that_is_too_large_to_be_evidence_is_unknown_here_as_it_will_be_there(tmp_path: Path) -> None:
+    run = run_of("a", 690.0)
+    run.lines *= 60
+    judged([run], "quick", tmp_path)
+    answer = record.measured(good.facts(), tmp_path)
+    assert list(answer.raw[BenchFacts.name]) == ["unknown"]
+    assert parse(answer.as_dict(), "evidence") == answer
+
+
+def test_a_run_that_did_not_begin_takes_no_other_ones_place(tmp_path: Path) -> None:
+    judged([run_of("a", 690.0, at=5.0)], "quick", tmp_path)
+    refused = BenchRun("a", 6.0)
+    judged([refused], "quick", tmp_path)
+    assert record.measured(good.facts(), tmp_path).read(BenchFacts).began == 5.0
+
+
+@needed
+def test_a_running_host_is_judged_by_what_was_measured_on_its_gpus(host: Endpoint, tmp_path: Path) -> None:
+    facts = {name: {"value": good.GOOD[name]} for name in ("gpu", "nvml")}
+    host.program("python3", f"{LIAR}GOOD['facts'].update(json.loads({json.dumps(facts)!r}))\nframe(packed(GOOD))\n")
+    asked = good.profile(verify__bench=["gemm"])
+
+    def verdict(profile: Profile) -> tuple[str, bool]:
+        expectation = Expectation(host.target, profile)
+        [made] = asyncio.run(verify_all([expectation], selection=Selection(only=frozenset({"bench"})), measurements=tmp_path))
+        assert made.facts is not None
+        return made.report.findings[0].outcome, BenchFacts.name in made.facts.raw
+
+    assert verdict(asked) == ("unknown", False)
+    judged([run_of("a", 690.0, at=time.time())], "quick", tmp_path)
+    assert verdict(asked) == ("pass", True)
+    assert verdict(good.PROFILE) == ("not-applicable", False)
+    judged([run_of("a", 400.0, at=time.time())], "quick", tmp_path)
+    assert verdict(asked) == ("fail", True)

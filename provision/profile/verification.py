@@ -1,0 +1,54 @@
+"""What `verify` demands of a host beside the profile's other keys, and which findings are waived."""
+
+import datetime as dt
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
+
+from provision.profile.strings import CheckId, Email, Text
+from provision.strict import StrictModel
+
+BenchWord = Literal[
+    "quick",
+    "full",
+    "gemm",
+    "memory",
+    "copies",
+    "peers",
+    "launch",
+    "amp",
+    "alignment",
+    "intensity",
+    "minibatch",
+    "soak",
+    "dcgm",
+    "nccl",
+]
+"""A plan of `gpuprov bench` or one of its recipes, which belong to a later room; a test holds that the two are the same."""
+
+
+class Waiver(StrictModel):
+    """A finding that its owner accepts until a day."""
+
+    check: CheckId
+    reason: Text
+    owner: Email
+    expires: Annotated[dt.date, Field(strict=False)]
+
+
+class Verification(StrictModel):
+    """How much `verify` checks, which measurements it demands, and which findings are waived."""
+
+    tier: Literal["quick", "standard", "perf"] = "standard"
+    min_free_gb: Annotated[int, Field(ge=0, le=16_384)] = 5
+    bench: Annotated[tuple[BenchWord, ...], Field(max_length=20, strict=False)] = ()
+    """What `gpuprov bench` must have measured on these GPUs, with no figure below its gate."""
+    bench_days: Annotated[int, Field(ge=1, le=366)] = 7
+    """How old that measurement may be."""
+    waivers: Annotated[tuple[Waiver, ...], Field(max_length=50, strict=False)] = ()
+
+    @model_serializer(mode="wrap")
+    def _without_later_defaults(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Omit later keys at their default, so that the digest of an older profile, which may be signed, stays the same."""
+        later: dict[str, Any] = {"bench": [], "bench_days": 7}
+        return {key: value for key, value in handler(self).items() if key not in later or value not in (later[key], ())}
