@@ -26,7 +26,8 @@ class AwsSettings:
     placement_groups: list[str] | None = None  # their names; None: any exists
     # an IAM policy document, the only one that the caller has; None for an account's owner, who may do everything
     allowed: dict[str, Any] | None = None
-    # images beside the catalogue's, as DescribeImages shows them, and with `Region`, the `Parameter` of the id, and `Login`, the first user
+    # images beside the catalogue's, as DescribeImages shows them, and with `Region`, the `Parameter` of the id, `Login`, the first user,
+    # and `System`, such as `rocky 9`
     amis: list[dict[str, Any]] = field(default_factory=list)
     # a service control policy of the account's organisation: what it denies is denied to everybody
     guardrail: dict[str, Any] | None = None

@@ -23,7 +23,8 @@ class GcpSettings:
     # name → zone, machine_type, count and used of a reservation; None: any name exists and has room
     gce_reservations: dict[str, dict[str, Any]] | None = None
     gce_placement_policies: list[str] | None = None  # their names, in every region; None: any exists
-    # images of projects beside the public ones: `project`, `name`, and any other field of an image as `images.get` shows it
+    # images of projects beside the public ones: `project`, `name`, `system`, such as `rocky 9`, and any other field of an
+    # image as `images.get` shows it
     gce_images: list[dict[str, Any]] = field(default_factory=list)
     # a constraint of the organisation's policy → what it allows, where it is a list: image projects, regions and zones
     gce_constraints: dict[str, list[str]] = field(default_factory=dict)
