@@ -33,4 +33,7 @@ class GcpSettings:
     gce_shortest_run_s: float = 30.0
     # the keys of Cloud KMS, as requests name them, that do not exist or that Compute Engine's service agent may not use
     gce_keys_refused: list[str] = field(default_factory=list)
+    gce_caller: str = "user@example.com"  # whose credentials all callers have, for OS Login
+    # of the project's IAM policy: `role` and `members`, and `condition` where it holds under one
+    gce_bindings: list[dict[str, Any]] = field(default_factory=list)
     gce_missing_accounts: list[str] = field(default_factory=list)  # service accounts that do not exist; every other one does
