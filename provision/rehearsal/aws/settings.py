@@ -21,8 +21,11 @@ class AwsSettings:
     events: dict[str, list[dict[str, str]]] = field(default_factory=dict)
     # instance id → the code of its spot request's status, such as `marked-for-termination`
     spot_status: dict[str, str] = field(default_factory=dict)
-    # reservation id → instance_type, zone, total, free, state, kind (default or capacity-block) and ends, as ISO 8601; None: any id exists
+    # reservation id → instance_type, zone, total, free, state, kind (default or capacity-block), begins and ends, as ISO 8601; None: any
+    # id exists
     capacity_reservations: dict[str, dict[str, Any]] | None = None
+    # instance type → US dollars for a machine and hour of the capacity blocks on offer; a type without an entry has none on offer
+    block_prices: dict[str, float] = field(default_factory=dict)
     placement_groups: list[str] | None = None  # their names; None: any exists
     # an IAM policy document, the only one that the caller has; None for an account's owner, who may do everything
     allowed: dict[str, Any] | None = None
