@@ -205,7 +205,8 @@ class Answer:
     """One thing that the cloud says before a launch.
 
     Attributes:
-        about: `region`, `offered`, `quota`, `image`, `dry-run`, `disk-key` or `identity` where the place names one.
+        about: `region`, `offered`, `quota`, `image`, `dry-run`, and where the place names one `capacity`, `block-price`, `disk-key` or
+            `identity`.
         holds: None when it could not be asked; `said` is then the reason.
     """
 

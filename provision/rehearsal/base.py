@@ -64,8 +64,8 @@ class Emulation(Protocol):
     def ended_by_itself(self, host_id: str) -> None:
         """A host powered itself off, or crashed; it may be another cloud's."""
 
-    def offer_image(self, region: str, image: dict[str, str], login: str) -> None:
-        """Have an image of one's own, as a place names it; every host stands for it, and its first user is `login`."""
+    def offer_image(self, region: str, image: dict[str, str], login: str, system: str) -> None:
+        """Have an image of one's own, as a place names it, of a system of the catalogue; its first user is `login`."""
 
     def close(self) -> None:
         """Let nothing happen any more."""

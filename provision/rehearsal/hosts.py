@@ -21,7 +21,7 @@ from typing import Final, Literal
 import psutil
 
 from provision.errors import RehearsalFailedError
-from provision.rehearsal import cgroups, disks
+from provision.rehearsal import cgroups, disks, rootfs
 from provision.rehearsal.namespaces import apart
 from provision.rehearsal.network import HostNetwork
 from provision.rehearsal.packages import Packages
@@ -54,6 +54,7 @@ class HostSpec:
     disk_link: disks.LinkName = lambda _number, serial, _ephemeral: f"nvme-Disk_{serial}"  # its name in /dev/disk/by-id
     instance_stores: int = 1  # how many disks the instance store has
     keeps_address: bool = False  # whether it has the same address after a stop, as a private one is kept
+    system: str = ""  # what its image is, in the words of the catalogue; hosts of EL systems have another root. Empty: this machine's
 
 
 @dataclass(slots=True)
@@ -61,6 +62,7 @@ class _RunningHost:
     spec: HostSpec
     folder: Path
     address: str
+    rootfs: Path
     process: subprocess.Popen[bytes] | None = None
     supervisor: threading.Thread | None = None
     powered: bool = True  # whether it should run: a reboot starts it again, a stop does not
@@ -74,6 +76,7 @@ class HostPark:
     folder: Path
     _: KW_ONLY
     rootfs: Path  # from `rootfs.build`
+    el_rootfs: Callable[[], Path] | None = None  # the root of hosts with an EL system, asked for when the first one is made
     network: HostNetwork
     packages: Packages | None = None
     on_exit: Callable[[str, Ended], None] = lambda _id, _how: None
@@ -85,12 +88,16 @@ class HostPark:
 
     def create(self, spec: HostSpec) -> str:
         """Make a host and return its address; it boots in the background."""
+        el = self.el_rootfs if spec.system and rootfs.is_el(spec.system) else None
+        root = el() if el else self.rootfs
         folder = self.folder / spec.instance_id
         for name in ("upper", "work", "root"):
             (folder / name).mkdir(parents=True)
-        host = _RunningHost(spec, folder, self.network.take_address())
+        host = _RunningHost(spec, folder, self.network.take_address(), root)
         self._hosts[spec.instance_id] = host
         self._seed(host)
+        if el:
+            _write(folder / "upper/etc/os-release", rootfs.el_release(spec.system))
         host.devices = disks.attach(
             folder,
             instance_store_gb=spec.instance_store_gb,
@@ -118,9 +125,7 @@ class HostPark:
             (seed / "vendor-data").write_text("#cloud-config\n" + json.dumps({"users": ["default", *users]}))
         if self.packages:
             for name, text in self.packages.host_files().items():
-                path = host.folder / "upper" / name
-                path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_text(text)
+                _write(host.folder / "upper" / name, text)
 
     def _power_on(self, host: _RunningHost) -> None:
         host.powered = True
@@ -145,7 +150,7 @@ class HostPark:
         master, slave = os.openpty()
         group = cgroups.make(self.folder, host.spec.instance_id)
         names = [word for disk in host.devices for word in (disk.node, disk.loop, disk.link)]
-        init = ["bash", str(_INIT), str(host.folder), str(self.rootfs), host.spec.hostname, os.ttyname(slave), *names]
+        init = ["bash", str(_INIT), str(host.folder), str(host.rootfs), host.spec.hostname, os.ttyname(slave), *names]
         with (host.folder / "console.log").open("ab", buffering=0) as console:
             reader = threading.Thread(target=_copy, args=(master, console.fileno()), daemon=True)
             reader.start()
@@ -251,6 +256,11 @@ class HostPark:
         if self.packages:
             self.packages.close()
         self.network.close()
+
+
+def _write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
 
 
 def _copy(source: int, target: int) -> None:

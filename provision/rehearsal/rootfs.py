@@ -12,6 +12,7 @@ from typing import Final, Literal
 
 from filelock import FileLock
 
+from provision.catalog import read
 from provision.errors import RehearsalFailedError
 
 LOGIN: Final = "ubuntu"
@@ -22,15 +23,11 @@ _PACKAGES: Final = (
     *("iproute2", "e2fsprogs", "xfsprogs", "kmod", "procps", "rsync", "util-linux", "ca-certificates", "netbase", "less"),
 )
 
-_EL_PACKAGES: Final = ("dnf", "dnf-plugins-core", "rpm", "gnupg")
-_EL_RELEASE: Final = """NAME="Rocky Linux"
-VERSION="9.6 (stand-in)"
-ID="rocky"
-ID_LIKE="rhel centos fedora"
-VERSION_ID="9.6"
-PLATFORM_ID="platform:el9"
-PRETTY_NAME="Rocky Linux 9.6 (stand-in)"
-"""
+# No repository of EL's own packages stands beside such a host, so it has what the role `base` would install from there.
+_EL_PACKAGES: Final = ("dnf", "dnf-plugins-core", "rpm", "gnupg", "gcc", "g++", "make", "cmake", "git", "tmux")
+_EL_SYSTEM: Final = "rocky 9"
+# What the systems of the catalogue call themselves in /etc/os-release, where that is another word.
+_EL_IDS: Final = {"alma": "almalinux", "centos-stream": "centos"}
 
 # What a cloud image has and a minimal tree does not: a cloud-init that only listens to the seed which the "hypervisor" leaves.
 _CLOUD_CFG: Final = {
@@ -60,14 +57,14 @@ _MASKED: Final = (
     *("getty.target", "console-getty.service", "systemd-networkd.service", "systemd-resolved.service"),
     *("apt-daily.timer", "apt-daily-upgrade.timer"),
 )
-_RECIPE: Final = 4  # raise when `_customize` changes, so that caches are built anew
+_RECIPE: Final = 5  # raise when `_customize` changes, so that caches are built anew
 
 
 def build(cache: Path, progress: Callable[[str], None], *, like: Literal["own", "el"] = "own") -> Path:
     """The root file system for this machine's distribution, from the cache or newly built (about 40 s and 270 MB).
 
-    `el` is for a host that manages its packages with dnf and rpm, and calls itself Rocky Linux 9. What is below is this machine's
-    distribution all the same: it stands in for what a role does, not for what EL's own packages do.
+    `el` is for a host that manages its packages with dnf and rpm, and calls itself Rocky Linux 9 where its `HostSpec` says nothing else.
+    What is below is this machine's distribution all the same: it stands in for what a role does, not for what EL's own packages do.
     """
     suite, sources = _distribution()
     packages = _PACKAGES + (_EL_PACKAGES if like == "el" else ())
@@ -90,8 +87,23 @@ def build(cache: Path, progress: Callable[[str], None], *, like: Literal["own", 
     return root
 
 
+def el_release(name: str) -> str:
+    """/etc/os-release of a host that stands for an EL system, which is named in the words of the catalogue."""
+    system, version = name.split(" ", 1)
+    pretty = f"{system.replace('-', ' ').title()} Linux {version} (stand-in)"
+    return (
+        f'NAME="{system.title()} Linux"\nVERSION="{version} (stand-in)"\nID="{_EL_IDS.get(system, system)}"\n'
+        f'ID_LIKE="rhel centos fedora"\nVERSION_ID="{version}"\nPLATFORM_ID="platform:el{version}"\nPRETTY_NAME="{pretty}"\n'
+    )
+
+
+def is_el(name: str) -> bool:
+    """Whether dnf manages the packages of a system, which is named in the words of the catalogue: its hosts are EL-like."""
+    return any(record.key == name and record.packages != "apt" for record in read.systems().systems)
+
+
 def system() -> str:
-    """The system of the hosts in the words of the catalogue, as `debian 12`: that of this machine."""
+    """The system of the other hosts in the words of the catalogue, as `debian 12`: that of this machine."""
     fields = platform.freedesktop_os_release()
     return f"{fields.get('ID', '?')} {fields.get('VERSION_ID', '?')}"
 
@@ -159,7 +171,7 @@ def _customize(root: Path) -> None:
 def _turn_into_el(root: Path) -> None:
     """Leave dnf and rpm as the only package managers, with nothing installed by them."""
     (root / "etc/os-release").unlink()
-    (root / "etc/os-release").write_text(_EL_RELEASE)
-    (root / "etc/redhat-release").write_text("Rocky Linux release 9.6 (stand-in)\n")
+    (root / "etc/os-release").write_text(el_release(_EL_SYSTEM))
+    (root / "etc/redhat-release").write_text("an EL-like system (stand-in)\n")
     for path in [root / "etc/debian_version", *(root / "usr/bin").glob("apt*"), *(root / "usr/bin").glob("dpkg*")]:
         path.unlink()

@@ -60,7 +60,7 @@ def controls(caller_address: str, emulations: list[Emulation], traffic: Traffic,
                         setattr(next((s for s in every if hasattr(s, key)), every[0]), key, value)
                 case "PUT", "/images":
                     for given in json.loads(request.get_data()):
-                        by_cloud[given["cloud"]].offer_image(given["region"], given["image"], given["login"])
+                        by_cloud[given["cloud"]].offer_image(given["region"], given["image"], given["login"], given["system"])
                 case "DELETE", "/calls":
                     traffic.calls.clear()
             return Response(json.dumps(answers[request.path](), default=str), mimetype="application/json")
@@ -143,10 +143,11 @@ def _hosts(folder: Path, clouds: dict[str, Emulation]) -> tuple[HostPark, str]:
     """
     for leftover in leftovers.sweep(folder / "hosts"):
         _progress(f"swept from a killed rehearsal: {leftover}")
-    root = rootfs.build(paths.cache_dir(), _progress)
+    cache = paths.cache_dir()
+    root = rootfs.build(cache, _progress)
     _progress("starting the hosts' network and package proxies")
     network = HostNetwork(folder / "hosts")
-    packages = Packages(paths.cache_dir(), folder / "proxies")
+    packages = Packages(cache, folder / "proxies")
     packages.start(network.gateway)
 
     def on_exit(instance_id: str, _how: str) -> None:
@@ -154,7 +155,15 @@ def _hosts(folder: Path, clouds: dict[str, Emulation]) -> tuple[HostPark, str]:
         for emulation in clouds.values():
             threading.Thread(target=emulation.ended_by_itself, args=(instance_id,)).start()
 
-    return HostPark(folder / "hosts", rootfs=root, network=network, packages=packages, on_exit=on_exit), network.gateway
+    park = HostPark(
+        folder / "hosts",
+        rootfs=root,
+        el_rootfs=lambda: rootfs.build(cache, _progress, like="el"),
+        network=network,
+        packages=packages,
+        on_exit=on_exit,
+    )
+    return park, network.gateway
 
 
 def _progress(text: str) -> None:

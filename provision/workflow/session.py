@@ -102,16 +102,19 @@ class Session:
             raise RehearsalFailedError(msg, hint="start it with `gpuprov rehearse start`; the instances it had ended with it")
         return {cloud: clouds.access_from(cloud, running.settings(cloud)) for cloud in clouds.CLOUDS}
 
-    def offer_images(self, profile: Profile) -> None:
-        """Tell the embedded cloud of the images that a profile names, for which its hosts stand in."""
+    def offer_images(self, profile: Profile, say: Say = silent) -> None:
+        """Tell the embedded cloud of the images that a profile names, and build what its hosts are made of where they are EL-like."""
         running, os = control.running(self.rehearsal_folder), (profile.os.name, profile.os.version)
-        offered = []
+        system, offered = " ".join(os), []
+        if running is not None and rootfs.is_el(system) and control.ask(running, "status")["hosts"]:
+            rootfs.build(paths.cache_dir(), say, like="el")
         for place in profile.places:
             image = clouds.provider(place.cloud).image(os, place)
             if place.own_image is not None and image is not None:
                 named = place.own_image.model_dump(mode="json", exclude={"login", "has"}, exclude_none=True)
                 regions = dict.fromkeys(place.region_of(location) for location in place.locations)
-                offered += [{"cloud": place.cloud, "region": region, "image": named, "login": image.login} for region in regions]
+                fixed = {"cloud": place.cloud, "image": named, "login": image.login, "system": system}
+                offered += [{**fixed, "region": region} for region in regions]
         if running is not None and offered:
             control.ask(running, "images", method="PUT", body=offered)
 
@@ -158,13 +161,15 @@ class Session:
     def lock(self, path: Path | None, profile: Profile, *, rehearsal: bool, signed: Lock | None = None) -> Lock:
         """The exact stack of a profile: the signed lock, the lock beside the profile's file, or what would be locked today.
 
-        A rehearsal host runs this machine's system, whatever the profile asks for. It gets the packages and wheels of that system.
+        A rehearsal host stands for an EL system that the profile asks for; else it runs this machine's system, and gets the packages and
+        wheels of that.
         """
         from provision.profile.lock import build  # noqa: PLC0415 - the resolver takes 0.1 s, and a run with a lock does not need it
         from provision.profile.own import as_in  # noqa: PLC0415 - as above
 
         lock = signed if signed is not None or path is None else lockfile.find(path, profile)
-        system = rootfs.system() if rehearsal else None
+        asked = f"{profile.os.name} {profile.os.version}"
+        system = rootfs.system() if rehearsal and not rootfs.is_el(asked) else None
         if system is not None and system in {record.key for record in read.systems().systems}:
             return build(profile, today(), system=system, own=as_in(lock) if lock is not None and lock.os == system else None)
         return lock or build(profile, today())

@@ -136,7 +136,7 @@ def up(
         _tell(session, request, next(option.cloud for option in options if not option.refusal), on_expected)
     connect = session.connect(rehearsal=request.rehearsal is not None, start=True, say=say)
     if request.rehearsal is not None:
-        session.offer_images(request.profile)
+        session.offer_images(request.profile, say)
     with session.journal.hold(request.name):
         instances = launch(session, request, planned, connect, attempts=attempts, say=say)
         launched = {"launched", "adopted"} & {attempt.outcome for attempt in attempts} == {"launched"}

@@ -66,7 +66,9 @@ def test_a_rehearsal_has_the_images_that_a_profile_names_with_their_first_user(e
     settings = control.ask(ec2, "settings")
     (row,) = settings["amis"]
     assert (row["ImageId"], row["Region"], row["Login"]) == (ami, "us-east-1", "svc-ops")
-    assert settings["gce_images"] == [{"project": "golden-images", "name": "golden-9-v20261101", "family": "golden-9"}]
+    named = {"project": "golden-images", "name": "golden-9-v20261101", "family": "golden-9"}
+    assert settings["gce_images"] == [{**named, "system": "ubuntu 24.04"}]
+    assert row["System"] == "ubuntu 24.04"
 
 
 def test_a_profile_without_own_images_asks_the_embedded_cloud_for_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -45,6 +45,9 @@ def examine(api: AwsRegionApi, order: base.Order, *, find: FindImage) -> list[ba
     capacity = capacity_of(order)
     if capacity and capacity.regional:
         questions["capacity"] = lambda: reservations.examine(api, order, capacity)
+    block = capacity.block if capacity else None
+    if block:
+        questions["block-price"] = lambda: reservations.block_price(api, block)
 
     key = disk_key.of(order, api.region)
     if key is not None:

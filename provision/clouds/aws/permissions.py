@@ -20,6 +20,7 @@ COMMANDS: Final[tuple[Command, ...]] = get_args(Command)
 _SPOT: Final = {"ec2:CancelSpotInstanceRequests", "ec2:DescribeSpotInstanceRequests"}
 _SUBNET: Final = {"ec2:DescribeSubnets"}
 _RESERVED: Final = {"ec2:DescribeCapacityReservations"}
+_BLOCK: Final = "ec2:DescribeCapacityBlockOfferings"  # for `plan --ask` alone
 _PLACEMENT: Final = {"ec2:DescribePlacementGroups"}
 _FABRIC: Final = {"ec2:AuthorizeSecurityGroupEgress"}
 _PARAMETER: Final = {"ssm:GetParameter"}
@@ -108,7 +109,12 @@ def permissions(order: base.Order) -> tuple[str, ...]:
     unneeded = _unneeded([place_of(order)], spot=order.market == "spot", subnet=order.subnet)
     unneeded |= set() if parameters_of([order.place], order.os) else _PARAMETER
     role = (identity.HAND_OVER,) if identity.of(order) else ()
-    return tuple(sorted({*PERMISSIONS, *keys, *role} - unneeded))
+    return tuple(sorted({*PERMISSIONS, *keys, *role, *_of_blocks([place_of(order)])} - unneeded))
+
+
+def _of_blocks(places: Iterable[AwsPlace | None]) -> tuple[str, ...]:
+    """What asking for the price of a capacity block needs, where a place names one."""
+    return (_BLOCK,) if any(place.capacity and place.capacity.block for place in places if place) else ()
 
 
 def _unneeded(places: Sequence[AwsPlace | None], *, spot: bool, subnet: str) -> set[str]:
@@ -160,7 +166,7 @@ def policy_document(
     reads = [action for action in needed if action.startswith(("ec2:Describe", "servicequotas:")) and action != "ec2:DescribeRegions"]
     owned = {operator: {f"ec2:ResourceTag/{base.NAME_TAG}": name}}
     statements = [
-        _statement("Ask", reads, ["*"], {"StringEquals": region_is}),
+        _statement("Ask", [*reads, *_of_blocks(places)], ["*"], {"StringEquals": region_is}),
         _statement("AskAboutRegions", needed & {"ec2:DescribeRegions"}, ["*"], {}),
         _statement("FindImage", needed & {"ssm:GetParameter"}, _parameter_arns(regions, parameters), {}),
         _statement("LaunchWith", needed & {"ec2:RunInstances"}, _used(regions, subnet, places), {}),

@@ -16,15 +16,22 @@ from google.api_core import exceptions, retry
 from provision.clouds.gcp import changes
 from provision.clouds.gcp.access import GcpAccess
 from provision.clouds.gcp.answers import last
-from provision.clouds.gcp.client import client, project_of
-from provision.clouds.gcp.errors import cloud_errors, in_place, of_operation
-from provision.errors import CloudError, CloudUnreachableError, QuotaExceededError, ThrottledError
+from provision.clouds.gcp.client import client, project_of, session
+from provision.clouds.gcp.errors import LOGIN, cloud_errors, in_place, of_operation
+from provision.errors import CloudError, CloudUnreachableError, CredentialsMissingError, QuotaExceededError, ThrottledError
 
 # `wait` answers when the operation has ended, and after two minutes at the latest (operations.wait in the reference). Our own time-out is
 # shorter; a wait that it cuts off is repeated.
 _WAIT_S: Final = 60.0
 _WAITS: Final = 5
 _WAITERS: Final = {"zone": "ZoneOperationsClient", "region": "RegionOperationsClient", "": "GlobalOperationsClient"}
+# The hosts of the APIs that are asked over plain HTTP: `rootUrl` of their discovery documents.
+_HOSTS: Final = {
+    "oslogin": "https://oslogin.googleapis.com",
+    "cloudresourcemanager": "https://cloudresourcemanager.googleapis.com",
+    "oauth2": "https://www.googleapis.com",
+}
+_REFUSED: Final = 400
 _ASK_AGAIN: Final = (CloudUnreachableError, ThrottledError)
 
 
@@ -86,6 +93,44 @@ class GcpProjectApi:
                 if tell:
                     tell(answer)
                 return answer
+
+    def ask(
+        self, service: str, verb: str, path: str, action: str, *, body: dict[str, Any] | None = None, query: dict[str, str] | None = None
+    ) -> dict[str, Any]:
+        """Make one call of one of Google's other APIs, whose answer is a JSON object. It is not repeated.
+
+        Args:
+            service: one of `_HOSTS`.
+            verb: of HTTP.
+            path: on that host.
+            action: the permission that it needs, or the method where it needs none.
+            body: what is sent with it.
+            query: the parameters behind the path.
+
+        Raises:
+            CloudError: what Google said instead.
+        """
+        with cloud_errors(action):
+            url = f"{self.access.endpoint_url or _HOSTS[service]}{path}"
+            send = session(self.access).request
+            reply = send(verb, url, json=body, params=query, timeout=self.access.timeout_s)  # type: ignore[no-untyped-call]  # google-auth is not typed
+            if reply.status_code >= _REFUSED:
+                raise exceptions.from_http_response(reply)  # type: ignore[no-untyped-call]  # nor is this
+            answer = reply.json()
+        return answer if isinstance(answer, dict) else {}
+
+    def caller(self) -> str:
+        """The address of the account that asks: a service account's own, or what Google says of a person's token.
+
+        Raises:
+            CredentialsMissingError: Google does not say it.
+        """
+        own = str(getattr(session(self.access).credentials, "service_account_email", ""))
+        email = own if "@" in own else str(self.ask("oauth2", "GET", "/oauth2/v2/userinfo", "oauth2.userinfo.get").get("email", ""))
+        if not email:
+            msg = "Google does not say whose credentials these are"
+            raise CredentialsMissingError(msg, hint=LOGIN)
+        return email
 
     def pages(self, kind: str, method: str, action: str, **request: Any) -> list[Any]:
         """All entries of a list call, however many pages they take; with `aggregated_list` the (scope, list) pairs."""

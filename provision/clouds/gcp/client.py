@@ -1,9 +1,10 @@
 """Clients of Google's library with everything explicit: credentials, endpoint, project."""
 
 import functools
-from typing import Any
+from typing import Any, Final
 
 import google.auth
+import google.auth.transport.requests
 from google.api_core.client_options import ClientOptions
 from google.auth.credentials import AnonymousCredentials
 from google.auth.exceptions import DefaultCredentialsError
@@ -43,6 +44,25 @@ def catalog_client(cls: Any, access: GcpAccess) -> Any:
         return cls(transport="rest")
     except DefaultCredentialsError as error:
         raise _no_credentials(error) from error
+
+
+_SCOPE: Final = "https://www.googleapis.com/auth/cloud-platform"
+
+
+@functools.cache
+def session(access: GcpAccess) -> google.auth.transport.requests.AuthorizedSession:
+    """Plain HTTP with the caller's credentials, for an API of which one or two methods are needed.
+
+    Raises:
+        CredentialsMissingError: nobody is logged in.
+    """
+    if access.endpoint_url:
+        return google.auth.transport.requests.AuthorizedSession(AnonymousCredentials())  # type: ignore[no-untyped-call]  # as above
+    try:
+        credentials, _ = google.auth.default(scopes=[_SCOPE])
+    except DefaultCredentialsError as error:
+        raise _no_credentials(error) from error
+    return google.auth.transport.requests.AuthorizedSession(credentials)  # type: ignore[no-untyped-call]  # as above
 
 
 @functools.cache

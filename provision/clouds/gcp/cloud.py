@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Final, Literal
 
 from provision.clouds import base
 from provision.clouds.caller import resolve
-from provision.clouds.gcp import disk_key, examine, firewall, power, provider, removal, requests
+from provision.clouds.gcp import disk_key, examine, firewall, os_login, power, provider, removal, requests
 from provision.clouds.gcp.access import GcpAccess
 from provision.clouds.gcp.answers import instance_of, notices_of, tags_of_firewall
 from provision.clouds.gcp.api import GcpProjectApi
@@ -79,6 +79,10 @@ class GcpCloud:
     def launch(self, order: base.Order) -> list[base.Instance]:
         """Make the machines of an order; for a repetition, the request id and the names return those that an earlier try made."""
         requests.check_limit(order.deadline)
+        with os_login.for_launch(self._api, order) as ready:
+            return self._launch(ready)
+
+    def _launch(self, order: base.Order) -> list[base.Instance]:
         networks = resolve(order.ssh_from, self._access.caller_address_url)
         text = requests.description(order.name, order.launch_id, order.tags.get(base.OWNER_TAG, ""))
         network = firewall.network_of(self._api, order, self.region)

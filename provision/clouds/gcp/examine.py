@@ -1,15 +1,17 @@
 """What GCP says before a launch: reads only, all at the same time."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from provision.clouds import base
-from provision.clouds.gcp import data, image_choice, images, reservations
+from provision.clouds.gcp import data, identity, image_choice, images, reservations
 from provision.clouds.gcp.api import GcpProjectApi
 from provision.clouds.gcp.errors import GoneError
 from provision.clouds.gcp.place import capacity_of
 from provision.concurrent import at_once
-from provision.errors import CloudError, ImageNotFoundError
+from provision.errors import CloudError, ImageNotFoundError, PermissionRefusedError
+
+_POLICY_VERSION: Final = 3  # the only one that shows bindings with conditions: `GetPolicyOptions` in Google's document
 
 
 def examine(api: GcpProjectApi, order: base.Order, region: str, zones: list[str]) -> list[base.Answer]:
@@ -30,6 +32,10 @@ def examine(api: GcpProjectApi, order: base.Order, region: str, zones: list[str]
     capacity = capacity_of(order)
     if capacity:
         questions["capacity"] = lambda: reservations.examine(api, order, capacity, region)
+
+    given = identity.of(order)
+    if given:
+        questions["identity"] = lambda: _identity(api, given.service_account)
 
     def ask(about: str) -> base.Answer:
         try:
@@ -111,3 +117,20 @@ def _image(api: GcpProjectApi, order: base.Order) -> base.Answer:
         return base.Answer("image", holds=False, said=f"image {image.name} of {project} {why}")
     day = f", {image.creation_timestamp[:10]}" if image.creation_timestamp else ""
     return base.Answer("image", holds=True, said=f"{image.name} (project {project}{day})")
+
+
+def _identity(api: GcpProjectApi, email: str) -> base.Answer:
+    """What the account may do by the project's policy; folders, the organisation, groups and single resources are not read."""
+    path = f"/v3/projects/{api.project}:getIamPolicy"
+    body = {"options": {"requestedPolicyVersion": _POLICY_VERSION}}
+    try:
+        policy = api.ask("cloudresourcemanager", "POST", path, identity.READ_POLICY, body=body)
+    except PermissionRefusedError as error:
+        return base.Answer("identity", holds=None, said=f"it is not known what {email} may do: {error.message}")
+    authority = identity.authority(policy.get("bindings", []), email)
+    elsewhere = "grants elsewhere, and to groups, are not read"
+    if authority is None:
+        why = f"{api.project} gives it no role of Google's that says it; {elsewhere}"
+        return base.Answer("identity", holds=None, said=f"it is not known what {email} may do: {why}")
+    said = f"{email}: {authority.severity} risk in {api.project}: {authority.said}; {elsewhere}"
+    return base.Answer("identity", holds=authority.severity != "high", said=said)

@@ -20,10 +20,7 @@ _ANSWERS: Final = {
     "compute.requireShieldedVm": (
         "write `os.secure_boot: required` in the profile, with a system whose driver comes with signed modules: Secure Boot must be on"
     ),
-    "compute.requireOsLogin": (
-        "ask for an exception for this project, or choose places on another cloud: gpuprov logs in with a key in the metadata, "
-        "which OS Login ignores, and this release does not import keys into OS Login"
-    ),
+    "compute.requireOsLogin": "write `os_login: true` at the place: IAM decides who logs in, and keys in the metadata are ignored",
     "compute.trustedImageProjects": "choose a system whose image is of a trusted project, or ask for the named project to be trusted",
     "gcp.resourceLocations": "take the named location off the profile's places: the organisation allows others only",
     _GUEST_ATTRIBUTES: (

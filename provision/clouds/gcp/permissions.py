@@ -58,7 +58,8 @@ def launching(order: base.Order) -> tuple[str, ...]:
     capacity = capacity_of(order)
     policy = ("compute.resourcePolicies.use",) if capacity and capacity.placement_policy else ()
     account = identity.ACTIONS if identity.of(order) else ()
-    return (*LAUNCHING, *public, *subnet, *policy, *account, *(() if order.zone else ("compute.regionOperations.get",)))
+    login = identity.OS_LOGIN if identity.by_os_login(order) else ()
+    return (*LAUNCHING, *public, *subnet, *policy, *account, *login, *(() if order.zone else ("compute.regionOperations.get",)))
 
 
 def permissions(order: base.Order) -> tuple[str, ...]:
@@ -70,4 +71,5 @@ def permissions(order: base.Order) -> tuple[str, ...]:
     capacity = capacity_of(order)
     reservation = ("compute.reservations.get",) if capacity and capacity.reservation else ()
     policy = ("compute.resourcePolicies.get",) if capacity and capacity.placement_policy else ()
-    return tuple(sorted({*PRE_CHECKS, *reservation, *policy, *image, *accelerator, *launching(order), *LIFECYCLE, *ENDING}))
+    account = (identity.READ_POLICY,) if identity.of(order) else ()  # for `plan --ask` alone
+    return tuple(sorted({*PRE_CHECKS, *account, *reservation, *policy, *image, *accelerator, *launching(order), *LIFECYCLE, *ENDING}))

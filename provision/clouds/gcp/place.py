@@ -26,6 +26,7 @@ class GcpPlace(PlaceBase):
 
     `disk_key` encrypts the boot disk and the data volume with a key of the organisation's own (Cloud KMS).
     `identity` names a service account, which the machine then acts as; every process on it gets that account's tokens.
+    `os_login` lets IAM decide who logs in, as organisations demand with compute.requireOsLogin.
     """
 
     locations_key: ClassVar[str] = "zones"
@@ -41,6 +42,7 @@ class GcpPlace(PlaceBase):
     disk_key: GcpDiskKey | None = None
     image: GcpOwnImage | None = None
     identity: Literal["none"] | ServiceAccount = "none"
+    os_login: bool = False
 
     @property
     def longest_h(self) -> int | None:

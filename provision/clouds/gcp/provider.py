@@ -360,6 +360,9 @@ def calls(order: Order, region: str) -> list[PlannedCall]:
         claims = ", and claim the name with the rule, of which GCP makes one" if rule["name"] == requests.claim_name(order.name) else ""
         purpose = "open SSH and nothing else" if "allowed" in rule else f"close SSH to everybody else{claims}"
         planned.append(("compute.firewalls.insert", purpose, {"firewall": rule}))
+    if identity.by_os_login(order):
+        given = {"parent": "users/<the caller>", "sshPublicKey": {"key": order.public_key, "expirationTimeUsec": "<the deadline>"}}
+        planned.append(("oslogin.users.importSshPublicKey", "let the key log in, as the caller's POSIX account", given))
     planned += [
         ("compute.instances.insert", "make the instance", {"zone": order.zone, "instance": requests.instance(order, name)}),
         (

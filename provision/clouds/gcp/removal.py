@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from provision.clouds import base
+from provision.clouds.gcp import os_login
 from provision.clouds.gcp.answers import last, tags_of, tags_of_firewall
 from provision.clouds.gcp.api import GcpProjectApi
 from provision.clouds.gcp.errors import GoneError
@@ -53,11 +54,9 @@ def things(api: GcpProjectApi, name: str | None) -> list[base.Thing]:
         if kind is _FIREWALL:
             return [base.Thing.tagged(kind.kind, rule.name, "global", tags_of_firewall(rule)) for rule in rules_of(api, name)]
         scopes = api.pages(kind.client, "aggregated_list", f"compute.{kind.field}.list", filter=label_filter(name))
-        return [
-            base.Thing.tagged(kind.kind, raw.name, last(scope), _labelled(raw) | tags_of(raw))
-            for scope, scoped in scopes
-            for raw in getattr(scoped, kind.field)
-        ]
+        raws = [(scope, raw) for scope, scoped in scopes for raw in getattr(scoped, kind.field)]
+        keys = os_login.things(api, [raw for _, raw in raws]) if kind.kind == "instance" else []
+        return [*(base.Thing.tagged(kind.kind, raw.name, last(scope), _labelled(raw) | tags_of(raw)) for scope, raw in raws), *keys]
 
     return [thing for of_kind in at_once(existing, KINDS) for thing in of_kind]
 
@@ -69,7 +68,8 @@ def _labelled(raw: Any) -> dict[str, str]:
 
 def remove(api: GcpProjectApi, things: Sequence[base.Thing], *, on_step: base.Step) -> list[str]:
     """Remove them kind by kind, those of one kind at the same time, and wait until they are gone."""
-    phrases: list[str] = []
+    # The keys come first: each is found by its machine.
+    phrases = os_login.take_back(api, [thing for thing in things if thing.kind == os_login.KIND], on_step)
     ended: set[str] = set()  # launches whose machines were removed, and with them the disks that end with a machine
     for kind in KINDS:
         of_kind = [thing for thing in things if thing.kind == kind.kind]

@@ -18,7 +18,8 @@ from provision.clouds.userdata import user_data
 from provision.errors import CloudInvalidError
 
 OS_TAG: Final = "gpuprov:os"
-LOGIN_TAG: Final = "gpuprov:login"  # the first user on an image of one's own
+LOGIN_TAG: Final = "gpuprov:login"  # the first user on an image of one's own, or of OS Login
+KEY_TAG: Final = "gpuprov:os-login-key"  # the entry of OS Login that the machine is opened with
 TAGS_ITEM: Final = "gpuprov-tags"  # metadata: a label may hold neither `:` nor `@`
 LABELS: Final = {
     base.NAME_TAG: "gpuprov-name",
@@ -146,12 +147,13 @@ def _disks(order: base.Order) -> list[dict[str, Any]]:
 
 def _metadata(order: base.Order) -> dict[str, Any]:
     """The key, the tags in full, what the first boot does, and what the machine publishes about itself."""
-    own = own_of(order.place)
-    tags = {**order.tags, OS_TAG: " ".join(order.os), **({LOGIN_TAG: own.login} if own is not None and own.login else {})}
+    own, by_iam = own_of(order.place), identity.by_os_login(order)
+    login = {LOGIN_TAG: own.login} if own is not None and own.login and not by_iam else {}
+    tags = {**order.tags, OS_TAG: " ".join(order.os), **login}
     items = {
-        "ssh-keys": f"{login_of(order)}:{order.public_key.strip()}",
+        **({} if by_iam else {"ssh-keys": f"{login_of(order)}:{order.public_key.strip()}"}),  # which OS Login ignores
         "block-project-ssh-keys": "TRUE",
-        "enable-oslogin": "FALSE",
+        "enable-oslogin": "TRUE" if by_iam else "FALSE",
         "enable-guest-attributes": "TRUE",  # where Google's agent publishes the host keys
         "serial-port-enable": "FALSE",
         "user-data": user_data(deadline=order.deadline + _TIMER_AFTER),

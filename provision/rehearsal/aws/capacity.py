@@ -8,6 +8,7 @@ import datetime as dt
 from typing import Any, Final
 
 from moto.core.responses import ActionResult
+from moto.core.utils import utcnow
 from moto.ec2.responses.spot_instances import SpotInstances
 
 from provision.rehearsal.aws.offers import offering_zones
@@ -15,6 +16,9 @@ from provision.rehearsal.aws.settings import AwsSettings
 from provision.rehearsal.aws.world import method_of, refuse
 
 _PLENTY: Final = 64
+# docs.aws.amazon.com/AWSEC2/latest/APIReference/API_DescribeCapacityBlockOfferings.html
+_DAYS: Final = 14
+_MOST_DAYS: Final = 182
 _TARGET: Final = "CapacityReservationSpecification.CapacityReservationTarget.CapacityReservationId"
 
 
@@ -87,6 +91,7 @@ def patch(settings: AwsSettings) -> None:
         for reservation_id in self._get_param("CapacityReservationIds", []):
             row = reservation(settings, self.region, reservation_id)
             ends = {"EndDate": dt.datetime.fromisoformat(row["ends"]), "EndDateType": "limited"} if row.get("ends") else {}
+            begins = {"StartDate": dt.datetime.fromisoformat(row["begins"])} if row.get("begins") else {}
             rows.append(
                 {
                     "CapacityReservationId": reservation_id,
@@ -96,10 +101,40 @@ def patch(settings: AwsSettings) -> None:
                     "AvailableInstanceCount": row["free"],
                     "State": row["state"],
                     "ReservationType": row.get("kind", "default"),
+                    **begins,
                     **ends,
                 }
             )
         return ActionResult({"CapacityReservations": rows})
+
+    @method_of(SpotInstances)
+    def describe_capacity_block_offerings(self: Any) -> ActionResult:
+        """Two of them, a day apart; the later one is dearer. An account of the settings may be offered none."""
+        hours = int(self._get_param("CapacityDurationHours") or 0)
+        days, rest = divmod(hours, 24)
+        if rest or not (1 <= days <= _DAYS or (days <= _MOST_DAYS and days % 7 == 0)):
+            refuse("InvalidParameterValue", f"Value ({hours}) for parameter CapacityDurationHours is invalid.")
+        instance_type, count = str(self._get_param("InstanceType")), int(self._get_param("InstanceCount") or 1)
+        price = settings.block_prices.get(instance_type)
+        zones = offering_zones(self.region, instance_type) if price is not None else []
+        first = utcnow().replace(hour=11, minute=30, second=0, microsecond=0) + dt.timedelta(days=1)
+        offered = [
+            {
+                "CapacityBlockOfferingId": f"cbo-{number:017x}",
+                "InstanceType": instance_type,
+                "AvailabilityZone": zones[0],
+                "InstanceCount": count,
+                "StartDate": first + dt.timedelta(days=number),
+                "EndDate": first + dt.timedelta(days=number, hours=hours),
+                "CapacityBlockDurationHours": hours,
+                "UpfrontFee": f"{(price or 0) * count * hours * (1 + number / 10):.4f}",
+                "CurrencyCode": "USD",
+                "Tenancy": "default",
+            }
+            for number in range(2)
+            if zones
+        ]
+        return ActionResult({"CapacityBlockOfferings": offered})
 
     @method_of(SpotInstances)
     def describe_placement_groups(self: Any) -> ActionResult:

@@ -57,9 +57,9 @@ class AwsEmulation:
         if self._park:
             instances.ended_by_itself(self._park, host_id)
 
-    def offer_image(self, region: str, image: dict[str, str], login: str) -> None:
+    def offer_image(self, region: str, image: dict[str, str], login: str, system: str) -> None:
         """Add it to the images of the region, in place of one that was offered before."""
-        row = images.stand_in(AwsOwnImage.model_validate(image), region, login)
+        row = images.stand_in(AwsOwnImage.model_validate(image), region, login, system)
         self.settings.amis = [*(other for other in self.settings.amis if other != row), row]
 
     def close(self) -> None:

@@ -87,7 +87,7 @@ def _admission(settings: AwsSettings, owner: str) -> dict[str, bool]:
     return {} if settings.allowed_amis is None else {"ImageAllowed": is_admitted(settings, owner)}
 
 
-_OURS: Final = frozenset({"Parameter", "Login", "Region"})  # of a row, and not EC2's
+_OURS: Final = frozenset({"Parameter", "Login", "Region", "System"})  # of a row, and not EC2's
 _FIELDS: Final = {"Architecture": "x86_64", "VirtualizationType": "hvm", "EnaSupport": True, "State": "available", "Public": True}
 
 
@@ -99,6 +99,7 @@ def rows_of(region: str, settings: AwsSettings) -> Iterator[Row]:
         name = (record.pattern or name).replace("*", "-20261101.0-", 1).replace("*", "")
         key = record.parameter or f"{record.owner} {record.pattern}"
         newest = _row(region, key, OwnerId=owner, Name=name, RootDeviceName=record.root_device, Login=record.login)
+        newest["System"] = f"{record.os} {record.version}"
         yield {**newest, **({"Parameter": record.parameter} if record.parameter else {})}
         if record.pattern:  # what a hasty choice would take: newer ones of other kinds
             yield from _traps(region, record, name)
@@ -180,14 +181,14 @@ def check(backend: Any, row: Row | None, ami: str, instance_type: str, mappings:
             refuse("InvalidBlockDeviceMapping", words)
 
 
-def stand_in(image: AwsOwnImage, region: str, login: str) -> Row:
+def stand_in(image: AwsOwnImage, region: str, login: str, system: str) -> Row:
     """The row that a rehearsal adds for the own image of a place: what its key says, and otherwise a plain image."""
     named = {"ImageId": image.id} if image.id else {}
     name = (image.name or "an image of one's own").replace("*", "rehearsal").replace("?", "x")
     owner = image.owner if image.owner and image.owner.isdigit() else _ACCOUNT
     alias = {"ImageOwnerAlias": "amazon"} if image.owner == "amazon" else {}
     parameter = {"Parameter": image.parameter} if image.parameter else {}
-    return {"Region": region, **named, "Name": name, "OwnerId": owner, "Login": login, **alias, **parameter}
+    return {"Region": region, **named, "Name": name, "OwnerId": owner, "Login": login, "System": system, **alias, **parameter}
 
 
 def is_deprecated(row: Row) -> bool:

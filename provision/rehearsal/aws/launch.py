@@ -229,7 +229,8 @@ def _spec(backend: Any, instance: Instance, params: dict[str, Any], settings: Aw
     cloud-init gives the key of the user data to the image's first user, whose name is the image's own.
     """
     row = images.of_id(backend.region_name, instance.image_id, settings)
-    login, data = row.get("Login", rootfs.LOGIN) if row else rootfs.LOGIN, _decode(instance.user_data)
+    about = row or {}
+    login, data = about.get("Login", rootfs.LOGIN), _decode(instance.user_data)
     key = backend.key_pairs.get(params.get("key_name"))
     material = key.material_public if key else b""
     volumes = tuple(int(m["Ebs"].get("VolumeSize") or 8) for m in params.get("block_device_mappings", [])[1:])
@@ -243,6 +244,7 @@ def _spec(backend: Any, instance: Instance, params: dict[str, Any], settings: Aw
         volume_gb=volumes,
         disk_link=disk_link,
         keeps_address=instance.private,
+        system=about.get("System", ""),
     )
 
 

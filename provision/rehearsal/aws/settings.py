@@ -21,12 +21,16 @@ class AwsSettings:
     events: dict[str, list[dict[str, str]]] = field(default_factory=dict)
     # instance id → the code of its spot request's status, such as `marked-for-termination`
     spot_status: dict[str, str] = field(default_factory=dict)
-    # reservation id → instance_type, zone, total, free, state, kind (default or capacity-block) and ends, as ISO 8601; None: any id exists
+    # reservation id → instance_type, zone, total, free, state, kind (default or capacity-block), begins and ends, as ISO 8601; None: any
+    # id exists
     capacity_reservations: dict[str, dict[str, Any]] | None = None
+    # instance type → US dollars for a machine and hour of the capacity blocks on offer; a type without an entry has none on offer
+    block_prices: dict[str, float] = field(default_factory=dict)
     placement_groups: list[str] | None = None  # their names; None: any exists
     # an IAM policy document, the only one that the caller has; None for an account's owner, who may do everything
     allowed: dict[str, Any] | None = None
-    # images beside the catalogue's, as DescribeImages shows them, and with `Region`, the `Parameter` of the id, and `Login`, the first user
+    # images beside the catalogue's, as DescribeImages shows them, and with `Region`, the `Parameter` of the id, `Login`, the first user,
+    # and `System`, such as `rocky 9`
     amis: list[dict[str, Any]] = field(default_factory=list)
     # a service control policy of the account's organisation: what it denies is denied to everybody
     guardrail: dict[str, Any] | None = None

@@ -1,4 +1,4 @@
-"""Google's own descriptions of compute.v1 and of the price list of cloudbilling.v1, by which every request and every answer is checked.
+"""Google's own descriptions of compute.v1 and of a few other APIs, by which every request and every answer is checked.
 
 google-api-python-client carries them. That of compute.v1 has 1025 methods and 1075 schemas in the release of November 2026.
 """
@@ -7,6 +7,7 @@ import functools
 import json
 import re
 from collections import defaultdict
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
@@ -17,10 +18,19 @@ from provision.rehearsal.gcp.refusals import ComputeError, invalid, required
 
 ROOT: Final = "/compute/v1/"
 _FOLDER: Final = "discovery_cache/documents"
-_BILLING: Final = "/v1/services/"
-_OF_SKUS: Final = frozenset(
-    ("AggregationInfo", "Category", "GeoTaxonomy", "ListSkusResponse", "Money", "PricingExpression", "PricingInfo", "Sku", "TierRate")
-)
+# What the paths of the other APIs begin with, which the real ones have on hosts of their own.
+_OTHERS: Final = ("/v1/services/", "/v1/users/", "/v3/projects/", "/oauth2/v2/")
+# Document → the methods that are used of it.
+_METHODS: Final = {
+    "cloudbilling.v1": ("cloudbilling.services.skus.list",),
+    "oslogin.v1": (
+        "oslogin.users.getLoginProfile",
+        "oslogin.users.importSshPublicKey",
+        *(f"oslogin.users.sshPublicKeys.{verb}" for verb in ("get", "patch", "delete")),
+    ),
+    "cloudresourcemanager.v3": ("cloudresourcemanager.projects.getIamPolicy", "cloudresourcemanager.projects.testIamPermissions"),
+    "oauth2.v2": ("oauth2.userinfo.get",),
+}
 _INTEGERS: Final = {"int64", "uint64"}
 _PLAIN: Final[dict[str, tuple[type, ...]]] = {"integer": (int,), "boolean": (bool,), "number": (int, float)}
 
@@ -46,7 +56,7 @@ class Discovery:
 
     def find(self, verb: str, path: str) -> tuple[Method, dict[str, str]]:
         """The method of a request, and the parameters of its path."""
-        rest = path.removeprefix("/" if path.startswith(_BILLING) else ROOT)
+        rest = path.removeprefix("/" if path.startswith(_OTHERS) else ROOT)
         if rest != path:
             for method in self.methods[verb, rest.count("/")]:
                 match = _pattern(method.path).fullmatch(rest)
@@ -155,16 +165,25 @@ def load() -> Discovery:
     document = json.loads((folder / "compute.v1.json").read_text())
     discovery = Discovery(document["schemas"], set(document["parameters"]))
     _collect(discovery, document["resources"])
-    prices = json.loads((folder / "cloudbilling.v1.json").read_text())
-    # Only what the list of SKUs needs; the one name that both documents have, Money, has one form.
-    discovery.schemas = {name: schema for name, schema in prices["schemas"].items() if name in _OF_SKUS} | discovery.schemas
-    _collect(discovery, {"services": {"resources": {"skus": prices["resources"]["services"]["resources"]["skus"]}}})
+    for name, methods in _METHODS.items():
+        other = _apart(json.loads((folder / f"{name}.json").read_text()), name)
+        discovery.schemas |= {f"{name} {schema}": form for schema, form in other["schemas"].items()}
+        _collect(discovery, other["resources"], methods)
     return discovery
 
 
-def _collect(discovery: Discovery, resources: dict[str, Any]) -> None:
+def _apart(part: Any, api: str) -> Any:
+    """A part of a document whose references name the API as well: several have a schema `Policy`."""
+    if isinstance(part, dict):
+        return {key: f"{api} {value}" if key == "$ref" and isinstance(value, str) else _apart(value, api) for key, value in part.items()}
+    return [_apart(value, api) for value in part] if isinstance(part, list) else part
+
+
+def _collect(discovery: Discovery, resources: dict[str, Any], only: Collection[str] = ()) -> None:
     for resource in resources.values():
         for description in resource.get("methods", {}).values():
+            if only and description["id"] not in only:
+                continue
             path = description.get("flatPath") or description["path"]
             method = Method(
                 id=description["id"],
@@ -174,4 +193,4 @@ def _collect(discovery: Discovery, resources: dict[str, Any]) -> None:
                 response=description.get("response", {}).get("$ref", ""),
             )
             discovery.methods[description["httpMethod"], path.count("/")].append(method)
-        _collect(discovery, resource.get("resources", {}))
+        _collect(discovery, resource.get("resources", {}), only)

@@ -36,9 +36,9 @@ class GcpEmulation:
         """Stop the instance, so that it can be started again."""
         guests.ended_by_itself(self._world, host_id)
 
-    def offer_image(self, region: str, image: dict[str, str], login: str) -> None:  # noqa: ARG002 - its agent makes the user that is named
+    def offer_image(self, region: str, image: dict[str, str], login: str, system: str) -> None:  # noqa: ARG002 - its agent makes the user
         """Add it to the images of its project, which are of the whole world, in place of one that was offered before."""
-        row = images.stand_in(GcpOwnImage.model_validate(image))
+        row = images.stand_in(GcpOwnImage.model_validate(image), system)
         self.settings.gce_images = [*(other for other in self.settings.gce_images if other != row), row]
 
     def close(self) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 from provision.host import hostkeys
 from provision.rehearsal import rootfs
+from provision.rehearsal.gcp import os_login
 from provision.rehearsal.gcp.offers import MachineType
 from provision.rehearsal.gcp.settings import PROJECT
 from provision.rehearsal.gcp.world import ResourcePath, World, last, now
@@ -30,6 +31,7 @@ class Guest:
     accelerators: dict[str, int]  # accelerator type → how many, built in or attached
     spot: bool  # whether it may be taken back
     addresses: int = 0  # how many external ones it has
+    system: str = ""  # of its boot disk's image, in the words of the catalogue
     running_since: float | None = None  # when it last came to RUNNING, on the monotonic clock; None while it does not run
     has_host: bool = False  # whether it ever had a host
     host_on: bool = False  # whether that runs, or is being started
@@ -54,11 +56,18 @@ def metadata_of(instance: dict[str, Any]) -> dict[str, str]:
     return {item["key"]: item.get("value", "") for item in instance.get("metadata", {}).get("items", [])}
 
 
-def _spec(guest: Guest, instance: dict[str, Any]) -> HostSpec:
-    """The host: the boot disk is the root, which it has anyway; keys are those of the metadata, each for the user that it names."""
+def _keys(world: World, instance: dict[str, Any]) -> list[tuple[str, str]]:
+    """Users and their keys: those of the metadata, each for the user that it names, or under OS Login those of the accounts."""
     metadata = metadata_of(instance)
+    if metadata.get("enable-oslogin", "").upper() == "TRUE":
+        return list(os_login.accounts(world, instance))
     lines = (line.partition(":") for line in metadata.get("ssh-keys", "").splitlines())
-    keys = [(user.strip(), key.strip()) for user, _, key in lines if key]
+    return [(user.strip(), key.strip()) for user, _, key in lines if key]
+
+
+def _spec(world: World, guest: Guest, instance: dict[str, Any]) -> HostSpec:
+    """The host: the boot disk is the root, which it has anyway."""
+    metadata, keys = metadata_of(instance), _keys(world, instance)
     volumes = [d for d in instance["disks"] if not d.get("boot") and d.get("type") != "SCRATCH"]
     stores = sum(d.get("type") == "SCRATCH" for d in instance["disks"]) + guest.machine.local_ssd_gb // _LOCAL_SSD_GB
     # The links that Google's udev rules make: docs.cloud.google.com/compute/docs/disks/disk-symlinks
@@ -74,6 +83,7 @@ def _spec(guest: Guest, instance: dict[str, Any]) -> HostSpec:
         disk_link=lambda number, _serial, _ephemeral: names[number],
         instance_stores=max(stores, 1),
         keeps_address=not instance["networkInterfaces"][0].get("accessConfigs"),
+        system=guest.system,
     )
 
 
@@ -86,7 +96,7 @@ def _address(world: World, guest: Guest, instance: dict[str, Any]) -> str:
     if guest.host_on:  # it was restarted
         world.park.stop(guest.host_id(instance))
     guest.host_on = True
-    return world.park.start(guest.host_id(instance)) if again else world.park.create(_spec(guest, instance))
+    return world.park.start(guest.host_id(instance)) if again else world.park.create(_spec(world, guest, instance))
 
 
 def host_off(world: World, instance: dict[str, Any]) -> None:

@@ -8,7 +8,7 @@ from provision.clouds.gcp import data
 from provision.clouds.gcp.own_image import GcpOwnImage
 from provision.rehearsal.gcp.refusals import invalid, not_found
 from provision.rehearsal.gcp.settings import GcpSettings
-from provision.rehearsal.gcp.world import BASE, GcpCall
+from provision.rehearsal.gcp.world import BASE, GcpCall, last
 
 _IMAGE_DATE: Final = "v20261101"
 _LINK: Final = re.compile(r"(?:^|/)projects/([^/]+)/global/images/(family/)?([^/]+)$")
@@ -57,16 +57,24 @@ def boot_image(link: str, at: str, settings: GcpSettings) -> dict[str, Any]:
     return image
 
 
+def system_of(link: str, settings: GcpSettings) -> str:
+    """The system of an image that is named by its link, in the words of the catalogue; empty where none is known."""
+    project, name = project_of(link), last(link)
+    shipped = {f"{i.family}-{_IMAGE_DATE}": f"{i.os} {i.version}" for i in data.gcp().images if i.project == project}
+    given = {i["name"]: i.get("system", "") for i in settings.gce_images if i["project"] == project}
+    return str({**shipped, **given}.get(name, ""))
+
+
 def project_of(link: str) -> str:
     """The project of an image's path; empty where it is none."""
     match = _LINK.search(link)
     return match[1] if match else ""
 
 
-def stand_in(image: GcpOwnImage) -> dict[str, Any]:
+def stand_in(image: GcpOwnImage, system: str) -> dict[str, Any]:
     """What a rehearsal adds for the own image of a place: a plain image of that name or family."""
     named = {"name": image.name} if image.name else {"name": f"{image.family}-{_IMAGE_DATE}"[:63], "family": image.family}
-    return {"project": image.project, **named}
+    return {"project": image.project, **named, "system": system}
 
 
 def _image(project: str, given: dict[str, Any]) -> dict[str, Any]:
@@ -81,5 +89,5 @@ def _image(project: str, given: dict[str, Any]) -> dict[str, Any]:
         "archiveSizeBytes": "1000000000",
         "creationTimestamp": "2026-11-01T00:00:00.000-07:00",
         "selfLink": f"{BASE}projects/{project}/global/images/{name}",
-        **{key: value for key, value in given.items() if key != "project"},
+        **{key: value for key, value in given.items() if key not in {"project", "system"}},
     }

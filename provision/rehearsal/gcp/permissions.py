@@ -19,6 +19,8 @@ from provision.rehearsal.gcp.world import GcpCall, last
 # Method → permission, where it is not `compute.COLLECTION.VERB` with the verbs below.
 _VERBS: Final = {"insert": "create", "aggregatedList": "list", "patch": "update", "wait": "get", "bulkInsert": "create"}
 _OTHERS: Final = {"regionInstances": "instances"}  # collection → the one whose permissions it needs
+# docs.cloud.google.com/resource-manager/docs/access-control-proj
+_ELSEWHERE: Final = {"cloudresourcemanager.projects.getIamPolicy": "resourcemanager.projects.getIamPolicy"}
 # A firewall rule also changes what its network lets through.
 _FIREWALL: Final = {"insert", "patch", "delete"}
 
@@ -72,7 +74,10 @@ def _of_images(body: dict[str, Any]) -> Iterator[tuple[str, str]]:
 def enforce(call: GcpCall) -> None:
     """Refuse a call that the caller's permissions do not cover, naming the first that is missing."""
     permissions = call.world.settings.gce_allowed
-    if call.collection == "services":  # the price list is everybody's
+    if not call.method.id.startswith("compute."):  # the price list is everybody's, as is one's own profile of OS Login
+        needed = _ELSEWHERE.get(call.method.id)
+        if needed and permissions is not None and needed not in permissions:
+            raise forbidden(needed, f"projects/{PROJECT}")
         return
     if permissions is None or (call.collection == "images" and call.path["project"] in public_projects()):  # these are everybody's
         return

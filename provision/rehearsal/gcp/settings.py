@@ -23,7 +23,8 @@ class GcpSettings:
     # name → zone, machine_type, count and used of a reservation; None: any name exists and has room
     gce_reservations: dict[str, dict[str, Any]] | None = None
     gce_placement_policies: list[str] | None = None  # their names, in every region; None: any exists
-    # images of projects beside the public ones: `project`, `name`, and any other field of an image as `images.get` shows it
+    # images of projects beside the public ones: `project`, `name`, `system`, such as `rocky 9`, and any other field of an
+    # image as `images.get` shows it
     gce_images: list[dict[str, Any]] = field(default_factory=list)
     # a constraint of the organisation's policy → what it allows, where it is a list: image projects, regions and zones
     gce_constraints: dict[str, list[str]] = field(default_factory=dict)
@@ -32,4 +33,7 @@ class GcpSettings:
     gce_shortest_run_s: float = 30.0
     # the keys of Cloud KMS, as requests name them, that do not exist or that Compute Engine's service agent may not use
     gce_keys_refused: list[str] = field(default_factory=list)
+    gce_caller: str = "user@example.com"  # whose credentials all callers have, for OS Login
+    # of the project's IAM policy: `role` and `members`, and `condition` where it holds under one
+    gce_bindings: list[dict[str, Any]] = field(default_factory=list)
     gce_missing_accounts: list[str] = field(default_factory=list)  # service accounts that do not exist; every other one does

@@ -96,6 +96,7 @@ class World:
     progress: threading.Condition = field(init=False)  # notified whenever an operation ends
     resources: dict[ResourcePath, dict[str, Any]] = field(default_factory=dict)  # all of them, as their GET shows them
     guests: dict[str, Any] = field(default_factory=dict)  # id of an instance → its Guest (guests.py)
+    login_keys: dict[str, dict[str, dict[str, str]]] = field(default_factory=dict)  # OS Login: account → fingerprint → key
     # (project, request id) → the request, and the operation that answered it
     answers: dict[tuple[str, str], tuple[str, ResourcePath]] = field(default_factory=dict)
 

@@ -6,8 +6,10 @@ import datetime as dt
 from typing import Any
 
 import pytest
+from botocore.exceptions import ClientError
 
 from provision.clouds import base
+from provision.clouds.aws import reservations
 from provision.clouds.aws.permissions import permissions, policy_document
 from provision.clouds.aws.place import AwsPlace
 from provision.clouds.offline import PlaceBase
@@ -134,3 +136,62 @@ def test_a_policy_for_one_reservation_lets_nobody_into_another(rig: AwsRig) -> N
     rig.set(allowed=allowed(order, place(reservation="cr-fedcba98765432100")))
     with pytest.raises(PermissionRefusedError, match="ec2:RunInstances"):
         rig.cloud().launch(order)
+
+
+BEGINS = dt.datetime(2026, 12, 1, 11, 30, tzinfo=dt.UTC)
+
+
+@pytest.mark.parametrize(
+    ("length", "hours"),
+    [
+        (dt.timedelta(minutes=30), 24),
+        (dt.timedelta(hours=24), 24),
+        (dt.timedelta(hours=24, minutes=1), 48),
+        (dt.timedelta(days=14), 336),
+        (dt.timedelta(days=14, minutes=1), 21 * 24),
+        (dt.timedelta(days=28), 28 * 24),
+        (dt.timedelta(days=400), 182 * 24),
+    ],
+)
+def test_a_block_is_compared_with_the_durations_that_are_sold(length: dt.timedelta, hours: int) -> None:
+    assert reservations.block_hours(length) == hours
+
+
+def test_a_plan_that_asks_says_what_such_a_block_costs_now(rig: AwsRig) -> None:
+    order = rig.order(instance_type="p5.48xlarge", gpu="h100", gpu_count=8, place=place("p5.48xlarge", block=ID))
+
+    def asked() -> base.Answer:
+        return {answer.about: answer for answer in rig.cloud().examine(order)}["block-price"]
+
+    row = {"instance_type": "p5.48xlarge", "kind": "capacity-block", "begins": BEGINS.isoformat()}
+    reserved(rig, free=4, **row, ends=(BEGINS + dt.timedelta(hours=47)).isoformat())
+    assert (asked().holds, f"no block like {ID} (4 x p5.48xlarge for 48 h)" in asked().said) == (None, True)
+    rig.set(block_prices={"p5.48xlarge": 31.464})
+    assert asked().holds is True
+    # 4 machines for 48 hours at the cheaper of the two that are offered
+    assert "6,041.09 USD in advance" in asked().said
+    assert "31.46 USD for each machine and hour" in asked().said
+    assert "what this one cost is in its bill" in asked().said
+    reserved(rig, free=4, **row)  # without an end
+    assert (asked().holds, "for how long" in asked().said) == (None, True)
+    plain = rig.order(place=place(reservation=ID))
+    assert "block-price" not in {answer.about for answer in rig.cloud().examine(plain)}
+
+
+def test_the_price_of_a_block_needs_a_permission_of_its_own(rig: AwsRig) -> None:
+    where = place(block=ID)
+    order = rig.order(place=where)
+    assert set(permissions(order)) - set(permissions(rig.order(place=place(reservation=ID)))) == {reservations.OFFERINGS}
+    row = {"kind": "capacity-block", "begins": BEGINS.isoformat(), "ends": (BEGINS + dt.timedelta(days=400)).isoformat()}
+    reserved(rig, free=4, **row)
+    rig.set(block_prices={"g4dn.xlarge": 1.0}, allowed=without(allowed(order, where), reservations.OFFERINGS))
+    answers = {answer.about: answer for answer in rig.cloud().examine(order)}
+    assert (answers["block-price"].holds, reservations.OFFERINGS in answers["block-price"].said) == (None, True)
+    rig.set(allowed=allowed(order, where))
+    assert [answer.about for answer in rig.cloud().examine(order) if not answer.holds] == []
+
+
+def test_a_duration_that_is_not_sold_is_refused_as_ec2_does(rig: AwsRig) -> None:
+    for hours in (1, 25, 15 * 24, 183 * 24):
+        with pytest.raises(ClientError, match="InvalidParameterValue"):
+            rig.client.describe_capacity_block_offerings(InstanceType="p5.48xlarge", InstanceCount=1, CapacityDurationHours=hours)

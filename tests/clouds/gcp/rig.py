@@ -59,6 +59,8 @@ QUIET: dict[str, Any] = {
     "gce_allowed": None,
     "gce_maintenance": {},
     "gce_images": [],
+    "gce_caller": "user@example.com",
+    "gce_bindings": [],
 }
 
 

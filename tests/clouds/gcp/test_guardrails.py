@@ -23,7 +23,7 @@ def left(rig: GcpRig, name: str) -> list[base.Thing]:
     [
         ("compute.vmExternalIpAccess", [], "network: {address: private, via: iap}"),
         ("compute.requireShieldedVm", [], "os.secure_boot: required"),
-        ("compute.requireOsLogin", [], "does not import keys into OS Login"),
+        ("compute.requireOsLogin", [], "write `os_login: true` at the place"),
         ("compute.trustedImageProjects", ["debian-cloud"], "whose image is of a trusted project"),
         ("gcp.resourceLocations", ["europe-west4"], "take the named location off"),
     ],

@@ -9,6 +9,7 @@ import pytest
 from pydantic import ValidationError
 
 from provision import clouds
+from provision.clouds import base
 from provision.clouds.gcp import identity, permissions
 from provision.clouds.gcp.place import GcpPlace
 from provision.clouds.gcp.requests import instance
@@ -54,7 +55,7 @@ def test_anything_else_is_refused(given: Any) -> None:
 def test_the_permissions_are_enough_and_each_new_one_is_needed_and_named(rig: GcpRig) -> None:
     order = dataclasses.replace(rig.order().at(ZONE), place=place({"service_account": EMAIL}))
     needed = permissions.permissions(order)
-    assert set(needed) - set(permissions.permissions(rig.order().at(ZONE))) == set(identity.ACTIONS)
+    assert set(needed) - set(permissions.permissions(rig.order().at(ZONE))) == {*identity.ACTIONS, identity.READ_POLICY}
     for action in identity.ACTIONS:
         rig.set(gce_allowed=[each for each in needed if each != action])
         with pytest.raises(PermissionRefusedError, match=action):
@@ -89,3 +90,59 @@ def test_the_review_grades_the_default_account_as_high_and_others_as_not_known()
     (default,) = clouds.provider("gcp").cloud_options(place({"service_account": "123456789012-compute@developer.gserviceaccount.com"}))
     assert (default.severity, "Editor" in default.reason) == ("high", True)
     assert clouds.provider("gcp").cloud_options(place("none")) == ()
+
+
+def bound(role: str, *members: str, **more: Any) -> dict[str, Any]:
+    return {"role": role, "members": list(members or (f"serviceAccount:{EMAIL}",)), **more}
+
+
+@pytest.mark.parametrize(
+    ("bindings", "severity"),
+    [
+        ([bound("roles/owner")], "high"),
+        ([bound("roles/editor")], "high"),
+        ([bound("roles/iam.serviceAccountTokenCreator")], "high"),
+        ([bound("roles/resourcemanager.projectIamAdmin")], "high"),
+        ([bound("roles/compute.admin")], "medium"),
+        ([bound("roles/storage.objectAdmin")], "medium"),
+        ([bound("roles/storage.objectViewer")], "medium"),
+        ([bound("roles/viewer")], "medium"),
+        ([bound("roles/secretmanager.secretAccessor")], "medium"),
+        ([bound("roles/logging.logWriter")], "low"),
+        ([bound("roles/artifactregistry.reader"), bound("roles/iam.securityReviewer")], "low"),
+        ([bound("roles/logging.logWriter"), bound("roles/owner")], "high"),  # the worst decides
+        ([bound("roles/owner", "user:me@example.com"), bound("roles/logging.logWriter")], "low"),  # somebody else's
+        ([bound("roles/editor", "allAuthenticatedUsers")], "high"),  # it is one of them
+        ([bound("roles/owner", f"serviceAccount:{EMAIL.upper()}")], "high"),
+        ([bound("roles/owner", condition={"expression": "false"})], "high"),  # a condition counts for nothing
+        ([bound("projects/p/roles/own"), bound("roles/owner")], "high"),
+        ([bound("projects/p/roles/own"), bound("roles/logging.logWriter")], None),  # who knows what the other holds
+        ([bound("organizations/1/roles/own")], None),
+        ([bound("roles/owner", "group:all@example.com")], None),
+        ([bound("roles/owner", f"deleted:serviceAccount:{EMAIL}?uid=1")], None),
+        ([{"role": "roles/owner"}], None),
+        ([], None),
+    ],
+)
+def test_an_account_is_graded_by_its_roles_in_the_project(bindings: list[dict[str, Any]], severity: str | None) -> None:
+    graded = identity.authority(bindings, EMAIL)
+    assert (graded.severity if graded else None) == severity
+
+
+def test_a_plan_that_asks_grades_the_account_and_what_is_not_known_is_never_low(rig: GcpRig) -> None:
+    order = dataclasses.replace(rig.order().at(ZONE), place=place({"service_account": EMAIL}))
+
+    def asked() -> base.Answer:
+        return {answer.about: answer for answer in rig.cloud().examine(order)}["identity"]
+
+    assert (asked().holds, "it is not known what" in asked().said) == (None, True)
+    rig.set(gce_bindings=[bound("roles/logging.logWriter")])
+    assert (asked().holds, f"{EMAIL}: low risk in gpuprov-rehearsal: " in asked().said) == (True, True)
+    assert "grants elsewhere, and to groups, are not read" in asked().said
+    rig.set(gce_bindings=[bound("roles/editor", condition={"title": "t", "expression": "e"})])
+    assert (asked().holds, "high risk" in asked().said) == (False, True)
+    rig.set(gce_allowed=[each for each in permissions.permissions(order) if each != identity.READ_POLICY])
+    assert (asked().holds, identity.READ_POLICY in asked().said) == (None, True)
+    assert "identity" not in {answer.about for answer in rig.cloud().examine(rig.order())}
+    (machine,) = rig.cloud().launch(order)  # which needs it not
+    assert machine.zone == ZONE

@@ -10,6 +10,7 @@ CASES: list[Case] = [
     ("os", {}, {}, "pass", "Ubuntu 24.04.3"),
     ("os", {"os__version_id": "22.04"}, {}, "fail", ""),
     ("os", {"os": {"id": "debian", "version_id": "12", "pretty": "Debian 12", "stand_in": True}}, {}, "warn", "stands in"),
+    ("os", {"os__stand_in": True}, {}, "warn", "stands in"),
     ("os", {"os": None}, {}, "unknown", "no fact"),
     ("machine", {}, {}, "pass", "x86_64"),
     ("machine", {"kernel__machine": "aarch64"}, {}, "fail", "aarch64"),

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from provision.clouds.base import OWNER_TAG
 from provision.clouds.forms import Marked, Subject
-from provision.clouds.gcp import requests
+from provision.clouds.gcp import identity, requests
 from provision.clouds.shell import Step, Var, Word, address_step, captured, command, forget_step, host_key_step, written_file
 
 TOOLS: Final = "`gcloud` (528 or newer)"
@@ -21,6 +21,7 @@ class _Gcp:
     def __init__(self, subject: Subject) -> None:
         marked = Marked(subject)
         order = marked.order
+        identity.check_form(order)
         described = requests.description(order.name, order.launch_id, order.tags[OWNER_TAG])
         self.zone, self.name = order.zone, requests.machine_names(order)[0]
         self.region, self.subnet, self.public = subject.region, order.subnet, order.public_address

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from provision.clouds.base import OWNER_TAG
 from provision.clouds.forms import Marked, Subject, dumped
-from provision.clouds.gcp import requests
+from provision.clouds.gcp import identity, requests
 from provision.clouds.terraform import check_empty, document, expression, text
 
 _PROVIDER: Final = "hashicorp/google"
@@ -29,9 +29,11 @@ def render(subject: Subject) -> dict[str, bytes]:
 
     Raises:
         ImageNotFoundError: GCP has no image of the system that we know.
+        UsageError: the place has OS Login.
     """
     marked = Marked(subject)
     order, zone = marked.order, marked.order.zone
+    identity.check_form(order)
     properties = marked.written(requests.bulk(order, [], subject.region, [zone])["instance_properties"], text)
     machine = {
         "name": requests.machine_names(order)[0],
