@@ -157,9 +157,9 @@ _DECODER: Final[msgspec.json.Decoder[Any]] = msgspec.json.Decoder(Message)
 
 
 def encode(message: Message) -> bytes:
-    """A message as a line, without what is not part of it, without what nobody judges, and without the words in which programs were started.
+    """A message as a line, without foreign keys, without what nobody judges, and without the command lines of programs.
 
-    A password may stand in those words, and a run becomes evidence that others read.
+    A password may stand in such a line, and a run becomes evidence that others read.
     """
     match message:
         case Measured():

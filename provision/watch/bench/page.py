@@ -40,12 +40,14 @@ class LayerPoint:
 
 @dataclass(frozen=True, slots=True)
 class Roofline:
-    """The measured roof: its corner, its line, and the layers under it."""
+    """The measured roof: its corner, its line, the ticks of both axes, and the layers under it."""
 
     tflops: float
     gb_s: float
     ridge: float
     line: str
+    across: list[tuple[float, str]]
+    up: list[tuple[float, str]]
     points: list[LayerPoint]
 
 
@@ -129,7 +131,14 @@ def _roofline(figures: Sequence[FigureEntry]) -> Roofline | None:
         bound = "memory-bound" if intensity < ridge else "math-bound"
         points.append(LayerPoint(figure.figure.removeprefix("intensity."), intensity, rate, bound, share, x(intensity), y(rate)))
     line = f"{x(low)},{y(low * gb_s / 1000)} {x(ridge)},{y(tflops)} {x(high)},{y(tflops)}"
-    return Roofline(tflops, gb_s, ridge, line, points)
+    across = [(x(value), f"{value:g}") for value in _decades(low, high)]
+    up = [(y(value), f"{value:g}") for value in _decades(floor, tflops)]
+    return Roofline(tflops, gb_s, ridge, line, across, up, points)
+
+
+def _decades(low: float, high: float) -> list[float]:
+    """The powers of ten from one figure to another."""
+    return [10.0**power for power in range(math.ceil(math.log10(low)), math.floor(math.log10(high)) + 1)]
 
 
 def _networks(cells: Sequence[FigureEntry], devices: Sequence[str]) -> list[MiniBatch]:
