@@ -1,6 +1,10 @@
 """Host keys from a console's text or an agent's answer, written to a known_hosts file of our own before the first connection."""
 
+import base64
 import re
+import struct
+import subprocess
+import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -22,6 +26,32 @@ def parse_console(text: str) -> tuple[str, ...]:
 def parse_pairs(pairs: Iterable[tuple[str, str]]) -> tuple[str, ...]:
     """The host keys among pairs of key type and base64, as an agent on the host publishes them; other pairs are ignored."""
     return tuple(sorted(key for key in (f"{kind} {value.strip()}" for kind, value in pairs) if _KEY.fullmatch(key)))
+
+
+def fresh_private_key() -> str:
+    """A new Ed25519 host key in OpenSSH's format, without a passphrase."""
+    with tempfile.TemporaryDirectory(prefix="gpuprov-key-") as folder:  # mode 0700
+        path = Path(folder, "key")
+        command = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "gpuprov", "-f", str(path)]
+        subprocess.run(command, check=True, stdin=subprocess.DEVNULL)
+        return text_of(path)
+
+
+def public_of(private: str) -> str:
+    """The public part of a private key in OpenSSH's format, as `type base64`; a text that is no key, unchanged.
+
+    The file has it in the clear after the names of cipher, KDF and its options, and the number of keys (openssh-portable, PROTOCOL.key).
+    """
+    if not private.startswith("-----BEGIN OPENSSH PRIVATE KEY-----"):
+        return private
+    blob = base64.b64decode("".join(private.split("\n")[1:-2]))
+    at = len(b"openssh-key-v1\0")
+    for _ in range(3):
+        at += 4 + int(struct.unpack_from(">I", blob, at)[0])
+    (length,) = struct.unpack_from(">I", blob, at + 4)
+    public = blob[at + 8 : at + 8 + length]
+    (kind,) = struct.unpack_from(">I", public)
+    return f"{public[4 : 4 + kind].decode()} {base64.b64encode(public).decode()}"
 
 
 def remember(known_hosts: Path, alias: str, keys: Iterable[str]) -> None:
