@@ -48,6 +48,7 @@ class HostSpec:
     hostname: str
     user_data: bytes = b""  # given to cloud-init as it is
     authorized_keys: tuple[str, ...] = ()  # OpenSSH public keys that may log in as the image's user
+    root_login: bool = False  # whether the keys are root's, as on images that have no other user
     accounts: tuple[tuple[str, str], ...] = ()  # further users, each with one key
     instance_store_gb: int = 0  # size of the ephemeral disks together; 0 for none
     volume_gb: tuple[int, ...] = ()  # sizes of the data volumes
@@ -112,9 +113,15 @@ class HostPark:
             "public-keys": list(host.spec.authorized_keys),
         }
         (seed / "meta-data").write_text(json.dumps(meta))
-        if host.spec.accounts:
-            rights = {"sudo": ["ALL=(ALL) NOPASSWD:ALL"], "shell": "/bin/bash", "lock_passwd": True}
-            users = [{"name": name, "ssh_authorized_keys": [key], **rights} for name, key in host.spec.accounts]
+        rights = {"sudo": ["ALL=(ALL) NOPASSWD:ALL"], "shell": "/bin/bash", "lock_passwd": True}
+        users = [{"name": name, "ssh_authorized_keys": [key], **rights} for name, key in host.spec.accounts]
+        if host.spec.root_login:
+            # What cloud-init does where it may: the keys of the metadata are root's, and nobody else's (cc_ssh, `disable_root`).
+            (seed / "vendor-data").write_text("#cloud-config\n" + json.dumps({"disable_root": False, "users": users}))
+            sshd = host.folder / "upper/etc/ssh/sshd_config.d/50-root.conf"  # the first that speaks of it is believed: before 60-cloudimg
+            sshd.parent.mkdir(parents=True, exist_ok=True)
+            sshd.write_text("PermitRootLogin prohibit-password\n")
+        elif users:
             (seed / "vendor-data").write_text("#cloud-config\n" + json.dumps({"users": ["default", *users]}))
         if self.packages:
             for name, text in self.packages.host_files().items():

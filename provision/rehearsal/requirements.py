@@ -16,7 +16,7 @@ from provision.rehearsal import cgroups, disks
 from provision.rehearsal.namespaces import KINDS, apart
 from provision.rehearsal.programs import run, search_path
 
-_PACKAGES: Final = ("moto", "proxpi", "googleapiclient", "psutil")
+_PACKAGES: Final = ("moto", "proxpi", "googleapiclient", "psutil", "openapi_schema_validator")
 _TOOLS: Final = {
     "mmdebstrap": "mmdebstrap",
     "apt-cacher-ng": "apt-cacher-ng",
