@@ -28,6 +28,11 @@ def parse_pairs(pairs: Iterable[tuple[str, str]]) -> tuple[str, ...]:
     return tuple(sorted(key for key in (f"{kind} {value.strip()}" for kind, value in pairs) if _KEY.fullmatch(key)))
 
 
+def parse_lines(text: str) -> tuple[str, ...]:
+    """The host keys among lines such as those of a `.pub` file, as `type base64`."""
+    return tuple(f"{kind} {key}" for kind, key in _KEY.findall(text))
+
+
 def fresh_private_key() -> str:
     """A new Ed25519 host key in OpenSSH's format, without a passphrase."""
     with tempfile.TemporaryDirectory(prefix="gpuprov-key-") as folder:  # mode 0700

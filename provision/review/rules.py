@@ -181,7 +181,7 @@ def _public_address(case: _Case) -> Iterator[_Breach]:
 
 
 def _encrypted(case: _Case) -> Iterator[_Breach]:
-    # Every volume that gpuprov makes is encrypted, and a profile has no key that says otherwise; a boot disk is whatever the cloud makes it.
+    # Every volume that gpuprov makes is encrypted, and a profile has no key that says otherwise. A boot disk may be in doubt.
     doubts = {place.cloud: clouds.provider(place.cloud).boot_disk_doubt for place in case.profile.places}
     for doubt in doubts.values() if case.policy.encrypted_disks else ():
         if doubt:

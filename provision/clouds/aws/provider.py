@@ -88,7 +88,7 @@ ways: Mapping[str, Way] = {
         "--parameters portNumber=%p --region {region}",
     )
 }
-bucket: BucketCopy = identity.BUCKET
+bucket: BucketCopy | None = identity.BUCKET
 forms: Mapping[str, Form] = {
     "cloudformation": Form(
         "a CloudFormation template of one place on AWS", "template.json", "provision.clouds.aws.forms.cloudformation", "aws"

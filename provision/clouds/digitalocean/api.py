@@ -48,7 +48,7 @@ class DigitalOceanApi:
 
     access: DigitalOceanAccess
 
-    def call(self, action: str, *, where: str = "", query: dict[str, Any] | None = None, body: Any = None, **path: object) -> Any:
+    def call(self, action: str, *, where: str = "", query: dict[str, Any] | None = None, body: Any = None, **path: Any) -> Any:
         """Make one call; a call that changes something is sent only once.
 
         Args:

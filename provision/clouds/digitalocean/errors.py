@@ -102,7 +102,9 @@ def of_answer(status: int, body: Any, headers: Mapping[str, str], call: str, sco
         return CredentialsExpiredError(f"DigitalOcean does not accept the token for {call}", hint=LOGIN, detail=detail)
     if status == _FORBIDDEN:
         words = " and ".join(scopes) or call
-        return PermissionRefusedError(f"DigitalOcean refuses {call}: the token lacks {words}", hint=_HINTS[PermissionRefusedError], detail=detail)
+        return PermissionRefusedError(
+            f"DigitalOcean refuses {call}: the token lacks {words}", hint=_HINTS[PermissionRefusedError], detail=detail
+        )
     if status == _TOO_MANY:
         return ThrottledError(f"DigitalOcean asks for slower calls of {call}", hint=_when(headers), detail=detail)
     if status >= _SERVER_ERROR:

@@ -13,7 +13,9 @@ from provision.clouds.offline import PlaceBase
 def _of_nvidia(value: str) -> str:
     """Refuse AMD's GPUs by their name."""
     if data.is_amd(value):
-        msg = "its GPUs are AMD's, and drivers, toolkits and checks here are for NVIDIA's; choose gpu-h100x1-80gb or another size of NVIDIA's"
+        msg = (
+            "its GPUs are AMD's, and drivers, toolkits and checks here are for NVIDIA's; choose gpu-h100x1-80gb or another size of NVIDIA's"
+        )
         raise ValueError(msg)
     return value
 

@@ -28,7 +28,7 @@ OWN: Final = "gpuprov-own"
 _LONGEST: Final = 255  # resources/tags/models/tags.yml
 _SHORT: Final = 10  # hexadecimal digits of the launch's id in a name, so that it fits into the 63 characters of a host's
 _ANYWHERE: Final = ["0.0.0.0/0", "::/0"]
-_OF_ONE_LAUNCH: Final = re.compile(rf"(?:{'|'.join((base.LAUNCH_TAG, base.DEADLINE_TAG, FIRST_KEY_TAG, HOST_KEY_TAG))}):([^:]+):")
+_OF_ONE_LAUNCH: Final = re.compile(r"gpuprov:(?:launch|deadline|first-key|host-key):([^:]+):")
 _KIND_AND_KEY: Final = 2
 _NAME: Final = re.compile(rf"(?P<host>[a-z0-9-]{{1,44}})\.gpuprov-(?P<launch>[0-9a-f]{{{_SHORT}}})")
 

@@ -83,7 +83,7 @@ ways: Mapping[str, Way] = {
         proxy_command="gcloud compute start-iap-tunnel {id} %p --listen-on-stdin --zone {zone} --project {project}",
     )
 }
-bucket: BucketCopy = identity.BUCKET
+bucket: BucketCopy | None = identity.BUCKET
 forms: Mapping[str, Form] = {
     "terraform-gcp": Form("Terraform of one place on GCP", "main.tf.json", "provision.clouds.gcp.forms.terraform", "gcp"),
 }
