@@ -89,5 +89,6 @@ def _run(target: Target, script: str) -> str:
     done = asyncio.run(execute(target, f"sudo -n sh -c {shlex.quote(script)}", timeout_s=_TIMEOUT_S))
     if done.exit_code:
         detail = done.stderr.decode(errors="replace").strip()[:300]
-        raise HostUnreachableError(f"the host key of {target.name} could not be rotated", hint="run the same command again", detail=detail)
+        msg = f"the host key of {target.name} could not be rotated"
+        raise HostUnreachableError(msg, hint="run the same command again", detail=detail)
     return done.stdout.decode(errors="replace")

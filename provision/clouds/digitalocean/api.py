@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import tenacity
 
-from provision.clouds import changes as listeners
+from provision.clouds.changes import ACCEPTED, UNANSWERED
 from provision.clouds.digitalocean import changes
 from provision.clouds.digitalocean.access import DigitalOceanAccess
 from provision.clouds.digitalocean.client import ApiAnswer, send
@@ -39,7 +39,7 @@ OPERATIONS: Final[dict[str, tuple[str, str, tuple[str, ...]]]] = {
 }
 _READS: Final = 3  # how often a read is sent in all: asking again changes nothing
 _MOST: Final = 200  # entries on a page: shared/parameters.yml, per_page
-_ACCEPTED: Final = 300
+_REFUSED: Final = 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ class DigitalOceanApi:
             self._tell(verb, action, where, None)
             raise
         self._tell(verb, action, where, answer)
-        if answer.status >= _ACCEPTED:
+        if answer.status >= _REFUSED:
             raise of_answer(answer.status, answer.body, answer.headers, call, scopes)
         return answer.body
 
@@ -88,9 +88,9 @@ class DigitalOceanApi:
         if verb == "GET":
             return
         if answer is None:
-            changes.tell(action, where, listeners.UNANSWERED)
+            changes.tell(action, where, UNANSWERED)
         else:
-            said = listeners.ACCEPTED if answer.status < _ACCEPTED else str(answer.status)
+            said = ACCEPTED if answer.status < _REFUSED else str(answer.status)
             changes.tell(action, where, said, answer.request_id)
 
     def pages(self, action: str, field: str, **query: Any) -> list[Any]:

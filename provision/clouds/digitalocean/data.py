@@ -27,10 +27,14 @@ class DropletSize(CatalogRecord, frozen=True):
     memory_gb: int
     disk_gb: int
     regions: list[str]
-    usd_per_hour: float
     source: str
-    price_source: str
     scratch_gb: int = 0
+
+
+class ReadAt(CatalogRecord, frozen=True):
+    """Where figures were read that stand beside others."""
+
+    source: str
 
 
 class SwitchedSizes(CatalogRecord, frozen=True):
@@ -58,11 +62,12 @@ class DigitalOceanImage(CatalogRecord, frozen=True):
 
 
 class DigitalOceanData(CatalogRecord, frozen=True):
-    """cloud.yaml; `amd` are beginnings of sizes whose GPUs are AMD's."""
+    """cloud.yaml; `machine_prices` are by source; `amd` are beginnings of sizes whose GPUs are AMD's."""
 
     sizes: list[DropletSize]
-    regions_source: str
-    scratch_source: str
+    machine_prices: dict[str, dict[str, float]]
+    regions: ReadAt
+    scratch: ReadAt
     amd: list[str]
     nvswitch: SwitchedSizes
     volume_price: VolumePrice
@@ -113,22 +118,28 @@ def _shipped() -> DigitalOceanData:
 def _digitalocean(layer: DigitalOceanOverlay) -> DigitalOceanData:
     def renewed(size: DropletSize) -> DropletSize:
         fresh = layer.sizes.get(size.slug)
-        if fresh is None:
-            return size
-        return msgspec.structs.replace(size, usd_per_hour=fresh.usd_per_hour, regions=fresh.regions, price_source=_FRESH)
+        return msgspec.structs.replace(size, regions=fresh.regions) if fresh else size
 
     shipped = _shipped()
     return msgspec.structs.replace(shipped, sizes=[renewed(size) for size in shipped.sizes])
 
 
 def digitalocean() -> DigitalOceanData:
-    """All of it; prices and regions refreshed since replace the shipped ones."""
+    """All of it; regions refreshed since replace the shipped ones."""
     return _digitalocean(refreshed())
 
 
 def size(slug: str) -> DropletSize | None:
     """A size with GPUs of NVIDIA."""
     return next((record for record in digitalocean().sizes if record.slug == slug), None)
+
+
+def price_of(slug: str) -> tuple[float, str] | None:
+    """US dollars an hour for a size, and the id of the source; None where it is not known."""
+    fresh = refreshed().sizes.get(slug)
+    if fresh:
+        return fresh.usd_per_hour, _FRESH
+    return next(((usd[slug], source) for source, usd in digitalocean().machine_prices.items() if slug in usd), None)
 
 
 def is_amd(slug: str) -> bool:

@@ -15,8 +15,8 @@ def spot_price(instance_type: str, region: str) -> Price | None:  # noqa: ARG001
 
 def price(instance_type: str, region: str, gpu: str, count: int) -> Price | None:  # noqa: ARG001 - a size has one price everywhere
     """The on-demand price of a size with its GPUs."""
-    size = data.size(instance_type)
-    return Price((PricePart("machine", size.usd_per_hour, size.price_source),)) if size else None
+    known = data.price_of(instance_type)
+    return Price((PricePart("machine", *known),)) if known else None
 
 
 def extras_price(instance_type: str, region: str, extras: Extras) -> Price:  # noqa: ARG001 - volumes have one price everywhere

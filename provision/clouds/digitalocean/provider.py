@@ -90,7 +90,7 @@ def parts() -> dict[str, DataPart]:
     """Sizes with regions and prices, and images."""
     known = data.digitalocean()
     return {
-        "digitalocean sizes": DataPart([known.sizes, known.nvswitch, known.volume_price], "digitalocean"),
+        "digitalocean sizes": DataPart([known.sizes, known.nvswitch, known.machine_prices, known.volume_price], "digitalocean"),
         "digitalocean images": DataPart(known.images, "digitalocean"),
     }
 
@@ -126,7 +126,7 @@ def place_at(offer: Offer, regions: Sequence[str]) -> DigitalOceanPlace:
 
 def source_of(instance_type: str) -> str:  # noqa: ARG001 - one source for all
     """The id of the source of the regions."""
-    return data.digitalocean().regions_source
+    return data.digitalocean().regions.source
 
 
 def gpu_of(instance_type: str) -> str | None:

@@ -13,7 +13,8 @@ from provision.clouds.polling import poll
 from provision.concurrent import at_once
 from provision.errors import CloudInvalidError
 
-# In the order of removal: what is in use cannot go, and the tags tell whose all of it is. The tag that binds the firewall goes last.
+# In the order of removal: what is in use cannot go, and the tags tell whose all of it is. The tag that binds the
+# firewall stands for all tags that only its launch has.
 KINDS: Final = {
     "instance": ("droplets_destroy", "droplet"),
     "volume": ("volumes_delete", "volume"),
@@ -57,10 +58,8 @@ def things(api: DigitalOceanApi, name: str | None) -> list[base.Thing]:
         return [base.Thing.tagged("firewall", raw["id"], "global", tags_of(raw)) for raw in firewalls_of(api)]
 
     def tags() -> list[base.Thing]:
-        names = [raw["name"] for raw in api.pages("tags_list", "tags")]
-        launches = {found[base.LAUNCH_TAG]: found for found in (requests.read_tags([each]) for each in names) if base.LAUNCH_TAG in found}
-        mine = [(each, launches.get(requests.launch_of(each))) for each in names]
-        return [base.Thing.tagged("tag", each, "global", found) for each, found in mine if found]
+        read = ((each, requests.read_tags([each])) for each in _tag_names(api))
+        return [base.Thing.tagged("tag", each, "global", found) for each, found in read if base.LAUNCH_TAG in found]
 
     questions: tuple[Callable[[], list[base.Thing]], ...] = (instances, volumes, firewalls, tags)
     return [thing for found in at_once(lambda ask: ask(), questions) for thing in found if name in {None, thing.group}]
@@ -70,17 +69,21 @@ def remove(api: DigitalOceanApi, things: Sequence[base.Thing], *, on_step: base.
     """Remove them kind by kind, those of one kind at the same time, and wait until they are gone."""
     phrases: list[str] = []
     for kind in KINDS:
-        of_kind = sorted((thing for thing in things if thing.kind == kind), key=lambda thing: thing.id.startswith(base.LAUNCH_TAG))
+        of_kind = [thing for thing in things if thing.kind == kind]
         if not of_kind:
             continue
         on_step(f"removing {', '.join(map(str, of_kind))}")
         phrases += map(str, of_kind)
-        if kind == "tag":  # one after the other: the last one tells whose the others are
-            for thing in of_kind:
-                _remove(api, thing)
-        else:
-            at_once(lambda thing: _remove(api, thing), of_kind)
+        if kind == "tag":  # that of a launch goes last, because it tells whose the others are
+            launches = {thing.launch_id for thing in of_kind} - {""}
+            others = [name for name in _tag_names(api) if requests.launch_of(name) in launches and not name.startswith(base.LAUNCH_TAG)]
+            at_once(lambda name: _remove(api, base.Thing("tag", name, "", "", "", "global")), others)
+        at_once(lambda thing: _remove(api, thing), of_kind)
     return phrases
+
+
+def _tag_names(api: DigitalOceanApi) -> list[str]:
+    return [str(raw["name"]) for raw in api.pages("tags_list", "tags")]
 
 
 def _remove(api: DigitalOceanApi, thing: base.Thing) -> None:

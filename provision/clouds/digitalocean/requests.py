@@ -26,11 +26,11 @@ HOST_KEY_TAG: Final = "gpuprov:host-key"
 OWN: Final = "gpuprov-own"
 """Tags of the profile: `gpuprov-own:KEY:VALUE`."""
 _LONGEST: Final = 255  # resources/tags/models/tags.yml
-_SHORT: Final = 10  # hexadecimal digits of the launch's id in a name, so that it fits into the 63 characters of a host's
+SHORT: Final = 10  # hexadecimal digits of the launch's id in a name, so that it fits into the 63 characters of a host's
 _ANYWHERE: Final = ["0.0.0.0/0", "::/0"]
 _OF_ONE_LAUNCH: Final = re.compile(r"gpuprov:(?:launch|deadline|first-key|host-key):([^:]+):")
 _KIND_AND_KEY: Final = 2
-_NAME: Final = re.compile(rf"(?P<host>[a-z0-9-]{{1,44}})\.gpuprov-(?P<launch>[0-9a-f]{{{_SHORT}}})")
+_NAME: Final = re.compile(rf"(?P<host>[a-z0-9-]{{1,44}})\.gpuprov-(?P<launch>[0-9a-f]{{{SHORT}}})")
 
 
 def escaped(text: str) -> str:
@@ -134,7 +134,7 @@ def hosts(order: base.Order) -> list[str]:
 
 def droplet_name(host: str, launch_id: str) -> str:
     """The name of a droplet: it tells its host and its launch before its tags are there."""
-    return f"{host}.gpuprov-{launch_id[:_SHORT]}"
+    return f"{host}.gpuprov-{launch_id[:SHORT]}"
 
 
 def parsed_name(name: str) -> tuple[str, str] | None:
@@ -145,7 +145,7 @@ def parsed_name(name: str) -> tuple[str, str] | None:
 
 def volume_name(host: str, launch_id: str) -> str:
     """The name of a machine's volume, of which DigitalOcean has one in a region: a letter first, at most 64 characters."""
-    return f"g{launch_id[:_SHORT]}-{host}"
+    return f"g{launch_id[:SHORT]}-{host}"
 
 
 def firewall_name(name: str) -> str:
