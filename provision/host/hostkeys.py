@@ -14,6 +14,7 @@ from provision.paths import text_of, write_whole
 
 # cloud-init prints the public keys between these lines (cloudinit/config/cc_keys_to_console.py and tools/write-ssh-key-fingerprints).
 _BLOCK = re.compile(r"-----BEGIN SSH HOST KEY KEYS-----(.*?)-----END SSH HOST KEY KEYS-----", re.DOTALL)
+_PRIVATE = re.compile(r"-----BEGIN OPENSSH PRIVATE KEY-----\n")
 _KEY = re.compile(r"(ssh-ed25519|ecdsa-sha2-nistp(?:256|384|521)|ssh-rsa) ([A-Za-z0-9+/]{40,1400}={0,2})(?![A-Za-z0-9+/=])")
 
 
@@ -47,7 +48,7 @@ def public_of(private: str) -> str:
 
     The file has it in the clear after the names of cipher, KDF and its options, and the number of keys (openssh-portable, PROTOCOL.key).
     """
-    if not private.startswith("-----BEGIN OPENSSH PRIVATE KEY-----"):
+    if not _PRIVATE.match(private):
         return private
     blob = base64.b64decode("".join(private.split("\n")[1:-2]))
     at = len(b"openssh-key-v1\0")

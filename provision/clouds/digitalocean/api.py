@@ -21,12 +21,12 @@ OPERATIONS: Final[dict[str, tuple[str, str, tuple[str, ...]]]] = {
     "vpcs_get": ("GET", "vpcs/{vpc}", ("vpc:read",)),
     "droplets_list": ("GET", "droplets", ("droplet:read",)),
     "droplets_get": ("GET", "droplets/{droplet}", ("droplet:read",)),
-    "droplets_create": ("POST", "droplets", ("droplet:create", "tag:create", "image:read", "vpc:read")),
+    "droplets_create": ("POST", "droplets", ("droplet:create", "image:read")),
     "droplets_destroy": ("DELETE", "droplets/{droplet}", ("droplet:delete",)),
     "dropletActions_post": ("POST", "droplets/{droplet}/actions", ("droplet:update",)),
     "firewalls_list": ("GET", "firewalls", ("firewall:read",)),
-    "firewalls_create": ("POST", "firewalls", ("firewall:create",)),
-    "firewalls_update": ("PUT", "firewalls/{firewall}", ("firewall:update",)),
+    "firewalls_create": ("POST", "firewalls", ("firewall:create", "tag:create", "tag:read")),
+    "firewalls_update": ("PUT", "firewalls/{firewall}", ("firewall:update", "tag:create", "tag:read")),
     "firewalls_delete": ("DELETE", "firewalls/{firewall}", ("firewall:delete",)),
     "tags_list": ("GET", "tags", ("tag:read",)),
     "tags_create": ("POST", "tags", ("tag:create",)),
@@ -37,6 +37,8 @@ OPERATIONS: Final[dict[str, tuple[str, str, tuple[str, ...]]]] = {
     "volumes_create": ("POST", "volumes", ("block_storage:create",)),
     "volumes_delete": ("DELETE", "volumes/{volume}", ("block_storage:delete",)),
 }
+# Field of a body → the scope that it needs besides: "Requires … scope" of the fields in droplet_create.yml.
+_FIELDS: Final = {"ssh_keys": "ssh_key:read", "tags": "tag:create", "volumes": "block_storage:read", "vpc_uuid": "vpc:read"}
 _READS: Final = 3  # how often a read is sent in all: asking again changes nothing
 _MOST: Final = 200  # entries on a page: shared/parameters.yml, per_page
 _REFUSED: Final = 300
@@ -81,7 +83,8 @@ class DigitalOceanApi:
             raise
         self._tell(verb, action, where, answer)
         if answer.status >= _REFUSED:
-            raise of_answer(answer.status, answer.body, answer.headers, call, scopes)
+            besides = (_FIELDS[field] for field in body or () if field in _FIELDS)
+            raise of_answer(answer.status, answer.body, answer.headers, call, tuple(dict.fromkeys((*scopes, *besides))))
         return answer.body
 
     def _tell(self, verb: str, action: str, where: str, answer: ApiAnswer | None) -> None:

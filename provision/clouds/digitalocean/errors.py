@@ -101,9 +101,9 @@ def of_answer(status: int, body: Any, headers: Mapping[str, str], call: str, sco
     if status == _UNAUTHORIZED:
         return CredentialsExpiredError(f"DigitalOcean does not accept the token for {call}", hint=LOGIN, detail=detail)
     if status == _FORBIDDEN:
-        words = " and ".join(scopes) or call
+        words = ", ".join(scopes)
         return PermissionRefusedError(
-            f"DigitalOcean refuses {call}: the token lacks {words}", hint=_HINTS[PermissionRefusedError], detail=detail
+            f"DigitalOcean refuses {call}: the token needs {words}", hint=_HINTS[PermissionRefusedError], detail=detail
         )
     if status == _TOO_MANY:
         return ThrottledError(f"DigitalOcean asks for slower calls of {call}", hint=_when(headers), detail=detail)

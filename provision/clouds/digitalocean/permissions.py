@@ -22,7 +22,6 @@ LAUNCHING: Final = (
     "image:read",
     "tag:create",
     "tag:read",
-    "vpc:read",  # a droplet shows its network
 )
 LIFECYCLE: Final = ("droplet:update", "firewall:read", "firewall:update", "tag:create", "tag:delete")
 """stop, start, extend, allow, and the tag of the rotated host key."""
@@ -34,7 +33,8 @@ def launching(order: base.Order) -> tuple[str, ...]:
     """What making the droplets of an order and waiting for them needs."""
     own = own_of(order.place)
     key = ("ssh_key:read",) if own is not None and own.ssh_key else ()
-    return (*LAUNCHING, *(_VOLUME if order.volume_gb else ()), *key)
+    vpc = ("vpc:read",) if order.subnet else ()
+    return (*LAUNCHING, *(_VOLUME if order.volume_gb else ()), *vpc, *key)
 
 
 def permissions(order: base.Order) -> tuple[str, ...]:

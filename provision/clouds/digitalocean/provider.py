@@ -16,7 +16,7 @@ from provision.clouds.digitalocean.prices import price as price  # noqa: PLC0414
 from provision.clouds.digitalocean.prices import spot_price as spot_price  # noqa: PLC0414 - part of the Provider
 from provision.clouds.forms import Form
 from provision.clouds.offline import PlaceBase
-from provision.clouds.own import CloudOption
+from provision.clouds.own import BucketCopy, CloudOption
 from provision.clouds.own_image import option_of
 from provision.clouds.terms import (
     DataPart,
@@ -71,7 +71,7 @@ safeguards: tuple[Safeguard, ...] = (
     ),
 )
 ways: Mapping[str, Way] = {}
-bucket: None = None
+bucket: BucketCopy | None = None
 forms: Mapping[str, Form] = {
     "terraform-digitalocean": Form(
         "Terraform of one place on DigitalOcean", "main.tf.json", "provision.clouds.digitalocean.forms.terraform", "digitalocean"

@@ -28,7 +28,8 @@ OWN: Final = "gpuprov-own"
 _LONGEST: Final = 255  # resources/tags/models/tags.yml
 SHORT: Final = 10  # hexadecimal digits of the launch's id in a name, so that it fits into the 63 characters of a host's
 _ANYWHERE: Final = ["0.0.0.0/0", "::/0"]
-_OF_ONE_LAUNCH: Final = re.compile(r"gpuprov:(?:launch|deadline|first-key|host-key):([^:]+):")
+_WITH_LAUNCH: Final = {"launch", "deadline", "first-key", "host-key"}
+_OF_ONE_LAUNCH: Final = re.compile(rf"gpuprov:(?:{'|'.join(sorted(_WITH_LAUNCH))}):([^:]+):")
 _KIND_AND_KEY: Final = 2
 _NAME: Final = re.compile(rf"(?P<host>[a-z0-9-]{{1,44}})\.gpuprov-(?P<launch>[0-9a-f]{{{SHORT}}})")
 
@@ -114,7 +115,7 @@ def read_tags(names: Iterable[str]) -> dict[str, str]:
         elif launch_id and key == "launch":
             _, group, owner = [*value.split(":"), "", ""][:3]
             found |= {base.LAUNCH_TAG: launch_id, base.NAME_TAG: unescaped(group), base.OWNER_TAG: unescaped(owner)}
-        elif first == "gpuprov" and value:
+        elif first == "gpuprov" and value and (launch_id or key not in _WITH_LAUNCH):
             text = unescaped(value.partition(":")[2] if launch_id else value)
             found[f"gpuprov:{key}"] = max(text, found.get(f"gpuprov:{key}", ""))
     return found
