@@ -25,7 +25,7 @@ class DropletApi:
         self._world = world
         self._traffic = traffic
         self._document = document.load()
-        self._rates = quota.Rates()
+        self._rates = quota.RequestRates()
 
     def __call__(self, environ: Environ, start: Start) -> Iterable[bytes]:
         """Answer one request."""

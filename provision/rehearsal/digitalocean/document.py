@@ -57,7 +57,10 @@ class OpenApi:
             match = operation.pattern.fullmatch(path)
             if match:
                 texts = {name: unquote(value) for name, value in match.groupdict().items()}
-                return operation, self._parameters(operation, "path", texts)
+                try:
+                    return operation, self._parameters(operation, "path", texts)
+                except DropletApiError as error:
+                    raise not_found() from error  # what cannot be an id is nobody's
         raise not_found()
 
     def query(self, operation: Operation, texts: dict[str, str]) -> dict[str, Any]:
@@ -72,7 +75,9 @@ class OpenApi:
             raise unprocessable(f"{operation.id}: unknown parameters {unknown}, missing parameters {missing}")
         values = {name: _value(self._plain(own[name]["schema"]), text) for name, text in texts.items()}
         for name, value in values.items():
-            self._refuse(own[name]["schema"], value, name)
+            problem = self._problem(OAS30ReadValidator, own[name]["schema"], value)
+            if problem:
+                raise unprocessable(f"{name}: {problem.message}")
         return values
 
     def body(self, operation: Operation, raw: bytes) -> dict[str, Any]:
@@ -86,7 +91,9 @@ class OpenApi:
                 raise unprocessable(f"{operation.id} takes no body")
             if operation.body is None:
                 return {}
-        self._refuse(operation.body or {}, {} if body is None else body, "body")
+        problem = self._problem(OAS30WriteValidator, operation.body or {}, {} if body is None else body)
+        if problem:
+            raise unprocessable(f"body{problem.json_path.removeprefix('$')}: {problem.message}")
         if not isinstance(body, dict):
             raise unprocessable("body: an object is expected")
         unknown = sorted(body.keys() - set(self._fields(operation.body or {})))
@@ -104,11 +111,6 @@ class OpenApi:
         if problem:
             words = f"answer of {operation.id}, {status}: {problem.json_path}: {problem.message}"
             raise DropletApiError(500, words, code="emulator_error")
-
-    def _refuse(self, schema: dict[str, Any], value: Any, at: str) -> None:
-        problem = self._problem(OAS30WriteValidator, schema, value)
-        if problem:
-            raise unprocessable(f"{at}{problem.json_path.removeprefix('$')}: {problem.message}")
 
     def _problem(self, validator: Any, schema: dict[str, Any], value: Any) -> ValidationError | None:
         checker = validator(schema, registry=self._registry, format_checker=oas30_format_checker)

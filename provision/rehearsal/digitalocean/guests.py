@@ -131,7 +131,7 @@ def view(world: DropletWorld, droplet: DropletState) -> dict[str, Any]:
 
 
 def rows(world: DropletWorld) -> list[dict[str, Any]]:
-    """The droplets for `gpuprov rehearse status`; `open` are the networks that its firewalls let in to port 22."""
+    """The droplets for `gpuprov rehearse status`; `open` are the networks that firewalls let in to port 22, `busy` is a pending event."""
     with world.lock:
         return [
             {
@@ -140,6 +140,7 @@ def rows(world: DropletWorld) -> list[dict[str, Any]]:
                 "type": d.shown["size_slug"],
                 "address": address_of(d),
                 "open": networks.ssh_from(world, d),
+                "busy": bool(d.event),
             }
             for d in world.droplets.values()
         ]
