@@ -14,6 +14,7 @@ from provision.rehearsal.digitalocean.refusals import DropletApiError, not_imple
 from provision.rehearsal.digitalocean.world import DropletCall, DropletWorld, Handler, new_uuid
 from provision.rehearsal.faults import Fault, strike
 
+_UNNAMED: Final = Fault("error").code
 _MODULES: Final = (account, instances, launch, networks, offers, volumes)
 _HANDLERS: Final[dict[str, Handler]] = {name: handler for module in _MODULES for name, handler in module.HANDLERS.items()}
 
@@ -76,7 +77,8 @@ def _json(status: int, answer: dict[str, Any] | None, headers: dict[str, str]) -
 
 
 def _refuse(fault: Fault) -> Response:
-    raise DropletApiError(fault.http, fault.message or fault.code, code=fault.code)
+    code = "" if fault.code == _UNNAMED else fault.code  # then it is the word of the status
+    raise DropletApiError(fault.http, fault.message or fault.code, code=code)
 
 
 def _place(call: DropletCall) -> dict[str, Any]:

@@ -5,7 +5,7 @@ import time
 from collections.abc import Iterator
 from typing import Any, Final
 
-from provision.rehearsal.digitalocean import guests, offers, quota
+from provision.rehearsal.digitalocean import guests, networks, offers, quota
 from provision.rehearsal.digitalocean.offers import OfferedSize
 from provision.rehearsal.digitalocean.refusals import DropletApiError, not_implemented, unprocessable
 from provision.rehearsal.digitalocean.world import Answer, DropletCall, DropletState, DropletWorld, Handler, now
@@ -151,6 +151,7 @@ def _tag_later(world: DropletWorld, droplet: DropletState, tags: list[str]) -> N
     def apply() -> None:
         with world.lock:
             droplet.shown["tags"] = list(dict.fromkeys([*droplet.shown["tags"], *map(world.tag, tags)]))
+            networks.protect(world)
 
     if world.settings.do_tags_s:
         world.timers.after(world.settings.do_tags_s, apply)

@@ -1,6 +1,8 @@
 """A droplet is a real Linux host: root's keys, the host key of its user data, disks with DigitalOcean's names."""
 
+import contextlib
 import json
+import socket
 import subprocess
 import time
 from collections.abc import Iterator
@@ -10,6 +12,7 @@ import pytest
 
 from provision.rehearsal import control
 from tests.rehearsal.digitalocean.conftest import CPU, GPU, REGION, Ocean, fresh
+from tests.waiting import until
 
 pytestmark = pytest.mark.rehearsal
 
@@ -74,6 +77,39 @@ def test_root_logs_in_and_the_host_key_is_the_one_of_the_user_data(hosts: Ocean,
         assert time.monotonic() < deadline
         time.sleep(0.1)
     assert hosts.get(f"volumes/{volume}")["volume"]["droplet_ids"] == []
+
+
+def reached(hosts: Ocean, number: int) -> bool:
+    """Whether this machine gets through to the port of SSH."""
+    with contextlib.suppress(OSError), socket.create_connection((hosts.row(number)["address"], 22), timeout=1):
+        return True
+    return False
+
+
+def test_a_firewall_holds_the_packets_of_the_hosts_with_its_tag(hosts: Ocean) -> None:
+    this = f"{control.ask(hosts.rehearsal, 'status')['gateway']}/32"  # as the hosts see this machine
+    assert hosts.call("POST", "tags", {"name": "closed"}).status == 201
+    made = hosts.call("POST", "firewalls", hosts.firewall(tags=["closed"])).body["firewall"]
+    mine, other = hosts.made("mine", size=CPU, tags=["closed"]), hosts.made("other", size=CPU)
+    until(lambda: reached(hosts, other))
+    assert not reached(hosts, mine)
+    opened = hosts.firewall(made["name"], tags=["closed"], sources={"addresses": [this]})
+    assert hosts.call("PUT", f"firewalls/{made['id']}", opened).status == 200
+    until(lambda: reached(hosts, mine))
+    opened["inbound_rules"][0]["ports"] = "80"
+    assert hosts.call("PUT", f"firewalls/{made['id']}", opened).status == 200
+    until(lambda: not reached(hosts, mine))
+    # A restart makes another network: the host is held in it as well, until it loses the tag.
+    for kind, state in (("power_off", "off"), ("power_on", "active")):
+        for number in (mine, other):
+            assert hosts.act(number, kind).status == 201
+        for number in (mine, other):
+            hosts.until(number, state)
+    until(lambda: reached(hosts, other))
+    assert not reached(hosts, mine)
+    resources = {"resources": [{"resource_id": str(mine), "resource_type": "droplet"}]}
+    assert hosts.call("DELETE", "tags/closed/resources", resources).status == 204
+    until(lambda: reached(hosts, mine))
 
 
 def test_without_public_networking_its_one_address_is_private(hosts: Ocean) -> None:
