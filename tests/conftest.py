@@ -54,6 +54,7 @@ PLAIN = {
     "gce_shortest_run_s": 30.0,
     "do_active_s": 0.1,
     "do_action_s": 0.05,
+    "do_gone_s": 0.0,
     "do_tags_s": 0.0,
     "do_firewall_s": 0.0,
     "do_unseen_s": 0.0,

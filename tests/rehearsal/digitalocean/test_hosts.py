@@ -71,7 +71,7 @@ def test_root_logs_in_and_the_host_key_is_the_one_of_the_user_data(hosts: Ocean,
     hosts.until(number, "off")
     assert hosts.names() == [name]
     assert hosts.call("DELETE", f"droplets/{number}").status == 204
-    assert hosts.names() == []
+    until(lambda: hosts.names() == [])
     deadline = time.monotonic() + 240
     while (tmp_path / "rehearsal/hosts").is_dir() and list((tmp_path / "rehearsal/hosts").glob("droplet-*")):
         assert time.monotonic() < deadline

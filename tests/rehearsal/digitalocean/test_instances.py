@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.rehearsal.digitalocean.conftest import CPU, Ocean, fresh
+from tests.rehearsal.digitalocean.conftest import CPU, REGION, Ocean, fresh
+from tests.waiting import until
 
 
 def test_a_list_leaves_gpus_out_unless_it_asks_for_them(ocean: Ocean) -> None:
@@ -95,6 +96,18 @@ def test_a_deleted_droplet_is_gone(ocean: Ocean) -> None:
     assert (reply.status, reply.body) == (204, None)
     assert ocean.call("DELETE", f"droplets/{number}").status == 404
     assert ocean.names(f"type=gpus&name={name}") == []
+
+
+def test_a_deleted_droplet_is_shown_until_it_is_gone_and_keeps_what_it_has(ocean: Ocean) -> None:
+    ocean.set(do_gone_s=0.4)
+    volume = ocean.call("POST", "volumes", {"name": fresh(), "region": REGION, "size_gigabytes": 1}).body["volume"]["id"]
+    number = ocean.made(size=CPU, volumes=[volume])
+    assert ocean.call("DELETE", f"droplets/{number}").status == 204
+    assert ocean.droplet(number)["status"] == "active"
+    assert ocean.call("DELETE", f"droplets/{number}").said == "Droplet already has a pending event."
+    assert ocean.call("DELETE", f"volumes/{volume}").status == 409
+    until(lambda: ocean.call("GET", f"droplets/{number}").status == 404)
+    assert ocean.call("DELETE", f"volumes/{volume}").status == 204
 
 
 @pytest.mark.parametrize("off", [False, True])
