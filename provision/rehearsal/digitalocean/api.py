@@ -36,6 +36,7 @@ class DropletApi:
 
     def _answer(self, environ: Environ, raw: bytes, log: dict[str, Any]) -> Response:
         headers: dict[str, str] = {}
+        operation = None
         try:
             operation, path = self._document.find(environ["REQUEST_METHOD"], environ["PATH_INFO"])
             log["action"] = operation.id
@@ -54,7 +55,10 @@ class DropletApi:
             return strike(fault, environ, carry_out=lambda: self._do(call, headers, log), refuse=lambda: _refuse(fault))
         except DropletApiError as error:
             log["refused"] = error.code
-            return _json(error.http, error.body(new_uuid()), headers | error.headers)
+            answer = error.body(new_uuid())
+            if operation:
+                self._document.check_answer(operation, error.http, answer)
+            return _json(error.http, answer, headers | error.headers)
 
     def _do(self, call: DropletCall, headers: dict[str, str], log: dict[str, Any]) -> Response:
         """Carry a call out, and hold the answer to the document."""

@@ -35,7 +35,6 @@ class Operation:
     parameters: tuple[dict[str, Any], ...]
     needs: tuple[str, ...]
     body: dict[str, Any] | None
-    body_required: bool
     answers: dict[str, Any]
 
 
@@ -82,21 +81,19 @@ class OpenApi:
 
     def body(self, operation: Operation, raw: bytes) -> dict[str, Any]:
         """The body of a request; one with a field that the document does not have is refused, because it may be another one misspelt."""
+        if operation.body is None:
+            if raw:
+                raise unprocessable(f"{operation.id} takes no body")
+            return {}
         try:
-            body = json.loads(raw) if raw else None
+            body = json.loads(raw or b"{}")
         except ValueError as error:
             raise DropletApiError(400, f"the body is not JSON: {error}") from error
-        if operation.body is None or (body is None and not operation.body_required):
-            if body:
-                raise unprocessable(f"{operation.id} takes no body")
-            if operation.body is None:
-                return {}
-        problem = self._problem(OAS30WriteValidator, operation.body or {}, {} if body is None else body)
-        if problem:
-            raise unprocessable(f"body{problem.json_path.removeprefix('$')}: {problem.message}")
-        if not isinstance(body, dict):
-            raise unprocessable("body: an object is expected")
-        unknown = sorted(body.keys() - set(self._fields(operation.body or {})))
+        problem = self._problem(OAS30WriteValidator, operation.body, body)
+        if problem or not isinstance(body, dict):
+            words = f"{problem.json_path.removeprefix('$')}: {problem.message}" if problem else ": an object is expected"
+            raise unprocessable(f"body{words}")
+        unknown = sorted(body.keys() - set(self._fields(operation.body)))
         if unknown:
             raise unprocessable(f"{operation.id} has no fields {unknown}")
         return body
@@ -139,7 +136,6 @@ def _operation(path: str, given: dict[str, Any]) -> Operation:
         parameters=tuple(given["parameters"]),
         needs=tuple(scope for scheme in given["security"] for scope in scheme["bearer_auth"]),
         body=body["content"][_JSON]["schema"] if body else None,
-        body_required=bool(body and body["required"]),
         answers=given["responses"],
     )
 
