@@ -13,7 +13,7 @@ import shutil
 import signal
 import subprocess
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 from typing import Final, Literal
@@ -64,6 +64,7 @@ class _RunningHost:
     address: str
     process: subprocess.Popen[bytes] | None = None
     supervisor: threading.Thread | None = None
+    admitted: tuple[tuple[str, str], ...] | None = None  # who reaches which of its ports; None for everybody
     powered: bool = True  # whether it should run: a reboot starts it again, a stop does not
     devices: list[disks.HostDisk] = field(default_factory=list)
 
@@ -165,6 +166,8 @@ class HostPark:
             )
             try:
                 self.network.plug(host.process.pid, host.address)
+                if host.admitted is not None:
+                    self.network.admit(host.process.pid, host.admitted)
             except (OSError, subprocess.CalledProcessError, RehearsalFailedError):
                 host.process.kill()  # it ended before it had a network, or never made one: its end says which
             ready.set()
@@ -174,6 +177,18 @@ class HostPark:
             reader.join(timeout=2)
         os.close(master)
         return code
+
+    def admit(self, instance_id: str, rules: Iterable[tuple[str, str]] | None) -> None:
+        """Let only these networks reach these ports of a host, now and after each start; see `HostNetwork.admit`."""
+        host = self._hosts[instance_id]
+        host.admitted = None if rules is None else tuple(rules)
+        try:
+            if host.process and host.process.poll() is None:
+                self.network.admit(host.process.pid, host.admitted)
+        except subprocess.CalledProcessError:
+            if host.process and host.process.poll() is None:  # otherwise it ended at this moment, and is held when it starts again
+                host.process.kill()  # better off than open
+                raise
 
     def console(self, instance_id: str) -> str:
         """The text of the console since the host was made; of a host that was removed, the end of it."""

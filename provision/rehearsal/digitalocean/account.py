@@ -5,6 +5,7 @@ import binascii
 import hashlib
 from typing import Any, Final
 
+from provision.rehearsal.digitalocean import networks
 from provision.rehearsal.digitalocean.launch import is_tag
 from provision.rehearsal.digitalocean.refusals import not_found, not_implemented, unprocessable
 from provision.rehearsal.digitalocean.world import Answer, DropletCall, DropletState, DropletWorld, Handler
@@ -92,6 +93,7 @@ def _delete_tag(call: DropletCall) -> Answer:
     for shown in [*(d.shown for d in world.droplets.values()), *world.volumes.values(), *world.firewalls.values()]:
         shown["tags"] = [tag for tag in shown["tags"] if tag != name]
     del world.tags[name.lower()]
+    networks.protect(world)
     return 204, None
 
 
@@ -114,6 +116,7 @@ def _assign(call: DropletCall) -> Answer:
     name = _own(call)
     for shown in _tagged(call):
         shown["tags"] = list(dict.fromkeys([*shown["tags"], name]))
+    networks.protect(call.world)
     return 204, None
 
 
@@ -121,6 +124,7 @@ def _unassign(call: DropletCall) -> Answer:
     name = _own(call)
     for shown in _tagged(call):
         shown["tags"] = [tag for tag in shown["tags"] if tag != name]
+    networks.protect(call.world)
     return 204, None
 
 

@@ -14,6 +14,7 @@ from provision.rehearsal.digitalocean.refusals import DropletApiError, not_imple
 from provision.rehearsal.digitalocean.world import DropletCall, DropletWorld, Handler, new_uuid
 from provision.rehearsal.faults import Fault, strike
 
+_UNNAMED: Final = Fault("error").code
 _MODULES: Final = (account, instances, launch, networks, offers, volumes)
 _HANDLERS: Final[dict[str, Handler]] = {name: handler for module in _MODULES for name, handler in module.HANDLERS.items()}
 
@@ -25,7 +26,7 @@ class DropletApi:
         self._world = world
         self._traffic = traffic
         self._document = document.load()
-        self._rates = quota.Rates()
+        self._rates = quota.RequestRates()
 
     def __call__(self, environ: Environ, start: Start) -> Iterable[bytes]:
         """Answer one request."""
@@ -35,6 +36,7 @@ class DropletApi:
 
     def _answer(self, environ: Environ, raw: bytes, log: dict[str, Any]) -> Response:
         headers: dict[str, str] = {}
+        operation = None
         try:
             operation, path = self._document.find(environ["REQUEST_METHOD"], environ["PATH_INFO"])
             log["action"] = operation.id
@@ -53,7 +55,10 @@ class DropletApi:
             return strike(fault, environ, carry_out=lambda: self._do(call, headers, log), refuse=lambda: _refuse(fault))
         except DropletApiError as error:
             log["refused"] = error.code
-            return _json(error.http, error.body(new_uuid()), headers | error.headers)
+            answer = error.body(new_uuid())
+            if operation:
+                self._document.check_answer(operation, error.http, answer)
+            return _json(error.http, answer, headers | error.headers)
 
     def _do(self, call: DropletCall, headers: dict[str, str], log: dict[str, Any]) -> Response:
         """Carry a call out, and hold the answer to the document."""
@@ -76,7 +81,8 @@ def _json(status: int, answer: dict[str, Any] | None, headers: dict[str, str]) -
 
 
 def _refuse(fault: Fault) -> Response:
-    raise DropletApiError(fault.http, fault.message or fault.code, code=fault.code)
+    code = "" if fault.code == _UNNAMED else fault.code  # then it is the word of the status
+    raise DropletApiError(fault.http, fault.message or fault.code, code=code)
 
 
 def _place(call: DropletCall) -> dict[str, Any]:

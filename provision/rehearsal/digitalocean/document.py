@@ -35,7 +35,6 @@ class Operation:
     parameters: tuple[dict[str, Any], ...]
     needs: tuple[str, ...]
     body: dict[str, Any] | None
-    body_required: bool
     answers: dict[str, Any]
 
 
@@ -57,7 +56,10 @@ class OpenApi:
             match = operation.pattern.fullmatch(path)
             if match:
                 texts = {name: unquote(value) for name, value in match.groupdict().items()}
-                return operation, self._parameters(operation, "path", texts)
+                try:
+                    return operation, self._parameters(operation, "path", texts)
+                except DropletApiError as error:
+                    raise not_found() from error  # what cannot be an id is nobody's
         raise not_found()
 
     def query(self, operation: Operation, texts: dict[str, str]) -> dict[str, Any]:
@@ -72,24 +74,26 @@ class OpenApi:
             raise unprocessable(f"{operation.id}: unknown parameters {unknown}, missing parameters {missing}")
         values = {name: _value(self._plain(own[name]["schema"]), text) for name, text in texts.items()}
         for name, value in values.items():
-            self._refuse(own[name]["schema"], value, name)
+            problem = self._problem(OAS30ReadValidator, own[name]["schema"], value)
+            if problem:
+                raise unprocessable(f"{name}: {problem.message}")
         return values
 
     def body(self, operation: Operation, raw: bytes) -> dict[str, Any]:
         """The body of a request; one with a field that the document does not have is refused, because it may be another one misspelt."""
+        if operation.body is None:
+            if raw:
+                raise unprocessable(f"{operation.id} takes no body")
+            return {}
         try:
-            body = json.loads(raw) if raw else None
+            body = json.loads(raw or b"{}")
         except ValueError as error:
             raise DropletApiError(400, f"the body is not JSON: {error}") from error
-        if operation.body is None or (body is None and not operation.body_required):
-            if body:
-                raise unprocessable(f"{operation.id} takes no body")
-            if operation.body is None:
-                return {}
-        self._refuse(operation.body or {}, {} if body is None else body, "body")
-        if not isinstance(body, dict):
-            raise unprocessable("body: an object is expected")
-        unknown = sorted(body.keys() - set(self._fields(operation.body or {})))
+        problem = self._problem(OAS30WriteValidator, operation.body, body)
+        if problem or not isinstance(body, dict):
+            words = f"{problem.json_path.removeprefix('$')}: {problem.message}" if problem else ": an object is expected"
+            raise unprocessable(f"body{words}")
+        unknown = sorted(body.keys() - set(self._fields(operation.body)))
         if unknown:
             raise unprocessable(f"{operation.id} has no fields {unknown}")
         return body
@@ -104,11 +108,6 @@ class OpenApi:
         if problem:
             words = f"answer of {operation.id}, {status}: {problem.json_path}: {problem.message}"
             raise DropletApiError(500, words, code="emulator_error")
-
-    def _refuse(self, schema: dict[str, Any], value: Any, at: str) -> None:
-        problem = self._problem(OAS30WriteValidator, schema, value)
-        if problem:
-            raise unprocessable(f"{at}{problem.json_path.removeprefix('$')}: {problem.message}")
 
     def _problem(self, validator: Any, schema: dict[str, Any], value: Any) -> ValidationError | None:
         checker = validator(schema, registry=self._registry, format_checker=oas30_format_checker)
@@ -137,7 +136,6 @@ def _operation(path: str, given: dict[str, Any]) -> Operation:
         parameters=tuple(given["parameters"]),
         needs=tuple(scope for scheme in given["security"] for scope in scheme["bearer_auth"]),
         body=body["content"][_JSON]["schema"] if body else None,
-        body_required=bool(body and body["required"]),
         answers=given["responses"],
     )
 

@@ -53,6 +53,7 @@ def boot(world: DropletWorld, droplet: DropletState) -> None:
         if droplet.id not in world.droplets or droplet.on:
             return
         address = _power(world, droplet)
+        networks.hold(world, droplet)
     with world.lock:
         block = ipaddress.IPv4Network(world.vpcs[droplet.shown["vpc_uuid"]]["ip_range"])
         private = str(block[2 + droplet.id % (block.num_addresses - 3)])
@@ -63,6 +64,7 @@ def boot(world: DropletWorld, droplet: DropletState) -> None:
             gateway = f"{address.rpartition('.')[0]}.1"
             cards.append({"ip_address": address, "netmask": _MASK, "gateway": gateway, "type": "public"})
         droplet.shown["networks"] = {"v4": cards, "v6": []}
+        networks.protect(world)  # rules may name this droplet
 
 
 def activate(world: DropletWorld, droplet: DropletState) -> None:
@@ -95,6 +97,7 @@ def restart(world: DropletWorld, droplet: DropletState) -> None:
 def erase(world: DropletWorld, droplet: DropletState) -> None:
     """Remove a droplet, under the lock; its volumes stay."""
     world.droplets.pop(droplet.id, None)
+    networks.protect(world)
     for volume in droplet.shown["volume_ids"]:
         world.volumes[volume]["droplet_ids"] = []
     for firewall in world.firewalls.values():
@@ -131,7 +134,7 @@ def view(world: DropletWorld, droplet: DropletState) -> dict[str, Any]:
 
 
 def rows(world: DropletWorld) -> list[dict[str, Any]]:
-    """The droplets for `gpuprov rehearse status`; `open` are the networks that its firewalls let in to port 22."""
+    """The droplets for `gpuprov rehearse status`; `open` are the networks that firewalls let in to port 22, `busy` is a pending event."""
     with world.lock:
         return [
             {
@@ -140,6 +143,7 @@ def rows(world: DropletWorld) -> list[dict[str, Any]]:
                 "type": d.shown["size_slug"],
                 "address": address_of(d),
                 "open": networks.ssh_from(world, d),
+                "busy": bool(d.event),
             }
             for d in world.droplets.values()
         ]

@@ -42,8 +42,21 @@ def _delete(call: DropletCall) -> Answer:
     droplet = call.world.droplet(call.path["droplet_id"])
     if droplet.event and not call.world.settings.do_new_can_be_deleted:
         raise pending()
-    guests.erase(call.world, droplet)
+    _remove(call.world, droplet)
     return 204, None
+
+
+def _remove(world: DropletWorld, droplet: DropletState) -> None:
+    """Let a droplet go, after a while: digitalocean/terraform-provider-digitalocean waits until a GET finds it no more."""
+
+    def end() -> None:
+        with world.lock:
+            guests.erase(world, droplet)
+
+    if world.settings.do_gone_s:
+        world.begin(droplet, "destroy", world.settings.do_gone_s, end)
+    else:
+        end()
 
 
 def _delete_tagged(call: DropletCall) -> Answer:
@@ -53,7 +66,7 @@ def _delete_tagged(call: DropletCall) -> Answer:
         raise not_found()
     for droplet in found:
         if not droplet.event or call.world.settings.do_new_can_be_deleted:
-            guests.erase(call.world, droplet)
+            _remove(call.world, droplet)
     return 204, None
 
 

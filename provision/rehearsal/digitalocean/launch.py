@@ -5,7 +5,7 @@ import time
 from collections.abc import Iterator
 from typing import Any, Final
 
-from provision.rehearsal.digitalocean import guests, offers, quota
+from provision.rehearsal.digitalocean import guests, networks, offers, quota
 from provision.rehearsal.digitalocean.offers import OfferedSize
 from provision.rehearsal.digitalocean.refusals import DropletApiError, not_implemented, unprocessable
 from provision.rehearsal.digitalocean.world import Answer, DropletCall, DropletState, DropletWorld, Handler, now
@@ -13,6 +13,7 @@ from provision.rehearsal.digitalocean.world import Answer, DropletCall, DropletS
 _MOST_NAMES: Final = 10  # the document: "Up to ten Droplets may be created this way at a time."
 _MOST_USER_DATA: Final = 64 * 1024  # the document: "may not exceed 64 KiB"
 _TAG: Final = re.compile(r"[a-zA-Z0-9_:-]{1,255}")  # the schema `tags.models.tags` of the document
+_WITH_DRIVER: Final = "gpu-"  # the AI/ML images, which have no password for root either: from memory
 _BEYOND: Final = ("backup_policy", "private_networking")
 
 
@@ -42,7 +43,7 @@ def _keys(world: DropletWorld, wanted: list[Any]) -> Iterator[str]:
     for name in wanted:
         key = next((k for k in world.keys.values() if str(name) in {str(k["id"]), k["fingerprint"]}), None)
         if key is None:
-            raise unprocessable(f"{name} are invalid key identifiers for Droplet creation.")
+            raise unprocessable("You specified invalid ssh key ids for Droplet creation.")
         yield key["public_key"]
 
 
@@ -95,6 +96,8 @@ def _create(call: DropletCall) -> Answer:
     image = offers.image_named(world, body["image"])
     if image is None or not offers.is_in(image, region):
         raise unprocessable("You specified an invalid image for Droplet creation.")
+    if (image["slug"] or "").startswith(_WITH_DRIVER) and not body.get("ssh_keys"):
+        raise unprocessable("The image needs an SSH key of the team.")
     if image["min_disk_size"] > size.disk_gb:
         raise unprocessable("The image is larger than the disk of this size.")
     same = {
@@ -148,6 +151,7 @@ def _tag_later(world: DropletWorld, droplet: DropletState, tags: list[str]) -> N
     def apply() -> None:
         with world.lock:
             droplet.shown["tags"] = list(dict.fromkeys([*droplet.shown["tags"], *map(world.tag, tags)]))
+            networks.protect(world)
 
     if world.settings.do_tags_s:
         world.timers.after(world.settings.do_tags_s, apply)

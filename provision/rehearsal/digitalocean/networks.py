@@ -1,5 +1,6 @@
 """VPCs and firewalls of the embedded DigitalOcean."""
 
+import functools
 import ipaddress
 import re
 from typing import Any, Final
@@ -11,6 +12,7 @@ from provision.rehearsal.digitalocean.world import Answer, DropletCall, DropletS
 _PORTS: Final = re.compile(r"0|all|([1-9]\d{0,4})(-([1-9]\d{0,4}))?")
 _RULES: Final = {"inbound_rules": "sources", "outbound_rules": "destinations"}
 _SSH: Final = 22
+_ALL: Final = {"0", "all"}
 _BEYOND: Final = ("load_balancer_uids", "kubernetes_ids")
 
 
@@ -88,7 +90,7 @@ def _check_rule(world: DropletWorld, rule: dict[str, Any], target: str) -> None:
     ends = [int(part) for part in (ports[1], ports[3]) if part] if ports else []
     if ports is None or ends != sorted(ends) or (ends and ends[-1] > 65_535):  # noqa: PLR2004 - the largest port
         raise unprocessable(f"ports {rule['ports']!r} must be a port, a range of ports, or 0 for all")
-    if rule["protocol"] == "icmp" and rule["ports"] not in {"0", "all"}:
+    if rule["protocol"] == "icmp" and rule["ports"] not in _ALL:
         raise unprocessable("icmp has no ports")
     if not any(rule[target].values()):
         raise unprocessable(f"a rule must have {target}")
@@ -126,6 +128,7 @@ def _take_effect(world: DropletWorld, firewall: dict[str, Any]) -> None:
     def settle() -> None:
         with world.lock:
             firewall.update(status="succeeded", pending_changes=[])
+            protect(world)
 
     if world.settings.do_firewall_s:
         world.timers.after(world.settings.do_firewall_s, settle)
@@ -142,6 +145,7 @@ def _firewall(call: DropletCall) -> dict[str, Any]:
 
 def _delete_firewall(call: DropletCall) -> Answer:
     del call.world.firewalls[_firewall(call)["id"]]
+    protect(call.world)
     return 204, None
 
 
@@ -150,21 +154,50 @@ def _covers(firewall: dict[str, Any], droplet: DropletState) -> bool:
     return droplet.id in firewall["droplet_ids"] or bool(set(firewall["tags"]) & set(droplet.shown["tags"]))
 
 
-def ssh_from(world: DropletWorld, droplet: DropletState) -> list[str]:
-    """The networks that reach port 22 of a droplet: everybody, unless a firewall is for it by now."""
+def admitted(world: DropletWorld, droplet: DropletState) -> list[tuple[str, str]] | None:
+    """The TCP ports of a droplet and the networks that reach them by now; None without a firewall, which is everybody."""
     own = [f for f in world.firewalls.values() if f["status"] == "succeeded" and _covers(f, droplet)]
-    if not own:
-        return ["0.0.0.0/0", "::/0"]
-    rules = [rule for firewall in own for rule in firewall["inbound_rules"] if rule["protocol"] == "tcp" and _has_ssh(rule["ports"])]
-    named = [address for rule in rules for address in rule["sources"].get("addresses", [])]
-    members = [d for rule in rules for tag in rule["sources"].get("tags") or [] for d in world.tagged(tag)]
-    members += [world.droplets[n] for rule in rules for n in rule["sources"].get("droplet_ids", []) if n in world.droplets]
-    return sorted({*named, *(f"{card['ip_address']}/32" for member in members for card in member.shown["networks"]["v4"])})
+    rules = [rule for firewall in own for rule in firewall["inbound_rules"] if rule["protocol"] == "tcp"]
+    return [(rule["ports"], network) for rule in rules for network in _sources(world, rule["sources"])] if own else None
+
+
+def _sources(world: DropletWorld, sources: dict[str, Any]) -> list[str]:
+    """The networks of a rule: those that it names, and the addresses of the droplets that it names."""
+    members = [droplet for tag in sources.get("tags") or [] for droplet in world.tagged(tag)]
+    members += [world.droplets[number] for number in sources.get("droplet_ids", []) if number in world.droplets]
+    cards = [card for member in members for card in member.shown["networks"]["v4"]]
+    return [*sources.get("addresses", []), *(f"{card['ip_address']}/32" for card in cards)]
+
+
+def ssh_from(world: DropletWorld, droplet: DropletState) -> list[str]:
+    """The networks that reach port 22 of a droplet."""
+    rules = admitted(world, droplet)
+    return ["0.0.0.0/0", "::/0"] if rules is None else sorted({network for ports, network in rules if _has_ssh(ports)})
 
 
 def _has_ssh(ports: str) -> bool:
     first, _, last = ports.partition("-")
-    return ports in {"0", "all"} or int(first) <= _SSH <= int(last or first)
+    return ports in _ALL or int(first) <= _SSH <= int(last or first)
+
+
+def protect(world: DropletWorld) -> None:
+    """Hold every host to the firewalls that are for its droplet by now, in a moment."""
+    for droplet in [droplet for droplet in world.droplets.values() if droplet.on and world.park]:
+        world.timers.after(0, functools.partial(_protect, world, droplet))
+
+
+def _protect(world: DropletWorld, droplet: DropletState) -> None:
+    with droplet.hosting:
+        hold(world, droplet)
+
+
+def hold(world: DropletWorld, droplet: DropletState) -> None:
+    """Hold the host of a droplet to its firewalls; called without the world's lock, and with the droplet's own."""
+    if world.park and droplet.on:
+        with world.lock:
+            rules = admitted(world, droplet)
+        every = [("1-65535" if ports in _ALL else ports, network) for ports, network in rules or () if ":" not in network]
+        world.park.admit(droplet.host_id, None if rules is None else every)
 
 
 HANDLERS: Final[dict[str, Handler]] = {

@@ -1,9 +1,10 @@
 """What the embedded DigitalOcean offers: sizes with their prices, regions, and images.
 
-Prices of sizes with GPUs: docs.digitalocean.com/products/droplets/details/pricing, validated 28 May 2026; those of the RTX 4000 Ada and the
-RTX 6000 Ada: the same page of 7 May 2025. The shape of gpu-h100x1-80gb, its image and its `gpu_info` are the document's example
-`gpu_droplets`. Everything else is from memory: prices of H200 and of CPU sizes, other shapes, `gpu_info.model` of other cards, and which
-region has what. A client has to believe what the lists say.
+The shapes and hourly prices of sizes with GPUs are those of GET /v2/sizes on 2026-10-08, as shyamsfo/bernoulli quotes it ("DigitalOcean GPU
+options"); docs.digitalocean.com/products/droplets/details/pricing had H100 at 3.39 and 23.92 USD, MI300X at 1.99 on 28 May 2026.
+In that list an account without access to GPUs sees NVIDIA's sizes as available, in no region. The scratch disk, the image and `gpu_info` of
+gpu-h100x1-80gb are the document's example `gpu_droplets`. From memory: CPU sizes, other scratch disks, `gpu_info.model` of other cards, and
+the regions of NVIDIA's. A client has to believe what the lists say.
 """
 
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from provision.rehearsal.digitalocean.refusals import not_found
 from provision.rehearsal.digitalocean.world import Answer, DropletCall, DropletWorld, Handler
 
 _MB: Final = 1024
-_HOURS: Final = 672  # of a month, as DigitalOcean bills: the document's example has 4529.30 for 6.74 an hour
+_HOURS: Final = 744  # of a month: 3281.04 for 4.41 an hour in the list of 2026-10-08
 # slug → name, as the document's examples write it
 _REGIONS: Final = {
     "nyc1": "New York 1",
@@ -56,15 +57,15 @@ _SIZES: Final = (
     OfferedSize("s-1vcpu-1gb", 1, 1, 25, 0.00893, _EVERYWHERE, "Basic"),
     OfferedSize("s-2vcpu-4gb", 2, 4, 80, 0.03571, _EVERYWHERE, "Basic"),
     OfferedSize("g-2vcpu-8gb", 2, 8, 25, 0.09375, _EVERYWHERE, "General Purpose"),
-    OfferedSize("gpu-4000adax1-20gb", 8, 32, 500, 0.76, "nyc2 tor1", "RTX 4000 Ada GPU - 1X", "nvidia_rtx4000_ada", 1, 20),
-    OfferedSize("gpu-6000adax1-48gb", 8, 64, 500, 1.89, "tor1", "RTX 6000 Ada GPU - 1X", "nvidia_rtx6000_ada", 1, 48),
-    OfferedSize("gpu-l40sx1-48gb", 8, 64, 500, 1.57, "tor1", "L40S GPU - 1X", "nvidia_l40s", 1, 48),
-    OfferedSize("gpu-h100x1-80gb", 20, 240, 720, 3.39, "nyc2 tor1 ams3", "H100 GPU - 1X", "nvidia_h100", 1, 80, 5120),
-    OfferedSize("gpu-h100x8-640gb", 160, 1920, 2046, 23.92, "nyc2 tor1", "H100 GPU - 8X", "nvidia_h100", 8, 640, 40960),
-    OfferedSize("gpu-h200x1-141gb", 24, 240, 720, 3.44, "nyc2 atl1", "H200 GPU - 1X", "nvidia_h200", 1, 141, 5120),
-    OfferedSize("gpu-h200x8-1128gb", 192, 1920, 2046, 27.52, "nyc2 atl1", "H200 GPU - 8X", "nvidia_h200", 8, 1128, 40960),
-    OfferedSize("gpu-mi300x1-192gb", 20, 240, 720, 1.99, "atl1", "AMD MI300X GPU - 1X", "amd_mi300x", 1, 192, 5120),
-    OfferedSize("gpu-mi300x8-1536gb", 160, 1920, 2046, 15.92, "atl1", "AMD MI300X GPU - 8X", "amd_mi300x", 8, 1536, 40960),
+    OfferedSize("gpu-4000adax1-20gb", 8, 32, 500, 0.76, "nyc2 tor1", "RTX 4000 Ada GPU Droplet - 1X", "nvidia_rtx4000_ada", 1, 20),
+    OfferedSize("gpu-6000adax1-48gb", 8, 64, 500, 1.57, "tor1", "RTX 6000 Ada GPU Droplet - 1X", "nvidia_rtx6000_ada", 1, 48),
+    OfferedSize("gpu-l40sx1-48gb", 8, 64, 500, 1.57, "tor1", "L40S GPU Droplet - 1X", "nvidia_l40s", 1, 48),
+    OfferedSize("gpu-h100x1-80gb", 20, 240, 720, 4.41, "nyc2 tor1 ams3", "H100 GPU - 1X", "nvidia_h100", 1, 80, 5120),
+    OfferedSize("gpu-h100x8-640gb", 160, 1920, 2046, 35.28, "nyc2 tor1", "H100 GPU - 8X", "nvidia_h100", 8, 640, 40960),
+    OfferedSize("gpu-h200x1-141gb", 24, 240, 720, 4.47, "nyc2 atl1", "Nvidia H200 - 1X", "nvidia_h200", 1, 141, 5120),
+    OfferedSize("gpu-h200x8-1128gb", 192, 1920, 2046, 35.76, "nyc2 atl1", "Nvidia H200 - 8X", "nvidia_h200", 8, 1128, 40960),
+    OfferedSize("gpu-mi300x1-192gb", 20, 240, 720, 2.59, "atl1", "AMD MI300X - 1X", "amd_mi300x", 1, 192, 5120),
+    OfferedSize("gpu-mi325x1-256gb", 20, 160, 720, 3.8, "nyc2 tor1", "AMD MI325X - 1X", "amd_mi325x", 1, 256, 5120),
 )
 # slug → number, distribution, name, gigabytes of the smallest disk
 _IMAGES: Final = {
@@ -84,8 +85,8 @@ def size_named(slug: str) -> OfferedSize | None:
 
 
 def regions_of(world: DropletWorld, size: OfferedSize) -> list[str]:
-    """Where an account finds the size: with GPUs nowhere, until it has access to them."""
-    if size.model and not world.settings.do_gpu_access:
+    """Where an account finds the size: one with NVIDIA's GPUs nowhere, until it has access to them."""
+    if size.model.startswith("nvidia") and not world.settings.do_gpu_access:
         return []
     return world.settings.do_size_regions.get(size.slug, size.regions.split())
 
@@ -120,7 +121,6 @@ def gpus(size: OfferedSize) -> dict[str, Any]:
 
 def shown(world: DropletWorld, size: OfferedSize) -> dict[str, Any]:
     """A size as the API shows it."""
-    where = regions_of(world, size)
     return {
         "slug": size.slug,
         "memory": int(size.memory_gb * _MB),
@@ -129,8 +129,8 @@ def shown(world: DropletWorld, size: OfferedSize) -> dict[str, Any]:
         "transfer": 15.0 if size.model else 1.0,
         "price_monthly": round(size.hourly_usd * _HOURS, 2),
         "price_hourly": size.hourly_usd,
-        "regions": where,
-        "available": bool(where),
+        "regions": regions_of(world, size),
+        "available": True,
         "description": size.words,
         "disk_info": disks(size),
         **gpus(size),

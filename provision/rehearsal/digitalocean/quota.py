@@ -26,7 +26,7 @@ def room(world: DropletWorld, region: str) -> float:
     return places - sum(d.gpu and d.region == region for d in world.droplets.values())
 
 
-class Rates:
+class RequestRates:
     """The requests of the last hour: each counts for as long as the limit says, and is then forgotten."""
 
     def __init__(self) -> None:

@@ -2,8 +2,9 @@
 
 Words that were read in reports of others: "Size is not available in this region." (OpenRouterLabs/spawn#2768), "creating this/these
 droplet(s) will exceed your droplet limit" (OpenRouterLabs/spawn#2516), "Droplet already has a pending event." (hashicorp/packer#1814), "You
-are not authorized to perform this operation" (digitalocean/doctl#1635), "duplicate name" (harmony-one/harmony-ops#390). "API Rate limit
-exceeded." is of the document. All others are from memory or our own.
+are not authorized to perform this operation" (digitalocean/doctl#1635), "duplicate name" (harmony-one/harmony-ops#390), "You specified
+invalid ssh key ids for Droplet creation." (motdotla/digitalocean#45). "API Rate limit exceeded." is of the document. All others are from
+memory or our own.
 """
 
 from collections.abc import Iterable, Mapping

@@ -12,6 +12,7 @@ class DigitaloceanSettings:
 
     do_active_s: float | None = 0.3  # seconds from the create to `active`; half of them without an address. None: it stays `new`
     do_action_s: float = 0.2  # seconds that an action takes which is no create
+    do_gone_s: float = 0.2  # seconds from the answer to a delete until the droplet is gone; until then it is shown as it was
     do_tags_s: float = 0.0  # seconds from the create to the droplet's tags, which DigitalOcean applies "after it is created"
     do_firewall_s: float = 0.0  # seconds from a change of a firewall to its effect; until then its status is `waiting`
     do_unseen_s: float = 0.0  # seconds from the create during which no list shows the droplet

@@ -117,7 +117,7 @@ class Bundle:
         for status, given in node["responses"].items():
             answer, where = self.inline(given, path)
             headers = {name: self.header(header, where) for name, header in answer.get("headers", {}).items()}
-            out["responses"][status] = {"headers": headers, "content": self.content(answer, where)}
+            out["responses"][status] = {"description": answer["description"], "headers": headers, "content": self.content(answer, where)}
         return out
 
     def content(self, node: Any, path: str) -> dict[str, Any]:
@@ -140,6 +140,7 @@ class Bundle:
                         paths.setdefault(path, {})[verb] = self.operation(node, ENTRY)
         written = {operation["operationId"] for item in paths.values() for operation in item.values()}
         assert written == set(OPERATIONS), set(OPERATIONS) - written
+        scheme, _ = self.inline(entry["components"]["securitySchemes"]["bearer_auth"], ENTRY)
         commit, date = self.git("log", "-1", "--format=%H %cs", self.commit).split()
         return {
             "openapi": entry["openapi"],
@@ -147,7 +148,10 @@ class Bundle:
             "x-notice": NOTICE,
             "x-source": {"commit": commit, "date": date},
             "paths": paths,
-            "components": {"schemas": dict(sorted(self.schemas.items()))},
+            "components": {
+                "schemas": dict(sorted(self.schemas.items())),
+                "securitySchemes": {"bearer_auth": {key: scheme[key] for key in ("type", "scheme")}},
+            },
         }
 
 
