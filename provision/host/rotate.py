@@ -17,9 +17,9 @@ from provision.host.ssh import Target, execute
 from provision.host.sshconfig import SshHome
 
 _NEW: Final = "/etc/ssh/gpuprov-new"
-# Nothing where the machine has no given key any more; else its new public keys, the same when it is asked again.
+# Its new public key, the same when it is asked again; where it has no given key any more, the one that it shows.
 _MAKE: Final = f"""
-test -e {FIRST_KEY} || exit 0
+test -e {FIRST_KEY} || exec cat /etc/ssh/ssh_host_ed25519_key.pub
 umask 077
 if ! test -d {_NEW}; then
   rm -rf {_NEW}.part && mkdir {_NEW}.part
@@ -50,34 +50,35 @@ _TIMEOUT_S: Final = 60.0
 Publish = Callable[[Sequence[str]], None]
 
 
-def rotate(ssh: SshHome, name: str, given: Sequence[str], publish: Publish) -> bool:
-    """Rotate the given host key of a machine away, unless that was done.
+def rotate(ssh: SshHome, name: str, accepted: Sequence[str], publish: Publish) -> None:
+    """Rotate the given host key of a machine away. Where that was done, or begun, by a client that died, the rest is done.
 
     Args:
         ssh: knows how it is reached.
         name: of the machine.
-        given: the keys that are accepted now.
+        accepted: the keys that are accepted now, among them the given one while it is the machine's.
         publish: told of the new keys twice: before the machine shows them, and after it showed them.
 
-    Returns:
-        Whether it was done now.
-
     Raises:
-        HostUnreachableError: the machine made no keys.
+        HostUnreachableError: the machine made no key.
         HostKeyChangedError: it shows others than those that it made.
     """
     target = ssh.target(name)
     keys = hostkeys.parse_lines(_run(target, _MAKE))
     if not keys:
-        return False
-    ssh.accept(name, (*given, *keys))
+        raise _failed(target, "it has no key of its own")
+    ssh.accept(name, tuple(dict.fromkeys((*accepted, *keys))))
     publish(keys)
     _run(target, _SHOW)
     ssh.accept(name, keys)
     ssh.close(name)
     _run(target, "true")
     publish(keys)
-    return True
+
+
+def _failed(target: Target, detail: str) -> HostUnreachableError:
+    msg = f"the host key of {target.name} could not be rotated"
+    return HostUnreachableError(msg, hint="run the same command again", detail=detail)
 
 
 def _run(target: Target, script: str) -> str:
@@ -88,7 +89,5 @@ def _run(target: Target, script: str) -> str:
     """
     done = asyncio.run(execute(target, f"sudo -n sh -c {shlex.quote(script)}", timeout_s=_TIMEOUT_S))
     if done.exit_code:
-        detail = done.stderr.decode(errors="replace").strip()[:300]
-        msg = f"the host key of {target.name} could not be rotated"
-        raise HostUnreachableError(msg, hint="run the same command again", detail=detail)
+        raise _failed(target, done.stderr.decode(errors="replace").strip()[:300])
     return done.stdout.decode(errors="replace")

@@ -43,6 +43,6 @@ class DigitalOceanOwnImage(OwnImage):
         """What is wrong with how it is to be found."""
         problem = self._ways(("slug",), ("id",))
         if not problem and (self.slug or "").startswith("gpu-") and self.ssh_key is None:
-            # docs/sources/clouds.md, "DigitalOcean": such a create is refused with 422, whatever the user data brings.
+            # docs/sources/clouds.md §14: such a create is refused with 422, whatever the user data brings.
             return f"DigitalOcean starts {self.slug} only with a registered SSH key; name its fingerprint in ssh_key"
         return problem
