@@ -21,6 +21,7 @@ from pathlib import Path
 
 from provision.rehearsal import EMULATIONS, control, server
 from provision.rehearsal.control import Rehearsal
+from provision.rehearsal.digitalocean import document
 from provision.rehearsal.gcp import discovery
 
 _MODULE = "provision.rehearsal.server"
@@ -89,6 +90,7 @@ def main() -> None:
     for path in EMULATIONS.values():
         pkgutil.resolve_name(path)
     discovery.load()
+    document.load()
     gc.collect()
     gc.freeze()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # forks that have ended are gone at once

@@ -305,7 +305,7 @@ def cloud(copy: Copy) -> None:
                 for old, new in CLOUD_WORDS.items():
                     text = text.replace(old, new)
                 copy.write(str(path.relative_to(copy.root)).replace("gcp", "toy"), text)
-    copy.replace("provision/clouds/__init__.py", 'CLOUDS: Final = ("aws", "gcp")', 'CLOUDS: Final = ("aws", "gcp", "toy")')
+    copy.replace("provision/clouds/__init__.py", '"gcp")', '"gcp", "toy")')
     copy.after("provision/rehearsal/__init__.py", '    "gcp": "provision', '    "toy": "provision.rehearsal.toy.emulation:ToyEmulation",\n')
     copy.replace("tests/test_shape.py", '"google": {"clouds/gcp"}', '"google": {"clouds/gcp", "clouds/toy"}')
 

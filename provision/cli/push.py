@@ -57,7 +57,7 @@ def copy_command(name: str, copy: Callable[..., Copied], direction: str, descrip
 
 LIKE_RSYNC = "As with rsync, a folder with a slash at its end means its content. An interrupted copy continues where it stopped."
 
-_SCHEMES: Final = " or ".join(f"{provider.bucket.scheme}://BUCKET/PREFIX/" for provider in clouds.providers())
+_SCHEMES: Final = " or ".join(f"{provider.bucket.scheme}://BUCKET/PREFIX/" for provider in clouds.providers() if provider.bucket)
 _FROM_BUCKETS: Final = (
     f"One PATH may be {_SCHEMES}: HOST then copies by itself, with the `identity` of its place. No credentials of yours are used."
 )

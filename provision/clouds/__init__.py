@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from provision.clouds.offline import PlaceBase, Provider
 from provision.clouds.terms import Refusal, Safeguard, Way
 
-CLOUDS: Final = ("aws", "gcp")
+CLOUDS: Final = ("aws", "digitalocean", "gcp")
 """The folders here, in the order in which they are listed."""
 
 

@@ -95,6 +95,7 @@ class Order:
         public_address: whether the machines get an address that the Internet reaches; without, `Instance.address` is the private one.
         spot_limit_usd: US dollars an hour that a spot machine alone may cost, where the cloud can be told; None for no limit.
         place: the place of the profile, for the keys that only its cloud has; None in an order that no profile is behind.
+        host_key: the OpenSSH private key that the machines show first, where the cloud has no channel to read theirs over; empty elsewhere.
     """
 
     name: str
@@ -121,6 +122,7 @@ class Order:
     secure_boot: bool = False
     spot_limit_usd: float | None = None
     place: PlaceBase | None = None
+    host_key: str = field(default="", repr=False)
 
     def at(self, zone: str) -> Order:
         """The same order in another zone."""
@@ -246,6 +248,12 @@ class Cloud(Protocol):
 
         Raises:
             InstanceLostError: the instance has ended, so that there will be none.
+        """
+
+    def publish_host_keys(self, instance: Instance, keys: Sequence[str]) -> None:
+        """Let `host_keys` answer with these from now on, beside the first key until `keys` were published twice.
+
+        Only for clouds whose machines are given their first host key. The others read what the machine itself says.
         """
 
     def console(self, instance: Instance) -> str:

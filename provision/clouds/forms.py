@@ -143,7 +143,9 @@ class Marked:
         deadline = (now or dt.datetime.now(dt.UTC)).replace(microsecond=0) + dt.timedelta(hours=subject.deadline_h)
         key, caller = f"ssh-ed25519 {subject.mark('key')}", subject.mark("caller")
         order = subject.order(launch_id=self.launch_id, public_key=key, deadline=deadline)
-        self.order = replace(order, ssh_from=tuple(caller if network == "caller" else network for network in order.ssh_from))
+        networks = tuple(caller if network == "caller" else network for network in order.ssh_from)
+        # No form brings a host key: the machine makes its own, which nobody else has had in hands.
+        self.order = replace(order, ssh_from=networks, host_key="")
         self._marks: dict[str, Hole] = {
             self.launch_id: Hole("launch"),
             key: Hole("key"),

@@ -21,6 +21,7 @@ from provision.clouds.terms import (
     DriverAdvice,
     DriverImage,
     Extras,
+    FirstKey,
     Grant,
     Image,
     KnownImage,
@@ -101,9 +102,15 @@ class Provider(Protocol):
     safeguards: tuple[Safeguard, ...]
     secure_boot: SecureBoot
     """Whether its machines can start with Secure Boot on."""
+    first_key: FirstKey
+    """Where the host key comes from that a machine is known by at the first contact."""
+    boot_disk_doubt: str
+    """Why nobody knows whether boot disks are encrypted; empty where they are."""
+    stopped_costs: str
+    """Why a stopped machine costs as much as one that runs; empty where only its disks cost then."""
     ways: Mapping[str, Way]
-    bucket: BucketCopy
-    """How a machine copies from its buckets."""
+    bucket: BucketCopy | None
+    """How a machine copies from its buckets as itself; None where it has no identity for that."""
     forms: Mapping[str, Form]
     """Name → what a profile can be rendered as for this cloud alone."""
     refreshes: Mapping[str, str]

@@ -124,6 +124,7 @@ class Extras:
 
     Attributes:
         network_gb: of all network disks together.
+        volume_gb: how much of that is the data volume, for clouds whose machines have their boot disk in the price.
         local_disk: whether the data disk is to be inside the machine; some clouds bill that by its size.
         public_address: whether it gets a public IPv4 address.
     """
@@ -131,6 +132,7 @@ class Extras:
     network_gb: int
     local_disk: bool = False
     public_address: bool = True
+    volume_gb: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,6 +294,22 @@ class SecureBoot:
 
     available: bool
     why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class FirstKey:
+    """Where the host key comes from that a machine is known by at the first contact.
+
+    Attributes:
+        given: whether it is made here, given to the machine with its user data, and rotated at the first contact; else the machine makes
+            its own, which is read over the cloud's own channel.
+        title, reason, narrower: for the review, where it is given.
+    """
+
+    given: bool = False
+    title: str = ""
+    reason: str = ""
+    narrower: str = ""
 
 
 @dataclass(frozen=True, slots=True)

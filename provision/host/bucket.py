@@ -69,7 +69,7 @@ def copy(target: Target, address: str, destination: str, *, delete: bool, dry_ru
 
 
 def _how(address: str) -> BucketCopy:
-    known = {provider.bucket.scheme: provider.bucket for provider in clouds.providers()}
+    known = {provider.bucket.scheme: provider.bucket for provider in clouds.providers() if provider.bucket}
     parsed = _ADDRESS.fullmatch(address)
     if parsed is None or parsed[1] not in known:
         msg = f"{address!a} is not an address of a bucket"

@@ -1,6 +1,10 @@
 """Host keys from a console's text or an agent's answer, written to a known_hosts file of our own before the first connection."""
 
+import base64
 import re
+import struct
+import subprocess
+import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -10,6 +14,7 @@ from provision.paths import text_of, write_whole
 
 # cloud-init prints the public keys between these lines (cloudinit/config/cc_keys_to_console.py and tools/write-ssh-key-fingerprints).
 _BLOCK = re.compile(r"-----BEGIN SSH HOST KEY KEYS-----(.*?)-----END SSH HOST KEY KEYS-----", re.DOTALL)
+_PRIVATE = re.compile(r"-----BEGIN OPENSSH PRIVATE KEY-----\n")
 _KEY = re.compile(r"(ssh-ed25519|ecdsa-sha2-nistp(?:256|384|521)|ssh-rsa) ([A-Za-z0-9+/]{40,1400}={0,2})(?![A-Za-z0-9+/=])")
 
 
@@ -22,6 +27,37 @@ def parse_console(text: str) -> tuple[str, ...]:
 def parse_pairs(pairs: Iterable[tuple[str, str]]) -> tuple[str, ...]:
     """The host keys among pairs of key type and base64, as an agent on the host publishes them; other pairs are ignored."""
     return tuple(sorted(key for key in (f"{kind} {value.strip()}" for kind, value in pairs) if _KEY.fullmatch(key)))
+
+
+def parse_lines(text: str) -> tuple[str, ...]:
+    """The host keys among lines such as those of a `.pub` file, as `type base64`."""
+    return tuple(f"{kind} {key}" for kind, key in _KEY.findall(text))
+
+
+def fresh_private_key() -> str:
+    """A new Ed25519 host key in OpenSSH's format, without a passphrase."""
+    with tempfile.TemporaryDirectory(prefix="gpuprov-key-") as folder:  # mode 0700
+        path = Path(folder, "key")
+        command = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "gpuprov", "-f", str(path)]
+        subprocess.run(command, check=True, stdin=subprocess.DEVNULL)
+        return text_of(path)
+
+
+def public_of(private: str) -> str:
+    """The public part of a private key in OpenSSH's format, as `type base64`; a text that is not a key, unchanged.
+
+    The file has it in the clear after the names of cipher, KDF and its options, and the number of keys (openssh-portable, PROTOCOL.key).
+    """
+    if not _PRIVATE.match(private):
+        return private
+    blob = base64.b64decode("".join(private.split("\n")[1:-2]))
+    at = len(b"openssh-key-v1\0")
+    for _ in range(3):
+        at += 4 + int(struct.unpack_from(">I", blob, at)[0])
+    (length,) = struct.unpack_from(">I", blob, at + 4)
+    public = blob[at + 8 : at + 8 + length]
+    (kind,) = struct.unpack_from(">I", public)
+    return f"{public[4 : 4 + kind].decode()} {base64.b64encode(public).decode()}"
 
 
 def remember(known_hosts: Path, alias: str, keys: Iterable[str]) -> None:

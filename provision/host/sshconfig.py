@@ -107,16 +107,24 @@ class SshHome:
         self._config.write_text(f'Include "{self._hosts}"\nInclude "{self.user_config}"\n')
         self._include(present=True)
 
-    def remove(self, name: str) -> None:
-        """Forget an instance; with the last one, our line in the user's configuration is removed too."""
-        alias = alias_of(name)
+    def accept(self, name: str, keys: tuple[str, ...]) -> None:
+        """Accept exactly these host keys of an instance from now on."""
+        hostkeys.remember(self.known_hosts, alias_of(name), keys)
+
+    def close(self, name: str) -> None:
+        """Close the connection to an instance that is kept open, if there is one."""
         if self._config.exists():
             subprocess.run(
-                ["ssh", "-F", str(self._config), "-O", "exit", alias],
+                ["ssh", "-F", str(self._config), "-O", "exit", alias_of(name)],
                 check=False,
                 capture_output=True,
                 stdin=subprocess.DEVNULL,
             )
+
+    def remove(self, name: str) -> None:
+        """Forget an instance; with the last one, our line in the user's configuration is removed too."""
+        alias = alias_of(name)
+        self.close(name)
         hostkeys.forget(self.known_hosts, alias)
         self._write(alias, "")
         if not text_of(self._hosts).strip():

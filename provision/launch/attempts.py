@@ -151,6 +151,7 @@ class Attempts:
             minimum=pending.minimum,
             whole_count=self.record.count,
             own_subnet=not self.record.rehearsal,
+            host_key=self.record.host_key,
         )
 
     def attempt(self, option: Option, pending: Pending) -> None:

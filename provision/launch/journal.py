@@ -82,6 +82,7 @@ class Record:
         machines: the confirmed ones.
         had: the attempts that made them. Their tokens find new machines that a cloud does not list yet.
         lock: the lock of the launch, as data; empty in records of releases without locks.
+        host_key: the private key that machines show first, where a cloud of the profile has them given one; each rotates it away.
     """
 
     name: str
@@ -98,6 +99,7 @@ class Record:
     machines: tuple[Machine, ...] = ()
     had: tuple[Pending, ...] = ()
     lock: dict[str, Any] = field(default_factory=dict)
+    host_key: str = field(default="", repr=False)
 
     @property
     def regions(self) -> set[tuple[str, str]]:

@@ -11,8 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from provision import clouds
 from provision.clouds import base
 from provision.errors import CapacityError, CloudError, NameTakenError, ProfileMismatchError, QuotaExceededError
+from provision.host.hostkeys import fresh_private_key
 from provision.launch import place
 from provision.launch.attempts import Attempts, LaunchRequest
 from provision.launch.journal import Journal, Pending, Record
@@ -130,6 +132,7 @@ class Launcher:
 
     def _fresh(self, request: LaunchRequest) -> Record:
         now = dt.datetime.now(dt.UTC).replace(microsecond=0)
+        given = any(clouds.provider(place.cloud).first_key.given for place in request.plan.candidates)
         return Record(
             name=request.name,
             launch_id=secrets.token_hex(16),
@@ -141,6 +144,7 @@ class Launcher:
             count=request.count,
             minimum=request.minimum,
             lock=request.plan.lock.as_dict(),
+            host_key=fresh_private_key() if given else "",
         )
 
     def _new_record(self, request: LaunchRequest) -> Record:

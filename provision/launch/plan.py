@@ -37,6 +37,7 @@ DoorKind = Literal["caller", "way", "network"]
 Sacrifice = Literal["counters-open"]
 # Placeholders for values that exist only at the launch.
 LAUNCH_ID: Final = "<launch>"
+HOST_KEY: Final = "<the host key that gpuprov makes for this launch>"
 PUBLIC_KEY: Final = "<the public key that gpuprov makes for this machine>"
 _LIMIT: Final = "limits.price_per_hour_usd"
 
@@ -295,7 +296,15 @@ def _money_refusal(limits: Limits, place: PlaceBase, price: Price | None, lines:
 def draft_order(profile: Profile, profile_sha256: str, name: str, place: PlannedPlace) -> Order:
     """The order of a place's first attempt, with placeholders for the values of a launch. It is never launched."""
     return order(
-        profile, profile_sha256, place, name=name, launch_id=LAUNCH_ID, public_key=PUBLIC_KEY, deadline=ONCE.isoformat(), zone=place.zone
+        profile,
+        profile_sha256,
+        place,
+        name=name,
+        launch_id=LAUNCH_ID,
+        public_key=PUBLIC_KEY,
+        deadline=ONCE.isoformat(),
+        zone=place.zone,
+        host_key=HOST_KEY,
     )
 
 
@@ -314,11 +323,13 @@ def order(
     minimum: int = 1,
     whole_count: int = 1,
     own_subnet: bool = True,
+    host_key: str = "",
 ) -> Order:
     """The order of one attempt: the same arguments give the same order.
 
     `deadline` is ISO 8601 in UTC. `whole_count` is the number of machines of the whole launch. `own_subnet` is false in the embedded cloud,
-    which has a new account's subnets and none of the user's. The other arguments are as in `Order`.
+    which has a new account's subnets and none of the user's. `host_key` counts where the cloud's machines are given their first one. The
+    other arguments are as in `Order`.
     """
     data = profile.disks.data
     return Order(
@@ -346,6 +357,7 @@ def order(
         secure_boot=place.secure_boot,
         spot_limit_usd=spot_limit(profile, place.place, place.region),
         place=place.place,
+        host_key=host_key if clouds.provider(place.cloud).first_key.given else "",
     )
 
 

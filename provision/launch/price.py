@@ -18,8 +18,9 @@ if TYPE_CHECKING:
 def extras(profile: Profile) -> Extras:
     """What is billed with each machine of a profile."""
     data = profile.disks.data
-    network_gb = profile.disks.root.size_gb + ((data.size_gb or 0) if data else 0)
-    return Extras(network_gb, data is not None and data.source == "instance-store", profile.network.address == "public")
+    volume_gb = (data.size_gb or 0) if data else 0
+    local_disk = data is not None and data.source == "instance-store"
+    return Extras(profile.disks.root.size_gb + volume_gb, local_disk, profile.network.address == "public", volume_gb)
 
 
 def whole_price(profile: Profile, place: PlaceBase, region: str) -> Price | None:

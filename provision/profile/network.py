@@ -63,7 +63,7 @@ else:
     Via = Literal[("direct", *clouds.ways())]
 Subnet = Annotated[
     str,
-    StringConstraints(pattern=r"^[a-z]([a-z0-9-]{0,61}[a-z0-9])?$"),
+    StringConstraints(pattern=r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$"),
     Field(description="the id or name of a subnet: lower-case letters, digits and hyphens"),
 ]
 # [user@]host[:port]: it begins with no hyphen, and has no space, comma, quote or percent sign, so that it is one destination of ssh.

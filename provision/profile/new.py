@@ -335,7 +335,8 @@ def _inside(wish: Wish) -> bool:
 def _extras(wish: Wish) -> Extras:
     """What is billed with each machine."""
     root_gb, inside = PURPOSES[wish.purpose].root_gb, _inside(wish)
-    return Extras(root_gb if inside else root_gb + _VOLUME_GB, local_disk=inside)
+    volume_gb = 0 if inside else _VOLUME_GB
+    return Extras(root_gb + volume_gb, local_disk=inside, volume_gb=volume_gb)
 
 
 def _disks(wish: Wish) -> tuple[Entry, ...]:

@@ -13,4 +13,5 @@ from typing import Final
 EMULATIONS: Final = {
     "aws": "provision.rehearsal.aws.emulation:AwsEmulation",
     "gcp": "provision.rehearsal.gcp.emulation:GcpEmulation",
+    "digitalocean": "provision.rehearsal.digitalocean.emulation:DigitaloceanEmulation",
 }

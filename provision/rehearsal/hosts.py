@@ -13,7 +13,7 @@ import shutil
 import signal
 import subprocess
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 from typing import Final, Literal
@@ -48,6 +48,7 @@ class HostSpec:
     hostname: str
     user_data: bytes = b""  # given to cloud-init as it is
     authorized_keys: tuple[str, ...] = ()  # OpenSSH public keys that may log in as the image's user
+    root_login: bool = False  # whether the keys are root's, as on images that have no other user
     accounts: tuple[tuple[str, str], ...] = ()  # further users, each with one key
     instance_store_gb: int = 0  # size of the ephemeral disks together; 0 for none
     volume_gb: tuple[int, ...] = ()  # sizes of the data volumes
@@ -65,6 +66,7 @@ class _RunningHost:
     rootfs: Path
     process: subprocess.Popen[bytes] | None = None
     supervisor: threading.Thread | None = None
+    admitted: tuple[tuple[str, str], ...] | None = None  # who reaches which of its ports; None for everybody
     powered: bool = True  # whether it should run: a reboot starts it again, a stop does not
     devices: list[disks.HostDisk] = field(default_factory=list)
 
@@ -119,9 +121,15 @@ class HostPark:
             "public-keys": list(host.spec.authorized_keys),
         }
         (seed / "meta-data").write_text(json.dumps(meta))
-        if host.spec.accounts:
-            rights = {"sudo": ["ALL=(ALL) NOPASSWD:ALL"], "shell": "/bin/bash", "lock_passwd": True}
-            users = [{"name": name, "ssh_authorized_keys": [key], **rights} for name, key in host.spec.accounts]
+        rights = {"sudo": ["ALL=(ALL) NOPASSWD:ALL"], "shell": "/bin/bash", "lock_passwd": True}
+        users = [{"name": name, "ssh_authorized_keys": [key], **rights} for name, key in host.spec.accounts]
+        if host.spec.root_login:
+            # What cloud-init does where it may: the keys of the metadata are root's, and nobody else's (cc_ssh, `disable_root`).
+            (seed / "vendor-data").write_text("#cloud-config\n" + json.dumps({"disable_root": False, "users": users}))
+            sshd = host.folder / "upper/etc/ssh/sshd_config.d/50-root.conf"  # the first that speaks of it is believed: before 60-cloudimg
+            sshd.parent.mkdir(parents=True, exist_ok=True)
+            sshd.write_text("PermitRootLogin prohibit-password\n")
+        elif users:
             (seed / "vendor-data").write_text("#cloud-config\n" + json.dumps({"users": ["default", *users]}))
         if self.packages:
             for name, text in self.packages.host_files().items():
@@ -163,6 +171,8 @@ class HostPark:
             )
             try:
                 self.network.plug(host.process.pid, host.address)
+                if host.admitted is not None:
+                    self.network.admit(host.process.pid, host.admitted)
             except (OSError, subprocess.CalledProcessError, RehearsalFailedError):
                 host.process.kill()  # it ended before it had a network, or never made one: its end says which
             ready.set()
@@ -172,6 +182,18 @@ class HostPark:
             reader.join(timeout=2)
         os.close(master)
         return code
+
+    def admit(self, instance_id: str, rules: Iterable[tuple[str, str]] | None) -> None:
+        """Let only these networks reach these ports of a host, now and after each start; see `HostNetwork.admit`."""
+        host = self._hosts[instance_id]
+        host.admitted = None if rules is None else tuple(rules)
+        try:
+            if host.process and host.process.poll() is None:
+                self.network.admit(host.process.pid, host.admitted)
+        except subprocess.CalledProcessError:
+            if host.process and host.process.poll() is None:  # otherwise it ended at this moment, and is held when it starts again
+                host.process.kill()  # better off than open
+                raise
 
     def console(self, instance_id: str) -> str:
         """The text of the console since the host was made; of a host that was removed, the end of it."""

@@ -8,6 +8,7 @@ import itertools
 import json
 import subprocess
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,6 +18,7 @@ from provision.rehearsal.programs import run
 _SUBNETS: Final = 200
 _FIRST_HOST: Final = 10
 _LAST_HOST: Final = 250
+_LAST_SERVICE: Final = 32_767  # above it are the ports from which a host itself connects: ip(7), ip_local_port_range
 _PREFIX: Final = "gprov"
 _LINKS: Final = Path("/sys/class/net")
 
@@ -95,6 +97,22 @@ class HostNetwork:
             ["link", "set", "eth0", "up"],
         ):
             run(*inside, *words)
+
+    def admit(self, pid: int, rules: Iterable[tuple[str, str]] | None) -> None:
+        """Let the TCP services of a process's network answer these networks alone.
+
+        It is done by routes, for which iproute2 is enough (rules with ports: Linux 4.17): an answer to anybody else has none. That is what
+        services below port 32768 send; ICMP, UDP and what the host itself begins are not held.
+
+        Args:
+            pid: the process; its namespace must be there.
+            rules: ports, as `22` or `1-1024`, and the IPv4 network that reaches them; None for everybody.
+        """
+        plain = [f"rule add pref {number} lookup {table}" for number, table in ((32766, "main"), (32767, "default"))]
+        named = [f"rule add pref 100 ipproto tcp sport {ports} to {network} lookup main" for ports, network in rules or ()]
+        others = [] if rules is None else [f"rule add pref 200 ipproto tcp sport 1-{_LAST_SERVICE} blackhole"]
+        lines = ["rule flush", *named, *others, *plain]  # before the plain ones, so that nobody gets through meanwhile
+        run("nsenter", "--target", str(pid), "--net", "ip", "-4", "-batch", "-", told="\n".join(lines) + "\n")
 
     def close(self) -> None:
         """Remove the bridge; the cards went with their hosts."""

@@ -9,8 +9,8 @@ def search_path() -> str:
     return f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin"
 
 
-def run(*words: str, check: bool = True, timeout_s: float | None = None) -> subprocess.CompletedProcess[str]:
-    """Run a program and return what it said, in English.
+def run(*words: str, check: bool = True, timeout_s: float | None = None, told: str = "") -> subprocess.CompletedProcess[str]:
+    """Run a program, which reads `told` on standard input, and return what it said, in English.
 
     Raises:
         subprocess.CalledProcessError: it failed, and `check` says that it must not.
@@ -18,5 +18,5 @@ def run(*words: str, check: bool = True, timeout_s: float | None = None) -> subp
     """
     environment = {**os.environ, "PATH": search_path(), "LC_ALL": "C.UTF-8"}
     return subprocess.run(
-        words, capture_output=True, text=True, errors="replace", check=check, stdin=subprocess.DEVNULL, timeout=timeout_s, env=environment
+        words, capture_output=True, text=True, errors="replace", check=check, input=told, timeout=timeout_s, env=environment
     )

@@ -16,7 +16,7 @@ from provision.rehearsal import cgroups, disks
 from provision.rehearsal.namespaces import KINDS, apart
 from provision.rehearsal.programs import run, search_path
 
-_PACKAGES: Final = ("moto", "proxpi", "googleapiclient", "psutil")
+_PACKAGES: Final = ("moto", "proxpi", "googleapiclient", "psutil", "openapi_schema_validator")
 _TOOLS: Final = {
     "mmdebstrap": "mmdebstrap",
     "apt-cacher-ng": "apt-cacher-ng",
@@ -39,7 +39,10 @@ _CONTAINER: Final = "in a container, start it with --privileged"
 _STEPS: Final = {
     "cgroup": ("no control group can be entered", f"give this machine a writable cgroup2 hierarchy; {_CONTAINER}"),
     "namespaces": ("namespaces cannot be made", f"leave the chroot, or what else confines gpuprov; {_CONTAINER}"),
-    "network": ("no bridge and no veth pair can be made", f"modprobe bridge veth; {_CONTAINER}"),
+    "network": (
+        "no bridge and no veth pair can be made, or no rule for ports",
+        f"modprobe bridge veth; Linux 4.17 with policy routing; {_CONTAINER}",
+    ),
     "overlay": ("no overlay can be mounted", "modprobe overlay; let GPUPROV_HOME name a folder on ext4 or xfs, not on an overlay"),
     "mounts": ("proc, sysfs, cgroup2 or devpts cannot be mounted", f"leave what confines gpuprov; {_CONTAINER}"),
     "devices": ("no device node can be made", f"keep CAP_MKNOD; {_CONTAINER}"),

@@ -17,7 +17,8 @@ enter_root() { cd "$root" && mkdir -p .old && pivot_root . .old; }
 in_group() { [ -z "$group" ] || [ -n "$(cat "$group/cgroup.procs")" ] || { echo "no process can be moved into $group"; return 1; }; }
 network() {
   ip link add gprov type bridge && ip link add gpv type veth peer name eth0 && ip link set gpv master gprov up &&
-    ip address add 10.77.0.10/24 dev eth0 && ip link set eth0 up
+    ip address add 10.77.0.10/24 dev eth0 && ip link set eth0 up &&
+    ip rule add pref 200 ipproto tcp sport 1-32767 blackhole
 }
 mounts() {
   mkdir "$root/proc" "$root/sys" "$root/dev" && mount -t proc -o nosuid,nodev,noexec proc "$root/proc" &&

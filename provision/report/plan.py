@@ -32,7 +32,7 @@ def as_dict(plan: Plan, answers: Answers | None = None) -> dict[str, Any]:
         "offers": [_offer(plan, place, (answers or {}).get(place, ())) for place in plan.places],
         "edits": [asdict(edit) for edit in nearest_edits(plan)],
         "image": _image(plan),
-        "disks": [_disk(disk) for disk in plan.disks],
+        "disks": [_disk(disk, doubt=_doubtful(plan)) for disk in plan.disks],
         "reached": _reach(profile.network),
         "opens": _doors(plan),
         "secured": _secured(plan),
@@ -63,7 +63,7 @@ def as_text(plan: Plan, answers: Answers, *, signatures: int | None, rules: str,
         ("against advice", plan.lock.warnings),
         ("not known", plan.lock.unresolved),
         ("image", [_image(plan)]),
-        ("disks", [_disk(disk) for disk in plan.disks]),
+        ("disks", [_disk(disk, doubt=_doubtful(plan)) for disk in plan.disks]),
         ("reached", _reach(plan.profile.network)),
         ("opens", _doors(plan)),
         ("secured", _secured(plan)),
@@ -167,9 +167,14 @@ def _found(place: PlannedPlace) -> str:
     return f"{place.cloud} {place.location}: {place.image_id or place.image}{about}"
 
 
-def _disk(disk: PlannedDisk) -> str:
+def _doubtful(plan: Plan) -> bool:
+    """Whether nobody knows of a place that its boot disks are encrypted."""
+    return any(clouds.provider(place.cloud).boot_disk_doubt for place in plan.places)
+
+
+def _disk(disk: PlannedDisk, *, doubt: bool) -> str:
     if disk.kind == "root":
-        return f"root: {disk.size_gb} GB network disk, encrypted"
+        return f"root: {disk.size_gb} GB{', and nobody knows whether it is encrypted' if doubt else ' network disk, encrypted'}"
     own = disk.kind == "instance-store"
     what = "the machine's own NVMe, empty after each stop" if own else f"{disk.size_gb} GB network disk, encrypted"
     return f"{disk.mount}: {what}, {disk.filesystem}"
@@ -196,7 +201,7 @@ def _door(door: PlannedDoor) -> str:
 
 
 def _secured(plan: Plan) -> list[str]:
-    ours = ["disks encrypted", "login by key only", "ends itself at the deadline"]
+    ours = ["data volumes encrypted" if _doubtful(plan) else "disks encrypted", "login by key only", "ends itself at the deadline"]
     return [*ours, *(f"{cloud}: {guard.summary}" for cloud, guard in plan.safeguards)]
 
 

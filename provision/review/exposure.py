@@ -3,6 +3,7 @@
 import ipaddress
 from typing import Final
 
+from provision import clouds
 from provision.catalog import read
 from provision.converge.declared import Change
 from provision.host.way import phrase
@@ -56,12 +57,13 @@ def money(plan: Plan) -> Money:
 
 def disks(plan: Plan) -> tuple[DiskItem, ...]:
     """The disks of each instance."""
-    return tuple(_disk(disk) for disk in plan.disks)
+    doubtful = any(clouds.provider(place.cloud).boot_disk_doubt for place in plan.places)
+    return tuple(_disk(disk, "not known" if doubtful else "by the cloud") for disk in plan.disks)
 
 
-def _disk(disk: PlannedDisk) -> DiskItem:
+def _disk(disk: PlannedDisk, root: str) -> DiskItem:
     if disk.kind == "root":
-        return DiskItem("root volume", disk.size_gb, "by the cloud", "/", "as in the image", "removed with the instance")
+        return DiskItem("root volume", disk.size_gb, root, "/", "as in the image", "removed with the instance")
     if disk.kind == "volume":
         return DiskItem("data volume", disk.size_gb, "by the cloud", disk.mount, disk.filesystem, "removed with the instance")
     lifetime = "emptied by each stop; removed with the instance"

@@ -27,6 +27,10 @@ from provision.review.tree import SEVERITIES, EnvironmentItem, Gain, PackageItem
 
 _LONG_H: Final = 7 * 24
 _FEW: Final = 5
+_DISKS: Final = "root and data volumes, whatever the account's default is"
+_VOLUMES: Final = "whatever the account's default is"
+_DOUBTED: Final = "a place on a cloud that encrypts them, and data on a volume"
+_CHANNEL: Final = "they are read over the cloud's own channel"
 _NO_ROLE: Final = "the machine has no role, so a break-in gains no access to the cloud account"
 _PRIVATE: Final = tuple(ipaddress.IPv4Network(network) for network in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16"))
 _LOCAL: Final = ipaddress.IPv6Network("fc00::/7")
@@ -242,6 +246,11 @@ def _money(register: _Register, plan: Plan) -> None:
         keeper = clouds.provider(cloud).deadline
         if keeper.by == "host":
             register.add("deadline-inside", "low", keeper.title, keeper.reason, narrower=keeper.narrower, key="limits.deadline_h")
+        key, doubt = clouds.provider(cloud).first_key, clouds.provider(cloud).boot_disk_doubt
+        if key.given:
+            register.add("host-key-given", "medium", key.title, key.reason, narrower=key.narrower, key="places")
+        if doubt:
+            register.add("disk-doubt", "medium", "Nobody knows whether the boot disk is encrypted", doubt, narrower=_DOUBTED, key="places")
 
 
 def _places(register: _Register, plan: Plan) -> None:
@@ -343,14 +352,17 @@ def gains(plan: Plan, verdict: RulesVerdict | None = None) -> tuple[Gain, ...]:
     guards = dict.fromkeys((guard.title, guard.reason) for _, guard in plan.safeguards if guard.title)
     safer = dict.fromkeys((each.title, each.reason) for place in plan.places for each in place.cloud_options if each.safer)
     wheels = any(environment.wheels for environment in plan.lock.frameworks.values())
+    providers = [clouds.provider(cloud) for cloud in dict.fromkeys(place.cloud for place in plan.places)]
+    doubtful = any(provider.boot_disk_doubt for provider in providers)
+    channel = "they are read over the cloud's own channel, or given to the machine and rotated"
     launched = [
-        Gain("Disks are encrypted", "root and data volumes, whatever the account's default is"),
+        Gain("Data volumes are encrypted" if doubtful else "Disks are encrypted", _VOLUMES if doubtful else _DISKS),
         *(Gain(title, reason) for title, reason in guards),
         *([] if _with_identity(plan) else [Gain("No cloud permissions", _NO_ROLE)]),
         Gain("Login only with a key", "SSH refuses passwords and root from the first boot on"),
         Gain(
             "Host keys are verified before the first connection",
-            "they are read over the cloud's own channel; an unknown or changed key stops the run",
+            f"{channel if any(p.first_key.given for p in providers) else _CHANNEL}; an unknown or changed key stops the run",
         ),
         *(Gain(title, reason) for title, reason in safer),
         Gain("The machine ends itself", f"after {plan.profile.limits.deadline_h} hours, even if the client is gone"),

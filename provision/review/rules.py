@@ -12,6 +12,7 @@ from fnmatch import fnmatchcase
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+from provision import clouds
 from provision.clouds import base
 from provision.launch.plan import Plan, PlannedPlace, plan
 from provision.profile import load
@@ -180,7 +181,11 @@ def _public_address(case: _Case) -> Iterator[_Breach]:
 
 
 def _encrypted(case: _Case) -> Iterator[_Breach]:
-    # Every volume that gpuprov makes is encrypted, and a profile has no key that says otherwise.
+    # Every volume that gpuprov makes is encrypted, and a profile has no key that says otherwise. A boot disk may be in doubt.
+    doubts = {place.cloud: clouds.provider(place.cloud).boot_disk_doubt for place in case.profile.places}
+    for doubt in doubts.values() if case.policy.encrypted_disks else ():
+        if doubt:
+            yield _Breach(("disks", "root"), doubt, certain=False)
     data = case.profile.disks.data
     if case.policy.encrypted_disks == "all" and data is not None and data.source == "instance-store":
         yield _Breach(("disks", "data", "source"), "only the cloud can say whether the machine's own disk is encrypted", certain=False)

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from provision import clouds
 from provision.clouds.base import Instance
-from provision.errors import GpuprovError, HostUnreachableError
+from provision.errors import GpuprovError, HostUnreachableError, UsageError
 from provision.host.reach import wait_ready
 from provision.host.ssh import execute
 from provision.host.way import actual, directives, phrase
@@ -47,9 +48,17 @@ class StartedMachines:
     empty_disk: str
 
 
-def stop(session: Session, name: str, *, rehearsal: bool, say: Say) -> list[Instance]:
-    """Power a launch's machines off; returns them as they were before."""
+def stop(session: Session, name: str, *, rehearsal: bool, say: Say, at_full_price: bool = False) -> list[Instance]:
+    """Power a launch's machines off; returns them as they were before.
+
+    Raises:
+        UsageError: a machine that is off costs as much as one that runs, and nobody has said that it may.
+    """
     launch = launch_machines(session, name, rehearsal=rehearsal, say=say)
+    costs = next(filter(None, (clouds.provider(i.cloud).stopped_costs for i in launch.instances)), "")
+    if costs and not at_full_price:
+        msg = f"stopping {launch.group} saves nothing: {costs}"
+        raise UsageError(msg, hint=f"`gpuprov down {launch.group}` ends the cost; `gpuprov stop {name} --at-full-price` stops it anyway")
     with session.journal.hold(launch.group):
         say(f"stopping {', '.join(i.id for i in launch.instances)}")
         lifecycle.stop(launch.ours, launch.instances)

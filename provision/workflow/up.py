@@ -10,12 +10,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from provision import paths
+from provision import clouds, paths
 from provision.clouds.base import Instance
 from provision.clouds.guardrails import HostKeysBlockedError
 from provision.concurrent import at_once
 from provision.errors import UsageError
 from provision.host.reach import wait_ready
+from provision.host.rotate import rotate
 from provision.host.way import actual, directives, phrase, prepared
 from provision.launch import place
 from provision.launch.attempts import LaunchRequest
@@ -238,5 +239,8 @@ def _reach(session: Session, request: UpRequest, instance: Instance, connect: Co
         ssh.add(instance.name, address=instance.address, login=instance.login, keys=keys, way=directives(network, instance))
         say(f"waiting for {' '.join([instance.address, phrase(network)]).strip()} to finish its first boot")
         asyncio.run(wait_ready(ssh.target(instance.name), timeout_s=READY_S))
+        if keys and clouds.provider(instance.cloud).first_key.given:
+            say("replacing the host key that it was given")
+            rotate(ssh, instance.name, keys, lambda new: cloud.publish_host_keys(instance, new))
     session.journal.update(record.name, lambda now: now.with_address(instance.id, instance.address).with_lock(request.lock.as_dict()))
     return instance

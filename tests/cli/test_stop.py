@@ -14,6 +14,8 @@ from provision import clouds
 from provision.errors import CredentialsMissingError
 from provision.launch.journal import Machine, Pending, Record
 from provision.profile import load
+from provision.rehearsal import control
+from provision.rehearsal.control import Rehearsal
 from provision.workflow import power
 from provision.workflow.session import Session
 from tests.cli.conftest import Call, launch, rows
@@ -49,7 +51,7 @@ def test_an_unknown_name_is_answered_from_the_journal_before_any_region_is_asked
         assert (code, out) == (2, "")
         first, second, *_ = err.splitlines()
         assert "nosuch was not launched from here (what was: x): asking " in first
-        assert first.endswith(" regions of aws and gcp")
+        assert first.endswith(" regions of aws and digitalocean and gcp")
         assert second.endswith("looking for nosuch")
         assert "error[instance-not-found]: no instance called 'nosuch' was found" in err
 
@@ -67,7 +69,7 @@ def test_without_credentials_one_region_of_each_cloud_is_asked(call: Call, monke
 
     monkeypatch.setattr(clouds, "connect", connect)
     code, _, err = call("stop", "nosuch")
-    assert (code, sorted(asked)) == (4, ["aws", "gcp"])
+    assert (code, sorted(asked)) == (4, ["aws", "digitalocean", "gcp"])
     assert err.index("nosuch was not launched from here (nothing was)") < err.index("error[credentials-missing]: no credentials for aws")
 
 
@@ -101,3 +103,19 @@ def test_after_ctrl_c_the_hint_names_what_may_still_run_and_its_price(
     assert json.loads(out)["error"]["code"] == "interrupted"
     code, _, err = call("stop", "y")
     assert (code, "hint: `gpuprov ls` shows what exists" in err) == (130, True)
+
+
+def test_a_machine_that_costs_the_same_when_it_is_off_is_stopped_only_on_request(
+    call: Call, cloud: Rehearsal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    launch(call)
+    monkeypatch.setattr(clouds.provider("aws"), "stopped_costs", "EC2 bills on")
+    control.ask(cloud, "calls", method="DELETE")
+    code, _, err = call("stop", "x")
+    assert code == 2
+    assert "error[usage]: stopping x saves nothing: EC2 bills on" in err
+    assert "`gpuprov down x` ends the cost; `gpuprov stop x --at-full-price` stops it anyway" in err
+    assert "StopInstances" not in [row["action"] for row in control.ask(cloud, "calls")]
+    assert rows(call)[0]["state"] == "running"
+    assert call("stop", "x", "--at-full-price")[0] == 0
+    assert rows(call)[0]["state"] == "stopped"

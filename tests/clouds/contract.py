@@ -1,6 +1,6 @@
 """What every cloud must do, as a suite: a cloud's test file gives a `rig` and inherits the tests.
 
-class TestAws(CloudContract):
+class TestAws(ZonedContract):
     @pytest.fixture
     def rig(self, ...) -> Rig: ...
 """
@@ -60,11 +60,15 @@ class Rig(ABC):
     """One region of one emulated cloud, and how it is made to fail."""
 
     region: ClassVar[str]
-    """A region with at least two zones that have the order's machine type."""
+    """A region with at least two zones that have the order's machine type, or without zones."""
     making: ClassVar[str]
     """The action in the call log that makes machines."""
     machine: ClassVar[dict[str, Any]]
     """instance_type, gpu, gpu_count and os of an order."""
+
+    def spots(self, order: base.Order) -> list[str]:
+        """The zones in which an order can be; one empty name where a region has none."""
+        return self.cloud().zones(order) or [""]
 
     @abstractmethod
     def cloud(self) -> base.Cloud:
@@ -80,7 +84,7 @@ class Rig(ABC):
 
     @abstractmethod
     def stock(self, left: dict[str, int]) -> None:
-        """How many machines each of these zones has left; all others have no end of them."""
+        """How many machines each of these spots has left; all others have no end of them."""
 
     @abstractmethod
     def no_quota(self) -> None:
@@ -188,9 +192,9 @@ class CloudContract:
 
     def test_a_name_belongs_to_one_launch_in_whichever_zone_another_one_asks(self, rig: Rig) -> None:
         first = rig.order()
-        here, there, *_ = rig.cloud().zones(first)
+        here, *others = rig.spots(first)
         (machine,) = rig.cloud().launch(first.at(here))
-        for zone in (here, there, ""):
+        for zone in dict.fromkeys((here, *others[:1], "")):
             second = rig.order(first.name)
             with pytest.raises(NameTakenError, match=first.launch_id[:8]) as caught:
                 rig.cloud().launch(second.at(zone))
@@ -202,43 +206,16 @@ class CloudContract:
         cloud.remove(cloud.things(first.name), on_step=lambda _: None)
         assert len(rig.cloud().launch(second)) == 1  # the name is free
 
-    def test_a_machine_lands_in_the_zone_that_was_asked_for(self, rig: Rig) -> None:
-        order = rig.order()
-        zones = rig.cloud().zones(order)
-        assert len(zones) >= 2
-        (machine,) = rig.cloud().launch(order.at(zones[-1]))
-        assert machine.zone == zones[-1]
-
-    def test_without_a_zone_the_cloud_finds_one_that_has_it(self, rig: Rig) -> None:
-        order = rig.order()
-        *empty, last = rig.cloud().zones(order)
-        rig.stock(dict.fromkeys(empty, 0))
-        (machine,) = rig.cloud().launch(order)
-        assert machine.zone == last
-
-    def test_an_empty_zone_is_said_with_those_that_have_it_and_makes_nothing(self, rig: Rig) -> None:
-        order = rig.order()
-        first, *others = rig.cloud().zones(order)
-        rig.stock({first: 0})
-        cloud = rig.cloud()
-        with pytest.raises(CapacityError) as caught:
-            cloud.launch(order.at(first))
-        assert set(caught.value.elsewhere) <= set(others)
-        assert caught.value.elsewhere
-        assert cloud.find(order.name) == []
-        (machine,) = cloud.launch(order.at(caught.value.elsewhere[0]))
-        assert machine.zone == caught.value.elsewhere[0]
-
     def test_fewer_than_asked_for_and_enough(self, rig: Rig) -> None:
         order = rig.order(count=3, minimum=2)
-        zone = rig.cloud().zones(order)[0]
+        zone = rig.spots(order)[0]
         rig.stock({zone: 2})
         machines = rig.cloud().launch(order.at(zone))
         assert sorted(i.name for i in machines) == [f"{order.name}-1", f"{order.name}-2"]
 
     def test_fewer_than_the_minimum_is_nothing(self, rig: Rig) -> None:
         order = rig.order(count=3, minimum=3)
-        zone = rig.cloud().zones(order)[0]
+        zone = rig.spots(order)[0]
         rig.stock({zone: 2})
         with pytest.raises(CapacityError):
             rig.cloud().launch(order.at(zone))
@@ -326,7 +303,7 @@ class CloudContract:
         self, rig: Rig, networks: tuple[str, ...], count: int, where: str
     ) -> None:
         cloud = rig.cloud()
-        zone = cloud.zones(rig.order())[-1]
+        zone = rig.spots(rig.order())[-1]
         subnet = rig.subnet(zone)
         order = rig.order(
             subnet=subnet, public_address=False, ssh_from=networks, count=count, minimum=count, zone=zone if where == "in-a-zone" else ""
@@ -351,7 +328,7 @@ class CloudContract:
 
     def test_a_subnet_gives_public_addresses_as_well(self, rig: Rig) -> None:
         cloud = rig.cloud()
-        subnet = rig.subnet(cloud.zones(rig.order())[0])
+        subnet = rig.subnet(rig.spots(rig.order())[0])
         (machine,) = cloud.launch(order := rig.order(subnet=subnet))
         running = cloud.wait_running(machine, timeout_s=240)
         seen = rig.seen(running)
@@ -400,3 +377,34 @@ class CloudContract:
         rig.heal()
         cloud.remove(cloud.things(order.name), on_step=lambda _: None)
         assert alive(cloud, order.name) == []
+
+
+class ZonedContract(CloudContract):
+    """The suite of clouds whose regions have zones."""
+
+    def test_a_machine_lands_in_the_zone_that_was_asked_for(self, rig: Rig) -> None:
+        order = rig.order()
+        zones = rig.cloud().zones(order)
+        assert len(zones) >= 2
+        (machine,) = rig.cloud().launch(order.at(zones[-1]))
+        assert machine.zone == zones[-1]
+
+    def test_without_a_zone_the_cloud_finds_one_that_has_it(self, rig: Rig) -> None:
+        order = rig.order()
+        *empty, last = rig.cloud().zones(order)
+        rig.stock(dict.fromkeys(empty, 0))
+        (machine,) = rig.cloud().launch(order)
+        assert machine.zone == last
+
+    def test_an_empty_zone_is_said_with_those_that_have_it_and_makes_nothing(self, rig: Rig) -> None:
+        order = rig.order()
+        first, *others = rig.cloud().zones(order)
+        rig.stock({first: 0})
+        cloud = rig.cloud()
+        with pytest.raises(CapacityError) as caught:
+            cloud.launch(order.at(first))
+        assert set(caught.value.elsewhere) <= set(others)
+        assert caught.value.elsewhere
+        assert cloud.find(order.name) == []
+        (machine,) = cloud.launch(order.at(caught.value.elsewhere[0]))
+        assert machine.zone == caught.value.elsewhere[0]

@@ -48,7 +48,7 @@ def test_each_region_has_its_price_and_those_to_be_enabled_are_named() -> None:
 @pytest.mark.parametrize(
     ("wish", "cloud", "message", "hint"),
     [
-        (("t4", "us-eats-1", None), None, "'us-eats-1' is not a region of AWS or GCP", "did you mean us-east-1?"),
+        (("t4", "us-eats-1", None), None, "'us-eats-1' is not a region of AWS or DigitalOcean or GCP", "did you mean us-east-1?"),
         (("t4", "us-central1", None), "aws", "'us-central1' is not a region of AWS", "did you mean"),
         (
             ("v100", "us-west-1", None),

@@ -3,7 +3,7 @@
 import datetime as dt
 import json
 
-from provision.clouds.userdata import user_data
+from provision.clouds.userdata import FIRST_KEY, user_data
 
 DEADLINE = dt.datetime(2027, 1, 1, 9, 30, tzinfo=dt.timezone(dt.timedelta(hours=8)))
 KEY = "ssh-ed25519 AAAA me"
@@ -55,3 +55,28 @@ def test_the_whole_document_so_that_nothing_in_it_changes_unnoticed() -> None:
         ],
         "runcmd": [["systemctl", "daemon-reload"], ["systemctl", "enable", "--now", "gpuprov-deadline.timer"]],
     }
+
+
+def test_a_login_is_made_where_the_image_has_root_alone_whose_password_is_locked() -> None:
+    made = document(user_data(deadline=DEADLINE, authorized_key=f" {KEY}\n", login="ubuntu"))
+    assert made["users"] == [
+        {
+            "name": "ubuntu",
+            "ssh_authorized_keys": [KEY],
+            "sudo": "ALL=(ALL) NOPASSWD:ALL",
+            "shell": "/bin/bash",
+            "lock_passwd": True,
+        }
+    ]
+    assert ["passwd", "--lock", "root"] in made["runcmd"]  # type: ignore[operator]
+    assert "ssh_authorized_keys" not in made
+
+
+def test_a_given_host_key_is_the_only_one_and_leaves_a_mark() -> None:
+    made = document(user_data(deadline=DEADLINE, host_key="-----BEGIN"))
+    assert (made["ssh_keys"], made["ssh_deletekeys"]) == ({"ed25519_private": "-----BEGIN"}, True)
+    files = {file["path"]: file["permissions"] for file in made["write_files"]}  # type: ignore[attr-defined]
+    assert files[FIRST_KEY] == "0600"
+    plain = document(user_data(deadline=DEADLINE))
+    assert not {"ssh_keys", "ssh_deletekeys", "users"} & plain.keys()
+    assert FIRST_KEY not in str(plain)

@@ -1,5 +1,6 @@
 """Host keys: read from what a console really prints, kept so that exactly they are known."""
 
+import subprocess
 from pathlib import Path
 
 from provision.host import hostkeys
@@ -39,3 +40,18 @@ def test_remembering_replaces_and_forgetting_removes_one_alias_only(tmp_path: Pa
     assert known_hosts.read_text() == "gpuprov-ab ssh-ed25519 OTHER\ngpuprov-a ssh-ed25519 NEW\ngpuprov-a ssh-rsa NEW\n"
     hostkeys.forget(known_hosts, "gpuprov-a")
     assert known_hosts.read_text() == "gpuprov-ab ssh-ed25519 OTHER\n"
+
+
+def test_the_public_part_of_a_fresh_private_key_is_what_ssh_keygen_says(tmp_path: Path) -> None:
+    private = hostkeys.fresh_private_key()
+    file = tmp_path / "key"
+    file.write_text(private)
+    file.chmod(0o600)
+    said = subprocess.run(["ssh-keygen", "-y", "-f", str(file)], capture_output=True, text=True, check=True).stdout
+    assert hostkeys.public_of(private) == " ".join(said.split()[:2])
+    assert hostkeys.parse_lines(said) == (hostkeys.public_of(private),)
+    assert private != hostkeys.fresh_private_key()
+
+
+def test_a_text_that_is_no_private_key_stays_what_it_is() -> None:
+    assert hostkeys.public_of("<the host key>") == "<the host key>"

@@ -19,6 +19,7 @@ from typing import Any
 from provision import clouds
 from provision.clouds.aws.access import AwsAccess
 from provision.clouds.aws.client import client
+from provision.clouds.digitalocean.access import DigitalOceanAccess
 from provision.clouds.gcp.access import GcpAccess
 from provision.clouds.gcp.client import client as gcp_client
 from provision.errors import GpuprovError
@@ -34,7 +35,7 @@ from provision.launch.sweep import clear_away, leftovers
 from provision.profile.locked import Lock
 from provision.profile.model import Profile
 
-ACCESS = {"aws": AwsAccess, "gcp": GcpAccess}
+ACCESS = {"aws": AwsAccess, "digitalocean": DigitalOceanAccess, "gcp": GcpAccess}
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIP6Z8Eyq6a8dy/8jo/NfTxIr+kYmRfiGzsEyoPLj1JoS test"
 QUICK = Patience(throttled_s=1.0, unanswered=3, pause_s=0.02, round_s=0.1)
 
@@ -80,7 +81,7 @@ def warm_up(job: dict[str, Any]) -> None:
             if cloud == "aws":
                 for service, retried in (("ec2", True), ("ec2", False), ("ssm", True)):
                     client(service, region, access, retried=retried)
-            else:
+            elif cloud == "gcp":
                 for kind in ("InstancesClient", "FirewallsClient", "DisksClient", "ImagesClient"):
                     gcp_client(kind, access)
 

@@ -18,6 +18,9 @@ import pytest
 
 from provision.clouds.aws.access import AwsAccess
 from provision.clouds.aws.client import client
+from provision.clouds.digitalocean.access import DigitalOceanAccess
+from provision.clouds.digitalocean.api import DigitalOceanApi
+from provision.clouds.digitalocean.requests import launch_of
 from provision.clouds.gcp.access import GcpAccess
 from provision.clouds.gcp.client import client as gcp_client
 from provision.profile import load
@@ -67,6 +70,8 @@ class Kind:
         machine: begins the id of a machine in that.
         launch: a pattern for the call that makes machines.
         refusal: what that call says when there is no capacity, as a fault.
+        changes: of the profile, where another GPU is asked for.
+        looks: whether a launch finds by itself what a call with a lost answer made, because the cloud has no token for it.
         scarce: settings of two zones with one machine each; `plain` makes states change at once; `unseen` lets no description show a new
             machine, None where the cloud's descriptions are consistent.
     """
@@ -82,9 +87,11 @@ class Kind:
     scarce: dict[str, Any]
     plain: dict[str, Any]
     unseen: dict[str, Any] | None = None
+    changes: dict[str, Any] | None = None
+    looks: bool = False
 
     def profile(self, **changes: Any) -> Profile:
-        return Profile.model_validate({**BASE.dump(), "places": [self.place], **changes})
+        return Profile.model_validate({**BASE.dump(), "places": [self.place], **(self.changes or {}), **changes})
 
 
 AWS = Kind(
@@ -145,7 +152,50 @@ GCP = Kind(
         "gce_maintenance": {},
     },
 )
-KINDS = {kind.name: kind for kind in (AWS, GCP)}
+
+
+def digitalocean_access(rehearsal: Rehearsal) -> DigitalOceanAccess:
+    return DigitalOceanAccess(**rehearsal.settings("digitalocean"))
+
+
+def digitalocean_everything(rehearsal: Rehearsal, _regions: tuple[str, ...], name: str | None) -> list[str]:
+    """All droplets, volumes and firewalls of the team, and the tags that only one launch has; with a name, those that have it in theirs."""
+    api = DigitalOceanApi(digitalocean_access(rehearsal))
+    droplets = [*api.pages("droplets_list", "droplets"), *api.pages("droplets_list", "droplets", type="gpus")]
+    found = [(f"Droplet {raw['id']}", raw["name"].partition(".")[0]) for raw in droplets]
+    found += [(f"Volume {raw['id']}", raw["name"]) for raw in api.pages("volumes_list", "volumes")]
+    found += [(f"Firewall {raw['name']}", raw["name"].removeprefix("gpuprov-")) for raw in api.pages("firewalls_list", "firewalls")]
+    found += [(f"Tag {raw['name']}", raw["name"]) for raw in api.pages("tags_list", "tags") if launch_of(raw["name"])]
+    # What else begins with a name is of a machine of several.
+    ids = [thing for thing, called in found if name is None or called == name or called.startswith(f"{name}-")]
+    return [thing.removeprefix("Droplet ") for thing in ids]
+
+
+DIGITALOCEAN = Kind(
+    name="digitalocean",
+    place={"cloud": "digitalocean", "instance_type": "gpu-h100x1-80gb", "regions": ["nyc2", "tor1"]},
+    regions=("nyc2", "tor1"),
+    access=lambda rehearsal: {key: value for key, value in asdict(digitalocean_access(rehearsal)).items() if key != "timeout_s"},
+    everything=digitalocean_everything,
+    machine="5",
+    launch="droplets_create",
+    refusal={"kind": "error", "message": "Size is not available in this region.", "http": 422},
+    scarce={"do_capacity": {"nyc2": 1, "tor1": 1}},
+    plain={
+        "do_active_s": 0.0,
+        "do_action_s": 0.0,
+        "do_tags_s": 0.0,
+        "do_unseen_s": 0.0,
+        "do_capacity": {},
+        "do_droplet_limit": 1000,
+        "do_scopes": None,
+        "do_limit_hour": 1_000_000,
+        "do_limit_minute": 1_000_000,
+    },
+    changes={"gpu": {"model": "h100"}, "limits": {**BASE.dump()["limits"], "price_per_hour_usd": 5.0}, "disks": {"root": {"size_gb": 200}}},
+    looks=True,
+)
+KINDS = {kind.name: kind for kind in (AWS, DIGITALOCEAN, GCP)}
 # Their files import these tests, a file for each cloud, so that they run beside each other.
 pytest.register_assert_rewrite("tests.launch.crash", "tests.launch.faults", "tests.launch.race")
 

@@ -157,4 +157,4 @@ def test_no_place_that_the_catalog_admits_is_an_error_about_the_catalog() -> Non
     error = place.refused("no", [])
     assert isinstance(error, CloudUnsupportedError)
     assert error.message == "no: "
-    assert error.hint == "add a place on aws or gcp that `gpuprov catalog instances` lists"
+    assert error.hint == "add a place on aws or digitalocean or gcp that `gpuprov catalog instances` lists"

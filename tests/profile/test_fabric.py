@@ -62,7 +62,7 @@ def test_every_machine_of_the_clouds_agrees_with_the_board_of_its_gpu() -> None:
     assert {"p4d.24xlarge", "p5.48xlarge", "p5e.48xlarge", "p5en.48xlarge", "p6-b200.48xlarge"} <= {t for t, has in switched.items() if has}
     assert not any(switched[name] for name in ("p3dn.24xlarge", "p5.4xlarge", "g6e.48xlarge"))
     assert clouds.provider("gcp").has_nvswitch("a2-megagpu-16g")
-    assert [clouds.provider(cloud).has_nvswitch("p9.96xlarge") for cloud in clouds.CLOUDS] == [None, None]
+    assert [clouds.provider(cloud).has_nvswitch("p9.96xlarge") for cloud in clouds.CLOUDS] == [None, None, None]
     assert clouds.provider("gcp").has_nvswitch("n1-standard-4") is False
 
 

@@ -138,7 +138,7 @@ WAIVER = {"check": "root-room", "reason": "r", "owner": "a@b.co", "expires": "20
         ("limits.deadline_h", None, "is empty; write a whole number of hours"),
         ("gpu.persistence", 1, "cannot be 1; write true or false"),
         ("stack.tools", "gcc", "cannot be 'gcc'; write a list"),
-        ("places.0", {"instance_type": "x"}, "has no cloud; add it: cloud: aws or cloud: gcp"),
+        ("places.0", {"instance_type": "x"}, "has no cloud; add it: cloud: aws or cloud: digitalocean or cloud: gcp"),
         ("users", [{"name": "Ada"}], "cannot be 'Ada'; write up to 32 lower-case letters"),
         ("purpose", "\ud800", "remove what is not text"),
     ],

@@ -21,8 +21,8 @@ from provision.review.policy import parse as parse_policy
 TODAY = dt.date(2026, 11, 22)
 OWNER = Owner(name="A team", email="team@example.com")
 RULES = parse_policy(
-    b"schema: 1\nname: isa\nclouds: [aws, gcp]\nmarkets: [on-demand]\nos: [ubuntu *]\nmax_deadline_h: 24\nssh_from: {widest_ipv4: 24}\n"
-    b"counters: [admin-only, group]\nowner_domains: [example.com]\n",
+    b"schema: 1\nname: isa\nclouds: [aws, digitalocean, gcp]\nmarkets: [on-demand]\nos: [ubuntu *]\nmax_deadline_h: 24\n"
+    b"ssh_from: {widest_ipv4: 24}\ncounters: [admin-only, group]\nowner_domains: [example.com]\n",
     Path("policy.yml"),
 )
 # A refresh of GCP, whose shipped data has no zones for most GPUs.

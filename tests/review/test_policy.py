@@ -14,7 +14,7 @@ from provision.review.policy import Policy
     [
         ("max_deadlin_h: 3", ":3: max_deadlin_h: is not a key of a policy; did you mean 'max_deadline_h'?"),
         ("ssh_from: {widest: 3}", ":3: ssh_from.widest: is not a key of a policy; did you mean 'widest_ipv"),
-        ("clouds: [azure]", ":3: clouds.0: cannot be 'azure'; write one of: aws, gcp"),
+        ("clouds: [azure]", ":3: clouds.0: cannot be 'azure'; write one of: aws, digitalocean, gcp"),
         ("counters: [al-users]", "did you mean 'all-users'?"),
         ("clouds: []", "at least 1 item"),
         ("max_deadline_h: 12h", "a whole number of hours"),

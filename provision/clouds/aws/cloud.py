@@ -111,6 +111,9 @@ class AwsCloud:
         msg = f"the console of {instance.id} showed no SSH host keys within {timeout_s:g} s"
         raise HostKeyUnknownError(msg, hint=f"run the same `gpuprov up` again to wait longer; `gpuprov down {instance.group}` gives up")
 
+    def publish_host_keys(self, instance: base.Instance, keys: Sequence[str]) -> None:
+        """Nothing: a machine makes its own keys, and `host_keys` reads what the machine says."""
+
     def console(self, instance: base.Instance) -> str:
         """The output that EC2 posted when the instance ended, which it keeps for an hour.
 

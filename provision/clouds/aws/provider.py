@@ -25,6 +25,7 @@ from provision.clouds.terms import (
     DeadlineKeeper,
     DriverAdvice,
     DriverImage,
+    FirstKey,
     Grant,
     Image,
     KnownImage,
@@ -55,6 +56,9 @@ secure_boot: SecureBoot = SecureBoot(
     available=False,
     why="AWS's public images have no Secure Boot keys enrolled, so machines start with it off; an image of your own with UefiData has",
 )
+first_key: FirstKey = FirstKey()
+boot_disk_doubt: str = ""
+stopped_costs: str = ""
 safeguards: tuple[Safeguard, ...] = (
     Safeguard("IMDSv2 required", "IMDSv2 only", "the metadata service answers only with a session token, and only to the machine itself"),
     Safeguard("no instance role", unless="identity"),
@@ -84,7 +88,7 @@ ways: Mapping[str, Way] = {
         "--parameters portNumber=%p --region {region}",
     )
 }
-bucket: BucketCopy = identity.BUCKET
+bucket: BucketCopy | None = identity.BUCKET
 forms: Mapping[str, Form] = {
     "cloudformation": Form(
         "a CloudFormation template of one place on AWS", "template.json", "provision.clouds.aws.forms.cloudformation", "aws"

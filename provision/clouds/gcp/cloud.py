@@ -233,6 +233,9 @@ class GcpCloud:
         msg = f"the agent of {instance.id} published no SSH host keys within {timeout_s:g} s"
         raise HostKeyUnknownError(msg, hint=f"run the same `gpuprov up` again to wait longer; `gpuprov down {instance.group}` gives up")
 
+    def publish_host_keys(self, instance: base.Instance, keys: Sequence[str]) -> None:
+        """Nothing: a machine makes its own keys, and `host_keys` reads what the machine says."""
+
     def console(self, instance: base.Instance) -> str:
         """The output of the first serial port, which is the console; it goes with the machine.
 

@@ -24,6 +24,7 @@ from provision.clouds.terms import (
     DeadlineKeeper,
     DriverAdvice,
     DriverImage,
+    FirstKey,
     Grant,
     Image,
     KnownImage,
@@ -50,6 +51,9 @@ name: str = "gcp"
 title: str = "GCP"
 deadline: DeadlineKeeper = DeadlineKeeper(by="cloud")
 secure_boot: SecureBoot = SecureBoot(available=True)
+first_key: FirstKey = FirstKey()
+boot_disk_doubt: str = ""
+stopped_costs: str = ""
 safeguards: tuple[Safeguard, ...] = (
     Safeguard("no service account", unless="identity"),
     Safeguard("host keys read from guest attributes"),
@@ -79,7 +83,7 @@ ways: Mapping[str, Way] = {
         proxy_command="gcloud compute start-iap-tunnel {id} %p --listen-on-stdin --zone {zone} --project {project}",
     )
 }
-bucket: BucketCopy = identity.BUCKET
+bucket: BucketCopy | None = identity.BUCKET
 forms: Mapping[str, Form] = {
     "terraform-gcp": Form("Terraform of one place on GCP", "main.tf.json", "provision.clouds.gcp.forms.terraform", "gcp"),
 }

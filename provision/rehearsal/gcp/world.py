@@ -16,6 +16,7 @@ from provision.rehearsal.gcp.discovery import Method
 from provision.rehearsal.gcp.refusals import exists, not_found
 from provision.rehearsal.gcp.settings import GcpSettings
 from provision.rehearsal.hosts import HostPark
+from provision.rehearsal.timers import Timers
 
 BASE: Final = "https://www.googleapis.com/compute/v1/"  # what links in answers begin with, whatever the endpoint
 
@@ -33,34 +34,6 @@ def last(link: str) -> str:
 def fingerprint(value: Any) -> str:
     """Base64 that differs for another value; whoever changes the value must send it back."""
     return base64.urlsafe_b64encode(hashlib.sha256(json.dumps(value, sort_keys=True).encode()).digest()[:8]).decode()
-
-
-class Timers:
-    """Things that happen later, each in a thread of its own; none after `close`."""
-
-    def __init__(self) -> None:
-        self._timers: set[threading.Timer] = set()
-        self._closed = False
-
-    def after(self, seconds: float, act: Callable[[], None]) -> threading.Timer:
-        """Do something later; the timer may be cancelled."""
-
-        def fire() -> None:
-            self._timers.discard(timer)
-            if not self._closed:
-                act()
-
-        timer = threading.Timer(max(seconds, 0.0), fire)
-        timer.daemon = True
-        self._timers.add(timer)
-        timer.start()
-        return timer
-
-    def close(self) -> None:
-        """Let nothing happen any more."""
-        self._closed = True
-        for timer in list(self._timers):
-            timer.cancel()
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,10 +8,10 @@ import pytest
 
 from provision.errors import CapacityError, PermissionRefusedError
 from tests.clouds.aws.rig import AwsRig, raw
-from tests.clouds.contract import CloudContract, alive
+from tests.clouds.contract import ZonedContract, alive
 
 
-class TestContract(CloudContract):
+class TestContract(ZonedContract):
     """The suite of all clouds."""
 
 

@@ -10,11 +10,11 @@ import pytest
 from provision.clouds import base
 from provision.clouds.gcp.cloud import GcpCloud
 from provision.errors import CapacityError, CloudInvalidError, NameTakenError
-from tests.clouds.contract import CloudContract, Rig, ids
+from tests.clouds.contract import Rig, ZonedContract, ids
 from tests.clouds.gcp.rig import REGION, ZONE, GcpRig
 
 
-class TestContract(CloudContract):
+class TestContract(ZonedContract):
     """The suite of all clouds."""
 
     def test_fewer_than_asked_for_and_enough(self, rig: Rig) -> None:

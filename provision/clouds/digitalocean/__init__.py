@@ -1,0 +1,1 @@
+"""DigitalOcean, and nothing of it elsewhere."""

@@ -1,0 +1,34 @@
+"""What can be changed in the embedded DigitalOcean while it runs, and its one token."""
+
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+TOKEN: Final = "dop_v1_rehearsal"  # noqa: S105 - it opens nothing but the embedded cloud on loopback
+
+
+@dataclass(slots=True)
+class DigitaloceanSettings:
+    """The fields of `/_rehearsal/settings` that are DigitalOcean's."""
+
+    do_active_s: float | None = 0.3  # seconds from the create to `active`; half of them without an address. None: it stays `new`
+    do_action_s: float = 0.2  # seconds that an action takes which is not a create
+    do_gone_s: float = 0.2  # seconds from the answer to a delete until the droplet is gone; until then it is shown as it was
+    do_tags_s: float = 0.0  # seconds from the create to the droplet's tags, which DigitalOcean applies "after it is created"
+    do_firewall_s: float = 0.0  # seconds from a change of a firewall to its effect; until then its status is `waiting`
+    do_unseen_s: float = 0.0  # seconds from the create during which no list shows the droplet
+    # region → how many droplets with GPUs it can hold; a region without an entry has no end of them
+    do_capacity: dict[str, int] = field(default_factory=dict)
+    do_size_regions: dict[str, list[str]] = field(default_factory=dict)  # size → the regions that have it, instead of the usual ones
+    do_gpu_access: bool = True  # whether the account may make droplets with GPUs: a new one may not
+    do_droplet_limit: int = 25  # the most droplets of the account, those that are off included
+    do_account_status: str = "active"  # active, warning or locked
+    do_token_valid: bool = True  # False: the token was revoked, or has expired
+    do_scopes: list[str] | None = None  # the scopes of the token, such as `droplet:create`; None for all
+    # The document says neither whether a list by tag shows droplets with GPUs; its letter is that only `type=gpus` does.
+    do_tag_lists_gpus: bool = False
+    do_new_can_be_deleted: bool = False  # False: a droplet with a pending event, such as its create, is not deleted (packer#1814)
+    # docs.digitalocean.com/reference/api, "Rate Limit": for each token, and for the list of SSH keys
+    do_limit_hour: int = 5000
+    do_limit_minute: int = 250
+    do_limit_key_lists: int = 10
+    do_images: list[dict[str, Any]] = field(default_factory=list)  # images of one's own: `id`, `name`, `distribution`, `regions`

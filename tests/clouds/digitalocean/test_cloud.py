@@ -1,0 +1,204 @@
+"""DigitalOcean keeps the contract, over HTTP against the embedded DigitalOcean; and what is DigitalOcean's alone."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime as dt
+from typing import Any
+
+import pytest
+
+from provision.clouds import base
+from provision.clouds.digitalocean import requests
+from provision.clouds.digitalocean.cloud import DigitalOceanCloud
+from provision.errors import (
+    CloudInvalidError,
+    CloudUnreachableError,
+    HostKeyUnknownError,
+    InstanceLostError,
+    QuotaExceededError,
+)
+from provision.host import hostkeys
+from provision.rehearsal import control
+from tests.clouds.contract import CloudContract, alive, ids
+from tests.clouds.digitalocean.rig import HOST_KEY, MAKING, REGION, DigitalOceanRig
+
+
+class TestContract(CloudContract):
+    """The suite of all clouds."""
+
+
+def made(rig: DigitalOceanRig, order: base.Order) -> list[Any]:
+    """The droplets that carry the order's name, however many."""
+    return [raw for raw in rig.droplets() if raw["name"].startswith(f"{order.name}.")]
+
+
+def again(rig: DigitalOceanRig, order: base.Order, raw: Any) -> int:
+    """A second droplet of the same name and tags, as a create whose client died makes it; its number."""
+    body = requests.droplet(order, order.name, REGION)
+    return int(rig.ask("POST", "droplets", {**body, "tags": raw["tags"]})["droplet"]["id"])
+
+
+def test_a_create_is_looked_for_in_three_lists_before_it_is_sent(rig: DigitalOceanRig) -> None:
+    rig.cloud().launch(rig.order())
+    calls = rig.calls()
+    assert calls[: calls.index(MAKING)].count("droplets_list") == 3
+    assert calls.index("firewalls_create") < calls.index(MAKING)
+    assert calls.index("tags_create") < calls.index("firewalls_create")
+
+
+def test_of_two_droplets_with_one_name_the_older_one_stays(rig: DigitalOceanRig) -> None:
+    order = rig.order()
+    (first,) = rig.cloud().launch(order)
+    (raw,) = made(rig, order)
+    second = again(rig, order, raw)
+    assert second > int(first.id)
+    assert ids(rig.cloud().find(order.name)) == [first.id]  # nobody is given the other
+    assert len([t for t in rig.cloud().things(order.name) if t.kind == "instance"]) == 2  # `down` would remove both
+    assert ids(rig.cloud().launch(order)) == [first.id]
+    assert [raw["id"] for raw in made(rig, order)] == [int(first.id)]
+
+
+def test_a_second_droplet_that_comes_late_is_removed_while_the_first_one_is_waited_for(rig: DigitalOceanRig) -> None:
+    order = rig.order()
+    cloud = rig.cloud()
+    (first,) = cloud.launch(order)
+    again(rig, order, made(rig, order)[0])
+    assert cloud.wait_running(first, timeout_s=240).id == first.id
+    assert [raw["id"] for raw in made(rig, order)] == [int(first.id)]
+
+
+def test_a_create_that_is_carried_out_late_is_waited_for_and_not_sent_again(rig: DigitalOceanRig) -> None:
+    order = rig.order()
+    rig.faults({"kind": "delay", "action": MAKING, "delay_s": 1.0, "count": 1})
+    cloud = DigitalOceanCloud(REGION, dataclasses.replace(rig.access, timeout_s=0.5))
+    with pytest.raises(CloudUnreachableError):
+        cloud.launch(order)
+    (machine,) = cloud.launch(order)
+    assert rig.calls().count(MAKING) == 1
+    assert [str(raw["id"]) for raw in made(rig, order)] == [machine.id]
+
+
+def test_before_its_tags_are_there_the_name_and_the_firewall_tell_whose_a_droplet_is(rig: DigitalOceanRig) -> None:
+    rig.set(do_tags_s=2.0)
+    order = rig.order()
+    cloud = rig.cloud()
+    (machine,) = cloud.launch(order)
+    (thing,) = [t for t in cloud.things(order.name) if t.kind == "instance"]
+    assert (thing.id, thing.launch_id, thing.owner) == (machine.id, order.launch_id, order.tags[base.OWNER_TAG])
+    (found,) = cloud.find(order.name)  # waits for them, because only they tell the rest
+    assert (found.profile_digest, found.deadline) == (machine.profile_digest, order.deadline.isoformat())
+
+
+def test_a_droplet_that_never_becomes_active_is_lost_and_said_to_cost(rig: DigitalOceanRig) -> None:
+    rig.set(do_active_s=None, do_new_can_be_deleted=True)
+    order = rig.order()
+    cloud = rig.cloud()
+    (machine,) = cloud.launch(order)
+    with pytest.raises(InstanceLostError, match="pending") as caught:
+        cloud.wait_running(machine, timeout_s=0.5)
+    assert f"gpuprov down {order.name}" in caught.value.hint
+    cloud.remove(cloud.things(order.name), on_step=lambda _: None)
+    rig.set(do_new_can_be_deleted=False)
+    assert alive(cloud, order.name) == []
+
+
+def test_an_account_without_gpus_is_told_so_and_the_next_place_is_tried(rig: DigitalOceanRig) -> None:
+    rig.set(do_gpu_access=False)
+    order = rig.order()
+    with pytest.raises(QuotaExceededError, match="no region") as caught:
+        rig.cloud().launch(order)
+    assert "access" in caught.value.hint
+    answers = {a.about: a for a in rig.cloud().examine(order)}
+    assert answers["offered"].holds is False
+    assert "access" in answers["offered"].said
+
+
+def test_the_firewall_protects_a_droplet_and_its_tag_is_nobody_elses(rig: DigitalOceanRig) -> None:
+    one, other = (rig.order(ssh_from=(network,)) for network in ("192.0.2.0/24", "198.51.100.0/24"))
+    machines = [rig.cloud().launch(order)[0] for order in (one, other)]
+    cloud = rig.cloud()
+    running = [cloud.wait_running(machine, timeout_s=240) for machine in machines]
+    assert [rig.seen(machine).open for machine in running] == [{"192.0.2.0/24"}, {"198.51.100.0/24"}]
+
+
+def test_a_firewall_of_somebody_else_is_not_touched(rig: DigitalOceanRig) -> None:
+    order = rig.order()
+    everywhere = [{"protocol": "tcp", "ports": "0", "destinations": {"addresses": ["0.0.0.0/0"]}}]
+    rig.ask("POST", "firewalls", {"name": f"gpuprov-{order.name}", "outbound_rules": everywhere})
+    with pytest.raises(CloudInvalidError, match="not of gpuprov"):
+        rig.cloud().launch(order)
+    assert rig.cloud().things(order.name)[0].kind == "tag"
+    (firewall,) = [f for f in rig.firewalls() if f["name"] == f"gpuprov-{order.name}"]
+    assert (firewall["inbound_rules"], firewall["tags"]) == ([], [])
+
+
+def test_the_tags_tell_the_key_that_a_droplet_was_given_and_then_the_one_that_replaced_it(rig: DigitalOceanRig) -> None:
+    order = rig.order()
+    cloud = rig.cloud()
+    (machine,) = cloud.launch(order)
+    given = hostkeys.public_of(HOST_KEY)
+    assert cloud.host_keys(machine, timeout_s=20) == (given,)
+    fresh = hostkeys.public_of(hostkeys.fresh_private_key())
+    cloud.publish_host_keys(machine, [fresh])  # before the host shows it: both are its keys
+    assert set(rig.cloud().host_keys(machine, timeout_s=20)) == {fresh, given}
+    cloud.publish_host_keys(machine, [fresh])
+    assert rig.cloud().host_keys(machine, timeout_s=20) == (fresh,)
+
+
+def test_a_droplet_that_was_given_no_key_is_not_trusted(rig: DigitalOceanRig) -> None:
+    order = rig.order(host_key="")
+    (machine,) = rig.cloud().launch(order)
+    with pytest.raises(HostKeyUnknownError):
+        rig.cloud().host_keys(machine, timeout_s=0.2)
+
+
+def test_a_volume_of_a_try_with_a_lost_answer_is_used(rig: DigitalOceanRig) -> None:
+    order = rig.order(volume_gb=50)
+    rig.faults({"kind": "lost", "action": "volumes_create", "count": 1})
+    cloud = rig.cloud()
+    with pytest.raises(CloudUnreachableError):
+        cloud.launch(order)
+    (machine,) = cloud.launch(order)
+    volumes = [t for t in cloud.things(order.name) if t.kind == "volume"]
+    assert rig.ask("GET", f"droplets/{machine.id}")["droplet"]["volume_ids"] == [t.id for t in volumes]
+    cloud.wait_running(machine, timeout_s=240)
+    cloud.remove(cloud.things(order.name), on_step=lambda _: None)
+    assert alive(cloud, order.name) == []
+
+
+def test_removing_takes_the_tags_that_only_the_launch_has_and_leaves_the_words(rig: DigitalOceanRig) -> None:
+    order = rig.order()
+    cloud = rig.cloud()
+    (machine,) = cloud.launch(order)
+    cloud.extend([cloud.wait_running(machine, timeout_s=240)], order.deadline + dt.timedelta(hours=1))
+    cloud.remove(cloud.things(order.name), on_step=lambda _: None)
+    left = [tag for tag in rig.tags() if order.launch_id in tag]
+    assert left == []
+    assert "gpuprov:profile:t4-train" in rig.tags()
+
+
+def test_a_tag_that_somebody_else_wrote_makes_nothing_ours() -> None:
+    for name in ("gpuprov:launch", "gpuprov:launch:", "gpuprov:launch::x:y", "gpuprov:deadline:x", "gpuprov-own:only"):
+        assert base.LAUNCH_TAG not in requests.read_tags([name]), name
+
+
+def test_a_vpc_of_another_region_is_said(rig: DigitalOceanRig) -> None:
+    elsewhere = str(rig.ask("POST", "vpcs", {"name": "elsewhere", "region": "tor1"})["vpc"]["id"])
+    with pytest.raises(CloudInvalidError, match=r"is in tor1, and not in nyc2"):
+        rig.cloud().launch(rig.order(subnet=elsewhere))
+
+
+def test_a_droplet_that_is_off_is_announced_as_billed(rig: DigitalOceanRig) -> None:
+    cloud = rig.cloud()
+    (machine,) = cloud.launch(order := rig.order())
+    cloud.stop([cloud.wait_running(machine, timeout_s=240)], timeout_s=240)
+    (off,) = cloud.find(order.name)
+    assert cloud.notices([off]) == {off.id: ("it is off, and costs as much as one that runs",)}
+
+
+def test_every_call_is_one_that_the_client_declares(rig: DigitalOceanRig) -> None:
+    cloud = rig.cloud()
+    cloud.examine(order := rig.order())
+    cloud.launch(order)
+    assert all("scopes" not in call for call in control.ask(rig.rehearsal, "calls"))
