@@ -229,17 +229,18 @@ def _reach(session: Session, request: UpRequest, instance: Instance, connect: Co
         instance = cloud.wait_running(instance, timeout_s=RUNNING_S)
     record, ssh = session.record(instance.name), session.ssh
     machine = record.machine(instance.name) or Machine(instance.name, instance.id, instance.cloud, instance.region)
+    first = clouds.provider(instance.cloud).first_key
     if machine.address != instance.address or not ssh.knows(instance.name):
         keys = None
         # A machine that only moved keeps its host keys: another machine at the new address is refused.
         if not (machine.id == instance.id and machine.address and ssh.knows(instance.name)):
-            say("reading the host key over the cloud's own channel")
+            say("expecting the host key that it was given" if first.given else "reading the host key over the cloud's own channel")
             keys = cloud.host_keys(instance, timeout_s=CONSOLE_S)
         network = actual(request.profile.network, rehearsal=request.rehearsal is not None)
         ssh.add(instance.name, address=instance.address, login=instance.login, keys=keys, way=directives(network, instance))
         say(f"waiting for {' '.join([instance.address, phrase(network)]).strip()} to finish its first boot")
         asyncio.run(wait_ready(ssh.target(instance.name), timeout_s=READY_S))
-        if keys and clouds.provider(instance.cloud).first_key.given:
+        if keys and first.given:
             say("replacing the host key that it was given")
             rotate(ssh, instance.name, keys, lambda new: cloud.publish_host_keys(instance, new))
     session.journal.update(record.name, lambda now: now.with_address(instance.id, instance.address).with_lock(request.lock.as_dict()))
