@@ -26,7 +26,7 @@ _MOST_KEY_BYTES: Final = 16 * 1024
 @click.argument("profile", metavar="NAME|FILE")
 @click.option("--as", "form", type=click.Choice(list(FORMS)), required=True, help="The form to write.")
 @click.option("--where", metavar="REGION|ZONE", help="The place of the profile.  [default: the first that suits the form]")
-@click.option("--cloud", type=click.Choice(CLOUDS), help="The cloud, if the profile has places on both.")
+@click.option("--cloud", type=click.Choice(CLOUDS), help="The cloud, if the profile has places on several.")
 @click.option("--name", metavar="NAME", help="The name of the machine.  [default: the profile's name]")
 @click.option("--deadline", metavar="TIME", help="When the machine ends itself, such as 2026-11-22T08:00:00+00:00.")
 @click.option(

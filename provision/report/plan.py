@@ -201,7 +201,9 @@ def _door(door: PlannedDoor) -> str:
 
 
 def _secured(plan: Plan) -> list[str]:
-    ours = ["data volumes encrypted" if _doubtful(plan) else "disks encrypted", "login by key only", "ends itself at the deadline"]
+    billed = next(filter(None, (clouds.provider(place.cloud).stopped_costs for place in plan.places)), "")
+    end = f"powers itself off, and is billed until it is removed ({billed})," if billed else "ends itself"
+    ours = ["data volumes encrypted" if _doubtful(plan) else "disks encrypted", "login by key only", f"{end} at the deadline"]
     return [*ours, *(f"{cloud}: {guard.summary}" for cloud, guard in plan.safeguards)]
 
 

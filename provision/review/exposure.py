@@ -43,6 +43,8 @@ def _place(plan: Plan, place: PlannedPlace) -> PlaceItem:
 def money(plan: Plan) -> Money:
     """What it costs. There is a ceiling only if every price is known, because an unknown price cannot be limited."""
     ceiling = plan.ceiling
+    billed = dict.fromkeys(clouds.provider(place.cloud).stopped_costs for place in plan.candidates)
+    after = [f"what it costs from the deadline until it is removed: {why}" for why in billed if why]
     return Money(
         limit_usd_per_hour=ceiling.limit_per_hour,
         deadline_h=plan.profile.limits.deadline_h,
@@ -51,7 +53,7 @@ def money(plan: Plan) -> Money:
         lowest_usd_per_hour=ceiling.lowest_per_hour,
         highest_usd_per_hour=ceiling.highest_per_hour,
         unknown_places=ceiling.unknown_places,
-        beside=_BESIDE,
+        beside="; ".join([_BESIDE, *after]),
     )
 
 

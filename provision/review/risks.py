@@ -245,7 +245,8 @@ def _money(register: _Register, plan: Plan) -> None:
     for cloud in dict.fromkeys(place.cloud for place in plan.places):
         keeper = clouds.provider(cloud).deadline
         if keeper.by == "host":
-            register.add("deadline-inside", "low", keeper.title, keeper.reason, narrower=keeper.narrower, key="limits.deadline_h")
+            grade: Severity = "medium" if clouds.provider(cloud).stopped_costs else "low"
+            register.add("deadline-inside", grade, keeper.title, keeper.reason, narrower=keeper.narrower, key="limits.deadline_h")
         key, doubt = clouds.provider(cloud).first_key, clouds.provider(cloud).boot_disk_doubt
         if key.given:
             register.add("host-key-given", "medium", key.title, key.reason, narrower=key.narrower, key="places")
@@ -354,6 +355,7 @@ def gains(plan: Plan, verdict: RulesVerdict | None = None) -> tuple[Gain, ...]:
     wheels = any(environment.wheels for environment in plan.lock.frameworks.values())
     providers = [clouds.provider(cloud) for cloud in dict.fromkeys(place.cloud for place in plan.places)]
     doubtful = any(provider.boot_disk_doubt for provider in providers)
+    after = f"after {plan.profile.limits.deadline_h} hours, even if the client is gone"
     channel = "they are read over the cloud's own channel, or given to the machine and rotated"
     launched = [
         Gain("Data volumes are encrypted" if doubtful else "Disks are encrypted", _VOLUMES if doubtful else _DISKS),
@@ -365,7 +367,7 @@ def gains(plan: Plan, verdict: RulesVerdict | None = None) -> tuple[Gain, ...]:
             f"{channel if any(p.first_key.given for p in providers) else _CHANNEL}; an unknown or changed key stops the run",
         ),
         *(Gain(title, reason) for title, reason in safer),
-        Gain("The machine ends itself", f"after {plan.profile.limits.deadline_h} hours, even if the client is gone"),
+        Gain("The machine powers itself off" if any(p.stopped_costs for p in providers) else "The machine ends itself", after),
     ]
     hash_only = "pip installs no wheel without a hash from the lock, and builds none from source"
     return (

@@ -156,6 +156,9 @@ def _price_per_hour(case: _Case) -> Iterator[_Breach]:
 
 def _price_to_deadline(case: _Case) -> Iterator[_Breach]:
     yield from _priced(case, case.policy.max_price_to_deadline_usd or 0, case.profile.limits.deadline_h, "to the deadline")
+    for key, planned in case.locations():
+        if clouds.provider(planned.cloud).stopped_costs:
+            yield _Breach(key, f"the deadline ends no cost in {planned.location}, but the removal", certain=False)
 
 
 def _priced(case: _Case, most: float, hours: int, period: str) -> Iterator[_Breach]:

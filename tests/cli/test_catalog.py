@@ -186,9 +186,9 @@ def test_a_refresh_says_first_which_cloud_did_not_answer_and_begins_with_the_che
     assert (code, list(dict.fromkeys(order))) == (3, ["offers", "prices", "packages", "wheels"])
     assert "gcp did not answer: there are no credentials" in err.splitlines()[0]
     assert "asking for offers" in err.splitlines()[1]
-    assert out.startswith("refreshed aws, prices, packages, wheels: ")
+    assert out.startswith("refreshed aws, digitalocean, prices, packages, wheels: ")
     assert "not refreshed: gcp: there are no credentials\n" in err
-    assert list(refresh.parts()) == ["aws", "gcp", "prices", "gcp-prices", "packages", "wheels"]
+    assert list(refresh.parts()) == ["aws", "digitalocean", "gcp", "prices", "gcp-prices", "packages", "wheels"]
 
 
 def test_where_knows_gpus_and_never_says_no_of_what_nobody_recorded(call: Call) -> None:

@@ -12,12 +12,16 @@ from provision.catalog import read
 from provision.cli.catalog import command
 from provision.workflow.systems import system_table, why_not
 
+# DigitalOcean has others too, of which nobody has recorded that they start on droplets with GPUs.
+ON_DIGITALOCEAN = {"ubuntu 22.04", "ubuntu 24.04", "debian 12"}
 
-def test_every_system_that_can_be_set_up_is_launched_on_every_cloud() -> None:
+
+def test_every_system_that_can_be_set_up_is_launched_on_both_large_clouds() -> None:
     rows = {row["system"]: row for row in system_table().data if row["driver"] is None}
     for system in read.systems().systems:
         assert rows[system.key]["launched"] is (not system.subscribed), system.key
-        assert set(rows[system.key]["images"]) == set(clouds.CLOUDS), system.key
+        wanted = set(clouds.CLOUDS) - (set() if system.key in ON_DIGITALOCEAN else {"digitalocean"})
+        assert set(rows[system.key]["images"]) == wanted, system.key
 
 
 @pytest.mark.parametrize("system", [("amazon-linux", "2023"), ("ubuntu", "26.04")])

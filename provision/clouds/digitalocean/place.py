@@ -1,10 +1,9 @@
 """What a profile says about a place on DigitalOcean."""
 
-from typing import Annotated, ClassVar, Literal, cast
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import AfterValidator, Field, StringConstraints
 
-from provision.clouds.base import Order
 from provision.clouds.digitalocean import data
 from provision.clouds.digitalocean.own_image import DigitalOceanOwnImage
 from provision.clouds.offline import PlaceBase
@@ -45,8 +44,3 @@ class DigitalOceanPlace(PlaceBase):
     regions: Annotated[tuple[DigitalOceanRegion, ...], Field(min_length=1, max_length=20, strict=False)]
     market: Literal["on-demand"] = "on-demand"
     image: DigitalOceanOwnImage | None = None
-
-
-def place_of(order: Order) -> DigitalOceanPlace | None:
-    """The place of an order for DigitalOcean; None where no profile is behind the order."""
-    return cast("DigitalOceanPlace | None", order.place)

@@ -26,7 +26,7 @@ def raw_of(api: DigitalOceanApi, instance: base.Instance) -> Any | None:
 
 
 def until_running(api: DigitalOceanApi, instance: base.Instance, *, timeout_s: float) -> base.Instance:
-    """Wait until the droplet is active and has its address and its tags; tags that do not come are put on it.
+    """Wait until the droplet is active and has its address and its tags, without which no firewall is for it.
 
     Raises:
         InstanceLostError: it is gone or off, or the time is up.
@@ -40,8 +40,10 @@ def until_running(api: DigitalOceanApi, instance: base.Instance, *, timeout_s: f
     if raw is not None and not is_tagged(raw):
         raw = poll(lambda: raw_of(api, instance), lambda now: now is None or is_tagged(now), timeout_s=_TAGS_S)
     now = instance_of(raw) if raw is not None else None
-    if now is None or now.state != "running" or not now.address or not is_tagged(raw):
+    if now is None or now.state != "running" or not now.address:
         raise _lost(instance, "come up", now)
+    if not is_tagged(raw):
+        raise _lost(instance, "get its tags, so that no firewall is for it", now)
     return now
 
 

@@ -4,23 +4,28 @@ from __future__ import annotations
 
 import dataclasses
 import datetime as dt
+import re
 from typing import Any
 
 import pytest
 
 from provision.clouds import base
-from provision.clouds.digitalocean import requests
+from provision.clouds.digitalocean import power, requests
 from provision.clouds.digitalocean.cloud import DigitalOceanCloud
 from provision.errors import (
     CloudInvalidError,
     CloudUnreachableError,
+    CredentialsExpiredError,
     HostKeyUnknownError,
     InstanceLostError,
     QuotaExceededError,
+    ThrottledError,
 )
 from provision.host import hostkeys
+from provision.launch.ours import Ours
+from provision.launch.sweep import clear_away, leftovers
 from provision.rehearsal import control
-from tests.clouds.contract import CloudContract, alive, ids
+from tests.clouds.contract import OWNER, CloudContract, alive, ids
 from tests.clouds.digitalocean.rig import HOST_KEY, MAKING, REGION, DigitalOceanRig
 
 
@@ -202,3 +207,50 @@ def test_every_call_is_one_that_the_client_declares(rig: DigitalOceanRig) -> Non
     cloud.examine(order := rig.order())
     cloud.launch(order)
     assert all("scopes" not in call for call in control.ask(rig.rehearsal, "calls"))
+
+
+def test_a_droplet_whose_tags_do_not_come_has_no_firewall_and_is_lost(rig: DigitalOceanRig, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(power, "_TAGS_S", 0.3)
+    rig.set(do_tags_s=60.0)
+    order = rig.order()
+    cloud = rig.cloud()
+    (machine,) = cloud.launch(order)
+    with pytest.raises(InstanceLostError, match="no firewall is for it"):
+        cloud.wait_running(machine, timeout_s=240)
+    cloud.remove(cloud.things(order.name), on_step=lambda _: None)
+    assert made(rig, order) == []
+
+
+@pytest.mark.parametrize(("limit", "says"), [("do_limit_minute", r"in \d+ s"), ("do_limit_hour", "hourly limit of the token")])
+def test_each_of_the_two_limits_is_throttled_with_its_own_way_out(rig: DigitalOceanRig, limit: str, says: str) -> None:
+    rig.set(**{limit: 0})
+    with pytest.raises(ThrottledError) as caught:
+        rig.cloud().launch(rig.order())
+    assert re.search(says, caught.value.hint)
+    rig.set(**{limit: 1_000_000})
+    assert len(rig.cloud().launch(rig.order())) == 1
+
+
+def test_a_token_that_was_revoked_makes_nothing_and_says_what_to_do(rig: DigitalOceanRig) -> None:
+    rig.set(do_token_valid=False)
+    with pytest.raises(CredentialsExpiredError) as caught:
+        rig.cloud().launch(rig.order())
+    assert "DIGITALOCEAN_TOKEN" in caught.value.hint
+    assert rig.calls()
+    assert MAKING not in rig.calls()
+
+
+def test_a_droplet_that_powered_itself_off_at_its_deadline_is_swept_with_all_that_it_has(rig: DigitalOceanRig) -> None:
+    order = rig.order(volume_gb=10)
+    past = dt.datetime.now(dt.UTC) - dt.timedelta(minutes=1)
+    order.tags[base.DEADLINE_TAG] = past.isoformat(timespec="seconds")
+    cloud = rig.cloud()
+    (machine,) = cloud.launch(order)
+    cloud.stop([cloud.wait_running(machine, timeout_s=240)], timeout_s=240)
+    ours = Ours(lambda _cloud, _region: cloud, lambda _: None)
+    left, problems = leftovers(ours, {("digitalocean", REGION)}, owners={OWNER}, busy=(), now=dt.datetime.now(dt.UTC))
+    mine = [item for item in left if item.thing.group == order.name]
+    assert ({item.thing.kind for item in mine}, problems) == ({"instance", "volume", "firewall", "tag"}, [])
+    assert {item.why for item in mine} == {"its deadline is over"}
+    clear_away(ours, mine)
+    assert (alive(cloud, order.name), made(rig, order)) == ([], [])

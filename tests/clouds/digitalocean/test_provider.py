@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from pathlib import Path
 
 import pytest
 from pydantic import ValidationError
@@ -19,6 +20,9 @@ from provision.launch.plan import plan
 from provision.profile import load
 from provision.profile.lock import build
 from provision.profile.model import Profile
+from provision.review import policy, rules
+from provision.review.exposure import disks, money
+from provision.review.risks import gains, risks
 from tests.clouds.digitalocean.orders import order
 
 # For mypy: it compares a module with the Protocol.
@@ -158,3 +162,26 @@ def test_the_cheapest_h100_is_found_beside_those_of_the_others() -> None:
     found = {offer.instance_type: offer for offer in offers(gpu="h100")}
     assert {found[name].cloud for name in ("gpu-h100x1-80gb", "p5.48xlarge", "a3-highgpu-8g")} == {"digitalocean", "aws", "gcp"}
     assert data.size("gpu-h100x1-80gb") is not None
+
+
+def test_the_review_says_what_is_less_than_at_other_clouds() -> None:
+    asked = profile()
+    planned = plan(asked, build(asked, dt.date(2026, 11, 22)))
+    found = {risk.id: risk for risk in risks(planned, {}, packages=(), environments=(), differs=(), verdict=None)}
+    assert {found[name].severity for name in ("deadline-inside", "host-key-given", "disk-doubt")} == {"medium"}
+    gained = {gain.title for gain in gains(planned)}
+    assert "The machine powers itself off" in gained
+    assert not {"The machine ends itself", "Disks are encrypted"} & gained
+    assert "until it is removed" in money(planned).beside
+    assert [disk.encrypted for disk in disks(planned)] == ["not known"]
+
+
+@pytest.mark.parametrize(
+    ("rule", "says"),
+    [("encrypted_disks: volumes", "nothing of the disks"), ("max_price_to_deadline_usd: 100", "the deadline ends no cost in nyc2")],
+)
+def test_a_rule_that_nobody_can_check_here_is_not_known_to_be_kept(rule: str, says: str) -> None:
+    asked, day = profile(limits={"price_per_hour_usd": 5, "deadline_h": 4}), dt.date(2026, 11, 22)
+    organisation = policy.parse(f"schema: 1\nname: isa\n{rule}\n".encode(), Path("policy.yml"))
+    broken = rules.judge(organisation, asked, build(asked, day), b"", day)
+    assert [(violation.known, says in violation.reason) for violation in broken] == [(False, True)]
