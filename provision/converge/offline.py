@@ -32,7 +32,7 @@ def offline(values: Mapping[str, Any], lock: Lock, folder: str) -> dict[str, Any
         "play_environment": environment,
         "sources_apt": apt,
         "sources_dnf": dnf,
-        **({"sources_dnf_conf": f"{folder}/dnf.conf", "packages_dnf_conf": f"{folder}/dnf.conf"} if dnf else {}),
+        **({"sources_dnf_options": ["--config", f"{folder}/dnf.conf"], "packages_dnf_conf": f"{folder}/dnf.conf"} if dnf else {}),
         # apt has not read the folder yet when these are looked for; the folder was filled with them.
         "preflight_headers": [],
         "preflight_given": [],
