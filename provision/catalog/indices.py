@@ -4,6 +4,7 @@ import datetime as dt
 import gzip
 import hashlib
 import io
+import itertools
 import lzma
 import re
 import shutil
@@ -19,6 +20,7 @@ from typing import Any, Final
 import requests
 from univers.versions import DebianVersion, RpmVersion, Version
 
+from provision import paths
 from provision.catalog.package_versions import Repository
 from provision.errors import IndexUnreachableError
 
@@ -30,6 +32,8 @@ _UNPACKED_BYTES: Final = 768 << 20
 _OPENERS: Final[dict[str, Callable[[Path], lzma.LZMAFile | gzip.GzipFile]]] = {".xz": lzma.LZMAFile, ".gz": gzip.GzipFile}
 _REPO: Final = "{http://linux.duke.edu/metadata/repo}"
 _COMMON: Final = "{http://linux.duke.edu/metadata/common}"
+_PLAIN: Final = re.compile(r"(?!/)(?!.*\.\.)[A-Za-z0-9_.+~:%=,@!/-]{1,400}")  # a path below the repository
+_KEPT: Final = frozenset(("primary", "filelists", "group", "modules"))  # the lists of a dnf repository that an installation reads
 _STAYS: Final = "the versions that were known before stay in use"
 
 
@@ -74,18 +78,18 @@ def _apt(repository: Repository, folder: Path) -> Iterator[tuple[str, str]]:
 
 
 def keep(repository: Repository, root: Path, key: Path) -> str:
-    """Download the signed indices of an apt repository as they are, into the same folders below a root, and its key.
+    """Download the signed indices of a repository as they are, into the same folders below a root, and its key.
 
     Returns:
-        The text of its release, which the key has signed.
+        The text of its entry, which the key has signed: an apt repository's release, or repomd.xml.
 
     Raises:
         IndexUnreachableError: as for `read`.
     """
-    if repository.kind != "apt":
-        raise _refused(repository, "only apt's repositories can be kept")
     if not repository.keyring and not (repository.key and repository.fingerprint):
         raise _refused(repository, "the fingerprint of its key is not known")
+    if repository.kind == "dnf":
+        return _keep_dnf(repository, root, key)
     folder = root if repository.suite == "/" else root / "dists" / str(repository.suite)
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="gpuprov-index-") as scratch:
@@ -115,29 +119,85 @@ def _lists(repository: Repository, scratch: Path, kept: Path | None = None) -> I
 
 def _dnf(repository: Repository, folder: Path) -> Iterator[tuple[str, str]]:
     base = repository.url.rstrip("/")
-    entry = _fetch(f"{base}/repodata/repomd.xml", folder / "repomd.xml", _ENTRY_BYTES)
-    signature = _fetch(f"{base}/repodata/repomd.xml.asc", folder / "repomd.xml.asc", _ENTRY_BYTES)
-    _verify(repository, folder, ["--verify", str(signature), str(entry)])
+    href, sha256 = _lists_of_dnf(repository, _entry_of_dnf(repository, folder, folder))["primary"]
+    packed = _fetch(f"{base}/{href}", folder / f"primary{Path(href).suffix}", _INDEX_BYTES, sha256=sha256)
+    for element in _packages_of_dnf(repository, packed):
+        name, version = element.findtext(f"{_COMMON}name"), element.find(f"{_COMMON}version")
+        if name and version is not None and element.findtext(f"{_COMMON}arch") in {"x86_64", "noarch"}:
+            yield name, f"{version.get('epoch', '0')}:{version.get('ver')}-{version.get('rel')}"
+
+
+def _entry_of_dnf(repository: Repository, folder: Path, scratch: Path) -> Path:
+    """Download the entry of a dnf repository, which its key has signed."""
+    base = f"{repository.url.rstrip('/')}/repodata"
+    entry = _fetch(f"{base}/repomd.xml", folder / "repomd.xml", _ENTRY_BYTES)
+    signature = _fetch(f"{base}/repomd.xml.asc", folder / "repomd.xml.asc", _ENTRY_BYTES)
+    _verify(repository, scratch, ["--verify", str(signature), str(entry)])
+    return entry
+
+
+def _lists_of_dnf(repository: Repository, entry: Path) -> dict[str, tuple[str, str]]:
+    """Type of a list → where it is and its SHA-256, of a signed entry; `primary` is among them."""
     try:
-        listed = ET.parse(entry).iter(f"{_REPO}data")  # noqa: S314 - signed
+        listed = list(ET.parse(entry).iter(f"{_REPO}data"))  # noqa: S314 - signed
     except ET.ParseError as error:
         raise _refused(repository, "its index is not XML", str(error)) from error
-    primary = next((data for data in listed if data.get("type") == "primary"), None)
-    where, digest = (None, None) if primary is None else (primary.find(f"{_REPO}location"), primary.find(f"{_REPO}checksum"))
-    href = where.get("href", "") if where is not None else ""
-    if digest is None or digest.get("type") != "sha256" or not digest.text or Path(href).suffix not in _OPENERS:
+    found: dict[str, tuple[str, str]] = {}
+    for data in listed:
+        where, digest = data.find(f"{_REPO}location"), data.find(f"{_REPO}checksum")
+        href = where.get("href", "") if where is not None else ""
+        if digest is not None and digest.get("type") == "sha256" and digest.text and _PLAIN.fullmatch(href):
+            found[str(data.get("type"))] = (href, digest.text)
+    if "primary" not in found or Path(found["primary"][0]).suffix not in _OPENERS:
         raise _refused(repository, "its index names no list of packages, as .gz or .xz, with a SHA-256")
-    packed = _fetch(f"{base}/{href}", folder / f"primary{Path(href).suffix}", _INDEX_BYTES, sha256=digest.text)
+    return found
+
+
+def _packages_of_dnf(repository: Repository, packed: Path) -> Iterator[ET.Element]:
     with _unpacked(packed) as file:
         try:
             for _, element in ET.iterparse(file):  # noqa: S314 - signed
                 if element.tag == f"{_COMMON}package":
-                    name, version = element.findtext(f"{_COMMON}name"), element.find(f"{_COMMON}version")
-                    if name and version is not None and element.findtext(f"{_COMMON}arch") in {"x86_64", "noarch"}:
-                        yield name, f"{version.get('epoch', '0')}:{version.get('ver')}-{version.get('rel')}"
+                    yield element
                     element.clear()
         except ET.ParseError as error:
             raise _refused(repository, "its list of packages is not XML", str(error)) from error
+
+
+def _keep_dnf(repository: Repository, root: Path, key: Path) -> str:
+    folder = root / "repodata"
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="gpuprov-index-") as scratch:
+        entry = _entry_of_dnf(repository, folder, Path(scratch))
+        for kind, (href, sha256) in _lists_of_dnf(repository, entry).items():
+            if kind in _KEPT:
+                _fetch(f"{repository.url.rstrip('/')}/{href}", root / href, _INDEX_BYTES, sha256=sha256)
+        key.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(Path(scratch) / "key", key)
+    return entry.read_text()
+
+
+def files_of_dnf(repository: Repository, root: Path, key: Path) -> dict[str, tuple[str, int]]:
+    """The packages of a dnf repository that was kept: where each is → its SHA-256 and its size in bytes.
+
+    Raises:
+        IndexUnreachableError: what was kept is not what the repository's key has signed.
+    """
+    folder = root / "repodata"
+    with tempfile.TemporaryDirectory(prefix="gpuprov-index-") as scratch:
+        _verify(repository, Path(scratch), ["--verify", str(folder / "repomd.xml.asc"), str(folder / "repomd.xml")], kept=key)
+        _refuse_other_keys(repository, Path(scratch))
+    lists = _lists_of_dnf(repository, folder / "repomd.xml")
+    for kind, (href, sha256) in lists.items():
+        if kind in _KEPT and _digest(root / href) != sha256:
+            raise _refused(repository, f"{href} is not the file that its signed index lists")
+    found: dict[str, tuple[str, int]] = {}
+    for element in _packages_of_dnf(repository, root / lists["primary"][0]):
+        where, digest, size = (element.find(f"{_COMMON}{name}") for name in ("location", "checksum", "size"))
+        href = where.get("href", "") if where is not None else ""
+        if digest is not None and digest.get("type") == "sha256" and digest.text and size is not None and _PLAIN.fullmatch(href):
+            found[href] = (digest.text, int(size.get("package", "0")))
+    return found
 
 
 class _Bounded(io.RawIOBase):
@@ -202,8 +262,8 @@ def _clearsigned(repository: Repository, signed: Path, folder: Path) -> str:
     return (folder / "Release").read_text()
 
 
-def _verify(repository: Repository, folder: Path, command: list[str]) -> None:
-    """Verify a signature with the repository's key and no other, in a key ring of its own."""
+def _verify(repository: Repository, folder: Path, command: list[str], kept: Path | None = None) -> None:
+    """Verify a signature with the repository's key and no other, in a key ring of its own; `kept` is the key where it is here already."""
     gpg = shutil.which("gpg")
     if gpg is None:
         msg = "gpg is not installed here, and an index without a verified signature is not read"
@@ -217,7 +277,7 @@ def _verify(repository: Repository, folder: Path, command: list[str]) -> None:
         if not key.is_file():
             raise _refused(repository, f"its keyring {key} is not on this machine")
     else:
-        key = _fetch(repository.key or "", folder / "key", _ENTRY_BYTES)
+        key = kept or _fetch(repository.key or "", folder / "key", _ENTRY_BYTES)
     try:
         subprocess.run([*base, "--import", str(key)], check=False, capture_output=True, timeout=_GPG_S)
         outcome = subprocess.run([*base, "--status-fd", "1", *command], check=False, capture_output=True, text=True, timeout=_GPG_S)
@@ -229,6 +289,24 @@ def _verify(repository: Repository, folder: Path, command: list[str]) -> None:
     signers = {words[-1] for words in status if words[0] == "VALIDSIG"} if any(words[0] == "GOODSIG" for words in status) else set()
     if not signers or (trusted and not signers & trusted):
         raise _refused(repository, "its index is not signed with its key", outcome.stderr.strip())
+
+
+def _digest(path: Path) -> str:
+    """SHA-256 of a list; empty where it is none that could be read."""
+    try:
+        return hashlib.sha256(paths.read_bounded(path, _INDEX_BYTES)).hexdigest()
+    except OSError:
+        return ""
+
+
+def _refuse_other_keys(repository: Repository, folder: Path) -> None:
+    """Refuse a file that brought more keys than the one: whoever imports the file trusts all of them."""
+    gpg = [shutil.which("gpg") or "gpg", "--homedir", str(folder / "gnupg"), "--batch", "--no-tty", "--no-autostart", "--quiet"]
+    listed = subprocess.run([*gpg, "--with-colons", "--list-keys"], check=False, capture_output=True, text=True, timeout=_GPG_S).stdout
+    kinds = [line.split(":") for line in listed.splitlines()]
+    primary = [after[9] for before, after in itertools.pairwise(kinds) if before[0] == "pub" and after[0] == "fpr"]
+    if primary != [repository.fingerprint]:
+        raise _refused(repository, "its key file holds other keys than the one that is trusted")
 
 
 def _refuse_expired(repository: Repository, release: str) -> None:

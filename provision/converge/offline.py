@@ -9,7 +9,8 @@ from provision.profile.locked import Lock
 def offline(values: Mapping[str, Any], lock: Lock, folder: str) -> dict[str, Any]:
     """The variables of the roles with the folder in place of every address.
 
-    apt and pip are told of it by their environment, so that the files which the roles write are those of a host with a network.
+    apt and pip are told of it by their environment, and dnf by a configuration file of its own, so that the files which the roles write are
+    those of a host with a network.
 
     Args:
         values: the variables.
@@ -17,6 +18,7 @@ def offline(values: Mapping[str, Any], lock: Lock, folder: str) -> dict[str, Any
         folder: on the host; its keys are named by the place of their repository in the lock.
     """
     keys = {each.name: f"file://{folder}/keys/r{number}.asc" for number, each in enumerate(lock.repositories) if each.key}
+    dnf = [each | {"file": f"{folder}/keys/r{number}.asc"} for number, each in enumerate(values["sources_dnf"])]
     apt = [each | {"key": keys[each["name"]]} if each["key"] else each for each in values["sources_apt"]]
     environment = {
         "APT_CONFIG": f"{folder}/apt.conf",
@@ -29,6 +31,8 @@ def offline(values: Mapping[str, Any], lock: Lock, folder: str) -> dict[str, Any
         **values,
         "play_environment": environment,
         "sources_apt": apt,
+        "sources_dnf": dnf,
+        **({"sources_dnf_options": ["--config", f"{folder}/dnf.conf"], "packages_dnf_conf": f"{folder}/dnf.conf"} if dnf else {}),
         # apt has not read the folder yet when these are looked for; the folder was filled with them.
         "preflight_headers": [],
         "preflight_given": [],

@@ -11,7 +11,7 @@ from urllib.parse import quote
 from filelock import FileLock, Timeout
 
 from provision.catalog import indices
-from provision.mirror import index, packages
+from provision.mirror import index, packages, rpms
 from provision.mirror.download import download
 from provision.mirror.folder import CarriedFile, CarriedFolder, check_folder, digest_of, listed, measure, write_manifest
 from provision.mirror.origins import Origin, origins
@@ -117,8 +117,12 @@ class _Filling:
         self.known.update({file.sha256: self.folder / file.path for file in listed(self.folder).values()})
         self.part.mkdir(exist_ok=True)
         signed = list(self.indices())
-        self.say("asking apt what the packages depend on")
-        wanted = packages.resolve(self.part, self.of, self.lock, self.values)
+        by_dnf = any(origin.repository.kind == "dnf" for origin in self.of)
+        self.say(f"asking {'dnf' if by_dnf else 'apt'} what the packages depend on")
+        if by_dnf:
+            wanted = rpms.resolve(self.part, self.of, self.lock, self.values, self.say)
+        else:
+            wanted = packages.resolve(self.part, self.of, self.lock, self.values)
         told, downloaded = _Told(self.say, f"downloading {len(wanted)} packages", sum(file.bytes for file in wanted)), 0
         for file, url in _with_addresses(wanted, self.of):
             downloaded += self.have(file.path, file.sha256, url, told, file.bytes)
@@ -139,7 +143,8 @@ class _Filling:
         """Download the signed indices and the keys; their paths."""
         for origin in self.of:
             self.say(f"reading the signed index of {origin.repository.url} {origin.repository.suite or ''}".rstrip())
-            shutil.rmtree(self.part / origin.folder / "dists", ignore_errors=True)
+            for old in ("dists", "repodata"):
+                shutil.rmtree(self.part / origin.folder / old, ignore_errors=True)
             indices.keep(origin.repository, self.part / origin.folder, self.part / (origin.key or "none"))
             yield from (path for path in _paths(self.part) if path.startswith(f"{origin.folder}/") and _is_index(path))
             yield from [origin.key] if origin.key else []
@@ -178,7 +183,7 @@ def _whole(folder: Path, lock: Lock) -> CarriedFolder | None:
 
 
 def _is_index(path: str) -> bool:
-    return path.rpartition("/")[2] in {"InRelease", "Packages.xz", "Packages.gz"}
+    return "/repodata/" in path or path.rpartition("/")[2] in {"InRelease", "Packages.xz", "Packages.gz"}
 
 
 def _with_addresses(files: Sequence[CarriedFile], of: Sequence[Origin]) -> Iterator[tuple[CarriedFile, str]]:

@@ -25,7 +25,7 @@ MANIFEST: Final = "manifest.json"
 _MOST_MANIFEST: Final = 8 << 20
 _MOST_FILES: Final = 20_000
 _BLOCK: Final = 1 << 20
-_PATH: Final = re.compile(r"(apt|keys|wheels)(/[A-Za-z0-9_.+~:%=,@!-]+)+")
+_PATH: Final = re.compile(r"(apt|dnf|keys|wheels)(/[A-Za-z0-9_.+~:%=,@!-]+)+")
 _SHA256: Final = re.compile(r"[0-9a-f]{64}")
 _AGAIN: Final = "fill the folder again where there is a network: `gpuprov mirror`; carry it whole"
 

@@ -30,7 +30,7 @@ class Origin:
     @property
     def folder(self) -> str:
         """Its path in the carried folder."""
-        return f"apt/{self.name}"
+        return f"{self.repository.kind}/{self.name}"
 
     @property
     def key(self) -> str:
@@ -39,21 +39,22 @@ class Origin:
 
     @property
     def release(self) -> str:
-        """The path of its signed entry."""
+        """The path of an apt repository's signed entry."""
         suite = self.repository.suite
         return f"{self.folder}/InRelease" if suite == "/" else f"{self.folder}/dists/{suite}/InRelease"
 
 
 def origins(lock: Lock) -> tuple[Origin, ...]:
-    """The repositories of a lock, in its order, and then the archives of its system.
+    """The repositories of a lock, in its order, and then the archives of its system, where apt installs from them.
+
+    The repositories of a system with dnf are not in the catalogue: what a host needs from there it must have.
 
     Raises:
         MirrorRefusedError: the system's packages cannot be carried.
     """
     added = [Repository(**(each.model_dump() | {"components": tuple(each.components)})) for each in lock.repositories]
-    if any(each.kind != "apt" for each in added):
-        msg = f"the packages of {lock.os} are installed by dnf, and only those of apt can be carried"
-        raise MirrorRefusedError(msg, hint="name a mirror that the host reaches in sources.dnf, or choose a system with apt")
+    if any(each.kind == "dnf" for each in added):
+        return tuple(Origin(f"r{number}", each) for number, each in enumerate(added))
     own = read.distribution(lock.os)
     if own is None:
         msg = f"the archives of {lock.os} itself are not in the catalogue"

@@ -43,6 +43,7 @@ class Package:
     name: str
     version: str
     files: dict[str, str] = dataclasses.field(default_factory=dict)
+    needs: tuple[str, ...] = ()  # of dnf alone
 
 
 def packages(names: list[str], branch: str, cuda: str) -> list[Package]:
@@ -220,6 +221,12 @@ class RpmRepository(_Served):
         self._run("modifyrepo_c", "--mdtype=modules", str(self.folder.parent / "modules.yaml"), str(self.folder / "repodata"))
         self.sign()
 
+    def other_key(self) -> Path:
+        """A file with the public key of somebody else."""
+        path = self.folder.parent / "other.asc"
+        path.write_bytes(self._run("gpg", "--batch", "--armor", "--export", self._key("a stranger")))
+        return path
+
     def sign(self) -> None:
         """Sign the index as it is now."""
         self._run("gpg", "--batch", "-q", "--yes", "--armor", "--detach-sign", str(self.folder / "repodata/repomd.xml"))
@@ -229,10 +236,10 @@ class RpmRepository(_Served):
         top.mkdir(exist_ok=True)
         version, _, release = package.version.partition("-")
         spec = top / f"{package.name}.spec"
-        listed = "".join(f'"/{path}"\n' for path in package.files)
+        listed, needs = "".join(f'"/{path}"\n' for path in package.files), "".join(f"Requires: {name}\n" for name in package.needs)
         spec.write_text(
             f"Name: {package.name}\nVersion: {version}\nRelease: {release or '1'}\nSummary: a small package that carries a real name\n"
-            f"License: none\nBuildArch: x86_64\nAutoReqProv: no\n%description\nSmall.\n"
+            f"License: none\nBuildArch: x86_64\nAutoReqProv: no\n{needs}%description\nSmall.\n"
             f"%install\nmkdir -p %{{buildroot}}\ncp -a {root}/. %{{buildroot}}/\n%files\n{listed}"
         )
         fixed = {"_topdir": top, "_rpmdir": self.folder, "_rpmfilename": "%{NAME}-%{VERSION}-%{RELEASE}.%{ARCH}.rpm"}

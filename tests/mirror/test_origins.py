@@ -11,6 +11,7 @@ import pytest
 
 from provision.converge.roles import ROLES
 from provision.converge.variables import variables
+from provision.mirror import rpms
 from provision.mirror.origins import configuration, origins, preferences, sources
 from provision.mirror.refused import MirrorRefusedError
 from provision.paths import playbooks_dir
@@ -69,10 +70,17 @@ def test_every_repository_is_trusted_by_its_own_key_alone() -> None:
     assert {line.split()[1].partition("/")[0] for line in text.splitlines() if line.startswith("URIs")} == {"file:"}
 
 
-def test_a_system_whose_packages_dnf_installs_is_refused() -> None:
+def test_of_a_system_with_dnf_the_repositories_of_the_lock_are_carried_and_no_file_names_a_key() -> None:
     plain = profile().dump() | {"os": {"name": "rocky", "version": "9"}, "places": []}
-    with pytest.raises(MirrorRefusedError, match="dnf"):
-        origins(build(Profile.model_validate(plain), TODAY))
+    (origin,) = origins(build(Profile.model_validate(plain), TODAY))
+    assert (origin.folder, origin.key, origin.repository.kind) == ("dnf/r0", "keys/r0.asc", "dnf")
+    texts = rpms.configuration("/carried", [origin])
+    assert set(texts) == {"dnf.conf", "repos.d/gpuprov.repo"}
+    assert "reposdir=/carried/repos.d\n" in texts["dnf.conf"]
+    assert "baseurl=file:///carried/dnf/r0/\n" in texts["repos.d/gpuprov.repo"]
+    for text in texts.values():
+        assert "gpgcheck=1\n" in text
+        assert "gpgkey" not in text, "dnf would import a key of the folder by itself"
 
 
 def test_on_a_host_apt_removes_nothing_for_the_sake_of_the_folder() -> None:
