@@ -19,7 +19,7 @@ _STATES: Final = {"active": "Droplet is currently off.", "off": "Droplet is alre
 
 
 def _list(call: DropletCall) -> Answer:
-    """By the document: no type is not a droplet with GPUs; `tag_name` goes with neither `name` nor `type`; names are compared without case."""
+    """By the document: no type is no droplet with GPUs; `tag_name` goes with neither `name` nor `type`; names are compared without case."""
     query, world = call.query, call.world
     if "tag_name" in query and {"name", "type"} & query.keys():
         raise unprocessable("tag_name can not be combined with name or type.")
