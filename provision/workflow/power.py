@@ -10,6 +10,7 @@ from provision import clouds
 from provision.clouds.base import Instance
 from provision.errors import GpuprovError, HostUnreachableError, UsageError
 from provision.host.reach import wait_ready
+from provision.host.rotate import rotate
 from provision.host.ssh import execute
 from provision.host.way import actual, directives, phrase
 from provision.launch import cost, lifecycle
@@ -81,14 +82,16 @@ def start(session: Session, name: str, *, rehearsal: bool, say: Say) -> StartedM
 
 
 def _reach(session: Session, launch: LaunchMachines, instance: Instance, network: Network, say: Say) -> None:
-    keys = None
+    keys, cloud = None, launch.ours.handle((instance.cloud, instance.region))
     if not session.ssh.knows(instance.name):
         say(f"reading the host key of {instance.name} over the cloud's own channel")
-        keys = launch.ours.handle((instance.cloud, instance.region)).host_keys(instance, timeout_s=_KEYS_S)
+        keys = cloud.host_keys(instance, timeout_s=_KEYS_S)
     way = directives(network, instance)
     session.ssh.add(instance.name, address=instance.address, login=instance.login, keys=keys, way=way)
     say(f"waiting for {instance.name} at {instance.address} {phrase(network)}".rstrip())
     asyncio.run(wait_ready(session.ssh.target(instance.name), timeout_s=_READY_S))
+    if keys and clouds.provider(instance.cloud).first_key.given:
+        rotate(session.ssh, instance.name, keys, lambda new: cloud.publish_host_keys(instance, new))
     session.journal.update(instance.group, lambda record: record.with_address(instance.id, instance.address))
 
 
