@@ -207,8 +207,8 @@ class Answer:
     """One thing that the cloud says before a launch.
 
     Attributes:
-        about: `region`, `offered`, `quota`, `image`, `dry-run`, and where the place names one `capacity`, `block-price`, `disk-key` or
-            `identity`.
+        about: `region`, `offered`, `quota`, `image`, `dry-run`, and where the place names one `capacity`, `block-price`, `disk-key`,
+            `identity` or `os-login`.
         holds: None when it could not be asked; `said` is then the reason.
     """
 

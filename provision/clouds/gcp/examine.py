@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from provision.clouds import base
-from provision.clouds.gcp import data, identity, image_choice, images, reservations
+from provision.clouds.gcp import data, identity, image_choice, images, os_login, reservations
 from provision.clouds.gcp.api import GcpProjectApi
 from provision.clouds.gcp.errors import GoneError
 from provision.clouds.gcp.place import capacity_of
@@ -36,6 +36,9 @@ def examine(api: GcpProjectApi, order: base.Order, region: str, zones: list[str]
     given = identity.of(order)
     if given:
         questions["identity"] = lambda: _identity(api, given.service_account)
+
+    if identity.by_os_login(order):
+        questions["os-login"] = lambda: os_login.examine(api, order)
 
     def ask(about: str) -> base.Answer:
         try:

@@ -56,6 +56,15 @@ def for_launch(api: GcpProjectApi, order: base.Order) -> Iterator[base.Order]:
         raise
 
 
+def examine(api: GcpProjectApi, order: base.Order) -> base.Answer:
+    """Whether the caller may log in as a user who can become root."""
+    try:
+        _check(api, order)
+    except PermissionRefusedError as error:
+        return base.Answer("os-login", holds=False, said=error.message)
+    return base.Answer("os-login", holds=True, said="OS Login lets these credentials in, as a user who can become root")
+
+
 def _check(api: GcpProjectApi, order: base.Order) -> None:
     """Ask which of the permissions the caller has: without them the machine would refuse the key once it runs, and give no reason."""
     wanted = [*identity.OS_LOGIN, *(identity.ACTIONS[1:] if identity.of(order) else ())]

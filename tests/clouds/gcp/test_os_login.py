@@ -120,7 +120,11 @@ def test_without_a_permission_nothing_is_made_and_it_is_named(policy: GcpRig, of
         assert "roles/" in caught.value.hint
         assert keys(policy) == {}
         assert policy.cloud().things(order.name) == []
+        asked = {answer.about: answer for answer in policy.cloud().examine(order)}["os-login"]
+        assert (asked.holds, missing in asked.said) == (False, True)
     policy.set(gce_allowed=list(needed))
+    assert {answer.about: answer.holds for answer in policy.cloud().examine(order)}["os-login"] is True
+    assert "os-login" not in {answer.about for answer in policy.cloud().examine(policy.order())}
     life(policy, order)
 
 
