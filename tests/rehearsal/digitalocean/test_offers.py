@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from provision.clouds.digitalocean import data
 from tests.rehearsal.digitalocean.conftest import CPU, GPU, Ocean
 
 
@@ -61,3 +62,22 @@ def test_an_image_that_is_larger_than_the_disk_is_refused(ocean: Ocean) -> None:
     ocean.set(do_images=[{"id": 99, "name": "mine", "distribution": "Ubuntu", "regions": ["tor1"], "min_disk_size": 60}])
     assert "disk" in ocean.create(size=CPU, image=99).said
     assert ocean.create(image=99).status == 202
+
+
+def test_what_is_offered_of_nvidia_is_what_the_catalogue_says(ocean: Ocean) -> None:
+    """The same figures stand in both: a size that only one of them corrects would be planned at another price than it is launched at."""
+    shown = {slug: size for slug, size in sizes(ocean).items() if size.get("gpu_info", {}).get("model", "").startswith("nvidia")}
+    assert shown.keys() == {record.slug for record in data.digitalocean().sizes}
+    for slug, offered in shown.items():
+        record, price = data.size(slug), data.price_of(slug)
+        assert record is not None
+        assert price is not None
+        assert (offered["vcpus"], offered["memory"] // 1024, offered["disk"], offered["gpu_info"]["count"], sorted(offered["regions"])) == (
+            record.vcpus,
+            record.memory_gb,
+            record.disk_gb,
+            record.gpus,
+            sorted(record.regions),
+        )
+        assert offered["price_hourly"] == price[0]
+        assert sum(d["size"]["amount"] for d in offered["disk_info"] if d["type"] == "scratch") == record.scratch_gb
