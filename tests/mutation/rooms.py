@@ -65,10 +65,15 @@ ROOMS = {
         tuple(f"provision/clouds/gcp/{name}.py" for name in _CLOUD),
         tuple(f"tests/clouds/gcp/test_{name}.py" for name in ("requests", "requests_whole", "firewall", "ownership")),
     ),
+    "digitalocean": Room(("provision/clouds/digitalocean/requests.py",), ("tests/clouds/digitalocean/test_requests.py",)),
     "checks": Room(tuple(f"provision/verify/checks/{name}.py" for name in _CHECKS), ("tests/verify/checks", *_without(_SECONDS))),
     "checks-made": Room(
         tuple(f"provision/verify/checks/{name}.py" for name in _MADE_CHECKS),
         tuple(f"tests/verify/checks/test_{name}.py" for name in _MADE_CHECKS),
+    ),
+    "measured": Room(
+        ("provision/verify/bench/verdict.py", "provision/verify/codes.py", "provision/verify/checks/bench.py"),
+        ("tests/verify/bench/test_verdict.py", "tests/verify/checks/test_bench.py", "tests/verify/checks/test_health.py"),
     ),
     "counters": Room(
         ("provision/verify/probe/counters.py",), ("tests/verify/probe/test_counters.py",), imported_from="provision/verify/probe"
