@@ -41,6 +41,7 @@ COMMANDS: Final = {
     "mirror": "Fill a folder with everything that `apply` downloads.",
     "undo": "Put back what the roles changed on a host.",
     "ls": "List the instances that gpuprov launched.",
+    "cost": "Say what the instances cost, so far and to their deadlines.",
     "stop": "Power machines off. Their disks stay.",
     "start": "Power machines on again.",
     "extend": "Move the deadline, within what the profile allows.",

@@ -61,6 +61,12 @@ def until(price: Price | None, deadline: dt.datetime, now: dt.datetime) -> float
     return round(price.usd_per_hour * max(0.0, (deadline - now).total_seconds()) / 3600, 2) if price else None
 
 
+def until_end(instance: Instance, price: Price | None, now: dt.datetime) -> float | None:
+    """US dollars from now until a machine ends itself; None where its price or its end is not known."""
+    ends = _time(instance.deadline)
+    return until(price, ends, now) if ends else None
+
+
 def _time(text: str) -> dt.datetime | None:
     try:
         return dt.datetime.fromisoformat(text)

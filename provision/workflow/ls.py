@@ -4,6 +4,7 @@ import datetime as dt
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from provision import clouds
 from provision.clouds.base import Instance, has_tags
 from provision.host.way import actual, phrase
 from provision.launch import cost
@@ -27,6 +28,11 @@ class InventoryRow:
         notices: what the cloud announced.
         way: how it is reached, where that is not directly and by a public address.
         tags: those that its profile added to ours.
+        rehearsal: whether it is in the embedded cloud, and so costs nothing.
+        usd_per_hour: the catalog's price, with disks and address where the profile is known; None where there is no price.
+        to_deadline_usd: from now until it ends itself, if it runs until then.
+        unpriced: what is billed as well, at a price that the catalog does not have.
+        priced_on: the day of the oldest source of the price.
     """
 
     name: str
@@ -46,6 +52,11 @@ class InventoryRow:
     notices: tuple[str, ...] = ()
     way: str = ""
     tags: dict[str, str] = field(default_factory=dict)
+    rehearsal: bool = False
+    usd_per_hour: float | None = None
+    to_deadline_usd: float | None = None
+    unpriced: tuple[str, ...] = ()
+    priced_on: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +102,7 @@ def _profile(session: Session, instance: Instance, profiles: list[Profile]) -> P
 
 def _row(instance: Instance, profile: Profile | None, notices: tuple[str, ...], now: dt.datetime, *, rehearsal: bool) -> InventoryRow:
     age_s = (now - dt.datetime.fromisoformat(instance.launched_at)).total_seconds()
+    price = cost.hourly(instance, profile)
     return InventoryRow(
         name=instance.name,
         state=instance.state,
@@ -101,7 +113,7 @@ def _row(instance: Instance, profile: Profile | None, notices: tuple[str, ...], 
         market=instance.market,
         address=instance.address,
         age_h=round(max(0.0, age_s) / 3600, 2),
-        cost_usd=cost.since(instance, cost.hourly(instance, profile), now),
+        cost_usd=cost.since(instance, price, now),
         deadline=instance.deadline,
         owner=instance.owner,
         profile=instance.profile,
@@ -109,6 +121,11 @@ def _row(instance: Instance, profile: Profile | None, notices: tuple[str, ...], 
         notices=notices,
         way=_way(profile, rehearsal=rehearsal) if profile else "",
         tags=dict(instance.tags),
+        rehearsal=rehearsal,
+        usd_per_hour=price.usd_per_hour if price else None,
+        to_deadline_usd=cost.until_end(instance, price, now),
+        unpriced=price.missing if price else (),
+        priced_on=str(min(clouds.sources()[source].date for source in price.sources)) if price else "",
     )
 
 

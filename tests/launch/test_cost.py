@@ -119,3 +119,9 @@ def test_the_time_until_the_deadline_costs_the_sum_of_all_parts() -> None:
     assert cost.until(PRICE, NOW + dt.timedelta(hours=36_000), NOW) == 21_600
     assert cost.until(PRICE, NOW - dt.timedelta(hours=1), NOW) == 0.0
     assert cost.until(None, NOW, NOW) is None
+
+
+@pytest.mark.parametrize(("deadline", "dollars"), [("2026-11-21T12:30:00+00:00", 6.0), ("2026-11-21T02:00:00+00:00", 0.0), ("", None)])
+def test_what_is_left_to_pay_ends_with_the_machine(deadline: str, dollars: float | None) -> None:
+    assert cost.until_end(machine(deadline=deadline), PRICE, NOW) == dollars
+    assert cost.until_end(machine(deadline=deadline), None, NOW) is None
