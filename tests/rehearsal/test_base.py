@@ -1,5 +1,6 @@
 """Each embedded cloud is a folder with the same doors as the others, and a line in the registry."""
 
+import inspect
 from dataclasses import fields
 from importlib import import_module
 from pathlib import Path
@@ -8,7 +9,7 @@ import pytest
 
 from provision import clouds, rehearsal
 from provision.rehearsal import EMULATIONS
-from provision.rehearsal.base import Traffic
+from provision.rehearsal.base import Emulation, Traffic
 
 FOLDER = Path(rehearsal.__file__).parent
 # What every cloud has, so that whoever has read one guesses the other.
@@ -22,6 +23,16 @@ def test_the_registry_is_the_folders_and_every_cloud_has_an_emulation() -> None:
 @pytest.mark.parametrize("cloud", EMULATIONS)
 def test_files_that_do_the_same_have_the_same_name(cloud: str) -> None:
     assert {path.stem for path in (FOLDER / cloud).glob("*.py")} >= FILES
+
+
+@pytest.mark.parametrize("cloud", EMULATIONS)
+def test_an_emulation_takes_what_the_protocol_gives(cloud: str) -> None:
+    """They are loaded by name, so no type checker compares them."""
+    module, _, name = EMULATIONS[cloud].partition(":")
+    made = getattr(import_module(module), name)
+    for method, meant in inspect.getmembers(Emulation, inspect.isfunction):
+        if not method.startswith("_"):
+            assert list(inspect.signature(getattr(made, method)).parameters) == list(inspect.signature(meant).parameters), method
 
 
 def test_no_two_clouds_have_a_setting_of_the_same_name() -> None:

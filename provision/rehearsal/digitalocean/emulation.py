@@ -37,11 +37,11 @@ class DigitaloceanEmulation:
         """Its droplet is off, and is billed on."""
         guests.ended_by_itself(self._world, host_id)
 
-    def offer_image(self, region: str, image: dict[str, str], login: str) -> None:  # noqa: ARG002 - root is the login of every image
+    def offer_image(self, region: str, image: dict[str, str], login: str, system: str) -> None:  # noqa: ARG002 - root is the login of every image
         """Add it to the account's own images, in place of one that was offered before; a public one is named by its slug and is there."""
         if image.get("id"):
             number = int(image["id"])
-            row = {"id": number, "name": f"image {number}", "distribution": _OWN_DISTRIBUTION, "regions": [region]}
+            row = {"id": number, "name": f"image {number}", "distribution": _OWN_DISTRIBUTION, "regions": [region], "system": system}
             self.settings.do_images = [*(other for other in self.settings.do_images if other["id"] != number), row]
 
     def close(self) -> None:

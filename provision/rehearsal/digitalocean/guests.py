@@ -24,6 +24,7 @@ def _spec(world: DropletWorld, droplet: DropletState) -> HostSpec:
         user_data=droplet.user_data.encode(),
         authorized_keys=droplet.keys,
         root_login=True,
+        system=offers.system_of(world, int(droplet.shown["image"]["id"])),
         instance_store_gb=size.scratch_gb if size else 0,
         volume_gb=tuple(volume["size_gigabytes"] for volume in volumes),
         disk_link=lambda number, _serial, _ephemeral: names[number],

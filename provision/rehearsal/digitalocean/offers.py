@@ -143,7 +143,13 @@ def images(world: DropletWorld) -> list[dict[str, Any]]:
         _image({"id": number, "slug": slug, "distribution": distribution, "name": name, "min_disk_size": smallest})
         for slug, (number, distribution, name, smallest) in _IMAGES.items()
     ]
-    return public + [_image({"slug": None, "public": False, "type": "custom", **given}) for given in world.settings.do_images]
+    own = ({key: value for key, value in given.items() if key != "system"} for given in world.settings.do_images)
+    return public + [_image({"slug": None, "public": False, "type": "custom", **given}) for given in own]
+
+
+def system_of(world: DropletWorld, number: int) -> str:
+    """The system of an own image, in the words of the catalogue; empty for every other."""
+    return next((str(given.get("system", "")) for given in world.settings.do_images if given["id"] == number), "")
 
 
 def _image(given: dict[str, Any]) -> dict[str, Any]:

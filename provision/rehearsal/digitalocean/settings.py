@@ -31,4 +31,4 @@ class DigitaloceanSettings:
     do_limit_hour: int = 5000
     do_limit_minute: int = 250
     do_limit_key_lists: int = 10
-    do_images: list[dict[str, Any]] = field(default_factory=list)  # images of one's own: `id`, `name`, `distribution`, `regions`
+    do_images: list[dict[str, Any]] = field(default_factory=list)  # images of one's own: `id`, `name`, `distribution`, `regions`, `system`

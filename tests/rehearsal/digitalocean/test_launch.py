@@ -145,12 +145,12 @@ def test_it_is_in_the_default_vpc_of_its_region_or_in_the_one_that_is_named(ocea
 
 
 def test_an_own_image_is_used_by_its_number_where_it_is(ocean: Ocean) -> None:
-    ocean.ask("images", [{"cloud": "digitalocean", "region": REGION, "image": {"id": "4711"}, "login": "root"}])
+    ocean.ask("images", [{"cloud": "digitalocean", "region": REGION, "image": {"id": "4711"}, "login": "root", "system": "rocky 9"}])
     assert ocean.create(image=4711).body["droplet"]["image"]["public"] is False
     assert ocean.create(image=4711, region="nyc2").status == 422
     assert ocean.get("images?private=true")["images"][0]["id"] == 4711
     ocean.ask(
-        "images", [{"cloud": "digitalocean", "region": REGION, "image": {"slug": IMAGE}, "login": "root"}]
+        "images", [{"cloud": "digitalocean", "region": REGION, "image": {"slug": IMAGE}, "login": "root", "system": "ubuntu 24.04"}]
     )  # a public one: it is there
     assert len(ocean.get("images?private=true")["images"]) == 1
 
