@@ -16,8 +16,9 @@ DEBIAN := python3-venv openssh-client mmdebstrap apt-cacher-ng iproute2 util-lin
 DEBIAN += openssh-server
 # For the report's page; Ubuntu has it as a snap only, and skips those tests.
 DEBIAN += $(if $(filter debian,$(shell . /etc/os-release && echo $$ID)),chromium fonts-dejavu-core)
-# The tests of a report on paper read its PDF; a runbook's commands are parsed by AWS's own command line, which Ubuntu has as a snap only.
-DEBIAN += poppler-utils $(if $(filter debian,$(shell . /etc/os-release && echo $$ID)),awscli)
+# The tests of a report on paper read its PDF; a runbook's commands are run with curl and jq, or parsed by AWS's own command line, which Ubuntu
+# has as a snap only.
+DEBIAN += poppler-utils curl jq $(if $(filter debian,$(shell . /etc/os-release && echo $$ID)),awscli)
 
 help:
 	@sed -n 's/^#   //p' Makefile
