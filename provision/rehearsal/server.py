@@ -79,7 +79,8 @@ def main() -> None:
     options = parser.parse_args()
     folder: Path = paths.private_dir(options.folder.resolve())
     try:
-        with FileLock(folder / "server.lock", timeout=0):
+        # The lock of one that was killed ends a moment after its process seems to have.
+        with FileLock(folder / "server.lock", timeout=2):
             _serve(folder, with_hosts=not options.no_hosts)
     except Timeout:
         sys.exit(f"another process serves {folder}")

@@ -73,4 +73,4 @@ def test_of_several_people_with_one_name_one_launches_and_the_others_are_told(
         print(
             f"\n  {clients.kind.name:4} {people} people  {tries} tries, {killed} of {people * tries} clients killed, no name launched twice"
         )
-    assert people * tries * 0.1 < killed < people * tries * 0.9  # some were killed, and some lived: how many depends on the machine
+    assert 0 < killed < people * tries  # some were killed, and some lived: how many depends on the machine
