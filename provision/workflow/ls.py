@@ -138,4 +138,4 @@ def _unfinished(record: Record) -> InventoryRow:
     cloud, region = (record.touched or (("", ""),))[-1]
     owner, profile = str(record.profile.get("owner", {}).get("email", "")), str(record.profile.get("name", ""))
     row = InventoryRow(record.name, "launching?", cloud, region, "", "", "", "", None, None, record.deadline, owner, profile, "")
-    return replace(row, tags=dict(record.profile.get("tags") or {}))
+    return replace(row, tags=dict(record.profile.get("tags") or {}), rehearsal=record.rehearsal)

@@ -39,3 +39,4 @@ def test_a_launch_is_unknown_until_the_cloud_has_confirmed_a_machine(
     assert inventory.problems == ()
     for row in inventory.rows:
         assert (row.cloud, row.region, row.owner, row.profile) == ("aws", "ap-east-1", "gpu-platform@example.com", "t4-train")
+        assert row.rehearsal, "`cost` would count it among what is paid for"
