@@ -321,7 +321,7 @@ def test_quota_metrics_are_in_googles_enum() -> None:
 
 
 def test_gcp_zones_look_like_zones_and_accelerators_have_a_gpu() -> None:
-    accelerators = set(gcp.gcp().accelerators.values())
+    accelerators = {*gcp.gcp().accelerators.values(), *(machine.accelerator for machine in gcp.gcp().machines)}
     assert set(gcp.gcp().accelerators) | set(aws.aws().gpu_names) <= set(GPUS)
     for accelerator, zones in gcp.gcp().zones.items():
         if accelerator != "source":

@@ -46,9 +46,11 @@ def test_why_an_instance_type_cannot_be_had(instance_type: str, region: str, gpu
         ("a2-ultragpu-1g", "us-central1-f", "a100-80gb", 1, "us-central1-f has no nvidia-a100-80gb"),
         # Whole boards alone are sold on demand, and the newest only from reserved capacity.
         ("a3-highgpu-1g", "us-central1-a", "h100", 1, "a3-highgpu-1g is not sold as on-demand, only as spot or flex-start"),
-        ("a3-highgpu-8g", "us-central1-a", "h100", 8, "the zones with nvidia-h100-80gb are not recorded"),
-        ("a3-megagpu-8g", "us-central1-a", "h100", 8, "the zones with nvidia-h100-mega-80gb are not recorded"),
-        ("a3-megagpu-8g", "us-west2-a", "h100", 8, "us-west2 has no a3-megagpu-8g; it is in 13 regions"),
+        ("a3-highgpu-8g", "us-central1-a", "h100", 8, ""),
+        ("a3-highgpu-8g", "us-central1-f", "h100", 8, "us-central1-f has no nvidia-h100-80gb; it is in 16 regions"),
+        ("a3-megagpu-8g", "us-central1-a", "h100", 8, ""),
+        ("a3-megagpu-8g", "us-west2-a", "h100", 8, "us-west2-a has no nvidia-h100-mega-80gb; it is in 13 regions"),
+        ("g4-standard-48", "us-central1-a", "rtx-pro-6000", 1, "the zones with nvidia-rtx-pro-6000 are not recorded"),
         ("a3-ultragpu-8g", "us-central1-a", "h200", 8, "only as spot or flex-start or reservation"),
         ("g4-standard-48", "southamerica-east1-a", "rtx-pro-6000", 1, "southamerica-east1 has no g4-standard-48"),
     ],
@@ -110,14 +112,24 @@ def test_a_place_of_spot_is_not_refused_for_what_is_not_sold_on_demand() -> None
     place = provider.place.model_validate(
         {"cloud": "gcp", "instance_type": "a3-highgpu-1g", "gpu": "h100", "gpu_count": 1, "zones": ["us-central1-a"], "market": "spot"}
     )
-    against = provider.refusal(place, "us-central1-a", "h100", 1)
+    assert provider.refusal(place, "us-central1-a", "h100", 1) is None
+
+
+def test_zones_that_nobody_recorded_are_ignorance_and_not_a_refusal() -> None:
+    provider = clouds.provider("gcp")
+    place = provider.place.model_validate(
+        {"cloud": "gcp", "instance_type": "g4-standard-48", "gpu": "rtx-pro-6000", "gpu_count": 1, "zones": ["us-central1-a"]}
+    )
+    against = provider.refusal(place, "us-central1-a", "rtx-pro-6000", 1)
     assert against is not None
     assert against.is_ignorance
 
 
 def test_a_type_whose_zones_are_not_known_has_its_regions() -> None:
-    where = search.whereabouts("a4-highgpu-8g")
+    where = search.whereabouts("g4-standard-48")
     assert (where.known, where.zones["us-central1"], where.source) == (True, (), "gcosts-types-2026-08")
+    where = search.whereabouts("a4-highgpu-8g")
+    assert (where.zones["us-west3"], where.source) == (("us-west3-b", "us-west3-c"), "skypilot-gcp-vms")
     assert search.whereabouts("a2-highgpu-1g").source == "gcosts-zones-2023-05"
     (offer,) = [each for each in search.offers(gpu="h100", cloud="gcp") if each.instance_type == "a3-highgpu-1g"]
     assert (offer.markets, offer.note) == (("spot",), "not sold on demand: spot or flex-start only")
