@@ -1,6 +1,7 @@
 """Whose GCP is spoken to. Importing this loads nothing of Google's."""
 
-from dataclasses import dataclass
+import os
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,5 +22,10 @@ class GcpAccess:
 
 
 def access_from(settings: dict[str, str]) -> GcpAccess:
-    """The access that plain settings describe, such as those of the embedded cloud."""
-    return GcpAccess(**settings)  # type: ignore[arg-type]  # the settings are texts: the time-out is not among them
+    """The access that plain settings describe, such as the embedded cloud's; without any the user's own, or GPUPROV_GCP_ENDPOINT's."""
+    access = GcpAccess(**settings)  # type: ignore[arg-type]  # the settings are texts: the time-out is not among them
+    endpoint = os.environ.get("GPUPROV_GCP_ENDPOINT")
+    if access.endpoint_url or not endpoint:
+        return access
+    # Nobody logs in there, so Google's library cannot say whose project it is.
+    return replace(access, endpoint_url=endpoint, project=access.project or os.environ.get("GOOGLE_CLOUD_PROJECT"))

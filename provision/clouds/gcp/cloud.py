@@ -5,7 +5,6 @@ whether there was a machine, the insert does not. Names derive from the launch, 
 """
 
 import datetime as dt
-import os
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any, ClassVar, Final, Literal
@@ -13,7 +12,7 @@ from typing import Any, ClassVar, Final, Literal
 from provision.clouds import base
 from provision.clouds.caller import resolve
 from provision.clouds.gcp import disk_key, examine, firewall, os_login, power, provider, removal, requests
-from provision.clouds.gcp.access import GcpAccess
+from provision.clouds.gcp.access import GcpAccess, access_from
 from provision.clouds.gcp.answers import instance_of, notices_of, tags_of_firewall
 from provision.clouds.gcp.api import GcpProjectApi
 from provision.clouds.gcp.errors import AlreadyThereError, GoneError, in_place, of_operation
@@ -53,8 +52,7 @@ class GcpCloud:
 
     def __init__(self, region: str, access: GcpAccess | None = None) -> None:
         self.region = region
-        # Google's library reads no variable for another endpoint; the embedded GCP is found by ours.
-        self._access = access or GcpAccess(endpoint_url=os.environ.get("GPUPROV_GCP_ENDPOINT") or None)
+        self._access = access or access_from({})
         self._api = GcpProjectApi(self._access)
         # How often an attempt has certainly failed: GCE would answer the same request id with the operation that failed.
         self._failures: Counter[str] = Counter()
