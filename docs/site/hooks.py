@@ -40,3 +40,29 @@ def _adapted(text: str) -> str:
     """Prose as this site needs it: Markdown here wants an empty line before a list, GitHub does not."""
     text = re.sub(r"\]\(((?:\.\./)*)\.\./CONTRIBUTING\.md", r"](\1CONTRIBUTING.md", text)
     return re.sub(r"^((?![-*] |\d+\. |\s|$).+)\n(?=[-*] |1\. )", r"\1\n\n", text, flags=re.MULTILINE)
+
+
+# What the theme leaves out of its pages for people who use a keyboard or a screen reader: axe finds each of them.
+_ACCESSIBLE: Final = (
+    (re.compile(r'(<div class="md-search" [^>]*role="dialog")'), r'\1 aria-label="Search"'),
+    # A long line of code is scrolled by keyboard, too.
+    (re.compile(r"<pre\b(?![^>]*tabindex)"), '<pre tabindex="0"'),
+    # The list of a part of the site has the name of the list around it.
+    (re.compile(r'(<nav class="md-nav" data-md-level="1") aria-labelledby="__nav_(\d+)_label"'), r'\1 aria-label="Pages of part \2"'),
+)
+
+
+def on_post_page(output: str, **_: Any) -> str:
+    """The page as everybody can use it."""
+    return _accessible(output)
+
+
+def on_post_template(output_content: str, template_name: str, **_: Any) -> str:
+    """The page for addresses that do not exist, likewise."""
+    return _accessible(output_content) if template_name.endswith(".html") else output_content
+
+
+def _accessible(output: str) -> str:
+    for pattern, instead in _ACCESSIBLE:
+        output = pattern.sub(instead, output)
+    return output

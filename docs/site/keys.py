@@ -120,7 +120,8 @@ class _Walk:
 
 def _bounds(node: dict[str, Any]) -> str:
     low = f" from {node['minimum']}" if "minimum" in node else f" above {node['exclusiveMinimum']}" if "exclusiveMinimum" in node else ""
-    return f"{low} to {node['maximum']}" if "maximum" in node else low
+    above = "," if "exclusiveMinimum" in node else ""
+    return f"{low}{above} to {node['maximum']}" if "maximum" in node else low
 
 
 def _yaml(value: Any) -> str:
