@@ -6,6 +6,7 @@ import ast
 import importlib
 import json
 import re
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -88,6 +89,13 @@ def test_an_error_says_where_it_is_explained_and_that_command_works(call: Call) 
     code, out, _ = call(*said.split()[1:], "--json")
     assert code == 0
     assert json.loads(out)["code"] == "profile-not-found"
+
+
+def test_the_page_is_in_the_wheel_and_in_the_source_that_a_wheel_is_built_from() -> None:
+    hatch = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]
+    here = str(PAGE.relative_to(ROOT))
+    assert hatch["wheel"]["force-include"][here] == f"provision/_data/{here}"
+    assert f"/{here}" in hatch["sdist"]["include"]
 
 
 def test_it_lists_all_and_takes_the_word_as_it_was_printed(call: Call) -> None:
