@@ -13,6 +13,7 @@ from docs.site import checks, keys
 from docs.site.cells import code, prose, table
 from provision.cli import COMMANDS, cli
 
+_RANGE: Final = re.compile(r"(?:; |\s*\[)([\d.]+)<=x(?:<=([\d.]+))?\]?")  # as Click says what a number may be
 _DEFAULT: Final = re.compile(r"\s*\[(?:default: (?P<default>[^\]]*)|(?P<needed>required))\]$")
 
 
@@ -38,9 +39,12 @@ def _option(option: click.Option, command: click.Command) -> tuple[str, str, str
     said = option.get_help_record(click.Context(command))
     assert said is not None, f"{command.name}: {option.name} is not shown"
     spelled, text = said
+    bounds = _RANGE.search(text)
+    text = _RANGE.sub("]" if bounds and bounds[0].startswith(";") else "", text)
     found = _DEFAULT.search(text)
     default = "" if found is None else "needed" if found["needed"] else prose(found["default"])
-    return code(spelled), prose(_DEFAULT.sub("", text)), default
+    within = "" if bounds is None else f" From {bounds[1]} to {bounds[2]}." if bounds[2] else f" At least {bounds[1]}."
+    return code(spelled), prose(_DEFAULT.sub("", text) + within), default
 
 
 def commands() -> str:
