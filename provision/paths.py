@@ -31,6 +31,11 @@ def playbooks_dir() -> Path:
     return _shipped("playbooks")
 
 
+def errors_page() -> Path:
+    """The page that says what each error means."""
+    return _shipped("docs") / "reference" / "errors.md"
+
+
 def state_dir() -> Path:
     """What gpuprov remembers for this user (journal, keys, run artefacts); `GPUPROV_HOME` moves it."""
     return private_dir(state_path())

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.recipes import Copy, Toy, listed, recipes
+from tests.recipes import ROOT, Copy, Toy, listed, recipes
 
 RENDER_TESTS = "tests/render"
 CHECK_TESTS = ("tests/verify/checks/test_swap.py", "tests/verify/checks/test_init.py", "tests/profile/test_check_ids.py")
@@ -308,6 +308,14 @@ def cloud(copy: Copy) -> None:
     copy.replace("provision/clouds/__init__.py", '"gcp")', '"gcp", "toy")')
     copy.after("provision/rehearsal/__init__.py", '    "gcp": "provision', '    "toy": "provision.rehearsal.toy.emulation:ToyEmulation",\n')
     copy.replace("tests/test_shape.py", '"google": {"clouds/gcp"}', '"google": {"clouds/gcp", "clouds/toy"}')
+    documents = (ROOT / "docs/site/examples.yml").read_text().split("---\n")
+    own = [
+        text.replace("cloud: gcp", "cloud: toy, market: spot" if "{cloud" in text else "cloud: toy")
+        for text in documents
+        if "cloud: gcp" in text
+    ]
+    own[0] = own[0].replace("gpu: t4\n", "gpu: t4\n    gpu_count: 1\n")
+    copy.after("docs/site/examples.yml", "{prefix: /opt/pytorch}", "---\n" + "---\n".join(own))
 
 
 TOYS: dict[str, Toy] = {
@@ -318,8 +326,9 @@ TOYS: dict[str, Toy] = {
             "tests/clouds/toy/test_cloud.py",
             "tests/clouds/toy/test_errors.py",
             "tests/test_shape.py",
+            "tests/site/test_reference.py",
             "-k",
-            "Contract or errors or every_cloud or siblings or (one_home and toy and sdk)",
+            "Contract or errors or every_cloud or siblings or (one_home and toy and sdk) or every_key_of",
         ),
         lint=False,
     ),

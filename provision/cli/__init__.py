@@ -53,6 +53,7 @@ COMMANDS: Final = {
     "sweep": "Remove leftovers and machines past their deadline.",
     "log": "Show who changed what on whose approval, and check that log.",
     "profile": "Write, list, show and check profiles.",
+    "explain-error": "Say what an error code means and what to do about it.",
     "rehearse": "Check for, start, stop and inspect the embedded cloud.",
     "completion": "Print the completion script of a shell.",
 }
@@ -218,12 +219,14 @@ def _fail(error: GpuprovError, words: Sequence[str], shared: Mapping[str, Any]) 
     click.echo(_inert(error.message), err=True)
     click.secho("hint: ", fg="cyan", nl=False, err=True, color=colour)
     click.echo(_inert(error.hint), err=True)
+    see = f"gpuprov explain-error {error.code}"
+    click.secho(f"see: {see}", dim=True, err=True, color=colour)
     if detail:
         click.echo(f"detail: {_inert(detail)}", err=True)
     if "--json" in before and next((word for word in before if word in COMMANDS), "") != _SPEAKS_TO_HOSTS:
         from provision.cli.options import print_json  # noqa: PLC0415 - of use for programs alone
 
-        said = {"code": error.code, "message": error.message, "hint": error.hint, **({"detail": detail} if detail else {})}
+        said = {"code": error.code, "message": error.message, "hint": error.hint, "see": see, **({"detail": detail} if detail else {})}
         print_json({**shared.get("beside", {}), "error": said})
     return error.exit_code
 

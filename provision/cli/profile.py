@@ -13,7 +13,7 @@ from provision.cli import options
 from provision.clouds import CLOUDS, machines
 from provision.errors import EXIT_USAGE, GpuprovError, UsageError
 from provision.launch.journal import check_name
-from provision.profile import load, lockfile, new
+from provision.profile import described, load, lockfile, new
 from provision.profile.examine import examine
 from provision.workflow.session import today
 
@@ -205,4 +205,4 @@ def check(ctx: click.Context, *, profiles: tuple[str, ...], strict: bool, as_jso
 @command.command("schema")
 def schema() -> None:
     """Print the JSON Schema of a profile, for editors."""
-    options.print_json(load.schema())
+    options.print_json(described.schema())

@@ -52,8 +52,11 @@ class PlaceBase(StrictModel):
     """Whether a location is a zone, so that several of one region are one attempt; otherwise the cloud chooses the zone."""
 
     cloud: str
+    """The cloud of this place. Each has its own further keys."""
     instance_type: str
+    """The machine type, which decides GPU, processors, memory and price. `gpuprov catalog instances` lists them."""
     market: Literal["on-demand", "spot", "flex-start"] = "on-demand"
+    """How the machine is paid for. Spot is cheaper, and the cloud may take the machine back at any time."""
 
     @model_serializer(mode="wrap")
     def _without_later_keys(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:

@@ -19,14 +19,18 @@ class ImageContents(StrictModel):
     """What is on an image already. It is not installed again: `converge` leaves it, and `verify` proves that it is what is said here."""
 
     driver: DriverBranch
+    """The branch of the driver that is on the image. It is not installed again, and `verify` proves it."""
     driver_flavour: Literal["open", "proprietary"] | None = None
+    """Which kernel modules that driver has, where `verify` should prove that as well."""
 
 
 class OwnImage(StrictModel):
     """The keys that an image of one's own has at every cloud; each cloud adds how it is found."""
 
     login: ImageLogin | None = None
+    """The image's first user, where it is not that of its system."""
     has: ImageContents | None = None
+    """What is on the image already."""
 
     @field_validator("login")
     @classmethod

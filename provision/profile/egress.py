@@ -84,8 +84,11 @@ class Egress(StrictModel):
     """The keys of `sources` for a way out through the organisation's own proxy and authority."""
 
     proxy: ProxyUrl | None = None
+    """The organisation's proxy for HTTP and HTTPS. Name it where hosts reach the outside no other way."""
     no_proxy: Annotated[tuple[PastProxy, ...], Field(max_length=50, strict=False)] = ()
+    """Hosts and domains that are reached without the proxy."""
     ca: Authority | None = None
+    """The certificates of the organisation's own authority, where its proxy opens TLS or its mirrors are signed by it."""
 
     @field_validator("no_proxy")
     @classmethod

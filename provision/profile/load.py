@@ -8,7 +8,7 @@ import errno
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
@@ -164,11 +164,6 @@ def lines(raw: bytes) -> dict[str, int]:
 def digest(profile: Profile) -> str:
     """SHA-256 of a profile's canonical JSON, in hexadecimal: equal for two files with equal values."""
     return canonical.digest(profile.dump())
-
-
-def schema() -> dict[str, Any]:
-    """The JSON Schema of a profile, for editors."""
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **Profile.model_json_schema(by_alias=True)}
 
 
 def invalid(path: Path, problems: Sequence[Complaint]) -> ProfileInvalidError:

@@ -23,10 +23,10 @@ from provision.clouds.own_image import ImageContents
 from provision.profile import image_driver, reserved
 from provision.profile.egress import Egress
 from provision.profile.network import Network, conflict
+from provision.profile.stack import Stack, without
 from provision.profile.strings import (
     AbsolutePath,
     Email,
-    FileName,
     Fingerprint,
     Login,
     Name,
@@ -35,27 +35,19 @@ from provision.profile.strings import (
     Text,
     Url,
     Version,
-    VersionOrAuto,
-    WheelVersionOrAuto,
     free_of,
 )
 from provision.profile.verification import Verification
 from provision.strict import StrictModel
-
-# The names in catalog/data/extras.yaml; a test checks that they are the same.
-Extra = Literal["triton", "nccl", "nvtx", "dali", "cutlass", "dcgm", "opencl", "tensorrt", "transformer-engine", "flash-attn", "apex"]
-
-
-def _without(plain: dict[str, Any], **defaults: Any) -> dict[str, Any]:
-    """A model's data without later keys at their default, so that the digest of an older profile, which may be signed, stays the same."""
-    return {key: value for key, value in plain.items() if key not in defaults or value != defaults[key]}
 
 
 class Owner(StrictModel):
     """Who answers for the machine."""
 
     name: Text
+    """The person or team that answers for the machine. The review, the bill and the tags show it."""
     email: Email
+    """Where that person or team is reached. `gpuprov ls` and the tags of the machine show it."""
 
 
 if TYPE_CHECKING:
@@ -72,19 +64,23 @@ class OperatingSystem(StrictModel):
     """
 
     name: Literal["ubuntu", "debian", "rocky", "alma", "centos-stream", "rhel"]
+    """The system on the image. Change it where your team knows another one, or where an own image has it."""
     version: Version
+    """Its release, in quotes. A newer one has newer compilers; the catalogue says which driver and toolkit go with it."""
     secure_boot: Literal["auto", "required"] = "auto"
+    """Whether a place without Secure Boot is passed over. Ask for it where the organisation demands signed kernel modules."""
 
     @model_serializer(mode="wrap")
     def _without_later_defaults(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """As in `Limits`."""
-        return _without(handler(self), secure_boot="auto")
+        return without(handler(self), secure_boot="auto")
 
 
 class RootDisk(StrictModel):
     """The boot volume, always encrypted."""
 
     size_gb: Annotated[int, Field(ge=20, le=16_384)]
+    """How large the boot disk is. Driver, toolkit and frameworks take about 40 GB; make it larger for data that outlives a stop."""
 
 
 class DataDisk(StrictModel):
@@ -94,9 +90,13 @@ class DataDisk(StrictModel):
     """
 
     source: Literal["instance-store", "volume"]
+    """Where the data disk comes from. `instance-store` is fast, free, and empty after a stop; a `volume` keeps its content."""
     size_gb: Annotated[int, Field(ge=1, le=16_384)] | None = None
+    """How large the volume is. An instance store has the size of its machine type, so it is left out there."""
     mount: AbsolutePath
+    """The folder that the data disk appears at."""
     filesystem: Literal["ext4", "xfs"] = "ext4"
+    """How the data disk is formatted. Choose xfs where your data has very many or very large files and your team knows it."""
 
     @model_validator(mode="after")
     def _size_belongs_to_volumes(self) -> Self:
@@ -113,7 +113,9 @@ class Disks(StrictModel):
     """The root disk, and optionally a data disk."""
 
     root: RootDisk
+    """The boot disk."""
     data: DataDisk | None = None
+    """A second disk for data sets and checkpoints. Leave it out where the boot disk is enough."""
 
 
 class Limits(StrictModel):
@@ -123,93 +125,34 @@ class Limits(StrictModel):
     """
 
     price_per_hour_usd: Annotated[float, Field(gt=0, le=1000)]
+    """The most that the whole machine may cost, with its disks and its address. A place above it is not used."""
     deadline_h: Annotated[int, Field(ge=1, le=720)]
+    """When the machine ends itself, counted from its launch, whatever the client does. `gpuprov extend` moves it within this length."""
     unknown_price: Literal["refuse", "allow"] = "refuse"
+    """What happens to a place whose whole price is not known. `allow` uses it, and the review shows that as a risk."""
 
     @model_serializer(mode="wrap")
     def _without_later_defaults(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """Omit later keys at their default, so that the digest of an older profile, which may be signed, stays the same."""
-        return _without(handler(self), unknown_price="refuse")
-
-
-class Frameworks(StrictModel):
-    """Machine-learning frameworks. One without a version is not installed."""
-
-    pytorch: WheelVersionOrAuto | None = None
-    tensorflow: VersionOrAuto | None = None
-    jax: VersionOrAuto | None = None
-
-
-class OwnPython(StrictModel):
-    """A team's own packages in the framework's environment, or the environment of an image.
-
-    `requirements` or `pylock` names a file beside the profile. With `prefix`, such as /opt/pytorch, PyTorch is the image's own: it is
-    verified there, and nothing is installed into it.
-    """
-
-    requirements: FileName | None = None
-    pylock: FileName | None = None
-    prefix: AbsolutePath | None = None
-
-    @model_validator(mode="after")
-    def _one_of_them(self) -> Self:
-        if sum(each is not None for each in (self.requirements, self.pylock, self.prefix)) != 1:
-            msg = "stack.python names one of requirements, pylock and prefix; nothing is installed into a prefix"
-            raise ValueError(msg)
-        return self
-
-    @property
-    def file(self) -> str | None:
-        """The file beside the profile; None with a prefix."""
-        return self.requirements or self.pylock
-
-
-class Stack(StrictModel):
-    """The software. `auto` is the newest supported version that works on this GPU.
-
-    `opencv: wheel` is without CUDA; `cuda` is built from source on the first host, for this GPU's compute capability alone.
-    `driver_build: dkms` builds the kernel modules on the host, `signed` takes those that the distribution signed, so that Secure Boot
-    can stay on; `auto` is signed where `os.secure_boot` is required, and dkms otherwise.
-    `containers: podman` runs containers without root; docker's service is root, and so is in effect each member of its group.
-    """
-
-    driver: VersionOrAuto = "auto"
-    driver_flavour: Literal["auto", "open", "proprietary"] = "auto"
-    driver_build: Literal["auto", "dkms", "signed"] = "auto"
-    cuda: VersionOrAuto = "auto"
-    cudnn: Literal["none"] | VersionOrAuto = "auto"
-    frameworks: Frameworks = Frameworks()
-    opencv: Literal["wheel", "cuda", "none"] = "none"
-    ffmpeg: bool = False
-    tools: Annotated[tuple[Literal["gcc", "make", "cmake", "git", "tmux"], ...], Field(max_length=20, strict=False)] = (
-        "gcc",
-        "make",
-        "git",
-        "tmux",
-    )
-    profilers: Annotated[tuple[Literal["nsys", "ncu", "nvprof"], ...], Field(max_length=5, strict=False)] = ()
-    extras: Annotated[tuple[Extra, ...], Field(max_length=20, strict=False)] = ()
-    containers: Literal["none", "podman", "docker"] = "none"
-    python: OwnPython | None = None
-
-    @model_serializer(mode="wrap")
-    def _without_later_defaults(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """As in `Limits`."""
-        return _without(handler(self), driver_build="auto", containers="none", python=None)
+        return without(handler(self), unknown_price="refuse")
 
 
 class Mirror(StrictModel):
     """A package repository that replaces NVIDIA's. It is trusted only by the fingerprint of its key."""
 
     url: Url
+    """The address of the repository."""
     key: Url
+    """The address of the key that signs it."""
     fingerprint: Fingerprint
+    """The fingerprint of that key. A key with another one is refused, so it is read from a source that you trust."""
 
 
 class WheelIndex(StrictModel):
     """A package index that replaces the default one. Its files must have the hashes of the lock."""
 
     url: Url
+    """The address of the index."""
 
 
 class Sources(Egress):
@@ -219,16 +162,22 @@ class Sources(Egress):
     """
 
     packages: Literal["nvidia", "distribution"] = "nvidia"
+    """Whose driver and toolkit are installed. Those of the `distribution` are older, and come from one source fewer."""
     apt: Mirror | None = None
+    """A repository of your own instead of NVIDIA's, for Debian and Ubuntu."""
     dnf: Mirror | None = None
+    """A repository of your own instead of NVIDIA's, for systems with dnf."""
     wheels: WheelIndex | None = None
+    """A package index of your own instead of the public one. Its files must have the hashes of the lock."""
 
 
 class ApplicationClocks(StrictModel):
     """A pair as `nvidia-smi -ac` takes it."""
 
     memory_mhz: Annotated[int, Field(ge=100, le=20_000)]
+    """The clock of the memory; `nvidia-smi -q -d SUPPORTED_CLOCKS` lists the pairs of a card."""
     graphics_mhz: Annotated[int, Field(ge=100, le=5_000)]
+    """The clock of the processors of the GPU."""
 
 
 class MigSlices(StrictModel):
@@ -239,7 +188,9 @@ class MigSlices(StrictModel):
         StringConstraints(pattern=r"^[1-9]g\.[1-9][0-9]{0,2}gb$"),
         Field(description="a slice as NVIDIA names it, such as 1g.10gb: compute slices, and memory in GB"),
     ]
+    """The size of these slices. A larger one has more memory and more of the GPU."""
     count: Annotated[int, Field(ge=1, le=8)]
+    """How many slices of this size each GPU gets."""
 
 
 class Gpu(StrictModel):
@@ -250,23 +201,31 @@ class Gpu(StrictModel):
     """
 
     model: GpuModel
+    """The card. The driver, the toolkit and every figure that a check expects depend on it."""
     count: Annotated[int, Field(ge=1, le=16)] = 1
+    """How many GPUs the machine has. A place with another number is passed over, and `verify` counts them."""
     counters: Literal["admin-only", "group", "all-users"] = "admin-only"
+    """Who may read performance counters, which ncu needs: everybody without sudo, or the members of gpuprov-counters alone."""
     persistence: bool = True
+    """Whether the driver stays loaded between programs. Without it the first program after a pause waits, and clocks are forgotten."""
     application_clocks: Literal["default", "max"] | ApplicationClocks = "default"
+    """The clocks at which programs run. Fix them to compare measurements; `max` takes the highest pair of the card."""
     mig: Annotated[tuple[MigSlices, ...], Field(max_length=8, strict=False)] = ()
+    """Slices that each GPU is split into, so that several people share a card and do not disturb each other."""
 
     @model_serializer(mode="wrap")
     def _without_later_defaults(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """As in `Limits`."""
-        return _without(handler(self), mig=[])
+        return without(handler(self), mig=[])
 
 
 class User(StrictModel):
     """A person's login, by key only."""
 
     name: Login
+    """The login."""
     ssh_keys: Annotated[tuple[PublicKey, ...], Field(max_length=20, strict=False)] = ()
+    """The public keys that this person logs in with. Without one the account exists, and nobody can log in to it."""
 
     @field_validator("name")
     @classmethod
@@ -278,20 +237,33 @@ class Profile(StrictModel):
     """One purpose for a machine: the only source of what is launched, configured and checked."""
 
     schema_version: Annotated[Literal[1], Field(alias="schema")]
+    """The version of this schema."""
     name: Name
+    """What the profile is called, and its machines, unless `--name` says otherwise."""
     purpose: Text
+    """Why the machine exists, in a sentence for whoever approves it."""
     owner: Owner
+    """Who answers for the machine."""
     places: Annotated[tuple[Place, ...], Field(max_length=20, strict=False)]
-    """Empty where hosts exist already, and none is launched."""
+    """Where machines may be launched, the first choice first. Empty where hosts exist already, and none is launched."""
     os: OperatingSystem
+    """The system of the machine."""
     disks: Disks
+    """Its disks."""
     network: Network = Network()
+    """How it is reached, and from where."""
     limits: Limits
+    """What it may cost, and how long it may live."""
     stack: Stack
+    """The software that is installed."""
     sources: Sources = Sources()
+    """Where that software comes from."""
     gpu: Gpu
+    """The GPU and its settings."""
     users: Annotated[tuple[User, ...], Field(max_length=50, strict=False)] = ()
+    """People's logins beside the image's first user."""
     verify: Verification = Verification()
+    """What `verify` demands beside the other keys."""
     tags: Annotated[dict[str, TagValue], Field(max_length=30)] = Field(default_factory=dict)
     """Put on everything that is made at a cloud, in the call that makes it, beside the tags that gpuprov itself sets."""
     _locked_wheels: tuple[str, ...] = PrivateAttr(())
@@ -363,7 +335,7 @@ class Profile(StrictModel):
     @model_serializer(mode="wrap")
     def _without_later_defaults(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """As in `Limits`."""
-        return _without(handler(self), tags={})
+        return without(handler(self), tags={})
 
     @field_validator("network")
     @classmethod

@@ -88,10 +88,15 @@ class Network(StrictModel):
     ssh_from: Annotated[tuple[Annotated[str, AfterValidator(_network)], ...], Field(min_length=1, max_length=20, strict=False)] = (
         "caller",
     )
+    """The networks that may open a connection to port 22. `caller` is the address that `up` is run from, found out at that time."""
     address: Literal["public", "private"] = "public"
+    """Whether the machine has a public address. `private` hides it, and then it needs a way in and a way out."""
     subnet: Subnet | None = None
+    """The subnet to launch in. Name one where the default network is missing or not allowed."""
     via: Via = "direct"
+    """A way in that the cloud offers, so that no port is open to the outside."""
     jump: JumpHost | None = None
+    """A jump host of your own, as your SSH configuration knows it, for machines with a private address."""
 
     @property
     def opens(self) -> tuple[str, ...]:

@@ -8,8 +8,9 @@ from provision.catalog.rules import TITLES
 from provision.errors import StackConflictError
 from provision.profile import requirements
 from provision.profile.locked import Lock, LockedEnvironment, LockedExtra, LockedPython
-from provision.profile.model import OwnPython, Profile
+from provision.profile.model import Profile
 from provision.profile.requirements import EnvironmentWheels, Resolved
+from provision.profile.stack import OwnPython
 
 # What a file adds to an environment.
 OwnPackages = Callable[[EnvironmentWheels], Resolved]

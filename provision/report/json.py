@@ -60,7 +60,7 @@ def schema() -> dict[str, Any]:
         "properties": {
             "error": {
                 "type": "object",
-                "properties": {key: {"type": "string"} for key in ("code", "message", "hint", "detail")},
+                "properties": {key: {"type": "string"} for key in ("code", "message", "hint", "see", "detail")},
                 "required": ["code", "message", "hint"],
                 "additionalProperties": False,
             },

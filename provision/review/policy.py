@@ -15,9 +15,9 @@ from provision.clouds import CLOUDS
 from provision.errors import PolicyInvalidError
 from provision.paths import read_bounded
 from provision.profile.load import MAX_BYTES, typed
-from provision.profile.model import Extra
 from provision.profile.network import network_of
 from provision.profile.plain import listed
+from provision.profile.stack import Extra
 from provision.profile.strings import Email, Name, Text, Url
 from provision.review.bundle import PRINCIPAL, StrictRecord
 

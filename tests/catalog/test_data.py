@@ -23,7 +23,7 @@ from provision.catalog.records.base import version
 from provision.catalog.records.gpus import TensorCores
 from provision.clouds.aws import data as aws
 from provision.clouds.gcp import data as gcp
-from provision.profile.model import Extra
+from provision.profile.stack import Extra
 
 DATA = Path(__file__).parent.parent / "data"
 ROOT = Path(__file__).parents[2]

@@ -6,7 +6,7 @@ import pytest
 
 from provision.catalog import read
 from provision.catalog.refused import refused_name, refused_system
-from provision.profile.model import Extra
+from provision.profile.stack import Extra
 
 
 @pytest.mark.parametrize(

@@ -107,7 +107,8 @@ def test_an_error_is_one_json_object_of_the_published_schema_and_its_text_stays(
     said = json.loads(out)
     jsonschema.validate(said, json.loads(call("verify", "--schema")[1]))
     assert (exit_code, set(said), said["error"]["code"]) == (2, {"error"}, code)
-    assert err == f"error[{code}]: {said['error']['message']}\nhint: {said['error']['hint']}\n"
+    assert err == f"error[{code}]: {said['error']['message']}\nhint: {said['error']['hint']}\nsee: gpuprov explain-error {code}\n"
+    assert said["error"]["see"] == f"gpuprov explain-error {code}"
 
 
 @pytest.mark.parametrize("words", [["plan", "--", "--json"], ["ssh", "nowhere", "nvidia-smi", "--json"]])

@@ -22,16 +22,17 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], err
     return int(str(left.value.code)), capsys.readouterr().err
 
 
-def test_a_defect_has_its_own_exit_code_two_lines_and_a_file_with_the_traceback(
+def test_a_defect_has_its_own_exit_code_its_lines_and_a_file_with_the_traceback(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     code, said = run(monkeypatch, capsys, ZeroDivisionError("division by zero\nand more"))
     assert code == EXIT_INTERNAL == 70
-    first, second = said.splitlines()
+    first, second, third = said.splitlines()
     assert first == "error[internal]: ZeroDivisionError: division by zero"
     (report,) = tmp_path.glob("gpuprov-traceback-*.txt")
     assert str(report) in second
+    assert third == "see: gpuprov explain-error internal"
     assert "Traceback" in report.read_text()
     assert report.stat().st_mode & 0o077 == 0
 

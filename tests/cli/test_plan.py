@@ -100,7 +100,8 @@ def test_a_place_over_the_limit_is_refused_with_price_limit_and_line_and_the_nea
     assert f"  aws us-east-1 g5.xlarge (on-demand): passed over: {why}\n" in out
     edit = f"nearest edit: limits.price_per_hour_usd: 1.04 (line {line}): g5.xlarge in us-east-1 is within it\n"
     assert edit in out
-    assert err == f"error[price-over-limit]: no place of profile a10g-train can be launched in: us-east-1 g5.xlarge: {why}\nhint: {edit}"
+    said = f"error[price-over-limit]: no place of profile a10g-train can be launched in: us-east-1 g5.xlarge: {why}\nhint: {edit}"
+    assert err == f"{said}see: gpuprov explain-error price-over-limit\n"
     code, out, _ = call("plan", path, "--json")
     plan = json.loads(out)
     assert (code, plan["error"]["code"], plan["offers"][0]["refusal"]) == (2, "price-over-limit", "over-limit")

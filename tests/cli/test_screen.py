@@ -174,7 +174,8 @@ def test_plan_is_the_same_at_every_width_and_ends_with_what_to_do(on_terminal: S
     line = 1 + next(number for number, each in enumerate(text.splitlines()) if "price_per_hour_usd" in each)
     assert code == 2
     assert any(f"0.767 USD/h is over limits.price_per_hour_usd 0.40 (line {line})" in each for each in lines)
-    assert lines[-1] == f"hint: nearest edit: limits.price_per_hour_usd: 0.77 (line {line}): g4dn.xlarge in ap-southeast-1 is within it"
+    assert lines[-1] == "see: gpuprov explain-error price-over-limit"
+    assert lines[-2] == f"hint: nearest edit: limits.price_per_hour_usd: 0.77 (line {line}): g4dn.xlarge in ap-southeast-1 is within it"
     assert "…" not in "".join(each for each in lines if "sha256" not in each)
 
 

@@ -12,7 +12,8 @@ from provision.errors import RoleUnknownError
 from provision.paths import playbooks_dir
 from provision.profile.lock import build
 from provision.profile.locked import Lock
-from provision.profile.model import Frameworks, Profile
+from provision.profile.model import Profile
+from provision.profile.stack import Frameworks
 from provision.verify.finding import OUTCOMES, Finding, Outcome
 
 TODAY = dt.date(2026, 11, 21)

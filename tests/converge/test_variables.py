@@ -11,7 +11,8 @@ from provision.converge.variables import variables
 from provision.paths import playbooks_dir
 from provision.profile.lock import build
 from provision.profile.locked import Lock
-from provision.profile.model import Frameworks, Profile, User
+from provision.profile.model import Profile, User
+from provision.profile.stack import Frameworks
 
 TODAY = dt.date(2026, 11, 21)
 

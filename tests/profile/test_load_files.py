@@ -11,7 +11,7 @@ from pydantic import BaseModel
 
 from provision import paths
 from provision.errors import ProfileInvalidError, ProfileNotFoundError
-from provision.profile import load
+from provision.profile import described, load
 
 GOOD: dict[str, Any] = yaml.safe_load((paths.profiles_dir() / "t4-train.yml").read_text())
 
@@ -98,7 +98,7 @@ def test_a_complaint_names_the_schema_of_its_model_and_an_error_carries_all_comp
     error = load.invalid(tmp_path / "p.yml", [complaint])
     assert error.complaints == (complaint,)
     assert "`gpuprov profile schema`" in error.hint
-    assert load.schema()["$schema"] == "https://json-schema.org/draft/2020-12/schema"
+    assert described.schema()["$schema"] == "https://json-schema.org/draft/2020-12/schema"
 
 
 def test_a_component_that_stands_as_a_key_is_sent_to_the_list_of_components(tmp_path: Path) -> None:

@@ -4,8 +4,8 @@ from typing import get_args
 
 import pytest
 
-from provision.profile.model import Extra
 from provision.profile.nearest import instead_of, nearest, slips
+from provision.profile.stack import Extra
 
 
 @pytest.mark.parametrize(

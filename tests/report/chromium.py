@@ -84,9 +84,10 @@ class Chromium:
         answer: dict[str, Any] = json.loads(message)
         return answer
 
-    def open(self, path: Path) -> None:
+    def open(self, page: Path | str) -> None:
+        """Open a file, or an address."""
         self.events.clear()
-        self.ask("Page.navigate", url=path.as_uri())
+        self.ask("Page.navigate", url=page if isinstance(page, str) else page.as_uri())
         while not any(event.get("method") == "Page.loadEventFired" for event in self.events):
             self.events.append(self._next())
         if self._scripts:
@@ -111,8 +112,9 @@ class Chromium:
         self.ask("Emulation.setScriptExecutionDisabled", value=not script)
         self._scripts = script
 
-    def picture(self) -> bytes:
-        return base64.b64decode(self.ask("Page.captureScreenshot", captureBeyondViewport=True)["data"])
+    def picture(self, *, whole: bool = True) -> bytes:
+        """The whole page, or what the window shows of it."""
+        return base64.b64decode(self.ask("Page.captureScreenshot", captureBeyondViewport=whole)["data"])
 
     def paper(self) -> bytes:
         return base64.b64decode(self.ask("Page.printToPDF", preferCSSPageSize=True, printBackground=True)["data"])

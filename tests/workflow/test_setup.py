@@ -10,7 +10,7 @@ import pytest
 from provision.errors import HostUnreachableError
 from provision.host.ssh import Target
 from provision.profile import load, lockfile
-from provision.profile.model import OwnPython
+from provision.profile.stack import OwnPython
 from provision.verify import judge
 from provision.verify.facts import parse
 from provision.verify.finding import Report

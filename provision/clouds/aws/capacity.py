@@ -30,10 +30,15 @@ class AwsCapacity(StrictModel):
     """
 
     reservation: ReservationId | None = None
+    """An on-demand capacity reservation. Only it is used."""
     block: ReservationId | None = None
+    """A capacity block for machine learning. Only it is used."""
     placement_group: GroupName | None = None
+    """A group that exists, for machines that stand close together."""
     tenancy: Literal["default", "dedicated"] = "default"
+    """Whether the hardware is shared with other accounts. Ask for `dedicated` where the organisation demands it."""
     efa: bool = False
+    """Whether the machine gets the Elastic Fabric Adapters of its type, for training over several machines."""
 
     @model_validator(mode="after")
     def _one_of_them(self) -> Self:

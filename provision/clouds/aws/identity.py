@@ -47,6 +47,7 @@ class InstanceProfile(StrictModel):
     instance_profile: Annotated[
         str, StringConstraints(pattern=r"^[A-Za-z0-9+=,.@_-]{1,128}$"), Field(description="the name of an instance profile")
     ]
+    """The instance profile that the machine gets."""
     role: (
         Annotated[
             str,
@@ -55,6 +56,7 @@ class InstanceProfile(StrictModel):
         ]
         | None
     ) = None
+    """The role in that profile, for the permission to hand it over."""
 
     @property
     def role_name(self) -> str:

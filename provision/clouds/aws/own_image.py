@@ -29,9 +29,13 @@ class AwsOwnImage(OwnImage):
     """One image: by its id, by its owner and name, or by a parameter that holds its id."""
 
     id: AmiId | None = None
+    """One image, in one region. It never changes by itself."""
     owner: AmiOwner | None = None
+    """Whose image it is. It stands beside `name`."""
     name: AmiName | None = None
+    """Its name, in which * stands for what changes. The newest is taken, so a new build is used without a change here."""
     parameter: ParameterName | None = None
+    """A parameter that holds the id of the image that is current, where your builds write one."""
 
     @property
     def lookup(self) -> str:

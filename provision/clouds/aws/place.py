@@ -31,11 +31,16 @@ class AwsPlace(PlaceBase):
     cloud: Literal["aws"]
     instance_type: AwsInstanceType
     regions: Annotated[tuple[AwsRegion, ...], Field(min_length=1, max_length=20, strict=False)]
+    """The regions, in the order in which they are tried."""
     market: Literal["on-demand", "spot"] = "on-demand"
     capacity: AwsCapacity | None = None
+    """A reservation, a placement group or hardware of your own that machines are taken from."""
     disk_key: AwsDiskKey | None = None
+    """A key of the account's own that encrypts the disks, where the organisation wants to be able to withdraw it."""
     image: AwsOwnImage | None = None
+    """An image of your own instead of the newest of the system's publisher."""
     identity: Literal["none"] | InstanceProfile = "none"
+    """What the machine may do in the account. Give it one to read buckets; every process on it has the same rights."""
 
     @property
     def adapters(self) -> int:

@@ -26,8 +26,11 @@ class DigitalOceanOwnImage(OwnImage):
     """
 
     slug: ImageSlug | None = None
+    """A public image by its name at the cloud."""
     id: ImageNumber | None = None
+    """A snapshot or a custom image of the account."""
     ssh_key: KeyFingerprint | None = None
+    """A registered key, for images that are started only with one. Nobody logs in with it."""
 
     @property
     def lookup(self) -> str:

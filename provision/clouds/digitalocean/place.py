@@ -42,5 +42,7 @@ class DigitalOceanPlace(PlaceBase):
     cloud: Literal["digitalocean"]
     instance_type: SizeSlug
     regions: Annotated[tuple[DigitalOceanRegion, ...], Field(min_length=1, max_length=20, strict=False)]
+    """The regions, in the order in which they are tried."""
     market: Literal["on-demand"] = "on-demand"
     image: DigitalOceanOwnImage | None = None
+    """An image with a driver, or one of your own, instead of the system's."""

@@ -31,7 +31,9 @@ class GcpCapacity(StrictModel):
     """
 
     reservation: ResourceName | None = None
+    """A reservation of the project in the zone. Only it is used."""
     placement_policy: ResourceName | None = None
+    """A policy that exists, for machines that stand close together."""
 
     @model_validator(mode="after")
     def _says_something(self) -> Self:

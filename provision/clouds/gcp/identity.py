@@ -71,6 +71,7 @@ class ServiceAccount(StrictModel):
         ),
         Field(description="the address of a service account, such as gpu-node@PROJECT.iam.gserviceaccount.com"),
     ]
+    """The service account that the machine gets."""
 
 
 def of(order: Order) -> ServiceAccount | None:

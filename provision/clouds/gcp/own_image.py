@@ -22,8 +22,11 @@ class GcpOwnImage(OwnImage):
     """One image of a project: the newest of a family, or the one of a name."""
 
     project: GcpProject | None = None
+    """The project that has the image."""
     family: ImageName | None = None
+    """A family of images. The newest is taken, so a new build is used without a change here."""
     name: ImageName | None = None
+    """One image. It never changes by itself."""
 
     @property
     def lookup(self) -> str:

@@ -35,14 +35,22 @@ class GcpPlace(PlaceBase):
     cloud: Literal["gcp"]
     instance_type: GcpMachineType
     gpu: GpuModel
+    """The card that is attached to the machine, or that its type has."""
     gpu_count: Annotated[int, Field(ge=1, le=16)] = 1
+    """How many of them."""
     zones: Annotated[tuple[GcpZone, ...], Field(min_length=1, max_length=40, strict=False)]
+    """The zones, in the order in which they are tried."""
     market: Literal["on-demand", "spot", "flex-start"] = "on-demand"
     capacity: GcpCapacity | None = None
+    """A reservation or a placement policy that machines are taken from."""
     disk_key: GcpDiskKey | None = None
+    """A key of the organisation's own that encrypts the disks, where it wants to be able to withdraw it."""
     image: GcpOwnImage | None = None
+    """An image of your own instead of the newest of the system's publisher."""
     identity: Literal["none"] | ServiceAccount = "none"
+    """What the machine may do in the project. Give it a service account to read buckets; every process on it has the same rights."""
     os_login: bool = False
+    """Whether IAM decides who logs in. Set it where the organisation demands OS Login."""
 
     @property
     def longest_h(self) -> int | None:

@@ -1,0 +1,101 @@
+"""The software that a profile asks for: the keys of `stack`."""
+
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
+
+from provision.profile.strings import AbsolutePath, FileName, VersionOrAuto, WheelVersionOrAuto
+from provision.strict import StrictModel
+
+# The names in catalog/data/extras.yaml; a test checks that they are the same.
+Extra = Literal["triton", "nccl", "nvtx", "dali", "cutlass", "dcgm", "opencl", "tensorrt", "transformer-engine", "flash-attn", "apex"]
+
+
+def without(plain: dict[str, Any], **defaults: Any) -> dict[str, Any]:
+    """A model's data without later keys at their default, so that the digest of an older profile, which may be signed, stays the same."""
+    return {key: value for key, value in plain.items() if key not in defaults or value != defaults[key]}
+
+
+class Frameworks(StrictModel):
+    """Machine-learning frameworks. One without a version is not installed."""
+
+    pytorch: WheelVersionOrAuto | None = None
+    """The release of PyTorch. Fix it where a program needs one; its wheels decide which CUDA libraries it brings."""
+    tensorflow: VersionOrAuto | None = None
+    """The release of TensorFlow, in an environment of its own."""
+    jax: VersionOrAuto | None = None
+    """The release of JAX, in an environment of its own."""
+
+
+class OwnPython(StrictModel):
+    """A team's own packages in the framework's environment, or the environment of an image.
+
+    `requirements` or `pylock` names a file beside the profile. With `prefix`, such as /opt/pytorch, PyTorch is the image's own: it is
+    verified there, and nothing is installed into it.
+    """
+
+    requirements: FileName | None = None
+    """A requirements file beside the profile. Its packages join the framework's environment, and the lock pins each with its hash."""
+    pylock: FileName | None = None
+    """A pylock.toml beside the profile, for a whole environment that your own tools have resolved."""
+    prefix: AbsolutePath | None = None
+    """The environment that an image has already. It is verified, and nothing is installed into it."""
+
+    @model_validator(mode="after")
+    def _one_of_them(self) -> Self:
+        if sum(each is not None for each in (self.requirements, self.pylock, self.prefix)) != 1:
+            msg = "stack.python names one of requirements, pylock and prefix; nothing is installed into a prefix"
+            raise ValueError(msg)
+        return self
+
+    @property
+    def file(self) -> str | None:
+        """The file beside the profile; None with a prefix."""
+        return self.requirements or self.pylock
+
+
+class Stack(StrictModel):
+    """The software. `auto` is the newest supported version that works on this GPU.
+
+    `opencv: wheel` is without CUDA; `cuda` is built from source on the first host, for this GPU's compute capability alone.
+    `driver_build: dkms` builds the kernel modules on the host, `signed` takes those that the distribution signed, so that Secure Boot
+    can stay on; `auto` is signed where `os.secure_boot` is required, and dkms otherwise.
+    `containers: podman` runs containers without root; docker's service is root, and so is in effect each member of its group.
+    """
+
+    driver: VersionOrAuto = "auto"
+    """The branch of NVIDIA's driver. Fix it where a program or the organisation needs that one."""
+    driver_flavour: Literal["auto", "open", "proprietary"] = "auto"
+    """Open or proprietary kernel modules. GPUs since Turing can have open ones, those since Blackwell need them."""
+    driver_build: Literal["auto", "dkms", "signed"] = "auto"
+    """Who builds the kernel modules: DKMS on the host, or the distribution, which signs them for Secure Boot."""
+    cuda: VersionOrAuto = "auto"
+    """The release of the CUDA toolkit. Fix it where code is compiled for one release."""
+    cudnn: Literal["none"] | VersionOrAuto = "auto"
+    """The release of cuDNN for programs that are compiled on the machine. The wheels of frameworks bring their own."""
+    frameworks: Frameworks = Frameworks()
+    """The frameworks that are installed."""
+    opencv: Literal["wheel", "cuda", "none"] = "none"
+    """Whether OpenCV is installed, and how. `cuda` is built on the first host, which takes long."""
+    ffmpeg: bool = False
+    """Whether FFmpeg is installed, with the encoders of the GPU where it has them."""
+    tools: Annotated[tuple[Literal["gcc", "make", "cmake", "git", "tmux"], ...], Field(max_length=20, strict=False)] = (
+        "gcc",
+        "make",
+        "git",
+        "tmux",
+    )
+    """Compilers and tools of the distribution."""
+    profilers: Annotated[tuple[Literal["nsys", "ncu", "nvprof"], ...], Field(max_length=5, strict=False)] = ()
+    """NVIDIA's profilers. `ncu` looks at one kernel, `nsys` at a whole program, `nvprof` at cards before Turing."""
+    extras: Annotated[tuple[Extra, ...], Field(max_length=20, strict=False)] = ()
+    """Further libraries for programs that need them. Each adds to what is downloaded and reviewed."""
+    containers: Literal["none", "podman", "docker"] = "none"
+    """What runs containers with the GPU. podman needs no root; a member of the group of docker is in effect root."""
+    python: OwnPython | None = None
+    """A team's own packages."""
+
+    @model_serializer(mode="wrap")
+    def _without_later_defaults(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """As in `Limits` of `model`."""
+        return without(handler(self), driver_build="auto", containers="none", python=None)
