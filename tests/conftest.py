@@ -40,6 +40,8 @@ PLAIN = {
     "placement_groups": None,
     "allowed_amis": None,
     "imds_tokens_enforced": False,
+    "clock_ahead_s": 0.0,
+    "group_retry_s": 0.05,
     "gce_operation_s": 0.05,
     "gce_running_s": 0.1,
     "gce_guest_attributes_s": 0.0,

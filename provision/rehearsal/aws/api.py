@@ -6,28 +6,29 @@ import json
 import re
 import urllib.parse
 import uuid
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from werkzeug import Response
 from werkzeug.wsgi import get_input_stream
 
 from provision.rehearsal.aws import identities, keys, permissions, pricelist
-from provision.rehearsal.aws.permissions import AwsCall
+from provision.rehearsal.aws.permissions import AwsCall, Need
 from provision.rehearsal.aws.settings import AwsSettings
 from provision.rehearsal.aws.world import error_xml, tags_of
 from provision.rehearsal.base import Environ, Start, Traffic, Wsgi
 from provision.rehearsal.faults import Fault, strike
 
-_LOGGED: Final = ("InstanceType", "ClientToken", "ImageId", "DryRun", "Name", "KeyName", "GroupId", "GroupName")
+_LOGGED: Final = ("InstanceType", "ClientToken", "ImageId", "DryRun", "Name", "KeyName", "GroupId", "GroupName", "AutoScalingGroupName")
 _REQUEST_ID: Final = re.compile(rb"<[rR]equestI[dD]>([^<]*)</[rR]equestI[dD]>")
 
 
 class AwsApi:
     """WSGI in front of moto."""
 
-    def __init__(self, moto: Wsgi, settings: AwsSettings, traffic: Traffic) -> None:
+    def __init__(self, moto: Wsgi, settings: AwsSettings, traffic: Traffic, asked: Callable[[AwsCall], Iterable[Need]]) -> None:
         self._moto = moto
+        self._asked = asked
         self._settings = settings
         self._traffic = traffic
 
@@ -56,12 +57,17 @@ class AwsApi:
         if call.region in self._settings.not_opted_in:
             words = "AWS was not able to validate the provided access credentials"
             return Fault("error", code="AuthFailure", message=words, http=401)
-        policy, more = self._settings.allowed, (*keys.asked(call, self._settings), *identities.asked(call, self._settings))
+        policy, more = (
+            self._settings.allowed,
+            (*keys.asked(call, self._settings), *identities.asked(call, self._settings), *self._asked(call)),
+        )
         words = permissions.refusal(policy, call, tags_of, more) if policy is not None else ""
         if self._settings.guardrail is not None:
             words = permissions.denial(self._settings.guardrail, call, tags_of, more) or words
         if not words:
             return None
+        if call.service == "autoscaling":
+            return Fault("error", code="AccessDenied", message=words, http=403)
         if call.service != "ec2":
             return Fault("error", code="AccessDeniedException", message=words)
         return Fault("error", code="UnauthorizedOperation", message=f"You are not authorized to perform this operation. {words}", http=403)

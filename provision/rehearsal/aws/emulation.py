@@ -1,11 +1,27 @@
 """The embedded AWS as one of the embedded clouds."""
 
+import time
 from typing import Any, Final
 
 from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
 
 from provision.clouds.aws.own_image import AwsOwnImage
-from provision.rehearsal.aws import capacity, cloudformation, guardrails, images, instances, launch, networks, offers, quota, spot, world
+from provision.rehearsal.aws import (
+    autoscaling,
+    capacity,
+    cloudformation,
+    group_needs,
+    guardrails,
+    images,
+    instances,
+    launch,
+    networks,
+    offers,
+    quota,
+    spot,
+    templates,
+    world,
+)
 from provision.rehearsal.aws.api import AwsApi
 from provision.rehearsal.aws.settings import AwsSettings
 from provision.rehearsal.base import Traffic
@@ -30,7 +46,14 @@ class AwsEmulation:
         capacity.patch(self.settings)
         cloudformation.patch()
         guardrails.patch(self.settings)
-        self.api = AwsApi(DomainDispatcherApplication(create_backend_app), self.settings, traffic)
+        templates.patch()
+        application = DomainDispatcherApplication(create_backend_app)
+        self._groups = autoscaling.patch(self.settings, application, self._now)
+        self.api = AwsApi(application, self.settings, traffic, lambda call: group_needs.asked(self._groups, call))
+
+    def _now(self) -> float:
+        """The clock of the groups, which a test may put forward."""
+        return time.time() + self.settings.clock_ahead_s
 
     def access(self, endpoint: str) -> dict[str, str]:
         """The fields of `provision.clouds.aws.client.Access`."""
@@ -63,4 +86,5 @@ class AwsEmulation:
         self.settings.amis = [*(other for other in self.settings.amis if other != row), row]
 
     def close(self) -> None:
-        """Moto has nothing that happens later."""
+        """End the loop of the groups."""
+        self._groups.close()

@@ -36,18 +36,20 @@ _TOUCHES: Final = {
     "ReleaseAddress": ("AllocationId", "elastic-ip"),
     "DeleteKeyPair": ("KeyPairId", "key-pair"),
     "DeleteLaunchTemplate": ("LaunchTemplateId", "launch-template"),
+    "CreateLaunchTemplateVersion": ("LaunchTemplateId", "launch-template"),
 }
 # Actions that make something: what they make, and what they make it of.
 _MAKES: Final = {
     "RunInstances": (("instance", "volume", "network-interface"), ("image", "subnet", "security-group")),
     "CreateSecurityGroup": (("security-group",), ("vpc",)),
+    "CreateLaunchTemplate": (("launch-template",), ()),
 }
 # What a launch uses only where it names it.
 _NAMES: Final = {
     "CapacityReservationSpecification.CapacityReservationTarget.CapacityReservationId": "capacity-reservation",
     "Placement.GroupName": "placement-group",
 }
-_ELSEWHERE: Final = {"kms", "iam"}  # whoever knows the resources says what these need
+_ELSEWHERE: Final = {"autoscaling", "kms", "iam"}  # whoever knows the resources says what these need
 # "No permissions are required to perform this operation", and no policy can deny it (API_GetCallerIdentity).
 _ANYBODYS: Final = {"sts:GetCallerIdentity"}
 _NAMED_BY: Final = {"image": "ImageId", "subnet": "NetworkInterface.1.SubnetId"}
