@@ -42,6 +42,7 @@ PLAIN = {
     "imds_tokens_enforced": False,
     "clock_ahead_s": 0.0,
     "group_retry_s": 0.05,
+    "role_policies": {},
     "gce_operation_s": 0.05,
     "gce_running_s": 0.1,
     "gce_guest_attributes_s": 0.0,

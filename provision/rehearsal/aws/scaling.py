@@ -141,6 +141,14 @@ class Engine:
                 self._thread.start()
         self._wake.set()
 
+    def target_state(self, region: str, instance_id: str) -> str:
+        """What the metadata of an instance says that its group wants of it; empty outside groups."""
+        for (where, _), group in list(self.groups.items()):
+            member = group.members.get(instance_id) if where == region else None
+            if member:
+                return "Terminated" if member.state in LEAVING else "InService"
+        return ""
+
     def close(self) -> None:
         """Let nothing happen any more."""
         self._closed = True
