@@ -78,7 +78,16 @@ PLAIN = {
 
 
 # The files that take minutes begin first, so that no worker is left alone with one of them at the end.
-LONGEST = ("launch/test_faults_", "launch/test_crash_", "converge/", "playbooks/", "test_story", "test_keys", "rehearsal/")
+LONGEST = (
+    "workflow/test_fleet",
+    "launch/test_faults_",
+    "launch/test_crash_",
+    "converge/",
+    "playbooks/",
+    "test_story",
+    "test_keys",
+    "rehearsal/",
+)
 
 
 def pytest_sessionstart() -> None:

@@ -31,6 +31,7 @@ _SYNONYMS: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
         **dict.fromkeys(("rollback", "revert"), ("undo",)),
         **dict.fromkeys(("facts",), ("probe",)),
         **dict.fromkeys(("why",), ("explain",)),
+        **dict.fromkeys(("asg", "group", "autoscale", "scale", "fleets"), ("fleet",)),
     },
     "profile": {
         **dict.fromkeys(("init", "create", "generate"), ("profile new",)),

@@ -49,6 +49,8 @@ class AwsApi:
             fault = self._traffic.faults.next_for(call.action, call.region, call.params)
             fault = fault or self._unsigned(environ, body, call) or self._refusal(call, signatures.key_id_of(environ))
             holder = self._metadata.holder(signatures.key_id_of(environ)) if call.action == "GetCallerIdentity" else None
+            if fault is None and call.service == "s3" and signatures.key_id_of(environ) == OWNERS_KEY:
+                buckets.ensure(call)
             if fault is None and holder:
                 return _identified(metadata.identity(*holder), log)(environ, start)
             if fault is None and environ.get("HTTP_X_AMZ_TARGET", "").startswith(pricelist.TARGET):

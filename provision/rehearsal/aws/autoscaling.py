@@ -13,7 +13,7 @@ from moto.core.responses import ActionResult, EmptyResult
 from moto.ec2.models import ec2_backends
 
 from provision.rehearsal.aws import group_members, group_rows, inside, refreshes, templates
-from provision.rehearsal.aws.scaling import Engine, Group, HookWait, Member
+from provision.rehearsal.aws.scaling import Engine, Group, GroupMember, HookWait
 from provision.rehearsal.aws.settings import AwsSettings
 from provision.rehearsal.base import Wsgi
 
@@ -80,7 +80,7 @@ class _Calls:
             refused("AutoScalingGroup name not found - AutoScalingGroup not found")
         return group
 
-    def _member(self, region: str, instance_id: str, name: str | None = None) -> tuple[Group, Member]:
+    def _member(self, region: str, instance_id: str, name: str | None = None) -> tuple[Group, GroupMember]:
         for group in self._engine.groups.values():
             if group.region == region and name in {None, group.name} and instance_id in group.members:
                 return group, group.members[instance_id]
@@ -366,6 +366,8 @@ def _sent(values: dict[str, Any]) -> dict[str, Any]:
 
 
 def _passes(group: Group, each: dict[str, Any]) -> bool:
-    """Whether a group has what a filter `tag:KEY` asks for."""
+    """Whether a group has what a filter `tag:KEY` or `tag-key` asks for."""
+    if each["Name"] == "tag-key":
+        return any(tag["Key"] in each["Values"] for tag in group.tags)
     key = str(each["Name"]).removeprefix("tag:")
     return any(tag["Key"] == key and tag.get("Value") in each["Values"] for tag in group.tags)

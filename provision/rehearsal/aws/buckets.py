@@ -7,6 +7,9 @@ import urllib.parse
 from collections.abc import Iterable
 from typing import Final
 
+from moto.core import DEFAULT_ACCOUNT_ID
+from moto.s3.models import s3_backends
+
 from provision.rehearsal.aws.permissions import AwsCall, Need
 from provision.rehearsal.base import Environ
 
@@ -20,6 +23,13 @@ def call_of(environ: Environ, region: str) -> AwsCall:
     query = dict(urllib.parse.parse_qsl(environ.get("QUERY_STRING", ""), keep_blank_values=True))
     action = (_OBJECT if key else _BUCKET).get(environ["REQUEST_METHOD"], "Unknown") if bucket else "ListAllMyBuckets"
     return AwsCall("s3", action, region, {"Bucket": bucket, "Key": key, "Prefix": query.get("prefix", "")})
+
+
+def ensure(call: AwsCall) -> None:
+    """Have the bucket that the account's owner names, so that a rehearsal needs none of its own."""
+    backend, name = s3_backends[DEFAULT_ACCOUNT_ID]["aws"], call.params["Bucket"]
+    if call.action in {"PutObject", "ListBucket"} and name and name not in backend.buckets:
+        backend.create_bucket(name, call.region)
 
 
 def asked(call: AwsCall) -> Iterable[Need]:

@@ -31,7 +31,7 @@ def asked(engine: Engine, call: AwsCall) -> Iterable[Need]:
         yield Need(f"autoscaling:{call.action}", "*", where)
         return
     group = engine.groups.get((call.region, name))
-    if group is None:
+    if group is None and not name:
         named = call.params.get("InstanceId", "")
         group = next((g for g in engine.groups.values() if g.region == call.region and named in g.members), None)
         name = group.name if group else name

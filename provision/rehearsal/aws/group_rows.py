@@ -7,7 +7,7 @@ from moto.core import DEFAULT_ACCOUNT_ID
 
 from provision.rehearsal.aws.group_members import zone_of
 from provision.rehearsal.aws.refreshes import Refresh
-from provision.rehearsal.aws.scaling import Activity, Group, Member
+from provision.rehearsal.aws.scaling import Activity, Group, GroupMember
 
 ARN: Final = f"arn:aws:autoscaling:{{}}:{DEFAULT_ACCOUNT_ID}:autoScalingGroup:*:autoScalingGroupName/{{}}"
 
@@ -39,7 +39,7 @@ def row(group: Group) -> dict[str, Any]:
     }
 
 
-def member_row(member: Member) -> dict[str, Any]:
+def member_row(member: GroupMember) -> dict[str, Any]:
     """A member of it."""
     return {
         "InstanceId": member.id,

@@ -10,7 +10,7 @@ import secrets
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from provision.rehearsal.aws.scaling import Engine, Group, Member
+from provision.rehearsal.aws.scaling import Engine, Group, GroupMember
 
 ACTIVE: Final = frozenset({"Pending", "InProgress", "Cancelling", "RollbackInProgress"})
 _PATIENCE_S: Final = 3600
@@ -153,7 +153,7 @@ def _holds_at_checkpoint(refresh: Refresh, now: float, *, settled: bool) -> bool
     return True
 
 
-def _replace(engine: Engine, group: Group, refresh: Refresh, staying: dict[str, Member]) -> None:
+def _replace(engine: Engine, group: Group, refresh: Refresh, staying: dict[str, GroupMember]) -> None:
     """Retire as many as the preferences allow; the group's size brings their replacements."""
     least = math.ceil(group.desired * float(refresh.preferences.get("MinHealthyPercentage", 90)) / 100)
     in_service = sum(member.state == "InService" for member in staying.values())

@@ -43,7 +43,7 @@ class Activity:
 
 
 @dataclass(slots=True)
-class Member:
+class GroupMember:
     """One instance of a group."""
 
     id: str
@@ -86,7 +86,7 @@ class Group:
     hooks: dict[str, dict[str, Any]] = field(default_factory=dict)
     suspended: set[str] = field(default_factory=set)
     schedule: dict[str, dict[str, Any]] = field(default_factory=dict)
-    members: dict[str, Member] = field(default_factory=dict)
+    members: dict[str, GroupMember] = field(default_factory=dict)
     activities: list[Activity] = field(default_factory=list)
     refreshes: list[Any] = field(default_factory=list)
     tags: list[dict[str, Any]] = field(default_factory=list)
@@ -94,7 +94,7 @@ class Group:
     retry_at: float = 0.0
 
     @property
-    def staying(self) -> list[Member]:
+    def staying(self) -> list[GroupMember]:
         """The members that count."""
         return [member for member in self.members.values() if member.state not in LEAVING]
 
@@ -185,7 +185,7 @@ class Engine:
                 wanted = action["DesiredCapacity"] if action["DesiredCapacity"] is not None else group.desired
                 group.desired = min(max(wanted, group.least), group.most)
 
-    def _advance(self, group: Group, member: Member, now: float) -> None:
+    def _advance(self, group: Group, member: GroupMember, now: float) -> None:
         """Take a member to its next state."""
         there = self.state(group, member.id)
         if member.state in LEAVING:
@@ -212,12 +212,12 @@ class Engine:
                 self._retire(group, member, now, "a lifecycle hook that was abandoned", hooks=False)
                 group.retry_at = max(group.retry_at, now + self.retry_s())
 
-    def _wait(self, group: Group, member: Member, transition: str, state: str, now: float) -> None:
+    def _wait(self, group: Group, member: GroupMember, transition: str, state: str, now: float) -> None:
         hooks = {name: hook for name, hook in group.hooks.items() if hook["LifecycleTransition"] == transition}
         member.state, member.since = state, now
         member.hooks = {name: HookWait(secrets.token_hex(16), now, now + hook["HeartbeatTimeout"]) for name, hook in hooks.items()}
 
-    def _result(self, group: Group, member: Member, now: float) -> str:
+    def _result(self, group: Group, member: GroupMember, now: float) -> str:
         """What the hooks of a member say together; empty while one is open."""
         for name, wait in member.hooks.items():
             hook = group.hooks.get(name)
@@ -229,7 +229,7 @@ class Engine:
             return "ABANDON"
         return "CONTINUE" if all(results) else ""
 
-    def _retire(self, group: Group, member: Member, now: float, cause: str, *, hooks: bool = True) -> None:
+    def _retire(self, group: Group, member: GroupMember, now: float, cause: str, *, hooks: bool = True) -> None:
         """Let a member leave; its instance ends when the hooks allow it."""
         if member.state in LEAVING:
             return
@@ -239,11 +239,11 @@ class Engine:
         else:
             member.state, member.since, member.hooks = "Terminating", now, {}
 
-    def retire(self, group: Group, member: Member, cause: str) -> None:
+    def retire(self, group: Group, member: GroupMember, cause: str) -> None:
         """The same for whoever else decides that a member has to go."""
         self._retire(group, member, self.now(), cause)
 
-    def _leave(self, group: Group, member: Member, there: str, now: float) -> None:
+    def _leave(self, group: Group, member: GroupMember, there: str, now: float) -> None:
         if member.state == "Terminating:Wait" and (self._result(group, member, now) or there in {"", "terminated"}):
             member.state, member.hooks = "Terminating", {}
         if member.state == "Terminating" and there not in {"", "terminated", "shutting-down"}:
@@ -284,5 +284,5 @@ class Engine:
             return False
         activity.description, activity.instance_id = f"Launching a new EC2 instance: {instance_id}", instance_id
         protected = bool(group.given.get("NewInstancesProtectedFromScaleIn"))
-        group.members[instance_id] = Member(instance_id, zone, instance_type, template, activity, since=now, protected=protected)
+        group.members[instance_id] = GroupMember(instance_id, zone, instance_type, template, activity, since=now, protected=protected)
         return True
