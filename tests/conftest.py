@@ -40,6 +40,9 @@ PLAIN = {
     "placement_groups": None,
     "allowed_amis": None,
     "imds_tokens_enforced": False,
+    "clock_ahead_s": 0.0,
+    "group_retry_s": 0.05,
+    "role_policies": {},
     "gce_operation_s": 0.05,
     "gce_running_s": 0.1,
     "gce_guest_attributes_s": 0.0,
@@ -75,7 +78,16 @@ PLAIN = {
 
 
 # The files that take minutes begin first, so that no worker is left alone with one of them at the end.
-LONGEST = ("launch/test_faults_", "launch/test_crash_", "converge/", "playbooks/", "test_story", "test_keys", "rehearsal/")
+LONGEST = (
+    "workflow/test_fleet",
+    "launch/test_faults_",
+    "launch/test_crash_",
+    "converge/",
+    "playbooks/",
+    "test_story",
+    "test_keys",
+    "rehearsal/",
+)
 
 
 def pytest_sessionstart() -> None:

@@ -243,8 +243,9 @@ def test_what_does_the_same_job_in_every_cloud_has_the_same_name(cloud: str) -> 
     folder = PACKAGE / "clouds" / cloud
     modules = {str(path.relative_to(folder)) for path in folder.rglob("*.py")}
     others = {str(p.relative_to(PACKAGE / "clouds" / c)) for c in CLOUDS if c != cloud for p in (PACKAGE / "clouds" / c).rglob("*.py")}
-    # A format and a login of one cloud alone, and a client that needs help to start.
-    assert modules - others <= {"forms/cloudformation.py", "os_login.py", "sdk.py"}
+    # A format and a login of one cloud alone, a client that needs help to start, and fleets, which one cloud has so far.
+    fleets = {"fleet.py", "fleet_requests.py", "onhost/__init__.py", "onhost/member.py"}
+    assert modules - others <= {"forms/cloudformation.py", "os_login.py", "sdk.py", *fleets}
     assert {"provider.py", "cloud.py", "place.py", "requests.py", "answers.py", "errors.py", "permissions.py"} <= modules
 
 
@@ -318,6 +319,8 @@ READS_FILES = {
     "launch/chain.py": "reads its own log, line by line within a bound, and of its end a window",
     "review/bundle.py": "reads a bundle's parts without following a link, and bounds their sum",
     "catalog/read.py": "ships with gpuprov",
+    "clouds/aws/fleet_requests.py": "ships with gpuprov",
+    "clouds/aws/onhost/member.py": "runs on the host alone: its configuration is user data, and of outputs it reads a bound",
     "catalog/gpu_models.py": "ships with gpuprov",
     "catalog/indices.py": "gpg has just written it into a folder of ours",
     "catalog/wheels.py": "uv has just written it into a folder of ours",

@@ -32,6 +32,7 @@ _SYNONYMS: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
         **dict.fromkeys(("facts",), ("probe",)),
         **dict.fromkeys(("why",), ("explain",)),
         **dict.fromkeys(("error", "errors", "code"), ("explain-error",)),
+        **dict.fromkeys(("asg", "group", "autoscale", "scale", "fleets"), ("fleet",)),
     },
     "profile": {
         **dict.fromkeys(("init", "create", "generate"), ("profile new",)),

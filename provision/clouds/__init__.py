@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+import importlib.util
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -63,6 +64,19 @@ def connect(cloud: str, region: str, access: Any = None) -> Cloud:
         CloudUnsupportedError: there is no such cloud here.
     """
     return cast("Cloud", _module(cloud, "cloud").connect(region, access))
+
+
+def fleets(cloud: str) -> Any:
+    """What a cloud has for fleets: `connect(region, access)` and `plan(order, region)`, as `clouds.fleet` describes them.
+
+    Raises:
+        CloudUnsupportedError: this release has no fleets there.
+    """
+    if cloud in CLOUDS and importlib.util.find_spec(f"{__name__}.{cloud}.fleet") is None:
+        able = [each for each in CLOUDS if importlib.util.find_spec(f"{__name__}.{each}.fleet")]
+        msg = f"this release has no fleets on {cloud}"
+        raise CloudUnsupportedError(msg, hint=f"add a place on {', '.join(able)} to the profile, or launch hosts with `gpuprov up --count`")
+    return _module(cloud, "fleet")
 
 
 def access_from(cloud: str, settings: dict[str, str]) -> Any:

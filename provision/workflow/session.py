@@ -92,10 +92,15 @@ class Session:
 
     def connect(self, *, rehearsal: bool, start: bool = False, say: Say = silent) -> Connect:
         """How clouds are reached: the user's own accounts, or the embedded cloud, which is started first if `start` says so."""
-        access = self._rehearsal_access(start=start, say=say) if rehearsal else {}
+        access = self.accesses(start=start, say=say) if rehearsal else {}
         return lambda cloud, region: clouds.connect(cloud, region, access.get(cloud))
 
-    def _rehearsal_access(self, *, start: bool, say: Say) -> dict[str, Any]:
+    def accesses(self, *, start: bool, say: Say) -> dict[str, Any]:
+        """How each cloud of the embedded ones is reached; with `start` they are started first.
+
+        Raises:
+            RehearsalFailedError: they do not run.
+        """
         running = control.start(self.rehearsal_folder, progress=say) if start else control.running(self.rehearsal_folder)
         if running is None:
             msg = "the embedded cloud is not running"

@@ -21,7 +21,10 @@ def test_it_starts_once_answers_and_ends(tmp_path: Path) -> None:
         assert (status["pid"], status["endpoint"], status["gcp_endpoint"]) == (first.pid, first.endpoints["aws"], first.endpoints["gcp"])
         variables = first.environment
         assert (variables["AWS_ENDPOINT_URL"], variables["GPUPROV_GCP_ENDPOINT"]) == (first.endpoints["aws"], first.endpoints["gcp"])
-        assert first.settings("aws").keys() == {"endpoint_url", "access_key_id", "secret_access_key", "caller_address_url"}
+        assert first.settings("aws").keys() == {
+            *("endpoint_url", "access_key_id", "secret_access_key"),
+            *("caller_address_url", "machine_endpoint_url"),
+        }
         assert first.settings("gcp").keys() == {"project", "endpoint_url", "caller_address_url"}
         assert variables["GOOGLE_CLOUD_PROJECT"] == first.settings("gcp")["project"]
         for endpoint in first.endpoints.values():  # the rehearsal's own paths are at each

@@ -11,6 +11,7 @@ class AwsAccess:
         endpoint_url: another place than AWS, such as the embedded cloud.
         access_key_id, secret_access_key: explicit credentials for it.
         caller_address_url: answers with the address under which instances see this machine.
+        machine_endpoint_url: where machines reach AWS and their metadata, in the embedded cloud; None for AWS's own addresses.
         timeout_s: how long one call may go unanswered.
     """
 
@@ -18,6 +19,7 @@ class AwsAccess:
     access_key_id: str | None = None
     secret_access_key: str | None = None
     caller_address_url: str | None = None
+    machine_endpoint_url: str | None = None
     timeout_s: float = 30.0
 
 

@@ -1,10 +1,12 @@
 """boto3 clients with everything explicit: retries, time-outs, credentials, endpoint."""
 
 import functools
+import io
 import threading
 from typing import Any, Final
 
 import boto3
+from botocore.awsrequest import AWSResponse
 from botocore.config import Config
 
 from provision.clouds.aws import changes
@@ -53,3 +55,16 @@ def _client(service: str, region: str, access: AwsAccess, retried: bool) -> Any:
 def _session() -> boto3.Session:
     """One session for all clients, so that they share what it has read of botocore's data."""
     return boto3.Session()
+
+
+class _Raw(io.BytesIO):
+    """A body that botocore reads as it reads one of the network."""
+
+    def stream(self, **_: Any) -> Any:
+        """Everything at once."""
+        yield self.read()
+
+
+def own_answer(url: str, status: int, headers: dict[str, str], body: bytes) -> AWSResponse:
+    """An answer that did not come over the network, for a handler of botocore's event `before-send`."""
+    return AWSResponse(url, status, headers, _Raw(body))

@@ -1,5 +1,6 @@
 """Our things in a region, found by tag, and their removal in the order in which they depend on one another."""
 
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -45,8 +46,12 @@ class AwsKind:
 
 
 _INSTANCE: Final = AwsKind("instance", "describe_instances", "Reservations", "InstanceId", "terminate_instances")
-# In the order of removal: a spot request first, so that it starts nothing more; then the machines; then what they held.
+# Not of EC2's API: asked for where there is a launch template, which a fleet has as long as its group.
+_FLEET: Final = AwsKind("auto-scaling-group", "describe_auto_scaling_groups", "AutoScalingGroups", "AutoScalingGroupName", "")
+# In the order of removal: a group first, because it replaces what ends; then a spot request, so that it starts nothing more; then the
+# machines; then what they held.
 KINDS: Final = (
+    _FLEET,
     AwsKind(
         "spot-instances-request",
         "describe_spot_instance_requests",
@@ -94,12 +99,17 @@ def things(api: AwsRegionApi, name: str | None) -> list[base.Thing]:
     with cloud_errors("ec2:DescribeTags", api.region):
         pages = api.ec2.get_paginator("describe_tags").paginate(Filters=filters)
         types = {tag["ResourceType"] for page in pages for tag in page["Tags"]}
+    types |= {_FLEET.type} if "launch-template" in types else set()
     kinds = [kind for kind in KINDS if kind.type in types]
     return [thing for existing in at_once(lambda kind: _existing(api, kind, name), kinds) for thing in existing]
 
 
 def _existing(api: AwsRegionApi, kind: AwsKind, name: str | None) -> list[base.Thing]:
     filters = [tag_filter(name)]
+    if kind is _FLEET:
+        with cloud_errors("autoscaling:DescribeAutoScalingGroups", api.region):
+            found = api.client("autoscaling").get_paginator(kind.describe).paginate(Filters=filters)
+            return [_thing(raw, kind, api.region) for page in found for raw in page[kind.key]]
     if kind is _INSTANCE:
         return [_thing(raw, kind, api.region) for raw in api.instances(filters)]
     with cloud_errors(_action(kind.describe), api.region):
@@ -132,12 +142,30 @@ def remove(api: AwsRegionApi, things: Sequence[base.Thing], *, on_step: base.Ste
 
 
 def _remove_kind(api: AwsRegionApi, kind: AwsKind, ids: Sequence[str]) -> None:
-    if kind is _INSTANCE:
+    if kind is _FLEET:
+        _end_fleets(api, ids)
+    elif kind is _INSTANCE:
         _terminate(api, ids)
     elif kind.waits:
         _clear(api, kind, ids)
     else:
         at_once(lambda thing_id: _delete(api, kind, thing_id), ids, most=8)
+
+
+def _end_fleets(api: AwsRegionApi, names: Sequence[str]) -> None:
+    """Delete groups with their members, and wait until they are gone: a group that is being deleted launches nothing."""
+    groups = api.client("autoscaling")
+    with cloud_errors("autoscaling:DeleteAutoScalingGroup", api.region):
+        for name in names:
+            request = {_FLEET.id: name, "ForceDelete": True}
+            unless_refused(functools.partial(groups.delete_auto_scaling_group, **request), "ValidationError")
+
+    def remaining() -> list[str]:
+        with cloud_errors("autoscaling:DescribeAutoScalingGroups", api.region):
+            rows = groups.describe_auto_scaling_groups(AutoScalingGroupNames=list(names))[_FLEET.key]
+        return [str(row[_FLEET.id]) for row in rows]
+
+    _until_none(api, remaining)
 
 
 def _terminate(api: AwsRegionApi, ids: Sequence[str]) -> None:

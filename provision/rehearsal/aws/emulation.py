@@ -1,17 +1,35 @@
 """The embedded AWS as one of the embedded clouds."""
 
-from typing import Any, Final
+import threading
+import time
+from collections.abc import Iterable
+from typing import Any
 
 from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
+from werkzeug.middleware.dispatcher import DispatcherMiddleware
+from werkzeug.serving import make_server
 
 from provision.clouds.aws.own_image import AwsOwnImage
-from provision.rehearsal.aws import capacity, cloudformation, guardrails, images, instances, launch, networks, offers, quota, spot, world
-from provision.rehearsal.aws.api import AwsApi
+from provision.rehearsal.aws import (
+    autoscaling,
+    capacity,
+    cloudformation,
+    guardrails,
+    images,
+    instances,
+    launch,
+    networks,
+    offers,
+    quota,
+    spot,
+    templates,
+    world,
+)
+from provision.rehearsal.aws.api import OWNERS_KEY, AwsApi
+from provision.rehearsal.aws.metadata import Metadata
 from provision.rehearsal.aws.settings import AwsSettings
-from provision.rehearsal.base import Traffic
+from provision.rehearsal.base import Environ, Start, Traffic, Wsgi
 from provision.rehearsal.hosts import HostPark
-
-_KEY: Final = "rehearsal"  # no secret: the endpoint is on loopback and checks none
 
 
 class AwsEmulation:
@@ -30,18 +48,31 @@ class AwsEmulation:
         capacity.patch(self.settings)
         cloudformation.patch()
         guardrails.patch(self.settings)
-        self.api = AwsApi(DomainDispatcherApplication(create_backend_app), self.settings, traffic)
+        templates.patch()
+        application = DomainDispatcherApplication(create_backend_app)
+        self._groups = autoscaling.patch(self.settings, application, self._now)
+        metadata = Metadata(self._groups.target_state)
+        self.api = AwsApi(application, self.settings, traffic, self._groups, metadata)
+        # What the machines reach, at an address of their network: the metadata service and the API.
+        machines = DispatcherMiddleware(self.api, {"/latest": _whole_path(metadata)})
+        self._machines = make_server(park.network.gateway if park else "127.0.0.1", 0, machines, threaded=True)
+        threading.Thread(target=self._machines.serve_forever, daemon=True).start()
+
+    def _now(self) -> float:
+        """The clock of the groups, which a test may put forward."""
+        return time.time() + self.settings.clock_ahead_s
 
     def access(self, endpoint: str) -> dict[str, str]:
-        """The fields of `provision.clouds.aws.client.Access`."""
-        return {"endpoint_url": endpoint, "access_key_id": _KEY, "secret_access_key": _KEY}
+        """The fields of `provision.clouds.aws.access.AwsAccess`."""
+        machines = f"http://{self._machines.host}:{self._machines.port}"
+        return {"endpoint_url": endpoint, "access_key_id": OWNERS_KEY, "secret_access_key": OWNERS_KEY, "machine_endpoint_url": machines}
 
     def environment(self, endpoint: str) -> dict[str, str]:
         """The variables that AWS's SDKs and its command read."""
         return {
             "AWS_ENDPOINT_URL": endpoint,
-            "AWS_ACCESS_KEY_ID": _KEY,
-            "AWS_SECRET_ACCESS_KEY": _KEY,
+            "AWS_ACCESS_KEY_ID": OWNERS_KEY,
+            "AWS_SECRET_ACCESS_KEY": OWNERS_KEY,
             "AWS_CONFIG_FILE": "/dev/null",
             "AWS_SHARED_CREDENTIALS_FILE": "/dev/null",
             "AWS_EC2_METADATA_DISABLED": "true",
@@ -63,4 +94,15 @@ class AwsEmulation:
         self.settings.amis = [*(other for other in self.settings.amis if other != row), row]
 
     def close(self) -> None:
-        """Moto has nothing that happens later."""
+        """End the loop of the groups."""
+        self._groups.close()
+        self._machines.shutdown()
+
+
+def _whole_path(application: Wsgi) -> Wsgi:
+    """The same application under its own path, which the dispatcher takes off."""
+
+    def answer(environ: Environ, start: Start) -> Iterable[bytes]:
+        return application({**environ, "PATH_INFO": f"{environ['SCRIPT_NAME']}{environ['PATH_INFO']}", "SCRIPT_NAME": ""}, start)
+
+    return answer

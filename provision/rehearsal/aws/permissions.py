@@ -36,18 +36,20 @@ _TOUCHES: Final = {
     "ReleaseAddress": ("AllocationId", "elastic-ip"),
     "DeleteKeyPair": ("KeyPairId", "key-pair"),
     "DeleteLaunchTemplate": ("LaunchTemplateId", "launch-template"),
+    "CreateLaunchTemplateVersion": ("LaunchTemplateId", "launch-template"),
 }
 # Actions that make something: what they make, and what they make it of.
 _MAKES: Final = {
     "RunInstances": (("instance", "volume", "network-interface"), ("image", "subnet", "security-group")),
     "CreateSecurityGroup": (("security-group",), ("vpc",)),
+    "CreateLaunchTemplate": (("launch-template",), ()),
 }
 # What a launch uses only where it names it.
 _NAMES: Final = {
     "CapacityReservationSpecification.CapacityReservationTarget.CapacityReservationId": "capacity-reservation",
     "Placement.GroupName": "placement-group",
 }
-_ELSEWHERE: Final = {"kms", "iam"}  # whoever knows the resources says what these need
+_ELSEWHERE: Final = {"autoscaling", "kms", "iam", "s3"}  # whoever knows the resources says what these need
 # "No permissions are required to perform this operation", and no policy can deny it (API_GetCallerIdentity).
 _ANYBODYS: Final = {"sts:GetCallerIdentity"}
 _NAMED_BY: Final = {"image": "ImageId", "subnet": "NetworkInterface.1.SubnetId"}
@@ -85,7 +87,7 @@ def denial(policy: dict[str, Any], call: AwsCall, tags_of: TagsOf, more: Sequenc
     return ""
 
 
-def refusal(policy: dict[str, Any], call: AwsCall, tags_of: TagsOf, more: Sequence[Need] = ()) -> str:
+def refusal(policy: dict[str, Any], call: AwsCall, tags_of: TagsOf, more: Sequence[Need] = (), user: str = "") -> str:
     """AWS's words for what an identity-based policy document does not allow of a call; empty when it allows all.
 
     Args:
@@ -93,11 +95,12 @@ def refusal(policy: dict[str, Any], call: AwsCall, tags_of: TagsOf, more: Sequen
         call: the request.
         tags_of: the tags of what exists.
         more: what the call needs beside what stands in the request alone.
+        user: the ARN of the caller; the account's user by default.
     """
     for need in (*_needs(call, tags_of), *more):
         if lacking(policy, need):
             return (
-                f"User: {_USER} is not authorized to perform: {need.action} on resource: {need.resource} "
+                f"User: {user or _USER} is not authorized to perform: {need.action} on resource: {need.resource} "
                 f"because no identity-based policy allows the {need.action} action"
             )
     return ""

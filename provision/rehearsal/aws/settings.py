@@ -39,3 +39,7 @@ class AwsSettings:
     # the account's Allowed AMIs: `state` is `enabled` or `audit-mode`, `owners` are the account ids whose images it allows
     allowed_amis: dict[str, Any] | None = None
     imds_tokens_enforced: bool = False  # HttpTokensEnforced of the account's metadata defaults
+    clock_ahead_s: float = 0.0  # seconds by which the clock of the Auto Scaling groups is ahead
+    group_retry_s: float = 1.0  # seconds from a failed launch of a group to its next one
+    # role → the IAM policy document that holds the machines with its credentials; a role without an entry may do nothing
+    role_policies: dict[str, dict[str, Any]] = field(default_factory=dict)

@@ -1,0 +1,195 @@
+"""`gpuprov fleet`: groups of machines that the cloud keeps, heals and rolls."""
+
+import dataclasses
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from provision.cli import options
+from provision.cli.progress import narration
+from provision.clouds import CLOUDS
+from provision.clouds.fleet import Waves
+from provision.errors import EXIT_OK, EXIT_UNKNOWN
+from provision.launch.journal import check_name
+from provision.review.where import Organisation
+from provision.workflow import audited, fleet
+from provision.workflow.session import Session
+from provision.workflow.up import request_for
+
+_MOST: Final = 1000
+_NAME: Final = click.argument("name", metavar="NAME")
+_SIZE: Final = click.IntRange(0, _MOST)
+
+
+_RUNS: Final[Callable[[Any], Any]] = options.file_option(
+    "--program",
+    text="What each member runs at its first boot; exit code 0 lets it serve.  [default: the probe, whose facts are its evidence]",
+)
+
+
+@click.group("fleet")
+def command() -> None:
+    """Keep a group of machines by the cloud's own engine: it launches them, replaces those that end, and rolls them.
+
+    A member serves only after the program of its first boot ended with 0 and its evidence was posted. The deadline is the group's: at that
+    time its size becomes 0, whoever runs or does not.
+    """
+
+
+def _new(function: Any) -> Any:
+    """The options of what is to be a fleet."""
+    store = click.option("--store", metavar="SCHEME://BUCKET/PREFIX", required=True, help="Where programs and evidence are kept.")
+    count = click.option("--count", type=click.IntRange(1, _MOST), required=True, metavar="N", help="How many members.")
+    name = click.option("--name", metavar="NAME", help="The name of the fleet.  [default: the profile's name]")
+    rehearse = click.option(
+        "--rehearse",
+        is_flag=False,
+        flag_value=CLOUDS[0],
+        type=click.Choice(CLOUDS),
+        help=f"Use the embedded cloud: no account, no cost, hosts on this machine.  [alone: {CLOUDS[0]}]",
+    )
+    for option in (options.as_json, options.without_gpu, options.organisation, _RUNS, rehearse, name, store, count, options.bundle):
+        function = option(function)
+    return options.profile_to_run(function)
+
+
+def _request(session: Session, given: dict[str, Any]) -> fleet.FleetRequest:
+    organisation: Organisation = given["organisation"]
+    up = request_for(session, given["profile"], given["bundle"], organisation, rehearsal=given["rehearse"])
+    name = check_name(given["name"] or up.name)
+    up = dataclasses.replace(up, name=name, without_gpu=given["without_gpu"])
+    return fleet.FleetRequest(up, given["count"], given["store"], fleet.member_program(given["program"]))
+
+
+@command.command("plan")
+@_new
+def plan_command(**given: Any) -> None:
+    """Show what `fleet up` would make, its price, and the policies of its caller and of its members. No cloud is contacted."""
+    record, policies, price = fleet.planned_fleet(_request(Session.open(), given))
+    data = {
+        "fleet": record.name,
+        "cloud": record.cloud,
+        "region": record.region,
+        "size": record.size,
+        "usd_per_hour": price,
+        "deadline": record.deadline,
+        "program": record.program,
+        "role": policies.role,
+        "member_policy": policies.member,
+        "caller_policy": policies.caller,
+    }
+    cost = f"{price:.3f} USD/h by list price" if price is not None else "at a price that is not known"
+    lines = [
+        f"{record.size} members in {record.region} of {record.cloud}, {cost}, until {record.deadline}",
+        f"program {record.program}",
+        f"policy of the members' role {policies.role}:",
+        options.to_json(policies.member),
+        "policy of whoever runs `gpuprov fleet`:",
+        options.to_json(policies.caller),
+    ]
+    options.show(data, *lines, as_json=given["as_json"])
+
+
+@command.command("up")
+@_new
+def up_command(**given: Any) -> None:
+    """Make a fleet from a profile, or go on where a run before this one stopped. The members come by themselves."""
+    session = Session.open()
+    request = _request(session, given)
+    with (
+        audited.changing(session, "fleet up", request.up.name, rehearsal=given["rehearse"] is not None, count=request.size),
+        narration() as narrator,
+    ):
+        record = fleet.up(session, request, say=narrator.say)
+    line = f"fleet {record.name}: {record.size} members in {record.region}, until {record.deadline}"
+    data = {"fleet": record.name, "region": record.region, "size": record.size, "deadline": record.deadline, "launch": record.launch_id}
+    options.show(data, line, f"  gpuprov fleet status {record.name}    gpuprov fleet down {record.name}", as_json=given["as_json"])
+
+
+@command.command("status")
+@_NAME
+@options.as_json
+@click.pass_context
+def status_command(ctx: click.Context, *, name: str, as_json: bool) -> None:
+    """Show a fleet: the cloud's word about each member, and beside it the member's own. Neither counts for the other.
+
+    The exit code is 0 when all members serve and none is doubted, otherwise 3.
+    """
+    found = fleet.status(Session.open(), check_name(name))
+    view, record = found.view, found.record
+    serving = sum(member.serves for member in view.members)
+    data = {"fleet": record.name, "region": record.region, **dataclasses.asdict(view), "serving": serving}
+    data["members"] = [dataclasses.asdict(member) for member in found.members]
+    deadline = f"until {view.deadline}" if view.deadline else "WITHOUT A DEADLINE"
+    lines = [f"fleet {record.name} in {record.region}: {serving} of {view.size} serve, version {view.version}, {deadline}"]
+    lines += ["it launches no more: too many members failed; see the evidence, then `gpuprov fleet roll`"] if view.halted else []
+    lines += [f"last roll: {view.roll} {view.roll_percent} % {view.roll_reason}".rstrip()] if view.roll else []
+    lines += [f"a launch failed: {words}" for words in view.failures]
+    lines += [f"  {'MEMBER':20} {'ZONE':16} {'VERSION':8} {'THE CLOUD SAYS':22} THE MACHINE SAYS"] if found.members else []
+    for row in found.members:
+        doubt = f"  CONFLICT: {row.doubt}" if row.doubt else ""
+        lines.append(f"  {row.id:20} {row.zone:16} {row.version:8} {row.cloud:22} {row.says}{doubt}")
+    options.show(data, *lines, as_json=as_json)
+    fine = serving == view.size and view.deadline and not view.halted and not any(row.doubt for row in found.members)
+    ctx.exit(EXIT_OK if fine else EXIT_UNKNOWN)
+
+
+@command.command("scale")
+@_NAME
+@click.argument("size", metavar="N", type=_SIZE)
+@options.as_json
+def scale_command(*, name: str, size: int, as_json: bool) -> None:
+    """Let a fleet have N members. With fewer, those that do not serve yet go first."""
+    session = Session.open()
+    with audited.changing(session, "fleet scale", check_name(name), count=size), narration() as narrator:
+        narrator.say(f"giving {name} {size} members")
+        record = fleet.scale(session, name, size)
+    options.show({"fleet": name, "size": record.size}, f"fleet {name} gets {record.size} members", as_json=as_json)
+
+
+@command.command("roll")
+@_NAME
+@options.profile_to_run
+@options.bundle
+@_RUNS
+@click.option("--pause", metavar="TIME", default="10m", show_default=True, help="How long the roll waits at 5 % and at 25 %.")
+@options.organisation
+@options.as_json
+def roll_command(
+    *, name: str, profile: str | None, bundle: Path | None, program: Path | None, pause: str, organisation: Organisation, as_json: bool
+) -> None:
+    """Replace the members in waves by ones of another profile or program; it goes back by itself where they do not verify.
+
+    A fleet that launched no more, because too many members failed, launches again. The deadline stays.
+    """
+    session = Session.open()
+    check_name(name)
+    given = profile is not None or bundle is not None
+    request = request_for(session, profile, bundle, organisation, rehearsal=None) if given else None
+    waves = Waves(pause_s=int(options.seconds(pause)))
+    with audited.changing(session, "fleet roll", name), narration() as narrator:
+        record = fleet.roll(session, name, request, fleet.member_program(program), waves, say=narrator.say)
+    options.show(
+        {"fleet": name, "program": record.program}, f"fleet {name} rolls; `gpuprov fleet status {name}` shows how far", as_json=as_json
+    )
+
+
+@command.command("down")
+@_NAME
+@options.assume_yes
+@options.as_json
+def down_command(*, name: str, yes: bool, as_json: bool) -> None:
+    """Remove a fleet with all its members and what was made for it. The store keeps programs and evidence."""
+    check_name(name)
+    options.need_terminal(yes=yes, command="fleet down")
+    session = Session.open()
+    if not options.confirm(f"remove fleet {name}?", [f"fleet {name} with all its members"], yes=yes):
+        options.show({"fleet": name, "removed": []}, "nothing was removed", as_json=as_json)
+        return
+    with audited.changing(session, "fleet down", name) as ending, narration() as narrator:
+        phrases = fleet.down(session, name, say=narrator.say)
+        ending.results = {"removed": len(phrases)}
+    lines = [f"removed {phrase}" for phrase in phrases] or ["nothing was left at the cloud"]
+    options.show({"fleet": name, "removed": phrases}, *lines, as_json=as_json)

@@ -1,0 +1,232 @@
+"""A fleet on AWS: one Auto Scaling group and its launch template, and a bucket for programs and evidence."""
+
+import datetime as dt
+import json
+from collections.abc import Sequence
+from typing import Any, Final
+
+from provision.canonical import digest as canonical_digest
+from provision.clouds import base
+from provision.clouds.aws import firewall, fleet_requests, removal
+from provision.clouds.aws.access import AwsAccess
+from provision.clouds.aws.answers import tags_of
+from provision.clouds.aws.api import AwsRegionApi
+from provision.clouds.aws.errors import cloud_errors, is_refusal, unless_refused
+from provision.clouds.aws.images import Images
+from provision.clouds.aws.permissions import parameters_of
+from provision.clouds.aws.requests import resource_name
+from provision.clouds.claim import taken
+from provision.clouds.fleet import FleetMember, FleetOrder, FleetPlan, FleetView, PostedEvidence, Waves
+from provision.errors import CloudInvalidError
+
+_GROUP: Final = "AutoScalingGroupName"
+_ENDED: Final = {"Successful", "Failed", "Cancelled", "RollbackFailed", "RollbackSuccessful"}
+_MOST_EVIDENCE: Final = 8 * 1024 * 1024
+_TOLD: Final = 5
+
+
+class AwsFleet:
+    """See `clouds.fleet.Fleet`."""
+
+    def __init__(self, region: str, access: AwsAccess) -> None:
+        self._api = AwsRegionApi(region, access)
+        self._images = Images(self._api)
+
+    @property
+    def _groups(self) -> Any:
+        return self._api.client("autoscaling")
+
+    def ensure(self, order: FleetOrder, size: int, program: bytes, *, on_step: base.Step) -> None:
+        """Make the group of an order, its deadline first, and give it its size."""
+        fleet_requests.role_of(order.machine)
+        image = self._images.of(order.machine)
+        on_step("putting the members' program into the store")
+        self._publish(order, program)
+        on_step("making the security group and the launch template")
+        security = firewall.ensure_group(self._api, order.machine)
+        data = self._data(order, image.id, image.root_device, security)
+        template_id = self._template(order, data)
+        on_step("making the Auto Scaling group, its deadline and its size")
+        self._group(order, template_id)
+        with cloud_errors("autoscaling:PutScheduledUpdateGroupAction", self._api.region):
+            self._groups.put_scheduled_update_group_action(**fleet_requests.deadline(order))
+        self.size(order.machine.name, size)
+
+    def _data(self, order: FleetOrder, image: str, root: str, security: str) -> dict[str, Any]:
+        endpoint = self._api.access.machine_endpoint_url
+        return fleet_requests.template_data(order, self._api.region, image=image, root=root, group=security, endpoint=endpoint)
+
+    def _publish(self, order: FleetOrder, program: bytes) -> None:
+        key = f"{order.prefix}bundles/{order.digest}"
+        with cloud_errors("s3:PutObject", self._api.region):
+            store, once = self._api.client("s3"), {"IfNoneMatch": "*"}
+            unless_refused(lambda: store.put_object(Bucket=order.bucket, Key=key, Body=program, **once), "PreconditionFailed")
+
+    def _template(self, order: FleetOrder, data: dict[str, Any]) -> str:
+        name = resource_name(order.machine)
+        with cloud_errors("ec2:CreateLaunchTemplate", self._api.region):
+            made = unless_refused(
+                lambda: self._api.ec2_once.create_launch_template(**fleet_requests.template(order, data)),
+                "InvalidLaunchTemplateName.AlreadyExistsException",
+            )
+        if made is not None:
+            return str(made["LaunchTemplate"]["LaunchTemplateId"])
+        with cloud_errors("ec2:DescribeLaunchTemplates", self._api.region):
+            (found,) = self._api.ec2.describe_launch_templates(LaunchTemplateNames=[name])["LaunchTemplates"]
+        self._check_ours(order, tags_of(found), f"launch template {name}")
+        return str(found["LaunchTemplateId"])
+
+    def _check_ours(self, order: FleetOrder, tags: dict[str, str], what: str) -> None:
+        if tags.get(base.LAUNCH_TAG) != order.machine.launch_id:
+            raise taken(order.machine.name, f"{what} in {self._api.region}", tags)
+
+    def _group(self, order: FleetOrder, template_id: str) -> None:
+        request = fleet_requests.group(order, template_id, self._subnets(order))
+        with cloud_errors("autoscaling:CreateAutoScalingGroup", self._api.region):
+            once = self._api.client("autoscaling", retried=False)
+            if unless_refused(lambda: once.create_auto_scaling_group(**request), "AlreadyExists") is None:
+                found = self._shown(order.machine.name)
+                self._check_ours(order, tags_of(found or {}), f"Auto Scaling group {request[_GROUP]}")
+
+    def _subnets(self, order: FleetOrder) -> list[str]:
+        if order.machine.subnet:
+            return [order.machine.subnet]
+        with cloud_errors("ec2:DescribeSubnets", self._api.region):
+            found = self._api.ec2.describe_subnets(Filters=[{"Name": "default-for-az", "Values": ["true"]}])["Subnets"]
+        if not found:
+            msg = f"{self._api.region} has no default subnets"
+            raise CloudInvalidError(msg, hint="name one with network.subnet of the profile")
+        return [str(row["SubnetId"]) for row in found]
+
+    def _shown(self, name: str) -> dict[str, Any] | None:
+        with cloud_errors("autoscaling:DescribeAutoScalingGroups", self._api.region):
+            rows = self._groups.describe_auto_scaling_groups(AutoScalingGroupNames=[f"gpuprov-{name}"])["AutoScalingGroups"]
+        return dict(rows[0]) if rows else None
+
+    def size(self, name: str, size: int) -> None:
+        """Let the group have so many members; it can have no more."""
+        with cloud_errors("autoscaling:UpdateAutoScalingGroup", self._api.region):
+            self._groups.update_auto_scaling_group(**{_GROUP: f"gpuprov-{name}"}, MinSize=0, MaxSize=size, DesiredCapacity=size)
+
+    def members(self, name: str) -> FleetView | None:
+        """What AWS says of the group; None where there is none."""
+        group = self._shown(name)
+        if group is None:
+            return None
+        named = {_GROUP: f"gpuprov-{name}"}
+        with cloud_errors("autoscaling:DescribeScalingActivities", self._api.region):
+            activities = self._groups.describe_scaling_activities(**named, MaxRecords=50)["Activities"]
+        with cloud_errors("autoscaling:DescribeScheduledActions", self._api.region):
+            actions = self._groups.describe_scheduled_actions(**named)["ScheduledUpdateGroupActions"]
+        rolls = self._rolls(name)
+        failed = [str(row.get("StatusMessage", row["StatusCode"])) for row in activities if row["StatusCode"] in {"Failed", "Cancelled"}]
+        ends = [row["StartTime"] for row in actions if row["ScheduledActionName"] == fleet_requests.DEADLINE]
+        last = rolls[0] if rolls else {}
+        return FleetView(
+            size=int(group["DesiredCapacity"]),
+            halted=any(row["ProcessName"] == "Launch" for row in group["SuspendedProcesses"]),
+            deadline=ends[0].astimezone(dt.UTC).isoformat(timespec="seconds") if ends else "",
+            version=str(group["LaunchTemplate"]["Version"]),
+            members=tuple(
+                FleetMember(
+                    id=row["InstanceId"],
+                    zone=row["AvailabilityZone"],
+                    type=row.get("InstanceType", ""),
+                    state=row["LifecycleState"],
+                    serves=row["LifecycleState"] == "InService",
+                    healthy=row["HealthStatus"] == "Healthy",
+                    version=str(row.get("LaunchTemplate", {}).get("Version", "")),
+                )
+                for row in group["Instances"]
+            ),
+            roll=str(last.get("Status", "")),
+            roll_percent=int(last.get("PercentageComplete", 0)),
+            roll_reason=str(last.get("StatusReason", "")),
+            failures=tuple(dict.fromkeys(failed))[:_TOLD],
+        )
+
+    def _rolls(self, name: str) -> list[dict[str, Any]]:
+        with cloud_errors("autoscaling:DescribeInstanceRefreshes", self._api.region):
+            return list(self._groups.describe_instance_refreshes(AutoScalingGroupName=f"gpuprov-{name}")["InstanceRefreshes"])
+
+    def evidence(self, order: FleetOrder) -> Sequence[PostedEvidence]:
+        """What members posted, each under the instance that AWS put into its prefix."""
+        start, store, found = f"{order.prefix}evidence/{order.machine.name}/", self._api.client("s3"), list[PostedEvidence]()
+        with cloud_errors("s3:ListBucket", self._api.region):
+            pages = store.get_paginator("list_objects_v2").paginate(Bucket=order.bucket, Prefix=start)
+            keys = [row["Key"] for page in pages for row in page.get("Contents", []) if row["Size"] <= _MOST_EVIDENCE]
+        for key in keys:
+            member, _, rest = key.removeprefix(start).partition("/")
+            with cloud_errors("s3:GetObject", self._api.region):
+                raw = store.get_object(Bucket=order.bucket, Key=key)["Body"].read(_MOST_EVIDENCE)
+            try:
+                content = json.loads(raw)
+            except (ValueError, RecursionError):
+                content = None
+            usable = content if isinstance(content, dict) else {}
+            found.append(PostedEvidence(member.rpartition(":")[2], rest.removesuffix(".json"), usable))
+        return found
+
+    def roll(self, order: FleetOrder, program: bytes, waves: Waves, *, on_step: base.Step) -> None:
+        """A new numbered version, and a refresh towards it; one that is under way already is left to go on."""
+        name, image = order.machine.name, self._images.of(order.machine)
+        self._publish(order, program)
+        security = firewall.ensure_group(self._api, order.machine)
+        with cloud_errors("ec2:DescribeLaunchTemplateVersions", self._api.region):
+            versions = self._api.ec2.describe_launch_template_versions(LaunchTemplateName=f"gpuprov-{name}")["LaunchTemplateVersions"]
+        data = self._data(order, image.id, image.root_device, security)
+        described = f"{order.digest} {canonical_digest(data)[:16]}"
+        found = next((row for row in versions if row.get("VersionDescription") == described), None)
+        if found is None:
+            on_step("making a new version of the launch template")
+            with cloud_errors("ec2:CreateLaunchTemplateVersion", self._api.region):
+                found = self._api.ec2_once.create_launch_template_version(
+                    LaunchTemplateId=versions[0]["LaunchTemplateId"], VersionDescription=described, LaunchTemplateData=data
+                )["LaunchTemplateVersion"]
+        target = fleet_requests.named(found["LaunchTemplateId"], int(found["VersionNumber"]))
+        on_step(f"rolling to version {target['Version']}")
+        self._refresh(name, target, waves)
+        # After the refresh has begun: a member launched before it would have the program that failed, and stop the launches again.
+        with cloud_errors("autoscaling:ResumeProcesses", self._api.region):
+            self._groups.resume_processes(AutoScalingGroupName=f"gpuprov-{name}", ScalingProcesses=["Launch"])
+
+    def _refresh(self, name: str, target: dict[str, str], waves: Waves) -> None:
+        preferences = {
+            "MinHealthyPercentage": waves.healthy_percent,
+            "SkipMatching": True,
+            "AutoRollback": True,
+            "CheckpointPercentages": list(waves.percents),
+            "CheckpointDelay": waves.pause_s,
+            "ScaleInProtectedInstances": "Refresh",
+        }
+        wanted = {"DesiredConfiguration": {"LaunchTemplate": target}, "Preferences": preferences}
+        with cloud_errors("autoscaling:StartInstanceRefresh", self._api.region):
+            once = self._api.client("autoscaling", retried=False)
+            try:
+                once.start_instance_refresh(AutoScalingGroupName=f"gpuprov-{name}", **wanted)
+            except Exception as error:
+                if not is_refusal(error, "InstanceRefreshInProgress"):
+                    raise
+                running = next(row for row in self._rolls(name) if row["Status"] not in _ENDED)
+                if running.get("DesiredConfiguration", {}).get("LaunchTemplate", {}).get("Version") != target["Version"]:
+                    msg = f"fleet {name} is rolling to another version ({running.get('PercentageComplete', 0)} %)"
+                    raise CloudInvalidError(
+                        msg, hint=f"`gpuprov fleet status {name}` shows how far; roll again when it has ended"
+                    ) from error
+
+    def remove(self, name: str, *, on_step: base.Step) -> list[str]:
+        """The group with its members, then whatever else carries the name's tag."""
+        return removal.remove(self._api, removal.things(self._api, name), on_step=on_step)
+
+
+def plan(order: FleetOrder, region: str) -> FleetPlan:
+    """What is reviewed of a fleet; nobody is contacted."""
+    parameters = parameters_of([order.machine.place], order.machine.os)
+    role = fleet_requests.role_of(order.machine)
+    caller, member = fleet_requests.caller_policy(order, region, parameters), fleet_requests.member_policy(order, region)
+    return FleetPlan(caller, member, role.role_name)
+
+
+def connect(region: str, access: AwsAccess | None = None) -> AwsFleet:
+    """The fleets of one region; of the user's own account by default."""
+    return AwsFleet(region, access or AwsAccess())

@@ -1,0 +1,240 @@
+"""What a member of a fleet does at its first boot: fetch its program, run it, post the evidence, and say whether it may serve.
+
+It is sent in the user data and runs as root with the standard library of Python 3.7 or later. It trusts the digest in its user data and
+nothing else: the store only has bytes. Its credentials are those of the machine's role, from the metadata service (IMDSv2). Its requests
+are signed as docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv-create-signed-request.html says.
+"""
+
+import datetime
+import hashlib
+import hmac
+import json
+import os
+import random
+import re
+import subprocess
+import sys
+import threading
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+
+CONFIG = "/etc/gpuprov/member.json"
+STATE = "/var/lib/gpuprov-member"
+MOST_PROGRAM = 64 * 1024 * 1024
+MOST_OUTPUT = 4 * 1024 * 1024
+COMPLETE_TRIES = 8
+
+
+class Refused(Exception):
+    """AWS answered with an error; `code` is its own."""
+
+    def __init__(self, status, text):
+        found = re.search(r"<Code>([^<]*)</Code>", text)
+        self.status, self.code = status, found.group(1) if found else ""
+        super().__init__("%s %s" % (status, self.code or text[:200]))
+
+
+def http(method, url, headers, body=None, most=MOST_PROGRAM):
+    """One request; bytes, at most so many."""
+    request = urllib.request.Request(url, data=body, headers=headers, method=method)
+    try:
+        with urllib.request.urlopen(request, timeout=30) as reply:
+            data = reply.read(most + 1)
+    except urllib.error.HTTPError as error:
+        raise Refused(error.code, error.read(65536).decode(errors="replace")) from error
+    if len(data) > most:
+        raise ValueError("the answer is larger than %d bytes" % most)
+    return data
+
+
+def patiently(act, patience_s):
+    """Do something again while the network or the store fails; pauses grow and differ, so that members do not ask in step."""
+    pause, end = 1.0, time.monotonic() + patience_s
+    while True:
+        try:
+            return act()
+        except (OSError, Refused) as error:
+            lasting = isinstance(error, Refused) and error.status < 500 and error.status != 429 and "Throttl" not in error.code
+            if lasting or time.monotonic() > end:
+                raise
+        time.sleep(pause * random.uniform(0.5, 1.5))
+        pause = min(pause * 2, 60.0)
+
+
+class Member:
+    """This machine, as AWS knows it."""
+
+    def __init__(self, config):
+        self.config, self.region = config, config["region"]
+        self.own = config.get("endpoint")
+        self.imds = self.own or "http://169.254.169.254"
+        self.instance = self.metadata("instance-id")
+        answer = self.signed("POST", "sts", "/", body=b"Action=GetCallerIdentity&Version=2011-06-15").decode()
+        self.id = re.search(r"<UserId>([^<]*)</UserId>", answer).group(1)
+
+    def metadata(self, path):
+        """A value of the metadata service."""
+        token = http("PUT", self.imds + "/latest/api/token", {"X-aws-ec2-metadata-token-ttl-seconds": "300"}, b"").decode()
+        return http("GET", self.imds + "/latest/meta-data/" + path, {"X-aws-ec2-metadata-token": token}).decode()
+
+    def signed(self, method, service, path, query=None, body=b"", headers=None, most=MOST_PROGRAM):
+        """A signed request to a service of the region."""
+        role = self.metadata("iam/security-credentials/").split()[0]
+        given = json.loads(self.metadata("iam/security-credentials/" + role))
+        suffix = "amazonaws.com.cn" if self.region.startswith("cn-") else "amazonaws.com"
+        base = self.own or "https://%s.%s.%s" % (service, self.region, suffix)
+        now = datetime.datetime.now(datetime.timezone.utc).strftime("%Y%m%dT%H%M%SZ")
+        digest = hashlib.sha256(body).hexdigest()
+        sent = {"host": urllib.parse.urlsplit(base).netloc, "x-amz-date": now, "x-amz-security-token": given["Token"]}
+        sent.update({"x-amz-content-sha256": digest})
+        sent.update(headers or {})
+        if body:
+            sent["content-type"] = "application/octet-stream" if service == "s3" else "application/x-www-form-urlencoded"
+        names = ";".join(sorted(sent))
+        where = urllib.parse.quote(path, safe="/-_.~")
+        asked = urllib.parse.urlencode(sorted((query or {}).items()), quote_via=urllib.parse.quote, safe="-_.~")
+        lines = "".join("%s:%s\n" % (name, sent[name]) for name in sorted(sent))
+        canonical = "\n".join([method, where, asked, lines, names, digest])
+        scope = "%s/%s/%s/aws4_request" % (now[:8], self.region, service)
+        text = "\n".join(["AWS4-HMAC-SHA256", now, scope, hashlib.sha256(canonical.encode()).hexdigest()])
+        key = ("AWS4" + given["SecretAccessKey"]).encode()
+        for part in (now[:8], self.region, service, "aws4_request"):
+            key = hmac.new(key, part.encode(), hashlib.sha256).digest()
+        signature = hmac.new(key, text.encode(), hashlib.sha256).hexdigest()
+        who = "Credential=%s/%s, SignedHeaders=%s, Signature=%s" % (given["AccessKeyId"], scope, names, signature)
+        sent["authorization"] = "AWS4-HMAC-SHA256 " + who
+        del sent["host"]  # the library's own, and the same
+        return http(method, base + where + ("?" + asked if asked else ""), sent, body or None, most)
+
+    def store(self, method, key, body=b"", headers=None, query=None, most=MOST_PROGRAM):
+        """A request for an object of the store, or with a query for its list."""
+        path = "/%s" % self.config["bucket"] if query else "/%s/%s%s" % (self.config["bucket"], self.config["prefix"], key)
+        return self.signed(method, "s3", path, query, body, headers, most)
+
+    def post_once(self, key, body):
+        """Write an object that nobody has written; one that is there stays as it is."""
+        try:
+            patiently(lambda: self.store("PUT", key, body, {"if-none-match": "*"}), self.config["patience_s"])
+        except Refused as error:
+            if error.status != 412:
+                raise
+
+    def group(self, action, **fields):
+        """A call about this member's own group."""
+        fields.update({"Action": action, "Version": "2011-01-01", "AutoScalingGroupName": self.config["group"]})
+        return self.signed("POST", "autoscaling", "/", body=urllib.parse.urlencode(fields).encode())
+
+    def complete(self, result):
+        """Say CONTINUE or ABANDON, a bounded number of times: the hook may come after us, or be over."""
+        fields = {"LifecycleHookName": self.config["hook"], "InstanceId": self.instance, "LifecycleActionResult": result}
+        for tried in range(COMPLETE_TRIES):
+            try:
+                patiently(lambda: self.group("CompleteLifecycleAction", **fields), self.config["patience_s"])
+                return
+            except Refused as error:
+                say("%s was not taken (%s)" % (result, error))
+                if error.code != "ValidationError" or self.metadata("autoscaling/target-lifecycle-state") != "InService":
+                    return
+            time.sleep(min(2.0**tried * self.config["pause_s"], 30.0) * random.uniform(0.5, 1.0))
+
+    def beat(self, ended):
+        """Keep the hook open while the program runs."""
+        fields = {"LifecycleHookName": self.config["hook"], "InstanceId": self.instance}
+        while not ended.wait(self.config["heartbeat_s"] / 3):
+            try:
+                self.group("RecordLifecycleActionHeartbeat", **fields)
+            except (OSError, Refused) as error:
+                say("a heartbeat was not taken (%s)" % error)
+
+    def failures(self):
+        """How many members failed with this program."""
+        prefix = "%sfailures/%s/%s/" % (self.config["prefix"], self.config["fleet"], self.config["digest"])
+        query = {"list-type": "2", "prefix": prefix}
+        text = patiently(lambda: self.store("GET", "", query=query), self.config["patience_s"]).decode()
+        return len(re.findall(r"<Key>", text))
+
+    def break_off(self):
+        """Let the group launch no more: what fails everywhere costs money and proves nothing."""
+        say("%d members failed with %s: the group launches no more" % (self.failures(), self.config["digest"]))
+        body = {"ScalingProcesses.member.1": "Launch"}
+        patiently(lambda: self.group("SuspendProcesses", **body), self.config["patience_s"])
+
+    def program(self):
+        """The program of the digest, on this disk."""
+        data = patiently(lambda: self.store("GET", "bundles/" + self.config["digest"]), self.config["patience_s"])
+        if hashlib.sha256(data).hexdigest() != self.config["digest"]:
+            raise ValueError("the store has another program under this digest")
+        path = os.path.join(STATE, "program")
+        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o700), "wb") as file:
+            file.write(data)
+        return path
+
+    def verify(self):
+        """Run the program and post what it said; whether it ended with 0."""
+        path, ended = self.program(), threading.Event()
+        threading.Thread(target=self.beat, args=(ended,), daemon=True).start()
+        try:
+            with open(os.path.join(STATE, "output"), "w+b") as output, open(os.path.join(STATE, "errors"), "w+b") as errors:
+                try:
+                    code = subprocess.run([path], stdin=subprocess.DEVNULL, stdout=output, stderr=errors, timeout=self.config["longest_s"])
+                    code = code.returncode
+                except subprocess.TimeoutExpired:
+                    code = 124
+                output.seek(0)
+                errors.seek(0)
+                said, why = output.read(MOST_OUTPUT).decode(errors="replace"), errors.read(MOST_OUTPUT)[-4000:].decode(errors="replace")
+        finally:
+            ended.set()
+        with open("/proc/sys/kernel/random/boot_id") as file:
+            boot = file.read().strip()
+        at = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
+        evidence = {"schema": "gpuprov-member/1", "fleet": self.config["fleet"], "digest": self.config["digest"], "member": self.id}
+        evidence.update({"instance": self.instance, "boot_id": boot, "at": at, "exit_code": code, "output": said, "errors": why})
+        body = json.dumps(evidence, sort_keys=True).encode()
+        self.post_once("evidence/%s/%s/%s.json" % (self.config["fleet"], self.id, self.config["digest"]), body)
+        if code:
+            say("the program ended with %d: %s" % (code, why[-500:]))
+            self.post_once("failures/%s/%s/%s" % (self.config["fleet"], self.config["digest"], self.id), b"%d\n" % code)
+        return code == 0
+
+
+def say(text):
+    """A line for the console, which the cloud keeps when the machine is gone."""
+    line = "gpuprov-member: %s" % text
+    sys.stderr.write(line + "\n")
+    try:
+        with open("/dev/console", "w") as console:
+            console.write(line + "\n")
+    except OSError:
+        pass
+
+
+def main():
+    """Once for each machine; a boot that was cut off begins again."""
+    done = os.path.join(STATE, "done")
+    if os.path.exists(done):
+        return
+    os.makedirs(STATE, mode=0o700, exist_ok=True)
+    with open(CONFIG) as file:
+        config = json.load(file)
+    me = patiently(lambda: Member(config), config["patience_s"])
+    verified = False
+    try:
+        if me.failures() >= config["breaker"]:
+            me.break_off()
+        else:
+            verified = me.verify()
+            if not verified and me.failures() >= config["breaker"]:
+                me.break_off()
+    except Exception as error:  # whatever it is, the group must hear of it
+        say("%s: %s" % (type(error).__name__, error))
+    me.complete("CONTINUE" if verified else "ABANDON")
+    say("verified" if verified else "not verified")
+    with open(done, "w") as file:
+        file.write("%s\n" % verified)
+
+
+if __name__ == "__main__":
+    main()

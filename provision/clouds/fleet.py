@@ -1,0 +1,148 @@
+"""The contract between the clouds that keep the size of a group of machines by themselves, and everything above them.
+
+A fleet is one group of one region. The cloud launches its members, replaces those that end, and rolls them; nobody of ours need run
+meanwhile. A member serves only after it verified itself. The deadline is the group's: a group replaces a member that powers itself off.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from provision.clouds.base import Order, Step
+
+BREAKER: int = 5
+"""How many members may fail with one program before the group launches no more."""
+
+
+@dataclass(frozen=True, slots=True)
+class FleetOrder:
+    """Everything that a fleet is made from.
+
+    Attributes:
+        machine: one member; its deadline is the fleet's.
+        bucket, prefix: the store; the prefix is empty or ends with a slash.
+        digest: SHA-256 of the program that a member runs at its first boot; 0 as its exit code means that it may serve.
+        breaker: how many members may fail with it before the group launches no more.
+        longest_s: how long the program may run.
+    """
+
+    machine: Order
+    bucket: str
+    prefix: str
+    digest: str
+    breaker: int = BREAKER
+    longest_s: int = 3000
+
+
+@dataclass(frozen=True, slots=True)
+class FleetMember:
+    """One member, as the cloud's group has it.
+
+    Attributes:
+        state: in the cloud's own words.
+        serves: whether it counts as capacity.
+        version: of the template that it was launched from.
+    """
+
+    id: str
+    zone: str
+    type: str
+    state: str
+    serves: bool
+    healthy: bool
+    version: str
+
+
+@dataclass(frozen=True, slots=True)
+class FleetView:
+    """What the cloud says of a fleet.
+
+    Attributes:
+        size: how many members the group should have.
+        halted: whether it launches no more.
+        deadline: when the group goes to 0, ISO 8601; empty when nothing is scheduled.
+        version: of the template that new members have.
+        roll: the state of the last roll, in the cloud's words; empty without one.
+        roll_percent, roll_reason: how far it is, and the cloud's words about it.
+        failures: what the cloud says of the last launches that failed, the newest first.
+    """
+
+    size: int
+    halted: bool
+    deadline: str
+    version: str
+    members: tuple[FleetMember, ...]
+    roll: str = ""
+    roll_percent: int = 0
+    roll_reason: str = ""
+    failures: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Waves:
+    """How a roll goes.
+
+    Attributes:
+        healthy_percent: how many members serve at least.
+        percents: where it pauses; the last is 100.
+        pause_s: how long, before it goes on by itself.
+    """
+
+    healthy_percent: int = 90
+    percents: tuple[int, ...] = (5, 25, 100)
+    pause_s: int = 600
+
+
+@dataclass(frozen=True, slots=True)
+class PostedEvidence:
+    """What a member posted, under the name that the cloud's own identity gave it.
+
+    Attributes:
+        instance: of the prefix, which only that machine may write.
+        content: as it was posted; no more than the machine's own word.
+    """
+
+    instance: str
+    digest: str
+    content: dict[str, Any] = field(default_factory=dict)
+
+
+class Fleet(Protocol):
+    """The groups of one region. Every call may be repeated; an order asked twice makes one group."""
+
+    def ensure(self, order: FleetOrder, size: int, program: bytes, *, on_step: Step) -> None:
+        """Make the group of an order, its deadline first, and give it its size."""
+
+    def size(self, name: str, size: int) -> None:
+        """Let the group have so many members."""
+
+    def members(self, name: str) -> FleetView | None:
+        """What the cloud says of the group; None where there is none."""
+
+    def evidence(self, order: FleetOrder) -> Sequence[PostedEvidence]:
+        """What members posted."""
+
+    def roll(self, order: FleetOrder, program: bytes, waves: Waves, *, on_step: Step) -> None:
+        """Replace the members by ones of this order, in waves; back by itself where they do not verify."""
+
+    def remove(self, name: str, *, on_step: Step) -> list[str]:
+        """Remove the group, its members and all that was made for it; returns a phrase for each."""
+
+
+@dataclass(frozen=True, slots=True)
+class FleetPlan:
+    """What is reviewed of a fleet before it exists.
+
+    Attributes:
+        caller: the policy document of whoever runs `gpuprov fleet`.
+        member: the policy document of the members' role.
+        role: its name.
+    """
+
+    caller: dict[str, Any]
+    member: dict[str, Any]
+    role: str

@@ -1,0 +1,72 @@
+"""The fleets that were made from here: one record each, written before the first call. Their members are read from the cloud."""
+
+import json
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from provision.launch.journal import check_name
+from provision.paths import private_dir, text_of, write_whole
+
+
+@dataclass(frozen=True, slots=True)
+class FleetRecord:
+    """One fleet.
+
+    Attributes:
+        launch_id: hexadecimal; names and tags derive from it.
+        rehearsal: whether it is in the embedded cloud.
+        place: index into the profile's places.
+        profile, lock: as data; those of the last `up` or `roll`.
+        created_at, deadline: ISO 8601, UTC.
+        bucket, prefix: the store.
+        program: SHA-256 of what members run at their first boot.
+        size: what was asked for last.
+        without_gpu: whether the evidence is judged without the GPU part.
+    """
+
+    name: str
+    launch_id: str
+    rehearsal: bool
+    cloud: str
+    region: str
+    place: int
+    profile: dict[str, Any]
+    profile_digest: str
+    created_at: str
+    deadline: str
+    bucket: str
+    prefix: str
+    program: str
+    size: int
+    public_key: str
+    without_gpu: bool = False
+    lock: dict[str, Any] = field(default_factory=dict)
+
+
+class Fleets:
+    """The folder of records; made when missing, mode 0700."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = private_dir(folder)
+
+    def get(self, name: str) -> FleetRecord | None:
+        """The record of a fleet, or None. A file that is not a record counts as none."""
+        try:
+            data = json.loads(text_of(self._folder / f"{check_name(name)}.json", errors="replace"))
+            return FleetRecord(**{key: data[key] for key in FleetRecord.__dataclass_fields__ if key in data})
+        except (json.JSONDecodeError, KeyError, TypeError, ValueError, AttributeError, RecursionError):
+            return None
+
+    def put(self, record: FleetRecord) -> None:
+        """Write a record; a crash leaves the old one or the new one."""
+        write_whole(self._folder / f"{check_name(record.name)}.json", json.dumps(asdict(record), indent=1, sort_keys=True), sync=True)
+
+    def drop(self, name: str) -> None:
+        """Forget a fleet."""
+        (self._folder / f"{check_name(name)}.json").unlink(missing_ok=True)
+
+    def all(self) -> list[FleetRecord]:
+        """All records, by name."""
+        records = (self.get(path.stem) for path in sorted(self._folder.glob("*.json")))
+        return [record for record in records if record is not None]

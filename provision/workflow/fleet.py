@@ -1,0 +1,306 @@
+"""`fleet`: groups of machines that the cloud itself launches, heals and rolls; each member verifies itself before it serves."""
+
+import dataclasses
+import datetime as dt
+import hashlib
+import json
+import re
+import secrets
+from pathlib import Path
+from typing import Any, Final
+
+from provision import clouds, paths
+from provision.clouds.fleet import Fleet, FleetOrder, FleetPlan, FleetView, PostedEvidence, Waves
+from provision.errors import FactsInvalidError, GpuprovError, InstanceNotFoundError, NameTakenError, UsageError
+from provision.launch import place
+from provision.launch.fleets import FleetRecord, Fleets
+from provision.launch.plan import LAUNCH_ID, PUBLIC_KEY, Plan, order, plan
+from provision.profile import load
+from provision.profile.locked import Lock
+from provision.profile.model import Profile
+from provision.rehearsal import control
+from provision.verify import script
+from provision.verify.facts.file import parse
+from provision.verify.judge import judge
+from provision.workflow.session import Say, Session, silent
+from provision.workflow.up import UpRequest
+
+# The narrowest form that clouds take for the names of buckets; the prefix is ours to narrow.
+_STORE: Final = re.compile(r"([a-z][a-z0-9]*)://([a-z0-9][a-z0-9.-]{1,61}[a-z0-9])/?((?:[A-Za-z0-9_-]{1,64}/?){0,8})")
+_MOST_PROGRAM: Final = 32 << 20
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class FleetRequest:
+    """What `fleet up` gets.
+
+    Attributes:
+        up: profile, lock and name, as `up` has them.
+        size: how many members.
+        store: the bucket, as SCHEME://BUCKET/PREFIX.
+        program: what each member runs at its first boot.
+    """
+
+    up: UpRequest
+    size: int
+    store: str
+    program: bytes
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class MemberStatus:
+    """One member in the words of the cloud and of the machine itself; the two are never merged.
+
+    Attributes:
+        cloud: the state of the group's list; `not a member` for evidence without one.
+        says: the verdict on the facts that it posted, or why there is none.
+        doubt: what in its evidence contradicts where it was posted.
+    """
+
+    id: str
+    zone: str
+    version: str
+    cloud: str
+    says: str
+    doubt: str = ""
+    at: str = ""
+    boot_id: str = ""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class FleetStatus:
+    """A fleet as the cloud and its members have it."""
+
+    record: FleetRecord
+    view: FleetView
+    members: tuple[MemberStatus, ...]
+
+
+def member_program(chosen: Path | None = None) -> bytes:
+    """What a member runs at its first boot: exit code 0 means that it may serve, and its output is its evidence.
+
+    The probe ends with 0 when it has observed. Its facts are judged where `status` is asked for, so with it a member that does not hold its
+    profile serves, and `status` says so.
+
+    Args:
+        chosen: a program of the user's; None for the probe, whose output is a facts file.
+    """
+    return script.script().encode() if chosen is None else paths.read_bounded(chosen, _MOST_PROGRAM)
+
+
+def parsed_store(cloud: str, text: str) -> tuple[str, str]:
+    """The bucket and the prefix of an address.
+
+    Raises:
+        UsageError: it is none of that cloud.
+    """
+    bucket, found = clouds.provider(cloud).bucket, _STORE.fullmatch(text)
+    if bucket is None or found is None or found[1] != bucket.scheme:
+        scheme = bucket.scheme if bucket else "SCHEME"
+        msg = f"{text!a} is not a store on {cloud}"
+        raise UsageError(msg, hint=f"write {scheme}://BUCKET or {scheme}://BUCKET/PREFIX, with letters, digits, `_` and `-` in the prefix")
+    return found[2], f"{found[3].rstrip('/')}/" if found[3] else ""
+
+
+def _chosen(request: UpRequest, planned: Plan) -> place.Option:
+    """The first place that can be launched in and whose cloud has fleets."""
+    options = place.options(planned, request.rehearsal)
+    place.check_any(planned, options)
+    usable, refused = [option for option in options if not option.refusal], list[GpuprovError]()
+    for option in usable:
+        try:
+            clouds.fleets(option.cloud)
+        except GpuprovError as error:
+            refused.append(error)
+        else:
+            return option
+    raise refused[0]
+
+
+def _order(record: FleetRecord, planned: Plan) -> FleetOrder:
+    """The order of a record: the same record and plan give the same order."""
+    option = next(each for each in planned.places if each.index == record.place and each.region == record.region)
+    machine = order(
+        planned.profile,
+        record.profile_digest,
+        option,
+        name=record.name,
+        launch_id=record.launch_id,
+        public_key=record.public_key,
+        deadline=record.deadline,
+        zone="",
+        own_subnet=not record.rehearsal,
+    )
+    return FleetOrder(machine, record.bucket, record.prefix, record.program)
+
+
+def _record(request: FleetRequest, planned: Plan, launch_id: str, public_key: str, now: dt.datetime) -> FleetRecord:
+    option = _chosen(request.up, planned)
+    bucket, prefix = parsed_store(option.cloud, request.store)
+    deadline = now + dt.timedelta(hours=request.up.profile.limits.deadline_h)
+    return FleetRecord(
+        name=request.up.name,
+        launch_id=launch_id,
+        rehearsal=request.up.rehearsal is not None,
+        cloud=option.cloud,
+        region=option.region,
+        place=option.index,
+        profile=request.up.profile.dump(),
+        profile_digest=load.digest(request.up.profile),
+        created_at=now.isoformat(timespec="seconds"),
+        deadline=deadline.isoformat(timespec="seconds"),
+        bucket=bucket,
+        prefix=prefix,
+        program=hashlib.sha256(request.program).hexdigest(),
+        size=request.size,
+        public_key=public_key,
+        without_gpu=request.up.without_gpu,
+        lock=request.up.lock.as_dict(),
+    )
+
+
+def planned_fleet(request: FleetRequest) -> tuple[FleetRecord, FleetPlan, float | None]:
+    """What `fleet up` would make, the policies that it needs, and its price in US dollars an hour, if it is known. Nobody is contacted."""
+    planned = plan(request.up.profile, request.up.lock, request.up.name, request.up.lines)
+    record = _record(request, planned, LAUNCH_ID, PUBLIC_KEY, dt.datetime.now(dt.UTC))
+    price = next(each.whole_price_usd for each in planned.places if each.index == record.place and each.region == record.region)
+    policies = clouds.fleets(record.cloud).plan(_order(record, planned), record.region)
+    return record, policies, None if price is None else round(price * request.size, 4)
+
+
+def up(session: Session, request: FleetRequest, *, say: Say) -> FleetRecord:
+    """Make the fleet, or go on where a run before this one stopped; the members come by themselves.
+
+    Raises:
+        NameTakenError: the name belongs to a fleet with another profile or store, or to a launch.
+    """
+    fleets, name = Fleets(session.state / "fleets"), request.up.name
+    planned = plan(request.up.profile, request.up.lock, name, request.up.lines)
+    with session.journal.hold(name):
+        if session.journal.get(name) is not None:
+            msg = f"{name!r} is already the name of a launch"
+            raise NameTakenError(msg, hint="choose another --name")
+        now, had = dt.datetime.now(dt.UTC).replace(microsecond=0), fleets.get(name)
+        key = had.public_key if had else session.ssh.public_key()
+        record = _record(request, planned, had.launch_id if had else secrets.token_hex(8), key, now)
+        if had is not None:
+            record = dataclasses.replace(record, created_at=had.created_at, deadline=had.deadline)
+            if dataclasses.replace(record, size=had.size, lock=had.lock) != had:
+                msg = f"fleet {name!r} exists with another profile, program, place or store"
+                raise NameTakenError(msg, hint=f"`gpuprov fleet roll {name} PROFILE` changes it; another --name makes another")
+        fleets.put(record)
+        fleet = _connected(session, record, planned, start=True, say=say)
+        fleet.ensure(_order(record, planned), request.size, request.program, on_step=say)
+    return record
+
+
+def _connected(session: Session, record: FleetRecord, planned: Plan, *, start: bool = False, say: Say = silent) -> Fleet:
+    """The fleets of the record's region; the embedded account gets the role's policy as it would be reviewed."""
+    module = clouds.fleets(record.cloud)
+    if not record.rehearsal:
+        connected: Fleet = module.connect(record.region)
+        return connected
+    access = session.accesses(start=start, say=say)[record.cloud]
+    session.offer_images(planned.profile, say)
+    running = control.running(session.rehearsal_folder)
+    if running is not None and start:
+        policies = module.plan(_order(record, planned), record.region)
+        known = control.ask(running, "settings")["role_policies"]
+        merged = known.get(policies.role, {"Version": "2012-10-17", "Statement": []})
+        fresh = [each for each in policies.member["Statement"] if each not in merged["Statement"]]
+        document = {**merged, "Statement": [*merged["Statement"], *fresh]}
+        control.ask(running, "settings", method="PUT", body={"role_policies": {**known, policies.role: document}})
+    rehearsed: Fleet = module.connect(record.region, access)
+    return rehearsed
+
+
+def _known(session: Session, name: str) -> tuple[Fleets, FleetRecord, Plan]:
+    """The record of a fleet and the plan of its profile.
+
+    Raises:
+        InstanceNotFoundError: none of that name was made from here.
+    """
+    fleets = Fleets(session.state / "fleets")
+    record = fleets.get(name)
+    if record is None:
+        names = ", ".join(each.name for each in fleets.all())
+        msg = f"no fleet called {name!r} was made from here{f' (what was: {names})' if names else ''}"
+        raise InstanceNotFoundError(msg, hint="`gpuprov fleet up` makes one; `gpuprov down NAME` removes what carries a name's tag")
+    profile = Profile.model_validate(record.profile)
+    return fleets, record, plan(profile, Lock.model_validate(record.lock), name)
+
+
+def status(session: Session, name: str) -> FleetStatus:
+    """What the cloud says of a fleet, and what its members say of themselves."""
+    _, record, planned = _known(session, name)
+    fleet = _connected(session, record, planned)
+    view = fleet.members(name)
+    if view is None:
+        msg = f"the cloud has no fleet called {name!r}"
+        raise InstanceNotFoundError(msg, hint=f"`gpuprov fleet up` makes it again, `gpuprov fleet down {name}` forgets it")
+    posted = {each.instance: each for each in fleet.evidence(_order(record, planned))}
+    rows = []
+    for member in view.members:
+        own = posted.get(member.id)
+        cloud = member.state if member.healthy else f"{member.state}, unhealthy"
+        rows.append(_status(record, planned, own, MemberStatus(member.id, member.zone, member.version, cloud, "nothing yet")))
+    return FleetStatus(record, view, tuple(rows))
+
+
+def _status(record: FleetRecord, planned: Plan, own: PostedEvidence | None, row: MemberStatus) -> MemberStatus:
+    """A row with what the machine says; what it says of others does not count."""
+    if own is None:
+        return row
+    content = own.content
+    claimed = {"instance": own.instance, "fleet": record.name, "digest": own.digest}
+    wrong = [f"{key} {content.get(key)!a}" for key, value in claimed.items() if content.get(key) != value]
+    doubt = f"its evidence is of {', '.join(wrong)}" if wrong else ""
+    says = f"exit code {content.get('exit_code')!a}"
+    if not wrong and content.get("exit_code") == 0:
+        try:
+            facts = parse(json.loads(str(content.get("output"))), row.id)
+            counts = judge(facts, planned.profile, host=row.id, without_gpu=record.without_gpu).summary
+            says = ", ".join(f"{number} {outcome}" for outcome, number in counts.items() if number)
+        except (FactsInvalidError, ValueError, RecursionError):
+            says = "exit code 0"
+    seen = {"at": str(content.get("at", ""))[:25], "boot_id": str(content.get("boot_id", ""))[:36]}
+    return dataclasses.replace(row, says=says, doubt=doubt, **seen)
+
+
+def scale(session: Session, name: str, size: int) -> FleetRecord:
+    """Let a fleet have so many members."""
+    fleets, record, planned = _known(session, name)
+    with session.journal.hold(name):
+        record = dataclasses.replace(record, size=size)
+        fleets.put(record)
+        _connected(session, record, planned).size(name, size)
+    return record
+
+
+def roll(session: Session, name: str, request: UpRequest | None, program: bytes, waves: Waves, *, say: Say) -> FleetRecord:
+    """Replace the members, in waves, by ones of another profile or program. The deadline stays."""
+    fleets, record, planned = _known(session, name)
+    if request is not None:
+        planned = plan(request.profile, request.lock, name, request.lines)
+        option = _chosen(dataclasses.replace(request, rehearsal=record.cloud if record.rehearsal else None), planned)
+        if (option.cloud, option.region) != (record.cloud, record.region):
+            msg = f"the profile's first place is {option}, and the fleet is in {record.region} of {record.cloud}"
+            raise UsageError(msg, hint="a fleet stays in its region: make another with `gpuprov fleet up --name …`")
+        fresh: dict[str, Any] = {"profile": request.profile.dump(), "profile_digest": load.digest(request.profile)}
+        record = dataclasses.replace(record, place=option.index, lock=request.lock.as_dict(), **fresh)
+    record = dataclasses.replace(record, program=hashlib.sha256(program).hexdigest())
+    with session.journal.hold(name):
+        fleets.put(record)
+        fleet = _connected(session, record, planned, start=True, say=say)
+        fleet.roll(_order(record, planned), program, waves, on_step=say)
+    return record
+
+
+def down(session: Session, name: str, *, say: Say) -> list[str]:
+    """Remove a fleet with its members and all that was made for it, and forget it; the store keeps what was posted."""
+    fleets, record, planned = _known(session, name)
+    with session.journal.hold(name):
+        gone = record.rehearsal and control.running(session.rehearsal_folder) is None
+        phrases = ["what the embedded cloud had left"] if gone else _connected(session, record, planned).remove(name, on_step=say)
+        fleets.drop(name)
+    return phrases

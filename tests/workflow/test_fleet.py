@@ -1,0 +1,204 @@
+"""`gpuprov fleet` against the embedded cloud without hosts: through the command line, killed at every call, and with wrong input."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from provision import paths
+from provision.clouds.aws.access import AwsAccess
+from provision.clouds.aws.client import client
+from provision.clouds.aws.cloud import AwsCloud
+from provision.rehearsal import control
+from provision.rehearsal.control import Rehearsal
+from tests.cli.conftest import Call, call
+from tests.conftest import PLAIN
+from tests.embedded import Embedded
+from tests.waiting import until
+
+__all__ = ["call"]
+
+REGION, STORE = "ap-east-1", "s3://a-store/x"
+KILLED = Path(__file__).with_name("killed.py")
+
+
+@pytest.fixture
+def cloud(own_home: Path, embedded: Embedded) -> Iterator[Rehearsal]:
+    folder = own_home / "rehearsal"
+    rehearsal = embedded.start(folder)
+    control.ask(rehearsal, "settings", method="PUT", body=PLAIN)
+    yield rehearsal
+    control.stop(folder)
+
+
+@pytest.fixture
+def profile(tmp_path: Path) -> str:
+    """A shipped profile whose machines have a role."""
+    text = (paths.profiles_dir() / "t4-train.yml").read_text().replace("name: t4-train", "name: ff", 1)
+    path = tmp_path / "f.yml"
+    path.write_text(
+        text.replace("    market: on-demand # spot", "    identity: {instance_profile: gpu-node}\n    market: on-demand # spot", 1)
+    )
+    return str(path)
+
+
+@pytest.fixture
+def words(profile: str) -> tuple[str, ...]:
+    return ("fleet", "up", profile, "--count", "2", "--store", STORE, "--rehearse", "--without-gpu")
+
+
+class Groups:
+    """What AWS has."""
+
+    def __init__(self, rehearsal: Rehearsal) -> None:
+        self.access = AwsAccess(**rehearsal.settings("aws"))
+        self.groups = client("autoscaling", REGION, self.access)
+        self.ec2 = client("ec2", REGION, self.access)
+
+    def all(self) -> list[dict[str, Any]]:
+        return list(self.groups.describe_auto_scaling_groups()["AutoScalingGroups"])
+
+    def one(self) -> dict[str, Any]:
+        (group,) = self.all()
+        return group
+
+    def left(self) -> list[str]:
+        return [str(thing) for thing in AwsCloud(REGION, self.access).things() if thing.alive]
+
+    def serve(self) -> None:
+        """Say for the members, which have no hosts here, that they may serve."""
+
+        def done() -> bool:
+            states = [row["LifecycleState"] for row in self.one()["Instances"]]
+            for row in self.one()["Instances"]:
+                if row["LifecycleState"] == "Pending:Wait":
+                    hook = {"AutoScalingGroupName": "gpuprov-ff", "LifecycleHookName": "gpuprov-verified", "InstanceId": row["InstanceId"]}
+                    self.groups.complete_lifecycle_action(**hook, LifecycleActionResult="CONTINUE")
+            return states == ["InService", "InService"]
+
+        until(done)
+
+
+def killed(number: int, when: str, *words: str) -> bool:
+    """Whether it was killed before it ended by itself."""
+    done = subprocess.run([sys.executable, str(KILLED), str(number), when, *words], capture_output=True, text=True, check=False)
+    assert done.returncode in {0, -signal.SIGKILL}, done.stderr
+    return done.returncode != 0
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("verb", ["up", "scale", "roll", "down"])
+def test_kill_9_at_every_call(cloud: Rehearsal, call: Call, words: tuple[str, ...], tmp_path: Path, *, verb: str, when: str) -> None:
+    other = tmp_path / "other"
+    other.write_text("#!/bin/sh\nexit 0\n")
+    asked = {
+        "up": words,
+        "scale": ("fleet", "scale", "ff", "3"),
+        "roll": ("fleet", "roll", "ff", "--program", str(other)),
+        "down": ("fleet", "down", "ff", "--yes"),
+    }[verb]
+    groups, number, more = Groups(cloud), 0, True
+    while more:
+        number += 1
+        if verb != "up":
+            assert call(*words)[0] == 0
+        if verb == "roll":
+            groups.serve()
+        more = killed(number, when, *asked)
+        code, _, err = call(*asked)
+        if verb == "down":
+            assert code == 0 or (not more and code == 2), err  # it had ended, or it was forgotten already
+        else:
+            assert code == 0, err
+            group = groups.one()
+            assert group["DesiredCapacity"] == (3 if verb == "scale" else 2)
+            assert len(groups.groups.describe_scheduled_actions(AutoScalingGroupName="gpuprov-ff")["ScheduledUpdateGroupActions"]) == 1
+            versions = groups.ec2.describe_launch_template_versions(LaunchTemplateName="gpuprov-ff")["LaunchTemplateVersions"]
+            assert len(versions) == (2 if verb == "roll" else 1)
+            assert len(groups.groups.describe_instance_refreshes(AutoScalingGroupName="gpuprov-ff")["InstanceRefreshes"]) == (
+                verb == "roll"
+            )
+            assert call("fleet", "down", "ff", "--yes")[0] == 0
+        assert groups.left() == [], number
+        assert groups.all() == []
+    assert number > 1
+
+
+def test_its_life_through_the_command_line(cloud: Rehearsal, call: Call, words: tuple[str, ...]) -> None:
+    groups = Groups(cloud)
+    code, out, _ = call(*words, "--json")
+    assert code == 0
+    assert json.loads(out)["size"] == 2
+    assert call("fleet", "status", "ff")[0] == 3  # none serves yet
+    groups.serve()
+    code, out, _ = call("fleet", "status", "ff", "--json")
+    shown = json.loads(out)
+    assert (code, shown["serving"], [row["says"] for row in shown["members"]]) == (0, 2, ["nothing yet", "nothing yet"])
+    assert call("fleet", "scale", "ff", "1")[0] == 0
+    until(lambda: len(groups.one()["Instances"]) == 1)
+    assert call("fleet", "status", "ff")[0] == 0
+    assert call("fleet", "down", "ff", "--yes")[0] == 0
+    assert groups.left() == []
+    assert call("fleet", "status", "ff")[0] == 2
+
+
+@pytest.mark.usefixtures("cloud")
+def test_a_rerun_keeps_the_deadline_and_refuses_another_profile(call: Call, words: tuple[str, ...], profile: str) -> None:
+    first = json.loads(call(*words, "--json")[1])["deadline"]
+    assert json.loads(call(*words, "--json")[1])["deadline"] == first
+    path = Path(profile)
+    path.write_text(path.read_text().replace("deadline_h: 12", "deadline_h: 11"))
+    code, _, err = call(*words)
+    assert (code, "error[name-taken]" in err, "fleet roll" in err) == (4, True, True)
+
+
+def test_a_fleet_without_a_deadline_is_not_fine(cloud: Rehearsal, call: Call, words: tuple[str, ...]) -> None:
+    groups = Groups(cloud)
+    call(*words)
+    groups.serve()
+    groups.groups.delete_scheduled_action(AutoScalingGroupName="gpuprov-ff", ScheduledActionName="gpuprov-deadline")
+    code, out, _ = call("fleet", "status", "ff")
+    assert (code, "WITHOUT A DEADLINE" in out) == (3, True)
+
+
+def test_the_plan_contacts_nobody_and_shows_both_policies(call: Call, words: tuple[str, ...]) -> None:
+    code, out, _ = call("fleet", "plan", *words[2:], "--json")
+    shown = json.loads(out)
+    assert (code, shown["role"], shown["size"]) == (0, "gpu-node", 2)
+    assert "${aws:userid}" in json.dumps(shown["member_policy"])
+    assert {statement["Sid"] for statement in shown["caller_policy"]["Statement"]} >= {"MakeFleet", "OwnFleet", "PassRole"}
+    assert shown["usd_per_hour"] > 0
+
+
+@pytest.mark.parametrize(
+    "store", ["gs://a-store", "s3://", "s3://A/x", "s3://a-store/../x", "s3://a-store/x y", "a-store", "s3://a-store/$(id)"]
+)
+def test_a_store_that_is_none_is_refused(call: Call, words: tuple[str, ...], store: str) -> None:
+    code, _, err = call(*(store if word == STORE else word for word in words))
+    assert (code, "error[usage]" in err) == (2, True)
+
+
+@pytest.mark.parametrize("place", ["gcp"])
+def test_a_cloud_without_fleets_refuses(call: Call, words: tuple[str, ...], place: str) -> None:
+    code, _, err = call(*words, "--rehearse", place)
+    assert (code, "error[cloud-unsupported]" in err, "hint:" in err) == (2, True, True)
+
+
+def test_a_price_over_the_limit_is_refused(call: Call, words: tuple[str, ...], profile: str) -> None:
+    path = Path(profile)
+    path.write_text(path.read_text().replace("price_per_hour_usd: 1.00", "price_per_hour_usd: 0.10"))
+    code, _, err = call(*words)
+    assert (code, "error[price-over-limit]" in err) == (2, True)
+
+
+def test_a_fleet_that_was_not_made_from_here_is_named(call: Call) -> None:
+    for verb in (("status",), ("scale", "2"), ("roll",), ("down", "--yes")):
+        code, _, err = call("fleet", verb[0], "nobody", *verb[1:])
+        assert (code, "error[instance-not-found]" in err) == (2, True)
