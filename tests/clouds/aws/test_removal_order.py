@@ -71,7 +71,7 @@ def test_only_kinds_that_carry_our_tag_are_asked_for() -> None:
 )
 def test_every_kind_is_found_on_every_page(kind: str, method: str, key: str, field: str) -> None:
     pages = [{key: [{field: f"x-{number}", "TagSet" if number else "Tags": TAGS}]} for number in range(2)]
-    fleets = [[{"AutoScalingGroups": []}]]  # asked for where there is a template
+    fleets: list[list[dict[str, list[str]]]] = [[{"AutoScalingGroups": []}]]  # asked for where there is a template
     api = ScriptedApi(
         describe_tags=[[{"Tags": []}, {"Tags": [{"ResourceType": kind}]}]], describe_auto_scaling_groups=fleets, **{method: [pages]}
     )
