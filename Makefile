@@ -2,7 +2,7 @@
 #   make demo    the main job on the embedded cloud: up, verify, down
 #   make test    the tests
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-full lint docs bench lock mutate fuzz test-lowest clean
+.PHONY: help setup demo test test-full lint docs bench lock mutate fuzz test-lowest release-check clean
 
 PYTHON ?= python3
 VENV := .venv
@@ -84,6 +84,16 @@ test-lowest: setup
 lock:
 	$(BIN)/pip install -qq uv
 	$(BIN)/uv pip compile -q --upgrade --all-extras --generate-hashes --no-emit-index-url --no-header pyproject.toml -o requirements.lock
+	$(BIN)/uv pip compile -q --upgrade --group release --generate-hashes --no-emit-index-url --no-header -o release.lock
+
+# What is committed is built twice, judged, installed in empty environments and upgraded to; nothing is published. PREVIOUS=COMMIT to upgrade from.
+release-check: build/release-tools/.ready
+	build/release-tools/bin/python -m tests.release $(if $(PREVIOUS),--previous $(PREVIOUS))
+
+build/release-tools/.ready: release.lock
+	$(PYTHON) -m venv --clear build/release-tools
+	build/release-tools/bin/pip install -qq --disable-pip-version-check -r release.lock
+	touch $@
 
 clean:
 	rm -rf $(VENV) .venv-lowest .pytest_cache .mypy_cache .ruff_cache dist build
