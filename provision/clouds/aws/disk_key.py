@@ -6,6 +6,7 @@ key only after it has answered RunInstances, so `power.py` reads what became of 
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -33,11 +34,12 @@ ACTIONS: Final = tuple(sorted((_GRANT, *_USE)))
 """What the caller needs on the key."""
 _ENCRYPTED_IMAGE: Final = CloudOption(
     "image",
-    "an image whose snapshot is encrypted needs its own key as well",
+    "an image whose snapshot is encrypted needs its own key as well; `image.snapshot_key` names it",
     severity="note",
     title="An encrypted image needs the use of its own key as well",
     reason="EC2 reads the snapshot with the key that it was encrypted with: that key's policy must allow kms:DescribeKey, kms:Decrypt, "
     "kms:CreateGrant and kms:ReEncrypt* to whoever launches; an image shared by another account cannot use that account's aws/ebs",
+    narrower="`image.snapshot_key`, with which the computed permissions have that key, and no other",
 )
 
 
@@ -46,12 +48,12 @@ def partition(region: str) -> str:
     return "aws-cn" if region.startswith("cn-") else "aws-us-gov" if region.startswith("us-gov-") else "aws"
 
 
-def problem(key: str, regions: Sequence[str]) -> str:
-    """Why a key cannot encrypt volumes in these regions, in words for whoever wrote it; empty when it can."""
+def problem(key: str, regions: Sequence[str], written: str = "disk_key") -> str:
+    """Why a key cannot be that of volumes in these regions, in words for whoever wrote it under this name; empty when it can."""
     parsed = _ARN.fullmatch(key)
     name = parsed[4] if parsed else key
     if name.startswith(_OF_AWS):
-        return f"{name} is AWS's own key, which encrypts disks anyway; name one of yours, or leave disk_key out"
+        return f"{name} is AWS's own key, which encrypts disks anyway; name one of yours, or leave {written} out"
     if parsed is None:
         return ""
     if parsed[2] not in regions and regions:
@@ -82,6 +84,21 @@ def of(order: Order, region: str) -> str | None:
     return in_region(key, region) if key is not None else None
 
 
+def by_use(order: Order, region: str) -> tuple[str | None, str | None]:
+    """The key of the disks, and the key of the image's own snapshot, as a region knows them; None where the place names none."""
+    disks, snapshot = (in_region(key, region) if key is not None else None for key in _written(order.place))
+    return disks, snapshot
+
+
+def in_use(order: Order, region: str) -> tuple[str, ...]:
+    """Every key that a launch in a region uses, once."""
+    return tuple(dict.fromkeys(filter(None, by_use(order, region))))
+
+
+def _written(place: Any) -> tuple[str | None, str | None]:
+    return getattr(place, "disk_key", None), getattr(getattr(place, "image", None), "snapshot_key", None)
+
+
 def statements(places: Iterable[Any]) -> list[dict[str, Any]]:
     """The statements of a policy that allow the use of the places' keys, and of no others.
 
@@ -90,8 +107,8 @@ def statements(places: Iterable[Any]) -> list[dict[str, Any]]:
     """
     resources: dict[str, list[str]] = {"": []}
     for place in places:
-        for region in place.regions if place.disk_key else ():
-            key = in_region(place.disk_key, region)
+        for written, region in itertools.product(filter(None, _written(place)), place.regions):
+            key = in_region(written, region)
             parsed = _ARN.fullmatch(key)
             if parsed and parsed[4].startswith("key/"):
                 resources[""].append(key)
@@ -111,6 +128,16 @@ def statements(places: Iterable[Any]) -> list[dict[str, Any]]:
     return found
 
 
+def _snapshot(key: str) -> CloudOption:
+    return CloudOption(
+        "image",
+        f"the image's disk is read with {key}",
+        severity="note",
+        title="The image's own disk is under a key",
+        reason=f"EC2 reads the image's snapshot with {key}, so the launch may use that key, and a launch without it ends at once",
+    )
+
+
 def options(place: Any, *, nvme: bool) -> tuple[CloudOption, ...]:
     """What the plan and the review say about the key of a place.
 
@@ -118,7 +145,8 @@ def options(place: Any, *, nvme: bool) -> tuple[CloudOption, ...]:
         place: of a profile.
         nvme: whether its machine type has disks inside.
     """
-    own = (_ENCRYPTED_IMAGE,) if getattr(place, "image", None) is not None else ()
+    image = getattr(place, "image", None)
+    own = () if image is None else (_snapshot(image.snapshot_key) if getattr(image, "snapshot_key", None) else _ENCRYPTED_IMAGE,)
     if place.disk_key is None:
         return own
     key = CloudOption(

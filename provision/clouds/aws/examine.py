@@ -1,5 +1,6 @@
 """What AWS says before a launch, and what it announces about machines that run: questions that change nothing and cost nothing."""
 
+import functools
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from operator import call
@@ -49,9 +50,9 @@ def examine(api: AwsRegionApi, order: base.Order, *, find: FindImage) -> list[ba
     if block:
         questions["block-price"] = lambda: reservations.block_price(api, block)
 
-    key = disk_key.of(order, api.region)
-    if key is not None:
-        questions["disk-key"] = lambda: _disk_key(api, key)
+    for about, key in zip(("disk-key", "image-key"), disk_key.by_use(order, api.region), strict=True):
+        if key is not None:
+            questions[about] = functools.partial(_disk_key, api, key, about)
 
     given = identity.of(order)
     if given is not None:
@@ -143,13 +144,13 @@ def _image(api: AwsRegionApi, order: base.Order, find: FindImage) -> base.Answer
     return base.Answer("image", holds=True, said=f"{image.id} {image.name}".strip() + about + locked)
 
 
-def _disk_key(api: AwsRegionApi, key: str) -> base.Answer:
+def _disk_key(api: AwsRegionApi, key: str, about: str) -> base.Answer:
     with cloud_errors("kms:DescribeKey", api.region):
         reply = unless_refused(lambda: dict(api.client("kms").describe_key(KeyId=key)), "NotFoundException")
     if reply is None:
-        return base.Answer("disk-key", holds=False, said=f"KMS has no {key} in {api.region}")
+        return base.Answer(about, holds=False, said=f"KMS has no {key} in {api.region}")
     state = reply["KeyMetadata"]["KeyState"]
-    return base.Answer("disk-key", holds=state == "Enabled", said=f"{key} is {state}")
+    return base.Answer(about, holds=state == "Enabled", said=f"{key} is {state}")
 
 
 def _identity(api: AwsRegionApi, name: str) -> base.Answer:

@@ -4,6 +4,7 @@ from typing import Annotated, Final
 
 from pydantic import Field, StringConstraints
 
+from provision.clouds.aws.disk_key import AwsDiskKey
 from provision.clouds.own_image import OwnImage
 
 # docs.aws.amazon.com/AWSEC2/latest/APIReference/API_RegisterImage.html, Name: 3-128 of these characters; `*` and `?` are a filter's.
@@ -36,6 +37,8 @@ class AwsOwnImage(OwnImage):
     """Its name, in which * stands for what changes. The newest is taken, so a new build is used without a change here."""
     parameter: ParameterName | None = None
     """A parameter that holds the id of the image that is current, where your builds write one."""
+    snapshot_key: AwsDiskKey | None = None
+    """The key that the image's own disk is encrypted with. A launch has to read it, so its permissions are computed with it."""
 
     @property
     def lookup(self) -> str:

@@ -105,7 +105,7 @@ _OURS: Final = {
 
 def permissions(order: base.Order) -> tuple[str, ...]:
     """Everything from the first question to the last removal of an order, sorted."""
-    keys = disk_key.ACTIONS if disk_key.of(order, "") else ()
+    keys = disk_key.ACTIONS if disk_key.in_use(order, "") else ()
     unneeded = _unneeded([place_of(order)], spot=order.market == "spot", subnet=order.subnet)
     unneeded |= set() if parameters_of([order.place], order.os) else _PARAMETER
     role = (identity.HAND_OVER,) if identity.of(order) else ()

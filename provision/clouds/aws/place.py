@@ -69,6 +69,14 @@ class AwsPlace(PlaceBase):
         return value
 
     @model_validator(mode="after")
+    def _the_snapshot_s_key_is_of_the_regions(self) -> Self:
+        key = self.image.snapshot_key if self.image is not None else None
+        problem = disk_key.problem(key, self.regions, "image.snapshot_key") if key is not None else ""
+        if problem:
+            raise ValueError(problem)
+        return self
+
+    @model_validator(mode="after")
     def _one_region_for_an_id(self) -> Self:
         if self.image is not None and self.image.id is not None and len(set(self.regions)) > 1:
             msg = "the id of an image belongs to one region, and the place names several; write a place for each, or name it otherwise"

@@ -124,10 +124,10 @@ def _is_of_a_key(code: str) -> bool:
     return code == _INTERNAL or code.startswith(_OF_KEYS)
 
 
-def _needs(key: str) -> str:
-    """What must hold so that EC2 can use a key, as a hint."""
+def _needs(keys: str) -> str:
+    """What must hold so that EC2 can use keys, as a hint."""
     return (
-        f"see that {key} exists and is enabled, and that its key policy and these credentials' policies allow "
+        f"see that {keys} exists and is enabled, and that its key policy and these credentials' policies allow "
         f"{', '.join(disk_key.ACTIONS)} (`gpuprov plan` prints them; kms:CreateGrant may be bound to kms:GrantIsForAWSResource)"
     )
 
@@ -138,8 +138,8 @@ def check_started(api: AwsRegionApi, order: base.Order, instances: Sequence[base
     Raises:
         DiskKeyRefusedError: an instance ended because of the key.
     """
-    key = disk_key.of(order, api.region)
-    if key is None:
+    keys = " or ".join(disk_key.in_use(order, api.region))
+    if not keys:
         return
     ids = [instance.id for instance in instances]
 
@@ -150,5 +150,5 @@ def check_started(api: AwsRegionApi, order: base.Order, instances: Sequence[base
     for raw in poll_ec2(lambda: api.instances([{"Name": "instance-id", "Values": ids}]), settled, timeout_s=_STARTS_S):
         code = _reason_of(raw)
         if raw["State"]["Name"] in ENDED and _is_of_a_key(code):
-            msg = f"EC2 could not use the key {key} for the disks: {raw['InstanceId']} in {api.region} ended while it started ({code})"
-            raise DiskKeyRefusedError(msg, hint=_needs(key), detail=str(raw["StateReason"].get("Message", "")))
+            msg = f"EC2 could not use the key {keys} for the disks: {raw['InstanceId']} in {api.region} ended while it started ({code})"
+            raise DiskKeyRefusedError(msg, hint=_needs(keys), detail=str(raw["StateReason"].get("Message", "")))

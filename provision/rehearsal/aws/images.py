@@ -18,6 +18,7 @@ from moto.ec2.responses.amis import AmisResponse
 from moto.ssm.models import Parameter, SimpleSystemManagerBackend
 
 from provision.clouds.aws import data
+from provision.clouds.aws.disk_key import in_region
 from provision.clouds.aws.own_image import AwsOwnImage
 from provision.rehearsal.aws.guardrails import is_admitted, is_hidden
 from provision.rehearsal.aws.settings import AwsSettings
@@ -87,7 +88,7 @@ def _admission(settings: AwsSettings, owner: str) -> dict[str, bool]:
     return {} if settings.allowed_amis is None else {"ImageAllowed": is_admitted(settings, owner)}
 
 
-_OURS: Final = frozenset({"Parameter", "Login", "Region", "System"})  # of a row, and not EC2's
+_OURS: Final = frozenset({"Parameter", "Login", "Region", "System", "SnapshotKey"})  # of a row, and not EC2's
 _FIELDS: Final = {"Architecture": "x86_64", "VirtualizationType": "hvm", "EnaSupport": True, "State": "available", "Public": True}
 
 
@@ -110,7 +111,10 @@ def rows_of(region: str, settings: AwsSettings) -> Iterator[Row]:
     for given in settings.amis:
         if given.get("Region", region) == region:
             named = str(given.get("ImageId") or image_id(region, str(given)))
-            yield {**_row(region, named, OwnerId=_ACCOUNT, Public=False), **given, "ImageId": named}
+            row = {**_row(region, named, OwnerId=_ACCOUNT, Public=False), **given, "ImageId": named}
+            if "SnapshotKey" in given:
+                row["BlockDeviceMappings"][0]["Ebs"]["Encrypted"] = True
+            yield row
 
 
 def _answered(row: Row) -> Row:
@@ -188,7 +192,8 @@ def stand_in(image: AwsOwnImage, region: str, login: str, system: str) -> Row:
     owner = image.owner if image.owner and image.owner.isdigit() else _ACCOUNT
     alias = {"ImageOwnerAlias": "amazon"} if image.owner == "amazon" else {}
     parameter = {"Parameter": image.parameter} if image.parameter else {}
-    return {"Region": region, **named, "Name": name, "OwnerId": owner, "Login": login, "System": system, **alias, **parameter}
+    key = {"SnapshotKey": in_region(image.snapshot_key, region)} if image.snapshot_key else {}
+    return {"Region": region, **named, "Name": name, "OwnerId": owner, "Login": login, "System": system, **alias, **parameter, **key}
 
 
 def is_deprecated(row: Row) -> bool:

@@ -59,9 +59,13 @@ def asked(call: AwsCall, settings: AwsSettings) -> tuple[Need, ...]:
     return (needs(call.region, key, call.action),) if key else ()
 
 
-def failure(region: str, mappings: list[dict[str, Any]], settings: AwsSettings) -> tuple[str, str]:
-    """The state reason, code and words, with which an instance ends whose volumes' keys cannot be used; empty where all can."""
-    for name in dict.fromkeys(str(mapping["Ebs"]["KmsKeyId"]) for mapping in mappings if mapping.get("Ebs", {}).get("KmsKeyId")):
+def failure(region: str, mappings: list[dict[str, Any]], snapshot_key: str, settings: AwsSettings) -> tuple[str, str]:
+    """The state reason, code and words, with which an instance ends whose volumes' keys cannot be used; empty where all can.
+
+    EC2 reads the image's own snapshot as well; its key is empty where the snapshot is not encrypted.
+    """
+    volumes = [str(mapping["Ebs"]["KmsKeyId"]) for mapping in mappings if mapping.get("Ebs", {}).get("KmsKeyId")]
+    for name in dict.fromkeys(filter(None, (*volumes, snapshot_key))):
         key = key_of(region, name, settings)
         if key is not None and key.key_state != _ENABLED:
             return "Client.InvalidKMSKey.InvalidState", "Client.InvalidKMSKey.InvalidState: The KMS key provided is in an incorrect state"

@@ -96,7 +96,8 @@ def _begin(backend: Any, instance: Any, params: dict[str, Any], settings: AwsSet
     show_state(instance, "pending", 0, settings.pending_s)
     if params.get("iam_instance_profile_name"):  # moto gives it to the first one alone, and again at each repetition
         backend.associate_iam_instance_profile(instance.id, params["iam_instance_profile_name"])
-    code, words = keys.failure(backend.region_name, params.get("block_device_mappings", []), settings)
+    image = images.of_id(backend.region_name, instance.image_id, settings) or {}
+    code, words = keys.failure(backend.region_name, params.get("block_device_mappings", []), str(image.get("SnapshotKey", "")), settings)
     if code:  # pending for a while, then terminated
         instance.terminate()
         instance.state_reason = StateReason(words, code)

@@ -214,5 +214,66 @@ def test_an_image_of_ones_own_is_said_to_need_its_own_key_where_it_is_encrypted(
     own = types.SimpleNamespace(disk_key=key, image="ami-0123456789abcdef0")
     (*_, note) = disk_key.options(own, nvme=False)
     assert (note.key, note.severity, "kms:ReEncrypt*" in note.reason) == ("image", "note", True)
+    own.image = types.SimpleNamespace(snapshot_key="alias/golden")
+    (*_, named) = disk_key.options(own, nvme=False)
+    assert (named.key, "alias/golden" in named.summary, "kms:ReEncrypt*" in named.reason) == ("image", True, False)
     own.image = None
     assert "image" not in {option.key for option in disk_key.options(own, nvme=False)}
+
+
+IMAGE_KEY = arn(name="key/0000abcd-12ab-34cd-56ef-1234567890ab")
+
+
+def of_image(order: base.Order, key: str = IMAGE_KEY, disk: str | None = None) -> base.Order:
+    """The order from an own image whose snapshot is under a key."""
+    image = {"owner": "210987654321", "name": "golden-*", "snapshot_key": key}
+    named = {"disk_key": disk} if disk else {}
+    given = {"cloud": "aws", "instance_type": "g4dn.xlarge", "regions": [REGION], "image": image, **named}
+    return dataclasses.replace(order, place=AwsPlace.model_validate(given, strict=False))
+
+
+def offered(rig: AwsRig, key: str = IMAGE_KEY) -> None:
+    row = {"Region": REGION, "Name": "golden-1", "OwnerId": "210987654321", "Login": "ubuntu", "System": "ubuntu 24.04", "SnapshotKey": key}
+    rig.set(amis=[row])
+
+
+def test_an_encrypted_image_is_launched_with_the_computed_policy_and_both_keys_are_in_it(rig: AwsRig) -> None:
+    offered(rig)
+    order = of_image(rig.order(volume_gb=20), disk=arn())
+    allowed = document(order)
+    assert {key for each in allowed["Statement"] if "DiskKey" in each["Sid"] for key in each["Resource"]} == {arn(), IMAGE_KEY}
+    rig.set(allowed=allowed)
+    live(rig, order)
+
+
+@pytest.mark.parametrize("action", disk_key.ACTIONS)
+def test_an_encrypted_image_without_one_action_ends_with_an_error_that_names_its_key(rig: AwsRig, action: str) -> None:
+    offered(rig)
+    order = of_image(rig.order())
+    rig.set(allowed=without(document(order), action))
+    with pytest.raises(DiskKeyRefusedError) as caught:
+        rig.cloud().launch(order)
+    assert IMAGE_KEY in caught.value.message
+    assert action in caught.value.hint
+
+
+def test_an_image_s_key_that_is_not_there_is_said_before_a_launch_and_another_s_policy_does_not_do(rig: AwsRig) -> None:
+    offered(rig)
+    order = of_image(rig.order())
+    asked = {answer.about: answer for answer in rig.cloud().examine(order)}
+    assert (asked["image-key"].holds, IMAGE_KEY in asked["image-key"].said) == (True, True)
+    assert "encrypted" in asked["image"].said
+    assert "disk-key" not in asked
+    rig.set(allowed=document(of_image(order, arn())))
+    with pytest.raises(DiskKeyRefusedError):
+        rig.cloud().launch(order)
+    rig.set(allowed=None, missing=["alias/gone"])
+    gone = of_image(order, "alias/gone")
+    assert {answer.about: answer.holds for answer in rig.cloud().examine(gone)}["image-key"] is False
+
+
+def test_an_image_s_key_is_of_the_place_s_regions() -> None:
+    with pytest.raises(ValidationError, match="is of eu-west-1"):
+        of_image(plain(), arn("eu-west-1"))
+    with pytest.raises(ValidationError, match=r"leave image\.snapshot_key out"):
+        of_image(plain(), "alias/aws/ebs")
