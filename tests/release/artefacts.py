@@ -14,8 +14,14 @@ from typing import Any, Final
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-# Folder of the tree → where the wheel has it.
-PARTS: Final = {"provision": "provision", "playbooks": "provision/_data/playbooks", "profiles": "provision/_data/profiles"}
+# Folder or file of the tree → where the wheel has it. It is not read from pyproject.toml, whose own list may lose a line.
+ERRORS: Final = "docs/reference/errors.md"
+PARTS: Final = {
+    "provision": "provision",
+    "playbooks": "provision/_data/playbooks",
+    "profiles": "provision/_data/profiles",
+    ERRORS: f"provision/_data/{ERRORS}",
+}
 _PINNED: Final = re.compile(r"^([A-Za-z0-9][A-Za-z0-9._-]*)==([^\s;\\]+)", re.MULTILINE)
 # Prints every installed distribution with the three places where metadata may name a licence. It runs in the environment that is judged.
 _LICENCES: Final = """
@@ -41,12 +47,13 @@ def digest(path: Path) -> str:
 
 def _expected(tree: Path) -> dict[str, Path]:
     """What a wheel of this tree has, by its name there."""
-    return {
+    folders = {
         f"{place}/{path.relative_to(tree / part).as_posix()}": path
         for part, place in PARTS.items()
         for path in (tree / part).rglob("*")
         if path.is_file() and "__pycache__" not in path.parts
     }
+    return folders | {place: tree / part for part, place in PARTS.items() if (tree / part).is_file()}
 
 
 def wheel_objections(wheel: Path, tree: Path) -> list[str]:

@@ -11,7 +11,7 @@ from provision.paths import profiles_dir
 from tests.release import artefacts
 
 ROOT = Path(__file__).parents[2]
-PARTS = ["provision", "playbooks", "profiles", "pyproject.toml", "requirements.lock", "README.md", "LICENSE"]
+PARTS = [*artefacts.PARTS, "pyproject.toml", "requirements.lock", "README.md", "LICENSE"]
 
 
 def copied(target: Path) -> Path:
@@ -20,7 +20,7 @@ def copied(target: Path) -> Path:
         if source.is_dir():
             shutil.copytree(source, target / part, ignore=shutil.ignore_patterns("__pycache__"))
         else:
-            target.mkdir(parents=True, exist_ok=True)
+            (target / part).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(source, target / part)
     return target
 
@@ -56,8 +56,8 @@ def test_a_wheel_of_the_tree_has_no_objection(wheel: Path, tree: Path) -> None:
     assert artefacts.lock_objections(tree) == []
 
 
-def test_a_missing_playbook_is_refused(wheel: Path, tree: Path, tmp_path: Path) -> None:
-    lost = "provision/_data/playbooks/site.yml"
+@pytest.mark.parametrize("lost", ["provision/_data/playbooks/site.yml", f"provision/_data/{artefacts.ERRORS}", "provision/paths.py"])
+def test_a_missing_playbook_page_or_module_is_refused(wheel: Path, tree: Path, tmp_path: Path, lost: str) -> None:
     spoilt = rewritten(wheel, tmp_path, lambda name, data: None if name == lost else data)
     assert artefacts.wheel_objections(spoilt, tree) == [f"the wheel has no {lost}"]
 
