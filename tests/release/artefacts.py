@@ -83,17 +83,18 @@ def pinned(lock: Path) -> dict[str, str]:
 
 
 def lock_objections(tree: Path) -> list[str]:
-    """Whether requirements.lock has a version that pyproject.toml admits for every requirement, those of the extras among them."""
-    table = project(tree)
+    """Whether each lock has a version that pyproject.toml admits for every requirement, those of the extras and of the tools among them."""
+    table, tools = project(tree), tomllib.loads((tree / "pyproject.toml").read_text())["dependency-groups"]["release"]
     wanted = [*table["dependencies"], *(text for extra in table["optional-dependencies"].values() for text in extra)]
-    versions = pinned(tree / "requirements.lock")
     found = []
-    for requirement in map(Requirement, wanted):
-        version = versions.get(canonicalize_name(requirement.name))
-        if version is None:
-            found.append(f"requirements.lock has no {requirement.name}")
-        elif not requirement.specifier.contains(version, prereleases=True):
-            found.append(f"requirements.lock has {requirement.name} {version}, and pyproject.toml wants {requirement.specifier}")
+    for lock, texts in (("requirements.lock", wanted), ("release.lock", tools)):
+        versions = pinned(tree / lock)
+        for requirement in map(Requirement, texts):
+            version = versions.get(canonicalize_name(requirement.name))
+            if version is None:
+                found.append(f"{lock} has no {requirement.name}")
+            elif not requirement.specifier.contains(version, prereleases=True):
+                found.append(f"{lock} has {requirement.name} {version}, and pyproject.toml wants {requirement.specifier}")
     return found
 
 
@@ -118,7 +119,7 @@ def licences(python: Path) -> dict[str, str]:
 
 def licence_objections(named: Mapping[str, str], reviewed: Mapping[str, str]) -> list[str]:
     """Those without a licence, unless somebody read it elsewhere and wrote it down."""
-    unknown = ("", "UNKNOWN", "Other/Proprietary License")
+    unknown = ("", "UNKNOWN", "OSI Approved", "Other/Proprietary License")  # "OSI Approved" says that it has a licence, not which
     return [f"the licence of {name} is not known" for name, licence in named.items() if licence in unknown and name not in reviewed]
 
 

@@ -11,7 +11,7 @@ from provision.paths import profiles_dir
 from tests.release import artefacts
 
 ROOT = Path(__file__).parents[2]
-PARTS = [*artefacts.PARTS, "pyproject.toml", "requirements.lock", "README.md", "LICENSE"]
+PARTS = [*artefacts.PARTS, "pyproject.toml", "requirements.lock", "release.lock", "README.md", "LICENSE"]
 
 
 def copied(target: Path) -> Path:
@@ -105,17 +105,25 @@ def test_a_profile_whose_lock_is_stale_is_refused(tmp_path: Path) -> None:
     assert objection.startswith("the lock of t4-train is stale: ")
 
 
-@pytest.mark.parametrize(("old", "new"), [('"click>=8.2"', '"click>=99"'), ('"click>=8.2"', '"click>=8.2", "never-locked>=1"')])
-def test_requirements_that_the_lock_does_not_meet_are_refused(tmp_path: Path, old: str, new: str) -> None:
-    for name in ("pyproject.toml", "requirements.lock"):
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ('"click>=8.2"', '"click>=99"', "requirements.lock has click "),
+        ('"click>=8.2"', '"click>=8.2", "never-locked>=1"', "requirements.lock has no never-locked"),
+        ('"twine>=6.1"', '"twine>=99"', "release.lock has twine "),
+    ],
+)
+def test_requirements_that_a_lock_does_not_meet_are_refused(tmp_path: Path, old: str, new: str, said: str) -> None:
+    for name in ("pyproject.toml", "requirements.lock", "release.lock"):
         (tmp_path / name).write_text((ROOT / name).read_text().replace(old, new))
     (objection,) = artefacts.lock_objections(tmp_path)
-    assert objection.startswith("requirements.lock has ")
+    assert objection.startswith(said)
 
 
 def test_an_unknown_licence_is_refused_unless_somebody_read_it() -> None:
-    named = {"known": "MIT", "silent": "", "vague": "UNKNOWN"}
-    assert artefacts.licence_objections(named, {"vague": "BSD-3-Clause"}) == ["the licence of silent is not known"]
+    named = {"known": "MIT", "silent": "", "vague": "UNKNOWN", "approved": "OSI Approved"}
+    refused = [f"the licence of {name} is not known" for name in ("silent", "approved")]
+    assert artefacts.licence_objections(named, {"vague": "BSD-3-Clause"}) == refused
 
 
 def test_licences_are_those_of_the_environment() -> None:
