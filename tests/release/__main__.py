@@ -2,12 +2,14 @@
 
     python -m tests.release [--previous COMMIT] [--out FOLDER]
 
-It runs in the environment with the tools of release.lock. Exit code 0: no objection; 1: the objections are printed.
+It runs in the environment with the tools of release.lock. Exit code 0: no objection; 1: the objections are printed; 2: git knows no
+such commit; 130: interrupted.
 """
 
 import argparse
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -21,6 +23,7 @@ from tests.release import artefacts
 ROOT: Final = Path(__file__).parents[2]
 TOOLS: Final = Path(sys.executable).parent
 PYTHONS: Final = ("3.11", "3.12", "3.13", "3.14")
+EXTRAS: Final = ("rehearse", "plot")  # those for users; the others are for who changes gpuprov
 # Licences that the metadata does not name, read in the distribution's own files.
 REVIEWED: Final[Mapping[str, str]] = {}
 _BACK: Final = 30  # without a tag, the previous version is a build of the commit so many before
@@ -85,8 +88,12 @@ class Check:
         pins.write_text("\n".join(f"{name}=={version}" for name, version in artefacts.pinned(ROOT / "requirements.lock").items()))
         self.call(python, "-m", "venv", self.work / name)
         programs = self.work / name / "bin"
-        self.call(programs / "pip", "install", "-q", "--disable-pip-version-check", "-c", pins, wheel)
+        self.install(programs, wheel)
         return programs
+
+    def install(self, programs: Path, wanted: Path | str) -> None:
+        """Install a wheel, or one with its extras, in the locked versions."""
+        self.call(programs / "pip", "install", "-q", "--disable-pip-version-check", "-c", self.work / "pins.txt", wanted)
 
 
 def interpreter(version: str) -> str:
@@ -136,7 +143,7 @@ def upgrade(check: Check, previous: str, wheel: Path) -> None:
     if "name='kept'" not in check.call(programs / "python", "-c", _READ, journal, more=more):
         objections.append("the record of the previous version is not read")
     objections += artefacts.profile_objections(programs / "gpuprov", own.parent)
-    check.step(f"upgraded from {previous} ({before}): its record and its lock hold", objections)
+    check.step(f"upgraded from {previous[:12]} ({before}): its record and its lock hold", objections)
 
 
 def run(check: Check, commit: str, previous: str) -> None:
@@ -151,7 +158,7 @@ def run(check: Check, commit: str, previous: str) -> None:
         print(f"           sha256:{artefacts.digest(build)}  {build.name}", flush=True)
     shutil.rmtree(first / "dist")
     check.step("the wheel is the tree: files, bytes, version", artefacts.wheel_objections(check.out / wheel.name, first))
-    check.step("requirements.lock fits pyproject.toml", artefacts.lock_objections(first))
+    check.step("requirements.lock and release.lock fit pyproject.toml", artefacts.lock_objections(first))
     wheel = check.out / wheel.name
     check.call(TOOLS / "python", "-m", "twine", "check", "--strict", wheel, check.out / sdist.name)
     check.step("twine check --strict", [])
@@ -164,6 +171,7 @@ def run(check: Check, commit: str, previous: str) -> None:
             check.step("the lock of each shipped profile is today's", shipped)
     print(f"           not on this machine, so not tried: Python {', '.join(v for v in PYTHONS if v not in here) or 'none'}", flush=True)
     inside = check.work / f"env-{next(iter(here))}" / "bin" / "python"
+    check.install(inside.parent, f"{wheel}[{','.join(EXTRAS)}]")  # a user may install them: their licences count, and the SBOM names them
     named = artefacts.licences(inside)
     (check.out / "licences.txt").write_text("".join(f"{name}: {licence or REVIEWED.get(name, '')}\n" for name, licence in named.items()))
     check.step(f"licences of {len(named)} distributions", artefacts.licence_objections(named, REVIEWED))
@@ -172,6 +180,12 @@ def run(check: Check, commit: str, previous: str) -> None:
     check.call(tool, "environment", "--output-reproducible", "--pyproject", first / "pyproject.toml", "-o", bill, inside)
     check.step("SBOM (CycloneDX)", [], bill.name)
     upgrade(check, previous, wheel)
+
+
+def resolved(commit: str) -> str:
+    """The hash of a commit: what is checked stays the same when somebody commits meanwhile. Empty where git knows none."""
+    command = ["git", "-C", str(ROOT), "rev-parse", "--verify", "--quiet", "--end-of-options", f"{commit}^{{commit}}"]
+    return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
 
 
 def previous_of(commit: str) -> str:
@@ -186,14 +200,24 @@ def main() -> int:
     parser.add_argument("--previous", default="", help="the version to upgrade from: a tag or commit")
     parser.add_argument("--out", type=Path, default=ROOT / "build" / "release")
     options = parser.parse_args()
+    commit, named = resolved("HEAD"), options.previous or previous_of("HEAD")
+    previous = resolved(named)
+    if not commit or not previous:
+        parser.error(f"git knows no commit {named if commit else 'HEAD'}; name one with PREVIOUS=COMMIT, and fetch the whole history first")
+    print(f"           of commit {commit[:12]}; the previous version is {named} ({previous[:12]})", flush=True)
     options.out.mkdir(parents=True, exist_ok=True)
+    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))  # or the folder with the environments stays
     with tempfile.TemporaryDirectory() as work:
         check = Check(Path(work), options.out.resolve())
         try:
-            run(check, "HEAD", options.previous or previous_of("HEAD"))
+            run(check, commit, previous)
+        except KeyboardInterrupt:
+            print("interrupted; nothing was published, and nothing runs any more", file=sys.stderr)
+            return 130
         except RuntimeError as error:
             check.step("a command failed", [str(error)])
-    print(f"{len(check.objections)} objections; nothing was published" if check.objections else f"releasable; see {options.out}")
+        print(f"{len(check.objections)} objections; nothing was published" if check.objections else f"releasable; see {options.out}")
+        print("           removing the environments, which takes minutes on a disk that discards what is freed", flush=True)
     return 1 if check.objections else 0
 
 

@@ -14,8 +14,14 @@ from typing import Any, Final
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-# Folder of the tree → where the wheel has it.
-PARTS: Final = {"provision": "provision", "playbooks": "provision/_data/playbooks", "profiles": "provision/_data/profiles"}
+# Folder or file of the tree → where the wheel has it. It is not read from pyproject.toml, whose own list may lose a line.
+ERRORS: Final = "docs/reference/errors.md"
+PARTS: Final = {
+    "provision": "provision",
+    "playbooks": "provision/_data/playbooks",
+    "profiles": "provision/_data/profiles",
+    ERRORS: f"provision/_data/{ERRORS}",
+}
 _PINNED: Final = re.compile(r"^([A-Za-z0-9][A-Za-z0-9._-]*)==([^\s;\\]+)", re.MULTILINE)
 # Prints every installed distribution with the three places where metadata may name a licence. It runs in the environment that is judged.
 _LICENCES: Final = """
@@ -41,12 +47,13 @@ def digest(path: Path) -> str:
 
 def _expected(tree: Path) -> dict[str, Path]:
     """What a wheel of this tree has, by its name there."""
-    return {
+    folders = {
         f"{place}/{path.relative_to(tree / part).as_posix()}": path
         for part, place in PARTS.items()
         for path in (tree / part).rglob("*")
         if path.is_file() and "__pycache__" not in path.parts
     }
+    return folders | {place: tree / part for part, place in PARTS.items() if (tree / part).is_file()}
 
 
 def wheel_objections(wheel: Path, tree: Path) -> list[str]:
@@ -76,17 +83,18 @@ def pinned(lock: Path) -> dict[str, str]:
 
 
 def lock_objections(tree: Path) -> list[str]:
-    """Whether requirements.lock has a version that pyproject.toml admits for every requirement, those of the extras among them."""
-    table = project(tree)
+    """Whether each lock has a version that pyproject.toml admits for every requirement, those of the extras and of the tools among them."""
+    table, tools = project(tree), tomllib.loads((tree / "pyproject.toml").read_text())["dependency-groups"]["release"]
     wanted = [*table["dependencies"], *(text for extra in table["optional-dependencies"].values() for text in extra)]
-    versions = pinned(tree / "requirements.lock")
     found = []
-    for requirement in map(Requirement, wanted):
-        version = versions.get(canonicalize_name(requirement.name))
-        if version is None:
-            found.append(f"requirements.lock has no {requirement.name}")
-        elif not requirement.specifier.contains(version, prereleases=True):
-            found.append(f"requirements.lock has {requirement.name} {version}, and pyproject.toml wants {requirement.specifier}")
+    for lock, texts in (("requirements.lock", wanted), ("release.lock", tools)):
+        versions = pinned(tree / lock)
+        for requirement in map(Requirement, texts):
+            version = versions.get(canonicalize_name(requirement.name))
+            if version is None:
+                found.append(f"{lock} has no {requirement.name}")
+            elif not requirement.specifier.contains(version, prereleases=True):
+                found.append(f"{lock} has {requirement.name} {version}, and pyproject.toml wants {requirement.specifier}")
     return found
 
 
@@ -111,7 +119,7 @@ def licences(python: Path) -> dict[str, str]:
 
 def licence_objections(named: Mapping[str, str], reviewed: Mapping[str, str]) -> list[str]:
     """Those without a licence, unless somebody read it elsewhere and wrote it down."""
-    unknown = ("", "UNKNOWN", "Other/Proprietary License")
+    unknown = ("", "UNKNOWN", "OSI Approved", "Other/Proprietary License")  # "OSI Approved" says that it has a licence, not which
     return [f"the licence of {name} is not known" for name, licence in named.items() if licence in unknown and name not in reviewed]
 
 

@@ -11,7 +11,7 @@ from provision.paths import profiles_dir
 from tests.release import artefacts
 
 ROOT = Path(__file__).parents[2]
-PARTS = ["provision", "playbooks", "profiles", "pyproject.toml", "requirements.lock", "README.md", "LICENSE"]
+PARTS = [*artefacts.PARTS, "pyproject.toml", "requirements.lock", "release.lock", "README.md", "LICENSE"]
 
 
 def copied(target: Path) -> Path:
@@ -20,7 +20,7 @@ def copied(target: Path) -> Path:
         if source.is_dir():
             shutil.copytree(source, target / part, ignore=shutil.ignore_patterns("__pycache__"))
         else:
-            target.mkdir(parents=True, exist_ok=True)
+            (target / part).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(source, target / part)
     return target
 
@@ -56,8 +56,8 @@ def test_a_wheel_of_the_tree_has_no_objection(wheel: Path, tree: Path) -> None:
     assert artefacts.lock_objections(tree) == []
 
 
-def test_a_missing_playbook_is_refused(wheel: Path, tree: Path, tmp_path: Path) -> None:
-    lost = "provision/_data/playbooks/site.yml"
+@pytest.mark.parametrize("lost", ["provision/_data/playbooks/site.yml", f"provision/_data/{artefacts.ERRORS}", "provision/paths.py"])
+def test_a_missing_playbook_page_or_module_is_refused(wheel: Path, tree: Path, tmp_path: Path, lost: str) -> None:
     spoilt = rewritten(wheel, tmp_path, lambda name, data: None if name == lost else data)
     assert artefacts.wheel_objections(spoilt, tree) == [f"the wheel has no {lost}"]
 
@@ -105,17 +105,25 @@ def test_a_profile_whose_lock_is_stale_is_refused(tmp_path: Path) -> None:
     assert objection.startswith("the lock of t4-train is stale: ")
 
 
-@pytest.mark.parametrize(("old", "new"), [('"click>=8.2"', '"click>=99"'), ('"click>=8.2"', '"click>=8.2", "never-locked>=1"')])
-def test_requirements_that_the_lock_does_not_meet_are_refused(tmp_path: Path, old: str, new: str) -> None:
-    for name in ("pyproject.toml", "requirements.lock"):
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ('"click>=8.2"', '"click>=99"', "requirements.lock has click "),
+        ('"click>=8.2"', '"click>=8.2", "never-locked>=1"', "requirements.lock has no never-locked"),
+        ('"twine>=6.1"', '"twine>=99"', "release.lock has twine "),
+    ],
+)
+def test_requirements_that_a_lock_does_not_meet_are_refused(tmp_path: Path, old: str, new: str, said: str) -> None:
+    for name in ("pyproject.toml", "requirements.lock", "release.lock"):
         (tmp_path / name).write_text((ROOT / name).read_text().replace(old, new))
     (objection,) = artefacts.lock_objections(tmp_path)
-    assert objection.startswith("requirements.lock has ")
+    assert objection.startswith(said)
 
 
 def test_an_unknown_licence_is_refused_unless_somebody_read_it() -> None:
-    named = {"known": "MIT", "silent": "", "vague": "UNKNOWN"}
-    assert artefacts.licence_objections(named, {"vague": "BSD-3-Clause"}) == ["the licence of silent is not known"]
+    named = {"known": "MIT", "silent": "", "vague": "UNKNOWN", "approved": "OSI Approved"}
+    refused = [f"the licence of {name} is not known" for name in ("silent", "approved")]
+    assert artefacts.licence_objections(named, {"vague": "BSD-3-Clause"}) == refused
 
 
 def test_licences_are_those_of_the_environment() -> None:
