@@ -236,14 +236,15 @@ GOOD: dict[str, Any] = {
 def facts(**changes: Any) -> Facts:
     """The good facts with some values changed: `name__key__key=value`; `name={...}` replaces, `name=None` removes the fact."""
     raw: dict[str, Any] = {name: {"value": copy.deepcopy(value)} for name, value in GOOD.items()}
-    for path, value in changes.items():
+    for path, shared in changes.items():
+        # Copied: a later path of the same case goes into it, and cases share what they change facts to.
+        value = copy.deepcopy(shared)
         name, *keys = path.split("__")
         if not keys:
             if value is None:
                 del raw[name]
             else:
-                # Copied: a later path of the same case goes into it.
-                raw[name] = copy.deepcopy(value if isinstance(value, dict) and "unknown" in value else {"value": value})
+                raw[name] = value if isinstance(value, dict) and "unknown" in value else {"value": value}
             continue
         node = raw[name]["value"]
         for key in keys[:-1]:

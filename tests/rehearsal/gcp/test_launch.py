@@ -31,7 +31,7 @@ def test_it_comes_through_its_states_and_has_an_address_when_it_runs(gce: Gce) -
     ("more", "says"),
     [
         ({"machine": "n7-standard-4"}, "Machine type with name 'n7-standard-4' does not exist"),
-        ({"machine": "a3-highgpu-8g"}, "does not exist in zone"),
+        ({"machine": "g4-standard-48"}, "does not exist in zone"),
         ({"machine_type": "zones/europe-west4-a/machineTypes/n1-standard-4"}, "zone"),
         ({**t4(), "scheduling": c.Scheduling(on_host_maintenance="MIGRATE")}, "do not support live migration"),
         ({**t4(), "scheduling": c.Scheduling()}, "do not support live migration"),
