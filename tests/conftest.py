@@ -9,6 +9,7 @@ import shutil
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 
 import psutil
@@ -17,63 +18,34 @@ import pytest
 from provision.clouds.aws.access import AwsAccess
 from provision.profile import plain
 from provision.rehearsal import control, leftovers, network
+from provision.rehearsal.aws.settings import AwsSettings
 from provision.rehearsal.control import Rehearsal
+from provision.rehearsal.digitalocean.settings import DigitaloceanSettings
+from provision.rehearsal.gcp.settings import GcpSettings
 from provision.review import where
 from tests.embedded import Embedded
 
 os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
 
 
+# What the embedded clouds begin each test with: their own settings, with waits short enough for tests. Each setting is in it, so that none
+# of an earlier test is left.
 PLAIN = {
+    **asdict(AwsSettings()),
+    **asdict(GcpSettings()),
+    **asdict(DigitaloceanSettings()),
     "pending_s": 0.1,
     "ending_s": 0.1,
-    "console_delay_s": 0.0,
-    "vcpu_limit": {},
-    "zone_capacity": {},
-    "not_opted_in": [],
-    "events": {},
-    "spot_status": {},
-    "allowed": None,
-    "amis": [],
-    "guardrail": None,
-    "capacity_reservations": None,
-    "placement_groups": None,
-    "allowed_amis": None,
-    "imds_tokens_enforced": False,
-    "clock_ahead_s": 0.0,
     "group_retry_s": 0.05,
-    "role_policies": {},
     "gce_operation_s": 0.05,
     "gce_running_s": 0.1,
-    "gce_guest_attributes_s": 0.0,
-    "gce_quota": {},
-    "gce_capacity": {},
-    "gce_maintenance": {},
-    "gce_constraints": {},
-    "gce_allowed": None,
-    "gce_reservations": None,
-    "gce_placement_policies": None,
-    "gce_images": [],
-    "gce_shortest_run_s": 30.0,
     "do_active_s": 0.1,
     "do_action_s": 0.05,
     "do_gone_s": 0.0,
-    "do_tags_s": 0.0,
-    "do_firewall_s": 0.0,
-    "do_unseen_s": 0.0,
-    "do_capacity": {},
-    "do_size_regions": {},
-    "do_gpu_access": True,
-    "do_droplet_limit": 10_000,
-    "do_account_status": "active",
-    "do_token_valid": True,
-    "do_scopes": None,
-    "do_tag_lists_gpus": False,
-    "do_new_can_be_deleted": False,
-    "do_limit_hour": 1_000_000,
-    "do_limit_minute": 1_000_000,
-    "do_limit_key_lists": 1_000_000,
-    "do_images": [],
+    "do_droplet_limit": 10000,
+    "do_limit_hour": 1000000,
+    "do_limit_minute": 1000000,
+    "do_limit_key_lists": 1000000,
 }
 
 
