@@ -8,11 +8,13 @@ import click
 
 from provision.cli import options
 from provision.cli.progress import narration
+from provision.errors import UsageError
 from provision.report.base import inert
 from provision.review.against import Shift
 from provision.review.tree import Review
 from provision.review.where import Organisation
 from provision.workflow.review import review_profile
+from provision.workflow.session import Session
 
 _COLOURS = {"high": "red", "medium": "yellow", "low": "blue", "note": None}
 _SHIFT_COLOURS = {"wider": "yellow", "narrower": "green", "other": None}
@@ -31,16 +33,26 @@ _SIGNS = {"wider": "+", "narrower": "-", "other": "~"}
 @click.option(
     "--against", metavar="OLD", help="Show only what changed since OLD: a bundle, a lock or a profile. Nothing is written without -o."
 )
+@click.option("--ask", is_flag=True, help="Ask the clouds what the machines may do there (`identity`), and grade it.")
+@click.option("--rehearse", is_flag=True, help="With --ask: ask the embedded cloud instead.")
 @options.organisation_rules
 @options.as_json
-def command(*, profile: str, output: Path | None, against: str | None, organisation: Organisation, as_json: bool) -> None:
-    """Write the bundle on which others decide about a profile: pages, data, the profile and its lock. No cloud is contacted.
+def command(
+    *, profile: str, output: Path | None, against: str | None, ask: bool, rehearse: bool, organisation: Organisation, as_json: bool
+) -> None:
+    """Write the bundle on which others decide about a profile: pages, data, the profile and its lock.
+
+    No cloud is contacted unless --ask is given. What the clouds said is part of the bundle then, with its date.
 
     The page shows the risks first, then what will exist, its price, who can reach it, what is installed and changed, and what will be
     proven. The same input gives the same bytes on the same day. A violation of the organisation's rules is a high risk here, not an error.
     """
+    if rehearse and not ask:
+        msg = "--rehearse goes with --ask"
+        raise UsageError(msg, hint="add --ask, or leave --rehearse out")
     with narration() as narrator:
-        result = review_profile(profile, output, against, organisation, say=narrator.say)
+        connect = Session.open().connect(rehearsal=rehearse, start=True, say=narrator.say) if ask else None
+        result = review_profile(profile, output, against, organisation, connect, say=narrator.say)
     if as_json:
         data: dict[str, Any] = {"bundle": str(result.bundle) if result.bundle else None, "sha256": result.digest}
         changes = result.changes

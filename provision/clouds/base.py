@@ -15,6 +15,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, ClassVar, Literal, Protocol
 
+from provision.clouds.own import Authority
+
 if TYPE_CHECKING:
     from provision.clouds.offline import PlaceBase
 
@@ -210,11 +212,13 @@ class Answer:
         about: `region`, `offered`, `quota`, `image`, `dry-run`, and where the place names one `capacity`, `block-price`, `disk-key`,
             `identity` or `os-login`.
         holds: None when it could not be asked; `said` is then the reason.
+        authority: about `identity`, what the machine may do where that could be read; else None.
     """
 
     about: str
     holds: bool | None
     said: str
+    authority: Authority | None = None
 
 
 class Cloud(Protocol):

@@ -1,15 +1,16 @@
 """Make the review of a profile and its lock. The same input gives the same bytes: nothing here contacts a network or reads a clock."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from provision import __version__
-from provision.catalog import read
+from provision.catalog.read import gpu
 from provision.launch.plan import plan
 from provision.profile import load
 from provision.profile.locked import Lock
 from provision.profile.model import Profile
 from provision.review import exposure, software
 from provision.review.controls import controls, line_of
+from provision.review.identities import ReadIdentities
 from provision.review.risks import RulesVerdict, gains, risks
 from provision.review.tree import SCHEMA, Question, Review, WaiverItem
 
@@ -26,7 +27,15 @@ _QUESTIONS = (
 )
 
 
-def content(profile: Profile, lock: Lock, source: bytes, *, differs: Sequence[str] = (), verdict: RulesVerdict | None = None) -> Review:
+def content(
+    profile: Profile,
+    lock: Lock,
+    source: bytes,
+    *,
+    differs: Sequence[str] = (),
+    verdict: RulesVerdict | None = None,
+    read: ReadIdentities | None = None,
+) -> Review:
     """Everything that a reviewer needs.
 
     Args:
@@ -35,6 +44,7 @@ def content(profile: Profile, lock: Lock, source: bytes, *, differs: Sequence[st
         source: the bytes of the profile's file, for line numbers.
         differs: where the lock differs from what the profile resolves to now, as `lockfile.stale` returns it.
         verdict: the organisation's rules and what breaks them; None without rules.
+        read: what the clouds said of the machines' identities; None where nobody asked.
     """
     lines = load.lines(source)
     planned = plan(profile, lock)
@@ -51,8 +61,8 @@ def content(profile: Profile, lock: Lock, source: bytes, *, differs: Sequence[st
         owner=profile.owner.name,
         owner_email=profile.owner.email,
         system=f"{profile.os.name} {profile.os.version}",
-        gpu=f"{profile.gpu.count} x {read.gpu(profile.gpu.model).name}",
-        risks=risks(planned, lines, packages=packages, environments=environments, differs=differs, verdict=verdict),
+        gpu=f"{profile.gpu.count} x {gpu(profile.gpu.model).name}",
+        risks=risks(planned, lines, packages=packages, environments=environments, differs=differs, verdict=verdict, read=read),
         gains=gains(planned, verdict),
         rules=verdict.name if verdict else "",
         rules_sha256=verdict.sha256 if verdict else "",
@@ -62,13 +72,7 @@ def content(profile: Profile, lock: Lock, source: bytes, *, differs: Sequence[st
         tags=exposure.tags(planned),
         money=exposure.money(planned),
         doors=exposure.doors(planned),
-        logins=(
-            "the image's login user: logs in with the launch key that gpuprov creates, and has sudo without a password",
-            *(
-                f"{user.name}: logs in with {len(user.ssh_keys)} keys from the profile, and has no password and no sudo"
-                for user in profile.users
-            ),
-        ),
+        logins=_logins(profile),
         stack=software.stack(lock),
         repositories=software.repositories(lock),
         packages=packages,
@@ -78,12 +82,28 @@ def content(profile: Profile, lock: Lock, source: bytes, *, differs: Sequence[st
         undo=software.undo(changed),
         controls=controls(profile, lines, changed),
         tier=profile.verify.tier,
-        waivers=tuple(
-            WaiverItem(w.check, w.reason, w.owner, w.expires.isoformat(), line_of(f"verify.waivers.{number}", lines)[0])
-            for number, w in enumerate(profile.verify.waivers)
-        ),
+        waivers=_waivers(profile, lines),
         permissions=tuple(planned.permissions),
         calls=exposure.calls(planned),
         questions=_QUESTIONS,
         text=tuple(source.decode(errors="replace").splitlines()),
+    )
+
+
+def _logins(profile: Profile) -> tuple[str, ...]:
+    """Who can log in, and what they may do."""
+    return (
+        "the image's login user: logs in with the launch key that gpuprov creates, and has sudo without a password",
+        *(
+            f"{user.name}: logs in with {len(user.ssh_keys)} keys from the profile, and has no password and no sudo"
+            for user in profile.users
+        ),
+    )
+
+
+def _waivers(profile: Profile, lines: Mapping[str, int]) -> tuple[WaiverItem, ...]:
+    """The checks that are not demanded, each at its line."""
+    return tuple(
+        WaiverItem(w.check, w.reason, w.owner, w.expires.isoformat(), line_of(f"verify.waivers.{number}", lines)[0])
+        for number, w in enumerate(profile.verify.waivers)
     )

@@ -10,9 +10,10 @@ from provision.profile.lock import build
 from provision.profile.locked import Lock
 from provision.profile.model import Profile
 from provision.profile.own import as_in
-from provision.review import markdown, page
+from provision.review import identities, markdown, page
 from provision.review.bundle import Bundle, canonical
 from provision.review.content import content
+from provision.review.identities import ReadIdentities
 from provision.review.policy import PolicyFile, parse
 from provision.review.risks import RulesVerdict
 from provision.review.rules import judge
@@ -30,9 +31,12 @@ def pages(review: Review) -> dict[str, bytes]:
     }
 
 
-def review_of(profile: Profile, lock: Lock, source: bytes, rules: PolicyFile | None, today: dt.date) -> Review:
-    """The review of a profile under the organisation's rules, on a day."""
-    return content(profile, lock, source, differs=differs(profile, lock, today), verdict=rules_verdict(rules, profile, lock, source, today))
+def review_of(
+    profile: Profile, lock: Lock, source: bytes, rules: PolicyFile | None, today: dt.date, *, read: ReadIdentities | None = None
+) -> Review:
+    """The review of a profile under the organisation's rules, on a day, with what was read of the machines' identities."""
+    verdict = rules_verdict(rules, profile, lock, source, today)
+    return content(profile, lock, source, differs=differs(profile, lock, today), verdict=verdict, read=read)
 
 
 def rules_verdict(rules: PolicyFile | None, profile: Profile, lock: Lock, source: bytes, today: dt.date) -> RulesVerdict | None:
@@ -53,5 +57,6 @@ def unlike(bundle: Bundle, today: dt.date) -> list[str]:
     """Which pages of a bundle are not what this machine makes of its profile, lock and rules; a page that is missing is not counted."""
     raw = bundle.files.get("policy.yml")
     rules = parse(raw, bundle.path / "policy.yml") if raw is not None else None
-    own = pages(review_of(bundle.profile, bundle.lock, bundle.files["profile.yml"], rules, today))
+    read = identities.of_bundle(bundle)
+    own = pages(review_of(bundle.profile, bundle.lock, bundle.files["profile.yml"], rules, today, read=read))
     return [name for name, data in own.items() if name in bundle.files and bundle.files[name] != data]

@@ -20,6 +20,7 @@ from provision.profile.model import Profile
 from provision.review.controls import line_of
 from provision.review.egress import way_out
 from provision.review.exposure import addresses_in
+from provision.review.identities import ReadIdentities
 from provision.review.mig import split
 from provision.review.modules import modules, secured
 from provision.review.rules import Violation
@@ -66,6 +67,7 @@ def risks(
     environments: Sequence[EnvironmentItem],
     differs: Sequence[str],
     verdict: RulesVerdict | None,
+    read: ReadIdentities | None = None,
 ) -> tuple[Risk, ...]:
     """Every risk, the most severe first.
 
@@ -76,6 +78,7 @@ def risks(
         environments: the virtual environments with their wheels.
         differs: where the lock differs from what the profile resolves to now.
         verdict: the organisation's rules, if there are any.
+        read: what the clouds said of the machines' identities, if somebody asked.
     """
     profile, lock = plan.profile, plan.lock
     register = _Register(lines)
@@ -94,7 +97,7 @@ def risks(
     _money(register, plan)
     _host(register, profile)
     _places(register, plan)
-    _cloud_options(register, plan)
+    _cloud_options(register, plan, read)
     _identity(register, plan)
     _software(register, plan, packages)
     _proof(register, profile)
@@ -285,12 +288,17 @@ def _places(register: _Register, plan: Plan) -> None:
         )
 
 
-def _cloud_options(register: _Register, plan: Plan) -> None:
+def _cloud_options(register: _Register, plan: Plan, read: ReadIdentities | None) -> None:
     """What the places ask of their clouds beyond the machine."""
     for index, option in dict.fromkeys((place.index, option) for place in plan.places for option in place.cloud_options):
-        if option.severity is not None:
-            key = f"places.{index}.{option.key}"
-            register.add(option.key.replace("_", "-"), option.severity, option.title, option.reason, narrower=option.narrower, key=key)
+        if option.severity is None:
+            continue
+        severity, reason = option.severity, option.reason
+        known = read.of_place(index) if read and option.key == "identity" else None
+        if read and known:
+            severity, reason = known.severity or severity, read.reason(known)
+        key = f"places.{index}.{option.key}"
+        register.add(option.key.replace("_", "-"), severity, option.title, reason, narrower=option.narrower, key=key)
 
 
 def _with_identity(plan: Plan) -> list[int]:

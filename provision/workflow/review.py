@@ -1,13 +1,18 @@
 """`review`: the bundle that others decide on, or what changed since an earlier one."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from provision.launch.ask import ask_clouds
+from provision.launch.ours import Ours
+from provision.launch.plan import plan
+from provision.launch.regions import Connect
 from provision.profile import lockfile
 from provision.profile.locked import Lock
-from provision.review import against, approval, bundle, pages
+from provision.review import against, approval, bundle, identities, pages
 from provision.review.against import Shift
 from provision.review.content import content
+from provision.review.identities import ReadIdentities
 from provision.review.policy import PolicyFile
 from provision.review.tree import Review
 from provision.review.where import Organisation
@@ -30,16 +35,19 @@ class ReviewResult:
     digest: str | None
 
 
-def review_profile(name: str, output: Path | None, earlier: str | None, organisation: Organisation, *, say: Say) -> ReviewResult:
+def review_profile(
+    name: str, output: Path | None, earlier: str | None, organisation: Organisation, connect: Connect | None, *, say: Say
+) -> ReviewResult:
     """Review a profile, and write the bundle to `output`: a folder, or a file ending in .zip.
 
     `earlier` is a bundle, a lock or a profile to compare with. Without `output` the bundle is NAME.bundle, or is not written where there is
-    something to compare with.
+    something to compare with. With `connect` the clouds are asked what the machines may do there; else none is contacted.
     """
     rules = approval.rules_for(organisation)
     say(f"reading {name}")
     subject = ProfileSource.read(name)
-    review = _review(subject, rules)
+    read = _read(subject, Ours(connect, say)) if connect else None
+    review = _review(subject, rules, read)
     changes = _changes(earlier, review, subject.lock, rules) if earlier else None
     target = output or (None if earlier else Path(f"{subject.profile.name}.bundle"))
     if target is None:
@@ -47,13 +55,23 @@ def review_profile(name: str, output: Path | None, earlier: str | None, organisa
     say(f"writing {target}")
     files = {"profile.yml": subject.source, "lock.yml": lockfile.dump(subject.lock).encode(), **pages.pages(review)}
     files |= {"policy.yml": rules.raw} if rules else {}
+    files |= {identities.FILE: bundle.canonical(read.as_dict())} if read else {}
     files[bundle.STATEMENT] = bundle.statement(subject.profile, subject.lock, rules.raw if rules else None, files)
     bundle.write(target, files)
     return ReviewResult(review, changes, target, bundle.read(target).digest)
 
 
-def _review(subject: ProfileSource, rules: PolicyFile | None) -> Review:
-    return pages.review_of(subject.profile, subject.lock, subject.source, rules, today())
+def _review(subject: ProfileSource, rules: PolicyFile | None, read: ReadIdentities | None = None) -> Review:
+    return pages.review_of(subject.profile, subject.lock, subject.source, rules, today(), read=read)
+
+
+def _read(subject: ProfileSource, ours: Ours) -> ReadIdentities | None:
+    """Ask about each place whose machines act in their cloud; None where none acts."""
+    planned = plan(subject.profile, subject.lock)
+    acting = tuple(place for place in planned.places if identities.acts(place))
+    if not acting:
+        return None
+    return identities.read_from(ask_clouds(replace(planned, places=acting), ours), today())
 
 
 def _changes(earlier: str, review: Review, lock: Lock, rules: PolicyFile | None) -> tuple[Shift, ...]:
@@ -63,7 +81,7 @@ def _changes(earlier: str, review: Review, lock: Lock, rules: PolicyFile | None)
         old = bundle.read(path)
         source = old.files["profile.yml"]
         verdict = pages.rules_verdict(approval.rules_for(Organisation(), old), old.profile, old.lock, source, today())
-        before = content(old.profile, old.lock, source, verdict=verdict)
+        before = content(old.profile, old.lock, source, verdict=verdict, read=identities.of_bundle(old))
         return against.shifts(against.as_reviewed(before, old.files.get("review.json", b"")), review)
     if earlier.endswith((".lock.yml", ".lock.yaml")):
         return against.of_locks(lockfile.read(path), lock)

@@ -23,6 +23,12 @@ def test_the_bundle_lies_where_it_is_said_to_and_has_the_digest_that_is_printed(
     assert out.splitlines()[-1] == f"t4-train.bundle: sha256:{bundle.read(folder / 't4-train.bundle').digest}"
 
 
+def test_asking_the_embedded_cloud_needs_the_question(call: Call, folder: Path) -> None:
+    code, _, err = call("review", "t4-train", "--rehearse")
+    assert (code, "--rehearse goes with --ask" in err) == (2, True)
+    assert list(folder.iterdir()) == []
+
+
 def test_a_comparison_writes_nothing_unless_asked_to(call: Call, folder: Path) -> None:
     code, out, _ = call("review", "t4-train", "--against", "t4-train")
     assert (code, out) == (0, "nothing changed since t4-train\n")

@@ -163,7 +163,8 @@ def _identity(api: AwsRegionApi, name: str) -> base.Answer:
     if documents is None:
         return base.Answer("identity", holds=False, said=f"the account has no instance profile {name}")
     authority = identity.authority(documents)
-    return base.Answer("identity", holds=authority.severity != "high", said=f"{name}: {authority.severity} risk: {authority.said}")
+    said = f"{name}: {authority.severity} risk: {authority.said}"
+    return base.Answer("identity", holds=authority.severity != "high", said=said, authority=authority)
 
 
 def _dry_run(api: AwsRegionApi, order: base.Order, find: FindImage) -> base.Answer:

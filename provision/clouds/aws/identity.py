@@ -109,7 +109,7 @@ def options(place: Any) -> tuple[CloudOption, ...]:
             severity="medium",
             title=f"The machine acts in the account as instance profile {name}",
             reason=f"it is not known what role {place.identity.role_name} may do, because a review contacts nobody; "
-            "`gpuprov plan --ask` reads its policies where the credentials may. The metadata service hands its credentials to every "
+            "with `--ask` the review reads its policies where the credentials may. The metadata service hands its credentials to every "
             "process on the machine; IMDSv2 and a hop limit of 1 keep only other machines and containers from it",
             narrower="`identity: none`, or a role whose policy names buckets and reads",
         ),

@@ -136,4 +136,4 @@ def _identity(api: GcpProjectApi, email: str) -> base.Answer:
         why = f"{api.project} gives it no role of Google's that says it; {elsewhere}"
         return base.Answer("identity", holds=None, said=f"it is not known what {email} may do: {why}")
     said = f"{email}: {authority.severity} risk in {api.project}: {authority.said}; {elsewhere}"
-    return base.Answer("identity", holds=authority.severity != "high", said=said)
+    return base.Answer("identity", holds=authority.severity != "high", said=said, authority=authority)

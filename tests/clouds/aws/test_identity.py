@@ -185,5 +185,5 @@ def test_the_review_says_that_it_does_not_know_and_why_that_matters() -> None:
     (option,) = clouds.provider("aws").cloud_options(place(NODE))
     assert (option.key, option.severity, option.safer) == ("identity", "medium", False)
     assert "not known" in option.reason
-    assert "plan --ask" in option.reason
+    assert "`--ask`" in option.reason
     assert clouds.provider("aws").cloud_options(place("none")) == ()
