@@ -197,7 +197,7 @@ def test_where_knows_gpus_and_never_says_no_of_what_nobody_recorded(call: Call) 
     assert re.search(r"aws +p5.4xlarge +1 +ap-northeast-1 +apne1-az1", out)
     assert re.search(r"gcp +a3-highgpu-8g +8 +us-central1 +us-central1-a, us-central1-b, us-central1-c", out)
     _, out, _ = call("catalog", "where", "rtx-pro-6000")
-    assert re.search(r"gcp +g4-standard-48 +1 +us-central1 +\?", out)
+    assert re.search(r"gcp +g4-standard-48 +1 +us-central1 +us-central1-b, us-central1-f", out)
     _, out, err = call("catalog", "where", "p100")
     assert re.search(r"gcp +n1-standard-8 +1 +\? +\?", out)
     assert "where gcp has it is not recorded: https://docs.cloud.google.com/" in err

@@ -50,9 +50,10 @@ def test_why_an_instance_type_cannot_be_had(instance_type: str, region: str, gpu
         ("a3-highgpu-8g", "us-central1-f", "h100", 8, "us-central1-f has no nvidia-h100-80gb; it is in 16 regions"),
         ("a3-megagpu-8g", "us-central1-a", "h100", 8, ""),
         ("a3-megagpu-8g", "us-west2-a", "h100", 8, "us-west2-a has no nvidia-h100-mega-80gb; it is in 13 regions"),
-        ("g4-standard-48", "us-central1-a", "rtx-pro-6000", 1, "the zones with nvidia-rtx-pro-6000 are not recorded"),
+        ("g4-standard-48", "us-central1-b", "rtx-pro-6000", 1, ""),
+        ("g4-standard-48", "us-central1-a", "rtx-pro-6000", 1, "us-central1-a has no nvidia-rtx-pro-6000; it is in 19 regions"),
+        ("n1-standard-8", "us-central1-a", "p100", 1, "the zones with nvidia-tesla-p100 are not recorded"),
         ("a3-ultragpu-8g", "us-central1-a", "h200", 8, "only as spot or flex-start or reservation"),
-        ("g4-standard-48", "southamerica-east1-a", "rtx-pro-6000", 1, "southamerica-east1 has no g4-standard-48"),
     ],
 )
 def test_why_a_machine_type_cannot_be_had(machine: str, zone: str, gpu: str, count: int, said: str) -> None:
@@ -118,16 +119,16 @@ def test_a_place_of_spot_is_not_refused_for_what_is_not_sold_on_demand() -> None
 def test_zones_that_nobody_recorded_are_ignorance_and_not_a_refusal() -> None:
     provider = clouds.provider("gcp")
     place = provider.place.model_validate(
-        {"cloud": "gcp", "instance_type": "g4-standard-48", "gpu": "rtx-pro-6000", "gpu_count": 1, "zones": ["us-central1-a"]}
+        {"cloud": "gcp", "instance_type": "n1-standard-8", "gpu": "p100", "gpu_count": 1, "zones": ["us-central1-a"]}
     )
-    against = provider.refusal(place, "us-central1-a", "rtx-pro-6000", 1)
+    against = provider.refusal(place, "us-central1-a", "p100", 1)
     assert against is not None
     assert against.is_ignorance
 
 
-def test_a_type_whose_zones_are_not_known_has_its_regions() -> None:
+def test_a_type_has_the_zones_of_its_gpu_and_their_source() -> None:
     where = search.whereabouts("g4-standard-48")
-    assert (where.known, where.zones["us-central1"], where.source) == (True, (), "gcosts-types-2026-08")
+    assert (where.known, where.zones["us-central1"], where.source) == (True, ("us-central1-b", "us-central1-f"), "skypilot-gcp-vms-v9")
     where = search.whereabouts("a4-highgpu-8g")
     assert (where.zones["us-west3"], where.source) == (("us-west3-b", "us-west3-c"), "skypilot-gcp-vms")
     assert search.whereabouts("a2-highgpu-1g").source == "gcosts-zones-2023-05"

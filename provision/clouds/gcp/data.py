@@ -71,13 +71,6 @@ class GcpMachine(CatalogRecord, frozen=True):
     markets: list[str] = msgspec.field(default_factory=lambda: ["on-demand", "spot"])
 
 
-class MachineRegions(CatalogRecord, frozen=True):
-    """Machine type → the regions that have it, for types whose zones nobody recorded."""
-
-    source: str
-    types: dict[str, list[str]]
-
-
 class GcpPrice(CatalogRecord, frozen=True):
     """US dollars an hour on demand, of an attached GPU alone."""
 
@@ -162,7 +155,6 @@ class Gcp(CatalogRecord, frozen=True):
     n1_prices: N1Prices
     accelerators: dict[str, str]
     machines: list[GcpMachine]
-    machine_regions: MachineRegions
     prices: list[GcpPrice]
     machine_prices: dict[str, dict[str, dict[str, float]]]
     disk_prices: DiskPrices
@@ -235,11 +227,6 @@ def accelerator_of(machine_type: str, gpu: str | None) -> str:
     """What Compute Engine calls the GPU of a machine type, or of N1 with a GPU model; empty where it has none of it."""
     record = machine(machine_type)
     return (record.accelerator or accelerator(record.gpu)) if record else accelerator(gpu or "")
-
-
-def unzoned(machine_type: str) -> list[str]:
-    """The regions of a machine type whose zones nobody recorded; empty where the zones are known, or nothing is."""
-    return [] if zones(accelerator_of(machine_type, None)) else gcp().machine_regions.types.get(machine_type, [])
 
 
 def zones_source(accelerator_type: str) -> str:

@@ -101,7 +101,7 @@ def parts() -> dict[str, DataPart]:
     known = data.gcp()
     return {
         "gcp zones": DataPart(known.zones, "gcp"),
-        "gcp machine types": DataPart([known.attached, known.n1, known.machines, known.machine_regions], ""),
+        "gcp machine types": DataPart([known.attached, known.n1, known.machines], ""),
         "gcp prices": DataPart([known.prices, known.machine_prices, known.n1_prices, known.disk_prices, known.address_price], "gcp-prices"),
         "gcp images": DataPart([known.images, known.accelerator_images], "gcp"),
         "gcp quotas": DataPart(known.quotas, ""),
@@ -126,7 +126,7 @@ def offers() -> Iterator[Offer]:
                     yield Offer("gcp", f"n1-standard-{vcpus}", attached.gpu, *size, regions, _MARKETS, attached.source)
     for machine in data.gcp().machines:
         size = (machine.gpus, machine.vcpus, machine.memory_gb, machine.local_ssd_gb)
-        regions = regions_with(data.accelerator_of(machine.type, None)) or tuple(data.unzoned(machine.type))
+        regions = regions_with(data.accelerator_of(machine.type, None))
         markets = tuple(market for market in machine.markets if market in _MARKETS)
         yield Offer("gcp", machine.type, machine.gpu, *size, regions, markets, machine.source, note=sold_note(machine))
 
@@ -139,13 +139,12 @@ def regions_with(accelerator: str) -> tuple[str, ...]:
 def regions() -> dict[str, Region]:
     """The regions that have any accelerator."""
     zones = [zone for entry in data.gcp().zones.values() if isinstance(entry, list) for zone in entry]
-    unzoned = {region for regions in data.gcp().machine_regions.types.values() for region in regions}
-    return {code: Region(code) for code in sorted({zone.rpartition("-")[0] for zone in zones} | unzoned)}
+    return {code: Region(code) for code in sorted({zone.rpartition("-")[0] for zone in zones})}
 
 
 def offered_in(instance_type: str, gpu: str | None = None) -> dict[str, tuple[str, ...]]:
-    """Region → zones of a machine type, none where the zones are not known; N1 is wherever the GPU is."""
-    by_region: dict[str, tuple[str, ...]] = dict.fromkeys(data.unzoned(instance_type), ())
+    """Region → zones of a machine type; N1 is wherever the GPU is."""
+    by_region: dict[str, tuple[str, ...]] = {}
     for zone in sorted(data.zones(data.accelerator_of(instance_type, gpu))):
         region = zone.rpartition("-")[0]
         by_region[region] = (*by_region.get(region, ()), zone)
@@ -205,9 +204,6 @@ def refusal(place: GcpPlace, zone: str, gpu: str, count: int) -> Refusal | None:
         return against
     accelerator = data.accelerator_of(place.instance_type, place.gpu)
     zones = data.zones(accelerator)
-    unzoned = data.unzoned(place.instance_type)
-    if zone and unzoned and place.region_of(zone) not in unzoned:
-        return Refusal(RefusalKind.NOT_OFFERED, f"{place.region_of(zone)} has no {place.instance_type}; it is in {_few(unzoned)}")
     if not zones:
         return Refusal(RefusalKind.UNRECORDED, f"the zones with {accelerator or place.gpu} are not recorded")
     if zone not in zones:
@@ -240,8 +236,8 @@ def _shape_problem(place: GcpPlace) -> Refusal | None:
 
 
 def source_of(instance_type: str) -> str:
-    """The id of the source of the zones, or of the regions where no zones are known."""
-    return data.gcp().machine_regions.source if data.unzoned(instance_type) else data.zones_source(data.accelerator_of(instance_type, None))
+    """The id of the source of the zones."""
+    return data.zones_source(data.accelerator_of(instance_type, None))
 
 
 def gpu_of(instance_type: str) -> str | None:
