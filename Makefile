@@ -2,7 +2,7 @@
 #   make demo    the main job on the embedded cloud: up, verify, down
 #   make test    the tests
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-full lint docs bench lock mutate fuzz test-lowest release-check clean
+.PHONY: help setup demo test test-full test-cloud lint docs bench lock mutate fuzz test-lowest release-check clean
 
 PYTHON ?= python3
 VENV := .venv
@@ -55,6 +55,13 @@ test: lint
 # Gigabytes and minutes: Debian's real driver, toolkit, profilers and the frameworks' real wheels on one host. PARTS="python opencl" takes some.
 test-full: setup
 	$(SUDO) env PATH="$(CURDIR)/$(BIN):$$PATH" bash tests/full.sh $(PARTS)
+
+# The whole story on an account of yours: CLOUD=aws PROFILE=t4-train BUDGET_USD=3 YES=1; REHEARSE=1 plays it on the embedded cloud alone, CLEAN=1
+# removes what a killed run left. What it is compared with needs root, the account's credentials stay with whoever calls.
+CLOUD_TEST := $(BIN)/python -m tests.cloud $(CLOUD) --budget-usd $(or $(BUDGET_USD),0) $(if $(PROFILE),--profile $(PROFILE)) $(if $(HOURS),--hours $(HOURS))
+test-cloud: setup
+	$(if $(CLEAN),,$(SUDO) env PATH="$(CURDIR)/$(BIN):$$PATH" $(CLOUD_TEST) --reference-only)
+	$(if $(REHEARSE),$(SUDO) )env PATH="$(CURDIR)/$(BIN):$$PATH" $(CLOUD_TEST) $(if $(YES),--yes) $(if $(REHEARSE),--rehearse) $(if $(CLEAN),--clean)
 
 bench: setup
 	$(SUDO) env PATH="$(CURDIR)/$(BIN):$$PATH" bash tests/bench/run.sh

@@ -52,6 +52,7 @@ PLAIN = {
 # The files that take minutes begin first, so that no worker is left alone with one of them at the end.
 LONGEST = (
     "workflow/test_fleet",
+    "cloud/test_story",
     "launch/test_faults_",
     "launch/test_crash_",
     "converge/",
