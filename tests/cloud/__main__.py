@@ -84,8 +84,6 @@ def _run(given: argparse.Namespace, folder: Path) -> int:
     good = story.play()
     if not story.state.finished:
         return _left(given, story.state)
-    if story.state.rehearse:
-        story.gpuprov("rehearse", "rehearse", "stop")
     calls = deviations.read(story.transcript)
     found = deviations.deviations(given.cloud, deviations.read(reference), calls)
     (folder / "deviations.txt").write_text("".join(f"{each}\n" for each in found) or "none\n")
@@ -155,11 +153,7 @@ def _embedded(given: argparse.Namespace, folder: Path) -> Path:
     state = State(given.cloud, name, digest, rehearse=True, usd=0.0, began=_now())
     there = Story(where, state, lambda text: _say(f"embedded: {text}"))
     there.gpuprov("rehearse", "rehearse", "start")
-    try:
-        good = there.play()
-    finally:
-        there.gpuprov("rehearse", "rehearse", "stop")
-    if not good:
+    if not there.play():
         failed = ", ".join(step for step, done in state.steps.items() if done.code != 0)
         msg = f"the story does not pass on the embedded cloud ({failed}); nothing was asked of {given.cloud}"
         raise StoryError(msg, f"see {where}", 1)

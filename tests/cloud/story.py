@@ -131,6 +131,8 @@ class Story:
             self._take(step)
         self.state.finished = self.state.steps["nothing-left"].code == 0
         self.save()
+        if self.state.finished and self.state.rehearse:
+            self.gpuprov("rehearse", "rehearse", "stop")
 
     def _take(self, step: str) -> bool:
         self._say(f"{step} …")
