@@ -135,6 +135,18 @@ def check_has_places(profile: Profile) -> None:
         raise UsageError(msg, hint=hint)
 
 
+def check_machines(profile: Profile, count: int) -> None:
+    """Check that a profile allows so many machines of one launch, or of one fleet.
+
+    Raises:
+        UsageError: it allows fewer.
+    """
+    most = profile.limits.machines
+    if most is not None and count > most:
+        msg = f"profile {profile.name} allows {most} machines (limits.machines), and {count} are asked for"
+        raise UsageError(msg, hint="ask for fewer; a higher limit is another profile, which is reviewed and signed again")
+
+
 def check_any(plan: Plan, candidates: Sequence[Option]) -> None:
     """Check that at least one place has no refusal.
 

@@ -131,10 +131,13 @@ class Limits(StrictModel):
     unknown_price: Literal["refuse", "allow"] = "refuse"
     """What happens to a place whose whole price is not known. `allow` uses it, and the review shows that as a risk."""
 
+    machines: Annotated[int, Field(ge=1, le=1000)] | None = None
+    """How many machines one launch or one fleet may have. Without it an approval of the profile says nothing of their number."""
+
     @model_serializer(mode="wrap")
     def _without_later_defaults(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """Omit later keys at their default, so that the digest of an older profile, which may be signed, stays the same."""
-        return without(handler(self), unknown_price="refuse")
+        return without(handler(self), unknown_price="refuse", machines=None)
 
 
 class Mirror(StrictModel):

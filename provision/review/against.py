@@ -159,12 +159,20 @@ def _price(old: Review, new: Review) -> Iterator[Shift]:
     if was.deadline_h != now.deadline_h:
         longer = now.deadline_h > was.deadline_h
         yield Shift("price", "wider" if longer else "narrower", f"deadline: {was.deadline_h} h → {now.deadline_h} h")
+    yield from _machines(was.machines, now.machines)
     if was.limit_to_deadline_usd != now.limit_to_deadline_usd:
         yield shift("limit to the deadline", was.limit_to_deadline_usd, now.limit_to_deadline_usd, percent=True)
     if was.ceiling_usd is None and now.ceiling_usd is not None:
         yield Shift("price", "narrower", "the ceiling is enforced now")
     if was.ceiling_usd is not None and now.ceiling_usd is None:
         yield Shift("price", "wider", "the ceiling is no longer enforced")
+
+
+def _machines(was: int | None, now: int | None) -> Iterator[Shift]:
+    if was != now:
+        wider = now is None or (was is not None and now > was)
+        text = f"machines of one launch: {was or 'any number'} → {now or 'any number'}"
+        yield Shift("price", "wider" if wider else "narrower", text)
 
 
 def _usd(figure: float | None) -> str:

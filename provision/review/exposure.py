@@ -53,6 +53,7 @@ def money(plan: Plan) -> Money:
         lowest_usd_per_hour=ceiling.lowest_per_hour,
         highest_usd_per_hour=ceiling.highest_per_hour,
         unknown_places=ceiling.unknown_places,
+        machines=plan.profile.limits.machines,
         beside="; ".join([_BESIDE, *after]),
     )
 

@@ -235,16 +235,14 @@ def _money(register: _Register, plan: Plan) -> None:
         register.add(
             "price-unknown", "medium", "The price limit is not enforced everywhere", why, narrower=narrower, key="limits.unknown_price"
         )
+    if plan.places and limits.machines is None:
+        why = "whoever may launch this profile may launch it a hundred times at once (`--count`) or as a fleet, each within the price limit"
+        narrower = "`machines: 1`, or as many as are needed"
+        register.add("machines", "note", "The number of machines is not limited", why, narrower=narrower, key="limits.machines")
     if limits.deadline_h > _LONG_H:
         why = f"the machine can run for {limits.deadline_h / 24:.0f} days before it ends itself"
-        register.add(
-            "deadline-long",
-            "low",
-            "The deadline is more than a week away",
-            why,
-            narrower="an earlier one, which `gpuprov extend` can move",
-            key="limits.deadline_h",
-        )
+        narrower = "an earlier one, which `gpuprov extend` can move"
+        register.add("deadline-long", "low", "The deadline is more than a week away", why, narrower=narrower, key="limits.deadline_h")
     for cloud in dict.fromkeys(place.cloud for place in plan.places):
         keeper = clouds.provider(cloud).deadline
         if keeper.by == "host":

@@ -105,6 +105,7 @@ class Money:
     Attributes:
         ceiling_usd: the hourly limit until the deadline; None where a price is unknown, or no place would be tried.
         lowest_usd_per_hour, highest_usd_per_hour: over the places whose whole price is known.
+        machines: how many of them one launch or one fleet may have, each at this price; None where the profile does not say.
         beside: what is billed and not included in these figures.
     """
 
@@ -115,6 +116,7 @@ class Money:
     lowest_usd_per_hour: float | None
     highest_usd_per_hour: float | None
     unknown_places: int
+    machines: int | None
     beside: str
 
 

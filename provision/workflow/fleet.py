@@ -135,6 +135,7 @@ def _order(record: FleetRecord, planned: Plan) -> FleetOrder:
 
 
 def _record(request: FleetRequest, planned: Plan, launch_id: str, public_key: str, now: dt.datetime) -> FleetRecord:
+    place.check_machines(request.up.profile, request.size)
     option = _chosen(request.up, planned)
     bucket, prefix = parsed_store(option.cloud, request.store)
     deadline = now + dt.timedelta(hours=request.up.profile.limits.deadline_h)
@@ -270,6 +271,7 @@ def _status(record: FleetRecord, planned: Plan, own: PostedEvidence | None, row:
 def scale(session: Session, name: str, size: int) -> FleetRecord:
     """Let a fleet have so many members."""
     fleets, record, planned = _known(session, name)
+    place.check_machines(planned.profile, size)
     with session.journal.hold(name):
         record = dataclasses.replace(record, size=size)
         fleets.put(record)
@@ -281,6 +283,7 @@ def roll(session: Session, name: str, request: UpRequest | None, program: bytes,
     """Replace the members, in waves, by ones of another profile or program. The deadline stays."""
     fleets, record, planned = _known(session, name)
     if request is not None:
+        place.check_machines(request.profile, record.size)
         planned = plan(request.profile, request.lock, name, request.lines)
         option = _chosen(dataclasses.replace(request, rehearsal=record.cloud if record.rehearsal else None), planned)
         if (option.cloud, option.region) != (record.cloud, record.region):

@@ -77,6 +77,9 @@ class UpRequest:
     lines: Mapping[str, int] = field(default_factory=dict)
     approvals: tuple[tuple[str, str], ...] = ()
 
+    def __post_init__(self) -> None:
+        place.check_machines(self.profile, self.count)
+
 
 @dataclass(frozen=True, slots=True)
 class ProvenHost:

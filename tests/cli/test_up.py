@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from provision.profile import load
 from provision.rehearsal import control
 from provision.rehearsal.control import Rehearsal
 from provision.verify.finding import Report
@@ -90,6 +91,15 @@ def test_attempts_are_a_table_on_failure_and_data_where_data_is_asked_for(call: 
 
 
 @pytest.mark.usefixtures("cloud")
+def test_a_profile_that_limits_its_machines_launches_no_more_of_them(call: Call, tmp_path: Path) -> None:
+    path = tmp_path / "p.yml"
+    path.write_text(load.find("t4-train").read_text().replace("  deadline_h: 12", "  deadline_h: 12\n  machines: 2"))
+    code, _, err = launch(call, "x", "--count", "3", profile=str(path))
+    assert (code, "allows 2 machines (limits.machines), and 3 are asked for" in err) == (2, True), err
+    assert call("ls", "--rehearse", "--json")[0] == 0
+    assert rows(call) == []
+
+
 def test_a_count_and_its_minimum_and_a_cloud_without_a_place(call: Call, tmp_path: Path) -> None:
     code, _, err = launch(call, "x", "--count", "2", "--min", "3")
     assert (code, "--min 3 is more than --count 2" in err) == (2, True), err

@@ -37,6 +37,18 @@ def test_against_says_what_a_change_means(tmp_path: Path) -> None:
     assert {shift.subject for shift in against.shifts(review(), new)} <= {"risks", "exposure", "price", "host"}, "a comment is not a change"
 
 
+def test_against_says_whether_more_machines_are_allowed(tmp_path: Path) -> None:
+    def limited(most: int) -> Review:
+        return content(*changed(tmp_path, ("  deadline_h: 12", f"  deadline_h: 12\n  machines: {most}")))
+
+    def told(old: Review, new: Review) -> list[tuple[str, str]]:
+        return [(shift.direction, shift.text) for shift in against.shifts(old, new) if "machines of one launch" in shift.text]
+
+    assert told(review(), limited(2)) == [("narrower", "machines of one launch: any number → 2")]
+    assert told(limited(2), limited(8)) == [("wider", "machines of one launch: 2 → 8")]
+    assert "machines" in {risk.id for risk in review().risks} - {risk.id for risk in limited(1).risks}
+
+
 def test_against_tells_versions_from_hashes() -> None:
     old = review()
     [first, *rest] = old.environments

@@ -191,6 +191,18 @@ def test_a_cloud_without_fleets_refuses(call: Call, words: tuple[str, ...], plac
     assert (code, "error[cloud-unsupported]" in err, "hint:" in err) == (2, True, True)
 
 
+@pytest.mark.usefixtures("cloud")
+def test_a_fleet_has_no_more_members_than_the_profile_allows(call: Call, words: tuple[str, ...], profile: str) -> None:
+    path = Path(profile)
+    path.write_text(path.read_text().replace("  deadline_h: 12", "  deadline_h: 12\n  machines: 2"))
+    assert call(*words)[0] == 0
+    for more in (("fleet", "scale", "ff", "3"), tuple("3" if word == "2" else word for word in words)):
+        code, _, err = call(*more)
+        assert (code, "allows 2 machines" in err) == (2, True), err
+    path.write_text(path.read_text().replace("machines: 2", "machines: 1"))
+    assert call("fleet", "roll", "ff", "--profile", profile)[0] == 2
+
+
 def test_a_price_over_the_limit_is_refused(call: Call, words: tuple[str, ...], profile: str) -> None:
     path = Path(profile)
     path.write_text(path.read_text().replace("price_per_hour_usd: 1.00", "price_per_hour_usd: 0.10"))
