@@ -2,7 +2,7 @@
 #   make demo    the main job on the embedded cloud: up, verify, down
 #   make test    the tests
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-full test-cloud lint docs bench lock mutate fuzz test-lowest release-check clean
+.PHONY: help setup demo test test-full test-cloud test-engines lint docs bench lock mutate fuzz test-lowest release-check clean
 
 PYTHON ?= python3
 VENV := .venv
@@ -62,6 +62,14 @@ CLOUD_TEST := $(BIN)/python -m tests.cloud $(CLOUD) --budget-usd $(or $(BUDGET_U
 test-cloud: setup
 	$(if $(CLEAN),,$(SUDO) env PATH="$(CURDIR)/$(BIN):$$PATH" $(CLOUD_TEST) --reference-only)
 	$(if $(REHEARSE),$(SUDO) )env PATH="$(CURDIR)/$(BIN):$$PATH" $(CLOUD_TEST) $(if $(YES),--yes) $(if $(REHEARSE),--rehearse) $(if $(CLEAN),--clean)
+
+# The engines that `gpuprov export` writes for, to read what it writes: 1 GB of packages, each in an environment of its own, and Debian's programs.
+ENGINES := ray[default]==2.60.0 dstack==0.22.5 skypilot==0.14.1
+test-engines: setup
+	$(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends slurmctld slurmd slurm-client openmpi-bin </dev/null
+	@for wheel in $(ENGINES); do at="build/engines/$${wheel%%[[=]*}"; [ -x "$$at/bin/python" ] || $(PYTHON) -m venv "$$at"; \
+	  "$$at/bin/pip" install -qq --disable-pip-version-check "$$wheel" || exit 1; done
+	$(SUDO) $(COMPILED) PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/pytest tests/engines
 
 bench: setup
 	$(SUDO) env PATH="$(CURDIR)/$(BIN):$$PATH" bash tests/bench/run.sh

@@ -32,6 +32,7 @@ COMMANDS: Final = {
     "verify-signature": "Say who signed a review bundle, and whether that is enough.",
     "render": "Write a profile for CloudFormation, Terraform, cloud-init, Ansible or as a runbook.",
     "verify": "Prove that a profile holds on hosts.",
+    "export": "Write proven hosts for Ray, Slurm, SkyPilot, dstack, MPI, torchrun, Ansible or ssh.",
     "accept": "Write the certificate of hosts that were handed over, from evidence.",
     "probe": "Gather a host's facts as JSON, without judging them.",
     "monitor": "Watch the GPUs of hosts, with nothing installed there.",

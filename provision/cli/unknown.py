@@ -26,7 +26,7 @@ _SYNONYMS: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
         **dict.fromkeys(("costs", "bill", "billing", "spend"), ("cost",)),
         **dict.fromkeys(("cleanup", "clean", "gc", "prune"), ("sweep",)),
         **dict.fromkeys(("approve",), ("sign",)),
-        **dict.fromkeys(("export",), ("render",)),
+        **dict.fromkeys(("inventory", "hostfile", "ray", "slurm", "ssh-config", "engines"), ("export",)),
         **dict.fromkeys(("refresh", "update"), ("catalog refresh",)),
         **dict.fromkeys(("rollback", "revert"), ("undo",)),
         **dict.fromkeys(("facts",), ("probe",)),

@@ -39,7 +39,7 @@ class SshHome:
         self.user_config = user_config or Path(os.environ.get("GPUPROV_SSH_CONFIG") or Path.home() / ".ssh" / "config")
         self.known_hosts = self.folder / "known_hosts"
         self._hosts = self.folder / "hosts.conf"
-        self._config = self.folder / "config"
+        self.config = self.folder / "config"
         self._identity = self.folder / "id_ed25519"
 
     def public_key(self) -> str:
@@ -59,7 +59,7 @@ class SshHome:
 
     def target(self, name: str) -> Target:
         """How `provision.host.ssh` reaches the instance of that name."""
-        return Target(name=name, destination=alias_of(name), config=self._config)
+        return Target(name=name, destination=alias_of(name), config=self.config)
 
     def reach(self, host: str) -> Target:
         """How a HOST argument is reached: an instance of ours, this machine, or whatever the user's ssh makes of it."""
@@ -70,6 +70,13 @@ class SshHome:
     def knows(self, name: str) -> bool:
         """Whether there is an entry for the instance."""
         return f"\nHost {alias_of(name)}\n" in "\n" + text_of(self._hosts)
+
+    def entry(self, name: str) -> tuple[tuple[str, str], ...]:
+        """What the instance's entry says, as ssh_config's keywords and values in its order; empty where there is none."""
+        blocks = re.split(r"(?m)^(?=Host )", text_of(self._hosts))
+        own = next((block for block in blocks if block.split("\n", 1)[0] == f"Host {alias_of(name)}"), "")
+        pairs = (line.strip().partition(" ") for line in own.splitlines()[1:] if line.strip())
+        return tuple((keyword, value.strip('"')) for keyword, _, value in pairs)
 
     def add(self, name: str, *, address: str, login: str, keys: tuple[str, ...] | None, way: str = "") -> None:
         """Write the entry and the host keys of an instance, and include our file in the user's configuration.
@@ -104,7 +111,7 @@ class SshHome:
             "  ControlPersist 60\n"
         )
         self._write(alias, entry)
-        self._config.write_text(f'Include "{self._hosts}"\nInclude "{self.user_config}"\n')
+        self.config.write_text(f'Include "{self._hosts}"\nInclude "{self.user_config}"\n')
         self._include(present=True)
 
     def accept(self, name: str, keys: tuple[str, ...]) -> None:
@@ -113,9 +120,9 @@ class SshHome:
 
     def close(self, name: str) -> None:
         """Close the connection to an instance that is kept open, if there is one."""
-        if self._config.exists():
+        if self.config.exists():
             subprocess.run(
-                ["ssh", "-F", str(self._config), "-O", "exit", alias_of(name)],
+                ["ssh", "-F", str(self.config), "-O", "exit", alias_of(name)],
                 check=False,
                 capture_output=True,
                 stdin=subprocess.DEVNULL,

@@ -20,7 +20,7 @@ SCHEMA: Final = "gpuprov-evidence/1"
 MADE_BY: Final = f"gpuprov {__version__}"
 _PARTS: Final = ("report", "facts", "profile", "lock")
 _CONTEXT: Final = ("made_by", "how", "review")
-_MAX_BYTES: Final = 64 * 1024 * 1024
+MAX_BYTES: Final = 64 * 1024 * 1024
 _HINT: Final = "ask the person who ran `gpuprov verify --evidence` for the file again"
 
 Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
@@ -179,26 +179,35 @@ def check(data: Any) -> None:
 def read(path: Path) -> Evidence:
     """Read an evidence file; nothing in it is trusted. FactsInvalidError where it is none, or does not match its digests."""
     try:
-        data = json.loads(read_bounded(path, _MAX_BYTES))
-        check(data)
-        content = _EvidenceFile.model_validate(data)
-        hosts = tuple(
-            HostEvidence(
-                host=one.host,
-                report=_with_excuses(TypeAdapter(Report).validate_python(one.report), content.how),
-                facts=None if one.facts is None else parse(one.facts, f"the evidence of {one.host!a}"),
-                profile=one.profile,
-                lock=one.lock,
-                sha256=one.sha256,
-            )
-            for one in content.hosts
-        )
+        return from_data(json.loads(read_bounded(path, MAX_BYTES)))
     except OSError as error:
         msg = f"cannot read {path}: {error.strerror}"
         raise FactsInvalidError(msg, hint="name the file that `gpuprov verify --evidence` wrote") from error
     except (ValueError, RecursionError) as error:  # pydantic's is one
         msg = f"{path} holds no evidence: {type(error).__name__}"
         raise FactsInvalidError(msg, hint=_HINT) from error
+
+
+def from_data(data: Any) -> Evidence:
+    """The evidence in the data of a file.
+
+    Raises:
+        FactsInvalidError: it is none, or does not match its digests.
+        ValueError: a report in it is none.
+    """
+    check(data)
+    content = _EvidenceFile.model_validate(data)
+    hosts = tuple(
+        HostEvidence(
+            host=one.host,
+            report=_with_excuses(TypeAdapter(Report).validate_python(one.report), content.how),
+            facts=None if one.facts is None else parse(one.facts, f"the evidence of {one.host!a}"),
+            profile=one.profile,
+            lock=one.lock,
+            sha256=one.sha256,
+        )
+        for one in content.hosts
+    )
     return Evidence(hosts, content.made_by, content.how, content.review, content.sha256)
 
 

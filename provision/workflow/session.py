@@ -15,7 +15,7 @@ from provision.errors import InstanceNotFoundError, RehearsalFailedError
 from provision.host.ssh import Target
 from provision.host.sshconfig import SshHome
 from provision.launch.audit import AuditLog
-from provision.launch.journal import Journal, Record
+from provision.launch.journal import Journal, Record, check_name
 from provision.profile import load, lockfile
 from provision.profile.locked import Lock
 from provision.profile.model import Profile
@@ -79,6 +79,11 @@ class Session:
     def audit(self) -> AuditLog:
         """Who ran what on whose approval."""
         return AuditLog(self.state / "audit.jsonl")
+
+    @property
+    def verdicts(self) -> Path:
+        """Where the last verdict on each machine is kept; see `verify.kept`."""
+        return self.state / "verdicts"
 
     @property
     def measurements(self) -> Path:
@@ -162,6 +167,8 @@ class Session:
         for host in dict.fromkeys(hosts):
             if self.ssh.knows(host):
                 self.ssh.remove(host)
+            if self.verdicts.exists():
+                (self.verdicts / f"{check_name(host)}.json").unlink(missing_ok=True)
 
     def lock(self, path: Path | None, profile: Profile, *, rehearsal: bool, signed: Lock | None = None) -> Lock:
         """The exact stack of a profile: the signed lock, the lock beside the profile's file, or what would be locked today.

@@ -23,6 +23,7 @@ from provision.verify.facts import NotObservedError, load
 from provision.verify.finding import Report, exit_code
 from provision.verify.fleet import Expectation, HostVerification, verify_all
 from provision.verify.judge import Selection, judge
+from provision.verify.kept import KeptVerdicts
 from provision.verify.record import FleetFigures, judged_by
 from provision.workflow.hosts import HostNames, subjects_of, targets
 from provision.workflow.session import Session, today
@@ -116,6 +117,7 @@ def verify(session: Session, request: VerifyRequest, agreed: Agreement | None, *
         hosts = judge_files(session, request, signed, known)
     else:
         hosts = judge_hosts(session, request, signed, known, watch=watch, ahead=ahead)
+        keep(session, hosts, how)
     reboot, reboot_code = compare_reboot(hosts, request) if request.before_reboot else ([], EXIT_OK)
     moves = drift.drifts(earlier, hosts) if earlier else None
     codes = {exit_code([host.report for host in hosts], strict=request.strict), reboot_code}
@@ -181,6 +183,17 @@ def judge_hosts(
             say=watch([host.name for host in hosts]),
         )
         return asyncio.run(work)
+
+
+def keep(session: Session, hosts: Sequence[HostVerification], how: evidence.Conditions) -> None:
+    """Keep the verdict on each machine that was launched from here."""
+    kept = KeptVerdicts(session.verdicts)
+    for host in hosts:
+        name = host.expectation.target.name
+        record = session.journal.of(name) if session.ssh.knows(name) else None
+        machine = record.machine(name) if record else None
+        if record and machine:
+            kept.keep(record, machine, host, how)
 
 
 def compare_reboot(hosts: Sequence[HostVerification], request: VerifyRequest) -> tuple[list[str], int]:

@@ -21,6 +21,15 @@ GOOD: dict[str, Any] = {
     "os": {"id": "ubuntu", "version_id": "24.04", "pretty": "Ubuntu 24.04.3 LTS", "stand_in": False},
     "kernel": {"release": "6.8.0-1030-aws", "machine": "x86_64"},
     "identity": {"user": "ubuntu", "uid": 1000, "boot_id": "b", "over_ssh": True},
+    "machine": {
+        "hostname": "ip-10-0-0-11",
+        "cpus": 4,
+        "memory_mib": 15800,
+        "address": "10.0.0.11",
+        "interface": "ens5",
+        "mtu": 9001,
+        "rdma": [],
+    },
     "python3": {"version": "3.12.3", "path": "/usr/bin/python3"},
     **{
         f"tool_{name}": {"found": {"path": f"/usr/bin/{name}", "version": version}}

@@ -36,10 +36,11 @@ class IdentityFacts(Fact):
 
 
 class Python3Facts(Fact):
-    """The host's own python3, which ran the probe."""
+    """The host's own python3, which ran the probe; facts of the first releases have no path."""
 
     name = "python3"
     version: Annotated[str, Field(pattern=r"^3\.\d+")]
+    path: str | None = None
 
 
 class InstalledTool(FactPart):
@@ -70,6 +71,27 @@ class ClockFacts(Fact):
     name = "clock"
     up_s: Annotated[float, Field(ge=0, allow_inf_nan=False)]
     synchronised: bool | None
+
+
+class MachineFacts(Fact):
+    """What an engine for workloads asks of a host.
+
+    Attributes:
+        cpus: that the kernel schedules on; with hyper-threading, each counts twice.
+        memory_mib: what the kernel has, in MiB.
+        address: IPv4, from which the host reaches others; None where it has none.
+        interface, mtu: of that address.
+        rdma: the devices of InfiniBand and EFA.
+    """
+
+    name = "machine"
+    hostname: Annotated[str, Field(pattern=r"^[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?$")]
+    cpus: Annotated[int, Field(ge=1, le=1_000_000)]
+    memory_mib: Annotated[int, Field(ge=1, le=1 << 40)]
+    address: Annotated[str, Field(pattern=r"^\d{1,3}(\.\d{1,3}){3}$")] | None
+    interface: str | None
+    mtu: Annotated[int, Field(ge=68, le=1 << 20)] | None
+    rdma: tuple[str, ...] = ()
 
 
 def tool(facts: Facts, name: str) -> InstalledTool | None:

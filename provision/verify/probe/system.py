@@ -1,10 +1,13 @@
-"""The system: release, user, tools, people, clock."""
+"""The system: release, user, tools, people, clock, size, own address."""
 
+import fcntl
 import os
 import platform
 import pwd
 import re
 import shutil
+import socket
+import struct
 import sys
 
 from run import Unknown, command, output, read
@@ -65,7 +68,46 @@ def clock():
     return {"up_s": up, "synchronised": {"yes": True, "no": False}.get((answer or "").strip())}
 
 
+def interface_of(address):
+    """The network interface that has an IPv4 address (netdevice(7): SIOCGIFADDR); empty where none has."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked:
+        for _, name in socket.if_nameindex():
+            try:
+                answer = fcntl.ioctl(asked.fileno(), 0x8915, struct.pack("256s", name.encode()[:15]))
+            except OSError:  # it has no IPv4 address
+                continue
+            if socket.inet_ntoa(answer[20:24]) == address:
+                return name
+    return ""
+
+
+def machine():
+    """What engines for workloads ask of a host: its name, what it can count on, and its own address with that interface and its MTU."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked:
+        try:
+            # Nothing is sent: the kernel chooses the address that packets to elsewhere would come from (192.0.2.0/24 is for documentation).
+            asked.connect(("192.0.2.1", 9))
+            address = asked.getsockname()[0]
+        except OSError:  # no route there: the address at which ssh came in (sshd(8))
+            address = (os.environ.get("SSH_CONNECTION", "").split() + [""] * 4)[2]
+    name = interface_of(address) if address else ""
+    memory = re.search(r"^MemTotal:\s+(\d+) kB$", read("/proc/meminfo") or "", re.MULTILINE)
+    mtu = read("/sys/class/net/%s/mtu" % name) if name else None
+    if memory is None:
+        raise Unknown("/proc/meminfo does not say how much memory there is")
+    return {
+        "hostname": socket.gethostname(),
+        "cpus": os.cpu_count(),
+        "memory_mib": int(memory.group(1)) >> 10,
+        "address": address or None,
+        "interface": name or None,
+        "mtu": int(mtu) if mtu else None,
+        "rdma": sorted(os.listdir("/sys/class/infiniband")) if os.path.isdir("/sys/class/infiniband") else [],
+    }
+
+
 FACTS = {
+    "machine": machine,
     "os": release,
     "kernel": lambda: {"release": platform.release(), "machine": platform.machine()},
     "identity": identity,

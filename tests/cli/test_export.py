@@ -1,0 +1,51 @@
+"""`gpuprov export` through the command line."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Call
+from tests.engines.proven import Proven, proven
+
+
+@pytest.fixture
+def desk(own_home: Path) -> Proven:
+    return proven(own_home)
+
+
+def test_a_file_is_printed_or_written_and_a_caution_is_said_beside_it(call: Call, desk: Proven, tmp_path: Path) -> None:
+    code, out, err = call("export", "--to", "mpi", "gp")
+    assert (code, out, err) == (0, desk.file("mpi"), "")
+    code, out, err = call("export", "--to", "dstack", "gp-1", "--name", "night", "-o", str(tmp_path / "f.yml"))
+    assert (code, out) == (0, "")
+    assert "takes any host key" in err
+    assert "name: night\n" in (tmp_path / "f.yml").read_text()
+
+
+@pytest.mark.usefixtures("desk")
+def test_a_folder_needs_a_name_and_json_has_all(call: Call, tmp_path: Path) -> None:
+    code, _, err = call("export", "--to", "slurm")
+    assert (code, "name it with -o PATH" in err) == (2, True)
+    assert call("export", "--to", "slurm", "-o", str(tmp_path / "new"))[0] == 0
+    assert {path.name for path in (tmp_path / "new").iterdir()} == {"nodes.conf", "gres.conf"}
+    data = json.loads(call("export", "--to", "slurm", "--json")[1])
+    assert ([host["name"] for host in data["hosts"]], set(data["files"])) == (["gp-1", "gp-2"], {"nodes.conf", "gres.conf"})
+
+
+def test_an_unproven_host_ends_with_3_and_writes_nothing(call: Call, desk: Proven, tmp_path: Path) -> None:
+    (desk.session.verdicts / "gp-2.json").unlink()
+    code, out, err = call("export", "--to", "ssh", "gp", "-o", str(tmp_path / "f"))
+    assert (code, out) == (3, "")
+    assert "error[host-unproven]: gp-2: it was never verified\nhint: `gpuprov verify gp-2` proves it again" in err
+    assert not (tmp_path / "f").exists()
+
+
+@pytest.mark.usefixtures("desk")
+def test_wrong_words_are_wrong_usage(call: Call, tmp_path: Path) -> None:
+    assert call("export", "--to", "nomad")[0] == 2
+    assert call("export", "--to", "ssh", "--max-age", "soon")[0] == 2
+    assert call("export", "--to", "ssh", "--name", "No Name")[0] == 2
+    (tmp_path / "file").touch()
+    assert call("export", "--to", "slurm", "-o", str(tmp_path / "file"))[0] == 2
+    assert "`gpuprov export`" in call("hostfile")[2]
