@@ -136,6 +136,8 @@ def typed(raw: bytes, model: type[Model], what: str) -> tuple[Model | None, plai
         The model, or None and complaints; and the line of every key.
     """
     file = plain.read(raw, _BOUNDS, what)
+    if {("catalogue",), ("profile", "sha256")} <= file.lines.keys():
+        return None, file.lines, [Complaint(1, "", "this is a lock", "name the profile that it belongs to, beside it without `.lock`")]
     if file.complaints:
         return None, file.lines, _in_the_shape(file, model, what)
     try:

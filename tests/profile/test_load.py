@@ -398,6 +398,13 @@ def test_a_key_that_comes_twice_is_told_with_both_lines() -> None:
     assert (value, complaint.line, complaint.key, complaint.problem) == (None, 3, "b.c", "occurs twice (first in line 2)")
 
 
+def test_a_lock_in_the_place_of_a_profile_is_named_so() -> None:
+    path = load.find("t4-train").with_name("t4-train.lock.yml")
+    with pytest.raises(ProfileInvalidError) as caught:
+        load.load(path)
+    assert [(each.line, each.problem) for each in caught.value.complaints] == [(1, "this is a lock")]
+
+
 def test_every_key_has_its_line() -> None:
     assert load.lines(b"a: 1\nb:\n  - c: 2\n  - 3\n") == {"a": 1, "b": 2, "b.0": 3, "b.0.c": 3, "b.1": 4}
     assert load.lines(b"a: [") == {}
