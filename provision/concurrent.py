@@ -1,11 +1,14 @@
-"""The one way to do the same work on several things at the same time."""
+"""The ways to do the same work on several things at the same time."""
 
-from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine, Iterable
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import TypeVar
 
 T = TypeVar("T")
 R = TypeVar("R")
+_LOOK_S = 0.25
 
 
 def at_once(work: Callable[[T], R], items: Iterable[T], *, most: int = 16) -> list[R]:
@@ -27,3 +30,51 @@ def at_once(work: Callable[[T], R], items: Iterable[T], *, most: int = 16) -> li
     with ThreadPoolExecutor(max_workers=min(len(queue), most), thread_name_prefix="at-once") as pool:
         futures = [pool.submit(work, item) for item in queue]
     return [future.result() for future in futures]
+
+
+def each_to_its_end(work: Callable[[T], R], items: Iterable[T], stop: threading.Event) -> list[R | BaseException]:
+    """Do the work on every item, each in a thread of its own, and return what came of each, in the order of the items.
+
+    No failure ends the work on another item.
+
+    Args:
+        work: called once for each item.
+        items: what to work on.
+        stop: set at a Ctrl-C, for the work to look at; then all of it has ended before the KeyboardInterrupt goes on.
+
+    Returns:
+        For each item its result, or the error that ended its work.
+    """
+    queue = list(items)
+    with ThreadPoolExecutor(max_workers=max(1, len(queue)), thread_name_prefix="each") as pool:
+        futures = list[Future[R]]()
+        try:
+            for item in queue:
+                futures.append(pool.submit(work, item))  # noqa: PERF401 - a Ctrl-C meanwhile must know those that run
+            wait(futures)
+        except KeyboardInterrupt:
+            stop.set()
+            wait(futures)
+            raise
+    return [future.exception() or future.result() for future in futures]
+
+
+def run_until(work: Coroutine[None, None, R], stop: threading.Event | None) -> R:
+    """Run a coroutine to its end; it is cancelled soon after `stop` is set.
+
+    Raises:
+        KeyboardInterrupt: it was stopped.
+    """
+
+    async def watched() -> R:
+        task = asyncio.ensure_future(work)
+        while not task.done():
+            if stop is not None and stop.is_set():
+                task.cancel()
+            await asyncio.wait({task}, timeout=_LOOK_S)
+        return await task
+
+    try:
+        return asyncio.run(watched())
+    except asyncio.CancelledError:
+        raise KeyboardInterrupt from None

@@ -1,10 +1,13 @@
 """Work on several things at the same time: the order of results, errors, and that nothing runs on."""
 
+import asyncio
+import os
+import signal
 import threading
 
 import pytest
 
-from provision.concurrent import at_once
+from provision.concurrent import at_once, each_to_its_end, run_until
 
 
 def test_results_come_in_the_order_of_the_items_and_the_work_overlaps() -> None:
@@ -38,3 +41,47 @@ def test_an_error_is_raised_when_all_work_has_ended() -> None:
 
 def test_nothing_to_do_is_no_work() -> None:
     assert at_once(lambda item: item, []) == []
+
+
+def test_what_fails_leaves_the_others_to_their_ends() -> None:
+    error = ValueError("x")
+
+    def work(number: int) -> int:
+        if number == 0:
+            raise error
+        return number
+
+    assert each_to_its_end(work, [1, 0, 2], threading.Event()) == [1, error, 2]
+
+
+def test_a_ctrl_c_is_raised_when_all_work_has_heard_of_it() -> None:
+    stop, heard = threading.Event(), list[int]()
+
+    def work(number: int) -> None:
+        if number == 0:
+            os.kill(os.getpid(), signal.SIGINT)
+        assert stop.wait(240)
+        heard.append(number)
+
+    with pytest.raises(KeyboardInterrupt):
+        each_to_its_end(work, range(3), stop)
+    assert sorted(heard) == [0, 1, 2]
+
+
+def test_a_coroutine_is_cancelled_when_it_is_to_stop() -> None:
+    stop, ended = threading.Event(), list[str]()
+
+    async def waits() -> None:
+        stop.set()
+        try:
+            await asyncio.sleep(3600)
+        finally:
+            ended.append("yes")
+
+    async def answers() -> int:
+        return 7
+
+    with pytest.raises(KeyboardInterrupt):
+        run_until(waits(), stop)
+    assert ended == ["yes"]
+    assert run_until(answers(), None) == 7

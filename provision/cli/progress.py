@@ -41,6 +41,7 @@ class Narrator:
         self._task = ("", "")
         self._whole: ExpectedTime | None = None
         self._lives: list[Live] = []
+        self._machines: dict[str, str] = {}
 
     def say(self, step: str) -> None:
         """Begin a step; the one before it is done."""
@@ -63,6 +64,8 @@ class Narrator:
 
     def pause(self) -> None:
         """End the step that spins, so that the user can be asked something."""
+        while self._lives:
+            self._lives.pop().stop()
         self._finish()
 
     def task(self, progress: Progress) -> None:
@@ -70,6 +73,9 @@ class Narrator:
         if progress.diff:
             self._console.print(progress.diff.rstrip(), markup=False)
         if progress.state != "started":
+            return
+        if progress.host in self._machines:
+            self.machine(progress.host, f"{progress.role or 'host'}: {progress.task}")
             return
         self._task = (progress.role or "host", progress.task)
         if self._line:
@@ -113,6 +119,19 @@ class Narrator:
 
         return show
 
+    def machine(self, name: str, step: str) -> None:
+        """Show what one of several machines does: on a terminal in its own line, elsewhere in a new line for each step."""
+        if self._live and not self._machines:
+            self._finish()
+            live = Live(console=self._console, transient=True, get_renderable=lambda: _states(dict(self._machines), self._elapsed))
+            self._lives.append(live)
+            live.start()
+        if self._machines.get(name) == step:
+            return
+        self._machines = {**self._machines, name: step}
+        if not self._live:
+            self._print(f"{name}: {step}")
+
     def _finish(self) -> None:
         if self._line:
             self._line.stop()
@@ -121,9 +140,7 @@ class Narrator:
 
     def end(self) -> None:
         """Leave the terminal as it was."""
-        while self._lives:
-            self._lives.pop().stop()
-        self._finish()
+        self.pause()
 
 
 @contextlib.contextmanager

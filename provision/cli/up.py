@@ -19,7 +19,7 @@ from provision.review.where import Organisation
 from provision.workflow import audited
 from provision.workflow.interrupted import still_runs
 from provision.workflow.session import Session
-from provision.workflow.up import ProvenHost, UpRequest, request_for, up
+from provision.workflow.up import HostsFailedError, ProvenHost, UpRequest, request_for, up
 
 
 @click.command("up")
@@ -95,10 +95,14 @@ def command(
     )
     with audited.launching(session, request) as ending, narration(lambda: still_runs(session, request.name)) as narrator:
         try:
-            hosts = up(session, request, attempts, say=narrator.say, on_task=narrator.task, on_expected=narrator.expect)
-        except GpuprovError:
+            hosts = up(
+                session, request, attempts, say=narrator.say, on_task=narrator.task, on_host=narrator.machine, on_expected=narrator.expect
+            )
+        except GpuprovError as error:
             narrator.pause()
             ctx.obj["beside"] = {"attempts": [attempt.as_dict() for attempt in attempts]}
+            if isinstance(error, HostsFailedError):
+                _tell_the_others(ctx, error, attempts, request, strict=strict, as_json=as_json)
             if attempts and not as_json:
                 _print_attempts(attempts, session.journal.log_of(request.name))
             raise
@@ -111,6 +115,17 @@ def command(
             _print_attempts(attempts, session.journal.log_of(request.name))
         _print_hosts(hosts, request.name, strict=strict)
     ctx.exit(ending.code)
+
+
+def _tell_the_others(
+    ctx: click.Context, error: HostsFailedError, attempts: Sequence[Attempt], request: UpRequest, *, strict: bool, as_json: bool
+) -> None:
+    """What was proven of the machines that are set up, before the error names those that are not."""
+    failed = [{"name": name, "code": each.code, "message": each.message, "hint": each.hint} for name, each in error.errors.items()]
+    proven = _as_data(error.proven, attempts, request, strict=strict)["hosts"] if error.proven else []
+    ctx.obj["beside"] |= {"hosts": proven, "failed": failed}
+    if error.proven and not as_json:
+        _print_hosts(error.proven, request.name, strict=strict)
 
 
 def _print_attempts(attempts: Sequence[Attempt], log: Path) -> None:

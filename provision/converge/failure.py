@@ -120,6 +120,16 @@ def failed_play(exit_code: int, output: str, *, run_dir: str) -> GpuprovError:
     )
 
 
+def way_out(kind: FailureKind, otherwise: str) -> str:
+    """What to do about a failure of that kind."""
+    return _HINTS.get(kind, otherwise)
+
+
+def disk_full(host: str, said: str) -> PlaybookFailedError:
+    """The error for a host without room for what it is sent."""
+    return PlaybookFailedError(f"{host} has no room: {_clip(said)}", hint=_HINTS["disk-full"])
+
+
 def _failed_item(result: Mapping[str, Any]) -> Mapping[str, Any]:
     """The first failed item of a loop, or the result itself: the result of a loop only says that an item failed."""
     items = result.get("results")

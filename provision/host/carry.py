@@ -53,7 +53,7 @@ def carry(target: Target, parcels: Sequence[Parcel], texts: Mapping[str, str], f
 def remove(target: Target, folder: str) -> None:
     """Remove the folder from the host, and the one above it if that is empty then."""
     script = f'rm -rf -- {shlex.quote(folder)} && {{ rmdir -- "$(dirname -- {shlex.quote(folder)})" 2>/dev/null || true; }}'
-    _refuse_failure(target, asyncio.run(execute(target, _as_root(script), timeout_s=_ASK_S)), f"cannot remove {folder}")
+    _refuse_failure(target, asyncio.run(execute(target, as_root(script), timeout_s=_ASK_S)), f"cannot remove {folder}")
 
 
 async def _carry(target: Target, parcels: Sequence[Parcel], texts: Mapping[str, str], folder: str, say: Callable[[str], None]) -> int:
@@ -63,7 +63,7 @@ async def _carry(target: Target, parcels: Sequence[Parcel], texts: Mapping[str, 
     size = sum(parcel.bytes for parcel in sent)
     await _refuse_little_room(target, folder, size)
     script = f"umask 022 && cd {shlex.quote(folder)} && tar --extract --no-same-owner --no-same-permissions --file -"
-    copied = await execute(target, _as_root(script), stdin=_stream(sent, texts, size, say), timeout_s=_COPY_S)
+    copied = await execute(target, as_root(script), stdin=_stream(sent, texts, size, say), timeout_s=_COPY_S)
     _refuse_failure(target, copied, "the copy failed")
     say("comparing what arrived")
     arrived = await _there(target, sent, folder) if sent else set()
@@ -79,7 +79,7 @@ async def _there(target: Target, parcels: Sequence[Parcel], folder: str) -> set[
     listed = "".join(f"{parcel.sha256}  {parcel.path}\n" for parcel in parcels).encode()
     place = shlex.quote(folder)
     script = f"export LC_ALL=C; umask 022 && mkdir -p -- {place} && cd {place} && {{ sha256sum --check - 2>/dev/null; true; }}"
-    answer = await execute(target, _as_root(script), stdin=listed, timeout_s=_ASK_S)
+    answer = await execute(target, as_root(script), stdin=listed, timeout_s=_ASK_S)
     _refuse_failure(target, answer, f"cannot make {folder}")
     return {line.removesuffix(": OK") for line in answer.stdout.decode(errors="replace").splitlines() if line.endswith(": OK")}
 
@@ -96,7 +96,7 @@ async def _refuse_little_room(target: Target, folder: str, size: int) -> None:
         raise HostUnreachableError(msg, hint="make room there, or raise disks.root.size_gb, and run the same command again")
 
 
-def _as_root(script: str) -> str:
+def as_root(script: str) -> str:
     """A command line that runs a script as root, whoever the login is and whatever its shell."""
     quoted = shlex.quote(script)
     either = f'if [ "$(id -u)" = 0 ]; then exec sh -c {quoted}; else exec sudo -n sh -c {quoted}; fi'

@@ -57,6 +57,11 @@ class SshHome:
             raise UsageError(msg, hint=f"`ssh-keygen -y -f {self._identity} > {self._identity}.pub` writes it again")
         return public
 
+    @property
+    def identity(self) -> Path:
+        """The private key, once `public_key` has made it."""
+        return self._identity
+
     def target(self, name: str) -> Target:
         """How `provision.host.ssh` reaches the instance of that name."""
         return Target(name=name, destination=alias_of(name), config=self.config)

@@ -94,18 +94,33 @@ def sign(bundle: Bundle, *, key: Path, principal: str, days: int, now: dt.dateti
         }
     )
     raw = canonical(approval.model_dump(by_alias=True))
-    command = ["ssh-keygen", "-Y", "sign", "-n", NAMESPACE, "-f", str(key)]
+    name = f"approvals/{principal}.json"
+    add(bundle, {f"{name}.sig": signature_of(raw, key=key, namespace=NAMESPACE), name: raw})
+    return approval
+
+
+def signature_of(raw: bytes, *, key: Path, namespace: str, quiet: bool = False) -> bytes:
+    """An OpenSSH signature over some bytes, in armour.
+
+    Args:
+        raw: what is signed.
+        key: a private key, or the public half of one in an agent or a hardware token.
+        namespace: what the signature is for; it holds for nothing else.
+        quiet: ask nothing and say nothing, for a key of our own.
+
+    Raises:
+        SignatureRefusedError: ssh-keygen did not sign.
+    """
+    command = ["ssh-keygen", "-Y", "sign", "-n", namespace, "-f", str(key)]
     try:
         # Its questions and its messages go to the terminal.
-        process = subprocess.run(command, input=raw, stdout=subprocess.PIPE, check=False)
+        process = subprocess.run(command, input=raw, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL if quiet else None, check=False)
     except OSError as error:
         raise _no_keygen(error) from error
     if process.returncode or not _ARMOUR.fullmatch(process.stdout.decode(errors="replace")):
         msg = f"ssh-keygen did not sign with {key}"
         raise SignatureRefusedError(msg, hint="see its message above; name a private key, or the .pub file of one in your agent")
-    name = f"approvals/{principal}.json"
-    add(bundle, {f"{name}.sig": process.stdout, name: raw})
-    return approval
+    return process.stdout
 
 
 def judge(bundle: Bundle, organisation: Organisation, now: dt.datetime, rule: Signatures | None = None) -> tuple[Signature, ...]:

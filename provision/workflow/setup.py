@@ -1,17 +1,17 @@
 """Observe a host, run the roles whose checks do not pass, and prove the result: what `up` and `apply` do to a host that can be reached."""
 
-import asyncio
 import datetime as dt
 import secrets
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from provision import paths
+from provision.concurrent import run_until
 from provision.converge.progress import Progress
 from provision.converge.roles import OF_THE_DRIVER, all_roles, roles_for
-from provision.converge.run import converge
 from provision.host.carry import remove
 from provision.host.ssh import Target
 from provision.mirror.bring import carry_to
@@ -20,6 +20,7 @@ from provision.profile.locked import Lock, pin
 from provision.profile.model import Profile
 from provision.verify.finding import Report
 from provision.verify.fleet import verify
+from provision.workflow.converging import Converging, converge_host
 from provision.workflow.session import Say, Session
 
 _PROBE_S: Final = 120
@@ -66,10 +67,15 @@ class SetupResult:
     warnings: tuple[str, ...] = ()
 
 
-def set_up(session: Session, request: SetupRequest, *, say: Say, on_task: Callable[[Progress], None]) -> SetupResult:
-    """Bring one host to what its profile asks for. A host that is correct already is observed once, and that is all."""
+def set_up(
+    session: Session, request: SetupRequest, *, say: Say, on_task: Callable[[Progress], None], stop: threading.Event | None = None
+) -> SetupResult:
+    """Bring one host to what its profile asks for. A host that is correct already is observed once, and that is all.
+
+    `stop` ends the run on the host, for a caller that gets a Ctrl-C in another thread; KeyboardInterrupt is raised then.
+    """
     say("observing the host")
-    report = observe(request, session.measurements)
+    report = observe(request, session.measurements, stop)
     roles = needed_roles(request, report)
     if not roles:
         say("nothing to set up")
@@ -77,17 +83,22 @@ def set_up(session: Session, request: SetupRequest, *, say: Say, on_task: Callab
     say(f"setting up: {', '.join(roles)}")
     folder = artefacts_folder(session, request.target.name)
     place = carry_to(request.target, request.carried, request.profile, request.lock, say) if request.carried else None
-    done = converge(
-        request.target,
-        pin(request.profile, request.lock),
-        roles,
-        run_dir=folder,
-        login=request.login,
-        on_progress=on_task,
-        lock=request.lock,
-        check=request.check,
-        diff=request.diff,
-        carried=place,
+    done = converge_host(
+        session,
+        Converging(
+            target=request.target,
+            profile=pin(request.profile, request.lock),
+            lock=request.lock,
+            roles=tuple(roles),
+            folder=folder,
+            login=request.login,
+            check=request.check,
+            diff=request.diff,
+            carried=place,
+        ),
+        say=say,
+        on_task=on_task,
+        stop=stop,
     )
     for warning in done.warnings:
         say(f"warning: {warning}")
@@ -95,17 +106,17 @@ def set_up(session: Session, request: SetupRequest, *, say: Say, on_task: Callab
         remove(request.target, place)
     if not request.check:
         say("proving the result")
-        report = observe(request, session.measurements)
+        report = observe(request, session.measurements, stop)
     return SetupResult(report, tuple(roles), folder, done.warnings)
 
 
-def observe(request: SetupRequest, measurements: Path) -> Report:
+def observe(request: SetupRequest, measurements: Path, stop: threading.Event | None = None) -> Report:
     """What holds on the host now, from one round trip and what `gpuprov bench` measured there."""
     profile = pin(request.profile, request.lock)
     if profile.verify.tier == "quick":  # what no check looks at would never be set up
         profile = profile.model_copy(update={"verify": profile.verify.model_copy(update={"tier": "standard"})})
     work = verify(request.target, profile, without_gpu=request.without_gpu, timeout_s=_PROBE_S, measurements=measurements)
-    return asyncio.run(work)
+    return run_until(work, stop)
 
 
 def needed_roles(request: SetupRequest, report: Report) -> Sequence[str]:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import datetime as dt
+import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Final
 from provision import clouds, paths
 from provision.clouds.base import Instance
 from provision.clouds.guardrails import HostKeysBlockedError
-from provision.concurrent import at_once
-from provision.errors import UsageError
+from provision.concurrent import each_to_its_end, run_until
+from provision.errors import GpuprovError, UsageError
 from provision.host.reach import wait_ready
 from provision.host.rotate import rotate
 from provision.host.way import actual, directives, phrase, prepared
@@ -89,6 +89,26 @@ class ProvenHost:
     result: SetupResult
 
 
+class HostsFailedError(GpuprovError):
+    """The set-up failed on some of several machines, each of which the message names with its own error; the others were set up.
+
+    Attributes:
+        proven: the others.
+        errors: by the name of the machine.
+    """
+
+    code = "hosts-failed"
+
+    def __init__(self, proven: list[ProvenHost], errors: Mapping[str, GpuprovError], name: str) -> None:
+        lines = [f"  {host}: error[{error.code}]: {error.message}\n    hint: {error.hint}" for host, error in errors.items()]
+        message = "\n".join([f"the set-up failed on {len(errors)} of {len(errors) + len(proven)} machines", *lines])
+        super().__init__(
+            message, hint=f"repair what each line says, and run the same command again; `gpuprov down {name}` removes all of them"
+        )
+        self.proven = proven
+        self.errors = errors
+
+
 def request_for(session: Session, name: str | None, bundle: Path | None, organisation: Organisation, *, rehearsal: str | None) -> UpRequest:
     """The request for a profile by name or file, or for a signed bundle, after the organisation's rules have allowed it.
 
@@ -121,12 +141,16 @@ def up(
     *,
     say: Say,
     on_task: Callable[[Progress], None],
+    on_host: Callable[[str, str], None] = lambda _host, _step: None,
     on_expected: Callable[[ExpectedTime], None] = lambda _: None,
 ) -> list[ProvenHost]:
     """Launch, reach and set up the machines of a name, several of them at the same time. A correct host is observed once.
 
-    `attempts` gets a row for each attempt as it ends, so that they can be shown when an error ends the run. If a step fails on a machine,
-    the others go on, and the first error is raised after they have ended. `on_expected` is told what earlier runs took, if there were any.
+    `attempts` gets a row for each attempt as it ends, so that they can be shown when an error ends the run. `on_host` is told what each of
+    several machines does, and `on_expected` what earlier runs took, if there were any.
+
+    Raises:
+        HostsFailedError: a step failed on some of several machines; the others went on to their ends.
     """
     began = time.monotonic()
     planned = plan(request.profile, request.lock, request.name, request.lines, cheapest=request.cheapest)
@@ -146,26 +170,9 @@ def up(
         launched = {"launched", "adopted"} & {attempt.outcome for attempt in attempts} == {"launched"}
         if launched:
             _tell(session, request, instances[0].cloud, on_expected)
-        # 0.2 s that a launch need not wait for: the checks are loaded while the machine boots (tests/bench/launch.py).
-        from provision.workflow.setup import SetupRequest, set_up  # noqa: PLC0415
-
-        def prove(instance: Instance) -> ProvenHost:
-            def say_host(step: str) -> None:
-                say(f"{instance.name}: {step}" if request.count > 1 else step)
-
-            instance = reach(session, request, instance, connect, say_host)
-            wish = SetupRequest(
-                session.ssh.target(instance.name),
-                request.profile,
-                request.lock,
-                login=instance.login,
-                without_gpu=request.without_gpu,
-                all_roles=request.all_roles,
-            )
-            return ProvenHost(instance, set_up(session, wish, say=say_host, on_task=on_task))
-
+        machines = _Machines(session, request, connect, say=say, on_task=on_task, on_host=on_host)
         try:
-            hosts = at_once(prove, instances, most=len(instances))
+            hosts = machines.proven(instances)
         except HostKeysBlockedError as error:
             if launched:  # no later run could reach them either
                 say(f"removing {request.name}, whose host keys nobody may read")
@@ -175,6 +182,66 @@ def up(
         if launched:
             expected.note(session.journal, request.name, _kind(request, instances[0].cloud), time.monotonic() - began)
         return hosts
+
+
+@dataclass(frozen=True, slots=True)
+class _Machines:
+    """What is done with each machine of a launch; none waits for another."""
+
+    session: Session
+    request: UpRequest
+    connect: Connect
+    say: Say
+    on_task: Callable[[Progress], None]
+    on_host: Callable[[str, str], None]
+    stop: threading.Event = field(default_factory=threading.Event)
+
+    def proven(self, instances: Sequence[Instance]) -> list[ProvenHost]:
+        """All of them, set up and proven."""
+        if len(instances) == 1:
+            return [self._prove(instances[0], self.say)]
+        outcomes = each_to_its_end(self._of_several, instances, self.stop)
+        errors = {each.name: outcome for each, outcome in zip(instances, outcomes, strict=True) if isinstance(outcome, BaseException)}
+        understood = {name: error for name, error in errors.items() if isinstance(error, GpuprovError)}
+        for error in errors.values():
+            if not isinstance(error, GpuprovError) or isinstance(error, HostKeysBlockedError):
+                raise error
+        if understood:
+            raise HostsFailedError([each for each in outcomes if isinstance(each, ProvenHost)], understood, self.request.name)
+        return [each for each in outcomes if isinstance(each, ProvenHost)]
+
+    def _of_several(self, instance: Instance) -> ProvenHost:
+        def say(step: str) -> None:
+            if self.stop.is_set():
+                raise KeyboardInterrupt
+            self.on_host(instance.name, step)
+
+        try:
+            proven = self._prove(instance, say)
+        except GpuprovError as error:
+            self.on_host(instance.name, f"error[{error.code}]: {error.message}")
+            raise
+        except KeyboardInterrupt as stopped:
+            self.on_host(instance.name, "its run may go on there: it could not be told" if stopped.args else "stopped")
+            raise
+        self.on_host(instance.name, "done")
+        return proven
+
+    def _prove(self, instance: Instance, say: Say) -> ProvenHost:
+        # 0.2 s that a launch need not wait for: the checks are loaded while the machine boots (tests/bench/launch.py).
+        from provision.workflow.setup import SetupRequest, set_up  # noqa: PLC0415
+
+        session, request = self.session, self.request
+        instance = reach(session, request, instance, self.connect, say, stop=self.stop)
+        wish = SetupRequest(
+            session.ssh.target(instance.name),
+            request.profile,
+            request.lock,
+            login=instance.login,
+            without_gpu=request.without_gpu,
+            all_roles=request.all_roles,
+        )
+        return ProvenHost(instance, set_up(session, wish, say=say, on_task=self.on_task, stop=self.stop))
 
 
 def _give_up(session: Session, name: str, connect: Connect, say: Say) -> None:
@@ -212,17 +279,21 @@ def launch(session: Session, request: UpRequest, planned: Plan, connect: Connect
     )
 
 
-def reach(session: Session, request: UpRequest, instance: Instance, connect: Connect, say: Say) -> Instance:
-    """The machine as it runs now: its host key was read over the cloud's own channel, and it lets us in.
+def reach(
+    session: Session, request: UpRequest, instance: Instance, connect: Connect, say: Say, *, stop: threading.Event | None = None
+) -> Instance:
+    """The machine as it runs now: its host key was read over the cloud's own channel, and it lets us in. `stop` ends the wait for it.
 
     Raises:
         InstanceLostError: it ended by itself; the detail has the end of its console.
     """
     with explained(connect, [instance]):
-        return _reach(session, request, instance, connect, say)
+        return _reach(session, request, instance, connect, say, stop=stop)
 
 
-def _reach(session: Session, request: UpRequest, instance: Instance, connect: Connect, say: Say) -> Instance:
+def _reach(
+    session: Session, request: UpRequest, instance: Instance, connect: Connect, say: Say, *, stop: threading.Event | None
+) -> Instance:
     cloud = connect(instance.cloud, instance.region)
     if instance.state in {"stopped", "stopping"}:
         say(f"starting {instance.id}, which is stopped")
@@ -242,7 +313,7 @@ def _reach(session: Session, request: UpRequest, instance: Instance, connect: Co
         network = actual(request.profile.network, rehearsal=request.rehearsal is not None)
         ssh.add(instance.name, address=instance.address, login=instance.login, keys=keys, way=directives(network, instance))
         say(f"waiting for {' '.join([instance.address, phrase(network)]).strip()} to finish its first boot")
-        asyncio.run(wait_ready(ssh.target(instance.name), timeout_s=READY_S))
+        run_until(wait_ready(ssh.target(instance.name), timeout_s=READY_S), stop)
         if keys and first.given:
             say("replacing the host key that it was given")
             rotate(ssh, instance.name, keys, lambda new: cloud.publish_host_keys(instance, new))

@@ -127,7 +127,7 @@ def test_after_ctrl_c_the_machine_that_runs_is_named(call: Call, cloud: Rehearsa
 @pytest.mark.usefixtures("cloud")
 def test_the_time_of_a_launch_is_measured_and_told_to_the_next_one_of_its_kind(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     report = Report("x", "t4-train", ())
-    monkeypatch.setattr(up, "reach", lambda _session, _request, instance, *_: instance)
+    monkeypatch.setattr(up, "reach", lambda _session, _request, instance, *_, **__: instance)
     monkeypatch.setattr(setup, "set_up", lambda *_, **__: SetupResult(report, (), None))
 
     def expected(name: str, *more: str) -> list[str]:

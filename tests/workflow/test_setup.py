@@ -52,7 +52,7 @@ def test_a_host_where_all_holds_is_observed_once_and_left_alone(monkeypatch: pyt
     looks: list[SetupRequest] = []
     good = dataclasses.replace(report(), findings=())
 
-    def observe(request: SetupRequest, _: Path) -> Report:
+    def observe(request: SetupRequest, *_: object) -> Report:
         looks.append(request)
         return good
 
@@ -65,7 +65,7 @@ def test_a_host_where_all_holds_is_observed_once_and_left_alone(monkeypatch: pyt
 
 
 def test_a_host_that_cannot_be_observed_is_not_set_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    def observe(_request: SetupRequest, _: Path) -> Report:
+    def observe(_request: SetupRequest, *_: object) -> Report:
         raise HostUnreachableError("gone", hint="")  # noqa: EM101
 
     monkeypatch.setattr(setup, "observe", observe)

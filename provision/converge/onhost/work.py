@@ -1,0 +1,82 @@
+"""The run of a bundle's roles on the host itself, by ansible-runner and Ansible's local connection; it tells each task in a file.
+
+It needs the Python that Ansible needs, and the engine in the bundle. No connection is needed for it to go on.
+"""
+
+import json
+import os
+import shutil
+import sys
+import threading
+from pathlib import Path
+
+from provision.converge.drive import Play, drive
+
+LAUNCH = "import sys; sys.path.insert(0, sys.argv.pop(1)); from ansible.cli.playbook import main; main()"
+KINDS = {"playbook_on_task_start", "runner_on_ok", "runner_on_failed", "runner_on_skipped", "runner_on_unreachable"}
+# Ansible cannot restart the machine that it runs on; whoever follows the run does.
+REBOOT = "ansible.builtin.reboot"
+MOST_TEXT = 16_000
+MOST_EVENT = 400_000
+
+
+class Teller:
+    """The file with what the run tells, a line of JSON for each event."""
+
+    def __init__(self, path):
+        self.file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        self.reboot = False
+
+    def tell(self, **words):
+        """Add a line; whole, or not at all."""
+        os.write(self.file, (json.dumps(words, default=str) + "\n").encode())
+
+    def take(self, event):
+        """An event of ansible-runner; none stays among its artefacts, because all that counts is told."""
+        kind, data = event.get("event"), event.get("event_data", {})
+        if kind not in KINDS:
+            return False
+        result = data.get("res") or {}
+        if kind == "runner_on_failed" and data.get("task_action") == REBOOT and not data.get("ignore_errors"):
+            self.reboot = True
+            return False
+        kept = {key: data[key] for key in ("task", "role", "duration", "ignore_errors") if data.get(key)}
+        if kind in {"runner_on_failed", "runner_on_unreachable"}:
+            kept["res"] = short(result)
+        elif kind == "runner_on_ok":
+            kept["res"] = {key: short(result[key]) for key in ("changed", "diff", "warnings") if result.get(key)}
+        if len(json.dumps(kept, default=str)) > MOST_EVENT:
+            kept["res"] = {key: short(result.get(key)) for key in ("changed", "msg", "stderr", "stdout") if result.get(key)}
+        self.tell(event=kind, event_data=kept)
+        return False
+
+
+def short(value):
+    """A value whose texts have no more characters than a reader needs."""
+    if isinstance(value, str):
+        return value if len(value) <= MOST_TEXT else value[: MOST_TEXT // 2] + " … " + value[-MOST_TEXT // 2 :]
+    if isinstance(value, dict):
+        return {str(key): short(item) for key, item in value.items() if key not in {"before", "after"} or "prepared" not in value}
+    if isinstance(value, (list, tuple)):
+        return [short(item) for item in value]
+    return value
+
+
+def main(folder, config):
+    """Run the roles of a configuration layer, and tell how it ended; the exit code is Ansible's."""
+    place, layer = Path(folder), Path(config)
+    teller, stopped = Teller(place / "told"), threading.Event()
+    asked = json.loads((layer / "run.json").read_text())
+    for name in ("variables.json", "inventory.json"):
+        shutil.copyfile(layer / name, place / name)
+    engine = str(Path(__file__).resolve().parents[3])
+    os.environ.setdefault("HOME", "/root")
+    os.environ.setdefault("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
+    play = Play(place, layer / "site.yml", layer, (sys.executable, "-I", "-c", LAUNCH, engine), asked["tags"], asked["flags"])
+    try:
+        code, output = drive(play, teller.take, stopped)
+    except KeyboardInterrupt:
+        teller.tell(end={"stopped": True})
+        sys.exit(130)
+    teller.tell(end={"code": code, "output": output[-64_000:], "reboot": teller.reboot})
+    sys.exit(code)

@@ -1,0 +1,9 @@
+"""What a host says to a bundle that it does not use."""
+
+from provision.errors import GpuprovError
+
+
+class BundleNotTakenError(GpuprovError):
+    """A host refused the bundle that it was to set itself up from; it is as it was."""
+
+    code = "bundle-not-taken"

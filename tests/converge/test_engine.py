@@ -1,0 +1,77 @@
+"""The engine and the configuration of a bundle: what is in them, and that the same parts give the same bytes."""
+
+from __future__ import annotations
+
+import io
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from provision.converge import engine
+from provision.converge.bundle import bundle, config
+from provision.converge.engine import Layer
+from provision.converge.onhost import bundle as onhost
+from provision.errors import PlaybookFailedError
+
+there: Any = onhost
+
+
+@pytest.fixture(autouse=True)
+def fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GPUPROV_CACHE", str(tmp_path / "cache"))
+    engine.engine.cache_clear()
+
+
+def names(layer: Layer) -> set[str]:
+    with tarfile.open(fileobj=io.BytesIO(layer.content)) as packed:
+        return {member.name for member in packed}
+
+
+def test_the_engine_runs_without_compiled_code_and_without_what_is_installed_here(tmp_path: Path) -> None:
+    made = engine.engine()
+    assert [name for name in names(made) if name.endswith((".so", ".pyc"))] == []
+    there.unpack(io.BytesIO(made.content), str(tmp_path))
+    paths = "[sys.argv.pop(1), *(path for path in sys.path if 'site-packages' not in path)]"
+    program = f"import sys; sys.path[:] = {paths}; from ansible.cli.playbook import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-I", "-c", program, str(tmp_path), "--version"],
+        check=False, capture_output=True, text=True, env={"HOME": str(tmp_path), "LC_ALL": "C.UTF-8", "PATH": "/usr/bin:/bin"},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert f"python module location = {tmp_path}/ansible" in done.stdout
+
+
+def test_it_is_packed_once_and_a_spoiled_copy_in_the_cache_is_packed_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = engine.engine()
+    [kept] = (tmp_path / "cache" / "engines").iterdir()
+    kept.write_bytes(kept.read_bytes()[:-100])
+    engine.engine.cache_clear()
+    assert engine.engine() == first
+    monkeypatch.setattr(engine, "_files", lambda: pytest.fail("it was packed again"))
+    engine.engine.cache_clear()
+    assert engine.engine() == first
+
+
+def test_a_missing_package_is_one_clear_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine, "_PACKAGES", {"no-such-distribution": "no_such"})
+    with pytest.raises(PlaybookFailedError, match="no-such-distribution is not installed"):
+        engine.engine()
+
+
+def test_the_configuration_has_the_roles_of_the_run_and_no_others() -> None:
+    layer = config(("preflight", "base"), {"base_users": [{"name": "{{ x }}"}]}, tags=("preflight", "base"))
+    roles = {name.split("/")[1] for name in names(layer) if name.startswith("roles/")}
+    assert roles == {"preflight", "base"}
+    assert {"site.yml", "ansible.cfg", "variables.json", "inventory.json", "run.json"} <= names(layer)
+    assert config(("preflight", "base"), {"base_users": [{"name": "{{ x }}"}]}, tags=("preflight", "base")) == layer
+    assert config(("preflight", "base"), {"base_users": []}, tags=("preflight", "base")) != layer
+
+
+def test_bundles_that_do_the_same_have_one_key_whenever_they_are_made() -> None:
+    layer = config(("base",), {}, tags=("base",))
+    early, late = (bundle(layer, serial=serial, not_before=serial, expires=serial + 1) for serial in (1, 2))
+    assert (early.key == late.key, early.statement == late.statement) == (True, False)
