@@ -265,7 +265,8 @@ def test_what_does_the_same_job_in_every_cloud_has_the_same_name(cloud: str) -> 
     others = {str(p.relative_to(PACKAGE / "clouds" / c)) for c in CLOUDS if c != cloud for p in (PACKAGE / "clouds" / c).rglob("*.py")}
     # A format and a login of one cloud alone, a client that needs help to start, and fleets, which one cloud has so far.
     fleets = {"fleet.py", "fleet_requests.py", "onhost/__init__.py", "onhost/member.py"}
-    assert modules - others <= {"forms/cloudformation.py", "os_login.py", "sdk.py", *fleets}
+    images = {"bakery.py", "bake_permissions.py"}
+    assert modules - others <= {"forms/cloudformation.py", "os_login.py", "sdk.py", *fleets, *images}
     assert {"provider.py", "cloud.py", "place.py", "requests.py", "answers.py", "errors.py", "permissions.py"} <= modules
 
 
@@ -359,6 +360,7 @@ READS_FILES = {
     "verify/observe.py": "ships with gpuprov",
     "verify/script.py": "ships with gpuprov",
     "host/python.py": "ships with a library",
+    "launch/baked.py": "ships with gpuprov",
     "watch/page.py": "ships with gpuprov",
     "watch/trace/page.py": "ships with gpuprov",
     "watch/trace/remote.py": "ships with gpuprov",

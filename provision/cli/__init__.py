@@ -21,6 +21,7 @@ from provision.errors import EXIT_CUT, EXIT_INTERRUPTED, EXIT_USAGE, GpuprovErro
 COMMANDS: Final = {
     "up": "Launch a GPU host from a profile, set it up and prove it.",
     "fleet": "Keep a group of machines by the cloud's own engine, which heals and rolls it.",
+    "bake": "Make images of proven machines, from which later launches start.",
     "lock": "Resolve a profile into its exact stack, or check its lock.",
     "explain": "Say why a profile gets the stack that it gets.",
     "diff": "Compare two locks, or two hosts, value by value.",

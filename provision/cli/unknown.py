@@ -33,6 +33,7 @@ _SYNONYMS: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
         **dict.fromkeys(("why",), ("explain",)),
         **dict.fromkeys(("error", "errors", "code"), ("explain-error",)),
         **dict.fromkeys(("asg", "group", "autoscale", "scale", "fleets"), ("fleet",)),
+        **dict.fromkeys(("image", "images", "ami", "snapshot", "packer"), ("bake make", "bake list")),
     },
     "profile": {
         **dict.fromkeys(("init", "create", "generate"), ("profile new",)),

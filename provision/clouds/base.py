@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal, Protocol
 from provision.clouds.own import Authority
 
 if TYPE_CHECKING:
+    from provision.clouds.baked import Bakery
     from provision.clouds.offline import PlaceBase
 
 NAME_TAG = "gpuprov:name"
@@ -28,6 +29,7 @@ OWNER_TAG = "gpuprov:owner"
 DEADLINE_TAG = "gpuprov:deadline"
 COUNT_TAG = "gpuprov:count"
 FIRST_TAG = "gpuprov:first"
+IMAGE_TAG = "gpuprov:image"
 
 OURS = "gpuprov:"
 """What the keys of our own tags begin with."""
@@ -98,6 +100,7 @@ class Order:
         spot_limit_usd: US dollars an hour that a spot machine alone may cost, where the cloud can be told; None for no limit.
         place: the place of the profile, for the keys that only its cloud has; None in an order that no profile is behind.
         host_key: the OpenSSH private key that the machines show first, where the cloud has no channel to read theirs over; empty elsewhere.
+        baked: the id of an image of ours that the machines start from, instead of every other one; empty for none.
     """
 
     name: str
@@ -125,6 +128,7 @@ class Order:
     spot_limit_usd: float | None = None
     place: PlaceBase | None = None
     host_key: str = field(default="", repr=False)
+    baked: str = ""
 
     def at(self, zone: str) -> Order:
         """The same order in another zone."""
@@ -210,7 +214,7 @@ class Answer:
 
     Attributes:
         about: `region`, `offered`, `quota`, `image`, `dry-run`, and where the place names one `capacity`, `block-price`, `disk-key`,
-            `identity` or `os-login`.
+            `identity`, `os-login` or `baked-image`.
         holds: None when it could not be asked; `said` is then the reason.
         authority: about `identity`, what the machine may do where that could be read; else None.
     """
@@ -227,6 +231,10 @@ class Cloud(Protocol):
     region: str
     spans: ClassVar[Literal["region", "project"]]
     """How far `find` and `things` see: this region, or everything of the account whatever the region."""
+
+    @property
+    def bakery(self) -> Bakery | None:
+        """The images of ours there; None where this release makes none."""
 
     def find(self, name: str | None = None) -> list[Instance]:
         """Our instances that are not terminated, by tag; all of them, or those of one launch's name."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Protocol
 from pydantic import SerializerFunctionWrapHandler, model_serializer
 
 from provision.catalog.records.base import Source
+from provision.clouds.baked import BakedUse
 from provision.clouds.base import Order
 from provision.clouds.own import BucketCopy, CloudOption
 from provision.clouds.own_image import OwnImage
@@ -70,6 +71,16 @@ class PlaceBase(StrictModel):
         return getattr(self, "image", None)
 
     @property
+    def baked_use(self) -> BakedUse:
+        """Whether machines start from an image of ours; never where the place has no such key."""
+        return getattr(self, "baked_image", "never")
+
+    @classmethod
+    def bakes(cls) -> bool:
+        """Whether this release makes images there."""
+        return "baked_image" in cls.model_fields
+
+    @property
     def locations(self) -> tuple[str, ...]:
         """The regions or zones, in the order of preference."""
         locations: tuple[str, ...] = getattr(self, self.locations_key)
@@ -118,6 +129,8 @@ class Provider(Protocol):
     """Name → what a profile can be rendered as for this cloud alone."""
     refreshes: Mapping[str, str]
     """What `catalog refresh --only` takes → the function of the cloud's `refresh` module."""
+    agent_files: tuple[str, ...]
+    """Where its agents keep what is of one machine alone, on that machine: files and folders that no image may have."""
     reserved_tags: tuple[str, ...]
     metadata_hosts: tuple[str, ...]
     """What the keys of tags begin with that the cloud keeps for itself, in lower case."""
@@ -221,6 +234,13 @@ class Provider(Protocol):
 
     def policy(self, grant: Grant) -> tuple[dict[str, Any] | None, str]:
         """The smallest policy document for a grant, or None where the cloud has no such thing; and a note about it."""
+
+    def bake_policy(self, grant: Grant, line: str) -> tuple[tuple[str, ...], dict[str, Any] | None]:
+        """The permissions of whoever makes images of a line, and the smallest policy document where the cloud has such a thing.
+
+        Raises:
+            CloudUnsupportedError: this release makes no images there.
+        """
 
     def calls(self, order: Order, region: str) -> list[PlannedCall]:
         """The calls of a launch in their order: those that change something, and those that find what they need."""

@@ -6,8 +6,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
 from provision.clouds import base
+from provision.clouds.baked import Recipe
 from provision.errors import CapacityError, CloudError, CloudUnreachableError, NameTakenError, QuotaExceededError
 from provision.launch import place
+from provision.launch.baked import image_for
 from provision.launch.journal import Journal, Machine, Pending, Record
 from provision.launch.ours import Ours
 from provision.launch.place import Attempt, Option
@@ -27,6 +29,7 @@ class LaunchRequest:
         minimum: the number that is enough. If it is `count`, one zone must give all of them.
         wait_s: how long rounds over all places are repeated while none has capacity.
         only: the one cloud whose places are tried; None for all.
+        recipe: what an image of ours is made of today, for places that start from one; None where none may.
     """
 
     plan: Plan
@@ -35,6 +38,7 @@ class LaunchRequest:
     minimum: int = 1
     wait_s: float = 0.0
     only: str | None = None
+    recipe: Recipe | None = None
 
     @property
     def name(self) -> str:
@@ -67,6 +71,7 @@ class Attempts:
     instances: list[base.Instance] = field(default_factory=list)
     in_use: bool = False
     _needs_new_record: bool = False
+    _baked: dict[tuple[str, str, int], str] = field(default_factory=dict)
 
     def adopt(self, instances: Sequence[base.Instance]) -> None:
         """Take the machines of the record's launch. If that launch was complete they are in use, and no failure removes them."""
@@ -121,7 +126,7 @@ class Attempts:
                 f"asking for {many}{option.first.place.instance_type} in {zone or option.region} ({option.first.place.market}{opt_in})"
             )
             least = rest if everything else 1
-            self.attempt(option, Pending(option.index, option.region, zone, self._next(), rest, least))
+            self.attempt(option, Pending(option.index, option.region, zone, self._next(), rest, least, self._image(option, handle)))
             return self.request.count - len(self.instances)
 
         def zones() -> list[str]:
@@ -130,6 +135,17 @@ class Attempts:
             return self.ours.patience.ask(lambda: handle.zones(draft), on_step=self.ours.on_step, what=what, repeat_unanswered=False)
 
         return place.try_zones(option, ask=ask, all_zones=zones)
+
+    def _image(self, option: Option, handle: base.Cloud) -> str:
+        """The image of ours that this option starts from, chosen once: the journal keeps it, so that a repeated request is the same."""
+        key = (option.cloud, option.region, option.index)
+        if key not in self._baked:
+            draft = self._order(option, Pending(option.index, option.region, "", self._next(), 1, 1))
+            what = f"looking for a baked image in {option.region}"
+            self._baked[key] = self.ours.patience.ask(
+                lambda: image_for(handle, draft, self.request.recipe, on_step=self.ours.on_step), on_step=self.ours.on_step, what=what
+            )
+        return self._baked[key]
 
     def _next(self) -> int:
         """The first index that no machine of the launch has."""
@@ -152,6 +168,7 @@ class Attempts:
             whole_count=self.record.count,
             own_subnet=not self.record.rehearsal,
             host_key=self.record.host_key,
+            baked=pending.baked,
         )
 
     def attempt(self, option: Option, pending: Pending) -> None:

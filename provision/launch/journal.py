@@ -54,7 +54,7 @@ class Pending:
 
     Attributes:
         place: index into the profile's places.
-        zone, first, count, minimum: as in `Order`.
+        zone, first, count, minimum, baked: as in `Order`.
     """
 
     place: int
@@ -63,6 +63,7 @@ class Pending:
     first: int
     count: int
     minimum: int
+    baked: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,13 +41,18 @@ def planned_permissions(
         actions = {
             action for place, each in zip(places, draft, strict=True) if place.cloud == cloud for action in provider.permissions(each)
         }
-        grant = Grant(
-            name=name,
-            regions=tuple(dict.fromkeys(place.region for place in mine)),
-            instance_types=tuple(sorted({place.place.instance_type for place in mine})),
-            spot=any(place.place.market == "spot" for place in mine),
-            subnet=profile.network.subnet or "",
-            places=tuple(dict.fromkeys(place.place for place in mine)),
-            os=(profile.os.name, profile.os.version),
-        )
-        yield PlannedPermissions(cloud, tuple(sorted(actions | set(way.permissions if way else ()))), *provider.policy(grant))
+        granted = grant(profile, name, mine)
+        yield PlannedPermissions(cloud, tuple(sorted(actions | set(way.permissions if way else ()))), *provider.policy(granted))
+
+
+def grant(profile: Profile, name: str, places: Sequence["PlannedPlace"]) -> Grant:
+    """The launches of a profile under a name at places of one cloud."""
+    return Grant(
+        name=name,
+        regions=tuple(dict.fromkeys(place.region for place in places)),
+        instance_types=tuple(sorted({place.place.instance_type for place in places})),
+        spot=any(place.place.market == "spot" for place in places),
+        subnet=profile.network.subnet or "",
+        places=tuple(dict.fromkeys(place.place for place in places)),
+        os=(profile.os.name, profile.os.version),
+    )

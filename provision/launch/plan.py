@@ -324,6 +324,7 @@ def order(
     whole_count: int = 1,
     own_subnet: bool = True,
     host_key: str = "",
+    baked: str = "",
 ) -> Order:
     """The order of one attempt: the same arguments give the same order.
 
@@ -358,6 +359,7 @@ def order(
         spot_limit_usd=spot_limit(profile, place.place, place.region),
         place=place.place,
         host_key=host_key if clouds.provider(place.cloud).first_key.given else "",
+        baked=baked,
     )
 
 

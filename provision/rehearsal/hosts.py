@@ -25,6 +25,7 @@ from provision.rehearsal import cgroups, disks, rootfs
 from provision.rehearsal.namespaces import apart
 from provision.rehearsal.network import HostNetwork
 from provision.rehearsal.packages import Packages
+from provision.rehearsal.programs import run
 
 _INIT: Final = Path(__file__).with_name("init.sh")
 # reboot(2) in a pid namespace ends its init with SIGHUP for a restart and SIGINT for a power-off (pid_namespaces(7)).
@@ -36,6 +37,8 @@ _REBOOT: Final = signal.SIGRTMIN + 5
 # Of the console of a host that was removed, in characters, and of how many hosts: a real cloud keeps 64 KiB for an hour.
 _KEPT: Final = 65_536
 _MOST_KEPT: Final = 100
+IMAGES: Final = "images"
+"""The folder of the images that were made of hosts, within that of the hosts."""
 
 Ended = Literal["poweroff", "crash"]
 
@@ -55,6 +58,7 @@ class HostSpec:
     disk_link: disks.LinkName = lambda _number, serial, _ephemeral: f"nvme-Disk_{serial}"  # its name in /dev/disk/by-id
     instance_stores: int = 1  # how many disks the instance store has
     keeps_address: bool = False  # whether it has the same address after a stop, as a private one is kept
+    image: str = ""  # the image that was made of another host's disk and that it starts from; empty: a root that nobody has changed
     system: str = ""  # what its image is, in the words of the catalogue; hosts of EL systems have another root. Empty: this machine's
 
 
@@ -63,7 +67,7 @@ class _RunningHost:
     spec: HostSpec
     folder: Path
     address: str
-    rootfs: Path
+    lower: tuple[Path, ...]  # what its disk begins with, the topmost first
     process: subprocess.Popen[bytes] | None = None
     supervisor: threading.Thread | None = None
     admitted: tuple[tuple[str, str], ...] | None = None  # who reaches which of its ports; None for everybody
@@ -83,6 +87,7 @@ class HostPark:
     packages: Packages | None = None
     on_exit: Callable[[str, Ended], None] = lambda _id, _how: None
     _hosts: dict[str, _RunningHost] = field(default_factory=dict, init=False)
+    _dropped: set[str] = field(default_factory=set, init=False)  # images that were removed, and whose files a host may still use
     _consoles: dict[str, str] = field(default_factory=dict, init=False)  # the end of the consoles of hosts that were removed
 
     def __post_init__(self) -> None:
@@ -91,11 +96,11 @@ class HostPark:
     def create(self, spec: HostSpec) -> str:
         """Make a host and return its address; it boots in the background."""
         el = self.el_rootfs if spec.system and rootfs.is_el(spec.system) else None
-        root = el() if el else self.rootfs
+        lower = (*self._layers(spec.image), el() if el else self.rootfs)
         folder = self.folder / spec.instance_id
         for name in ("upper", "work", "root"):
             (folder / name).mkdir(parents=True)
-        host = _RunningHost(spec, folder, self.network.take_address(), root)
+        host = _RunningHost(spec, folder, self.network.take_address(), lower)
         self._hosts[spec.instance_id] = host
         self._seed(host)
         if el:
@@ -109,6 +114,34 @@ class HostPark:
         )
         self._power_on(host)
         return host.address
+
+    def _layers(self, image: str) -> list[Path]:
+        """What an image holds beside the root that its hosts share; nothing where a host starts from none."""
+        folder = self.folder / IMAGES / image
+        return sorted(folder.iterdir()) if image else []
+
+    def keep_image(self, instance_id: str, image: str) -> None:
+        """Make an image of a host's disk as it is now. Hosts that start from it do not see what is written afterwards."""
+        host, folder = self._hosts[instance_id], self.folder / IMAGES
+        draft = folder / f".{image}"
+        draft.mkdir(parents=True)
+        below = [path for path in host.lower if path.is_relative_to(folder)]
+        for number, layer in enumerate([host.folder / "upper", *below]):
+            # An overlay says with devices and attributes what is gone from the layers below: both are copied.
+            run("cp", "--archive", "--reflink=auto", "--sparse=auto", str(layer), str(draft / f"{number:03}"))
+        draft.rename(folder / image)
+
+    def drop_image(self, image: str) -> None:
+        """Remove an image; where hosts started from it, its files go with the last of them."""
+        self._dropped.add(image)
+        self._clear_images()
+
+    def _clear_images(self) -> None:
+        for each in list(self._dropped):
+            gone = self.folder / IMAGES / each
+            if not any(path.is_relative_to(gone) for host in self._hosts.values() for path in host.lower):
+                self._dropped.discard(each)
+                shutil.rmtree(gone, ignore_errors=True)
 
     def _seed(self, host: _RunningHost) -> None:
         """Leave what the hypervisor provides for the first boot, and the way to the packages."""
@@ -158,7 +191,7 @@ class HostPark:
         master, slave = os.openpty()
         group = cgroups.make(self.folder, host.spec.instance_id)
         names = [word for disk in host.devices for word in (disk.node, disk.loop, disk.link)]
-        init = ["bash", str(_INIT), str(host.folder), str(host.rootfs), host.spec.hostname, os.ttyname(slave), *names]
+        init = ["bash", str(_INIT), str(host.folder), ":".join(map(str, host.lower)), host.spec.hostname, os.ttyname(slave), *names]
         with (host.folder / "console.log").open("ab", buffering=0) as console:
             reader = threading.Thread(target=_copy, args=(master, console.fileno()), daemon=True)
             reader.start()
@@ -264,6 +297,7 @@ class HostPark:
         self.network.give_back(host.address)
         self._keep_console(host)
         shutil.rmtree(host.folder, ignore_errors=True)
+        self._clear_images()
 
     def _keep_console(self, host: _RunningHost) -> None:
         log = host.folder / "console.log"
@@ -278,6 +312,7 @@ class HostPark:
         if self.packages:
             self.packages.close()
         self.network.close()
+        shutil.rmtree(self.folder / IMAGES, ignore_errors=True)
 
 
 def _write(path: Path, text: str) -> None:

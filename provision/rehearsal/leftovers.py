@@ -5,6 +5,7 @@ import time
 from pathlib import Path
 
 from provision.rehearsal import cgroups, disks, network
+from provision.rehearsal.hosts import IMAGES
 
 
 def present(folder: Path) -> list[str]:
@@ -13,12 +14,16 @@ def present(folder: Path) -> list[str]:
         *(f"processes of {name}" for name in cgroups.present(folder)),
         *(f"link {name}" for name in network.present(folder)),
         *(f"loop device {name}" for name in disks.present(folder)),
-        *(f"files of {path.name}" for path in _hosts(folder)),
+        *(f"files of {path.name}" for path in (*_hosts(folder), *_images(folder))),
     ]
 
 
 def _hosts(folder: Path) -> list[Path]:
     return sorted(path for path in folder.iterdir() if (path / "upper").is_dir()) if folder.is_dir() else []
+
+
+def _images(folder: Path) -> list[Path]:
+    return sorted((folder / IMAGES).iterdir()) if (folder / IMAGES).is_dir() else []
 
 
 def sweep(folder: Path) -> list[str]:
@@ -30,4 +35,5 @@ def sweep(folder: Path) -> list[str]:
     disks.sweep(folder)
     for path in _hosts(folder):
         shutil.rmtree(path, ignore_errors=True)
+    shutil.rmtree(folder / IMAGES, ignore_errors=True)
     return removed

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from provision import clouds, paths
+from provision.clouds.baked import Recipe
 from provision.clouds.base import Instance
 from provision.clouds.guardrails import HostKeysBlockedError
 from provision.concurrent import each_to_its_end, run_until
@@ -20,6 +21,7 @@ from provision.host.rotate import rotate
 from provision.host.way import actual, directives, phrase, prepared
 from provision.launch import place
 from provision.launch.attempts import LaunchRequest
+from provision.launch.baked import recipe_of
 from provision.launch.journal import Machine, check_name
 from provision.launch.launcher import Launcher
 from provision.launch.lifecycle import destroy
@@ -60,6 +62,8 @@ class UpRequest:
         without_gpu: excuse the GPU part.
         all_roles: run every role, not only those whose checks do not pass.
         cheapest: try the places of the profile by their price, and not in its order.
+        from_base: start from no image of ours, whatever the places say.
+        plan: its plan, where that has not all places of the profile.
         lines: the line of each key in the profile's file.
     """
 
@@ -74,6 +78,8 @@ class UpRequest:
     without_gpu: bool = False
     all_roles: bool = False
     cheapest: bool = False
+    from_base: bool = False
+    plan: Plan | None = None
     lines: Mapping[str, int] = field(default_factory=dict)
     approvals: tuple[tuple[str, str], ...] = ()
 
@@ -153,7 +159,7 @@ def up(
         HostsFailedError: a step failed on some of several machines; the others went on to their ends.
     """
     began = time.monotonic()
-    planned = plan(request.profile, request.lock, request.name, request.lines, cheapest=request.cheapest)
+    planned = request.plan or plan(request.profile, request.lock, request.name, request.lines, cheapest=request.cheapest)
     if request.cheapest:
         tried = [each for each in planned.candidates if request.rehearsal in {None, each.cloud}]
         say(f"the cheapest place first: {order_in_words(tried)}")
@@ -275,8 +281,16 @@ def launch(session: Session, request: UpRequest, planned: Plan, connect: Connect
             minimum=request.minimum,
             wait_s=request.wait_s,
             only=request.rehearsal,
+            recipe=_recipe(request),
         )
     )
+
+
+def _recipe(request: UpRequest) -> Recipe | None:
+    """What an image of the profile is made of today; None where no place may start from one."""
+    if request.from_base or all(each.baked_use == "never" for each in request.profile.places):
+        return None
+    return recipe_of(request.profile, request.lock, without_gpu=request.without_gpu)
 
 
 def reach(

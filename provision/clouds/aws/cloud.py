@@ -14,6 +14,7 @@ from provision.clouds.aws import examine, firewall, power, removal, reservations
 from provision.clouds.aws.access import AwsAccess
 from provision.clouds.aws.answers import instance_of, instances_of
 from provision.clouds.aws.api import AwsRegionApi, poll_ec2
+from provision.clouds.aws.bakery import AwsBakery
 from provision.clouds.aws.errors import cloud_errors
 from provision.clouds.aws.images import Images
 from provision.clouds.aws.requests import run_instances
@@ -40,6 +41,7 @@ class AwsCloud:
         self._groups: dict[str, str] = {}  # launch id → the security group that all attempts of the launch share
         self._groups_lock = threading.Lock()
         self._images = Images(self._api)
+        self.bakery = AwsBakery(self._api, self._images)
 
     def find(self, name: str | None = None) -> list[base.Instance]:
         """Our instances in this region that are not terminated."""

@@ -24,7 +24,7 @@ class Wanted:
 
     Attributes:
         id, parameter, owner, name: one way to find it: the id, a parameter, or an owner and a pattern.
-        own: whether it is the profile's own image.
+        own: whether it is the profile's own image, or one that was baked.
         instance_type: what starts from it.
     """
 
@@ -71,6 +71,8 @@ def wanted(order: base.Order) -> Wanted:
     Raises:
         ImageNotFoundError: the catalog has no image of its system.
     """
+    if order.baked:
+        return Wanted(order.instance_type, id=order.baked, own=True)
     own = own_of(order.place)
     if own is not None:
         keys = {"id": own.id or "", "parameter": own.parameter or "", "owner": own.owner or "", "name": own.name or ""}

@@ -9,6 +9,7 @@ from provision.clouds.aws.capacity import AwsCapacity, problem
 from provision.clouds.aws.disk_key import AwsDiskKey
 from provision.clouds.aws.identity import InstanceProfile
 from provision.clouds.aws.own_image import AwsOwnImage
+from provision.clouds.baked import BakedUse
 from provision.clouds.base import Order
 from provision.clouds.offline import PlaceBase
 
@@ -39,6 +40,9 @@ class AwsPlace(PlaceBase):
     """A key of the account's own that encrypts the disks, where the organisation wants to be able to withdraw it."""
     image: AwsOwnImage | None = None
     """An image of your own instead of the newest of the system's publisher."""
+    baked_image: BakedUse = "never"
+    """Whether machines start from an image that `gpuprov bake make` made of this profile, which saves most of the set-up.
+    `if-current` takes the base image where none is current, and says why; `required` refuses then."""
     identity: Literal["none"] | InstanceProfile = "none"
     """What the machine may do in the account. Give it one to read buckets; every process on it has the same rights."""
 

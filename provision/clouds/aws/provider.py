@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from provision.clouds.aws import capacity, data, disk_key, identity, requests
+from provision.clouds import baked
+from provision.clouds.aws import bake_permissions, capacity, data, disk_key, identity, requests
 from provision.clouds.aws.data import sources as sources  # noqa: PLC0414 - part of the Provider
 from provision.clouds.aws.image_choice import own_of, wanted
 from provision.clouds.aws.permissions import parameters_of, policy_document
@@ -96,6 +97,7 @@ forms: Mapping[str, Form] = {
     "terraform-aws": Form("Terraform of one place on AWS", "main.tf.json", "provision.clouds.aws.forms.terraform", "aws"),
 }
 refreshes: Mapping[str, str] = {"aws": "refresh_offers", "prices": "refresh_prices"}
+agent_files: tuple[str, ...] = ("/var/lib/amazon/ssm", "/var/snap/amazon-ssm-agent/common/ssm")
 reserved_tags: tuple[str, ...] = ("aws",)
 metadata_hosts: tuple[str, ...] = ("169.254.169.254", "fd00:ec2::254")
 needs_known_image: bool = True
@@ -322,7 +324,7 @@ def subnet_problem(subnet: str | None, *, private: bool, regions: Sequence[str])
 def cloud_options(place: AwsPlace) -> tuple[CloudOption, ...]:
     """An image, a key and an identity of one's own, and where the capacity comes from."""
     keys = disk_key.options(place, nvme=local_disks(place.instance_type) != 0)
-    return (*option_of(place.image), *keys, *identity.options(place), *capacity.options(place.capacity))
+    return (*option_of(place.image), *baked.options(place), *keys, *identity.options(place), *capacity.options(place.capacity))
 
 
 def policy(grant: Grant) -> tuple[dict[str, Any] | None, str]:
@@ -338,6 +340,11 @@ def policy(grant: Grant) -> tuple[dict[str, Any] | None, str]:
     )
     note = "every action to launch, look after and remove; the policy document narrows them to these places, types and this name"
     return document, note
+
+
+def bake_policy(grant: Grant, line: str) -> tuple[tuple[str, ...], dict[str, Any] | None]:
+    """What making images needs."""
+    return bake_permissions.bake_policy(grant, line)
 
 
 def user_data(order: Order, region: str) -> str:

@@ -25,7 +25,8 @@ def tag_list(order: base.Order) -> list[dict[str, str]]:
     private = {} if order.public_address else {ADDRESS_TAG: "private"}
     own = image_choice.own_of(order.place)
     login = {LOGIN_TAG: own.login} if own is not None and own.login else {}
-    tags = {"Name": f"gpuprov-{order.name}", **order.tags, OS_TAG: " ".join(order.os), **login, **private}
+    baked = {base.IMAGE_TAG: order.baked} if order.baked else {}
+    tags = {"Name": f"gpuprov-{order.name}", **order.tags, OS_TAG: " ".join(order.os), **login, **private, **baked}
     return [{"Key": key, "Value": value} for key, value in sorted(tags.items())]
 
 

@@ -42,6 +42,7 @@ class DigitalOceanCloud:
     """
 
     spans: ClassVar[Literal["region", "project"]] = "project"
+    bakery = None
 
     def __init__(self, region: str, access: DigitalOceanAccess | None = None) -> None:
         self.region = region

@@ -36,6 +36,7 @@ from provision.clouds.terms import (
     SecureBoot,
     Way,
 )
+from provision.errors import CloudUnsupportedError
 
 _SIZE: Final = re.compile(r"gpu-[a-z0-9]{2,20}-[0-9]{1,5}gb")
 _VPC: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
@@ -78,6 +79,7 @@ forms: Mapping[str, Form] = {
     ),
 }
 refreshes: Mapping[str, str] = {"digitalocean": "refresh_offers"}
+agent_files: tuple[str, ...] = ()
 reserved_tags: tuple[str, ...] = ()
 metadata_hosts: tuple[str, ...] = ("169.254.169.254",)
 needs_known_image: bool = True
@@ -249,6 +251,12 @@ def policy(grant: Grant) -> tuple[dict[str, Any] | None, str]:  # noqa: ARG001 -
     """DigitalOcean has no policy document: a token has scopes."""
     note = "every scope to launch, look after and remove, for a custom-scoped token; scopes hold for the whole team, not for one launch"
     return None, note
+
+
+def bake_policy(grant: Grant, line: str) -> tuple[tuple[str, ...], dict[str, Any] | None]:  # noqa: ARG001 - the contract's
+    """This release makes no images here."""
+    msg = "this release bakes no images on DigitalOcean"
+    raise CloudUnsupportedError(msg, hint="make a snapshot in the cloud's console, and name it in `image:` of the place")
 
 
 def user_data(order: Order, region: str) -> str:  # noqa: ARG001 - the same everywhere

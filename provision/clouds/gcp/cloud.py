@@ -49,6 +49,7 @@ class GcpCloud:
     """
 
     spans: ClassVar[Literal["region", "project"]] = "project"
+    bakery = None
 
     def __init__(self, region: str, access: GcpAccess | None = None) -> None:
         self.region = region

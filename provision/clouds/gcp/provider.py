@@ -37,7 +37,7 @@ from provision.clouds.terms import (
     SecureBoot,
     Way,
 )
-from provision.errors import UsageError
+from provision.errors import CloudUnsupportedError, UsageError
 
 _MACHINE_TYPE: Final = re.compile(r"[a-z][a-z0-9]{1,3}-[a-z0-9-]{1,30}")
 _MARKETS: Final = ("on-demand", "spot")
@@ -88,6 +88,7 @@ forms: Mapping[str, Form] = {
     "terraform-gcp": Form("Terraform of one place on GCP", "main.tf.json", "provision.clouds.gcp.forms.terraform", "gcp"),
 }
 refreshes: Mapping[str, str] = {"gcp": "refresh_offers", "gcp-prices": "refresh_prices"}
+agent_files: tuple[str, ...] = ("/etc/default/instance_configs.cfg", "/var/lib/google")
 reserved_tags: tuple[str, ...] = ("goog",)
 metadata_hosts: tuple[str, ...] = ("169.254.169.254", "metadata.google.internal")
 needs_known_image: bool = False
@@ -327,6 +328,12 @@ def cloud_options(place: GcpPlace) -> tuple[CloudOption, ...]:
 def policy(grant: Grant) -> tuple[dict[str, Any] | None, str]:
     """GCP has no policy document of this kind: a custom role holds the permissions."""
     return None, f"every permission to launch, look after and remove, for a custom role{disk_key.agent_note(grant.places)}"
+
+
+def bake_policy(grant: Grant, line: str) -> tuple[tuple[str, ...], dict[str, Any] | None]:  # noqa: ARG001 - the contract's
+    """This release makes no images here."""
+    msg = "this release bakes no images on GCP"
+    raise CloudUnsupportedError(msg, hint="make a snapshot in the cloud's console, and name it in `image:` of the place")
 
 
 def user_data(order: Order, region: str) -> str:

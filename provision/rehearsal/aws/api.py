@@ -14,7 +14,7 @@ from moto.core import DEFAULT_ACCOUNT_ID
 from werkzeug import Response
 from werkzeug.wsgi import get_input_stream
 
-from provision.rehearsal.aws import buckets, group_needs, identities, keys, metadata, permissions, pricelist, signatures
+from provision.rehearsal.aws import baking, buckets, group_needs, identities, keys, metadata, permissions, pricelist, signatures
 from provision.rehearsal.aws.metadata import Metadata
 from provision.rehearsal.aws.permissions import AwsCall
 from provision.rehearsal.aws.scaling import Engine
@@ -82,6 +82,7 @@ class AwsApi:
             return Fault("error", code="AuthFailure", message=words, http=401)
         policy, user = self._policy_of(key_id)
         of_keys = (*keys.asked(call, self._settings), *identities.asked(call, self._settings))
+        of_keys = (*of_keys, *baking.asked(call, self._settings))
         more = (*of_keys, *group_needs.asked(self._groups, call), *buckets.asked(call))
         words = permissions.refusal(policy, call, tags_of, more, user) if policy is not None else ""
         if self._settings.guardrail is not None:

@@ -12,6 +12,7 @@ from werkzeug.serving import make_server
 from provision.clouds.aws.own_image import AwsOwnImage
 from provision.rehearsal.aws import (
     autoscaling,
+    baking,
     capacity,
     cloudformation,
     guardrails,
@@ -43,6 +44,7 @@ class AwsEmulation:
         networks.patch()
         offers.patch(self.settings)
         images.patch(self.settings)
+        baking.patch(self.settings, park)
         quota.patch(self.settings)
         spot.patch(self.settings)
         capacity.patch(self.settings)

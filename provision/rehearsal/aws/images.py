@@ -6,6 +6,7 @@ architecture and firmware. moto's own 1300 images of 2017 are left out.
 
 import datetime as dt
 import hashlib
+import time
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
 from typing import Any, Final
@@ -22,7 +23,7 @@ from provision.clouds.aws.disk_key import in_region
 from provision.clouds.aws.own_image import AwsOwnImage
 from provision.rehearsal.aws.guardrails import is_admitted, is_hidden
 from provision.rehearsal.aws.settings import AwsSettings
-from provision.rehearsal.aws.world import method_of, refuse
+from provision.rehearsal.aws.world import method_of, refuse, tags_of
 
 _OWNERS: Final = {"ubuntu": "099720109477", "debian": "136693071363", "amazon-linux": "137112412989"}  # docs/sources/clouds.md §10.1
 _DEEP_LEARNING: Final = "898082745236"  # the account of AWS's Deep Learning images (from memory); their alias is amazon
@@ -68,7 +69,7 @@ def patch(settings: AwsSettings) -> None:
         if unknown:
             refuse("InvalidAMIID.NotFound", f"The image id '[{', '.join(unknown)}]' does not exist")
         filters = self._filters_from_querystring()
-        strange = sorted(set(filters) - set(_FILTERS))
+        strange = sorted(name for name in filters if name not in _FILTERS and name != "tag-key" and not name.startswith("tag:"))
         if strange:
             refuse("InvalidParameterValue", f"The filter '{strange[0]}' is invalid")
         old_too = bool(ids) or self._get_bool_param("IncludeDeprecated", if_none=False)
@@ -77,10 +78,20 @@ def patch(settings: AwsSettings) -> None:
             for row in rows
             if (not ids or row["ImageId"] in ids)
             and (not owners or _is_of(row, owners))
-            and all(any(fnmatchcase(_text(row.get(_FILTERS[name])), value) for value in values) for name, values in filters.items())
+            and all(any(fnmatchcase(each, value) for each in _filtered(row, name) for value in values) for name, values in filters.items())
             and (old_too or not is_deprecated(row))
         ]
         return ActionResult({"Images": [_answered(row) | _admission(settings, str(row["OwnerId"])) for row in chosen]})
+
+
+def _filtered(row: Row, name: str) -> list[str]:
+    """What a filter of that name is compared with."""
+    tags = {tag["Key"]: tag["Value"] for tag in row.get("Tags", [])}
+    if name == "tag-key":
+        return list(tags)
+    if name.startswith("tag:"):
+        return [value for key, value in tags.items() if key == name.removeprefix("tag:")]
+    return [_text(row.get(_FILTERS[name]))]
 
 
 def _admission(settings: AwsSettings, owner: str) -> dict[str, bool]:
@@ -88,7 +99,7 @@ def _admission(settings: AwsSettings, owner: str) -> dict[str, bool]:
     return {} if settings.allowed_amis is None else {"ImageAllowed": is_admitted(settings, owner)}
 
 
-_OURS: Final = frozenset({"Parameter", "Login", "Region", "System", "SnapshotKey"})  # of a row, and not EC2's
+_OURS: Final = frozenset({"Parameter", "Login", "Region", "System", "SnapshotKey", "Ready", "Failure"})  # of a row, and not EC2's
 _FIELDS: Final = {"Architecture": "x86_64", "VirtualizationType": "hvm", "EnaSupport": True, "State": "available", "Public": True}
 
 
@@ -115,6 +126,16 @@ def rows_of(region: str, settings: AwsSettings) -> Iterator[Row]:
             if "SnapshotKey" in given:
                 row["BlockDeviceMappings"][0]["Ebs"]["Encrypted"] = True
             yield row
+    yield from (_made(row) for row in settings.made_images if row["Region"] == region)
+
+
+def _made(row: Row) -> Row:
+    """An image that a client made, in the state that it has by now."""
+    ready, tags = row["Ready"] <= time.time(), tags_of(row["Region"], row["ImageId"])
+    state = "pending" if not ready else "failed" if row["Failure"] else "available"
+    reason = {"StateReason": {"Code": "Client.InternalError", "Message": row["Failure"]}} if state == "failed" else {}
+    whole = {**_row(row["Region"], row["ImageId"], OwnerId=_ACCOUNT), **row, "State": state, **reason}
+    return {**whole, "Tags": [{"Key": key, "Value": value} for key, value in sorted(tags.items())]}
 
 
 def _answered(row: Row) -> Row:
@@ -166,6 +187,8 @@ def check(backend: Any, row: Row | None, ami: str, instance_type: str, mappings:
         refuse("InvalidAMIID.NotFound", f"The image id '[{ami}]' does not exist")
     if ami not in backend.amis:
         _add(backend, row)
+    if row["State"] != "available":
+        refuse("InvalidAMIID.Unavailable", f"The image ID '{ami}' is no longer available")
     if row.get("ProductCodes"):
         words = "In order to use this AWS Marketplace product you need to accept terms and subscribe."
         refuse("OptInRequired", words)

@@ -246,6 +246,7 @@ def _spec(backend: Any, instance: Instance, params: dict[str, Any], settings: Aw
         disk_link=disk_link,
         keeps_address=instance.private,
         system=about.get("System", ""),
+        image=instance.image_id if "Ready" in about else "",
     )
 
 

@@ -36,12 +36,17 @@ _TOUCHES: Final = {
     "ReleaseAddress": ("AllocationId", "elastic-ip"),
     "DeleteKeyPair": ("KeyPairId", "key-pair"),
     "DeleteLaunchTemplate": ("LaunchTemplateId", "launch-template"),
+    "DeregisterImage": ("ImageId", "image"),
+    "EnableImageDeprecation": ("ImageId", "image"),
+    "DisableImageDeprecation": ("ImageId", "image"),
+    "DeleteSnapshot": ("SnapshotId", "snapshot"),
     "CreateLaunchTemplateVersion": ("LaunchTemplateId", "launch-template"),
 }
 # Actions that make something: what they make, and what they make it of.
 _MAKES: Final = {
     "RunInstances": (("instance", "volume", "network-interface"), ("image", "subnet", "security-group")),
     "CreateSecurityGroup": (("security-group",), ("vpc",)),
+    "CreateImage": (("image", "snapshot"), ("instance",)),
     "CreateLaunchTemplate": (("launch-template",), ()),
 }
 # What a launch uses only where it names it.
@@ -52,7 +57,8 @@ _NAMES: Final = {
 _ELSEWHERE: Final = {"autoscaling", "kms", "iam", "s3"}  # whoever knows the resources says what these need
 # "No permissions are required to perform this operation", and no policy can deny it (API_GetCallerIdentity).
 _ANYBODYS: Final = {"sts:GetCallerIdentity"}
-_NAMED_BY: Final = {"image": "ImageId", "subnet": "NetworkInterface.1.SubnetId"}
+_NAMED_BY: Final = {"image": "ImageId", "subnet": "NetworkInterface.1.SubnetId", "instance": "InstanceId"}
+_OF_NO_ACCOUNT: Final = {"image", "snapshot"}  # their ARNs have no account
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +134,7 @@ def _needs(call: AwsCall, tags_of: TagsOf) -> Iterator[Need]:
         account = "" if name.startswith("aws/service/") else _ACCOUNT  # AWS's own parameters belong to no account
         yield Need(action, f"arn:aws:ssm:{call.region}:{account}:parameter/{name}", where)
     elif call.action in _MAKES:
-        yield from _creation(call, where)
+        yield from _creation(call, where, tags_of)
     elif call.action in _TOUCHES:
         name, kind = _TOUCHES[call.action]
         for resource_id in _values(call.params, name):
@@ -143,7 +149,7 @@ def _needs(call: AwsCall, tags_of: TagsOf) -> Iterator[Need]:
         yield Need(action, "*", where)
 
 
-def _creation(call: AwsCall, where: dict[str, str]) -> Iterator[Need]:
+def _creation(call: AwsCall, where: dict[str, str], tags_of: TagsOf) -> Iterator[Need]:
     """What a call that makes something needs: the call on each resource, and CreateTags on those that it tags."""
     action = f"ec2:{call.action}"
     products, ingredients = _MAKES[call.action]
@@ -158,7 +164,8 @@ def _creation(call: AwsCall, where: dict[str, str]) -> Iterator[Need]:
         if call.params.get(parameter) and call.action == "RunInstances":
             yield Need(action, _arn(call.region, kind, call.params[parameter]), where)
     for kind in ingredients:
-        yield Need(action, _arn(call.region, kind, call.params.get(_NAMED_BY.get(kind, ""), "*")), where)
+        named = call.params.get(_NAMED_BY.get(kind, ""), "*")
+        yield Need(action, _arn(call.region, kind, named), where | _resource_tags(tags_of(call.region, named)))
     for kind in products:
         instance_type = {"ec2:InstanceType": call.params.get("InstanceType", "")} if kind == "instance" else {}
         yield Need(action, _arn(call.region, kind, "*"), where | tags.get(kind, {}) | instance_type)
@@ -167,7 +174,7 @@ def _creation(call: AwsCall, where: dict[str, str]) -> Iterator[Need]:
 
 
 def _arn(region: str, kind: str, resource_id: str) -> str:
-    account = "" if kind == "image" else _ACCOUNT
+    account = "" if kind in _OF_NO_ACCOUNT else _ACCOUNT
     return f"arn:aws:ec2:{region}:{account}:{kind}/{resource_id}"
 
 

@@ -32,6 +32,10 @@ class AwsSettings:
     # images beside the catalogue's, as DescribeImages shows them, and with `Region`, the `Parameter` of the id, `Login`, the first user,
     # and `System`, such as `rocky 9`
     amis: list[dict[str, Any]] = field(default_factory=list)
+    # images that clients made, as DescribeImages shows them, and what is needed to start from them
+    made_images: list[dict[str, Any]] = field(default_factory=list)
+    image_s: float = 0.3  # seconds from CreateImage to an image that is available; minutes on EC2
+    image_failure: str = ""  # why images that are made from now on end as failed; empty where they become available
     # a service control policy of the account's organisation: what it denies is denied to everybody
     guardrail: dict[str, Any] | None = None
     # what the account does not have although a request names it, as the request does: keys of KMS, instance profiles; it has all others

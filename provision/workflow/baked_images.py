@@ -1,0 +1,66 @@
+"""The images of ours in all regions: found by tag, and removed by id or by the name of their profile."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from provision import clouds
+from provision.clouds.baked import BakedImage
+from provision.clouds.base import Cloud
+from provision.errors import CloudError, CredentialsExpiredError, CredentialsMissingError, InstanceNotFoundError
+from provision.launch.baked import bakery_of
+from provision.launch.lifecycle import first_regions
+from provision.launch.ours import Ours
+from provision.launch.regions import everywhere
+from provision.workflow.search import regions
+from provision.workflow.session import Say, Session
+
+
+@dataclass(frozen=True, slots=True)
+class ImageInventory:
+    """The images that were found, and what could not be asked."""
+
+    rows: tuple[BakedImage, ...]
+    problems: tuple[str, ...]
+
+
+def find(session: Session, *, rehearsal: bool, say: Say) -> ImageInventory:
+    """Every image of ours, in all regions where there could be one."""
+    places = regions(session, rehearsal=rehearsal) | everywhere()
+    able = {pair for pair in places if clouds.provider(pair[0]).place.bakes()}
+    say(f"asking {len(able)} regions for images")
+    ours = Ours(session.connect(rehearsal=rehearsal), say)
+    first = first_regions(able)
+    answers = ours.everywhere(first, _of)
+    mute = {cloud for (cloud, _), answer in answers.items() if isinstance(answer, CredentialsMissingError | CredentialsExpiredError)}
+    answers |= ours.everywhere({pair for pair in able - first if pair[0] not in mute}, _of)
+    rows = {(row.cloud, row.id): row for answer in answers.values() if not isinstance(answer, CloudError) for row in answer}
+    problems = [f"{cloud} {region}: {answer.message}" for (cloud, region), answer in answers.items() if isinstance(answer, CloudError)]
+    return ImageInventory(tuple(sorted(rows.values(), key=lambda row: (row.line, row.made_at))), tuple(dict.fromkeys(problems)))
+
+
+def _of(handle: Cloud) -> list[BakedImage]:
+    return handle.bakery.images() if handle.bakery is not None else []
+
+
+def remove(session: Session, ids: Iterable[str], *, rehearsal: bool, say: Say, confirm: Callable[[list[str]], bool]) -> list[str]:
+    """Remove images by their ids, or all of a line by its name; returns a phrase for each, nothing where that was not confirmed.
+
+    Raises:
+        InstanceNotFoundError: there is no image of that id or line.
+    """
+    wanted, found = list(dict.fromkeys(ids)), find(session, rehearsal=rehearsal, say=say)
+    chosen = [row for row in found.rows if {row.id, row.line} & set(wanted)]
+    unknown = [each for each in wanted if all(each not in {row.id, row.line} for row in chosen)]
+    if unknown:
+        problems = f"; not asked: {'; '.join(found.problems)}" if found.problems else ""
+        msg = f"no image of ours is, or is of, {', '.join(unknown)}{problems}"
+        raise InstanceNotFoundError(msg, hint="`gpuprov bake list` shows the images")
+    if not confirm([f"{row.id} of {row.line} in {row.region}, {row.size_gb} GB" for row in chosen]):
+        return []
+    ours = Ours(session.connect(rehearsal=rehearsal), say)
+    phrases: list[str] = []
+    for cloud, region in dict.fromkeys((row.cloud, row.region) for row in chosen):
+        there = [row for row in chosen if (row.cloud, row.region) == (cloud, region)]
+        pair = (cloud, region) if region != "global" else next(iter(first_regions({p for p in everywhere() if p[0] == cloud})))
+        phrases += bakery_of(ours.handle(pair)).remove(there, on_step=say)
+    return phrases

@@ -1,0 +1,296 @@
+"""`gpuprov bake` against the embedded cloud without hosts: killed at every call, with one permission less, and what is current.
+
+The images of real hosts are in tests/test_bake.py.
+"""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from provision import paths
+from provision.clouds.aws.access import AwsAccess
+from provision.clouds.aws.client import client
+from provision.clouds.baked import LINE_TAG
+from provision.rehearsal import control
+from provision.rehearsal.control import Rehearsal
+from tests.cli.conftest import Call, call
+from tests.conftest import PLAIN
+from tests.embedded import Embedded
+from tests.workflow.bake_stand_ins import stand_ins
+
+__all__ = ["call"]
+
+REGION = "ap-southeast-1"
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def cloud(own_home: Path, embedded: Embedded) -> Iterator[Rehearsal]:
+    folder = own_home / "rehearsal"
+    rehearsal = embedded.start(folder)
+    settings(rehearsal, **{**PLAIN, "image_s": 0.05})
+    with stand_ins():
+        yield rehearsal
+    control.stop(folder)
+
+
+def settings(rehearsal: Rehearsal, **changes: Any) -> dict[str, Any]:
+    return dict(control.ask(rehearsal, "settings", method="PUT", body=changes))
+
+
+def written(path: Path, use: str, *, regions: str = REGION, root_gb: int = 200) -> str:
+    """A shipped profile with one place, which starts from images as `use` says."""
+    text = (paths.profiles_dir() / "t4-train.yml").read_text().replace("name: t4-train", "name: bk", 1)
+    head, rest = text.split("places:\n", 1)
+    place = f"  - {{cloud: aws, instance_type: g4dn.xlarge, regions: [{regions}], baked_image: {use}}}\n\n"
+    path.write_text(f"{head}places:\n{place}os:{rest.split('os:', 1)[1]}".replace("size_gb: 200", f"size_gb: {root_gb}"))
+    return str(path)
+
+
+@pytest.fixture
+def profile(tmp_path: Path) -> str:
+    return written(tmp_path / "bk.yml", "if-current")
+
+
+@pytest.fixture
+def ec2(cloud: Rehearsal) -> Any:
+    return client("ec2", REGION, AwsAccess(**cloud.settings("aws")))
+
+
+def make(profile: str, *more: str) -> tuple[str, ...]:
+    return ("bake", "make", profile, "--rehearse", "--without-gpu", "--json", *more)
+
+
+def left(ec2: Any) -> dict[str, list[str]]:
+    """What there is beside the images: machines that are not terminated, volumes and groups of ours."""
+    rows = [i for r in ec2.describe_instances()["Reservations"] for i in r["Instances"] if i["State"]["Name"] != "terminated"]
+    groups = [g["GroupId"] for g in ec2.describe_security_groups()["SecurityGroups"] if g["GroupName"] != "default"]
+    return {
+        "machines": [i["InstanceId"] for i in rows],
+        "volumes": [v["VolumeId"] for v in ec2.describe_volumes()["Volumes"]],
+        "groups": groups,
+    }
+
+
+NOTHING: dict[str, list[str]] = {"machines": [], "volumes": [], "groups": []}
+
+
+def images(ec2: Any) -> list[dict[str, Any]]:
+    return list(ec2.describe_images(Owners=["self"], IncludeDeprecated=True)["Images"])
+
+
+def test_an_image_is_tagged_encrypted_and_of_the_root_disk_alone(ec2: Any, call: Call, profile: str) -> None:
+    code, out, err = call(*make(profile))
+    assert code == 0, err
+    image, data = images(ec2)[0], json.loads(out)["image"]
+    tags = {tag["Key"]: tag["Value"] for tag in image["Tags"]}
+    assert (image["Name"], tags[LINE_TAG]) == (f"gpuprov/bk/sha256-{data['digest']}", "bk")
+    assert not {key for key in tags if key in {"gpuprov:name", "gpuprov:launch", "gpuprov:deadline"}}
+    (disk,) = image["BlockDeviceMappings"]
+    snapshots = ec2.describe_snapshots(OwnerIds=["self"], Filters=[{"Name": "tag-key", "Values": [LINE_TAG]}])["Snapshots"]
+    assert [disk["Ebs"]["SnapshotId"]] == [snapshot["SnapshotId"] for snapshot in snapshots]
+    assert disk["Ebs"]["Encrypted"]
+    assert left(ec2) == NOTHING
+
+
+def test_the_same_image_is_made_once(ec2: Any, call: Call, profile: str) -> None:
+    assert call(*make(profile))[0] == 0
+    code, out, _ = call(*make(profile))
+    assert (code, json.loads(out)["made"], len(images(ec2))) == (0, False, 1)
+    assert left(ec2) == NOTHING
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_kill_9_at_every_call(ec2: Any, call: Call, profile: str, *, when: str) -> None:
+    number, more = 0, True
+    while more:
+        number += 1
+        argv = [sys.executable, "-m", "tests.workflow.bake_stand_ins", str(number), when, *make(profile)]
+        done = subprocess.run(argv, capture_output=True, text=True, check=False, cwd=ROOT)
+        assert done.returncode in {0, -signal.SIGKILL}, done.stderr
+        more = done.returncode != 0
+        seen = {row["Name"] for row in images(ec2)}
+        machines = left(ec2)["machines"]
+        listed = json.loads(call("ls", "--rehearse", "--json")[1])["rows"]
+        assert {row["id"] for row in listed if row["id"]} == set(machines), number
+        code, out, err = call(*make(profile))
+        assert code == 0, (number, err)
+        assert len(images(ec2)) == 1, number
+        assert not seen or seen == {json.loads(out)["image"]["name"]}
+        assert left(ec2) == NOTHING, number
+        assert call("bake", "remove", "bk", "--rehearse", "--yes")[0] == 0
+        assert (images(ec2), ec2.describe_snapshots(OwnerIds=["self"])["Snapshots"]) == ([], [])
+    assert number > 10
+
+
+def policy_of(call: Call, profile: str) -> dict[str, Any]:
+    code, out, err = call("bake", "plan", profile, "--json")
+    assert code == 0, err
+    policy: dict[str, Any] = json.loads(out)["policies"]["aws"]
+    return policy
+
+
+def without(given: dict[str, Any], action: str) -> dict[str, Any]:
+    fewer = copy.deepcopy(given)
+    for statement in fewer["Statement"]:
+        statement["Action"] = [each for each in statement["Action"] if each != action]
+    return fewer
+
+
+@pytest.mark.parametrize(
+    "action",
+    [
+        "ec2:CreateImage",
+        "ec2:CreateTags",
+        "ec2:StopInstances",
+        "ec2:DescribeImages",
+        "ec2:DescribeSnapshots",
+        "ec2:EnableImageDeprecation",
+        "ec2:DisableImageDeprecation",
+        "ec2:DeregisterImage",
+        "ec2:DeleteSnapshot",
+    ],
+)
+def test_the_computed_policy_is_enough_and_nothing_of_it_can_be_left_out(
+    cloud: Rehearsal, ec2: Any, call: Call, tmp_path: Path, profile: str, *, action: str
+) -> None:
+    """Two images, of which the second replaces the first, which is taken into use again; then both are removed."""
+    whole = policy_of(call, profile)
+
+    def life() -> list[tuple[int, str]]:
+        made = [call(*make(written(tmp_path / "bk.yml", "if-current", root_gb=root_gb))) for root_gb in (200, 201, 200)]
+        return [(code, err) for code, _, err in (*made, call("bake", "remove", "bk", "--rehearse", "--yes"))]
+
+    settings(cloud, allowed=whole, image_s=0.4)
+    assert [code for code, _ in life()] == [0, 0, 0, 0]
+    assert images(ec2) == []
+    settings(cloud, allowed=without(whole, action))
+    refused = [err for code, err in life() if code]
+    assert refused
+    assert action in refused[0]
+
+
+def test_the_policy_does_not_reach_the_images_of_another_profile(
+    cloud: Rehearsal, ec2: Any, call: Call, tmp_path: Path, profile: str
+) -> None:
+    other = tmp_path / "other.yml"
+    other.write_text(Path(profile).read_text().replace("name: bk", "name: other", 1))
+    assert call(*make(str(other)))[0] == 0
+    settings(cloud, allowed=policy_of(call, profile))
+    code, _, err = call("bake", "remove", "other", "--rehearse", "--yes")
+    assert (code, "ec2:DeregisterImage" in err, len(images(ec2))) == (4, True, 1)
+
+
+def up(profile: str, *more: str) -> tuple[str, ...]:
+    return ("up", profile, "--name", "one", "--rehearse", "--without-gpu", "--json", *more)
+
+
+def started_from(ec2: Any) -> str:
+    (row,) = [i for r in ec2.describe_instances()["Reservations"] for i in r["Instances"] if i["State"]["Name"] != "terminated"]
+    return str(row["ImageId"])
+
+
+def test_a_launch_takes_the_current_image_and_says_so(ec2: Any, call: Call, profile: str) -> None:
+    image = json.loads(call(*make(profile))[1])["image"]
+    code, _, err = call(*up(profile))
+    assert code == 0, err
+    assert (started_from(ec2), f"starting from {image['id']}, baked on" in err) == (image["id"], True)
+
+
+@pytest.mark.parametrize(("use", "code"), [("if-current", 0), ("required", 4)])
+def test_a_stale_image_is_never_taken(ec2: Any, call: Call, tmp_path: Path, *, use: str, code: int) -> None:
+    path = tmp_path / "bk.yml"
+    image = json.loads(call(*make(written(path, use)))[1])["image"]
+    ended, _, err = call(*up(written(path, use, root_gb=201)))
+    assert ended == code
+    assert f"{image['id']} of {image['made_at'][:10]} is stale: the lock (" in err
+    if code:
+        assert ("error[image-not-found]" in err, left(ec2)) == (True, NOTHING)
+    else:
+        assert started_from(ec2) == image["parts"]["base"]
+
+
+@pytest.mark.parametrize("part", ["roles", "engine", "base", "scope"])
+def test_every_part_makes_an_image_stale_and_is_named(
+    cloud: Rehearsal, call: Call, profile: str, monkeypatch: pytest.MonkeyPatch, *, part: str
+) -> None:
+    if part == "base":
+        golden = 'image: {owner: "123456789012", name: golden-*}, baked_image:'
+        Path(profile).write_text(Path(profile).read_text().replace("baked_image:", golden, 1))
+    assert call(*make(profile))[0] == 0
+    words = up(profile)
+    if part == "base":
+        newer = {"Region": REGION, "Name": "golden-2", "OwnerId": "123456789012", "CreationDate": "2026-11-20T00:00:00.000Z"}
+        settings(cloud, amis=[*control.ask(cloud, "settings")["amis"], newer])
+    elif part == "scope":
+        words = tuple(word for word in words if word != "--without-gpu")
+    else:
+        from provision.launch import baked
+
+        real, changed = baked.recipe_of, dict[str, Any]({part: "another"})
+        monkeypatch.setattr("provision.workflow.up.recipe_of", lambda *a, **k: dataclasses.replace(real(*a, **k), **changed))
+    _, _, err = call(*words)
+    named = {"roles": "the roles", "engine": "gpuprov", "base": "the base image", "scope": "--without-gpu"}[part]
+    assert f"is stale: {named} (" in err
+
+
+def test_a_failed_image_is_said_and_replaced(cloud: Rehearsal, ec2: Any, call: Call, profile: str) -> None:
+    settings(cloud, image_failure="the volume could not be read")
+    code, _, err = call(*make(profile))
+    assert (code, "error[image-failed]" in err, "the volume could not be read" in err) == (4, True, True)
+    settings(cloud, image_failure="")
+    code, out, err = call(*make(profile))
+    assert code == 0, err
+    assert [row["ImageId"] for row in images(ec2)] == [json.loads(out)["image"]["id"]]
+    assert left(ec2) == NOTHING
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("bake", "make", "no-such-profile"), "profile-not-found"),
+        (("bake", "remove", "ami-0123456789abcdef0", "--rehearse", "--yes"), "no image of ours"),
+        (("bake", "remove", "bk"), "--yes"),
+    ],
+)
+@pytest.mark.usefixtures("cloud")
+def test_wrong_words_are_refused(call: Call, words: tuple[str, ...], said: str) -> None:
+    code, _, err = call(*words)
+    assert (code, said in err) == (2, True)
+
+
+@pytest.mark.parametrize(("place", "said"), [("spot", "cannot be stopped"), ("elsewhere", "has no place in")])
+@pytest.mark.usefixtures("cloud")
+def test_a_place_that_cannot_be_baked_at_is_refused(call: Call, profile: str, *, place: str, said: str) -> None:
+    path = Path(profile)
+    more: tuple[str, ...] = ("--region", "eu-west-1") if place == "elsewhere" else ()
+    if place == "spot":
+        path.write_text(path.read_text().replace("baked_image:", "market: spot, baked_image:", 1))
+    code, _, err = call(*make(profile, *more))
+    assert (code, said in err) == (2, True)
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        "{cloud: digitalocean, instance_type: gpu-h100x1-80gb, regions: [nyc2]}",
+        "{cloud: gcp, instance_type: n1-standard-8, gpu: t4, zones: [us-central1-a]}",
+    ],
+)
+def test_a_cloud_without_images_of_ours_refuses(call: Call, tmp_path: Path, place: str) -> None:
+    path = Path(written(tmp_path / "bk.yml", "never"))
+    aws = f"{{cloud: aws, instance_type: g4dn.xlarge, regions: [{REGION}], baked_image: never}}"
+    gpu = "model: h100" if "h100" in place else "model: t4"
+    path.write_text(path.read_text().replace(aws, place).replace("model: t4", gpu))
+    code, _, err = call("bake", "plan", str(path))
+    assert (code, "bakes no images on" in err) == (2, True), err
