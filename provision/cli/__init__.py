@@ -45,6 +45,7 @@ COMMANDS: Final = {
     "undo": "Put back what the roles changed on a host.",
     "ls": "List the instances that gpuprov launched.",
     "cost": "Say what the instances cost, so far and to their deadlines.",
+    "idle": "Wait until a launch is idle, warn, and stop or remove it.",
     "stop": "Power machines off. Their disks stay.",
     "start": "Power machines on again.",
     "extend": "Move the deadline, within what the profile allows.",

@@ -25,6 +25,7 @@ _SYNONYMS: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
         **dict.fromkeys(("estimate", "preview", "dry-run"), ("plan",)),
         **dict.fromkeys(("costs", "bill", "billing", "spend"), ("cost",)),
         **dict.fromkeys(("cleanup", "clean", "gc", "prune"), ("sweep",)),
+        **dict.fromkeys(("autostop", "auto-stop", "idle-stop"), ("idle",)),
         **dict.fromkeys(("approve",), ("sign",)),
         **dict.fromkeys(("inventory", "hostfile", "ray", "slurm", "ssh-config", "engines"), ("export",)),
         **dict.fromkeys(("refresh", "update"), ("catalog refresh",)),

@@ -1,0 +1,78 @@
+"""`gpuprov idle`."""
+
+import shlex
+
+import click
+
+from provision.cli import options
+from provision.cli.progress import narration
+from provision.errors import EXIT_UNKNOWN, UsageError
+from provision.launch.journal import check_name
+from provision.workflow import audited
+from provision.workflow.idle import IdleAction, IdleRequest, act, wait_until_idle
+from provision.workflow.interrupted import still_runs
+from provision.workflow.session import Session
+
+
+@click.command("idle")
+@click.argument("name", metavar="NAME")
+@click.option("--then", "action", type=click.Choice([each.value for each in IdleAction]), required=True, help="What to do with all of it.")
+@click.option("--idle-for", default="30m", metavar="TIME", show_default=True, help="How long nothing must have happened on any machine.")
+@click.option(
+    "--warn", default="5m", metavar="TIME", show_default=True, help="How long before that to warn, and to run the hook. 0s for never."
+)
+@click.option(
+    "--hook", default="", metavar="COMMAND", help="A program that is run with the warning; unless it ends with 0, nothing is done."
+)
+@click.option("--watch-for", default="", metavar="TIME", help="Give up after this long, with exit code 3.  [default: never]")
+@click.option("--interval", "interval_s", type=click.FloatRange(0.5, 60), default=10.0, show_default=True, help="Seconds between samples.")
+@click.option("--at-full-price", is_flag=True, help="Stop also where a machine that is off costs as much as one that runs.")
+@options.as_json
+@click.pass_context
+def command(
+    ctx: click.Context,
+    *,
+    name: str,
+    action: str,
+    idle_for: str,
+    warn: str,
+    hook: str,
+    watch_for: str,
+    interval_s: float,
+    at_full_price: bool,
+    as_json: bool,
+) -> None:
+    """Wait until the machines of the launch NAME are idle, warn, and stop or remove all of them.
+
+    They are watched as `monitor --until idle` does: what is missing counts as busy. Activity after the warning begins the wait again. The
+    deadline holds whether this runs or not.
+    """
+    session = Session.open()
+    try:
+        program = tuple(shlex.split(hook))
+    except ValueError as error:
+        msg = f"--hook {hook!r} is not a command: {error}"
+        raise UsageError(msg, hint="close each quote") from error
+    request = IdleRequest(
+        name=check_name(name),
+        idle_s=options.seconds(idle_for),
+        warn_s=options.seconds(warn),
+        interval_s=interval_s,
+        action=IdleAction(action),
+        watch_s=options.seconds(watch_for) if watch_for else None,
+        hook=program,
+        at_full_price=at_full_price,
+    )
+    with narration() as narrator:
+        reached = wait_until_idle(session, request, say=narrator.say)
+    if not reached:
+        options.show({"name": name, "idle": False, "done": []}, f"{name} was not idle for {idle_for}; nothing was done", as_json=as_json)
+        ctx.exit(EXIT_UNKNOWN)
+    rehearsal = session.record(name).rehearsal
+    with (
+        audited.changing(session, action, name, rehearsal=rehearsal) as ending,
+        narration(lambda: still_runs(session, name, certain=False)) as narrator,
+    ):
+        done = act(session, request, say=narrator.say)
+        ending.results = {"done": done}
+    options.show({"name": name, "idle": True, "done": done}, *done, as_json=as_json)
