@@ -63,8 +63,8 @@ test-cloud: setup
 	$(if $(CLEAN),,$(SUDO) env PATH="$(CURDIR)/$(BIN):$$PATH" $(CLOUD_TEST) --reference-only)
 	$(if $(REHEARSE),$(SUDO) )env PATH="$(CURDIR)/$(BIN):$$PATH" $(CLOUD_TEST) $(if $(YES),--yes) $(if $(REHEARSE),--rehearse) $(if $(CLEAN),--clean)
 
-# The engines that `gpuprov export` writes for, to read what it writes: 1 GB of packages, each in an environment of its own, and Debian's programs.
-ENGINES := ray[default]==2.60.0 dstack==0.22.5 skypilot==0.14.1
+# The engines that `gpuprov export` writes for, to read what it writes: gigabytes of packages, each in an environment of its own, and Debian's programs.
+ENGINES := ray[default]==2.60.0 dstack==0.22.5 skypilot==0.14.1 torch
 test-engines: setup
 	$(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends slurmctld slurmd slurm-client openmpi-bin </dev/null
 	@for wheel in $(ENGINES); do at="build/engines/$${wheel%%[[=]*}"; [ -x "$$at/bin/python" ] || $(PYTHON) -m venv "$$at"; \

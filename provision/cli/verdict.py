@@ -2,7 +2,6 @@
 
 import json
 import sys
-from collections.abc import Sequence
 
 import click
 
@@ -14,7 +13,6 @@ from provision.report import chart, html, text
 from provision.report.base import inert
 from provision.verify.ahead import EarlyObservations
 from provision.verify.checks import CHECKS
-from provision.verify.fleet import HostVerification
 from provision.verify.judge import Selection
 from provision.verify.observe import Asked
 from provision.verify.points import measurement_of
@@ -40,6 +38,7 @@ def print_verdict(words: VerifyWords, ahead: EarlyObservations) -> int:
         before_reboot=words.after_reboot,
         against=words.against,
         record=words.record,
+        together=words.together,
     )
     agreed = agreement(words.bundle, words.organisation) if words.bundle else None
     if agreed:
@@ -50,7 +49,7 @@ def print_verdict(words: VerifyWords, ahead: EarlyObservations) -> int:
         verification = verify(Session.open(), request, agreed, watch=narrator.hosts, ahead=ahead)
     _print("json" if words.as_json else words.form or "text", verification, strict=words.strict)
     if words.html:
-        options.write(words.html, _render("html", verification.hosts, strict=words.strict) + "\n")
+        options.write(words.html, _render("html", verification, strict=words.strict) + "\n")
     if words.evidence:
         options.write(words.evidence, options.to_json(verification.evidence()) + "\n")
     if words.record and verification.record:
@@ -62,7 +61,7 @@ def print_verdict(words: VerifyWords, ahead: EarlyObservations) -> int:
 
 def _print(form: str, verification: VerifyResult, *, strict: bool) -> None:
     """Print the report. What else there is to say is part of text, and goes to standard error beside the other formats."""
-    document, drift = _render(form, verification.hosts, strict=strict), verification.drift
+    document, drift = _render(form, verification, strict=strict), verification.drift
     if form == "json" and drift is not None:
         document = json.dumps({**json.loads(document), "drift": [move.as_dict() for move in drift]}, indent=2, sort_keys=True)
     click.echo(document)
@@ -73,12 +72,12 @@ def _print(form: str, verification: VerifyResult, *, strict: bool) -> None:
         click.echo("\nsince the evidence:\n" + "\n".join(f"  {line}" for line in lines), err=form != "text")
 
 
-def _render(form: str, hosts: Sequence[HostVerification], *, strict: bool) -> str:
+def _render(form: str, verification: VerifyResult, *, strict: bool) -> str:
     """The reports in one format: text of one host in the terminal's colours, the page with a chart of what was measured."""
-    reports = [host.report for host in hosts]
+    reports = verification.reports
     if form == "text" and len(reports) == 1:
         return text.render(reports[0], strict=strict, color=options.coloured(sys.stdout))
     if form == "html" and reports:
-        points = [points for host in hosts if (points := measurement_of(host.report.host, host.facts))]
+        points = [points for host in verification.hosts if (points := measurement_of(host.report.host, host.facts))]
         return html.render(*reports, strict=strict, charts=chart.charts(points))
     return report.render(form, reports, strict=strict)

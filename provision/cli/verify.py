@@ -51,6 +51,7 @@ class VerifyWords:
     evidence: Path | None
     against: Path | None
     record: Path | None
+    together: bool
     without_gpu: bool
     strict: bool
     as_json: bool
@@ -59,6 +60,9 @@ class VerifyWords:
         """Refuse words that contradict each other."""
         if bool(self.files) == bool(self.hosts or self.launched or self.inventory):
             msg = "give either a HOST or --facts FILE"
+            raise click.UsageError(msg)
+        if self.together and (self.files or (len(set(self.hosts)) == 1 and not (self.launched or self.inventory))):
+            msg = "--together is about several running hosts: name two HOSTs or more"
             raise click.UsageError(msg)
         if self.as_json and self.form not in {None, "json"}:
             msg = f"--json and --format {self.form} contradict each other"
@@ -93,6 +97,7 @@ class VerifyWords:
 @options.file_option("--evidence", text="Also write report, facts, profile and lock, bound by digests. With --bundle also who approved it.")
 @options.file_option("--against", metavar="EVIDENCE", text="Compare with earlier evidence, and say what changed.")
 @options.file_option("--record", text="With --tier perf: judge by the figures of the fleet in this file, and add those of these hosts.")
+@click.option("--together", is_flag=True, help="Also prove what the hosts are to each other: lock, clocks, names, ports, MTU, RDMA.")
 @click.option(
     "--schema", is_flag=True, is_eager=True, expose_value=False, callback=_print_schema, help="Print the JSON Schema of --json and exit."
 )

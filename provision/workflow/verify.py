@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from provision.errors import EXIT_FAILED_CHECK, EXIT_OK, EXIT_UNKNOWN, UsageError
 from provision.host.ssh import Target
@@ -25,11 +25,17 @@ from provision.verify.fleet import Expectation, HostVerification, verify_all
 from provision.verify.judge import Selection, judge
 from provision.verify.kept import KeptVerdicts
 from provision.verify.record import FleetFigures, judged_by
+from provision.verify.together.judge import GroupHost, judge_group
+from provision.verify.together.measure import HostAnswer, ListeningHost, measure
 from provision.workflow.hosts import HostNames, subjects_of, targets
 from provision.workflow.session import Session, today
 
 if TYPE_CHECKING:
     from provision.review.approval import Agreement
+
+_MOST_TOGETHER: Final = 64  # each asks each: 4,032 pairs
+
+_TOGETHER_S: Final = 60.0
 
 Watch = Callable[[list[str]], Callable[[str, Report | None], None]]
 
@@ -49,6 +55,7 @@ class VerifyRequest:
         before_reboot: facts of the one host from before its reboot.
         against: earlier evidence to compare with.
         record: the fleet's own figures, to judge by.
+        together: also judge what the hosts are to each other.
     """
 
     hosts: HostNames
@@ -63,6 +70,7 @@ class VerifyRequest:
     before_reboot: Path | None = None
     against: Path | None = None
     record: Path | None = None
+    together: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +85,7 @@ class VerifyResult:
         agreed: the bundle that they were made for; None without one.
         record: the fleet's figures with those of these hosts; None where nobody keeps them.
         left_out: the hosts that add nothing to the record.
+        together: the verdict on the group; None where that is not the question.
         exit_code: a failure outweighs what is unknown, here as everywhere.
     """
 
@@ -88,6 +97,12 @@ class VerifyResult:
     exit_code: int
     record: FleetFigures | None = None
     left_out: tuple[str, ...] = ()
+    together: Report | None = None
+
+    @property
+    def reports(self) -> list[Report]:
+        """The verdict on each host, and then on the group."""
+        return [*(host.report for host in self.hosts), *([self.together] if self.together else [])]
 
     def evidence(self) -> dict[str, Any]:
         """The verdicts with everything that they follow from, bound by digests."""
@@ -120,12 +135,14 @@ def verify(session: Session, request: VerifyRequest, agreed: Agreement | None, *
         keep(session, hosts, how)
     reboot, reboot_code = compare_reboot(hosts, request) if request.before_reboot else ([], EXIT_OK)
     moves = drift.drifts(earlier, hosts) if earlier else None
+    group = judge_together(hosts, request.timeout_s) if request.together else None
     codes = {exit_code([host.report for host in hosts], strict=request.strict), reboot_code}
+    codes |= {group.exit_code(strict=request.strict)} if group else set()
     codes |= {EXIT_FAILED_CHECK} if drift.any_broke(moves or ()) else set()
     measured = [(host.report, host.facts, host.expectation.profile.gpu.model) for host in hosts if host.facts is not None]
     code = EXIT_FAILED_CHECK if EXIT_FAILED_CHECK in codes else max(codes)
     kept, left_out = record.updated(known, measured) if known else (None, ())
-    return VerifyResult(hosts, reboot, moves, how, agreed, code, kept, left_out)
+    return VerifyResult(hosts, reboot, moves, how, agreed, code, kept, left_out, group)
 
 
 def _how(request: VerifyRequest) -> evidence.Conditions:
@@ -194,6 +211,31 @@ def keep(session: Session, hosts: Sequence[HostVerification], how: evidence.Cond
         machine = record.machine(name) if record else None
         if record and machine:
             kept.keep(record, machine, host, how)
+
+
+def judge_together(hosts: Sequence[HostVerification], timeout_s: float) -> Report:
+    """What the hosts are to each other, measured from each to each.
+
+    Raises:
+        UsageError: there are fewer than two hosts, or too many for pairs.
+    """
+    if not 1 < len(hosts) <= _MOST_TOGETHER:
+        msg = f"--together is about 2 to {_MOST_TOGETHER} hosts, and there {'is' if len(hosts) == 1 else 'are'} {len(hosts)}"
+        raise UsageError(msg, hint="`gpuprov verify HOST HOST… --together`")
+    group = [GroupHost(host.report.host, lock.digest if (lock := host.expectation.lock) else None, host.facts) for host in hosts]
+    members, answers = [], dict[str, HostAnswer | str]()
+    for host, verification in zip(group, hosts, strict=True):
+        try:
+            machine = host.machine()
+        except NotObservedError as reason:
+            answers[host.name] = str(reason)
+            continue
+        if machine.address is None or machine.mtu is None:
+            answers[host.name] = "its own address or its MTU was not observed"
+        else:
+            members.append(ListeningHost(verification.expectation.target, machine.hostname, machine.address, machine.mtu))
+    answers |= asyncio.run(measure(members, timeout_s=min(timeout_s, _TOGETHER_S)))
+    return judge_group(group, answers, observed_at=dt.datetime.now(dt.UTC).strftime("%Y-%m-%dT%H:%M:%SZ"))
 
 
 def compare_reboot(hosts: Sequence[HostVerification], request: VerifyRequest) -> tuple[list[str], int]:

@@ -1,12 +1,15 @@
 """`gpuprov export` through the command line."""
 
 import json
+import os
+import shutil
 from pathlib import Path
 
 import pytest
 
 from tests.cli.conftest import Call
 from tests.engines.proven import Proven, proven
+from tests.verify.sshd import Endpoint
 
 
 @pytest.fixture
@@ -49,3 +52,21 @@ def test_wrong_words_are_wrong_usage(call: Call, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     assert call("export", "--to", "slurm", "-o", str(tmp_path / "file"))[0] == 2
     assert "`gpuprov export`" in call("hostfile")[2]
+
+
+def test_verify_keeps_its_verdict_for_export(call: Call, desk: Proven, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The connection goes to an sshd on loopback: this machine, on which the profile does not hold."""
+    (desk.session.verdicts / "gp-1.json").unlink()
+    (tmp_path / "sshd").mkdir()
+    host = Endpoint(tmp_path / "sshd")
+    try:
+        stand_in = tmp_path / "bin" / "ssh"
+        stand_in.parent.mkdir()
+        config = host.target.config
+        stand_in.write_text(f'#!/bin/sh\nfor last; do :; done\nexec {shutil.which("ssh")} -F {config} {host.target.destination} "$last"\n')
+        stand_in.chmod(0o755)
+        monkeypatch.setenv("PATH", f"{stand_in.parent}:{os.environ['PATH']}")
+        assert call("verify", "gp-1")[0] == 1
+    finally:
+        host.close()
+    assert "gp-1: a check failed\n" in call("export", "--to", "ssh", "gp-1")[2]

@@ -13,7 +13,7 @@ import pytest
 
 from provision.report import FORMATS
 from provision.verify import evidence as proof
-from tests.cli.conftest import facts_file
+from tests.cli.conftest import Call, facts_file
 from tests.verify.good import GOOD
 
 
@@ -202,3 +202,9 @@ def test_a_folder_that_cannot_be_made_is_an_error_with_a_way_out(run: Run, monke
 def test_judging_needs_no_cache(run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("GPUPROV_CACHE", "/dev/null/gpuprov")
     assert run("verify", "-p", "t4-train", "--facts", str(facts_file(tmp_path, "one"))).exit_code in {0, 1, 3}
+
+
+def test_a_group_is_several_running_hosts(call: Call, tmp_path: Path) -> None:
+    for words in (("--facts", str(facts_file(tmp_path, "a")), "--facts", str(facts_file(tmp_path, "b"))), ("one",), ("one", "one")):
+        code, _, err = call("verify", *words, "--profile", "t4-train", "--together")
+        assert (code, "--together is about several running hosts" in err) == (2, True), err

@@ -309,7 +309,6 @@ def test_open_mpi_reads_addresses_and_slots(desk: Proven, tmp_path: Path) -> Non
 
 
 def test_torchrun_gets_the_same_words_on_each_host(desk: Proven, tmp_path: Path) -> None:
-    """torchrun's own parser comes with PyTorch, which is too large here; a stand-in shows what it would get."""
     (tmp_path / "torchrun").write_text('#!/bin/sh\nprintf "%s\\n" "$@"\n')
     (tmp_path / "torchrun").chmod(0o755)
     (tmp_path / "run.sh").write_text(desk.file("torchrun"))
@@ -324,6 +323,18 @@ def test_torchrun_gets_the_same_words_on_each_host(desk: Proven, tmp_path: Path)
         "--lr",
         "1 2",
     ]
+
+
+def test_torchrun_itself_takes_the_words(desk: Proven) -> None:
+    program = (
+        "import json, shlex, sys\n"
+        "from torch.distributed.run import config_from_args, parse_args\n"
+        "words = next(line for line in sys.stdin if line.startswith('exec torchrun '))\n"
+        "config, *_ = config_from_args(parse_args([*shlex.split(words)[2:-1], 'train.py']))\n"
+        "print(json.dumps([config.min_nodes, config.max_nodes, config.nproc_per_node, config.rdzv_endpoint, config.run_id]))\n"
+    )
+    read = json.loads(ask(engine("torch"), program, desk.file("torchrun")).splitlines()[-1])
+    assert read == [2, 2, 1, "10.0.0.11:29500", "gp"]
 
 
 def test_torchrun_takes_no_hosts_that_differ(desk: Proven) -> None:

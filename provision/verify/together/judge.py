@@ -1,0 +1,196 @@
+"""Judge a group of hosts: pure, from what each host said of itself and of the others."""
+
+import ipaddress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from provision.verify.facts import Facts, NotObservedError
+from provision.verify.facts.gpu import GpuFacts
+from provision.verify.facts.system import MachineFacts
+from provision.verify.finding import Finding, Outcome, Report
+from provision.verify.together.measure import HostAnswer, PeerAnswer
+
+CLOCK_S: Final = 0.05
+"""How far clocks may be apart: a choice of gpuprov. The logs of several hosts can be read as one below it."""
+
+Answers = Mapping[str, HostAnswer | str]
+
+
+@dataclass(frozen=True, slots=True)
+class GroupHost:
+    """One host of the group, with the digest of its lock (None without one) and its facts (None where it was not observed)."""
+
+    name: str
+    lock: str | None
+    facts: Facts | None
+
+    def machine(self) -> MachineFacts:
+        """Size and address of the host; NotObservedError where they are not known."""
+        if self.facts is None:
+            msg = "the host was not observed"
+            raise NotObservedError(msg)
+        return self.facts.read(MachineFacts)
+
+
+@dataclass(frozen=True, slots=True)
+class _Judged:
+    outcome: Outcome
+    observed: str
+
+
+def judge_group(hosts: Sequence[GroupHost], answers: Answers, *, observed_at: str) -> Report:
+    """One finding for each property of the group. What a host did not say is unknown."""
+    checks: tuple[tuple[str, str, str, str, Callable[[Sequence[GroupHost], Answers], _Judged]], ...] = (
+        ("same-lock", "all hosts have one lock", "one digest", "set them up from one profile and lock: `gpuprov apply HOST`", _same_lock),
+        ("clocks-agree", "the clocks agree", f"at most {CLOCK_S * 1000:g} ms apart", "see `chronyc tracking` on each host", _clocks),
+        (
+            "names-resolve",
+            "each host finds the others by name",
+            "the address of the other",
+            "give the names to the network's name server, or to /etc/hosts",
+            _names,
+        ),
+        (
+            "ports-open",
+            "the hosts reach each other",
+            "TCP on port 22 and on high ports, UDP",
+            "let the group's firewall rule name the group itself as its source, for all ports",
+            _ports,
+        ),
+        ("mtu", "whole packets arrive", "one MTU, end to end", "give all interfaces and the network between them one MTU", _mtu),
+        (
+            "rdma",
+            "RDMA devices work",
+            "the same devices on all hosts",
+            "see `fi_info -p efa` on each host, and the group's firewall rule",
+            _rdma,
+        ),
+        (
+            "all-reduce",
+            "an all-reduce over all hosts is fast",
+            "measured in pairs and together",
+            "run nccl-tests over the hosts: `gpuprov export --to mpi` writes their host file",
+            _all_reduce,
+        ),
+    )
+    findings = []
+    for check, title, expected, hint, judge in checks:
+        try:
+            found = judge(hosts, answers)
+        except NotObservedError as reason:
+            found = _Judged("unknown", str(reason))
+        told = "" if found.outcome in {"pass", "not-applicable"} else hint
+        findings.append(Finding(check, title, found.outcome, expected, found.observed, told))
+    names = ", ".join(host.name for host in hosts)
+    return Report(f"together: {len(hosts)} hosts", "the group", tuple(findings), notes=(f"the hosts: {names}",), observed_at=observed_at)
+
+
+def _same_lock(hosts: Sequence[GroupHost], _answers: Answers) -> _Judged:
+    without = [host.name for host in hosts if host.lock is None]
+    if without:
+        return _Judged("unknown", f"no lock is known of {', '.join(without)}")
+    digests = {host.name: str(host.lock)[:12] for host in hosts}
+    if len(set(digests.values())) == 1:
+        return _Judged("pass", f"sha256:{next(iter(digests.values()))}…")
+    return _Judged("fail", ", ".join(f"{name} {digest}" for name, digest in digests.items()))
+
+
+def _pairs(hosts: Sequence[GroupHost], answers: Answers) -> Iterator[tuple[str, GroupHost, PeerAnswer]]:
+    """Who asked, who was asked, and the answer; NotObservedError at the first that is missing."""
+    for host in hosts:
+        said = answers.get(host.name, "it was not asked")
+        if isinstance(said, str):
+            msg = f"{host.name}: {said}"
+            raise NotObservedError(msg)
+        for other in hosts:
+            if other is host:
+                continue
+            if other.name not in said.peers:
+                msg = f"{host.name} did not say what it found of {other.name}"
+                raise NotObservedError(msg)
+            yield host.name, other, said.peers[other.name]
+
+
+def _clocks(hosts: Sequence[GroupHost], answers: Answers) -> _Judged:
+    apart = [(one, other.name, peer.clock) for one, other, peer in _pairs(hosts, answers)]
+    told = [(one, other, clock) for one, other, clock in apart if clock is not None]
+    wrong = [
+        f"{other} is {clock.ahead_s * 1000:+.0f} ms from {one}"
+        for one, other, clock in told
+        if abs(clock.ahead_s) - clock.error_s > CLOCK_S
+    ]
+    if wrong:
+        return _Judged("fail", "; ".join(wrong))
+    unsure = [f"{one} and {other}" for one, other, clock in apart if clock is None or abs(clock.ahead_s) + clock.error_s > CLOCK_S]
+    if unsure:
+        return _Judged("unknown", f"the clocks of {', '.join(unsure)} could not be compared")
+    return _Judged("pass", f"at most {max(abs(clock.ahead_s) + clock.error_s for _, _, clock in told) * 1000:.1f} ms apart")
+
+
+def _names(hosts: Sequence[GroupHost], answers: Answers) -> _Judged:
+    wrong = []
+    for one, other, peer in _pairs(hosts, answers):
+        machine = other.machine()
+        if machine.address not in peer.resolved:
+            wrong.append(f"{one} finds {machine.hostname} at {', '.join(peer.resolved) or 'no address'}, not at {machine.address}")
+    if wrong:
+        return _Judged("fail", "; ".join(wrong))
+    looped = [name for name, said in answers.items() if isinstance(said, HostAnswer) and any(map(_is_loopback, said.own))]
+    if looped:
+        return _Judged("warn", f"{', '.join(looped)}: the own name is a loopback address, which engines announce to the others")
+    return _Judged("pass", f"{len(hosts)} names, from each host")
+
+
+def _is_loopback(text: str) -> bool:
+    try:
+        return ipaddress.ip_address(text).is_loopback
+    except ValueError:
+        return False
+
+
+def _ports(hosts: Sequence[GroupHost], answers: Answers) -> _Judged:
+    closed = []
+    for one, other, peer in _pairs(hosts, answers):
+        ways = {"port 22": bool(peer.ssh), "high TCP ports": peer.clock is None, "UDP": not peer.small}
+        if any(ways.values()):
+            closed.append(f"{one} does not reach {', '.join(way for way, shut in ways.items() if shut)} of {other.name}")
+    return _Judged("fail", "; ".join(closed)) if closed else _Judged("pass", "from each host to each")
+
+
+def _mtu(hosts: Sequence[GroupHost], answers: Answers) -> _Judged:
+    sizes = {host.name: host.machine().mtu for host in hosts}
+    if len(set(sizes.values())) > 1:
+        return _Judged("fail", ", ".join(f"{name} {size}" for name, size in sizes.items()))
+    pairs = [(one, other.name, peer.large) for one, other, peer in _pairs(hosts, answers)]
+    lost = [f"{one} to {other}" for one, other, large in pairs if large is False]
+    if lost:
+        return _Judged("fail", f"packets of {next(iter(sizes.values()))} bytes are lost: {', '.join(lost)}")
+    if any(large is None for _, _, large in pairs):
+        return _Judged("unknown", "small packets do not come through, so that large ones say nothing")
+    return _Judged("pass", f"{next(iter(sizes.values()))} bytes")
+
+
+def _rdma(hosts: Sequence[GroupHost], answers: Answers) -> _Judged:
+    devices = {host.name: len(host.machine().rdma) for host in hosts}
+    if not any(devices.values()):
+        return _Judged("not-applicable", "no host has an RDMA device")
+    if len(set(devices.values())) > 1:
+        return _Judged("fail", ", ".join(f"{name} has {count}" for name, count in devices.items()))
+    said = {name: answer.efa for name, answer in answers.items() if isinstance(answer, HostAnswer)}
+    broken = [name for name, works in said.items() if works is False]
+    if broken:
+        return _Judged("fail", f"libfabric finds no EFA on {', '.join(broken)}")
+    if len(said) < len(hosts) or None in said.values():
+        return _Judged("unknown", "there is no fi_info on each host, so nobody knows whether the devices work")
+    return _Judged("pass", f"{next(iter(devices.values()))} on each host")
+
+
+def _all_reduce(hosts: Sequence[GroupHost], _answers: Answers) -> _Judged:
+    for host in hosts:
+        if host.facts is None:
+            msg = f"{host.name} was not observed"
+            raise NotObservedError(msg)
+    if not any(host.facts.read(GpuFacts).exists for host in hosts if host.facts):
+        return _Judged("not-applicable", "no host has a GPU")
+    return _Judged("unknown", "gpuprov does not measure an all-reduce over several hosts")
