@@ -50,7 +50,7 @@ def each_to_its_end(work: Callable[[T], R], items: Iterable[T], stop: threading.
         futures = list[Future[R]]()
         try:
             for item in queue:
-                futures.append(pool.submit(work, item))  # noqa: PERF401 - a Ctrl-C meanwhile must know those that run
+                futures.append(pool.submit(work, item))
             wait(futures)
         except KeyboardInterrupt:
             stop.set()
