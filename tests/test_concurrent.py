@@ -55,9 +55,10 @@ def test_what_fails_leaves_the_others_to_their_ends() -> None:
 
 
 def test_a_ctrl_c_is_raised_when_all_work_has_heard_of_it() -> None:
-    stop, heard = threading.Event(), list[int]()
+    stop, heard, together = threading.Event(), list[int](), threading.Barrier(3, timeout=240)
 
     def work(number: int) -> None:
+        together.wait()
         if number == 0:
             os.kill(os.getpid(), signal.SIGINT)
         assert stop.wait(240)
