@@ -39,6 +39,8 @@ PLAIN = {
     "group_retry_s": 0.05,
     "gce_operation_s": 0.05,
     "gce_running_s": 0.1,
+    "gce_check_s": 0.05,
+    "gce_group_retry_s": 0.05,
     "do_active_s": 0.1,
     "do_action_s": 0.05,
     "do_gone_s": 0.0,

@@ -130,7 +130,7 @@ def status_command(ctx: click.Context, *, name: str, as_json: bool) -> None:
     lines += [f"  {'MEMBER':20} {'ZONE':16} {'VERSION':8} {'THE CLOUD SAYS':22} THE MACHINE SAYS"] if found.members else []
     for row in found.members:
         doubt = f"  CONFLICT: {row.doubt}" if row.doubt else ""
-        lines.append(f"  {row.id:20} {row.zone:16} {row.version:8} {row.cloud:22} {row.says}{doubt}")
+        lines.append(f"  {row.name or row.id:20} {row.zone:16} {row.version:8} {row.cloud:22} {row.says}{doubt}")
     options.show(data, *lines, as_json=as_json)
     fine = serving == view.size and view.deadline and not view.halted and not any(row.doubt for row in found.members)
     ctx.exit(EXIT_OK if fine else EXIT_UNKNOWN)

@@ -46,6 +46,7 @@ class FleetMember:
         state: in the cloud's own words.
         serves: whether it counts as capacity.
         version: of the template that it was launched from.
+        name: where the cloud calls it otherwise than by its id; one that is made anew can keep it.
     """
 
     id: str
@@ -55,6 +56,7 @@ class FleetMember:
     serves: bool
     healthy: bool
     version: str
+    name: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,13 +104,15 @@ class PostedEvidence:
     """What a member posted, under the name that the cloud's own identity gave it.
 
     Attributes:
-        instance: of the prefix, which only that machine may write.
+        instance: of the prefix: only that machine may write there, or what others wrote has a doubt.
         content: as it was posted; no more than the machine's own word.
+        doubt: why the cloud does not say that this machine posted it; empty where it does.
     """
 
     instance: str
     digest: str
     content: dict[str, Any] = field(default_factory=dict)
+    doubt: str = ""
 
 
 class Fleet(Protocol):
@@ -127,7 +131,10 @@ class Fleet(Protocol):
         """What members posted."""
 
     def roll(self, order: FleetOrder, program: bytes, waves: Waves, *, on_step: Step) -> None:
-        """Replace the members by ones of this order, in waves; back by itself where they do not verify."""
+        """Replace the members by ones of this order, in waves; back where they do not verify.
+
+        It returns when the roll has begun, where the cloud goes on by itself, and otherwise at its end.
+        """
 
     def remove(self, name: str, *, on_step: Step) -> list[str]:
         """Remove the group, its members and all that was made for it; returns a phrase for each."""
@@ -141,8 +148,10 @@ class FleetPlan:
         caller: the policy document of whoever runs `gpuprov fleet`.
         member: the policy document of the members' role.
         role: its name.
+        rehearsed_as: the setting of the embedded cloud that holds the policies of roles, by name.
     """
 
     caller: dict[str, Any]
     member: dict[str, Any]
     role: str
+    rehearsed_as: str

@@ -33,6 +33,15 @@ class Traffic:
             call["seconds"] = time.time() - call["time"]
 
 
+def whole_path(application: Wsgi) -> Wsgi:
+    """The same application under its own path, which a dispatcher takes off."""
+
+    def answer(environ: Environ, start: Start) -> Iterable[bytes]:
+        return application({**environ, "PATH_INFO": f"{environ['SCRIPT_NAME']}{environ['PATH_INFO']}", "SCRIPT_NAME": ""}, start)
+
+    return answer
+
+
 class Emulation(Protocol):
     """One embedded cloud: `emulation.py` of its folder.
 

@@ -65,6 +65,7 @@ class MemberStatus:
     doubt: str = ""
     at: str = ""
     boot_id: str = ""
+    name: str = ""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -206,11 +207,11 @@ def _connected(session: Session, record: FleetRecord, planned: Plan, *, start: b
     running = control.running(session.rehearsal_folder)
     if running is not None and start:
         policies = module.plan(_order(record, planned), record.region)
-        known = control.ask(running, "settings")["role_policies"]
-        merged = known.get(policies.role, {"Version": "2012-10-17", "Statement": []})
-        fresh = [each for each in policies.member["Statement"] if each not in merged["Statement"]]
-        document = {**merged, "Statement": [*merged["Statement"], *fresh]}
-        control.ask(running, "settings", method="PUT", body={"role_policies": {**known, policies.role: document}})
+        known = control.ask(running, "settings")[policies.rehearsed_as]
+        (rows,) = (key for key, value in policies.member.items() if isinstance(value, list))
+        merged = known.get(policies.role, {**policies.member, rows: []})
+        document = {**merged, rows: [*merged[rows], *(each for each in policies.member[rows] if each not in merged[rows])]}
+        control.ask(running, "settings", method="PUT", body={policies.rehearsed_as: {**known, policies.role: document}})
     rehearsed: Fleet = module.connect(record.region, access)
     return rehearsed
 
@@ -239,12 +240,16 @@ def status(session: Session, name: str) -> FleetStatus:
     if view is None:
         msg = f"the cloud has no fleet called {name!r}"
         raise InstanceNotFoundError(msg, hint=f"`gpuprov fleet up` makes it again, `gpuprov fleet down {name}` forgets it")
-    posted = {each.instance: each for each in fleet.evidence(_order(record, planned))}
+    every = fleet.evidence(_order(record, planned))
+    posted, doubts = ({each.instance: each for each in every if bool(each.doubt) == doubted} for doubted in (False, True))
     rows = []
     for member in view.members:
-        own = posted.get(member.id)
         cloud = member.state if member.healthy else f"{member.state}, unhealthy"
-        rows.append(_status(record, planned, own, MemberStatus(member.id, member.zone, member.version, cloud, "nothing yet")))
+        row = MemberStatus(member.id, member.zone, member.version, cloud, "nothing yet", name=member.name)
+        row = _status(record, planned, posted.get(member.id), row)
+        if member.id in doubts and not row.doubt:
+            row = dataclasses.replace(row, doubt=f"evidence under its name {doubts[member.id].doubt}")
+        rows.append(row)
     return FleetStatus(record, view, tuple(rows))
 
 

@@ -16,6 +16,9 @@ from provision import paths
 from provision.clouds.aws.access import AwsAccess
 from provision.clouds.aws.client import client
 from provision.clouds.aws.cloud import AwsCloud
+from provision.clouds.gcp.access import GcpAccess
+from provision.clouds.gcp.client import client as gcp_client
+from provision.clouds.gcp.cloud import GcpCloud
 from provision.rehearsal import control
 from provision.rehearsal.control import Rehearsal
 from tests.cli.conftest import Call, call
@@ -26,6 +29,7 @@ from tests.waiting import until
 __all__ = ["call"]
 
 REGION, STORE = "ap-east-1", "s3://a-store/x"
+ACCOUNT = "gpu-node@gpuprov-rehearsal.iam.gserviceaccount.com"
 KILLED = Path(__file__).with_name("killed.py")
 
 
@@ -43,18 +47,23 @@ def profile(tmp_path: Path) -> str:
     """A shipped profile whose machines have a role."""
     text = (paths.profiles_dir() / "t4-train.yml").read_text().replace("name: t4-train", "name: ff", 1)
     path = tmp_path / "f.yml"
-    path.write_text(
-        text.replace("    market: on-demand # spot", "    identity: {instance_profile: gpu-node}\n    market: on-demand # spot", 1)
-    )
+    text = text.replace("    market: on-demand # spot", "    identity: {instance_profile: gpu-node}\n    market: on-demand # spot", 1)
+    path.write_text(text.replace("    gpu: t4\n", f"    gpu: t4\n    identity: {{service_account: {ACCOUNT}}}\n", 1))
     return str(path)
 
 
+@pytest.fixture(params=["aws", "gcp"])
+def where(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
 @pytest.fixture
-def words(profile: str) -> tuple[str, ...]:
-    return ("fleet", "up", profile, "--count", "2", "--store", STORE, "--rehearse", "--without-gpu")
+def words(profile: str, where: str) -> tuple[str, ...]:
+    store = STORE if where == "aws" else STORE.replace("s3", "gs")
+    return ("fleet", "up", profile, "--count", "2", "--store", store, "--rehearse", where, "--without-gpu")
 
 
-class Groups:
+class AwsGroups:
     """What AWS has."""
 
     def __init__(self, rehearsal: Rehearsal) -> None:
@@ -68,6 +77,21 @@ class Groups:
     def one(self) -> dict[str, Any]:
         (group,) = self.all()
         return group
+
+    def sizes(self) -> list[int]:
+        return [int(group["DesiredCapacity"]) for group in self.all()]
+
+    def count(self) -> int:
+        return len(self.one()["Instances"])
+
+    def deadlines(self) -> int:
+        return len(self.groups.describe_scheduled_actions(AutoScalingGroupName="gpuprov-ff")["ScheduledUpdateGroupActions"])
+
+    def versions(self) -> int:
+        return len(self.ec2.describe_launch_template_versions(LaunchTemplateName="gpuprov-ff")["LaunchTemplateVersions"])
+
+    def rolls(self) -> int:
+        return len(self.groups.describe_instance_refreshes(AutoScalingGroupName="gpuprov-ff")["InstanceRefreshes"])
 
     def left(self) -> list[str]:
         return [str(thing) for thing in AwsCloud(REGION, self.access).things() if thing.alive]
@@ -86,6 +110,56 @@ class Groups:
         until(done)
 
 
+class GcpGroups:
+    """What GCP has."""
+
+    def __init__(self, rehearsal: Rehearsal) -> None:
+        self.rehearsal, self.access = rehearsal, GcpAccess(**rehearsal.settings("gcp"))
+        self.groups = gcp_client("RegionInstanceGroupManagersClient", self.access)
+        self.at = {"project": self.access.project, "region": "asia-east2"}
+
+    def all(self) -> list[Any]:
+        return list(self.groups.list(**self.at))
+
+    def members(self) -> list[Any]:
+        return list(self.groups.list_managed_instances(**self.at, instance_group_manager="gpuprov-ff"))
+
+    def sizes(self) -> list[int]:
+        return [int(group.target_size) for group in self.all()]
+
+    def count(self) -> int:
+        return len(self.members())
+
+    def _templates(self) -> list[Any]:
+        return list(gcp_client("InstanceTemplatesClient", self.access).list(project=self.access.project))
+
+    def deadlines(self) -> int:
+        """One deadline, which all templates have."""
+        return len({template.properties.scheduling.termination_time for template in self._templates()} - {""})
+
+    def versions(self) -> int:
+        return len(self._templates())
+
+    def rolls(self) -> int:
+        """Whether all members have come to the newest version, of several."""
+        (target,) = {version.instance_template for version in self.all()[0].versions}
+        done = {member.version.instance_template for member in self.members()} == {target}
+        return int(done and self.versions() > 1)
+
+    def left(self) -> list[str]:
+        return [str(thing) for thing in GcpCloud("asia-east2", self.access).things()]
+
+    def serve(self) -> None:
+        """Say for the members, which have no hosts here, that they may serve."""
+        control.ask(self.rehearsal, "settings", method="PUT", body={"gce_answers": {"*": 200}})
+        until(lambda: [member.current_action for member in self.members()] == ["NONE", "NONE"])
+
+
+@pytest.fixture
+def groups(cloud: Rehearsal, where: str) -> AwsGroups | GcpGroups:
+    return AwsGroups(cloud) if where == "aws" else GcpGroups(cloud)
+
+
 def killed(number: int, when: str, *words: str) -> bool:
     """Whether it was killed before it ended by itself."""
     done = subprocess.run([sys.executable, str(KILLED), str(number), when, *words], capture_output=True, text=True, check=False)
@@ -95,16 +169,18 @@ def killed(number: int, when: str, *words: str) -> bool:
 
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("verb", ["up", "scale", "roll", "down"])
-def test_kill_9_at_every_call(cloud: Rehearsal, call: Call, words: tuple[str, ...], tmp_path: Path, *, verb: str, when: str) -> None:
+def test_kill_9_at_every_call(
+    groups: AwsGroups | GcpGroups, call: Call, words: tuple[str, ...], tmp_path: Path, *, verb: str, when: str
+) -> None:
     other = tmp_path / "other"
     other.write_text("#!/bin/sh\nexit 0\n")
     asked = {
         "up": words,
         "scale": ("fleet", "scale", "ff", "3"),
-        "roll": ("fleet", "roll", "ff", "--program", str(other)),
+        "roll": ("fleet", "roll", "ff", "--program", str(other), "--pause", "0s"),
         "down": ("fleet", "down", "ff", "--yes"),
     }[verb]
-    groups, number, more = Groups(cloud), 0, True
+    number, more = 0, True
     while more:
         number += 1
         if verb != "up":
@@ -117,22 +193,17 @@ def test_kill_9_at_every_call(cloud: Rehearsal, call: Call, words: tuple[str, ..
             assert code == 0 or (not more and code == 2), err  # it had ended, or it was forgotten already
         else:
             assert code == 0, err
-            group = groups.one()
-            assert group["DesiredCapacity"] == (3 if verb == "scale" else 2)
-            assert len(groups.groups.describe_scheduled_actions(AutoScalingGroupName="gpuprov-ff")["ScheduledUpdateGroupActions"]) == 1
-            versions = groups.ec2.describe_launch_template_versions(LaunchTemplateName="gpuprov-ff")["LaunchTemplateVersions"]
-            assert len(versions) == (2 if verb == "roll" else 1)
-            assert len(groups.groups.describe_instance_refreshes(AutoScalingGroupName="gpuprov-ff")["InstanceRefreshes"]) == (
-                verb == "roll"
-            )
+            assert groups.sizes() == [3 if verb == "scale" else 2]
+            assert groups.deadlines() == 1
+            assert groups.versions() == (2 if verb == "roll" else 1)
+            assert groups.rolls() == (verb == "roll")
             assert call("fleet", "down", "ff", "--yes")[0] == 0
         assert groups.left() == [], number
         assert groups.all() == []
     assert number > 1
 
 
-def test_its_life_through_the_command_line(cloud: Rehearsal, call: Call, words: tuple[str, ...]) -> None:
-    groups = Groups(cloud)
+def test_its_life_through_the_command_line(groups: AwsGroups | GcpGroups, call: Call, words: tuple[str, ...]) -> None:
     code, out, _ = call(*words, "--json")
     assert code == 0
     assert json.loads(out)["size"] == 2
@@ -142,7 +213,7 @@ def test_its_life_through_the_command_line(cloud: Rehearsal, call: Call, words: 
     shown = json.loads(out)
     assert (code, shown["serving"], [row["says"] for row in shown["members"]]) == (0, 2, ["nothing yet", "nothing yet"])
     assert call("fleet", "scale", "ff", "1")[0] == 0
-    until(lambda: len(groups.one()["Instances"]) == 1)
+    until(lambda: groups.count() == 1)
     assert call("fleet", "status", "ff")[0] == 0
     assert call("fleet", "down", "ff", "--yes")[0] == 0
     assert groups.left() == []
@@ -159,8 +230,9 @@ def test_a_rerun_keeps_the_deadline_and_refuses_another_profile(call: Call, word
     assert (code, "error[name-taken]" in err, "fleet roll" in err) == (4, True, True)
 
 
+@pytest.mark.parametrize("where", ["aws"])
 def test_a_fleet_without_a_deadline_is_not_fine(cloud: Rehearsal, call: Call, words: tuple[str, ...]) -> None:
-    groups = Groups(cloud)
+    groups = AwsGroups(cloud)
     call(*words)
     groups.serve()
     groups.groups.delete_scheduled_action(AutoScalingGroupName="gpuprov-ff", ScheduledActionName="gpuprov-deadline")
@@ -168,15 +240,20 @@ def test_a_fleet_without_a_deadline_is_not_fine(cloud: Rehearsal, call: Call, wo
     assert (code, "WITHOUT A DEADLINE" in out) == (3, True)
 
 
-def test_the_plan_contacts_nobody_and_shows_both_policies(call: Call, words: tuple[str, ...]) -> None:
+def test_the_plan_contacts_nobody_and_shows_both_policies(call: Call, words: tuple[str, ...], where: str) -> None:
     code, out, _ = call("fleet", "plan", *words[2:], "--json")
     shown = json.loads(out)
-    assert (code, shown["role"], shown["size"]) == (0, "gpu-node", 2)
-    assert "${aws:userid}" in json.dumps(shown["member_policy"])
-    assert {statement["Sid"] for statement in shown["caller_policy"]["Statement"]} >= {"MakeFleet", "OwnFleet", "PassRole"}
+    assert (code, shown["role"], shown["size"]) == (0, "gpu-node" if where == "aws" else ACCOUNT, 2)
+    if where == "aws":
+        assert "${aws:userid}" in json.dumps(shown["member_policy"])
+        assert {statement["Sid"] for statement in shown["caller_policy"]["Statement"]} >= {"MakeFleet", "OwnFleet", "PassRole"}
+    else:
+        assert {row["role"] for row in shown["member_policy"]["bindings"]} == {"roles/storage.objectCreator", "roles/storage.objectViewer"}
+        assert {"compute.instanceGroupManagers.create", "iam.serviceAccounts.actAs"} <= set(shown["caller_policy"]["includedPermissions"])
     assert shown["usd_per_hour"] > 0
 
 
+@pytest.mark.parametrize("where", ["aws"])
 @pytest.mark.parametrize(
     "store", ["gs://a-store", "s3://", "s3://A/x", "s3://a-store/../x", "s3://a-store/x y", "a-store", "s3://a-store/$(id)"]
 )
@@ -185,9 +262,10 @@ def test_a_store_that_is_none_is_refused(call: Call, words: tuple[str, ...], sto
     assert (code, "error[usage]" in err) == (2, True)
 
 
-@pytest.mark.parametrize("place", ["gcp"])
-def test_a_cloud_without_fleets_refuses(call: Call, words: tuple[str, ...], place: str) -> None:
-    code, _, err = call(*words, "--rehearse", place)
+def test_a_cloud_without_fleets_refuses(call: Call, tmp_path: Path) -> None:
+    path = tmp_path / "h.yml"
+    assert call("profile", "new", "--gpu", "h100", "--cloud", "digitalocean", "--region", "tor1", "--output", str(path))[0] == 0
+    code, _, err = call("fleet", "up", str(path), "--count", "2", "--store", STORE, "--rehearse", "digitalocean")
     assert (code, "error[cloud-unsupported]" in err, "hint:" in err) == (2, True, True)
 
 
@@ -203,6 +281,7 @@ def test_a_fleet_has_no_more_members_than_the_profile_allows(call: Call, words: 
     assert call("fleet", "roll", "ff", "--profile", profile)[0] == 2
 
 
+@pytest.mark.parametrize("where", ["aws"])
 def test_a_price_over_the_limit_is_refused(call: Call, words: tuple[str, ...], profile: str) -> None:
     path = Path(profile)
     path.write_text(path.read_text().replace("price_per_hour_usd: 1.00", "price_per_hour_usd: 0.10"))

@@ -224,7 +224,7 @@ def plan(order: FleetOrder, region: str) -> FleetPlan:
     parameters = parameters_of([order.machine.place], order.machine.os)
     role = fleet_requests.role_of(order.machine)
     caller, member = fleet_requests.caller_policy(order, region, parameters), fleet_requests.member_policy(order, region)
-    return FleetPlan(caller, member, role.role_name)
+    return FleetPlan(caller, member, role.role_name, "role_policies")
 
 
 def connect(region: str, access: AwsAccess | None = None) -> AwsFleet:

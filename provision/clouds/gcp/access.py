@@ -11,12 +11,14 @@ class GcpAccess:
     Attributes:
         project: the project that asks.
         endpoint_url: another place than Google's; it gets no credentials.
+        machine_endpoint_url: where machines reach Google and their metadata, in the embedded cloud; None for Google's own addresses.
         caller_address_url: answers with the address under which instances see this machine.
         timeout_s: how long one call may go unanswered.
     """
 
     project: str | None = None
     endpoint_url: str | None = None
+    machine_endpoint_url: str | None = None
     caller_address_url: str | None = None
     timeout_s: float = 30.0
 

@@ -14,7 +14,7 @@ from provision.clouds.claim import taken
 from provision.clouds.gcp.answers import tags_of_firewall
 from provision.clouds.gcp.api import GcpProjectApi
 from provision.clouds.gcp.errors import AlreadyThereError, GoneError
-from provision.clouds.gcp.requests import NETWORK, claim_name, firewalls, network_tag
+from provision.clouds.gcp.requests import NETWORK, claim_name, firewalls, health_name, network_tag
 from provision.concurrent import at_once
 from provision.errors import CloudInvalidError
 
@@ -120,5 +120,5 @@ def allow(api: GcpProjectApi, name: str, launch_id: str, text: str, networks: Se
     wait(api, begin(api, name, launch_id, text, networks, network=network))
     names = {rule["name"] for rule in firewalls(name, launch_id, text, networks, network)}
     for rule in rules:
-        if network_tag(launch_id) in rule.target_tags and rule.name not in names:
+        if network_tag(launch_id) in rule.target_tags and rule.name not in {*names, health_name(launch_id)}:
             api.run("Firewalls", "delete_unary", "compute.firewalls.delete", timeout_s=_RULE_S, firewall=rule.name)

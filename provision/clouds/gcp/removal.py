@@ -10,7 +10,7 @@ from provision.clouds.gcp.answers import last, tags_of, tags_of_firewall
 from provision.clouds.gcp.api import GcpProjectApi
 from provision.clouds.gcp.errors import GoneError
 from provision.clouds.gcp.firewall import rules_of
-from provision.clouds.gcp.requests import ATTEMPT_LABEL, LABELS
+from provision.clouds.gcp.requests import ATTEMPT_LABEL, LABELS, REGION_KEY, group_name, health_name, network_tag
 from provision.concurrent import at_once
 
 _REMOVED_S: Final = 300.0
@@ -33,6 +33,9 @@ class GcpKind:
 
 
 _FIREWALL: Final = GcpKind("firewall", "Firewalls", "firewalls")
+_GROUP: Final = GcpKind("instance-group-manager", "RegionInstanceGroupManagers", "instanceGroupManagers")
+_TEMPLATE: Final = GcpKind("instance-template", "InstanceTemplates", "instanceTemplates")
+_CHECK: Final = GcpKind("health-check", "HealthChecks", "healthChecks")
 # In the order of removal: a machine first, with the disks that end with it.
 KINDS: Final = (
     GcpKind("instance", "Instances", "instances"),
@@ -40,6 +43,10 @@ KINDS: Final = (
     GcpKind("address", "Addresses", "addresses"),
     _FIREWALL,
 )
+# A group comes before its members, which it would make anew, and its templates and its check after it, which it uses.
+_ORDER: Final = (_GROUP, *KINDS[:-1], _TEMPLATE, _CHECK, _FIREWALL)
+_REGIONAL: Final = ("address", _GROUP.kind)
+_GROUP_REMOVED_S: Final = 1800.0
 
 
 def label_filter(name: str | None, tag: str = base.NAME_TAG) -> str:
@@ -58,7 +65,35 @@ def things(api: GcpProjectApi, name: str | None) -> list[base.Thing]:
         keys = os_login.things(api, [raw for _, raw in raws]) if kind.kind == "instance" else []
         return [*(base.Thing.tagged(kind.kind, raw.name, last(scope), _labelled(raw) | tags_of(raw)) for scope, raw in raws), *keys]
 
-    return [thing for of_kind in at_once(existing, KINDS) for thing in of_kind]
+    found = [thing for of_kind in at_once(existing, KINDS) for thing in of_kind]
+    return [*_of_fleets(api, found), *found]
+
+
+def _of_fleets(api: GcpProjectApi, found: Sequence[base.Thing]) -> list[base.Thing]:
+    """What belongs to fleets: asked for where there is a rule for their health checks, which is made first and removed last."""
+    result = []
+    for rule in found:
+        if rule.kind != _FIREWALL.kind or rule.id != health_name(rule.launch_id):
+            continue
+        tags = {base.NAME_TAG: rule.group, base.LAUNCH_TAG: rule.launch_id, base.OWNER_TAG: rule.owner}
+        region = dict(rule.tags).get(REGION_KEY, "")
+        group, check = group_name(rule.group), health_name(rule.launch_id)
+        if _is_there(api, _GROUP, {"region": region, "instance_group_manager": group}):
+            result.append(base.Thing.tagged(_GROUP.kind, group, region, tags))
+        names = f'name eq "{network_tag(rule.launch_id)}-.*"'
+        templates = api.pages("InstanceTemplates", "list", "compute.instanceTemplates.list", filter=names)
+        result += [base.Thing.tagged(_TEMPLATE.kind, each.name, "global", tags) for each in templates]
+        if _is_there(api, _CHECK, {"health_check": check}):
+            result.append(base.Thing.tagged(_CHECK.kind, check, "global", tags))
+    return result
+
+
+def _is_there(api: GcpProjectApi, kind: GcpKind, target: dict[str, str]) -> bool:
+    try:
+        api.call(kind.client, "get", f"compute.{kind.field}.get", **target)
+    except GoneError:
+        return False
+    return True
 
 
 def _labelled(raw: Any) -> dict[str, str]:
@@ -71,7 +106,7 @@ def remove(api: GcpProjectApi, things: Sequence[base.Thing], *, on_step: base.St
     # The keys come first: each is found by its machine.
     phrases = os_login.take_back(api, [thing for thing in things if thing.kind == os_login.KIND], on_step)
     ended: set[str] = set()  # launches whose machines were removed, and with them the disks that end with a machine
-    for kind in KINDS:
+    for kind in _ORDER:
         of_kind = [thing for thing in things if thing.kind == kind.kind]
         if not of_kind:
             continue
@@ -85,10 +120,11 @@ def remove(api: GcpProjectApi, things: Sequence[base.Thing], *, on_step: base.St
 
 def _remove(api: GcpProjectApi, kind: GcpKind, thing: base.Thing) -> bool:
     """Remove a thing and return whether it still existed."""
-    scope = {} if thing.where == "global" else {"region" if kind.kind == "address" else "zone": thing.where}
-    action, target = f"compute.{kind.field}.delete", {kind.kind: thing.id, **scope}
+    scope = {} if thing.where == "global" else {"region" if kind.kind in _REGIONAL else "zone": thing.where}
+    action, target = f"compute.{kind.field}.delete", {kind.kind.replace("-", "_"): thing.id, **scope}
+    longest_s = _GROUP_REMOVED_S if kind is _GROUP else _REMOVED_S
     try:
-        api.run(kind.client, "delete_unary", action, timeout_s=_REMOVED_S, where=thing.where, **target)
+        api.run(kind.client, "delete_unary", action, timeout_s=longest_s, where=thing.where, **target)
     except GoneError:
         return False
     return True

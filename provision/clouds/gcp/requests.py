@@ -29,6 +29,7 @@ LABELS: Final = {
     base.FIRST_TAG: "gpuprov-first",
     base.COUNT_TAG: "gpuprov-count",
 }
+REGION_KEY: Final = "gpuprov-region"  # in the description of what a fleet has outside its region
 ATTEMPT_LABEL: Final = "gpuprov-attempt"  # which attempt of a launch made it: Order.token, without the region, which a machine shows
 NETWORK: Final = "global/networks/default"
 # The rule with the lowest number decides. The default network's own default-allow-ssh (0.0.0.0/0) has 65534, and a rule that somebody
@@ -65,6 +66,16 @@ def network_tag(launch_id: str) -> str:
 def claim_name(name: str) -> str:
     """The name of the rule that claims a launch's name: of that name alone, so that GCE lets only one launch of a project have it."""
     return f"gpuprov-name-{name}"
+
+
+def group_name(name: str) -> str:
+    """The name of a fleet's group, and the stem of its members' names."""
+    return f"gpuprov-{name}"
+
+
+def health_name(launch_id: str) -> str:
+    """The name of the health check of a fleet, and of the rule that lets it in."""
+    return f"{network_tag(launch_id)}-health"
 
 
 def machine_names(order: base.Order, in_use: Iterable[str] = ()) -> list[str]:
@@ -172,7 +183,8 @@ def _card(order: base.Order, region: str) -> dict[str, Any]:
     return nic
 
 
-def _properties(order: base.Order, region: str) -> dict[str, Any]:
+def properties(order: base.Order, region: str) -> dict[str, Any]:
+    """A machine without its name and zone, which names its types alone, as templates and bulk inserts do."""
     return {
         "machine_type": order.instance_type,
         "guest_accelerators": _accelerators(order),
@@ -191,7 +203,7 @@ def _properties(order: base.Order, region: str) -> dict[str, Any]:
 
 def instance(order: base.Order, name: str) -> dict[str, Any]:
     """The resource of a single insert into `order.zone`."""
-    resource = _properties(order, order.zone.rpartition("-")[0])
+    resource = properties(order, order.zone.rpartition("-")[0])
     where = f"zones/{order.zone}"
     resource["name"] = name
     resource["machine_type"] = f"{where}/machineTypes/{order.instance_type}"
@@ -209,7 +221,7 @@ def bulk(order: base.Order, names: Iterable[str], region: str, zones: Iterable[s
         "count": order.count,
         "min_count": order.minimum,
         "per_instance_properties": {name: {} for name in names},
-        "instance_properties": _properties(order, region),
+        "instance_properties": properties(order, region),
     }
     if not order.zone:
         allowed = {f"zones/{zone}": {"preference": "ALLOW"} for zone in zones}

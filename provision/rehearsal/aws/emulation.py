@@ -2,7 +2,6 @@
 
 import threading
 import time
-from collections.abc import Iterable
 from typing import Any
 
 from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
@@ -29,7 +28,7 @@ from provision.rehearsal.aws import (
 from provision.rehearsal.aws.api import OWNERS_KEY, AwsApi
 from provision.rehearsal.aws.metadata import Metadata
 from provision.rehearsal.aws.settings import AwsSettings
-from provision.rehearsal.base import Environ, Start, Traffic, Wsgi
+from provision.rehearsal.base import Traffic, whole_path
 from provision.rehearsal.hosts import HostPark
 
 
@@ -56,7 +55,7 @@ class AwsEmulation:
         metadata = Metadata(self._groups.target_state)
         self.api = AwsApi(application, self.settings, traffic, self._groups, metadata)
         # What the machines reach, at an address of their network: the metadata service and the API.
-        machines = DispatcherMiddleware(self.api, {"/latest": _whole_path(metadata)})
+        machines = DispatcherMiddleware(self.api, {"/latest": whole_path(metadata)})
         self._machines = make_server(park.network.gateway if park else "127.0.0.1", 0, machines, threaded=True)
         threading.Thread(target=self._machines.serve_forever, daemon=True).start()
 
@@ -99,12 +98,3 @@ class AwsEmulation:
         """End the loop of the groups."""
         self._groups.close()
         self._machines.shutdown()
-
-
-def _whole_path(application: Wsgi) -> Wsgi:
-    """The same application under its own path, which the dispatcher takes off."""
-
-    def answer(environ: Environ, start: Start) -> Iterable[bytes]:
-        return application({**environ, "PATH_INFO": f"{environ['SCRIPT_NAME']}{environ['PATH_INFO']}", "SCRIPT_NAME": ""}, start)
-
-    return answer

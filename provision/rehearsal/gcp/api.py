@@ -9,14 +9,17 @@ from typing import Any, Final
 from urllib.parse import parse_qsl
 
 from werkzeug import Response
+from werkzeug.datastructures import Authorization
 from werkzeug.wsgi import get_input_stream
 
 from provision.rehearsal.base import Environ, Start, Traffic
 from provision.rehearsal.faults import KINDS, Fault, strike
 from provision.rehearsal.gcp import (
+    bindings,
     bulk,
     capacity,
     discovery,
+    groups,
     instances,
     launch,
     networks,
@@ -24,29 +27,41 @@ from provision.rehearsal.gcp import (
     operations,
     os_login,
     permissions,
+    probes,
     project_policy,
     quota,
     skus,
+    storage,
+    templates,
 )
+from provision.rehearsal.gcp.metadata import CERTS, MetadataServer
 from provision.rehearsal.gcp.refusals import ComputeError, invalid, not_implemented
 from provision.rehearsal.gcp.world import GcpCall, Handler, ResourcePath, World, last
 
-_MODULES: Final = (bulk, capacity, instances, launch, networks, offers, operations, os_login, project_policy, quota, skus)
+_MODULES: Final = (
+    *(bulk, capacity, groups, instances, launch, networks, offers),
+    *(operations, os_login, project_policy, probes, quota, skus, storage, templates),
+)
 _HANDLERS: Final[dict[str, Handler]] = {method: handler for module in _MODULES for method, handler in module.HANDLERS.items()}
 _BEYOND: Final = {"orderBy", "sourceInstanceTemplate", "sourceMachineImage"}  # Google has them: better refused than ignored
+_UPLOAD: Final = "/upload/"
+_STORAGE: Final = ("/storage/", _UPLOAD)
 _UUID: Final = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 
 
 class GcpApi:
     """WSGI over a world."""
 
-    def __init__(self, world: World, traffic: Traffic) -> None:
+    def __init__(self, world: World, traffic: Traffic, metadata: MetadataServer) -> None:
         self._world = world
+        self._metadata = metadata
         self._traffic = traffic
         self._discovery = discovery.load()
 
     def __call__(self, environ: Environ, start: Start) -> Iterable[bytes]:
         """Answer one request."""
+        if environ["PATH_INFO"] == CERTS:
+            return self._metadata.certificates()(environ, start)
         with self._traffic.record(action="", region="global", path=environ["PATH_INFO"]) as log:
             response = self._answer(environ, get_input_stream(environ).read(), log)
         return response(environ, start)
@@ -64,15 +79,18 @@ class GcpApi:
 
     def _read(self, environ: Environ, raw: bytes, log: dict[str, Any]) -> GcpCall:
         """The call that a request is, checked against Google's document, with what the log says of it."""
-        method, path = self._discovery.find(environ["REQUEST_METHOD"], environ["PATH_INFO"])
+        raw_path, where = str(environ.get("REQUEST_URI", "")).partition("?")[0], str(environ["PATH_INFO"])
+        # The name of an object is one part of the path, whatever slashes it has.
+        method, path = self._discovery.find(environ["REQUEST_METHOD"], raw_path if where.startswith(_STORAGE) else where)
         query = dict(parse_qsl(environ.get("QUERY_STRING", ""), keep_blank_values=True))
         log |= {"action": method.id, "region": path.get("zone") or path.get("region") or "global"}
         log |= {"requestId": query["requestId"]} if "requestId" in query else {}
+        upload, given = where.startswith(_UPLOAD), Authorization.from_header(environ.get("HTTP_AUTHORIZATION"))
         try:
-            body = json.loads(raw) if raw else {}
+            body = json.loads(raw) if raw and not upload else {}
         except ValueError as error:
             raise ComputeError("parseError", f"Parse Error: {error}") from error
-        call = GcpCall(self._world, method, path, query, body)
+        call = GcpCall(self._world, method, path, query, body, raw=raw if upload else b"", token=(given.token or "") if given else "")
         name = (body.get("name") if isinstance(body, dict) else None) or call.name
         log |= {"name": name} if name else {}
         self._discovery.check_query(method, query)
@@ -82,16 +100,29 @@ class GcpApi:
     def _do(self, call: GcpCall, log: dict[str, Any]) -> Response:
         """Carry a call out, once for each request id."""
         offers.require_scope(call)
-        permissions.enforce(call)
+        self._authorise(call)
         handler = _HANDLERS.get(call.method.id)
         beyond = sorted(_BEYOND & call.query.keys())
         if handler is None or beyond:
             raise not_implemented(call.method.id, beyond)
         with self._world.lock:
             answer = self._again(call) or self._first(call, handler)
+            if isinstance(answer, Response):
+                return answer
             self._discovery.check_answer(call.method, answer)
             log |= {"operation": answer["name"]} if answer.get("kind") == "compute#operation" else {}
             return _json(answer)
+
+    def _authorise(self, call: GcpCall) -> None:
+        """Refuse a token that nobody was given, and a call that its holder may not make; without a token it is the account's owner."""
+        if not call.token:
+            permissions.enforce(call)
+            return
+        with self._world.lock:
+            holder = self._metadata.holder(call.token)
+            if holder is None:
+                raise ComputeError("authError", "Invalid Credentials", http=401)
+            bindings.enforce(call, holder[1])
 
     def _again(self, call: GcpCall) -> dict[str, Any] | None:
         """The operation that answered the same request before; a request id may not be used for something else."""
@@ -107,9 +138,9 @@ class GcpApi:
             raise invalid("requestId", request_id, "The request id was used for another request.")
         return dict(self._world.get(place))
 
-    def _first(self, call: GcpCall, handler: Handler) -> dict[str, Any]:
+    def _first(self, call: GcpCall, handler: Handler) -> Any:
         answer = handler(call)
-        if "requestId" in call.query and answer.get("kind") == "compute#operation":
+        if isinstance(answer, dict) and "requestId" in call.query and answer.get("kind") == "compute#operation":
             place = ResourcePath(call.path["project"], call.scope, "operations", answer["name"])
             self._world.answers[call.path["project"], call.query["requestId"]] = (_request(call), place)
         return answer

@@ -8,7 +8,7 @@ import json
 import re
 from collections import defaultdict
 from collections.abc import Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
@@ -19,7 +19,7 @@ from provision.rehearsal.gcp.refusals import ComputeError, invalid, required
 ROOT: Final = "/compute/v1/"
 _FOLDER: Final = "discovery_cache/documents"
 # What the paths of the other APIs begin with, which the real ones have on hosts of their own.
-_OTHERS: Final = ("/v1/services/", "/v1/users/", "/v3/projects/", "/oauth2/v2/")
+_OTHERS: Final = ("/v1/services/", "/v1/users/", "/v3/projects/", "/oauth2/v2/", "/storage/v1/", "/upload/storage/v1/")
 # Document → the methods that are used of it.
 _METHODS: Final = {
     "cloudbilling.v1": ("cloudbilling.services.skus.list",),
@@ -30,6 +30,7 @@ _METHODS: Final = {
     ),
     "cloudresourcemanager.v3": ("cloudresourcemanager.projects.getIamPolicy", "cloudresourcemanager.projects.testIamPermissions"),
     "oauth2.v2": ("oauth2.userinfo.get",),
+    "storage.v1": tuple(f"storage.objects.{verb}" for verb in ("delete", "get", "insert", "list")),
 }
 _INTEGERS: Final = {"int64", "uint64"}
 _PLAIN: Final[dict[str, tuple[type, ...]]] = {"integer": (int,), "boolean": (bool,), "number": (int, float)}
@@ -73,7 +74,7 @@ class Discovery:
         for name, value in query.items():
             if name in parameters:
                 self.check(parameters[name], _json_value(parameters[name], value), name)
-            elif name.removeprefix("$") not in self.everywhere:  # Google takes `$alt` for `alt`
+            elif name.removeprefix("$") not in self.everywhere and name != "uploadType":  # Google takes `$alt` for `alt`
                 words = f'Invalid JSON payload received. Unknown name "{name}": Cannot bind query parameter.'
                 raise ComputeError("badRequest", words)
         for name, schema in parameters.items():
@@ -168,7 +169,7 @@ def load() -> Discovery:
     for name, methods in _METHODS.items():
         other = _apart(json.loads((folder / f"{name}.json").read_text()), name)
         discovery.schemas |= {f"{name} {schema}": form for schema, form in other["schemas"].items()}
-        _collect(discovery, other["resources"], methods)
+        _collect(discovery, other["resources"], methods, other["servicePath"])
     return discovery
 
 
@@ -179,12 +180,12 @@ def _apart(part: Any, api: str) -> Any:
     return [_apart(value, api) for value in part] if isinstance(part, list) else part
 
 
-def _collect(discovery: Discovery, resources: dict[str, Any], only: Collection[str] = ()) -> None:
+def _collect(discovery: Discovery, resources: dict[str, Any], only: Collection[str] = (), before: str = "") -> None:
     for resource in resources.values():
         for description in resource.get("methods", {}).values():
             if only and description["id"] not in only:
                 continue
-            path = description.get("flatPath") or description["path"]
+            path = before + (description.get("flatPath") or description["path"])
             method = Method(
                 id=description["id"],
                 path=path,
@@ -193,4 +194,7 @@ def _collect(discovery: Discovery, resources: dict[str, Any], only: Collection[s
                 response=description.get("response", {}).get("$ref", ""),
             )
             discovery.methods[description["httpMethod"], path.count("/")].append(method)
-        _collect(discovery, resource.get("resources", {}), only)
+            upload = description.get("mediaUpload", {}).get("protocols", {}).get("simple", {}).get("path", "").removeprefix("/")
+            if upload:  # whose body is the object itself
+                discovery.methods[description["httpMethod"], upload.count("/")].append(replace(method, path=upload, request=""))
+        _collect(discovery, resource.get("resources", {}), only, before)

@@ -1,11 +1,16 @@
 """The embedded GCP as one of the embedded clouds."""
 
+import threading
 from typing import Any
 
+from werkzeug.middleware.dispatcher import DispatcherMiddleware
+from werkzeug.serving import make_server
+
 from provision.clouds.gcp.own_image import GcpOwnImage
-from provision.rehearsal.base import Traffic
+from provision.rehearsal.base import Traffic, whole_path
 from provision.rehearsal.gcp import guests, images, networks
 from provision.rehearsal.gcp.api import GcpApi
+from provision.rehearsal.gcp.metadata import PREFIX, MetadataServer
 from provision.rehearsal.gcp.settings import PROJECT, GcpSettings
 from provision.rehearsal.gcp.world import World
 from provision.rehearsal.hosts import HostPark
@@ -18,11 +23,17 @@ class GcpEmulation:
         self.settings = GcpSettings()
         self._world = World(self.settings, park)
         networks.seed(self._world)
-        self.api = GcpApi(self._world, traffic)
+        metadata = MetadataServer(self._world)
+        self.api = GcpApi(self._world, traffic, metadata)
+        # What the machines reach, at an address of their network: the metadata server and Cloud Storage.
+        machines = DispatcherMiddleware(self.api, {PREFIX.rstrip("/"): whole_path(metadata)})
+        self._machines = make_server(park.network.gateway if park else "127.0.0.1", 0, machines, threaded=True)
+        threading.Thread(target=self._machines.serve_forever, daemon=True).start()
 
     def access(self, endpoint: str) -> dict[str, str]:
         """The fields of `provision.clouds.gcp.client.Access`."""
-        return {"project": PROJECT, "endpoint_url": endpoint}
+        machines = f"http://{self._machines.host}:{self._machines.port}"
+        return {"project": PROJECT, "endpoint_url": endpoint, "machine_endpoint_url": machines}
 
     def environment(self, endpoint: str) -> dict[str, str]:
         """GPUPROV_GCP_ENDPOINT is ours: Google's library has no variable for it. It is spoken to without credentials."""
@@ -44,3 +55,4 @@ class GcpEmulation:
     def close(self) -> None:
         """Cancel everything that was to happen later."""
         self._world.timers.close()
+        self._machines.shutdown()

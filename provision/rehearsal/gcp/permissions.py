@@ -11,14 +11,30 @@ docs.cloud.google.com/iam/docs/roles-permissions/compute.
 from collections.abc import Iterator
 from typing import Any, Final
 
+from provision.rehearsal.gcp import bindings
 from provision.rehearsal.gcp.images import project_of, public_projects
 from provision.rehearsal.gcp.refusals import forbidden
 from provision.rehearsal.gcp.settings import PROJECT
 from provision.rehearsal.gcp.world import GcpCall, last
 
 # Method → permission, where it is not `compute.COLLECTION.VERB` with the verbs below.
-_VERBS: Final = {"insert": "create", "aggregatedList": "list", "patch": "update", "wait": "get", "bulkInsert": "create"}
-_OTHERS: Final = {"regionInstances": "instances"}  # collection → the one whose permissions it needs
+_VERBS: Final = {
+    "insert": "create",
+    "aggregatedList": "list",
+    "patch": "update",
+    "wait": "get",
+    "bulkInsert": "create",
+    # Of groups: from memory, like what making one needs besides.
+    "listManagedInstances": "get",
+    "listErrors": "get",
+    **dict.fromkeys(("resize", "applyUpdatesToInstances", "recreateInstances", "deleteInstances"), "update"),
+}
+_OTHERS: Final = {
+    "regionInstances": "instances",
+    "regionInstanceGroupManagers": "instanceGroupManagers",
+    "regionInstanceTemplates": "instanceTemplates",
+    "regionHealthChecks": "healthChecks",
+}  # collection → the one whose permissions it needs
 # docs.cloud.google.com/resource-manager/docs/access-control-proj
 _ELSEWHERE: Final = {"cloudresourcemanager.projects.getIamPolicy": "resourcemanager.projects.getIamPolicy"}
 # A firewall rule also changes what its network lets through.
@@ -34,6 +50,13 @@ def _needs(call: GcpCall) -> Iterator[tuple[str, str]]:
     yield permission, f"{project}/{call.scope}/{collection}/{name}" if name else project
     if collection == "firewalls" and verb in _FIREWALL:
         yield "compute.networks.updatePolicy", f"{project}/global/networks/default"
+    if permission in {"compute.instanceGroupManagers.create", "compute.instanceGroupManagers.update"} and call.body.get("versions"):
+        yield "compute.instanceTemplates.useReadOnly", project
+    if permission == "compute.instanceGroupManagers.create" and call.body.get("autoHealingPolicies"):
+        yield "compute.healthChecks.useReadOnly", project
+    if permission == "compute.instanceTemplates.create":
+        for account in call.body.get("properties", {}).get("serviceAccounts", []):
+            yield "iam.serviceAccounts.actAs", f"{project}/serviceAccounts/{account.get('email', 'default')}"
     if permission == "compute.instances.create":
         properties = call.body.get("instanceProperties", call.body)
         yield from _of_instance(properties, f"{project}/{call.scope}/instances/{name}" if name else project)
@@ -74,6 +97,11 @@ def _of_images(body: dict[str, Any]) -> Iterator[tuple[str, str]]:
 def enforce(call: GcpCall) -> None:
     """Refuse a call that the caller's permissions do not cover, naming the first that is missing."""
     permissions = call.world.settings.gce_allowed
+    if call.method.id.startswith("storage."):
+        for permission, resource in bindings.needs(call):
+            if permissions is not None and permission not in permissions:
+                raise forbidden(permission, resource)
+        return
     if not call.method.id.startswith("compute."):  # the price list is everybody's, as is one's own profile of OS Login
         needed = _ELSEWHERE.get(call.method.id)
         if needed and permissions is not None and needed not in permissions:

@@ -69,6 +69,8 @@ class World:
     progress: threading.Condition = field(init=False)  # notified whenever an operation ends
     resources: dict[ResourcePath, dict[str, Any]] = field(default_factory=dict)  # all of them, as their GET shows them
     guests: dict[str, Any] = field(default_factory=dict)  # id of an instance → its Guest (guests.py)
+    groups: dict[ResourcePath, Any] = field(default_factory=dict)  # place of a group's resource → its ManagedGroup (group_loop.py)
+    objects: dict[tuple[str, str], Any] = field(default_factory=dict)  # bucket and name → its StoredObject (storage.py)
     login_keys: dict[str, dict[str, dict[str, str]]] = field(default_factory=dict)  # OS Login: account → fingerprint → key
     # (project, request id) → the request, and the operation that answered it
     answers: dict[tuple[str, str], tuple[str, ResourcePath]] = field(default_factory=dict)
@@ -129,6 +131,8 @@ class GcpCall:
     query: dict[str, str]
     body: dict[str, Any]
     error: dict[str, Any] | None = None
+    raw: bytes = b""  # of a request whose body is no JSON
+    token: str = ""  # the bearer token that it came with
 
     @property
     def scope(self) -> str:
@@ -150,4 +154,4 @@ class GcpCall:
         return ResourcePath(self.path["project"], self.scope, self.collection, name)
 
 
-Handler = Callable[[GcpCall], dict[str, Any]]
+Handler = Callable[[GcpCall], Any]

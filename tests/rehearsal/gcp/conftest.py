@@ -21,6 +21,7 @@ from tests.embedded import Embedded
 
 ZONE = "us-central1-a"
 REGION = "us-central1"
+PROJECT_ZONES = [f"{REGION}-{letter}" for letter in "abcf"]  # of the region
 IMAGE = "projects/ubuntu-os-cloud/global/images/family/ubuntu-2404-lts-amd64"
 
 

@@ -17,7 +17,8 @@ def test_what_does_not_parse_or_does_not_exist(gce: Gce) -> None:
     assert gce.raw("GET", "zones/mars-north1-a/instances")[0] == 404
     assert gce.raw("GET", "regions/mars-north1")[0] == 404
     assert gce.raw("GET", "nothing/at/all")[0] == 404
-    assert gce.raw("GET", "global/healthChecks")[0] == 501
+    assert gce.raw("GET", "global/targetPools")[0] == 404
+    assert gce.raw("GET", "global/sslPolicies")[0] == 501
     assert gce.raw("GET", f"zones/{ZONE}/instances?orderBy=name")[0] == 501
     with pytest.raises(x.NotFound):
         gce.instances.get(project="another-project", zone=ZONE, instance="a")

@@ -1,0 +1,104 @@
+"""Rolls of a managed instance group: each wave is a canary of a size, which the group brings about by itself; gpuprov says when to go on.
+
+Google has no way back of its own: whoever waits here sends the group back when the new members do not serve. A roll that nobody waits for
+any more stays at its wave, and the same command goes on. docs.cloud.google.com/compute/docs/instance-groups/updating-migs
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from provision.clouds import base
+from provision.clouds.fleet import FleetView, Waves
+from provision.clouds.gcp.answers import last
+from provision.clouds.polling import poll
+from provision.errors import CloudInvalidError
+
+_BOOT_S: Final = 900.0
+_LONGEST_PAUSE_S: Final = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Roll:
+    """One roll of one group.
+
+    Attributes:
+        name: the fleet's.
+        old, new: names of the templates.
+        shown: asks for the group as Google has it.
+        view: asks for the same in our words.
+        aim: gives the group its versions, as (template, size) with one size None.
+        longest_s: how long a member's program may run.
+    """
+
+    name: str
+    old: str
+    new: str
+    shown: Callable[[], Any]
+    view: Callable[[], FleetView | None]
+    aim: Callable[[Sequence[tuple[str, int | None]]], None]
+    longest_s: float
+
+    def run(self, waves: Waves, on_step: base.Step) -> None:
+        """Go through the waves that are left.
+
+        Raises:
+            CloudInvalidError: the new members do not serve; the group goes back to the old version.
+        """
+        for percent in waves.percents:
+            shown = self.shown()
+            size = int(shown.target_size)
+            count = size if percent == waves.percents[-1] else -(-size * percent // 100)
+            present = self._aimed(shown)
+            if present is not None and (present > count or (present == count and count < size)):
+                count = min(present, size)
+            else:
+                whole = percent == waves.percents[-1]
+                self.aim([(self.new, None)] if whole or self.old == self.new else [(self.new, count), (self.old, None)])
+            on_step(f"waiting until {count} of {size} members serve with version {self.version}")
+            why = self._waited(count)
+            if why:
+                self._back(why, on_step)
+            if percent != waves.percents[-1] and count < size and waves.pause_s:
+                on_step(f"{percent} % serve; the roll goes on in {waves.pause_s} s")
+                time.sleep(waves.pause_s)
+
+    @property
+    def version(self) -> str:
+        """The new one, as `status` shows it."""
+        return self.new.rpartition("-")[2]
+
+    def _aimed(self, shown: Any) -> int | None:
+        """How many members the group is to have of the new version; None where it does not know it."""
+        for row in shown.versions:
+            if last(row.instance_template) == self.new:
+                return int(row.target_size.fixed) if "target_size" in row else int(shown.target_size)
+        return None
+
+    def _waited(self, count: int) -> str:
+        """Wait until so many members of the new version serve; why they will not, or an empty text."""
+
+        def serving(view: FleetView | None) -> int:
+            return sum(member.serves and member.version == self.version for member in view.members) if view else 0
+
+        view = poll(
+            self.view,
+            lambda v: v is None or v.halted or serving(v) >= min(count, v.size),
+            timeout_s=self.longest_s + _BOOT_S,
+            longest_s=_LONGEST_PAUSE_S,
+        )
+        if view is None:
+            return "the group is gone"
+        if serving(view) >= min(count, view.size):
+            return ""
+        return "too many members failed" if view.halted else "they did not serve in time"
+
+    def _back(self, why: str, on_step: base.Step) -> None:
+        if self.old == self.new:
+            msg = f"fleet {self.name} does not come to version {self.version}: {why}"
+            raise CloudInvalidError(msg, hint=f"`gpuprov fleet status {self.name}` shows what the members say; roll to another program")
+        on_step(f"going back: {why}")
+        self.aim([(self.old, None)])
+        msg = f"fleet {self.name} goes back to version {self.old.rpartition('-')[2]}: {why}"
+        raise CloudInvalidError(msg, hint=f"`gpuprov fleet status {self.name}` shows what the members say; roll to another program")
