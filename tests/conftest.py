@@ -52,6 +52,8 @@ PLAIN = {
 # The files that take minutes begin first, so that no worker is left alone with one of them at the end.
 LONGEST = (
     "workflow/test_fleet",
+    "workflow/test_bake",
+    "test_bake",
     "launch/test_faults_",
     "launch/test_crash_",
     "converge/",

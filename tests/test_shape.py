@@ -257,8 +257,7 @@ def test_what_does_the_same_job_in_every_cloud_has_the_same_name(cloud: str) -> 
     others = {str(p.relative_to(PACKAGE / "clouds" / c)) for c in CLOUDS if c != cloud for p in (PACKAGE / "clouds" / c).rglob("*.py")}
     # A format and a login of one cloud alone, a client that needs help to start, and fleets, which one cloud has so far.
     fleets = {"fleet.py", "fleet_requests.py", "onhost/__init__.py", "onhost/member.py"}
-    images = {"bakery.py", "bake_permissions.py"}
-    assert modules - others <= {"forms/cloudformation.py", "os_login.py", "sdk.py", *fleets, *images}
+    assert modules - others <= {"forms/cloudformation.py", "os_login.py", "sdk.py", *fleets}
     assert {"provider.py", "cloud.py", "place.py", "requests.py", "answers.py", "errors.py", "permissions.py"} <= modules
 
 

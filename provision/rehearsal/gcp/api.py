@@ -14,6 +14,7 @@ from werkzeug.wsgi import get_input_stream
 from provision.rehearsal.base import Environ, Start, Traffic
 from provision.rehearsal.faults import KINDS, Fault, strike
 from provision.rehearsal.gcp import (
+    baking,
     bulk,
     capacity,
     discovery,
@@ -31,7 +32,7 @@ from provision.rehearsal.gcp import (
 from provision.rehearsal.gcp.refusals import ComputeError, invalid, not_implemented
 from provision.rehearsal.gcp.world import GcpCall, Handler, ResourcePath, World, last
 
-_MODULES: Final = (bulk, capacity, instances, launch, networks, offers, operations, os_login, project_policy, quota, skus)
+_MODULES: Final = (baking, bulk, capacity, instances, launch, networks, offers, operations, os_login, project_policy, quota, skus)
 _HANDLERS: Final[dict[str, Handler]] = {method: handler for module in _MODULES for method, handler in module.HANDLERS.items()}
 _BEYOND: Final = {"orderBy", "sourceInstanceTemplate", "sourceMachineImage"}  # Google has them: better refused than ignored
 _UUID: Final = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")

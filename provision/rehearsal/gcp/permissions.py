@@ -34,6 +34,10 @@ def _needs(call: GcpCall) -> Iterator[tuple[str, str]]:
     yield permission, f"{project}/{call.scope}/{collection}/{name}" if name else project
     if collection == "firewalls" and verb in _FIREWALL:
         yield "compute.networks.updatePolicy", f"{project}/global/networks/default"
+    if permission == "compute.images.create":
+        yield "compute.disks.useReadOnly", f"{project}/disks/{last(call.body.get('sourceDisk', ''))}"
+        if call.body.get("labels"):
+            yield "compute.images.setLabels", f"{project}/global/images/{name}"
     if permission == "compute.instances.create":
         properties = call.body.get("instanceProperties", call.body)
         yield from _of_instance(properties, f"{project}/{call.scope}/instances/{name}" if name else project)
