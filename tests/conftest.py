@@ -55,6 +55,8 @@ PLAIN = {
 LONGEST = (
     "workflow/test_fleet",
     "cloud/test_story",
+    "workflow/test_bake",
+    "test_bake",
     "launch/test_faults_",
     "launch/test_crash_",
     "converge/",

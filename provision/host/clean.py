@@ -36,6 +36,7 @@ rm -rf /var/lib/systemd/random-seed /var/lib/systemd/credential.secret /var/lib/
 rm -rf /var/lib/docker/engine-id /etc/docker/key.json /var/lib/ubuntu-advantage/private /boot/efi/loader/random-seed
 rm -rf "$@"
 : > /etc/machine-id
+sed -i "s/\b$(hostname)\b/localhost/g" /etc/hosts
 echo localhost > /etc/hostname
 
 # What gpuprov left: the deadline of this machine, the ledger of what roles changed, the program of a fleet's member.

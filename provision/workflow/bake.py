@@ -125,10 +125,13 @@ class BakePlan:
 def shown(wanted: BakeWish) -> BakePlan:
     """The plan of an image. No cloud is contacted."""
     profile, places = wanted.up.profile, wanted.planned.places
-    actions, policies = {}, {}
+    actions, policies = dict[str, tuple[str, ...]](), dict[str, dict[str, Any] | None]()
     for cloud in dict.fromkeys(each.cloud for each in places):
         mine = [each for each in places if each.cloud == cloud]
-        actions[cloud], policies[cloud] = clouds.provider(cloud).bake_policy(grant(profile, wanted.planned.name, mine), profile.name)
+        provider, name = clouds.provider(cloud), wanted.planned.name
+        images, policies[cloud] = provider.bake_policy(grant(profile, name, mine), profile.name)
+        drafts = [draft_order(profile, wanted.planned.profile_sha256, name, each) for each in mine]
+        actions[cloud] = tuple(sorted({*images, *(action for draft in drafts for action in provider.permissions(draft))}))
     return BakePlan(wanted.recipe, wanted.planned.name, places, actions, policies)
 
 

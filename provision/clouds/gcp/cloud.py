@@ -15,6 +15,7 @@ from provision.clouds.gcp import disk_key, examine, firewall, os_login, power, p
 from provision.clouds.gcp.access import GcpAccess, access_from
 from provision.clouds.gcp.answers import instance_of, notices_of, tags_of_firewall
 from provision.clouds.gcp.api import GcpProjectApi
+from provision.clouds.gcp.bakery import GcpBakery
 from provision.clouds.gcp.errors import AlreadyThereError, GoneError, in_place, of_operation
 from provision.clouds.polling import poll
 from provision.concurrent import at_once
@@ -49,12 +50,12 @@ class GcpCloud:
     """
 
     spans: ClassVar[Literal["region", "project"]] = "project"
-    bakery = None
 
     def __init__(self, region: str, access: GcpAccess | None = None) -> None:
         self.region = region
         self._access = access or access_from({})
         self._api = GcpProjectApi(self._access)
+        self.bakery = GcpBakery(self._api)
         # How often an attempt has certainly failed: GCE would answer the same request id with the operation that failed.
         self._failures: Counter[str] = Counter()
 

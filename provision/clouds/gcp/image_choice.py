@@ -37,7 +37,9 @@ def login_of(order: base.Order) -> str:
 
 
 def source_image(order: base.Order) -> str:
-    """The place's own image, the image of the lock, or else the family, of which GCE takes the newest."""
+    """One that was baked, the place's own image, the image of the lock, or else the family, of which GCE takes the newest."""
+    if order.baked:
+        return f"global/images/{order.baked}"
     own = own_of(order.place)
     if own is not None:
         return own.source

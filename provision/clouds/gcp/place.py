@@ -5,6 +5,7 @@ from typing import Annotated, ClassVar, Literal, Self, cast
 from pydantic import Field, StringConstraints, ValidationInfo, field_validator, model_validator
 
 from provision.catalog.gpu_models import GpuModel
+from provision.clouds.baked import BakedUse
 from provision.clouds.base import Order
 from provision.clouds.gcp import disk_key
 from provision.clouds.gcp.capacity import FLEX_START, FLEX_START_MOST_H, GcpCapacity, problem
@@ -47,6 +48,9 @@ class GcpPlace(PlaceBase):
     """A key of the organisation's own that encrypts the disks, where it wants to be able to withdraw it."""
     image: GcpOwnImage | None = None
     """An image of your own instead of the newest of the system's publisher."""
+    baked_image: BakedUse = "never"
+    """Whether machines start from an image that `gpuprov bake make` made of this profile, which saves most of the set-up.
+    `if-current` takes the base image where none is current, and says why; `required` refuses then."""
     identity: Literal["none"] | ServiceAccount = "none"
     """What the machine may do in the project. Give it a service account to read buckets; every process on it has the same rights."""
     os_login: bool = False

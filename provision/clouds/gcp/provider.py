@@ -5,9 +5,10 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from provision.clouds import baked
 from provision.clouds.base import NAME_TAG, OWNER_TAG, Order
 from provision.clouds.forms import Form
-from provision.clouds.gcp import capacity, data, disk_key, identity, requests
+from provision.clouds.gcp import bake_permissions, capacity, data, disk_key, identity, requests
 from provision.clouds.gcp.data import sources as sources  # noqa: PLC0414 - part of the Provider
 from provision.clouds.gcp.image_choice import own_of
 from provision.clouds.gcp.permissions import permissions as permissions  # noqa: PLC0414 - part of the Provider
@@ -37,7 +38,7 @@ from provision.clouds.terms import (
     SecureBoot,
     Way,
 )
-from provision.errors import CloudUnsupportedError, UsageError
+from provision.errors import UsageError
 
 _MACHINE_TYPE: Final = re.compile(r"[a-z][a-z0-9]{1,3}-[a-z0-9-]{1,30}")
 _MARKETS: Final = ("on-demand", "spot")
@@ -322,7 +323,13 @@ def subnet_problem(subnet: str | None, *, private: bool, regions: Sequence[str])
 def cloud_options(place: GcpPlace) -> tuple[CloudOption, ...]:
     """An image, a key and an identity of one's own, and where the capacity comes from."""
     keys = disk_key.options(place, scratch=local_disks(place.instance_type) != 0)
-    return (*option_of(place.image), *keys, *identity.options(place), *capacity.options(place.capacity, place.market))
+    return (
+        *option_of(place.image),
+        *baked.options(place),
+        *keys,
+        *identity.options(place),
+        *capacity.options(place.capacity, place.market),
+    )
 
 
 def policy(grant: Grant) -> tuple[dict[str, Any] | None, str]:
@@ -331,9 +338,8 @@ def policy(grant: Grant) -> tuple[dict[str, Any] | None, str]:
 
 
 def bake_policy(grant: Grant, line: str) -> tuple[tuple[str, ...], dict[str, Any] | None]:  # noqa: ARG001 - the contract's
-    """This release makes no images here."""
-    msg = "this release bakes no images on GCP"
-    raise CloudUnsupportedError(msg, hint="make a snapshot in the cloud's console, and name it in `image:` of the place")
+    """What making images needs; a custom role cannot be narrowed to a line."""
+    return bake_permissions.ACTIONS, None
 
 
 def user_data(order: Order, region: str) -> str:

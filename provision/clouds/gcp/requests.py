@@ -160,7 +160,8 @@ def _metadata(order: base.Order) -> dict[str, Any]:
     """The key, the tags in full, what the first boot does, and what the machine publishes about itself."""
     own, by_iam = own_of(order.place), identity.by_os_login(order)
     login = {LOGIN_TAG: own.login} if own is not None and own.login and not by_iam else {}
-    tags = {**order.tags, OS_TAG: " ".join(order.os), **login}
+    baked = {base.IMAGE_TAG: order.baked} if order.baked else {}
+    tags = {**order.tags, OS_TAG: " ".join(order.os), **login, **baked}
     items = {
         **({} if by_iam else {"ssh-keys": f"{login_of(order)}:{order.public_key.strip()}"}),  # which OS Login ignores
         "block-project-ssh-keys": "TRUE",

@@ -15,6 +15,7 @@ from werkzeug.wsgi import get_input_stream
 from provision.rehearsal.base import Environ, Start, Traffic
 from provision.rehearsal.faults import KINDS, Fault, strike
 from provision.rehearsal.gcp import (
+    baking,
     bindings,
     bulk,
     capacity,
@@ -39,7 +40,7 @@ from provision.rehearsal.gcp.refusals import ComputeError, invalid, not_implemen
 from provision.rehearsal.gcp.world import GcpCall, Handler, ResourcePath, World, last
 
 _MODULES: Final = (
-    *(bulk, capacity, groups, instances, launch, networks, offers),
+    *(baking, bulk, capacity, groups, instances, launch, networks, offers),
     *(operations, os_login, project_policy, probes, quota, skus, storage, templates),
 )
 _HANDLERS: Final[dict[str, Handler]] = {method: handler for module in _MODULES for method, handler in module.HANDLERS.items()}

@@ -31,6 +31,7 @@ class Guest:
     accelerators: dict[str, int]  # accelerator type → how many, built in or attached
     spot: bool  # whether it may be taken back
     addresses: int = 0  # how many external ones it has
+    image: str = ""  # its boot disk's image, where a client made that of another instance's disk
     system: str = ""  # of its boot disk's image, in the words of the catalogue
     running_since: float | None = None  # when it last came to RUNNING, on the monotonic clock; None while it does not run
     has_host: bool = False  # whether it ever had a host
@@ -83,6 +84,7 @@ def _spec(world: World, guest: Guest, instance: dict[str, Any]) -> HostSpec:
         disk_link=lambda number, _serial, _ephemeral: names[number],
         instance_stores=max(stores, 1),
         keeps_address=not instance["networkInterfaces"][0].get("accessConfigs"),
+        image=guest.image,
         system=guest.system,
     )
 

@@ -7,11 +7,11 @@ from typing import Any, Final
 from provision.clouds.gcp import data
 from provision.clouds.gcp.own_image import GcpOwnImage
 from provision.rehearsal.gcp.refusals import invalid, not_found
-from provision.rehearsal.gcp.settings import GcpSettings
+from provision.rehearsal.gcp.settings import PROJECT, GcpSettings
 from provision.rehearsal.gcp.world import BASE, GcpCall, last
 
 _IMAGE_DATE: Final = "v20261101"
-_LINK: Final = re.compile(r"(?:^|/)projects/([^/]+)/global/images/(family/)?([^/]+)$")
+_LINK: Final = re.compile(r"(?:(?:^|/)projects/([^/]+)/|^)global/images/(family/)?([^/]+)$")
 _GONE: Final = {"OBSOLETE", "DELETED"}  # no new disk is made of them: cloud.google.com/compute/docs/images/image-management-best-practices
 
 
@@ -24,7 +24,7 @@ def images_of(project: str, settings: GcpSettings) -> list[dict[str, Any]]:
     """Every image of a project, as `images.get` shows it."""
     families = sorted(family for owner, family in _families() if owner == project)
     shipped = [_image(project, {"name": f"{family}-{_IMAGE_DATE}", "family": family}) for family in families]
-    return shipped + [_image(project, given) for given in settings.gce_images if given["project"] == project]
+    return shipped + [_image(project, given) for given in (*settings.gce_images, *settings.gce_made_images) if given["project"] == project]
 
 
 def _families() -> set[tuple[str, str]]:
@@ -44,6 +44,7 @@ def boot_image(link: str, at: str, settings: GcpSettings) -> dict[str, Any]:
     """The image that a boot disk is made of, by family or by name."""
     match = _LINK.search(link)
     project, in_family, name = match.groups() if match else ("", None, "")
+    project = project or (PROJECT if match else "")
     images = [image for image in images_of(project, settings) if image.get("family" if in_family else "name") == name]
     usable = [image for image in images if not (in_family and "deprecated" in image)]
     if not usable:
@@ -52,6 +53,8 @@ def boot_image(link: str, at: str, settings: GcpSettings) -> dict[str, Any]:
     state = image.get("deprecated", {}).get("state", "")
     if state in _GONE:
         raise invalid(at, link, f"The referenced image resource is {state.lower()} and cannot be used.")
+    if image["status"] != "READY":
+        raise invalid(at, link, f"The referenced image resource is not ready: it is {image['status']}.")
     if image["architecture"] != "X86_64":
         raise invalid(at, link, f"The architecture {image['architecture']} of the image does not fit the machine type.")
     return image
@@ -61,14 +64,20 @@ def system_of(link: str, settings: GcpSettings) -> str:
     """The system of an image that is named by its link, in the words of the catalogue; empty where none is known."""
     project, name = project_of(link), last(link)
     shipped = {f"{i.family}-{_IMAGE_DATE}": f"{i.os} {i.version}" for i in data.gcp().images if i.project == project}
-    given = {i["name"]: i.get("system", "") for i in settings.gce_images if i["project"] == project}
+    rows = (*settings.gce_images, *settings.gce_made_images)
+    given = {i["name"]: i.get("system", "") for i in rows if i["project"] == project}
     return str({**shipped, **given}.get(name, ""))
 
 
 def project_of(link: str) -> str:
     """The project of an image's path; empty where it is none."""
     match = _LINK.search(link)
-    return match[1] if match else ""
+    return (match[1] or PROJECT) if match else ""
+
+
+def made_of(link: str, settings: GcpSettings) -> str:
+    """The name of an image that a client made of a host's disk; empty for every other one."""
+    return next((row["name"] for row in settings.gce_made_images if (row["project"], row["name"]) == (project_of(link), last(link))), "")
 
 
 def stand_in(image: GcpOwnImage, system: str) -> dict[str, Any]:

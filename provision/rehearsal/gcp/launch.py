@@ -9,7 +9,7 @@ from typing import Any, Final
 from provision.rehearsal.gcp import capacity, keys
 from provision.rehearsal.gcp.guardrails import check_insert
 from provision.rehearsal.gcp.guests import Guest, duration_s, erase, power_on
-from provision.rehearsal.gcp.images import boot_image, system_of
+from provision.rehearsal.gcp.images import boot_image, made_of, system_of
 from provision.rehearsal.gcp.offers import MachineType, accelerators, attachment, machine, region_of
 from provision.rehearsal.gcp.operations import begin
 from provision.rehearsal.gcp.quota import obstacle
@@ -156,6 +156,7 @@ def _plan_disks(world: World, guest: Guest, body: dict[str, Any]) -> None:
         if disk.get("boot") and "source" not in disk:
             new |= _boot_disk(new, disk, f"{at}.initializeParams", world.settings)
             guest.system = system_of(new["sourceImage"], world.settings)
+            guest.image = made_of(new["sourceImage"], world.settings)
         if "source" in disk:
             source = world.get(guest.place.beside("disks", last(disk["source"])))
             if source.get("users"):

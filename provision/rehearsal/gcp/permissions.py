@@ -57,6 +57,10 @@ def _needs(call: GcpCall) -> Iterator[tuple[str, str]]:
     if permission == "compute.instanceTemplates.create":
         for account in call.body.get("properties", {}).get("serviceAccounts", []):
             yield "iam.serviceAccounts.actAs", f"{project}/serviceAccounts/{account.get('email', 'default')}"
+    if permission == "compute.images.create":
+        yield "compute.disks.useReadOnly", f"{project}/disks/{last(call.body.get('sourceDisk', ''))}"
+        if call.body.get("labels"):
+            yield "compute.images.setLabels", f"{project}/global/images/{name}"
     if permission == "compute.instances.create":
         properties = call.body.get("instanceProperties", call.body)
         yield from _of_instance(properties, f"{project}/{call.scope}/instances/{name}" if name else project)

@@ -26,6 +26,7 @@ class GcpSettings:
     # images of projects beside the public ones: `project`, `name`, `system`, such as `rocky 9`, and any other field of an
     # image as `images.get` shows it
     gce_images: list[dict[str, Any]] = field(default_factory=list)
+    gce_made_images: list[dict[str, Any]] = field(default_factory=list)  # images that clients made, in the same form
     # a constraint of the organisation's policy → what it allows, where it is a list: image projects, regions and zones
     gce_constraints: dict[str, list[str]] = field(default_factory=dict)
     gce_allowed: list[str] | None = None  # the IAM permissions of the caller; None for all
