@@ -167,6 +167,19 @@ class TestStory:
         assert fixed.returncode == 0, fixed.stderr
         assert json.loads(fixed.stdout)["roles"] == ["opencv"]
 
+    def test_it_is_exported_after_a_proof_and_not_after_a_change(self, home: dict[str, str], tmp_path: Path) -> None:
+        assert gpuprov(home, "verify", "a", "--without-gpu").returncode == 0
+        config = tmp_path / "exported"
+        exported = gpuprov(home, "export", "--to", "ssh", "a", "-o", str(config))
+        assert exported.returncode == 0, exported.stderr
+        reached = subprocess.run(
+            ["ssh", "-F", str(config), "-o", "BatchMode=yes", "a", "true"], capture_output=True, text=True, check=False
+        )
+        assert reached.returncode == 0, reached.stderr
+        assert gpuprov(home, "apply", "a", "--without-gpu").returncode == 0
+        refused = gpuprov(home, "export", "--to", "ssh", "a")
+        assert (refused.returncode, "error[host-unproven]: a: it was changed after it was verified" in refused.stderr) == (3, True)
+
     def test_it_is_listed_with_its_owner_and_deadline(self, home: dict[str, str]) -> None:
         rows = json.loads(gpuprov(home, "ls", "--rehearse", "--json").stdout)["rows"]
         assert [(r["name"], r["state"], r["owner"]) for r in rows] == [("a", "running", "gpu-platform@example.com")]
