@@ -1,0 +1,96 @@
+"""A fleet on GCP with real hosts: members verify themselves, come again while no client runs, and stop a program that always fails."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from provision import paths
+from provision.rehearsal import control
+from tests.cli.conftest import Call, call
+from tests.waiting import until
+
+__all__ = ["call"]
+
+pytestmark = pytest.mark.rehearsal
+ACCOUNT = "gpu-node@gpuprov-rehearsal.iam.gserviceaccount.com"
+
+
+@pytest.fixture
+def words(own_home: Path, tmp_path: Path) -> Iterator[tuple[str, ...]]:
+    text = (paths.profiles_dir() / "t4-train.yml").read_text().replace("name: t4-train", "name: ff", 1)
+    (tmp_path / "f.yml").write_text(text.replace("    gpu: t4\n", f"    gpu: t4\n    identity: {{service_account: {ACCOUNT}}}\n", 1))
+    folder = own_home / "rehearsal"
+    rehearsal = control.start(folder)
+    control.ask(rehearsal, "settings", method="PUT", body={"gce_check_s": 0.5, "gce_group_retry_s": 0.5})
+    yield ("fleet", "up", str(tmp_path / "f.yml"), "--store", "gs://a-store/x", "--rehearse", "gcp", "--without-gpu")
+    assert control.stop(folder)
+
+
+def shown(call: Call) -> dict[str, Any]:
+    return dict(json.loads(call("fleet", "status", "ff", "--json")[1]))
+
+
+def steady(call: Call, count: int) -> dict[str, dict[str, Any]]:
+    """The members by name, once so many serve and each has said so itself in this boot."""
+
+    def found() -> dict[str, dict[str, Any]] | None:
+        view = shown(call)
+        rows = {row["name"]: row for row in view["members"]}
+        return rows if view["serving"] == len(rows) == count and all(row["boot_id"] for row in rows.values()) else None
+
+    return until(found) or {}
+
+
+def crash(instance_id: str) -> None:
+    """Pull a host's plug."""
+    for process in psutil.process_iter(["cmdline"]):
+        if any(f"/gce-{instance_id}" in word for word in process.info["cmdline"] or []):
+            os.kill(process.pid, signal.SIGKILL)
+            return
+    pytest.fail(f"no host of {instance_id}")
+
+
+def test_members_that_crash_come_again_with_evidence_of_their_own(call: Call, words: tuple[str, ...]) -> None:
+    assert call(*words, "--count", "3")[0] == 0
+    before = steady(call, 3)
+    sick = sorted(before)[:2]
+    for name in sick:
+        crash(before[name]["id"])
+    until(lambda: not {before[name]["id"] for name in sick} & {row["id"] for row in shown(call)["members"]})
+    after = steady(call, 3)
+    assert set(after) == set(before)  # the names stay, and nothing else
+    for name, row in after.items():
+        assert (row["id"] == before[name]["id"]) is (name not in sick)
+        assert (row["boot_id"] == before[name]["boot_id"]) is (name not in sick)
+        assert row["doubt"] == ""
+    assert call("fleet", "down", "ff", "--yes")[0] == 0
+
+
+def test_a_program_that_always_fails_is_run_so_often_and_no_more(call: Call, words: tuple[str, ...], tmp_path: Path) -> None:
+    program = tmp_path / "fails"
+    program.write_text("#!/bin/sh\necho broken >&2\nexit 3\n")
+    assert call(*words, "--count", "2", "--program", str(program))[0] == 0
+    until(lambda: shown(call)["halted"])
+
+    def settled() -> list[str]:
+        rows = shown(call)["members"]
+        return [row["id"] for row in rows] if all(row["cloud"] == "VERIFYING, unhealthy" for row in rows) else []
+
+    ids = until(settled)
+    assert len(ids) == 2
+    assert shown(call)["serving"] == 0
+    folder = paths.state_dir() / "rehearsal"
+    running = control.running(folder)
+    assert running is not None
+    calls = control.ask(running, "calls")
+    posted = [row for row in calls if row["action"] == "storage.objects.insert" and "refused" not in row]
+    assert len([row for row in posted if row["action"]]) == 1 + 5 + 5  # the program, five pieces of evidence, five failures
+    assert call("fleet", "down", "ff", "--yes")[0] == 0
