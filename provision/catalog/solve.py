@@ -10,8 +10,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
-import clingo
-
 _T = TypeVar("_T")
 
 _SMALL: Final = 4  # a smaller core is searched for up to this size; a larger core is minimal, but perhaps not the smallest
@@ -62,6 +60,8 @@ class Problem:
     """
 
     def __init__(self, variables: Mapping[str, Mapping[str, Any]], rules: Sequence[Rule]) -> None:
+        import clingo  # noqa: PLC0415 - most commands read the rules, and few ask a question
+
         self.variables = variables
         self.rules = tuple(rules)
         self._control = clingo.Control(["--warn=none"])
@@ -82,10 +82,10 @@ class Problem:
                     if not rule.holds(*(variables[name][key] for name, key in zip(rule.over, keys, strict=True))):
                         backend.add_rule([], [guard, *(self._atom[pair] for pair in zip(rule.over, keys, strict=True))])
 
-    def _new(self, backend: clingo.Backend, pair: tuple[str, str]) -> int:
-        atom = self._atom[pair] = backend.add_atom()
-        backend.add_rule([atom], [], choice=True)
-        return atom
+    def _new(self, backend: Any, pair: tuple[str, str]) -> int:
+        self._atom[pair] = backend.add_atom()
+        backend.add_rule([self._atom[pair]], [], choice=True)
+        return self._atom[pair]
 
     def satisfiable(self, demands: Iterable[Demand], rules: Iterable[Rule]) -> bool:
         """Whether any values satisfy these demands under these rules; other rules do not count."""

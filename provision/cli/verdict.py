@@ -9,7 +9,7 @@ from provision import report
 from provision.cli import options
 from provision.cli.progress import narration
 from provision.cli.verify import VerifyWords
-from provision.report import chart, html, text
+from provision.report import text
 from provision.report.base import inert
 from provision.verify.ahead import EarlyObservations
 from provision.verify.checks import CHECKS
@@ -78,6 +78,8 @@ def _render(form: str, verification: VerifyResult, *, strict: bool) -> str:
     if form == "text" and len(reports) == 1:
         return text.render(reports[0], strict=strict, color=options.coloured(sys.stdout))
     if form == "html" and reports:
+        from provision.report import chart, html  # noqa: PLC0415 - Jinja2, which no other format needs
+
         points = [points for host in verification.hosts if (points := measurement_of(host.report.host, host.facts))]
         return html.render(*reports, strict=strict, charts=chart.charts(points))
     return report.render(form, reports, strict=strict)

@@ -2,12 +2,12 @@
 
 import datetime as dt
 import textwrap
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 
 from provision.profile.model import Profile
 from provision.profile.verification import Waiver
 from provision.verify.checks import CHECKS, Check
-from provision.verify.checks.base import SPLIT, TIERS, Tier
+from provision.verify.checks.base import SPLIT, TIERS, Tier, not_applicable, unknown
 from provision.verify.facts import Facts, NotObservedError
 from provision.verify.facts.gpu import GpuFacts
 from provision.verify.facts.system import ClockFacts
@@ -81,16 +81,18 @@ def _gpu_missing(facts: Facts) -> bool:
 
 def _judge_one(check: Check, facts: Facts, profile: Profile, *, gpu_missing: bool) -> Finding:
     tier = profile.verify.tier
-    finding = Finding(check.id, check.title, "not-applicable", expected="nothing", observed="", role=check.role, needs_gpu=check.needs_gpu)
     if TIERS.index(check.tier) > TIERS.index(tier):
-        return replace(finding, observed=f"not checked: tier {tier} leaves it out, tier {check.tier} has it")
-    if check.whole_gpus and profile.gpu.mig:
-        return replace(finding, observed=SPLIT)
-    try:
-        return replace(finding, **asdict(check.judge(facts, profile)))
-    except NotObservedError as reason:
-        hint = _NO_GPU_HINT if gpu_missing and check.needs_gpu else check.unknown_hint
-        return replace(finding, outcome="unknown", expected=check.title, observed=f"not observed: {reason}", hint=hint)
+        verdict = not_applicable(f"not checked: tier {tier} leaves it out, tier {check.tier} has it")
+    elif check.whole_gpus and profile.gpu.mig:
+        verdict = not_applicable(SPLIT)
+    else:
+        try:
+            verdict = check.judge(facts, profile)
+        except NotObservedError as reason:
+            hint = _NO_GPU_HINT if gpu_missing and check.needs_gpu else check.unknown_hint
+            verdict = unknown(check.title, f"not observed: {reason}", hint)
+    said = verdict.outcome, verdict.expected, verdict.observed, verdict.hint
+    return Finding(check.id, check.title, *said, check.role, check.needs_gpu)
 
 
 def _excuse(finding: Finding) -> Finding:

@@ -4,8 +4,8 @@ A fact that is missing, malformed or absurd is unknown as well, so that no check
 """
 
 import json
-from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Final, TypeVar
+from dataclasses import dataclass, field
+from typing import Annotated, Any, ClassVar, Final, TypeVar, cast
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -80,6 +80,7 @@ class Facts:
     gathered_at: str  # ISO 8601 UTC by the host's clock; empty when unknown
     elapsed_s: float  # on the host
     raw: dict[str, Any]  # name → {"value": …} or {"unknown": reason}
+    _typed: dict[tuple[type[Fact], str], tuple[object, Fact]] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def as_dict(self) -> dict[str, Any]:
         """The content of a facts file."""
@@ -95,13 +96,18 @@ class Facts:
         if "value" not in answer:
             raise NotObservedError(str(answer["unknown"])[:_MAX_REASON])
         value = answer["value"]
+        known = self._typed.get((kind, name))
+        if known and known[0] is value:  # several checks look at one fact
+            return cast("F", known[1])
         try:
             # JSON mode: in JSON an array is the only sequence there is.
-            return kind.model_validate_json(json.dumps({kind.bare: value} if kind.bare else value))
+            typed = kind.model_validate_json(json.dumps({kind.bare: value} if kind.bare else value))
         except (ValidationError, ValueError, TypeError) as error:
             where = ".".join(map(str, error.errors()[0]["loc"])) if isinstance(error, ValidationError) else ""
             msg = f"the fact {name!r} is malformed at {where or 'its top'}"
             raise NotObservedError(msg) from error
+        self._typed[kind, name] = value, typed
+        return typed
 
     @property
     def clock_ahead_s(self) -> float | None:
