@@ -72,7 +72,15 @@ def main(folder, config):
     engine = str(Path(__file__).resolve().parents[3])
     os.environ.setdefault("HOME", "/root")
     os.environ.setdefault("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
-    play = Play(place, layer / "site.yml", layer, (sys.executable, "-I", "-c", LAUNCH, engine), asked["tags"], asked["flags"])
+    play = Play(
+        place,
+        layer / "site.yml",
+        layer,
+        (sys.executable, "-I", "-c", LAUNCH, engine),
+        asked["tags"],
+        asked["flags"],
+        more={"ANSIBLE_PIPELINING": "True"},  # ansible.cfg says it of SSH alone
+    )
     try:
         code, output = drive(play, teller.take, stopped)
     except KeyboardInterrupt:
