@@ -5,6 +5,7 @@ cd "$(dirname "$0")/../.."
 home=$(mktemp -d)
 export GPUPROV_HOME=$home/state GPUPROV_SSH_CONFIG=$home/ssh_config
 trap 'gpuprov rehearse stop >/dev/null 2>&1 || true; rm -rf "$home"' EXIT
+python -m tests.bench.rows
 python tests/bench/startup.py
 python tests/bench/resolve.py
 python -m tests.bench.launch
