@@ -100,6 +100,7 @@ def test_a_profile_that_limits_its_machines_launches_no_more_of_them(call: Call,
     assert rows(call) == []
 
 
+@pytest.mark.usefixtures("cloud")
 def test_a_count_and_its_minimum_and_a_cloud_without_a_place(call: Call, tmp_path: Path) -> None:
     code, _, err = launch(call, "x", "--count", "2", "--min", "3")
     assert (code, "--min 3 is more than --count 2" in err) == (2, True), err
