@@ -20,7 +20,7 @@ from provision.workflow import bake, setup, up
 from tests.workflow import killed
 
 
-def _reached(_session: Any, _request: Any, instance: Instance, connect: Any, _say: Any) -> Instance:
+def _reached(_session: Any, _request: Any, instance: Instance, connect: Any, _say: Any, **_: Any) -> Instance:
     """A machine that runs and lets us in."""
     running: Instance = connect(instance.cloud, instance.region).wait_running(instance, timeout_s=60)
     return running
