@@ -6,9 +6,12 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Final
 
 from provision.rehearsal.programs import run
 
+IMAGES: Final = "images"
+"""The folder of the images that were made of hosts, within that of the hosts."""
 # The link of a disk in /dev/disk/by-id, from its number (volumes count first, from 0), a serial number, and whether it is ephemeral.
 LinkName = Callable[[int, str, bool], str]
 

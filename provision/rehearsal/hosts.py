@@ -22,6 +22,7 @@ import psutil
 
 from provision.errors import RehearsalFailedError
 from provision.rehearsal import cgroups, disks, rootfs
+from provision.rehearsal.disks import IMAGES
 from provision.rehearsal.namespaces import apart
 from provision.rehearsal.network import HostNetwork
 from provision.rehearsal.packages import Packages
@@ -37,8 +38,6 @@ _REBOOT: Final = signal.SIGRTMIN + 5
 # Of the console of a host that was removed, in characters, and of how many hosts: a real cloud keeps 64 KiB for an hour.
 _KEPT: Final = 65_536
 _MOST_KEPT: Final = 100
-IMAGES: Final = "images"
-"""The folder of the images that were made of hosts, within that of the hosts."""
 
 Ended = Literal["poweroff", "crash"]
 

@@ -5,7 +5,7 @@ import time
 from pathlib import Path
 
 from provision.rehearsal import cgroups, disks, network
-from provision.rehearsal.hosts import IMAGES
+from provision.rehearsal.disks import IMAGES
 
 
 def present(folder: Path) -> list[str]:

@@ -163,3 +163,11 @@ def test_a_reader_of_errors_that_goes_away_is_no_traceback() -> None:
     command = f"{sys.executable} -m provision verify nowhere --only nosuch 2>&1 >/dev/null | true; echo ${{PIPESTATUS[@]}}"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
     assert (done.stdout, done.stderr) == ("141 0\n", "")
+
+
+def test_every_command_is_there_without_what_only_an_embedded_cloud_needs() -> None:
+    """`pip install gpuprov` has no psutil: of the extra `rehearse`."""
+    names = ", ".join(repr(name.replace("-", "_")) for name in COMMANDS)
+    code = f"import importlib, sys; sys.modules['psutil'] = None\nfor name in ({names}): importlib.import_module('provision.cli.' + name)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
