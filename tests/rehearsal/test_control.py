@@ -25,7 +25,7 @@ def test_it_starts_once_answers_and_ends(tmp_path: Path) -> None:
             *("endpoint_url", "access_key_id", "secret_access_key"),
             *("caller_address_url", "machine_endpoint_url"),
         }
-        assert first.settings("gcp").keys() == {"project", "endpoint_url", "caller_address_url"}
+        assert first.settings("gcp").keys() == {"project", "endpoint_url", "caller_address_url", "machine_endpoint_url"}
         assert variables["GOOGLE_CLOUD_PROJECT"] == first.settings("gcp")["project"]
         for endpoint in first.endpoints.values():  # the rehearsal's own paths are at each
             with urllib.request.urlopen(f"{endpoint}/_rehearsal/caller-address") as reply:  # noqa: S310 - our own URL
