@@ -68,11 +68,18 @@ def run_until(work: Coroutine[None, None, R], stop: threading.Event | None) -> R
 
     async def watched() -> R:
         task = asyncio.ensure_future(work)
-        while not task.done():
-            if stop is not None and stop.is_set():
+        try:
+            while not task.done():
+                if stop is not None and stop.is_set():
+                    task.cancel()
+                await asyncio.wait({task}, timeout=_LOOK_S)
+            return await task
+        finally:
+            # A Ctrl-C cancels this coroutine only. The work has to end before asyncio cancels every task that is left: asyncio's own one,
+            # which connects the pipes of a new process, must not be among them, or the wait for that process never ends.
+            if not task.done():
                 task.cancel()
-            await asyncio.wait({task}, timeout=_LOOK_S)
-        return await task
+                await asyncio.wait({task})
 
     try:
         return asyncio.run(watched())

@@ -3,6 +3,8 @@
 import asyncio
 import os
 import signal
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -86,3 +88,34 @@ def test_a_coroutine_is_cancelled_when_it_is_to_stop() -> None:
         run_until(waits(), stop)
     assert ended == ["yes"]
     assert run_until(answers(), None) == 7
+
+
+# A Ctrl-C that comes while asyncio still connects the pipes of a process it has started.
+INTERRUPTED_AT_A_START = """
+import asyncio, os, signal
+from asyncio.base_subprocess import BaseSubprocessTransport as Transport
+from provision.concurrent import run_until
+
+connect = Transport._connect_pipes
+
+async def slowly(self, waiter):
+    os.kill(os.getpid(), signal.SIGINT)
+    await asyncio.sleep(0.1)
+    await connect(self, waiter)
+
+Transport._connect_pipes = slowly
+
+async def starts():
+    process = await asyncio.create_subprocess_exec("sleep", "3600", stdout=asyncio.subprocess.PIPE)
+    await process.wait()
+
+try:
+    run_until(starts(), None)
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+
+
+def test_a_ctrl_c_while_a_process_starts_ends_the_work() -> None:
+    done = subprocess.run([sys.executable, "-c", INTERRUPTED_AT_A_START], capture_output=True, text=True, timeout=240, check=False)
+    assert (done.returncode, done.stdout) == (0, "interrupted\n"), done.stderr

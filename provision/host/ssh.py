@@ -111,9 +111,10 @@ async def execute(
     finally:
         if process.returncode is None:
             _end(process)
-            await process.wait()
-        # A child that left the session may hold the pipes open for ever; asyncio has no public way to let go of them.
+        # A child that left the session may hold the pipes open for ever, and a wait lasts until they are closed; asyncio has no public way
+        # to let go of them.
         process._transport.close()  # type: ignore[attr-defined]  # noqa: SLF001
+        await process.wait()
     if result.exit_code == _SSH_FAILED and not target.is_local:
         raise refusal(target, result.stderr.decode(errors="replace"))
     return result
