@@ -79,7 +79,7 @@ class TestAws:
     def test_each_planted_difference_is_on_the_list_and_no_secret_in_the_transcript(self, folder: Path, profile: str) -> None:
         ours = folder / "aws"
         there = control.start(ours / "home" / "rehearsal")
-        control.ask(there, "settings", method="PUT", body={"pending_s": 4.0})
+        control.ask(there, "settings", method="PUT", body={"pending_s": 15.0})
         with Liar(there.endpoints["aws"], lies()) as liar:
             liar.stand_before(there.folder)
             done = run("aws", folder, "--profile", profile, "--budget-usd", "3", "--yes")

@@ -1,13 +1,10 @@
 """`gpuprov bake` without a host: what speaks to one is replaced by stand-ins, because here only the calls to the cloud are in question.
 
 Nothing is reached, set up, proven or cleaned; tests/test_bake.py does all of that on real hosts.
-
-    python tests/workflow/bake_stand_ins.py N before|after WORDS…    kills itself at its N-th call to AWS
 """
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -17,7 +14,6 @@ import pytest
 from provision.clouds.base import Instance
 from provision.verify.finding import Report
 from provision.workflow import bake, setup, up
-from tests.workflow import killed
 
 
 def _reached(_session: Any, _request: Any, instance: Instance, connect: Any, _say: Any, **_: Any) -> Instance:
@@ -40,8 +36,3 @@ def stand_ins() -> Iterator[None]:
         patch.setattr(bake, "clean", lambda *_: None)
         patch.setattr("provision.host.sshconfig.SshHome.close", lambda *_: None)
         yield
-
-
-if __name__ == "__main__":
-    with stand_ins():
-        killed.run(int(sys.argv[1]), sys.argv[2], sys.argv[3:])

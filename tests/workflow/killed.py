@@ -2,22 +2,72 @@
 
 Of Google's calls those count that change something: a kill at a read is one before the next change.
 
-python tests/workflow/killed.py N before|after WORDS…
+    python -m tests.workflow.killed    on standard input a line of JSON for each command line; answers each with the exit code of its fork
+
+Every command line runs in a fork of this process, so that gpuprov and the libraries of the clouds are imported once.
 """
 
+from __future__ import annotations
+
+import json
 import os
 import signal
+import subprocess
 import sys
+import traceback
 from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-from botocore.endpoint import Endpoint
-from google.auth.transport.requests import AuthorizedSession
+ROOT = Path(__file__).parents[2]
 
-from provision.cli import main
+
+@dataclass(frozen=True)
+class Ended:
+    """How a command line ended."""
+
+    returncode: int
+    stderr: str
+
+    @property
+    def killed(self) -> bool:
+        """Whether it was killed; it has ended well otherwise."""
+        assert self.returncode in {0, -signal.SIGKILL}, self.stderr
+        return self.returncode != 0
+
+
+class Killable:
+    """The process that forks command lines; it ends with the one that made it."""
+
+    def __init__(self, folder: Path) -> None:
+        self._process: subprocess.Popen[str] | None = None
+        self._output = folder / "stderr"
+
+    def run(self, number: int, when: str, *words: str, stand_ins: bool = False) -> Ended:
+        """Run a command line in the environment of this moment. With `stand_ins` it speaks to no host (bake_stand_ins.py)."""
+        if self._process is None:
+            argv = [sys.executable, "-m", "tests.workflow.killed"]
+            self._process = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT)
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        told = {"number": number, "when": when, "words": words, "stand_ins": stand_ins, "output": str(self._output)}
+        self._process.stdin.write(json.dumps({**told, "environment": dict(os.environ)}) + "\n")
+        self._process.stdin.flush()
+        return Ended(int(self._process.stdout.readline()), self._output.read_text())
+
+    def close(self) -> None:
+        if self._process is not None:
+            self._process.communicate()
 
 
 def run(number: int, when: str, words: list[str]) -> None:
+    from botocore.endpoint import Endpoint
+    from google.auth.transport.requests import AuthorizedSession
+
+    from provision.cli import main as gpuprov
+
     calls = iter(range(1, 10_000))
 
     def count(kind: Any, method: str, counts: Callable[..., bool]) -> None:
@@ -37,8 +87,60 @@ def run(number: int, when: str, words: list[str]) -> None:
 
     count(Endpoint, "_send", lambda *_: True)
     count(AuthorizedSession, "request", lambda verb, url, *_: verb != "GET" and not url.endswith(("/wait", "/listManagedInstances")))
-    main(words)
+    gpuprov(words)
+
+
+def warm_up() -> None:
+    """Import what the command lines need, and make a client of each kind, which sends nothing."""
+    from provision.clouds.aws.access import AwsAccess
+    from provision.clouds.aws.client import client
+    from provision.clouds.gcp.access import GcpAccess
+    from provision.clouds.gcp.client import client as gcp_client
+    from provision.clouds.gcp.client import session
+    from provision.workflow import bake, fleet, up
+    from tests.workflow import bake_stand_ins
+
+    assert all((bake, fleet, up, bake_stand_ins))
+    nowhere = AwsAccess("http://127.0.0.1:9", "x", "x")
+    for service in ("ec2", "autoscaling", "ssm", "s3"):
+        client(service, "us-east-1", nowhere)
+    google = GcpAccess("http://127.0.0.1:9", "x")
+    for kind in ("InstancesClient", "FirewallsClient", "ImagesClient", "RegionInstanceGroupManagersClient", "InstanceTemplatesClient"):
+        gcp_client(kind, google)
+    session(google)
+
+
+def fork(told: dict[str, Any]) -> int:
+    """The exit code of a command line; a signal is negative."""
+    if pid := os.fork():
+        return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    code = 70
+    try:
+        nothing, output = os.open(os.devnull, os.O_RDWR), os.open(told["output"], os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        for source, target in ((nothing, 0), (nothing, 1), (output, 2)):
+            os.dup2(source, target)
+        os.environ.clear()
+        os.environ.update(told["environment"])
+        from tests.workflow.bake_stand_ins import stand_ins
+
+        with stand_ins() if told["stand_ins"] else nullcontext():
+            run(told["number"], told["when"], told["words"])
+    except SystemExit as ended:
+        code = int(ended.code or 0)
+    except BaseException:  # noqa: BLE001 - the test shows it
+        traceback.print_exc()
+    finally:
+        sys.stderr.flush()
+        os._exit(code)
+
+
+def main() -> None:
+    warm_up()
+    for line in sys.stdin:
+        sys.stdout.write(f"{fork(json.loads(line))}\n")
+        sys.stdout.flush()
+    os._exit(0)  # taking the SDKs apart object by object takes seconds on a busy machine
 
 
 if __name__ == "__main__":
-    run(int(sys.argv[1]), sys.argv[2], sys.argv[3:])
+    main()

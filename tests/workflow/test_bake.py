@@ -9,9 +9,6 @@ import copy
 import dataclasses
 import json
 import re
-import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -29,11 +26,11 @@ from tests.cli.conftest import Call, call
 from tests.conftest import PLAIN
 from tests.embedded import Embedded
 from tests.workflow.bake_stand_ins import stand_ins
+from tests.workflow.killed import Killable
 
 __all__ = ["call"]
 
 REGION = "ap-southeast-1"
-ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
@@ -127,14 +124,11 @@ def test_the_same_image_is_made_once(ec2: Any, call: Call, profile: str) -> None
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
-def test_kill_9_at_every_call(ec2: Any, call: Call, profile: str, *, when: str) -> None:
+def test_kill_9_at_every_call(ec2: Any, call: Call, profile: str, killable: Killable, *, when: str) -> None:
     number, more = 0, True
     while more:
         number += 1
-        argv = [sys.executable, "-m", "tests.workflow.bake_stand_ins", str(number), when, *make(profile)]
-        done = subprocess.run(argv, capture_output=True, text=True, check=False, cwd=ROOT)
-        assert done.returncode in {0, -signal.SIGKILL}, done.stderr
-        more = done.returncode != 0
+        more = killable.run(number, when, *make(profile), stand_ins=True).killed
         seen = {row["Name"] for row in images(ec2)}
         assert all(seen_by_tag(row) for row in machines(ec2)), number  # `ls`, `down` and `sweep` find machines so
         code, out, err = call(*make(profile))

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -25,12 +22,12 @@ from tests.cli.conftest import Call, call
 from tests.conftest import PLAIN
 from tests.embedded import Embedded
 from tests.waiting import until
+from tests.workflow.killed import Killable
 
 __all__ = ["call"]
 
 REGION, STORE = "ap-east-1", "s3://a-store/x"
 ACCOUNT = "gpu-node@gpuprov-rehearsal.iam.gserviceaccount.com"
-KILLED = Path(__file__).with_name("killed.py")
 
 
 @pytest.fixture
@@ -160,17 +157,10 @@ def groups(cloud: Rehearsal, where: str) -> AwsGroups | GcpGroups:
     return AwsGroups(cloud) if where == "aws" else GcpGroups(cloud)
 
 
-def killed(number: int, when: str, *words: str) -> bool:
-    """Whether it was killed before it ended by itself."""
-    done = subprocess.run([sys.executable, str(KILLED), str(number), when, *words], capture_output=True, text=True, check=False)
-    assert done.returncode in {0, -signal.SIGKILL}, done.stderr
-    return done.returncode != 0
-
-
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("verb", ["up", "scale", "roll", "down"])
 def test_kill_9_at_every_call(
-    groups: AwsGroups | GcpGroups, call: Call, words: tuple[str, ...], tmp_path: Path, *, verb: str, when: str
+    groups: AwsGroups | GcpGroups, call: Call, words: tuple[str, ...], tmp_path: Path, killable: Killable, *, verb: str, when: str
 ) -> None:
     other = tmp_path / "other"
     other.write_text("#!/bin/sh\nexit 0\n")
@@ -187,7 +177,7 @@ def test_kill_9_at_every_call(
             assert call(*words)[0] == 0
         if verb == "roll":
             groups.serve()
-        more = killed(number, when, *asked)
+        more = killable.run(number, when, *asked).killed
         code, _, err = call(*asked)
         if verb == "down":
             assert code == 0 or (not more and code == 2), err  # it had ended, or it was forgotten already
