@@ -75,4 +75,4 @@ def judged(runs: Sequence[BenchRun], plan: str, folder: Path) -> BenchReport:
 
 
 def _card(run: BenchRun) -> str:
-    return run.start.gpus[0].name if run.start and run.start.gpus else ""
+    return run.gpus[0].name if run.gpus else ""

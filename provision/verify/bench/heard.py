@@ -7,6 +7,7 @@ from typing import Final
 from provision.errors import GpuprovError, ProbeFailedError
 from provision.verify.bench import figures
 from provision.verify.bench.figures import (
+    BenchGpu,
     DoneMessage,
     EndMessage,
     HelloMessage,
@@ -43,6 +44,11 @@ class BenchRun:
     ended: bool = False
     error: GpuprovError | None = None
     seconds: float = 0.0
+
+    @property
+    def gpus(self) -> tuple[BenchGpu, ...]:
+        """The GPUs that were measured; none where the host did not begin."""
+        return self.start.gpus if self.start else ()
 
 
 def take(run: BenchRun, message: figures.Message) -> None:

@@ -187,7 +187,7 @@ def _beside(figure: Measured, past: Past, best: float) -> list[tuple[BenchOutcom
     if own and value < (1 - gates.fleet) * own:
         signs.append(("warn", f"{1 - value / own:.1%} below this host's own median of {own:.5g}"))
     median, hosts = past.fleet.get(figure.key, (0.0, 0))
-    if hosts >= gates.fleet_hosts and abs(value / median - 1) > gates.fleet:
+    if median and hosts >= gates.fleet_hosts and abs(value / median - 1) > gates.fleet:
         far = f"{abs(value / median - 1):.1%} {'below' if value < median else 'above'} the median of {hosts} hosts, {median:.5g}"
         signs.append(("warn" if value < median else "pass", f"outlier: {far}"))
     return signs

@@ -35,7 +35,7 @@ def _bench(facts: Facts, profile: Profile) -> Verdict:
         return unknown(expected, "no measurement of these GPUs is kept on this machine", _MEASURE)
     kept = facts.read(BenchFacts)
     run = _run(kept)
-    if sorted(gpu.uuid for gpu in (run.start.gpus if run.start else ())) != gpus:
+    if sorted(gpu.uuid for gpu in run.gpus) != gpus:
         return unknown(expected, "the measurement is one of other GPUs", _MEASURE)
     age_s = _age_s(facts, kept)
     when = dt.datetime.fromtimestamp(kept.began, dt.UTC).strftime("%Y-%m-%d %H:%M")
@@ -72,7 +72,7 @@ def _age_s(facts: Facts, kept: BenchFacts) -> float:
 
 def _gaps(run: BenchRun, recipes: Sequence[str], verdicts: Sequence[BenchVerdict]) -> list[str]:
     """What was not measured: on every GPU where a recipe is for all of them."""
-    gpus = set(range(len(run.start.gpus) if run.start else 0))
+    gpus = set(range(len(run.gpus)))
     gaps = [] if run.ended else ["the measurement did not end"]
     for recipe in recipes:
         steps = [step for step in run.done if step.recipe == recipe]

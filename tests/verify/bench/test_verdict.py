@@ -8,8 +8,9 @@ from typing import Any
 import msgspec
 import pytest
 
+from provision.verify.bench.figures import BenchGpu, LoadState, Measured, StartMessage
 from provision.verify.bench.heard import replayed
-from provision.verify.bench.verdict import BenchVerdict, Past, exit_code, judge
+from provision.verify.bench.verdict import BenchVerdict, Past, exit_code, judge, state
 from tests.watch.bench.stand_in import changed, recorded
 
 QUICK = recorded("h100-quick")
@@ -96,7 +97,7 @@ def product(name: str, value: float | None, gpu: int = 0, **more: Any) -> bytes:
         ("Tesla T4", "int8", 100.0, "reported", ""),
         ("Tesla T4", "fp8", None, "not-applicable", "a card of compute capability 7.5 has no such product"),
         ("Tesla V100-SXM2-16GB", "int8", None, "not-applicable", "compute capability 7.0"),
-        ("NVIDIA RTX PRO 4500 Blackwell", "fp8", 400.0, "unknown", ""),  # nobody published a peak of it
+        ("NVIDIA RTX PRO 4500 Blackwell", "fp8", 400.0, "unknown", "no sourced figure of this card"),  # nobody published a peak of it
     ],
 )
 def test_a_product_beside_its_datasheet_is_shown_absurd_or_not_to_be_had(
@@ -213,3 +214,108 @@ def test_a_soak_holds_its_rate_without_errors(last: dict[str, Any], outcome: str
     lines = [*QUICK, json.dumps(SOAK).encode(), json.dumps({**SOAK, "name": "last", **last}).encode()]
     verdict = of(lines)["soak.last"]
     assert (verdict.outcome, words in verdict.words) == (outcome, True), verdict.words
+
+
+H100 = BenchGpu("NVIDIA H100 80GB HBM3", power_limit_w=700.0, max_sm_mhz=2000, max_link_generation=5, max_link_width=16)
+STRANGE = BenchGpu("NVIDIA X900")  # the catalogue does not have it, so that only a fleet is a reference
+
+
+def figure(key: str = BF16, value: float | None = 678.0, **more: Any) -> Measured:
+    recipe, _, name = key.partition(".")
+    return Measured(**{"recipe": recipe, "name": name, "gpu": 0, "unit": "TFLOPS", "value": value, **more})
+
+
+def judged(*figures: Measured, past: Past = NEVER, gpus: tuple[BenchGpu, ...] = (H100,)) -> list[BenchVerdict]:
+    return judge(StartMessage(gpus=gpus), figures, [], past)
+
+
+def of_a_hundred(value: float, hosts: int = 3) -> BenchVerdict:
+    """The verdict where the fleet's median is 100."""
+    return judged(figure(value=value), past=Past({}, {BF16: (100.0, hosts)}), gpus=(STRANGE,))[0]
+
+
+def test_at_a_gate_a_figure_is_still_on_the_better_side() -> None:
+    assert "90% of" not in of_a_hundred(90.0).words
+    assert "89% of 100" in of_a_hundred(89.0).words
+    assert (of_a_hundred(80.0).outcome, of_a_hundred(79.0).outcome) == ("warn", "fail")
+    assert of_a_hundred(97.5).share == pytest.approx(0.975)
+    absurd = judged(figure(value=989.5 * 1.05), figure(value=1000.0), figure(value=1040.0))
+    assert [each.outcome for each in absurd] == ["pass", "pass", "unknown"]
+    assert judged(figure("launch.launch", 20.0, unit="us"))[0].outcome == "pass"
+    assert "below" not in judged(figure(value=100.0), figure(value=95.0, gpu=1), gpus=(STRANGE, STRANGE))[1].words
+    assert "below" not in judged(figure(value=97.0), past=Past({BF16: 100.0}, {}), gpus=(STRANGE,))[0].words
+    assert "outlier: 4.0% below the median of 3 hosts" in of_a_hundred(96.0).words
+
+
+def test_a_gpu_that_does_nothing_is_a_whole_figure_below_the_one_beside_it() -> None:
+    still = judged(figure(value=100.0), figure(value=0.0, gpu=1), gpus=(STRANGE, STRANGE))[1]
+    assert "100.0% below the best GPU beside it" in still.words
+
+
+def test_a_fleet_whose_median_is_nothing_compares_nothing() -> None:
+    verdict = judged(figure(value=100.0), past=Past({}, {BF16: (0.0, 3)}), gpus=(STRANGE,))[0]
+    assert (verdict.outcome, verdict.share) == ("unknown", None)
+
+
+def test_figures_of_gpus_that_nobody_named_are_unknown() -> None:
+    assert judge(None, [figure()], [], NEVER)[0].outcome == "unknown"
+    assert judged(figure(gpu=1))[0].words == "the catalogue does not have this card"
+
+
+def test_what_is_shown_and_not_judged_has_no_fleet_and_no_heat() -> None:
+    pageable = figure("copies.pageable.to_host", 5.0, load=LoadState(reasons={"32": 0.5}))
+    verdict = judged(pageable, past=Past({}, {pageable.key: (100.0, 5)}))[0]
+    assert (verdict.outcome, verdict.reference) == ("reported", None)
+    assert judged(figure("memory.triad", None))[0].outcome == "reported"
+    assert judged(figure("amp.speed_up.fp32", 0.5))[0].outcome == "reported"  # of this card: its convolutions use TF32
+
+
+def test_a_figure_that_is_lacking_keeps_what_it_would_have_been_compared_with() -> None:
+    reference = judged(figure(value=None))[0].reference
+    assert (reference and reference.value) == 678
+
+
+@pytest.mark.parametrize(
+    ("key", "error", "wrong"),
+    [(BF16, 0.01, False), (BF16, 0.011, True), ("gemm.fp8.8192.settled", 0.5, False), ("gemm.fp8.8192.settled", 1.5, True)],
+)
+def test_a_result_may_be_off_by_what_its_precision_allows(key: str, error: float, *, wrong: bool) -> None:
+    assert ("WRONG result" in judged(figure(key, detail={"error": error}))[0].words) == wrong
+
+
+def test_what_held_a_tenth_of_the_time_is_a_flicker() -> None:
+    outcomes = [judged(figure(load=LoadState(reasons={bit: share})))[0].outcome for bit in ("128", "32") for share in (0.1, 0.11)]
+    assert outcomes == ["pass", "fail", "pass", "warn"]
+    slow = [judged(figure(load=LoadState(sm_mhz=1200, reasons={"4": share})))[0].words for share in (0.1, 0.11)]
+    assert slow == ["at 1,200 MHz of 2,000: no reason told", "at 1,200 MHz of 2,000: power cap"]
+
+
+def test_the_state_is_told_where_it_explains_something() -> None:
+    full = LoadState(link_generation=5, link_width=16, sm_mhz=1940)  # 97 % of the highest clock
+    slow = LoadState(link_generation=4, link_width=16)
+    assert state(H100, figure("copies.pinned.to_host", load=full)) == ""
+    assert state(H100, figure("copies.pinned.to_host", load=slow)) == "the link is 4 x16 of 5 x16"
+    assert state(H100, figure(load=slow)) == ""
+    assert state(H100, figure(load=LoadState(sm_mhz=1939))) == "at 1,939 MHz of 2,000: no reason told"
+    limits = [state(msgspec.structs.replace(H100, power_limit_w=watts), figure(load=LoadState())) for watts in (679.0, 678.0)]
+    assert limits == ["", "its power limit is 678 W of 700"]
+
+
+def test_a_program_of_somebody_else_is_believed_in_the_words_that_it_has() -> None:
+    found = judged(*(figure("dcgm.memory", None, detail={"result": word}) for word in ("Pass", "Warn", "Fail", "Skip", "Strange")))
+    assert [each.outcome for each in found] == ["pass", "warn", "fail", "reported", "unknown"]
+    assert judged(figure("dcgm.memory", None))[0].outcome == "unknown"
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "outcome", "words"),
+    [
+        (None, 640.0, "unknown", "0% of its first part"),
+        (100.0, 95.0, "pass", "95% of its first part"),
+        (1.0, 0.0, "fail", "0% of its first part"),
+    ],
+)
+def test_the_last_part_of_a_soak_is_compared_with_the_first(first: float | None, last: float, outcome: str, words: str) -> None:
+    parts = [figure("soak.first", first)] if first else []
+    verdict = judged(*parts, figure("soak.last", last, detail={"ecc_corrected": 0, "rows_remapped": 0}), gpus=(STRANGE,))[-1]
+    assert (verdict.outcome, verdict.words.startswith(words), "came" in verdict.words) == (outcome, True, False), verdict.words

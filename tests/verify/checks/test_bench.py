@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import time
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -83,11 +85,15 @@ CASES: list[Case] = [
     ("bench", kept(days=6.99), ASKED, "pass", ""),
     ("bench", kept(days=7.01), ASKED, "unknown", "the last measurement is 7.0 days old, of 2026-11-13 23:45 UTC"),
     ("bench", kept(days=7.01), {**ASKED, "verify__bench_days": 8}, "pass", ""),
+    ("bench", kept(days=7.0), ASKED, "pass", ""),
+    ("bench", kept(days=7 + 0.5 / DAY), ASKED, "unknown", "7.0 days old"),
+    ("bench", kept(days=-1 / 24), ASKED, "pass", ""),
     ("bench", kept(days=-0.04), ASKED, "pass", ""),
     ("bench", kept(days=-0.05), ASKED, "unknown", "the last measurement is of 2026-11-21 01:12 UTC, later than these facts"),
     ("bench", {**kept(days=7.01), "clock_ahead": {"ahead_s": 0.5 * DAY}}, ASKED, "pass", ""),
     ("bench", {**kept(days=6.9), "clock_ahead": {"ahead_s": -0.5 * DAY}}, ASKED, "unknown", "7.4 days old"),
     # What
+    ("bench", kept([line for line in RUN if b'"kind": "start"' not in line]), ASKED, "unknown", "the measurement is one of other GPUs"),
     ("bench", kept(without("memory")), ASKED, "unknown", "memory was not measured"),
     ("bench", kept(without("memory", kinds=("figure",))), ASKED, "unknown", "memory gave no figure"),
     ("bench", kept(without("peers", kinds=("figure",))), {"verify__bench": ["gemm", "peers"]}, "pass", ""),  # one GPU has none
@@ -195,3 +201,51 @@ def test_a_time_that_the_host_did_not_tell_leaves_the_age_unknown() -> None:
 def test_words_of_a_profile_mean_recipes(words: list[str], recipes: tuple[str, ...]) -> None:
     assert set(recipes_of(words)) == set(recipes)
     assert len(recipes_of(words)) == len(set(recipes))
+
+
+def words(facts: dict[str, Any], *recipes: str) -> list[str]:
+    """What the finding says, part by part, when these recipes are demanded."""
+    return good.finding("bench", good.facts(**facts), good.profile(verify__bench=list(recipes))).observed.split("; ")
+
+
+def test_each_gap_is_named_once_and_after_four_things_their_number() -> None:
+    unended = [line for line in edited("done", "gemm", whys={"0": "it broke", "1": "it broke as well"}) if b'"kind": "end"' not in line]
+    assert words(kept(unended), "gemm")[1:] == ["the measurement did not end", "gemm on GPU 0: it broke"]
+    assert words(kept(without("memory", kinds=("figure",))), "gemm", "memory")[1:] == ["memory gave no figure"]
+    lacking = ["memory", "copies", "launch", "amp", "soak"]
+    four = words(kept(without(*lacking)), "gemm", *lacking[:4])
+    assert four[1:] == [f"{recipe} was not measured" for recipe in lacking[:4]]
+    assert words(kept(without(*lacking)), "gemm", *lacking)[5:] == ["and 1 more"]
+
+
+def on_two_gpus(recipe: str) -> tuple[str, str]:
+    """The finding of two GPUs where a recipe was measured on the first."""
+    other = {**good.GOOD["nvml"]["devices"][0], "uuid": {"value": "GPU-else"}}
+    nvml = {**good.GOOD["nvml"], "devices": [*good.GOOD["nvml"]["devices"], other]}
+    finding = good.finding("bench", good.facts(nvml=nvml, **kept(gpus(UUID, "GPU-else"))), good.profile(verify__bench=[recipe]))
+    return finding.outcome, finding.observed
+
+
+def test_what_the_first_gpu_measures_for_all_is_enough_from_it() -> None:
+    assert on_two_gpus("launch")[0] == "pass"
+    assert on_two_gpus("memory") == ("unknown", "1 of 1 judged figures pass; memory was not measured on every GPU")
+
+
+@pytest.fixture
+def far_east(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A client whose clock is nine hours ahead of UTC."""
+    with monkeypatch.context() as patch:
+        patch.setenv("TZ", "XXX-9")
+        time.tzset()
+        yield
+    time.tzset()
+
+
+@pytest.mark.usefixtures("far_east")
+@pytest.mark.parametrize("seen", ["2026-11-21T00:00:00", "2026-11-21T00:00:00Z", "2026-11-21T02:00:00+02:00"])
+def test_the_age_is_the_same_wherever_the_client_is_and_a_time_without_a_zone_is_utc(seen: str) -> None:
+    facts = good.facts(**kept(days=7.01))
+    finding = good.finding("bench", type(facts)(seen, facts.elapsed_s, facts.raw), good.profile(**ASKED))
+    assert finding.observed == "the last measurement is 7.0 days old, of 2026-11-13 23:45 UTC"
+    recent = good.facts(**kept(days=6.99))
+    assert good.finding("bench", type(recent)(seen, recent.elapsed_s, recent.raw), good.profile(**ASKED)).outcome == "pass"
