@@ -59,7 +59,7 @@ ROOMS = {
     ),
     "aws": Room(
         tuple(f"provision/clouds/aws/{name}.py" for name in _CLOUD),
-        tuple(f"tests/clouds/aws/test_{name}.py" for name in ("requests", "firewall", "removal", "removal_order")),
+        tuple(f"tests/clouds/aws/test_{name}.py" for name in ("capacity", "requests", "firewall", "removal", "removal_order")),
     ),
     "gcp": Room(
         tuple(f"provision/clouds/gcp/{name}.py" for name in _CLOUD),

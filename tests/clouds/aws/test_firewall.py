@@ -9,6 +9,7 @@ import pytest
 from provision.clouds import base
 from provision.clouds.aws import firewall
 from provision.clouds.aws.cloud import AwsCloud
+from provision.clouds.aws.place import AwsPlace
 from provision.clouds.aws.requests import ingress, security_group
 from provision.clouds.claim import taken
 from provision.errors import (
@@ -162,6 +163,58 @@ def test_a_rule_that_is_there_is_no_error_and_every_refusal_names_its_permission
     shown: dict[str, list[Any]] = {"describe_security_groups": [{"SecurityGroups": [rule]}]}
     with pytest.raises(PermissionRefusedError, match="ec2:RevokeSecurityGroupIngress in us-east-1 "):
         firewall.allow(ScriptedApi(**shown, revoke_security_group_ingress=[no]), "train", [])
+
+
+def with_efa() -> base.Order:
+    """An order whose machines have network adapters that talk to one another."""
+    place = {"cloud": "aws", "instance_type": "p4d.24xlarge", "regions": ["us-east-1"], "capacity": {"efa": True}}
+    return order(place=AwsPlace.model_validate(place), ssh_from=())
+
+
+def test_machines_with_efa_may_reach_one_another_both_ways() -> None:
+    made: dict[str, list[Any]] = {"create_security_group": [{"GroupId": "sg-1"}]}
+    rule = {"GroupId": "sg-1", "IpPermissions": [{"IpProtocol": "-1", "UserIdGroupPairs": [{"GroupId": "sg-1"}]}]}
+    api = ScriptedApi(**made, authorize_security_group_egress=[refusal("InvalidPermission.Duplicate")])
+    assert firewall.ensure_group(api, with_efa()) == "sg-1"
+    assert api.sent[1:] == [("once:authorize_security_group_ingress", rule), ("once:authorize_security_group_egress", rule)]
+    for action, method in (
+        ("ec2:AuthorizeSecurityGroupIngress", "authorize_security_group_ingress"),
+        ("ec2:AuthorizeSecurityGroupEgress", "authorize_security_group_egress"),
+    ):
+        with pytest.raises(PermissionRefusedError, match=f"AWS refuses {action} in us-east-1 "):
+            firewall.ensure_group(ScriptedApi(**made, **{method: [refusal("UnauthorizedOperation")]}), with_efa())
+
+
+def test_a_group_that_ec2_does_not_know_yet_is_joined_when_it_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    still(monkeypatch)
+    unknown = [refusal("InvalidGroup.NotFound"), refusal("InvalidGroup.NotFound"), {}]
+    api = ScriptedApi(create_security_group=[{"GroupId": "sg-1"}], authorize_security_group_egress=unknown)
+    assert firewall.ensure_group(api, with_efa()) == "sg-1"
+    assert api.methods().count("once:authorize_security_group_egress") == 3
+
+
+def test_another_error_is_not_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = still(monkeypatch)
+    api = ScriptedApi(create_security_group=[{"GroupId": "sg-1"}], authorize_security_group_ingress=[refusal("UnauthorizedOperation")])
+    with pytest.raises(PermissionRefusedError):
+        firewall.ensure_group(api, order())
+    assert clock.pauses == []
+
+
+def test_the_caller_is_asked_for_where_the_account_of_the_region_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("provision.clouds.caller.caller_address", {"http://127.0.0.1:9/": "203.0.113.9/32"}.get)
+    api = ScriptedApi(create_security_group=[{"GroupId": "sg-1"}])
+    firewall.ensure_group(api, order(ssh_from=("caller",)))
+    assert api.sent[-1][1]["IpPermissions"] == [ingress(["203.0.113.9/32"])]
+
+
+def test_the_members_of_a_group_may_reach_one_another_and_those_of_another_group_may_not() -> None:
+    joined = {"IpProtocol": "-1", "UserIdGroupPairs": [{"GroupId": "sg-1"}]}
+    strange = {"IpProtocol": "-1", "UserIdGroupPairs": [{"GroupId": "sg-1"}, {"GroupId": "sg-2"}]}
+    api = ScriptedApi(describe_security_groups=[{"SecurityGroups": [{"GroupId": "sg-1", "IpPermissions": [joined, strange]}]}])
+    firewall.allow(api, "train", [])
+    closed = {"IpProtocol": "-1", "UserIdGroupPairs": [{"GroupId": "sg-2"}]}
+    assert api.sent[1:] == [("revoke_security_group_ingress", {"GroupId": "sg-1", "IpPermissions": [closed]})]
 
 
 def test_a_group_that_ec2_does_not_know_yet_is_asked_for_at_growing_pauses_for_ten_seconds(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -167,11 +167,60 @@ def test_no_thing_is_waited_for_longer_than_five_minutes(monkeypatch: pytest.Mon
         ({"terminate_instances": [0]}, "ec2:TerminateInstances"),
         ({"delete_key_pair": [0]}, "ec2:DeleteKeyPair"),
         ({"describe_volumes": [0]}, "ec2:DescribeVolumes"),
+        ({"delete_auto_scaling_group": [0]}, "autoscaling:DeleteAutoScalingGroup"),
+        ({"describe_auto_scaling_groups": [0]}, "autoscaling:DescribeAutoScalingGroups"),
+        (
+            {"describe_tags": [{"Tags": [{"ResourceType": "launch-template"}]}], "describe_auto_scaling_groups": [0]},
+            "autoscaling:DescribeAutoScalingGroups",
+        ),
     ],
 )
 def test_a_refusal_names_its_permission(answers: dict[str, list[Any]], action: str) -> None:
     no = refusal("UnauthorizedOperation")
     api = ScriptedApi(**{method: [no if answer == 0 else answer for answer in given] for method, given in answers.items()})
-    kind = {"ec2:TerminateInstances": "instance", "ec2:DeleteKeyPair": "key-pair"}.get(action, "volume")
+    kinds = {"ec2:TerminateInstances": "instance", "ec2:DeleteKeyPair": "key-pair", "autoscaling": "auto-scaling-group"}
+    kind = kinds.get(action, kinds.get(action.partition(":")[0], "volume"))
     with pytest.raises(PermissionRefusedError, match=f"{action} in us-east-1 "):
         removal.things(api, None) if "describe_tags" in answers else removed(api, thing(kind, "x"))
+
+
+FLEET = {"AutoScalingGroupName": "gpuprov-train", "Tags": TAGS}
+
+
+def test_a_fleet_is_looked_for_where_there_is_a_template_and_not_elsewhere() -> None:
+    template = {"LaunchTemplates": [{"LaunchTemplateId": "lt-1", "Tags": TAGS}]}
+    pages = [{"AutoScalingGroups": []}, {"AutoScalingGroups": [FLEET]}]
+    types = {"Tags": [{"ResourceType": "launch-template"}, {"ResourceType": "key-pair"}]}
+    keys = {"KeyPairs": [{"KeyPairId": "key-1", "Tags": TAGS}]}
+    api = ScriptedApi(
+        describe_tags=[types], describe_launch_templates=[template], describe_auto_scaling_groups=[pages], describe_key_pairs=[keys]
+    )
+    found = removal.things(api, "train")
+    assert [(each.kind, each.id, each.group, each.where, each.alive) for each in found] == [
+        ("auto-scaling-group", "gpuprov-train", "train", "us-east-1", True),
+        ("launch-template", "lt-1", "train", "us-east-1", True),
+        ("key-pair", "key-1", "train", "us-east-1", True),
+    ]
+    assert ("describe_auto_scaling_groups", {"Filters": [{"Name": "tag:gpuprov:name", "Values": ["train"]}]}) in api.sent
+    alone = ScriptedApi(describe_tags=[{"Tags": [{"ResourceType": "key-pair"}]}], describe_key_pairs=[keys])
+    assert [each.kind for each in removal.things(alone, "train")] == ["key-pair"]
+    assert "describe_auto_scaling_groups" not in alone.methods()
+
+
+def test_a_fleet_goes_first_with_its_members_and_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = still(monkeypatch)
+    api = ScriptedApi(describe_auto_scaling_groups=[{"AutoScalingGroups": [FLEET]}, {"AutoScalingGroups": []}])
+    removed(api, thing("launch-template", "lt-1"), thing("auto-scaling-group", "gpuprov-train"))
+    asked = ("describe_auto_scaling_groups", {"AutoScalingGroupNames": ["gpuprov-train"]})
+    assert api.sent == [
+        ("delete_auto_scaling_group", {"AutoScalingGroupName": "gpuprov-train", "ForceDelete": True}),
+        asked,
+        asked,
+        ("delete_launch_template", {"LaunchTemplateId": "lt-1"}),
+    ]
+    assert len(clock.pauses) == 1
+    gone = ScriptedApi(delete_auto_scaling_group=[refusal("ValidationError")], describe_auto_scaling_groups=[{"AutoScalingGroups": []}])
+    assert removed(gone, thing("auto-scaling-group", "gpuprov-train")) == ["auto-scaling-group gpuprov-train in us-east-1"]
+    stays = ScriptedApi(describe_auto_scaling_groups=[{"AutoScalingGroups": [FLEET]}])
+    with pytest.raises(InstanceLostError, match="gpuprov-train in us-east-1 did not end within 300 s"):
+        removed(stays, thing("auto-scaling-group", "gpuprov-train"))

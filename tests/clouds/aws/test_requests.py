@@ -10,6 +10,7 @@ import pytest
 
 from provision.clouds import base
 from provision.clouds.aws import requests
+from provision.clouds.aws.place import AwsPlace
 from provision.clouds.userdata import user_data
 from tests.clouds.aws.orders import DEADLINE, order
 from tests.clouds.aws.rig import AwsRig, raw
@@ -97,6 +98,25 @@ def test_whatever_an_order_can_ask_for_is_in_the_request_and_nothing_else() -> N
         "TagSpecifications": [{"ResourceType": kind, "Tags": tags} for kind in kinds],
     }
     assert full == {key: value for key, value in run().items() if key != "SecurityGroupIds"} | changes
+
+
+def test_an_image_of_ones_own_and_a_baked_one_are_told_by_tags_and_a_key_encrypts_every_disk() -> None:
+    key = f"arn:aws:kms:us-east-1:123456789012:key/mrk-{'0123456789abcdef' * 2}"  # of several regions, so that the region counts
+    image = {"id": "ami-0123456789abcdef0", "login": "ml"}
+    plain = {"cloud": "aws", "instance_type": "g4dn.xlarge", "regions": ["us-east-1"]}
+    place = AwsPlace.model_validate({**plain, "image": image, "disk_key": key})
+    request = run(place=place, baked="ami-0fedcba9876543210", volume_gb=500)
+    tags = {tag["Key"]: tag["Value"] for tag in request["TagSpecifications"][0]["Tags"]}
+    assert (tags[requests.LOGIN_TAG], tags[base.IMAGE_TAG]) == ("ml", "ami-0fedcba9876543210")
+    assert [disk["Ebs"]["KmsKeyId"] for disk in request["BlockDeviceMappings"]] == [key, key]
+    nameless = AwsPlace.model_validate({**plain, "image": {"id": image["id"]}})
+    assert requests.LOGIN_TAG not in {tag["Key"] for tag in requests.tag_list(order(place=nameless))}
+
+
+def test_one_adapter_is_a_card_with_a_public_address() -> None:
+    plain = {"cloud": "aws", "instance_type": "g6.8xlarge", "regions": ["us-east-1"], "capacity": {"efa": True}}
+    card = {"DeviceIndex": 0, "AssociatePublicIpAddress": True, "DeleteOnTermination": True, "Groups": ["sg-1"], "InterfaceType": "efa"}
+    assert run(place=AwsPlace.model_validate(plain))["NetworkInterfaces"] == [card]
 
 
 def test_a_group_is_asked_for_with_exactly_these_fields() -> None:
