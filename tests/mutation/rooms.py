@@ -63,7 +63,7 @@ ROOMS = {
     ),
     "gcp": Room(
         tuple(f"provision/clouds/gcp/{name}.py" for name in _CLOUD),
-        tuple(f"tests/clouds/gcp/test_{name}.py" for name in ("requests", "requests_whole", "firewall", "ownership")),
+        tuple(f"tests/clouds/gcp/test_{name}.py" for name in ("capacity", "requests", "requests_whole", "firewall", "ownership")),
     ),
     "digitalocean": Room(("provision/clouds/digitalocean/requests.py",), ("tests/clouds/digitalocean/test_requests.py",)),
     "checks": Room(tuple(f"provision/verify/checks/{name}.py" for name in _CHECKS), ("tests/verify/checks", *_without(_SECONDS))),

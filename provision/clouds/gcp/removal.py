@@ -78,7 +78,7 @@ def _of_fleets(api: GcpProjectApi, found: Sequence[base.Thing]) -> list[base.Thi
         tags = {base.NAME_TAG: rule.group, base.LAUNCH_TAG: rule.launch_id, base.OWNER_TAG: rule.owner}
         region = dict(rule.tags).get(REGION_KEY, "")
         group, check = group_name(rule.group), health_name(rule.launch_id)
-        if _is_there(api, _GROUP, {"region": region, "instance_group_manager": group}):
+        if region and _is_there(api, _GROUP, {"region": region, "instance_group_manager": group}):
             result.append(base.Thing.tagged(_GROUP.kind, group, region, tags))
         names = f'name eq "{network_tag(rule.launch_id)}-.*"'
         templates = api.pages("InstanceTemplates", "list", "compute.instanceTemplates.list", filter=names)

@@ -117,6 +117,8 @@ def test_one_adapter_is_a_card_with_a_public_address() -> None:
     plain = {"cloud": "aws", "instance_type": "g6.8xlarge", "regions": ["us-east-1"], "capacity": {"efa": True}}
     card = {"DeviceIndex": 0, "AssociatePublicIpAddress": True, "DeleteOnTermination": True, "Groups": ["sg-1"], "InterfaceType": "efa"}
     assert run(place=AwsPlace.model_validate(plain))["NetworkInterfaces"] == [card]
+    two = run(place=AwsPlace.model_validate({**plain, "instance_type": "g6e.24xlarge"}))["NetworkInterfaces"]
+    assert ["AssociatePublicIpAddress" in each for each in two] == [False, False]  # EC2 gives none where there are several
 
 
 def test_a_group_is_asked_for_with_exactly_these_fields() -> None:

@@ -28,6 +28,9 @@ class ScriptedProject:
 
     pages = call
 
+    def ask(self, service: str, verb: str, path: str, action: str) -> Any:
+        return self.call(service, verb, action, path=path)
+
     def success_of(self, operation: Any, action: str, *, timeout_s: float) -> None:
         self.waited.append((operation, action, timeout_s))
 

@@ -89,6 +89,7 @@ def test_new_rules_are_begun_with_request_ids_of_their_own_and_waited_for() -> N
     project = ScriptedProject()
     begun = firewall.begin(project, "train", LAUNCH, TEXT, [HERE], network="n")  # type: ignore[arg-type]
     assert begun == [("compute.firewalls.create", "operation of insert_unary")] * 2
+    assert {each[:3] for each in project.sent} == {("Firewalls", "insert_unary", "compute.firewalls.create")}
     sent = sorted((request["firewall_resource"]["name"], request) for *_, request in project.sent)
     assert [request["firewall_resource"] for _, request in sent] == requests.firewalls("train", LAUNCH, TEXT, [HERE], "n")
     ids = {request["request_id"] for _, request in sent}
@@ -114,7 +115,7 @@ def test_a_rule_of_ours_gets_today_s_networks_and_one_that_has_them_is_left_alon
 
 
 def test_rules_that_are_no_longer_needed_go_and_those_of_other_launches_stay() -> None:
-    existing = [rule(), rule(CLAIM), rule(f"{TAG}-v6"), rule("gpuprov-beef", tags=("gpuprov-beef",))]
+    existing = [rule(), rule(CLAIM), rule(f"{TAG}-v6"), rule(f"{TAG}-health"), rule("gpuprov-beef", tags=("gpuprov-beef",))]
     project = ScriptedProject()
     firewall.allow(project, "train", LAUNCH, TEXT, [HERE], rules=existing, network="n")  # type: ignore[arg-type]
     removed = [(action, request) for _, method, action, request in project.sent if method == "delete_unary"]
@@ -141,11 +142,15 @@ def test_the_network_is_that_of_the_subnetwork() -> None:
 # --- removal -----------------------------------------------------------------------------------------------------------
 
 
+LABELS = {"gpuprov-name": "train", "gpuprov-launch": LAUNCH, "gpuprov-owner": "isa", "team": "vision"}
+ENTRY = "users/ada/sshPublicKeys/0123"  # of OS Login
+
+
 def described(name: str, field: str) -> Any:
-    metadata = SimpleNamespace(items=[]) if field == "instances" else None
-    return SimpleNamespace(
-        name=name, description="", metadata=metadata, labels={"gpuprov-name": "train", "gpuprov-launch": LAUNCH, "gpuprov-owner": "isa"}
-    )
+    if field != "instances":
+        return SimpleNamespace(name=name, description="", labels=LABELS)
+    tags = SimpleNamespace(key=requests.TAGS_ITEM, value=json.dumps({"Team": "Vision", requests.KEY_TAG: ENTRY}))
+    return SimpleNamespace(name=name, description="", labels=LABELS, metadata=SimpleNamespace(items=[tags]))
 
 
 def scoped(field: str, name: str) -> list[Any]:
@@ -159,16 +164,20 @@ def project() -> ScriptedProject:
         Instances_aggregated_list=[scoped("instances", "machine")],
         Disks_aggregated_list=[scoped("disks", "disk")],
         Addresses_aggregated_list=[scoped("addresses", "address")],
-        Firewalls_list=[[rule()]],
+        Firewalls_list=[[rule(), rule("gpuprov-beef", requests.description("other", "beef", "x"), ("gpuprov-beef",))]],
     )
 
 
 def test_everything_of_ours_is_found_by_its_label(project: ScriptedProject) -> None:
     existing = removal.things(project, "train")  # type: ignore[arg-type]
     assert [str(thing) for thing in existing] == [
-        "instance machine in a", "disk disk in a", "address address in r", f"firewall {TAG} in global",
+        "instance machine in a", f"os-login-key {ENTRY} in global", "disk disk in a", "address address in r", f"firewall {TAG} in global",
     ]  # fmt: skip
     assert {(thing.group, thing.launch_id) for thing in existing} == {("train", LAUNCH)}
+    # A machine has the tags of the profile as they are written, and everything else as labels.
+    assert [dict(thing.tags) for thing in existing] == [{"Team": "Vision"}] * 2 + [{"team": "vision"}] * 2 + [{}]
+    assert project.sent.count(("Instances", "aggregated_list", "compute.instances.list", {"filter": "labels.gpuprov-name:*"})) == 1
+    project.sent = [each for each in project.sent if each[-1] != {"filter": "labels.gpuprov-name:*"}]
     asked = {kind: (action, request) for kind, _, action, request in project.sent}
     by_name = {"filter": 'labels.gpuprov-name="train"'}
     assert asked == {
@@ -182,13 +191,16 @@ def test_everything_of_ours_is_found_by_its_label(project: ScriptedProject) -> N
 
 
 def test_machines_go_before_what_they_hold_and_each_from_its_own_place(project: ScriptedProject) -> None:
-    existing = removal.things(project, None)  # type: ignore[arg-type]
+    existing = removal.things(project, "train")  # type: ignore[arg-type]
     project.sent.clear()
     said: list[str] = []
     removed = removal.remove(project, list(reversed(existing)), on_step=said.append)  # type: ignore[arg-type]
-    assert removed == [str(thing) for thing in existing]
-    assert said == [f"removing {thing}" for thing in existing]
+    machine, key, *others = existing
+    in_order = [key, machine, *others]  # a key is found by its machine
+    assert removed == [str(thing) for thing in in_order]
+    assert said == [f"removing {thing}" for thing in in_order]
     assert [(kind, method, action, request) for kind, method, action, request in project.sent] == [
+        ("oslogin", "DELETE", "oslogin.users.sshPublicKeys.delete", {"path": f"/v1/{ENTRY}"}),
         ("Instances", "delete_unary", "compute.instances.delete", {"where": "a", "zone": "a", "instance": "machine"}),
         ("Disks", "delete_unary", "compute.disks.delete", {"where": "a", "zone": "a", "disk": "disk"}),
         ("Addresses", "delete_unary", "compute.addresses.delete", {"where": "r", "region": "r", "address": "address"}),
@@ -207,6 +219,71 @@ def test_what_is_gone_already_is_no_error_and_a_disk_that_ended_with_its_machine
     assert remove(project, [disk, base.Thing.tagged("firewall", "f", "global", {})], on_step=lambda _: None) == []  # type: ignore[arg-type]
     assert remove(ScriptedProject(), [disk], on_step=lambda _: None) == ["disk x in a"]  # type: ignore[arg-type]
     assert remove(project, [], on_step=lambda _: pytest.fail("said")) == []  # type: ignore[arg-type]
+
+
+def health_rule(name: str, launch_id: str, region: str) -> Any:
+    text = json.dumps({**json.loads(requests.description(name, launch_id, "isa@example.org")), requests.REGION_KEY: region})
+    return rule(f"gpuprov-{launch_id}-health", text, (f"gpuprov-{launch_id}",))
+
+
+def fleets() -> ScriptedProject:
+    """A project with two fleets, of which the second has lost its group and its check."""
+    there = SimpleNamespace()
+    return ScriptedProject(
+        Instances_aggregated_list=[[]],
+        Disks_aggregated_list=[[]],
+        Addresses_aggregated_list=[[]],
+        Firewalls_list=[[rule(), health_rule("train", LAUNCH, "asia-east2"), health_rule("old", "beef", "us-east1")]],
+        RegionInstanceGroupManagers_get=[there, GONE],
+        InstanceTemplates_list=[[SimpleNamespace(name=f"{TAG}-1"), SimpleNamespace(name=f"{TAG}-2")], []],
+        HealthChecks_get=[there, GONE],
+    )
+
+
+def test_what_a_fleet_has_is_found_by_the_rule_of_its_health_check() -> None:
+    project = fleets()
+    existing = removal.things(project, None)  # type: ignore[arg-type]
+    assert [str(thing) for thing in existing] == [
+        "instance-group-manager gpuprov-train in asia-east2",
+        f"instance-template {TAG}-1 in global",
+        f"instance-template {TAG}-2 in global",
+        f"health-check {TAG}-health in global",
+        f"firewall {TAG} in global",
+        f"firewall {TAG}-health in global",
+        "firewall gpuprov-beef-health in global",
+    ]
+    assert {(thing.group, thing.launch_id, thing.owner) for thing in existing[:4]} == {("train", LAUNCH, "isa@example.org")}
+    asked = [each for each in project.sent if each[0] not in {"Instances", "Disks", "Addresses", "Firewalls"}]
+    get, listed, check = "compute.instanceGroupManagers.get", "compute.instanceTemplates.list", "compute.healthChecks.get"
+    assert asked == [
+        ("RegionInstanceGroupManagers", "get", get, {"region": "asia-east2", "instance_group_manager": "gpuprov-train"}),
+        ("InstanceTemplates", "list", listed, {"filter": f'name eq "{TAG}-.*"'}),
+        ("HealthChecks", "get", check, {"health_check": f"{TAG}-health"}),
+        ("RegionInstanceGroupManagers", "get", get, {"region": "us-east1", "instance_group_manager": "gpuprov-old"}),
+        ("InstanceTemplates", "list", listed, {"filter": 'name eq "gpuprov-beef-.*"'}),
+        ("HealthChecks", "get", check, {"health_check": "gpuprov-beef-health"}),
+    ]
+
+
+def test_where_a_rule_names_no_region_no_group_is_asked_for() -> None:
+    project = fleets()
+    project._answers["Firewalls_list"] = [[rule(f"{TAG}-health")]]
+    assert "instance-group-manager" not in {thing.kind for thing in removal.things(project, None)}  # type: ignore[arg-type]
+    assert "RegionInstanceGroupManagers" not in {kind for kind, *_ in project.sent}
+
+
+def test_a_group_goes_before_all_and_is_waited_for_longer_and_what_it_uses_goes_after_it() -> None:
+    project = fleets()
+    existing = removal.things(project, "train")  # type: ignore[arg-type]
+    project.sent.clear()
+    removal.remove(project, existing, on_step=lambda _: None)  # type: ignore[arg-type]
+    assert [(kind, method) for kind, method, *_ in project.sent] == [
+        (kind, "delete_unary")
+        for kind in ("RegionInstanceGroupManagers", "InstanceTemplates", "InstanceTemplates", "HealthChecks", "Firewalls", "Firewalls")
+    ]
+    where = {"where": "asia-east2", "region": "asia-east2", "instance_group_manager": "gpuprov-train"}
+    assert project.sent[0][2:] == ("compute.instanceGroupManagers.delete", where)
+    assert [seconds for *_, seconds in project.waited] == [1800.0] + [300.0] * 5
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 import datetime as dt
 import json
+import time
 import uuid
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 
 from provision.clouds import base
 from provision.clouds.gcp import requests
+from provision.clouds.gcp.place import GcpPlace
 from provision.clouds.userdata import user_data
 from provision.errors import CloudInvalidError
 
@@ -140,6 +142,57 @@ def test_whatever_an_order_can_ask_for_is_in_the_request_and_nothing_else() -> N
     anywhere = requests.bulk(train.at(""), ["a", "b"], "asia-east2", ["asia-east2-a", "asia-east2-c"])
     allowed = {"zones/asia-east2-a": {"preference": "ALLOW"}, "zones/asia-east2-c": {"preference": "ALLOW"}}
     assert anywhere["location_policy"] == {"locations": allowed, "target_shape": "ANY"}
+
+
+KEY_RING = "projects/a-project/locations/asia-east2/keyRings/r/cryptoKeys/k"
+
+
+def place(**more: Any) -> GcpPlace:
+    plain = {"cloud": "gcp", "instance_type": "n1-standard-8", "gpu": "t4", "zones": ("asia-east2-a",)}
+    return GcpPlace.model_validate(plain | more)
+
+
+def items(train: base.Order) -> dict[str, str]:
+    return {item["key"]: item["value"] for item in requests.instance(train, "x")["metadata"]["items"]}
+
+
+def test_an_image_of_ones_own_and_a_baked_one_are_told_in_the_metadata_and_os_login_has_no_key_there() -> None:
+    image = {"project": "ours-images", "family": "golden", "login": "ml"}
+    own = items(order(place=place(image=image), baked="projects/p/global/images/b"))
+    tags = json.loads(own["gpuprov-tags"])
+    assert (tags[requests.LOGIN_TAG], tags[base.IMAGE_TAG]) == ("ml", "projects/p/global/images/b")
+    assert (own["ssh-keys"], own["enable-oslogin"]) == (f"ml:{KEY}", "FALSE")
+    by_iam = items(order(place=place(image=image, os_login=True)))
+    assert ("ssh-keys" in by_iam, by_iam["enable-oslogin"]) == (False, "TRUE")
+    assert requests.LOGIN_TAG not in json.loads(by_iam["gpuprov-tags"])
+    nameless = items(order(place=place(image={"project": "ours-images", "family": "golden"})))
+    assert requests.LOGIN_TAG not in json.loads(nameless["gpuprov-tags"])
+
+
+def test_a_key_encrypts_every_disk_and_the_subnetwork_is_of_the_zones_region() -> None:
+    request = requests.instance(order(place=place(disk_key=KEY_RING), volume_gb=500, subnet="inside"), "x")
+    assert [disk["disk_encryption_key"] for disk in request["disks"]] == [{"kms_key_name": KEY_RING}] * 2
+    assert request["network_interfaces"][0]["subnetwork"] == "regions/asia-east2/subnetworks/inside"
+
+
+def test_without_an_owner_or_a_count_there_are_words_for_both() -> None:
+    fewer = {key: value for key, value in order().tags.items() if key not in {base.OWNER_TAG, base.COUNT_TAG}}
+    text = requests.instance(order(tags=fewer), "x")["disks"][0]["initialize_params"]["description"]
+    assert json.loads(text)[base.OWNER_TAG] == ""
+    assert requests.machine_names(order(tags=fewer)) == ["gpuprov-train"]
+    assert requests.machine_names(order(tags=fewer, count=2)) == ["gpuprov-train-1", "gpuprov-train-2"]
+    assert requests.health_name("f00d") == "gpuprov-f00d-health"
+
+
+def test_the_limit_is_told_in_utc_wherever_the_client_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    requests.check_limit(dt.datetime.now(dt.UTC) + dt.timedelta(hours=1))
+    monkeypatch.setenv("TZ", "XXX-9")
+    time.tzset()
+    try:
+        assert requests.scheduling("spot", FIXED)["termination_time"] == "2027-01-01T00:00:00+00:00"
+    finally:
+        monkeypatch.undo()
+        time.tzset()
 
 
 def test_rules_are_asked_for_with_exactly_these_fields() -> None:
