@@ -10,7 +10,7 @@ from provision.catalog import read
 from provision.catalog.records.base import Capabilities
 from provision.catalog.records.gpus import ClocksRecord, GpuRecord
 from provision.catalog.records.stack import Branch, CudnnRelease, ReleaseRecord, System, Toolkit
-from provision.catalog.rules import ClockRequest, gcc_for, rules, wheel_cudnn
+from provision.catalog.rules import ClockRequest, gcc_for, machine_rule, rules, wheel_cudnn
 from provision.catalog.solve import Rule
 
 TODAY = dt.date(2026, 11, 21)
@@ -32,6 +32,12 @@ def test_a_rule_that_forbids_something_says_why_in_one_sentence() -> None:
     assert rule.holds(read.gpu("v100"), BRANCHES["580"])
     assert not rule.holds(read.gpu("v100"), BRANCHES["590"])
     assert rule.says(read.gpu("v100"), BRANCHES["590"]) == "driver 590 drives compute capability 7.5 to 12.1, and V100 is 7.0"
+
+
+def test_a_machine_advises_the_kernel_modules_that_are_better_on_it() -> None:
+    rule = machine_rule("open", "a g7 has GSP")
+    assert (rule.id, rule.over, rule.soft) == ("machine-advises-flavour", ("flavour",), True)
+    assert (rule.holds("open"), rule.holds("proprietary"), rule.says("proprietary")) == (True, False, "a g7 has GSP")
 
 
 def test_only_advice_is_soft() -> None:

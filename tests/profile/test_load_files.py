@@ -35,6 +35,14 @@ def test_a_path_to_nothing_is_answered_with_the_profile_of_that_name(tmp_path: P
     with pytest.raises(ProfileNotFoundError) as caught:
         load.find("./own.yml")
     assert "did you mean 'own', which is profiles/own.yml?" in caught.value.hint
+    with pytest.raises(ProfileNotFoundError) as caught:
+        load.find("./unlike-all.yml")
+    assert caught.value.hint.startswith("use the path of a YAML file")
+
+
+def test_an_empty_file_is_answered_with_the_command_that_prints_its_schema() -> None:
+    _, _, (complaint,) = load.typed(b"", Profile, "policy")
+    assert complaint.instead == "start from `gpuprov policy schema`"
 
 
 def test_a_name_that_is_near_to_none_is_answered_without_a_guess() -> None:
