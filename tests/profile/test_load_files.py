@@ -12,6 +12,7 @@ from pydantic import BaseModel
 from provision import paths
 from provision.errors import ProfileInvalidError, ProfileNotFoundError
 from provision.profile import described, load
+from provision.profile.model import Profile
 
 GOOD: dict[str, Any] = yaml.safe_load((paths.profiles_dir() / "t4-train.yml").read_text())
 
