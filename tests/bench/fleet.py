@@ -222,7 +222,7 @@ def broken(each_kind: int) -> None:
                     left.remove(name)
 
             said = timed(machines, words, "with broken ones", told)
-        print(said[said.index("error[") :])
+        print(said[said.index("error[hosts-failed]") :])
         for kind, of_kind in kinds.items():
             ends = [
                 float(line.split(" s  ")[0]) for line in said.splitlines() if re.search(rf" s  ({'|'.join(of_kind)}): (done|error)", line)
