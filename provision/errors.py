@@ -29,7 +29,7 @@ class GpuprovError(Exception):
     """
 
     code: ClassVar[str] = "error"
-    exit_code: ClassVar[int] = EXIT_CLOUD_OR_PLAYBOOK
+    exit_code: int = EXIT_CLOUD_OR_PLAYBOOK
     always_detailed: ClassVar[bool] = False
 
     def __init__(self, message: str, *, hint: str, detail: str = "") -> None:
@@ -231,11 +231,7 @@ class InstanceNotFoundError(CloudError):
 
 
 class InstanceLostError(CloudError):
-    """The instance ended while it was waited for.
-
-    Args:
-        instance_id: which one, where it is one of several.
-    """
+    """The instance ended while it was waited for; `instance_id` says which one, where it is one of several."""
 
     code = "instance-lost"
     always_detailed = True
@@ -320,9 +316,10 @@ class ProbeFailedError(GpuprovError):
 
 
 class PlaybookFailedError(GpuprovError):
-    """A task of a role failed on the host."""
+    """A task of a role failed on the host; `kind` says how, in the words of `converge.failure.FailureKind`."""
 
     code = "playbook-failed"
+    kind: str = "other"
 
 
 class RoleUnknownError(GpuprovError):

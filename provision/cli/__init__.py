@@ -40,7 +40,7 @@ COMMANDS: Final = {
     "trace": "Say why a program is slow on its GPUs.",
     "explain-metric": "Name the ncu metric that replaced one of nvprof.",
     "bench": "Measure GPUs, and say whether they are as fast as their kind.",
-    "apply": "Set up a host that exists.",
+    "apply": "Set up hosts that exist.",
     "mirror": "Fill a folder with everything that `apply` downloads.",
     "undo": "Put back what the roles changed on a host.",
     "ls": "List the instances that gpuprov launched.",

@@ -1,28 +1,28 @@
 """`gpuprov apply`."""
 
-import contextlib
 import dataclasses
 import sys
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import click
 
 from provision.cli import options
 from provision.cli.progress import narration
 from provision.converge.roles import in_order
-from provision.launch.audit import Ending
 from provision.mirror.folder import check_folder
 from provision.report import text
 from provision.review.where import Organisation
-from provision.workflow import audited
-from provision.workflow.apply import request_for
+from provision.workflow.apply import apply, request_for
 from provision.workflow.interrupted import still_runs
 from provision.workflow.session import Session
-from provision.workflow.setup import set_up
+from provision.workflow.setup import SetupRequest, SetupResult
+from provision.workflow.several import HostsFailedError, worst
 
 
 @click.command("apply")
-@options.host_argument()
+@click.argument("hosts", metavar="HOST…", nargs=-1, required=True, shell_complete=options.complete_instances)
 @options.optional_profile
 @options.bundle
 @options.organisation
@@ -44,7 +44,7 @@ from provision.workflow.setup import set_up
 def command(
     ctx: click.Context,
     *,
-    host: str,
+    hosts: tuple[str, ...],
     profile: str | None,
     bundle: Path | None,
     organisation: Organisation,
@@ -57,27 +57,47 @@ def command(
     strict: bool,
     as_json: bool,
 ) -> None:
-    """Set up a HOST that exists: observe it, run the roles whose checks do not pass, and prove the result."""
+    """Set up each HOST that exists: observe it, run the roles whose checks do not pass, and prove the result.
+
+    Several are set up at the same time; one that fails does not stop the others.
+    """
     selection = in_order(roles) or None
     session = Session.open()
-    request = dataclasses.replace(
-        request_for(session, host, profile, bundle, organisation),
-        without_gpu=without_gpu,
-        all_roles=all_roles,
-        roles=selection,
-        check=check,
-        diff=diff,
-    )
-    if source is not None:
-        request = dataclasses.replace(request, carried=check_folder(source, request.lock))
-    logged = contextlib.nullcontext(Ending()) if check else audited.applying(session, host, request)
-    with logged as ending, narration(lambda: still_runs(session, host)) as narrator:
-        result = set_up(session, request, say=narrator.say, on_task=narrator.task)
-        ending.code, ending.results = result.report.exit_code(strict=strict), {"roles": result.roles}
+
+    def request(host: str) -> SetupRequest:
+        wish = dataclasses.replace(
+            request_for(session, host, profile, bundle, organisation),
+            without_gpu=without_gpu,
+            all_roles=all_roles,
+            roles=selection,
+            check=check,
+            diff=diff,
+        )
+        return wish if source is None else dataclasses.replace(wish, carried=check_folder(source, wish.lock))
+
+    requests = {host: request(host) for host in dict.fromkeys(hosts)}  # all of them are allowed before the first is changed
+    with narration(lambda: "; ".join(dict.fromkeys(filter(None, (still_runs(session, host) for host in requests))))) as narrator:
+        try:
+            results = apply(session, requests, strict=strict, say=narrator.say, on_task=narrator.task, on_host=narrator.machine)
+        except HostsFailedError as error:
+            narrator.pause()
+            error.weigh(result.report.exit_code(strict=strict) for result in error.proven)
+            ctx.obj["beside"] = {"hosts": [_as_data(result, strict=strict) for result in error.proven], "failed": error.failed()}
+            if error.proven and not as_json:
+                _print(error.proven, strict=strict)
+            raise
     if as_json:
-        artefacts = str(result.artefacts) if result.artefacts else None
-        report = result.report.as_dict(strict=strict)
-        options.print_json({"roles": result.roles, "artefacts": artefacts, "warnings": result.warnings, "report": report})
+        rows = [_as_data(result, strict=strict) for result in results]
+        options.print_json(rows[0] if len(rows) == 1 else {"hosts": rows})
     else:
-        click.echo(text.render(result.report, strict=strict, color=options.coloured(sys.stdout)))
-    ctx.exit(ending.code)
+        _print(results, strict=strict)
+    ctx.exit(worst(result.report.exit_code(strict=strict) for result in results))
+
+
+def _print(results: Sequence[SetupResult], *, strict: bool) -> None:
+    click.echo(text.render(*(result.report for result in results), strict=strict, color=options.coloured(sys.stdout)))
+
+
+def _as_data(result: SetupResult, *, strict: bool) -> dict[str, Any]:
+    artefacts = str(result.artefacts) if result.artefacts else None
+    return {"roles": result.roles, "artefacts": artefacts, "warnings": result.warnings, "report": result.report.as_dict(strict=strict)}

@@ -19,7 +19,8 @@ from provision.review.where import Organisation
 from provision.workflow import audited
 from provision.workflow.interrupted import still_runs
 from provision.workflow.session import Session
-from provision.workflow.up import HostsFailedError, ProvenHost, UpRequest, request_for, up
+from provision.workflow.several import HostsFailedError, worst
+from provision.workflow.up import ProvenHost, UpRequest, request_for, up
 
 
 @click.command("up")
@@ -102,11 +103,12 @@ def command(
             narrator.pause()
             ctx.obj["beside"] = {"attempts": [attempt.as_dict() for attempt in attempts]}
             if isinstance(error, HostsFailedError):
+                error.weigh(host.result.report.exit_code(strict=strict) for host in error.proven)
                 _tell_the_others(ctx, error, attempts, request, strict=strict, as_json=as_json)
             if attempts and not as_json:
                 _print_attempts(attempts, session.journal.log_of(request.name))
             raise
-        ending.code = max(host.result.report.exit_code(strict=strict) for host in hosts)
+        ending.code = worst(host.result.report.exit_code(strict=strict) for host in hosts)
         ending.results = {"machines": [host.instance.id for host in hosts], "launch": hosts[0].instance.launch_id}
     if as_json:
         options.print_json(_as_data(hosts, attempts, request, strict=strict))
@@ -121,9 +123,8 @@ def _tell_the_others(
     ctx: click.Context, error: HostsFailedError, attempts: Sequence[Attempt], request: UpRequest, *, strict: bool, as_json: bool
 ) -> None:
     """What was proven of the machines that are set up, before the error names those that are not."""
-    failed = [{"name": name, "code": each.code, "message": each.message, "hint": each.hint} for name, each in error.errors.items()]
     proven = _as_data(error.proven, attempts, request, strict=strict)["hosts"] if error.proven else []
-    ctx.obj["beside"] |= {"hosts": proven, "failed": failed}
+    ctx.obj["beside"] |= {"hosts": proven, "failed": error.failed()}
     if error.proven and not as_json:
         _print_hosts(error.proven, request.name, strict=strict)
 

@@ -95,11 +95,9 @@ def failed_task(role: str, task: str, result: Mapping[str, Any], *, run_dir: str
     # A role's own check has failed: its message already says what to do.
     refused = "assertion" in item or "evaluated_to" in item
     output = "\n".join(str(item.get(key, "")) for key in ("msg", "stderr", "stdout", "module_stderr", "module_stdout"))
-    return PlaybookFailedError(
-        f"{f'role {role}' if role else 'the play'} failed at “{task}”: {_one_line(item)}",
-        hint=_hint("refused" if refused else kind_of(output), run_dir),
-        detail=_detail(item),
-    )
+    kind: FailureKind = "refused" if refused else kind_of(output)
+    said = f"{f'role {role}' if role else 'the play'} failed at “{task}”: {_one_line(item)}"
+    return _of_kind(kind, said, hint=_hint(kind, run_dir), detail=_detail(item))
 
 
 def unreachable(host: str, task: str, result: Mapping[str, Any]) -> HostUnreachableError:
@@ -115,19 +113,27 @@ def failed_play(exit_code: int, output: str, *, run_dir: str) -> GpuprovError:
     """The error where Ansible ended without a failed task: a playbook that does not parse, or a missing program."""
     lines = [line.strip() for line in output.splitlines() if line.strip()]
     last = next((line for line in lines if "ERROR" in line), lines[-1] if lines else "no output")
-    return PlaybookFailedError(
-        f"ansible-playbook ended with {exit_code}: {_clip(last)}", hint=_hint(kind_of(output), run_dir), detail=output[-_DETAIL_CHARS:]
+    kind = kind_of(output)
+    return _of_kind(
+        kind, f"ansible-playbook ended with {exit_code}: {_clip(last)}", hint=_hint(kind, run_dir), detail=output[-_DETAIL_CHARS:]
     )
 
 
-def way_out(kind: FailureKind, otherwise: str) -> str:
-    """What to do about a failure of that kind."""
-    return _HINTS.get(kind, otherwise)
+def not_run(message: str, output: str, otherwise: str) -> PlaybookFailedError:
+    """The error where Ansible told nothing; the way out is that of what was printed, or `otherwise`."""
+    kind = kind_of(output)
+    return _of_kind(kind, message, hint=_HINTS.get(kind, otherwise), detail=output)
 
 
 def disk_full(host: str, said: str) -> PlaybookFailedError:
     """The error for a host without room for what it is sent."""
-    return PlaybookFailedError(f"{host} has no room: {_clip(said)}", hint=_HINTS["disk-full"])
+    return _of_kind("disk-full", f"{host} has no room: {_clip(said)}", hint=_HINTS["disk-full"])
+
+
+def _of_kind(kind: FailureKind, message: str, *, hint: str, detail: str = "") -> PlaybookFailedError:
+    error = PlaybookFailedError(message, hint=hint, detail=detail)
+    error.kind = kind
+    return error
 
 
 def _failed_item(result: Mapping[str, Any]) -> Mapping[str, Any]:

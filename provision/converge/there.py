@@ -122,9 +122,8 @@ def _finish(target: Target, run: RunEvents, end: Mapping[str, Any]) -> None:
     (run.dir / "stdout").write_text(output)
     if end.get("killed"):
         run.raise_failure(0, "")
-        kind = failure.kind_of(output)
         msg = f"the run on {target.name} was killed, and did not say why"
-        raise PlaybookFailedError(msg, hint=failure.way_out(kind, "look for an out-of-memory kill in the host's kernel log"), detail=output)
+        raise failure.not_run(msg, output, "look for an out-of-memory kill in the host's kernel log")
     code = end.get("code")
     run.raise_failure(code if isinstance(code, int) else 1, output)
 
@@ -283,8 +282,8 @@ def _parsed(target: Target, line: bytes) -> dict[str, Any]:
 def _no_start(target: Target, code: int, said: str) -> GpuprovError:
     """The error where the program that answers did not run."""
     last = next((line.strip() for line in reversed(said.splitlines()) if line.strip()), "it said nothing")
-    hint = failure.way_out(failure.kind_of(said), f"see whether `sudo -n python3 -V` works on {target.name}")
-    return PlaybookFailedError(f"the set-up did not start on {target.name} (exit code {code}): {last[:200]}", hint=hint, detail=said)
+    msg = f"the set-up did not start on {target.name} (exit code {code}): {last[:200]}"
+    return failure.not_run(msg, said, f"see whether `sudo -n python3 -V` works on {target.name}")
 
 
 def _command() -> str:

@@ -6,6 +6,7 @@ import selectors
 import signal
 import subprocess
 import time
+from collections import deque
 from collections.abc import Iterator
 from types import TracebackType
 from typing import Any, Final, Self
@@ -36,7 +37,7 @@ class Talk:
         self._process = subprocess.Popen(
             argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0, start_new_session=True
         )
-        self._waiting = bytearray()
+        self._waiting = deque[memoryview]()
         self.errors = bytearray()
 
     def __enter__(self) -> Self:
@@ -53,8 +54,9 @@ class Talk:
                     pipe.close()
 
     def send(self, data: bytes) -> None:
-        """Have these bytes sent while the lines are read."""
-        self._waiting += data
+        """Have these bytes sent while the lines are read. They are not copied: many hosts are sent the same megabytes at the same time."""
+        if data:
+            self._waiting.append(memoryview(data))
 
     def lines(self) -> Iterator[bytes]:
         """The lines, without their ends; an empty one at least four times a second, so that the caller can look around.
@@ -100,7 +102,9 @@ class Talk:
         ready = {key.fileobj for key, _ in waiting.select(_POLL_S)}
         if stdin in ready and stdin is not None:
             try:
-                del self._waiting[: os.write(stdin.fileno(), self._waiting[:_CHUNK])]
+                self._waiting[0] = self._waiting[0][os.write(stdin.fileno(), self._waiting[0][:_CHUNK]) :]
+                if not self._waiting[0]:
+                    self._waiting.popleft()
             except BrokenPipeError:  # it has ended, and says why
                 self._waiting.clear()
             if not self._waiting:

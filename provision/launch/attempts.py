@@ -126,7 +126,13 @@ class Attempts:
                 f"asking for {many}{option.first.place.instance_type} in {zone or option.region} ({option.first.place.market}{opt_in})"
             )
             least = rest if everything else 1
-            self.attempt(option, Pending(option.index, option.region, zone, self._next(), rest, least, self._image(option, handle)))
+            pending = Pending(option.index, option.region, zone, self._next(), rest, least, self._image(option, handle))
+            known, before = set(self.record.had), len(self.instances)
+            self.attempt(option, pending)
+            while len(self.instances) == before and pending in known:
+                # The machines of that number have ended, and a cloud repeats its answer to a token: another number has another token.
+                pending = replace(pending, first=pending.first + 1)
+                self.attempt(option, pending)
             return self.request.count - len(self.instances)
 
         def zones() -> list[str]:

@@ -14,8 +14,8 @@ from provision import clouds, paths
 from provision.clouds.baked import Recipe
 from provision.clouds.base import Instance
 from provision.clouds.guardrails import HostKeysBlockedError
-from provision.concurrent import each_to_its_end, run_until
-from provision.errors import GpuprovError, UsageError
+from provision.concurrent import run_until
+from provision.errors import InstanceLostError, UsageError
 from provision.host.reach import wait_ready
 from provision.host.rotate import rotate
 from provision.host.way import actual, directives, phrase, prepared
@@ -39,6 +39,7 @@ from provision.workflow import expected
 from provision.workflow.console import explained
 from provision.workflow.expected import ExpectedTime
 from provision.workflow.session import Say, Session, today
+from provision.workflow.several import HostsFailedError, on_each
 
 if TYPE_CHECKING:
     from provision.converge.progress import Progress
@@ -93,26 +94,6 @@ class ProvenHost:
 
     instance: Instance
     result: SetupResult
-
-
-class HostsFailedError(GpuprovError):
-    """The set-up failed on some of several machines, each of which the message names with its own error; the others were set up.
-
-    Attributes:
-        proven: the others.
-        errors: by the name of the machine.
-    """
-
-    code = "hosts-failed"
-
-    def __init__(self, proven: list[ProvenHost], errors: Mapping[str, GpuprovError], name: str) -> None:
-        lines = [f"  {host}: error[{error.code}]: {error.message}\n    hint: {error.hint}" for host, error in errors.items()]
-        message = "\n".join([f"the set-up failed on {len(errors)} of {len(errors) + len(proven)} machines", *lines])
-        super().__init__(
-            message, hint=f"repair what each line says, and run the same command again; `gpuprov down {name}` removes all of them"
-        )
-        self.proven = proven
-        self.errors = errors
 
 
 def request_for(session: Session, name: str | None, bundle: Path | None, organisation: Organisation, *, rehearsal: str | None) -> UpRequest:
@@ -206,32 +187,16 @@ class _Machines:
         """All of them, set up and proven."""
         if len(instances) == 1:
             return [self._prove(instances[0], self.say)]
-        outcomes = each_to_its_end(self._of_several, instances, self.stop)
-        errors = {each.name: outcome for each, outcome in zip(instances, outcomes, strict=True) if isinstance(outcome, BaseException)}
-        understood = {name: error for name, error in errors.items() if isinstance(error, GpuprovError)}
-        for error in errors.values():
-            if not isinstance(error, GpuprovError) or isinstance(error, HostKeysBlockedError):
+        outcomes = on_each({each.name: each for each in instances}, self._prove, on_host=self.on_host, stop=self.stop)
+        for error in outcomes.errors.values():
+            if isinstance(error, HostKeysBlockedError):  # of the whole launch
                 raise error
-        if understood:
-            raise HostsFailedError([each for each in outcomes if isinstance(each, ProvenHost)], understood, self.request.name)
-        return [each for each in outcomes if isinstance(each, ProvenHost)]
-
-    def _of_several(self, instance: Instance) -> ProvenHost:
-        def say(step: str) -> None:
-            if self.stop.is_set():
-                raise KeyboardInterrupt
-            self.on_host(instance.name, step)
-
-        try:
-            proven = self._prove(instance, say)
-        except GpuprovError as error:
-            self.on_host(instance.name, f"error[{error.code}]: {error.message}")
-            raise
-        except KeyboardInterrupt as stopped:
-            self.on_host(instance.name, "its run may go on there: it could not be told" if stopped.args else "stopped")
-            raise
-        self.on_host(instance.name, "done")
-        return proven
+            if isinstance(error, InstanceLostError):
+                error.hint = "run the same command again: it launches another one in its place"
+        if outcomes.errors:
+            again = f"repair what each line says, and run the same command again; `gpuprov down {self.request.name}` removes all of them"
+            raise HostsFailedError(outcomes, hint=again)
+        return outcomes.proven
 
     def _prove(self, instance: Instance, say: Say) -> ProvenHost:
         # 0.2 s that a launch need not wait for: the checks are loaded while the machine boots (tests/bench/launch.py).
@@ -247,7 +212,8 @@ class _Machines:
             without_gpu=request.without_gpu,
             all_roles=request.all_roles,
         )
-        return ProvenHost(instance, set_up(session, wish, say=say, on_task=self.on_task, stop=self.stop))
+        with explained(self.connect, [instance]):  # one that ended meanwhile is said to have ended
+            return ProvenHost(instance, set_up(session, wish, say=say, on_task=self.on_task, stop=self.stop))
 
 
 def _give_up(session: Session, name: str, connect: Connect, say: Say) -> None:

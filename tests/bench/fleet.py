@@ -7,11 +7,17 @@ it says little about machines of their own. `no-op` is an observation of each ho
 
 MITOGEN is the folder of mitogen's package (ansible_mitogen in it), PYINFRA pyinfra's program; each is left out where it is not set.
 
-Run: python -m tests.bench.fleet NAME [N…]   (NAME: of `gpuprov up --rehearse --count M`, with M at least the largest N)
+`--broken` launches machines of its own, so many for each of three: those whose power is cut in the middle of their set-up, those that are
+300 ms away, and those without room. It prints what `up` reports, when each kind was through, and what the next `up` makes of them.
+
+Run: python -m tests.bench.fleet NAME [N…]   (NAME: of `gpuprov up --rehearse --count M`, with M at least the largest N; TASKS=40)
+     python -m tests.bench.fleet --broken [8]
 """
 
+import contextlib
 import json
 import os
+import re
 import statistics
 import subprocess
 import sys
@@ -35,6 +41,7 @@ from provision.workflow.converging import sign
 from provision.workflow.session import Session
 from provision.workflow.setup import SetupRequest, observe
 from tests.bench.converge import write_play
+from tests.workflow.broken_hosts import Machines
 
 RUNS = int(os.environ.get("BENCH_RUNS", "3"))
 ANSIBLE = str(Path(sys.executable).parent / "ansible-playbook")
@@ -51,12 +58,18 @@ def main() -> None:
     if sys.argv[1] == "--case":
         CASES[sys.argv[2]](sys.argv[4:], Path(sys.argv[3]))
         return
+    if sys.argv[1] == "--broken":
+        broken(int(sys.argv[2]) if len(sys.argv) > 2 else 8)
+        return
     name, counts = sys.argv[1], [int(word) for word in sys.argv[2:]] or [1, 8]
     hosts = Session.open().record(name).hosts
     print(f"{'':<28} {'hosts':>5} {'wall s':>8} {'CPU s':>8} {'a host':>8} {'MB':>8} {'a host':>8}   medians of {RUNS}", flush=True)
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
         write_play(folder)
+        if "TASKS" in os.environ:
+            tasks = [{"name": f"Task {n}", "ansible.builtin.set_fact": {"a": n}} for n in range(int(os.environ["TASKS"]))]
+            (folder / "play.json").write_text(json.dumps([{"hosts": "all", "gather_facts": False, "tasks": tasks}]))
         for case in CASES:
             if (case == "mitogen" and "MITOGEN" not in os.environ) or (case == "pyinfra" and "PYINFRA" not in os.environ):
                 continue
@@ -70,19 +83,26 @@ def main() -> None:
 
 def measured(case: str, hosts: list[str], folder: Path) -> Cost:
     """One case in a process of its own."""
-    began, most, ended = time.perf_counter(), [0.0], threading.Event()
+    born, began, most, ended = time.time(), time.perf_counter(), [0.0], threading.Event()
     argv = [sys.executable, "-m", "tests.bench.fleet", "--case", case, str(folder), *hosts]
     process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+    masters, spent = masters_of(hosts), dict[tuple[int, float], tuple[float, float]]()
 
     def watch() -> None:
         while not ended.wait(0.05):
             total = 0
             try:
-                for each in [psutil.Process(process.pid), *psutil.Process(process.pid).children(recursive=True)]:
+                mine = psutil.Process(process.pid)
+                for each in [mine, *mine.children(recursive=True), *masters()]:
                     total += each.memory_full_info().pss
             except psutil.Error:
                 continue
             most[0] = max(most[0], total / 1e6)
+            for master in masters():
+                with contextlib.suppress(psutil.Error):
+                    now, key = sum(master.cpu_times()[:2]), (master.pid, master.create_time())
+                    spent[key] = (spent[key][0] if key in spent else now if master.create_time() < born else 0.0, now)
 
     watcher = threading.Thread(target=watch)
     watcher.start()
@@ -92,7 +112,33 @@ def measured(case: str, hosts: list[str], folder: Path) -> Cost:
     ended.set()
     watcher.join()
     assert status == 0, said[-3000:]
-    return Cost(time.perf_counter() - began, used.ru_utime + used.ru_stime, most[0])
+    connections = sum(now - before for before, now in spent.values())
+    return Cost(time.perf_counter() - began, used.ru_utime + used.ru_stime + connections, most[0])
+
+
+def masters_of(hosts: list[str]) -> Callable[[], list[psutil.Process]]:
+    """The processes that hold the connections to these hosts: they leave their parent, so that no rusage has them."""
+    ssh, titles = Session.open().ssh, set[str]()
+    for host in hosts:
+        said = subprocess.run(["ssh", "-F", str(ssh.config), "-G", f"gpuprov-{host}"], check=True, capture_output=True, text=True).stdout
+        titles |= {f"ssh: {line.split(' ', 1)[1]} [mux]" for line in said.splitlines() if line.startswith("controlpath ")}
+    known: dict[int, psutil.Process] = {}
+
+    def found() -> list[psutil.Process]:
+        for pid in set(psutil.pids()) - set(seen):
+            seen.add(pid)
+            with contextlib.suppress(psutil.Error):
+                process = psutil.Process(pid)
+                if process.name() == "ssh":
+                    candidates[pid] = process
+        for pid, process in list(candidates.items()):
+            with contextlib.suppress(psutil.Error):
+                if " ".join(process.cmdline()).strip() in titles:
+                    known[pid] = process
+        return [process for process in known.values() if process.is_running()]
+
+    seen, candidates = set[int](), dict[int, psutil.Process]()
+    return found
 
 
 def each(hosts: list[str], work: Callable[[Target], object]) -> None:
@@ -149,6 +195,70 @@ def pyinfra(hosts: list[str], folder: Path) -> None:
     options = [(ssh.target(host).destination, {"ssh_config_file": str(ssh.target(host).config)}) for host in hosts]
     listed.write_text(f"hosts = {json.dumps(options)}\nhosts = [(name, data) for name, data in hosts]\n")
     subprocess.run([os.environ["PYINFRA"], "-y", str(listed), str(folder / "deploy.py")], check=True)
+
+
+def broken(each_kind: int) -> None:
+    names = [f"m-{number}" for number in range(1, 3 * each_kind + 1)]
+    kinds = {"cut": names[:each_kind], "far": names[each_kind : 2 * each_kind], "full": names[2 * each_kind :]}
+    with tempfile.TemporaryDirectory() as place, contextlib.ExitStack() as until_end:
+        machines = Machines(Path(place))
+        until_end.callback(machines.gpuprov, "rehearse", "stop")
+        profile = str(machines.small_profile())
+        words = ("up", "--profile", profile, "--rehearse", "--name", "m", "--count", str(len(names)), "--without-gpu")
+        timed(machines, words, "a first run")
+        before = machines.ids()
+        for name in names:
+            machines.shell(name, "umount /data")  # so that there is something to set up
+        for name in kinds["full"]:
+            machines.fill(name)
+        with contextlib.ExitStack() as far:
+            for name in kinds["far"]:
+                far.enter_context(machines.far_away(name, 300))
+            left = set(kinds["cut"])
+
+            def told(line: str) -> None:
+                for name in [name for name in left if f" {name}: preflight: " in line]:
+                    machines.cut_power(before[name])
+                    left.remove(name)
+
+            said = timed(machines, words, "with broken ones", told)
+        print(said[said.index("error[hosts-failed]") :])
+        for kind, of_kind in kinds.items():
+            ends = [
+                float(line.split(" s  ")[0]) for line in said.splitlines() if re.search(rf" s  ({'|'.join(of_kind)}): (done|error)", line)
+            ]
+            print(f"{kind}: {len(ends)} verdicts, {min(ends):.1f} to {max(ends):.1f} s")
+        for name in kinds["full"]:
+            machines.make_room(name)
+        timed(machines, words, "the next run")
+        after = machines.ids()
+        print(
+            f"{len(set(before.values()) & set(after.values()))} machines kept, {len(set(after.values()) - set(before.values()))} launched"
+        )
+
+
+def timed(machines: Machines, words: tuple[str, ...], what: str, told: Callable[[str], None] = lambda _: None) -> str:
+    """Run a command and print what it took of this machine; returns what it said on standard error."""
+    said, began = "", time.perf_counter()
+    with tempfile.TemporaryFile("w+") as out:
+        process = subprocess.Popen(
+            [sys.executable, "-u", "-m", "provision", *words],
+            env=machines.env,
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        assert process.stderr is not None
+        for line in process.stderr:
+            said += line
+            told(line)
+        _, status, used = os.wait4(process.pid, 0)
+    code, cpu = os.waitstatus_to_exitcode(status), used.ru_utime + used.ru_stime
+    print(
+        f"{what}: exit code {code}, {time.perf_counter() - began:.1f} s, {cpu:.1f} CPU s, {used.ru_maxrss / 1e3:.0f} MB at most", flush=True
+    )
+    return said
 
 
 CASES: dict[str, Callable[[list[str], Path], None]] = {

@@ -2,28 +2,36 @@
 
 from __future__ import annotations
 
+import hashlib
+import io
 import json
 import os
 import signal
 import subprocess
 import sys
+import tarfile
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from provision.converge import bundle as bundles
 from provision.converge import there
 from provision.converge.bundle import config
+from provision.converge.engine import Layer
 from provision.converge.events import RunEvents
+from provision.converge.onhost.bundle import NAMESPACE
 from provision.converge.progress import Progress
 from provision.converge.refused import BundleNotTakenError
 from provision.errors import HostUnreachableError, PlaybookFailedError, ProbeFailedError
 from provision.host.ssh import LOCALHOST, Target
 from provision.host.sshconfig import SshHome
 from provision.launch.journal import Journal
+from provision.review.sign import signature_of
 from provision.workflow import converging
 from provision.workflow.session import Session
 from tests.waiting import until
@@ -264,6 +272,48 @@ def test_a_bundle_that_was_changed_on_its_way_is_refused_and_the_host_keeps_the_
         run()
     assert lab.shell(f"sudo readlink {ROOT}/current") == before
     assert lab.shell("test -e /opt/lab/ended || echo untouched") == "untouched"
+
+
+HOSTILE: dict[str, tuple[Callable[[int], dict[str, Any]], str]] = {
+    "signed for another purpose": (lambda _now: {"namespace": "gpuprov-review@v1"}, "signature"),
+    "expired": (lambda now: {"not_before": now - 7200, "expires": now - 3600}, "expired"),
+    "not valid yet, as with a clock of 1970": (lambda now: {"not_before": now + 7200, "expires": now + 9000}, "clock"),
+    "replayed": (lambda _now: {"serial": 1}, "serial"),
+    "a name that leads out": (lambda _now: {"layer": Layer.of({"../../../../opt/lab/out": b"x"})}, "path"),
+    "a link that leads out": (lambda _now: {"layer": link("/opt/lab")}, "link"),
+    "cut short": (lambda _now: {"layer": Layer(whole := b"\x1f\x8b", hashlib.sha256(whole).hexdigest())}, "archive"),
+}
+
+
+def link(to: str) -> Layer:
+    """A layer that is a link and a file behind it."""
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w:gz") as archive:
+        info = tarfile.TarInfo("a")
+        info.type, info.linkname = tarfile.SYMTYPE, to
+        archive.addfile(info)
+        archive.addfile(tarfile.TarInfo("a/out"))
+    return Layer(out.getvalue(), hashlib.sha256(out.getvalue()).hexdigest())
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_bundle_that_no_host_may_take_is_refused_by_a_real_one_which_keeps_what_it_has(
+    lab: Lab, session: Session, tmp_path: Path, name: str
+) -> None:
+    change, code = HOSTILE[name]
+    assert Run(lab, session, play(tmp_path, "true"))() == "done"
+    before = lab.shell(f"sudo sh -c 'readlink {ROOT}/current; ls {ROOT}/bundles {ROOT}/layers'")
+    run, now = Run(lab, session, play(tmp_path, "touch /opt/lab/ended")), int(time.time())
+    hostile = {"serial": now + 60, "not_before": now, "expires": now + 60, "namespace": NAMESPACE, **change(now)}
+    configuration = hostile.get("layer") or run.signed.bundle.layers["config"]
+    whole = bundles.bundle(configuration, serial=hostile["serial"], not_before=hostile["not_before"], expires=hostile["expires"])
+    signature = signature_of(whole.statement, key=session.ssh.identity, namespace=hostile["namespace"], quiet=True)
+    run.signed = replace(run.signed, bundle=whole, signature=signature)
+    with pytest.raises(BundleNotTakenError, match=rf"\({code}\)") as caught:
+        run()
+    assert caught.value.exit_code == 4
+    assert lab.shell(f"sudo sh -c 'readlink {ROOT}/current; ls {ROOT}/bundles {ROOT}/layers'") == before
+    assert lab.shell("ls -A /opt/lab") == ""
 
 
 def test_a_host_with_an_older_python_is_left_as_it_is(lab: Lab, session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -227,6 +227,32 @@ def test_machines_in_use_outlive_a_refill_beside_an_older_launch(memory: Memory,
     assert launcher.journal.get("t4-train") is not None
 
 
+def test_a_machine_that_ends_again_and_again_is_replaced_each_time(memory: Memory, launcher: Launcher, cloud: str) -> None:
+    """A cloud answers a request that it knows with the machine that it made then, which has ended."""
+    handle = memory[PAIRS[cloud]]
+    answered: dict[str, base.Instance] = {}
+
+    def launch(order: base.Order) -> list[base.Instance]:
+        handle.asked.append(("launch", order))
+        token, names = order.token(handle.region), [f"t4-train-{order.first + n}" for n in range(order.count)]
+        if token in answered:
+            return [dataclasses.replace(answered[token], state="terminated")]
+        made = [of(cloud, name=n, group="t4-train", id=f"i-{len(answered)}-{n}", count=2, launch_id=order.launch_id) for n in names]
+        answered[token] = made[-1]
+        return made
+
+    handle.launch = launch  # type: ignore[method-assign]
+    handle.zone_names = ["the-only-zone"]
+    seen = set()
+    for _ in range(6):
+        first, last = ensure(launcher, cloud, count=2, minimum=2)
+        seen.add(last.id)
+        handle.machines = [first]  # the other one ends
+    assert len(seen) == 6
+    tokens = [order.token(handle.region) for method, order in handle.asked if method == "launch"]
+    assert len(tokens) < 30
+
+
 def test_a_refill_that_finds_the_name_claimed_leaves_the_machines_in_use(memory: Memory, launcher: Launcher, cloud: str) -> None:
     handle = memory[PAIRS[cloud]]
     handle.launches = [[of(cloud, name=f"t4-train-{n}", group="t4-train", id=f"i-{n}", count=2) for n in (1, 2)]]

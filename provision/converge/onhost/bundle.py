@@ -36,18 +36,19 @@ class RefusedBundle(Exception):
         super().__init__(text)
 
 
-def check(statement, signature, signers, principal, minimum, now, seen=0):
+def check(statement, signature, signers, principal, minimum, now, seen=0, folder=None):
     """What a statement says, once its signature, its time and its serial hold.
 
     `signers` is the text of an allowed_signers file, as ssh-keygen(1) has it. `minimum` is the lowest serial that the caller takes, `seen`
-    the highest that this host took from the same principal, `now` the time in seconds since 1970.
+    the highest that this host took from the same principal, `now` the time in seconds since 1970, `folder` where ssh-keygen finds its files
+    meanwhile: one in memory, since the disk may be full.
     """
-    with tempfile.TemporaryDirectory(prefix="gpuprov-") as folder:
+    with tempfile.TemporaryDirectory(prefix="gpuprov-", dir=folder) as place:
         for name, content in (("signers", signers.encode()), ("signature", signature)):
-            with open(os.path.join(folder, name), "wb") as file:
+            with open(os.path.join(place, name), "wb") as file:
                 file.write(content)
-        command = ["ssh-keygen", "-Y", "verify", "-f", os.path.join(folder, "signers"), "-I", principal, "-n", NAMESPACE]
-        command += ["-s", os.path.join(folder, "signature")]
+        command = ["ssh-keygen", "-Y", "verify", "-f", os.path.join(place, "signers"), "-I", principal, "-n", NAMESPACE]
+        command += ["-s", os.path.join(place, "signature")]
         try:
             done = subprocess.run(command, input=statement, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=VERIFY_S)
         except OSError as error:

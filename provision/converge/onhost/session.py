@@ -4,6 +4,7 @@ It is sent over the connection and runs as root with the standard library of Pyt
 (`work.py`, from the bundle) that a lost connection does not end. Its words to the client are lines of JSON behind a nonce.
 """
 
+import errno
 import io
 import json
 import os
@@ -119,7 +120,7 @@ class HostSession:
         statement, signature = asked["statement"].encode(), asked["signature"].encode()
         seen = self.store.seen(asked["principal"])
         now = asked["now"] or time.time()
-        stated = bundle.check(statement, signature, asked["signers"], asked["principal"], asked["minimum"], now, seen)
+        stated = bundle.check(statement, signature, asked["signers"], asked["principal"], asked["minimum"], now, seen, self.runs)
         needed = [name for name in bundle.LAYERS if not self.store.has(stated["layers"][name]["sha256"])]
         self.say(need=needed)
         for name in needed:
@@ -230,4 +231,5 @@ def main(request):
     except bundle.RefusedBundle as refused:
         say(refused=refused.code, why=str(refused))
     except OSError as error:
-        say(refused="disk-full" if error.errno == 28 else "system", why=str(error))
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+        say(refused="disk-full" if full else "system", why=str(error))

@@ -9,6 +9,7 @@ import json
 import subprocess
 import sys
 import tarfile
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -64,6 +65,14 @@ def test_the_statement_of_a_real_bundle_holds(key: Path) -> None:
     assert stated["layers"]["engine"]["sha256"] == whole.layers["engine"].sha256
     for name, layer in whole.layers.items():
         there.check_layer(layer.content, stated["layers"][name])
+
+
+def test_a_host_whose_disk_is_full_can_still_say_so(key: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python finds no folder for temporary files then, which is another error than that of a full disk."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "full"))
+    raw = made().statement
+    assert there.check(raw, signed(raw, key), signers(key), "me", 0, NOW, 0, str(tmp_path))["serial"] == 7
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(
