@@ -25,7 +25,7 @@ _SIZE: Final = click.IntRange(0, _MOST)
 
 _RUNS: Final[Callable[[Any], Any]] = options.file_option(
     "--program",
-    text="What each member runs at its first boot; exit code 0 lets it serve.  [default: the probe, whose facts are its evidence]",
+    text="What each member runs at its first boot; exit code 0 lets it serve.  [default: the signed bundle, which proves it]",
 )
 
 
@@ -60,7 +60,7 @@ def _request(session: Session, given: dict[str, Any]) -> fleet.FleetRequest:
     up = request_for(session, given["profile"], given["bundle"], organisation, rehearsal=given["rehearse"])
     name = check_name(given["name"] or up.name)
     up = dataclasses.replace(up, name=name, without_gpu=given["without_gpu"])
-    return fleet.FleetRequest(up, given["count"], given["store"], fleet.member_program(given["program"]))
+    return fleet.FleetRequest(up, given["count"], given["store"], fleet.own_program(given["program"]))
 
 
 @command.command("plan")
@@ -83,7 +83,9 @@ def plan_command(**given: Any) -> None:
     cost = f"{price:.3f} USD/h by list price" if price is not None else "at a price that is not known"
     lines = [
         f"{record.size} members in {record.region} of {record.cloud}, {cost}, until {record.deadline}",
-        f"program {record.program}",
+        f"program {record.program}"
+        if record.program
+        else "program: the bundle that `fleet up` signs; each member sets itself up by it and judges itself",
         f"policy of the members' role {policies.role}:",
         options.to_json(policies.member),
         "policy of whoever runs `gpuprov fleet`:",
@@ -170,7 +172,7 @@ def roll_command(
     request = request_for(session, profile, bundle, organisation, rehearsal=None) if given else None
     waves = Waves(pause_s=int(options.seconds(pause)))
     with audited.changing(session, "fleet roll", name), narration() as narrator:
-        record = fleet.roll(session, name, request, fleet.member_program(program), waves, say=narrator.say)
+        record = fleet.roll(session, name, request, fleet.own_program(program), waves, say=narrator.say)
     options.show(
         {"fleet": name, "program": record.program}, f"fleet {name} rolls; `gpuprov fleet status {name}` shows how far", as_json=as_json
     )

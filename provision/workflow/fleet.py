@@ -6,11 +6,13 @@ import hashlib
 import json
 import re
 import secrets
+import time
 from pathlib import Path
 from typing import Any, Final
 
 from provision import clouds, paths
 from provision.clouds.fleet import Fleet, FleetOrder, FleetPlan, FleetView, PostedEvidence, Waves
+from provision.converge.member import LASTS_S, MemberExpectation, MemberProgram, check, member_program
 from provision.errors import FactsInvalidError, GpuprovError, InstanceNotFoundError, NameTakenError, UsageError
 from provision.launch import place
 from provision.launch.fleets import FleetRecord, Fleets
@@ -19,9 +21,9 @@ from provision.profile import load
 from provision.profile.locked import Lock
 from provision.profile.model import Profile
 from provision.rehearsal import control
-from provision.verify import script
 from provision.verify.facts.file import parse
 from provision.verify.judge import judge
+from provision.workflow.converging import signer
 from provision.workflow.session import Say, Session, silent
 from provision.workflow.up import UpRequest
 
@@ -38,13 +40,13 @@ class FleetRequest:
         up: profile, lock and name, as `up` has them.
         size: how many members.
         store: the bucket, as SCHEME://BUCKET/PREFIX.
-        program: what each member runs at its first boot.
+        program: what each member runs at its first boot; None for the signed bundle.
     """
 
     up: UpRequest
     size: int
     store: str
-    program: bytes
+    program: bytes | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -77,16 +79,34 @@ class FleetStatus:
     members: tuple[MemberStatus, ...]
 
 
-def member_program(chosen: Path | None = None) -> bytes:
-    """What a member runs at its first boot: exit code 0 means that it may serve, and its output is its evidence.
+def own_program(chosen: Path | None) -> bytes | None:
+    """A program of the user's: exit code 0 means that a member may serve, and its output is its evidence. None where none was given."""
+    return None if chosen is None else paths.read_bounded(chosen, _MOST_PROGRAM)
 
-    The probe ends with 0 when it has observed. Its facts are judged where `status` is asked for, so with it a member that does not hold its
-    profile serves, and `status` says so.
 
-    Args:
-        chosen: a program of the user's; None for the probe, whose output is a facts file.
-    """
-    return script.script().encode() if chosen is None else paths.read_bounded(chosen, _MOST_PROGRAM)
+def _program(session: Session, record: FleetRecord, planned: Plan, chosen: bytes | None, now: int) -> tuple[FleetRecord, bytes]:
+    """What members run, and the record that says so: the user's program, or the bundle as it was signed before, while nothing changed."""
+    if chosen is not None:
+        return dataclasses.replace(record, program=hashlib.sha256(chosen).hexdigest(), signed_at=0, trust={}), chosen
+    expected = _expectation(record, planned)
+
+    def made(at: int) -> MemberProgram:
+        public = session.ssh.public_key()
+        return member_program(expected, public, signer(session.ssh.identity), at)
+
+    had = now - LASTS_S // 2 < record.signed_at <= now
+    program = made(record.signed_at if had else now)
+    if had and program.digest != record.program:
+        program = made(now)
+    signed_at = int(program.trust["minimum"])
+    return dataclasses.replace(record, program=program.digest, signed_at=signed_at, trust=dict(program.trust)), program.content
+
+
+def _expectation(record: FleetRecord, planned: Plan) -> MemberExpectation:
+    machine = _order(record, planned).machine
+    image = clouds.provider(record.cloud).image(machine.os, machine.place)
+    login = image.login if image else ""
+    return MemberExpectation(planned.profile, Lock.model_validate(record.lock), record.without_gpu, login, here=record.rehearsal)
 
 
 def parsed_store(cloud: str, text: str) -> tuple[str, str]:
@@ -132,7 +152,7 @@ def _order(record: FleetRecord, planned: Plan) -> FleetOrder:
         zone="",
         own_subnet=not record.rehearsal,
     )
-    return FleetOrder(machine, record.bucket, record.prefix, record.program)
+    return FleetOrder(machine, record.bucket, record.prefix, record.program, trust=record.trust)
 
 
 def _record(request: FleetRequest, planned: Plan, launch_id: str, public_key: str, now: dt.datetime) -> FleetRecord:
@@ -153,7 +173,7 @@ def _record(request: FleetRequest, planned: Plan, launch_id: str, public_key: st
         deadline=deadline.isoformat(timespec="seconds"),
         bucket=bucket,
         prefix=prefix,
-        program=hashlib.sha256(request.program).hexdigest(),
+        program=hashlib.sha256(request.program).hexdigest() if request.program is not None else "",
         size=request.size,
         public_key=public_key,
         without_gpu=request.up.without_gpu,
@@ -165,6 +185,8 @@ def planned_fleet(request: FleetRequest) -> tuple[FleetRecord, FleetPlan, float 
     """What `fleet up` would make, the policies that it needs, and its price in US dollars an hour, if it is known. Nobody is contacted."""
     planned = plan(request.up.profile, request.up.lock, request.up.name, request.up.lines)
     record = _record(request, planned, LAUNCH_ID, PUBLIC_KEY, dt.datetime.now(dt.UTC))
+    if request.program is None:
+        check(_expectation(record, planned))
     price = next(each.whole_price_usd for each in planned.places if each.index == record.place and each.region == record.region)
     policies = clouds.fleets(record.cloud).plan(_order(record, planned), record.region)
     return record, policies, None if price is None else round(price * request.size, 4)
@@ -185,14 +207,16 @@ def up(session: Session, request: FleetRequest, *, say: Say) -> FleetRecord:
         now, had = dt.datetime.now(dt.UTC).replace(microsecond=0), fleets.get(name)
         key = had.public_key if had else session.ssh.public_key()
         record = _record(request, planned, had.launch_id if had else secrets.token_hex(8), key, now)
-        if had is not None:
-            record = dataclasses.replace(record, created_at=had.created_at, deadline=had.deadline)
-            if dataclasses.replace(record, size=had.size, lock=had.lock) != had:
-                msg = f"fleet {name!r} exists with another profile, program, place or store"
-                raise NameTakenError(msg, hint=f"`gpuprov fleet roll {name} PROFILE` changes it; another --name makes another")
+        if had is not None:  # a lock that was made anew meanwhile changes nothing: `roll` brings it to the members
+            kept: dict[str, Any] = {key: getattr(had, key) for key in ("created_at", "deadline", "lock", "signed_at")}
+            record = dataclasses.replace(record, **kept, program=record.program or had.program)
+        record, program = _program(session, record, planned, request.program, int(now.timestamp()))
+        if had is not None and dataclasses.replace(record, size=had.size) != had:
+            msg = f"fleet {name!r} exists with another profile, program, place or store"
+            raise NameTakenError(msg, hint=f"`gpuprov fleet roll {name} --profile PROFILE` changes it; another --name makes another")
         fleets.put(record)
         fleet = _connected(session, record, planned, start=True, say=say)
-        fleet.ensure(_order(record, planned), request.size, request.program, on_step=say)
+        fleet.ensure(_order(record, planned), request.size, program, on_step=say)
     return record
 
 
@@ -284,7 +308,7 @@ def scale(session: Session, name: str, size: int) -> FleetRecord:
     return record
 
 
-def roll(session: Session, name: str, request: UpRequest | None, program: bytes, waves: Waves, *, say: Say) -> FleetRecord:
+def roll(session: Session, name: str, request: UpRequest | None, chosen: bytes | None, waves: Waves, *, say: Say) -> FleetRecord:
     """Replace the members, in waves, by ones of another profile or program. The deadline stays."""
     fleets, record, planned = _known(session, name)
     if request is not None:
@@ -296,8 +320,8 @@ def roll(session: Session, name: str, request: UpRequest | None, program: bytes,
             raise UsageError(msg, hint="a fleet stays in its region: make another with `gpuprov fleet up --name …`")
         fresh: dict[str, Any] = {"profile": request.profile.dump(), "profile_digest": load.digest(request.profile)}
         record = dataclasses.replace(record, place=option.index, lock=request.lock.as_dict(), **fresh)
-    record = dataclasses.replace(record, program=hashlib.sha256(program).hexdigest())
     with session.journal.hold(name):
+        record, program = _program(session, record, planned, chosen, int(time.time()))
         fleets.put(record)
         fleet = _connected(session, record, planned, start=True, say=say)
         fleet.roll(_order(record, planned), program, waves, on_step=say)
