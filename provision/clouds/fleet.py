@@ -126,6 +126,13 @@ class Fleet(Protocol):
     def size(self, name: str, size: int) -> None:
         """Let the group have so many members."""
 
+    def extend(self, order: FleetOrder) -> None:
+        """Move the deadline of the group to that of the order. Nothing is done on a member: a group replaces one that ends itself.
+
+        Raises:
+            CloudUnsupportedError: this cloud's groups keep the deadline that they were made with.
+        """
+
     def members(self, name: str) -> FleetView | None:
         """What the cloud says of the group; None where there is none."""
 

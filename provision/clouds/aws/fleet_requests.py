@@ -187,7 +187,7 @@ def caller_policy(order: FleetOrder, region: str, parameters: tuple[str, ...]) -
     store = f"arn:{part}:s3:::{order.bucket}"
     asks = ("AutoScalingGroups", "InstanceRefreshes", "ScalingActivities", "ScheduledActions")
     changes = (
-        *("DeleteAutoScalingGroup", "PutScheduledUpdateGroupAction", "ResumeProcesses"),
+        *("CreateOrUpdateTags", "DeleteAutoScalingGroup", "PutScheduledUpdateGroupAction", "ResumeProcesses"),
         *("StartInstanceRefresh", "UpdateAutoScalingGroup"),
     )
 
