@@ -352,6 +352,7 @@ READS_FILES = {
     "converge/engine.py": "ships with a library",
     "converge/run.py": "ships with gpuprov",
     "converge/onhost/bundle.py": "runs on the host alone: a state of its own, in a folder that only root writes to",
+    "converge/onhost/first.py": "runs on the host alone: its configuration is user data, and a part is read after its size was compared",
     "converge/onhost/session.py": "runs on the host alone: the kernel's own files, and a run's of its own, within bounds",
     "converge/onhost/work.py": "runs on the host alone: a layer whose digest was compared",
     "host/carry.py": "streams files whose digests were compared, no further than the size that they had then",

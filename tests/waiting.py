@@ -8,9 +8,9 @@ T = TypeVar("T")
 LONG_S = 240.0
 
 
-def until(answer: Callable[[], T], *, every_s: float = 0.05) -> T:
+def until(answer: Callable[[], T], *, every_s: float = 0.05, longest_s: float = LONG_S) -> T:
     """Ask until the answer is true, and return it."""
-    deadline = time.monotonic() + LONG_S
+    deadline = time.monotonic() + longest_s
     while not (now := answer()):
         assert time.monotonic() < deadline, now
         time.sleep(every_s)

@@ -25,7 +25,7 @@ from provision.catalog.records.stack import ReleaseRecord
 from provision.catalog.rules import wheel_cudnn
 from provision.errors import IndexUnreachableError
 
-_PLATFORM: Final = "x86_64-manylinux_2_28"  # the oldest glibc of the catalog's systems is 2.34
+PLATFORM: Final = "x86_64-manylinux_2_28"  # the oldest glibc of the catalog's systems is 2.34
 _TIMEOUT_S: Final = 300
 # The first words of an extra's set that the index cannot resolve together with PyTorch's own wheels: that answer is kept too.
 NONE_FIT: Final = "# no release of it goes with"
@@ -212,10 +212,10 @@ def _compile(requirements: Sequence[str], python: str, name: str) -> list[dict[s
     with tempfile.TemporaryDirectory() as folder:
         source, lockfile = Path(folder) / "requirements.in", Path(folder) / "pylock.toml"
         source.write_text("\n".join(requirements) + "\n")
-        command = [_uv(), "pip", "compile", "--quiet", "--no-header", "--no-build", "--format", "pylock.toml"]
-        command += ["--python-version", python, "--python-platform", _PLATFORM, str(source), "--output-file", str(lockfile)]
+        command = [uv_program(), "pip", "compile", "--quiet", "--no-header", "--no-build", "--format", "pylock.toml"]
+        command += ["--python-version", python, "--python-platform", PLATFORM, str(source), "--output-file", str(lockfile)]
         try:
-            uv = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False, env=_environment())
+            uv = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False, env=uv_environment())
         except subprocess.TimeoutExpired as error:
             msg = f"the package index did not resolve {name} in {_TIMEOUT_S} s"
             raise IndexUnreachableError(msg, hint="try again later; the shipped wheel sets stay in use") from error
@@ -236,11 +236,12 @@ def _lines(packages: Iterable[dict[str, Any]], but: Container[str]) -> Iterator[
             yield f"{package['name']}=={package['version']}" + "".join(f" --hash=sha256:{digest}" for digest in hashes)
 
 
-def _uv() -> str:
+def uv_program() -> str:
+    """uv, as it is installed beside this interpreter, or the one of PATH."""
     beside = Path(sysconfig.get_path("scripts")) / "uv"
     return str(beside) if beside.exists() else shutil.which("uv") or "uv"
 
 
-def _environment() -> dict[str, str]:
+def uv_environment() -> dict[str, str]:
     """The user's environment, so that her index, proxy and certificates apply, but without uv's project discovery."""
     return {name: value for name, value in os.environ.items() if name not in {"UV_PROJECT", "VIRTUAL_ENV"}}

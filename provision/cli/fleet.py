@@ -1,6 +1,7 @@
 """`gpuprov fleet`: groups of machines that the cloud keeps, heals and rolls."""
 
 import dataclasses
+import datetime as dt
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
@@ -13,19 +14,21 @@ from provision.clouds import CLOUDS
 from provision.clouds.fleet import Waves
 from provision.errors import EXIT_OK, EXIT_UNKNOWN
 from provision.launch.journal import check_name
+from provision.report.base import inert
 from provision.review.where import Organisation
-from provision.workflow import audited, fleet
+from provision.workflow import audited, fleet, fleet_status
 from provision.workflow.session import Session
 from provision.workflow.up import request_for
 
 _MOST: Final = 1000
 _NAME: Final = click.argument("name", metavar="NAME")
+_WIDEST: Final = 2_000  # what a member says of itself is no more than text
 _SIZE: Final = click.IntRange(0, _MOST)
 
 
 _RUNS: Final[Callable[[Any], Any]] = options.file_option(
     "--program",
-    text="What each member runs at its first boot; exit code 0 lets it serve.  [default: the probe, whose facts are its evidence]",
+    text="What each member runs at its first boot; exit code 0 lets it serve.  [default: the signed bundle, which proves it]",
 )
 
 
@@ -60,7 +63,7 @@ def _request(session: Session, given: dict[str, Any]) -> fleet.FleetRequest:
     up = request_for(session, given["profile"], given["bundle"], organisation, rehearsal=given["rehearse"])
     name = check_name(given["name"] or up.name)
     up = dataclasses.replace(up, name=name, without_gpu=given["without_gpu"])
-    return fleet.FleetRequest(up, given["count"], given["store"], fleet.member_program(given["program"]))
+    return fleet.FleetRequest(up, given["count"], given["store"], fleet.own_program(given["program"]))
 
 
 @command.command("plan")
@@ -83,7 +86,9 @@ def plan_command(**given: Any) -> None:
     cost = f"{price:.3f} USD/h by list price" if price is not None else "at a price that is not known"
     lines = [
         f"{record.size} members in {record.region} of {record.cloud}, {cost}, until {record.deadline}",
-        f"program {record.program}",
+        f"program {record.program}"
+        if record.program
+        else "program: the bundle that `fleet up` signs; each member sets itself up by it and judges itself",
         f"policy of the members' role {policies.role}:",
         options.to_json(policies.member),
         "policy of whoever runs `gpuprov fleet`:",
@@ -110,14 +115,18 @@ def up_command(**given: Any) -> None:
 
 @command.command("status")
 @_NAME
+@click.option(
+    "--sample", type=click.IntRange(0, _MOST), default=0, metavar="N", help="Verify N serving members over SSH, chosen by chance."
+)
 @options.as_json
 @click.pass_context
-def status_command(ctx: click.Context, *, name: str, as_json: bool) -> None:
-    """Show a fleet: the cloud's word about each member, and beside it the member's own. Neither counts for the other.
+def status_command(ctx: click.Context, *, name: str, sample: int, as_json: bool) -> None:
+    """Show a fleet: the cloud's word about each member, the member's own, and what --sample saw. None counts for another.
 
-    The exit code is 0 when all members serve and none is doubted, otherwise 3.
+    Where two of them disagree, that is a CONFLICT. The exit code is 0 when all members serve and there is no conflict, otherwise 3.
     """
-    found = fleet.status(Session.open(), check_name(name))
+    with narration() as narrator:
+        found = fleet_status.status(Session.open(), check_name(name), sample=sample, say=narrator.say)
     view, record = found.view, found.record
     serving = sum(member.serves for member in view.members)
     data = {"fleet": record.name, "region": record.region, **dataclasses.asdict(view), "serving": serving}
@@ -127,11 +136,11 @@ def status_command(ctx: click.Context, *, name: str, as_json: bool) -> None:
     lines += ["it launches no more: too many members failed; see the evidence, then `gpuprov fleet roll`"] if view.halted else []
     lines += [f"last roll: {view.roll} {view.roll_percent} % {view.roll_reason}".rstrip()] if view.roll else []
     lines += [f"a launch failed: {words}" for words in view.failures]
-    lines += [f"  {'MEMBER':20} {'ZONE':16} {'VERSION':8} {'THE CLOUD SAYS':22} THE MACHINE SAYS"] if found.members else []
+    lines += [f"  {'MEMBER':20} {'ZONE':16} {'VERSION':8} {'THE CLOUD SAYS':22} {'THE MACHINE SAYS':44} WE SAW"] if found.members else []
     for row in found.members:
-        doubt = f"  CONFLICT: {row.doubt}" if row.doubt else ""
-        lines.append(f"  {row.name or row.id:20} {row.zone:16} {row.version:8} {row.cloud:22} {row.says}{doubt}")
-    options.show(data, *lines, as_json=as_json)
+        lines.append(f"  {row.name or row.id:20} {row.zone:16} {row.version:8} {row.cloud:22} {row.says:44} {row.sample or '-'}")
+        lines += [f"    CONFLICT: {row.doubt}"] if row.doubt else []
+    options.show(data, *(inert(line, _WIDEST) for line in lines), as_json=as_json)
     fine = serving == view.size and view.deadline and not view.halted and not any(row.doubt for row in found.members)
     ctx.exit(EXIT_OK if fine else EXIT_UNKNOWN)
 
@@ -147,6 +156,28 @@ def scale_command(*, name: str, size: int, as_json: bool) -> None:
         narrator.say(f"giving {name} {size} members")
         record = fleet.scale(session, name, size)
     options.show({"fleet": name, "size": record.size}, f"fleet {name} gets {record.size} members", as_json=as_json)
+
+
+@command.command("extend")
+@_NAME
+@click.argument("time", metavar="TIME")
+@options.as_json
+def extend_command(*, name: str, time: str, as_json: bool) -> None:
+    """Move the deadline of a fleet by TIME, such as 6h. It acts on the group, and on no member.
+
+    The new deadline is at most limits.deadline_h of the profile away. You can extend again later. Some clouds refuse it.
+    """
+    more = dt.timedelta(seconds=options.seconds(time))
+    if not more:
+        msg = "TIME must be more than 0"
+        raise click.UsageError(msg)
+    session = Session.open()
+    with audited.changing(session, "fleet extend", check_name(name), seconds=more.total_seconds()) as ending, narration() as narrator:
+        record, cost = fleet.extend(session, name, more, say=narrator.say)
+        ending.results = {"deadline": record.deadline}
+    price = f"{cost:.2f} USD from now until then by list price" if cost is not None else "the catalog has no price for it"
+    data = {"fleet": name, "deadline": record.deadline, "cost_usd": cost}
+    options.show(data, f"fleet {name} ends {record.deadline}: {price}", as_json=as_json)
 
 
 @command.command("roll")
@@ -170,7 +201,7 @@ def roll_command(
     request = request_for(session, profile, bundle, organisation, rehearsal=None) if given else None
     waves = Waves(pause_s=int(options.seconds(pause)))
     with audited.changing(session, "fleet roll", name), narration() as narrator:
-        record = fleet.roll(session, name, request, fleet.member_program(program), waves, say=narrator.say)
+        record = fleet.roll(session, name, request, fleet.own_program(program), waves, say=narrator.say)
     options.show(
         {"fleet": name, "program": record.program}, f"fleet {name} rolls; `gpuprov fleet status {name}` shows how far", as_json=as_json
     )

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from provision.clouds.base import Order, Step
 
@@ -28,6 +28,7 @@ class FleetOrder:
         digest: SHA-256 of the program that a member runs at its first boot; 0 as its exit code means that it may serve.
         breaker: how many members may fail with it before the group launches no more.
         longest_s: how long the program may run.
+        trust: whom a member believes, where its program is a signed bundle; it stands in the machine's user data.
     """
 
     machine: Order
@@ -36,6 +37,7 @@ class FleetOrder:
     digest: str
     breaker: int = BREAKER
     longest_s: int = 3000
+    trust: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +125,13 @@ class Fleet(Protocol):
 
     def size(self, name: str, size: int) -> None:
         """Let the group have so many members."""
+
+    def extend(self, order: FleetOrder) -> None:
+        """Move the deadline of the group to that of the order. Nothing is done on a member: a group replaces one that ends itself.
+
+        Raises:
+            CloudUnsupportedError: this cloud's groups keep the deadline that they were made with.
+        """
 
     def members(self, name: str) -> FleetView | None:
         """What the cloud says of the group; None where there is none."""

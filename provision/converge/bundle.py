@@ -36,7 +36,13 @@ class HostBundle:
 
 
 def config(
-    roles: Sequence[str], values: Mapping[str, Any], *, tags: Sequence[str], flags: Sequence[str] = (), playbook: Path | None = None
+    roles: Sequence[str],
+    values: Mapping[str, Any],
+    *,
+    tags: Sequence[str],
+    flags: Sequence[str] = (),
+    playbook: Path | None = None,
+    more: Mapping[str, bytes] | None = None,
 ) -> Layer:
     """The configuration: these roles, what they are told, and the playbook that names them.
 
@@ -46,6 +52,7 @@ def config(
         tags: which of the playbook's parts run; with none, all.
         flags: further words for Ansible.
         playbook: another playbook than the shipped one.
+        more: further files, path → content.
     """
     shipped = read_bounded(playbook or playbooks_dir() / "site.yml", _MOST_FILE).decode()
     inventory = {"all": {"hosts": {HOST: {"ansible_connection": "local", "ansible_become": False}}}}
@@ -54,10 +61,10 @@ def config(
     files["variables.json"] = inert.document(values).encode()
     files["inventory.json"] = json.dumps(inert.inert(inventory)).encode()
     files["run.json"] = canonical({"tags": list(tags), "flags": list(flags)})
-    return Layer.of(files)
+    return Layer.of({**files, **(more or {})})
 
 
-def bundle(configuration: Layer, *, serial: int, not_before: int, expires: int) -> HostBundle:
+def bundle(configuration: Layer, *, serial: int, not_before: int, expires: int, own_engine: Layer | None = None) -> HostBundle:
     """The bundle of a configuration with this version's engine.
 
     Args:
@@ -65,8 +72,9 @@ def bundle(configuration: Layer, *, serial: int, not_before: int, expires: int) 
         serial: a host that took a higher one from the same signer refuses it.
         not_before: seconds since 1970.
         expires: the same.
+        own_engine: another engine.
     """
-    layers = {"engine": engine(), "config": configuration}
+    layers = {"engine": own_engine or engine(), "config": configuration}
     stated = {name: {"sha256": layer.sha256, "bytes": len(layer.content)} for name, layer in layers.items()}
     times = {"serial": serial, "not_before": not_before, "expires": expires}
     statement = canonical({"schema": SCHEMA, "python": least_python(), "layers": stated, **times})

@@ -13,7 +13,7 @@ import io
 import re
 import tarfile
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -82,17 +82,25 @@ def engine() -> Layer:
     Raises:
         PlaybookFailedError: a package is not installed beside gpuprov.
     """
-    named = hashlib.sha256()
-    for name in _PACKAGES:
-        named.update(f"{name} {_version(name)}\n".encode())
-    for path in _OURS:
-        named.update(read_bounded(_PACKAGE / path, _MOST_FILE))
-    kept = cache_dir() / "engines" / f"{named.hexdigest()[:32]}.tar.gz"
+    named = [f"{name} {_version(name)}" for name in _PACKAGES]
+    named += [hashlib.sha256(read_bounded(_PACKAGE / path, _MOST_FILE)).hexdigest() for path in _OURS]
+    return kept_layer(named, lambda: dict(engine_files()))
+
+
+def kept_layer(named: Sequence[str], files: Callable[[], Mapping[str, bytes]]) -> Layer:
+    """A layer from the cache, or packed now and kept there.
+
+    Args:
+        named: what tells its content from that of every other layer.
+        files: what it holds, path → content.
+    """
+    key = hashlib.sha256("\n".join(named).encode()).hexdigest()
+    kept = cache_dir() / "engines" / f"{key[:32]}.tar.gz"
     try:
         content = read_bounded(kept, _MOST_PACKED)
         gzip.decompress(content)  # a file that a full disk cut short says so here
     except (OSError, EOFError, zlib.error):
-        content = Layer.of(dict(_files())).content
+        content = Layer.of(files()).content
         kept.parent.mkdir(parents=True, exist_ok=True)
         write_whole(kept, content)
     return Layer(content, hashlib.sha256(content).hexdigest())
@@ -106,7 +114,8 @@ def _version(name: str) -> str:
         raise PlaybookFailedError(msg, hint="install gpuprov again: `pip install --force-reinstall gpuprov`") from None
 
 
-def _files() -> Iterator[tuple[str, bytes]]:
+def engine_files() -> Iterator[tuple[str, bytes]]:
+    """The files of the engine."""
     for ours in _OURS:
         yield f"provision/{ours}", read_bounded(_PACKAGE / ours, _MOST_FILE)
     for name, package in _PACKAGES.items():

@@ -23,6 +23,8 @@ class FleetRecord:
         program: SHA-256 of what members run at their first boot.
         size: what was asked for last.
         without_gpu: whether the evidence is judged without the GPU part.
+        signed_at: of the members' bundle, in seconds since 1970; 0 for a program of the user's.
+        trust: whom members believe, as their user data has it.
     """
 
     name: str
@@ -42,6 +44,8 @@ class FleetRecord:
     public_key: str
     without_gpu: bool = False
     lock: dict[str, Any] = field(default_factory=dict)
+    signed_at: int = 0
+    trust: dict[str, Any] = field(default_factory=dict)
 
 
 class Fleets:

@@ -175,10 +175,18 @@ def new_deadline(instances: Sequence[base.Instance], deadline_h: int, more: dt.t
     Raises:
         UsageError: it would be further away, or it is over already.
     """
-    current = min(dt.datetime.fromisoformat(instance.deadline) for instance in instances)
+    return moved(instances[0].group, min(dt.datetime.fromisoformat(instance.deadline) for instance in instances), deadline_h, more, now)
+
+
+def moved(name: str, current: dt.datetime, deadline_h: int, more: dt.timedelta, now: dt.datetime) -> dt.datetime:
+    """The deadline of anything, moved by `more` within the length that its profile allows.
+
+    Raises:
+        UsageError: it would be further away, or it is over already.
+    """
     latest = now + dt.timedelta(hours=deadline_h)
     if current <= now:
-        msg = f"{instances[0].group!r} should have ended at {current:%Y-%m-%d %H:%M} UTC"
+        msg = f"{name!r} should have ended at {current:%Y-%m-%d %H:%M} UTC"
         raise UsageError(msg, hint="it is ending; `gpuprov up` launches anew")
     if current + more > latest:
         hours = max(dt.timedelta(0), latest - current).total_seconds() / 3600

@@ -3,25 +3,24 @@
 import dataclasses
 import datetime as dt
 import hashlib
-import json
 import re
 import secrets
+import time
 from pathlib import Path
 from typing import Any, Final
 
 from provision import clouds, paths
-from provision.clouds.fleet import Fleet, FleetOrder, FleetPlan, FleetView, PostedEvidence, Waves
-from provision.errors import FactsInvalidError, GpuprovError, InstanceNotFoundError, NameTakenError, UsageError
-from provision.launch import place
+from provision.clouds.fleet import Fleet, FleetOrder, FleetPlan, Waves
+from provision.converge.member import LASTS_S, MemberExpectation, MemberProgram, check, member_program
+from provision.errors import CloudUnsupportedError, GpuprovError, InstanceNotFoundError, NameTakenError, UsageError
+from provision.launch import lifecycle, place
 from provision.launch.fleets import FleetRecord, Fleets
 from provision.launch.plan import LAUNCH_ID, PUBLIC_KEY, Plan, order, plan
 from provision.profile import load
 from provision.profile.locked import Lock
 from provision.profile.model import Profile
 from provision.rehearsal import control
-from provision.verify import script
-from provision.verify.facts.file import parse
-from provision.verify.judge import judge
+from provision.workflow.converging import signer
 from provision.workflow.session import Say, Session, silent
 from provision.workflow.up import UpRequest
 
@@ -38,55 +37,43 @@ class FleetRequest:
         up: profile, lock and name, as `up` has them.
         size: how many members.
         store: the bucket, as SCHEME://BUCKET/PREFIX.
-        program: what each member runs at its first boot.
+        program: what each member runs at its first boot; None for the signed bundle.
     """
 
     up: UpRequest
     size: int
     store: str
-    program: bytes
+    program: bytes | None = None
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class MemberStatus:
-    """One member in the words of the cloud and of the machine itself; the two are never merged.
-
-    Attributes:
-        cloud: the state of the group's list; `not a member` for evidence without one.
-        says: the verdict on the facts that it posted, or why there is none.
-        doubt: what in its evidence contradicts where it was posted.
-    """
-
-    id: str
-    zone: str
-    version: str
-    cloud: str
-    says: str
-    doubt: str = ""
-    at: str = ""
-    boot_id: str = ""
-    name: str = ""
+def own_program(chosen: Path | None) -> bytes | None:
+    """A program of the user's: exit code 0 means that a member may serve, and its output is its evidence. None where none was given."""
+    return None if chosen is None else paths.read_bounded(chosen, _MOST_PROGRAM)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class FleetStatus:
-    """A fleet as the cloud and its members have it."""
+def _program(session: Session, record: FleetRecord, planned: Plan, chosen: bytes | None, now: int) -> tuple[FleetRecord, bytes]:
+    """What members run, and the record that says so: the user's program, or the bundle as it was signed before, while nothing changed."""
+    if chosen is not None:
+        return dataclasses.replace(record, program=hashlib.sha256(chosen).hexdigest(), signed_at=0, trust={}), chosen
+    expected = _expectation(record, planned)
 
-    record: FleetRecord
-    view: FleetView
-    members: tuple[MemberStatus, ...]
+    def made(at: int) -> MemberProgram:
+        public = session.ssh.public_key()
+        return member_program(expected, public, signer(session.ssh.identity), at)
+
+    had = now - LASTS_S // 2 < record.signed_at <= now
+    program = made(record.signed_at if had else now)
+    if had and program.digest != record.program:
+        program = made(now)
+    signed_at = int(program.trust["minimum"])
+    return dataclasses.replace(record, program=program.digest, signed_at=signed_at, trust=dict(program.trust)), program.content
 
 
-def member_program(chosen: Path | None = None) -> bytes:
-    """What a member runs at its first boot: exit code 0 means that it may serve, and its output is its evidence.
-
-    The probe ends with 0 when it has observed. Its facts are judged where `status` is asked for, so with it a member that does not hold its
-    profile serves, and `status` says so.
-
-    Args:
-        chosen: a program of the user's; None for the probe, whose output is a facts file.
-    """
-    return script.script().encode() if chosen is None else paths.read_bounded(chosen, _MOST_PROGRAM)
+def _expectation(record: FleetRecord, planned: Plan) -> MemberExpectation:
+    machine = order_of(record, planned).machine
+    image = clouds.provider(record.cloud).image(machine.os, machine.place)
+    login = image.login if image else ""
+    return MemberExpectation(planned.profile, Lock.model_validate(record.lock), record.without_gpu, login, here=record.rehearsal)
 
 
 def parsed_store(cloud: str, text: str) -> tuple[str, str]:
@@ -118,7 +105,7 @@ def _chosen(request: UpRequest, planned: Plan) -> place.Option:
     raise refused[0]
 
 
-def _order(record: FleetRecord, planned: Plan) -> FleetOrder:
+def order_of(record: FleetRecord, planned: Plan) -> FleetOrder:
     """The order of a record: the same record and plan give the same order."""
     option = next(each for each in planned.places if each.index == record.place and each.region == record.region)
     machine = order(
@@ -132,7 +119,7 @@ def _order(record: FleetRecord, planned: Plan) -> FleetOrder:
         zone="",
         own_subnet=not record.rehearsal,
     )
-    return FleetOrder(machine, record.bucket, record.prefix, record.program)
+    return FleetOrder(machine, record.bucket, record.prefix, record.program, trust=record.trust)
 
 
 def _record(request: FleetRequest, planned: Plan, launch_id: str, public_key: str, now: dt.datetime) -> FleetRecord:
@@ -153,7 +140,7 @@ def _record(request: FleetRequest, planned: Plan, launch_id: str, public_key: st
         deadline=deadline.isoformat(timespec="seconds"),
         bucket=bucket,
         prefix=prefix,
-        program=hashlib.sha256(request.program).hexdigest(),
+        program=hashlib.sha256(request.program).hexdigest() if request.program is not None else "",
         size=request.size,
         public_key=public_key,
         without_gpu=request.up.without_gpu,
@@ -165,8 +152,10 @@ def planned_fleet(request: FleetRequest) -> tuple[FleetRecord, FleetPlan, float 
     """What `fleet up` would make, the policies that it needs, and its price in US dollars an hour, if it is known. Nobody is contacted."""
     planned = plan(request.up.profile, request.up.lock, request.up.name, request.up.lines)
     record = _record(request, planned, LAUNCH_ID, PUBLIC_KEY, dt.datetime.now(dt.UTC))
+    if request.program is None:
+        check(_expectation(record, planned))
     price = next(each.whole_price_usd for each in planned.places if each.index == record.place and each.region == record.region)
-    policies = clouds.fleets(record.cloud).plan(_order(record, planned), record.region)
+    policies = clouds.fleets(record.cloud).plan(order_of(record, planned), record.region)
     return record, policies, None if price is None else round(price * request.size, 4)
 
 
@@ -185,38 +174,40 @@ def up(session: Session, request: FleetRequest, *, say: Say) -> FleetRecord:
         now, had = dt.datetime.now(dt.UTC).replace(microsecond=0), fleets.get(name)
         key = had.public_key if had else session.ssh.public_key()
         record = _record(request, planned, had.launch_id if had else secrets.token_hex(8), key, now)
-        if had is not None:
-            record = dataclasses.replace(record, created_at=had.created_at, deadline=had.deadline)
-            if dataclasses.replace(record, size=had.size, lock=had.lock) != had:
-                msg = f"fleet {name!r} exists with another profile, program, place or store"
-                raise NameTakenError(msg, hint=f"`gpuprov fleet roll {name} PROFILE` changes it; another --name makes another")
+        if had is not None:  # a lock that was made anew meanwhile changes nothing: `roll` brings it to the members
+            kept: dict[str, Any] = {key: getattr(had, key) for key in ("created_at", "deadline", "lock", "signed_at")}
+            record = dataclasses.replace(record, **kept, program=record.program or had.program)
+        record, program = _program(session, record, planned, request.program, int(now.timestamp()))
+        if had is not None and dataclasses.replace(record, size=had.size) != had:
+            msg = f"fleet {name!r} exists with another profile, program, place or store"
+            raise NameTakenError(msg, hint=f"`gpuprov fleet roll {name} --profile PROFILE` changes it; another --name makes another")
         fleets.put(record)
-        fleet = _connected(session, record, planned, start=True, say=say)
-        fleet.ensure(_order(record, planned), request.size, request.program, on_step=say)
+        fleet = connected(session, record, planned, start=True, say=say)
+        fleet.ensure(order_of(record, planned), request.size, program, on_step=say)
     return record
 
 
-def _connected(session: Session, record: FleetRecord, planned: Plan, *, start: bool = False, say: Say = silent) -> Fleet:
+def connected(session: Session, record: FleetRecord, planned: Plan, *, start: bool = False, say: Say = silent) -> Fleet:
     """The fleets of the record's region; the embedded account gets the role's policy as it would be reviewed."""
     module = clouds.fleets(record.cloud)
     if not record.rehearsal:
-        connected: Fleet = module.connect(record.region)
-        return connected
+        own: Fleet = module.connect(record.region)
+        return own
     access = session.accesses(start=start, say=say)[record.cloud]
     session.offer_images(planned.profile, say)
     running = control.running(session.rehearsal_folder)
     if running is not None and start:
-        policies = module.plan(_order(record, planned), record.region)
-        known = control.ask(running, "settings")[policies.rehearsed_as]
+        policies = module.plan(order_of(record, planned), record.region)
+        given = control.ask(running, "settings")[policies.rehearsed_as]
         (rows,) = (key for key, value in policies.member.items() if isinstance(value, list))
-        merged = known.get(policies.role, {**policies.member, rows: []})
+        merged = given.get(policies.role, {**policies.member, rows: []})
         document = {**merged, rows: [*merged[rows], *(each for each in policies.member[rows] if each not in merged[rows])]}
-        control.ask(running, "settings", method="PUT", body={policies.rehearsed_as: {**known, policies.role: document}})
+        control.ask(running, "settings", method="PUT", body={policies.rehearsed_as: {**given, policies.role: document}})
     rehearsed: Fleet = module.connect(record.region, access)
     return rehearsed
 
 
-def _known(session: Session, name: str) -> tuple[Fleets, FleetRecord, Plan]:
+def known(session: Session, name: str) -> tuple[Fleets, FleetRecord, Plan]:
     """The record of a fleet and the plan of its profile.
 
     Raises:
@@ -232,61 +223,53 @@ def _known(session: Session, name: str) -> tuple[Fleets, FleetRecord, Plan]:
     return fleets, record, plan(profile, Lock.model_validate(record.lock), name)
 
 
-def status(session: Session, name: str) -> FleetStatus:
-    """What the cloud says of a fleet, and what its members say of themselves."""
-    _, record, planned = _known(session, name)
-    fleet = _connected(session, record, planned)
-    view = fleet.members(name)
-    if view is None:
-        msg = f"the cloud has no fleet called {name!r}"
-        raise InstanceNotFoundError(msg, hint=f"`gpuprov fleet up` makes it again, `gpuprov fleet down {name}` forgets it")
-    every = fleet.evidence(_order(record, planned))
-    posted, doubts = ({each.instance: each for each in every if bool(each.doubt) == doubted} for doubted in (False, True))
-    rows = []
-    for member in view.members:
-        cloud = member.state if member.healthy else f"{member.state}, unhealthy"
-        row = MemberStatus(member.id, member.zone, member.version, cloud, "nothing yet", name=member.name)
-        row = _status(record, planned, posted.get(member.id), row)
-        if member.id in doubts and not row.doubt:
-            row = dataclasses.replace(row, doubt=f"evidence under its name {doubts[member.id].doubt}")
-        rows.append(row)
-    return FleetStatus(record, view, tuple(rows))
-
-
-def _status(record: FleetRecord, planned: Plan, own: PostedEvidence | None, row: MemberStatus) -> MemberStatus:
-    """A row with what the machine says; what it says of others does not count."""
-    if own is None:
-        return row
-    content = own.content
-    claimed = {"instance": own.instance, "fleet": record.name, "digest": own.digest}
-    wrong = [f"{key} {content.get(key)!a}" for key, value in claimed.items() if content.get(key) != value]
-    doubt = f"its evidence is of {', '.join(wrong)}" if wrong else ""
-    says = f"exit code {content.get('exit_code')!a}"
-    if not wrong and content.get("exit_code") == 0:
-        try:
-            facts = parse(json.loads(str(content.get("output"))), row.id)
-            counts = judge(facts, planned.profile, host=row.id, without_gpu=record.without_gpu).summary
-            says = ", ".join(f"{number} {outcome}" for outcome, number in counts.items() if number)
-        except (FactsInvalidError, ValueError, RecursionError):
-            says = "exit code 0"
-    seen = {"at": str(content.get("at", ""))[:25], "boot_id": str(content.get("boot_id", ""))[:36]}
-    return dataclasses.replace(row, says=says, doubt=doubt, **seen)
-
-
 def scale(session: Session, name: str, size: int) -> FleetRecord:
     """Let a fleet have so many members."""
-    fleets, record, planned = _known(session, name)
+    fleets, record, planned = known(session, name)
     place.check_machines(planned.profile, size)
     with session.journal.hold(name):
         record = dataclasses.replace(record, size=size)
         fleets.put(record)
-        _connected(session, record, planned).size(name, size)
+        connected(session, record, planned).size(name, size)
     return record
 
 
-def roll(session: Session, name: str, request: UpRequest | None, program: bytes, waves: Waves, *, say: Say) -> FleetRecord:
+def extend(session: Session, name: str, more: dt.timedelta, *, say: Say) -> tuple[FleetRecord, float | None]:
+    """Move the deadline of the group; the record, and the price in US dollars from now until then by list price, if it is known.
+
+    The record is written first: an `up` after a run that was cut off must not bring the old deadline back.
+
+    Raises:
+        UsageError: it is over, it would be further away than the profile allows, or the members' bundle would not count any more by then.
+    """
+    fleets, record, planned = known(session, name)
+    with session.journal.hold(name):
+        fleet = connected(session, record, planned)
+        view = fleet.members(name)
+        if view is None:
+            msg = f"the cloud has no fleet called {name!r}"
+            raise InstanceNotFoundError(msg, hint=f"`gpuprov fleet up` makes it again, `gpuprov fleet down {name}` forgets it")
+        now, current = dt.datetime.now(dt.UTC), dt.datetime.fromisoformat(view.deadline or record.deadline)
+        deadline = lifecycle.moved(name, current, planned.profile.limits.deadline_h, more, now)
+        if record.signed_at and deadline.timestamp() > record.signed_at + LASTS_S:
+            msg = f"the members' bundle counts until {dt.datetime.fromtimestamp(record.signed_at + LASTS_S, dt.UTC):%Y-%m-%d %H:%M} UTC"
+            raise UsageError(msg, hint=f"`gpuprov fleet roll {name}` signs it anew; then run this again")
+        changed = dataclasses.replace(record, deadline=deadline.isoformat(timespec="seconds"))
+        say(f"moving the deadline of {name} to {deadline:%Y-%m-%d %H:%M} UTC")
+        fleets.put(changed)
+        try:
+            fleet.extend(order_of(changed, planned))
+        except CloudUnsupportedError:
+            fleets.put(record)
+            raise
+    price = next((each.whole_price_usd for each in planned.places if each.index == record.place and each.region == record.region), None)
+    hours = (deadline - now).total_seconds() / 3600
+    return changed, None if price is None else round(price * view.size * hours, 2)
+
+
+def roll(session: Session, name: str, request: UpRequest | None, chosen: bytes | None, waves: Waves, *, say: Say) -> FleetRecord:
     """Replace the members, in waves, by ones of another profile or program. The deadline stays."""
-    fleets, record, planned = _known(session, name)
+    fleets, record, planned = known(session, name)
     if request is not None:
         place.check_machines(request.profile, record.size)
         planned = plan(request.profile, request.lock, name, request.lines)
@@ -296,19 +279,19 @@ def roll(session: Session, name: str, request: UpRequest | None, program: bytes,
             raise UsageError(msg, hint="a fleet stays in its region: make another with `gpuprov fleet up --name …`")
         fresh: dict[str, Any] = {"profile": request.profile.dump(), "profile_digest": load.digest(request.profile)}
         record = dataclasses.replace(record, place=option.index, lock=request.lock.as_dict(), **fresh)
-    record = dataclasses.replace(record, program=hashlib.sha256(program).hexdigest())
     with session.journal.hold(name):
+        record, program = _program(session, record, planned, chosen, int(time.time()))
         fleets.put(record)
-        fleet = _connected(session, record, planned, start=True, say=say)
-        fleet.roll(_order(record, planned), program, waves, on_step=say)
+        fleet = connected(session, record, planned, start=True, say=say)
+        fleet.roll(order_of(record, planned), program, waves, on_step=say)
     return record
 
 
 def down(session: Session, name: str, *, say: Say) -> list[str]:
     """Remove a fleet with its members and all that was made for it, and forget it; the store keeps what was posted."""
-    fleets, record, planned = _known(session, name)
+    fleets, record, planned = known(session, name)
     with session.journal.hold(name):
         gone = record.rehearsal and control.running(session.rehearsal_folder) is None
-        phrases = ["what the embedded cloud had left"] if gone else _connected(session, record, planned).remove(name, on_step=say)
+        phrases = ["what the embedded cloud had left"] if gone else connected(session, record, planned).remove(name, on_step=say)
         fleets.drop(name)
     return phrases

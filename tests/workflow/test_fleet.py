@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 
 from provision import paths
+from provision.clouds import base
 from provision.clouds.aws.access import AwsAccess
 from provision.clouds.aws.client import client
 from provision.clouds.aws.cloud import AwsCloud
@@ -201,10 +203,11 @@ def test_its_life_through_the_command_line(groups: AwsGroups | GcpGroups, call: 
     groups.serve()
     code, out, _ = call("fleet", "status", "ff", "--json")
     shown = json.loads(out)
-    assert (code, shown["serving"], [row["says"] for row in shown["members"]]) == (0, 2, ["nothing yet", "nothing yet"])
+    assert (code, shown["serving"], [row["says"] for row in shown["members"]]) == (3, 2, ["nothing yet", "nothing yet"])
+    assert {row["doubt"] for row in shown["members"]} == {"the cloud lets it serve, and it has posted nothing"}
     assert call("fleet", "scale", "ff", "1")[0] == 0
     until(lambda: groups.count() == 1)
-    assert call("fleet", "status", "ff")[0] == 0
+    assert "1 of 1 serve" in call("fleet", "status", "ff")[1]
     assert call("fleet", "down", "ff", "--yes")[0] == 0
     assert groups.left() == []
     assert call("fleet", "status", "ff")[0] == 2
@@ -218,6 +221,43 @@ def test_a_rerun_keeps_the_deadline_and_refuses_another_profile(call: Call, word
     path.write_text(path.read_text().replace("deadline_h: 12", "deadline_h: 11"))
     code, _, err = call(*words)
     assert (code, "error[name-taken]" in err, "fleet roll" in err) == (4, True, True)
+
+
+@pytest.mark.parametrize("where", ["aws"])
+def test_extend_moves_the_deadline_of_the_group_within_what_was_signed(cloud: Rehearsal, call: Call, words: tuple[str, ...]) -> None:
+    call(*words)
+    groups = AwsGroups(cloud)
+    until(lambda: groups.count() == 2)
+    soon = dt.datetime.now(dt.UTC).replace(microsecond=0) + dt.timedelta(hours=2)
+    sizes = {"MinSize": 0, "MaxSize": 0, "DesiredCapacity": 0}
+    action = {"AutoScalingGroupName": "gpuprov-ff", "ScheduledActionName": "gpuprov-deadline", "StartTime": soon}
+    groups.groups.put_scheduled_update_group_action(**action, **sizes)
+    code, out, _ = call("fleet", "extend", "ff", "3h", "--json")
+    said, wanted = json.loads(out), (soon + dt.timedelta(hours=3)).isoformat(timespec="seconds")
+    assert (code, said["deadline"]) == (0, wanted)
+    assert 0 < said["cost_usd"] < 2 * 5 * 1.0  # two members, five hours, below the limit of the profile
+    assert json.loads(call("fleet", "status", "ff", "--json")[1])["deadline"] == wanted
+    assert groups.deadlines() == 1
+    assert json.loads(call(*words, "--json")[1])["deadline"] == wanted  # a second `up` keeps it
+    call("fleet", "scale", "ff", "3")
+    until(lambda: groups.count() == 3)
+    ids = [row["InstanceId"] for row in groups.one()["Instances"]]
+    rows = [row for each in groups.ec2.describe_instances(InstanceIds=ids)["Reservations"] for row in each["Instances"]]
+    tags = {tag["Value"] for row in rows for tag in row["Tags"] if tag["Key"] == base.DEADLINE_TAG}
+    assert tags == {wanted}  # of members that were there, and of one that came later
+    code, _, err = call("fleet", "extend", "ff", "48h")
+    assert (code, "at most" in err) == (2, True)
+    assert call("fleet", "extend", "ff", "0s")[0] == 2
+
+
+@pytest.mark.usefixtures("cloud")
+@pytest.mark.parametrize("where", ["gcp"])
+def test_a_deadline_that_is_in_the_template_is_not_moved(call: Call, words: tuple[str, ...], own_home: Path) -> None:
+    call(*words)
+    before = (own_home / "fleets" / "ff.json").read_text()
+    code, _, err = call("fleet", "extend", "ff", "1s")
+    assert (code, "error[cloud-unsupported]" in err) == (2, True), err
+    assert (own_home / "fleets" / "ff.json").read_text() == before
 
 
 @pytest.mark.parametrize("where", ["aws"])
@@ -280,6 +320,6 @@ def test_a_price_over_the_limit_is_refused(call: Call, words: tuple[str, ...], p
 
 
 def test_a_fleet_that_was_not_made_from_here_is_named(call: Call) -> None:
-    for verb in (("status",), ("scale", "2"), ("roll",), ("down", "--yes")):
+    for verb in (("status",), ("scale", "2"), ("extend", "1h"), ("roll",), ("down", "--yes")):
         code, _, err = call("fleet", verb[0], "nobody", *verb[1:])
         assert (code, "error[instance-not-found]" in err) == (2, True)

@@ -108,6 +108,24 @@ class AwsFleet:
         with cloud_errors("autoscaling:UpdateAutoScalingGroup", self._api.region):
             self._groups.update_auto_scaling_group(**{_GROUP: f"gpuprov-{name}"}, MinSize=0, MaxSize=size, DesiredCapacity=size)
 
+    def extend(self, order: FleetOrder) -> None:
+        """Move the scheduled action, after the tags: a sweep must not find members over their deadline while the group lives.
+
+        The group's own tag wins over the template's on members that come later (from memory).
+        """
+        group, value = resource_name(order.machine), order.machine.deadline.astimezone(dt.UTC).isoformat(timespec="seconds")
+        tag = {"Key": base.DEADLINE_TAG, "Value": value}
+        propagated = {**tag, "ResourceId": group, "ResourceType": "auto-scaling-group", "PropagateAtLaunch": True}
+        with cloud_errors("autoscaling:CreateOrUpdateTags", self._api.region):
+            self._groups.create_or_update_tags(Tags=[propagated])
+        shown = self._shown(order.machine.name) or {}
+        ids = [row["InstanceId"] for row in shown.get("Instances", ())]
+        if ids:
+            with cloud_errors("ec2:CreateTags", self._api.region):
+                self._api.ec2.create_tags(Resources=ids, Tags=[tag])
+        with cloud_errors("autoscaling:PutScheduledUpdateGroupAction", self._api.region):
+            self._groups.put_scheduled_update_group_action(**fleet_requests.deadline(order))
+
     def members(self, name: str) -> FleetView | None:
         """What AWS says of the group; None where there is none."""
         group = self._shown(name)

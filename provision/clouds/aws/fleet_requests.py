@@ -68,6 +68,7 @@ def user_data(order: FleetOrder, region: str, endpoint: str | None) -> str:
         "heartbeat_s": HEARTBEAT_S,
         "patience_s": _PATIENCE_S,
         "pause_s": 1.0,
+        **({"trust": dict(order.trust)} if order.trust else {}),
         **({"endpoint": endpoint} if endpoint else {}),
     }
     program = resources.files("provision.clouds.aws.onhost").joinpath("member.py").read_text()
@@ -186,7 +187,7 @@ def caller_policy(order: FleetOrder, region: str, parameters: tuple[str, ...]) -
     store = f"arn:{part}:s3:::{order.bucket}"
     asks = ("AutoScalingGroups", "InstanceRefreshes", "ScalingActivities", "ScheduledActions")
     changes = (
-        *("DeleteAutoScalingGroup", "PutScheduledUpdateGroupAction", "ResumeProcesses"),
+        *("CreateOrUpdateTags", "DeleteAutoScalingGroup", "PutScheduledUpdateGroupAction", "ResumeProcesses"),
         *("StartInstanceRefresh", "UpdateAutoScalingGroup"),
     )
 

@@ -15,7 +15,7 @@ from provision.clouds.gcp.api import GcpProjectApi
 from provision.clouds.gcp.errors import AlreadyThereError, GoneError
 from provision.clouds.gcp.waves import Roll
 from provision.concurrent import at_once
-from provision.errors import CloudInvalidError
+from provision.errors import CloudInvalidError, CloudUnsupportedError
 
 _MADE_S: Final = 600.0
 _MOST_EVIDENCE: Final = 8 * 1024 * 1024
@@ -85,6 +85,11 @@ class GcpFleet:
     def size(self, name: str, size: int) -> None:
         """Let the group have so many members."""
         self._api.run(_CLIENT, "resize_unary", _UPDATE, timeout_s=_MADE_S, where=self._region, size=size, **self._named(name))
+
+    def extend(self, order: FleetOrder) -> None:
+        """Refused: the deadline is in the template of each member, and a new template would replace all of them."""
+        msg = f"the deadline of fleet {order.machine.name} is in its instance template, and GCP changes no template"
+        raise CloudUnsupportedError(msg, hint="make another fleet with `gpuprov fleet up --name …` before this one ends")
 
     def members(self, name: str) -> FleetView | None:
         """What GCP says of the group; None where there is none."""

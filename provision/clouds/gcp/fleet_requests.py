@@ -79,6 +79,7 @@ def user_data(order: FleetOrder, endpoint: str | None) -> str:
         "longest_s": order.longest_s,
         "patience_s": _PATIENCE_S,
         "port": PORT,
+        **({"trust": dict(order.trust)} if order.trust else {}),
         **({"endpoint": endpoint} if endpoint else {}),
     }
     program = resources.files("provision.clouds.gcp.onhost").joinpath("member.py").read_text()

@@ -63,12 +63,16 @@ def short(value):
 
 
 def main(folder, config):
-    """Run the roles of a configuration layer, and tell how it ended; the exit code is Ansible's."""
+    """Run the roles of a configuration layer, and tell how it ended; the exit code is Ansible's.
+
+    What lies in the run's own folder already counts before what the layer has: a member of a fleet decides which roles it needs.
+    """
     place, layer = Path(folder), Path(config)
     teller, stopped = Teller(place / "told"), threading.Event()
-    asked = json.loads((layer / "run.json").read_text())
-    for name in ("variables.json", "inventory.json"):
-        shutil.copyfile(layer / name, place / name)
+    for name in ("run.json", "variables.json", "inventory.json"):
+        if not (place / name).exists():
+            shutil.copyfile(layer / name, place / name)
+    asked = json.loads((place / "run.json").read_text())
     engine = str(Path(__file__).resolve().parents[3])
     os.environ.setdefault("HOME", "/root")
     os.environ.setdefault("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")

@@ -1,6 +1,7 @@
 """Members of a fleet as real hosts: they verify themselves, are replaced while no client runs, and cannot speak for one another."""
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from tests.cli.conftest import gpuprov
 from tests.waiting import until
 
 pytestmark = pytest.mark.rehearsal
+SET_UP_S = 900.0  # that a host sets itself up, on a machine that has other work
 REGION, STORE = "ap-east-1", "s3://a-store/x"
 # It does what any process of a member's root may do: it uses the role.
 FORGER = """#!/usr/bin/env python3
@@ -52,9 +54,9 @@ class Home:
     def run(self, *words: str) -> Any:
         return gpuprov("fleet", *words, **self.environment)
 
-    def up(self, name: str, count: int, program: Path) -> None:
-        words = ("--count", str(count), "--store", STORE, "--name", name, "--program", str(program))
-        done = self.run("up", str(self.profile), *words, "--rehearse", "--without-gpu")
+    def up(self, name: str, count: int, program: Path | None = None, profile: Path | None = None) -> None:
+        words = ("--count", str(count), "--store", STORE, "--name", name, *(("--program", str(program)) if program else ()))
+        done = self.run("up", str(profile or self.profile), *words, "--rehearse", "--without-gpu")
         assert done.returncode == 0, done.stderr
 
     @property
@@ -142,3 +144,35 @@ def test_a_member_cannot_write_for_its_neighbour_and_a_throttled_answer_is_asked
     assert json.loads(posted["output"]) == {"neighbour": 403, "other fleet": 403, "program": 403}
     assert control.ask(home.rehearsal, "faults")[0]["count"] == 0
     assert home.run("down", "forge", "--yes").returncode == 0
+
+
+def test_a_member_sets_itself_up_by_the_signed_bundle_and_serves_only_where_its_profile_holds(home: Home, tmp_path: Path) -> None:
+    lacking, small = tmp_path / "lacking.yml", tmp_path / "small.yml"
+    text = home.profile.read_text().replace("opencv: wheel", "opencv: none").replace("ffmpeg: true", "ffmpeg: false")
+    text = re.sub(r"  data:\n(    .*\n)+", "", text.replace("[gcc, make, cmake, git, tmux]", "[tmux]").replace("[nsys, ncu]", "[]"))
+    small.write_text(text)
+    lacking.write_text(text.replace("min_free_gb: 5", "min_free_gb: 4000"))
+    home.up("lacks", 1, profile=lacking)
+    posted = until(lambda: home.evidence("lacks"), every_s=1.0, longest_s=SET_UP_S)
+    assert posted[0]["exit_code"] == 1
+    assert "fail: root-room" in posted[0]["errors"]
+    groups = client("autoscaling", REGION, home.access)
+
+    def ended() -> list[Any]:
+        rows = groups.describe_scaling_activities(AutoScalingGroupName="gpuprov-lacks")["Activities"]
+        return [row for row in rows if "ABANDON" in row.get("StatusMessage", "")]
+
+    assert posted[0]["instance"] in str(until(ended, every_s=1.0))
+    assert home.status("lacks")["serving"] == 0
+    assert home.run("down", "lacks", "--yes").returncode == 0
+
+    home.up("holds", 1, profile=small)
+    (posted_once,) = until(lambda: home.evidence("holds"), every_s=1.0, longest_s=SET_UP_S)
+    (row,) = home.serving("holds", 1).values()
+    assert (row["doubt"], " fail" in row["says"], " unknown" in row["says"], " pass" in row["says"]) == ("", False, False, True)
+    assert posted_once["exit_code"] == 0
+    assert len(home.evidence("holds")) == 1
+    sampled = home.run("status", "holds", "--sample", "1", "--json")
+    (seen,) = json.loads(sampled.stdout)["members"]
+    assert (sampled.returncode, seen["doubt"], " pass" in seen["sample"], seen["sample"] == seen["says"]) == (0, "", True, True)
+    assert home.run("down", "holds", "--yes").returncode == 0

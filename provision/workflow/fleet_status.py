@@ -1,0 +1,210 @@
+"""`fleet status`: what the cloud says of each member, what the member says of itself, and what a sample of ours saw, side by side.
+
+None of the three counts for another. Where two of them disagree, the disagreement is said.
+"""
+
+import asyncio
+import dataclasses
+import json
+import random
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from provision.clouds.base import Cloud, Instance
+from provision.clouds.fleet import FleetMember, FleetView, PostedEvidence
+from provision.concurrent import at_once
+from provision.errors import EXIT_OK, FactsInvalidError, GpuprovError, InstanceNotFoundError
+from provision.host import hostkeys
+from provision.host.ssh import Target
+from provision.host.way import actual, directives
+from provision.launch.fleets import FleetRecord
+from provision.profile.locked import Lock, pin
+from provision.profile.model import Profile
+from provision.verify.facts.file import parse
+from provision.verify.finding import Report
+from provision.verify.fleet import verify
+from provision.verify.judge import judge
+from provision.workflow.fleet import connected, known, order_of
+from provision.workflow.session import Say, Session, silent
+
+_KEYS_S: Final = 60.0
+_PROBE_S: Final = 120.0
+_NAMED: Final = 5
+_ALIAS: Final = "gpuprov-member"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class MemberStatus:
+    """One member in the words of the cloud, of the machine itself, and of whoever looked; they are never merged.
+
+    Attributes:
+        cloud: the state of the group's list.
+        says: the verdict on the facts that it posted, or why there is none.
+        sample: the verdict on the facts that were gathered now over SSH, or why there is none; empty where nobody looked.
+        doubt: what in these contradicts the rest.
+    """
+
+    id: str
+    zone: str
+    version: str
+    cloud: str
+    says: str
+    doubt: str = ""
+    at: str = ""
+    boot_id: str = ""
+    name: str = ""
+    sample: str = ""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class FleetStatus:
+    """A fleet as the cloud and its members have it."""
+
+    record: FleetRecord
+    view: FleetView
+    members: tuple[MemberStatus, ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _OwnWord:
+    """What a member posted, judged here.
+
+    Attributes:
+        report: on its facts; None where it posted none.
+        passed: whether it said itself that it may serve.
+    """
+
+    words: str = "nothing yet"
+    doubts: tuple[str, ...] = ()
+    passed: bool | None = None
+    report: Report | None = None
+    at: str = ""
+    boot_id: str = ""
+
+
+def status(session: Session, name: str, *, sample: int = 0, say: Say = silent) -> FleetStatus:
+    """The three words about each member.
+
+    Args:
+        session: of this user.
+        name: of the fleet.
+        sample: how many members that serve are verified over SSH, chosen by chance.
+        say: told about waits.
+
+    Raises:
+        InstanceNotFoundError: there is no such fleet.
+    """
+    _, record, planned = known(session, name)
+    fleet = connected(session, record, planned)
+    view = fleet.members(name)
+    if view is None:
+        msg = f"the cloud has no fleet called {name!r}"
+        raise InstanceNotFoundError(msg, hint=f"`gpuprov fleet up` makes it again, `gpuprov fleet down {name}` forgets it")
+    profile = pin(planned.profile, Lock.model_validate(record.lock))
+    every = sorted(fleet.evidence(order_of(record, planned)), key=lambda each: str(each.content.get("at", "")))
+    posted, doubted = ({each.instance: each for each in every if bool(each.doubt) == wrong} for wrong in (False, True))
+    serving = [member for member in view.members if member.serves]
+    chosen = random.SystemRandom().sample(serving, min(sample, len(serving)))
+    seen = _sampled(session, record, profile, chosen, say) if chosen else {}
+
+    def row(member: FleetMember) -> MemberStatus:
+        said = _said(record, profile, posted.get(member.id))
+        sampled = seen.get(member.id)
+        forged = (f"evidence under its name {doubted[member.id].doubt}",) if member.id in doubted else ()
+        doubts = (*said.doubts, *forged, *_between(member, said, sampled))
+        cloud = member.state if member.healthy else f"{member.state}, unhealthy"
+        words = _counts(sampled) if isinstance(sampled, Report) else f"not reached: {sampled.message}"[:120] if sampled else ""
+        first = (member.id, member.zone, member.version, cloud, said.words)
+        return MemberStatus(*first, doubt="; ".join(doubts), at=said.at, boot_id=said.boot_id, name=member.name, sample=words)
+
+    return FleetStatus(record, view, tuple(map(row, view.members)))
+
+
+def _counts(report: Report) -> str:
+    return ", ".join(f"{number} {outcome}" for outcome, number in report.summary.items() if number)
+
+
+def _said(record: FleetRecord, profile: Profile, own: PostedEvidence | None) -> _OwnWord:
+    """What a member says of itself; what it says of others does not count."""
+    if own is None:
+        return _OwnWord()
+    content, code = own.content, own.content.get("exit_code")
+    claimed = {"instance": own.instance, "fleet": record.name, "digest": own.digest}
+    wrong = [f"{key} {content.get(key)!a}" for key, value in claimed.items() if content.get(key) != value]
+    seen = {"at": str(content.get("at", ""))[:25], "boot_id": str(content.get("boot_id", ""))[:36]}
+    if wrong:
+        return _OwnWord(f"exit code {code!a}", (f"its evidence is of {', '.join(wrong)}",), None, None, **seen)
+    last = next((line for line in reversed(str(content.get("errors", "")).splitlines()) if line.strip()), "")
+    words, report = f"exit code {code!a}" + (f": {last[:120]}" if code else ""), None
+    try:
+        report = judge(parse(json.loads(str(content.get("output"))), own.instance), profile, without_gpu=record.without_gpu)
+        words = _counts(report) + (f" ({words})" if code else "")
+    except (FactsInvalidError, ValueError, RecursionError):
+        pass  # a program of the user's says what it likes
+    return _OwnWord(words, (), code == 0, report, **seen)
+
+
+def _between(member: FleetMember, said: _OwnWord, sampled: Report | GpuprovError | None) -> list[str]:
+    """Where the three disagree."""
+    found = []
+    if member.serves and said.passed is None and not said.doubts:
+        found.append("the cloud lets it serve, and it has posted nothing")
+    elif member.serves and said.passed is False:
+        found.append("the cloud lets it serve, and it says that it is not proven")
+    if said.passed and said.report is not None and said.report.exit_code() != EXIT_OK:
+        found.append(f"it says that it is proven, and its own facts say: {_open(said.report)}")
+    if isinstance(sampled, Report) and sampled.exit_code() != EXIT_OK:
+        found.append(f"the cloud lets it serve, and we saw: {_open(sampled)}")
+    if isinstance(sampled, Report) and said.report is not None:
+        own = {finding.check: finding.outcome for finding in said.report.findings}
+        other = [each for each in sampled.findings if own.get(each.check) != each.outcome]
+        changed = [f"{each.check} ({own.get(each.check)}, now {each.outcome})" for each in other]
+        found += [f"since it posted its facts these changed: {', '.join(changed[:_NAMED])}"] if changed else []
+    return found
+
+
+def _open(report: Report) -> str:
+    """The checks that do not hold, by name."""
+    names = [f"{finding.check} {finding.outcome}" for finding in report.findings if finding.outcome in {"fail", "unknown"}]
+    return ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
+
+
+def _sampled(
+    session: Session, record: FleetRecord, profile: Profile, chosen: Sequence[FleetMember], say: Say
+) -> dict[str, Report | GpuprovError]:
+    """Verify members over SSH, each under the host key that the cloud's own channel has; why not, where one cannot be reached."""
+    say(f"verifying {len(chosen)} members over SSH")
+    cloud = session.connect(rehearsal=record.rehearsal)(record.cloud, record.region)
+    machines = {instance.id: instance for instance in cloud.find(record.name)}
+
+    def look(member: FleetMember) -> Report | GpuprovError:
+        instance = machines.get(member.id) or machines.get(member.name)
+        try:
+            if instance is None:
+                msg = "the cloud lists no such machine"
+                raise InstanceNotFoundError(msg, hint="ask again: the group may have replaced it")
+            return _verified(session, record, profile, cloud, instance)
+        except GpuprovError as error:
+            return error
+
+    return dict(zip((member.id for member in chosen), at_once(look, chosen), strict=True))
+
+
+def _verified(session: Session, record: FleetRecord, profile: Profile, cloud: Cloud, instance: Instance) -> Report:
+    with tempfile.TemporaryDirectory(prefix="gpuprov-") as folder:
+        target = _target(session, actual(profile.network, rehearsal=record.rehearsal), Path(folder), cloud, instance)
+        return asyncio.run(verify(target, profile, without_gpu=record.without_gpu, timeout_s=_PROBE_S))
+
+
+def _target(session: Session, network: Any, folder: Path, cloud: Cloud, instance: Instance) -> Target:
+    """How a member is reached: by a configuration of its own, because members come and go and the user's file is for what stays."""
+    known_hosts, config = folder / "known_hosts", folder / "config"
+    hostkeys.remember(known_hosts, _ALIAS, cloud.host_keys(instance, timeout_s=_KEYS_S))
+    config.write_text(
+        f"Host {_ALIAS}\n  HostName {instance.address}\n{directives(network, instance)}  User {instance.login}\n  HostKeyAlias {_ALIAS}\n"
+        f'  IdentityFile "{session.ssh.identity}"\n  IdentitiesOnly yes\n  UserKnownHostsFile "{known_hosts}"\n'
+        "  GlobalKnownHostsFile /dev/null\n  StrictHostKeyChecking yes\n"
+    )
+    return Target(instance.id, _ALIAS, config)

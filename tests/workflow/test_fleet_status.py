@@ -1,0 +1,78 @@
+"""`gpuprov fleet status`: three words about each member, and where they disagree. With real hosts: tests/clouds/aws/test_member.py."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from provision.clouds.aws.client import client
+from provision.launch.fleets import Fleets
+from provision.rehearsal.control import Rehearsal
+from tests.cli.conftest import Call, call
+from tests.verify.good import GOOD
+from tests.workflow.test_fleet import REGION, STORE, AwsGroups, cloud, profile
+
+__all__ = ["call", "cloud", "profile"]
+
+
+class Posts:
+    """A fleet whose one member serves, and the pen of that member."""
+
+    def __init__(self, rehearsal: Rehearsal, call: Call, profile: str, home: Path) -> None:
+        words = ("fleet", "up", profile, "--count", "2", "--store", STORE, "--rehearse", "aws", "--without-gpu")
+        assert call(*words)[0] == 0
+        self.call, self.groups = call, AwsGroups(rehearsal)
+        self.groups.serve()
+        record = Fleets(home / "fleets").get("ff")
+        assert record is not None
+        self.digest = record.program
+        self.ids = sorted(row["InstanceId"] for row in self.groups.one()["Instances"])
+
+    def post(self, member: str, **changed: Any) -> None:
+        content = {"instance": member, "fleet": "ff", "digest": self.digest, "exit_code": 0, "output": "", "errors": "", "at": "2026-11-23"}
+        store, key = client("s3", REGION, self.groups.access), f"x/evidence/ff/AROA:{member}/{self.digest}.json"
+        store.put_object(Bucket="a-store", Key=key, Body=json.dumps({**content, **changed}).encode())
+
+    def shown(self, *more: str) -> tuple[int, dict[str, dict[str, Any]]]:
+        code, out, _ = self.call("fleet", "status", "ff", "--json", *more)
+        return code, {row["id"]: row for row in json.loads(out)["members"]}
+
+
+@pytest.fixture
+def posts(cloud: Rehearsal, call: Call, profile: str, own_home: Path) -> Posts:
+    return Posts(cloud, call, profile, own_home)
+
+
+def facts(**changed: Any) -> str:
+    raw = {key: {"value": value} for key, value in {**GOOD, **changed}.items()}
+    return json.dumps({"schema": "gpuprov-facts/1", "gathered_at": "2026-11-21T00:00:00Z", "elapsed_s": 1, "facts": raw})
+
+
+def test_each_disagreement_is_named(posts: Posts) -> None:
+    first, second = posts.ids
+    posts.post(first, exit_code=1, errors="a warning\nfail: root-room: 1.0 of 8 GB free\n")
+    posts.post(second, output=facts(tool_tmux={"found": None}))
+    code, rows = posts.shown()
+    assert code == 3
+    assert rows[first]["says"] == "exit code 1: fail: root-room: 1.0 of 8 GB free"
+    assert rows[first]["doubt"] == "the cloud lets it serve, and it says that it is not proven"
+    assert "its own facts say: " in rows[second]["doubt"]
+    assert "fail" in rows[second]["says"]
+    posts.post(second, instance=first)
+    assert "its evidence is of instance" in posts.shown()[1][second]["doubt"]
+
+
+def test_where_all_agree_there_is_no_conflict_and_a_member_that_is_not_reached_is_no_more_than_that(posts: Posts) -> None:
+    for member in posts.ids:
+        posts.post(member)
+    code, rows = posts.shown()
+    assert (code, {row["says"] for row in rows.values()}, {row["doubt"] for row in rows.values()}) == (0, {"exit code 0"}, {""})
+    assert {row["sample"] for row in rows.values()} == {""}
+
+
+def test_what_a_member_says_reaches_the_terminal_as_text(posts: Posts) -> None:
+    posts.post(posts.ids[0], exit_code=1, errors="\x1b]0;title\x07")
+    assert "\x1b" not in posts.call("fleet", "status", "ff")[1]
