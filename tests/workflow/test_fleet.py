@@ -284,6 +284,11 @@ def test_the_plan_contacts_nobody_and_shows_both_policies(call: Call, words: tup
         assert {row["role"] for row in shown["member_policy"]["bindings"]} == {"roles/storage.objectCreator", "roles/storage.objectViewer"}
         assert {"compute.instanceGroupManagers.create", "iam.serviceAccounts.actAs"} <= set(shown["caller_policy"]["includedPermissions"])
     assert shown["usd_per_hour"] > 0
+    assert (shown["breaker"], shown["largest_size"], shown["usd_at_most"]) == (5, None, None)
+    Path(words[2]).write_text(Path(words[2]).read_text().replace("  deadline_h: 12", "  deadline_h: 12\n  machines: 4"))
+    code, out, _ = call("fleet", "plan", *words[2:], "--json")
+    bounded = json.loads(out)
+    assert (bounded["largest_size"], bounded["usd_at_most"]) == (4, pytest.approx(bounded["usd_per_hour"] / 2 * 4 * 12, abs=0.02))
 
 
 @pytest.mark.parametrize("where", ["aws"])
