@@ -11,7 +11,7 @@ import click
 from provision.cli import options
 from provision.cli.progress import narration
 from provision.clouds import CLOUDS
-from provision.clouds.fleet import Waves
+from provision.clouds.fleet import BREAKER, Waves
 from provision.errors import EXIT_OK, EXIT_UNKNOWN
 from provision.launch.journal import check_name
 from provision.report.base import inert
@@ -70,13 +70,20 @@ def _request(session: Session, given: dict[str, Any]) -> fleet.FleetRequest:
 @_new
 def plan_command(**given: Any) -> None:
     """Show what `fleet up` would make, its price, and the policies of its caller and of its members. No cloud is contacted."""
-    record, policies, price = fleet.planned_fleet(_request(Session.open(), given))
+    request = _request(Session.open(), given)
+    record, policies, price = fleet.planned_fleet(request)
+    limits = request.up.profile.limits
+    largest = limits.machines
+    most = round(price / record.size * largest * limits.deadline_h, 2) if price is not None and largest else None
     data = {
         "fleet": record.name,
         "cloud": record.cloud,
         "region": record.region,
         "size": record.size,
         "usd_per_hour": price,
+        "largest_size": largest,
+        "usd_at_most": most,
+        "breaker": BREAKER,
         "deadline": record.deadline,
         "program": record.program,
         "role": policies.role,
@@ -84,8 +91,14 @@ def plan_command(**given: Any) -> None:
         "caller_policy": policies.caller,
     }
     cost = f"{price:.3f} USD/h by list price" if price is not None else "at a price that is not known"
+    bound = (
+        f"at most {largest} members, by limits.machines" if largest else "any number of members: limits.machines of the profile says none"
+    )
+    money = f", {most:.2f} USD for all until the first deadline" if most is not None else ""
     lines = [
         f"{record.size} members in {record.region} of {record.cloud}, {cost}, until {record.deadline}",
+        f"{bound}{money}",
+        f"after {BREAKER} members that failed with one program it launches no more",
         f"program {record.program}"
         if record.program
         else "program: the bundle that `fleet up` signs; each member sets itself up by it and judges itself",

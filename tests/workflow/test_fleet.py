@@ -164,8 +164,11 @@ def groups(cloud: Rehearsal, where: str) -> AwsGroups | GcpGroups:
 def test_kill_9_at_every_call(
     groups: AwsGroups | GcpGroups, call: Call, words: tuple[str, ...], tmp_path: Path, killable: Killable, *, verb: str, when: str
 ) -> None:
-    other = tmp_path / "other"
+    first, other = tmp_path / "first", tmp_path / "other"
+    first.write_text("#!/bin/sh\nuptime\n")
     other.write_text("#!/bin/sh\nexit 0\n")
+    if verb != "up":  # it signs a bundle, and a repetition must come to the same; the others do not care what members run
+        words = (*words, "--program", str(first))
     asked = {
         "up": words,
         "scale": ("fleet", "scale", "ff", "3"),
@@ -281,6 +284,11 @@ def test_the_plan_contacts_nobody_and_shows_both_policies(call: Call, words: tup
         assert {row["role"] for row in shown["member_policy"]["bindings"]} == {"roles/storage.objectCreator", "roles/storage.objectViewer"}
         assert {"compute.instanceGroupManagers.create", "iam.serviceAccounts.actAs"} <= set(shown["caller_policy"]["includedPermissions"])
     assert shown["usd_per_hour"] > 0
+    assert (shown["breaker"], shown["largest_size"], shown["usd_at_most"]) == (5, None, None)
+    Path(words[2]).write_text(Path(words[2]).read_text().replace("  deadline_h: 12", "  deadline_h: 12\n  machines: 4"))
+    code, out, _ = call("fleet", "plan", *words[2:], "--json")
+    bounded = json.loads(out)
+    assert (bounded["largest_size"], bounded["usd_at_most"]) == (4, pytest.approx(bounded["usd_per_hour"] / 2 * 4 * 12, abs=0.02))
 
 
 @pytest.mark.parametrize("where", ["aws"])

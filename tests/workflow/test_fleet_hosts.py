@@ -58,8 +58,10 @@ def crash(instance_id: str) -> None:
     pytest.fail(f"no host of {instance_id}")
 
 
-def test_members_that_crash_come_again_with_evidence_of_their_own(call: Call, words: tuple[str, ...]) -> None:
-    assert call(*words, "--count", "3")[0] == 0
+def test_members_that_crash_come_again_with_evidence_of_their_own(call: Call, words: tuple[str, ...], tmp_path: Path) -> None:
+    program = tmp_path / "proves"  # setting three hosts up is the subject of tests/clouds/aws/test_member.py
+    program.write_text("#!/bin/sh\nuptime\n")
+    assert call(*words, "--count", "3", "--program", str(program))[0] == 0
     before = steady(call, 3)
     sick = sorted(before)[:2]
     for name in sick:
