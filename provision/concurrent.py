@@ -1,8 +1,10 @@
 """The ways to do the same work on several things at the same time."""
 
 import asyncio
+import contextlib
+import signal
 import threading
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import TypeVar
 
@@ -49,14 +51,31 @@ def each_to_its_end(work: Callable[[T], R], items: Iterable[T], stop: threading.
     with ThreadPoolExecutor(max_workers=max(1, len(queue)), thread_name_prefix="each") as pool:
         futures = list[Future[R]]()
         try:
-            for item in queue:
-                futures.append(pool.submit(work, item))
-            wait(futures)
+            with _interrupts_held():  # between a thread's start and its entry in the pool's list nobody would wait for it
+                futures += [pool.submit(work, item) for item in queue]
+            while wait(futures, timeout=_LOOK_S).not_done:  # a signal that another thread gets does not wake this one
+                pass
         except KeyboardInterrupt:
             stop.set()
             wait(futures)
             raise
     return [future.exception() or future.result() for future in futures]
+
+
+@contextlib.contextmanager
+def _interrupts_held() -> Iterator[None]:
+    """Raise the KeyboardInterrupt of a Ctrl-C at the end of the block, and not within it."""
+    if threading.current_thread() is not threading.main_thread():  # signals arrive in the main thread only
+        yield
+        return
+    noted = threading.Event()
+    before = signal.signal(signal.SIGINT, lambda _number, _frame: noted.set())
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if noted.is_set():
+        raise KeyboardInterrupt
 
 
 def run_until(work: Coroutine[None, None, R], stop: threading.Event | None) -> R:

@@ -71,6 +71,21 @@ def test_a_ctrl_c_is_raised_when_all_work_has_heard_of_it() -> None:
     assert sorted(heard) == [0, 1, 2]
 
 
+def test_a_ctrl_c_that_reaches_another_thread_is_not_lost() -> None:
+    """The kernel chooses the thread that gets a signal of the process, and Python raises it in the main thread, once that runs."""
+    stop, heard = threading.Event(), list[int]()
+
+    def work(number: int) -> None:
+        if number == 0:
+            signal.pthread_kill(threading.get_ident(), signal.SIGINT)
+        assert stop.wait(240)
+        heard.append(number)
+
+    with pytest.raises(KeyboardInterrupt):
+        each_to_its_end(work, range(3), stop)
+    assert sorted(heard) == [0, 1, 2]
+
+
 def test_a_coroutine_is_cancelled_when_it_is_to_stop() -> None:
     stop, ended = threading.Event(), list[str]()
 
