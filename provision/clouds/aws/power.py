@@ -56,7 +56,7 @@ def until_running(api: AwsRegionApi, instances: Sequence[base.Instance], *, time
 def _not_up(api: AwsRegionApi, instance: base.Instance, state: str) -> InstanceLostError:
     raws = api.instances([{"Name": "instance-id", "Values": [instance.id]}]) if state in {*ENDED, "stopped"} else []
     code = next((_reason_of(raw) for raw in raws), "")
-    msg = f"instance {instance.id} of {instance.name!r} did not come up in {api.region}: it is {state}{f' ({code})' if code else ''}"
+    msg = f"instance {instance.id} of {instance.name!r} does not run in {api.region}: it is {state}{f' ({code})' if code else ''}"
     hint = f"`gpuprov down {instance.group}` removes what remains; then run `gpuprov up` again"
     if _is_of_a_key(code):
         hint = f"{_needs('the key of its disks, or the one that the account encrypts all volumes with,')}; {hint}"
