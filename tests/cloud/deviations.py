@@ -13,7 +13,7 @@ from tests.cloud.shapes import COMMON, RUNNING, cloud_of
 _MOST: Final = 64 << 20
 _FIRST_ERROR: Final = 400
 _SLOWER: Final = 3.0  # how many times as long as the embedded cloud a machine may take to run, and
-_SLOWER_S: Final = 1.5  # how many seconds more, before it is on the list
+_SLOWER_S: Final = 5.0  # how many seconds more, before it is on the list
 
 Call = Mapping[str, Any]
 
