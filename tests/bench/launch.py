@@ -225,8 +225,8 @@ def _sky(bench: Bench, programs: Path) -> list[Line]:
     return [*lines, Line(nowhere, "sky launch", took, f"API server running; {_actions(took[-1])}")]
 
 
-def _alone() -> None:
-    """Go on in a network and a process tree of its own, if this is not it yet; does not return then."""
+def alone(module: str) -> None:
+    """Go on with a module in a network and a process tree of its own, if this is not it yet; does not return then."""
     if os.environ.get("GPUPROV_BENCH_ALONE"):
         subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
         return
@@ -241,7 +241,7 @@ def _alone() -> None:
         "--mount-proc",
         sys.executable,
         "-m",
-        "tests.bench.launch",
+        module,
         *sys.argv[1:],
     ]
     os.environ["GPUPROV_BENCH_ALONE"] = "1"
@@ -249,7 +249,7 @@ def _alone() -> None:
 
 
 def main() -> None:
-    _alone()
+    alone("tests.bench.launch")
     runs = int(sys.argv[1]) if len(sys.argv) > 1 else 5
     os.environ.update(peers.EMULATOR)
     print(f"load average {os.getloadavg()[0]:.1f} of {os.cpu_count()} cores; medians, spread in parentheses", flush=True)

@@ -1,20 +1,23 @@
-"""Judging beside its floor, a history by commit, and a picture of what each command computes before it asks anybody.
+"""What the client costs, row by row beside its floor; a history by commit; a picture of what each command computes before it asks anybody.
 
-Run: python -m tests.bench.rows   (RUNS=5)
+Run: python -m tests.bench.rows [--rows 1,3,10] [--json] [--keep] [NAME]   (RUNS=5; NAME: an instance of `gpuprov up --rehearse`)
 
-A figure is judged by its ratio to a floor that is measured in turn with it, so that a busy machine moves both.
+A figure is judged by its ratio to a floor that is measured in turn with it, so that a busy machine moves both. Rows 1, 2, 7, 8 and 9 need
+the instance, and are left out without it. `--keep` appends the rows to history.csv.
 """
 
+import argparse
 import csv
+import dataclasses
 import datetime as dt
 import json
 import os
 import platform
 import resource
-import statistics
 import subprocess
+import sys
+import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 from provision.verify.checks import CHECKS
@@ -22,35 +25,11 @@ from provision.verify.facts import Facts, NotObservedError, parse
 from provision.verify.facts.base import Fact
 from provision.verify.judge import judge
 from tests.bench import picture, verify
+from tests.bench.host_rows import HostRows
+from tests.bench.row import RUNS, Row, pairs
 
 HISTORY = Path(__file__).with_name("history.csv")
-COLUMNS = ("date", "commit", "machine", "row", "figure", "floor", "ratio", "unit")
 WORSE = 1.15  # a ratio that grew by more is shown as a regression
-RUNS = int(os.environ.get("RUNS", "5"))
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One row: what was measured beside its floor, both in `unit`, medians of pairs; `ratio` is the median of the pairs' own."""
-
-    name: str
-    figure: float
-    floor: float
-    ratio: float
-    unit: str = "s"
-
-    @classmethod
-    def of(cls, name: str, pairs: list[tuple[float, float]], unit: str = "s") -> "Row":
-        """The row of some pairs of a figure and its floor."""
-        figures, floors = zip(*pairs, strict=True)
-        ratio = statistics.median(figure / floor for figure, floor in pairs)
-        return cls(name, statistics.median(figures), statistics.median(floors), ratio, unit)
-
-
-def pairs(ours: Callable[[], float], floor: Callable[[], float], runs: int = RUNS) -> list[tuple[float, float]]:
-    """Ours and the floor in turn, after one of each that warms."""
-    ours(), floor()
-    return [(ours(), floor()) for _ in range(runs)]
 
 
 def judging(text: str) -> Row:
@@ -77,7 +56,9 @@ def judging(text: str) -> Row:
     def ours() -> None:
         judge(parse(json.loads(text), "bench"), profile)
 
-    return Row.of(f"judge 1,000 facts files, {len(CHECKS)} checks", pairs(lambda: repeated(ours), lambda: repeated(floor)), "CPU s")
+    return Row.of(
+        f"10 judge 1,000 facts files, {len(CHECKS)} checks / parsing", pairs(lambda: repeated(ours), lambda: repeated(floor)), "CPU s"
+    )
 
 
 def repeated(work: Callable[[], None]) -> float:
@@ -104,27 +85,60 @@ def grew(row: Row, last: dict[str, float]) -> bool:
     return row.name in last and row.ratio > last[row.name] * WORSE
 
 
-def keep(rows: list[Row]) -> None:
-    """Show and append the rows."""
-    past = list(csv.DictReader(HISTORY.open(newline=""))) if HISTORY.exists() else []
+def show(rows: list[Row]) -> None:
+    """Print the rows, and those that are further from their floor than the last time on this machine."""
     for row in rows:
-        print(f"  {row.name:<44} {row.figure:7.3f} {row.unit:<6} floor {row.floor:7.3f}  {row.ratio:6.2f} x", flush=True)
-    print("\n".join(regressions(rows, past)))
+        print(f"  {row.name:<52} {row.figure:8.3f} {row.unit:<6} floor {row.floor:8.3f}  {row.ratio:6.2f} x", flush=True)
+    past = list(csv.DictReader(HISTORY.open(newline="")))
+    for line in regressions(rows, past):
+        print(line)
+
+
+def keep(rows: list[Row]) -> None:
+    """Append the rows to the history."""
     commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], check=True, capture_output=True, text=True).stdout.strip()
     day = dt.datetime.now(dt.UTC).date().isoformat()
     with HISTORY.open("a", newline="") as file:
         lines = csv.writer(file, lineterminator="\n")
-        if not past:
-            lines.writerow(COLUMNS)
         for row in rows:
             lines.writerow([day, commit, machine(), row.name, f"{row.figure:.3f}", f"{row.floor:.3f}", f"{row.ratio:.2f}", row.unit])
 
 
+def of_clouds(numbers: list[int]) -> list[Row]:
+    """The rows that launch, measured in a network of their own."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "rows.json"
+        subprocess.run([sys.executable, "-m", "tests.bench.cloud_rows", str(file), *map(str, numbers)], check=True)
+        return [Row(**row) for row in json.loads(file.read_text())]
+
+
 def main() -> None:
-    print(f"load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores; medians of {RUNS}", flush=True)
+    words = argparse.ArgumentParser(prog="rows")
+    words.add_argument("--rows", default=",".join(map(str, range(1, 11))))
+    words.add_argument("--json", action="store_true")
+    words.add_argument("--keep", action="store_true")
+    words.add_argument("name", nargs="?")
+    given = words.parse_args()
+    numbers = sorted({int(number) for number in given.rows.split(",")})
+    if not given.json:
+        print(f"load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores; medians of {RUNS}", flush=True)
     text = (Path(__file__).parents[1] / "data/facts/h100-root.json").read_text()
-    keep([judging(text)])
-    picture.draw(picture.phases(text), Path(__file__).with_name("profile.svg"))
+    rows: list[Row] = []
+    if of_hosts := [number for number in numbers if number in {1, 2, 7, 8, 9}] if given.name else []:
+        hosts = HostRows(given.name)
+        rows += [row for number in of_hosts for row in hosts.of(number)]
+    if launches := [number for number in numbers if number in {3, 4, 5, 6}]:
+        rows += of_clouds(launches)
+    if 10 in numbers:
+        rows.append(judging(text))
+        picture.draw(picture.phases(text), Path(__file__).with_name("profile.svg"))
+    rows.sort(key=lambda row: int(row.name.split()[0]))
+    if given.json:
+        print(json.dumps([dataclasses.asdict(row) for row in rows], indent=1))
+    else:
+        show(rows)
+    if given.keep:
+        keep(rows)
 
 
 if __name__ == "__main__":
