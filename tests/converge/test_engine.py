@@ -51,7 +51,7 @@ def test_it_is_packed_once_and_a_spoiled_copy_in_the_cache_is_packed_again(tmp_p
     kept.write_bytes(kept.read_bytes()[:-100])
     engine.engine.cache_clear()
     assert engine.engine() == first
-    monkeypatch.setattr(engine, "_files", lambda: pytest.fail("it was packed again"))
+    monkeypatch.setattr(engine, "engine_files", lambda: pytest.fail("it was packed again"))
     engine.engine.cache_clear()
     assert engine.engine() == first
 

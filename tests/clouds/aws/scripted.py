@@ -65,7 +65,7 @@ class ScriptedApi(AwsRegionApi):
         object.__setattr__(self, "_answers", answers)
 
     def client(self, service: str, *, retried: bool = True) -> Any:  # noqa: ARG002 - one script has all services
-        assert service in {"autoscaling", "ec2", "iam", "kms", "ssm", "sts"}
+        assert service in {"autoscaling", "ec2", "iam", "kms", "service-quotas", "ssm", "sts"}
         return Script(self._answers, self.sent)  # type: ignore[attr-defined]
 
     @property
