@@ -43,7 +43,9 @@ def command() -> None:
 
 def _new(function: Any) -> Any:
     """The options of what is to be a fleet."""
-    store = click.option("--store", metavar="SCHEME://BUCKET/PREFIX", required=True, help="Where programs and evidence are kept.")
+    store = click.option(
+        "--store", metavar="SCHEME://BUCKET/PREFIX", help="Where programs and evidence are kept.  [default: fleet.store of the profile]"
+    )
     count = click.option("--count", type=click.IntRange(1, _MOST), required=True, metavar="N", help="How many members.")
     name = click.option("--name", metavar="NAME", help="The name of the fleet.  [default: the profile's name]")
     rehearse = click.option(
@@ -63,7 +65,8 @@ def _request(session: Session, given: dict[str, Any]) -> fleet.FleetRequest:
     up = request_for(session, given["profile"], given["bundle"], organisation, rehearsal=given["rehearse"])
     name = check_name(given["name"] or up.name)
     up = dataclasses.replace(up, name=name, without_gpu=given["without_gpu"])
-    return fleet.FleetRequest(up, given["count"], given["store"], fleet.own_program(given["program"]))
+    store = fleet.store_of(up.profile, given["store"], approved=up.bundle is not None)
+    return fleet.FleetRequest(up, given["count"], store, fleet.own_program(given["program"]))
 
 
 @command.command("plan")

@@ -85,6 +85,12 @@ def _show(review: Review) -> None:
     money = review.money
     hourly = f"{money.highest_usd_per_hour:.3f} USD" if money.highest_usd_per_hour is not None else "not known"
     click.echo(f"\nprice: {hourly} an hour, limit {money.limit_usd_per_hour:.2f} USD for {money.deadline_h} h")
+    if review.fleet is not None:
+        fleet = review.fleet
+        size = f"at most {fleet.largest} members" if fleet.largest else "any number of members"
+        cost = f"{fleet.usd_to_deadline:.2f} USD for all" if fleet.usd_to_deadline is not None else "at a price that is not known"
+        words = fleet.refusal or f"{size} of {fleet.machine} in {fleet.region}, {cost}; evidence in {fleet.store}"
+        click.echo(f"fleet: {plain(words)}")
     click.echo(f"opens: {', '.join(plain(f'{d.port} from {d.network}') for d in review.doors if d.direction == 'in') or 'nothing'}")
     wheels = sum(len(e.wheels) for e in review.environments)
     click.echo(f"installs: {len(review.packages)} packages and {wheels} wheels; {len(review.changes)} declared changes on the host")

@@ -72,11 +72,21 @@ def fleets(cloud: str) -> Any:
     Raises:
         CloudUnsupportedError: this release has no fleets there.
     """
-    if cloud in CLOUDS and importlib.util.find_spec(f"{__name__}.{cloud}.fleet") is None:
-        able = [each for each in CLOUDS if importlib.util.find_spec(f"{__name__}.{each}.fleet")]
+    if cloud in CLOUDS and not _has_fleets(cloud):
+        able = [each for each in CLOUDS if _has_fleets(each)]
         msg = f"this release has no fleets on {cloud}"
         raise CloudUnsupportedError(msg, hint=f"add a place on {', '.join(able)} to the profile, or launch hosts with `gpuprov up --count`")
     return _module(cloud, "fleet")
+
+
+def fleet_stores(names: Sequence[str]) -> dict[str, str]:
+    """Those of the named clouds that have fleets: what the address of a store there begins with → the cloud, in the given order."""
+    buckets = {cloud: provider(cloud).bucket for cloud in names if _has_fleets(cloud)}
+    return {bucket.scheme: cloud for cloud, bucket in buckets.items() if bucket}
+
+
+def _has_fleets(cloud: str) -> bool:
+    return importlib.util.find_spec(f"{__name__}.{cloud}.fleet") is not None
 
 
 def access_from(cloud: str, settings: dict[str, str]) -> Any:

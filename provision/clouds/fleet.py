@@ -158,9 +158,11 @@ class FleetPlan:
         member: the policy document of the members' role.
         role: its name.
         rehearsed_as: the setting of the embedded cloud that holds the policies of roles, by name.
+        reach: what root on one member can do to the others, as the reason of a risk.
     """
 
     caller: dict[str, Any]
     member: dict[str, Any]
     role: str
     rehearsed_as: str
+    reach: str

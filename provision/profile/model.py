@@ -31,6 +31,7 @@ from provision.profile.strings import (
     Login,
     Name,
     PublicKey,
+    StoreUrl,
     TagValue,
     Text,
     Url,
@@ -236,6 +237,16 @@ class User(StrictModel):
         return free_of(reserved.account_problem, value)
 
 
+class FleetSettings(StrictModel):
+    """That machines of this profile may be launched as a fleet, a group which the cloud itself keeps (`gpuprov fleet`).
+
+    Its size is limited by `limits.machines`. It is launched in the first place that can be used and whose cloud has this kind of store.
+    """
+
+    store: StoreUrl
+    """The bucket, and a prefix in it, for the members' program and their evidence. You make the bucket; the members' identity reads it."""
+
+
 class Profile(StrictModel):
     """One purpose for a machine: the only source of what is launched, configured and checked."""
 
@@ -269,6 +280,8 @@ class Profile(StrictModel):
     """What `verify` demands beside the other keys."""
     tags: Annotated[dict[str, TagValue], Field(max_length=30)] = Field(default_factory=dict)
     """Put on everything that is made at a cloud, in the call that makes it, beside the tags that gpuprov itself sets."""
+    fleet: FleetSettings | None = None
+    """Where a fleet of these machines keeps its evidence. With it, an approval of the profile covers `gpuprov fleet` too."""
     _locked_wheels: tuple[str, ...] = PrivateAttr(())
 
     @property
@@ -338,7 +351,18 @@ class Profile(StrictModel):
     @model_serializer(mode="wrap")
     def _without_later_defaults(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """As in `Limits`."""
-        return without(handler(self), tags={})
+        return without(handler(self), tags={}, fleet=None)
+
+    @field_validator("fleet")
+    @classmethod
+    def _has_its_store_at_a_place(cls, value: FleetSettings | None, info: ValidationInfo) -> FleetSettings | None:
+        stores = [f"{scheme}://…" for scheme in clouds.fleet_stores([place.cloud for place in info.data.get("places", ())])]
+        if value is not None and f"{value.store.partition('://')[0]}://…" not in stores:
+            msg = (
+                f"no place of the profile is on a cloud with fleets and this kind of store; its places take {' or '.join(stores) or 'none'}"
+            )
+            raise ValueError(msg)
+        return value
 
     @field_validator("network")
     @classmethod

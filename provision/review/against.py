@@ -20,7 +20,7 @@ class Shift:
     """One thing that changed.
 
     Attributes:
-        subject: risks, price, exposure, places, software, host, proof, permissions or profile.
+        subject: risks, price, exposure, places, software, host, proof, permissions, fleet or profile.
         direction: whether it allows more than before (`wider`), less, or neither.
         text: what changed, from what to what.
         means: what follows from it; empty when that is plain.
@@ -38,7 +38,7 @@ class Shift:
 
 def shifts(old: Review, new: Review) -> tuple[Shift, ...]:
     """Everything that differs, in the order of the page."""
-    parts = (_profile, _risks, _places, _disks, _price, _exposure, _software, _host, _proof, _permissions)
+    parts = (_profile, _risks, _places, _disks, _price, _exposure, _software, _host, _proof, _permissions, _fleet)
     return tuple(shift for part in parts for shift in part(old, new))
 
 
@@ -285,3 +285,26 @@ def _permissions(old: Review, new: Review) -> Iterator[Shift]:
             yield Shift("permissions", "narrower", f"{cloud}: {action} is no longer needed")
         if before and after and old_actions == new_actions and before.document != after.document:
             yield Shift("permissions", "other", f"{cloud}: the policy document differs", "regions, types or names in its conditions")
+
+
+def _fleet(old: Review, new: Review) -> Iterator[Shift]:
+    before, after = old.fleet, new.fleet
+    if before is None or after is None:
+        if after is not None:
+            yield Shift(
+                "fleet", "wider", f"a fleet may be launched, with its store at {after.store}", "the cloud keeps a group of machines"
+            )
+        elif before is not None:
+            yield Shift("fleet", "narrower", "no fleet may be launched")
+        return
+    if before.store != after.store:
+        yield Shift("fleet", "other", f"store: {before.store} → {after.store}", "members read their program there, and post their evidence")
+    if (before.cloud, before.region, before.machine) != (after.cloud, after.region, after.machine):
+        was, now = (f"{each.machine} in {each.cloud} {each.region}" for each in (before, after))
+        yield Shift("fleet", "other", f"members: {was} → {now}")
+    if before.identity != after.identity:
+        yield Shift("fleet", "other", f"identity of the members: {before.identity} → {after.identity}")
+    if before.member != after.member:
+        yield Shift("fleet", "other", "the policy document of the members differs", "what a machine may do in the cloud")
+    if before.refusal != after.refusal:
+        yield Shift("fleet", "other", f"{before.refusal or 'can be made'} → {after.refusal or 'can be made'}")

@@ -10,6 +10,7 @@ from provision.profile.locked import Lock
 from provision.profile.model import Profile
 from provision.review import exposure, software
 from provision.review.controls import controls, line_of
+from provision.review.fleets import FLEET_QUESTION, fleet
 from provision.review.identities import ReadIdentities
 from provision.review.risks import RulesVerdict, gains, risks
 from provision.review.tree import SCHEMA, Question, Review, WaiverItem
@@ -48,8 +49,7 @@ def content(
     """
     lines = load.lines(source)
     planned = plan(profile, lock)
-    packages, environments = software.packages(profile, lock), software.environments(lock)
-    changed = software.host_changes(profile, lock)
+    packages, environments, changed = software.packages(profile, lock), software.environments(lock), software.host_changes(profile, lock)
     return Review(
         schema=SCHEMA,
         profile=profile.name,
@@ -83,11 +83,17 @@ def content(
         controls=controls(profile, lines, changed),
         tier=profile.verify.tier,
         waivers=_waivers(profile, lines),
+        fleet=fleet(planned),
         permissions=tuple(planned.permissions),
         calls=exposure.calls(planned),
-        questions=_QUESTIONS,
+        questions=_questions(profile),
         text=tuple(source.decode(errors="replace").splitlines()),
     )
+
+
+def _questions(profile: Profile) -> tuple[Question, ...]:
+    """What the reviewer answers."""
+    return (*_QUESTIONS, *((FLEET_QUESTION,) if profile.fleet else ()))
 
 
 def _logins(profile: Profile) -> tuple[str, ...]:

@@ -20,6 +20,7 @@ from provision.profile.model import Profile
 from provision.review.controls import line_of
 from provision.review.egress import way_out
 from provision.review.exposure import addresses_in
+from provision.review.fleets import fleet_risks
 from provision.review.identities import ReadIdentities
 from provision.review.mig import split
 from provision.review.modules import modules, secured
@@ -92,6 +93,7 @@ def risks(
     modules(register.add, plan)
     split(register.add, lock)
     way_out(register.add, profile)
+    fleet_risks(register.add, plan)
     if plan.places:
         _doors(register, profile)
     _money(register, plan)
@@ -236,9 +238,11 @@ def _money(register: _Register, plan: Plan) -> None:
             "price-unknown", "medium", "The price limit is not enforced everywhere", why, narrower=narrower, key="limits.unknown_price"
         )
     if plan.places and limits.machines is None:
-        why = "whoever may launch this profile may launch it a hundred times at once (`--count`) or as a fleet, each within the price limit"
-        narrower = "`machines: 1`, or as many as are needed"
-        register.add("machines", "note", "The number of machines is not limited", why, narrower=narrower, key="limits.machines")
+        fleet = ", or a fleet of any size," if plan.profile.fleet else ""
+        why = f"whoever may launch this profile may launch it a hundred times at once (`--count`){fleet} each within the price limit"
+        how: Severity = "medium" if fleet else "note"
+        title, narrower = "The number of machines is not limited", "`machines: 1`, or as many as are needed"
+        register.add("machines", how, title, why, narrower=narrower, key="limits.machines")
     if limits.deadline_h > _LONG_H:
         why = f"the machine can run for {limits.deadline_h / 24:.0f} days before it ends itself"
         narrower = "an earlier one, which `gpuprov extend` can move"

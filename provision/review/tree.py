@@ -3,7 +3,7 @@
 The classes whose names end in `Item` are entries of a review, beside the record of the same thing in the catalog, a lock or a cloud.
 """
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, Final, Literal, get_args
 
 from provision.converge.declared import Change
@@ -121,6 +121,36 @@ class Money:
 
 
 @dataclass(frozen=True, slots=True)
+class FleetItem:
+    """The fleet that the profile plans.
+
+    Attributes:
+        store: where the members' program and evidence are.
+        cloud, region, machine: where it is launched, and what its members are.
+        largest: how many members it may have; None where the profile does not say.
+        usd_per_hour: of the largest, US dollars; None where that is not known.
+        usd_to_deadline: the same until the first deadline.
+        halts_after: how many members may fail with one program before it launches no more.
+        identity: the role or account of the members.
+        member, caller: the policy documents of that identity and of whoever runs `gpuprov fleet`.
+        refusal: why none can be made; everything else but the store is empty then.
+    """
+
+    store: str
+    cloud: str = ""
+    region: str = ""
+    machine: str = ""
+    largest: int | None = None
+    usd_per_hour: float | None = None
+    usd_to_deadline: float | None = None
+    halts_after: int = 0
+    identity: str = ""
+    member: dict[str, Any] = field(default_factory=dict)
+    caller: dict[str, Any] = field(default_factory=dict)
+    refusal: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class RepositoryItem:
     """Where packages come from; trusted by the fingerprint of its key, or by a keyring of the image."""
 
@@ -211,6 +241,7 @@ class Review:
     Attributes:
         rules: the name of the organisation's rules that the profile was checked against; empty where there are none.
         stack: the parts of the stack and their versions, in words.
+        fleet: what the profile plans to launch as a group; None where it plans none.
         text: the lines of the profile's file.
     """
 
@@ -246,6 +277,7 @@ class Review:
     controls: tuple[ControlItem, ...]
     tier: str
     waivers: tuple[WaiverItem, ...]
+    fleet: FleetItem | None
     permissions: tuple[PlannedPermissions, ...]
     calls: tuple[CallItem, ...]
     questions: tuple[Question, ...]

@@ -3,7 +3,6 @@
 import dataclasses
 import datetime as dt
 import hashlib
-import re
 import secrets
 import time
 from pathlib import Path
@@ -12,8 +11,9 @@ from typing import Any, Final
 from provision import clouds, paths
 from provision.clouds.fleet import Fleet, FleetOrder, FleetPlan, Waves
 from provision.converge.member import LASTS_S, MemberExpectation, MemberProgram, check, member_program
-from provision.errors import CloudUnsupportedError, GpuprovError, InstanceNotFoundError, NameTakenError, UsageError
+from provision.errors import CloudUnsupportedError, InstanceNotFoundError, NameTakenError, PolicyViolatedError, UsageError
 from provision.launch import lifecycle, place
+from provision.launch.fleet_orders import parsed_store, place_of
 from provision.launch.fleets import FleetRecord, Fleets
 from provision.launch.plan import LAUNCH_ID, PUBLIC_KEY, Plan, order, plan
 from provision.profile import load
@@ -24,8 +24,6 @@ from provision.workflow.converging import signer
 from provision.workflow.session import Say, Session, silent
 from provision.workflow.up import UpRequest
 
-# The narrowest form that clouds take for the names of buckets; the prefix is ours to narrow.
-_STORE: Final = re.compile(r"([a-z][a-z0-9]*)://([a-z0-9][a-z0-9.-]{1,61}[a-z0-9])/?((?:[A-Za-z0-9_-]{1,64}/?){0,8})")
 _MOST_PROGRAM: Final = 32 << 20
 
 
@@ -44,6 +42,31 @@ class FleetRequest:
     size: int
     store: str
     program: bytes | None = None
+
+
+def store_of(profile: Profile, given: str | None, *, approved: bool) -> str:
+    """The store of a fleet: the profile's, or the given one where the profile has none.
+
+    Args:
+        profile: what the fleet is made from.
+        given: with `--store`, if it was.
+        approved: whether the profile comes from a signed bundle. What was signed without a fleet is none for a fleet.
+
+    Raises:
+        UsageError: there is none, or another one than the profile's was given.
+        PolicyViolatedError: the signed profile plans no fleet.
+    """
+    planned = profile.fleet.store if profile.fleet else None
+    if planned is None and approved:
+        msg = f"profile {profile.name} was approved without a fleet"
+        raise PolicyViolatedError(msg, hint="add fleet: {store: …} to the profile, and let `gpuprov review` of it be signed")
+    if planned is None and given is None:
+        msg = "there is no store for the evidence of the members"
+        raise UsageError(msg, hint="write fleet: {store: SCHEME://BUCKET/PREFIX} into the profile, or give --store")
+    if planned is not None and given not in {None, planned}:
+        msg = f"--store is {given!a}, and the profile has the store {planned}"
+        raise UsageError(msg, hint="leave --store out, or change fleet.store in the profile")
+    return planned or given or ""
 
 
 def own_program(chosen: Path | None) -> bytes | None:
@@ -76,35 +99,6 @@ def _expectation(record: FleetRecord, planned: Plan) -> MemberExpectation:
     return MemberExpectation(planned.profile, Lock.model_validate(record.lock), record.without_gpu, login, here=record.rehearsal)
 
 
-def parsed_store(cloud: str, text: str) -> tuple[str, str]:
-    """The bucket and the prefix of an address.
-
-    Raises:
-        UsageError: it is none of that cloud.
-    """
-    bucket, found = clouds.provider(cloud).bucket, _STORE.fullmatch(text)
-    if bucket is None or found is None or found[1] != bucket.scheme:
-        scheme = bucket.scheme if bucket else "SCHEME"
-        msg = f"{text!a} is not a store on {cloud}"
-        raise UsageError(msg, hint=f"write {scheme}://BUCKET or {scheme}://BUCKET/PREFIX, with letters, digits, `_` and `-` in the prefix")
-    return found[2], f"{found[3].rstrip('/')}/" if found[3] else ""
-
-
-def _chosen(request: UpRequest, planned: Plan) -> place.Option:
-    """The first place that can be launched in and whose cloud has fleets."""
-    options = place.options(planned, request.rehearsal)
-    place.check_any(planned, options)
-    usable, refused = [option for option in options if not option.refusal], list[GpuprovError]()
-    for option in usable:
-        try:
-            clouds.fleets(option.cloud)
-        except GpuprovError as error:
-            refused.append(error)
-        else:
-            return option
-    raise refused[0]
-
-
 def order_of(record: FleetRecord, planned: Plan) -> FleetOrder:
     """The order of a record: the same record and plan give the same order."""
     option = next(each for each in planned.places if each.index == record.place and each.region == record.region)
@@ -124,7 +118,7 @@ def order_of(record: FleetRecord, planned: Plan) -> FleetOrder:
 
 def _record(request: FleetRequest, planned: Plan, launch_id: str, public_key: str, now: dt.datetime) -> FleetRecord:
     place.check_machines(request.up.profile, request.size)
-    option = _chosen(request.up, planned)
+    option = place_of(planned, request.store, request.up.rehearsal)
     bucket, prefix = parsed_store(option.cloud, request.store)
     deadline = now + dt.timedelta(hours=request.up.profile.limits.deadline_h)
     return FleetRecord(
@@ -273,7 +267,12 @@ def roll(session: Session, name: str, request: UpRequest | None, chosen: bytes |
     if request is not None:
         place.check_machines(request.profile, record.size)
         planned = plan(request.profile, request.lock, name, request.lines)
-        option = _chosen(dataclasses.replace(request, rehearsal=record.cloud if record.rehearsal else None), planned)
+        signed = request.bundle is not None
+        store = store_of(request.profile, None, approved=signed) if request.profile.fleet or signed else ""
+        option = place_of(planned, store, record.cloud if record.rehearsal else None)
+        if store and parsed_store(option.cloud, store) != (record.bucket, record.prefix):
+            msg = f"the profile has another store, {store}"
+            raise UsageError(msg, hint="a fleet stays with its store: make another with `gpuprov fleet up --name …`")
         if (option.cloud, option.region) != (record.cloud, record.region):
             msg = f"the profile's first place is {option}, and the fleet is in {record.region} of {record.cloud}"
             raise UsageError(msg, hint="a fleet stays in its region: make another with `gpuprov fleet up --name …`")

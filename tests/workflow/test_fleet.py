@@ -20,9 +20,11 @@ from provision.clouds.gcp.client import client as gcp_client
 from provision.clouds.gcp.cloud import GcpCloud
 from provision.rehearsal import control
 from provision.rehearsal.control import Rehearsal
+from provision.review import bundle, sign
 from tests.cli.conftest import Call, call
 from tests.conftest import PLAIN
 from tests.embedded import Embedded
+from tests.review.samples import People
 from tests.waiting import until
 from tests.workflow.killed import Killable
 
@@ -331,3 +333,42 @@ def test_a_fleet_that_was_not_made_from_here_is_named(call: Call) -> None:
     for verb in (("status",), ("scale", "2"), ("extend", "1h"), ("roll",), ("down", "--yes")):
         code, _, err = call("fleet", verb[0], "nobody", *verb[1:])
         assert (code, "error[instance-not-found]" in err) == (2, True)
+
+
+@pytest.mark.parametrize("where", ["aws"])
+def test_the_store_of_the_profile_counts_and_no_other_can_be_given(call: Call, words: tuple[str, ...], profile: str) -> None:
+    path, without = Path(profile), [word for word in words[2:] if word not in {"--store", STORE}]
+    code, _, err = call("fleet", "plan", *without)
+    assert (code, "error[usage]: there is no store" in err, "fleet: {store:" in err) == (2, True, True)
+    path.write_text(path.read_text() + "fleet: {store: s3://a-store/own}\n")
+    code, out, _ = call("fleet", "plan", *without, "--json")
+    assert (code, "arn:aws:s3:::a-store/own/bundles/*" in json.dumps(json.loads(out)["member_policy"])) == (0, True)
+    code, _, err = call("fleet", "plan", *words[2:])
+    assert (code, "--store is 's3://a-store/x', and the profile has the store s3://a-store/own" in err) == (2, True)
+
+
+def test_a_store_chooses_the_first_place_of_its_cloud(call: Call, profile: str) -> None:
+    for store, cloud in (("s3://a-store", "aws"), ("gs://a-store", "gcp")):
+        code, out, _ = call("fleet", "plan", profile, "--count", "2", "--store", store, "--json")
+        assert (code, json.loads(out)["cloud"]) == (0, cloud)
+
+
+@pytest.mark.usefixtures("cloud")
+@pytest.mark.parametrize("where", ["aws"])
+def test_a_fleet_does_not_roll_to_a_profile_with_another_store(call: Call, words: tuple[str, ...], profile: str) -> None:
+    path = Path(profile)
+    assert call(*words)[0] == 0
+    path.write_text(path.read_text() + "fleet: {store: s3://a-store/other}\n")
+    code, _, err = call("fleet", "roll", "ff", "--profile", profile)
+    assert (code, "another store, s3://a-store/other" in err, "--name" in err) == (2, True, True)
+
+
+@pytest.mark.parametrize("planned", [False, True])
+def test_an_approval_covers_a_fleet_only_where_the_profile_plans_one(call: Call, profile: str, tmp_path: Path, *, planned: bool) -> None:
+    path, people, approved = Path(profile), People.make(tmp_path / "isa"), tmp_path / "approved"
+    path.write_text(path.read_text() + ("fleet: {store: s3://a-store/x}\n" if planned else ""))
+    assert call("review", profile, "-o", str(approved))[0] == 0
+    sign.sign(bundle.read(approved), key=people.alice, principal="alice@example.com", days=30, now=dt.datetime.now(dt.UTC))
+    given = ("--bundle", str(approved), "--signers", str(people.signers), "--count", "2")
+    code, _, err = call("fleet", "plan", *given, *(() if planned else ("--store", STORE)))
+    assert (code, "approved without a fleet" in err) == ((0, False) if planned else (2, True)), err

@@ -23,6 +23,10 @@ _GROUP: Final = "AutoScalingGroupName"
 _ENDED: Final = {"Successful", "Failed", "Cancelled", "RollbackFailed", "RollbackSuccessful"}
 _MOST_EVIDENCE: Final = 8 * 1024 * 1024
 _TOLD: Final = 5
+_REACH: Final = (
+    "the role is the group's, and some calls cannot be narrowed to one machine: root on a member can say that a neighbour may serve, and "
+    "can stop the launches of its own group; it cannot write a neighbour's evidence"
+)
 
 
 class AwsFleet:
@@ -242,7 +246,7 @@ def plan(order: FleetOrder, region: str) -> FleetPlan:
     parameters = parameters_of([order.machine.place], order.machine.os)
     role = fleet_requests.role_of(order.machine)
     caller, member = fleet_requests.caller_policy(order, region, parameters), fleet_requests.member_policy(order, region)
-    return FleetPlan(caller, member, role.role_name, "role_policies")
+    return FleetPlan(caller, member, role.role_name, "role_policies", _REACH)
 
 
 def connect(region: str, access: AwsAccess | None = None) -> AwsFleet:

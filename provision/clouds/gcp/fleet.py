@@ -20,6 +20,10 @@ from provision.errors import CloudInvalidError, CloudUnsupportedError
 _MADE_S: Final = 600.0
 _MOST_EVIDENCE: Final = 8 * 1024 * 1024
 _TOLD: Final = 5
+_REACH: Final = (
+    "all members are one service account: root on a member can write evidence under a neighbour's name, which `gpuprov fleet status` shows "
+    "as a conflict, and can use up the failures that are counted, so that no member runs the program any more"
+)
 _CLIENT: Final = "RegionInstanceGroupManagers"
 _UPDATE: Final = "compute.instanceGroupManagers.update"
 _READ: Final = "compute.instanceGroupManagers.get"
@@ -198,7 +202,7 @@ def plan(order: FleetOrder, region: str) -> FleetPlan:  # noqa: ARG001 - a proje
     """What is reviewed of a fleet; nobody is contacted."""
     account = fleet_requests.account_of(order.machine)
     caller, member = fleet_requests.caller_policy(order), fleet_requests.member_policy(order)
-    return FleetPlan(caller, member, account, "gce_account_policies")
+    return FleetPlan(caller, member, account, "gce_account_policies", _REACH)
 
 
 def connect(region: str, access: GcpAccess | None = None) -> GcpFleet:
