@@ -60,8 +60,9 @@ EVERYTHING = (
     ("users: [] #", f"users: [{{name: ada, ssh_keys: [{KEY}]}}] #"),
     ("opencv: wheel", "opencv: cuda"),
     ("pytorch: auto", "pytorch: auto\n    tensorflow: auto\n    jax: auto"),
-    ("market: on-demand # spot", "market: spot # spot"),
-    ("deadline_h: 12", "deadline_h: 400"),
+    ("market: on-demand # spot", "identity: {instance_profile: gpu-node}\n    market: spot # spot"),
+    ("deadline_h: 12", "deadline_h: 400\n  machines: 40"),
+    ("\nstack:", "\nfleet: {store: s3://a-store/fleets}\nstack:"),
     (
         "  min_free_gb: 5",
         "  min_free_gb: 5\n  waivers:\n    - {check: pcie, reason: a riser card, owner: ada@example.com, expires: 2027-01-31}",
