@@ -86,6 +86,12 @@ def test_every_figure_of_a_record_has_exactly_one_source(record: Any) -> None:
     assert sorted(covered) == sorted(figures)
 
 
+def test_no_source_is_a_file_of_the_repository() -> None:
+    """Pages show a source to people who installed gpuprov and do not have the repository."""
+    for key, source in clouds.sources().items():
+        assert source.url or not re.search(r"\b(docs|tests|provision|playbooks)/", source.title), key
+
+
 def test_sources_have_dates_that_are_past() -> None:
     for key, source in clouds.sources().items():
         assert source.date.isoformat() <= read.BASE_DATE, key
