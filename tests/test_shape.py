@@ -363,6 +363,7 @@ READS_FILES = {
     "verify/observe.py": "ships with gpuprov",
     "verify/script.py": "ships with gpuprov",
     "verify/together/measure.py": "ships with gpuprov",
+    "verify/together/sums.py": "ships with gpuprov",
     "host/python.py": "ships with a library",
     "launch/baked.py": "ships with gpuprov",
     "watch/page.py": "ships with gpuprov",

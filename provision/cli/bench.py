@@ -14,7 +14,8 @@ from provision.verify.bench.plan import RECIPES, chosen
 from provision.watch.bench import page, report
 from provision.watch.bench.report import COLUMNS, BenchReport
 from provision.watch.bench.run import BenchMoment
-from provision.workflow.bench import BenchRequest, bench, interpreter_of
+from provision.workflow.bench import BenchRequest, bench
+from provision.workflow.hosts import interpreter_of
 from provision.workflow.session import Session
 
 

@@ -103,6 +103,7 @@ class Narrator:
             What to call when a host is observed (with None) and when it was judged (with its report).
         """
         if len(names) == 1:
+            self.pause()
             self.say(f"observing {names[0]}")
             return lambda _name, _report: None
         states = dict.fromkeys(names, "waiting")

@@ -97,7 +97,11 @@ class VerifyWords:
 @options.file_option("--evidence", text="Also write report, facts, profile and lock, bound by digests. With --bundle also who approved it.")
 @options.file_option("--against", metavar="EVIDENCE", text="Compare with earlier evidence, and say what changed.")
 @options.file_option("--record", text="With --tier perf: judge by the figures of the fleet in this file, and add those of these hosts.")
-@click.option("--together", is_flag=True, help="Also prove what the hosts are to each other: lock, clocks, names, ports, MTU, RDMA.")
+@click.option(
+    "--together",
+    is_flag=True,
+    help="Also prove what the hosts are to each other: lock, clocks, names, ports, MTU, RDMA; at tier perf sums over their GPUs.",
+)
 @click.option(
     "--schema", is_flag=True, is_eager=True, expose_value=False, callback=_print_schema, help="Print the JSON Schema of --json and exit."
 )

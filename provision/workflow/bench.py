@@ -6,10 +6,8 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from provision.errors import InstanceNotFoundError
-from provision.profile.model import Profile
 from provision.verify.bench import record
 from provision.verify.bench.heard import BenchRun
 from provision.verify.bench.plan import BenchStep
@@ -19,9 +17,6 @@ from provision.watch.bench.run import Told, measure
 
 if TYPE_CHECKING:
     from provision.host.ssh import Target
-    from provision.workflow.session import Session
-
-_PYTORCH: Final = "/opt/gpuprov/venvs/pytorch"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,17 +28,6 @@ class BenchRequest:
     plan: str
     interpreter: dict[str, str]
     force: bool = False
-
-
-def interpreter_of(session: Session, host: str) -> str:
-    """The python of a host's PyTorch: that of its profile, or gpuprov's own environment."""
-    try:
-        launched = session.record(host)
-    except InstanceNotFoundError:
-        return f"{_PYTORCH}/bin/python"
-    own = Profile.model_validate(launched.profile).stack.python if launched.profile else None
-    prefix = own.prefix if own else None
-    return f"{(prefix or _PYTORCH).rstrip('/')}/bin/python"
 
 
 def bench(request: BenchRequest, folder: Path, told: Told) -> BenchReport:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from provision.errors import UsageError
+from provision.errors import InstanceNotFoundError, UsageError
 from provision.host.ssh import Target
 from provision.profile.locked import Lock, pin
 from provision.profile.model import Profile
@@ -17,6 +17,7 @@ from provision.verify.fleet import Expectation
 from provision.workflow.session import Session
 
 _TIMEOUT_S = 60
+_PYTORCH = "/opt/gpuprov/venvs/pytorch"
 _HINT = "`ansible-inventory -i FILE --list` shows what Ansible makes of it"
 # How Ansible and ssh_config name the same things.
 _OPTIONS = {
@@ -132,3 +133,14 @@ def _own_subject(session: Session, host: Target) -> Expectation:
 
 def _pinned(host: Target, profile: Profile, lock: Lock | None) -> Expectation:
     return Expectation(host, pin(profile, lock) if lock is not None else profile, lock)
+
+
+def interpreter_of(session: Session, host: str) -> str:
+    """The python of a host's PyTorch: that of its profile, or gpuprov's own environment."""
+    try:
+        launched = session.record(host)
+    except InstanceNotFoundError:
+        return f"{_PYTORCH}/bin/python"
+    own = Profile.model_validate(launched.profile).stack.python if launched.profile else None
+    prefix = own.prefix if own else None
+    return f"{(prefix or _PYTORCH).rstrip('/')}/bin/python"

@@ -20,6 +20,7 @@ from provision.verify.ahead import EarlyObservations
 from provision.verify.bench.record import measured
 from provision.verify.compare import losses
 from provision.verify.facts import NotObservedError, load
+from provision.verify.facts.gpu import NvmlFacts
 from provision.verify.finding import Report, exit_code
 from provision.verify.fleet import Expectation, HostVerification, verify_all
 from provision.verify.judge import Selection, judge
@@ -27,7 +28,8 @@ from provision.verify.kept import KeptVerdicts
 from provision.verify.record import FleetFigures, judged_by
 from provision.verify.together.judge import GroupHost, judge_group
 from provision.verify.together.measure import HostAnswer, ListeningHost, measure
-from provision.workflow.hosts import HostNames, subjects_of, targets
+from provision.verify.together.sums import SumAnswer, SummingHost, sum_up
+from provision.workflow.hosts import HostNames, interpreter_of, subjects_of, targets
 from provision.workflow.session import Session, today
 
 if TYPE_CHECKING:
@@ -36,6 +38,8 @@ if TYPE_CHECKING:
 _MOST_TOGETHER: Final = 64  # each asks each: 4,032 pairs
 
 _TOGETHER_S: Final = 60.0
+_SUMS_S: Final = 300.0
+_GROUP: Final = "the hosts together"
 
 Watch = Callable[[list[str]], Callable[[str, Report | None], None]]
 
@@ -135,7 +139,11 @@ def verify(session: Session, request: VerifyRequest, agreed: Agreement | None, *
         keep(session, hosts, how)
     reboot, reboot_code = compare_reboot(hosts, request) if request.before_reboot else ([], EXIT_OK)
     moves = drift.drifts(earlier, hosts) if earlier else None
-    group = judge_together(hosts, request.timeout_s) if request.together else None
+    group = None
+    if request.together:
+        seen = watch([_GROUP])
+        group = judge_together(hosts, request.selection, request.timeout_s, python=lambda host: interpreter_of(session, host))
+        seen(_GROUP, group)
     codes = {exit_code([host.report for host in hosts], strict=request.strict), reboot_code}
     codes |= {group.exit_code(strict=request.strict)} if group else set()
     codes |= {EXIT_FAILED_CHECK} if drift.any_broke(moves or ()) else set()
@@ -213,8 +221,10 @@ def keep(session: Session, hosts: Sequence[HostVerification], how: evidence.Cond
             kept.keep(record, machine, host, how)
 
 
-def judge_together(hosts: Sequence[HostVerification], timeout_s: float) -> Report:
-    """What the hosts are to each other, measured from each to each.
+def judge_together(hosts: Sequence[HostVerification], selection: Selection, timeout_s: float, *, python: Callable[[str], str]) -> Report:
+    """What the hosts are to each other, measured from each to each; at the tier `perf` with the sums over their GPUs.
+
+    `python` says of a host, by its name, which python has PyTorch there.
 
     Raises:
         UsageError: there are fewer than two hosts, or too many for pairs.
@@ -235,7 +245,29 @@ def judge_together(hosts: Sequence[HostVerification], timeout_s: float) -> Repor
         else:
             members.append(ListeningHost(verification.expectation.target, machine.hostname, machine.address, machine.mtu))
     answers |= asyncio.run(measure(members, timeout_s=min(timeout_s, _TOGETHER_S)))
-    return judge_group(group, answers, observed_at=dt.datetime.now(dt.UTC).strftime("%Y-%m-%dT%H:%M:%SZ"))
+    perf = all(selection.tier_of(host.expectation.profile) == "perf" for host in hosts)
+    sums = _sums(group, members, python) if perf else None
+    return judge_group(group, answers, sums, observed_at=dt.datetime.now(dt.UTC).strftime("%Y-%m-%dT%H:%M:%SZ"))
+
+
+def _sums(group: Sequence[GroupHost], members: Sequence[ListeningHost], python: Callable[[str], str]) -> dict[str, SumAnswer | str]:
+    """The sums over the GPUs of all hosts; empty where a host is missing or one has no GPU."""
+    counts = [_gpus(host) for host in group]
+    if len(members) < len(group) or not all(counts):
+        return {}
+    summing = [
+        SummingHost(member.target, member.address, python(host.name), count)
+        for host, member, count in zip(group, members, counts, strict=True)
+    ]
+    return asyncio.run(sum_up(summing, timeout_s=_SUMS_S))
+
+
+def _gpus(host: GroupHost) -> int:
+    """How many GPUs a host has; 0 where that was not observed."""
+    try:
+        return len(host.facts.read(NvmlFacts).devices) if host.facts else 0
+    except NotObservedError:
+        return 0
 
 
 def compare_reboot(hosts: Sequence[HostVerification], request: VerifyRequest) -> tuple[list[str], int]:

@@ -1,6 +1,8 @@
 """Judge a group of hosts: pure, from what each host said of itself and of the others."""
 
+import functools
 import ipaddress
+import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -10,11 +12,17 @@ from provision.verify.facts.gpu import GpuFacts
 from provision.verify.facts.system import MachineFacts
 from provision.verify.finding import Finding, Outcome, Report
 from provision.verify.together.measure import HostAnswer, PeerAnswer
+from provision.verify.together.sums import SumAnswer, SumFigures
 
 CLOCK_S: Final = 0.05
 """How far clocks may be apart: a choice of gpuprov. The logs of several hosts can be read as one below it."""
 
+SLOW: Final = 0.8
+"""A host is slow whose usual sum with one other host is below this share of the median over all hosts: a choice of gpuprov."""
+
 Answers = Mapping[str, HostAnswer | str]
+Sums = Mapping[str, SumAnswer | str]
+_FEWEST: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +47,15 @@ class _Judged:
     observed: str
 
 
-def judge_group(hosts: Sequence[GroupHost], answers: Answers, *, observed_at: str) -> Report:
-    """One finding for each property of the group. What a host did not say is unknown."""
+def judge_group(hosts: Sequence[GroupHost], answers: Answers, sums: Sums | None = None, *, observed_at: str) -> Report:
+    """One finding for each property of the group. What a host did not say is unknown.
+
+    Args:
+        hosts: the group.
+        answers: what each found of the others.
+        sums: what each measured of sums over several hosts; None where the tier leaves them out.
+        observed_at: when, as ISO 8601 in UTC.
+    """
     checks: tuple[tuple[str, str, str, str, Callable[[Sequence[GroupHost], Answers], _Judged]], ...] = (
         ("same-lock", "all hosts have one lock", "one digest", "set them up from one profile and lock: `gpuprov apply HOST`", _same_lock),
         ("clocks-agree", "the clocks agree", f"at most {CLOCK_S * 1000:g} ms apart", "see `chronyc tracking` on each host", _clocks),
@@ -70,8 +85,8 @@ def judge_group(hosts: Sequence[GroupHost], answers: Answers, *, observed_at: st
             "all-reduce",
             "an all-reduce over all hosts is fast",
             "measured in pairs and together",
-            "run nccl-tests over the hosts: `gpuprov export --to mpi` writes their host file",
-            _all_reduce,
+            "look at the slow host's cable, its RDMA devices and what else runs there; nccl-tests (`gpuprov export --to mpi`) says more",
+            functools.partial(_all_reduce, sums=sums),
         ),
     )
     findings = []
@@ -186,11 +201,38 @@ def _rdma(hosts: Sequence[GroupHost], answers: Answers) -> _Judged:
     return _Judged("pass", f"{next(iter(devices.values()))} on each host")
 
 
-def _all_reduce(hosts: Sequence[GroupHost], _answers: Answers) -> _Judged:
+def _all_reduce(hosts: Sequence[GroupHost], _answers: Answers, *, sums: Sums | None) -> _Judged:
     for host in hosts:
         if host.facts is None:
             msg = f"{host.name} was not observed"
             raise NotObservedError(msg)
     if not any(host.facts.read(GpuFacts).exists for host in hosts if host.facts):
         return _Judged("not-applicable", "no host has a GPU")
-    return _Judged("unknown", "gpuprov does not measure an all-reduce over several hosts")
+    if sums is None:
+        return _Judged("not-applicable", "not measured: --tier perf measures it, and keeps the GPUs busy for some seconds")
+    figures = {host.name: _figures(host.name, sums) for host in hosts}
+    wrong = [name for name, each in figures.items() if not each.right]
+    if wrong:
+        return _Judged("fail", f"the sum is wrong on {', '.join(wrong)}")
+    together = min(each.together for each in figures.values())
+    # The higher of two middles: with three hosts it is the better pair, so that one slow host does not make the two others slow.
+    usual = {name: statistics.median_high(each.pairs.values()) if each.pairs else 0.0 for name, each in figures.items()}
+    told = f"{together:.3g} GB/s over all, {min(usual.values()):.3g} to {max(usual.values()):.3g} GB/s in pairs"
+    if len(hosts) < _FEWEST:
+        return _Judged("unknown", f"{told}; the sums are right, and two hosts do not tell whether one of them is slow")
+    middle = statistics.median(usual.values())
+    slow = [
+        f"{name} reaches {each:.3g} GB/s with the others, {each / middle:.0%} of what is usual here"
+        for name, each in usual.items()
+        if each < SLOW * middle
+    ]
+    return _Judged("fail", f"{'; '.join(slow)}; {told}") if slow else _Judged("pass", told)
+
+
+def _figures(name: str, sums: Sums) -> SumFigures:
+    """What a host measured; NotObservedError where it did not."""
+    said = sums.get(name, "it was not asked")
+    if isinstance(said, str) or said.figures is None:
+        msg = f"{name}: {said if isinstance(said, str) else said.why}"
+        raise NotObservedError(msg)
+    return said.figures

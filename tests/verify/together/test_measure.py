@@ -12,7 +12,7 @@ import pytest
 import tests.pair
 from provision.verify.facts.system import MachineFacts
 from provision.verify.fleet import Expectation, HostVerification
-from provision.verify.judge import judge
+from provision.verify.judge import Selection, judge
 from provision.workflow.verify import judge_together
 from tests.pair import Pair
 from tests.verify import good
@@ -32,7 +32,7 @@ def together(pair: Pair) -> dict[str, tuple[str, str]]:
     for name in NAMES:
         facts = pair.facts(name)
         verdicts.append(HostVerification(Expectation(pair.target(name), good.PROFILE), judge(facts, good.PROFILE, host=name), facts))
-    report = judge_together(verdicts, 30)
+    report = judge_together(verdicts, Selection(), 30, python=str)
     return {finding.check: (finding.outcome, finding.observed) for finding in report.findings}
 
 
@@ -131,7 +131,7 @@ def test_a_host_that_answers_nonsense_leaves_its_part_unknown(pair: Pair) -> Non
         for name in NAMES:  # the facts are from before
             facts = good.facts(machine__address=pair.addresses[name], machine__mtu=1500)
             verdicts.append(HostVerification(Expectation(pair.target(name), good.PROFILE), judge(facts, good.PROFILE, host=name), facts))
-        report = judge_together(verdicts, 20)
+        report = judge_together(verdicts, Selection(), 20, python=str)
     finally:
         pair.run("b", "sudo rm /usr/local/bin/python3")
     outcomes = {finding.check: (finding.outcome, finding.observed) for finding in report.findings}
