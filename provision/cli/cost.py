@@ -13,7 +13,7 @@ from provision.workflow.session import Session
 
 _TITLES = ("NAME", "STATE", "CLOUD", "TYPE", "OWNER", "USD/H", "SO FAR", "TO DEADLINE", "PRICE OF")
 _SPARE = ("CLOUD", "STATE", "TYPE", "OWNER")
-_KEYS = ("owner", "profile", "cloud")
+_KEYS = ("owner", "profile", "cloud", "fleet")
 
 
 def _by(_ctx: click.Context, _param: click.Parameter, word: str) -> str:
@@ -24,7 +24,9 @@ def _by(_ctx: click.Context, _param: click.Parameter, word: str) -> str:
 
 
 @click.command("cost")
-@click.option("--by", default="owner", callback=_by, metavar="KEY", help="Sum up by owner, profile, cloud or tag:KEY.  [default: owner]")
+@click.option(
+    "--by", default="owner", callback=_by, metavar="KEY", help="Sum up by owner, profile, cloud, fleet or tag:KEY.  [default: owner]"
+)
 @click.option("--rehearse", is_flag=True, help="Say what the machines of the embedded cloud would cost.")
 @options.tags
 @options.as_json

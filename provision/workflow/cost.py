@@ -42,7 +42,7 @@ def report(found: Inventory, *, by: str, rehearsal: bool) -> CostReport:
 
     Args:
         found: the machines.
-        by: `owner`, `profile`, `cloud`, or `tag:KEY`.
+        by: `owner`, `profile`, `cloud`, `fleet`, or `tag:KEY`.
         rehearsal: whether those of the embedded cloud are meant; otherwise they are left out, because they cost nothing.
     """
     rows = tuple(row for row in found.rows if rehearsal or not row.rehearsal)
@@ -54,7 +54,7 @@ def report(found: Inventory, *, by: str, rehearsal: bool) -> CostReport:
 def _key(row: InventoryRow, by: str) -> str:
     if by.startswith(OF_TAG):
         return row.tags.get(by.removeprefix(OF_TAG), "")
-    return {"owner": row.owner, "profile": row.profile, "cloud": row.cloud}[by]
+    return {"owner": row.owner, "profile": row.profile, "cloud": row.cloud, "fleet": row.fleet}[by]
 
 
 def _sum(of: str, rows: Sequence[InventoryRow]) -> CostSum:

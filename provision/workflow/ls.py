@@ -8,6 +8,7 @@ from provision import clouds
 from provision.clouds.base import Instance, has_tags
 from provision.host.way import actual, phrase
 from provision.launch import cost
+from provision.launch.fleets import Fleets
 from provision.launch.journal import Record
 from provision.launch.lifecycle import survey
 from provision.launch.ours import Ours
@@ -33,6 +34,7 @@ class InventoryRow:
         to_deadline_usd: from now until it ends itself, if it runs until then.
         unpriced: what is billed as well, at a price that the catalog does not have.
         priced_on: the day of the oldest source of the price.
+        fleet: the fleet that it is a member of, where that was made from here; its deadline is then the group's.
     """
 
     name: str
@@ -57,6 +59,7 @@ class InventoryRow:
     to_deadline_usd: float | None = None
     unpriced: tuple[str, ...] = ()
     priced_on: str = ""
+    fleet: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +79,7 @@ def inventory(session: Session, *, rehearsal_only: bool, say: Say, tags: Mapping
     problems: list[str] = []
     launches: set[str] = set()
     profiles = local_profiles()
+    fleets = {record.launch_id: record for record in Fleets(session.state / "fleets").all()}
     now = dt.datetime.now(dt.UTC)
     kinds = [True] if control.running(session.rehearsal_folder) is not None else []
     for rehearsal in kinds if rehearsal_only else [*kinds, False]:
@@ -84,9 +88,12 @@ def inventory(session: Session, *, rehearsal_only: bool, say: Say, tags: Mapping
         instances, notices, unreachable = survey(Ours(session.connect(rehearsal=rehearsal), say), places)
         problems += unreachable
         launches |= {instance.launch_id for instance in instances}
-        for instance in instances:
-            profile = _profile(session, instance, profiles)
-            rows.append(_row(instance, profile, notices.get(instance.id, ()), now, rehearsal=rehearsal))
+        for found in instances:
+            fleet = fleets.get(found.launch_id)
+            instance = replace(found, deadline=fleet.deadline) if fleet else found
+            profile = Profile.model_validate(fleet.profile) if fleet else _profile(session, instance, profiles)
+            row = _row(instance, profile, notices.get(instance.id, ()), now, rehearsal=rehearsal)
+            rows.append(replace(row, fleet=fleet.name if fleet else ""))
     rows += [_unfinished(record) for record in session.journal.all() if not record.machines and record.launch_id not in launches]
     chosen = [row for row in rows if has_tags(row.tags, tags or {})]
     return Inventory(tuple(sorted(chosen, key=lambda row: row.name)), tuple(problems))

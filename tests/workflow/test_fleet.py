@@ -372,3 +372,22 @@ def test_an_approval_covers_a_fleet_only_where_the_profile_plans_one(call: Call,
     given = ("--bundle", str(approved), "--signers", str(people.signers), "--count", "2")
     code, _, err = call("fleet", "plan", *given, *(() if planned else ("--store", STORE)))
     assert (code, "approved without a fleet" in err) == ((0, False) if planned else (2, True)), err
+
+
+def test_members_are_listed_and_cost_what_their_profile_costs_to_the_deadline_of_the_group(
+    groups: AwsGroups | GcpGroups, call: Call, words: tuple[str, ...], where: str
+) -> None:
+    """Their own tag has the deadline of their launch, which an extension of the group does not move."""
+    assert call(*words)[0] == 0
+    until(lambda: groups.count() == 2)
+    record = Path(paths.state_dir() / "fleets" / "ff.json")
+    later = (dt.datetime.fromisoformat(json.loads(record.read_text())["deadline"]) + dt.timedelta(hours=3)).isoformat()
+    record.write_text(json.dumps({**json.loads(record.read_text()), "deadline": later}))
+    hourly = json.loads(call("fleet", "plan", *words[2:], "--json")[1])["usd_per_hour"] / 2
+    found = json.loads(call("cost", "--rehearse", "--by", "fleet", "--json")[1])
+    assert [(row["fleet"], row["deadline"]) for row in found["rows"]] == [("ff", later)] * 2
+    assert [row["usd_per_hour"] for row in found["rows"]] == [pytest.approx(hourly, abs=0.001)] * 2
+    (total,) = found["sums"]
+    assert (total["of"], total["machines"], total["unpriced"]) == ("ff", 2, 0)
+    assert total["to_deadline_usd"] == pytest.approx(2 * 15 * hourly, abs=0.2)
+    assert where in found["rows"][0]["cloud"]
