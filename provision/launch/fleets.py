@@ -25,6 +25,7 @@ class FleetRecord:
         without_gpu: whether the evidence is judged without the GPU part.
         signed_at: of the members' bundle, in seconds since 1970; 0 for a program of the user's.
         trust: whom members believe, as their user data has it.
+        baked: the image of ours that members start from; empty for the base image.
     """
 
     name: str
@@ -46,6 +47,7 @@ class FleetRecord:
     lock: dict[str, Any] = field(default_factory=dict)
     signed_at: int = 0
     trust: dict[str, Any] = field(default_factory=dict)
+    baked: str = ""
 
 
 class Fleets:

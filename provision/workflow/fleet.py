@@ -13,6 +13,7 @@ from provision.clouds.fleet import Fleet, FleetOrder, FleetPlan, Waves
 from provision.converge.member import LASTS_S, MemberExpectation, MemberProgram, check, member_program
 from provision.errors import CloudUnsupportedError, InstanceNotFoundError, NameTakenError, PolicyViolatedError, UsageError
 from provision.launch import lifecycle, place
+from provision.launch.baked import image_for, recipe_of
 from provision.launch.fleet_orders import parsed_store, place_of
 from provision.launch.fleets import FleetRecord, Fleets
 from provision.launch.plan import LAUNCH_ID, PUBLIC_KEY, Plan, order, plan
@@ -112,6 +113,7 @@ def order_of(record: FleetRecord, planned: Plan) -> FleetOrder:
         deadline=record.deadline,
         zone="",
         own_subnet=not record.rehearsal,
+        baked=record.baked,
     )
     return FleetOrder(machine, record.bucket, record.prefix, record.program, trust=record.trust)
 
@@ -169,8 +171,10 @@ def up(session: Session, request: FleetRequest, *, say: Say) -> FleetRecord:
         key = had.public_key if had else session.ssh.public_key()
         record = _record(request, planned, had.launch_id if had else secrets.token_hex(8), key, now)
         if had is not None:  # a lock that was made anew meanwhile changes nothing: `roll` brings it to the members
-            kept: dict[str, Any] = {key: getattr(had, key) for key in ("created_at", "deadline", "lock", "signed_at")}
+            kept: dict[str, Any] = {key: getattr(had, key) for key in ("created_at", "deadline", "lock", "signed_at", "baked")}
             record = dataclasses.replace(record, **kept, program=record.program or had.program)
+        else:
+            record = _with_image(session, record, planned, say)
         record, program = _program(session, record, planned, request.program, int(now.timestamp()))
         if had is not None and dataclasses.replace(record, size=had.size) != had:
             msg = f"fleet {name!r} exists with another profile, program, place or store"
@@ -179,6 +183,16 @@ def up(session: Session, request: FleetRequest, *, say: Say) -> FleetRecord:
         fleet = connected(session, record, planned, start=True, say=say)
         fleet.ensure(order_of(record, planned), request.size, program, on_step=say)
     return record
+
+
+def _with_image(session: Session, record: FleetRecord, planned: Plan, say: Say) -> FleetRecord:
+    """The record with the image of ours that its place starts from today; `up` and `roll` choose it, and nothing else does."""
+    machine = order_of(dataclasses.replace(record, baked=""), planned).machine
+    if machine.place is None or machine.place.baked_use == "never":
+        return dataclasses.replace(record, baked="")
+    recipe = recipe_of(planned.profile, planned.lock, without_gpu=record.without_gpu)
+    handle = session.connect(rehearsal=record.rehearsal, start=True, say=say)(record.cloud, record.region)
+    return dataclasses.replace(record, baked=image_for(handle, machine, recipe, on_step=say))
 
 
 def connected(session: Session, record: FleetRecord, planned: Plan, *, start: bool = False, say: Say = silent) -> Fleet:
@@ -280,6 +294,7 @@ def roll(session: Session, name: str, request: UpRequest | None, chosen: bytes |
         record = dataclasses.replace(record, place=option.index, lock=request.lock.as_dict(), **fresh)
     with session.journal.hold(name):
         record, program = _program(session, record, planned, chosen, int(time.time()))
+        record = _with_image(session, record, planned, say)
         fleets.put(record)
         fleet = connected(session, record, planned, start=True, say=say)
         fleet.roll(order_of(record, planned), program, waves, on_step=say)

@@ -42,4 +42,4 @@ def test_without_machines_the_sum_is_zero_and_what_was_not_asked_is_said(call: C
 @pytest.mark.parametrize("by", ["team", "tag:", ""])
 def test_a_key_that_machines_cannot_be_summed_up_by_is_refused(call: Call, by: str) -> None:
     code, _, err = call("cost", "--by", by)
-    assert (code, "is none of owner, profile, cloud and tag:KEY" in err) == (2, True), err
+    assert (code, "is none of owner, profile, cloud, fleet and tag:KEY" in err) == (2, True), err

@@ -141,6 +141,11 @@ class GcpGroups:
     def versions(self) -> int:
         return len(self._templates())
 
+    def source_images(self) -> set[str]:
+        """What the group's versions start their boot disks from."""
+        used = {version.instance_template.rsplit("/", 1)[-1] for version in self.all()[0].versions}
+        return {t.properties.disks[0].initialize_params.source_image for t in self._templates() if t.name in used}
+
     def rolls(self) -> int:
         """Whether all members have come to the newest version, of several."""
         (target,) = {version.instance_template for version in self.all()[0].versions}
