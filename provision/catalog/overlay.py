@@ -87,7 +87,12 @@ def _part(overlay: Overlay, cloud: str, shape: type[msgspec.Struct]) -> msgspec.
 
 def path() -> Path:
     """Where the overlay lies: in the cache, or where `GPUPROV_OVERLAY` says, so that a team can share one."""
-    own = os.environ.get("GPUPROV_OVERLAY")
+    return _path(*map(os.environ.get, ("GPUPROV_OVERLAY", "GPUPROV_CACHE", "XDG_CACHE_HOME", "HOME")))
+
+
+@functools.lru_cache(maxsize=8)
+def _path(own: str | None, *_where_caches_are: str | None) -> Path:
+    """The path by the environment that decides it: every judgement asks for it, and platformdirs takes its time."""
     return Path(own) if own else paths.cache_path() / "catalog" / "overlay.json"
 
 

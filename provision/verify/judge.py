@@ -1,13 +1,14 @@
 """The verdict: every check judged over the facts, excuses and waivers applied. Pure, apart from today's date."""
 
 import datetime as dt
+import functools
 import textwrap
 from dataclasses import dataclass, replace
 
 from provision.profile.model import Profile
 from provision.profile.verification import Waiver
 from provision.verify.checks import CHECKS, Check
-from provision.verify.checks.base import SPLIT, TIERS, Tier, not_applicable, unknown
+from provision.verify.checks.base import SPLIT, TIERS, Tier, Verdict, not_applicable, unknown
 from provision.verify.facts import Facts, NotObservedError
 from provision.verify.facts.gpu import GpuFacts
 from provision.verify.facts.system import ClockFacts
@@ -51,10 +52,12 @@ def judge(
     `without_gpu` excuses the checks that need a GPU, and a note says how many were not proven. `today` decides whether a waiver has
     expired; None is the current day in UTC. `host` and `elapsed_s` (of the observation) are for the report.
     """
-    expected = profile.model_copy(update={"verify": profile.verify.model_copy(update={"tier": selection.tier_of(profile)})})
+    tier = selection.tier_of(profile)
+    if profile.verify.tier != tier:
+        profile = profile.model_copy(update={"verify": profile.verify.model_copy(update={"tier": tier})})
     gpu_missing = _gpu_missing(facts)
-    findings = [_judge_one(check, facts, expected, gpu_missing=gpu_missing) for check in CHECKS if selection.takes(check.id)]
-    omitted = [check.id for check in CHECKS if not selection.takes(check.id)]
+    made, omitted = _chosen(selection, tier, split=bool(profile.gpu.mig))
+    findings = [told or _judge_one(check, facts, profile, gpu_missing=gpu_missing) for check, told in made]
     # In several notes, because some formats cut a long line and every omitted check must be named.
     notes = [f"not checked, by --only or --skip: {ids}" for ids in textwrap.wrap(", ".join(omitted), _NOTE_WIDTH)]
     if without_gpu:
@@ -79,20 +82,29 @@ def _gpu_missing(facts: Facts) -> bool:
         return False
 
 
-def _judge_one(check: Check, facts: Facts, profile: Profile, *, gpu_missing: bool) -> Finding:
-    tier = profile.verify.tier
+@functools.lru_cache(maxsize=32)
+def _chosen(selection: Selection, tier: Tier, *, split: bool) -> tuple[list[tuple[Check, Finding | None]], list[str]]:
+    """The checks that are made, each with its finding where no fact decides it, and those that are left out: the same for every host."""
+    made = [(check, _without_facts(check, tier, split=split)) for check in CHECKS if selection.takes(check.id)]
+    return made, [check.id for check in CHECKS if not selection.takes(check.id)]
+
+
+def _without_facts(check: Check, tier: Tier, *, split: bool) -> Finding | None:
     if TIERS.index(check.tier) > TIERS.index(tier):
-        verdict = not_applicable(f"not checked: tier {tier} leaves it out, tier {check.tier} has it")
-    elif check.whole_gpus and profile.gpu.mig:
-        verdict = not_applicable(SPLIT)
-    else:
-        try:
-            verdict = check.judge(facts, profile)
-        except NotObservedError as reason:
-            hint = _NO_GPU_HINT if gpu_missing and check.needs_gpu else check.unknown_hint
-            verdict = unknown(check.title, f"not observed: {reason}", hint)
-    said = verdict.outcome, verdict.expected, verdict.observed, verdict.hint
-    return Finding(check.id, check.title, *said, check.role, check.needs_gpu)
+        return _finding(check, not_applicable(f"not checked: tier {tier} leaves it out, tier {check.tier} has it"))
+    return _finding(check, not_applicable(SPLIT)) if check.whole_gpus and split else None
+
+
+def _judge_one(check: Check, facts: Facts, profile: Profile, *, gpu_missing: bool) -> Finding:
+    try:
+        return _finding(check, check.judge(facts, profile))
+    except NotObservedError as reason:
+        hint = _NO_GPU_HINT if gpu_missing and check.needs_gpu else check.unknown_hint
+        return _finding(check, unknown(check.title, f"not observed: {reason}", hint))
+
+
+def _finding(check: Check, verdict: Verdict) -> Finding:
+    return Finding(check.id, check.title, *verdict, check.role, check.needs_gpu)
 
 
 def _excuse(finding: Finding) -> Finding:

@@ -123,3 +123,12 @@ def test_what_is_no_file_is_set_aside_with_the_reason(kind: Odd) -> None:
     forgotten()
     assert overlay.read().parts == []
     assert overlay.problem().startswith("cannot be read: ")
+
+
+def test_where_it_lies_follows_the_environment_within_one_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert overlay.path() == Path(os.environ["GPUPROV_OVERLAY"])
+    for variable in ("GPUPROV_OVERLAY", "GPUPROV_CACHE", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(variable, raising=False)
+    for variable, folder in (("HOME", "a"), ("XDG_CACHE_HOME", "b"), ("GPUPROV_CACHE", "c"), ("GPUPROV_OVERLAY", "d")):
+        monkeypatch.setenv(variable, str(tmp_path / folder))
+        assert overlay.path().is_relative_to(tmp_path / folder)

@@ -3,6 +3,7 @@
 import copy
 import datetime as dt
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,10 @@ from hypothesis import strategies as st
 from provision.errors import FactsInvalidError
 from provision.profile import load as profiles
 from provision.verify.checks import CHECKS
+from provision.verify.checks.base import SPLIT
 from provision.verify.facts import dump, load, parse
 from provision.verify.finding import Report
-from provision.verify.judge import judge
+from provision.verify.judge import Selection, judge
 
 from . import good
 
@@ -76,6 +78,30 @@ def test_an_expired_waiver_lifts_nothing_and_an_unneeded_or_unknown_one_is_repor
     assert "expired on 2026-11-20" in gcc.observed
     assert any("'tmux' is not needed" in note for note in verdict.notes)
     assert any("'no-such-check' names no check" in note for note in verdict.notes)
+
+
+def test_what_no_fact_decides_is_said_anew_for_every_tier_selection_and_profile() -> None:
+    host, whole = good.facts(), profiles.load(profiles.find("t4-train"))
+    split = whole.model_copy(update={"gpu": good.PROFILE.gpu.model_copy(update={"mig": ("1g.10gb",)})})
+    few = Selection(only=frozenset({"gemm", "nvlink"}))
+
+    def said(profile: Any, selection: Selection) -> list[str]:
+        return [finding.observed for finding in judge(host, profile, selection=selection).findings]
+
+    for _ in range(2):
+        assert [len(said(whole, Selection(tier="quick"))), len(said(whole, few))] == [len(CHECKS), 2]
+        quick, perf = said(whole, replace(few, tier="quick")), said(whole, replace(few, tier="perf"))
+        assert ["tier quick leaves it out" in text for text in (*quick, *perf)].count(True) == 1
+        assert [SPLIT in said(profile, replace(few, tier="perf")) for profile in (whole, split)] == [False, True]
+
+
+def test_facts_that_are_large_together_are_kept_and_one_that_is_too_large_alone_is_unknown() -> None:
+    document = json.loads(dump(good.facts()))
+    document["facts"] |= {f"more_{number}": {"value": "x" * 400_000} for number in range(2)} | {"big": {"value": "x" * 600_000}}
+    read = parse(document, "here")
+    assert {len(read.raw[f"more_{number}"]["value"]) for number in range(2)} == {400_000}
+    assert "more than a fact can be" in read.raw["big"]["unknown"]
+    assert report(read).exit_code() == 0
 
 
 @pytest.mark.parametrize("path", RECORDED, ids=lambda p: p.stem)

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Final, Literal, Self
+from typing import Final, Literal, NamedTuple, Self
 
 from provision.catalog.records.base import version
 from provision.profile.model import Profile
@@ -26,8 +26,7 @@ TIERS: Final[tuple[Tier, ...]] = ("quick", "standard", "perf")  # each has all c
 OF_THE_IMAGE: Final = "the driver is the image's own: name an image that has what `image: {has: …}` says, or correct it"
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(NamedTuple):
     """How a check ended; see `Finding` for the words."""
 
     outcome: Outcome

@@ -118,7 +118,7 @@ def _fabric(facts: Facts, profile: Profile) -> Verdict:
     fabric = facts.read(FabricFacts)
     states = [_membership(device) for device in gpus]
     # The switches of NVLink 5 are not devices of NVIDIA's on the bus, so there the profile says that they are.
-    hidden = has_nvswitch(profile) and has_nvlink5(profile)
+    hidden = has_nvlink5(profile) and has_nvswitch(profile)
     if not fabric.switches and not any(states) and not hidden:
         return not_applicable("no NVSwitch on this host, and no GPU of a fabric")
     expected = "the fabric manager is active at the loaded driver's version, every GPU has joined the fabric, and CUDA starts"

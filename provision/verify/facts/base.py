@@ -3,14 +3,14 @@
 A fact that is missing, malformed or absurd is unknown as well, so that no check can take it for an observation.
 """
 
-import json
 from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar, Final, TypeVar, cast
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 SCHEMA: Final = "gpuprov-facts/1"
 _MAX_REASON: Final = 500
+_JSON: Final = TypeAdapter(Any, config=ConfigDict(ser_json_inf_nan="constants"))  # NaN stays NaN, which null would hide
 
 Count = Annotated[int, Field(ge=0)]
 
@@ -101,7 +101,7 @@ class Facts:
             return cast("F", known[1])
         try:
             # JSON mode: in JSON an array is the only sequence there is.
-            typed = kind.model_validate_json(json.dumps({kind.bare: value} if kind.bare else value))
+            typed = kind.model_validate_json(_JSON.dump_json({kind.bare: value} if kind.bare else value))
         except (ValidationError, ValueError, TypeError) as error:
             where = ".".join(map(str, error.errors()[0]["loc"])) if isinstance(error, ValidationError) else ""
             msg = f"the fact {name!r} is malformed at {where or 'its top'}"

@@ -28,6 +28,8 @@ def facts(**raw: Any) -> Facts:
         ({"value": {"release": "6.8"}}, "malformed at machine"),
         ({"value": {"release": 6.8, "machine": "x86_64"}}, "malformed at release"),
         ({"value": "6.8"}, "malformed at its top"),
+        ({"value": {"release": "6.8", "machine": "\ud800"}}, "malformed at its top"),
+        ({"value": {"release": float("nan"), "machine": "x86_64"}}, "malformed at release"),
     ],
 )
 def test_what_is_missing_unknown_or_malformed_is_not_observed(answer: Any, reason: str) -> None:
