@@ -194,6 +194,19 @@ def test_help_imports_no_heavy_library() -> None:
     assert "gpuprov" in done.stdout
 
 
+def test_a_profile_is_read_without_what_few_profiles_need() -> None:
+    script = (
+        "import sys\n"
+        "import provision.cli.up, provision.cli.verdict\n"
+        "from provision.profile import load\n"
+        "load.load(load.find('t4-train'))\n"
+        "heavy = {'boto3', 'botocore', 'google', 'packaging', 'clingo'} & set(sys.modules)\n"
+        "sys.exit(str(sorted(heavy)) if heavy else 0)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+
+
 # --- a cloud is one folder -------------------------------------------------------------------------------------------
 
 OWN = tuple(f"{room}/{cloud}/" for room in ("clouds", "rehearsal") for cloud in CLOUDS)

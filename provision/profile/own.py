@@ -1,19 +1,23 @@
 """A team's own packages in a lock: what `stack.python` adds to a framework's environment, and which lock says it already."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from provision.catalog import read
 from provision.catalog.rules import TITLES
 from provision.errors import StackConflictError
-from provision.profile import requirements
 from provision.profile.locked import Lock, LockedEnvironment, LockedExtra, LockedPython
 from provision.profile.model import Profile
-from provision.profile.requirements import EnvironmentWheels, Resolved
 from provision.profile.stack import OwnPython
 
+if TYPE_CHECKING:
+    from provision.profile.requirements import EnvironmentWheels, Resolved
+
 # What a file adds to an environment.
-OwnPackages = Callable[[EnvironmentWheels], Resolved]
+OwnPackages = Callable[["EnvironmentWheels"], "Resolved"]
 
 
 def from_file(profile: Profile, path: Path) -> OwnPackages | None:
@@ -26,6 +30,8 @@ def from_file(profile: Profile, path: Path) -> OwnPackages | None:
     python = profile.stack.python
     if python is None or python.file is None:
         return None
+    from provision.profile import requirements  # noqa: PLC0415 - 0.04 s, and few profiles need it
+
     beside = path.with_name(python.file)
     if python.pylock is not None:
         return lambda within: requirements.take_pylock(beside, within)
@@ -37,7 +43,11 @@ def as_in(lock: Lock | None, path: Path | None = None) -> OwnPackages | None:
     own = lock.python if lock is not None else None
     if own is None:
         return None
-    return lambda _within: Resolved(own.file, requirements.digest(path.with_name(own.file)) if path else own.sha256, own.wheels)
+    from provision.profile import requirements  # noqa: PLC0415 - 0.04 s, and few profiles need it
+
+    return lambda _within: requirements.Resolved(
+        own.file, requirements.digest(path.with_name(own.file)) if path else own.sha256, own.wheels
+    )
 
 
 def locked_python(
@@ -83,8 +93,10 @@ def refuse_extras_of_a_prefix(profile: Profile) -> None:
 
 def _within(name: str, environment: LockedEnvironment, extras: Mapping[str, LockedExtra]) -> EnvironmentWheels:
     """The framework's wheels, and those that optional components add to them."""
+    from provision.profile import requirements  # noqa: PLC0415 - 0.04 s, and few profiles need it
+
     added = [line for extra in extras.values() if extra.environment == name for line in extra.wheels]
-    return EnvironmentWheels(TITLES[name], environment.python, tuple(dict.fromkeys([*environment.wheels, *added])))
+    return requirements.EnvironmentWheels(TITLES[name], environment.python, tuple(dict.fromkeys([*environment.wheels, *added])))
 
 
 def gap(python: OwnPython | None, locked: LockedPython | None) -> str:
@@ -97,4 +109,8 @@ def gap(python: OwnPython | None, locked: LockedPython | None) -> str:
 def is_stale(lock: Lock, path: Path) -> bool:
     """Whether the file beside a profile is another one than the lock was written from."""
     own = lock.python
-    return own is not None and requirements.digest(path.with_name(own.file)) != own.sha256
+    if own is None:
+        return False
+    from provision.profile import requirements  # noqa: PLC0415 - 0.04 s, and few profiles need it
+
+    return requirements.digest(path.with_name(own.file)) != own.sha256
