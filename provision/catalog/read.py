@@ -38,9 +38,11 @@ def load(path: Path, shape: type[_T]) -> _T:
     """A shipped data file as typed records.
 
     Args:
-        path: of a YAML file that ships with gpuprov.
+        path: of a YAML or JSON file that ships with gpuprov.
         shape: what it holds.
     """
+    if path.suffix == ".json":
+        return msgspec.json.decode(path.read_bytes(), type=shape)
     with path.open("rb") as file:
         plain: Any = yaml.load(file, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506 - both are safe loaders
     return msgspec.convert(plain, shape)

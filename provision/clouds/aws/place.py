@@ -49,8 +49,8 @@ class AwsPlace(PlaceBase):
     @property
     def adapters(self) -> int:
         """How many Elastic Fabric Adapters a machine gets."""
-        record = data.types().get(self.instance_type)
-        return record.efa if record and self.capacity and self.capacity.efa else 0
+        record = data.types().get(self.instance_type) if self.capacity and self.capacity.efa else None
+        return record.efa if record else 0
 
     @property
     def private_only(self) -> str:
