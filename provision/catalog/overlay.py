@@ -16,7 +16,7 @@ from typing import Any, Final, TypeVar, cast
 import msgspec
 
 from provision import paths
-from provision.catalog.records.base import Source
+from provision.catalog.records.base import Source, typed
 
 _SCHEMA: Final = 2
 _MOST_BYTES: Final = 32 << 20  # what all regions of all clouds say has a few MiB
@@ -82,7 +82,7 @@ def part(cloud: str, shape: type[_S]) -> _S:
 
 @functools.lru_cache(maxsize=8)
 def _part(overlay: Overlay, cloud: str, shape: type[msgspec.Struct]) -> msgspec.Struct:
-    return msgspec.convert(overlay.clouds.get(cloud, {}), shape)
+    return typed(overlay.clouds.get(cloud, {}), shape)
 
 
 def path() -> Path:
@@ -118,9 +118,9 @@ def _load(file: Path) -> tuple[Overlay, str]:
     if digest.decode("ascii", "replace") != hashlib.sha256(body).hexdigest():
         return Overlay(), "is cut off or was edited: its digest does not hold"
     try:
-        overlay = msgspec.convert(_of_today(msgspec.json.decode(body)), Overlay)
+        overlay = typed(_of_today(msgspec.json.decode(body)), Overlay)
         for cloud, layer in overlay.clouds.items():
-            msgspec.convert(layer, _shapes.get(cloud, dict))
+            typed(layer, _shapes.get(cloud, dict))
     except (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError) as error:
         return Overlay(), f"has another shape: {error}"
     if overlay.schema != _SCHEMA:

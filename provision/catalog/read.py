@@ -2,13 +2,13 @@
 
 import functools
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 import msgspec
 import yaml
 
 from provision.catalog import overlay
-from provision.catalog.records.base import Source
+from provision.catalog.records.base import Source, typed
 from provision.catalog.records.bench import BenchRecord
 from provision.catalog.records.containers import ContainersRecord
 from provision.catalog.records.extras import Extra, ExtrasRecord
@@ -41,11 +41,10 @@ def load(path: Path, shape: type[_T]) -> _T:
         path: of a YAML or JSON file that ships with gpuprov.
         shape: what it holds.
     """
+    content = path.read_bytes()
     if path.suffix == ".json":
-        return msgspec.json.decode(path.read_bytes(), type=shape)
-    with path.open("rb") as file:
-        plain: Any = yaml.load(file, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506 - both are safe loaders
-    return msgspec.convert(plain, shape)
+        return typed(msgspec.json.decode(content), shape)
+    return typed(yaml.load(content, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)), shape)  # noqa: S506 - both are safe loaders
 
 
 def _read(name: str, shape: type[_T]) -> _T:

@@ -1,5 +1,11 @@
 """The shipped data as records, and a wheel set by its name."""
 
+import os
+import sys
+import threading
+from typing import Any
+
+import msgspec
 import pytest
 
 from provision.catalog import overlay, read
@@ -33,3 +39,38 @@ def test_a_wheel_set_is_the_refreshed_one_or_else_the_shipped_one_or_none() -> N
     assert read.closures("torch-1.0-cp27") is None
     overlay.write(overlay.Overlay(wheels={"torch-2.10.0-cp312": "torch==2.10.0\n"}))
     assert read.closures("torch-2.10.0-cp312") == "torch==2.10.0\n"
+
+
+def test_threads_that_read_the_catalogue_first_do_so_one_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where two of them meet a type first, msgspec ends the process."""
+    inside, most, real = 0, 0, msgspec.convert
+
+    def counted(*given: Any, **named: Any) -> Any:
+        nonlocal inside, most
+        inside += 1
+        most = max(most, inside)
+        try:
+            for _ in range(100):  # time for the others
+                os.sched_yield()
+            return real(*given, **named)
+        finally:
+            inside -= 1
+
+    monkeypatch.setattr(msgspec, "convert", counted)
+    start = threading.Barrier(8)
+
+    def first() -> None:
+        start.wait()
+        read.load(read.DATA / "cuda.yaml", dict[str, Any])
+
+    threads = [threading.Thread(target=first) for _ in range(8)]
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(before)
+    assert most == 1

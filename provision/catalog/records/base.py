@@ -2,18 +2,32 @@
 
 import datetime as dt
 import functools
-from typing import Any, Literal, cast
+import threading
+from typing import Any, Final, Literal, TypeVar, cast
 
 import msgspec
 
 Grade = Literal["measured", "documented", "third-party", "inferred", "memory"]
 Covers = dict[str, list[str]]
+_T = TypeVar("_T")
+# msgspec (seen with 0.22) looks at a type when it first meets it, and ends the process where two threads do so at once.
+_CONVERTING: Final = threading.Lock()
 
 
 @functools.cache
 def version(text: str) -> tuple[int, ...]:
     """A dotted version as a tuple that compares; a local part (`+cu126`) does not count."""
     return tuple(int(part) for part in text.partition("+")[0].split("."))
+
+
+def typed(plain: Any, shape: type[_T]) -> _T:
+    """Plain data as records of a type, in whatever thread.
+
+    Raises:
+        msgspec.ValidationError: it has another shape.
+    """
+    with _CONVERTING:
+        return msgspec.convert(plain, shape)
 
 
 class CatalogRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
