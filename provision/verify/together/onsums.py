@@ -40,8 +40,11 @@ def start(interpreter, code, request, environment):
         env=environment,
         start_new_session=True,
     )
-    process.stdin.write(json.dumps(request).encode() + b"\n")
-    process.stdin.flush()
+    try:
+        process.stdin.write(json.dumps(request).encode() + b"\n")
+        process.stdin.flush()
+    except BrokenPipeError:
+        pass  # it ended already, and its standard error says why
     return process
 
 
