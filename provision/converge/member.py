@@ -95,6 +95,9 @@ def roles_of(expected: MemberExpectation) -> tuple[str, ...]:
     return chosen
 
 
+_OURS: Final = "3.11"  # as pyproject.toml says: a member judges itself with gpuprov's own code
+
+
 def python_of(expected: MemberExpectation) -> str:
     """The version of the members' python3.
 
@@ -105,7 +108,7 @@ def python_of(expected: MemberExpectation) -> str:
         return HERE
     system: System = system_of(expected.lock.os)
     added = any(name.startswith("python3.") for name in system.python.packages)  # the image's own is older
-    least = least_python()
+    least = max(least_python(), _OURS, key=_numbers)
     if added or _numbers(system.python.version) < _numbers(least):
         msg = f"the python3 of {expected.lock.os} is older than {least}: a member cannot set itself up and judge itself there"
         raise UsageError(msg, hint=f"choose another system for the fleet, or {_OWN}")
