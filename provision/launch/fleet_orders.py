@@ -2,15 +2,13 @@
 
 import re
 from dataclasses import dataclass
-from typing import Final
 
 from provision import clouds
 from provision.clouds.fleet import FleetOrder, FleetPlan
 from provision.errors import GpuprovError, UsageError
 from provision.launch import place
 from provision.launch.plan import Plan, draft_order
-
-_STORE: Final = re.compile(r"([a-z][a-z0-9]*)://([a-z0-9][a-z0-9.-]{1,61}[a-z0-9])/?((?:[A-Za-z0-9_-]{1,64}/?){0,8})")
+from provision.profile.strings import STORE
 
 
 def parsed_store(cloud: str, text: str) -> tuple[str, str]:
@@ -19,12 +17,12 @@ def parsed_store(cloud: str, text: str) -> tuple[str, str]:
     Raises:
         UsageError: it is none of that cloud.
     """
-    bucket, found = clouds.provider(cloud).bucket, _STORE.fullmatch(text)
+    bucket, found = clouds.provider(cloud).bucket, re.fullmatch(STORE, text)
     if bucket is None or found is None or found[1] != bucket.scheme:
         scheme = bucket.scheme if bucket else "SCHEME"
         msg = f"{text!a} is not a store on {cloud}"
         raise UsageError(msg, hint=f"write {scheme}://BUCKET or {scheme}://BUCKET/PREFIX, with letters, digits, `_` and `-` in the prefix")
-    return found[2], f"{found[3].rstrip('/')}/" if found[3] else ""
+    return found[2], f"{found[3][1:]}/" if found[3] else ""
 
 
 def place_of(planned: Plan, store: str = "", only: str | None = None) -> place.Option:

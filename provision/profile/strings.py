@@ -77,10 +77,11 @@ Url = Annotated[
     Field(description="an address such as https://mirror.example.org/cuda"),
     AfterValidator(functools.partial(free_of, reserved.url_problem)),
 ]
-# The narrowest form that clouds take for the names of buckets; the prefix is ours to narrow.
+# The narrowest form that clouds take for the names of buckets; the prefix is ours to narrow. Its groups: scheme, bucket, prefix.
+STORE: Final = r"([a-z][a-z0-9]*)://([a-z0-9][a-z0-9.-]{1,61}[a-z0-9])((?:/[A-Za-z0-9_-]{1,64}){0,8})/?"
 StoreUrl = Annotated[
     str,
-    StringConstraints(pattern=r"^[a-z][a-z0-9]*://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[A-Za-z0-9_-]{1,64}){0,8}/?$"),
+    StringConstraints(pattern=rf"^{STORE}$"),
     Field(description="SCHEME://BUCKET or SCHEME://BUCKET/PREFIX, such as s3://my-bucket/fleets"),
 ]
 Fingerprint = Annotated[str, StringConstraints(pattern=r"^[0-9A-F]{40}$"), Field(description="40 digits from 0 to 9 and A to F")]

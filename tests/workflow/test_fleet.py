@@ -300,7 +300,8 @@ def test_the_plan_contacts_nobody_and_shows_both_policies(call: Call, words: tup
 
 @pytest.mark.parametrize("where", ["aws"])
 @pytest.mark.parametrize(
-    "store", ["gs://a-store", "s3://", "s3://A/x", "s3://a-store/../x", "s3://a-store/x y", "a-store", "s3://a-store/$(id)"]
+    "store",
+    ["gs://a-store", "s3://", "s3://A/x", "s3://a-store/../x", "s3://a-store/x y", "a-store", "s3://a-store/$(id)", "s3://a-store_x"],
 )
 def test_a_store_that_is_none_is_refused(call: Call, words: tuple[str, ...], store: str) -> None:
     code, _, err = call(*(store if word == STORE else word for word in words))

@@ -12,6 +12,7 @@ import struct
 import subprocess
 import sys
 import threading
+import time
 
 FRAME = "<<gpuprov %s %s %s>>"
 SIOCGIFADDR = 0x8915  # netdevice(7)
@@ -40,6 +41,7 @@ def start(interpreter, code, request, environment):
         env=environment,
         start_new_session=True,
     )
+    RUNNING.append(process)
     try:
         process.stdin.write(json.dumps(request).encode() + b"\n")
         process.stdin.flush()
@@ -60,7 +62,6 @@ def run(order, address, interpreter):
         for gpu in range(order["counts"][order["host"]]):
             request = dict(order["sums"], counts=order["counts"], host=order["host"], gpu=gpu, rank=before + gpu, meet=order["meet"])
             started.append(start(interpreter, order["code"], request, environment))
-        RUNNING.extend(started)
         results = [each.communicate() for each in started]
     except OSError as error:
         return {"figures": None, "why": "%s: %s" % (interpreter, error.strerror or error)}
@@ -79,11 +80,13 @@ RUNNING = []
 
 
 def end_with(s):
-    """Kill what runs when the connection is over."""
+    """Kill what runs when the connection is over, and what is started after that."""
     s.read()
-    for each in RUNNING:
-        if each.poll() is None:
-            each.kill()
+    while True:
+        for each in RUNNING:
+            if each.poll() is None:
+                each.kill()
+        time.sleep(0.1)
 
 
 def main(s):
