@@ -13,7 +13,7 @@ from run import command, output, read
 def login_environment():
     """NAME=value lines of a login shell; None where it prints none."""
     person, mark = pwd.getpwuid(os.geteuid()), "gpuprov-environment\n"
-    clean = {"HOME": person.pw_dir, "USER": person.pw_name, "LOGNAME": person.pw_name, "PATH": "/usr/bin:/bin", "TERM": "dumb"}
+    clean = {"HOME": os.path.expanduser("~"), "USER": person.pw_name, "LOGNAME": person.pw_name, "PATH": "/usr/bin:/bin", "TERM": "dumb"}
     _, out, _ = command(["bash", "-lc", "echo %s /usr/bin/env" % mark.replace("\n", ";")], 10, env=clean)
     _, seen, lines = out.rpartition(mark)
     return lines.splitlines() if seen else None

@@ -24,8 +24,9 @@ def bin_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def probe(monkeypatch: pytest.MonkeyPatch) -> Iterator[SimpleNamespace]:
-    """The probe's modules under the names that they have on a host."""
+def probe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SimpleNamespace]:
+    """The probe's modules under the names that they have on a host, where a login shell reads no file of the person who runs the tests."""
+    monkeypatch.setenv("HOME", str(tmp_path))
     names = observing.MODULES
     monkeypatch.syspath_prepend(str(observing.PROBE))
     before = {name: sys.modules.pop(name) for name in names if name in sys.modules}

@@ -26,8 +26,8 @@ def test_what_this_machine_says_holds_its_shape_or_is_unknown_with_a_reason(prob
     everything = {name: fact for module in vars(probe).values() for name, fact in getattr(module, "FACTS", {}).items()}
     raw = probe.run.gather({kind.name: everything[kind.name]}, 30)
     if "unknown" in raw[kind.name]:
-        # Neither is a failure of the probe's own: no GPU here, or a log that this user may not read.
-        assert re.search("no NVIDIA GPU|cannot be read", raw[kind.name]["unknown"])
+        # None is a failure of the probe's own: no GPU here, a log that this user may not read, or a machine too busy to answer.
+        assert re.search("no NVIDIA GPU|cannot be read|did not end within", raw[kind.name]["unknown"])
     else:
         assert Facts("", 0.0, json.loads(json.dumps(raw))).read(kind)
 
