@@ -8,7 +8,7 @@ from provision.cli import options
 from provision.cli.progress import narration
 from provision.errors import EXIT_UNKNOWN, UsageError
 from provision.launch.journal import check_name
-from provision.workflow import audited
+from provision.workflow import audited, idle_fleet
 from provision.workflow.idle import IdleAction, IdleRequest, act, wait_until_idle
 from provision.workflow.interrupted import still_runs
 from provision.workflow.session import Session
@@ -16,7 +16,13 @@ from provision.workflow.session import Session
 
 @click.command("idle")
 @click.argument("name", metavar="NAME")
-@click.option("--then", "action", type=click.Choice([each.value for each in IdleAction]), required=True, help="What to do with all of it.")
+@click.option(
+    "--then",
+    "action",
+    type=click.Choice([each.value for each in IdleAction]),
+    required=True,
+    help="What to do then; `shrink` is for fleets.",
+)
 @click.option("--idle-for", default="30m", metavar="TIME", show_default=True, help="How long nothing must have happened on any machine.")
 @click.option(
     "--warn", default="5m", metavar="TIME", show_default=True, help="How long before that to warn, and to run the hook. 0s for never."
@@ -26,6 +32,7 @@ from provision.workflow.session import Session
 )
 @click.option("--watch-for", default="", metavar="TIME", help="Give up after this long, with exit code 3.  [default: never]")
 @click.option("--interval", "interval_s", type=click.FloatRange(0.5, 60), default=10.0, show_default=True, help="Seconds between samples.")
+@click.option("--keep", type=click.IntRange(0), default=0, metavar="N", help="With `shrink`: how many members the fleet keeps at least.")
 @click.option("--at-full-price", is_flag=True, help="Stop also where a machine that is off costs as much as one that runs.")
 @options.as_json
 @click.pass_context
@@ -39,6 +46,7 @@ def command(
     hook: str,
     watch_for: str,
     interval_s: float,
+    keep: int,
     at_full_price: bool,
     as_json: bool,
 ) -> None:
@@ -46,6 +54,9 @@ def command(
 
     They are watched as `monitor --until idle` does: what is missing counts as busy. Activity after the warning begins the wait again. The
     deadline holds whether this runs or not.
+
+    NAME may be a fleet. `--then shrink` waits until one or more of its members are idle, ends exactly those, and makes the group smaller by
+    as many. `--then down` waits for all of them, and ends the fleet.
     """
     session = Session.open()
     try:
@@ -62,17 +73,21 @@ def command(
         watch_s=options.seconds(watch_for) if watch_for else None,
         hook=program,
         at_full_price=at_full_price,
+        keep=keep,
     )
+    fleet = idle_fleet.record_of(session, name)
     with narration() as narrator:
-        reached = wait_until_idle(session, request, say=narrator.say)
+        members = idle_fleet.wait_for_idle(session, request, say=narrator.say) if fleet else ()
+        reached = bool(members) if fleet else wait_until_idle(session, request, say=narrator.say)
     if not reached:
         options.show({"name": name, "idle": False, "done": []}, f"{name} was not idle for {idle_for}; nothing was done", as_json=as_json)
         ctx.exit(EXIT_UNKNOWN)
-    rehearsal = session.record(name).rehearsal
+    rehearsal = fleet.rehearsal if fleet else session.record(name).rehearsal
     with (
-        audited.changing(session, action, name, rehearsal=rehearsal) as ending,
+        audited.changing(session, f"fleet {action}" if fleet else action, name, rehearsal=rehearsal) as ending,
         narration(lambda: still_runs(session, name, certain=False)) as narrator,
     ):
-        done = act(session, request, say=narrator.say)
+        done = idle_fleet.act(session, request, members, say=narrator.say) if fleet else act(session, request, say=narrator.say)
         ending.results = {"done": done}
-    options.show({"name": name, "idle": True, "done": done}, *done, as_json=as_json)
+    lines = done or [f"the members of {name} that were idle have left meanwhile; nothing was done"]
+    options.show({"name": name, "idle": True, "done": done}, *lines, as_json=as_json)

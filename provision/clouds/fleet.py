@@ -126,6 +126,12 @@ class Fleet(Protocol):
     def size(self, name: str, size: int) -> None:
         """Let the group have so many members."""
 
+    def shrink(self, name: str, members: Sequence[FleetMember]) -> None:
+        """End exactly these members, and let the group have so many fewer: none comes in their place.
+
+        Each is asked for once. Where one has left the group meanwhile, the cloud refuses, and the caller looks again.
+        """
+
     def extend(self, order: FleetOrder) -> None:
         """Move the deadline of the group to that of the order. Nothing is done on a member: a group replaces one that ends itself.
 

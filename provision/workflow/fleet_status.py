@@ -32,7 +32,6 @@ from provision.workflow.session import Say, Session, silent
 _KEYS_S: Final = 60.0
 _PROBE_S: Final = 120.0
 _NAMED: Final = 5
-_ALIAS: Final = "gpuprov-member"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -194,17 +193,29 @@ def _sampled(
 
 def _verified(session: Session, record: FleetRecord, profile: Profile, cloud: Cloud, instance: Instance) -> Report:
     with tempfile.TemporaryDirectory(prefix="gpuprov-") as folder:
-        target = _target(session, actual(profile.network, rehearsal=record.rehearsal), Path(folder), cloud, instance)
+        target = member_target(session, actual(profile.network, rehearsal=record.rehearsal), Path(folder), cloud, instance)
         return asyncio.run(verify(target, profile, without_gpu=record.without_gpu, timeout_s=_PROBE_S))
 
 
-def _target(session: Session, network: Any, folder: Path, cloud: Cloud, instance: Instance) -> Target:
-    """How a member is reached: by a configuration of its own, because members come and go and the user's file is for what stays."""
+def member_target(session: Session, network: Any, folder: Path, cloud: Cloud, instance: Instance) -> Target:
+    """How a member is reached: by a configuration of its own, because members come and go and the user's file is for what stays.
+
+    Args:
+        session: of this user.
+        network: as the members are reached.
+        folder: for the configuration; that of one member.
+        cloud: whose channel has the host key.
+        instance: the member.
+
+    Raises:
+        HostKeyUnknownError: the channel has none.
+    """
     known_hosts, config = folder / "known_hosts", folder / "config"
-    hostkeys.remember(known_hosts, _ALIAS, cloud.host_keys(instance, timeout_s=_KEYS_S))
+    hostkeys.remember(known_hosts, instance.id, cloud.host_keys(instance, timeout_s=_KEYS_S))
     config.write_text(
-        f"Host {_ALIAS}\n  HostName {instance.address}\n{directives(network, instance)}  User {instance.login}\n  HostKeyAlias {_ALIAS}\n"
+        f"Host {instance.id}\n  HostName {instance.address}\n{directives(network, instance)}  User {instance.login}\n"
+        f"  HostKeyAlias {instance.id}\n"
         f'  IdentityFile "{session.ssh.identity}"\n  IdentitiesOnly yes\n  UserKnownHostsFile "{known_hosts}"\n'
         "  GlobalKnownHostsFile /dev/null\n  StrictHostKeyChecking yes\n"
     )
-    return Target(instance.id, _ALIAS, config)
+    return Target(instance.id, instance.id, config)

@@ -36,6 +36,7 @@ class MonitorRequest:
         once: until every host has sent two samples, since rates lie between two.
         for_s: for so long; None for ever.
         idle_s: until every host has been idle for so long; None where that does not end it.
+        some: until one of them has been, not every one.
         prometheus: the address and port of the page; None without one.
     """
 
@@ -44,6 +45,7 @@ class MonitorRequest:
     once: bool = False
     for_s: float | None = None
     idle_s: float | None = None
+    some: bool = False
     prometheus: tuple[str, int] | None = None
 
 
@@ -114,7 +116,8 @@ async def monitor(request: MonitorRequest, watched: Watched, listeners: Sequence
 
     def enough(now: float) -> bool:
         over = request.for_s is not None and now - began >= request.for_s
-        still = bool(idle) and all(verdict.occupation is Occupation.IDLE for verdict in verdicts(now).values())
+        which = any if request.some else all
+        still = bool(idle) and which(verdict.occupation is Occupation.IDLE for verdict in verdicts(now).values())
         return stopped() or over or still or (request.once and all_answered(watched))
 
     with served(watched, request.prometheus) if request.prometheus else contextlib.nullcontext():

@@ -85,6 +85,8 @@ def test_a_hook_is_told_and_may_object_and_activity_after_the_warning_begins_the
         (("idle", "--then", "down", "--hook", "'open"), "close each quote"),
         (("idle", "--idle-for", "2s", "--warn", "1s", "--interval", "0.5", "--then", "down", "--hook", "/no/such"), "does not run"),
         (("nothing", "--then", "down"), "nothing"),
+        (("idle", "--then", "shrink"), "has no size"),
+        (("idle", "--then", "down", "--keep", "1"), "without --keep"),
     ],
 )
 def test_what_is_wrong_is_said_with_a_way_out(call: Call, words: tuple[str, ...], said: str) -> None:

@@ -55,10 +55,11 @@ PLAYED: dict[str, Played] = {
 
 
 class Simulator:
-    """The hosts. Those in `dead` are cut off, and refused until they are taken out again."""
+    """The hosts. Those in `dead` are cut off, and refused until they are taken out again; `kinds` is for names that say nothing."""
 
     def __init__(self, every_s: float | None) -> None:
         self.dead: frozenset[str] = frozenset()
+        self.kinds: dict[str, str] = {}
         self.open: set[str] = set()
         self.connections: list[str] = []
         self.sent: Counter[str] = Counter()
@@ -88,7 +89,7 @@ class Simulator:
             await writer.drain()
 
     async def _told(self, name: str, request: dict[str, Any]) -> AsyncIterator[bytes]:
-        kind, number = name.partition("-")[0], 0
+        kind, number = self.kinds.get(name, name.partition("-")[0]), 0
         while name not in self.dead:
             if kind == "stalls" and number == 2:
                 await self._until_dead(name, 600)

@@ -112,6 +112,13 @@ class AwsFleet:
         with cloud_errors("autoscaling:UpdateAutoScalingGroup", self._api.region):
             self._groups.update_auto_scaling_group(**{_GROUP: f"gpuprov-{name}"}, MinSize=0, MaxSize=size, DesiredCapacity=size)
 
+    def shrink(self, name: str, members: Sequence[FleetMember]) -> None:  # noqa: ARG002 - AWS knows the group of each
+        """End exactly these members, one call for each; the most that the group can have stays as it was."""
+        once = self._api.client("autoscaling", retried=False)  # sent twice it could make the group smaller by two
+        for member in members:
+            with cloud_errors("autoscaling:TerminateInstanceInAutoScalingGroup", self._api.region):
+                once.terminate_instance_in_auto_scaling_group(InstanceId=member.id, ShouldDecrementDesiredCapacity=True)
+
     def extend(self, order: FleetOrder) -> None:
         """Move the scheduled action, after the tags: a sweep must not find members over their deadline while the group lives.
 

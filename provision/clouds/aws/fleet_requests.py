@@ -188,7 +188,7 @@ def caller_policy(order: FleetOrder, region: str, parameters: tuple[str, ...]) -
     asks = ("AutoScalingGroups", "InstanceRefreshes", "ScalingActivities", "ScheduledActions")
     changes = (
         *("CreateOrUpdateTags", "DeleteAutoScalingGroup", "PutScheduledUpdateGroupAction", "ResumeProcesses"),
-        *("StartInstanceRefresh", "UpdateAutoScalingGroup"),
+        *("StartInstanceRefresh", "TerminateInstanceInAutoScalingGroup", "UpdateAutoScalingGroup"),
     )
 
     def owned(service: str) -> dict[str, Any]:

@@ -90,6 +90,12 @@ class GcpFleet:
         """Let the group have so many members."""
         self._api.run(_CLIENT, "resize_unary", _UPDATE, timeout_s=_MADE_S, where=self._region, size=size, **self._named(name))
 
+    def shrink(self, name: str, members: Sequence[FleetMember]) -> None:
+        """End exactly these members, in one call, which also makes the group smaller by as many."""
+        body = {"instances": [f"zones/{member.zone}/instances/{member.name}" for member in members]}
+        request = {"region_instance_group_managers_delete_instances_request_resource": body, **self._named(name)}
+        self._api.run(_CLIENT, "delete_instances_unary", _UPDATE, timeout_s=_MADE_S, where=self._region, **request)
+
     def extend(self, order: FleetOrder) -> None:
         """Refused: the deadline is in the template of each member, and a new template would replace all of them."""
         msg = f"the deadline of fleet {order.machine.name} is in its instance template, and GCP changes no template"

@@ -217,6 +217,7 @@ def test_the_computed_policy_is_enough_and_each_of_its_statements_is_needed(made
     made.ensure(1)
     made.waiting(1)
     made.fleet.size(made.name, 2)
+    made.fleet.shrink(made.name, made.view().members[:1])
     made.fleet.extend(made.order)
     made.fleet.evidence(made.order)
     program = b"other"

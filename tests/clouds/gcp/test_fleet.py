@@ -274,6 +274,8 @@ def test_the_computed_permissions_are_enough_and_those_of_a_fleet_are_needed(mad
     made.serving(1)
     made.fleet.size(made.name, 2)
     made.serving(2)
+    made.fleet.shrink(made.name, made.view().members[:1])
+    made.serving(1)
     assert made.fleet.evidence(made.order) == []
     made.fleet.roll(made.other(), OTHER, AT_ONCE, on_step=silent)
     made.fleet.remove(made.name, on_step=silent)
