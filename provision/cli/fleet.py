@@ -146,10 +146,12 @@ def status_command(ctx: click.Context, *, name: str, sample: int, as_json: bool)
     view, record = found.view, found.record
     serving = sum(member.serves for member in view.members)
     data = {"fleet": record.name, "region": record.region, **dataclasses.asdict(view), "serving": serving, "baked_image": record.baked}
+    data["other_image"] = found.image
     data["members"] = [dataclasses.asdict(member) for member in found.members]
     deadline = f"until {view.deadline}" if view.deadline else "WITHOUT A DEADLINE"
     lines = [f"fleet {record.name} in {record.region}: {serving} of {view.size} serve, version {view.version}, {deadline}"]
-    lines += [f"members start from the baked image {record.baked}"] if record.baked else []
+    image = f"the baked image {record.baked}" if record.baked else "the base image"
+    lines += [f"members start from {image}{f'; {found.image}' if found.image else ''}"] if record.baked or found.image else []
     lines += ["it launches no more: too many members failed; see the evidence, then `gpuprov fleet roll`"] if view.halted else []
     lines += [f"last roll: {view.roll} {view.roll_percent} % {view.roll_reason}".rstrip()] if view.roll else []
     lines += [f"a launch failed: {words}" for words in view.failures]

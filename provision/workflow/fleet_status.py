@@ -19,7 +19,9 @@ from provision.errors import EXIT_OK, FactsInvalidError, GpuprovError, InstanceN
 from provision.host import hostkeys
 from provision.host.ssh import Target
 from provision.host.way import actual, directives
+from provision.launch import baked
 from provision.launch.fleets import FleetRecord
+from provision.launch.plan import Plan
 from provision.profile.locked import Lock, pin
 from provision.profile.model import Profile
 from provision.verify.facts.file import parse
@@ -59,11 +61,16 @@ class MemberStatus:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class FleetStatus:
-    """A fleet as the cloud and its members have it."""
+    """A fleet as the cloud and its members have it.
+
+    Attributes:
+        image: why its members would start from another image today, or why that is not known; empty where they would not.
+    """
 
     record: FleetRecord
     view: FleetView
     members: tuple[MemberStatus, ...]
+    image: str = ""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -118,7 +125,21 @@ def status(session: Session, name: str, *, sample: int = 0, say: Say = silent) -
         first = (member.id, member.zone, member.version, cloud, said.words)
         return MemberStatus(*first, doubt="; ".join(doubts), at=said.at, boot_id=said.boot_id, name=member.name, sample=words)
 
-    return FleetStatus(record, view, tuple(map(row, view.members)))
+    return FleetStatus(record, view, tuple(map(row, view.members)), _other_image(session, record, planned))
+
+
+def _other_image(session: Session, record: FleetRecord, planned: Plan) -> str:
+    machine = order_of(dataclasses.replace(record, baked=""), planned).machine
+    if machine.place is None or machine.place.baked_use == "never":
+        return ""
+    recipe = baked.recipe_of(planned.profile, planned.lock, without_gpu=record.without_gpu)
+    try:
+        image, why = baked.found(session.connect(rehearsal=record.rehearsal)(record.cloud, record.region), machine, recipe)
+    except GpuprovError as error:
+        return f"whether that is the current one is not known: {error.message}"
+    if image is None:
+        return f"{why}: `gpuprov bake make` and `gpuprov fleet roll` bring a current one" if record.baked else ""
+    return "" if image.id == record.baked else f"{image.id} is current, and `gpuprov fleet roll` brings it"
 
 
 def _counts(report: Report) -> str:

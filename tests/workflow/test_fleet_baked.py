@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from provision.launch import baked
 from provision.rehearsal.control import Rehearsal
 from tests.cli.conftest import Call, call
 from tests.workflow.test_bake import cloud, written
@@ -76,3 +77,23 @@ def test_a_fleet_that_demands_an_image_is_not_made_without_one(cloud: Rehearsal,
     assert (code, "error[image-not-found]" in err, "bake make" in err) == (4, True, True), err
     groups = AwsGroups(cloud) if where == "aws" else GcpGroups(cloud)
     assert (groups.all(), groups.left()) == ([], [])
+
+
+@pytest.mark.parametrize("where", ["aws", "gcp"])
+def test_the_status_says_when_another_image_is_current_and_when_the_one_in_use_is_stale(
+    cloud: Rehearsal, call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    def said() -> str:
+        return next((line for line in call("fleet", "status", "ff")[1].splitlines() if line.startswith("members start from")), "")
+
+    given = profile(tmp_path / "bk.yml", where, "if-current")
+    code, _, err = call(*fleet(given, where))
+    assert (code, said()) == (0, ""), err
+    image = bake(call, given, where)
+    assert said() == f"members start from the base image; {image['id']} is current, and `gpuprov fleet roll` brings it"
+    (AwsGroups(cloud) if where == "aws" else GcpGroups(cloud)).serve()
+    code, _, err = call("fleet", "roll", "ff", "--pause", "0s")
+    assert (code, said()) == (0, f"members start from the baked image {image['id']}"), err
+    monkeypatch.setattr(baked, "CLEANING", 2)  # as a newer gpuprov has it
+    assert "is stale: " in said()
+    assert f"{image['id']} of " in json.loads(call("fleet", "status", "ff", "--json")[1])["other_image"]
