@@ -152,6 +152,7 @@ class Instance:
         login: the image's first user.
         project: whose it is, where a cloud has projects.
         tags: those that the profile added to ours, by key.
+        in_fleet: whether the cloud says that a group of ours made it; `group` is then the fleet's name.
     """
 
     name: str
@@ -174,6 +175,7 @@ class Instance:
     count: int = 1
     project: str = ""
     tags: tuple[tuple[str, str], ...] = ()
+    in_fleet: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,7 +34,7 @@ class InventoryRow:
         to_deadline_usd: from now until it ends itself, if it runs until then.
         unpriced: what is billed as well, at a price that the catalog does not have.
         priced_on: the day of the oldest source of the price.
-        fleet: the fleet that it is a member of, where that was made from here; its deadline is then the group's.
+        fleet: the fleet that it is a member of. Where that was made from here, the deadline is the group's, otherwise its own tag.
     """
 
     name: str
@@ -93,7 +93,7 @@ def inventory(session: Session, *, rehearsal_only: bool, say: Say, tags: Mapping
             instance = replace(found, deadline=fleet.deadline) if fleet else found
             profile = Profile.model_validate(fleet.profile) if fleet else _profile(session, instance, profiles)
             row = _row(instance, profile, notices.get(instance.id, ()), now, rehearsal=rehearsal)
-            rows.append(replace(row, fleet=fleet.name if fleet else ""))
+            rows.append(replace(row, fleet=fleet.name if fleet else instance.group if instance.in_fleet else ""))
     rows += [_unfinished(record) for record in session.journal.all() if not record.machines and record.launch_id not in launches]
     chosen = [row for row in rows if has_tags(row.tags, tags or {})]
     return Inventory(tuple(sorted(chosen, key=lambda row: row.name)), tuple(problems))

@@ -397,3 +397,30 @@ def test_members_are_listed_and_cost_what_their_profile_costs_to_the_deadline_of
     assert (total["of"], total["machines"], total["unpriced"]) == ("ff", 2, 0)
     assert total["to_deadline_usd"] == pytest.approx(2 * 15 * hourly, abs=0.2)
     assert where in found["rows"][0]["cloud"]
+
+
+def test_members_of_a_fleet_that_was_made_elsewhere_are_summed_up_by_what_the_cloud_says(
+    groups: AwsGroups | GcpGroups, call: Call, words: tuple[str, ...]
+) -> None:
+    assert call(*words)[0] == 0
+    until(lambda: groups.count() == 2)
+    deadline = json.loads((paths.state_dir() / "fleets" / "ff.json").read_text())["deadline"]
+    (paths.state_dir() / "fleets" / "ff.json").unlink()
+    found = json.loads(call("cost", "--rehearse", "--by", "fleet", "--json")[1])
+    assert [(row["fleet"], row["owner"], row["deadline"]) for row in found["rows"]] == [("ff", found["rows"][0]["owner"], deadline)] * 2
+    assert "@" in found["rows"][0]["owner"]
+    assert len({row["id"] for row in found["rows"]}) == 2
+    assert [(each["of"], each["machines"]) for each in found["sums"]] == [("ff", 2)]
+
+
+@pytest.mark.parametrize("where", ["aws"])
+def test_members_without_a_known_price_are_counted_as_such(groups: AwsGroups, call: Call, words: tuple[str, ...], profile: str) -> None:
+    path = Path(profile)
+    text = path.read_text().replace("    market: on-demand # spot", "    market: spot # spot", 1)
+    path.write_text(text.replace("  price_per_hour_usd: 1.00", "  price_per_hour_usd: 1.00\n  unknown_price: allow", 1))
+    code, _, err = call(*words)
+    assert code == 0, err
+    until(lambda: groups.count() == 2)
+    found = json.loads(call("cost", "--rehearse", "--by", "fleet", "--json")[1])
+    assert [(row["usd_per_hour"], row["cost_usd"], row["to_deadline_usd"]) for row in found["rows"]] == [(None, None, None)] * 2
+    assert (found["total"]["machines"], found["total"]["unpriced"]) == (2, 2)

@@ -2,11 +2,13 @@
 
 import datetime as dt
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Final
 
 from provision.clouds import base
 from provision.clouds.aws import data
 from provision.clouds.aws.requests import ADDRESS_TAG, LOGIN_TAG, OS_TAG
+
+_GROUP_TAG: Final = "aws:autoscaling:groupName"  # from memory; nobody but AWS can write tags that begin with `aws:`
 
 
 def tags_of(raw: dict[str, Any]) -> dict[str, str]:
@@ -47,4 +49,5 @@ def instance_of(raw: dict[str, Any], region: str) -> base.Instance:
         deadline=tags.get(base.DEADLINE_TAG, ""),
         count=count,
         tags=tuple(sorted(base.added(tags).items())),
+        in_fleet=tags.get(_GROUP_TAG) == f"gpuprov-{group}",
     )

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from provision.clouds import base
 from provision.clouds.gcp.image_choice import image_of
-from provision.clouds.gcp.requests import LABELS, LOGIN_TAG, OS_TAG, TAGS_ITEM
+from provision.clouds.gcp.requests import LABELS, LOGIN_TAG, OS_TAG, TAGS_ITEM, group_name
 from provision.errors import ImageNotFoundError
 
 # https://docs.cloud.google.com/compute/docs/instances/instance-lifecycle: TERMINATED is a stopped machine that still exists. A machine
@@ -27,6 +27,7 @@ _STATES: Final[Mapping[str, base.State]] = {
     "DEPROVISIONING": "shutting-down",
 }
 _MARKETS: Final = {"SPOT": "spot", "FLEX_START": "flex-start"}
+_MADE_BY: Final = "created-by"  # in the metadata of a group's machine; from memory
 _SAME: Final = dt.timedelta(minutes=1)
 
 
@@ -87,7 +88,14 @@ def instance_of(raw: Any) -> base.Instance:
         count=base.count_of(tags),
         project=raw.zone.partition("/projects/")[2].partition("/")[0],
         tags=tuple(sorted(base.added(tags).items())),
+        in_fleet=_made_by(raw) == group_name(tags.get(base.NAME_TAG, "")),
     )
+
+
+def _made_by(raw: Any) -> str:
+    """The managed instance group that made a machine, as Compute Engine notes it in the machine's metadata; empty for none."""
+    text = next((item.value for item in raw.metadata.items if item.key == _MADE_BY), "")
+    return last(text) if "instancegroupmanagers/" in text.lower() else ""
 
 
 def _login(system: str, version: str) -> str:
