@@ -210,7 +210,7 @@ def test_a_profile_is_read_without_what_few_profiles_need() -> None:
 # --- a cloud is one folder -------------------------------------------------------------------------------------------
 
 OWN = tuple(f"{room}/{cloud}/" for room in ("clouds", "rehearsal") for cloud in CLOUDS)
-CLOUD_WORDS = re.compile(rf"\b({'|'.join(CLOUDS)}|ec2|gce|amazon|google)\b", re.IGNORECASE)
+CLOUD_WORDS = re.compile(rf"\b({'|'.join(CLOUDS)}|ec2|gce|amazon(?!-linux)|google)\b", re.IGNORECASE)  # a system is not a cloud
 # The registries, and what stands beside the clouds for all of them.
 MOST_THAT_NAME_A_CLOUD = 8
 

@@ -27,6 +27,10 @@ def _stays(system: System, branch: Branch) -> bool:
 
 def repository_rules() -> tuple[Rule, ...]:
     """The rules on where toolkits, drivers and cuDNN come from."""
+    return (*_of_nvidia(), *_of_distributions())
+
+
+def _of_nvidia() -> tuple[Rule, ...]:
     return (
         Rule(
             "toolkit-in-repository",
@@ -34,6 +38,16 @@ def repository_rules() -> tuple[Rule, ...]:
             lambda system, toolkit, packages: packages != "nvidia" or version(toolkit.version) >= version(system.toolkits_from),
             lambda system, toolkit, _packages: (
                 f"NVIDIA's repository for {system.key} begins with CUDA {system.toolkits_from} and has no {toolkit.version}"
+            ),
+        ),
+        Rule(
+            "driver-in-repository",
+            ("os", "driver", "packages"),
+            lambda system, branch, packages: (
+                packages != "nvidia" or system.drivers_from is None or version(branch.branch) >= version(system.drivers_from)
+            ),
+            lambda system, branch, _packages: (
+                f"NVIDIA's repository for {system.key} begins with driver {system.drivers_from} and has no {branch.branch}"
             ),
         ),
         Rule(
@@ -46,6 +60,11 @@ def repository_rules() -> tuple[Rule, ...]:
                 f"NVIDIA's repository for {system.key} begins with cuDNN {system.cudnn_from} and has no {cudnn.version}"
             ),
         ),
+    )
+
+
+def _of_distributions() -> tuple[Rule, ...]:
+    return (
         Rule(
             "toolkit-in-distribution",
             ("os", "cuda", "packages"),

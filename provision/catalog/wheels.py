@@ -107,7 +107,7 @@ def build_tools(extra: Extra, build: SourceBuild, python: str) -> WheelSet:
 
 def opencv_set(python: str) -> WheelSet:
     """OpenCV without CUDA, and its NumPy."""
-    wheel = read.systems().opencv.wheel
+    wheel = read.systems().opencv.wheel_for(python)
     return WheelSet(
         f"{wheel.name}-{wheel.version}-cp{python.replace('.', '')}", (f"{wheel.name}=={wheel.version}", f"numpy=={wheel.numpy}"), python
     )

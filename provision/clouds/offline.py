@@ -134,8 +134,6 @@ class Provider(Protocol):
     reserved_tags: tuple[str, ...]
     metadata_hosts: tuple[str, ...]
     """What the keys of tags begin with that the cloud keeps for itself, in lower case."""
-    needs_known_image: bool
-    """Whether a profile is refused when no image of its system is known here; otherwise only its lock says so."""
     where_to_look: str
     """The page or command that says which region or zone has which machine type."""
     price_hint: str

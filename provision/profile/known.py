@@ -89,6 +89,17 @@ def _systems(profile: Profile, lines: Lines) -> Iterator[Complaint]:
     problem = _system_problem(profile)
     if problem:
         yield _at(lines, ("os",), *problem, ComplaintKind.SYSTEM)
+    yield from _lacking(profile, lines)
+
+
+def _lacking(profile: Profile, lines: Lines) -> Iterator[Complaint]:
+    """Parts of the stack that the system does not have."""
+    for record in (s for s in read.systems().systems if (s.name, s.version) == (profile.os.name, profile.os.version)):
+        for part, why in record.lacks.items():
+            if getattr(profile.stack, part):
+                having = ", ".join(s.key for s in read.systems().systems if part not in s.lacks)
+                problem, instead = f"{record.key} has no {part}: {why}", f"leave it out, or take one of: {having}"
+                yield _at(lines, ("stack", part), problem, instead, ComplaintKind.SYSTEM)
 
 
 def _system_problem(profile: Profile) -> tuple[str, str] | None:
@@ -105,7 +116,7 @@ def _system_problem(profile: Profile) -> tuple[str, str] | None:
         return f"no machine is launched with {' '.join(system)}: {why}", instead
     for cloud in dict.fromkeys(place.cloud for place in profile.places if place.own_image is None):
         provider = clouds.provider(cloud)
-        if provider.needs_known_image and system not in provider.image_systems():
+        if system not in provider.image_systems():
             offered = ", ".join(f"{name} {version}" for name, version in provider.image_systems())
             instead = f"name one in `image:` of the place, or write one of: {offered}"
             return f"no image of {' '.join(system)} is known on {provider.title}", instead

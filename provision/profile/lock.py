@@ -146,9 +146,14 @@ def applied(profile: Profile, remedies: Iterable[Remedy]) -> dict[str, Any]:
 
 
 def holds(profile: Profile, remedies: Sequence[Remedy], today: dt.date, system: str | None = None) -> bool:
-    """Whether a profile can be locked with changes. Another GPU needs other places, which only its author can choose."""
+    """Whether a profile can be locked with changes. Another GPU needs other places, which only its author can choose.
+
+    Where `system` takes the place of the profile's, no change of the profile gives the host another one.
+    """
     if any(remedy.variable == "gpu" for remedy in remedies):
         return True
+    if system is not None and any(remedy.key == "os" for remedy in remedies):
+        return False
     try:
         changed = Profile.model_validate(applied(profile, remedies))
         build(changed, today, system=system)
@@ -341,7 +346,8 @@ class _Writer:
         if self.profile.stack.opencv == "none":
             return LockedOpenCv(environment=None, build_flags=())
         record, python = read.systems().opencv, self.system.python.version
-        environment = self.environment(opencv_set(python), record.wheel.version)
+        wheel = record.wheel_for(python)
+        environment = self.environment(opencv_set(python), wheel.version)
         if self.profile.stack.opencv == "wheel":
             return LockedOpenCv(environment=environment, build_flags=())
         build, where = record.build, f"{self.system.key} + CUDA {self.toolkit.version}"
@@ -363,9 +369,9 @@ class _Writer:
         basis = [source, flags, gcc, self.toolkit.version, python, self.system.key, tools.wheels]
         basis += [self.values["cudnn"]] if DNN in parts else []
         # OpenCV itself is not taken from the index, so only the rest of the set remains, which is NumPy.
-        rest = tuple(line for line in environment.wheels if not line.startswith(f"{record.wheel.name}=="))
+        rest = tuple(line for line in environment.wheels if not line.startswith(f"{wheel.name}=="))
         decoder = self.environment(opencv_decoder(python), record.decoder.version)
-        requirements = (f"numpy=={record.wheel.numpy}", *decoder.requirements)
+        requirements = (f"numpy=={wheel.numpy}", *decoder.requirements)
         runtime = {"version": release.version, "wheels": tuple(sorted([*rest, *decoder.wheels])), "requirements": requirements}
         return LockedOpenCv(
             environment=environment.model_copy(update=runtime),

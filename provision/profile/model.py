@@ -64,7 +64,7 @@ class OperatingSystem(StrictModel):
     `secure_boot: required` uses no place without it. `auto` switches it on where the driver's modules are signed and the cloud can.
     """
 
-    name: Literal["ubuntu", "debian", "rocky", "alma", "centos-stream", "rhel"]
+    name: Literal["ubuntu", "debian", "rocky", "alma", "centos-stream", "amazon-linux", "rhel"]
     """The system on the image. Change it where your team knows another one, or where an own image has it."""
     version: Version
     """Its release, in quotes. A newer one has newer compilers; the catalogue says which driver and toolkit go with it."""

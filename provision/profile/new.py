@@ -1,6 +1,7 @@
 """A first profile for a GPU: machines and prices from the clouds' catalogs, a stack that resolves, and a reason beside each choice."""
 
 import datetime as dt
+import itertools
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from provision import clouds
 from provision.catalog import read
 from provision.catalog.records.base import version
 from provision.catalog.records.gpus import GpuRecord
-from provision.catalog.resolve import Choice, StackRequest, resolve
+from provision.catalog.resolve import Advice, Choice, StackRequest, resolve
 from provision.catalog.rules import ClockRequest
 from provision.clouds.machines import OfferedMachine
 from provision.clouds.terms import Extras
@@ -178,34 +179,51 @@ class _Stack:
 
 
 def _stack(wish: Wish, today: dt.date) -> _Stack:
-    """The first combination that resolves, in the order of preference.
+    """What works on the newest system where nothing speaks against it; else on the newest where it works.
+
+    Raises:
+        StackConflictError: no combination works on any.
+    """
+    found, refusals = [], []
+    for system in _systems(machine.offer.cloud for machine in wish.machines):
+        try:
+            stack, advice = _on_system(wish, system, today)
+        except StackConflictError as conflict:
+            refusals.append(conflict)
+            continue
+        if not advice:
+            return stack
+        found.append(stack)
+    if found:
+        return found[0]
+    raise (*refusals, _no_system(wish))[0]
+
+
+def _on_system(wish: Wish, system: tuple[str, str], today: dt.date) -> tuple[_Stack, tuple[Advice, ...]]:
+    """The first combination that resolves on a system, in the order of preference, and the advice that it goes against.
 
     Raises:
         StackConflictError: none does.
     """
-    purpose, refusal = PURPOSES[wish.purpose], None
-    clocks = _clocks(read.gpu(wish.gpu))
-    request = ClockRequest("pair", *clocks) if clocks else ClockRequest("max")
-    for system in _systems(machine.offer.cloud for machine in wish.machines):
-        for profilers in purpose.profilers:
-            for counters in purpose.counters:
-                demand = StackRequest(
-                    gpu=wish.gpu,
-                    os=" ".join(system),
-                    pytorch="auto" if purpose.pytorch else None,
-                    ncu="ncu" in profilers,
-                    nvprof="nvprof" in profilers,
-                    counters=counters,
-                    clocks=request,
-                )
-                try:
-                    resolution = resolve(demand, today)
-                except StackConflictError as conflict:
-                    refusal = refusal or conflict
-                    continue
-                driver = next(choice for choice in resolution.choices if choice.variable == "driver")
-                return _Stack(system, profilers, counters, driver, resolution.values["flavour"])
-    raise refusal or _no_system(wish)
+    purpose, clocks, refusals = PURPOSES[wish.purpose], _clocks(read.gpu(wish.gpu)), []
+    for profilers, counters in itertools.product(purpose.profilers, purpose.counters):
+        demand = StackRequest(
+            gpu=wish.gpu,
+            os=" ".join(system),
+            pytorch="auto" if purpose.pytorch else None,
+            ncu="ncu" in profilers,
+            nvprof="nvprof" in profilers,
+            counters=counters,
+            clocks=ClockRequest("pair", *clocks) if clocks else ClockRequest("max"),
+        )
+        try:
+            resolution = resolve(demand, today)
+        except StackConflictError as conflict:
+            refusals.append(conflict)
+            continue
+        driver = next(choice for choice in resolution.choices if choice.variable == "driver")
+        return _Stack(system, profilers, counters, driver, resolution.values["flavour"]), resolution.advice
+    raise refusals[0]
 
 
 def _systems(names: Iterable[str]) -> list[tuple[str, str]]:
@@ -218,8 +236,7 @@ def _systems(names: Iterable[str]) -> list[tuple[str, str]]:
 
 def _no_system(wish: Wish) -> StackConflictError:
     names = " and ".join(dict.fromkeys(clouds.provider(machine.offer.cloud).title for machine in wish.machines))
-    msg = f"the catalog has no image of {_SYSTEM} for {names}"
-    return StackConflictError(msg, hint="choose regions of one cloud")
+    return StackConflictError(f"the catalog has no image of {_SYSTEM} for {names}", hint="choose regions of one cloud")
 
 
 def _clocks(gpu: GpuRecord) -> tuple[int, int] | None:
@@ -340,14 +357,12 @@ def _extras(wish: Wish) -> Extras:
 
 
 def _disks(wish: Wish) -> tuple[Entry, ...]:
-    purpose = PURPOSES[wish.purpose]
-    inside = _inside(wish)
     where = (Entry("mount", "/data"), Entry("filesystem", "ext4"))
     data: tuple[Entry, ...] = (Entry("source", "instance-store", "a disk inside the machine: fast, and empty after a stop"), *where)
-    if not inside:
-        size = Entry("size_gb", _VOLUME_GB)
-        data = (Entry("source", "volume", "a network disk: not every place here has a disk inside the machine"), size, *where)
-    root = Entry("size_gb", purpose.root_gb, "for the stack and for what must outlive a stop")
+    if not _inside(wish):
+        source = Entry("source", "volume", "a network disk: not every place here has a disk inside the machine")
+        data = (source, Entry("size_gb", _VOLUME_GB), *where)
+    root = Entry("size_gb", PURPOSES[wish.purpose].root_gb, "for the stack and for what must outlive a stop")
     return (Entry("root", (root,)), Entry("data", data))
 
 
@@ -366,8 +381,7 @@ def _software(wish: Wish, stack: _Stack) -> Iterator[Entry]:
     if purpose.video:
         yield Entry("ffmpeg", value=True, why=f"{gpu.name} {_ENCODER[gpu.nvenc]}")
     yield Entry("tools", ("gcc", "make", "cmake", "git", "tmux"))
-    first = PURPOSES[wish.purpose].profilers[0]
-    other = f"{', '.join(first)} do not all work on {gpu.name}" if stack.profilers != first else ""
+    other = f"{', '.join(purpose.profilers[0])} do not all work on {gpu.name}" if stack.profilers != purpose.profilers[0] else ""
     yield Entry("profilers", stack.profilers, other)
 
 

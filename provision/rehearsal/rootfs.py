@@ -27,7 +27,7 @@ _PACKAGES: Final = (
 _EL_PACKAGES: Final = ("dnf", "dnf-plugins-core", "rpm", "gnupg", "gcc", "g++", "make", "cmake", "git", "tmux")
 _EL_SYSTEM: Final = "rocky 9"
 # What the systems of the catalogue call themselves in /etc/os-release, where that is another word.
-_EL_IDS: Final = {"alma": "almalinux", "centos-stream": "centos"}
+_EL_IDS: Final = {"alma": "almalinux", "amazon-linux": "amzn", "centos-stream": "centos"}
 
 # What a cloud image has and a minimal tree does not: a cloud-init that only listens to the seed which the "hypervisor" leaves.
 _CLOUD_CFG: Final = {

@@ -362,7 +362,7 @@ def test_a_wheel_set_holds_what_the_catalog_says_of_its_release(wheel_set: wheel
         assert [f"{w.name}=={w.version}" for w in pinned.values()] == list(wheel_set.requirements)
         return
     if release is None:
-        wheel, decoder = read.systems().opencv.wheel, read.systems().opencv.decoder
+        wheel, decoder = read.systems().opencv.wheel_for(wheel_set.python), read.systems().opencv.decoder
         if decoder.name in pinned:
             assert {name: it.version for name, it in pinned.items()} == {decoder.name: decoder.version}
             return

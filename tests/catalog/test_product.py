@@ -40,11 +40,20 @@ def check_stack(v: dict[str, str]) -> None:
     assert driver >= {11: 450, 12: 525, 13: 580}[cuda[0]]  # §4.1
     assert cudnn <= (9, 10, 2, 21) or capability >= (7, 5)  # §4.4
     assert cuda[0] != 13 or cudnn >= (9, 12)  # the first wheels of nvidia-cudnn-cu13
-    gcc = {"ubuntu 22.04": 11, "ubuntu 24.04": 12, "debian 12": 11, "debian 13": 12, "rocky 10": 14, "alma 10": 14, "rhel 10": 14}.get(
-        v["os"], 11
-    )
+    newer = dict.fromkeys(("ubuntu 26.04", "rocky 10", "alma 10", "rhel 10"), 14)
+    gcc = {"ubuntu 22.04": 11, "ubuntu 24.04": 12, "debian 12": 11, "debian 13": 12, **newer}.get(v["os"], 11)
+    assert v["os"] != "ubuntu 26.04" or (driver >= 595 and cuda >= (13, 3))
     assert gcc <= (12 if cuda < (12, 4) else 13 if cuda < (12, 8) else 14 if cuda < (13,) else 15)  # the oldest it has; §4.2
-    python = {"22.04": (3, 10), "24.04": (3, 12), "12": (3, 11), "13": (3, 13), "9": (3, 12), "10": (3, 12)}[v["os"].split()[1]]
+    python = {
+        "22.04": (3, 10),
+        "24.04": (3, 12),
+        "12": (3, 11),
+        "13": (3, 13),
+        "9": (3, 12),
+        "10": (3, 12),
+        "2023": (3, 12),
+        "26.04": (3, 14),
+    }[v["os"].split()[1]]
     if v["pytorch"] != "none":
         check_pytorch(v["pytorch"], capability, driver, python)
     if v["tensorflow"] != "none":
@@ -58,6 +67,7 @@ def check_stack(v: dict[str, str]) -> None:
         assert driver >= 525
         assert python >= (3, 12) or release < (0, 11)
         assert python >= (3, 11) or release < (0, 7)
+        assert python < (3, 14) or release >= (0, 8)
 
 
 def check_pytorch(wheel: str, capability: tuple[int, ...], driver: int, python: tuple[int, ...]) -> None:
@@ -71,6 +81,7 @@ def check_pytorch(wheel: str, capability: tuple[int, ...], driver: int, python: 
         assert capability < (10, 0) or release >= (2, 8)
         assert driver >= (580 if release >= (2, 11) else 525)
     assert python >= (3, 11) or release < (2, 15)
+    assert python < (3, 14) or release >= (2, 9)
 
 
 def check_refusal(request: StackRequest, refusal: StackConflictError) -> None:

@@ -159,6 +159,16 @@ BOUNDS: list[tuple[str, tuple[Any, ...], bool]] = [
     ("driver-stays-in-distribution", (SYSTEMS["ubuntu 24.04"], BRANCHES["595"], "nvidia"), True),
     ("driver-stays-in-distribution", (SYSTEMS["rocky 9"], BRANCHES["595"], "distribution"), True),
     *[
+        ("driver-in-repository", (SYSTEMS[name], BRANCHES[number], packages), holds)
+        for name, number, packages, holds in (
+            ("ubuntu 26.04", "590", "nvidia", False),
+            ("ubuntu 26.04", "595", "nvidia", True),
+            ("ubuntu 26.04", "610", "nvidia", True),
+            ("ubuntu 26.04", "590", "distribution", True),
+            ("ubuntu 24.04", "535", "nvidia", True),
+        )
+    ],
+    *[
         ("cudnn-in-repository", (SYSTEMS[name], CUDNNS[number], packages), holds)
         for name, number, packages, holds in (
             ("ubuntu 24.04", "8.9.7.29", "nvidia", False),
@@ -393,6 +403,11 @@ def test_the_variables_of_a_rule_are_the_arguments_it_takes() -> None:
             "toolkit-compiles-for-gpu",
             (gpu("6.1"), TOOLKITS["13.0"]),
             "nvcc of CUDA 13.0 compiles for compute capability 7.5 to 12.1, and CARD is 6.1",
+        ),
+        (
+            "driver-in-repository",
+            (SYSTEMS["ubuntu 26.04"], driver("590"), "nvidia"),
+            "NVIDIA's repository for ubuntu 26.04 begins with driver 595 and has no 590",
         ),
         ("driver-runs-toolkit", (driver("570"), TOOLKITS["13.0"]), "CUDA 13 needs driver 580 or later, not 570"),
         (

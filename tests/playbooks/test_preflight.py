@@ -150,6 +150,7 @@ def opened(module: Any, monkeypatch: pytest.MonkeyPatch, folder: Path, **texts: 
         ('ID=ubuntu\nVERSION_ID="24.04"\n', "ubuntu 24.04"),
         ('ID="almalinux"\nVERSION_ID="9.4"\n', "alma 9"),
         ('ID="centos"\nVERSION_ID="9"\n', "centos-stream 9"),
+        ('ID="amzn"\nVERSION_ID="2023"\nID_LIKE="fedora"\n', "amazon-linux 2023"),
         ('ID="rhel"\nVERSION_ID="10.1"\nID_LIKE="centos fedora"\n', "rhel 10"),
         ('ID="rocky"\nVERSION_ID="10.1"\nID_LIKE="rhel centos fedora"\n', "rocky 10"),
         ("ID=debian\nVERSION_ID=12\n", "debian 12"),

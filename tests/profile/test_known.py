@@ -132,6 +132,28 @@ def test_a_system_of_a_subscription_is_set_up_where_it_is_and_launched_nowhere(v
         assert complaint.instead.startswith("write `places: []`")
 
 
+AMAZON = {"name": "amazon-linux", "version": "2023"}
+
+
+def amazon(places: list[dict[str, Any]], *, ffmpeg: bool = False) -> Profile:
+    asked = profile(places, os=AMAZON)
+    return asked.model_copy(update={"stack": asked.stack.model_copy(update={"ffmpeg": ffmpeg})})
+
+
+def test_amazon_linux_is_launched_on_aws_alone() -> None:
+    assert known.errors(amazon([aws("g4dn.xlarge", "us-east-1")]), {}) == []
+    complaint = only(known.errors(amazon([gcp("n1-standard-8", "asia-east1-c")]), {}))
+    assert (complaint.kind, complaint.problem) == (ComplaintKind.SYSTEM, "no image of amazon-linux 2023 is known on GCP")
+
+
+def test_a_part_that_a_system_lacks_is_refused_at_its_key_with_the_systems_that_have_it() -> None:
+    complaint = only(known.errors(amazon([], ffmpeg=True), {("stack", "ffmpeg"): 7}))
+    assert (complaint.kind, complaint.line, complaint.key) == (ComplaintKind.SYSTEM, 7, "stack.ffmpeg")
+    assert complaint.problem == "amazon-linux 2023 has no ffmpeg: Amazon packages no FFmpeg for it"
+    assert "ubuntu 24.04" in complaint.instead
+    assert "amazon-linux" not in complaint.instead
+
+
 @pytest.mark.parametrize("kind", ComplaintKind)
 def test_every_kind_is_an_error_or_a_warning(kind: ComplaintKind) -> None:
     warns = {ComplaintKind.EXPIRED_WAIVER, ComplaintKind.NOT_IN_CATALOG, ComplaintKind.UNAVAILABLE, ComplaintKind.ADVICE}

@@ -143,6 +143,37 @@ def test_what_stripes_disks_is_asked_for_where_there_may_be_several(
     assert build(asked, TODAY).packages.get("storage", ()) == packages
 
 
+def test_ubuntu_26_is_set_up_from_its_own_repository_and_key_with_a_driver_that_is_there() -> None:
+    lock = build(profile("t4-train"), TODAY, system="ubuntu 26.04")
+    assert [each.url.split("/")[-3:-1] for each in lock.repositories] == [["ubuntu2604", "x86_64"]]
+    assert str(lock.repositories[0].fingerprint).endswith("60DF8A40")
+    assert (lock.driver.branch, lock.cuda.version, lock.cuda.gcc) == ("595", "13.4", 15)
+    assert lock.driver.packages[:3] == ("libnvidia-compute", "nvidia-dkms", "nvidia-persistenced")
+    assert lock.packages["nvidia_driver"][-6].startswith("nvidia-driver-pinning-595")
+    assert set(lock.driver.headers) == {"linux-headers-aws", "linux-headers-gcp"}
+    assert lock.frameworks["pytorch"].python == "3.14"
+    opencv = build(profile(stack__opencv="wheel"), TODAY, system="ubuntu 26.04").opencv.environment
+    assert opencv is not None
+    assert "numpy==2.3.5" in " ".join(opencv.wheels)
+    with pytest.raises(StackConflictError, match="begins with driver 595 and has no 580"):
+        build(profile("t4-train", stack__driver="580"), TODAY, system="ubuntu 26.04")
+
+
+def test_amazon_linux_takes_a_module_stream_and_the_packages_of_its_kernel() -> None:
+    lock = build(
+        profile("t4-train", places=[P3DN | {"instance_type": "g4dn.xlarge"}], stack__ffmpeg=False), TODAY, system="amazon-linux 2023"
+    )
+    assert [each.url.split("/")[-3:-1] for each in lock.repositories] == [["amzn2023", "x86_64"]]
+    assert str(lock.repositories[0].fingerprint).endswith("D42D0685")
+    assert lock.driver.stream == f"nvidia-driver:{lock.driver.branch}-dkms"
+    assert lock.driver.packages[0] == "kmod-nvidia-latest-dkms"
+    assert lock.driver.headers == ("kernel6.12-devel", "kernel6.12-headers", "kernel6.12-modules-extra")
+    assert (lock.cuda.gcc, lock.frameworks["pytorch"].python) == (11, "3.12")
+    assert "python3.12-devel" in lock.packages["pytorch"]
+    with pytest.raises(StackConflictError, match="begins with driver 570 and has no 550"):
+        build(profile("t4-train", stack__driver="550"), TODAY, system="amazon-linux 2023")
+
+
 @pytest.mark.parametrize(
     ("name", "system", "packages"),
     [

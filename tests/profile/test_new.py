@@ -31,7 +31,8 @@ ZONES = {
     for name in ("tesla-p4", "tesla-p100", "tesla-t4", "tesla-v100", "tesla-a100", "a100-80gb", "l4", "h100-80gb", "rtx-pro-6000")
 }
 GPUS = {record.model: record for record in read.gpus().gpus}
-NEWEST = max((s.name, s.version) for s in read.systems().systems if s.name == "ubuntu")
+# On 26.04 the oldest toolkit came with a driver that is newer than the one that NVIDIA calls production.
+NEWEST = ("ubuntu", "24.04")
 # What neither has a GSP nor, therefore, counters for a group.
 OLD = {"p4", "p100", "v100"}
 

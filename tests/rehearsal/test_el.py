@@ -29,7 +29,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
 
 @pytest.mark.parametrize(
     ("place", "system", "login"),
-    [(PLACES["aws"], "rocky 9", "rocky"), (PLACES["gcp"], "alma 9", "almalinux"), (OWN, "centos-stream 9", "svc-ops")],
+    [(PLACES["aws"], "rocky 9", "rocky"), (PLACES["gcp"], "alma 9", "almalinux"), (OWN, "amazon-linux 2023", "svc-ops")],
 )
 def test_an_el_image_is_an_el_like_host_from_up_to_down(
     home: dict[str, str], tmp_path: Path, place: dict[str, object], system: str, login: str
@@ -48,7 +48,7 @@ def test_an_el_image_is_an_el_like_host_from_up_to_down(
     inside = gpuprov("ssh", name, "--", "id -un; . /etc/os-release; echo $ID $VERSION_ID; command -v dnf rpm apt-get dpkg", **home)
     assert inside.stdout.split()[0] == login
     assert inside.stdout.split()[-2:] == ["/usr/bin/dnf", "/usr/bin/rpm"]
-    assert inside.stdout.split()[1:3] == [{"alma": "almalinux", "centos-stream": "centos"}.get(name, name), version]
+    assert inside.stdout.split()[1:3] == [{"alma": "almalinux", "amazon-linux": "amzn"}.get(name, name), version]
     again = gpuprov("verify", name, "--without-gpu", "--json", **home)
     assert again.returncode == 0, again.stderr
     assert json.loads(again.stdout)["summary"]["fail"] == 0

@@ -3,6 +3,8 @@
 import datetime as dt
 from typing import Literal
 
+import msgspec
+
 from provision.catalog.records.base import Capabilities, CatalogRecord, Covers, version
 from provision.catalog.records.signed import SignedModules, UnsignedModules
 
@@ -264,8 +266,10 @@ class System(CatalogRecord, frozen=True):
 
     Attributes:
         gcc: what it can install, its default first.
+        drivers_from: the oldest driver branch of NVIDIA's repository.
         cudnn_from: the oldest cuDNN of NVIDIA's repository.
         epel: its own package that adds EPEL; None where it has none.
+        lacks: parts of a profile's stack that cannot be had, such as `ffmpeg`, each with the reason.
         subscribed: why no machine is launched with it; empty where one can be.
         by_hand: what its owner does before DKMS can be installed.
     """
@@ -281,8 +285,10 @@ class System(CatalogRecord, frozen=True):
     headers: list[str]
     kernel: dict[str, str]
     sources: Covers
+    drivers_from: str | None = None
     cudnn_from: str | None = None
     epel: str | None = None
+    lacks: dict[str, str] = msgspec.field(default_factory=dict)
     subscribed: str = ""
     by_hand: str = ""
 
@@ -293,8 +299,9 @@ class System(CatalogRecord, frozen=True):
 
 
 class OpenCvWheel(CatalogRecord, frozen=True):
-    """The wheel without CUDA, and its NumPy."""
+    """The wheel without CUDA, and its NumPy, for Python up to a version."""
 
+    upto: str
     name: str
     version: str
     numpy: str
@@ -357,9 +364,13 @@ class OpenCvBuild(CatalogRecord, frozen=True):
 class OpenCvRecord(CatalogRecord, frozen=True):
     """OpenCV, as a wheel or built from source."""
 
-    wheel: OpenCvWheel
+    wheels: list[OpenCvWheel]
     decoder: OpenCvDecoder
     build: OpenCvBuild
+
+    def wheel_for(self, python: str) -> OpenCvWheel:
+        """The wheel for a Python such as `3.12`."""
+        return next(wheel for wheel in self.wheels if version(python) <= version(wheel.upto))
 
 
 class Systems(CatalogRecord, frozen=True):

@@ -100,7 +100,6 @@ refreshes: Mapping[str, str] = {"aws": "refresh_offers", "prices": "refresh_pric
 agent_files: tuple[str, ...] = ("/var/lib/amazon/ssm", "/var/snap/amazon-ssm-agent/common/ssm")
 reserved_tags: tuple[str, ...] = ("aws",)
 metadata_hosts: tuple[str, ...] = ("169.254.169.254", "fd00:ec2::254")
-needs_known_image: bool = True
 where_to_look: str = "`aws ec2 describe-instance-type-offerings`, or ask with `gpuprov catalog refresh --only aws`"
 price_hint: str = "`gpuprov catalog refresh --only prices` asks AWS for its prices"
 place: type[PlaceBase] = AwsPlace

@@ -82,7 +82,6 @@ refreshes: Mapping[str, str] = {"digitalocean": "refresh_offers"}
 agent_files: tuple[str, ...] = ()
 reserved_tags: tuple[str, ...] = ()
 metadata_hosts: tuple[str, ...] = ("169.254.169.254",)
-needs_known_image: bool = True
 where_to_look: str = "`doctl compute size list`, or ask with `gpuprov catalog refresh --only digitalocean`"
 price_hint: str = "`gpuprov catalog refresh --only digitalocean` asks DigitalOcean for its prices"
 place: type[PlaceBase] = DigitalOceanPlace

@@ -92,7 +92,6 @@ refreshes: Mapping[str, str] = {"gcp": "refresh_offers", "gcp-prices": "refresh_
 agent_files: tuple[str, ...] = ("/etc/default/instance_configs.cfg", "/var/lib/google")
 reserved_tags: tuple[str, ...] = ("goog",)
 metadata_hosts: tuple[str, ...] = ("169.254.169.254", "metadata.google.internal")
-needs_known_image: bool = False
 where_to_look: str = "https://docs.cloud.google.com/compute/docs/gpus/gpu-regions-zones, or ask with `gpuprov catalog refresh --only gcp`"
 price_hint: str = "`gpuprov catalog refresh --only gcp-prices` asks Google for its prices"
 place: type[PlaceBase] = GcpPlace

@@ -5,7 +5,7 @@ from provision.verify.checks.base import Check, Judge, Verdict, apply, dotted, f
 from provision.verify.facts import Facts
 from provision.verify.facts.system import KernelFacts, Python3Facts, ReleaseFacts, UsersFacts, tool
 
-_IDS = {"centos-stream": "centos", "alma": "almalinux"}  # os-release's ID where it is not our word
+_IDS = {"centos-stream": "centos", "alma": "almalinux", "amazon-linux": "amzn"}  # os-release's ID where it is not our word
 _PYTHON = (3, 8)  # ansible-core 2.19 needs it on the host: docs/sources/clouds.md §11
 
 

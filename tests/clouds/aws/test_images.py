@@ -27,7 +27,10 @@ def mapped(device: str, size_gb: int) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize(
     "system",
-    [("rocky", "9"), ("rocky", "10"), ("alma", "9"), ("alma", "10"), ("centos-stream", "9"), ("centos-stream", "10"), ("debian", "13")],
+    [
+        *((name, version) for name in ("rocky", "alma", "centos-stream") for version in ("9", "10")),
+        *(("debian", "13"), ("ubuntu", "26.04"), ("amazon-linux", "2023")),
+    ],
 )
 def test_a_system_is_launched_from_its_publishers_newest_image_and_no_copy_of_it(rig: AwsRig, system: tuple[str, str]) -> None:
     (machine,) = rig.cloud().launch(rig.order(os=system))

@@ -36,6 +36,7 @@ CASES: list[Case] = [
     ("os", {"os__id": "debian"}, {}, "fail", "Ubuntu 24.04.3"),
     ("os", {"os__version_id": "24.04.3"}, {}, "pass", "Ubuntu"),
     ("os", {"os__version_id": "24.041"}, {}, "fail", "Ubuntu"),
+    ("os", {"os__id": "amzn", "os__version_id": "2023"}, {"os": {"name": "amazon-linux", "version": "2023"}}, "pass", ""),
     *[("os", {"os__id": name, "os__version_id": "9.4"}, {"os": {"name": ours, "version": "9"}}, "pass", "") for ours, name in EL.items()],
     ("python3", {"python3__version": "3.8"}, {}, "pass", "=3.8"),
     ("python3", {"python3__version": "3.8.0"}, {}, "pass", "=3.8.0"),

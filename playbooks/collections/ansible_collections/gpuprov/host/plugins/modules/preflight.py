@@ -41,7 +41,7 @@ import time
 
 from ansible.module_utils.basic import AnsibleModule
 
-_NAMES = {"almalinux": "alma", "centos": "centos-stream"}
+_NAMES = {"almalinux": "alma", "amzn": "amazon-linux", "centos": "centos-stream"}
 _LOCKS = ("/var/lib/dpkg/lock-frontend", "/var/lib/apt/lists/lock", "/var/lib/rpm/.rpm.lock")
 _SECURE_BOOT = "/sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
 _GIB = 1 << 30
