@@ -90,9 +90,10 @@ def build(cache: Path, progress: Callable[[str], None], *, like: Literal["own", 
 def el_release(name: str) -> str:
     """/etc/os-release of a host that stands for an EL system, which is named in the words of the catalogue."""
     system, version = name.split(" ", 1)
-    pretty = f"{system.replace('-', ' ').title()} Linux {version} (stand-in)"
+    title = f"{system.replace('-', ' ').title().removesuffix(' Linux')} Linux"
+    pretty = f"{title} {version} (stand-in)"
     return (
-        f'NAME="{system.title()} Linux"\nVERSION="{version} (stand-in)"\nID="{_EL_IDS.get(system, system)}"\n'
+        f'NAME="{title}"\nVERSION="{version} (stand-in)"\nID="{_EL_IDS.get(system, system)}"\n'
         f'ID_LIKE="rhel centos fedora"\nVERSION_ID="{version}"\nPLATFORM_ID="platform:el{version}"\nPRETTY_NAME="{pretty}"\n'
     )
 
