@@ -5,6 +5,7 @@ There are two files. `hosts.conf` has an entry for each instance; the user's `~/
 OpenSSH refuses a file that includes itself.
 """
 
+import fcntl
 import hashlib
 import os
 import re
@@ -115,9 +116,8 @@ class SshHome:
             f'  ControlPath "{self._control_folder()}/{hashlib.sha256(alias.encode()).hexdigest()[:8]}-%C"\n'
             "  ControlPersist 60\n"
         )
+        write_whole(self.config, f'Include "{self._hosts}"\nInclude "{self.user_config}"\n')
         self._write(alias, entry)
-        self.config.write_text(f'Include "{self._hosts}"\nInclude "{self.user_config}"\n')
-        self._include(present=True)
 
     def accept(self, name: str, keys: tuple[str, ...]) -> None:
         """Accept exactly these host keys of an instance from now on."""
@@ -139,8 +139,6 @@ class SshHome:
         self.close(name)
         hostkeys.forget(self.known_hosts, alias)
         self._write(alias, "")
-        if not text_of(self._hosts).strip():
-            self._include(present=False)
 
     def _control_folder(self) -> Path:
         """A folder with a short path: a socket's path has at most 108 bytes, and ssh appends a suffix while it binds."""
@@ -154,26 +152,36 @@ class SshHome:
         return folder if mine else self.folder
 
     def _write(self, alias: str, entry: str) -> None:
+        """Replace the entry of an instance; the user's configuration includes ours as long as there is one."""
         with FileLock(self.folder / "hosts.lock"):
             blocks = [
                 block
                 for block in re.split(r"(?m)^(?=Host )", text_of(self._hosts))
                 if block.strip() and block.split("\n", 1)[0] != f"Host {alias}"
             ]
-            write_whole(self._hosts, "".join([*blocks, entry]))
+            whole = "".join([*blocks, entry])
+            write_whole(self._hosts, whole)
+            self._include(present=bool(whole))
 
     def _include(self, *, present: bool) -> None:
         """Add or remove our lines at the top of the user's configuration; the rest of it is not touched."""
         ours = f'{_COMMENT}\nInclude "{self._hosts}"\n\n'
-        text = text_of(self.user_config, errors="surrogateescape")  # comments may be in another encoding
+        text_of(self.user_config, errors="surrogateescape")  # what is no file of text is refused before it is opened
         if not self.user_config.exists():
             if not present:
                 return
             if not self.user_config.parent.exists():
                 private_dir(self.user_config.parent)
             self.user_config.touch(mode=0o600)
-        rest = text.replace(ours, "")
-        updated = ours + rest if present else rest
-        if updated != text:
-            # Written in place, not replaced: the file may be a link into a dotfiles repository.
-            self.user_config.write_bytes(updated.encode(errors="surrogateescape"))
+        with self.user_config.open("rb") as held:
+            # The lock is the file's own: another GPUPROV_HOME has other lock files and changes the same configuration.
+            fcntl.flock(held, fcntl.LOCK_EX)
+            text = text_of(self.user_config, errors="surrogateescape")  # comments may be in another encoding
+            rest = text.replace(ours, "")
+            updated = ours + rest if present else rest
+            if updated != text:
+                # Written in place, not replaced: the file may be a link into a dotfiles repository. It is cut to its length after the
+                # write, so that it never lacks the user's own lines, whenever this is killed and whoever reads meanwhile.
+                with self.user_config.open("r+b") as file:
+                    file.write(updated.encode(errors="surrogateescape"))
+                    file.truncate()

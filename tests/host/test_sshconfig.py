@@ -2,6 +2,9 @@
 
 import stat
 import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Any
 
@@ -74,6 +77,45 @@ def test_what_is_private_can_be_entered_by_its_owner_only(tmp_path: Path, user_c
     assert home.public_key() == home.public_key()
     assert stat.S_IMODE(home.folder.stat().st_mode) == 0o700
     assert stat.S_IMODE((home.folder / "id_ed25519").stat().st_mode) == 0o600
+
+
+def test_the_users_lines_are_there_at_every_moment_while_several_homes_change_the_file(tmp_path: Path, user_config: Path) -> None:
+    """Hosts that are added and removed side by side, by threads of two homes that are switched as often as possible."""
+    before, interval = user_config.read_bytes(), sys.getswitchinterval()
+    homes = [SshHome(tmp_path / name, user_config) for name in ("one", "two")]
+    lost, done = [], threading.Event()
+
+    def look() -> None:
+        while not done.is_set():
+            text = user_config.read_bytes()
+            if not text.endswith(before):
+                lost.append(text)
+
+    def work(home: SshHome, name: str) -> None:
+        for _ in range(20):
+            home.add(name, address="10.0.0.1", login="ubuntu", keys=KEYS)
+            home.remove(name)
+
+    sys.setswitchinterval(1e-5)
+    try:
+        with ThreadPoolExecutor(5) as pool:
+            looking = pool.submit(look)
+            working = [pool.submit(work, home, f"{home.folder.name}-{number}") for home in homes for number in range(2)]
+            wait(working)
+            done.set()
+    finally:
+        sys.setswitchinterval(interval)
+    assert [future.exception() for future in (*working, looking)] == [None] * 5
+    assert lost == []
+    assert user_config.read_bytes() == before
+
+
+def test_the_include_stays_as_long_as_there_is_an_entry(tmp_path: Path, user_config: Path) -> None:
+    home = SshHome(tmp_path / "home", user_config)
+    for name in ("one", "two"):
+        home.add(name, address="10.0.0.1", login="ubuntu", keys=KEYS)
+    home.remove("one")
+    assert user_config.read_text().count("Include") == 1
 
 
 def test_a_user_without_any_configuration_gets_a_private_one(tmp_path: Path) -> None:
