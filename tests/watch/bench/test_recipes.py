@@ -58,6 +58,7 @@ class FakeBench:
 
     def __init__(self, capability: tuple[int, int] = (9, 0), **known: Any) -> None:
         self.torch, self.capability, self.meter = MagicMock(), capability, MagicMock(why="no NVML here")
+        self.torch.cuda.get_device_properties.return_value.total_memory = 80 << 30
         self.known: dict[str, Any] = {"world": 1, "allowed": set(range(16)), "near": {0}, "ranks": [0], **known}
         self.values: dict[str, float] = {}
         self.details: dict[str, dict[str, Any]] = {}
@@ -193,12 +194,24 @@ def test_mixed_precision_is_compared_with_both_and_with_fp32_alone_where_there_i
 ) -> None:
     monkeypatch.setattr(host.amp, "resnet50", MagicMock())
     hopper, turing = FakeBench(), FakeBench((7, 5))
+    turing.torch.cuda.get_device_properties.return_value.total_memory = 16 << 30
     hopper.device = turing.device = MagicMock()
     for bench in (hopper, turing):
         host.amp.run(bench, 1)
     assert set(hopper.values) == {"resnet50.fp32", "resnet50.tf32", "resnet50.mixed", "speed_up.fp32", "speed_up.tf32"}
     assert set(turing.values) == {"resnet50.fp32", "resnet50.mixed", "speed_up.fp32"}
-    assert hopper.values["resnet50.mixed"] == pytest.approx(64 / 0.001)
+    assert hopper.values["resnet50.mixed"] == pytest.approx(256 / 0.001)
+    assert turing.values["resnet50.mixed"] == pytest.approx(64 / 0.001)
+
+
+@pytest.mark.parametrize(("memory_gb", "batch"), [(16, 64), (24, 64), (32, 256), (80, 256)])
+def test_a_step_of_mixed_precision_is_long_enough_for_its_launches_where_the_memory_allows_it(
+    host: Any, memory_gb: int, batch: int
+) -> None:
+    bench = FakeBench()
+    properties = bench.torch.cuda.get_device_properties.return_value
+    properties.total_memory = memory_gb << 30
+    assert host.amp.batch_of(bench) == batch
 
 
 def test_threads_that_would_take_too_long_are_left_out_with_the_reason_and_none_exceed_the_cores(
