@@ -173,15 +173,14 @@ class SshHome:
             if not self.user_config.parent.exists():
                 private_dir(self.user_config.parent)
             self.user_config.touch(mode=0o600)
-        with self.user_config.open("rb") as held:
+        # Written in place, not replaced: the file may be a link into a dotfiles repository. It is cut to its length after the write: it
+        # never lacks the user's own lines, whenever this is killed and whoever reads meanwhile.
+        with os.fdopen(os.open(self.user_config, os.O_WRONLY), "wb") as file:
             # The lock is the file's own: another GPUPROV_HOME has other lock files and changes the same configuration.
-            fcntl.flock(held, fcntl.LOCK_EX)
+            fcntl.flock(file, fcntl.LOCK_EX)
             text = text_of(self.user_config, errors="surrogateescape")  # comments may be in another encoding
             rest = text.replace(ours, "")
             updated = ours + rest if present else rest
             if updated != text:
-                # Written in place, not replaced: the file may be a link into a dotfiles repository. It is cut to its length after the
-                # write, so that it never lacks the user's own lines, whenever this is killed and whoever reads meanwhile.
-                with self.user_config.open("r+b") as file:
-                    file.write(updated.encode(errors="surrogateescape"))
-                    file.truncate()
+                file.write(updated.encode(errors="surrogateescape"))
+                file.truncate()
