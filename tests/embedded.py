@@ -19,12 +19,17 @@ import sys
 import time
 from pathlib import Path
 
+from moto.core.base_backend import AccountSpecificBackend
+from moto.core.utils import get_service_model
+
 from provision.rehearsal import EMULATIONS, control, server
 from provision.rehearsal.control import Rehearsal
 from provision.rehearsal.digitalocean import document
 from provision.rehearsal.gcp import discovery
 
 _MODULE = "provision.rehearsal.server"
+# What tests ask the embedded AWS for. moto reads each service's model at its first call: a quarter of a second for EC2's.
+_ASKED = ("ec2", "autoscaling", "ssm", "sts", "iam", "s3", "service-quotas", "cloudformation", "resourcegroupstaggingapi")
 _START_S = 60.0
 
 
@@ -91,6 +96,11 @@ def main() -> None:
         pkgutil.resolve_name(path)
     discovery.load()
     document.load()
+    session = AccountSpecificBackend.get_session()
+    for service in _ASKED:
+        get_service_model(service)
+        for partition in session.get_available_partitions():
+            session.get_available_regions(service, partition)
     gc.collect()
     gc.freeze()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # forks that have ended are gone at once

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import secrets
@@ -74,9 +75,15 @@ def test_botocore_knows_every_operation_and_every_parameter(case: str, tmp_path:
     assert len(operations) > 15
 
 
+@functools.cache
+def _session() -> botocore.session.Session:
+    """It reads a service's model once, which takes longer than everything else here."""
+    return botocore.session.get_session()
+
+
 def judged(words: list[str]) -> str:
     """Fail unless AWS's own model has the operation and accepts the parameters; the operation."""
-    session = botocore.session.get_session()
+    session = _session()
     service, operation, *rest = words
     model = session.get_service_model(service)
     if operation == "wait":

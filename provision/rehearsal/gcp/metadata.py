@@ -7,6 +7,7 @@ docs.cloud.google.com/compute/docs/instances/verifying-instance-identity.
 
 import base64
 import datetime as dt
+import functools
 import hmac
 import json
 import secrets
@@ -38,9 +39,11 @@ class MetadataServer:
     def __init__(self, world: World) -> None:
         self._world = world
         self._root = secrets.token_bytes(32)
-        key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
-        self._key = key
-        self._certificate = _certificate(key)
+
+    @functools.cached_property
+    def _key(self) -> rsa.RSAPrivateKey:
+        """What identity tokens are signed with; made when the first is asked for, because that takes longer than a start."""
+        return rsa.generate_private_key(public_exponent=65537, key_size=2048)
 
     def __call__(self, environ: Environ, start: Start) -> Iterable[bytes]:
         """Answer one request."""
@@ -51,7 +54,8 @@ class MetadataServer:
 
     def certificates(self) -> Response:
         """The certificates of the keys that identity tokens are signed with, by key id, as Google publishes its own."""
-        return Response(json.dumps({_KEY_ID: self._certificate}), mimetype="application/json")
+        with self._world.lock:
+            return Response(json.dumps({_KEY_ID: _certificate(self._key)}), mimetype="application/json")
 
     def holder(self, token: str) -> tuple[str, str] | None:
         """Id and service account of the instance that was given this token, if it runs; None for any other."""
