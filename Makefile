@@ -25,6 +25,7 @@ help:
 
 setup: $(VENV)/.ready
 
+# A lock names all that it needs: where pip may resolve, it takes a newer coverage for coverage[toml] than the lock's, and refuses it for its hash.
 # apt-cacher-ng is run by gpuprov itself, on a bridge of its own; services that Debian would start are masked when we install them.
 $(VENV)/.ready: pyproject.toml requirements.lock
 	@missing=""; for p in $(DEBIAN); do dpkg -s $$p >/dev/null 2>&1 || missing="$$missing $$p"; done; \
@@ -35,7 +36,7 @@ $(VENV)/.ready: pyproject.toml requirements.lock
 	  $(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends $$missing </dev/null; fi
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "gpuprov needs Python 3.11 or later: make PYTHON=python3.11 …")'
 	$(PYTHON) -m venv --clear $(VENV)
-	$(BIN)/pip install -qq --disable-pip-version-check -r requirements.lock
+	$(BIN)/pip install -qq --disable-pip-version-check --no-deps -r requirements.lock
 	$(BIN)/pip install -qq --disable-pip-version-check --no-deps -e .
 	touch $@
 
@@ -92,7 +93,7 @@ QUICK := -m "not rehearsal and not browser" --ignore-glob='*/test_crash_*' --ign
 test-lowest: setup
 	$(BIN)/pip install -qq uv
 	$(BIN)/uv pip compile -q --all-extras --resolution lowest-direct pyproject.toml -o .venv/lowest.txt
-	$(PYTHON) -m venv .venv-lowest && .venv-lowest/bin/pip install -qq -r .venv/lowest.txt && .venv-lowest/bin/pip install -qq --no-deps -e .
+	$(PYTHON) -m venv .venv-lowest && .venv-lowest/bin/pip install -qq --no-deps -r .venv/lowest.txt && .venv-lowest/bin/pip install -qq --no-deps -e .
 	$(SUDO) $(COMPILED) PATH="$(CURDIR)/.venv-lowest/bin:$$PATH" .venv-lowest/bin/pytest -n auto --dist loadfile --no-loadscope-reorder $(if $(filter quick,$(LOWEST)),$(QUICK))
 
 # No index is written into the file: it is whatever pip is configured to use.
@@ -107,7 +108,7 @@ release-check: build/release-tools/.ready
 
 build/release-tools/.ready: release.lock
 	$(PYTHON) -m venv --clear build/release-tools
-	build/release-tools/bin/pip install -qq --disable-pip-version-check -r release.lock
+	build/release-tools/bin/pip install -qq --disable-pip-version-check --no-deps -r release.lock
 	touch $@
 
 clean:
