@@ -5,6 +5,7 @@ import json
 import os
 import shlex
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,19 +23,21 @@ def user_of(target: Target) -> str:
     return _settings(target).get("user", getpass.getuser())
 
 
-def inventory(target: Target, user: str, run_dir: Path) -> str:
-    """An inventory of one host; none of its words is a template for Ansible."""
-    host: dict[str, Any] = {"ansible_become": user != "root"}
+def inventory(targets: Sequence[Target], run_dir: Path) -> str:
+    """An inventory of these hosts; none of its words is a template for Ansible."""
+    return json.dumps({"all": {"hosts": {target.name: inert.inert(_host(target, run_dir)) for target in targets}}}, indent=2)
+
+
+def _host(target: Target, run_dir: Path) -> dict[str, Any]:
+    host: dict[str, Any] = {"ansible_become": user_of(target) != "root"}
     if target.is_local:
-        host["ansible_connection"] = "local"
-    else:
-        host |= {
-            "ansible_connection": "ssh",
-            "ansible_host": target.destination,
-            "ansible_ssh_common_args": shlex.join(_options(target, run_dir)),
-            "ansible_ssh_args": "",
-        }
-    return json.dumps({"all": {"hosts": {target.name: inert.inert(host)}}}, indent=2)
+        return host | {"ansible_connection": "local"}
+    return host | {
+        "ansible_connection": "ssh",
+        "ansible_host": target.destination,
+        "ansible_ssh_common_args": shlex.join(_options(target, run_dir)),
+        "ansible_ssh_args": "",
+    }
 
 
 def renew(target: Target) -> None:

@@ -75,6 +75,11 @@ class RunEvents:
         except KeyboardInterrupt:
             self.stopped.set()
 
+    @property
+    def failed(self) -> bool:
+        """Whether a task has failed, or the connection."""
+        return self._failure is not None
+
     def raise_failure(self, exit_code: int, output: str) -> None:
         """Raise what went wrong, if anything did; `output` is what Ansible printed."""
         if self._failure is not None:

@@ -12,6 +12,7 @@ from provision import paths
 from provision.concurrent import run_until
 from provision.converge.progress import Progress
 from provision.converge.roles import OF_THE_DRIVER, all_roles, roles_for
+from provision.converge.shared import SharedRuns
 from provision.host.carry import remove
 from provision.host.ssh import Target
 from provision.mirror.bring import carry_to
@@ -68,11 +69,18 @@ class SetupResult:
 
 
 def set_up(
-    session: Session, request: SetupRequest, *, say: Say, on_task: Callable[[Progress], None], stop: threading.Event | None = None
+    session: Session,
+    request: SetupRequest,
+    *,
+    say: Say,
+    on_task: Callable[[Progress], None],
+    stop: threading.Event | None = None,
+    shared: SharedRuns | None = None,
 ) -> SetupResult:
     """Bring one host to what its profile asks for. A host that is correct already is observed once, and that is all.
 
     `stop` ends the run on the host, for a caller that gets a Ctrl-C in another thread; KeyboardInterrupt is raised then.
+    `shared` is that of all hosts of the caller.
     """
     say("observing the host")
     report = observe(request, session.measurements, stop)
@@ -99,6 +107,7 @@ def set_up(
         say=say,
         on_task=on_task,
         stop=stop,
+        shared=shared,
     )
     for warning in done.warnings:
         say(f"warning: {warning}")
@@ -107,7 +116,7 @@ def set_up(
     if not request.check:
         say("proving the result")
         report = observe(request, session.measurements, stop)
-    return SetupResult(report, tuple(roles), folder, done.warnings)
+    return SetupResult(report, tuple(roles), done.run_dir, done.warnings)
 
 
 def observe(request: SetupRequest, measurements: Path, stop: threading.Event | None = None) -> Report:

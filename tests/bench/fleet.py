@@ -6,11 +6,15 @@ highest sum of PSS of the client's processes, twenty times a second. Wall time i
 it says little about machines of their own. `no-op` is an observation of each host, which is what `up` does to hosts that hold.
 
 MITOGEN is the folder of mitogen's package (ansible_mitogen in it), PYINFRA pyinfra's program; each is left out where it is not set.
+`old hosts` are those that cannot set themselves up: gpuprov runs one Ansible for all of them.
 
 `--broken` launches machines of its own, so many for each of three: those whose power is cut in the middle of their set-up, those that are
 300 ms away, and those without room. It prints what `up` reports, when each kind was through, and what the next `up` makes of them.
 
-Run: python -m tests.bench.fleet NAME [N…]   (NAME: of `gpuprov up --rehearse --count M`, with M at least the largest N; TASKS=40)
+`--table` launches machines of its own, and makes one table of all of it: see tests/bench/fleet_table.py.
+
+Run: python -m tests.bench.fleet --table [16]
+     python -m tests.bench.fleet NAME [N…]   (NAME: of `gpuprov up --rehearse --count M`, with M at least the largest N; TASKS=40)
      python -m tests.bench.fleet --broken [8]
 """
 
@@ -30,9 +34,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
+import yaml
 
 from provision.converge.bundle import config
 from provision.converge.events import RunEvents
+from provision.converge.shared import SharedRuns, Work
 from provision.converge.there import converge_there
 from provision.host.ssh import Target
 from provision.profile.locked import Lock
@@ -61,6 +67,11 @@ def main() -> None:
     if sys.argv[1] == "--broken":
         broken(int(sys.argv[2]) if len(sys.argv) > 2 else 8)
         return
+    if sys.argv[1] == "--table":
+        from tests.bench.fleet_table import table
+
+        table(int(sys.argv[2]) if len(sys.argv) > 2 else 16)
+        return
     name, counts = sys.argv[1], [int(word) for word in sys.argv[2:]] or [1, 8]
     hosts = Session.open().record(name).hosts
     print(f"{'':<28} {'hosts':>5} {'wall s':>8} {'CPU s':>8} {'a host':>8} {'MB':>8} {'a host':>8}   medians of {RUNS}", flush=True)
@@ -68,8 +79,7 @@ def main() -> None:
         folder = Path(place)
         write_play(folder)
         if "TASKS" in os.environ:
-            tasks = [{"name": f"Task {n}", "ansible.builtin.set_fact": {"a": n}} for n in range(int(os.environ["TASKS"]))]
-            (folder / "play.json").write_text(json.dumps([{"hosts": "all", "gather_facts": False, "tasks": tasks}]))
+            small_tasks(folder, int(os.environ["TASKS"]))
         for case in CASES:
             if (case == "mitogen" and "MITOGEN" not in os.environ) or (case == "pyinfra" and "PYINFRA" not in os.environ):
                 continue
@@ -79,6 +89,12 @@ def main() -> None:
                 wall, cpu, memory = (statistics.median(getattr(cost, what) for cost in costs) for what in ("wall_s", "cpu_s", "memory_mb"))
                 row = f"{case:<28} {count:5} {wall:8.1f} {cpu:8.2f} {cpu / count:8.2f} {memory:8.0f} {memory / count:8.0f}"
                 print(row, flush=True)
+
+
+def small_tasks(folder: Path, count: int) -> None:
+    """A play of tasks that cost the host as little as a task can."""
+    tasks = [{"name": f"Task {n}", "ansible.builtin.set_fact": {"a": n}} for n in range(count)]
+    (folder / "play.json").write_text(json.dumps([{"hosts": "all", "gather_facts": False, "tasks": tasks}]))
 
 
 def measured(case: str, hosts: list[str], folder: Path) -> Cost:
@@ -158,6 +174,18 @@ def ours(hosts: list[str], folder: Path) -> None:
     each(hosts, work)
 
 
+def old(hosts: list[str], folder: Path) -> None:
+    stop, playbook = threading.Event(), folder / f"play-{os.getpid()}.yml"
+    playbook.write_text(yaml.safe_dump(json.loads((folder / "play.json").read_text())))
+    shared = SharedRuns(len(hosts), stop)
+
+    def work(target: Target) -> None:
+        run = RunEvents(target, Path(tempfile.mkdtemp(dir=folder)), lambda _: None, diff=False, stopped=stop)
+        shared.converge(run, Work((), {}, playbook=playbook))
+
+    each(hosts, work)
+
+
 def no_op(hosts: list[str], folder: Path) -> None:
     session = Session.open()
     record = session.record(hosts[0])
@@ -192,7 +220,15 @@ def mitogen(hosts: list[str], folder: Path) -> None:
 def pyinfra(hosts: list[str], folder: Path) -> None:
     listed = folder / f"hosts_{os.getpid()}.py"
     ssh = Session.open().ssh
-    options = [(ssh.target(host).destination, {"ssh_config_file": str(ssh.target(host).config)}) for host in hosts]
+    # It reads neither an included configuration nor the keys that gpuprov has of these hosts: it takes each as it comes, which only a
+    # measurement may do.
+    options = []
+    for host in hosts:
+        argv = ["ssh", "-F", str(ssh.target(host).config), "-G", ssh.target(host).destination]
+        said = subprocess.run(argv, check=True, capture_output=True, text=True).stdout
+        known = dict(line.partition(" ")[::2] for line in said.splitlines())
+        data = {"ssh_hostname": known["hostname"], "ssh_user": known["user"], "ssh_key": known["identityfile"]}
+        options.append((host, {**data, "ssh_strict_host_key_checking": "no"}))
     listed.write_text(f"hosts = {json.dumps(options)}\nhosts = [(name, data) for name, data in hosts]\n")
     subprocess.run([os.environ["PYINFRA"], "-y", str(listed), str(folder / "deploy.py")], check=True)
 
@@ -221,7 +257,7 @@ def broken(each_kind: int) -> None:
                     machines.cut_power(before[name])
                     left.remove(name)
 
-            said = timed(machines, words, "with broken ones", told)
+            said = timed(machines, words, "with broken ones", told).said
         print(said[said.index("error[hosts-failed]") :])
         for kind, of_kind in kinds.items():
             ends = [
@@ -237,8 +273,19 @@ def broken(each_kind: int) -> None:
         )
 
 
-def timed(machines: Machines, words: tuple[str, ...], what: str, told: Callable[[str], None] = lambda _: None) -> str:
-    """Run a command and print what it took of this machine; returns what it said on standard error."""
+@dataclass(frozen=True)
+class Timed:
+    """One command: what it said on standard error, and what it took of this machine."""
+
+    said: str
+    code: int
+    began: float
+    cost: Cost
+
+
+def timed(machines: Machines, words: tuple[str, ...], what: str, told: Callable[[str], None] = lambda _: None) -> Timed:
+    """Run a command and print what it took of this machine."""
+    at = time.time()
     said, began = "", time.perf_counter()
     with tempfile.TemporaryFile("w+") as out:
         process = subprocess.Popen(
@@ -254,16 +301,15 @@ def timed(machines: Machines, words: tuple[str, ...], what: str, told: Callable[
             said += line
             told(line)
         _, status, used = os.wait4(process.pid, 0)
-    code, cpu = os.waitstatus_to_exitcode(status), used.ru_utime + used.ru_stime
-    print(
-        f"{what}: exit code {code}, {time.perf_counter() - began:.1f} s, {cpu:.1f} CPU s, {used.ru_maxrss / 1e3:.0f} MB at most", flush=True
-    )
-    return said
+    code, cost = os.waitstatus_to_exitcode(status), Cost(time.perf_counter() - began, used.ru_utime + used.ru_stime, used.ru_maxrss / 1e3)
+    print(f"{what}: exit code {code}, {cost.wall_s:.1f} s, {cost.cpu_s:.1f} CPU s, {cost.memory_mb:.0f} MB at most", flush=True)
+    return Timed(said, code, at, cost)
 
 
 CASES: dict[str, Callable[[list[str], Path], None]] = {
     "gpuprov, no-op": no_op,
     "gpuprov": ours,
+    "gpuprov, old hosts": old,
     "ansible-playbook for all": ansible,
     "ansible-playbook for each": lambda hosts, folder: each(hosts, lambda target: ansible([target.name], folder)),
     "mitogen": mitogen,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import json
 import os
 from pathlib import Path
@@ -22,8 +21,8 @@ def target(folder: Path, *lines: str) -> Target:
     return Target("lab", "lab", config)
 
 
-def host(target_: Target, user: str, run_dir: Path = RUN) -> dict[str, Any]:
-    hosts: dict[str, Any] = json.loads(connection.inventory(target_, user, run_dir))["all"]["hosts"]
+def host(target_: Target, run_dir: Path = RUN) -> dict[str, Any]:
+    hosts: dict[str, Any] = json.loads(connection.inventory([target_], run_dir))["all"]["hosts"]
     assert list(hosts) == [target_.name]
     return {key: value["__ansible_unsafe"] if isinstance(value, dict) else value for key, value in hosts[target_.name].items()}
 
@@ -34,17 +33,19 @@ def test_the_user_is_the_one_of_the_ssh_configuration(tmp_path: Path) -> None:
 
 def test_the_local_user_becomes_root_unless_it_is_root(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    assert connection.user_of(LOCALHOST) == getpass.getuser()
-    assert host(LOCALHOST, "ada") == {"ansible_become": True, "ansible_connection": "local"}
-    assert host(LOCALHOST, "root")["ansible_become"] is False
+    monkeypatch.setenv("LOGNAME", "ada")
+    assert connection.user_of(LOCALHOST) == "ada"
+    assert host(LOCALHOST) == {"ansible_become": True, "ansible_connection": "local"}
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    assert host(LOCALHOST)["ansible_become"] is False
 
 
 def test_host_keys_are_checked_and_one_connection_is_shared(tmp_path: Path) -> None:
-    arguments = host(target(tmp_path), "ubuntu")["ansible_ssh_common_args"]
+    arguments = host(target(tmp_path))["ansible_ssh_common_args"]
     assert arguments.startswith(f"-F {tmp_path}/config -o BatchMode=yes -o StrictHostKeyChecking=yes")
     assert f"ControlPath={RUN}/%C" in arguments
 
 
 @pytest.mark.parametrize(("line", "folder"), [(" ControlMaster auto", RUN), ("", Path("/run") / ("long" * 12))])
 def test_a_shared_connection_of_the_user_is_kept_and_no_socket_path_is_too_long(tmp_path: Path, line: str, folder: Path) -> None:
-    assert "ControlPath" not in host(target(tmp_path, line), "ubuntu", folder)["ansible_ssh_common_args"]
+    assert "ControlPath" not in host(target(tmp_path, line), folder)["ansible_ssh_common_args"]

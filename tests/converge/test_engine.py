@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import subprocess
 import sys
 import tarfile
@@ -16,6 +17,7 @@ from provision.converge.bundle import bundle, config
 from provision.converge.engine import Layer
 from provision.converge.onhost import bundle as onhost
 from provision.errors import PlaybookFailedError
+from tests.release.__main__ import interpreter
 
 there: Any = onhost
 
@@ -43,6 +45,43 @@ def test_the_engine_runs_without_compiled_code_and_without_what_is_installed_her
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert f"python module location = {tmp_path}/ansible" in done.stdout
+
+
+PLAY = """
+- hosts: all
+  gather_facts: true
+  gather_subset: [min]
+  vars: {ansible_python_interpreter: PYTHON}
+  tasks:
+    - {name: Write, ansible.builtin.copy: {dest: "FOLDER/{{ ansible_facts.python.version.minor }}", content: "{{ [1, 2] | to_json }}"}}
+    - {name: Command, ansible.builtin.command: {argv: [test, -s, "FOLDER/{{ ansible_facts.python.version.minor }}"]}, register: tested}
+    - {name: Line, ansible.builtin.lineinfile: {path: FOLDER/lines, line: "{{ tested.rc }}", create: true}}
+"""
+
+
+@pytest.mark.parametrize("version", ["3.12", "3.13", "3.14"])
+def test_it_runs_a_play_under_each_newer_python_that_a_host_may_have(tmp_path: Path, version: str) -> None:
+    """The engine is packed under the client's Python; Ansible, its runner and the modules run under the host's."""
+    python = interpreter(version)
+    if not python:
+        pytest.skip(f"Python {version} is not on this machine")
+    playbook, here = tmp_path / "play.yml", tmp_path / "here"
+    playbook.write_text(PLAY.replace("PYTHON", python).replace("FOLDER", str(here)))
+    for name in ("engine", "config", "run", "here"):
+        (tmp_path / name).mkdir(mode=0o700)
+    for name, layer in (("engine", engine.engine()), ("config", config((), {}, tags=(), playbook=playbook))):
+        there.unpack(io.BytesIO(layer.content), str(tmp_path / name))
+    program = "import sys; sys.path.insert(0, sys.argv[1]); from provision.converge.onhost.work import main; main(*sys.argv[2:])"
+    done = subprocess.run(
+        [python, "-I", "-W", "error::SyntaxWarning", "-c", program, *(str(tmp_path / name) for name in ("engine", "run", "config"))],
+        check=False, capture_output=True, text=True, env={"HOME": str(tmp_path), "LC_ALL": "C.UTF-8", "PATH": "/usr/bin:/bin"},
+    )  # fmt: skip
+    told = [json.loads(line) for line in (tmp_path / "run/told").read_text().splitlines()]
+    assert (done.returncode, told[-1]["end"]["code"]) == (0, 0), (done.stderr, told[-1])
+    assert [each["event_data"]["task"] for each in told if each.get("event_data", {}).get("res", {}).get("changed")] == [
+        *("Write", "Command", "Line"),
+    ]
+    assert {path.name: path.read_text() for path in here.iterdir()} == {version.split(".")[1]: "[1, 2]", "lines": "0\n"}
 
 
 def test_it_is_packed_once_and_a_spoiled_copy_in_the_cache_is_packed_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,13 +5,19 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from provision.converge.bundle import config
+from provision.converge.events import RunEvents
+from provision.converge.progress import Progress
+from provision.converge.there import converge_there
 from provision.errors import GpuprovError, HostUnreachableError, InternalError, PlaybookFailedError
-from provision.workflow.session import Say
+from provision.workflow.converging import sign
+from provision.workflow.session import Say, Session
 from provision.workflow.several import HostsFailedError, Outcomes, on_each, reason, worst
-from tests.waiting import LONG_S
+from tests.waiting import LONG_S, until
 from tests.workflow.broken_hosts import Machines
 
 COUNT = 6
@@ -171,3 +177,56 @@ def test_each_of_several_broken_hosts_has_its_verdict_and_the_next_run_repairs_t
     assert {name: after[name] for name in (FULL, *WELL)} == {name: before[name] for name in (FULL, *WELL)}
     assert not {before[name] for name in CUT} & set(after.values())
     assert machines.gpuprov("down", "m", "--yes").returncode == 0
+
+
+BOOTS = """
+- hosts: all
+  gather_facts: false
+  become: true
+  tasks:
+    - {name: Look, ansible.builtin.stat: {path: /run/before-the-boot}, register: looked}
+    - {name: Reboot, ansible.builtin.reboot: {}, when: looked.stat.exists}
+    - {name: After, ansible.builtin.command: {argv: [sh, -c, "test ! -e /var/waits || until test -e /var/go; do sleep 0.1; done"]}}
+"""
+
+
+@pytest.mark.rehearsal
+def test_two_of_three_hosts_boot_in_the_middle_and_the_third_is_through_before(
+    machines: Machines, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that has booted waits on until the third, which needs no boot, has ended."""
+    profile = str(machines.small_profile())
+    done = machines.gpuprov("up", "--profile", profile, "--rehearse", "--name", "b", "--count", "3", "--without-gpu", "--json")
+    assert done.returncode == 0, done.stderr[-3000:]
+    names = [host["instance"]["name"] for host in json.loads(done.stdout)["hosts"]]
+    machines.shell("b-1", "touch /run/before-the-boot /var/waits")
+    machines.shell("b-2", "touch /run/before-the-boot")
+    for name in ("GPUPROV_HOME", "GPUPROV_SSH_CONFIG"):
+        monkeypatch.setenv(name, machines.env[name])
+    session, playbook, stop = Session.open(), tmp_path / "boots.yml", threading.Event()
+    playbook.write_text(BOOTS)
+    signed = sign(session, config((), {}, tags=(), playbook=playbook))
+    said, story = list[tuple[str, str]](), list[Progress]()
+
+    def boot(name: str) -> str:
+        return machines.gpuprov("ssh", name, "--", "cat /proc/sys/kernel/random/boot_id").stdout
+
+    def work(name: str, say: Say) -> None:
+        folder = tmp_path / name
+        folder.mkdir()
+        converge_there(session.target(name), signed, RunEvents(session.target(name), folder, story.append, diff=False, stopped=stop), say)
+
+    def on_host(name: str, step: str) -> None:
+        said.append((name, step))
+        if (name, step) == ("b-3", "done"):
+            until(lambda: machines.gpuprov("ssh", "b-1", "--", "sudo touch /var/go").returncode == 0)
+
+    before = {name: boot(name) for name in names}
+    outcomes = on_each({name: name for name in names}, work, on_host=on_host, stop=stop)
+    assert outcomes.errors == {}
+    assert {name for name, step in said if "starts again" in step} == {"b-1", "b-2"}
+    assert {name for name in names if boot(name) != before[name]} == {"b-1", "b-2"}
+    assert sorted((each.host, each.state) for each in story if each.task == "After" and each.state != "started") == [
+        (name, "changed") for name in names
+    ]
+    assert machines.gpuprov("down", "b", "--yes").returncode == 0

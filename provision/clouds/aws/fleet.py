@@ -17,12 +17,14 @@ from provision.clouds.aws.permissions import parameters_of
 from provision.clouds.aws.requests import resource_name
 from provision.clouds.claim import taken
 from provision.clouds.fleet import FleetMember, FleetOrder, FleetPlan, FleetView, PostedEvidence, Waves
+from provision.concurrent import at_once
 from provision.errors import CloudInvalidError
 
 _GROUP: Final = "AutoScalingGroupName"
 _ENDED: Final = {"Successful", "Failed", "Cancelled", "RollbackFailed", "RollbackSuccessful"}
 _MOST_EVIDENCE: Final = 8 * 1024 * 1024
 _TOLD: Final = 5
+_AT_ONCE: Final = 10  # as many connections as the client keeps
 _REACH: Final = (
     "the role is the group's, and some calls cannot be narrowed to one machine: root on a member can say that a neighbour may serve, and "
     "can stop the launches of its own group; it cannot write a neighbour's evidence"
@@ -180,11 +182,12 @@ class AwsFleet:
 
     def evidence(self, order: FleetOrder) -> Sequence[PostedEvidence]:
         """What members posted, each under the instance that AWS put into its prefix."""
-        start, store, found = f"{order.prefix}evidence/{order.machine.name}/", self._api.client("s3"), list[PostedEvidence]()
+        start, store = f"{order.prefix}evidence/{order.machine.name}/", self._api.client("s3")
         with cloud_errors("s3:ListBucket", self._api.region):
             pages = store.get_paginator("list_objects_v2").paginate(Bucket=order.bucket, Prefix=start)
             keys = [row["Key"] for page in pages for row in page.get("Contents", []) if row["Size"] <= _MOST_EVIDENCE]
-        for key in keys:
+
+        def read(key: str) -> PostedEvidence:
             member, _, rest = key.removeprefix(start).partition("/")
             with cloud_errors("s3:GetObject", self._api.region):
                 raw = store.get_object(Bucket=order.bucket, Key=key)["Body"].read(_MOST_EVIDENCE)
@@ -192,9 +195,9 @@ class AwsFleet:
                 content = json.loads(raw)
             except (ValueError, RecursionError):
                 content = None
-            usable = content if isinstance(content, dict) else {}
-            found.append(PostedEvidence(member.rpartition(":")[2], rest.removesuffix(".json"), usable))
-        return found
+            return PostedEvidence(member.rpartition(":")[2], rest.removesuffix(".json"), content if isinstance(content, dict) else {})
+
+        return at_once(read, keys, most=_AT_ONCE)
 
     def roll(self, order: FleetOrder, program: bytes, waves: Waves, *, on_step: base.Step) -> None:
         """A new numbered version, and a refresh towards it; one that is under way already is left to go on."""
