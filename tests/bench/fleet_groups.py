@@ -29,7 +29,7 @@ REGION, DELAY_S = "ap-east-1", 0.08
 
 
 def groups() -> list[dict[str, Any]]:
-    """A row for each size: seconds, CPU seconds and calls of `fleet up`, `status`, `scale` and `roll`."""
+    """A row for each size: seconds, CPU seconds and calls of `fleet up`, `status` and `scale`."""
     rows = list[dict[str, Any]]()
     for size in SIZES:
         with tempfile.TemporaryDirectory() as place:
