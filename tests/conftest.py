@@ -53,9 +53,10 @@ PLAIN = {
 
 # The files that take minutes begin first, so that no worker is left alone with one of them at the end.
 LONGEST = (
-    "workflow/test_fleet",
     "cloud/test_story",
-    "workflow/test_bake",
+    "clouds/aws/test_member",
+    "workflow/",
+    "site/",
     "test_bake",
     "launch/test_faults_",
     "launch/test_crash_",
@@ -63,7 +64,11 @@ LONGEST = (
     "playbooks/",
     "test_story",
     "test_keys",
+    "test_contributing",
     "rehearsal/",
+    "render/",
+    "review/test_story",
+    "catalog/test_product",
 )
 
 
