@@ -1,4 +1,4 @@
-"""`gpuprov bake` against the embedded GCP without hosts: with one permission less, what is current, and an image that fails."""
+"""`gpuprov bake` against the embedded GCP without hosts: killed at every change, with one permission less, and what is current."""
 
 from __future__ import annotations
 
@@ -8,9 +8,12 @@ from typing import Any
 
 import pytest
 
+from provision.clouds.gcp.access import GcpAccess
+from provision.clouds.gcp.cloud import GcpCloud
 from provision.rehearsal import control
 from provision.rehearsal.control import Rehearsal
 from tests.cli.conftest import Call, call
+from tests.workflow.killed import Killable
 from tests.workflow.test_bake import cloud, settings, written
 
 __all__ = ["call", "cloud"]
@@ -57,6 +60,25 @@ def test_a_launch_starts_from_it_while_it_is_current(cloud: Rehearsal, call: Cal
     code, _, err = call("up", on_gcp(path, "required", root_gb=201), *words)
     assert (code, "is stale: the lock (" in err, "error[image-not-found]" in err) == (4, True, True), err
     assert len(made(cloud)) == 1
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_kill_9_at_every_change(cloud: Rehearsal, call: Call, tmp_path: Path, killable: Killable, *, when: str) -> None:
+    profile, google = on_gcp(tmp_path / "bk.yml"), GcpCloud("asia-east2", GcpAccess(**cloud.settings("gcp")))
+    number, more = 0, True
+    while more:
+        number += 1
+        more = killable.run(number, when, *make(profile), stand_ins=True).killed
+        seen = {image["name"] for image in made(cloud)}
+        code, out, err = call(*make(profile))
+        assert code == 0, (number, err)
+        name = json.loads(out)["image"]["name"]
+        assert seen <= {name}
+        assert [(image["name"], image["status"]) for image in made(cloud)] == [(name, "READY")], number
+        assert [str(thing) for thing in google.things()] == [], number
+        assert call("bake", "remove", "bk", "--rehearse", "--yes")[0] == 0
+        assert made(cloud) == [], number
+    assert number > 5
 
 
 @pytest.mark.parametrize(

@@ -205,6 +205,45 @@ def test_kill_9_at_every_call(
     assert number > 1
 
 
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("where", ["aws"])
+def test_kill_9_at_every_call_of_extend(
+    groups: AwsGroups, call: Call, words: tuple[str, ...], tmp_path: Path, killable: Killable, *, when: str
+) -> None:
+    """The same command again moves the deadline that the group has by then, and everything that names a deadline names that one."""
+    program = tmp_path / "program"
+    program.write_text("#!/bin/sh\nuptime\n")
+    words, asked = (*words, "--program", str(program)), ("fleet", "extend", "ff", "1h")
+    named = {"AutoScalingGroupName": "gpuprov-ff", "ScheduledActionName": "gpuprov-deadline"}
+    hour, number, more = dt.timedelta(hours=1), 0, True
+
+    def deadline() -> dt.datetime:
+        (action,) = groups.groups.describe_scheduled_actions(AutoScalingGroupName="gpuprov-ff")["ScheduledUpdateGroupActions"]
+        return dt.datetime.fromisoformat(str(action["StartTime"]))
+
+    while more:
+        number += 1
+        assert call(*words)[0] == 0
+        until(lambda: groups.count() == 2)
+        soon = dt.datetime.now(dt.UTC).replace(microsecond=0) + 2 * hour
+        groups.groups.put_scheduled_update_group_action(**named, StartTime=soon, MinSize=0, MaxSize=0, DesiredCapacity=0)
+        more = killable.run(number, when, *asked).killed
+        reached = deadline()
+        assert reached in {soon, soon + hour}
+        code, _, err = call(*asked)
+        assert code == 0, (number, err)
+        wanted = (reached + hour).isoformat(timespec="seconds")
+        assert deadline() == reached + hour
+        assert json.loads(call(*words, "--json")[1])["deadline"] == wanted
+        machines = [machine for each in groups.ec2.describe_instances()["Reservations"] for machine in each["Instances"]]
+        tags = [machine["Tags"] for machine in machines if machine["State"]["Name"] != "terminated"] + [groups.one()["Tags"]]
+        assert [{tag["Value"] for tag in each if tag["Key"] == base.DEADLINE_TAG} for each in tags] == [{wanted}] * 3, number
+        assert (groups.sizes(), groups.versions()) == ([2], 1)
+        assert call("fleet", "down", "ff", "--yes")[0] == 0
+        assert (groups.left(), groups.all()) == ([], []), number
+    assert number > 3
+
+
 def test_its_life_through_the_command_line(groups: AwsGroups | GcpGroups, call: Call, words: tuple[str, ...]) -> None:
     code, out, _ = call(*words, "--json")
     assert code == 0

@@ -14,12 +14,15 @@ import pytest
 
 from provision import paths
 from provision.rehearsal import control
+from provision.workflow.fleet import connected, known, order_of
+from provision.workflow.session import Session
 from tests.cli.conftest import Call, call
 from tests.waiting import until
 
 __all__ = ["call"]
 
 pytestmark = pytest.mark.rehearsal
+SET_UP_S = 900.0  # that hosts set themselves up, on a machine that has other work
 ACCOUNT = "gpu-node@gpuprov-rehearsal.iam.gserviceaccount.com"
 
 
@@ -73,6 +76,36 @@ def test_members_that_crash_come_again_with_evidence_of_their_own(call: Call, wo
         assert (row["id"] == before[name]["id"]) is (name not in sick)
         assert (row["boot_id"] == before[name]["boot_id"]) is (name not in sick)
         assert row["doubt"] == ""
+    assert call("fleet", "down", "ff", "--yes")[0] == 0
+
+
+def test_a_bundle_that_always_fails_never_serves_and_its_evidence_says_why(call: Call, words: tuple[str, ...]) -> None:
+    """The profile wants more room than there is, so each member sets itself up, looks again, and does not hold it."""
+    path = Path(words[2])
+    text = path.read_text().replace("frameworks:\n    pytorch: auto", "frameworks: {}").replace("opencv: wheel", "opencv: none")
+    text = text.replace("ffmpeg: true", "ffmpeg: false").replace("[gcc, make, cmake, git, tmux]", "[]").replace("[nsys, ncu]", "[]")
+    path.write_text(text.replace("min_free_gb: 5", "min_free_gb: 4000"))
+    code, _, err = call(*words, "--count", "2")
+    assert code == 0, err
+
+    def halted() -> bool:
+        view = shown(call)
+        assert view["serving"] == 0, view
+        return bool(view["halted"]) and all(row["cloud"] == "VERIFYING, unhealthy" for row in view["members"])
+
+    until(halted, longest_s=SET_UP_S)
+    last = {row["id"] for row in shown(call)["members"]}
+    assert len(last) == 2
+    session = Session.open()
+    _, record, planned = known(session, "ff")
+    posted = connected(session, record, planned).evidence(order_of(record, planned))
+    assert 5 <= len(posted) <= 5 + 1  # the other member may have been under way
+    assert {each.doubt for each in posted} == {""}
+    for each in posted:
+        assert each.content["exit_code"] == 1
+        assert "fail: root-room" in each.content["errors"], each.content["errors"]
+    assert call("fleet", "status", "ff")[0] == 3
+    assert {row["id"] for row in shown(call)["members"]} == last  # nothing is made anew any more
     assert call("fleet", "down", "ff", "--yes")[0] == 0
 
 
