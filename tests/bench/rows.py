@@ -89,7 +89,8 @@ def show(rows: list[Row]) -> None:
     """Print the rows, and those that are further from their floor than the last time on this machine."""
     for row in rows:
         print(f"  {row.name:<52} {row.figure:8.3f} {row.unit:<6} floor {row.floor:8.3f}  {row.ratio:6.2f} x", flush=True)
-    past = list(csv.DictReader(HISTORY.open(newline="")))
+    with HISTORY.open(newline="") as file:
+        past = list(csv.DictReader(file))
     for line in regressions(rows, past):
         print(line)
 

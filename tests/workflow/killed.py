@@ -9,6 +9,7 @@ Every command line runs in a fork of this process, so that gpuprov and the libra
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import signal
@@ -45,8 +46,8 @@ class Killable:
         self._process: subprocess.Popen[str] | None = None
         self._output = folder / "stderr"
 
-    def run(self, number: int, when: str, *words: str, stand_ins: bool = False) -> Ended:
-        """Run a command line in the environment of this moment. With `stand_ins` it speaks to no host (bake_stand_ins.py)."""
+    def run(self, number: int, when: str, *words: str, stand_ins: str = "") -> Ended:
+        """Run a command line in the environment of this moment; `stand_ins` names a module beside this one that has them."""
         if self._process is None:
             argv = [sys.executable, "-m", "tests.workflow.killed"]
             self._process = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT)
@@ -97,10 +98,10 @@ def warm_up() -> None:
     from provision.clouds.gcp.access import GcpAccess
     from provision.clouds.gcp.client import client as gcp_client
     from provision.clouds.gcp.client import session
-    from provision.workflow import bake, fleet, up
-    from tests.workflow import bake_stand_ins
+    from provision.workflow import bake, fleet, idle_fleet, up
+    from tests.workflow import bake_stand_ins, member_stand_ins
 
-    assert all((bake, fleet, up, bake_stand_ins))
+    assert all((bake, fleet, idle_fleet, up, bake_stand_ins, member_stand_ins))
     nowhere = AwsAccess("http://127.0.0.1:9", "x", "x")
     for service in ("ec2", "autoscaling", "ssm", "s3"):
         client(service, "us-east-1", nowhere)
@@ -121,9 +122,7 @@ def fork(told: dict[str, Any]) -> int:
             os.dup2(source, target)
         os.environ.clear()
         os.environ.update(told["environment"])
-        from tests.workflow.bake_stand_ins import stand_ins
-
-        with stand_ins() if told["stand_ins"] else nullcontext():
+        with importlib.import_module(f"tests.workflow.{told['stand_ins']}").stand_ins() if told["stand_ins"] else nullcontext():
             run(told["number"], told["when"], told["words"])
     except SystemExit as ended:
         code = int(ended.code or 0)

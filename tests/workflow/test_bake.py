@@ -128,7 +128,7 @@ def test_kill_9_at_every_call(ec2: Any, call: Call, profile: str, killable: Kill
     number, more = 0, True
     while more:
         number += 1
-        more = killable.run(number, when, *make(profile), stand_ins=True).killed
+        more = killable.run(number, when, *make(profile), stand_ins="bake_stand_ins").killed
         seen = {row["Name"] for row in images(ec2)}
         assert all(seen_by_tag(row) for row in machines(ec2)), number  # `ls`, `down` and `sweep` find machines so
         code, out, err = call(*make(profile))

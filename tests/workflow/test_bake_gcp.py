@@ -68,7 +68,7 @@ def test_kill_9_at_every_change(cloud: Rehearsal, call: Call, tmp_path: Path, ki
     number, more = 0, True
     while more:
         number += 1
-        more = killable.run(number, when, *make(profile), stand_ins=True).killed
+        more = killable.run(number, when, *make(profile), stand_ins="bake_stand_ins").killed
         seen = {image["name"] for image in made(cloud)}
         code, out, err = call(*make(profile))
         assert code == 0, (number, err)

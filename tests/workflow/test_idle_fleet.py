@@ -22,6 +22,8 @@ from provision.watch import stream
 from tests.cli.conftest import Call, call
 from tests.waiting import until
 from tests.watch.simulator import Simulator, path_with, simulated
+from tests.workflow.killed import Killable
+from tests.workflow.member_stand_ins import stand_ins
 from tests.workflow.test_fleet import AwsGroups, GcpGroups, cloud, groups, profile, where, words
 
 __all__ = ["call", "cloud", "groups", "profile", "where", "words"]
@@ -33,15 +35,17 @@ CHANGES = {"aws": "TerminateInstanceInAutoScalingGroup", "gcp": "compute.regionI
 @pytest.fixture
 def hosts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Simulator]:
     monkeypatch.setattr(stream, "_BACK_OFF_S", (0.1,))
-    for kind in (AwsCloud, GcpCloud):
-        monkeypatch.setattr(kind, "host_keys", lambda *_, **__: ("ssh-ed25519 AAAA",))
-    with simulated(tmp_path / "bin", every_s=0.1) as simulator:
+    with stand_ins(), simulated(tmp_path / "bin", every_s=0.1) as simulator:
         monkeypatch.setenv("PATH", path_with(tmp_path / "bin"))
         yield simulator
 
 
 @pytest.fixture
 def members(groups: AwsGroups | GcpGroups, call: Call, words: tuple[str, ...]) -> list[str]:
+    return made(groups, call, words)
+
+
+def made(groups: AwsGroups | GcpGroups, call: Call, words: tuple[str, ...]) -> list[str]:
     """A fleet of two that serve; by what its machines are called in `find`."""
     code, _, err = call(*words)
     assert code == 0, err
@@ -85,6 +89,32 @@ def test_exactly_the_idle_member_leaves_and_none_comes_in_its_place(
     code, out, err = call(*IDLE, "--then", "shrink", "--watch-for", "3s")
     assert (code, "nothing was done" in out) == (3, True), err
     assert left(groups) == [busy]
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_kill_9_at_every_call(
+    groups: AwsGroups | GcpGroups, call: Call, hosts: Simulator, words: tuple[str, ...], *, tmp_path: Path, killable: Killable, when: str
+) -> None:
+    """The same command again ends the idle member where that was not done yet, and never the other one."""
+    program = tmp_path / "program"
+    program.write_text("#!/bin/sh\nexit 0\n")
+    asked = (*IDLE, "--watch-for", "5s", "--then", "shrink")
+    number, more = 0, True
+    while more:
+        number += 1
+        quiet, busy = made(groups, call, (*words, "--program", str(program)))
+        hosts.kinds = {quiet: "idle", busy: "kernels"}
+        more = killable.run(number, when, *asked, stand_ins="member_stand_ins").killed
+        had_left = groups.sizes() == [1]
+        code, out, err = call(*asked)
+        assert code == (3 if had_left else 0), (number, out, err)
+        until(lambda: len(left(groups)) == 1)
+        assert left(groups) == [busy], number
+        assert (groups.sizes(), groups.deadlines()) == ([1], 1)
+        assert json.loads((paths.state_dir() / "fleets" / "ff.json").read_text())["size"] == 1
+        assert call("fleet", "down", "ff", "--yes")[0] == 0
+        assert (groups.left(), groups.all()) == ([], []), number
+    assert number > 1
 
 
 @pytest.mark.parametrize(("busy", "action"), [("kernels", "shrink"), ("dead", "shrink"), ("parked", "down")])
