@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import gc
 import os
 import shutil
 import sys
@@ -110,6 +111,12 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     terminalreporter.write_sep("=", f"did not run: {len(reports)} tests in {len(files)} files" if reports else "every test ran")
     for reason, count in reasons.most_common():
         terminalreporter.write_line(f"{count:4}  {reason}")
+
+
+def pytest_collection_finish() -> None:
+    """What stands after the collection stands to the end: the collector of cycles need not look through it again and again."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -26,6 +26,8 @@ class FleetRecord:
         signed_at: of the members' bundle, in seconds since 1970; 0 for a program of the user's.
         trust: whom members believe, as their user data has it.
         baked: the image of ours that members start from; empty for the base image.
+        earlier: `program`, `profile` and `lock` of before each of the last rolls, newest first: members have them until they are replaced,
+            and again after a roll that went back.
     """
 
     name: str
@@ -48,6 +50,12 @@ class FleetRecord:
     signed_at: int = 0
     trust: dict[str, Any] = field(default_factory=dict)
     baked: str = ""
+    earlier: list[dict[str, Any]] = field(default_factory=list)
+
+    def asked_of(self, program: str) -> tuple[dict[str, Any], dict[str, Any]]:
+        """The profile and the lock, as data, of the members that run this program; those of the last roll where it is not known."""
+        before = next((each for each in self.earlier if each["program"] == program), None)
+        return (self.profile, self.lock) if before is None or program == self.program else (before["profile"], before["lock"])
 
 
 class Fleets:

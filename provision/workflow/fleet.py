@@ -26,6 +26,7 @@ from provision.workflow.session import Say, Session, silent
 from provision.workflow.up import UpRequest
 
 _MOST_PROGRAM: Final = 32 << 20
+_EARLIER: Final = 4  # rolls whose profiles are kept
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -278,6 +279,7 @@ def extend(session: Session, name: str, more: dt.timedelta, *, say: Say) -> tupl
 def roll(session: Session, name: str, request: UpRequest | None, chosen: bytes | None, waves: Waves, *, say: Say) -> FleetRecord:
     """Replace the members, in waves, by ones of another profile or program. The deadline stays."""
     fleets, record, planned = known(session, name)
+    before = {"program": record.program, "profile": record.profile, "lock": record.lock}
     if request is not None:
         place.check_machines(request.profile, record.size)
         planned = plan(request.profile, request.lock, name, request.lines)
@@ -295,6 +297,8 @@ def roll(session: Session, name: str, request: UpRequest | None, chosen: bytes |
     with session.journal.hold(name):
         record, program = _program(session, record, planned, chosen, int(time.time()))
         record = _with_image(session, record, planned, say)
+        if record.program != before["program"]:
+            record = dataclasses.replace(record, earlier=[before, *record.earlier][:_EARLIER])
         fleets.put(record)
         fleet = connected(session, record, planned, start=True, say=say)
         fleet.roll(order_of(record, planned), program, waves, on_step=say)

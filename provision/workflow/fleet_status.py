@@ -5,10 +5,11 @@ None of the three counts for another. Where two of them disagree, the disagreeme
 
 import asyncio
 import dataclasses
+import functools
 import json
 import random
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -108,15 +109,23 @@ def status(session: Session, name: str, *, sample: int = 0, say: Say = silent) -
     if view is None:
         msg = f"the cloud has no fleet called {name!r}"
         raise InstanceNotFoundError(msg, hint=f"`gpuprov fleet up` makes it again, `gpuprov fleet down {name}` forgets it")
-    profile = pin(planned.profile, Lock.model_validate(record.lock))
     every = sorted(fleet.evidence(order_of(record, planned)), key=lambda each: str(each.content.get("at", "")))
     posted, doubted = ({each.instance: each for each in every if bool(each.doubt) == wrong} for wrong in (False, True))
     serving = [member for member in view.members if member.serves]
     chosen = random.SystemRandom().sample(serving, min(sample, len(serving)))
-    seen = _sampled(session, record, profile, chosen, say) if chosen else {}
+
+    @functools.cache
+    def made_for(program: str) -> Profile:
+        profile, lock = record.asked_of(program)
+        return pin(Profile.model_validate(profile), Lock.model_validate(lock))
+
+    def asked_of(member: FleetMember) -> Profile:
+        return made_for(posted[member.id].digest if member.id in posted else record.program)
+
+    seen = _sampled(session, record, asked_of, chosen, say) if chosen else {}
 
     def row(member: FleetMember) -> MemberStatus:
-        said = _said(record, profile, posted.get(member.id))
+        said = _said(record, asked_of(member), posted.get(member.id))
         sampled = seen.get(member.id)
         forged = (f"evidence under its name {doubted[member.id].doubt}",) if member.id in doubted else ()
         doubts = (*said.doubts, *forged, *_between(member, said, sampled))
@@ -192,7 +201,7 @@ def _open(report: Report) -> str:
 
 
 def _sampled(
-    session: Session, record: FleetRecord, profile: Profile, chosen: Sequence[FleetMember], say: Say
+    session: Session, record: FleetRecord, asked_of: Callable[[FleetMember], Profile], chosen: Sequence[FleetMember], say: Say
 ) -> dict[str, Report | GpuprovError]:
     """Verify members over SSH, each under the host key that the cloud's own channel has; why not, where one cannot be reached."""
     say(f"verifying {len(chosen)} members over SSH")
@@ -205,7 +214,7 @@ def _sampled(
             if instance is None:
                 msg = "the cloud lists no such machine"
                 raise InstanceNotFoundError(msg, hint="ask again: the group may have replaced it")
-            return _verified(session, record, profile, cloud, instance)
+            return _verified(session, record, asked_of(member), cloud, instance)
         except GpuprovError as error:
             return error
 

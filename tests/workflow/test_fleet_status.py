@@ -13,6 +13,7 @@ from provision.launch.fleets import Fleets
 from provision.rehearsal.control import Rehearsal
 from tests.cli.conftest import Call, call
 from tests.verify.good import GOOD
+from tests.waiting import until
 from tests.workflow.test_fleet import REGION, STORE, AwsGroups, cloud, profile
 
 __all__ = ["call", "cloud", "profile"]
@@ -24,7 +25,7 @@ class Posts:
     def __init__(self, rehearsal: Rehearsal, call: Call, profile: str, home: Path) -> None:
         words = ("fleet", "up", profile, "--count", "2", "--store", STORE, "--rehearse", "aws", "--without-gpu")
         assert call(*words)[0] == 0
-        self.call, self.groups = call, AwsGroups(rehearsal)
+        self.call, self.home, self.groups = call, home, AwsGroups(rehearsal)
         self.groups.serve()
         record = Fleets(home / "fleets").get("ff")
         assert record is not None
@@ -63,6 +64,25 @@ def test_each_disagreement_is_named(posts: Posts) -> None:
     assert "fail" in rows[second]["says"]
     posts.post(second, instance=first)
     assert "its evidence is of instance" in posts.shown()[1][second]["doubt"]
+
+
+def test_a_member_is_judged_by_the_profile_that_it_was_made_for(posts: Posts, profile: str, tmp_path: Path) -> None:
+    """During a roll, and after one that went back, some members are of before it: the profile of that roll says nothing of them."""
+    for member in posts.ids:
+        posts.post(member, output=facts())
+    (before,) = {row["says"] for row in posts.shown()[1].values()}
+    other = tmp_path / "other.yml"
+    other.write_text(Path(profile).read_text().replace("min_free_gb: 5", "min_free_gb: 4000"))
+    code, _, err = posts.call("fleet", "roll", "ff", "--profile", str(other))
+    assert code == 0, err
+    (new,) = until(lambda: set(posts.shown()[1]) - set(posts.ids))
+    rows = posts.shown()[1]
+    assert [(rows[each]["says"], "root-room" in rows[each]["doubt"]) for each in posts.ids if each in rows] == [(before, False)]
+    record = Fleets(posts.home / "fleets").get("ff")
+    assert record is not None
+    posts.digest = record.program
+    posts.post(new, output=facts())
+    assert "root-room fail" in posts.shown()[1][new]["doubt"]
 
 
 def test_where_all_agree_there_is_no_conflict_and_a_member_that_is_not_reached_is_no_more_than_that(posts: Posts) -> None:

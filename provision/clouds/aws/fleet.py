@@ -27,7 +27,7 @@ _TOLD: Final = 5
 _AT_ONCE: Final = 10  # as many connections as the client keeps
 _REACH: Final = (
     "the role is the group's, and some calls cannot be narrowed to one machine: root on a member can say that a neighbour may serve, and "
-    "can stop the launches of its own group; it cannot write a neighbour's evidence"
+    "can stop the launches and the roll of its own group; it cannot write a neighbour's evidence"
 )
 
 

@@ -155,7 +155,7 @@ def member_policy(order: FleetOrder, region: str) -> dict[str, Any]:
     part, fleet = partition(region), order.machine.name
     store = f"arn:{part}:s3:::{order.bucket}/{order.prefix}"
     own_group = f"arn:{part}:autoscaling:{region}:*:autoScalingGroup:*:autoScalingGroupName/{resource_name(order.machine)}"
-    own = ("CompleteLifecycleAction", "RecordLifecycleActionHeartbeat", "SuspendProcesses")
+    own = ("CompleteLifecycleAction", "RecordLifecycleActionHeartbeat", "RollbackInstanceRefresh", "SuspendProcesses")
     listed = {"StringLike": {"s3:prefix": [f"{order.prefix}failures/{fleet}/*"]}}
     posts = [f"{store}evidence/{fleet}/${{aws:userid}}/*", f"{store}failures/{fleet}/*/${{aws:userid}}"]
     statements: list[dict[str, Any]] = [

@@ -156,10 +156,17 @@ class Member:
         return len(re.findall(r"<Key>", text))
 
     def break_off(self):
-        """Let the group launch no more: what fails everywhere costs money and proves nothing."""
-        say("%d members failed with %s: the group launches no more" % (self.failures(), self.config["digest"]))
-        body = {"ScalingProcesses.member.1": "Launch"}
-        patiently(lambda: self.group("SuspendProcesses", **body), self.config["patience_s"])
+        """End the roll to this program, or let the group launch no more: what fails everywhere costs money and proves nothing."""
+        say("%d members failed with %s" % (self.failures(), self.config["digest"]))
+        try:
+            patiently(lambda: self.group("RollbackInstanceRefresh"), self.config["patience_s"])
+            say("the group goes back to the version before the roll")
+        except Refused as error:
+            if error.code == "IrreversibleInstanceRefresh":  # it goes back already, for which it has to launch
+                return
+            say("the group launches no more (%s)" % error.code)
+            body = {"ScalingProcesses.member.1": "Launch"}
+            patiently(lambda: self.group("SuspendProcesses", **body), self.config["patience_s"])
 
     def program(self):
         """The program of the digest, on this disk."""
