@@ -126,6 +126,13 @@ class Member:
         fields.update({"Action": action, "Version": "2011-01-01", "AutoScalingGroupName": self.config["group"]})
         return self.signed("POST", "autoscaling", "/", body=urllib.parse.urlencode(fields).encode())
 
+    def wanted(self):
+        """The state that the group wants this machine in; empty where it is in none."""
+        try:
+            return self.metadata("autoscaling/target-lifecycle-state")
+        except Refused:
+            return ""
+
     def complete(self, result):
         """Say CONTINUE or ABANDON, a bounded number of times: the hook may come after us, or be over."""
         fields = {"LifecycleHookName": self.config["hook"], "InstanceId": self.instance, "LifecycleActionResult": result}
@@ -135,7 +142,7 @@ class Member:
                 return
             except Refused as error:
                 say("%s was not taken (%s)" % (result, error))
-                if error.code != "ValidationError" or self.metadata("autoscaling/target-lifecycle-state") != "InService":
+                if error.code != "ValidationError" or self.wanted() != "InService":
                     return
             time.sleep(min(2.0**tried * self.config["pause_s"], 30.0) * random.uniform(0.5, 1.0))
 
