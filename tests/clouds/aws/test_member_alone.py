@@ -19,7 +19,7 @@ import yaml
 
 from provision.clouds.aws import fleet, fleet_requests
 from provision.clouds.aws.client import client
-from provision.clouds.aws.onhost import member
+from provision.clouds.aws.onhost import member as onhost
 from provision.rehearsal import control
 from tests.clouds.aws.test_fleet import REGION, Made, made
 from tests.rehearsal.aws.machine import Machine
@@ -27,6 +27,7 @@ from tests.waiting import until
 
 __all__ = ["made"]
 
+member: Any = onhost  # it runs as it is, without annotations
 MOST_REQUESTS = 70  # of one kind in the patience of a member, whose pauses grow to a minute, or to half of it by chance
 STEP_S = 60.0
 
@@ -36,6 +37,7 @@ class Played:
 
     def __init__(self, made: Made) -> None:
         self.at, self.beat_at = 0.0, math.inf
+        self.slept: list[float] = []
         self.later: list[tuple[float, Callable[[], None]]] = []
         self._made = made
 
@@ -44,6 +46,7 @@ class Played:
 
     def sleep(self, seconds: float) -> None:
         end = self.at + seconds
+        self.slept.append(seconds)
         while self.at < end:
             self.at = min(end, self.at + STEP_S)
             self._made.set(clock_ahead_s=self.at)
@@ -72,7 +75,7 @@ class Member:
                 def connect(host: str, **more: Any) -> HTTPConnection:
                     return HTTPConnection(host, **more, source_address=(address, 0))
 
-                return self.do_open(connect, request)  # type: ignore[arg-type]
+                return self.do_open(connect, request)
 
         class Ended(threading.Event):
             def wait(self, timeout: float | None = None) -> bool:
@@ -128,6 +131,11 @@ def faults(made: Made, *rules: dict[str, Any]) -> None:
     control.ask(made.rehearsal, "faults", method="PUT", body=[{"kind": "error", **rule} for rule in rules])
 
 
+def activities(made: Made) -> list[str]:
+    asked = client("autoscaling", REGION, made.access).describe_scaling_activities(AutoScalingGroupName=f"gpuprov-{made.name}")
+    return [row["StatusCode"] for row in asked["Activities"]]
+
+
 def serving(made: Made) -> list[str]:
     return [row.id for row in made.view().members if row.serves]
 
@@ -159,8 +167,7 @@ def test_a_member_that_was_cut_off_after_its_word_serves_once(made: Made, first:
     one.boot()
     assert serving(made) == [one.instance]
     assert one.calls()["CompleteLifecycleAction"] <= member.COMPLETE_TRIES
-    launches = client("autoscaling", REGION, made.access).describe_scaling_activities(AutoScalingGroupName=f"gpuprov-{made.name}")
-    assert [row["StatusCode"] for row in launches["Activities"]] == ["Successful"]
+    assert activities(made) == ["Successful"]
     assert len(made.fleet.evidence(made.order)) == 1
 
 
@@ -182,7 +189,7 @@ def test_a_member_that_no_group_wants_any_more_ends(made: Made, first: Boots, mo
     one = first()
     answered = member.Member.metadata
 
-    def metadata(self: member.Member, path: str) -> str:
+    def metadata(self: Any, path: str) -> str:
         if path.startswith("autoscaling/"):
             raise member.Refused(404, "")
         return str(answered(self, path))
@@ -192,3 +199,35 @@ def test_a_member_that_no_group_wants_any_more_ends(made: Made, first: Boots, mo
     one.boot()
     assert one.calls()["CompleteLifecycleAction"] == 1
     assert (one.folder / "state" / "done").exists()
+
+
+def store_down(made: Made) -> None:
+    faults(made, {"action": "(Get|Put|List)Object.*", "code": "ServiceUnavailable", "http": 503})
+
+
+@pytest.mark.parametrize("down_s", [600.0, 1200.0])
+def test_a_store_that_is_down_at_boot_is_waited_for_with_few_requests(made: Made, first: Boots, down_s: float) -> None:
+    """Also for longer than the hook has: the member keeps it open."""
+    one = first()
+    store_down(made)
+    one.time.later.append((down_s, lambda: faults(made)))
+    one.boot()
+    assert one.time.at >= down_s
+    assert until(lambda: serving(made)) == [one.instance]
+    assert activities(made) == ["Successful"]
+    assert one.console == ["verified"]
+    calls = one.calls()
+    assert len(set(one.time.slept)) == len(one.time.slept)  # so members do not ask in step
+    assert 5 < sum(number for action, number in calls.items() if "Object" in action) < MOST_REQUESTS, calls
+
+
+def test_a_store_that_stays_down_ends_with_abandon_and_the_reason_on_the_console(made: Made, first: Boots) -> None:
+    one = first()
+    store_down(made)
+    one.boot()
+    assert one.console == ["Refused: 503 ServiceUnavailable", "not verified"]
+    calls = one.calls()
+    assert sum(number for action, number in calls.items() if "Object" in action) < MOST_REQUESTS, calls
+    assert calls["CompleteLifecycleAction"] == 1
+    until(lambda: "Cancelled" in activities(made))
+    assert serving(made) == []
