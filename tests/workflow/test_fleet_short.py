@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 from pathlib import Path
 from typing import Any
@@ -86,3 +87,26 @@ def test_a_tag_that_a_cloud_would_refuse_is_refused_before_anything_is_made(
     code, _, err = call(*words)
     assert (code, "tags.team: cannot be" in err) == (2, True), err
     assert (groups.all(), groups.left()) == ([], [])
+
+
+def test_a_fleet_that_was_extended_outlives_its_first_deadline_and_ends_at_the_second(
+    cloud: Rehearsal, groups: AwsGroups, call: Call, words: tuple[str, ...]
+) -> None:
+    call(*words)
+    until(lambda: groups.count() == 2)
+    named = {"AutoScalingGroupName": "gpuprov-ff", "ScheduledActionName": "gpuprov-deadline"}
+    soon = dt.datetime.now(dt.UTC).replace(microsecond=0) + dt.timedelta(hours=2)
+    groups.groups.put_scheduled_update_group_action(**named, StartTime=soon, MinSize=0, MaxSize=0, DesiredCapacity=0)
+    groups.serve()
+    assert call("fleet", "extend", "ff", "3h")[0] == 0
+    settings(cloud, clock_ahead_s=3 * 3600)
+    gone = machines(groups)[0]["InstanceId"]
+    groups.ec2.terminate_instances(InstanceIds=[gone])
+    until(lambda: gone not in {row["InstanceId"] for row in groups.one()["Instances"]} and groups.count() == 2)  # it lives
+    settings(cloud, clock_ahead_s=6 * 3600)
+    until(lambda: groups.count() == 0)
+    launched = len(groups.groups.describe_scaling_activities(AutoScalingGroupName="gpuprov-ff")["Activities"])
+    settings(cloud, clock_ahead_s=30 * 24 * 3600)
+    assert call("fleet", "status", "ff")[0] == 3
+    assert (groups.sizes(), groups.one()["MaxSize"], machines(groups)) == ([0], 0, [])
+    assert len(groups.groups.describe_scaling_activities(AutoScalingGroupName="gpuprov-ff")["Activities"]) == launched
