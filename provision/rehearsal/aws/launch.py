@@ -62,7 +62,7 @@ def patch(settings: AwsSettings, park: HostPark | None) -> None:
                 if before != digest:
                     refuse("IdempotentParameterMismatch", "The request uses the same client token as an earlier one with other parameters.")
                 return reservation
-            request = _in_subnet(self, request, card)
+            request = _in_subnet(self, request, card or {"SubnetId": params.get("subnet_id")})
             request, reserved = _in_reservation(request, settings)
             _validate(self, image_id, request, params, settings)
             zone, number = _allocation(request, settings)

@@ -126,6 +126,13 @@ class Member:
         fields.update({"Action": action, "Version": "2011-01-01", "AutoScalingGroupName": self.config["group"]})
         return self.signed("POST", "autoscaling", "/", body=urllib.parse.urlencode(fields).encode())
 
+    def wanted(self):
+        """The state that the group wants this machine in; empty where it is in none."""
+        try:
+            return self.metadata("autoscaling/target-lifecycle-state")
+        except Refused:
+            return ""
+
     def complete(self, result):
         """Say CONTINUE or ABANDON, a bounded number of times: the hook may come after us, or be over."""
         fields = {"LifecycleHookName": self.config["hook"], "InstanceId": self.instance, "LifecycleActionResult": result}
@@ -135,12 +142,12 @@ class Member:
                 return
             except Refused as error:
                 say("%s was not taken (%s)" % (result, error))
-                if error.code != "ValidationError" or self.metadata("autoscaling/target-lifecycle-state") != "InService":
+                if error.code != "ValidationError" or self.wanted() != "InService":
                     return
             time.sleep(min(2.0**tried * self.config["pause_s"], 30.0) * random.uniform(0.5, 1.0))
 
     def beat(self, ended):
-        """Keep the hook open while the program runs."""
+        """Keep the hook open while this member is at work, or waits for a store that is down."""
         fields = {"LifecycleHookName": self.config["hook"], "InstanceId": self.instance}
         while not ended.wait(self.config["heartbeat_s"] / 3):
             try:
@@ -180,20 +187,16 @@ class Member:
 
     def verify(self):
         """Run the program and post what it said; whether it ended with 0."""
-        path, ended = self.program(), threading.Event()
-        threading.Thread(target=self.beat, args=(ended,), daemon=True).start()
-        try:
-            with open(os.path.join(STATE, "output"), "w+b") as output, open(os.path.join(STATE, "errors"), "w+b") as errors:
-                try:
-                    code = subprocess.run([path], stdin=subprocess.DEVNULL, stdout=output, stderr=errors, timeout=self.config["longest_s"])
-                    code = code.returncode
-                except subprocess.TimeoutExpired:
-                    code = 124
-                output.seek(0)
-                errors.seek(0)
-                said, why = output.read(MOST_OUTPUT).decode(errors="replace"), errors.read(MOST_OUTPUT)[-4000:].decode(errors="replace")
-        finally:
-            ended.set()
+        path = self.program()
+        with open(os.path.join(STATE, "output"), "w+b") as output, open(os.path.join(STATE, "errors"), "w+b") as errors:
+            try:
+                code = subprocess.run([path], stdin=subprocess.DEVNULL, stdout=output, stderr=errors, timeout=self.config["longest_s"])
+                code = code.returncode
+            except subprocess.TimeoutExpired:
+                code = 124
+            output.seek(0)
+            errors.seek(0)
+            said, why = output.read(MOST_OUTPUT).decode(errors="replace"), errors.read(MOST_OUTPUT)[-4000:].decode(errors="replace")
         with open("/proc/sys/kernel/random/boot_id") as file:
             boot = file.read().strip()
         at = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
@@ -227,7 +230,8 @@ def main():
     with open(CONFIG) as file:
         config = json.load(file)
     me = patiently(lambda: Member(config), config["patience_s"])
-    verified = False
+    verified, ended = False, threading.Event()
+    threading.Thread(target=me.beat, args=(ended,), daemon=True).start()
     try:
         if me.failures() >= config["breaker"]:
             me.break_off()
@@ -237,6 +241,7 @@ def main():
                 me.break_off()
     except Exception as error:  # whatever it is, the group must hear of it
         say("%s: %s" % (type(error).__name__, error))
+    ended.set()
     me.complete("CONTINUE" if verified else "ABANDON")
     say("verified" if verified else "not verified")
     with open(done, "w") as file:

@@ -1,0 +1,233 @@
+"""A member's own program against the embedded cloud without hosts, in a time that is played: when the hook or the store is not there."""
+
+from __future__ import annotations
+
+import math
+import threading
+import types
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections import Counter
+from collections.abc import Callable
+from http.client import HTTPConnection
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from provision.clouds.aws import fleet, fleet_requests
+from provision.clouds.aws.client import client
+from provision.clouds.aws.onhost import member as onhost
+from provision.rehearsal import control
+from tests.clouds.aws.test_fleet import REGION, Made, made
+from tests.rehearsal.aws.machine import Machine
+from tests.waiting import until
+
+__all__ = ["made"]
+
+member: Any = onhost  # it runs as it is, without annotations
+MOST_REQUESTS = 70  # of one kind in the patience of a member, whose pauses grow to a minute, or to half of it by chance
+STEP_S = 60.0
+
+
+class Played:
+    """The time of a member; the clock of its group goes with it."""
+
+    def __init__(self, made: Made) -> None:
+        self.at, self.beat_at = 0.0, math.inf
+        self.slept: list[float] = []
+        self.later: list[tuple[float, Callable[[], None]]] = []
+        self._made = made
+
+    def monotonic(self) -> float:
+        return self.at
+
+    def sleep(self, seconds: float) -> None:
+        end = self.at + seconds
+        self.slept.append(seconds)
+        while self.at < end:
+            self.at = min(end, self.at + STEP_S)
+            self._made.set(clock_ahead_s=self.at)
+            while self.later and self.later[0][0] <= self.at:
+                self.later.pop(0)[1]()
+            until(lambda: self.beat_at > self.at, every_s=0.001)
+
+
+class Member:
+    """One instance of the group, and the program on it."""
+
+    def __init__(self, made: Made, instance: str, folder: Path, patch: pytest.MonkeyPatch) -> None:
+        self.made, self.instance, self.folder, self.patch = made, instance, folder / instance, patch
+        self.time, self.console = Played(made), list[str]()
+        self.folder.mkdir()
+        document = yaml.safe_load(fleet_requests.user_data(made.order, REGION, made.access.machine_endpoint_url))
+        (self.folder / "member.json").write_text(document["write_files"][0]["content"])
+        self.address = Machine(made.aws, made.access, instance).address
+
+    def boot(self) -> None:
+        """Run the program as this machine would."""
+        played, address = self.time, self.address
+
+        class FromHere(urllib.request.HTTPHandler):
+            def http_open(self, request: urllib.request.Request) -> Any:
+                def connect(host: str, **more: Any) -> HTTPConnection:
+                    return HTTPConnection(host, **more, source_address=(address, 0))
+
+                return self.do_open(connect, request)
+
+        class Ended(threading.Event):
+            def wait(self, timeout: float | None = None) -> bool:
+                played.beat_at = played.at + (timeout or 0.0)
+                due = played.beat_at
+                until(lambda: self.is_set() or played.at >= due, every_s=0.001)
+                if self.is_set():
+                    played.beat_at = math.inf
+                return self.is_set()
+
+            def set(self) -> None:
+                super().set()
+                played.beat_at = math.inf
+
+        opened = urllib.request.build_opener(FromHere).open
+        request = types.SimpleNamespace(Request=urllib.request.Request, urlopen=opened)
+        for name, value in {
+            "CONFIG": str(self.folder / "member.json"),
+            "STATE": str(self.folder / "state"),
+            "say": self.console.append,
+            "time": played,
+            "threading": types.SimpleNamespace(Event=Ended, Thread=threading.Thread),
+            "urllib": types.SimpleNamespace(request=request, error=urllib.error, parse=urllib.parse),
+        }.items():
+            self.patch.setattr(member, name, value)
+        control.ask(self.made.rehearsal, "calls", method="DELETE")
+        member.main()
+
+    def calls(self) -> Counter[str]:
+        return Counter(row["action"] for row in control.ask(self.made.rehearsal, "calls"))
+
+    def state(self) -> str:
+        return next((row.state for row in self.made.view().members if row.id == self.instance), "")
+
+
+Boots = Callable[[], Member]
+
+
+@pytest.fixture
+def first(made: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Boots:
+    """The only member that the group has now, before it boots."""
+    made.set(role_policies={"gpu-node": fleet.plan(made.order, REGION).member})
+    made.ensure(1)
+
+    def waiting() -> Member:
+        (one,) = made.waiting(1)
+        return Member(made, one, tmp_path, monkeypatch)
+
+    return waiting
+
+
+def faults(made: Made, *rules: dict[str, Any]) -> None:
+    control.ask(made.rehearsal, "faults", method="PUT", body=[{"kind": "error", **rule} for rule in rules])
+
+
+def activities(made: Made) -> list[str]:
+    asked = client("autoscaling", REGION, made.access).describe_scaling_activities(AutoScalingGroupName=f"gpuprov-{made.name}")
+    return [row["StatusCode"] for row in asked["Activities"]]
+
+
+def serving(made: Made) -> list[str]:
+    return [row.id for row in made.view().members if row.serves]
+
+
+@pytest.mark.parametrize("code", ["ValidationError", "Throttling"])
+def test_a_member_that_is_faster_than_its_hook_says_it_again(made: Made, first: Boots, code: str) -> None:
+    one = first()
+    faults(made, {"action": "CompleteLifecycleAction", "code": code, "count": 5})
+    one.boot()
+    assert until(lambda: serving(made)) == [one.instance]
+    assert one.calls()["CompleteLifecycleAction"] == 6
+
+
+def test_a_member_that_is_never_heard_ends_and_does_not_begin_again(made: Made, first: Boots) -> None:
+    one = first()
+    faults(made, {"action": "CompleteLifecycleAction", "code": "ValidationError", "count": 100})
+    one.boot()
+    assert one.calls()["CompleteLifecycleAction"] == member.COMPLETE_TRIES
+    faults(made)
+    one.boot()
+    assert not one.calls()
+
+
+def test_a_member_that_was_cut_off_after_its_word_serves_once(made: Made, first: Boots) -> None:
+    one = first()
+    one.boot()
+    until(lambda: serving(made) == [one.instance])
+    (one.folder / "state" / "done").unlink()
+    one.boot()
+    assert serving(made) == [one.instance]
+    assert one.calls()["CompleteLifecycleAction"] <= member.COMPLETE_TRIES
+    assert activities(made) == ["Successful"]
+    assert len(made.fleet.evidence(made.order)) == 1
+
+
+def test_a_member_whose_hook_is_over_gives_up_and_another_serves(made: Made, first: Boots) -> None:
+    late = first()
+    faults(made, {"action": "CompleteLifecycleAction", "code": "Throttling"})
+    late.boot()
+    assert late.time.at > fleet_requests.HEARTBEAT_S
+    assert late.calls()["CompleteLifecycleAction"] < MOST_REQUESTS
+    faults(made)
+    until(lambda: late.state() == "")
+    other = first()
+    other.time.at = late.time.at
+    other.boot()
+    assert until(lambda: serving(made)) == [other.instance]
+
+
+def test_a_member_that_no_group_wants_any_more_ends(made: Made, first: Boots, monkeypatch: pytest.MonkeyPatch) -> None:
+    one = first()
+    answered = member.Member.metadata
+
+    def metadata(self: Any, path: str) -> str:
+        if path.startswith("autoscaling/"):
+            raise member.Refused(404, "")
+        return str(answered(self, path))
+
+    monkeypatch.setattr(member.Member, "metadata", metadata)
+    faults(made, {"action": "CompleteLifecycleAction", "code": "ValidationError"})
+    one.boot()
+    assert one.calls()["CompleteLifecycleAction"] == 1
+    assert (one.folder / "state" / "done").exists()
+
+
+def store_down(made: Made) -> None:
+    faults(made, {"action": "(Get|Put|List)Object.*", "code": "ServiceUnavailable", "http": 503})
+
+
+@pytest.mark.parametrize("down_s", [600.0, 1200.0])
+def test_a_store_that_is_down_at_boot_is_waited_for_with_few_requests(made: Made, first: Boots, down_s: float) -> None:
+    """Also for longer than the hook has: the member keeps it open."""
+    one = first()
+    store_down(made)
+    one.time.later.append((down_s, lambda: faults(made)))
+    one.boot()
+    assert one.time.at >= down_s
+    assert until(lambda: serving(made)) == [one.instance]
+    assert activities(made) == ["Successful"]
+    assert one.console == ["verified"]
+    calls = one.calls()
+    assert len(set(one.time.slept)) == len(one.time.slept)  # so members do not ask in step
+    assert 5 < sum(number for action, number in calls.items() if "Object" in action) < MOST_REQUESTS, calls
+
+
+def test_a_store_that_stays_down_ends_with_abandon_and_the_reason_on_the_console(made: Made, first: Boots) -> None:
+    one = first()
+    store_down(made)
+    one.boot()
+    assert one.console == ["Refused: 503 ServiceUnavailable", "not verified"]
+    calls = one.calls()
+    assert sum(number for action, number in calls.items() if "Object" in action) < MOST_REQUESTS, calls
+    assert calls["CompleteLifecycleAction"] == 1
+    until(lambda: "Cancelled" in activities(made))
+    assert serving(made) == []
