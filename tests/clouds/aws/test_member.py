@@ -176,3 +176,43 @@ def test_a_member_sets_itself_up_by_the_signed_bundle_and_serves_only_where_its_
     (seen,) = json.loads(sampled.stdout)["members"]
     assert (sampled.returncode, seen["doubt"], " pass" in seen["sample"], seen["sample"] == seen["says"]) == (0, "", True, True)
     assert home.run("down", "holds", "--yes").returncode == 0
+
+
+def test_a_bundle_rolls_through_and_one_that_fails_goes_back_at_its_first_wave(home: Home, tmp_path: Path) -> None:
+    """Each roll is to another bundle, so to another digest in a version of its own; the second one asks for more room than there is."""
+    text = home.profile.read_text().replace("opencv: wheel", "opencv: none").replace("ffmpeg: true", "ffmpeg: false")
+    text = re.sub(r"  data:\n(    .*\n)+", "", text.replace("[gcc, make, cmake, git, tmux]", "[]").replace("[nsys, ncu]", "[]"))
+    text = text.replace("frameworks:\n    pytorch: auto", "frameworks: {}")
+    paths_of = {free: tmp_path / f"{free}.yml" for free in (5, 4, 4000)}
+    for free, path in paths_of.items():
+        path.write_text(text.replace("min_free_gb: 5", f"min_free_gb: {free}"))
+    home.up("rolls", 2, profile=paths_of[5])
+
+    def serving(version: str) -> dict[str, dict[str, Any]]:
+        rows = home.status("rolls")
+        fine = rows["serving"] == len(rows["members"]) == 2 and {(row["version"], row["doubt"]) for row in rows["members"]} == {
+            (version, "")
+        }
+        return {row["id"]: row for row in rows["members"]} if fine else {}
+
+    def roll(free: int, ends: str) -> dict[str, Any]:
+        done = home.run("roll", "rolls", "--profile", str(paths_of[free]), "--pause", "0s")
+        assert done.returncode == 0, done.stderr
+        return dict(until(lambda: (shown := home.status("rolls"))["roll"] == ends and shown, every_s=1.0, longest_s=SET_UP_S))
+
+    first = until(lambda: serving("1"), every_s=1.0, longest_s=SET_UP_S)
+    roll(4, "Successful")
+    second = until(lambda: serving("2"), every_s=1.0)
+    boots = {row["boot_id"] for row in [*first.values(), *second.values()]}
+    assert (len(boots), set(first) & set(second)) == (4, set())
+    back = roll(4000, "RollbackSuccessful")
+    assert (back["version"], back["halted"]) == ("2", False)
+    third = until(lambda: serving("2"), every_s=1.0, longest_s=SET_UP_S)
+    stayed = set(third) & set(second)
+    assert len(stayed) == 1  # one was in the first wave, and the other was not touched
+    assert len(boots | {row["boot_id"] for row in third.values()}) == 5
+    failed = [row for row in home.evidence("rolls") if row["exit_code"]]
+    assert failed
+    assert all("fail: root-room" in row["errors"] and row["instance"] not in {*first, *second, *third} for row in failed)
+    assert len({row["digest"] for row in home.evidence("rolls")}) == 3
+    assert home.run("down", "rolls", "--yes").returncode == 0
