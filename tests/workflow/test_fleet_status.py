@@ -77,7 +77,7 @@ def test_a_member_is_judged_by_the_profile_that_it_was_made_for(posts: Posts, pr
     assert code == 0, err
     (new,) = until(lambda: set(posts.shown()[1]) - set(posts.ids))
     rows = posts.shown()[1]
-    assert [(rows[each]["says"], "root-room" in rows[each]["doubt"]) for each in posts.ids if each in rows] == [(before, False)]
+    assert {(rows[each]["says"], "root-room" in rows[each]["doubt"]) for each in posts.ids if each in rows} == {(before, False)}
     record = Fleets(posts.home / "fleets").get("ff")
     assert record is not None
     posts.digest = record.program
