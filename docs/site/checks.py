@@ -59,7 +59,7 @@ def _noting(read: dict[str, str]) -> Iterator[None]:
 
 
 def _files_on_the_stack() -> Iterator[str]:
-    """The file of each function that is being called; `inspect.stack` also looks up each one's module, which takes minutes here."""
+    """The file of each function that is being called; `inspect.stack` would also look up the module of each, at every fact."""
     frame = inspect.currentframe()
     while frame := frame and frame.f_back:
         yield frame.f_code.co_filename

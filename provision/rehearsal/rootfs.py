@@ -167,7 +167,8 @@ def _customize(root: Path) -> None:
     environment = {"PATH": os.environ["PATH"], "LC_ALL": "C.UTF-8"}
     subprocess.run(["systemctl", f"--root={root}", "-q", "mask", *_MASKED], check=True, capture_output=True, env=environment)
     subprocess.run(["systemctl", f"--root={root}", "-q", "enable", "ssh.service"], check=True, capture_output=True, env=environment)
-    # Without their bytecode each first boot compiles cloud-init and what it imports, which takes most of the boot's CPU time.
+    # Without its bytecode each first boot compiles cloud-init and what it imports: 0.6 of the boot's 2.6 CPU seconds. Some
+    # package may have a file that this Python cannot compile; that is no reason to stop.
     compiled = ["python3", "-m", "compileall", "-q", "/usr/lib/python3/dist-packages"]
     subprocess.run(["chroot", str(root), *compiled], check=False, capture_output=True, env=environment)
 
