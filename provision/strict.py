@@ -6,4 +6,4 @@ from pydantic import BaseModel, ConfigDict
 class StrictModel(BaseModel):
     """A frozen pydantic model. An unknown key, a value of another type or a very long text is an error."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, str_max_length=2000)
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, str_max_length=2000, defer_build=True)

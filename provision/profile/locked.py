@@ -12,7 +12,7 @@ from provision.profile.model import Profile
 class LockedModel(BaseModel):
     """The base of a lock's parts: frozen, without unknown keys. gpuprov writes locks itself, so texts may be long."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, validate_by_name=True, validate_by_alias=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, validate_by_name=True, validate_by_alias=True, defer_build=True)
 
 
 _LATER_PARTS: Final = frozenset({"containers", "python"})

@@ -48,7 +48,7 @@ Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 class StrictRecord(BaseModel):
     """A frozen record of a file, in which every key is known and has its type."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, defer_build=True)
 
 
 class StatedDigest(StrictRecord):

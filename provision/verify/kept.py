@@ -25,7 +25,7 @@ _ORDER: Final = ("quick", "standard", "perf")
 
 
 class _KeptFile(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, defer_build=True)
 
     schema_version: Annotated[Literal["gpuprov-verified/1"], Field(alias="schema")]
     launch_id: str

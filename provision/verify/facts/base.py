@@ -22,7 +22,7 @@ class NotObservedError(Exception):
 class FactPart(BaseModel):
     """The base of all facts and their parts. Unknown keys come from a newer probe, and are ignored."""
 
-    model_config = ConfigDict(frozen=True, strict=True, extra="ignore")
+    model_config = ConfigDict(frozen=True, strict=True, extra="ignore", defer_build=True)
 
 
 class Fact(FactPart):

@@ -22,7 +22,7 @@ _MOST_OUTPUT: Final = 2 << 20
 class GroupAnswer(BaseModel):
     """What a host says: strictly of this form."""
 
-    model_config = ConfigDict(frozen=True, strict=True, extra="ignore")
+    model_config = ConfigDict(frozen=True, strict=True, extra="ignore", defer_build=True)
 
 
 Ready = TypeVar("Ready", bound=GroupAnswer)
