@@ -27,6 +27,8 @@ from provision.review import where
 from tests.embedded import Embedded
 
 os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+# By default Python looks for cycles thousands of times while fifteen thousand tests are collected, two fifths of that time.
+gc.set_threshold(20_000, 50, 50)
 
 
 # What the embedded clouds begin each test with: their own settings, with waits short enough for tests. Each setting is in it, so that none

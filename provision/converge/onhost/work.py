@@ -12,7 +12,14 @@ from pathlib import Path
 
 from provision.converge.drive import Play, drive
 
-LAUNCH = "import sys; sys.path.insert(0, sys.argv.pop(1)); from ansible.cli.playbook import main; main()"
+# By default Python looks for cycles hundreds of times while Ansible is imported, an eighth of the CPU time of a short run.
+LAUNCH = """\
+import gc, sys
+gc.set_threshold(20_000, 50, 50)
+sys.path.insert(0, sys.argv.pop(1))
+from ansible.cli.playbook import main
+main()
+"""
 KINDS = {"playbook_on_task_start", "runner_on_ok", "runner_on_failed", "runner_on_skipped", "runner_on_unreachable"}
 # Ansible cannot restart the machine that it runs on; whoever follows the run does.
 REBOOT = "ansible.builtin.reboot"
