@@ -140,7 +140,7 @@ WAIVER = {"check": "root-room", "reason": "r", "owner": "a@b.co", "expires": "20
         ("stack.tools", "gcc", "cannot be 'gcc'; write a list"),
         ("places.0", {"instance_type": "x"}, "has no cloud; add it: cloud: aws or cloud: digitalocean or cloud: gcp"),
         ("users", [{"name": "Ada"}], "cannot be 'Ada'; write up to 32 lower-case letters"),
-        ("purpose", "\ud800", "remove what is not text"),
+        ("purpose", "\ud800", "not YAML: found invalid Unicode character"),
     ],
 )
 def test_a_wrong_value_is_refused_with_what_to_write(tmp_path: Path, key: str, value: Any, said: str) -> None:
