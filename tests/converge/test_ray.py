@@ -34,8 +34,9 @@ import ctypes, os, re, socket, sys, time
 
 def main():
     words = " ".join(sys.argv[1:])
-    os.makedirs("/tmp/ray", exist_ok=True)
-    with open("/tmp/ray/said", "w") as said:
+    folder = os.path.join("/tmp", "ray")
+    os.makedirs(folder, exist_ok=True)
+    with open(os.path.join(folder, "said"), "w") as said:
         said.write(" ".join([words, os.environ["HOME"], os.environ["RAY_USAGE_STATS_ENABLED"], os.getcwd()]))
     host, port = (re.search("--address=([^:]+):", words) or [0, "127.0.0.1"])[1], int(re.search("(?:--port=|:)([0-9]+)", words)[1])
     server = socket.create_server(("", port)) if "--head" in words else None
@@ -103,8 +104,8 @@ def test_a_head_lives_starts_again_with_a_new_environment_and_is_taken_back(lab:
     found = ray(host)
     assert (found.outcome, found.observed) == ("pass", "a raylet runs, and the head listens on port 6379"), found
     words = "start --block --head --port=6379 --dashboard-host=127.0.0.1 --disable-usage-stats"
-    assert lab.shell("cat /tmp/ray/said") == f"{words} /var/lib/gpuprov-ray 0 /var/lib/gpuprov-ray"
-    assert lab.shell("stat -c '%U %a' /tmp/ray /var/lib/gpuprov-ray").split("\n") == ["gpuprov-ray 777", "gpuprov-ray 700"]
+    assert lab.shell("cd /tmp && cat ray/said") == f"{words} /var/lib/gpuprov-ray 0 /var/lib/gpuprov-ray"
+    assert lab.shell("cd /tmp && stat -c '%U %a' ray /var/lib/gpuprov-ray").split("\n") == ["gpuprov-ray 777", "gpuprov-ray 700"]
     assert lab.shell("getent passwd gpuprov-ray").rpartition(":")[2] in {"/usr/sbin/nologin", "/sbin/nologin"}
     assert lab.shell("id -nG gpuprov-ray") == "gpuprov-ray", "no group gives it sudo"
     event_log = "import ray, os; print(ray.__version__, os.environ['RAY_event_log_reporter_enabled'])"
@@ -124,18 +125,17 @@ def test_a_head_lives_starts_again_with_a_new_environment_and_is_taken_back(lab:
     until(lambda: ray(host).outcome == "pass")
 
     host.undo("undo")
-    assert lab.shell("getent passwd gpuprov-ray; getent group gpuprov-ray; ls -d /tmp/ray /var/lib/gpuprov-ray", check=False) == ""
+    assert lab.shell("getent passwd gpuprov-ray; getent group gpuprov-ray; cd /tmp; ls -d ray /var/lib/gpuprov-ray", check=False) == ""
     differs = set(before.splitlines()) ^ set(host.state().splitlines())
     assert {line for line in differs if not re.search(r" /etc/(passwd|shadow|group|gshadow)-?( |$)", line)} == set()
 
 
 def test_a_worker_waits_for_its_head_and_leaves_with_the_key_of_the_profile(lab: Lab, cluster: Cluster) -> None:
     host = cluster.host({"head": lab.gateway})
-    lab.shell("sudo install -d -o ubuntu -m 755 /tmp/ray")  # somebody's own
+    lab.shell("cd /tmp && sudo install -d -o ubuntu -m 777 ray")  # somebody's own
     with contextlib.closing(socket.socket()) as head:
         head.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         head.bind((lab.gateway, PORT))
-        lab.shell("sudo chmod 777 /tmp/ray")
         head.listen()
         host.converge("first", ("ray",))
         found = ray(host)
@@ -151,6 +151,6 @@ def test_a_worker_waits_for_its_head_and_leaves_with_the_key_of_the_profile(lab:
         left.converge("left", ("ray",))
         assert ray(left).outcome == "not-applicable"
     assert lab.shell("getent passwd gpuprov-ray", check=False) == ""
-    assert lab.shell("stat -c %U /tmp/ray") == "ubuntu"
+    assert lab.shell("cd /tmp && stat -c %U ray") == "ubuntu"
     assert left.converge("again", ("ray",)).changed_tasks == ()
     left.undo("undo")
