@@ -37,6 +37,7 @@ NOT_ASKED = {
     "python-packages",
     "containers-installed",
     "containers",
+    "ray",
     "cutlass",
     "opencl",
     "bench",

@@ -8,22 +8,30 @@ import hashlib
 import http.server
 import threading
 import zipfile
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 __all__ = ["Index"]
 
 
 class Index:
-    """The index, served on an address; name → version → what it requires."""
+    """The index, served on an address; name → version → what it requires. A package may have a program of its own name, in Python."""
 
-    def __init__(self, folder: Path, packages: dict[str, dict[str, tuple[str, ...]]], address: str = "127.0.0.1") -> None:
+    def __init__(
+        self,
+        folder: Path,
+        packages: dict[str, dict[str, tuple[str, ...]]],
+        address: str = "127.0.0.1",
+        programs: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
         self.pins: dict[str, str] = {}
         for name, versions in packages.items():
             links = ""
             (folder / "simple" / name).mkdir(parents=True)
             for version, requires in versions.items():
                 wheel = folder / f"{name}-{version}-py3-none-any.whl"
-                _wheel(wheel, name, version, requires)
+                _wheel(wheel, name, version, requires, programs.get(name))
                 digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
                 self.pins[f"{name} {version}"] = f"{name}=={version} --hash=sha256:{digest}"
                 links += f'<a href="/{wheel.name}#sha256={digest}">{wheel.name}</a>\n'
@@ -44,7 +52,7 @@ class _Silent(http.server.SimpleHTTPRequestHandler):
         pass
 
 
-def _wheel(path: Path, name: str, version: str, requires: tuple[str, ...]) -> None:
+def _wheel(path: Path, name: str, version: str, requires: tuple[str, ...], program: str | None) -> None:
     info = f"{name}-{version}.dist-info"
     files = {
         f"{name}/__init__.py": f"__version__ = '{version}'\n",
@@ -52,6 +60,9 @@ def _wheel(path: Path, name: str, version: str, requires: tuple[str, ...]) -> No
         + "".join(f"Requires-Dist: {r}\n" for r in requires),
         f"{info}/WHEEL": "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
     }
+    if program is not None:
+        files[f"{name}/program.py"] = program
+        files[f"{info}/entry_points.txt"] = f"[console_scripts]\n{name} = {name}.program:main\n"
     rows = [
         f"{file},sha256={base64.urlsafe_b64encode(hashlib.sha256(text.encode()).digest()).rstrip(b'=').decode()},{len(text)}"
         for file, text in files.items()

@@ -35,6 +35,7 @@ ROLES: Final = (
     "extras",
     "python",
     "containers",
+    "ray",
 )
 _LINE: Final = re.compile(r"    - \{role: (\w+), tags: \[\w+\]\}\n")
 
@@ -46,7 +47,7 @@ _FROM_REPOSITORIES: Final = frozenset(
 # Roles that --without-gpu leaves out.
 GPU_ROLES: Final = frozenset(
     {"counters", "nvidia_driver", "fabric_manager", "persistence", "mig", "clocks"}
-    | {"cuda_toolkit", "cudnn", "nsight", "pytorch", "tensorflow", "jax", "extras", "python", "containers"}
+    | {"cuda_toolkit", "cudnn", "nsight", "pytorch", "tensorflow", "jax", "extras", "python", "containers", "ray"}
 )
 
 # Roles that have nothing to do where the driver is on the image already.
@@ -81,6 +82,7 @@ def with_groundwork(names: Sequence[str], lock: Lock) -> tuple[str, ...]:
     """
     if not names:
         return ()
+    names = _with_the_environment_of_ray(names, lock)
     groundwork = {"preflight"}
     if any(lock.packages.get(name) for name in names):
         groundwork.add("packages")
@@ -106,10 +108,20 @@ def with_groundwork(names: Sequence[str], lock: Lock) -> tuple[str, ...]:
     return in_order({*names, *groundwork, *_joined(names, lock)} - (OF_THE_DRIVER if lock.driver.build == "image" else set()))
 
 
+def _with_the_environment_of_ray(names: Sequence[str], lock: Lock) -> Sequence[str]:
+    """Ray is started from the environment that a team's own packages are in."""
+    if "ray" in names and lock.ray is not None and lock.python is not None:
+        return (*names, lock.python.environment, "python")
+    return names
+
+
 def _joined(names: Sequence[str], lock: Lock) -> Iterator[str]:
-    """Roles that a team's own parts bring along: its packages go into a new environment too, and its logins join docker's group."""
+    """Roles that a team's own parts bring along: its packages and its Ray follow a new environment, its logins join docker's group."""
     if lock.python is not None and lock.python.environment in names:
         yield "python"
+    # Its programs are those of the environment that was there when it started.
+    if lock.python is not None and lock.ray is not None and {lock.python.environment, "python"} & set(names):
+        yield "ray"
     if lock.containers is not None and lock.containers.engine == "docker" and "containers" in names:
         yield "base"
 
@@ -145,5 +157,6 @@ def all_roles(profile: Profile, *, without_gpu: bool) -> tuple[str, ...]:
         "extras": not stack.extras,
         "python": stack.python is None or stack.python.file is None,
         "containers": stack.containers == "none",
+        "ray": stack.ray is None,
     }
     return tuple(role for role in ROLES if not idle.get(role) and not (without_gpu and role in GPU_ROLES))

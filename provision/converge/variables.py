@@ -5,11 +5,12 @@ from collections.abc import Sequence
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+from provision import canonical
 from provision.catalog import read
 from provision.paths import cache_dir
 from provision.profile import egress
 from provision.profile.libraries import RELEASED
-from provision.profile.locked import Lock, LockedClocks, LockedContainers, LockedDriver, LockedEnvironment, LockedOpenCv
+from provision.profile.locked import Lock, LockedClocks, LockedContainers, LockedDriver, LockedEnvironment, LockedOpenCv, environment_of
 from provision.profile.model import DataDisk, Profile
 from provision.profile.packages import system_of
 from provision.profile.pins import PackagePin
@@ -68,6 +69,7 @@ def variables(profile: Profile, lock: Lock, roles: Sequence[str]) -> dict[str, A
         },
         **_containers(profile, lock.containers),
         **_python(lock),
+        **_ray(profile, lock),
         **_opencv_build(lock.opencv, lock.cuda.home),
         **({"extras_index": lock.wheel_index} if lock.wheel_index else {}),
     }
@@ -250,6 +252,19 @@ def _python(lock: Lock) -> dict[str, Any]:
         "python_wheels": list(own.wheels),
         "python_locked": bool(own.sha256),
         **({"python_index": lock.wheel_index} if lock.wheel_index else {}),
+    }
+
+
+def _ray(profile: Profile, lock: Lock) -> dict[str, Any]:
+    """How Ray is started, and in which environment: another one needs another start."""
+    asked, own = profile.stack.ray, lock.python
+    if asked is None or own is None:
+        return {}
+    return {
+        "ray_arguments": list(asked.arguments),
+        "ray_port": asked.port,
+        "ray_venv": f"/opt/gpuprov/venvs/{own.environment}",
+        "ray_wheels_sha256": canonical.digest(list(environment_of(lock))),
     }
 
 

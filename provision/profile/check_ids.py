@@ -59,6 +59,7 @@ _IDS: Final = """
     python-packages
     containers-installed
     containers
+    ray
     cutlass
     opencl
     skew

@@ -41,7 +41,7 @@ from provision.profile.locked import (
     LockedToolkit,
 )
 from provision.profile.model import ApplicationClocks, Profile
-from provision.profile.own import OwnPackages, gap, locked_python, refuse_extras_of_a_prefix
+from provision.profile.own import OwnPackages, gap, locked_python, locked_ray, refuse_extras_of_a_prefix
 from provision.profile.packages import Names, system_of
 from provision.profile.signed import no_secure_boot, wants_signed
 from provision.profile.vision import DECODE, DNN, opencv_parts
@@ -190,8 +190,7 @@ class _Writer:
         cuda = LockedToolkit(version=self.toolkit.version, package=package, home=home, gcc=gcc)
         clocks, frameworks, opencv = self.clocks(), self.frameworks(), self.opencv(home, gcc)
         releases = libraries.releases(self.profile, self.gpu, self.system, self.toolkit, driver.branch)
-        builder = libraries.Builder(self.names, self.gpu, self.toolkit, home, gcc)
-        extras = self.extras(frameworks, releases, builder)
+        extras = self.extras(frameworks, releases, libraries.Builder(self.names, self.gpu, self.toolkit, home, gcc))
         python = locked_python(self.profile, frameworks, extras, self.team)
         if missing := gap(self.profile.stack.python, python):
             self.note(missing)
@@ -213,6 +212,7 @@ class _Writer:
             extras=extras,
             containers=locked_containers(self.profile, self.system.key),
             python=python,
+            ray=locked_ray(self.profile, python),
             repositories=self.names.repositories(),
             wheel_index=self.profile.sources.wheels.url if self.profile.sources.wheels else None,
             packages=self.names.by_role(driver, cuda, cudnn, [p.package for p in profilers.values()], releases),

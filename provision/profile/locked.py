@@ -15,7 +15,7 @@ class LockedModel(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, validate_by_name=True, validate_by_alias=True, defer_build=True)
 
 
-_LATER_PARTS: Final = frozenset({"containers", "python"})
+_LATER_PARTS: Final = frozenset({"containers", "python", "ray"})
 Texts = Annotated[tuple[str, ...], Field(strict=False)]
 
 
@@ -261,6 +261,12 @@ class LockedPython(LockedModel):
     wheels: Texts
 
 
+class LockedRay(LockedModel):
+    """The Ray that a machine joins its cluster with: its release, empty where the index was never asked."""
+
+    version: str
+
+
 class Lock(LockedModel):
     """The whole lock.
 
@@ -286,6 +292,7 @@ class Lock(LockedModel):
     extras: dict[str, LockedExtra]
     containers: LockedContainers | None = None
     python: LockedPython | None = None
+    ray: LockedRay | None = None
     repositories: Annotated[tuple[LockedRepository, ...], Field(strict=False)]
     wheel_index: str | None
     packages: dict[str, Texts]

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 from provision.catalog import read
 from provision.catalog.rules import TITLES
 from provision.errors import StackConflictError
-from provision.profile.locked import Lock, LockedEnvironment, LockedExtra, LockedPython
+from provision.profile.locked import Lock, LockedEnvironment, LockedExtra, LockedPython, LockedRay
 from provision.profile.model import Profile
+from provision.profile.pins import WheelPin
 from provision.profile.stack import OwnPython
 
 if TYPE_CHECKING:
@@ -74,6 +75,23 @@ def locked_python(
         return LockedPython(file=python.file, sha256="", environment=environment, wheels=())
     added = own(within)
     return LockedPython(file=added.file, sha256=added.sha256, environment=environment, wheels=added.wheels)
+
+
+def locked_ray(profile: Profile, python: LockedPython | None) -> LockedRay | None:
+    """The Ray among a team's packages; None where no cluster is asked for.
+
+    Raises:
+        StackConflictError: the packages are resolved, and Ray is not among them.
+    """
+    if profile.stack.ray is None or python is None:
+        return None
+    if not python.sha256:
+        return LockedRay(version="")
+    version = next((pin.version for line in python.wheels if (pin := WheelPin.parse(line)) and pin.name.lower() == "ray"), None)
+    if version is None:
+        msg = f"the machine is to be in a Ray cluster, and {python.file} brings no ray"
+        raise StackConflictError(msg, hint=f"add ray to {python.file}, or remove stack.ray", of="stack.ray")
+    return LockedRay(version=version)
 
 
 def refuse_extras_of_a_prefix(profile: Profile) -> None:

@@ -45,6 +45,10 @@ _NAMES: Final = """
 """
 _ACCOUNTS: Final = frozenset(_NAMES.split())
 _TAG_KEY: Final = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,59}")
+_PRIVATE: Final = tuple(ipaddress.IPv4Network(network) for network in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10"))
+# A name whose last part is a number is an address to the system's resolver, in forms that nobody reads (inet_aton(3)).
+_NUMBER: Final = re.compile(r"[0-9]+|0x[0-9a-f]*")
+_LABEL: Final = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 _KEY_TYPES: Final = 4  # bytes of the length before the type in an SSH key's blob
 # Letters that fill space and show nothing: Hangul fillers, the blank Braille pattern.
 _BLANK: Final = frozenset("\u115f\u1160\u3164\uffa0\u2800")
@@ -109,6 +113,22 @@ def url_problem(url: str) -> str:
     if address.is_link_local or address.is_unspecified or address.is_multicast:
         return f"is at {address}, which is not a mirror's address: the cloud's metadata is among those"
     return ""
+
+
+def head_problem(name: str) -> str:
+    """Why a machine cannot be the head of a cluster by this address or name; empty when it can."""
+    labels = name.split(".")
+    if _NUMBER.fullmatch(labels[-1]):
+        try:
+            address = ipaddress.IPv4Address(name)
+        except ValueError:
+            return f"{name} is neither an IPv4 address nor a host name"
+        if not any(address in network for network in _PRIVATE):
+            return f"{name} is not a private address: Ray asks for no password, so its port must not be reached from elsewhere"
+        return ""
+    if not all(_LABEL.fullmatch(label) for label in labels):
+        return f"{name} is not a host name: its parts have 1 to 63 letters, digits and hyphens, and no hyphen at an end"
+    return "localhost is this machine; write self" if labels[-1] == "localhost" else ""
 
 
 def is_visible(text: str) -> bool:

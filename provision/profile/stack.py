@@ -1,11 +1,14 @@
 """The software that a profile asks for: the keys of `stack`."""
 
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
+from pydantic import Field, SerializerFunctionWrapHandler, field_validator, model_serializer, model_validator
 
-from provision.profile.strings import AbsolutePath, FileName, VersionOrAuto, WheelVersionOrAuto
+from provision.profile.strings import AbsolutePath, FileName, RayHead, VersionOrAuto, WheelVersionOrAuto
 from provision.strict import StrictModel
+
+# Ports that Ray takes by itself: of its client, its workers (10002 to 19999), its dashboard and the agent of that.
+_OF_RAY: Final = (range(10_001, 20_000), range(8265, 8266), range(52_365, 52_366))
 
 # The names in catalog/data/extras.yaml; a test checks that they are the same.
 Extra = Literal["triton", "nccl", "nvtx", "dali", "cutlass", "dcgm", "opencl", "tensorrt", "transformer-engine", "flash-attn", "apex"]
@@ -54,6 +57,38 @@ class OwnPython(StrictModel):
         return self.requirements or self.pylock
 
 
+class RayCluster(StrictModel):
+    """The Ray cluster that the machine is in. Ray itself is one of the packages of `stack.python`, and so the lock pins it.
+
+    Ray asks for no password here: whoever reaches the head's port can run programs on all machines of the cluster.
+    """
+
+    head: RayHead
+    """Which machine is the head: `self` for this one, otherwise the private address or the host name of the one that exists."""
+    port: Annotated[int, Field(ge=1024, le=65_535)] = 6379
+    """The port of the head. Change it where another program has it, on every machine of the cluster alike."""
+
+    @field_validator("port")
+    @classmethod
+    def _is_no_other_of_ray_s(cls, value: int) -> int:
+        if any(value in taken for taken in _OF_RAY):
+            msg = "Ray takes the ports 8265, 10001 to 19999 and 52365 for other things; choose another one, such as 6379"
+            raise ValueError(msg)
+        return value
+
+    @property
+    def is_head(self) -> bool:
+        """Whether this machine is the head."""
+        return self.head == "self"
+
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        """What Ray is started with, as the host's unit has it (https://docs.ray.io/en/latest/cluster/cli.html#ray-start)."""
+        # The dashboard can run programs as well, so that only this machine reaches it.
+        here = ("--head", f"--port={self.port}", "--dashboard-host=127.0.0.1")
+        return ("start", "--block", *(here if self.is_head else (f"--address={self.head}:{self.port}",)), "--disable-usage-stats")
+
+
 class Stack(StrictModel):
     """The software. `auto` is the newest supported version that works on this GPU.
 
@@ -94,8 +129,17 @@ class Stack(StrictModel):
     """What runs containers with the GPU. podman needs no root; a member of the group of docker is in effect root."""
     python: OwnPython | None = None
     """A team's own packages."""
+    ray: RayCluster | None = None
+    """The Ray cluster that the machine joins, or is the head of. Its packages must have Ray among them."""
+
+    @model_validator(mode="after")
+    def _has_a_ray_to_start(self) -> Self:
+        if self.ray is not None and (self.python is None or self.python.file is None):
+            msg = "stack.ray needs Ray among the packages of stack.python, in its requirements or pylock, so that the lock pins it"
+            raise ValueError(msg)
+        return self
 
     @model_serializer(mode="wrap")
     def _without_later_defaults(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """As in `Limits` of `model`."""
-        return without(handler(self), driver_build="auto", containers="none", python=None)
+        return without(handler(self), driver_build="auto", containers="none", python=None, ray=None)

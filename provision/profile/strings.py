@@ -100,6 +100,12 @@ PublicKey = Annotated[
     AfterValidator(functools.partial(free_of, reserved.key_problem)),
 ]
 CheckId = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9-]{1,40}$"), Field(description="the id of a check, such as root-room")]
+RayHead = Annotated[
+    str,
+    StringConstraints(pattern=r"^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$"),
+    Field(description="`self`, or the private IPv4 address or the host name of the machine that is the head, in lower case"),
+    AfterValidator(functools.partial(free_of, reserved.head_problem)),
+]
 FileName = Annotated[
     str,
     StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,98}$"),

@@ -74,6 +74,7 @@ _CONDITIONS: Final[Mapping[str, tuple[Callable[[Profile], bool], str]]] = {
     ),
     "containers-installed": (lambda p: p.stack.containers != "none", "the profile asks for no containers"),
     "containers": (lambda p: p.stack.containers != "none", "the profile asks for no containers"),
+    "ray": (lambda p: p.stack.ray is not None, "the profile asks for no Ray cluster"),
     "triton": (lambda p: "triton" in p.stack.extras, "the profile does not ask for Triton"),
     "tensorrt": (lambda p: "tensorrt" in p.stack.extras, "the profile does not ask for TensorRT"),
     "transformer-engine": (lambda p: "transformer-engine" in p.stack.extras, "the profile does not ask for Transformer Engine"),

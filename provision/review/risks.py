@@ -17,6 +17,7 @@ from provision.catalog.resolve import advice
 from provision.launch.plan import Plan
 from provision.profile.locked import Lock
 from provision.profile.model import Profile
+from provision.review.cluster import cluster_risks
 from provision.review.controls import line_of
 from provision.review.egress import way_out
 from provision.review.exposure import addresses_in
@@ -98,6 +99,7 @@ def risks(
         _doors(register, profile)
     _money(register, plan)
     _host(register, profile)
+    cluster_risks(register.add, profile)
     _places(register, plan)
     _cloud_options(register, plan, read)
     _identity(register, plan)
@@ -206,9 +208,8 @@ def _host(register: _Register, profile: Profile) -> None:
     if profile.places:
         register.add("login-sudo", "medium", "The image's login user has sudo without a password", why, narrower=narrower, key="os")
     why = "unattended upgrades skip the driver and CUDA, so their security fixes arrive only with a new lock"
-    register.add(
-        "held-back", "low", "The driver is not upgraded automatically", why, narrower="a new lock at regular intervals", key="stack.driver"
-    )
+    title, narrower = "The driver is not upgraded automatically", "a new lock at regular intervals"
+    register.add("held-back", "low", title, why, narrower=narrower, key="stack.driver")
     if profile.stack.profilers:
         why = "kernel.perf_event_paranoid is 2: users can sample their own processes, but not the kernel"
         register.add(

@@ -32,7 +32,7 @@ PROBE: Final = Path(__file__).parent / "probe"
 # In the order in which they import each other.
 MODULES: Final = (
     *("run", "device", "system", "disk", "sessions", "health", "links", "mig", "gpu", "boot", "settings", "counters", "surroundings"),
-    "egress",
+    *("egress", "cluster"),
     *("containers", "stack", "kernels", "vision", "libraries", "worker", "perf"),
 )
 # What the client adds to facts: a host has no say in them.

@@ -13,7 +13,8 @@ from provision.paths import playbooks_dir
 from provision.profile.lock import build
 from provision.profile.locked import Lock
 from provision.profile.model import Profile
-from provision.profile.stack import Frameworks
+from provision.profile.requirements import Resolved
+from provision.profile.stack import Frameworks, OwnPython, RayCluster
 from provision.verify.finding import OUTCOMES, Finding, Outcome
 
 TODAY = dt.date(2026, 11, 21)
@@ -70,6 +71,7 @@ def test_all_leaves_out_what_the_profile_does_not_ask_for(profile: Profile) -> N
         "extras",
         "python",
         "containers",
+        "ray",
         "fabric_manager",
         "mig",
     }
@@ -91,6 +93,7 @@ def test_all_leaves_out_what_the_profile_does_not_ask_for(profile: Profile) -> N
         "extras",
         "python",
         "containers",
+        "ray",
     }
     assert set(ROLES) - set(all_roles(bare, without_gpu=False)) == idle
 
@@ -144,3 +147,31 @@ def test_the_group_for_counters_and_the_logins_need_each_other(profile: Profile)
     lock = build(profile.model_copy(update={"gpu": gpu}), TODAY)
     assert with_groundwork(["base"], lock)[:3] == ("preflight", "counters", "packages")
     assert "base" in with_groundwork(["counters"], lock)
+
+
+def with_ray(profile: Profile) -> Lock:
+    """The lock of a profile with a team's own packages, Ray among them, and a cluster."""
+    own = OwnPython(requirements="r.txt")
+    stack = profile.stack.model_copy(update={"extras": ("nvtx",), "python": own, "ray": RayCluster(head="10.0.0.5")})
+    resolved = Resolved("r.txt", "0" * 64, ("ray==2.60.0 --hash=sha256:" + "0" * 64,))
+    return build(profile.model_copy(update={"stack": stack}), TODAY, own=lambda _: resolved)
+
+
+@pytest.mark.parametrize(
+    ("names", "ends"),
+    [
+        (["pytorch"], ("pytorch", "extras", "python", "ray")),
+        (["python"], ("python", "ray")),
+        (["ray"], ("pytorch", "extras", "python", "ray")),
+        (["clocks"], ("preflight", "clocks")),
+    ],
+)
+def test_ray_stands_on_its_environment_and_starts_again_with_a_new_one(profile: Profile, names: list[str], ends: tuple[str, ...]) -> None:
+    lock = with_ray(profile)
+    assert with_groundwork(names, lock)[-len(ends) :] == ends
+    assert ("ray" in with_groundwork(names, lock)) == (names != ["clocks"])
+
+
+def test_without_a_cluster_ray_is_left_out_and_can_still_be_taken_back(profile: Profile, lock: Lock) -> None:
+    assert "ray" not in all_roles(profile, without_gpu=False)
+    assert with_groundwork(["ray"], lock) == ("preflight", "ray")

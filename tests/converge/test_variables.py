@@ -12,7 +12,8 @@ from provision.paths import playbooks_dir
 from provision.profile.lock import build
 from provision.profile.locked import Lock
 from provision.profile.model import Profile, User
-from provision.profile.stack import Frameworks
+from provision.profile.requirements import Resolved
+from provision.profile.stack import Frameworks, OwnPython, RayCluster
 
 TODAY = dt.date(2026, 11, 21)
 
@@ -160,3 +161,19 @@ def test_every_variable_is_one_of_its_roles_defaults(profile: Profile, lock: Loc
     for path in (playbooks_dir() / "roles").glob("*/defaults/main.yml"):
         defaults |= set(re.findall(r"(?m)^(\w+):", path.read_text()))
     assert set(variables(profile, lock, ROLES)) | {"storage_owner"} <= defaults
+
+
+def test_ray_is_told_its_words_its_environment_and_the_wheels_that_it_was_started_with(profile: Profile) -> None:
+    def told(einops: str, **ray: Any) -> dict[str, Any]:
+        wheels = tuple(f"{name} --hash=sha256:{'0' * 64}" for name in (f"einops=={einops}", "ray==2.60.0"))
+        stack = profile.stack.model_copy(update={"python": OwnPython(requirements="r.txt"), "ray": RayCluster(**ray)})
+        changed = profile.model_copy(update={"stack": stack})
+        lock = build(changed, TODAY, own=lambda _: Resolved("r.txt", "0" * 64, wheels))
+        return {name: value for name, value in variables(changed, lock, ["ray"]).items() if name.startswith("ray_")}
+
+    first = told("0.8.1", head="10.0.0.5", port=6380)
+    assert first["ray_arguments"] == ["start", "--block", "--address=10.0.0.5:6380", "--disable-usage-stats"]
+    assert (first["ray_port"], first["ray_venv"]) == (6380, "/opt/gpuprov/venvs/pytorch")
+    assert told("0.8.1", head="self")["ray_wheels_sha256"] == first["ray_wheels_sha256"]
+    assert told("0.8.0", head="self")["ray_wheels_sha256"] != first["ray_wheels_sha256"]
+    assert not any(name.startswith("ray_") for name in variables(profile, build(profile, TODAY), ["ray"]))

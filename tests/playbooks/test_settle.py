@@ -314,3 +314,15 @@ def test_the_difference_names_both_states_and_the_mode_where_no_line_differs(set
     assert text.startswith(f"--- {path} (before)\n+++ {path} (after)\n")
     settle(files=[{"path": path, "content": ""}])
     assert settle(absent=[path])["diff"] == [{"prepared": f"{path}: mode 644 -> 0\n"}]
+
+
+def test_a_unit_is_restarted_where_its_proof_fails(settle: Settle, modules: Modules) -> None:
+    modules.host.unit("u.service")
+    unit = {"name": "u.service", "proof": ["test", "-d", "/run/u"]}
+    settle(units=[unit])
+    assert settle(units=[unit]).items() >= NONE.items()
+    modules.host.answers["test -d"] = (1, "")
+    assert settle(check=True, units=[unit])["changes"] == ["restart u.service"]
+    assert modules.host.ran.count("systemctl restart u.service") == 1
+    assert settle(units=[unit])["changes"] == ["restart u.service"]
+    assert modules.host.ran.count("systemctl restart u.service") == 2

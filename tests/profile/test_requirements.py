@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import hashlib
 from collections.abc import Iterator
@@ -21,6 +22,7 @@ from provision.profile.model import Profile
 from provision.profile.own import as_in, from_file
 from provision.profile.pins import WheelPin
 from provision.profile.requirements import EnvironmentWheels, parse_requirements, take_pylock
+from provision.profile.stack import RayCluster
 from tests.wheel_index import Index
 
 TODAY = dt.date(2026, 11, 21)
@@ -126,6 +128,7 @@ def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Index]:
             "numpy": {"2.3.1": (), "1.26.4": ()},
             "einops": {"0.8.1": (), "0.7.0": ()},
             "oldstats": {"1.0": ("numpy<2",)},
+            "ray": {"2.60.0": ()},
         },
     )
     for name in ("UV_EXTRA_INDEX_URL", "UV_INDEX", "UV_FIND_LINKS", "UV_INDEX_URL"):
@@ -255,3 +258,86 @@ def test_what_names_no_environment_and_no_file_beside_the_profile_is_refused(pyt
     plain["stack"]["python"] = python
     with pytest.raises(ValidationError):
         Profile.model_validate(plain)
+
+
+def in_a_cluster(path: Path, python: dict[str, str] | None = None) -> Profile:
+    """The profile at a path, with a Ray cluster."""
+    plain = load.load(path).dump()
+    plain["stack"] |= {"ray": {"head": "10.0.0.5"}, **({"python": python} if python is not None else {})}
+    return Profile.model_validate(plain)
+
+
+def test_the_ray_of_a_cluster_is_in_the_lock_with_its_hash(tmp_path: Path, index: Index) -> None:
+    path = written(tmp_path, "einops\nray\n")
+    profile = in_a_cluster(path)
+    lock = build(profile, TODAY, own=from_file(profile, path))
+    assert (lock.python is not None, lock.ray is not None) == (True, True)
+    assert index.pins["ray 2.60.0"] in lock.python.wheels  # type: ignore[union-attr]
+    assert lock.as_dict()["ray"] == {"version": "2.60.0"}
+    assert build(profile, TODAY).as_dict()["ray"] == {"version": ""}
+    assert build(profile, TODAY, own=as_in(lock)) == lock
+    alone = load.load(path)
+    assert "ray" not in build(alone, TODAY, own=from_file(alone, path)).as_dict()
+
+
+def test_a_cluster_without_ray_among_the_packages_is_refused_with_what_to_write(tmp_path: Path, index: Index) -> None:
+    assert index.url
+    path = written(tmp_path, "einops\n")
+    profile = in_a_cluster(path)
+    with pytest.raises(StackConflictError, match=r"requirements\.txt brings no ray") as caught:
+        build(profile, TODAY, own=from_file(profile, path))
+    assert caught.value.hint == "add ray to requirements.txt, or remove stack.ray"
+
+
+@pytest.mark.parametrize("python", [{"prefix": "/opt/pytorch"}, None])
+def test_a_cluster_needs_packages_that_are_locked(python: dict[str, str] | None) -> None:
+    plain = load.load(load.find("t4-train")).dump()
+    plain["stack"] |= {"ray": {"head": "self"}, "python": python}
+    with pytest.raises(ValidationError, match="needs Ray among the packages"):
+        Profile.model_validate(plain)
+
+
+@pytest.mark.parametrize("head", ["self", "10.0.0.5", "172.31.255.254", "192.168.1.2", "100.64.0.1", "head", "head-1.example.org", "a1.b2"])
+def test_a_head_is_this_machine_a_private_address_or_a_name(head: str) -> None:
+    assert RayCluster(head=head).head == head
+
+
+@pytest.mark.parametrize(
+    ("head", "problem"),
+    [
+        ("8.8.8.8", "not a private address"),
+        ("127.0.0.1", "not a private address"),
+        ("169.254.169.254", "not a private address"),
+        ("0.0.0.0", "not a private address"),  # noqa: S104 - that is what is refused
+        ("172.32.0.1", "not a private address"),
+        ("10.0.0.5.6", "neither an IPv4 address"),
+        ("10.1", "neither an IPv4 address"),
+        ("2130706433", "neither an IPv4 address"),
+        ("0x7f000001", "neither an IPv4 address"),
+        ("10.0.0.05", "neither an IPv4 address"),
+        ("localhost", "write self"),
+        ("x.localhost", "write self"),
+        ("a..b", "not a host name"),
+        ("a-.b", "not a host name"),
+        ("a" * 64, "not a host name"),
+        *(
+            (text, "String should match pattern")
+            for text in (
+                *("", "Head", "SELF", "-h", "h-", "h.", ".h", "h_1", "h 1", "h\n", "h%n", "h;x", "h$x", "h'x", 'h"x', "h:1", "h/1"),
+                *("fe80::1", "h,x", "h@x", "h=x", "h{x}", "h\\x", "h#x", "hé", "a" * 254),
+            )
+        ),
+    ],
+)
+def test_what_is_no_head_is_refused(head: str, problem: str) -> None:
+    with pytest.raises(ValidationError, match=problem):
+        RayCluster(head=head)
+
+
+PORTS = {1024, 6380, 8266, 10_000, 20_000, 52_366, 65_535}
+
+
+@pytest.mark.parametrize("port", sorted(PORTS | {1023, 8265, 10_001, 19_999, 52_365, 65_536}))
+def test_a_port_is_one_that_ray_does_not_take_for_something_else(port: int) -> None:
+    with contextlib.nullcontext() if port in PORTS else pytest.raises(ValidationError):
+        RayCluster(head="self", port=port)

@@ -52,6 +52,8 @@ def test_a_default_says_that_it_is_not_written(tmp_path: Path) -> None:
         (("opencv: wheel", "opencv: wheel\n  containers: docker"), "docker-group", "medium"),
         (("opencv: wheel", "opencv: wheel\n  containers: podman"), "docker-group", None),
         (("source: instance-store", "source: volume\n    size_gb: 50"), "data-lost", None),
+        (("opencv: wheel", "opencv: wheel\n  python: {requirements: r.txt}\n  ray: {head: 10.0.0.5}"), "ray-open", "high"),
+        (("opencv: wheel", "opencv: wheel\n  python: {requirements: r.txt}"), "ray-open", None),
     ],
 )
 def test_a_choice_makes_its_risk(tmp_path: Path, swap: tuple[str, str], risk: str, severity: str | None) -> None:

@@ -5,6 +5,7 @@ from typing import Final
 from provision.verify.checks import (
     bench,
     boot,
+    cluster,
     containers,
     counters,
     disk,
@@ -43,6 +44,7 @@ CHECKS: Final[tuple[Check, ...]] = (
     *stack.CHECKS,
     *python.CHECKS,
     *containers.CHECKS,
+    *cluster.CHECKS,
     *kernels.CHECKS,
     *skew.CHECKS,
     *surroundings.CHECKS,

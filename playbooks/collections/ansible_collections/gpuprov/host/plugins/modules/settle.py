@@ -56,6 +56,7 @@ options:
       enabled: {description: At boot., type: bool, default: true}
       started: {description: Now., type: bool, default: true}
       optional: {description: Whether the unit may fail to start., type: bool, default: false}
+      proof: {description: A command that fails where the unit must be restarted; without it only changes count., type: list, elements: str}
 author: [gpuprov]
 """
 EXAMPLES = """
@@ -201,7 +202,7 @@ class Settling:
             if code and not item["optional"]:
                 self.module.fail_json(msg="%s does not start: %s" % (name, output.strip()[-1000:]))
 
-        if not self.stamp("unit " + name, "", start, "restart %s" % name) and not before["active"] and not item["optional"]:
+        if not self.stamp("unit " + name, "", start, "restart %s" % name, item["proof"]) and not before["active"] and not item["optional"]:
             self.changes.append("start %s" % name)
             if not self.module.check_mode:
                 must_run(self.module, ["systemctl", "start", name])
@@ -244,6 +245,7 @@ def main():
         "enabled": {"type": "bool", "default": True},
         "started": {"type": "bool", "default": True},
         "optional": {"type": "bool", "default": False},
+        "proof": {"type": "list", "elements": "str"},
     }
     several = {"type": "list", "elements": "dict", "default": []}
     module = AnsibleModule(
