@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from provision.__main__ import main
+from provision.cli import main
 from provision.verify.facts import dump
 from provision.verify.record import read
 
