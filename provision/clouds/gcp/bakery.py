@@ -149,7 +149,8 @@ class GcpBakery:
     def deprecate(self, images: Sequence[BakedImage], *, lift: bool = False) -> None:
         """Set the state to DEPRECATED, or to ACTIVE again.
 
-        Machines are still made from a deprecated image; from one that is OBSOLETE they are not (`deprecated.state` in the reference).
+        Machines are still made from a deprecated image; from one that is OBSOLETE they are not
+        (docs.cloud.google.com/compute/docs/images/deprecate-custom).
         """
         for image in images:
             status = {"state": "ACTIVE" if lift else "DEPRECATED"}
