@@ -134,20 +134,29 @@ def _row(row: BakedImage) -> list[str]:
 
 @command.command("remove")
 @click.argument("images", metavar="IMAGE|LINE...", nargs=-1, required=True)
+@click.option(
+    "--even-if-used",
+    is_flag=True,
+    help="Do not ask what uses them. A group or template that names a removed image starts no machine any more, and replaces none.",
+)
 @options.in_rehearsal
 @options.assume_yes
 @options.as_json
-def remove_command(*, images: Sequence[str], rehearse: bool, yes: bool, as_json: bool) -> None:
-    """Remove images by their ids, or all of a profile by its name, with the snapshots that hold their disks."""
+def remove_command(*, images: Sequence[str], even_if_used: bool, rehearse: bool, yes: bool, as_json: bool) -> None:
+    """Remove images by their ids, or all of a profile by its name, with the snapshots that hold their disks.
+
+    An image that a group or a launch template starts its next machine from is refused, and then nothing is removed.
+    """
     options.need_terminal(yes=yes, command="bake remove")
     session, answers = Session.open(), list[bool]()
-    with audited.changing(session, "bake remove", "", rehearsal=rehearse, images=tuple(images)) as ending, narration() as narrator:
+    audit = audited.changing(session, "bake remove", "", rehearsal=rehearse, images=tuple(images), even_if_used=even_if_used)
+    with audit as ending, narration() as narrator:
 
         def confirm(lines: list[str]) -> bool:
             narrator.pause()
             answers.append(options.confirm(f"remove these {len(lines)}?", lines, yes=yes))
             return answers[-1]
 
-        phrases = baked_images.remove(session, images, rehearsal=rehearse, say=narrator.say, confirm=confirm)
+        phrases = baked_images.remove(session, images, rehearsal=rehearse, say=narrator.say, confirm=confirm, even_if_used=even_if_used)
         ending.results = {"removed": len(phrases), "agreed": all(answers)}
     options.show({"removed": phrases}, *([f"removed {each}" for each in phrases] or ["nothing was removed"]), as_json=as_json)

@@ -216,8 +216,10 @@ def roll_command(
     """
     session = Session.open()
     check_name(name)
-    given = profile is not None or bundle is not None
-    request = request_for(session, profile, bundle, organisation, rehearsal=None) if given else None
+    request = None
+    if profile is not None or bundle is not None:
+        _, rolled, _ = fleet.known(session, name)  # a rehearsed one is set up by the lock of this machine's system
+        request = request_for(session, profile, bundle, organisation, rehearsal=rolled.cloud if rolled.rehearsal else None)
     waves = Waves(pause_s=int(options.seconds(pause)))
     with audited.changing(session, "fleet roll", name), narration() as narrator:
         record = fleet.roll(session, name, request, fleet.own_program(program), waves, say=narrator.say)

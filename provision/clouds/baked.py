@@ -7,14 +7,14 @@ An image carries none of the tags of a launch: `down` and `sweep` of a launch le
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal, Protocol
 
 from provision import canonical
 from provision.clouds.base import OWNER_TAG
 from provision.clouds.own import CloudOption
-from provision.errors import CloudError
+from provision.errors import EXIT_USAGE, CloudError
 
 if TYPE_CHECKING:
     from provision.clouds.base import Instance, Order, Step
@@ -37,6 +37,13 @@ class ImageFailedError(CloudError):
     """An image could not be made: its machine could not be cleaned, or the cloud gave it up."""
 
     code = "image-failed"
+
+
+class ImageInUseError(CloudError):
+    """An image is not removed, because a group or a template starts its next machine from it."""
+
+    code = "image-in-use"
+    exit_code = EXIT_USAGE
 
 
 def part_tag(part: str) -> str:
@@ -145,6 +152,13 @@ class Bakery(Protocol):
 
     def deprecate(self, images: Sequence[BakedImage], *, lift: bool = False) -> None:
         """Mark images as replaced, or with `lift` as in use again. Machines can be launched from them all the same."""
+
+    def users(self, images: Sequence[BakedImage]) -> Mapping[str, tuple[str, ...]]:
+        """What starts its next machine from images, in words, by the id of the image; an image that nothing starts from is left out.
+
+        Raises:
+            CloudError: the cloud did not say it, so nobody knows.
+        """
 
     def remove(self, images: Sequence[BakedImage], *, on_step: Step) -> list[str]:
         """Remove images with what holds their disks; returns a phrase for each. What is gone already is not an error."""

@@ -7,10 +7,11 @@ taken up by its digest; a machine that may have been cleaned already is of no us
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import datetime as dt
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -18,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 from provision import clouds
 from provision.clouds.baked import BakedImage, Bakery, BaseImage, ImageFailedError, Recipe, current
 from provision.clouds.base import Instance
-from provision.errors import CloudUnsupportedError, UsageError
+from provision.errors import CloudUnsupportedError, NameTakenError, UsageError
 from provision.host.clean import clean
 from provision.launch import place
 from provision.launch.baked import bakery_of, recipe_of
@@ -140,6 +141,7 @@ def make(session: Session, wanted: BakeWish, attempts: list[Attempt], *, say: Sa
 
     Raises:
         ImageFailedError: the machine does not hold its profile, could not be cleaned, or the cloud gave the image up.
+        NameTakenError: somebody else makes the image of that profile now.
     """
     request = wanted.up
     options = place.options(wanted.planned, request.rehearsal)
@@ -148,7 +150,7 @@ def make(session: Session, wanted: BakeWish, attempts: list[Attempt], *, say: Sa
     if request.rehearsal is not None:
         session.offer_images(request.profile, say)
     bench = Journal(session.state / "bakes")
-    with bench.hold(wanted.recipe.line):
+    with _one_at_a_time(wanted), bench.hold(wanted.recipe.line):
         mark = _Mark(session.state / "bakes" / f"{wanted.recipe.line}.cleaned")
         work = _Baking(session, wanted, options, Ours(connect, say), mark, say)
         image, host = work.there() or work.of_stopped(), None
@@ -156,6 +158,20 @@ def make(session: Session, wanted: BakeWish, attempts: list[Attempt], *, say: Sa
             (host,) = up(session, request, attempts, say=say, on_task=on_task)
             image = work.of_proven(host)
         return work.finish(image, host)
+
+
+@contextlib.contextmanager
+def _one_at_a_time(wanted: BakeWish) -> Iterator[None]:
+    """The machine's name is what only one can have who bakes a profile; say to the others what they can do, which is not another name."""
+    try:
+        yield
+    except NameTakenError as error:
+        msg = f"somebody makes an image of {wanted.recipe.line} now: {error.message}"
+        hint = (
+            "run the same command again when that is done: it finds the image, and makes none; "
+            f"if nobody is at work on it, `gpuprov down {wanted.planned.name}` removes the machine that is left"
+        )
+        raise NameTakenError(msg, hint=hint, detail=error.detail) from error
 
 
 @dataclass(frozen=True, slots=True)

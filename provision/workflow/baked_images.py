@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from provision import clouds
-from provision.clouds.baked import BakedImage
+from provision.clouds.baked import BakedImage, Bakery, ImageInUseError
 from provision.clouds.base import Cloud
 from provision.errors import CloudError, CredentialsExpiredError, CredentialsMissingError, InstanceNotFoundError
 from provision.launch.baked import bakery_of
@@ -42,11 +42,23 @@ def _of(handle: Cloud) -> list[BakedImage]:
     return handle.bakery.images() if handle.bakery is not None else []
 
 
-def remove(session: Session, ids: Iterable[str], *, rehearsal: bool, say: Say, confirm: Callable[[list[str]], bool]) -> list[str]:
+def remove(
+    session: Session,
+    ids: Iterable[str],
+    *,
+    rehearsal: bool,
+    say: Say,
+    confirm: Callable[[list[str]], bool],
+    even_if_used: bool = False,
+) -> list[str]:
     """Remove images by their ids, or all of a line by its name; returns a phrase for each, nothing where that was not confirmed.
+
+    With `even_if_used` no cloud is asked what starts machines from them.
 
     Raises:
         InstanceNotFoundError: there is no image of that id or line.
+        ImageInUseError: something starts its next machine from one of them; none is removed.
+        CloudError: a cloud did not say what uses them; none is removed.
     """
     wanted, found = list(dict.fromkeys(ids)), find(session, rehearsal=rehearsal, say=say)
     chosen = [row for row in found.rows if {row.id, row.line} & set(wanted)]
@@ -55,12 +67,35 @@ def remove(session: Session, ids: Iterable[str], *, rehearsal: bool, say: Say, c
         problems = f"; not asked: {'; '.join(found.problems)}" if found.problems else ""
         msg = f"no image of ours is, or is of, {', '.join(unknown)}{problems}"
         raise InstanceNotFoundError(msg, hint="`gpuprov bake list` shows the images")
+    kept = _by_bakery(Ours(session.connect(rehearsal=rehearsal), say), chosen)
+    if not even_if_used:
+        _refuse_used(kept, say)
     if not confirm([f"{row.id} of {row.line} in {row.region}, {row.size_gb} GB" for row in chosen]):
         return []
-    ours = Ours(session.connect(rehearsal=rehearsal), say)
-    phrases: list[str] = []
+    return [phrase for bakery, rows in kept for phrase in bakery.remove(rows, on_step=say)]
+
+
+def _by_bakery(ours: Ours, chosen: list[BakedImage]) -> list[tuple[Bakery, list[BakedImage]]]:
+    """The images of each region, with who keeps them."""
+    kept = []
     for cloud, region in dict.fromkeys((row.cloud, row.region) for row in chosen):
         there = [row for row in chosen if (row.cloud, row.region) == (cloud, region)]
         pair = (cloud, region) if region != "global" else next(iter(first_regions({p for p in everywhere() if p[0] == cloud})))
-        phrases += bakery_of(ours.handle(pair)).remove(there, on_step=say)
-    return phrases
+        kept.append((bakery_of(ours.handle(pair)), there))
+    return kept
+
+
+def _refuse_used(kept: list[tuple[Bakery, list[BakedImage]]], say: Say) -> None:
+    """Refuse images that something starts its next machine from.
+
+    Raises:
+        ImageInUseError: with every such image, and what uses it.
+        CloudError: it is not known.
+    """
+    say("asking what starts machines from them")
+    used = [(row, users[row.id]) for bakery, rows in kept for users in [bakery.users(rows)] for row in rows if row.id in users]
+    if used:
+        which = "; ".join(f"{row.id} in {row.region} is used by {', '.join(what)}" for row, what in used)
+        msg = f"nothing was removed: {which}"
+        hint = "`gpuprov fleet roll` brings a fleet to another image, `gpuprov fleet down` ends it; `--even-if-used` removes it anyway"
+        raise ImageInUseError(msg, hint=hint)

@@ -1,4 +1,5 @@
 """The command line in a process that kills itself with SIGKILL at its N-th call to a cloud: before it is sent, or when its answer is there.
+Or it holds still before that call until it is told to go on, so that another command line can run meanwhile.
 
 Of Google's calls those count that change something: a kill at a read is one before the next change.
 
@@ -12,9 +13,11 @@ from __future__ import annotations
 import importlib
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
+import time
 import traceback
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -44,18 +47,43 @@ class Killable:
 
     def __init__(self, folder: Path) -> None:
         self._process: subprocess.Popen[str] | None = None
-        self._output = folder / "stderr"
+        self._output, self._held = folder / "stderr", folder / "held"
 
     def run(self, number: int, when: str, *words: str, stand_ins: str = "") -> Ended:
         """Run a command line in the environment of this moment; `stand_ins` names a module beside this one that has them."""
+        self.begin(number, when, *words, stand_ins=stand_ins)
+        return self.end()
+
+    def begin(self, number: int, when: str, *words: str, stand_ins: str = "", **environment: str) -> None:
+        """Begin a command line, with more variables; with `when` as `held` it stands still before its N-th call until `go_on`."""
+        self._held.unlink(missing_ok=True)
         if self._process is None:
             argv = [sys.executable, "-m", "tests.workflow.killed"]
             self._process = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT)
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         told = {"number": number, "when": when, "words": words, "stand_ins": stand_ins, "output": str(self._output)}
-        self._process.stdin.write(json.dumps({**told, "environment": dict(os.environ)}) + "\n")
+        told |= {"held": str(self._held), "environment": {**os.environ, **environment}}
+        self._process.stdin.write(json.dumps(told) + "\n")
         self._process.stdin.flush()
+
+    def holds(self) -> bool:
+        """Wait until the command line holds still or has ended; whether it holds."""
+        assert self._process is not None
+        assert self._process.stdout is not None
+        while not self._held.exists():
+            if select.select([self._process.stdout], [], [], 0.01)[0]:
+                return False
+        return True
+
+    def go_on(self) -> None:
+        """Let the command line that holds still go on."""
+        self._held.unlink()
+
+    def end(self) -> Ended:
+        """How the command line ended that was begun."""
+        assert self._process is not None
+        assert self._process.stdout is not None
         return Ended(int(self._process.stdout.readline()), self._output.read_text())
 
     def close(self) -> None:
@@ -63,7 +91,7 @@ class Killable:
             self._process.communicate()
 
 
-def run(number: int, when: str, words: list[str]) -> None:
+def run(number: int, when: str, words: list[str], held: Path) -> None:
     from botocore.endpoint import Endpoint
     from google.auth.transport.requests import AuthorizedSession
 
@@ -79,8 +107,12 @@ def run(number: int, when: str, words: list[str]) -> None:
             this = counts(*args) and next(calls) == number
             if this and when == "before":
                 os.kill(os.getpid(), signal.SIGKILL)
+            if this and when == "held":
+                held.touch()
+                while held.exists():
+                    time.sleep(0.005)
             answer = send(self, *args, **more)
-            if this:
+            if this and when == "after":
                 os.kill(os.getpid(), signal.SIGKILL)
             return answer
 
@@ -123,7 +155,7 @@ def fork(told: dict[str, Any]) -> int:
         os.environ.clear()
         os.environ.update(told["environment"])
         with importlib.import_module(f"tests.workflow.{told['stand_ins']}").stand_ins() if told["stand_ins"] else nullcontext():
-            run(told["number"], told["when"], told["words"])
+            run(told["number"], told["when"], told["words"], Path(told["held"]))
     except SystemExit as ended:
         code = int(ended.code or 0)
     except BaseException:  # noqa: BLE001 - the test shows it

@@ -13,7 +13,10 @@ from provision.clouds.baked import LINE_TAG
 from provision.clouds.terms import Grant
 
 _OWN_IMAGES: Final = ("ec2:DeregisterImage", "ec2:DisableImageDeprecation", "ec2:EnableImageDeprecation")
-_READS: Final = ("ec2:DescribeImages", "ec2:DescribeSnapshots")
+_READS: Final = (
+    *("autoscaling:DescribeAutoScalingGroups", "autoscaling:DescribeInstanceRefreshes"),
+    *("ec2:DescribeImages", "ec2:DescribeLaunchTemplateVersions", "ec2:DescribeSnapshots"),
+)
 ACTIONS: Final = tuple(sorted({"ec2:CreateImage", "ec2:CreateTags", "ec2:DeleteSnapshot", *_OWN_IMAGES, *_READS}))
 """What making, replacing and removing images needs; the machine needs what any launch needs."""
 

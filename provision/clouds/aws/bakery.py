@@ -6,13 +6,14 @@ Source of the calls: docs.aws.amazon.com/AWSEC2/latest/APIReference/API_CreateIm
 """
 
 import datetime as dt
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal
 
 from provision.clouds.aws.answers import tags_of
 from provision.clouds.aws.api import AwsRegionApi, poll_ec2
 from provision.clouds.aws.errors import cloud_errors, is_refusal, unless_refused
 from provision.clouds.aws.image_choice import ami_of, root_device, wanted
+from provision.clouds.aws.image_users import users_of
 from provision.clouds.aws.images import Images
 from provision.clouds.baked import DIGEST_TAG, LINE_TAG, PARTS, BakedImage, BaseImage, ImageFailedError, Recipe, part_tag
 from provision.clouds.baked import tags_of as tags_for
@@ -154,7 +155,10 @@ class AwsBakery:
         return f", {' and '.join(written)} written" if written else ""
 
     def deprecate(self, images: Sequence[BakedImage], *, lift: bool = False) -> None:
-        """EnableImageDeprecation, from now on, or DisableImageDeprecation."""
+        """EnableImageDeprecation, from now on, or DisableImageDeprecation.
+
+        A group or template that names a deprecated image goes on launching from it (EC2 User Guide, "Deprecate an AMI").
+        """
         ends = (dt.datetime.now(dt.UTC) + _AHEAD).replace(second=0, microsecond=0)
         for image in images:
             if lift:
@@ -163,6 +167,10 @@ class AwsBakery:
             else:
                 with cloud_errors("ec2:EnableImageDeprecation", self._api.region):
                     self._api.ec2.enable_image_deprecation(ImageId=image.id, DeprecateAt=ends)
+
+    def users(self, images: Sequence[BakedImage]) -> Mapping[str, tuple[str, ...]]:
+        """The region's groups and launch templates."""
+        return users_of(self._api, [image.id for image in images])
 
     def remove(self, images: Sequence[BakedImage], *, on_step: Step) -> list[str]:
         """DeregisterImage, which takes the snapshots along in the same call, so that none of them stays."""

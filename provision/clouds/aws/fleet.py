@@ -21,7 +21,6 @@ from provision.concurrent import at_once
 from provision.errors import CloudInvalidError
 
 _GROUP: Final = "AutoScalingGroupName"
-_ENDED: Final = {"Successful", "Failed", "Cancelled", "RollbackFailed", "RollbackSuccessful"}
 _MOST_EVIDENCE: Final = 8 * 1024 * 1024
 _TOLD: Final = 5
 _AT_ONCE: Final = 10  # as many connections as the client keeps
@@ -205,7 +204,8 @@ class AwsFleet:
         self._publish(order, program)
         security = firewall.ensure_group(self._api, order.machine)
         with cloud_errors("ec2:DescribeLaunchTemplateVersions", self._api.region):
-            versions = self._api.ec2.describe_launch_template_versions(LaunchTemplateName=f"gpuprov-{name}")["LaunchTemplateVersions"]
+            pages = self._api.ec2.get_paginator("describe_launch_template_versions").paginate(LaunchTemplateName=f"gpuprov-{name}")
+            versions = [row for page in pages for row in page["LaunchTemplateVersions"]]
         data = self._data(order, image.id, image.root_device, security)
         described = f"{order.digest} {canonical_digest(data)[:16]}"
         found = next((row for row in versions if row.get("VersionDescription") == described), None)
@@ -239,7 +239,7 @@ class AwsFleet:
             except Exception as error:
                 if not is_refusal(error, "InstanceRefreshInProgress"):
                     raise
-                running = next(row for row in self._rolls(name) if row["Status"] not in _ENDED)
+                running = next(row for row in self._rolls(name) if row["Status"] not in fleet_requests.ENDED)
                 if running.get("DesiredConfiguration", {}).get("LaunchTemplate", {}).get("Version") != target["Version"]:
                     msg = f"fleet {name} is rolling to another version ({running.get('PercentageComplete', 0)} %)"
                     raise CloudInvalidError(

@@ -18,6 +18,8 @@ from provision.errors import CloudUnsupportedError, UsageError
 
 HOOK: Final = "gpuprov-verified"
 DEADLINE: Final = "gpuprov-deadline"
+ENDED: Final = {"Successful", "Failed", "Cancelled", "RollbackFailed", "RollbackSuccessful"}
+"""The states of a refresh that has ended."""
 HEARTBEAT_S: Final = 900
 _PATIENCE_S: Final = 1500
 _UNIT: Final = """[Unit]

@@ -7,7 +7,7 @@ Source of the calls: docs.cloud.google.com/compute/docs/reference/rest/v1/images
 
 import contextlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal
 
 from provision.clouds.baked import DIGEST_TAG, LINE_TAG, PARTS, BakedImage, BaseImage, ImageFailedError, Recipe, part_tag, tags_of
@@ -15,6 +15,7 @@ from provision.clouds.base import OWNER_TAG, Instance, Order, Step
 from provision.clouds.gcp import images, power
 from provision.clouds.gcp.api import GcpProjectApi
 from provision.clouds.gcp.errors import AlreadyThereError, GoneError
+from provision.clouds.gcp.image_users import users_of
 from provision.clouds.gcp.requests import label
 from provision.clouds.polling import poll
 from provision.errors import ImageNotFoundError
@@ -146,7 +147,11 @@ class GcpBakery:
         raise ImageFailedError(msg, hint=hint)
 
     def deprecate(self, images: Sequence[BakedImage], *, lift: bool = False) -> None:
-        """Set the state to DEPRECATED, or to ACTIVE again."""
+        """Set the state to DEPRECATED, or to ACTIVE again.
+
+        Machines are still made from a deprecated image; from one that is OBSOLETE they are not
+        (docs.cloud.google.com/compute/docs/images/deprecate-custom).
+        """
         for image in images:
             status = {"state": "ACTIVE" if lift else "DEPRECATED"}
             self._api.run(
@@ -157,6 +162,10 @@ class GcpBakery:
                 image=image.name,
                 deprecation_status_resource=status,
             )
+
+    def users(self, images: Sequence[BakedImage]) -> Mapping[str, tuple[str, ...]]:
+        """The project's managed instance groups."""
+        return users_of(self._api, [image.id for image in images])
 
     def remove(self, images: Sequence[BakedImage], *, on_step: Step) -> list[str]:
         """Delete images, which hold their disks themselves."""

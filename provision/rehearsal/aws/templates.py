@@ -1,11 +1,13 @@
 """Launch templates of the embedded EC2: what moto's versions lack, and what a group launches from one.
 
-moto refuses a second version with user data, forgets SourceVersion, and gives the tags of the template itself to its instances.
+moto refuses a second version with user data, forgets SourceVersion, gives the tags of the template itself to its instances, and shows
+fifteen versions without a word of the others. EC2 shows them in pages of 200 at most: API_DescribeLaunchTemplateVersions, MaxResults.
 """
 
 import base64
 import copy
-from typing import Any
+import sys
+from typing import Any, Final
 
 from moto.core import DEFAULT_ACCOUNT_ID
 from moto.core.responses import ActionResult
@@ -13,11 +15,18 @@ from moto.ec2.models import ec2_backends
 from moto.ec2.responses.launch_templates import LaunchTemplates
 from moto.ec2.utils import parse_user_data
 
-from provision.rehearsal.aws.world import method_of
+from provision.rehearsal.aws.world import method_of, refuse
+
+_PAGE: Final = 200
 
 
 def patch() -> None:
     """Put moto's versions right."""
+    _patch_making()
+    _patch_reading()
+
+
+def _patch_making() -> None:
     create = LaunchTemplates.create_launch_template
 
     @method_of(LaunchTemplates)
@@ -36,19 +45,39 @@ def patch() -> None:
         source = self._get_param("SourceVersion")
         base: dict[str, Any] = copy.deepcopy(template.get_version(source).data) if source else {}
         version = template.create_version(base | _kept(self._get_param("LaunchTemplateData", {})), self._get_param("VersionDescription"))
-        return ActionResult(
-            {
-                "LaunchTemplateVersion": {
-                    "CreateTime": version.create_time,
-                    "DefaultVersion": template.is_default(version),
-                    "LaunchTemplateData": version.data,
-                    "LaunchTemplateId": template.id,
-                    "LaunchTemplateName": template.name,
-                    "VersionDescription": version.description,
-                    "VersionNumber": version.number,
-                }
-            }
+        return ActionResult({"LaunchTemplateVersion": _shown(template, version)})
+
+
+def _patch_reading() -> None:
+    @method_of(LaunchTemplates)
+    def describe_launch_template_versions(self: Any) -> ActionResult:
+        self.error_on_dryrun()
+        token, size = self._get_param("NextToken") or "0", self._get_int_param("MaxResults", _PAGE)
+        if not token.isdigit() or not 0 < size <= _PAGE:
+            refuse("InvalidParameterValue", f"NextToken or MaxResults is invalid: {token}, {size}")
+        found = self.ec2_backend.describe_launch_template_versions(
+            template_name=self._get_param("LaunchTemplateName"),
+            template_id=self._get_param("LaunchTemplateId"),
+            versions=self._get_param("Versions", []),
+            min_version=self._get_int_param("MinVersion"),
+            max_version=self._get_int_param("MaxVersion"),
+            max_results=sys.maxsize,
         )
+        start, end = int(token), int(token) + size
+        more = {"NextToken": str(end)} if end < len(found) else {}
+        return ActionResult({"LaunchTemplateVersions": [_shown(*pair) for pair in found[start:end]], **more})
+
+
+def _shown(template: Any, version: Any) -> dict[str, Any]:
+    return {
+        "CreateTime": version.create_time,
+        "DefaultVersion": template.is_default(version),
+        "LaunchTemplateData": version.data,
+        "LaunchTemplateId": template.id,
+        "LaunchTemplateName": template.name,
+        "VersionDescription": version.description,
+        "VersionNumber": version.number,
+    }
 
 
 def _kept(data: dict[str, Any]) -> dict[str, Any]:

@@ -10,12 +10,12 @@ from typing import Any, Final
 
 from provision.rehearsal.gcp import group_loop, probes, templates
 from provision.rehearsal.gcp.group_loop import ManagedGroup, ManagedMember
-from provision.rehearsal.gcp.listing import as_list
-from provision.rehearsal.gcp.offers import region_of, zones
+from provision.rehearsal.gcp.listing import as_aggregated_list, as_list
+from provision.rehearsal.gcp.offers import region_of, regions, zones
 from provision.rehearsal.gcp.operations import begin
 from provision.rehearsal.gcp.refusals import ComputeError, invalid, not_implemented, require, required, stale
 from provision.rehearsal.gcp.settings import PROJECT
-from provision.rehearsal.gcp.world import BASE, GcpCall, Handler, fingerprint, last
+from provision.rehearsal.gcp.world import BASE, GcpCall, Handler, ResourcePath, fingerprint, last
 
 _COLLECTIONS: Final = ("instanceGroupManagers", "regionInstanceGroupManagers")
 _BEYOND: Final = {"statefulPolicy", "allInstancesConfig", "instanceFlexibilityPolicy", "targetPools", "standbyPolicy", "resourcePolicies"}
@@ -32,9 +32,9 @@ def _group(call: GcpCall) -> tuple[ManagedGroup, dict[str, Any]]:
     return call.world.groups[call.resource(resource["name"])], resource
 
 
-def _shown(call: GcpCall, resource: dict[str, Any]) -> dict[str, Any]:
+def _shown(call: GcpCall, place: ResourcePath, resource: dict[str, Any]) -> dict[str, Any]:
     """A group as its GET shows it: with what its members do now."""
-    group = call.world.groups[call.resource(resource["name"])]
+    group = call.world.groups[place]
     counts = Counter(member.action.lower() for member in group.members.values())
     stable = not group.deleting and len(group.members) == resource["targetSize"] == counts["none"]
     reached = not group_loop.outdated(group, resource)
@@ -259,12 +259,24 @@ def _errors(call: GcpCall) -> dict[str, Any]:
 
 def _list(call: GcpCall) -> dict[str, Any]:
     found = call.world.within(PROJECT, call.collection, call.scope)
-    return as_list(call, [_shown(call, resource) for _, resource in found])
+    return as_list(call, [_shown(call, place, resource) for place, resource in found])
+
+
+def _everywhere(call: GcpCall) -> dict[str, Any]:
+    """The groups of all zones and regions."""
+    found = [pair for collection in _COLLECTIONS for pair in call.world.within(PROJECT, collection)]
+    rows = [(place.scope, _shown(call, place, resource)) for place, resource in found]
+    return as_aggregated_list(call, rows, [*(f"zones/{zone}" for zone in zones()), *(f"regions/{region}" for region in regions())])
+
+
+def _get(call: GcpCall) -> dict[str, Any]:
+    group, resource = _group(call)
+    return _shown(call, group.place, resource)
 
 
 _VERBS: Final[dict[str, Callable[[GcpCall], dict[str, Any]]]] = {
     "insert": _insert,
-    "get": lambda call: _shown(call, _group(call)[1]),
+    "get": _get,
     "list": _list,
     "patch": _patch,
     "resize": _resize,
@@ -275,4 +287,7 @@ _VERBS: Final[dict[str, Callable[[GcpCall], dict[str, Any]]]] = {
     "listManagedInstances": _members,
     "listErrors": _errors,
 }
-HANDLERS: Final[dict[str, Handler]] = {f"compute.{c}.{verb}": act for c in _COLLECTIONS for verb, act in _VERBS.items()}
+HANDLERS: Final[dict[str, Handler]] = {
+    **{f"compute.{c}.{verb}": act for c in _COLLECTIONS for verb, act in _VERBS.items()},
+    "compute.instanceGroupManagers.aggregatedList": _everywhere,
+}

@@ -2,7 +2,8 @@
 
 from typing import Any, Final
 
-from provision.rehearsal.gcp.listing import get, list_scope
+from provision.rehearsal.gcp.listing import as_aggregated_list, get, list_scope
+from provision.rehearsal.gcp.offers import regions
 from provision.rehearsal.gcp.operations import begin
 from provision.rehearsal.gcp.refusals import ComputeError, in_use, not_found, not_implemented, require
 from provision.rehearsal.gcp.settings import PROJECT
@@ -58,8 +59,18 @@ def _delete(call: GcpCall) -> dict[str, Any]:
     return begin(call, place, finish=lambda: call.world.drop(place))
 
 
+def _everywhere(call: GcpCall) -> dict[str, Any]:
+    """The templates of the whole project and of all regions."""
+    found = [pair for collection in _COLLECTIONS for pair in call.world.within(PROJECT, collection)]
+    rows = [(place.scope, call.world.view(resource)) for place, resource in found]
+    return as_aggregated_list(call, rows, ["global", *(f"regions/{region}" for region in regions())])
+
+
 HANDLERS: Final[dict[str, Handler]] = {
-    f"compute.{collection}.{verb}": handler
-    for collection in _COLLECTIONS
-    for verb, handler in (("insert", _insert), ("get", get), ("list", list_scope), ("delete", _delete))
+    **{
+        f"compute.{collection}.{verb}": handler
+        for collection in _COLLECTIONS
+        for verb, handler in (("insert", _insert), ("get", get), ("list", list_scope), ("delete", _delete))
+    },
+    "compute.instanceTemplates.aggregatedList": _everywhere,
 }
