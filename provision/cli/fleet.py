@@ -17,6 +17,7 @@ from provision.launch.journal import check_name
 from provision.report.base import inert
 from provision.review.where import Organisation
 from provision.workflow import audited, fleet, fleet_status
+from provision.workflow.fleet_failures import MemberFailures
 from provision.workflow.session import Session
 from provision.workflow.up import request_for
 
@@ -129,6 +130,12 @@ def up_command(**given: Any) -> None:
     options.show(data, line, f"  gpuprov fleet status {record.name}    gpuprov fleet down {record.name}", as_json=given["as_json"])
 
 
+def _failure_line(row: MemberFailures) -> str:
+    place = f" {row.place}" if row.place else ""
+    count = f"{row.members} member{'s' if row.members > 1 else ''}"
+    return f"{count} with program {row.program[:12]} failed{place}: {row.why} (last {row.last}, {row.at})"
+
+
 @command.command("status")
 @_NAME
 @click.option(
@@ -148,6 +155,7 @@ def status_command(ctx: click.Context, *, name: str, sample: int, as_json: bool)
     data = {"fleet": record.name, "region": record.region, **dataclasses.asdict(view), "serving": serving, "baked_image": record.baked}
     data["other_image"] = found.image
     data["members"] = [dataclasses.asdict(member) for member in found.members]
+    data["failed"] = [dataclasses.asdict(row) for row in found.failed]
     deadline = f"until {view.deadline}" if view.deadline else "WITHOUT A DEADLINE"
     lines = [f"fleet {record.name} in {record.region}: {serving} of {view.size} serve, version {view.version}, {deadline}"]
     image = f"the baked image {record.baked}" if record.baked else "the base image"
@@ -155,6 +163,7 @@ def status_command(ctx: click.Context, *, name: str, sample: int, as_json: bool)
     lines += ["it launches no more: too many members failed; see the evidence, then `gpuprov fleet roll`"] if view.halted else []
     lines += [f"last roll: {view.roll} {view.roll_percent} % {view.roll_reason}".rstrip()] if view.roll else []
     lines += [f"a launch failed: {words}" for words in view.failures]
+    lines += [_failure_line(row) for row in found.failed]
     lines += [f"  {'MEMBER':20} {'ZONE':16} {'VERSION':8} {'THE CLOUD SAYS':22} {'THE MACHINE SAYS':44} WE SAW"] if found.members else []
     for row in found.members:
         lines.append(f"  {row.name or row.id:20} {row.zone:16} {row.version:8} {row.cloud:22} {row.says:44} {row.sample or '-'}")

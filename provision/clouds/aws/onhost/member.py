@@ -206,7 +206,9 @@ class Member:
         self.post_once("evidence/%s/%s/%s.json" % (self.config["fleet"], self.id, self.config["digest"]), body)
         if code:
             say("the program ended with %d: %s" % (code, why[-500:]))
-            self.post_once("failures/%s/%s/%s" % (self.config["fleet"], self.config["digest"], self.id), b"%d\n" % code)
+            last = why.strip().rpartition("\n")[2][:500]
+            failure = ("%d %s\n" % (code, last)).encode()
+            self.post_once("failures/%s/%s/%s" % (self.config["fleet"], self.config["digest"], self.id), failure)
         return code == 0
 
 
