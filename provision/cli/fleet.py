@@ -3,7 +3,6 @@
 import dataclasses
 import datetime as dt
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, Final
 
 import click
@@ -214,25 +213,25 @@ def extend_command(*, name: str, time: str, as_json: bool) -> None:
 @options.bundle
 @_RUNS
 @click.option("--pause", metavar="TIME", default="10m", show_default=True, help="How long the roll waits at 5 % and at 25 %.")
+@click.option("--instead", is_flag=True, help="End a roll to another version that is under way, and roll to this one.")
 @options.organisation
 @options.as_json
-def roll_command(
-    *, name: str, profile: str | None, bundle: Path | None, program: Path | None, pause: str, organisation: Organisation, as_json: bool
-) -> None:
+def roll_command(*, name: str, **given: Any) -> None:
     """Replace the members in waves by ones of another profile or program; it goes back by itself where they do not verify.
 
-    A fleet that launched no more, because too many members failed, launches again. The deadline stays.
+    A fleet that launched no more, because too many members failed, launches again. The deadline stays. A fleet rolls to one version at a
+    time: while it rolls to another one, this is refused, unless --instead ends that roll.
     """
     session = Session.open()
     check_name(name)
-    given = profile is not None or bundle is not None
-    request = request_for(session, profile, bundle, organisation, rehearsal=None) if given else None
-    waves = Waves(pause_s=int(options.seconds(pause)))
+    profile, bundle = given["profile"], given["bundle"]
+    wanted = profile is not None or bundle is not None
+    request = request_for(session, profile, bundle, given["organisation"], rehearsal=None) if wanted else None
+    waves, program = Waves(pause_s=int(options.seconds(given["pause"]))), fleet.own_program(given["program"])
     with audited.changing(session, "fleet roll", name), narration() as narrator:
-        record = fleet.roll(session, name, request, fleet.own_program(program), waves, say=narrator.say)
-    options.show(
-        {"fleet": name, "program": record.program}, f"fleet {name} rolls; `gpuprov fleet status {name}` shows how far", as_json=as_json
-    )
+        record = fleet.roll(session, name, request, program, waves, say=narrator.say, instead=given["instead"])
+    data = {"fleet": name, "program": record.program}
+    options.show(data, f"fleet {name} rolls; `gpuprov fleet status {name}` shows how far", as_json=given["as_json"])
 
 
 @command.command("down")

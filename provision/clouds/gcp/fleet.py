@@ -15,7 +15,7 @@ from provision.clouds.gcp.api import GcpProjectApi
 from provision.clouds.gcp.errors import AlreadyThereError, GoneError
 from provision.clouds.gcp.waves import Roll
 from provision.concurrent import at_once
-from provision.errors import CloudInvalidError, CloudUnsupportedError
+from provision.errors import CloudInvalidError, CloudUnsupportedError, RollUnderWayError
 
 _MADE_S: Final = 600.0
 _MOST_EVIDENCE: Final = 8 * 1024 * 1024
@@ -142,11 +142,12 @@ class GcpFleet:
         read = [(name, body) for name, body in zip(names, bodies, strict=True) if body is not None]
         return [posted.evidence_of(name.removeprefix(start), body, certificates, account) for name, body in read]
 
-    def roll(self, order: FleetOrder, program: bytes, waves: Waves, *, on_step: base.Step) -> None:
+    def roll(self, order: FleetOrder, program: bytes, waves: Waves, *, instead: bool = False, on_step: base.Step) -> None:
         """A new template, and the group wave by wave to it; it returns when all members serve.
 
         Raises:
             CloudInvalidError: they do not, and the group goes back.
+            RollUnderWayError: another roll is at one of its waves, or took the place of this one.
         """
         name, template = order.machine.name, self._template(order)
         store.put_once(self._api, order.bucket, f"{order.prefix}bundles/{order.digest}", program)
@@ -154,10 +155,15 @@ class GcpFleet:
         if shown is None:
             msg = f"GCP has no group of the name {requests.group_name(name)} in {self._region}"
             raise CloudInvalidError(msg, hint=f"`gpuprov fleet up` makes it again, `gpuprov fleet down {name}` forgets it")
-        targets = [last(row.instance_template) for row in shown.versions]
-        if len(targets) > 1 and template["name"] not in targets:
-            msg = f"fleet {name} is rolling to version {_version(targets[0])}"
-            raise CloudInvalidError(msg, hint="run that roll again to its end, or until it goes back, and then this one")
+        under_way = next((last(row.instance_template) for row in shown.versions if "target_size" in row), "")
+        old = next(last(row.instance_template) for row in shown.versions if "target_size" not in row)
+        if under_way and template["name"] != under_way:
+            said = f"to version {_version(under_way)}"
+            if not instead:
+                msg = f"fleet {name} is rolling {said}"
+                hint = "run that roll again to its end; or end it, and roll to this one, with `gpuprov fleet roll … --instead`"
+                raise RollUnderWayError(msg, hint=hint)
+            on_step(f"ending the other roll, {said}")
         self._make("InstanceTemplates", "compute.instanceTemplates.create", instance_template_resource=template)
         zones = len(shown.distribution_policy.zones)
 
@@ -172,7 +178,6 @@ class GcpFleet:
             request = {"instance_group_manager_resource": body, **self._named(name)}
             self._api.run(_CLIENT, "patch_unary", _UPDATE, timeout_s=_MADE_S, where=self._region, **request)
 
-        old = next((each for each in reversed(targets) if each != template["name"]), template["name"])
         Roll(name, old, template["name"], lambda: self._shown(name), lambda: self.members(name), aim, order.longest_s).run(waves, on_step)
 
     def remove(self, name: str, *, on_step: base.Step) -> list[str]:

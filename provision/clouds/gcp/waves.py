@@ -13,7 +13,7 @@ from provision.clouds import base
 from provision.clouds.fleet import FleetView, Waves
 from provision.clouds.gcp.answers import last
 from provision.clouds.polling import poll
-from provision.errors import CloudInvalidError
+from provision.errors import CloudInvalidError, RollUnderWayError
 
 _BOOT_S: Final = 900.0
 _LONGEST_PAUSE_S: Final = 10.0
@@ -45,17 +45,22 @@ class Roll:
 
         Raises:
             CloudInvalidError: the new members do not serve; the group goes back to the old version.
+            RollUnderWayError: somebody rolls the group to another version meanwhile; it is left to that.
         """
+        begun = False
         for percent in waves.percents:
             shown = self.shown()
             size = int(shown.target_size)
             count = size if percent == waves.percents[-1] else -(-size * percent // 100)
             present = self._aimed(shown)
+            if begun and present is None:
+                raise self._superseded()
             if present is not None and (present > count or (present == count and count < size)):
                 count = min(present, size)
             else:
                 whole = percent == waves.percents[-1]
                 self.aim([(self.new, None)] if whole or self.old == self.new else [(self.new, count), (self.old, None)])
+            begun = True
             on_step(f"waiting until {count} of {size} members serve with version {self.version}")
             why = self._waited(count)
             if why:
@@ -73,7 +78,9 @@ class Roll:
         """How many members the group is to have of the new version; None where it does not know it."""
         for row in shown.versions:
             if last(row.instance_template) == self.new:
-                return int(row.target_size.fixed) if "target_size" in row else int(shown.target_size)
+                if "target_size" in row:
+                    return int(row.target_size.fixed)
+                return int(shown.target_size) if len(shown.versions) == 1 else None  # what a roll leaves is not what it goes to
         return None
 
     def _waited(self, count: int) -> str:
@@ -84,15 +91,21 @@ class Roll:
 
         view = poll(
             self.view,
-            lambda v: v is None or v.halted or serving(v) >= min(count, v.size),
+            lambda v: v is None or v.halted or v.version != self.version or serving(v) >= min(count, v.size),
             timeout_s=self.longest_s + _BOOT_S,
             longest_s=_LONGEST_PAUSE_S,
         )
         if view is None:
             return "the group is gone"
+        if view.version != self.version:
+            raise self._superseded()
         if serving(view) >= min(count, view.size):
             return ""
         return "too many members failed" if view.halted else "they did not serve in time"
+
+    def _superseded(self) -> RollUnderWayError:
+        msg = f"fleet {self.name} rolls to another version by now, or went back: this roll to version {self.version} has ended"
+        return RollUnderWayError(msg, hint=f"`gpuprov fleet status {self.name}` shows where it is")
 
     def _back(self, why: str, on_step: base.Step) -> None:
         if self.old == self.new:
