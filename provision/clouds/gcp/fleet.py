@@ -13,7 +13,7 @@ from provision.clouds.gcp.access import GcpAccess, access_from
 from provision.clouds.gcp.answers import last, tags_of_firewall
 from provision.clouds.gcp.api import GcpProjectApi
 from provision.clouds.gcp.errors import AlreadyThereError, GoneError
-from provision.clouds.gcp.waves import Roll
+from provision.clouds.gcp.waves import Roll, templates_of
 from provision.concurrent import at_once
 from provision.errors import CloudInvalidError, CloudUnsupportedError, RollUnderWayError
 
@@ -167,18 +167,20 @@ class GcpFleet:
         self._make("InstanceTemplates", "compute.instanceTemplates.create", instance_template_resource=template)
         zones = len(shown.distribution_policy.zones)
 
-        def aim(wanted: Sequence[tuple[str, int | None]]) -> None:
+        def aim(wanted: Sequence[tuple[str, int | None]], seen: Any) -> None:
             versions = [
                 {"instance_template": fleet_requests.template_link(self._api.project, each)}
                 | ({} if count is None else {"target_size": {"fixed": count}})
                 for each, count in wanted
             ]
             policy = fleet_requests.update_policy(zones, int(shown.target_size), waves.healthy_percent)
-            body = {"versions": versions, "update_policy": policy}
+            # One that is not up to date is refused with 412 (field fingerprint of instanceGroupManagers in the reference).
+            body = {"versions": versions, "update_policy": policy, "fingerprint": seen.fingerprint}
             request = {"instance_group_manager_resource": body, **self._named(name)}
             self._api.run(_CLIENT, "patch_unary", _UPDATE, timeout_s=_MADE_S, where=self._region, **request)
 
-        Roll(name, old, template["name"], lambda: self._shown(name), lambda: self.members(name), aim, order.longest_s).run(waves, on_step)
+        views = (lambda: self._shown(name)), (lambda: self.members(name))
+        Roll(name, old, template["name"], *views, aim, order.longest_s, templates_of(shown)).run(waves, on_step)
 
     def remove(self, name: str, *, on_step: base.Step) -> list[str]:
         """The group with its members, then whatever else carries the name's tag."""

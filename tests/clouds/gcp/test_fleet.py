@@ -266,10 +266,15 @@ def test_a_roll_whose_place_another_took_ends_and_leaves_the_group_to_it(made: M
         with pytest.raises(RollUnderWayError, match="is rolling") as refusal:
             made.fleet.roll(third, b"3", AT_ONCE, on_step=silent)
         assert "--instead" in refusal.value.hint
-        made.set(gce_answers={"*": 200})
-        made.fail(made.other().digest)  # its members fail as well: that is no reason to go back any more
         said: list[str] = []
-        made.fleet.roll(third, b"3", AT_ONCE, instead=True, on_step=said.append)
+
+        def began(step: str) -> None:
+            said.append(step)
+            if "waiting" in step:  # now the members of both programs serve, and those of the first failed as well: it must not go back
+                made.fail(made.other().digest)
+                made.set(gce_answers={"*": 200})
+
+        made.fleet.roll(third, b"3", AT_ONCE, instead=True, on_step=began)
         with pytest.raises(RollUnderWayError, match="another version by now"):
             first.result(timeout=LONG_S)
     after = set(made.serving(4))
@@ -277,6 +282,32 @@ def test_a_roll_whose_place_another_took_ends_and_leaves_the_group_to_it(made: M
     (version,) = {member.version for member in made.view().members}
     assert version not in {old, said[0].rpartition(" ")[2]}
     assert made.view().roll == ""
+
+
+@pytest.mark.parametrize("when", ["template", "wave"])
+def test_a_roll_that_begins_in_the_moment_of_another_does_not_take_its_place(
+    made: Made, monkeypatch: pytest.MonkeyPatch, when: str
+) -> None:
+    """Between a look at the group and a change of it another client can be: at the check, and at each wave."""
+    made.ensure(4)
+    made.serving(4)
+    other, third, done = made.other(), made.other(b"3"), list[str]()
+    late = fleet.connect(REGION, made.access)
+    call = GcpProjectApi.run
+
+    def between(api: GcpProjectApi, kind: str, verb: str, *args: Any, **request: Any) -> Any:
+        mine = (kind, verb) == (("InstanceTemplates", "insert_unary") if when == "template" else (fleet._CLIENT, "patch_unary"))
+        if api is late._api and mine and not done:
+            done.append(verb)
+            made.fleet.roll(other, OTHER, AT_ONCE, on_step=silent)
+        return call(api, kind, verb, *args, **request)
+
+    monkeypatch.setattr(GcpProjectApi, "run", between)
+    with pytest.raises(RollUnderWayError):
+        late.roll(third, b"3", AT_ONCE, on_step=silent)
+    wanted = made.fleet._template(other)["name"].rpartition("-")[2]
+    assert {member.version for member in made.view().members} == {wanted}
+    assert (made.view().version, made.view().roll, len(done)) == (wanted, "", 1)
 
 
 def test_a_fleet_at_a_wave_goes_back_to_its_old_version_where_that_is_asked_for_instead(made: Made) -> None:
