@@ -173,11 +173,7 @@ class PermissionRefusedError(CloudError):
 
 
 class CapacityError(CloudError):
-    """The place has no machine of this type now; the next zone may.
-
-    Args:
-        elsewhere: the zones of the region that the cloud itself named as having one.
-    """
+    """The place has no machine of this type now; the next zone may. `elsewhere` are the zones that the cloud itself named as having one."""
 
     code = "no-capacity"
 
@@ -202,6 +198,12 @@ class CloudInvalidError(CloudError):
     """The request itself is wrong, whoever asks and wherever."""
 
     code = "cloud-invalid"
+
+
+class RollUnderWayError(CloudInvalidError):
+    """The fleet rolls to another version than the one that is asked for, or goes back from one; nothing was changed."""
+
+    code = "roll-under-way"
 
 
 class CloudUnreachableError(CloudError):

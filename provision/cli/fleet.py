@@ -3,7 +3,6 @@
 import dataclasses
 import datetime as dt
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, Final
 
 import click
@@ -17,6 +16,7 @@ from provision.launch.journal import check_name
 from provision.report.base import inert
 from provision.review.where import Organisation
 from provision.workflow import audited, fleet, fleet_status
+from provision.workflow.fleet_failures import MemberFailures
 from provision.workflow.session import Session
 from provision.workflow.up import request_for
 
@@ -129,6 +129,12 @@ def up_command(**given: Any) -> None:
     options.show(data, line, f"  gpuprov fleet status {record.name}    gpuprov fleet down {record.name}", as_json=given["as_json"])
 
 
+def _failure_line(row: MemberFailures) -> str:
+    place = f" {row.place}" if row.place else ""
+    count = f"{row.members} member{'s' if row.members > 1 else ''}"
+    return f"{count} with program {row.program[:12]} failed{place}: {row.why} (last {row.last}, {row.at})"
+
+
 @command.command("status")
 @_NAME
 @click.option(
@@ -148,6 +154,7 @@ def status_command(ctx: click.Context, *, name: str, sample: int, as_json: bool)
     data = {"fleet": record.name, "region": record.region, **dataclasses.asdict(view), "serving": serving, "baked_image": record.baked}
     data["other_image"] = found.image
     data["members"] = [dataclasses.asdict(member) for member in found.members]
+    data["failed"] = [dataclasses.asdict(row) for row in found.failed]
     deadline = f"until {view.deadline}" if view.deadline else "WITHOUT A DEADLINE"
     lines = [f"fleet {record.name} in {record.region}: {serving} of {view.size} serve, version {view.version}, {deadline}"]
     image = f"the baked image {record.baked}" if record.baked else "the base image"
@@ -155,6 +162,7 @@ def status_command(ctx: click.Context, *, name: str, sample: int, as_json: bool)
     lines += ["it launches no more: too many members failed; see the evidence, then `gpuprov fleet roll`"] if view.halted else []
     lines += [f"last roll: {view.roll} {view.roll_percent} % {view.roll_reason}".rstrip()] if view.roll else []
     lines += [f"a launch failed: {words}" for words in view.failures]
+    lines += [_failure_line(row) for row in found.failed]
     lines += [f"  {'MEMBER':20} {'ZONE':16} {'VERSION':8} {'THE CLOUD SAYS':22} {'THE MACHINE SAYS':44} WE SAW"] if found.members else []
     for row in found.members:
         lines.append(f"  {row.name or row.id:20} {row.zone:16} {row.version:8} {row.cloud:22} {row.says:44} {row.sample or '-'}")
@@ -205,27 +213,26 @@ def extend_command(*, name: str, time: str, as_json: bool) -> None:
 @options.bundle
 @_RUNS
 @click.option("--pause", metavar="TIME", default="10m", show_default=True, help="How long the roll waits at 5 % and at 25 %.")
+@click.option("--instead", is_flag=True, help="End a roll to another version that is under way, and roll to this one.")
 @options.organisation
 @options.as_json
-def roll_command(
-    *, name: str, profile: str | None, bundle: Path | None, program: Path | None, pause: str, organisation: Organisation, as_json: bool
-) -> None:
+def roll_command(*, name: str, **given: Any) -> None:
     """Replace the members in waves by ones of another profile or program; it goes back by itself where they do not verify.
 
-    A fleet that launched no more, because too many members failed, launches again. The deadline stays.
+    A fleet that launched no more, because too many members failed, launches again. The deadline stays. A fleet rolls to one version at a
+    time: while it rolls to another one, this is refused, unless --instead ends that roll.
     """
     session = Session.open()
     check_name(name)
-    request = None
+    profile, bundle, request = given["profile"], given["bundle"], None
     if profile is not None or bundle is not None:
         _, rolled, _ = fleet.known(session, name)  # a rehearsed one is set up by the lock of this machine's system
-        request = request_for(session, profile, bundle, organisation, rehearsal=rolled.cloud if rolled.rehearsal else None)
-    waves = Waves(pause_s=int(options.seconds(pause)))
+        request = request_for(session, profile, bundle, given["organisation"], rehearsal=rolled.cloud if rolled.rehearsal else None)
+    waves, program = Waves(pause_s=int(options.seconds(given["pause"]))), fleet.own_program(given["program"])
     with audited.changing(session, "fleet roll", name), narration() as narrator:
-        record = fleet.roll(session, name, request, fleet.own_program(program), waves, say=narrator.say)
-    options.show(
-        {"fleet": name, "program": record.program}, f"fleet {name} rolls; `gpuprov fleet status {name}` shows how far", as_json=as_json
-    )
+        record = fleet.roll(session, name, request, program, waves, say=narrator.say, instead=given["instead"])
+    data = {"fleet": name, "program": record.program}
+    options.show(data, f"fleet {name} rolls; `gpuprov fleet status {name}` shows how far", as_json=given["as_json"])
 
 
 @command.command("down")

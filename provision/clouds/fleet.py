@@ -145,10 +145,14 @@ class Fleet(Protocol):
     def evidence(self, order: FleetOrder) -> Sequence[PostedEvidence]:
         """What members posted."""
 
-    def roll(self, order: FleetOrder, program: bytes, waves: Waves, *, on_step: Step) -> None:
+    def roll(self, order: FleetOrder, program: bytes, waves: Waves, *, instead: bool = False, on_step: Step) -> None:
         """Replace the members by ones of this order, in waves; back where they do not verify.
 
-        It returns when the roll has begun, where the cloud goes on by itself, and otherwise at its end.
+        It returns when the roll has begun, where the cloud goes on by itself, and otherwise at its end. With `instead` it ends another
+        roll that is under way. Back is then where the group was before that one: what never served everywhere is nothing to go back to.
+
+        Raises:
+            RollUnderWayError: another roll is under way, and `instead` was not asked for; or another one took the place of this one.
         """
 
     def remove(self, name: str, *, on_step: Step) -> list[str]:

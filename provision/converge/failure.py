@@ -100,6 +100,11 @@ def failed_task(role: str, task: str, result: Mapping[str, Any], *, run_dir: str
     return _of_kind(kind, said, hint=_hint(kind, run_dir), detail=_detail(item))
 
 
+def why_failed(result: Mapping[str, Any]) -> str:
+    """What Ansible reports about a failed task, in one line without the task's name."""
+    return _one_line(_failed_item(result))
+
+
 def unreachable(host: str, task: str, result: Mapping[str, Any]) -> HostUnreachableError:
     """The error for a connection that broke, or could not be made."""
     return HostUnreachableError(

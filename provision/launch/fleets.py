@@ -52,10 +52,12 @@ class FleetRecord:
     baked: str = ""
     earlier: list[dict[str, Any]] = field(default_factory=list)
 
-    def asked_of(self, program: str) -> tuple[dict[str, Any], dict[str, Any]]:
-        """The profile and the lock, as data, of the members that run this program; those of the last roll where it is not known."""
+    def asked_of(self, program: str) -> tuple[dict[str, Any], dict[str, Any]] | None:
+        """The profile and the lock, as data, of the members that run this program; None where it was not rolled to from here."""
+        if program == self.program:
+            return self.profile, self.lock
         before = next((each for each in self.earlier if each["program"] == program), None)
-        return (self.profile, self.lock) if before is None or program == self.program else (before["profile"], before["lock"])
+        return None if before is None else (before["profile"], before["lock"])
 
 
 class Fleets:

@@ -11,7 +11,14 @@ from typing import Any, Final
 from provision import clouds, paths
 from provision.clouds.fleet import Fleet, FleetOrder, FleetPlan, Waves
 from provision.converge.member import LASTS_S, MemberExpectation, MemberProgram, check, member_program
-from provision.errors import CloudUnsupportedError, InstanceNotFoundError, NameTakenError, PolicyViolatedError, UsageError
+from provision.errors import (
+    CloudUnsupportedError,
+    InstanceNotFoundError,
+    NameTakenError,
+    PolicyViolatedError,
+    RollUnderWayError,
+    UsageError,
+)
 from provision.launch import lifecycle, place
 from provision.launch.baked import image_for, recipe_of
 from provision.launch.fleet_orders import parsed_store, place_of
@@ -276,9 +283,16 @@ def extend(session: Session, name: str, more: dt.timedelta, *, say: Say) -> tupl
     return changed, None if price is None else round(price * view.size * hours, 2)
 
 
-def roll(session: Session, name: str, request: UpRequest | None, chosen: bytes | None, waves: Waves, *, say: Say) -> FleetRecord:
-    """Replace the members, in waves, by ones of another profile or program. The deadline stays."""
-    fleets, record, planned = known(session, name)
+def roll(
+    session: Session, name: str, request: UpRequest | None, chosen: bytes | None, waves: Waves, *, say: Say, instead: bool = False
+) -> FleetRecord:
+    """Replace the members, in waves, by ones of another profile or program. The deadline stays.
+
+    Raises:
+        RollUnderWayError: another roll is under way, and `instead` was not asked for; then the record is as before.
+    """
+    fleets, had, planned = known(session, name)
+    record = had
     before = {"program": record.program, "profile": record.profile, "lock": record.lock}
     if request is not None:
         place.check_machines(request.profile, record.size)
@@ -298,10 +312,16 @@ def roll(session: Session, name: str, request: UpRequest | None, chosen: bytes |
         record, program = _program(session, record, planned, chosen, int(time.time()))
         record = _with_image(session, record, planned, say)
         if record.program != before["program"]:
-            record = dataclasses.replace(record, earlier=[before, *record.earlier][:_EARLIER])
+            others = [each for each in record.earlier if each["program"] not in {before["program"], record.program}]
+            record = dataclasses.replace(record, earlier=[before, *others][:_EARLIER])
         fleets.put(record)
         fleet = connected(session, record, planned, start=True, say=say)
-        fleet.roll(order_of(record, planned), program, waves, on_step=say)
+        try:
+            fleet.roll(order_of(record, planned), program, waves, instead=instead, on_step=say)
+        except RollUnderWayError:
+            if not instead:  # no member has this program, and the record is what members are judged by
+                fleets.put(had)
+            raise
     return record
 
 

@@ -16,6 +16,7 @@ from typing import Any, Final
 from provision.clouds.base import Cloud, Instance
 from provision.clouds.fleet import FleetMember, FleetView, PostedEvidence
 from provision.concurrent import at_once
+from provision.converge.failed_member import FailedTask
 from provision.errors import EXIT_OK, FactsInvalidError, GpuprovError, InstanceNotFoundError
 from provision.host import hostkeys
 from provision.host.ssh import Target
@@ -30,6 +31,7 @@ from provision.verify.finding import Report
 from provision.verify.fleet import verify
 from provision.verify.judge import judge
 from provision.workflow.fleet import connected, known, order_of
+from provision.workflow.fleet_failures import MemberFailures, failures_of, place_of, what_failed
 from provision.workflow.session import Say, Session, silent
 
 _KEYS_S: Final = 60.0
@@ -46,6 +48,7 @@ class MemberStatus:
         says: the verdict on the facts that it posted, or why there is none.
         sample: the verdict on the facts that were gathered now over SSH, or why there is none; empty where nobody looked.
         doubt: what in these contradicts the rest.
+        failed_role, failed_task: at which its set-up failed, by its own word; empty where it did not, or where it names none.
     """
 
     id: str
@@ -58,6 +61,8 @@ class MemberStatus:
     boot_id: str = ""
     name: str = ""
     sample: str = ""
+    failed_role: str = ""
+    failed_task: str = ""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -66,12 +71,14 @@ class FleetStatus:
 
     Attributes:
         image: why its members would start from another image today, or why that is not known; empty where they would not.
+        failed: the members that failed with the program of the last roll, or with one that a member has now; most have been ended since.
     """
 
     record: FleetRecord
     view: FleetView
     members: tuple[MemberStatus, ...]
     image: str = ""
+    failed: tuple[MemberFailures, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -81,6 +88,7 @@ class _OwnWord:
     Attributes:
         report: on its facts; None where it posted none.
         passed: whether it said itself that it may serve.
+        failed: at what its set-up failed.
     """
 
     words: str = "nothing yet"
@@ -89,6 +97,7 @@ class _OwnWord:
     report: Report | None = None
     at: str = ""
     boot_id: str = ""
+    failed: FailedTask | None = None
 
 
 def status(session: Session, name: str, *, sample: int = 0, say: Say = silent) -> FleetStatus:
@@ -115,11 +124,11 @@ def status(session: Session, name: str, *, sample: int = 0, say: Say = silent) -
     chosen = random.SystemRandom().sample(serving, min(sample, len(serving)))
 
     @functools.cache
-    def made_for(program: str) -> Profile:
-        profile, lock = record.asked_of(program)
-        return pin(Profile.model_validate(profile), Lock.model_validate(lock))
+    def made_for(program: str) -> Profile | None:
+        asked = record.asked_of(program)
+        return None if asked is None else pin(Profile.model_validate(asked[0]), Lock.model_validate(asked[1]))
 
-    def asked_of(member: FleetMember) -> Profile:
+    def asked_of(member: FleetMember) -> Profile | None:
         return made_for(posted[member.id].digest if member.id in posted else record.program)
 
     seen = _sampled(session, record, asked_of, chosen, say) if chosen else {}
@@ -132,9 +141,13 @@ def status(session: Session, name: str, *, sample: int = 0, say: Say = silent) -
         cloud = member.state if member.healthy else f"{member.state}, unhealthy"
         words = _counts(sampled) if isinstance(sampled, Report) else f"not reached: {sampled.message}"[:120] if sampled else ""
         first = (member.id, member.zone, member.version, cloud, said.words)
-        return MemberStatus(*first, doubt="; ".join(doubts), at=said.at, boot_id=said.boot_id, name=member.name, sample=words)
+        failed = said.failed or FailedTask("", "", "")
+        more = {"name": member.name, "sample": words, "failed_role": failed.role, "failed_task": failed.task}
+        return MemberStatus(*first, doubt="; ".join(doubts), at=said.at, boot_id=said.boot_id, **more)
 
-    return FleetStatus(record, view, tuple(map(row, view.members)), _other_image(session, record, planned))
+    programs = {record.program, *(posted[member.id].digest for member in view.members if member.id in posted)}
+    failures = failures_of(every, record.name, programs)
+    return FleetStatus(record, view, tuple(map(row, view.members)), _other_image(session, record, planned), failures)
 
 
 def _other_image(session: Session, record: FleetRecord, planned: Plan) -> str:
@@ -155,24 +168,28 @@ def _counts(report: Report) -> str:
     return ", ".join(f"{number} {outcome}" for outcome, number in report.summary.items() if number)
 
 
-def _said(record: FleetRecord, profile: Profile, own: PostedEvidence | None) -> _OwnWord:
+def _said(record: FleetRecord, profile: Profile | None, own: PostedEvidence | None) -> _OwnWord:
     """What a member says of itself; what it says of others does not count."""
     if own is None:
         return _OwnWord()
     content, code = own.content, own.content.get("exit_code")
     claimed = {"instance": own.instance, "fleet": record.name, "digest": own.digest}
     wrong = [f"{key} {content.get(key)!a}" for key, value in claimed.items() if content.get(key) != value]
-    seen = {"at": str(content.get("at", ""))[:25], "boot_id": str(content.get("boot_id", ""))[:36]}
+    seen: dict[str, Any] = {"at": str(content.get("at", ""))[:25], "boot_id": str(content.get("boot_id", ""))[:36]}
     if wrong:
         return _OwnWord(f"exit code {code!a}", (f"its evidence is of {', '.join(wrong)}",), None, None, **seen)
-    last = next((line for line in reversed(str(content.get("errors", "")).splitlines()) if line.strip()), "")
-    words, report = f"exit code {code!a}" + (f": {last[:120]}" if code else ""), None
+    failed = what_failed(content) if code else None
+    place = f", {place_of(failed.role, failed.task)}" if failed and failed.task else ""
+    words, report = f"exit code {code!a}" + (f"{place}: {failed.why[:120]}" if failed else ""), None
+    if profile is None:
+        doubt = f"its program {own.digest[:12]} was not rolled to from here, so nothing says what its facts should be"
+        return _OwnWord(words, (doubt,), code == 0, None, **seen, failed=failed)
     try:
         report = judge(parse(json.loads(str(content.get("output"))), own.instance), profile, without_gpu=record.without_gpu)
         words = _counts(report) + (f" ({words})" if code else "")
     except (FactsInvalidError, ValueError, RecursionError):
         pass  # a program of the user's says what it likes
-    return _OwnWord(words, (), code == 0, report, **seen)
+    return _OwnWord(words, (), code == 0, report, **seen, failed=failed)
 
 
 def _between(member: FleetMember, said: _OwnWord, sampled: Report | GpuprovError | None) -> list[str]:
@@ -201,7 +218,7 @@ def _open(report: Report) -> str:
 
 
 def _sampled(
-    session: Session, record: FleetRecord, asked_of: Callable[[FleetMember], Profile], chosen: Sequence[FleetMember], say: Say
+    session: Session, record: FleetRecord, asked_of: Callable[[FleetMember], Profile | None], chosen: Sequence[FleetMember], say: Say
 ) -> dict[str, Report | GpuprovError]:
     """Verify members over SSH, each under the host key that the cloud's own channel has; why not, where one cannot be reached."""
     say(f"verifying {len(chosen)} members over SSH")
@@ -214,7 +231,11 @@ def _sampled(
             if instance is None:
                 msg = "the cloud lists no such machine"
                 raise InstanceNotFoundError(msg, hint="ask again: the group may have replaced it")
-            return _verified(session, record, asked_of(member), cloud, instance)
+            profile = asked_of(member)
+            if profile is None:
+                msg = "what it runs was not rolled to from here"
+                raise FactsInvalidError(msg, hint=f"`gpuprov fleet roll {record.name}` brings all members to one profile")
+            return _verified(session, record, profile, cloud, instance)
         except GpuprovError as error:
             return error
 

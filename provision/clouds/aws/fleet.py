@@ -17,10 +17,13 @@ from provision.clouds.aws.permissions import parameters_of
 from provision.clouds.aws.requests import resource_name
 from provision.clouds.claim import taken
 from provision.clouds.fleet import FleetMember, FleetOrder, FleetPlan, FleetView, PostedEvidence, Waves
+from provision.clouds.polling import poll
 from provision.concurrent import at_once
-from provision.errors import CloudInvalidError
+from provision.errors import CloudInvalidError, RollUnderWayError
 
 _GROUP: Final = "AutoScalingGroupName"
+_FORWARD: Final = {"Pending", "InProgress", "Baking"}
+_CANCELLED_S: Final = 300.0
 _MOST_EVIDENCE: Final = 8 * 1024 * 1024
 _TOLD: Final = 5
 _AT_ONCE: Final = 10  # as many connections as the client keeps
@@ -47,6 +50,7 @@ class AwsFleet:
         image = self._images.of(order.machine)
         on_step("putting the members' program into the store")
         self._publish(order, program)
+        self._mark(order, order.digest, b"")  # a fleet of this name may have been here before
         on_step("making the security group and the launch template")
         security = firewall.ensure_group(self._api, order.machine)
         data = self._data(order, image.id, image.root_device, security)
@@ -198,8 +202,12 @@ class AwsFleet:
 
         return at_once(read, keys, most=_AT_ONCE)
 
-    def roll(self, order: FleetOrder, program: bytes, waves: Waves, *, on_step: base.Step) -> None:
-        """A new numbered version, and a refresh towards it; one that is under way already is left to go on."""
+    def roll(self, order: FleetOrder, program: bytes, waves: Waves, *, instead: bool = False, on_step: base.Step) -> None:
+        """A new numbered version, and a refresh towards it; one that is under way already is left to go on.
+
+        Raises:
+            RollUnderWayError: AWS takes one refresh at a time, and one to another version is under way.
+        """
         name, image = order.machine.name, self._images.of(order.machine)
         self._publish(order, program)
         security = firewall.ensure_group(self._api, order.machine)
@@ -209,6 +217,10 @@ class AwsFleet:
         data = self._data(order, image.id, image.root_device, security)
         described = f"{order.digest} {canonical_digest(data)[:16]}"
         found = next((row for row in versions if row.get("VersionDescription") == described), None)
+        running, wanted = self._running(name), str(found["VersionNumber"]) if found else ""
+        other = running if running is not None and _towards(running) != wanted else None
+        if other and not instead:
+            raise _under_way(name, other)
         if found is None:
             on_step("making a new version of the launch template")
             with cloud_errors("ec2:CreateLaunchTemplateVersion", self._api.region):
@@ -216,39 +228,80 @@ class AwsFleet:
                     LaunchTemplateId=versions[0]["LaunchTemplateId"], VersionDescription=described, LaunchTemplateData=data
                 )["LaunchTemplateVersion"]
         target = fleet_requests.named(found["LaunchTemplateId"], int(found["VersionNumber"]))
+        self._mark(order, order.digest, b"")  # it may have been superseded once
+        if other:
+            on_step(f"{name} {_said(other)}: ending that")
+            self._supersede(order, other, versions)
         on_step(f"rolling to version {target['Version']}")
         self._refresh(name, target, waves)
         # After the refresh has begun: a member launched before it would have the program that failed, and stop the launches again.
         with cloud_errors("autoscaling:ResumeProcesses", self._api.region):
             self._groups.resume_processes(AutoScalingGroupName=f"gpuprov-{name}", ScalingProcesses=["Launch"])
 
+    def _running(self, name: str) -> dict[str, Any] | None:
+        """The refresh that is under way; None without one."""
+        return next((row for row in self._rolls(name) if row["Status"] not in fleet_requests.ENDED), None)
+
+    def _mark(self, order: FleetOrder, digest: str, word: bytes) -> None:
+        with cloud_errors("s3:PutObject", self._api.region):
+            self._api.client("s3").put_object(Bucket=order.bucket, Key=fleet_requests.superseded(order, digest), Body=word)
+
+    def _supersede(self, order: FleetOrder, running: dict[str, Any], versions: Sequence[dict[str, Any]]) -> None:
+        """End a refresh where it is. First its own members hear of it: the fifth that fails would otherwise end the refresh after it.
+
+        They are not waited for: the next refresh replaces each when it is done, or when its hook's time is over.
+        """
+        name, target = order.machine.name, _target(running)
+        described = next((str(row.get("VersionDescription", "")) for row in versions if str(row["VersionNumber"]) == target), "")
+        digest = described.partition(" ")[0]
+        if digest and digest != order.digest:
+            self._mark(order, digest, b"superseded\n")
+        with cloud_errors("autoscaling:CancelInstanceRefresh", self._api.region):
+            asked = {_GROUP: f"gpuprov-{name}", "WaitForTransitioningInstances": False}
+            unless_refused(lambda: self._groups.cancel_instance_refresh(**asked), "ActiveInstanceRefreshNotFound")
+        left = poll(lambda: self._running(name), lambda row: row is None, timeout_s=_CANCELLED_S)
+        if left is not None:
+            msg = f"fleet {name} has not ended its other roll after {_CANCELLED_S:.0f} s"
+            raise RollUnderWayError(msg, hint="run this again in a few minutes: it goes on where it stopped")
+
     def _refresh(self, name: str, target: dict[str, str], waves: Waves) -> None:
-        preferences = {
-            "MinHealthyPercentage": waves.healthy_percent,
-            "SkipMatching": True,
-            "AutoRollback": True,
-            "CheckpointPercentages": list(waves.percents),
-            "CheckpointDelay": waves.pause_s,
-            "ScaleInProtectedInstances": "Refresh",
-        }
-        wanted = {"DesiredConfiguration": {"LaunchTemplate": target}, "Preferences": preferences}
         with cloud_errors("autoscaling:StartInstanceRefresh", self._api.region):
             once = self._api.client("autoscaling", retried=False)
             try:
-                once.start_instance_refresh(AutoScalingGroupName=f"gpuprov-{name}", **wanted)
+                once.start_instance_refresh(**fleet_requests.refresh(name, target, waves))
             except Exception as error:
                 if not is_refusal(error, "InstanceRefreshInProgress"):
                     raise
-                running = next(row for row in self._rolls(name) if row["Status"] not in fleet_requests.ENDED)
-                if running.get("DesiredConfiguration", {}).get("LaunchTemplate", {}).get("Version") != target["Version"]:
-                    msg = f"fleet {name} is rolling to another version ({running.get('PercentageComplete', 0)} %)"
-                    raise CloudInvalidError(
-                        msg, hint=f"`gpuprov fleet status {name}` shows how far; roll again when it has ended"
-                    ) from error
+                running = self._running(name)
+                if running is None or _towards(running) != target["Version"]:
+                    raise _under_way(name, running) from error
 
     def remove(self, name: str, *, on_step: base.Step) -> list[str]:
         """The group with its members, then whatever else carries the name's tag."""
         return removal.remove(self._api, removal.things(self._api, name), on_step=on_step)
+
+
+def _target(running: dict[str, Any]) -> str:
+    """The version that a refresh was started for."""
+    return str(running.get("DesiredConfiguration", {}).get("LaunchTemplate", {}).get("Version", ""))
+
+
+def _towards(running: dict[str, Any]) -> str:
+    """The version that it still goes to; empty where it goes back or is being cancelled."""
+    return _target(running) if running["Status"] in _FORWARD else ""
+
+
+def _said(running: dict[str, Any]) -> str:
+    """What a fleet does, after its name."""
+    if running["Status"] in _FORWARD:
+        return f"is rolling to version {_target(running)} ({running.get('PercentageComplete', 0)} %)"
+    return f"is ending its roll to version {_target(running)} ({running['Status']})"
+
+
+def _under_way(name: str, running: dict[str, Any] | None) -> RollUnderWayError:
+    msg = f"fleet {name} {_said(running) if running else 'had another roll under way a moment ago'}"
+    hint = f"wait until `gpuprov fleet status {name}` shows its end; or end it, and roll to this one: `gpuprov fleet roll … --instead`"
+    return RollUnderWayError(msg, hint=hint)
 
 
 def plan(order: FleetOrder, region: str) -> FleetPlan:

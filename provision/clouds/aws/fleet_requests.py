@@ -13,7 +13,7 @@ from provision.clouds.aws.disk_key import partition
 from provision.clouds.aws.permissions import policy_document
 from provision.clouds.aws.place import AwsPlace, place_of
 from provision.clouds.aws.requests import resource_name, run_instances, tag_list
-from provision.clouds.fleet import FleetOrder
+from provision.clouds.fleet import FleetOrder, Waves
 from provision.errors import CloudUnsupportedError, UsageError
 
 HOOK: Final = "gpuprov-verified"
@@ -148,6 +148,29 @@ def deadline(order: FleetOrder) -> dict[str, Any]:
     return {"AutoScalingGroupName": resource_name(order.machine), "ScheduledActionName": DEADLINE, "StartTime": at, **sizes}
 
 
+def refresh(name: str, target: dict[str, str], waves: Waves) -> dict[str, Any]:
+    """StartInstanceRefresh towards a numbered version.
+
+    A member that somebody protected from scale-in is replaced like the others, because whoever rolls wants one program on all members. AWS
+    otherwise waits an hour for the protection to be taken away, and then fails
+    (docs.aws.amazon.com/autoscaling/ec2/APIReference/API_RefreshPreferences.html).
+    """
+    preferences = {
+        "MinHealthyPercentage": waves.healthy_percent,
+        "SkipMatching": True,
+        "AutoRollback": True,
+        "CheckpointPercentages": list(waves.percents),
+        "CheckpointDelay": waves.pause_s,
+        "ScaleInProtectedInstances": "Refresh",
+    }
+    return {"AutoScalingGroupName": f"gpuprov-{name}", "DesiredConfiguration": {"LaunchTemplate": target}, "Preferences": preferences}
+
+
+def superseded(order: FleetOrder, digest: str) -> str:
+    """Where the store says that the fleet does not roll to this program any more: a member that has it must not end the roll after it."""
+    return f"{order.prefix}bundles/{order.machine.name}-{digest}.superseded"
+
+
 def member_policy(order: FleetOrder, region: str) -> dict[str, Any]:
     """What a member's role may do: read its program, post under its own name, and speak for itself in its own group.
 
@@ -189,7 +212,7 @@ def caller_policy(order: FleetOrder, region: str, parameters: tuple[str, ...]) -
     store = f"arn:{part}:s3:::{order.bucket}"
     asks = ("AutoScalingGroups", "InstanceRefreshes", "ScalingActivities", "ScheduledActions")
     changes = (
-        *("CreateOrUpdateTags", "DeleteAutoScalingGroup", "PutScheduledUpdateGroupAction", "ResumeProcesses"),
+        *("CancelInstanceRefresh", "CreateOrUpdateTags", "DeleteAutoScalingGroup", "PutScheduledUpdateGroupAction", "ResumeProcesses"),
         *("StartInstanceRefresh", "TerminateInstanceInAutoScalingGroup", "UpdateAutoScalingGroup"),
     )
 

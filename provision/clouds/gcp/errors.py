@@ -28,7 +28,7 @@ from provision.errors import (
 )
 
 LOGIN: Final = "log in with `gcloud auth application-default login` and name a project in GOOGLE_CLOUD_PROJECT"
-_UNAUTHORIZED, _FORBIDDEN, _MISSING, _CONFLICT, _TOO_MANY, _SERVER_ERROR = 401, 403, 404, 409, 429, 500
+_UNAUTHORIZED, _FORBIDDEN, _MISSING, _CONFLICT, _PRECONDITION, _TOO_MANY, _SERVER_ERROR = 401, 403, 404, 409, 412, 429, 500
 _SUMMARY_LENGTH = 300
 
 # Codes of operation.error.errors[], the most telling first. ZONE_RESOURCE_POOL_EXHAUSTED* and QUOTA_EXCEEDED: docs/sources/clouds.md
@@ -79,6 +79,10 @@ Usage = Callable[[str], tuple[float, float] | None]
 
 class AlreadyThereError(CloudInvalidError):
     """Something of that name exists; the caller finds out whose it is."""
+
+
+class ChangedMeanwhileError(CloudInvalidError):
+    """What was to be changed is not as it was read any more; whoever wants to change it reads it again."""
 
 
 class GoneError(CloudInvalidError):
@@ -149,6 +153,9 @@ def of_answer(status: int, message: str, reasons: Collection[str], call: str) ->
         return kind(f"GCP finds nothing for {call}: {summary}", hint=_HINTS.get(kind, _HINTS[CloudInvalidError]), detail=detail)
     if status == _CONFLICT:
         return _already_there(summary, detail)
+    if status == _PRECONDITION:
+        hint = "run the same command again; it goes on where it stopped"
+        return ChangedMeanwhileError(f"somebody else changed what {call} is about: {summary}", hint=hint, detail=detail)
     if status >= _SERVER_ERROR:
         hint = _HINTS[CloudUnreachableError]
         return CloudUnreachableError(f"GCP failed to answer {call} (HTTP {status})", hint=hint, detail=detail)

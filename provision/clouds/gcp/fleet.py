@@ -13,9 +13,9 @@ from provision.clouds.gcp.access import GcpAccess, access_from
 from provision.clouds.gcp.answers import last, tags_of_firewall
 from provision.clouds.gcp.api import GcpProjectApi
 from provision.clouds.gcp.errors import AlreadyThereError, GoneError
-from provision.clouds.gcp.waves import Roll
+from provision.clouds.gcp.waves import Roll, templates_of
 from provision.concurrent import at_once
-from provision.errors import CloudInvalidError, CloudUnsupportedError
+from provision.errors import CloudInvalidError, CloudUnsupportedError, RollUnderWayError
 
 _MADE_S: Final = 600.0
 _MOST_EVIDENCE: Final = 8 * 1024 * 1024
@@ -142,11 +142,12 @@ class GcpFleet:
         read = [(name, body) for name, body in zip(names, bodies, strict=True) if body is not None]
         return [posted.evidence_of(name.removeprefix(start), body, certificates, account) for name, body in read]
 
-    def roll(self, order: FleetOrder, program: bytes, waves: Waves, *, on_step: base.Step) -> None:
+    def roll(self, order: FleetOrder, program: bytes, waves: Waves, *, instead: bool = False, on_step: base.Step) -> None:
         """A new template, and the group wave by wave to it; it returns when all members serve.
 
         Raises:
             CloudInvalidError: they do not, and the group goes back.
+            RollUnderWayError: another roll is at one of its waves, or took the place of this one.
         """
         name, template = order.machine.name, self._template(order)
         store.put_once(self._api, order.bucket, f"{order.prefix}bundles/{order.digest}", program)
@@ -154,26 +155,32 @@ class GcpFleet:
         if shown is None:
             msg = f"GCP has no group of the name {requests.group_name(name)} in {self._region}"
             raise CloudInvalidError(msg, hint=f"`gpuprov fleet up` makes it again, `gpuprov fleet down {name}` forgets it")
-        targets = [last(row.instance_template) for row in shown.versions]
-        if len(targets) > 1 and template["name"] not in targets:
-            msg = f"fleet {name} is rolling to version {_version(targets[0])}"
-            raise CloudInvalidError(msg, hint="run that roll again to its end, or until it goes back, and then this one")
+        under_way = next((last(row.instance_template) for row in shown.versions if "target_size" in row), "")
+        old = next(last(row.instance_template) for row in shown.versions if "target_size" not in row)
+        if under_way and template["name"] != under_way:
+            said = f"to version {_version(under_way)}"
+            if not instead:
+                msg = f"fleet {name} is rolling {said}"
+                hint = "run that roll again to its end; or end it, and roll to this one, with `gpuprov fleet roll … --instead`"
+                raise RollUnderWayError(msg, hint=hint)
+            on_step(f"ending the other roll, {said}")
         self._make("InstanceTemplates", "compute.instanceTemplates.create", instance_template_resource=template)
         zones = len(shown.distribution_policy.zones)
 
-        def aim(wanted: Sequence[tuple[str, int | None]]) -> None:
+        def aim(wanted: Sequence[tuple[str, int | None]], seen: Any) -> None:
             versions = [
                 {"instance_template": fleet_requests.template_link(self._api.project, each)}
                 | ({} if count is None else {"target_size": {"fixed": count}})
                 for each, count in wanted
             ]
             policy = fleet_requests.update_policy(zones, int(shown.target_size), waves.healthy_percent)
-            body = {"versions": versions, "update_policy": policy}
+            # One that is not up to date is refused with 412 (field fingerprint of instanceGroupManagers in the reference).
+            body = {"versions": versions, "update_policy": policy, "fingerprint": seen.fingerprint}
             request = {"instance_group_manager_resource": body, **self._named(name)}
             self._api.run(_CLIENT, "patch_unary", _UPDATE, timeout_s=_MADE_S, where=self._region, **request)
 
-        old = next((each for each in reversed(targets) if each != template["name"]), template["name"])
-        Roll(name, old, template["name"], lambda: self._shown(name), lambda: self.members(name), aim, order.longest_s).run(waves, on_step)
+        views = (lambda: self._shown(name)), (lambda: self.members(name))
+        Roll(name, old, template["name"], *views, aim, order.longest_s, templates_of(shown)).run(waves, on_step)
 
     def remove(self, name: str, *, on_step: base.Step) -> list[str]:
         """The group with its members, then whatever else carries the name's tag."""

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from provision.converge import inert
+from provision.converge import failure, inert
+from provision.converge.failed_member import told_failure
 from provision.converge.onhost.loopback import over_ssh
 from provision.converge.onhost.session import START, tail
 from provision.converge.roles import in_order, roles_for, with_groundwork
@@ -38,6 +39,8 @@ _MOST_BOOTS: Final = 4
 _BOOT_S: Final = 600.0
 _BOOTS: Final = "prove-boots"
 _TOLD: Final = 20
+_NAMED: Final = 5
+_DETAIL_CHARS: Final = 1500  # the member posts the last 4000 bytes of what it is told here
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +116,22 @@ def start_again(root: Path) -> None:
     time.sleep(_BOOT_S)  # the boot ends this process
 
 
+def tell_failure(end: dict[str, Any], run: Path) -> None:
+    """Say at which role and task the set-up failed: at length, then in one line for programs, and in the last line for people."""
+    task = dict(end.get("failed") or {})
+    role, name, output = str(task.get("role") or ""), str(task.get("task") or ""), str(end.get("output") or "")
+    why = ""
+    if name:
+        result = task.get("res") or {}
+        error: GpuprovError = failure.failed_task(role, name, result, run_dir=str(run))
+        why = failure.why_failed(result)
+    elif end.get("reboot"):
+        error = failure.not_run(f"the set-up asks for one more restart after {_MOST_BOOTS}", output, "see the console")
+    else:
+        error = failure.failed_play(int(end.get("code") or 0), output, run_dir=str(run))
+    sys.stderr.write(f"{error.detail[-_DETAIL_CHARS:]}\n{told_failure(role, name, why or error.message)}\n{error.message}\n")
+
+
 def prove(expected: Expected, place: Path, root: Path, run: Path) -> int:
     """Bring this host to its profile, print the facts, and say why it is not proven where it is not."""
     facts, report = expected.look(run)
@@ -127,13 +146,13 @@ def prove(expected: Expected, place: Path, root: Path, run: Path) -> int:
     for finding in open_ones[:_TOLD]:
         sys.stderr.write(f"{finding.outcome}: {finding.check}: {finding.observed[:300]}\n")
     if end.get("code") != 0 or end.get("reboot"):
-        task = end.get("failed") or {}
-        why = (task.get("res") or {}).get("msg") or str(end.get("output", ""))[-2000:]
-        sys.stderr.write(f"the set-up failed at {task.get('role', '?')}: {task.get('task', '?')}: {str(why)[:2000]}\n")
+        tell_failure(end, run)
         return report.exit_code() or EXIT_UNKNOWN
     (root / _BOOTS).unlink(missing_ok=True)
     if report.exit_code() != EXIT_OK:
-        sys.stderr.write(f"{len(open_ones)} checks do not hold\n")
+        names = ", ".join(f"{finding.check} {finding.outcome}" for finding in open_ones[:_NAMED])
+        more = f" and {len(open_ones) - _NAMED} more" if len(open_ones) > _NAMED else ""
+        sys.stderr.write(f"these checks do not hold: {names}{more}\n")
     return report.exit_code()
 
 

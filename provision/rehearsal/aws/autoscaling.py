@@ -287,7 +287,7 @@ class _Calls:
     def cancel_instance_refresh(self, region: str, params: dict[str, Any]) -> dict[str, Any]:
         with self._engine.changing():
             refresh = self._active(region, params)
-            refresh.status = "Cancelling"
+            refresh.status, refresh.waits = "Cancelling", params.get("WaitForTransitioningInstances") is not False
         return {"InstanceRefreshId": refresh.id}
 
     def rollback_instance_refresh(self, region: str, params: dict[str, Any]) -> dict[str, Any]:

@@ -35,6 +35,7 @@ class Refresh:
     served: int = 0
     checkpoint: int = 0
     reached: float | None = None  # when this checkpoint was
+    waits: bool = True  # whether its cancelling waits for launches and ends that are under way
     id: str = field(default_factory=lambda: secrets.token_hex(16))
 
     @property
@@ -85,7 +86,8 @@ def step(engine: Engine, group: Group) -> None:
     if refresh is None:
         return
     if refresh.status == "Cancelling":
-        _end(group, refresh, "Cancelled", now)
+        if not refresh.waits or all(member.state == "InService" for member in group.members.values()):
+            _end(group, refresh, "Cancelled", now)
         return
     if refresh.status == "Pending":
         refresh.status = "InProgress"

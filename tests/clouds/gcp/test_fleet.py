@@ -8,6 +8,7 @@ import urllib.parse
 import urllib.request
 import uuid
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -21,14 +22,14 @@ from provision.clouds.gcp.api import GcpProjectApi
 from provision.clouds.gcp.client import client
 from provision.clouds.gcp.cloud import GcpCloud
 from provision.clouds.gcp.place import GcpPlace
-from provision.errors import CloudInvalidError, NameTakenError, PermissionRefusedError, UsageError
+from provision.errors import CloudInvalidError, NameTakenError, PermissionRefusedError, RollUnderWayError, UsageError
 from provision.rehearsal import control
 from provision.rehearsal.control import Rehearsal
 from provision.rehearsal.gcp.settings import PROJECT
 from tests.clouds.gcp.orders import order
 from tests.conftest import PLAIN
 from tests.rehearsal.gcp.machine import Machine
-from tests.waiting import until
+from tests.waiting import LONG_S, until
 
 REGION, PROGRAM, OTHER = "asia-east1", b"#!/bin/sh\nexit 0\n", b"#!/bin/sh\nexit 1\n"
 ZONES = ["asia-east1-a", "asia-east1-c"]
@@ -251,6 +252,82 @@ def test_a_roll_that_was_cut_off_stays_at_its_wave_and_another_is_refused(made: 
         made.fleet.roll(made.other(b"3"), b"3", AT_ONCE, on_step=silent)
     made.fleet.roll(made.other(), OTHER, AT_ONCE, on_step=silent)
     assert made.view().roll == ""
+
+
+def test_a_roll_whose_place_another_took_ends_and_leaves_the_group_to_it(made: Made) -> None:
+    """Two clients roll at once: the first waits for members that do not come to serve. Each member ends at one template."""
+    made.ensure(4)
+    before, old = set(made.serving(4)), made.view().version
+    made.set(gce_answers={"*": 503, **{m.name: 200 for m in made.view().members}})
+    third, steps = made.other(b"3"), list[str]()
+    with ThreadPoolExecutor(1) as other:
+        first = other.submit(made.fleet.roll, made.other(), OTHER, AT_ONCE, on_step=steps.append)
+        until(lambda: any("waiting" in step for step in steps))
+        with pytest.raises(RollUnderWayError, match="is rolling") as refusal:
+            made.fleet.roll(third, b"3", AT_ONCE, on_step=silent)
+        assert "--instead" in refusal.value.hint
+        said: list[str] = []
+
+        def began(step: str) -> None:
+            said.append(step)
+            if "waiting" in step:  # now the members of both programs serve, and those of the first failed as well: it must not go back
+                made.fail(made.other().digest)
+                made.set(gce_answers={"*": 200})
+
+        made.fleet.roll(third, b"3", AT_ONCE, instead=True, on_step=began)
+        with pytest.raises(RollUnderWayError, match="another version by now"):
+            first.result(timeout=LONG_S)
+    after = set(made.serving(4))
+    assert not after & before
+    (version,) = {member.version for member in made.view().members}
+    assert version not in {old, said[0].rpartition(" ")[2]}
+    assert made.view().roll == ""
+
+
+@pytest.mark.parametrize("when", ["template", "wave"])
+def test_a_roll_that_begins_in_the_moment_of_another_does_not_take_its_place(
+    made: Made, monkeypatch: pytest.MonkeyPatch, when: str
+) -> None:
+    """Between a look at the group and a change of it another client can be: at the check, and at each wave."""
+    made.ensure(4)
+    made.serving(4)
+    other, third, done = made.other(), made.other(b"3"), list[str]()
+    late = fleet.connect(REGION, made.access)
+    call = GcpProjectApi.run
+
+    def between(api: GcpProjectApi, kind: str, verb: str, *args: Any, **request: Any) -> Any:
+        mine = (kind, verb) == (("InstanceTemplates", "insert_unary") if when == "template" else (fleet._CLIENT, "patch_unary"))
+        if api is late._api and mine and not done:
+            done.append(verb)
+            made.fleet.roll(other, OTHER, AT_ONCE, on_step=silent)
+        return call(api, kind, verb, *args, **request)
+
+    monkeypatch.setattr(GcpProjectApi, "run", between)
+    with pytest.raises(RollUnderWayError):
+        late.roll(third, b"3", AT_ONCE, on_step=silent)
+    wanted = made.fleet._template(other)["name"].rpartition("-")[2]
+    assert {member.version for member in made.view().members} == {wanted}
+    assert (made.view().version, made.view().roll, len(done)) == (wanted, "", 1)
+
+
+def test_a_fleet_at_a_wave_goes_back_to_its_old_version_where_that_is_asked_for_instead(made: Made) -> None:
+    made.ensure(4)
+    before, old = set(made.serving(4)), made.view().version
+
+    class CutOffError(Exception):
+        pass
+
+    def cut(step: str) -> None:
+        if "waiting" in step:
+            raise CutOffError
+
+    with pytest.raises(CutOffError):
+        made.fleet.roll(made.other(), OTHER, AT_ONCE, on_step=cut)
+    with pytest.raises(RollUnderWayError):
+        made.fleet.roll(made.order, PROGRAM, AT_ONCE, on_step=silent)
+    made.fleet.roll(made.order, PROGRAM, AT_ONCE, instead=True, on_step=silent)
+    assert len(set(made.serving(4)) & before) >= 3
+    assert {member.version for member in made.view().members} == {old}
 
 
 def test_a_program_that_failed_too_often_halts_the_fleet(made: Made) -> None:

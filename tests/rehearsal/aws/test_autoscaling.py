@@ -276,6 +276,60 @@ def test_a_refresh_is_rolled_back_by_hand(group: Scaled) -> None:
     assert group.versions() == ["1", "1"]
 
 
+def test_a_refresh_waits_an_hour_for_protected_members_and_then_fails(group: Scaled) -> None:
+    """AWS's default."""
+    group.create(3)
+    kept = min(group.steady(3))
+    group.groups.set_instance_protection(AutoScalingGroupName=group.name, InstanceIds=[kept], ProtectedFromScaleIn=True)
+    group.second_version()
+    group.refresh(2, MinHealthyPercentage=50)
+    until(lambda: group.versions() == ["1", "2", "2"])
+    assert group.refreshed()["Status"] == "InProgress"
+    group.forward(3601)
+    until(lambda: group.refreshed()["Status"] == "Failed")
+    assert kept in group.members("InService")
+
+
+@pytest.mark.parametrize(("wish", "versions"), [("Refresh", ["2", "2", "2"]), ("Ignore", ["1", "2", "2"])])
+def test_protected_members_are_replaced_or_left_out_as_is_asked(group: Scaled, wish: str, versions: list[str]) -> None:
+    group.create(3)
+    kept = min(group.steady(3))
+    group.groups.set_instance_protection(AutoScalingGroupName=group.name, InstanceIds=[kept], ProtectedFromScaleIn=True)
+    group.second_version()
+    group.refresh(2, MinHealthyPercentage=50, ScaleInProtectedInstances=wish)
+    until(lambda: group.refreshed()["Status"] == "Successful")
+    assert (group.versions(), kept in group.members()) == (versions, wish == "Ignore")
+
+
+def test_a_protected_member_outlives_a_smaller_size_and_goes_when_it_is_not_protected_any_more(group: Scaled) -> None:
+    group.create(2)
+    kept = min(group.steady(2))
+    protected = {"AutoScalingGroupName": group.name, "InstanceIds": [kept]}
+    group.groups.set_instance_protection(**protected, ProtectedFromScaleIn=True)
+    group.groups.set_desired_capacity(AutoScalingGroupName=group.name, DesiredCapacity=0)
+    assert set(group.steady(1)) == {kept}
+    group.groups.set_instance_protection(**protected, ProtectedFromScaleIn=False)
+    group.steady(0)
+
+
+@pytest.mark.parametrize("waits", [True, False])
+def test_a_cancelled_refresh_waits_for_launches_that_are_under_way_unless_it_is_told_not_to(group: Scaled, *, waits: bool) -> None:
+    group.create(2, LifecycleHookSpecificationList=[HOOK])
+    for one in group.steady(2, "Pending:Wait"):
+        group.complete(one)
+    group.steady(2)
+    group.second_version()
+    group.refresh(2, MinHealthyPercentage=50)
+    (new,) = until(lambda: group.members("Pending:Wait"))
+    group.groups.cancel_instance_refresh(AutoScalingGroupName=group.name, WaitForTransitioningInstances=waits)
+    if waits:
+        assert group.refreshed()["Status"] == "Cancelling"
+        assert refused(group.refresh, 2) == "InstanceRefreshInProgress"
+        group.complete(new)
+    until(lambda: group.refreshed()["Status"] == "Cancelled")
+    assert len(group.members("Pending:Wait")) == (not waits)
+
+
 def test_a_refresh_whose_members_never_verify_goes_back_by_itself(group: Scaled) -> None:
     group.create(2, LifecycleHookSpecificationList=[HOOK])
     for one in group.steady(2, "Pending:Wait"):

@@ -162,8 +162,19 @@ class Member:
         text = patiently(lambda: self.store("GET", "", query=query), self.config["patience_s"]).decode()
         return len(re.findall(r"<Key>", text))
 
+    def superseded(self):
+        """Whether another roll took the place of the one to this program. The group's calls do not say whose roll they end."""
+        key = "bundles/%s-%s.superseded" % (self.config["fleet"], self.config["digest"])
+        try:
+            return bool(patiently(lambda: self.store("GET", key, most=64), self.config["patience_s"]))
+        except Refused:  # nobody said so: with no right to list, what is not there is forbidden
+            return False
+
     def break_off(self):
         """End the roll to this program, or let the group launch no more: what fails everywhere costs money and proves nothing."""
+        if self.superseded():
+            say("the group rolls to another program by now")
+            return
         say("%d members failed with %s" % (self.failures(), self.config["digest"]))
         try:
             patiently(lambda: self.group("RollbackInstanceRefresh"), self.config["patience_s"])
@@ -206,7 +217,9 @@ class Member:
         self.post_once("evidence/%s/%s/%s.json" % (self.config["fleet"], self.id, self.config["digest"]), body)
         if code:
             say("the program ended with %d: %s" % (code, why[-500:]))
-            self.post_once("failures/%s/%s/%s" % (self.config["fleet"], self.config["digest"], self.id), b"%d\n" % code)
+            last = why.strip().rpartition("\n")[2][:500]
+            failure = ("%d %s\n" % (code, last)).encode()
+            self.post_once("failures/%s/%s/%s" % (self.config["fleet"], self.config["digest"], self.id), failure)
         return code == 0
 
 
