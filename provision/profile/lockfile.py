@@ -39,14 +39,13 @@ def parse(text: str, origin: str) -> Lock:
         LockInvalidError: it is not a lock, or its digest is wrong.
     """
     hint = "write it again with `gpuprov lock`, or take it from version control"
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:
         # libyaml builds nested nodes by recursion and expands aliases, so the events are looked at before.
-        complaint = plain.foreign(text, _BOUNDS, "lock", loader)
+        complaint = plain.foreign(text, _BOUNDS, "lock")
         if complaint:
             msg = f"{origin} is not a lock: line {complaint.line} {complaint.problem}"
             raise LockInvalidError(msg, hint=hint)
-        data = yaml.load(text, Loader=loader)  # noqa: S506 - both are safe loaders
+        data = yaml.load(text, Loader=plain.LOADER)  # noqa: S506 - both are safe loaders
         stated = data.pop("sha256")
         lock = Lock.model_validate(data)
         whole = lock.digest == stated

@@ -15,7 +15,7 @@ from typing import Any, Final, Literal
 import yaml
 
 LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-"""PyYAML's on libyaml, which reads ten times as fast; a build without it has the one in Python."""
+"""PyYAML's on libyaml; a build without it has the slower one in Python."""
 KeyPath = tuple[str | int, ...]
 Lines = Mapping[KeyPath, int]
 _REASON: Final = "are refused so that a reviewer sees exactly what gpuprov reads"
@@ -131,7 +131,7 @@ def read(raw: bytes, bounds: Bounds, what: str) -> PlainFile:
     except UnicodeDecodeError as error:
         return PlainFile(complaints=[_no_text(raw[: error.start].count(b"\n") + 1)])
     try:
-        complaint = foreign(text, bounds, what, LOADER)
+        complaint = foreign(text, bounds, what)
         if complaint:
             return PlainFile(complaints=[complaint])
         loader = LOADER(text)
@@ -144,7 +144,7 @@ def read(raw: bytes, bounds: Bounds, what: str) -> PlainFile:
         problem = f"not YAML: {error.problem}"
         return PlainFile(complaints=[Complaint(mark.line + 1 if mark else 1, "", problem, "check indentation, colons and quotes")])
     except yaml.reader.ReaderError as error:
-        return PlainFile(complaints=[_no_text(raw[: error.position].count(b"\n") + 1)])
+        return PlainFile(complaints=[_no_text(text.partition(chr(error.character))[0].count("\n") + 1)])
     if node is None:
         return PlainFile(complaints=[Complaint(1, "", "the file is empty", f"start from `gpuprov {what} schema`")])
     file = PlainFile()
@@ -152,14 +152,13 @@ def read(raw: bytes, bounds: Bounds, what: str) -> PlainFile:
     return file
 
 
-def foreign(raw: bytes | str, bounds: Bounds, what: str, loader: Any) -> Complaint | None:
+def foreign(raw: bytes | str, bounds: Bounds, what: str) -> Complaint | None:
     """The first feature or size that is not plain. Only events are read, so nothing is expanded.
 
     Args:
         raw: the file.
         bounds: what it may be.
         what: the word for the file.
-        loader: one of PyYAML's, whose parser is used.
 
     Raises:
         yaml.YAMLError: it is not YAML.
@@ -167,7 +166,7 @@ def foreign(raw: bytes | str, bounds: Bounds, what: str, loader: Any) -> Complai
     if len(raw) > bounds.size:
         return Complaint(1, "", f"larger than {bounds.size // 1024} KiB", f"a {what} is one purpose; split it")
     depth = documents = line = 0
-    for nodes, event in enumerate(yaml.parse(raw, Loader=loader)):
+    for nodes, event in enumerate(yaml.parse(raw, Loader=LOADER)):
         line = event.start_mark.line + 1 if event.start_mark else line
         if isinstance(event, yaml.AliasEvent):
             return Complaint(line, "", f"uses the alias *{event.anchor}", f"write the value out; aliases {_REASON}")

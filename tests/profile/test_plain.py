@@ -12,6 +12,12 @@ from provision.profile import plain
 BOUNDS = plain.Bounds(size=64 * 1024, depth=12, nodes=5_000)
 
 
+@pytest.fixture(autouse=True, params=[yaml.SafeLoader, getattr(yaml, "CSafeLoader", yaml.SafeLoader)], ids=["python", "libyaml"])
+def loader(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A build of PyYAML without libyaml says the same."""
+    monkeypatch.setattr(plain, "LOADER", request.param)
+
+
 def read(text: str) -> plain.PlainFile:
     return plain.read(text.encode(), BOUNDS, "profile")
 
@@ -70,7 +76,7 @@ def test_a_number_of_many_digits_is_a_complaint_or_text(text: str) -> None:
     assert file.complaints or file.data == {"a": text}
 
 
-@pytest.mark.parametrize("raw", [b"a: \xff\n", b"a: 1\nb: \x00\n", b"a: 1\nb: 2\nc: \xfe\xff\n"])
+@pytest.mark.parametrize("raw", [b"a: \xff\n", b"a: 1\nb: \x00\n", "ä: ü\nö: \x01\n".encode(), b"a: 1\nb: 2\nc: \xfe\xff\n"])
 def test_bytes_that_are_no_text_are_a_complaint_at_their_line(raw: bytes) -> None:
     (complaint,) = plain.read(raw, BOUNDS, "profile").complaints
     assert "UTF-8" in complaint.instead
@@ -82,10 +88,9 @@ def test_a_file_in_utf_16_is_refused() -> None:
     assert "UTF-8" in complaint.instead
 
 
-@pytest.mark.parametrize("loader", [yaml.SafeLoader, getattr(yaml, "CSafeLoader", yaml.SafeLoader)])
-def test_nesting_and_aliases_are_seen_before_anything_is_built(loader: type) -> None:
-    deep = plain.foreign("a: " + "[" * 60_000, BOUNDS, "lock", loader)
-    bomb = plain.foreign("a: &a [1, 1]\nb: [*a, *a]\n", BOUNDS, "lock", loader)
+def test_nesting_and_aliases_are_seen_before_anything_is_built() -> None:
+    deep = plain.foreign("a: " + "[" * 60_000, BOUNDS, "lock")
+    bomb = plain.foreign("a: &a [1, 1]\nb: [*a, *a]\n", BOUNDS, "lock")
     assert deep is not None
     assert "nested more than 12 deep" in deep.problem
     assert bomb is not None

@@ -232,9 +232,8 @@ def test_a_roll_whose_members_fail_goes_back_at_its_first_wave(made: Made) -> No
     assert not made.view().halted  # the old program did not fail
 
 
-def test_a_roll_that_was_cut_off_stays_at_its_wave_and_another_is_refused(made: Made) -> None:
-    made.ensure(4)
-    made.serving(4)
+def cut_off(made: Made) -> None:
+    """A roll whose client ends at its first wave."""
 
     class CutOffError(Exception):
         pass
@@ -245,6 +244,12 @@ def test_a_roll_that_was_cut_off_stays_at_its_wave_and_another_is_refused(made: 
 
     with pytest.raises(CutOffError):
         made.fleet.roll(made.other(), OTHER, AT_ONCE, on_step=cut)
+
+
+def test_a_roll_that_was_cut_off_stays_at_its_wave_and_another_is_refused(made: Made) -> None:
+    made.ensure(4)
+    made.serving(4)
+    cut_off(made)
     until(lambda: sum(m.version == made.view().version for m in made.view().members) == 1)
     made.serving(4)
     assert (made.view().roll, made.view().roll_percent) == ("InProgress", 25)
@@ -313,16 +318,7 @@ def test_a_roll_that_begins_in_the_moment_of_another_does_not_take_its_place(
 def test_a_fleet_at_a_wave_goes_back_to_its_old_version_where_that_is_asked_for_instead(made: Made) -> None:
     made.ensure(4)
     before, old = set(made.serving(4)), made.view().version
-
-    class CutOffError(Exception):
-        pass
-
-    def cut(step: str) -> None:
-        if "waiting" in step:
-            raise CutOffError
-
-    with pytest.raises(CutOffError):
-        made.fleet.roll(made.other(), OTHER, AT_ONCE, on_step=cut)
+    cut_off(made)
     with pytest.raises(RollUnderWayError):
         made.fleet.roll(made.order, PROGRAM, AT_ONCE, on_step=silent)
     made.fleet.roll(made.order, PROGRAM, AT_ONCE, instead=True, on_step=silent)
