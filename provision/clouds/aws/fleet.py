@@ -50,7 +50,6 @@ class AwsFleet:
         image = self._images.of(order.machine)
         on_step("putting the members' program into the store")
         self._publish(order, program)
-        self._mark(order, order.digest, b"")  # a fleet of this name may have been here before
         on_step("making the security group and the launch template")
         security = firewall.ensure_group(self._api, order.machine)
         data = self._data(order, image.id, image.root_device, security)
@@ -228,7 +227,8 @@ class AwsFleet:
                     LaunchTemplateId=versions[0]["LaunchTemplateId"], VersionDescription=described, LaunchTemplateData=data
                 )["LaunchTemplateVersion"]
         target = fleet_requests.named(found["LaunchTemplateId"], int(found["VersionNumber"]))
-        self._mark(order, order.digest, b"")  # it may have been superseded once
+        if any(_program(row) == order.digest for row in versions):
+            self._mark(order, order.digest, b"")  # it may have been superseded once
         if other:
             on_step(f"{name} {_said(other)}: ending that")
             self._supersede(order, other, versions)
@@ -252,8 +252,7 @@ class AwsFleet:
         They are not waited for: the next refresh replaces each when it is done, or when its hook's time is over.
         """
         name, target = order.machine.name, _target(running)
-        described = next((str(row.get("VersionDescription", "")) for row in versions if str(row["VersionNumber"]) == target), "")
-        digest = described.partition(" ")[0]
+        digest = next((_program(row) for row in versions if str(row["VersionNumber"]) == target), "")
         if digest and digest != order.digest:
             self._mark(order, digest, b"superseded\n")
         with cloud_errors("autoscaling:CancelInstanceRefresh", self._api.region):
@@ -279,6 +278,11 @@ class AwsFleet:
     def remove(self, name: str, *, on_step: base.Step) -> list[str]:
         """The group with its members, then whatever else carries the name's tag."""
         return removal.remove(self._api, removal.things(self._api, name), on_step=on_step)
+
+
+def _program(version: dict[str, Any]) -> str:
+    """The digest of the program of a template's version."""
+    return str(version.get("VersionDescription", "")).partition(" ")[0]
 
 
 def _target(running: dict[str, Any]) -> str:

@@ -59,6 +59,7 @@ def user_data(order: FleetOrder, region: str, endpoint: str | None) -> str:
     """
     config = {
         "fleet": order.machine.name,
+        "launch": order.machine.launch_id,
         "group": resource_name(order.machine),
         "hook": HOOK,
         "region": region,
@@ -168,7 +169,7 @@ def refresh(name: str, target: dict[str, str], waves: Waves) -> dict[str, Any]:
 
 def superseded(order: FleetOrder, digest: str) -> str:
     """Where the store says that the fleet does not roll to this program any more: a member that has it must not end the roll after it."""
-    return f"{order.prefix}bundles/{order.machine.name}-{digest}.superseded"
+    return f"{order.prefix}bundles/{order.machine.launch_id}-{digest}.superseded"
 
 
 def member_policy(order: FleetOrder, region: str) -> dict[str, Any]:

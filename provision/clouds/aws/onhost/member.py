@@ -164,7 +164,7 @@ class Member:
 
     def superseded(self):
         """Whether another roll took the place of the one to this program. The group's calls do not say whose roll they end."""
-        key = "bundles/%s-%s.superseded" % (self.config["fleet"], self.config["digest"])
+        key = "bundles/%s-%s.superseded" % (self.config["launch"], self.config["digest"])
         try:
             return bool(patiently(lambda: self.store("GET", key, most=64), self.config["patience_s"]))
         except Refused:  # nobody said so: with no right to list, what is not there is forbidden
