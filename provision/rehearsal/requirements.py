@@ -1,6 +1,7 @@
 """What this machine needs to hold the embedded clouds and their hosts: it is tried for real, and what was tried is gone afterwards."""
 
 import contextlib
+import ctypes
 import os
 import shutil
 import subprocess
@@ -34,6 +35,8 @@ _TOOLS: Final = {
 }
 _TRIAL: Final = Path(__file__).with_name("trial.sh")
 _TRIAL_S: Final = 60
+# One host's systemd (of the system and of a user), logind and dbus, counted on Debian 12; without them "Failed to allocate manager object".
+_WATCHES: Final = 10
 _CONTAINER: Final = "in a container, start it with --privileged"
 # Step of the trial → what is said of it, and the way out.
 _STEPS: Final = {
@@ -102,6 +105,7 @@ def _trials(upper: Path, lower: Path, missing: set[str]) -> Iterator[Gap]:
             yield from _trial(upper, lower, group)
         if "losetup" not in missing:
             yield from _loop(upper)
+        yield from _inotify()
     finally:
         if group:
             cgroups.remove(group)
@@ -137,6 +141,20 @@ def _loop(folder: Path) -> Iterator[Gap]:
             )
     finally:
         disks.sweep(folder)
+
+
+def _inotify() -> Iterator[Gap]:
+    """All hosts share what the kernel grants this user (max_user_instances in inotify(7))."""
+    opened = list[int]()
+    try:
+        while len(opened) < _WATCHES and (watch := ctypes.CDLL(None).inotify_init1(os.O_CLOEXEC)) >= 0:
+            opened.append(watch)
+    finally:
+        for watch in opened:
+            os.close(watch)
+    if len(opened) < _WATCHES:
+        what = f"{len(opened)} inotify instances are left, and a host takes {_WATCHES}"
+        yield Gap(what, "end other rehearsals, or sysctl fs.inotify.max_user_instances=1024, by default 128")
 
 
 def _last_line(text: str) -> str:

@@ -57,6 +57,26 @@ def test_a_machine_that_has_everything_is_said_to_have_it_and_nothing_is_left(tm
 
 
 @pytest.mark.rehearsal
+@pytest.mark.parametrize(("most", "is_named"), [(9, True), (10, False)])
+def test_a_machine_without_inotify_instances_for_one_more_host_is_told(tmp_path: Path, most: int, is_named: bool) -> None:  # noqa: FBT001
+    """The limit is that of a user namespace, so that no other test feels it; what else such a namespace lacks is named as well."""
+    script = f'echo {most} >/proc/sys/user/max_inotify_instances; exec "$@"'
+    gaps = check(
+        "unshare",
+        "--user",
+        "--map-root-user",
+        "sh",
+        "-euc",
+        script,
+        "sh",
+        GPUPROV_HOME=str(tmp_path / "h"),
+        GPUPROV_CACHE=str(tmp_path / "c"),
+    )
+    named = [gap for gap in gaps if "instances are left" in gap["what"]]
+    assert [gap["what"] for gap in named] == (["9 inotify instances are left, and a host takes 10"] if is_named else [])
+
+
+@pytest.mark.rehearsal
 @pytest.mark.parametrize(
     ("before", "what"),
     [
