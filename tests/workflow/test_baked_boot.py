@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -90,13 +90,14 @@ def given(tmp_path: Path, where: str) -> str:
 
 
 @pytest.fixture
-def machine(given: str, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Played:
-    request.getfixturevalue("cloud")  # whose stand-ins come before these
+def machine(given: str, request: pytest.FixtureRequest) -> Iterator[Played]:
+    request.getfixturevalue("cloud")  # its stand-ins come before these, and go after them
     played = Played(facts_of(build(load.load(Path(given)), today(), system=rootfs.system())))
-    monkeypatch.setattr(setup, "set_up", SET_UP)
-    monkeypatch.setattr(fleet, "observe", played.observe)
-    monkeypatch.setattr(setup, "converge_host", played.converge)
-    return played
+    with pytest.MonkeyPatch.context() as patch:  # the fixture `monkeypatch` ends after `cloud`, and would bring its stand-in back
+        patch.setattr(setup, "set_up", SET_UP)
+        patch.setattr(fleet, "observe", played.observe)
+        patch.setattr(setup, "converge_host", played.converge)
+        yield played
 
 
 def up(call: Call, given: str, where: str) -> tuple[int, dict[str, Any], str]:
