@@ -24,6 +24,7 @@ from provision.rehearsal.control import Rehearsal
 from provision.rehearsal.digitalocean.settings import DigitaloceanSettings
 from provision.rehearsal.gcp.settings import GcpSettings
 from provision.review import where
+from tests import patches
 from tests.embedded import Embedded
 
 os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
@@ -73,6 +74,10 @@ LONGEST = (
     "review/test_story",
     "catalog/test_product",
 )
+
+
+def pytest_configure() -> None:
+    patches.watch()
 
 
 def pytest_sessionstart() -> None:
@@ -129,21 +134,25 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(autouse=True)
-def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """No test reads or writes this user's journal, keys, ssh configuration or cloud credentials."""
+def own_home(tmp_path: Path) -> Iterator[Path]:
+    """No test reads or writes this user's journal, keys, ssh configuration or cloud credentials.
+
+    Its patches are its own: the fixture `monkeypatch` would begin with it, before all other fixtures, and so end after theirs.
+    """
     home = tmp_path / "gpuprov-home"
-    monkeypatch.setenv("GPUPROV_HOME", str(home))
-    monkeypatch.setenv("GPUPROV_OVERLAY", str(tmp_path / "overlay.json"))
-    monkeypatch.setenv("GPUPROV_SSH_CONFIG", str(tmp_path / "ssh_config"))
-    for name in [n for n in os.environ if n.startswith("AWS_") and n != "AWS_CA_BUNDLE"]:
-        monkeypatch.delenv(name)
-    for name in ("GPUPROV_POLICY", "GPUPROV_SIGNERS", "GPUPROV_REVOKED"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(where, "FOLDER", tmp_path / "etc-gpuprov")
-    monkeypatch.setenv("AWS_CONFIG_FILE", "/dev/null")
-    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", "/dev/null")
-    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
-    return home
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("GPUPROV_HOME", str(home))
+        patch.setenv("GPUPROV_OVERLAY", str(tmp_path / "overlay.json"))
+        patch.setenv("GPUPROV_SSH_CONFIG", str(tmp_path / "ssh_config"))
+        for name in [n for n in os.environ if n.startswith("AWS_") and n != "AWS_CA_BUNDLE"]:
+            patch.delenv(name)
+        for name in ("GPUPROV_POLICY", "GPUPROV_SIGNERS", "GPUPROV_REVOKED"):
+            patch.delenv(name, raising=False)
+        patch.setattr(where, "FOLDER", tmp_path / "etc-gpuprov")
+        patch.setenv("AWS_CONFIG_FILE", "/dev/null")
+        patch.setenv("AWS_SHARED_CREDENTIALS_FILE", "/dev/null")
+        patch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+        yield home
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -4,7 +4,6 @@ from collections.abc import Iterator
 
 import pytest
 
-from provision.workflow import bake, setup, up
 from tests.workflow.killed import Killable
 
 
@@ -14,11 +13,3 @@ def killable(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Killable]:
     process = Killable(tmp_path_factory.mktemp("killable"))
     yield process
     process.close()
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _stand_ins_are_gone() -> Iterator[None]:
-    """A module that leaves a stand-in behind fails itself, and not some test of another module."""
-    yield
-    for module, name in ((setup, "set_up"), (setup, "converge_host"), (up, "reach"), (bake, "clean")):
-        assert getattr(module, name).__module__.startswith("provision."), name

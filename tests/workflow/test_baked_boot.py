@@ -93,7 +93,7 @@ def given(tmp_path: Path, where: str) -> str:
 def machine(given: str, request: pytest.FixtureRequest) -> Iterator[Played]:
     request.getfixturevalue("cloud")  # its stand-ins come before these, and go after them
     played = Played(facts_of(build(load.load(Path(given)), today(), system=rootfs.system())))
-    with pytest.MonkeyPatch.context() as patch:  # the fixture `monkeypatch` ends after `cloud`, and would bring its stand-in back
+    with pytest.MonkeyPatch.context() as patch:
         patch.setattr(setup, "set_up", SET_UP)
         patch.setattr(fleet, "observe", played.observe)
         patch.setattr(setup, "converge_host", played.converge)

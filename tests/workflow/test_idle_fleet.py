@@ -33,10 +33,10 @@ CHANGES = {"aws": "TerminateInstanceInAutoScalingGroup", "gcp": "compute.regionI
 
 
 @pytest.fixture
-def hosts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Simulator]:
-    monkeypatch.setattr(stream, "_BACK_OFF_S", (0.1,))
-    with stand_ins(), simulated(tmp_path / "bin", every_s=0.1) as simulator:
-        monkeypatch.setenv("PATH", path_with(tmp_path / "bin"))
+def hosts(tmp_path: Path) -> Iterator[Simulator]:
+    with stand_ins(), simulated(tmp_path / "bin", every_s=0.1) as simulator, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(stream, "_BACK_OFF_S", (0.1,))
+        patch.setenv("PATH", path_with(tmp_path / "bin"))
         yield simulator
 
 
