@@ -207,6 +207,37 @@ def test_kill_9_at_every_call(
 
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("where", ["aws"])
+def test_kill_9_at_every_call_of_a_roll_in_place_of_another(
+    groups: AwsGroups, call: Call, words: tuple[str, ...], tmp_path: Path, killable: Killable, *, when: str
+) -> None:
+    """The same command again ends the other roll if that is still under way, and never its own."""
+    programs = [tmp_path / name for name in ("first", "second", "third")]
+    for program in programs:
+        program.write_text(f"#!/bin/sh\necho {program.name}\n")
+    asked = ("fleet", "roll", "ff", "--program", str(programs[2]), "--pause", "0s", "--instead")
+    number, more, states = 0, True, set[str]()
+    while more:
+        number += 1
+        assert call(*words, "--program", str(programs[0]))[0] == 0
+        groups.serve()
+        assert call("fleet", "roll", "ff", "--program", str(programs[1]))[0] == 0
+        more = killable.run(number, when, *asked).killed
+        states.add(groups.groups.describe_instance_refreshes(AutoScalingGroupName="gpuprov-ff")["InstanceRefreshes"][0]["Status"])
+        code, _, err = call(*asked)
+        assert code == 0, (number, err)
+        rolls = groups.groups.describe_instance_refreshes(AutoScalingGroupName="gpuprov-ff")["InstanceRefreshes"]
+        assert [row["Status"] for row in rolls][1:] == ["Cancelled"], (number, rolls)
+        assert rolls[0]["Status"] in {"Pending", "InProgress"}, (number, rolls)
+        assert (rolls[0]["DesiredConfiguration"]["LaunchTemplate"]["Version"], groups.versions()) == ("3", 3), number
+        assert (groups.sizes(), groups.deadlines()) == ([2], 1)
+        assert call("fleet", "down", "ff", "--yes")[0] == 0
+        assert (groups.left(), groups.all()) == ([], []), number
+    assert number > 3
+    assert states & {"Cancelling", "Cancelled"}  # one was killed between the end of the other roll and the begin of its own
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("where", ["aws"])
 def test_kill_9_at_every_call_of_extend(
     groups: AwsGroups, call: Call, words: tuple[str, ...], tmp_path: Path, killable: Killable, *, when: str
 ) -> None:
