@@ -120,12 +120,6 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.write_line(f"{count:4}  {reason}")
 
 
-def pytest_collection_finish() -> None:
-    """What stands after the collection stands to the end: the collector of cycles need not look through it again and again."""
-    gc.collect()
-    gc.freeze()
-
-
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     def rank(item: pytest.Item) -> int:
         return next((number for number, name in enumerate(LONGEST) if f"tests/{name}" in item.path.as_posix()), len(LONGEST))

@@ -9,13 +9,14 @@ MITOGEN is the folder of mitogen's package (ansible_mitogen in it), PYINFRA pyin
 `old hosts` are those that cannot set themselves up: gpuprov runs one Ansible for all of them.
 
 `--broken` launches machines of its own, so many for each of three: those whose power is cut in the middle of their set-up, those that are
-300 ms away, and those without room. It prints what `up` reports, when each kind was through, and what the next `up` makes of them.
+300 ms away, and those without room; and so many that are sound, whose set-up is also timed while the others need none. It prints what `up`
+reports, when each kind was through, and what the next `up` makes of them.
 
 `--table` launches machines of its own, and makes one table of all of it: see tests/bench/fleet_table.py.
 
 Run: python -m tests.bench.fleet --table [16]
      python -m tests.bench.fleet NAME [N…]   (NAME: of `gpuprov up --rehearse --count M`, with M at least the largest N; TASKS=40)
-     python -m tests.bench.fleet --broken [8]
+     python -m tests.bench.fleet --broken [8 [40]]
 """
 
 import contextlib
@@ -65,7 +66,7 @@ def main() -> None:
         CASES[sys.argv[2]](sys.argv[4:], Path(sys.argv[3]))
         return
     if sys.argv[1] == "--broken":
-        broken(int(sys.argv[2]) if len(sys.argv) > 2 else 8)
+        broken(*(int(word) for word in (sys.argv[2:] or ["8"])))
         return
     if sys.argv[1] == "--table":
         from tests.bench.fleet_table import table
@@ -233,18 +234,23 @@ def pyinfra(hosts: list[str], folder: Path) -> None:
     subprocess.run([os.environ["PYINFRA"], "-y", str(listed), str(folder / "deploy.py")], check=True)
 
 
-def broken(each_kind: int) -> None:
-    names = [f"m-{number}" for number in range(1, 3 * each_kind + 1)]
-    kinds = {"cut": names[:each_kind], "far": names[each_kind : 2 * each_kind], "full": names[2 * each_kind :]}
+def broken(each_kind: int, sound: int = 0) -> None:
+    names = [f"m-{number}" for number in range(1, 3 * each_kind + sound + 1)]
+    kinds = {"cut": names[:each_kind], "far": names[each_kind : 2 * each_kind], "full": names[2 * each_kind : 3 * each_kind]}
+    if sound:
+        kinds["sound"] = names[3 * each_kind :]
     with tempfile.TemporaryDirectory() as place, contextlib.ExitStack() as until_end:
         machines = Machines(Path(place))
         until_end.callback(machines.gpuprov, "rehearse", "stop")
         profile = str(machines.small_profile())
         words = ("up", "--profile", profile, "--rehearse", "--name", "m", "--count", str(len(names)), "--without-gpu")
         timed(machines, words, "a first run")
+        timed(machines, words, "where all hold")
         before = machines.ids()
-        for name in names:
-            machines.shell(name, "umount /data")  # so that there is something to set up
+        if sound:
+            undone(machines, kinds["sound"])
+            verdicts("sound", kinds["sound"], timed(machines, words, "where the sound ones alone are set up").said)
+        undone(machines, names)
         for name in kinds["full"]:
             machines.fill(name)
         with contextlib.ExitStack() as far:
@@ -260,10 +266,7 @@ def broken(each_kind: int) -> None:
             said = timed(machines, words, "with broken ones", told).said
         print(said[said.index("error[hosts-failed]") :])
         for kind, of_kind in kinds.items():
-            ends = [
-                float(line.split(" s  ")[0]) for line in said.splitlines() if re.search(rf" s  ({'|'.join(of_kind)}): (done|error)", line)
-            ]
-            print(f"{kind}: {len(ends)} verdicts, {min(ends):.1f} to {max(ends):.1f} s")
+            verdicts(kind, of_kind, said)
         for name in kinds["full"]:
             machines.make_room(name)
         timed(machines, words, "the next run")
@@ -271,6 +274,18 @@ def broken(each_kind: int) -> None:
         print(
             f"{len(set(before.values()) & set(after.values()))} machines kept, {len(set(after.values()) - set(before.values()))} launched"
         )
+
+
+def undone(machines: Machines, names: list[str]) -> None:
+    """Leave something to set up."""
+    for name in names:
+        machines.shell(name, "umount /data")
+
+
+def verdicts(kind: str, names: list[str], said: str) -> None:
+    """Print when the machines of a kind were through."""
+    ends = [float(line.split(" s  ")[0]) for line in said.splitlines() if re.search(rf" s  ({'|'.join(names)}): (done|error)", line)]
+    print(f"{kind}: {len(ends)} verdicts, {min(ends):.1f} to {max(ends):.1f} s", flush=True)
 
 
 @dataclass(frozen=True)
