@@ -46,8 +46,7 @@ _BROKEN: Final = (ValueError, TypeError, KeyError, zlib.error, RecursionError)
 # A python3 that is too old for the probe is a fact like any other: this code is written so that it runs there too.
 # pynvml comes last and is read only when a fact needs it: sending and compiling its 10,000 lines takes longer than all other facts
 # together.
-# The facts of the last module start first, because those of `stack` take longest. The request comes after the modules, so that they are
-# compiled by then.
+# The request comes after the modules, so that they are compiled by then.
 _LOADER: Final = """
 import importlib.abc, importlib.util, json, sys, types, zlib
 sent = json.loads(zlib.decompress(s.read(int(s.readline()))).decode())
@@ -68,7 +67,7 @@ class Sent(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         exec(compile(sent["modules"][module.__name__], "<gpuprov %s>" % module.__name__, "exec"), module.__dict__)
 sys.meta_path.insert(0, Sent())
 facts = {}
-for name in reversed(sent["order"]):
+for name in sent["order"]:
     facts.update(getattr(importlib.import_module(name), "FACTS", {}))
 request = json.loads(s.read(int(s.readline())).decode())
 importlib.import_module("run").main(request, facts)

@@ -51,7 +51,6 @@ _FOOTER: Final = """
 # {line}
 
 if __name__ == "__main__":
-    # The slowest facts begin first.
     observed = answer({{{facts}
     }}, {deadline_s})
     sys.stdout.write(json.dumps(dict(observed, schema="{schema}"), indent=1, sort_keys=True) + "\\n")
@@ -71,7 +70,7 @@ _DEADLINE_S: Final = 117  # of `gpuprov probe`
 def script() -> str:
     """The text of the file; the same bytes for one version of gpuprov."""
     sections = "".join(_section(name) for name in MODULES)
-    facts = "".join(f"\n        **{name.upper()}_FACTS," for name in reversed(MODULES) if f"\n{name.upper()}_FACTS = " in sections)
+    facts = "".join(f"\n        **{name.upper()}_FACTS," for name in MODULES if f"\n{name.upper()}_FACTS = " in sections)
     footer = _FOOTER.format(line=_LINE, facts=facts, deadline_s=_DEADLINE_S, schema=SCHEMA)
     tools = sorted({*_constant("system", "TOOLS"), *_TOOLS})
     header = _HEADER.format(version=__version__, variables=_filled(_constant("surroundings", "VARIABLES")), tools=_filled(tools))

@@ -44,6 +44,7 @@ from provision.converge.there import converge_there
 from provision.host.ssh import Target
 from provision.profile.locked import Lock
 from provision.profile.model import Profile
+from provision.rehearsal import cgroups
 from provision.workflow.converging import sign
 from provision.workflow.session import Session
 from provision.workflow.setup import SetupRequest, observe
@@ -298,9 +299,28 @@ class Timed:
     cost: Cost
 
 
+def hosts_cpu(machines: Machines) -> dict[str, float]:
+    """CPU seconds of each host since it started, by its control group."""
+    folder = machines.folder / "state/rehearsal/hosts"
+    root = next(root for root in cgroups._ROOTS if (root / "cgroup.controllers").exists())
+    used = {}
+    for host in cgroups.present(folder):
+        with contextlib.suppress(OSError):  # it ended meanwhile
+            used[host] = int((root / (cgroups._prefix(folder) + host) / "cpu.stat").read_text().split()[1]) / 1e6
+    return used
+
+
 def timed(machines: Machines, words: tuple[str, ...], what: str, told: Callable[[str], None] = lambda _: None) -> Timed:
-    """Run a command and print what it took of this machine."""
-    at = time.time()
+    """Run a command and print what it took of this machine, and what the hosts used meanwhile, those that ended too."""
+    at, before, ended = time.time(), hosts_cpu(machines), threading.Event()
+    used = dict(before)
+
+    def watch() -> None:
+        while not ended.wait(0.5):
+            used.update(hosts_cpu(machines))
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
     said, began = "", time.perf_counter()
     with tempfile.TemporaryFile("w+") as out:
         process = subprocess.Popen(
@@ -315,9 +335,16 @@ def timed(machines: Machines, words: tuple[str, ...], what: str, told: Callable[
         for line in process.stderr:
             said += line
             told(line)
-        _, status, used = os.wait4(process.pid, 0)
-    code, cost = os.waitstatus_to_exitcode(status), Cost(time.perf_counter() - began, used.ru_utime + used.ru_stime, used.ru_maxrss / 1e3)
-    print(f"{what}: exit code {code}, {cost.wall_s:.1f} s, {cost.cpu_s:.1f} CPU s, {cost.memory_mb:.0f} MB at most", flush=True)
+        _, status, spent = os.wait4(process.pid, 0)
+    code, cost = (
+        os.waitstatus_to_exitcode(status),
+        Cost(time.perf_counter() - began, spent.ru_utime + spent.ru_stime, spent.ru_maxrss / 1e3),
+    )
+    ended.set()
+    watcher.join()
+    theirs = sum(used.values()) - sum(before.values())
+    took = f"{cost.wall_s:.1f} s, {cost.cpu_s:.1f} CPU s, {cost.memory_mb:.0f} MB at most; the hosts {theirs:.0f} CPU s"
+    print(f"{what}: exit code {code}, {took}", flush=True)
     return Timed(said, code, at, cost)
 
 

@@ -22,10 +22,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from provision.rehearsal import cgroups, control
+from provision.rehearsal import control
 from provision.workflow.session import Session
 from tests.bench.converge import write_play
-from tests.bench.fleet import CASES, RUNS, Cost, measured, small_tasks, timed
+from tests.bench.fleet import CASES, RUNS, Cost, hosts_cpu, measured, small_tasks, timed
 from tests.bench.fleet_groups import baked, groups
 from tests.workflow.broken_hosts import Machines
 
@@ -43,10 +43,7 @@ class Table:
 
     def hosts_cpu(self) -> float:
         """What all hosts have used since they started."""
-        folder = self.machines.folder / "state/rehearsal/hosts"
-        root = next(root for root in cgroups._ROOTS if (root / "cgroup.controllers").exists())
-        used = [root / (cgroups._prefix(folder) + host) / "cpu.stat" for host in cgroups.present(folder)]
-        return sum(int(path.read_text().split()[1]) for path in used) / 1e6
+        return sum(hosts_cpu(self.machines).values())
 
     def take(self, case: str, hosts: int, tasks: int, work: Callable[[], Cost], runs: int = RUNS) -> None:
         costs, of_hosts = list[Cost](), list[float]()

@@ -25,6 +25,8 @@ REQUEST = {"tier": "standard", "containers": "none", "prefix": "", "until": time
 # Facts that start a framework or a profiler may take longer; a function may say so itself by its attribute `deadline_s`.
 SLOW_S = {"opencv": 60, "pytorch": 50, "tensorflow": 60, "jax": 60, "nvcc_runs": 60, "cutlass": 110, "counters": 130, "container_run": 150}
 SLOW_S["perf"] = 240
+# Facts whose programs take longest at any tier; they begin after those, and before all others.
+BEGIN = ("tool_ffmpeg", "modules", "containers", "sessions", "variables", "fabric_on_disk", "file_systems")
 # How often the facts so far are sent ahead: when a host dies during the slow facts, the others are not lost.
 PART_S = 1.0
 MOST_OUTPUT = 4 << 20
@@ -144,8 +146,8 @@ def gather(facts, deadline_s, tell=None):
     began = time.monotonic()
     allowed = {name: min(deadline_s, getattr(function, "deadline_s", SLOW_S.get(name, FACT_S))) for name, function in facts.items()}
     threads = {name: threading.Thread(target=observe, args=(name, function), daemon=True) for name, function in facts.items()}
-    for thread in threads.values():
-        thread.start()
+    for name in sorted(threads, key=lambda name: (name not in SLOW_S, name not in BEGIN)):
+        threads[name].start()
     for name in sorted(threads, key=allowed.get):
         while threads[name].is_alive() and time.monotonic() < began + allowed[name]:
             threads[name].join(max(0.0, min(PART_S / 4, began + allowed[name] - time.monotonic())))

@@ -52,3 +52,20 @@ def test_what_loads_the_gpu_runs_when_all_else_has_ended(probe: Any) -> None:
     answers = probe.run.gather_tier(facts, "perf", time.monotonic() + 10)
     assert ran == ["os", "pytorch", "perf"]
     assert set(answers) == set(facts)
+
+
+def test_facts_whose_programs_take_longest_begin_first(probe: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    everything = {name for module in vars(probe).values() for name in getattr(module, "FACTS", {})}
+    first = [*probe.run.SLOW_S, *probe.run.BEGIN]
+    assert set(first) <= everything  # each of them is a fact
+    began = list[str]()
+
+    class Thread(threading.Thread):
+        def start(self) -> None:
+            began.append(self._args[0])  # type: ignore[attr-defined]
+            super().start()
+
+    monkeypatch.setattr(probe.run.threading, "Thread", Thread)
+    names = ["time", *probe.run.BEGIN, "kernel", *probe.run.SLOW_S]
+    probe.run.gather(dict.fromkeys(names, dict), 30)
+    assert began == [*probe.run.SLOW_S, *probe.run.BEGIN, "time", "kernel"]
