@@ -57,9 +57,16 @@ ANSIBLE = str(Path(sys.executable).parent / "ansible-playbook")
 
 @dataclass(frozen=True)
 class Cost:
+    """What a run took of this machine.
+
+    Attributes:
+        program_s: of `cpu_s` that of the program itself, whose threads share one interpreter; OpenSSH's processes run beside it.
+    """
+
     wall_s: float
     cpu_s: float
     memory_mb: float
+    program_s: float = 0.0
 
 
 def main() -> None:
@@ -313,15 +320,7 @@ def hosts_cpu(machines: Machines) -> dict[str, float]:
 def timed(machines: Machines, words: tuple[str, ...], what: str, told: Callable[[str], None] = lambda _: None) -> Timed:
     """Run a command and print what it took of this machine, and what the hosts used meanwhile, those that ended too."""
     at, before, ended = time.time(), hosts_cpu(machines), threading.Event()
-    used = dict(before)
-
-    def watch() -> None:
-        while not ended.wait(0.5):
-            used.update(hosts_cpu(machines))
-
-    watcher = threading.Thread(target=watch)
-    watcher.start()
-    said, began = "", time.perf_counter()
+    used, said, began, program = dict(before), "", time.perf_counter(), 0.0
     with tempfile.TemporaryFile("w+") as out:
         process = subprocess.Popen(
             [sys.executable, "-u", "-m", "provision", *words],
@@ -331,20 +330,28 @@ def timed(machines: Machines, words: tuple[str, ...], what: str, told: Callable[
             stderr=subprocess.PIPE,
             text=True,
         )
+
+        def watch() -> None:
+            nonlocal program
+            while not ended.wait(0.25):
+                used.update(hosts_cpu(machines))
+                with contextlib.suppress(psutil.Error):
+                    program = max(program, sum(psutil.Process(process.pid).cpu_times()[:2]))
+
+        watcher = threading.Thread(target=watch)
+        watcher.start()
         assert process.stderr is not None
         for line in process.stderr:
             said += line
             told(line)
         _, status, spent = os.wait4(process.pid, 0)
-    code, cost = (
-        os.waitstatus_to_exitcode(status),
-        Cost(time.perf_counter() - began, spent.ru_utime + spent.ru_stime, spent.ru_maxrss / 1e3),
-    )
+    cost = Cost(time.perf_counter() - began, spent.ru_utime + spent.ru_stime, spent.ru_maxrss / 1e3, program)
+    code = os.waitstatus_to_exitcode(status)
     ended.set()
     watcher.join()
     theirs = sum(used.values()) - sum(before.values())
-    took = f"{cost.wall_s:.1f} s, {cost.cpu_s:.1f} CPU s, {cost.memory_mb:.0f} MB at most; the hosts {theirs:.0f} CPU s"
-    print(f"{what}: exit code {code}, {took}", flush=True)
+    took = f"{cost.wall_s:.1f} s, {cost.cpu_s:.1f} CPU s ({program:.1f} of gpuprov itself), {cost.memory_mb:.0f} MB at most"
+    print(f"{what}: exit code {code}, {took}; the hosts {theirs:.0f} CPU s", flush=True)
     return Timed(said, code, at, cost)
 
 
