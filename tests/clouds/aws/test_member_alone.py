@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import random
 import threading
 import types
 import urllib.error
@@ -231,3 +232,35 @@ def test_a_store_that_stays_down_ends_with_abandon_and_the_reason_on_the_console
     assert calls["CompleteLifecycleAction"] == 1
     until(lambda: "Cancelled" in activities(made))
     assert serving(made) == []
+
+
+def test_64_members_whose_store_is_down_at_boot_ask_seldom_and_not_in_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The program's own pauses, played for each of them: how often all of them together ask the store."""
+    down_s, asked, done = 600.0, list[float](), list[float]()
+
+    class Alone:
+        """The time of one member that has no hook to keep open."""
+
+        at = 0.0
+
+        def monotonic(self) -> float:
+            return self.at
+
+        def sleep(self, seconds: float) -> None:
+            self.at += seconds
+
+    def act() -> None:
+        asked.append(member.time.at)
+        if member.time.at < down_s:
+            raise member.Refused(503, "<Code>SlowDown</Code>")
+
+    monkeypatch.setattr(member, "random", random.Random(64))  # noqa: S311 - the same pauses in each run
+    for _ in range(64):
+        monkeypatch.setattr(member, "time", Alone())
+        member.patiently(act, fleet_requests.HEARTBEAT_S)
+        done.append(member.time.at)
+    assert down_s <= min(done) <= max(done) < down_s + 90 < fleet_requests.HEARTBEAT_S
+    by_minute, by_second = Counter(int(at // 60) for at in asked), Counter(int(at) for at in asked if at > 120)
+    assert by_minute[0] <= 8 * 64
+    assert max(by_minute[minute] for minute in range(1, 12)) <= 1.5 * 64
+    assert max(by_second.values()) <= 64 / 8
