@@ -13,6 +13,7 @@ import psutil
 import pytest
 
 from provision import paths
+from provision.converge.failed_member import failed_task
 from provision.rehearsal import control
 from provision.workflow.fleet import connected, known, order_of
 from provision.workflow.session import Session
@@ -80,11 +81,12 @@ def test_members_that_crash_come_again_with_evidence_of_their_own(call: Call, wo
 
 
 def test_a_bundle_that_always_fails_never_serves_and_its_evidence_says_why(call: Call, words: tuple[str, ...]) -> None:
-    """The profile wants more room than there is, so each member sets itself up, looks again, and does not hold it."""
+    """Nobody runs the proxy of the profile, and there is less room than it wants: each member fails at a task, and then says all of it."""
     path = Path(words[2])
     text = path.read_text().replace("frameworks:\n    pytorch: auto", "frameworks: {}").replace("opencv: wheel", "opencv: none")
     text = text.replace("ffmpeg: true", "ffmpeg: false").replace("[gcc, make, cmake, git, tmux]", "[]").replace("[nsys, ncu]", "[]")
-    path.write_text(text.replace("min_free_gb: 5", "min_free_gb: 4000"))
+    text = text.replace("min_free_gb: 5", "min_free_gb: 4000") + "\nsources: {proxy: 'http://127.0.0.1:9'}\n"
+    path.write_text(text)
     code, _, err = call(*words, "--count", "2")
     assert code == 0, err
 
@@ -104,8 +106,13 @@ def test_a_bundle_that_always_fails_never_serves_and_its_evidence_says_why(call:
     for each in posted:
         assert each.content["exit_code"] == 1
         assert "fail: root-room" in each.content["errors"], each.content["errors"]
+        task = failed_task(each.content["errors"])
+        assert task is not None, each.content["errors"]
+        assert (task.role, task.task, "Connection refused" in task.why) == ("sources", "Fetch the keys of the repositories", True), task
     assert call("fleet", "status", "ff")[0] == 3
-    assert {row["id"] for row in shown(call)["members"]} == last  # nothing is made anew any more
+    view = shown(call)
+    assert {row["id"] for row in view["members"]} == last  # nothing is made anew any more
+    assert [(row["role"], row["task"]) for row in view["failed"]] == [("sources", "Fetch the keys of the repositories")]
     assert call("fleet", "down", "ff", "--yes")[0] == 0
 
 
