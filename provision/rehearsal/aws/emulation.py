@@ -1,9 +1,11 @@
 """The embedded AWS as one of the embedded clouds."""
 
+import functools
 import threading
 import time
 from typing import Any
 
+from moto.core import responses
 from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
 from werkzeug.middleware.dispatcher import DispatcherMiddleware
 from werkzeug.serving import make_server
@@ -51,6 +53,9 @@ class AwsEmulation:
         guardrails.patch(self.settings)
         templates.patch()
         application = DomainDispatcherApplication(create_backend_app)
+        # At each request moto looks through its folders for the host, and through a class for its methods: a third of what it costs.
+        application.get_backend_for_host = functools.cache(application.get_backend_for_host)
+        responses.method_names_from_class = functools.cache(responses.method_names_from_class)
         self._groups = autoscaling.patch(self.settings, application, self._now)
         metadata = Metadata(self._groups.target_state)
         self.api = AwsApi(application, self.settings, traffic, self._groups, metadata)
