@@ -25,7 +25,7 @@ REQUEST = {"tier": "standard", "containers": "none", "prefix": "", "until": time
 # Facts that start a framework or a profiler may take longer; a function may say so itself by its attribute `deadline_s`.
 SLOW_S = {"opencv": 60, "pytorch": 50, "tensorflow": 60, "jax": 60, "nvcc_runs": 60, "cutlass": 110, "counters": 130, "container_run": 150}
 SLOW_S["perf"] = 240
-# Facts whose programs take longest at any tier; they begin after those, and before all others.
+# Facts of every tier whose programs take longest. They begin right after those of SLOW_S, and before all others.
 BEGIN = ("tool_ffmpeg", "modules", "containers", "sessions", "variables", "fabric_on_disk", "file_systems")
 # How often the facts so far are sent ahead: when a host dies during the slow facts, the others are not lost.
 PART_S = 1.0
