@@ -350,7 +350,9 @@ def zips(draw: DrawFn, files: dict[str, bytes]) -> bytes:
             entry = zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0))
             entry.external_attr = draw(st.sampled_from([0, 0o644 << 16, (stat.S_IFLNK | 0o777) << 16, (stat.S_IFIFO | 0o644) << 16, 0x10]))
             archive.writestr(entry, desk().bundle[name], compress_type=archive.compression)
-        archive.writestr("bomb", b"\0" * draw(st.sampled_from([0, 9 << 20])), compress_type=zipfile.ZIP_DEFLATED)
+        archive.writestr(
+            zipfile.ZipInfo("bomb", (1980, 1, 1, 0, 0, 0)), b"\0" * draw(st.sampled_from([0, 9 << 20])), compress_type=zipfile.ZIP_DEFLATED
+        )
         archive.comment = draw(st.binary(max_size=20))
     return out.getvalue()
 
