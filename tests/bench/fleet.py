@@ -10,7 +10,8 @@ MITOGEN is the folder of mitogen's package (ansible_mitogen in it), PYINFRA pyin
 
 `--broken` launches machines of its own, so many for each of three: those whose power is cut in the middle of their set-up, those that are
 300 ms away, and those without room; and so many that are sound, whose set-up is also timed while the others need none. It prints what `up`
-reports, when each kind was through, and what the next `up` makes of them.
+reports, when each kind was through, and what the next `up` makes of them. SHARE=2.5 gives each host so many hundredths of a core once all
+are up, so that they do not take the time from each other that machines of their own would have.
 
 `--table` launches machines of its own, and makes one table of all of it: see tests/bench/fleet_table.py.
 
@@ -29,7 +30,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -255,6 +256,9 @@ def broken(each_kind: int, sound: int = 0) -> None:
         timed(machines, words, "a first run")
         timed(machines, words, "where all hold")
         before = machines.ids()
+        if "SHARE" in os.environ:
+            until_end.enter_context(shared_out(machines, float(os.environ["SHARE"])))
+            timed(machines, words, f"where all hold, with {os.environ['SHARE']} % of a core for each host")
         if sound:
             undone(machines, kinds["sound"])
             verdicts("sound", kinds["sound"], timed(machines, words, "where the sound ones alone are set up").said)
@@ -315,6 +319,33 @@ def hosts_cpu(machines: Machines) -> dict[str, float]:
         with contextlib.suppress(OSError):  # it ended meanwhile
             used[host] = int((root / (cgroups._prefix(folder) + host) / "cpu.stat").read_text().split()[1]) / 1e6
     return used
+
+
+@contextlib.contextmanager
+def shared_out(machines: Machines, percent: float) -> Iterator[None]:
+    """Give each host that runs so much of a core at most."""
+    folder = machines.folder / "state/rehearsal/hosts"
+    root = next(root for root in cgroups._ROOTS if (root / "cgroup.controllers").exists())
+    most, made = (str(int(percent * 1000)), "100000"), list[Path]()  # microseconds of each tenth of a second
+    for name in [cgroups._prefix(folder) + host for host in cgroups.present(folder)]:
+        if (root / name / "cpu.max").exists():
+            (root / name / "cpu.max").write_text(" ".join(most))
+            continue
+        made.append(Path("/sys/fs/cgroup/cpu") / name)  # on a hybrid machine
+        made[-1].mkdir(exist_ok=True)
+        (made[-1] / "cpu.cfs_period_us").write_text(most[1])
+        (made[-1] / "cpu.cfs_quota_us").write_text(most[0])
+        for listed in (root / name).rglob("cgroup.procs"):
+            for process in listed.read_text().split():
+                with contextlib.suppress(OSError):  # it has ended
+                    (made[-1] / "cgroup.procs").write_text(process)
+    try:
+        yield
+    finally:
+        machines.gpuprov("rehearse", "stop")
+        for group in made:
+            with contextlib.suppress(OSError):
+                group.rmdir()
 
 
 def timed(machines: Machines, words: tuple[str, ...], what: str, told: Callable[[str], None] = lambda _: None) -> Timed:
