@@ -355,6 +355,8 @@ READS_FILES = {
     "catalog/read.py": "ships with gpuprov",
     "clouds/aws/fleet_requests.py": "ships with gpuprov",
     "clouds/gcp/fleet_requests.py": "ships with gpuprov",
+    "clouds/userdata.py": "ships with gpuprov",
+    "clouds/ahead.py": "runs on the host alone: the system's own sources of apt, and what a server sends within bounds",
     "clouds/gcp/onhost/member.py": "runs on the host alone: its configuration is user data, and of outputs it reads a bound",
     "clouds/aws/onhost/member.py": "runs on the host alone: its configuration is user data, and of outputs it reads a bound",
     "catalog/gpu_models.py": "ships with gpuprov",

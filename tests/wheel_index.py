@@ -11,6 +11,7 @@ import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 __all__ = ["Index"]
 
@@ -26,6 +27,7 @@ class Index:
         programs: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         self.pins: dict[str, str] = {}
+        self.asked: list[str] = []  # the paths, as they come
         for name, versions in packages.items():
             links = ""
             (folder / "simple" / name).mkdir(parents=True)
@@ -36,7 +38,7 @@ class Index:
                 self.pins[f"{name} {version}"] = f"{name}=={version} --hash=sha256:{digest}"
                 links += f'<a href="/{wheel.name}#sha256={digest}">{wheel.name}</a>\n'
             (folder / "simple" / name / "index.html").write_text(f"<!DOCTYPE html><html><body>{links}</body></html>")
-        handler = functools.partial(_Silent, directory=str(folder))
+        handler = functools.partial(_Silent, self.asked, directory=str(folder))
         self.server = http.server.ThreadingHTTPServer((address, 0), handler)
         self.url = f"http://{address}:{self.server.server_port}/simple"
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
@@ -48,6 +50,13 @@ class Index:
 
 
 class _Silent(http.server.SimpleHTTPRequestHandler):
+    def __init__(self, asked: list[str], *words: Any, **more: Any) -> None:
+        self.asked = asked
+        super().__init__(*words, **more)
+
+    def log_request(self, code: int | str = "-", size: int | str = "-") -> None:  # noqa: ARG002 - the library's words
+        self.asked.append(self.path)
+
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name is the library's
         pass
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, ClassVar, Literal, Protocol
 
 from provision.clouds.own import Authority
+from provision.clouds.userdata import Downloads
 
 if TYPE_CHECKING:
     from provision.clouds.baked import Bakery
@@ -101,6 +102,7 @@ class Order:
         place: the place of the profile, for the keys that only its cloud has; None in an order that no profile is behind.
         host_key: the OpenSSH private key that the machines show first, where the cloud has no channel to read theirs over; empty elsewhere.
         baked: the id of an image of ours that the machines start from, instead of every other one; empty for none.
+        downloads: what the machines download at their first boot; None for nothing.
     """
 
     name: str
@@ -129,6 +131,7 @@ class Order:
     place: PlaceBase | None = None
     host_key: str = field(default="", repr=False)
     baked: str = ""
+    downloads: Downloads | None = None
 
     def at(self, zone: str) -> Order:
         """The same order in another zone."""

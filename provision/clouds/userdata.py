@@ -2,6 +2,8 @@
 
 import datetime as dt
 import json
+from dataclasses import asdict, dataclass, replace
+from importlib import resources
 from typing import Final
 
 _SERVICE = """[Unit]
@@ -20,11 +22,53 @@ WantedBy=timers.target
 """
 
 
+AHEAD: Final = "gpuprov-ahead"
+"""The unit that downloads at the first boot."""
+_INTO: Final = "/run/gpuprov-ahead"
+# `bootcmd` comes before `write_files`.
+_WRITE: Final = f'mkdir -p -m 700 {_INTO} && printf %s "$1" > {_INTO}/ahead.py && printf %s "$2" > {_INTO}/asked.json'
+# docs.aws.amazon.com/AWSEC2/latest/UserGuide/user-data.html: 16 KB before it is encoded. Other clouds take more.
+_MOST: Final = 16 * 1024
+
 FIRST_KEY: Final = "/etc/ssh/gpuprov-first-key"
 """On a host that was given its first host key: there until the key is rotated."""
 
 
-def user_data(*, deadline: dt.datetime, authorized_key: str = "", login: str = "", host_key: str = "") -> str:
+@dataclass(frozen=True, slots=True)
+class PackageSource:
+    """A repository of apt, with the one key that it is trusted by: a keyring of the image, or a key to fetch and its fingerprint."""
+
+    name: str
+    url: str
+    suite: str
+    components: tuple[str, ...] = ()
+    keyring: str | None = None
+    key: str | None = None
+    fingerprint: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Downloads:
+    """What a machine downloads at its first boot, before it answers SSH (`ahead.py`).
+
+    Attributes:
+        wheels: (name, SHA-256) of each wheel.
+        index: the package index that they are in.
+        packages: of apt, as it takes them; none on a system with another package manager.
+        repositories: where apt finds them beside the system's own.
+        environment: the variables that lead to a proxy.
+    """
+
+    wheels: tuple[tuple[str, str], ...]
+    index: str
+    packages: tuple[str, ...] = ()
+    repositories: tuple[PackageSource, ...] = ()
+    environment: tuple[tuple[str, str], ...] = ()
+
+
+def user_data(
+    *, deadline: dt.datetime, authorized_key: str = "", login: str = "", host_key: str = "", downloads: Downloads | None = None
+) -> str:
     """A `#cloud-config` document.
 
     The deadline is a timer on the host because EC2 has none of its own; with the shutdown behaviour *terminate* a power-off ends the
@@ -36,6 +80,7 @@ def user_data(*, deadline: dt.datetime, authorized_key: str = "", login: str = "
         login: a first user to make, where the image has none but root, whose password is locked then; empty where the image has one.
         host_key: the OpenSSH private key that the host shows first; empty where it makes its own. Whoever can ask the metadata service
             can read it, so it is rotated at the first contact (`host/rotate.py`).
+        downloads: what begins before SSH answers; without its wheels, or not at all, where EC2 would not take the document with them.
     """
     at = deadline.astimezone(dt.UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
     timer = _TIMER.format(at=at)
@@ -56,5 +101,27 @@ def user_data(*, deadline: dt.datetime, authorized_key: str = "", login: str = "
     elif authorized_key:
         # So there is no key pair to import, tag and remove.
         document["ssh_authorized_keys"] = [authorized_key.strip()]
+    for part in (downloads, replace(downloads, wheels=())) if downloads else ():
+        text = _written({**document, "bootcmd": _begin(part)})
+        if len(text.encode()) <= _MOST:
+            return text
+    return _written(document)
+
+
+def _written(document: dict[str, object]) -> str:
     # JSON is YAML, and json.dumps cannot produce anything that cloud-init would read as more than data.
     return "#cloud-config\n" + json.dumps(document, indent=1, sort_keys=True) + "\n"
+
+
+def _begin(downloads: Downloads) -> list[list[str]]:
+    """The commands that begin the downloads, once for an instance; a reviewer reads the program in them.
+
+    `bootcmd` runs when the network is up, and sshd starts after it: cloud-init.service has `Before=sshd.service`.
+    Source: docs.cloud-init.io/en/latest/reference/modules.html, Bootcmd.
+    """
+    program = resources.files("provision.clouds").joinpath("ahead.py").read_text()
+    asked = {**asdict(downloads), "environment": dict(downloads.environment)}
+    unit = ["systemd-run", "--quiet", "--no-block", "--collect", f"--unit={AHEAD}", "--description=Download what the set-up installs"]
+    python = ["/usr/bin/python3", "-I", f"{_INTO}/ahead.py", f"{_INTO}/asked.json"]
+    written = ["sh", "-c", _WRITE, "sh", program, json.dumps(asked, sort_keys=True)]
+    return [written, ["cloud-init-per", "instance", AHEAD, *unit, "--", *python]]

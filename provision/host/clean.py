@@ -42,7 +42,7 @@ echo localhost > /etc/hostname
 # What gpuprov left: the deadline of this machine, the ledger of what roles changed, the program of a fleet's member.
 rm -rf /etc/systemd/system/gpuprov-deadline.* /etc/systemd/system/gpuprov-member.*
 rm -rf /etc/systemd/system/*.wants/gpuprov-deadline.* /etc/systemd/system/*.wants/gpuprov-member.*
-rm -rf /var/lib/gpuprov /var/lib/gpuprov-member /etc/gpuprov /etc/ssh/gpuprov-first-key /etc/ssh/gpuprov-new*
+rm -rf /var/lib/gpuprov /var/lib/gpuprov-member /var/cache/gpuprov /etc/gpuprov /etc/ssh/gpuprov-first-key /etc/ssh/gpuprov-new*
 
 # Homes become what a new account's is. Roles keep nothing in them.
 getent passwd | while IFS=: read -r name _ uid _ _ home _; do

@@ -175,6 +175,7 @@ class Attempts:
             own_subnet=not self.record.rehearsal,
             host_key=self.record.host_key,
             baked=pending.baked,
+            begins_early=not self.record.rehearsal,
         )
 
     def attempt(self, option: Option, pending: Pending) -> None:

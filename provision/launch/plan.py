@@ -24,7 +24,9 @@ from provision.clouds.base import (
 from provision.clouds.offline import PlaceBase
 from provision.clouds.own import CloudOption
 from provision.clouds.terms import PlannedCall, Price, Refusal, RefusalKind, Safeguard, Way
+from provision.clouds.userdata import Downloads
 from provision.errors import LockInvalidError
+from provision.launch import ahead
 from provision.launch.moment import ONCE, in_words
 from provision.launch.permissions import PlannedPermissions, planned_permissions
 from provision.launch.price import cheapest_first, spot_limit, whole_price
@@ -54,6 +56,7 @@ class PlannedPlace:
         price: on demand, of the machine with its disks and its address, or of spot when a refresh asked; None where the catalog has none.
         refusal: why the place is skipped; None when it would be tried.
         elsewhere: the other regions that have the type.
+        downloads: what its machines download at their first boot, before they answer SSH; None for nothing.
         opt_in, secure_boot: whether the region must be enabled once; whether machines start with Secure Boot on.
     """
 
@@ -72,6 +75,7 @@ class PlannedPlace:
     elsewhere: tuple[str, ...]
     secure_boot: bool = False
     image_about: str = ""
+    downloads: Downloads | None = None
 
     @property
     def cloud(self) -> str:
@@ -201,7 +205,7 @@ def plan(profile: Profile, lock: Lock, name: str | None = None, lines: Mapping[s
     first = {cloud: next((p for p in places if p.cloud == cloud and p.refusal is None), None) for cloud in _clouds(profile)}
     draft = [draft_order(profile, sha256, name, place) for place in places]
     calls = [call for cloud, place in first.items() if place for call in _calls(profile, sha256, name, place)]
-    deadline = _deadline_words(profile)
+    deadline = f"<launch + {profile.limits.deadline_h} h>"
     tags = _tags(profile, sha256, name=name, launch_id=LAUNCH_ID, deadline=deadline, whole_count=1, first=1)
     disks = [PlannedDisk("root", profile.disks.root.size_gb, "/", "")] if places else []
     if places and profile.disks.data:
@@ -234,6 +238,7 @@ def _places(profile: Profile, lock: Lock, lines: Mapping[str, int]) -> Iterator[
     locked: dict[tuple[str, str, str, str], list[LockedPlace]] = {}
     for entry in lock.places:  # two places may differ in a key of their cloud alone; the lock has them in the profile's order
         locked.setdefault((entry.cloud, entry.region, entry.instance_type, entry.market), []).append(entry)
+    early, signed = ahead.downloads(profile, lock), lock.driver.build == "signed"
     for index, place in enumerate(profile.places):
         for location in place.locations:
             records = locked.get((place.cloud, location, place.instance_type, place.market), [])
@@ -241,7 +246,7 @@ def _places(profile: Profile, lock: Lock, lines: Mapping[str, int]) -> Iterator[
             if record is None:
                 msg = f"the lock of {lock.profile.name} has no place {place.cloud} {location} {place.instance_type}, which the profile has"
                 raise LockInvalidError(msg, hint="write it again with `gpuprov lock`")
-            yield _place(profile, index, location, record, lines, signed=lock.driver.build == "signed")
+            yield replace(_place(profile, index, location, record, lines, signed=signed), downloads=early)
 
 
 def _place(profile: Profile, index: int, location: str, locked: LockedPlace, lines: Mapping[str, int], *, signed: bool) -> PlannedPlace:
@@ -325,12 +330,13 @@ def order(
     own_subnet: bool = True,
     host_key: str = "",
     baked: str = "",
+    begins_early: bool = True,
 ) -> Order:
     """The order of one attempt: the same arguments give the same order.
 
     `deadline` is ISO 8601 in UTC. `whole_count` is the number of machines of the whole launch. `own_subnet` is false in the embedded cloud,
-    which has a new account's subnets and none of the user's. `host_key` counts where the cloud's machines are given their first one. The
-    other arguments are as in `Order`.
+    which has none of the user's. `host_key` counts where machines are given their first one. `begins_early` is false for a member of a
+    fleet, which begins with its bundle, and in the embedded cloud, where no index is reached. Others are as in `Order`.
     """
     data = profile.disks.data
     return Order(
@@ -360,6 +366,7 @@ def order(
         place=place.place,
         host_key=host_key if clouds.provider(place.cloud).first_key.given else "",
         baked=baked,
+        downloads=place.downloads if begins_early and not baked else None,
     )
 
 
@@ -385,12 +392,9 @@ def _door(profile: Profile, network: str) -> PlannedDoor:
     return PlannedDoor("caller" if network == "caller" else "network", network)
 
 
-def _deadline_words(profile: Profile) -> str:
-    return f"<launch + {profile.limits.deadline_h} h>"
-
-
 def _calls(profile: Profile, profile_sha256: str, name: str, place: PlannedPlace) -> list[PlannedCall]:
     each = draft_order(profile, profile_sha256, name, place)
-    each = replace(each, tags={**each.tags, DEADLINE_TAG: _deadline_words(profile)})
+    words = f"<launch + {profile.limits.deadline_h} h>"
+    each = replace(each, tags={**each.tags, DEADLINE_TAG: words})
     planned = clouds.provider(place.cloud).calls(each, place.region)
-    return [replace(call, parameters=in_words(call.parameters, _deadline_words(profile))) for call in planned]
+    return [replace(call, parameters=in_words(call.parameters, words)) for call in planned]

@@ -49,7 +49,7 @@ _CLOUD_CFG: Final = {
     },
     "ssh_genkeytypes": ["ed25519", "ecdsa"],
     "network": {"config": "disabled"},
-    "cloud_init_modules": ["write-files", "set_hostname", "update_etc_hosts", "users-groups", "ssh"],
+    "cloud_init_modules": ["bootcmd", "write-files", "set_hostname", "update_etc_hosts", "users-groups", "ssh"],
     "cloud_config_modules": ["runcmd"],
     "cloud_final_modules": ["scripts-user", "keys-to-console"],
 }

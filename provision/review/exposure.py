@@ -1,13 +1,17 @@
 """The part of a review that is about the cloud: places, prices, disks, doors, calls and permissions, taken from the plan."""
 
 import ipaddress
+from collections.abc import Iterator
 from typing import Final
 
 from provision import clouds
 from provision.catalog import read
+from provision.clouds.userdata import Downloads
 from provision.converge.declared import Change
 from provision.host.way import phrase
+from provision.launch.ahead import downloads
 from provision.launch.plan import Plan, PlannedDisk, PlannedDoor, PlannedPlace
+from provision.profile.locked import Lock
 from provision.profile.model import Profile
 from provision.report.plan import price_note
 from provision.review.tree import CallItem, DiskItem, DoorItem, Money, PlaceItem
@@ -115,7 +119,7 @@ def tags(plan: Plan) -> tuple[str, ...]:
     return tuple(f"{key} = {value}" for key, value in plan.tags)
 
 
-def first_boot(profile: Profile) -> tuple[Change, ...]:
+def first_boot(profile: Profile, lock: Lock) -> tuple[Change, ...]:
     """What the first boot writes from the user data of the instance, before any role runs."""
     if not profile.places:
         return ()
@@ -126,7 +130,22 @@ def first_boot(profile: Profile) -> tuple[Change, ...]:
         Change("first boot", "unit", "/etc/systemd/system/gpuprov-deadline.timer", effect, undo),
         Change("first boot", "unit", "/etc/systemd/system/gpuprov-deadline.service", "the service that the timer starts", undo),
         Change("first boot", "login", "the image's login user and root", "passwords and root are refused over SSH", undo),
+        *_early(downloads(profile, lock)),
     )
+
+
+def _early(asked: Downloads | None) -> Iterator[Change]:
+    """What is downloaded before the first connection; its program is in the call that launches."""
+    if asked is None or not (asked.wheels or asked.packages):
+        return
+    kept: list[str] = []
+    if asked.wheels:
+        kept.append(f"{len(asked.wheels)} wheels from {asked.index} by the SHA-256 of the lock")
+    if asked.packages:
+        kept.append(f"{len(asked.packages)} packages and what they need with apt, by the keys of the lock")
+    undo = "removed by the set-up when it has installed them"
+    says = f"downloads {' and '.join(kept)}, and installs nothing"
+    yield Change("first boot", "unit", "gpuprov-ahead.service, for this boot alone", says, undo)
 
 
 def calls(plan: Plan) -> tuple[CallItem, ...]:

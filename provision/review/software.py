@@ -99,7 +99,7 @@ def host_changes(profile: Profile, lock: Lock) -> tuple[Change, ...]:
         says="records what was there before each change, so that it can be restored",
         undo="removed by the undo that reads it",
     )
-    return (*first_boot(profile), ledger, *changes(profile, lock, all_roles(profile, without_gpu=False)))
+    return (*first_boot(profile, lock), ledger, *changes(profile, lock, all_roles(profile, without_gpu=False)))
 
 
 def undo(host: Sequence[Change]) -> tuple[str, ...]:

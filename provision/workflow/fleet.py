@@ -122,6 +122,7 @@ def order_of(record: FleetRecord, planned: Plan) -> FleetOrder:
         zone="",
         own_subnet=not record.rehearsal,
         baked=record.baked,
+        begins_early=False,
     )
     return FleetOrder(machine, record.bucket, record.prefix, record.program, trust=record.trust)
 

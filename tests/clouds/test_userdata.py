@@ -1,9 +1,13 @@
 """The user data of the first boot."""
 
 import datetime as dt
+import hashlib
 import json
+from importlib import resources
+from pathlib import Path
 
-from provision.clouds.userdata import FIRST_KEY, user_data
+from provision.clouds.userdata import AHEAD, FIRST_KEY, Downloads, PackageSource, user_data
+from provision.converge.onhost import work
 
 DEADLINE = dt.datetime(2027, 1, 1, 9, 30, tzinfo=dt.timezone(dt.timedelta(hours=8)))
 KEY = "ssh-ed25519 AAAA me"
@@ -80,3 +84,59 @@ def test_a_given_host_key_is_the_only_one_and_leaves_a_mark() -> None:
     plain = document(user_data(deadline=DEADLINE))
     assert not {"ssh_keys", "ssh_deletekeys", "users"} & plain.keys()
     assert FIRST_KEY not in str(plain)
+
+
+SOURCE = PackageSource("nvidia", "https://a/", "/", key="https://a/key", fingerprint="F")
+DOWNLOADS = Downloads((("torch", "0" * 64),), "https://pypi.org/simple", ("ffmpeg",), (SOURCE,), (("https_proxy", "http://a"),))
+
+
+def test_downloads_begin_once_and_hold_nothing_up() -> None:
+    made = document(user_data(deadline=DEADLINE, downloads=DOWNLOADS))
+    bootcmd = made.pop("bootcmd")
+    assert isinstance(bootcmd, list)
+    write, begin = bootcmd
+    assert made == document(user_data(deadline=DEADLINE))
+    assert write[:2] == ["sh", "-c"]
+    program, words = write[4:]
+    assert program == resources.files("provision.clouds").joinpath("ahead.py").read_text()
+    assert begin[:8] == [
+        *("cloud-init-per", "instance", "gpuprov-ahead"),
+        *("systemd-run", "--quiet", "--no-block", "--collect", f"--unit={AHEAD}"),
+    ]
+    assert begin[10:] == ["/usr/bin/python3", "-I", "/run/gpuprov-ahead/ahead.py", "/run/gpuprov-ahead/asked.json"]
+    assert json.loads(words) == {
+        "wheels": [["torch", "0" * 64]],
+        "index": "https://pypi.org/simple",
+        "packages": ["ffmpeg"],
+        "repositories": [
+            {
+                "name": "nvidia",
+                "url": "https://a/",
+                "suite": "/",
+                "components": [],
+                "keyring": None,
+                "key": "https://a/key",
+                "fingerprint": "F",
+            }
+        ],
+        "environment": {"https_proxy": "http://a"},
+    }
+
+
+def test_the_set_up_looks_for_the_unit_and_the_folder_of_the_downloads() -> None:
+    from provision.clouds import ahead
+
+    assert Path(f"/run/systemd/transient/{AHEAD}.service") == work.AHEAD_UNIT
+    assert Path(ahead.ROOT) == work.AHEAD
+
+
+def test_a_document_that_ec2_would_not_take_is_without_downloads() -> None:
+    def told(wheels: int, packages: int = 0) -> str:
+        many = tuple((f"name-{n}", hashlib.sha256(str(n).encode()).hexdigest()) for n in range(wheels))
+        names = tuple(f"package-{n}" for n in range(packages))
+        return user_data(deadline=DEADLINE, authorized_key=KEY, downloads=Downloads(many, "https://pypi.org/simple", names))
+
+    assert "bootcmd" in document(told(30))
+    assert max(len(told(wheels).encode()) for wheels in range(30, 130)) <= 16384
+    assert told(130) == told(0)
+    assert told(130, 1000) == user_data(deadline=DEADLINE, authorized_key=KEY)

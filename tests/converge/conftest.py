@@ -76,18 +76,19 @@ def lock(profile: Profile) -> Lock:
 
 @pytest.fixture(scope="module")
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
-    with _park(tmp_path_factory.mktemp("park"), "own") as made:
+    with booted(tmp_path_factory.mktemp("park"), "own") as made:
         yield made
 
 
 @pytest.fixture(scope="module")
 def el_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
-    with _park(tmp_path_factory.mktemp("park"), "el") as made:
+    with booted(tmp_path_factory.mktemp("park"), "el") as made:
         yield made
 
 
 @contextlib.contextmanager
-def _park(folder: Path, like: Literal["own", "el"]) -> Iterator[Lab]:
+def booted(folder: Path, like: Literal["own", "el"], first_boot: Callable[[str], bytes] = lambda _gateway: b"") -> Iterator[Lab]:
+    """A host, and what it is told at its first boot: made for the address of the bridge that it is on."""
     assert os.geteuid() == 0, "rehearsal hosts need root"
     key = folder / "id"
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key)], check=True)
@@ -99,7 +100,15 @@ def _park(folder: Path, like: Literal["own", "el"]) -> Iterator[Lab]:
     try:
         public = key.with_suffix(".pub").read_text().strip()
         address = park.create(
-            HostSpec(INSTANCE, "converge", authorized_keys=(public,), instance_store_gb=1, volume_gb=(1,), disk_link=disk_link)
+            HostSpec(
+                INSTANCE,
+                "converge",
+                authorized_keys=(public,),
+                instance_store_gb=1,
+                volume_gb=(1,),
+                disk_link=disk_link,
+                user_data=first_boot(network.gateway),
+            )
         )
         config = folder / "ssh_config"
         _reach(folder, address)

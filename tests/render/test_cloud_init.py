@@ -45,7 +45,8 @@ def test_it_is_what_up_sends(case: str) -> None:
     else:
         assert "ssh_authorized_keys" not in read
         assert f"OnCalendar={DEADLINE + dt.timedelta(minutes=10):%Y-%m-%d %H:%M:%S} UTC\n" in timer
-    assert set(read) - {"ssh_authorized_keys"} == {"disable_root", "ssh_pwauth", "write_files", "runcmd"}
+    assert set(read) - {"ssh_authorized_keys", "bootcmd"} == {"disable_root", "ssh_pwauth", "write_files", "runcmd"}
+    assert ("bootcmd" in read) is (SUBJECTS[case](GIVEN).template.downloads is not None)
     assert all(isinstance(word, str) for command in read["runcmd"] for word in command)
 
 

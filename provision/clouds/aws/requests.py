@@ -78,7 +78,7 @@ def run_instances(order: base.Order, region: str, group: str = "", root: str = "
         "MinCount": order.minimum,
         "MaxCount": order.count,
         "ClientToken": order.token(region),
-        "UserData": user_data(deadline=order.deadline, authorized_key=order.public_key),
+        "UserData": user_data(deadline=order.deadline, authorized_key=order.public_key, downloads=order.downloads),
         "InstanceInitiatedShutdownBehavior": "terminate",
         "MetadataOptions": {"HttpTokens": "required", "HttpEndpoint": "enabled", "HttpPutResponseHopLimit": 1},
         "BlockDeviceMappings": [

@@ -164,7 +164,8 @@ def firewall(name: str, tag_name: str, networks: Iterable[str]) -> dict[str, Any
 
 def first_boot(order: base.Order) -> str:
     """The cloud-init document: the deadline, the first user, and the first host key."""
-    return user_data(deadline=order.deadline, authorized_key=order.public_key, login=login_of(order), host_key=order.host_key)
+    login, key = login_of(order), order.public_key
+    return user_data(deadline=order.deadline, authorized_key=key, login=login, host_key=order.host_key, downloads=order.downloads)
 
 
 def image(order: base.Order) -> str | int:

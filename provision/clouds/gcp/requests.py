@@ -168,7 +168,7 @@ def _metadata(order: base.Order) -> dict[str, Any]:
         "enable-oslogin": "TRUE" if by_iam else "FALSE",
         "enable-guest-attributes": "TRUE",  # where Google's agent publishes the host keys
         "serial-port-enable": "FALSE",
-        "user-data": user_data(deadline=order.deadline + _TIMER_AFTER),
+        "user-data": user_data(deadline=order.deadline + _TIMER_AFTER, downloads=order.downloads),
         TAGS_ITEM: json.dumps(tags, sort_keys=True),
     }
     return {"items": [{"key": key, "value": value} for key, value in items.items()]}

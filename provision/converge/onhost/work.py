@@ -5,9 +5,11 @@ It needs the Python that Ansible needs, and the engine in the bundle. No connect
 
 import json
 import os
+import re
 import shutil
 import sys
 import threading
+import time
 from pathlib import Path
 
 from provision.converge.drive import Play, drive
@@ -23,6 +25,11 @@ main()
 KINDS = {"playbook_on_task_start", "runner_on_ok", "runner_on_failed", "runner_on_skipped", "runner_on_unreachable"}
 # Ansible cannot restart the machine that it runs on; whoever follows the run does.
 REBOOT = "ansible.builtin.reboot"
+# What the first boot downloads (provision/clouds/ahead.py), and the unit that does it: it is gone when the unit has ended.
+AHEAD = Path("/var/cache/gpuprov/ahead")
+AHEAD_UNIT = Path("/run/systemd/transient/gpuprov-ahead.service")
+AHEAD_LONGEST_S = 1800.0
+HASH = re.compile(r"--hash=sha256:([0-9a-f]{64})")
 MOST_TEXT = 16_000
 MOST_EVENT = 400_000
 
@@ -69,6 +76,25 @@ def short(value):
     return value
 
 
+def downloaded(teller, values, roles, unit=AHEAD_UNIT, folder=AHEAD, longest_s=AHEAD_LONGEST_S):
+    """Wait for what the first boot downloads, which the roles would download again.
+
+    Returns what pip is told: to ask no index where every wheel that the values of these roles name is here.
+    """
+    began = time.monotonic()
+    if unit.exists():
+        task = {"task": "Wait for the downloads that began at boot"}
+        teller.tell(event="playbook_on_task_start", event_data=task)
+        while unit.exists() and time.monotonic() < began + longest_s:
+            time.sleep(0.5)
+        teller.tell(event="runner_on_ok", event_data={**task, "duration": time.monotonic() - began, "res": {}})
+    needed = set(HASH.findall(json.dumps([values.get(f"{role}_wheels") for role in roles])))
+    kept = folder / "digests"
+    if not needed or not kept.exists() or needed - set(kept.read_text().split()):
+        return {}
+    return {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(folder / "wheels")}
+
+
 def main(folder, config):
     """Run the roles of a configuration layer, and tell how it ended; the exit code is Ansible's.
 
@@ -83,19 +109,22 @@ def main(folder, config):
     engine = str(Path(__file__).resolve().parents[3])
     os.environ.setdefault("HOME", "/root")
     os.environ.setdefault("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
-    play = Play(
-        place,
-        layer / "site.yml",
-        layer,
-        (sys.executable, "-I", "-c", LAUNCH, engine),
-        asked["tags"],
-        asked["flags"],
-        more={"ANSIBLE_PIPELINING": "True"},  # ansible.cfg says it of SSH alone
-    )
     try:
+        early = downloaded(teller, json.loads((place / "variables.json").read_text()), asked["tags"])
+        play = Play(
+            place,
+            layer / "site.yml",
+            layer,
+            (sys.executable, "-I", "-c", LAUNCH, engine),
+            asked["tags"],
+            asked["flags"],
+            more={"ANSIBLE_PIPELINING": "True", **early},  # ansible.cfg says pipelining of SSH alone
+        )
         code, output = drive(play, teller.take, stopped)
     except KeyboardInterrupt:
         teller.tell(end={"stopped": True})
         sys.exit(130)
+    if code == 0:
+        shutil.rmtree(AHEAD, ignore_errors=True)
     teller.tell(end={"code": code, "output": output[-64_000:], "reboot": teller.reboot})
     sys.exit(code)
