@@ -31,6 +31,7 @@ from tests.bench.cost import Cost, hosts_folder, own
 
 WAITING = {"Install the packages with apt", "Install OpenCV exactly as locked"}
 ROUND_TRIP_MS = 40
+PLAIN_ANSIBLE = "ansible-playbook, 40 tasks"  # the peer of which the issue names the pipelined form alone
 
 
 def main() -> None:
@@ -137,8 +138,8 @@ def peers(play: Path, far: Far, folder: Path) -> dict[str, list[str]]:
     program = str(Path(sys.executable).parent / "ansible-playbook")
     plain = [program, "-i", str(inventory), "-l", far.name, str(play)]
     found = {
-        "ansible-playbook, 40 tasks": ["env", "ANSIBLE_PIPELINING=False", "LC_ALL=C.UTF-8", *plain],
-        "the same, pipelined": ["env", "ANSIBLE_PIPELINING=True", "LC_ALL=C.UTF-8", *plain],
+        PLAIN_ANSIBLE: ["env", "ANSIBLE_PIPELINING=False", "LC_ALL=C.UTF-8", *plain],
+        "ansible-playbook, pipelined": ["env", "ANSIBLE_PIPELINING=True", "LC_ALL=C.UTF-8", *plain],
     }
     if pyinfra := os.environ.get("PYINFRA"):
         hosts = folder / "hosts.py"

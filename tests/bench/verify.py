@@ -29,6 +29,7 @@ from provision.verify.fleet import verify
 from provision.verify.judge import judge
 from provision.verify.observe import observe
 from provision.workflow.session import Session
+from tests.bench.converge import PLAIN_ANSIBLE
 
 ROUND_TRIP_MS = 80
 _ASKED = load.load(load.find("t4-train"))
@@ -151,10 +152,8 @@ def peers(far: Far, folder: Path, hosts: int = 1) -> dict[str, Callable[[], obje
     env = {**os.environ, "LC_ALL": "C.UTF-8", "ANSIBLE_HOST_KEY_CHECKING": "True", "ANSIBLE_PIPELINING": "True"}
     cold = {"ANSIBLE_SSH_ARGS": f"-o ControlMaster=auto -o ControlPersist=60 -o ControlPath={folder}/%%C"}
     found: dict[str, Callable[[], object]] = {
-        "ansible-playbook, 40 tasks": lambda: closing(
-            far, folder, names, lambda: shell(program, {**env, **cold, "ANSIBLE_PIPELINING": "False"})
-        ),
-        "the same, pipelined": lambda: closing(far, folder, names, lambda: shell(program, {**env, **cold})),
+        PLAIN_ANSIBLE: lambda: closing(far, folder, names, lambda: shell(program, {**env, **cold, "ANSIBLE_PIPELINING": "False"})),
+        "ansible-playbook, pipelined": lambda: closing(far, folder, names, lambda: shell(program, {**env, **cold})),
     }
     if python := os.environ.get("TESTINFRA"):
         test = folder / "test_host.py"
