@@ -21,6 +21,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from botocore.exceptions import ClientError
+
 from provision.profile import load
 from provision.rehearsal import control
 from tests.bench import peers
@@ -197,7 +199,7 @@ def _peer(who: str, lines: Callable[[], list[Line]]) -> list[Line]:
     """The lines of a peer, or one that says why there are none."""
     try:
         return lines()
-    except (NotAcceptedError, OSError) as error:
+    except (NotAcceptedError, ClientError, OSError) as error:
         return [Line(WARM, who, (), f"{error} (docs/sources/emulators.md, Peers on moto: {CITED[who]})")]
 
 

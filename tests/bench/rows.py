@@ -156,6 +156,7 @@ def main() -> None:
     if of_hosts := [number for number in numbers if number in OF_HOSTS] if given.name else []:
         hosts = HostRows(given.name)
         for number in of_hosts:
+            print(f"row {number}", file=sys.stderr, flush=True)
             rows += hosts.of(number)
             beside += hosts.peers(number) if given.peers else []
     if launches := [number for number in numbers if number in OF_CLOUDS]:
