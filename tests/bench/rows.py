@@ -11,6 +11,7 @@ import argparse
 import csv
 import dataclasses
 import datetime as dt
+import functools
 import json
 import os
 import platform
@@ -18,8 +19,10 @@ import re
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 from provision.verify.checks import CHECKS
 from provision.verify.facts import Facts, NotObservedError, load
@@ -32,6 +35,7 @@ from tests.bench.cost import Cost, own
 from tests.bench.host_rows import HostRows
 from tests.bench.row import RUNS, Row, pairs
 
+T = TypeVar("T")
 HISTORY = Path(__file__).with_name("history.csv")
 PICTURE, KEPT_PICTURE = Path("build/bench.svg"), Path(__file__).with_name("profile.svg")
 WORSE = 1.15  # a ratio that grew by more is shown as a regression
@@ -141,6 +145,13 @@ def of_clouds(numbers: Sequence[int], *, peers: bool) -> tuple[list[Row], list[P
         return [Row(**row) for row in found["rows"]], [Peer(**peer) for peer in found["peers"]]
 
 
+def told(number: int, work: Callable[[], list[T]]) -> list[T]:
+    """What some work on a row gives, after its time was told: where the minutes of this program go."""
+    began, found = time.monotonic(), work()
+    print(f"   (row {number}: {time.monotonic() - began:.0f} s)", file=sys.stderr, flush=True)
+    return found
+
+
 def main() -> None:
     words = argparse.ArgumentParser(prog="rows")
     words.add_argument("--rows", default=",".join(map(str, range(1, 11))))
@@ -156,11 +167,12 @@ def main() -> None:
     if of_hosts := [number for number in numbers if number in OF_HOSTS] if given.name else []:
         hosts = HostRows(given.name)
         for number in of_hosts:
-            print(f"row {number}", file=sys.stderr, flush=True)
-            rows += hosts.of(number)
-            beside += hosts.peers(number) if given.peers else []
+            rows += told(number, functools.partial(hosts.of, number))
+            beside += told(number, functools.partial(hosts.peers, number)) if given.peers else []
     if launches := [number for number in numbers if number in OF_CLOUDS]:
+        began = time.monotonic()
         launched, of_launches = of_clouds(launches, peers=given.peers)
+        print(f"   (rows {', '.join(map(str, launches))}: {time.monotonic() - began:.0f} s)", file=sys.stderr, flush=True)
         rows, beside = rows + launched, beside + of_launches
     if 10 in numbers:
         rows.append(judging(Path(__file__).parents[1] / "data/facts/h100-root.json"))

@@ -14,9 +14,14 @@ trap 'gpuprov rehearse stop >/dev/null 2>&1 || true; rm -rf "$home"' EXIT
 # Run a part, and say how long it took.
 part() {
     local began=$SECONDS
-    echo "== ${*/#$home/HOME}"
+    echo "== $*" >&2
     "$@"
-    echo "   ($((SECONDS - began)) s)"
+    echo "   ($((SECONDS - began)) s)" >&2
+}
+
+# The host of the rows; what it says is shown where it fails.
+a_host() {
+    gpuprov up --profile t4-train --rehearse --name bench --without-gpu >"$home/up.log" 2>&1 || { cat "$home/up.log" >&2; return 1; }
 }
 
 if [ "${PEERS:-}" = 1 ]; then PEERS=$PWD/build/peers; fi
@@ -25,9 +30,9 @@ if [ -n "${PEERS:-}" ]; then
     if [ -x "$PEERS/testinfra/bin/python" ]; then export TESTINFRA=$PEERS/testinfra/bin/python; fi
     if [ -x "$PEERS/pyinfra/bin/pyinfra" ]; then export PYINFRA=$PEERS/pyinfra/bin/pyinfra; fi
 fi
-part python tests/bench/startup.py
-part python tests/bench/resolve.py
-part gpuprov up --profile t4-train --rehearse --name bench --without-gpu --json >/dev/null
+part python tests/bench/startup.py 11
+part python tests/bench/resolve.py 5
+part a_host
 part python -m tests.bench.rows ${KEEP:+--keep} ${PEERS:+--peers} bench
 if [ -n "${PEERS:-}" ]; then
     part python -m tests.bench.launch
