@@ -72,8 +72,9 @@ test-engines: setup
 	  "$$at/bin/pip" install -qq --disable-pip-version-check "$$wheel" || exit 1; done
 	$(SUDO) $(COMPILED) PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/pytest tests/engines
 
+# Under ten minutes: what the client costs beside its floors, and build/bench.svg. KEEP=1 adds a line a row to the history, PEERS=1 the peers.
 bench: setup
-	$(SUDO) env PATH="$(CURDIR)/$(BIN):$$PATH" bash tests/bench/run.sh
+	$(SUDO) env PATH="$(CURDIR)/$(BIN):$$PATH" $(foreach v,KEEP PEERS RUNS,$(if $($(v)),$(v)=$($(v)))) bash tests/bench/run.sh
 
 # The site into build/site: a broken link, a page without a place or a key without a sentence ends it. No host is asked for anything.
 docs: setup

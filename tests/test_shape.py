@@ -207,6 +207,17 @@ def test_a_profile_is_read_without_what_few_profiles_need() -> None:
     assert done.returncode == 0, done.stderr
 
 
+def test_verify_is_loaded_without_the_embedded_cloud_and_without_what_hosts_are_to_each_other() -> None:
+    script = (
+        "import sys\n"
+        "import provision.cli.verify, provision.cli.verdict\n"
+        "needless = [name for name in sys.modules if name.startswith(('provision.rehearsal', 'provision.verify.together'))]\n"
+        "sys.exit(str(needless) if needless else 0)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+
+
 # --- a cloud is one folder -------------------------------------------------------------------------------------------
 
 OWN = tuple(f"{room}/{cloud}/" for room in ("clouds", "rehearsal") for cloud in CLOUDS)

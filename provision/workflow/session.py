@@ -19,7 +19,6 @@ from provision.launch.journal import Journal, Record, check_name
 from provision.profile import load, lockfile
 from provision.profile.locked import Lock
 from provision.profile.model import Profile
-from provision.rehearsal import control, rootfs
 
 if TYPE_CHECKING:
     from provision.launch.regions import Connect
@@ -106,6 +105,8 @@ class Session:
         Raises:
             RehearsalFailedError: they do not run.
         """
+        from provision.rehearsal import control  # noqa: PLC0415 - 10 ms, and of use for the embedded cloud alone
+
         running = control.start(self.rehearsal_folder, progress=say) if start else control.running(self.rehearsal_folder)
         if running is None:
             msg = "the embedded cloud is not running"
@@ -114,6 +115,8 @@ class Session:
 
     def offer_images(self, profile: Profile, say: Say = silent) -> None:
         """Tell the embedded cloud of the images that a profile names, and build what its hosts are made of where they are EL-like."""
+        from provision.rehearsal import control, rootfs  # noqa: PLC0415 - as above
+
         running, os = control.running(self.rehearsal_folder), (profile.os.name, profile.os.version)
         system, offered = " ".join(os), []
         if running is not None and rootfs.is_el(system) and control.ask(running, "status")["hosts"]:
@@ -178,6 +181,7 @@ class Session:
         """
         from provision.profile.lock import build  # noqa: PLC0415 - the resolver takes 0.1 s, and a run with a lock does not need it
         from provision.profile.own import as_in  # noqa: PLC0415 - as above
+        from provision.rehearsal import rootfs  # noqa: PLC0415 - of use for the embedded cloud alone
 
         lock = signed if signed is not None or path is None else lockfile.find(path, profile)
         asked = f"{profile.os.name} {profile.os.version}"

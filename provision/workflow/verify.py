@@ -26,14 +26,14 @@ from provision.verify.fleet import Expectation, HostVerification, verify_all
 from provision.verify.judge import Selection, judge
 from provision.verify.kept import KeptVerdicts
 from provision.verify.record import FleetFigures, judged_by
-from provision.verify.together.judge import GroupHost, judge_group
-from provision.verify.together.measure import HostAnswer, ListeningHost, measure
-from provision.verify.together.sums import SumAnswer, SummingHost, sum_up
 from provision.workflow.hosts import HostNames, interpreter_of, subjects_of, targets
 from provision.workflow.session import Session, today
 
 if TYPE_CHECKING:
     from provision.review.approval import Agreement
+    from provision.verify.together.judge import GroupHost
+    from provision.verify.together.measure import ListeningHost
+    from provision.verify.together.sums import SumAnswer
 
 _MOST_TOGETHER: Final = 64  # each asks each: 4,032 pairs
 
@@ -229,6 +229,9 @@ def judge_together(hosts: Sequence[HostVerification], selection: Selection, time
     Raises:
         UsageError: there are fewer than two hosts, or too many for pairs.
     """
+    from provision.verify.together.judge import GroupHost, judge_group  # noqa: PLC0415 - 8 ms, and of use with --together alone
+    from provision.verify.together.measure import HostAnswer, ListeningHost, measure  # noqa: PLC0415 - as above
+
     if not 1 < len(hosts) <= _MOST_TOGETHER:
         msg = f"--together is about 2 to {_MOST_TOGETHER} hosts, and there {'is' if len(hosts) == 1 else 'are'} {len(hosts)}"
         raise UsageError(msg, hint="`gpuprov verify HOST HOST… --together`")
@@ -252,6 +255,8 @@ def judge_together(hosts: Sequence[HostVerification], selection: Selection, time
 
 def _sums(group: Sequence[GroupHost], members: Sequence[ListeningHost], python: Callable[[str], str]) -> dict[str, SumAnswer | str]:
     """The sums over the GPUs of all hosts; empty where a host is missing or one has no GPU."""
+    from provision.verify.together.sums import SummingHost, sum_up  # noqa: PLC0415 - as above
+
     counts = [_gpus(host) for host in group]
     if len(members) < len(group) or not all(counts):
         return {}

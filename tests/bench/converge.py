@@ -7,6 +7,7 @@ manager and pip. pyinfra is taken from PYINFRA (a path to its program) and left 
 Run: python tests/bench/converge.py NAME [RUNS]   (NAME: an instance of `gpuprov up --rehearse`)
 """
 
+import functools
 import json
 import os
 import statistics
@@ -14,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
@@ -25,9 +27,11 @@ from provision.profile import load
 from provision.profile.locked import Lock
 from provision.profile.model import Profile
 from provision.workflow.session import Session
+from tests.bench.cost import Cost, hosts_folder, own
 
 WAITING = {"Install the packages with apt", "Install OpenCV exactly as locked"}
 ROUND_TRIP_MS = 40
+PLAIN_ANSIBLE = "ansible-playbook, 40 tasks"  # the peer of which the issue names the pipelined form alone
 
 
 def main() -> None:
@@ -51,8 +55,9 @@ def main() -> None:
                     run(argv, target.env)  # makes the end state
                     took = timed(runs, argv, target.env)
                     tell(f"  {peer:<30} {took:6.2f} s   {took / ours:5.1f} x ours")
-                total, waiting = first(target, profile, record.lock, folder / f"first-{delay_ms}")
-                tell(f"  first converge                 {total:6.1f} s, {waiting:.1f} s in apt and pip, own {total - waiting:.1f} s")
+                done = first(target, profile, record.lock, folder / f"first-{delay_ms}")
+                own_s = f"{done.waiting_s:.1f} s in apt and pip, own {done.own_s:.1f} s"
+                tell(f"  first converge                 {done.cost.wall_s:6.1f} s, {own_s}")
 
 
 def tell(line: str) -> None:
@@ -133,8 +138,8 @@ def peers(play: Path, far: Far, folder: Path) -> dict[str, list[str]]:
     program = str(Path(sys.executable).parent / "ansible-playbook")
     plain = [program, "-i", str(inventory), "-l", far.name, str(play)]
     found = {
-        "ansible-playbook, 40 tasks": ["env", "ANSIBLE_PIPELINING=False", "LC_ALL=C.UTF-8", *plain],
-        "the same, pipelined": ["env", "ANSIBLE_PIPELINING=True", "LC_ALL=C.UTF-8", *plain],
+        PLAIN_ANSIBLE: ["env", "ANSIBLE_PIPELINING=False", "LC_ALL=C.UTF-8", *plain],
+        "ansible-playbook, pipelined": ["env", "ANSIBLE_PIPELINING=True", "LC_ALL=C.UTF-8", *plain],
     }
     if pyinfra := os.environ.get("PYINFRA"):
         hosts = folder / "hosts.py"
@@ -145,19 +150,34 @@ def peers(play: Path, far: Far, folder: Path) -> dict[str, list[str]]:
     return found
 
 
-def first(far: Far, profile: Profile, lock: dict[str, object], folder: Path) -> tuple[float, float]:
-    """Seconds of a first converge, and of it those that apt and pip took."""
+@dataclass(frozen=True, slots=True)
+class First:
+    """A first converge: what it took, and of its seconds those in apt and pip, and those in other tasks of Ansible."""
+
+    cost: Cost
+    waiting_s: float
+    tasks_s: float
+
+    @property
+    def own_s(self) -> float:
+        """Without what it installs."""
+        return self.cost.wall_s - self.waiting_s
+
+
+def first(far: Far, profile: Profile, lock: dict[str, object], folder: Path) -> First:
+    """Undo what the roles made on a host, and set it up again, which alone is measured."""
     undo(far.target, all_roles(profile, without_gpu=True), run_dir=folder / "undo", on_progress=lambda _: None)
-    waiting = 0.0
+    waiting_s, tasks_s = 0.0, 0.0
 
     def told(progress: Progress) -> None:
-        nonlocal waiting
-        waiting += progress.task_s if progress.task in WAITING else 0.0
+        nonlocal waiting_s, tasks_s
+        waiting_s += progress.task_s if progress.task in WAITING else 0.0
+        tasks_s += progress.task_s if progress.task not in WAITING else 0.0
 
     roles = [role for role in all_roles(profile, without_gpu=True) if role not in {"preflight", "sources", "packages"}]
-    asked = load.load(load.find("t4-train"))
-    done = converge(far.target, asked, roles, lock=Lock.model_validate(lock), run_dir=folder / "run", login="ubuntu", on_progress=told)
-    return done.elapsed_s, waiting
+    asked, locked = load.load(load.find("t4-train")), Lock.model_validate(lock)
+    run = functools.partial(converge, far.target, asked, roles, lock=locked, run_dir=folder / "run", login="ubuntu", on_progress=told)
+    return First(own(run, hosts=hosts_folder()), waiting_s, tasks_s)
 
 
 if __name__ == "__main__":

@@ -45,29 +45,15 @@ from provision.converge.there import converge_there
 from provision.host.ssh import Target
 from provision.profile.locked import Lock
 from provision.profile.model import Profile
-from provision.rehearsal import cgroups
 from provision.workflow.converging import sign
 from provision.workflow.session import Session
 from provision.workflow.setup import SetupRequest, observe
 from tests.bench.converge import write_play
+from tests.bench.cost import Cost, hosts_cpu
 from tests.workflow.broken_hosts import Machines
 
 RUNS = int(os.environ.get("BENCH_RUNS", "3"))
 ANSIBLE = str(Path(sys.executable).parent / "ansible-playbook")
-
-
-@dataclass(frozen=True)
-class Cost:
-    """What a run took of this machine.
-
-    Attributes:
-        program_s: of `cpu_s` that of the program itself, whose threads share one interpreter; OpenSSH's processes run beside it.
-    """
-
-    wall_s: float
-    cpu_s: float
-    memory_mb: float
-    program_s: float = 0.0
 
 
 def main() -> None:
@@ -310,15 +296,9 @@ class Timed:
     cost: Cost
 
 
-def hosts_cpu(machines: Machines) -> dict[str, float]:
-    """CPU seconds of each host since it started, by its control group."""
-    folder = machines.folder / "state/rehearsal/hosts"
-    root = next(root for root in cgroups._ROOTS if (root / "cgroup.controllers").exists())
-    used = {}
-    for host in cgroups.present(folder):
-        with contextlib.suppress(OSError):  # it ended meanwhile
-            used[host] = int((root / (cgroups._prefix(folder) + host) / "cpu.stat").read_text().split()[1]) / 1e6
-    return used
+def hosts_of(machines: Machines) -> Path:
+    """The folder of these machines' hosts."""
+    return machines.folder / "state/rehearsal/hosts"
 
 
 @contextlib.contextmanager
@@ -350,7 +330,7 @@ def shared_out(machines: Machines, percent: float) -> Iterator[None]:
 
 def timed(machines: Machines, words: tuple[str, ...], what: str, told: Callable[[str], None] = lambda _: None) -> Timed:
     """Run a command and print what it took of this machine, and what the hosts used meanwhile, those that ended too."""
-    at, before, ended = time.time(), hosts_cpu(machines), threading.Event()
+    at, before, ended = time.time(), hosts_cpu(hosts_of(machines)), threading.Event()
     used, said, began, program = dict(before), "", time.perf_counter(), 0.0
     with tempfile.TemporaryFile("w+") as out:
         process = subprocess.Popen(
@@ -365,7 +345,7 @@ def timed(machines: Machines, words: tuple[str, ...], what: str, told: Callable[
         def watch() -> None:
             nonlocal program
             while not ended.wait(0.25):
-                used.update(hosts_cpu(machines))
+                used.update(hosts_cpu(hosts_of(machines)))
                 with contextlib.suppress(psutil.Error):
                     program = max(program, sum(psutil.Process(process.pid).cpu_times()[:2]))
 

@@ -26,7 +26,8 @@ from typing import Any
 from provision.rehearsal import control
 from provision.workflow.session import Session
 from tests.bench.converge import write_play
-from tests.bench.fleet import CASES, RUNS, Cost, hosts_cpu, measured, small_tasks, timed
+from tests.bench.cost import Cost, hosts_cpu
+from tests.bench.fleet import CASES, RUNS, hosts_of, measured, small_tasks, timed
 from tests.bench.fleet_groups import baked, groups
 from tests.workflow.broken_hosts import Machines
 
@@ -44,7 +45,7 @@ class Table:
 
     def hosts_cpu(self) -> float:
         """What all hosts have used since they started."""
-        return sum(hosts_cpu(self.machines).values())
+        return sum(hosts_cpu(hosts_of(self.machines)).values())
 
     def take(self, case: str, hosts: int, tasks: int, work: Callable[[], Cost], runs: int = RUNS) -> None:
         costs, of_hosts = list[Cost](), list[float]()

@@ -21,6 +21,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from botocore.exceptions import ClientError
+
 from provision.profile import load
 from provision.rehearsal import control
 from tests.bench import peers
@@ -31,6 +33,7 @@ ZONES = {region: [f"{region}{letter}" for letter in "abc"] for region in ("us-ea
 MANY = [*ZONES, "ap-east-1", "ap-northeast-1", "ap-northeast-2", "ap-northeast-3", "ap-south-1", "ap-southeast-2", "ca-central-1"]
 MANY += ["eu-central-1", "eu-north-1", "eu-west-1", "eu-west-2", "eu-west-3", "sa-east-1", "us-east-1", "us-west-1", "eu-south-1"]
 MANY += ["af-south-1"]
+WARM = "command -> instance accepted, warm"
 LS_DELAY_S, COUNT_DELAY_S, COUNT = 0.08, 0.1, 64
 AWS_CALL = r"RunInstances|CreateFleet"
 GCP_CALL = r"compute\.(instances\.insert|instances\.bulkInsert|regionInstances\.bulkInsert)"
@@ -69,7 +72,7 @@ class Bench:
         (folder / "profiles").mkdir()
         # Started here, found there: the embedded cloud lies where `gpuprov --rehearse` looks for it.
         here = str(Path(control.__file__).parents[2])
-        self._environment = {
+        self.environment = {
             **os.environ,
             "PYTHONPATH": here,
             "GPUPROV_HOME": str(folder),
@@ -77,7 +80,7 @@ class Bench:
         }
 
     def ours(self, *words: str) -> Command:
-        return Command([sys.executable, "-m", "provision", *words], self._environment, self.folder, self.folder / "log")
+        return Command([sys.executable, "-m", "provision", *words], self.environment, self.folder, self.folder / "log")
 
     def up(self, *words: str) -> Command:
         """`gpuprov up` under a name that was not used before."""
@@ -135,7 +138,7 @@ def _actions(took: Took) -> str:
 
 
 def ours_accepted(bench: Bench) -> list[Line]:
-    what = "command -> instance accepted, warm"
+    what = WARM
     one = bench.profile("one-region", ["us-east-2"])
     took = bench.launches(lambda: bench.up("--profile", one, "--rehearse"))
     fast = _middle(took) <= 0.8 and max(run.calls for run in took) <= 4
@@ -196,13 +199,13 @@ def _peer(who: str, lines: Callable[[], list[Line]]) -> list[Line]:
     """The lines of a peer, or one that says why there are none."""
     try:
         return lines()
-    except (NotAcceptedError, OSError) as error:
-        return [Line("command -> instance accepted, warm", who, (), f"{error} (docs/sources/emulators.md, Peers on moto: {CITED[who]})")]
+    except (NotAcceptedError, ClientError, OSError) as error:
+        return [Line(WARM, who, (), f"{error} (docs/sources/emulators.md, Peers on moto: {CITED[who]})")]
 
 
 def _ray(bench: Bench, programs: Path) -> list[Line]:
     ray = peers.Ray(bench.rehearsal, programs, bench.folder, "us-east-2")
-    warm, nowhere = "command -> instance accepted, warm", '"no capacity anywhere", 3 regions x 3 zones'
+    warm, nowhere = WARM, '"no capacity anywhere", 3 regions x 3 zones'
     took = bench.launches(lambda: ray.up("--no-config-cache"))
     lines = [Line(warm, "ray up, 1 region", took, _shares(took))]
     took = bench.launches(ray.up)
@@ -215,7 +218,7 @@ def _ray(bench: Bench, programs: Path) -> list[Line]:
 
 def _sky(bench: Bench, programs: Path) -> list[Line]:
     sky = peers.Sky(bench.rehearsal, programs, bench.folder, ZONES)
-    warm, nowhere = "command -> instance accepted, warm", '"no capacity anywhere", 3 regions x 3 zones'
+    warm, nowhere = WARM, '"no capacity anywhere", 3 regions x 3 zones'
     with sky.running():
         took = bench.launches(sky.launch)
         lines = [Line(warm, "sky launch, 3 regions", took, f"API server running; {_shares(took)}")]

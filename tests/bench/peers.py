@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import boto3
+from botocore.config import Config
 
 from provision.rehearsal import control
 from tests.bench.stopwatch import Command, NotAcceptedError
@@ -47,7 +48,9 @@ _SKY_ROLE = "skypilot-v1"
 def _client(rehearsal: control.Rehearsal, service: str, region: str) -> Any:
     given = rehearsal.environment
     keys = {"aws_access_key_id": given["AWS_ACCESS_KEY_ID"], "aws_secret_access_key": given["AWS_SECRET_ACCESS_KEY"]}
-    return boto3.client(service, region_name=region, endpoint_url=rehearsal.endpoints["aws"], **keys)
+    # Once and patiently: moto reads all managed policies for the first call of IAM, and a call that is repeated has made its thing already.
+    config = Config(read_timeout=300, retries={"total_max_attempts": 1})
+    return boto3.client(service, region_name=region, endpoint_url=rehearsal.endpoints["aws"], config=config, **keys)
 
 
 def _environment(rehearsal: control.Rehearsal, home: Path, programs: Path) -> dict[str, str]:

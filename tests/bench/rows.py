@@ -1,35 +1,45 @@
-"""What the client costs, row by row beside its floor; a history by commit; a picture of what each command computes before it asks anybody.
+"""What the client costs, row by row beside its floor and the issue's aims; a history by commit; a picture of where the time goes.
 
-Run: python -m tests.bench.rows [--rows 1,3,10] [--json] [--keep] [NAME]   (RUNS=5; NAME: an instance of `gpuprov up --rehearse`)
+Run: python -m tests.bench.rows [--rows 1,3,10] [--json] [--keep] [--peers] [NAME]   (RUNS=5; NAME: an instance of `gpuprov up --rehearse`)
 
 A figure is judged by its ratio to a floor that is measured in turn with it, so that a busy machine moves both. Rows 1, 2, 7, 8 and 9 need
-the instance, and are left out without it. `--keep` appends the rows to history.csv.
+the instance, and are left out without it. The picture is build/bench.svg. `--keep` appends the rows to history.csv, and puts the picture
+beside it. `--peers` measures the peers that the issue names, too, where they are installed (tests/bench/peers.py, PEERS).
 """
 
 import argparse
 import csv
 import dataclasses
 import datetime as dt
+import functools
 import json
 import os
 import platform
-import resource
+import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 from provision.verify.checks import CHECKS
 from provision.verify.facts import Facts, NotObservedError, load
 from provision.verify.facts.base import Fact
 from provision.verify.judge import judge
 from tests.bench import picture, verify
+from tests.bench.aims import SOURCE, aim_of
+from tests.bench.beside import Peer
+from tests.bench.cost import Cost, own
 from tests.bench.host_rows import HostRows
 from tests.bench.row import RUNS, Row, pairs
 
+T = TypeVar("T")
 HISTORY = Path(__file__).with_name("history.csv")
+PICTURE, KEPT_PICTURE = Path("build/bench.svg"), Path(__file__).with_name("profile.svg")
 WORSE = 1.15  # a ratio that grew by more is shown as a regression
+OF_HOSTS, OF_CLOUDS = frozenset({1, 2, 7, 8, 9}), frozenset({3, 4, 5, 6})
 
 
 def judging(path: Path) -> Row:
@@ -53,30 +63,26 @@ def judging(path: Path) -> Row:
             except NotObservedError:
                 continue
 
-    def ours() -> None:
-        judge(load(path), profile)
-
-    return Row.of(
-        f"10 judge 1,000 facts files, {len(CHECKS)} checks / parsing", pairs(lambda: repeated(ours), lambda: repeated(floor)), "CPU s"
-    )
+    found = pairs(lambda: thousand(lambda: judge(load(path), profile)), lambda: thousand(floor))
+    read_s = thousand(lambda: load(path)).cpu_s
+    row = Row.of(f"10 judge 1,000 facts files, {len(CHECKS)} checks / parsing", found, "CPU s", lambda cost: cost.cpu_s)
+    return dataclasses.replace(row, phases={"parse": read_s, "judge": row.figure - read_s})
 
 
-def repeated(work: Callable[[], None]) -> float:
-    """Seconds of CPU of a thousand times."""
+def thousand(work: Callable[[], object]) -> Cost:
+    """What a thousand times take."""
 
-    def spent() -> float:
-        used = resource.getrusage(resource.RUSAGE_SELF)
-        return used.ru_utime + used.ru_stime
+    def all_of_them() -> None:
+        for _ in range(1000):
+            work()
 
-    before = spent()
-    for _ in range(1000):
-        work()
-    return spent() - before
+    return own(all_of_them)
 
 
 def machine() -> str:
-    """What figures are comparable on."""
-    return f"{platform.node()}/{os.cpu_count()}c"
+    """What figures are comparable on: the processor's model and how many there are; a container's name says neither."""
+    model = re.search(r"^model name\s*: (.+)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
+    return f"{model.group(1) if model else platform.machine()}/{os.cpu_count()}c"
 
 
 def regressions(rows: list[Row], past: list[dict[str, str]]) -> list[str]:
@@ -90,10 +96,25 @@ def grew(row: Row, last: dict[str, float]) -> bool:
     return row.name in last and row.ratio > last[row.name] * WORSE
 
 
-def show(rows: list[Row]) -> None:
-    """Print the rows, and those that are further from their floor than the last time on this machine."""
+def show(rows: list[Row], beside: Sequence[Peer] = ()) -> None:
+    """Print the rows beside the issue's figures, the peers under the rows that they are for, and what got worse on this machine."""
+    print(
+        f"{'':<46} {'then':>10} {'now':>14} {'floor':>8} {'':>8} {'aim':>25} {'':>8} {'wall s':>7} {'client':>8} {'hosts':>8}", flush=True
+    )
     for row in rows:
-        print(f"  {row.name:<52} {row.figure:8.3f} {row.unit:<6} floor {row.floor:8.3f}  {row.ratio:6.2f} x", flush=True)
+        aim = aim_of(row)
+        now, met = f"{row.figure:.3f} {row.unit}", "reached" if aim.reached(row) else "MISSED"
+        costs = " ".join("-".rjust(wide) if cost is None else f"{cost:{wide}.2f}" for cost, wide in
+                         ((row.wall_s, 7), (row.client_cpu_s, 8), (row.hosts_cpu_s, 8)))  # fmt: skip
+        print(
+            f"{row.name:<46} {aim.then:>10} {now:>14} {row.floor:8.3f} {row.ratio:6.2f} x {aim.to_reach:>25} {met:>8} {costs}", flush=True
+        )
+        if aim.program:
+            print(f"     its floor is in {aim.program}, not in gpuprov")
+        for peer in (peer for peer in beside if peer.row == row.number):
+            print(f"     {peer.text(row)}")
+    print(SOURCE)
+    print("client: CPU s of its process and of those that it waited for, by rusage; hosts: CPU s of theirs, by control group; -: none")
     with HISTORY.open(newline="") as file:
         past = list(csv.DictReader(file))
     for line in regressions(rows, past):
@@ -101,21 +122,34 @@ def show(rows: list[Row]) -> None:
 
 
 def keep(rows: list[Row]) -> None:
-    """Append the rows to the history."""
+    """Append the rows to the history, with the commit and the machine."""
     commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], check=True, capture_output=True, text=True).stdout.strip()
+    if subprocess.run(["git", "diff", "--quiet", "HEAD", "--", "provision", "playbooks"], check=False).returncode:
+        commit += "-dirty"
     day = dt.datetime.now(dt.UTC).date().isoformat()
     with HISTORY.open("a", newline="") as file:
         lines = csv.writer(file, lineterminator="\n")
         for row in rows:
-            lines.writerow([day, commit, machine(), row.name, f"{row.figure:.3f}", f"{row.floor:.3f}", f"{row.ratio:.2f}", row.unit])
+            figures = [f"{row.figure:.3f}", f"{row.floor:.3f}", f"{row.ratio:.2f}", row.unit]
+            costs = ["" if cost is None else f"{cost:.3f}" for cost in (row.wall_s, row.client_cpu_s, row.hosts_cpu_s)]
+            lines.writerow([day, commit, machine(), row.name, *figures, *costs])
 
 
-def of_clouds(numbers: list[int]) -> list[Row]:
-    """The rows that launch, measured in a network of their own."""
+def of_clouds(numbers: Sequence[int], *, peers: bool) -> tuple[list[Row], list[Peer]]:
+    """The rows that launch, measured in a network of their own, and their peers."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "rows.json"
-        subprocess.run([sys.executable, "-m", "tests.bench.cloud_rows", str(file), *map(str, numbers)], check=True)
-        return [Row(**row) for row in json.loads(file.read_text())]
+        words = [str(file), *(["--peers"] if peers else []), *map(str, numbers)]
+        subprocess.run([sys.executable, "-m", "tests.bench.cloud_rows", *words], check=True)
+        found = json.loads(file.read_text())
+        return [Row(**row) for row in found["rows"]], [Peer(**peer) for peer in found["peers"]]
+
+
+def told(number: int, work: Callable[[], list[T]]) -> list[T]:
+    """What some work on a row gives, after its time was told: where the minutes of this program go."""
+    began, found = time.monotonic(), work()
+    print(f"   (row {number}: {time.monotonic() - began:.0f} s)", file=sys.stderr, flush=True)
+    return found
 
 
 def main() -> None:
@@ -123,28 +157,41 @@ def main() -> None:
     words.add_argument("--rows", default=",".join(map(str, range(1, 11))))
     words.add_argument("--json", action="store_true")
     words.add_argument("--keep", action="store_true")
+    words.add_argument("--peers", action="store_true")
     words.add_argument("name", nargs="?")
     given = words.parse_args()
     numbers = sorted({int(number) for number in given.rows.split(",")})
     if not given.json:
-        print(f"load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores; medians of {RUNS}", flush=True)
-    facts = Path(__file__).parents[1] / "data/facts/h100-root.json"
-    rows: list[Row] = []
-    if of_hosts := [number for number in numbers if number in {1, 2, 7, 8, 9}] if given.name else []:
+        print(f"load average {os.getloadavg()[0]:.1f} on {machine()}; medians of {RUNS}", flush=True)
+    rows, beside = list[Row](), list[Peer]()
+    if of_hosts := [number for number in numbers if number in OF_HOSTS] if given.name else []:
         hosts = HostRows(given.name)
-        rows += [row for number in of_hosts for row in hosts.of(number)]
-    if launches := [number for number in numbers if number in {3, 4, 5, 6}]:
-        rows += of_clouds(launches)
+        for number in of_hosts:
+            rows += told(number, functools.partial(hosts.of, number))
+            beside += told(number, functools.partial(hosts.peers, number)) if given.peers else []
+    if launches := [number for number in numbers if number in OF_CLOUDS]:
+        began = time.monotonic()
+        launched, of_launches = of_clouds(launches, peers=given.peers)
+        print(f"   (rows {', '.join(map(str, launches))}: {time.monotonic() - began:.0f} s)", file=sys.stderr, flush=True)
+        rows, beside = rows + launched, beside + of_launches
     if 10 in numbers:
-        rows.append(judging(facts))
-        picture.draw(picture.phases(facts.read_text()), Path(__file__).with_name("profile.svg"))
-    rows.sort(key=lambda row: int(row.name.split()[0]))
+        rows.append(judging(Path(__file__).parents[1] / "data/facts/h100-root.json"))
+    rows.sort(key=lambda row: row.number)
     if given.json:
-        print(json.dumps([dataclasses.asdict(row) for row in rows], indent=1))
+        print(json.dumps({"rows": [as_data(row) for row in rows], "peers": [dataclasses.asdict(peer) for peer in beside]}, indent=1))
     else:
-        show(rows)
+        show(rows, beside)
+    PICTURE.parent.mkdir(exist_ok=True)
+    picture.draw(rows, KEPT_PICTURE if given.keep else PICTURE)
     if given.keep:
         keep(rows)
+
+
+def as_data(row: Row) -> dict[str, object]:
+    """A row with what the issue says of it."""
+    aim = aim_of(row)
+    said = {"then": aim.then, "aim": aim.to_reach, "reached": aim.reached(row), "floor_in": aim.program or "gpuprov"}
+    return {**dataclasses.asdict(row), **said}
 
 
 if __name__ == "__main__":

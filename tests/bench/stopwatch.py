@@ -3,11 +3,12 @@
 import contextlib
 import os
 import re
+import resource
 import signal
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +44,8 @@ class Took:
         call_s: the accepted call alone.
         asked: the actions of the calls, in order.
         code: the exit code; None for a process that was not waited for.
+        cpu_s: CPU of the process and of those that it waited for. One that is killed had up to `LOOK_S` more than its seconds.
+        began: when it was started, by the clock.
     """
 
     seconds: float
@@ -51,6 +54,8 @@ class Took:
     call_s: float
     asked: tuple[str, ...]
     code: int | None = None
+    cpu_s: float = 0.0
+    began: float = 0.0
 
 
 class NotAcceptedError(RuntimeError):
@@ -63,6 +68,18 @@ def accepted(rehearsal: control.Rehearsal, command: Command, action: str) -> Too
     Raises:
         NotAcceptedError: with the end of what it printed.
     """
+    return _with_cpu(lambda: _accepted(rehearsal, command, action))
+
+
+def _with_cpu(run: Callable[[], Took]) -> Took:
+    """A run, with the CPU of the processes that ended in it."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    took = run()
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return replace(took, cpu_s=after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+
+
+def _accepted(rehearsal: control.Rehearsal, command: Command, action: str) -> Took:
     control.ask(rehearsal, "calls", method="DELETE")
     started, process = time.time(), _begin(command)
     try:
@@ -74,7 +91,8 @@ def accepted(rehearsal: control.Rehearsal, command: Command, action: str) -> Too
                 until = done["time"] + done["seconds"]
                 before = [call for call in calls if call["time"] < done["time"]]
                 asked = tuple(call["action"] for call in [*before, done])
-                return Took(until - started, len(before), _busy([*before, done], until), done["seconds"], asked)
+                cloud_s = _busy([*before, done], until)
+                return Took(until - started, len(before), cloud_s, done["seconds"], asked, began=started)
             if ended or time.time() - started > LONGEST_S:
                 said = command.log.read_text(errors="replace").strip().splitlines()
                 raise NotAcceptedError(" / ".join(said[-6:])[-600:] or f"ended with {process.returncode} and said nothing")
@@ -85,13 +103,18 @@ def accepted(rehearsal: control.Rehearsal, command: Command, action: str) -> Too
 
 def to_the_end(rehearsal: control.Rehearsal, command: Command) -> Took:
     """Run a command until it ends."""
+    return _with_cpu(lambda: _to_the_end(rehearsal, command))
+
+
+def _to_the_end(rehearsal: control.Rehearsal, command: Command) -> Took:
     control.ask(rehearsal, "calls", method="DELETE")
     started, process = time.time(), _begin(command)
     try:
         code = process.wait(LONGEST_S)
         until = time.time()
         calls = _calls(rehearsal)
-        return Took(until - started, len(calls), _busy(calls, until), 0.0, tuple(call["action"] for call in calls), code)
+        asked = tuple(call["action"] for call in calls)
+        return Took(until - started, len(calls), _busy(calls, until), 0.0, asked, code, began=started)
     finally:
         _end(process)
 

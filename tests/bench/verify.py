@@ -29,6 +29,7 @@ from provision.verify.fleet import verify
 from provision.verify.judge import judge
 from provision.verify.observe import observe
 from provision.workflow.session import Session
+from tests.bench.converge import PLAIN_ANSIBLE
 
 ROUND_TRIP_MS = 80
 _ASKED = load.load(load.find("t4-train"))
@@ -134,7 +135,9 @@ def one_host(far: Far, runs: int, folder: Path) -> None:
         tell(f"  {way:<34} {seconds:6.2f} s   {seconds / command:5.1f} x the command")
 
 
-def peers(far: Far, folder: Path) -> dict[str, Callable[[], object]]:
+def peers(far: Far, folder: Path, hosts: int = 1) -> dict[str, Callable[[], object]]:
+    """The peers' commands by their names, each about so many hosts at the same time."""
+    names = [f"far{number}" for number in range(hosts)]
     play = folder / "play.json"
     tasks = [{"name": c, "ansible.builtin.command": {"cmd": c}, "changed_when": False} for c in COMMANDS]
     tasks += [{"name": t, "ansible.builtin.command": {"cmd": f"which {t}"}, "changed_when": False, "failed_when": False} for t in TOOLS]
@@ -143,13 +146,14 @@ def peers(far: Far, folder: Path) -> dict[str, Callable[[], object]]:
     assert len(tasks) == 40
     play.write_text(json.dumps([{"hosts": "all", "gather_facts": False, "tasks": tasks}]))
     inventory = folder / "inventory"
-    inventory.write_text(f"far0 ansible_ssh_common_args='-F {far.config}' ansible_python_interpreter=/usr/bin/python3\n")
-    program = [str(Path(sys.executable).parent / "ansible-playbook"), "-i", str(inventory), str(play)]
+    given = f"ansible_ssh_common_args='-F {far.config}' ansible_python_interpreter=/usr/bin/python3"
+    inventory.write_text("".join(f"{name} {given}\n" for name in names))
+    program = [str(Path(sys.executable).parent / "ansible-playbook"), "-i", str(inventory), "-f", str(hosts), str(play)]
     env = {**os.environ, "LC_ALL": "C.UTF-8", "ANSIBLE_HOST_KEY_CHECKING": "True", "ANSIBLE_PIPELINING": "True"}
     cold = {"ANSIBLE_SSH_ARGS": f"-o ControlMaster=auto -o ControlPersist=60 -o ControlPath={folder}/%%C"}
     found: dict[str, Callable[[], object]] = {
-        "ansible-playbook, 40 tasks": lambda: closing(far, folder, lambda: shell(program, {**env, **cold, "ANSIBLE_PIPELINING": "False"})),
-        "the same, pipelined": lambda: closing(far, folder, lambda: shell(program, {**env, **cold})),
+        PLAIN_ANSIBLE: lambda: closing(far, folder, names, lambda: shell(program, {**env, **cold, "ANSIBLE_PIPELINING": "False"})),
+        "ansible-playbook, pipelined": lambda: closing(far, folder, names, lambda: shell(program, {**env, **cold})),
     }
     if python := os.environ.get("TESTINFRA"):
         test = folder / "test_host.py"
@@ -161,17 +165,19 @@ def peers(far: Far, folder: Path) -> dict[str, Callable[[], object]]:
             f"@pytest.mark.parametrize('f', {FILES!r})\ndef test_content(host, f):\n    assert host.file(f).content is not None\n"
         )
         base = [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", str(folder), str(test)]
-        shared = [*base, "--ssh-config", str(far.shared), "--hosts", "ssh://far0"]
-        paramiko = [*base, "--ssh-config", str(far.config), "--hosts", "paramiko://far0"]
-        found["testinfra with ControlPath"] = lambda: closing(far, far.shared.parent, lambda: shell(shared))
+        shared = [*base, "--ssh-config", str(far.shared), "--hosts", ",".join(f"ssh://{name}" for name in names)]
+        paramiko = [*base, "--ssh-config", str(far.config), "--hosts", ",".join(f"paramiko://{name}" for name in names)]
+        found["testinfra with ControlPath"] = lambda: closing(far, far.shared.parent, names, lambda: shell(shared))
         found["testinfra with paramiko"] = lambda: shell(paramiko)
     return found
 
 
-def closing(far: Far, folder: Path, run: Callable[[], object]) -> None:
-    """Close the shared connection afterwards, so that the next run is as cold; the time it takes is a few milliseconds."""
+def closing(far: Far, folder: Path, names: list[str], run: Callable[[], object]) -> None:
+    """Close the shared connections afterwards, so that the next run is as cold; the time it takes is a few milliseconds."""
     run()
-    subprocess.run(["ssh", "-F", str(far.config), "-o", f"ControlPath={folder}/%C", "-O", "exit", "far0"], check=False, capture_output=True)
+    for name in names:
+        argv = ["ssh", "-F", str(far.config), "-o", f"ControlPath={folder}/%C", "-O", "exit", name]
+        subprocess.run(argv, check=False, capture_output=True)
 
 
 def many_hosts(far: Far, crowds: list[int], runs: int) -> None:

@@ -6,9 +6,10 @@ import re
 import socket
 import struct
 
-from run import Unknown, read, unit
+from run import UNITS, Unknown, read, unit
 
-USER = "gpuprov-ray"  # of the role ray
+USER, UNIT = "gpuprov-ray", "gpuprov-ray.service"  # of the role ray
+UNITS.add(UNIT)
 PROC = "/proc"
 ESTABLISHED, LISTENING = "01", "0A"  # include/net/tcp_states.h
 MOST_BYTES = 16 << 20  # of a table; a line has 150
@@ -66,7 +67,7 @@ def ray():
     `port` is the head's, by the unit's command. `head` are the head's addresses, none where this host is the head, and null where
     its name is not resolved. `connected` are the addresses that programs of the unit's user are connected to at that port.
     """
-    state = unit("gpuprov-ray.service")
+    state = unit(UNIT)
     told = re.search(r" --address=(\S+):(\d{1,5})(?: |$)", state["command"])
     own = re.search(r" --port=(\d{1,5})(?: |$)", state["command"])
     port = int(told.group(2) if told else own.group(1)) if told or own else None

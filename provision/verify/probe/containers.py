@@ -17,11 +17,12 @@ import tempfile
 
 from counters import ncu_answer
 from device import present
-from run import REQUEST, Unknown, command, output, read, unit
+from run import REQUEST, UNITS, Unknown, command, output, read, unit
 
 NOBODY = 65534
 NO_RUN = {"said": "", "program": None, "counters": None, "way": "none", "own_pids": True}
 CDI_REFRESH = ("nvidia-cdi-refresh.path", "nvidia-cdi-refresh.service")
+UNITS.update(CDI_REFRESH)
 # Every thread adds its number, 0 + 1 + ... + 65535, as in the program of nvcc_runs; in PTX, so that the driver alone compiles it.
 ADD_PTX = """
 .version 6.0

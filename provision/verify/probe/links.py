@@ -6,9 +6,10 @@ import shutil
 import sys
 
 from device import filled, need_gpu, parts, pci_devices
-from run import Unknown, command, output, unit
+from run import UNITS, Unknown, command, output, unit
 
 MANAGER = "nvidia-fabricmanager.service"
+UNITS.add(MANAGER)
 PACKAGES = re.compile(
     r"(nvidia-fabric-?manager|libnvidia-compute|nvidia-dkms|nvidia-open)(-\d+(-server)?(-open)?)?|nvidia-dkms-(\d+-)?open"
 )

@@ -3,9 +3,10 @@
 import re
 
 from device import parts
-from run import read, unit
+from run import UNITS, read, unit
 
 MIG_UNIT = "gpuprov-mig.service"
+UNITS.add(MIG_UNIT)
 MIG_REPORT = "/run/gpuprov-mig/report"  # of the role mig: a line a GPU, "<index> <state>"
 
 

@@ -32,6 +32,10 @@ PART_S = 1.0
 MOST_OUTPUT = 4 << 20
 MOST_REASON = 500
 RUNNING = set()
+# The units that facts ask for: each module adds its own. Systemd is asked once for all; its answers are kept, or why it gave none.
+UNITS = set()
+SHOWN = {}
+ASKING = threading.Lock()
 
 
 class Unknown(Exception):  # noqa: N818 - an answer, not an error
@@ -113,10 +117,12 @@ def output(argv):
 
 def unit(name):
     """Whether a unit is enabled and active, and what it starts."""
-    out = output(["systemctl", "show", "--property=LoadState,UnitFileState,ActiveState,ExecStart", name])
-    if out is None:
-        raise Unknown("no systemd answers on this host")
-    state = dict(line.partition("=")[::2] for line in out.splitlines())
+    with ASKING:
+        if name not in SHOWN and "" not in SHOWN:
+            show_units([name, *sorted(UNITS - {name, *SHOWN})])
+    if name not in SHOWN:
+        raise Unknown(SHOWN[""])
+    state = dict(line.partition("=")[::2] for line in SHOWN[name].splitlines())
     argv = re.search(r"argv\[\]=(.*?) ;", state.get("ExecStart", ""))
     return {
         "exists": state.get("LoadState") == "loaded",
@@ -124,6 +130,17 @@ def unit(name):
         "active": state.get("ActiveState") == "active",
         "command": argv.group(1) if argv else "",
     }
+
+
+def show_units(names):
+    """Ask systemd for units. It answers in their order, with an empty line between two; under the name "" is why it did not."""
+    try:
+        out = output(["systemctl", "show", "--property=LoadState,UnitFileState,ActiveState,ExecStart", *names])
+    except Unknown as reason:
+        SHOWN[""] = str(reason)
+    else:
+        blocks = zip(names, out.split("\n\n")) if out is not None else [("", "no systemd answers on this host")]  # noqa: B905 - Python 3.8
+        SHOWN.update(blocks)
 
 
 def gather(facts, deadline_s, tell=None):

@@ -1,7 +1,9 @@
 """The units that make settings of the driver at boot, and what the one of the clocks reached."""
 
-from run import read, unit
+from run import UNITS, read, unit
 
+PERSISTENCE, CLOCKS = "nvidia-persistenced.service", "gpuprov-clocks.service"
+UNITS.update((PERSISTENCE, CLOCKS))
 REPORT = "/run/gpuprov-clocks/report"  # of the role clocks: a line a GPU, "<index> <mode> <memory MHz> <graphics MHz>"
 
 
@@ -12,7 +14,7 @@ def clocks_report():
 
 
 FACTS = {
-    "persistence_unit": lambda: unit("nvidia-persistenced.service"),
-    "clocks_unit": lambda: unit("gpuprov-clocks.service"),
+    "persistence_unit": lambda: unit(PERSISTENCE),
+    "clocks_unit": lambda: unit(CLOCKS),
     "clocks_report": clocks_report,
 }

@@ -4,6 +4,7 @@ import json
 import re
 import threading
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from provision.verify.facts.links import FabricFacts
 from provision.verify.facts.stack import EncodersFacts
 from provision.verify.facts.surroundings import InitramfsFacts, UpgradesFacts, VariablesFacts
 from provision.verify.facts.system import ClockFacts
+from tests.verify.probe.host import tool
 
 
 @pytest.mark.parametrize(
@@ -69,3 +71,37 @@ def test_facts_whose_programs_take_longest_begin_first(probe: Any, monkeypatch: 
     names = ["time", *probe.run.BEGIN, "kernel", *probe.run.SLOW_S]
     probe.run.gather(dict.fromkeys(names, dict), 30)
     assert began == [*probe.run.SLOW_S, *probe.run.BEGIN, "time", "kernel"]
+
+
+SHOW = """\
+echo x >> {asked}
+for word in "$@"; do case $word in show|--*) continue ;; nvidia-persistenced.service) state=active ;; *) state=inactive ;; esac
+echo "LoadState=loaded"; echo "ActiveState=$state"; echo; done"""
+
+
+def test_systemd_is_asked_once_for_all_units(probe: Any, bin_folder: Path, tmp_path: Path) -> None:
+    tool(bin_folder, "systemctl", SHOW.format(asked=tmp_path / "asked"))
+    facts = {name: probe.settings.FACTS[name] for name in ("persistence_unit", "clocks_unit")} | {"mig_unit": probe.mig.FACTS["mig_unit"]}
+    answers = probe.run.gather(facts, 30)
+    assert {name: answer["value"]["active"] for name, answer in answers.items()} == {
+        "persistence_unit": True,
+        "clocks_unit": False,
+        "mig_unit": False,
+    }
+    assert probe.cluster.ray()["unit"]["exists"]
+    assert (tmp_path / "asked").read_text() == "x\n"
+
+
+def test_a_unit_that_no_module_has_named_is_asked_for_by_itself(probe: Any, bin_folder: Path, tmp_path: Path) -> None:
+    tool(bin_folder, "systemctl", SHOW.format(asked=tmp_path / "asked"))
+    assert not probe.run.unit("gpuprov-mig.service")["active"]
+    assert probe.run.unit("other.service")["exists"]
+    assert (tmp_path / "asked").read_text() == "x\nx\n"
+
+
+def test_why_systemd_does_not_answer_is_said_of_each_unit(probe: Any, bin_folder: Path, tmp_path: Path) -> None:
+    tool(bin_folder, "systemctl", f"echo x >> {tmp_path / 'asked'}; exit 1")
+    for name in ("gpuprov-mig.service", "gpuprov-ray.service"):
+        with pytest.raises(probe.run.Unknown, match="no systemd answers"):
+            probe.run.unit(name)
+    assert (tmp_path / "asked").read_text() == "x\n"
