@@ -52,6 +52,30 @@ def hosts_cpu(folder: Path) -> dict[str, float]:
     return used
 
 
+def limited(folder: Path, percent: float) -> list[Path]:
+    """Give each host of a rehearsal's folder so much of a core at most, as long as it runs.
+
+    Returns:
+        the control groups that were made for it, on a machine whose controller of CPU is one of the first version; they are empty, and can
+        be removed, when the hosts have ended.
+    """
+    root = next(root for root in cgroups._ROOTS if (root / "cgroup.controllers").exists())
+    most, made = (str(int(percent * 1000)), "100000"), list[Path]()  # microseconds of each tenth of a second
+    for name in [cgroups._prefix(folder) + host for host in cgroups.present(folder)]:
+        if (root / name / "cpu.max").exists():
+            (root / name / "cpu.max").write_text(" ".join(most))
+            continue
+        made.append(Path("/sys/fs/cgroup/cpu") / name)
+        made[-1].mkdir(exist_ok=True)
+        (made[-1] / "cpu.cfs_period_us").write_text(most[1])
+        (made[-1] / "cpu.cfs_quota_us").write_text(most[0])
+        for listed in (root / name).rglob("cgroup.procs"):
+            for process in listed.read_text().split():
+                with contextlib.suppress(OSError):  # it has ended
+                    (made[-1] / "cgroup.procs").write_text(process)
+    return made
+
+
 def spent(
     argv: Sequence[str],
     environment: Mapping[str, str],

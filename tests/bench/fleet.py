@@ -30,7 +30,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -49,7 +49,7 @@ from provision.workflow.converging import sign
 from provision.workflow.session import Session
 from provision.workflow.setup import SetupRequest, observe
 from tests.bench.converge import write_play
-from tests.bench.cost import Cost, hosts_cpu
+from tests.bench.cost import Cost, hosts_cpu, limited
 from tests.workflow.broken_hosts import Machines
 
 RUNS = int(os.environ.get("BENCH_RUNS", "3"))
@@ -242,9 +242,7 @@ def broken(each_kind: int, sound: int = 0) -> None:
         timed(machines, words, "a first run")
         timed(machines, words, "where all hold")
         before = machines.ids()
-        if "SHARE" in os.environ:
-            until_end.enter_context(shared_out(machines, float(os.environ["SHARE"])))
-            timed(machines, words, f"where all hold, with {os.environ['SHARE']} % of a core for each host")
+        share_out(machines, words, until_end)
         if sound:
             undone(machines, kinds["sound"])
             verdicts("sound", kinds["sound"], timed(machines, words, "where the sound ones alone are set up").said)
@@ -274,6 +272,15 @@ def broken(each_kind: int, sound: int = 0) -> None:
         )
 
 
+def share_out(machines: Machines, words: tuple[str, ...], until_end: contextlib.ExitStack) -> None:
+    """Give each host its share of a core, where SHARE says one."""
+    if share := os.environ.get("SHARE"):
+        for group in limited(hosts_of(machines), float(share)):
+            until_end.callback(group.rmdir)
+        until_end.callback(machines.gpuprov, "rehearse", "stop")
+        timed(machines, words, f"where all hold, with {share} % of a core for each host")
+
+
 def undone(machines: Machines, names: list[str]) -> None:
     """Leave something to set up."""
     for name in names:
@@ -299,33 +306,6 @@ class Timed:
 def hosts_of(machines: Machines) -> Path:
     """The folder of these machines' hosts."""
     return machines.folder / "state/rehearsal/hosts"
-
-
-@contextlib.contextmanager
-def shared_out(machines: Machines, percent: float) -> Iterator[None]:
-    """Give each host that runs so much of a core at most."""
-    folder = machines.folder / "state/rehearsal/hosts"
-    root = next(root for root in cgroups._ROOTS if (root / "cgroup.controllers").exists())
-    most, made = (str(int(percent * 1000)), "100000"), list[Path]()  # microseconds of each tenth of a second
-    for name in [cgroups._prefix(folder) + host for host in cgroups.present(folder)]:
-        if (root / name / "cpu.max").exists():
-            (root / name / "cpu.max").write_text(" ".join(most))
-            continue
-        made.append(Path("/sys/fs/cgroup/cpu") / name)  # on a hybrid machine
-        made[-1].mkdir(exist_ok=True)
-        (made[-1] / "cpu.cfs_period_us").write_text(most[1])
-        (made[-1] / "cpu.cfs_quota_us").write_text(most[0])
-        for listed in (root / name).rglob("cgroup.procs"):
-            for process in listed.read_text().split():
-                with contextlib.suppress(OSError):  # it has ended
-                    (made[-1] / "cgroup.procs").write_text(process)
-    try:
-        yield
-    finally:
-        machines.gpuprov("rehearse", "stop")
-        for group in made:
-            with contextlib.suppress(OSError):
-                group.rmdir()
 
 
 def timed(machines: Machines, words: tuple[str, ...], what: str, told: Callable[[str], None] = lambda _: None) -> Timed:
