@@ -1,4 +1,4 @@
-"""Embedded clouds without hosts, forked from a process that has imported them: a start costs milliseconds and not two seconds.
+"""Embedded clouds, forked from a process that has imported them: a start costs milliseconds and not two seconds.
 
     python tests/embedded.py PADDING    on standard input a line of JSON for each start; on standard output an empty line when it has forked
 
@@ -22,15 +22,17 @@ from pathlib import Path
 from moto.core.base_backend import AccountSpecificBackend
 from moto.core.utils import get_service_model
 
+from provision.paths import private_dir
 from provision.rehearsal import EMULATIONS, control, server
 from provision.rehearsal.control import Rehearsal
 from provision.rehearsal.digitalocean import document
 from provision.rehearsal.gcp import discovery
+from provision.rehearsal.programs import search_path
 
 _MODULE = "provision.rehearsal.server"
 # What tests ask the embedded AWS for. moto reads each service's model at its first call: a quarter of a second for EC2's.
 _ASKED = ("ec2", "autoscaling", "ssm", "sts", "iam", "s3", "service-quotas", "cloudformation", "resourcegroupstaggingapi")
-_START_S = 60.0
+_START_S, _WITH_HOSTS_S = 60.0, 600.0  # the first start with hosts builds their root file system
 
 
 class Embedded:
@@ -39,8 +41,8 @@ class Embedded:
     def __init__(self) -> None:
         self._process: subprocess.Popen[str] | None = None
 
-    def start(self, folder: Path) -> Rehearsal:
-        """What `control.start(folder, hosts=False)` does."""
+    def start(self, folder: Path, *, hosts: bool = False) -> Rehearsal:
+        """What `control.start` does on a machine that lacks nothing, and not for the first time."""
         if self._process is None:
             # The argument is room for the command line of a fork, which has the folder's path.
             command = [sys.executable, __file__, "-" * 2000]
@@ -48,11 +50,12 @@ class Embedded:
             self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment)
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        folder.mkdir(parents=True, exist_ok=True)
-        self._process.stdin.write(json.dumps({"folder": str(folder.resolve()), "environment": dict(os.environ)}) + "\n")
+        private_dir(folder)
+        environment = {**os.environ, "PATH": search_path()} if hosts else dict(os.environ)
+        self._process.stdin.write(json.dumps({"folder": str(folder.resolve()), "hosts": hosts, "environment": environment}) + "\n")
         self._process.stdin.flush()
         assert self._process.stdout.readline() == "\n", "the process that forks embedded clouds has ended"
-        deadline = time.monotonic() + _START_S
+        deadline = time.monotonic() + (_WITH_HOSTS_S if hosts else _START_S)
         while (rehearsal := control.running(folder)) is None:
             assert time.monotonic() < deadline, (folder / "server.log").read_text()
             time.sleep(0.01)
@@ -72,7 +75,7 @@ def rename(words: list[str]) -> None:
     ctypes.memmove(begin, text.ljust(end - begin, b"\0"), end - begin)
 
 
-def serve(folder: str, environment: dict[str, str]) -> None:
+def serve(folder: str, environment: dict[str, str], *, hosts: bool) -> None:
     """Be the process of an embedded cloud, until it is ended."""
     os.setsid()
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -82,7 +85,7 @@ def serve(folder: str, environment: dict[str, str]) -> None:
     nothing = os.open(os.devnull, os.O_RDONLY)
     for source, target in ((nothing, 0), (log, 1), (log, 2)):
         os.dup2(source, target)
-    sys.argv = [_MODULE, "--folder", folder, "--no-hosts"]
+    sys.argv = [_MODULE, "--folder", folder, *([] if hosts else ["--no-hosts"])]
     rename([sys.executable, "-m", *sys.argv])
     try:
         server.main()
@@ -107,7 +110,7 @@ def main() -> None:
     for line in sys.stdin:
         told = json.loads(line)
         if os.fork() == 0:
-            serve(told["folder"], told["environment"])
+            serve(told["folder"], told["environment"], hosts=told["hosts"])
         os.write(1, b"\n")
     os._exit(0)
 

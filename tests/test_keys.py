@@ -4,7 +4,6 @@ import json
 import os
 import re
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ import pytest
 import yaml
 
 from provision.profile import load
+from tests import forked
 
 pytestmark = pytest.mark.rehearsal
 
@@ -35,15 +35,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
 
 
 def gpuprov(environment: dict[str, str], *words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "provision", *words],
-        capture_output=True,
-        text=True,
-        check=False,
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        timeout=1200,
-    )
+    return forked.gpuprov(*words, env=environment)
 
 
 def rows(home: dict[str, str]) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from provision.verify.checks import CHECKS
+from tests import forked
 from tests.waiting import LONG_S, until
 
 pytestmark = pytest.mark.rehearsal
@@ -67,15 +68,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
 
 
 def gpuprov(environment: dict[str, str], *words: str, timeout_s: float = 2000) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "provision", *words],
-        capture_output=True,
-        text=True,
-        check=False,
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        timeout=timeout_s,
-    )
+    return forked.gpuprov(*words, env=environment, timeout_s=timeout_s)
 
 
 class TestStory:

@@ -5,6 +5,7 @@ that die with the embedded cloud. What they fetched stays in the cache folder, s
 """
 
 import contextlib
+import functools
 import os
 import shutil
 import socket
@@ -120,9 +121,7 @@ class Packages:
 
     def _start_pip(self) -> None:
         self._wheels = _Wheels(self._cache)
-        # What this machine's pip is configured to use, so that hosts get packages from where this machine does.
-        command = [sys.executable, "-m", "pip", "config", "get", "global.index-url"]
-        upstream = subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
+        upstream = _index()
         environment = {
             "PROXPI_CACHE_DIR": str(self._wheels.folder),
             "PROXPI_CACHE_SIZE": str(2 * _KEPT_GB * 10**9),  # so that it deletes nothing while a host may ask for it
@@ -183,6 +182,13 @@ class Packages:
         if self._wheels:
             self._wheels.close()
             self._wheels = None
+
+
+@functools.cache
+def _index() -> str:
+    """What this machine's pip is configured to use, so that hosts get packages from where this machine does; empty for its default."""
+    command = [sys.executable, "-m", "pip", "config", "get", "global.index-url"]
+    return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
 
 
 def _free_ports(address: str) -> tuple[int, int]:

@@ -1,5 +1,6 @@
 """The root file system of all hosts: built once from this machine's own distribution, cached, and shared read-only by overlays."""
 
+import functools
 import hashlib
 import json
 import os
@@ -109,6 +110,7 @@ def system() -> str:
     return f"{fields.get('ID', '?')} {fields.get('VERSION_ID', '?')}"
 
 
+@functools.cache
 def _distribution() -> tuple[str, str]:
     """This machine's suite and its package sources, as apt knows them: the hosts are of the same distribution."""
     fields = platform.freedesktop_os_release()

@@ -23,6 +23,7 @@ from provision.clouds.aws.client import client
 from provision.rehearsal import control
 from provision.rehearsal.control import Rehearsal
 from provision.workflow import up
+from tests import forked
 from tests.embedded import Embedded
 from tests.review.desk import desk  # noqa: F401 - a fixture
 from tests.verify.good import GOOD
@@ -85,14 +86,7 @@ def plain(screen: str) -> str:
 
 def gpuprov(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
     """The same in a process of its own, without a terminal."""
-    return subprocess.run(
-        [sys.executable, "-m", "provision", *words],
-        capture_output=True,
-        text=True,
-        check=False,
-        stdin=subprocess.DEVNULL,
-        env={**os.environ, **environment},
-    )
+    return forked.gpuprov(*words, env={**os.environ, **environment})
 
 
 @pytest.fixture

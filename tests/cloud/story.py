@@ -22,6 +22,7 @@ import yaml
 
 from provision.paths import read_bounded, write_whole
 from provision.profile import load
+from tests import forked
 from tests.cloud import things
 
 ROOT: Final = Path(__file__).parents[2]
@@ -29,6 +30,7 @@ TAG: Final = "cloud-test"
 STEPS: Final = ("up", "counters", "reboot", "verify", "review", "down", "sweep", "nothing-left")
 _STATE: Final = 1 << 20
 _REBOOT_S: Final = 900
+_EMBEDDED_S: Final = 7200
 _POLL_S: Final = 2.0
 _BOOT_ID: Final = "/proc/sys/kernel/random/boot_id"
 
@@ -99,7 +101,13 @@ class Story:
 
     def gpuprov(self, step: str, *words: str) -> subprocess.CompletedProcess[str]:
         """Run one command with its calls recorded; its progress is shown, and what it prints is kept."""
-        command = [sys.executable, "-m", "tests.cloud.recorded", "--transcript", str(self.transcript), "--step", step, "--", *words]
+        recorded = ("--transcript", str(self.transcript), "--step", step, "--", *words)
+        if self.state.rehearse:
+            env = self.environment()
+            done = forked.gpuprov(*recorded, env=env, cwd=ROOT, timeout_s=_EMBEDDED_S, module="tests.cloud.recorded", shown=True)
+            (self.folder / f"{step}.out").write_text(done.stdout)
+            return done
+        command = [sys.executable, "-m", "tests.cloud.recorded", *recorded]
         process = subprocess.Popen(
             command, cwd=ROOT, env=self.environment(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=None, text=True
         )

@@ -21,6 +21,7 @@ from provision.converge.progress import ConvergeResult, Progress
 from provision.converge.shared import SharedRuns, Work
 from provision.errors import HostUnreachableError, PlaybookFailedError
 from provision.host.ssh import Target
+from tests.embedded import Embedded
 from tests.waiting import LONG_S, until
 from tests.workflow.broken_hosts import ROOT, Machines
 
@@ -208,8 +209,9 @@ class OldMachines(Machines):
 
 
 @pytest.fixture(scope="module")
-def machines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OldMachines]:
+def machines(tmp_path_factory: pytest.TempPathFactory, embedded: Embedded) -> Iterator[OldMachines]:
     made = OldMachines(tmp_path_factory.mktemp("old"))
+    embedded.start(made.folder / "state" / "rehearsal", hosts=True)
     yield made
     made.gpuprov("rehearse", "stop")
 

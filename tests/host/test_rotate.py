@@ -21,6 +21,7 @@ from provision.host.ssh import execute
 from provision.host.sshconfig import SshHome
 from provision.rehearsal import control
 from tests.clouds.digitalocean.orders import order as some
+from tests.embedded import Embedded
 
 pytestmark = pytest.mark.rehearsal
 
@@ -57,9 +58,9 @@ class Place:
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+def place(tmp_path_factory: pytest.TempPathFactory, embedded: Embedded) -> Iterator[Place]:
     folder = tmp_path_factory.mktemp("rotate")
-    running = control.start(folder / "rehearsal")
+    running = embedded.start(folder / "rehearsal", hosts=True)
     access = clouds.access_from("digitalocean", running.settings("digitalocean"))
     yield Place(DigitalOceanCloud("nyc2", access), SshHome(folder / "ssh", folder / "ssh_config"))
     assert control.stop(folder / "rehearsal")

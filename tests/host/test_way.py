@@ -24,6 +24,7 @@ from tests.clouds.aws.rig import AwsRig
 from tests.clouds.contract import Rig
 from tests.clouds.gcp.rig import GcpRig
 from tests.conftest import access_to
+from tests.embedded import Embedded
 
 pytestmark = pytest.mark.rehearsal
 
@@ -33,9 +34,9 @@ SERVER = "import socket; s = socket.create_server(('127.0.0.1', 7777)); print('u
 
 
 @pytest.fixture
-def rehearsal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rehearsal]:
+def rehearsal(tmp_path_factory: pytest.TempPathFactory, embedded: Embedded) -> Iterator[Rehearsal]:
     folder = tmp_path_factory.mktemp("way")  # short: the path of a socket in it has at most 107 characters
-    yield control.start(folder)
+    yield embedded.start(folder, hosts=True)
     assert control.stop(folder)
 
 

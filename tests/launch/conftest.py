@@ -105,7 +105,16 @@ AWS = Kind(
     refusal={"kind": "error", "code": "InsufficientInstanceCapacity", "http": 500},
     scarce={"zone_capacity": {"ap-southeast-1a": 1, "ap-southeast-1b": 1, "ap-southeast-1c": 0}},
     unseen={"unseen_s": 30.0},
-    plain={"unseen_s": 0.0, "pending_s": 0.0, "ending_s": 0.0, "zone_capacity": {}, "vcpu_limit": {}, "not_opted_in": [], "allowed": None},
+    plain={
+        "unseen_s": 0.0,
+        "pending_s": 0.0,
+        "ending_s": 0.0,
+        "terminated_s": 0.5,
+        "zone_capacity": {},
+        "vcpu_limit": {},
+        "not_opted_in": [],
+        "allowed": None,
+    },
 )
 
 

@@ -9,6 +9,7 @@ import yaml
 
 from provision.profile import load
 from tests.cli.conftest import gpuprov
+from tests.embedded import Embedded
 
 pytestmark = pytest.mark.rehearsal
 PLACES = {
@@ -20,9 +21,10 @@ OWN = PLACES["aws"] | {"image": {"id": "ami-0123456789abcdef0", "login": "svc-op
 
 
 @pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+def home(tmp_path_factory: pytest.TempPathFactory, embedded: Embedded) -> Iterator[dict[str, str]]:
     folder = tmp_path_factory.mktemp("el")
     environment = {"GPUPROV_HOME": str(folder / "home"), "GPUPROV_SSH_CONFIG": str(folder / "ssh_config")}
+    embedded.start(folder / "home" / "rehearsal", hosts=True)
     yield environment
     assert gpuprov("rehearse", "stop", **environment).returncode == 0
 

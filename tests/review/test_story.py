@@ -7,7 +7,6 @@ import json
 import os
 import re
 import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from provision import paths
+from tests import forked
 
 from .samples import key, public
 
@@ -51,16 +51,7 @@ class Party:
         return cls(folder, {**kept, **own, **none, **extra})
 
     def gpuprov(self, *words: str | Path) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-m", "provision", *map(str, words)],
-            capture_output=True,
-            text=True,
-            check=False,
-            env=self.environment,
-            cwd=self.folder,
-            stdin=subprocess.DEVNULL,
-            timeout=1200,
-        )
+        return forked.gpuprov(*map(str, words), env=self.environment, cwd=self.folder)
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,8 @@ from pathlib import Path
 
 import psutil
 
+from tests import forked
+
 ROOT = Path(__file__).parents[2]
 DELAY = ROOT / "tests/bench/delay.py"
 FULL = "/var/lib/gpuprov/host"
@@ -49,8 +51,7 @@ class Machines:
 
     def gpuprov(self, *words: str) -> subprocess.CompletedProcess[str]:
         """One command, to its end."""
-        argv = [sys.executable, "-m", "provision", *words]
-        return subprocess.run(argv, capture_output=True, text=True, check=False, env=self.env, stdin=subprocess.DEVNULL, timeout=2400)
+        return forked.gpuprov(*words, env=self.env, timeout_s=2400)
 
     def started(self, *words: str) -> subprocess.Popen[str]:
         """One command that runs beside the caller."""

@@ -124,23 +124,13 @@ def run(number: int, when: str, words: list[str], held: Path) -> None:
 
 
 def warm_up() -> None:
-    """Import what the command lines need, and make a client of each kind, which sends nothing."""
-    from provision.clouds.aws.access import AwsAccess
-    from provision.clouds.aws.client import client
-    from provision.clouds.gcp.access import GcpAccess
-    from provision.clouds.gcp.client import client as gcp_client
-    from provision.clouds.gcp.client import session
+    """Import what the command lines need."""
     from provision.workflow import bake, fleet, idle_fleet, up
+    from tests import warm
     from tests.workflow import bake_stand_ins, member_stand_ins
 
     assert all((bake, fleet, idle_fleet, up, bake_stand_ins, member_stand_ins))
-    nowhere = AwsAccess("http://127.0.0.1:9", "x", "x")
-    for service in ("ec2", "autoscaling", "ssm", "s3"):
-        client(service, "us-east-1", nowhere)
-    google = GcpAccess("http://127.0.0.1:9", "x")
-    for kind in ("InstancesClient", "FirewallsClient", "ImagesClient", "RegionInstanceGroupManagersClient", "InstanceTemplatesClient"):
-        gcp_client(kind, google)
-    session(google)
+    warm.command_line()
 
 
 def fork(told: dict[str, Any]) -> int:

@@ -37,7 +37,7 @@ REGION = "ap-southeast-1"
 def cloud(own_home: Path, embedded: Embedded) -> Iterator[Rehearsal]:
     folder = own_home / "rehearsal"
     rehearsal = embedded.start(folder)
-    settings(rehearsal, **{**PLAIN, "image_s": 0.05})
+    settings(rehearsal, **{**PLAIN, "image_s": 0.05, "terminated_s": 1.0})  # of a matrix's machines, each call would list all that ended
     with stand_ins():
         yield rehearsal
     control.stop(folder)

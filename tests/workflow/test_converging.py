@@ -14,6 +14,8 @@ from pathlib import Path
 import pytest
 
 from provision.workflow import converging
+from tests import forked
+from tests.embedded import Embedded
 from tests.waiting import LONG_S
 
 UP = ("up", "--profile", "t4-train", "--rehearse", "--name", "m", "--count", "3", "--without-gpu")
@@ -26,7 +28,7 @@ def test_a_serial_rises_even_where_the_clock_was_set_back(tmp_path: Path) -> Non
 
 
 @pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+def home(tmp_path_factory: pytest.TempPathFactory, embedded: Embedded) -> Iterator[dict[str, str]]:
     folder = tmp_path_factory.mktemp("several")
     environment = {
         **{name: value for name, value in os.environ.items() if not name.startswith("AWS_") or name == "AWS_CA_BUNDLE"},
@@ -36,13 +38,13 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
         "AWS_SHARED_CREDENTIALS_FILE": "/dev/null",
         "AWS_EC2_METADATA_DISABLED": "true",
     }
+    embedded.start(folder / "state" / "rehearsal", hosts=True)
     yield environment
     gpuprov(environment, "rehearse", "stop")
 
 
 def gpuprov(home: dict[str, str], *words: str) -> subprocess.CompletedProcess[str]:
-    argv = [sys.executable, "-m", "provision", *words]
-    return subprocess.run(argv, capture_output=True, text=True, check=False, env=home, stdin=subprocess.DEVNULL, timeout=1200)
+    return forked.gpuprov(*words, env=home)
 
 
 def started(home: dict[str, str], *words: str) -> subprocess.Popen[str]:

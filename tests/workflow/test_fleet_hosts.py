@@ -18,6 +18,7 @@ from provision.rehearsal import control
 from provision.workflow.fleet import connected, known, order_of
 from provision.workflow.session import Session
 from tests.cli.conftest import Call, call
+from tests.embedded import Embedded
 from tests.waiting import until
 
 __all__ = ["call"]
@@ -28,11 +29,11 @@ ACCOUNT = "gpu-node@gpuprov-rehearsal.iam.gserviceaccount.com"
 
 
 @pytest.fixture
-def words(own_home: Path, tmp_path: Path) -> Iterator[tuple[str, ...]]:
+def words(own_home: Path, tmp_path: Path, embedded: Embedded) -> Iterator[tuple[str, ...]]:
     text = (paths.profiles_dir() / "t4-train.yml").read_text().replace("name: t4-train", "name: ff", 1)
     (tmp_path / "f.yml").write_text(text.replace("    gpu: t4\n", f"    gpu: t4\n    identity: {{service_account: {ACCOUNT}}}\n", 1))
     folder = own_home / "rehearsal"
-    rehearsal = control.start(folder)
+    rehearsal = embedded.start(folder, hosts=True)
     control.ask(rehearsal, "settings", method="PUT", body={"gce_check_s": 0.5, "gce_group_retry_s": 0.5})
     yield ("fleet", "up", str(tmp_path / "f.yml"), "--store", "gs://a-store/x", "--rehearse", "gcp", "--without-gpu")
     assert control.stop(folder)

@@ -17,6 +17,7 @@ from provision.errors import GpuprovError, HostUnreachableError, InternalError, 
 from provision.workflow.converging import sign
 from provision.workflow.session import Say, Session
 from provision.workflow.several import HostsFailedError, Outcomes, on_each, reason, worst
+from tests.embedded import Embedded
 from tests.waiting import LONG_S, until
 from tests.workflow.broken_hosts import Machines
 
@@ -118,8 +119,9 @@ def test_an_error_that_gpuprov_understands_is_kept_as_it_is() -> None:
 
 
 @pytest.fixture(scope="module")
-def machines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machines]:
+def machines(tmp_path_factory: pytest.TempPathFactory, embedded: Embedded) -> Iterator[Machines]:
     made = Machines(tmp_path_factory.mktemp("broken"))
+    embedded.start(made.folder / "state" / "rehearsal", hosts=True)
     yield made
     made.gpuprov("rehearse", "stop")
 

@@ -28,6 +28,7 @@ _PENDING_S: Final = 0.02
 def patch(settings: AwsSettings, park: HostPark | None) -> None:
     """Change moto's classes for this process. With a park, instances are its hosts; without, their addresses are loopback ones."""
     _patch_states(settings)
+    _patch_memory(settings)
     _patch_power(park)
     _patch_answers(settings, park)
 
@@ -52,6 +53,8 @@ def _patch_states(settings: AwsSettings) -> None:
             before = original(self, *args, **kwargs)
             self._state = InstanceState(*then)  # what moto changed may have been the passing state, which is not kept
             show_state(self, name, code, getattr(settings, seconds))
+            if method == "terminate":
+                self.__dict__["_ended"] = time.monotonic() + getattr(settings, seconds)
             return before
 
         setattr(Instance, method, change)
@@ -59,6 +62,25 @@ def _patch_states(settings: AwsSettings) -> None:
     wrap("start", "pending", 0, ("running", 16), "pending_s")
     wrap("stop", "stopping", 64, ("stopped", 80), "ending_s")
     wrap("terminate", "shutting-down", 32, ("terminated", 48), "ending_s")
+
+
+def _patch_memory(settings: AwsSettings) -> None:
+    """Forget instances that ended, as EC2 does; moto describes them for ever, and each call costs more than the one before."""
+    every = InstanceBackend.all_reservations
+
+    @method_of(InstanceBackend)
+    def all_reservations(self: Any, filters: Any = None) -> Any:
+        before = time.monotonic() - settings.terminated_s
+        for number, reservation in self.reservations.copy().items():
+            # One without instances is being filled by another request.
+            if reservation.instances and all(_has_ended(instance, before) for instance in reservation.instances):
+                self.reservations.pop(number, None)  # another request may do the same
+        return every(self, filters)
+
+
+def _has_ended(instance: Any, before: float) -> bool:
+    """Whether an instance was terminated before this time."""
+    return bool(instance.__dict__.get("_ended", before) < before)
 
 
 def _patch_power(park: HostPark | None) -> None:

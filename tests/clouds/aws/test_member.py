@@ -14,6 +14,7 @@ from provision.clouds.aws.client import client
 from provision.rehearsal import control
 from provision.rehearsal.control import Rehearsal
 from tests.cli.conftest import gpuprov
+from tests.embedded import Embedded
 from tests.waiting import until
 
 pytestmark = pytest.mark.rehearsal
@@ -87,8 +88,9 @@ class Home:
 
 
 @pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
+def home(tmp_path_factory: pytest.TempPathFactory, embedded: Embedded) -> Iterator[Home]:
     made = Home(tmp_path_factory.mktemp("fleet"))
+    embedded.start(Path(made.environment["GPUPROV_HOME"]) / "rehearsal", hosts=True)
     yield made
     gpuprov("rehearse", "stop", **made.environment)
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from provision.rehearsal import control
+from tests.embedded import Embedded
 from tests.rehearsal.digitalocean.conftest import CPU, GPU, REGION, Ocean, fresh
 from tests.waiting import until
 
@@ -18,9 +19,9 @@ pytestmark = pytest.mark.rehearsal
 
 
 @pytest.fixture
-def hosts(tmp_path: Path) -> Iterator[Ocean]:
+def hosts(tmp_path: Path, embedded: Embedded) -> Iterator[Ocean]:
     folder = tmp_path / "rehearsal"
-    yield Ocean(control.start(folder))
+    yield Ocean(embedded.start(folder, hosts=True))
     assert control.stop(folder)
 
 

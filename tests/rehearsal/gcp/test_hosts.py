@@ -10,15 +10,16 @@ from google.api_core import exceptions as x
 from google.cloud import compute_v1 as c
 
 from provision.rehearsal import control, rootfs
+from tests.embedded import Embedded
 from tests.rehearsal.gcp.conftest import IMAGE, ZONE, Gce
 
 pytestmark = pytest.mark.rehearsal
 
 
 @pytest.fixture
-def hosts(tmp_path: Path) -> Iterator[Gce]:
+def hosts(tmp_path: Path, embedded: Embedded) -> Iterator[Gce]:
     folder = tmp_path / "rehearsal"
-    yield Gce(control.start(folder))
+    yield Gce(embedded.start(folder, hosts=True))
     assert control.stop(folder)
 
 
