@@ -1,25 +1,25 @@
-"""What the table of issue 26 says of each row, so that a measurement stands beside it: "then", "aim" and "now".
+"""What each row has to reach and where it began, so that a measurement stands beside it: "then", "aim" and "now".
 
-"Today" there is "then" here. Those figures were measured before the redesign, on 2 cores, "beside its peers in one run"; they say how far
-the client has come, and are compared with nothing. "Now" is compared with "aim" alone.
+"Then" was measured on 2 cores in November 2026, in one run with the peers. It says how far the client has come, and is compared with
+nothing. "Now" is compared with "aim" alone.
 """
 
 from dataclasses import dataclass
 
 from tests.bench.row import Row
 
-SOURCE = "then: the figures of issue 26, measured before the redesign; aim: what it asks for"
+SOURCE = "then: measured in November 2026, before the rows were worked on; aim: what was set then"
 
 
 @dataclass(frozen=True, slots=True)
 class Aim:
-    """One line of the issue's table.
+    """What one row has to reach.
 
     Attributes:
         row: how the names of its rows begin.
-        then: the figure of its column "today".
-        floor: its column "floor in the same run".
-        to_reach: its column "to reach".
+        then: what it was.
+        floor: what it cannot be less than, as it was in the same run.
+        to_reach: its aim, in words.
         of_floor: the multiple of the floor that reaches it; 0 where it is no multiple.
         at_most: the figure in the row's unit that reaches it, or what is admitted on top of the multiple.
         program: in whose hands the floor is, where that is another program; empty where it is gpuprov's own.
@@ -59,5 +59,5 @@ AIMS = (
 
 
 def aim_of(row: Row) -> Aim:
-    """The line of the issue's table that a row is about."""
+    """The aim of a row."""
     return next(aim for aim in AIMS if row.name.startswith(aim.row))

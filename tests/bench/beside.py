@@ -1,4 +1,4 @@
-"""The peers that the issue names, measured for a row of the table: each does as its manual advises what the row does, or as near as it can.
+"""The peers, measured for a row of the table: each does as its manual advises what the row does, or as near as it can.
 
 `verify`: pytest-testinfra and Ansible ask about 40 things. A launch: `ray up` and `sky launch` of one machine. A no-op `apply`: Ansible and
 pyinfra, 40 small tasks that hold. Where PEERS and the variables of tests/bench/verify.py and converge.py do not name one it is left out.

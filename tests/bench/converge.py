@@ -31,7 +31,7 @@ from tests.bench.cost import Cost, hosts_folder, own
 
 WAITING = {"Install the packages with apt", "Install OpenCV exactly as locked"}
 ROUND_TRIP_MS = 40
-PLAIN_ANSIBLE = "ansible-playbook, 40 tasks"  # the peer of which the issue names the pipelined form alone
+PLAIN_ANSIBLE = "ansible-playbook, 40 tasks"  # of this peer the pipelined form alone stands in the table
 
 
 def main() -> None:

@@ -1,7 +1,7 @@
 """The picture of where the time of each row goes, as plain SVG: a bar for each, by phase, above the row's floor.
 
 Each row has a scale of its own, since rows last from milliseconds to seconds: its longest bar has the whole width. What is to be read is
-ours (coloured) beside the floor (grey) and the aim of the issue (the red tick). What each phase is stands in tests/bench/phases.py.
+ours (coloured) beside the floor (grey) and the aim (the red tick). What each phase is stands in tests/bench/phases.py.
 """
 
 from collections.abc import Sequence
@@ -43,7 +43,7 @@ def draw(rows: Sequence[Row], path: Path) -> None:
     shapes = [shape for number, row in enumerate(drawn) for shape in _row(row, 112 + HIGH * number)]
     height = 116 + HIGH * len(drawn)
     said = [
-        "Each row has its own scale. Grey is its floor, the red tick the aim of issue 26. Numbers in bars are ms (row 10: of 1,000 files).",
+        "Each row has its own scale. Grey is its floor, the red tick the aim. Numbers in bars are ms (row 10: of 1,000 files).",
         "The coloured bar is one more run, watched: its sum differs from the title's median. Computing counts before waiting.",
     ]
     head = [

@@ -15,7 +15,7 @@ class Row:
     """One row: what was measured beside its floor, both in `unit`, medians of pairs; `ratio` is the median of the pairs' own.
 
     Attributes:
-        name: its number in the issue's table, what was measured, and after the slash what the floor is.
+        name: its number, what was measured, and after the slash what the floor is.
         wall_s, client_cpu_s: of ours: how long it took, and the CPU of the client with its children.
         hosts_cpu_s: the CPU of the hosts meanwhile; None where the row has no hosts.
         floor_cpu_s: the CPU of the floor's own client.
@@ -35,7 +35,7 @@ class Row:
 
     @property
     def number(self) -> int:
-        """Which row of the issue's table it is."""
+        """Which row it is."""
         return int(self.name.split()[0])
 
     @classmethod

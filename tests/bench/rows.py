@@ -1,10 +1,10 @@
-"""What the client costs, row by row beside its floor and the issue's aims; a history by commit; a picture of where the time goes.
+"""What the client costs, row by row beside its floor and its aim; a history by commit; a picture of where the time goes.
 
 Run: python -m tests.bench.rows [--rows 1,3,10] [--json] [--keep] [--peers] [NAME]   (RUNS=5; NAME: an instance of `gpuprov up --rehearse`)
 
 A figure is judged by its ratio to a floor that is measured in turn with it, so that a busy machine moves both. Rows 1, 2, 7, 8 and 9 need
 the instance, and are left out without it. The picture is build/bench.svg. `--keep` appends the rows to history.csv, and puts the picture
-beside it. `--peers` measures the peers that the issue names, too, where they are installed (tests/bench/peers.py, PEERS).
+beside it. `--peers` measures the peers, too, where they are installed (tests/bench/peers.py, PEERS).
 """
 
 import argparse
@@ -97,7 +97,7 @@ def grew(row: Row, last: dict[str, float]) -> bool:
 
 
 def show(rows: list[Row], beside: Sequence[Peer] = ()) -> None:
-    """Print the rows beside the issue's figures, the peers under the rows that they are for, and what got worse on this machine."""
+    """Print the rows beside their aims, the peers under the rows that they are for, and what got worse on this machine."""
     print(
         f"{'':<46} {'then':>10} {'now':>14} {'floor':>8} {'':>8} {'aim':>25} {'':>8} {'wall s':>7} {'client':>8} {'hosts':>8}", flush=True
     )
@@ -188,7 +188,7 @@ def main() -> None:
 
 
 def as_data(row: Row) -> dict[str, object]:
-    """A row with what the issue says of it."""
+    """A row with its aim."""
     aim = aim_of(row)
     said = {"then": aim.then, "aim": aim.to_reach, "reached": aim.reached(row), "floor_in": aim.program or "gpuprov"}
     return {**dataclasses.asdict(row), **said}

@@ -1,4 +1,4 @@
-"""What `make bench` keeps of its rows, what it calls a regression, what it says of the issue's aims, and how it counts phases."""
+"""What `make bench` keeps of its rows, what it calls a regression, what it says of aims, and how it counts phases."""
 
 import csv
 import os
@@ -82,7 +82,7 @@ def test_a_history_of_fewer_columns_can_be_read(history: Path, capsys: pytest.Ca
     assert shown(measured(1.2), capsys) == [f"REGRESSION {ROW}: 1.00 -> 1.20 x the floor"]
 
 
-def test_each_row_has_one_line_of_the_issue() -> None:
+def test_each_row_has_one_aim() -> None:
     said = [aims.aim_of(measured(1.0, name)) for name in NAMES]
     assert sorted(aim.row for aim in said) == sorted(aim.row for aim in aims.AIMS)
 
@@ -113,7 +113,7 @@ def test_the_table_says_then_now_aim_costs_and_whose_floor_it_is(capsys: pytest.
     assert "5.0 x ours" in said
     assert "left out: it is not there" in said
     assert "ray up" not in said
-    assert "measured before the redesign" in said
+    assert "before the rows were worked on" in said
 
 
 def events(*lines: tuple[str, str, int, float, float]) -> list[Event]:
