@@ -6,6 +6,7 @@ only, and folders of its own, so that no lock of the system is held. What fails 
 the set-up waits for the unit's end (`converge/onhost/work.py`), which takes what is here and removes it.
 """
 
+import functools
 import hashlib
 import html.parser
 import json
@@ -17,7 +18,7 @@ import sys
 import time
 import urllib.parse
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -28,7 +29,8 @@ LEAST_FREE_GB = 20
 MOST_PAGE = 16 << 20
 MOST_KEY = 1 << 20
 TRIES = 3
-TIMEOUT_S = 60.0
+MOST_FAILED = 3
+TIMEOUT_S = 20.0
 _WHEEL = re.compile(r"[A-Za-z0-9._+!-]+\.whl")
 # What other programs hook into an update is for the system's own lists.
 _APT = """\
@@ -119,17 +121,17 @@ def fetch_wheel(name: str, sha256: str, index: str, folder: Path) -> None:
         kept.write(f"{digest}\n")
 
 
-def fetch_wheels(asked: dict[str, Any], root: Path) -> None:
-    """Download the wheels, one after the other; what cannot be had is left to pip."""
-    (root / "wheels").mkdir()
-    for name, sha256 in asked["wheels"]:
-        for attempt in range(TRIES):
-            try:
-                fetch_wheel(name, sha256, asked["index"], root / "wheels")
-                break
-            except (OSError, ValueError) as error:
-                say(f"{name}: {error}")
-                time.sleep(2.0**attempt)
+def tried(name: str, work: Callable[[], None]) -> bool:
+    """Whether something was done, in up to three tries: at this moment of a boot a name server may not answer yet."""
+    for attempt in range(TRIES):
+        try:
+            work()
+        except (OSError, ValueError, subprocess.SubprocessError) as error:
+            say(f"{name}: {error}")
+            time.sleep(2.0**attempt)
+        else:
+            return True
+    return False
 
 
 def sources(repositories: list[dict[str, Any]], root: Path) -> Iterator[tuple[str, bytes]]:
@@ -151,7 +153,7 @@ def sources(repositories: list[dict[str, Any]], root: Path) -> Iterator[tuple[st
 def fetch_packages(asked: dict[str, Any], root: Path, archives: Path) -> None:
     """Download packages and what they depend on, and lay those that apt has checked where apt looks for them."""
     for name in ("sources", "lists/partial", "cache/archives/partial"):
-        (root / name).mkdir(parents=True)
+        (root / name).mkdir(parents=True, exist_ok=True)
     for name, content in sources(asked["repositories"], root):
         (root / "sources" / name).write_bytes(content)
     (root / "apt.conf").write_text(_APT.format(root=root))
@@ -172,13 +174,15 @@ def main(path: str, root: Path = Path(ROOT), archives: Path = Path(ARCHIVES)) ->
         say(f"less than {LEAST_FREE_GB} GB are free")
         return
     shutil.rmtree(root, ignore_errors=True)
-    root.mkdir()
-    try:
-        if asked["packages"]:
-            fetch_packages(asked, root, archives)
-    except (OSError, ValueError, subprocess.SubprocessError) as error:
-        say(f"packages: {error}")
-    fetch_wheels(asked, root)
+    (root / "wheels").mkdir(parents=True)
+    if asked["packages"]:
+        tried("packages", lambda: fetch_packages(asked, root, archives))
+    failed = 0
+    for name, sha256 in asked["wheels"]:
+        failed += not tried(name, functools.partial(fetch_wheel, name, sha256, asked["index"], root / "wheels"))
+        if failed == MOST_FAILED:  # so that a set-up does not wait long for an index that does not answer
+            say("no further wheel is tried")
+            return
 
 
 if __name__ == "__main__":

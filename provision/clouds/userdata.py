@@ -116,12 +116,14 @@ def _written(document: dict[str, object]) -> str:
 def _begin(downloads: Downloads) -> list[list[str]]:
     """The commands that begin the downloads, once for an instance; a reviewer reads the program in them.
 
-    `bootcmd` runs when the network is up, and sshd starts after it: cloud-init.service has `Before=sshd.service`.
+    `bootcmd` runs when the network is up, and sshd starts after it: cloud-init.service has `Before=sshd.service`. Without the default
+    dependencies the unit does not wait for the system's other early units, which sshd waits for as well.
     Source: docs.cloud-init.io/en/latest/reference/modules.html, Bootcmd.
     """
     program = resources.files("provision.clouds").joinpath("ahead.py").read_text()
     asked = {**asdict(downloads), "environment": dict(downloads.environment)}
-    unit = ["systemd-run", "--quiet", "--no-block", "--collect", f"--unit={AHEAD}", "--description=Download what the set-up installs"]
+    early = ("DefaultDependencies=no", "Conflicts=shutdown.target", "Before=shutdown.target")
+    unit = ["systemd-run", "--quiet", "--no-block", "--collect", f"--unit={AHEAD}", *(f"--property={each}" for each in early)]
     python = ["/usr/bin/python3", "-I", f"{_INTO}/ahead.py", f"{_INTO}/asked.json"]
     written = ["sh", "-c", _WRITE, "sh", program, json.dumps(asked, sort_keys=True)]
     return [written, ["cloud-init-per", "instance", AHEAD, *unit, "--", *python]]

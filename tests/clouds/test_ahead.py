@@ -64,6 +64,31 @@ def test_what_the_index_does_not_have_keeps_no_other_wheel_away(index: Index, tm
     assert "nowhere: HTTP Error 404" in said
 
 
+def test_an_index_that_fails_is_not_asked_for_every_wheel(index: Index, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    wheels = [(f"nowhere-{n}", "0" * 64) for n in range(9)] + [("torch", digest_of(index, "torch 2.11.0"))]
+    assert run(tmp_path / "a", index.url, wheels) == []
+    assert index.asked == [f"/simple/nowhere-{n}/" for n in range(3)]
+    assert capsys.readouterr().err.endswith("no further wheel is tried\n")
+
+
+@pytest.mark.parametrize(("fails", "found"), [(2, ["torch-2.10.0-py3-none-any.whl"]), (3, [])])
+def test_what_fails_is_tried_three_times(
+    index: Index, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fails: int, found: list[str]
+) -> None:
+    asked: list[str] = []
+    opened = ahead.opened
+
+    def seldom(url: str) -> Any:
+        asked.append(url)
+        if len(asked) <= fails:
+            raise OSError
+        return opened(url)
+
+    monkeypatch.setattr(ahead, "TRIES", 3)
+    monkeypatch.setattr(ahead, "opened", seldom)
+    assert run(tmp_path / "a", index.url, [("torch", digest_of(index, "torch 2.10.0"))]) == found
+
+
 def test_a_file_that_is_another_than_its_index_says_is_not_kept(index: Index, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     digest = digest_of(index, "torch 2.10.0")
     (tmp_path / "index/torch-2.10.0-py3-none-any.whl").write_bytes(b"something else")

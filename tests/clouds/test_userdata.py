@@ -103,7 +103,10 @@ def test_downloads_begin_once_and_hold_nothing_up() -> None:
         *("cloud-init-per", "instance", "gpuprov-ahead"),
         *("systemd-run", "--quiet", "--no-block", "--collect", f"--unit={AHEAD}"),
     ]
-    assert begin[10:] == ["/usr/bin/python3", "-I", "/run/gpuprov-ahead/ahead.py", "/run/gpuprov-ahead/asked.json"]
+    assert begin[8:11] == [
+        f"--property={each}" for each in ("DefaultDependencies=no", "Conflicts=shutdown.target", "Before=shutdown.target")
+    ]
+    assert begin[12:] == ["/usr/bin/python3", "-I", "/run/gpuprov-ahead/ahead.py", "/run/gpuprov-ahead/asked.json"]
     assert json.loads(words) == {
         "wheels": [["torch", "0" * 64]],
         "index": "https://pypi.org/simple",

@@ -149,7 +149,7 @@ def test_apt_takes_nothing_from_a_repository_whose_key_is_not_the_one_of_the_loc
     lab.shell("sudo rm -f /var/cache/apt/archives/*.deb")
     wrong = dataclasses.replace(asked(boot.index, boot.repository, "0" * 40), wheels=())
     words = json.dumps({**dataclasses.asdict(wrong), "environment": {}})
-    lab.shell(f"echo {shlex.quote(words)} > /tmp/asked.json")
-    said = lab.shell(f"sudo python3 -Ic {shlex.quote(program)} /tmp/asked.json 2>&1")
+    lab.shell(f"echo {shlex.quote(words)} > asked.json")
+    said = lab.shell(f"sudo python3 -Ic {shlex.quote(program)} asked.json 2>&1")
     assert "packages: Command" in said
     assert "cuda" not in lab.shell("ls /var/cache/apt/archives")
