@@ -25,7 +25,6 @@ from typing import Any, BinaryIO
 ROOT = "/var/cache/gpuprov/ahead"
 """`wheels` is in it, the list `digests` of those that are whole, and what apt needs; root's, readable by all."""
 ARCHIVES = "/var/cache/apt/archives"
-LEAST_FREE_GB = 20
 MOST_PAGE = 16 << 20
 MOST_KEY = 1 << 20
 TRIES = 3
@@ -166,12 +165,12 @@ def fetch_packages(asked: dict[str, Any], root: Path, archives: Path) -> None:
 
 
 def main(path: str, root: Path = Path(ROOT), archives: Path = Path(ARCHIVES)) -> None:
-    """Download what a file asks for: a JSON object with `wheels`, `index`, `packages`, `repositories` and `environment`."""
+    """Download what a file asks for: a JSON object with the attributes of `userdata.Downloads`."""
     asked = json.loads(Path(path).read_text())
     os.environ.update(asked["environment"])
     root.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
-    if shutil.disk_usage(root.parent).free < LEAST_FREE_GB << 30:
-        say(f"less than {LEAST_FREE_GB} GB are free")
+    if shutil.disk_usage(root.parent).free < asked["least_free_gb"] << 30:
+        say(f"less than {asked['least_free_gb']} GB are free")
         return
     shutil.rmtree(root, ignore_errors=True)
     (root / "wheels").mkdir(parents=True)

@@ -57,6 +57,8 @@ class Downloads:
         packages: of apt, as it takes them; none on a system with another package manager.
         repositories: where apt finds them beside the system's own.
         environment: the variables that lead to a proxy.
+        least_free_gb: where the disk has less, nothing begins. The set-up asks for room before it changes anything, 45 GB for every role
+            (`converge/variables.py`), and these downloads, which it would make itself, must not take that room.
     """
 
     wheels: tuple[tuple[str, str], ...]
@@ -64,6 +66,7 @@ class Downloads:
     packages: tuple[str, ...] = ()
     repositories: tuple[PackageSource, ...] = ()
     environment: tuple[tuple[str, str], ...] = ()
+    least_free_gb: int = 70
 
 
 def user_data(

@@ -39,7 +39,7 @@ def digest_of(index: Index, package: str) -> str:
 
 def run(root: Path, url: str, wheels: list[tuple[str, str]], **more: Any) -> list[str]:
     """The names of the wheels that it has in the end."""
-    asked = {"wheels": wheels, "index": url, "packages": [], "repositories": [], "environment": {}, **more}
+    asked = {"wheels": wheels, "index": url, "packages": [], "repositories": [], "environment": {}, "least_free_gb": 1, **more}
     words = root.parent / "asked.json"
     words.write_text(json.dumps(asked))
     ahead.main(str(words), root, root.parent)
@@ -125,7 +125,7 @@ def test_a_page_without_end_is_not_read_to_its_end(
 @pytest.mark.parametrize(("free_gb", "found"), [(20, []), (19.9, ["nothing began"])])
 def test_a_disk_with_little_room_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, free_gb: float, found: list[str]) -> None:
     monkeypatch.setattr(shutil, "disk_usage", lambda _path: SimpleNamespace(free=int(free_gb * 2**30)))
-    assert run(tmp_path / "a", "http://127.0.0.1:1/simple", []) == found
+    assert run(tmp_path / "a", "http://127.0.0.1:1/simple", [], least_free_gb=20) == found
 
 
 def test_packages_that_cannot_be_had_keep_no_wheel_away(

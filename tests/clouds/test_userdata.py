@@ -123,6 +123,7 @@ def test_downloads_begin_once_and_hold_nothing_up() -> None:
             }
         ],
         "environment": {"https_proxy": "http://a"},
+        "least_free_gb": 70,
     }
 
 

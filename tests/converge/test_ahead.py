@@ -72,7 +72,7 @@ def asked(index: Index, repository: Repository, fingerprint: str = "") -> Downlo
     wheels = tuple((pin.split()[0], index.pins[pin].rpartition(":")[2]) for pin in index.pins)
     key = f"{repository.url}key.asc"
     source = PackageSource("nvidia", repository.url, "/", key=key, fingerprint=fingerprint or repository.fingerprint)
-    return Downloads(wheels, index.url, ("cuda-toolkit-13-2", "tmux"), (source,))
+    return Downloads(wheels, index.url, ("cuda-toolkit-13-2", "tmux"), (source,), least_free_gb=1)
 
 
 def set_up(lab: Lab, profile: Profile, role: str, folder: Path) -> list[str]:
