@@ -50,7 +50,7 @@ def _code_cell(text: str, longest: int = page.LONGEST) -> Markup:
 
 def _block(lines: Iterable[str], language: str = "text") -> Markup:
     """A fenced block, with a longer fence than any that it holds."""
-    text = "\n".join(inert(line, page.LONGEST) for line in lines)
+    text = "\n".join(inert(line, page.LONGEST_PARAMETER) for line in lines)
     fence = "````"
     while fence in text:
         fence += "`"

@@ -21,6 +21,7 @@ from provision.report.template import environment
 from provision.review.tree import SEVERITIES, Review, Risk, Severity
 
 LONGEST: Final = 2_000  # characters of one value
+LONGEST_PARAMETER: Final = 50_000  # of a call: EC2's 16 KB of user data, in which quotes are escaped twice, are what a machine runs
 # A severity in the colours of an outcome, and a glyph for those who do not see them.
 TONES: Final[dict[Severity, str]] = {"high": "fail", "medium": "warn", "low": "unknown", "note": "not-applicable"}
 GLYPHS: Final[dict[Severity, str]] = {"high": "▲", "medium": "!", "low": "▽", "note": "i"}
@@ -54,7 +55,7 @@ def pretty(data: Any, indent: int = 0) -> str:
     """Data as JSON for people: what fits a line is on one. Each line is inert, and still to be escaped."""
     flat = json.dumps(data, ensure_ascii=False)
     if indent + len(flat) <= _WIDE or not isinstance(data, dict | list) or not data:
-        return inert(flat, LONGEST)
+        return inert(flat, LONGEST_PARAMETER)
     inner, outer = " " * (indent + 2), " " * indent
     if isinstance(data, dict):
         entries = [f"{inner}{inert(json.dumps(key, ensure_ascii=False), LONGEST)}: {pretty(data[key], indent + 2)}" for key in data]

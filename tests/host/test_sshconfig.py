@@ -87,7 +87,8 @@ def test_the_users_lines_are_there_at_every_moment_while_several_homes_change_th
 
     def look() -> None:
         while not done.is_set():
-            text = user_config.read_bytes()
+            with user_config.open("rb", buffering=0) as file:
+                text = file.read(1 << 16)  # in one call: between two of `read_bytes` the file may become shorter
             if not text.endswith(before):
                 lost.append(text)
 
