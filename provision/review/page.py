@@ -21,7 +21,7 @@ from provision.report.template import environment
 from provision.review.tree import SEVERITIES, Review, Risk, Severity
 
 LONGEST: Final = 2_000  # characters of one value
-LONGEST_PARAMETER: Final = 50_000  # of a call: EC2's 16 KB of user data, in which quotes are escaped twice, are what a machine runs
+LONGEST_PARAMETER: Final = 50_000  # of a call: 16 KB of user data, in which quotes are escaped twice, are what a machine runs
 # A severity in the colours of an outcome, and a glyph for those who do not see them.
 TONES: Final[dict[Severity, str]] = {"high": "fail", "medium": "warn", "low": "unknown", "note": "not-applicable"}
 GLYPHS: Final[dict[Severity, str]] = {"high": "▲", "medium": "!", "low": "▽", "note": "i"}
