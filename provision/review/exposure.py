@@ -140,7 +140,7 @@ def _early(asked: Downloads | None) -> Iterator[Change]:
         return
     kept: list[str] = []
     if asked.wheels:
-        kept.append(f"{len(asked.wheels)} wheels from {asked.index} by the SHA-256 of the lock")
+        kept.append(f"{len(asked.wheels)} wheels from {asked.index} by the SHA-256 of the lock, if the user data hold their list")
     if asked.packages:
         kept.append(f"{len(asked.packages)} packages and what they need with apt, by the keys of the lock")
     undo = "removed by the set-up when it has installed them"
