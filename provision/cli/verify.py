@@ -118,8 +118,8 @@ def command(ctx: click.Context, /, **arguments: Any) -> None:
     words.check()
     home = SshHome(paths.state_dir() / "ssh")
     with EarlyObservations([home.reach(host) for host in words.hosts[: words.jobs]], timeout_s=words.timeout_s) as ahead:
-        # The connections open while the rest of the program is loaded, which takes as long: 0.3 s for the profile, which says what to ask
-        # the hosts, and 0.3 s for the checks (tests/bench/verify.py).
+        # The connections open, and the hosts begin, while the rest of the program is loaded, which takes as long: 0.3 s for the profile,
+        # which says what else to ask the hosts, and 0.3 s for the checks (tests/bench/verify.py).
         if words.hosts and words.profile:
             from provision.profile import load  # noqa: PLC0415 - as said above
 

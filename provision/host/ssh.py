@@ -21,6 +21,7 @@ from provision.errors import (
 
 _SSH_FAILED = 255  # ssh(1): "255 if an error occurred" before or instead of the remote command
 _CHUNK_BYTES = 65_536
+_STOP_S = 1.0  # for a command to end by itself when it is stopped
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +111,7 @@ async def execute(
         raise HostUnreachableError(msg, hint="see whether it is up and not overloaded, or give a longer --timeout") from None
     finally:
         if process.returncode is None:
-            _end(process)
+            await _stop(process)
         # A child that left the session may hold the pipes open for ever, and a wait lasts until they are closed; asyncio has no public way
         # to let go of them.
         process._transport.close()  # type: ignore[attr-defined]  # noqa: SLF001
@@ -118,6 +119,17 @@ async def execute(
     if result.exit_code == _SSH_FAILED and not target.is_local:
         raise refusal(target, result.stderr.decode(errors="replace"))
     return result
+
+
+async def _stop(process: asyncio.subprocess.Process) -> None:
+    """Let a command end what it started in other sessions, then kill it."""
+    try:
+        with contextlib.suppress(ProcessLookupError, TimeoutError):
+            process.terminate()
+            async with asyncio.timeout(_STOP_S):
+                await process.wait()
+    finally:
+        _end(process)
 
 
 def _end(process: asyncio.subprocess.Process) -> None:

@@ -1,7 +1,7 @@
 """Observations that begin while the rest of the program is still being imported.
 
-Opening a connection takes as long as our own imports, and neither needs the other. So this module imports nothing heavy, and what is
-asked, which only the profile knows, follows the connection.
+Opening a connection takes as long as our own imports, and neither needs the other. So this module imports nothing heavy. A host begins with
+the facts that every profile needs; what else is asked, which only the profile knows, follows.
 """
 
 from __future__ import annotations

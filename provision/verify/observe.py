@@ -44,33 +44,38 @@ _MAX_PARTS: Final = 2 * 1024 * 1024  # all parts together
 _BROKEN: Final = (ValueError, TypeError, KeyError, zlib.error, RecursionError)
 
 # A python3 that is too old for the probe is a fact like any other: this code is written so that it runs there too.
-# pynvml comes last and is read only when a fact needs it: sending and compiling its 10,000 lines takes longer than all other facts
-# together.
-# The request comes after the modules, so that they are compiled by then.
+# pynvml is compiled only when a fact needs it: its 10,000 lines take longer than all other facts together.
+# The request comes last: facts begin before the client has read the profile, which says what to ask.
 _LOADER: Final = """
-import importlib.abc, importlib.util, json, sys, types, zlib
-sent = json.loads(zlib.decompress(s.read(int(s.readline()))).decode())
+import importlib.abc, importlib.util, json, sys, threading, zlib
+def piece():
+    return s.read(int(s.readline()))
+sent, head = json.loads(zlib.decompress(piece()).decode()), json.loads(piece().decode())
 if sys.version_info < (3, 7):
     import base64, time
-    request = json.loads(s.read(int(s.readline())).decode())
     python3 = {"version": "%d.%d.%d" % sys.version_info[:3], "path": sys.executable}
     answer = {"gathered_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), "elapsed_s": 0, "facts": {"python3": {"value": python3}}}
     packed = base64.b64encode(zlib.compress(json.dumps(answer).encode())).decode()
-    print("\\n<<gpuprov %s %d>>%s<<end>>" % (request["nonce"], len(packed), packed))
+    print("\\n<<gpuprov %s %d>>%s<<end>>" % (head["nonce"], len(packed), packed))
     sys.exit()
+pynvml, is_here = [], threading.Event()
 class Sent(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     def find_spec(self, name, path=None, target=None):
         return importlib.util.spec_from_loader(name, self) if name in sent["modules"] or name == "pynvml" else None
     def exec_module(self, module):
         if module.__name__ == "pynvml":
-            sent["modules"]["pynvml"] = zlib.decompress(s.read(int(s.readline()))).decode()
-        exec(compile(sent["modules"][module.__name__], "<gpuprov %s>" % module.__name__, "exec"), module.__dict__)
+            is_here.wait()
+        text = zlib.decompress(pynvml[0]).decode() if module.__name__ == "pynvml" else sent["modules"][module.__name__]
+        exec(compile(text, "<gpuprov %s>" % module.__name__, "exec"), module.__dict__)
 sys.meta_path.insert(0, Sent())
 facts = {}
 for name in sent["order"]:
     facts.update(getattr(importlib.import_module(name), "FACTS", {}))
-request = json.loads(s.read(int(s.readline())).decode())
-importlib.import_module("run").main(request, facts)
+def ask():
+    pynvml.append(piece())
+    is_here.set()
+    return json.loads(piece().decode())
+importlib.import_module("run").main(head, facts, ask)
 """
 
 
@@ -104,9 +109,9 @@ class Asked:
 
 async def _parcel(nonce: str, deadline_s: float, asked: Asked | Awaitable[Asked]) -> AsyncIterator[bytes]:
     """The bytes for the probe's standard input."""
-    yield python.piece(_LOADER.encode()) + python.piece(_program())
-    request = {"nonce": nonce, "deadline_s": deadline_s, **asdict(asked if isinstance(asked, Asked) else await asked)}
-    yield python.piece(json.dumps(request).encode()) + python.piece(python.pynvml())
+    head = json.dumps({"nonce": nonce, "deadline_s": deadline_s}).encode()
+    yield b"".join(map(python.piece, (_LOADER.encode(), _program(), head, python.pynvml())))
+    yield python.piece(json.dumps(asdict(asked if isinstance(asked, Asked) else await asked)).encode())
 
 
 async def observe(target: Target, *, timeout_s: float = 60, asked: Asked | Awaitable[Asked] = Asked()) -> Facts:

@@ -8,8 +8,19 @@ import pytest
 
 from provision.host.ssh import LOCALHOST, Target
 from provision.verify.ahead import EarlyObservations
+from provision.verify.facts.system import tool
 from provision.verify.observe import Asked
 from tests.waiting import until
+
+
+@pytest.fixture
+def own_tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where a git of our own writes its process; while a file `slow` lies beside, it does not end by itself."""
+    git, pid = tmp_path / "git", tmp_path / "pid"
+    git.write_text(f"#!/bin/sh\necho $$ > {pid}\n[ -e {tmp_path}/slow ] && exec sleep 600\necho git version 2.39.2\n")
+    git.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    return pid
 
 
 def test_what_was_begun_is_taken_once() -> None:
@@ -21,6 +32,21 @@ def test_what_was_begun_is_taken_once() -> None:
         assert "not gathered by tier quick" in facts.raw["pytorch"]["unknown"]
         assert ahead.take(LOCALHOST, Asked("quick")) is None
         assert ahead.take(Target("other", "other"), Asked("quick")) is None
+
+
+def test_facts_are_gathered_before_the_profile_says_what_to_ask(own_tool: Path) -> None:
+    with EarlyObservations([LOCALHOST], timeout_s=30) as ahead:
+        until(own_tool.exists, every_s=0.01)
+        begun = ahead.take(LOCALHOST, Asked("quick"))
+        assert begun is not None
+        assert tool(begun.result(30), "git") is not None
+
+
+def test_nothing_that_a_host_began_outlives_a_client_that_asks_for_nothing(own_tool: Path) -> None:
+    own_tool.with_name("slow").touch()
+    with EarlyObservations([LOCALHOST], timeout_s=30):
+        until(lambda: own_tool.exists() and own_tool.read_text(), every_s=0.01)
+    until(lambda: not Path(f"/proc/{own_tool.read_text().strip()}").exists(), every_s=0.01)
 
 
 def test_what_was_told_another_tier_is_not_taken() -> None:

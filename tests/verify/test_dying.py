@@ -16,10 +16,12 @@ from provision.errors import GpuprovError, HostUnreachableError
 from provision.host import python
 from provision.host.ssh import Completed, Target, execute
 from provision.profile import load
+from provision.verify.ahead import EarlyObservations
 from provision.verify.facts.system import KernelFacts, Python3Facts, tool
 from provision.verify.judge import judge
 from provision.verify.observe import Asked, observe
 from provision.verify.probe import run as probe
+from tests.waiting import until
 
 from .sshd import LIAR, Endpoint, Relay, executable, honest, needed
 
@@ -193,6 +195,14 @@ def test_a_tool_that_hangs_or_floods_costs_its_own_fact(host: Endpoint) -> None:
     assert honest(facts)
     pids = subprocess.run(["pgrep", "-fx", sleeping], capture_output=True, text=True, check=False).stdout.split()
     assert len(pids) <= 1  # the one that left its session on purpose
+
+
+def test_nothing_that_a_host_began_outlives_a_client_that_asks_for_nothing(host: Endpoint) -> None:
+    pid = host.folder / "pid"
+    host.program("git", f"#!/bin/sh\necho $$ >{pid}\nexec sleep 600\n")
+    with EarlyObservations([host.target], timeout_s=30):
+        until(lambda: pid.exists() and pid.read_text())
+    until(lambda: not Path(f"/proc/{pid.read_text().strip()}").exists())
 
 
 def test_a_fact_that_hangs_where_nothing_can_end_it_is_late_by_its_own_deadline_alone() -> None:

@@ -1,7 +1,6 @@
 """The probe as one file: readable, the same each time, complete, and judged as what `gpuprov probe` brings."""
 
 import ast
-import dataclasses
 import hashlib
 import json
 import os
@@ -30,7 +29,7 @@ def file(tmp_path: Path) -> Path:
 
 def digest(facts: Facts) -> str:
     """Of the findings without the run's own numbers: free space and the like change between two looks."""
-    findings = [dataclasses.asdict(f) for f in judge(facts, profiles.load(profiles.find("t4-train"))).findings]
+    findings = [f.as_dict() for f in judge(facts, profiles.load(profiles.find("t4-train"))).findings]
     return hashlib.sha256(json.dumps(findings).encode()).hexdigest()
 
 

@@ -17,7 +17,7 @@ import tempfile
 
 from counters import ncu_answer
 from device import present
-from run import REQUEST, UNITS, Unknown, command, output, read, unit
+from run import UNITS, Unknown, asked, command, output, read, unit
 
 NOBODY = 65534
 NO_RUN = {"said": "", "program": None, "counters": None, "way": "none", "own_pids": True}
@@ -300,13 +300,13 @@ def containers():
         "toolkit": version_of("nvidia-ctk"),
         "refresh": {name: unit(name) for name in CDI_REFRESH},
         "devices": sorted(set(re.findall(r"^nvidia\.com/gpu=\S+", listed, re.MULTILINE))),
-        "docker": docker_settings() if REQUEST["containers"] == "docker" else None,
+        "docker": docker_settings() if asked("containers") == "docker" else None,
     }
 
 
 def container_run():
     """What a small CUDA program answers in a container of the engine that was asked for."""
-    signs, engine = present(), REQUEST["containers"]
+    signs, engine = present(), asked("containers")
     if engine not in ("docker", "podman"):
         raise Unknown("the probe was asked for no container")
     if not shutil.which(engine):

@@ -10,7 +10,7 @@ import shutil
 import tempfile
 
 from device import pci_devices
-from run import REQUEST, command, read
+from run import asked, command, read
 
 
 def option(name="NVreg_RestrictProfilingToAdminUsers"):
@@ -34,12 +34,12 @@ def counters():
     as_user = {"outcome": "no-gpu", "user": None, "said": ""}
     if has_gpu:
         quick = {"outcome": "not-tried", "user": None, "said": "tier quick runs no profiler"}
-        as_user = quick if REQUEST["tier"] == "quick" else counters_as_user()
+        as_user = quick if asked("tier") == "quick" else counters_as_user()
     return {
         "on_disk": setting,
         "live": live.group(1) if live else None,
         "as_user": as_user,
-        "as_group": counters_as_group(has_gpu and REQUEST["tier"] != "quick"),
+        "as_group": counters_as_group(has_gpu and asked("tier") != "quick"),
     }
 
 

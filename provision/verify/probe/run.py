@@ -22,6 +22,9 @@ FIRST_TIER = dict.fromkeys(
 )
 FIRST_TIER["perf"] = "perf"
 REQUEST = {"tier": "standard", "containers": "none", "prefix": "", "until": time.monotonic() + FACT_S}
+# Whether REQUEST holds what is asked: facts begin before the client knows that.
+ASKED = threading.Event()
+ASKED.set()
 # Facts that start a framework or a profiler may take longer; a function may say so itself by its attribute `deadline_s`.
 SLOW_S = {"opencv": 60, "pytorch": 50, "tensorflow": 60, "jax": 60, "nvcc_runs": 60, "cutlass": 110, "counters": 130, "container_run": 150}
 SLOW_S["perf"] = 240
@@ -40,6 +43,12 @@ ASKING = threading.Lock()
 
 class Unknown(Exception):  # noqa: N818 - an answer, not an error
     """A fact that could not be observed, with the reason."""
+
+
+def asked(name):
+    """What the request says under a name; waits until it is here."""
+    ASKED.wait()
+    return REQUEST[name]
 
 
 def command(argv, timeout_s=FACT_S, env=None, cwd=None):
@@ -64,6 +73,18 @@ def end(process):
     """Kill a command with all that it started. Do not wait: a tool that hangs inside the driver cannot be killed."""
     with contextlib.suppress(OSError):
         os.killpg(process.pid, signal.SIGKILL)
+
+
+def end_all():
+    """Kill every command that still runs."""
+    for process in list(RUNNING):
+        end(process)
+
+
+def leave(*_):
+    """End at once, with every command that still runs."""
+    end_all()
+    os._exit(1)
 
 
 def outputs(process, name, timeout_s):
@@ -143,12 +164,13 @@ def show_units(names):
         SHOWN.update(blocks)
 
 
-def gather(facts, deadline_s, tell=None):
+def gather(facts, deadline_s, tell=None, more=dict):
     """Run every fact in a thread; returns name -> {"value": ...} or {"unknown": reason}, and always every name.
 
-    `tell` gets the answers so far, now and then, while others are waited for.
+    `tell` gets the answers so far, now and then, while others are waited for. `more` gives further facts when the first have begun; it may
+    wait, and the time that facts have counts from then on.
     """
-    answers = {}
+    answers, threads = {}, {}
 
     def observe(name, function):
         try:
@@ -160,23 +182,32 @@ def gather(facts, deadline_s, tell=None):
         except Exception as error:  # noqa: BLE001 - a fact that breaks must not take the others along; its reason travels
             answers[name] = {"unknown": ("%s: %s" % (type(error).__name__, error))[:MOST_REASON]}
 
+    def begin(some):
+        for name in sorted(some, key=lambda name: (name not in SLOW_S, name not in BEGIN)):
+            threads[name] = threading.Thread(target=observe, args=(name, some[name]), daemon=True)
+            threads[name].start()
+
+    until = time.monotonic() + deadline_s
+    begin(facts)
+    later = more()
+    begin(later)
+    facts = dict(facts, **later)
     began = time.monotonic()
-    allowed = {name: min(deadline_s, getattr(function, "deadline_s", SLOW_S.get(name, FACT_S))) for name, function in facts.items()}
-    threads = {name: threading.Thread(target=observe, args=(name, function), daemon=True) for name, function in facts.items()}
-    for name in sorted(threads, key=lambda name: (name not in SLOW_S, name not in BEGIN)):
-        threads[name].start()
+    allowed = {name: min(until - began, getattr(function, "deadline_s", SLOW_S.get(name, FACT_S))) for name, function in facts.items()}
     for name in sorted(threads, key=allowed.get):
         while threads[name].is_alive() and time.monotonic() < began + allowed[name]:
             threads[name].join(max(0.0, min(PART_S / 4, began + allowed[name] - time.monotonic())))
             if tell and threads[name].is_alive():
                 tell(dict(answers))
-    for process in list(RUNNING):
-        end(process)
+    end_all()
     return {name: answers.get(name, {"unknown": "not observed within %d s" % round(max(0, allowed[name]))}) for name in facts}
 
 
-def answer(facts, deadline_s, tier="standard", tell=None):
-    """What a tier observes, when by this host's clock, and how long it took; `tell` gets the same of the answers so far."""
+def answer(facts, deadline_s, tier="standard", tell=None, ask=lambda: None):
+    """What a tier observes, when by this host's clock, and how long it took; `tell` gets the same of the answers so far.
+
+    `ask` waits for the request, in which another tier may stand; the facts of every tier have begun before it is called.
+    """
     # Importing a framework or running its kernels would leave compiled files behind.
     os.environ.update(PYTHONDONTWRITEBYTECODE="1", CUDA_CACHE_DISABLE="1")
     began = time.monotonic()
@@ -186,13 +217,19 @@ def answer(facts, deadline_s, tier="standard", tell=None):
     def observed(answers):
         return {"gathered_at": at, "facts": answers, "elapsed_s": round(time.monotonic() - began, 3)}
 
-    return observed(gather_tier(facts, tier, REQUEST["until"], tell and (lambda answers: tell(observed(answers)))))
+    return observed(gather_tier(facts, REQUEST["until"], tell and (lambda answers: tell(observed(answers))), ask))
 
 
-def gather_tier(facts, tier, until, tell=None):
-    """Run the facts of a tier, first those that may run side by side, then those that must run alone; for the others only the reason."""
+def gather_tier(facts, until, tell=None, ask=lambda: None):
+    """Run the facts of REQUEST's tier, first those that may run side by side, then those that must run alone; for the others the reason."""
     rank = {name: TIERS.index(FIRST_TIER.get(name, "quick")) for name in facts}
-    answers = gather({name: facts[name] for name in facts if rank[name] <= min(1, TIERS.index(tier))}, until - time.monotonic(), tell)
+
+    def more():
+        ask()
+        return {name: facts[name] for name in facts if rank[name] == 1 and REQUEST["tier"] != "quick"}
+
+    answers = gather({name: facts[name] for name in facts if rank[name] == 0}, until - time.monotonic(), tell, more)
+    tier = REQUEST["tier"]
     for name in facts:
         if rank[name] > TIERS.index(tier):
             answers[name] = {"unknown": "not gathered by tier %s" % tier}
@@ -225,20 +262,32 @@ class Sender:
         self.write("", dict(observed, facts={name: fact for name, fact in observed["facts"].items() if name not in self.sent}))
 
     def write(self, kind, message):
-        """One frame. When nobody reads any more, nothing may keep running here."""
+        """One frame. When nobody reads any more, nothing keeps running here."""
         packed = base64.b64encode(zlib.compress(json.dumps(message).encode()))
         try:
             sys.stdout.write("\n<<gpuprov %s %s%d>>%s<<end>>\n" % (self.nonce, kind, len(packed), packed.decode()))
             sys.stdout.flush()
         except OSError:
-            for process in list(RUNNING):
-                end(process)
-            os._exit(1)
+            leave()
 
 
-def main(request, facts):
-    """Gather and print. `request` holds the nonce of the frames, the overall deadline, and what is asked, with the defaults of REQUEST."""
-    REQUEST.update({name: request[name] for name in REQUEST if name in request})
-    sender = Sender(request["nonce"], facts)
-    sender.rest(answer(facts, request["deadline_s"], request.get("tier", "standard"), sender.part))
+def main(head, facts, ask):
+    """Gather and print.
+
+    `head` holds the nonce of the frames and the overall deadline. `ask` waits for the request, which holds what is asked, with the defaults
+    of REQUEST; where none comes (ValueError, as from the end of a stream), nobody reads any more.
+    """
+    ASKED.clear()
+    signal.signal(signal.SIGTERM, leave)
+
+    def request():
+        try:
+            said = ask()
+        except ValueError:
+            leave()
+        REQUEST.update({name: said[name] for name in REQUEST if name in said})
+        ASKED.set()
+
+    sender = Sender(head["nonce"], facts)
+    sender.rest(answer(facts, head["deadline_s"], tell=sender.part, ask=request))
     os._exit(0)  # a fact that hangs must not keep the connection

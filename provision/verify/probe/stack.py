@@ -10,7 +10,7 @@ import shutil
 import tempfile
 
 from device import present
-from run import REQUEST, Unknown, command, output, read
+from run import Unknown, asked, command, output, read
 
 VENVS = "/opt/gpuprov/venvs"
 NVINFER = ("/usr/lib/x86_64-linux-gnu/libnvinfer.so.*", "/usr/lib64/libnvinfer.so.*")
@@ -75,7 +75,7 @@ print("gpuprov-json=" + json.dumps(answer))
 
 def home_of(name):
     """The folder of an environment; that of PyTorch may be the image's own."""
-    return REQUEST["prefix"].rstrip("/") if name == "pytorch" and REQUEST["prefix"] else "%s/%s" % (VENVS, name)
+    return asked("prefix").rstrip("/") if name == "pytorch" and asked("prefix") else "%s/%s" % (VENVS, name)
 
 
 def in_venv(name, script, timeout_s):
@@ -100,7 +100,7 @@ def extras():
     """Which packages each environment holds, by their metadata, and the versions of DCGM and of TensorRT's library."""
     environments = {}
     homes = {os.path.basename(home): home for home in sorted(glob.glob(VENVS + "/*"))}
-    homes.update({"pytorch": home_of("pytorch")} if REQUEST["prefix"] else {})
+    homes.update({"pytorch": home_of("pytorch")} if asked("prefix") else {})
     for environment, home in homes.items():
         for path in sorted(glob.glob(home + "/lib/python3*/site-packages/*.dist-info")):
             name, _, version = os.path.basename(path)[: -len(".dist-info")].rpartition("-")

@@ -211,7 +211,7 @@ def test_the_profiler_is_run_where_there_is_a_gpu_and_not_by_tier_quick(
     monkeypatch.setattr(probe.counters.glob, "glob", lambda pattern: devices[1] if pattern == "/dev/nvidia[0-9]*" else [])
     monkeypatch.setattr(probe.counters, "counters_as_user", lambda: {"outcome": "open", "user": "ada", "said": ""})
     monkeypatch.setattr(probe.counters, "counters_as_group", lambda has_gpu: has_gpu)
-    monkeypatch.setitem(probe.counters.REQUEST, "tier", tier)
+    monkeypatch.setitem(probe.run.REQUEST, "tier", tier)
     monkeypatch.setattr(probe.counters, "option", lambda: ("/etc/modprobe.d/b.conf", "0"))
     answer = probe.counters.counters()
     assert (answer["as_user"]["outcome"], answer["as_group"], answer["on_disk"]) == (outcome, outcome == "open", "0")

@@ -1,6 +1,7 @@
 """What this machine says holds its shape, and what loads the GPU runs last."""
 
 import json
+import queue
 import re
 import threading
 import time
@@ -34,7 +35,7 @@ def test_what_this_machine_says_holds_its_shape_or_is_unknown_with_a_reason(prob
         assert Facts("", 0.0, json.loads(json.dumps(raw))).read(kind)
 
 
-def test_what_loads_the_gpu_runs_when_all_else_has_ended(probe: Any) -> None:
+def test_what_loads_the_gpu_runs_when_all_else_has_ended(probe: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     ran: list[str] = []
 
     told = threading.Event()
@@ -51,9 +52,51 @@ def test_what_loads_the_gpu_runs_when_all_else_has_ended(probe: Any) -> None:
         return run
 
     facts = {name: fact(name) for name in ("perf", "pytorch", "os")}
-    answers = probe.run.gather_tier(facts, "perf", time.monotonic() + 10)
+    monkeypatch.setitem(probe.run.REQUEST, "tier", "perf")
+    answers = probe.run.gather_tier(facts, time.monotonic() + 10)
     assert ran == ["os", "pytorch", "perf"]
     assert set(answers) == set(facts)
+
+
+@pytest.mark.parametrize(("tier", "gathered"), [("quick", {"os", "extras"}), ("standard", {"os", "extras", "jax"})])
+def test_facts_of_every_tier_begin_before_the_request_is_here(probe: Any, tier: str, gathered: set[str]) -> None:
+    """`extras` asks for what the request says, and waits; `jax` is not even begun before the tier is known."""
+    ran: queue.Queue[str] = queue.Queue()
+    facts = {
+        "os": lambda: ran.put("os"),
+        "extras": lambda: ran.put(f"extras in {probe.run.asked('prefix')}"),
+        "jax": lambda: ran.put("jax"),
+    }
+
+    def ask() -> None:
+        assert ran.get(timeout=10) == "os"
+        assert ran.empty()
+        probe.run.REQUEST.update(tier=tier, prefix="/opt/image")
+        probe.run.ASKED.set()
+
+    probe.run.ASKED.clear()
+    answers = probe.run.gather_tier(facts, time.monotonic() + 10, None, ask)
+    assert {name for name, answer in answers.items() if "value" in answer} == gathered
+    assert set(ran.queue) == {"extras in /opt/image"} | (gathered & {"jax"})
+
+
+def test_no_fact_looks_at_the_request_before_it_is_here(probe: Any) -> None:
+    """They ask for it with `asked`, which waits; `perf` runs when all else has ended."""
+    sources = {name: Path(str(module.__file__)).read_text() for name, module in vars(probe).items()}
+    assert {name for name, source in sources.items() if "REQUEST" in source} == {"run", "perf"}
+
+
+def test_the_time_that_facts_have_counts_from_the_request(probe: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(probe.run, "FACT_S", 0.3)
+    monkeypatch.setattr(probe.run, "SLOW_S", {})
+    asked = threading.Event()
+
+    def more() -> dict[str, Any]:
+        time.sleep(0.5)
+        asked.set()
+        return {}
+
+    assert probe.run.gather({"os": asked.wait}, 10, None, more) == {"os": {"value": True}}
 
 
 def test_facts_whose_programs_take_longest_begin_first(probe: Any, monkeypatch: pytest.MonkeyPatch) -> None:
