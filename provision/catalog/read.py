@@ -67,6 +67,7 @@ def gpus() -> Gpus:
     return _read("gpus.yaml", Gpus)
 
 
+@functools.cache
 def gpu(model: str) -> GpuRecord:
     """The GPU of a model name.
 

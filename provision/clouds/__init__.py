@@ -23,6 +23,7 @@ CLOUDS: Final = ("aws", "digitalocean", "gcp")
 """The folders here, in the order in which they are listed."""
 
 
+@functools.cache
 def _module(cloud: str, name: str) -> Any:
     """A module of a cloud's folder, imported on use: an SDK costs up to 1.6 s and may not be installed."""
     if cloud not in CLOUDS:

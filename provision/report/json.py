@@ -1,11 +1,11 @@
 """The report for programs."""
 
 import json
-from typing import Any
+from typing import Any, get_type_hints
 
-from pydantic import TypeAdapter
+from pydantic import TypeAdapter, create_model
 
-from provision.verify.finding import OUTCOMES, Report, exit_code, summary
+from provision.verify.finding import OUTCOMES, Finding, Report, exit_code, summary
 
 _OPTIONAL = frozenset({"excuse"})  # written only for a finding that is waived
 
@@ -34,13 +34,18 @@ def schema() -> dict[str, Any]:
     }
     # With --against: what changed since the evidence.
     drift = {"drift": {"type": "array", "items": {"type": "object", "additionalProperties": {"type": "string"}}}}
-    definitions = {
-        name: {**definition, "required": sorted(set(definition["properties"]) - _OPTIONAL), "additionalProperties": False}
-        for name, definition in one.pop("$defs", {}).items()
+    # A finding is a tuple with names, and printed as an object.
+    fields: dict[str, Any] = {name: (kind, Finding._field_defaults.get(name, ...)) for name, kind in get_type_hints(Finding).items()}
+    finding = {
+        **create_model("Finding", __doc__=Finding.__doc__, **fields).model_json_schema(),
+        "required": sorted(set(fields) - _OPTIONAL),
+        "additionalProperties": False,
     }
+    findings = {"findings": {"title": "Findings", "type": "array", "items": {"$ref": "#/$defs/Finding"}}}
+    one.pop("$defs")
     report = {
         **one,
-        "properties": {**one["properties"], **shared, "schema": {"const": "gpuprov-report/1"}, **drift},
+        "properties": {**one["properties"], **findings, **shared, "schema": {"const": "gpuprov-report/1"}, **drift},
         "required": sorted({*one["properties"], *shared}),
         "additionalProperties": False,
     }
@@ -71,5 +76,5 @@ def schema() -> dict[str, Any]:
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "Report of gpuprov verify",
         "oneOf": [{"$ref": "#/$defs/Host"}, several, {"$ref": "#/$defs/Error"}],
-        "$defs": {**definitions, "Host": report, "Error": error},
+        "$defs": {"Finding": finding, "Host": report, "Error": error},
     }

@@ -220,6 +220,6 @@ def _with_excuses(report: Report, conditions: Conditions) -> Report:
     def excused(finding: Finding) -> Finding:
         if finding.outcome != "waived" or finding.excuse is not None:
             return finding
-        return replace(finding, excuse="without-gpu" if conditions.without_gpu and finding.needs_gpu else "waiver")
+        return finding._replace(excuse="without-gpu" if conditions.without_gpu and finding.needs_gpu else "waiver")
 
     return replace(report, findings=tuple(map(excused, report.findings)))

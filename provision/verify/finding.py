@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, Final, Literal, get_args
+from typing import Any, Final, Literal, NamedTuple, get_args
 
 from provision.errors import EXIT_FAILED_CHECK, EXIT_OK, EXIT_UNKNOWN
 
@@ -14,8 +14,7 @@ Excuse = Literal["without-gpu", "waiver"]
 _STRICT: Final = "warnings count as failures (--strict)"
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(NamedTuple):
     """One judged check; see `provision.verify.checks.base.Check`."""
 
     check: str
@@ -30,7 +29,7 @@ class Finding:
 
     def as_dict(self) -> dict[str, Any]:
         """The finding as JSON-compatible data; `excuse` is there only where there is one."""
-        data = asdict(self)
+        data = self._asdict()
         if self.excuse is None:
             del data["excuse"]
         return data

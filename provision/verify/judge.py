@@ -3,7 +3,7 @@
 import datetime as dt
 import functools
 import textwrap
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from provision.profile.model import Profile
 from provision.profile.verification import Waiver
@@ -64,11 +64,10 @@ def judge(
         findings = [_excuse(finding) for finding in findings]
         excused = sum(finding.excuse == "without-gpu" for finding in findings)
         notes.append(f"GPU part excused by --without-gpu: {excused} checks were not proven")
-    waivers = [waiver for waiver in profile.verify.waivers if waiver.check not in omitted]
-    findings, waiver_notes = _waive(findings, waivers, today or dt.datetime.now(dt.UTC).date())
-    notes += waiver_notes
-    unproven = sum(finding.outcome == "unknown" and finding.needs_gpu for finding in findings)
-    if gpu_missing and unproven:
+    if waivers := [waiver for waiver in profile.verify.waivers if waiver.check not in omitted]:
+        findings, waiver_notes = _waive(findings, waivers, today or dt.datetime.now(dt.UTC).date())
+        notes += waiver_notes
+    if gpu_missing and (unproven := sum(finding.outcome == "unknown" and finding.needs_gpu for finding in findings)):
         notes.append(f"no NVIDIA GPU on this host: {unproven} GPU checks are unknown")
     notes += [*_boot_notes(facts), *_clock_notes(facts)]
     return Report(host, profile.name, tuple(findings), tuple(notes), facts.gathered_at, elapsed_s)
@@ -111,7 +110,7 @@ def _excuse(finding: Finding) -> Finding:
     """The finding, excused by --without-gpu where it is about the GPU and does not hold."""
     if not finding.needs_gpu or finding.outcome not in {"unknown", "fail", "warn"}:
         return finding
-    return replace(finding, outcome="waived", excuse="without-gpu", observed=f"excused by --without-gpu: {finding.observed}", hint="")
+    return finding._replace(outcome="waived", excuse="without-gpu", observed=f"excused by --without-gpu: {finding.observed}", hint="")
 
 
 def _waive(findings: list[Finding], waivers: list[Waiver], today: dt.date) -> tuple[list[Finding], list[str]]:
@@ -128,10 +127,10 @@ def _waive(findings: list[Finding], waivers: list[Waiver], today: dt.date) -> tu
             result.append(finding)
         elif waiver.expires < today:
             text = f"{finding.observed}; its waiver by {waiver.owner} expired on {waiver.expires}"
-            result.append(replace(finding, observed=text))
+            result.append(finding._replace(observed=text))
         else:
             text = f"{finding.outcome}: {finding.observed}; waived by {waiver.owner} until {waiver.expires}: {waiver.reason}"
-            result.append(replace(finding, outcome="waived", excuse="waiver", observed=text, hint=""))
+            result.append(finding._replace(outcome="waived", excuse="waiver", observed=text, hint=""))
     return result, notes
 
 

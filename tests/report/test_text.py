@@ -56,5 +56,5 @@ def test_hosts_on_which_all_is_well_need_no_table() -> None:
 
 
 def test_what_does_not_apply_somewhere_is_no_reason_for_a_row() -> None:
-    elsewhere = dataclasses.replace(CLEAN, findings=(dataclasses.replace(FINDINGS[0], outcome="not-applicable"),))
+    elsewhere = dataclasses.replace(CLEAN, findings=(FINDINGS[0]._replace(outcome="not-applicable"),))
     assert "not everywhere" not in text.render(CLEAN, elsewhere)

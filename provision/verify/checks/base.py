@@ -124,7 +124,7 @@ def computed(expected: str, trial: NvccTrial, wrong: Sequence[str], right: int, 
     return passes(expected, f"compiled for {' and '.join(trial.built)}, right on {right} GPU(s){who}")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Signs:
     """What one GPU, or all of them, show: signs that fail, signs that warn, and what is as it should be."""
 

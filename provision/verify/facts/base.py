@@ -51,11 +51,10 @@ class Reading(FactPart):
 
     def count(self) -> int:
         """The value as a count; NotObservedError where there is none, or it cannot be a count."""
-        answer = self.answer()
-        if not isinstance(answer, int) or answer < 0:
-            msg = f"NVML read {answer!r}, which can be no count"
-            raise NotObservedError(msg)
-        return answer
+        if isinstance(self.value, int) and self.value >= 0:
+            return self.value
+        msg = f"NVML read {self.answer()!r}, which can be no count"
+        raise NotObservedError(msg)
 
 
 NOT_READ: Final = Reading(unknown="not read")
@@ -90,15 +89,15 @@ class Facts:
         """One fact; NotObservedError where it is missing, unknown, or not of its shape."""
         name = name or kind.name
         answer = self.raw.get(name)
+        known = self._typed.get((kind, name))
+        if known and known[0] is answer:  # several checks look at one fact
+            return cast("F", known[1])
         if not isinstance(answer, dict) or ("value" not in answer and "unknown" not in answer):
             msg = f"the probe sent no fact {name!r}"
             raise NotObservedError(msg)
         if "value" not in answer:
             raise NotObservedError(str(answer["unknown"])[:_MAX_REASON])
         value = answer["value"]
-        known = self._typed.get((kind, name))
-        if known and known[0] is value:  # several checks look at one fact
-            return cast("F", known[1])
         try:
             # JSON mode: in JSON an array is the only sequence there is.
             typed = kind.model_validate_json(_JSON.dump_json({kind.bare: value} if kind.bare else value))
@@ -106,7 +105,7 @@ class Facts:
             where = ".".join(map(str, error.errors()[0]["loc"])) if isinstance(error, ValidationError) else ""
             msg = f"the fact {name!r} is malformed at {where or 'its top'}"
             raise NotObservedError(msg) from error
-        self._typed[kind, name] = value, typed
+        self._typed[kind, name] = answer, typed
         return typed
 
     @property
