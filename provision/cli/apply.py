@@ -1,7 +1,6 @@
 """`gpuprov apply`."""
 
 import dataclasses
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -95,7 +94,7 @@ def command(
 
 
 def _print(results: Sequence[SetupResult], *, strict: bool) -> None:
-    click.echo(text.render(*(result.report for result in results), strict=strict, color=options.coloured(sys.stdout)))
+    click.echo(text.render(*(result.report for result in results), strict=strict, styled=options.styled))
 
 
 def _as_data(result: SetupResult, *, strict: bool) -> dict[str, Any]:

@@ -183,6 +183,11 @@ def coloured(stream: TextIO) -> bool:
     return stream.isatty() if chosen is None else chosen
 
 
+def styled(text: str, **style: Any) -> str:
+    """A text for standard output in a style of `click.style`, where there are colours."""
+    return click.style(text, **style) if coloured(sys.stdout) else text
+
+
 def print_json(data: Any) -> None:
     """Print JSON for programs: stable keys, one document."""
     click.echo(to_json(data))

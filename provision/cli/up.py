@@ -1,7 +1,6 @@
 """`gpuprov up`."""
 
 import dataclasses
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -134,7 +133,7 @@ def _print_attempts(attempts: Sequence[Attempt], log: Path) -> None:
 
 
 def _print_hosts(hosts: Sequence[ProvenHost], launch: str, *, strict: bool) -> None:
-    click.echo(text.render(*(host.result.report for host in hosts), strict=strict, color=options.coloured(sys.stdout)))
+    click.echo(text.render(*(host.result.report for host in hosts), strict=strict, styled=options.styled))
     for instance in (host.instance for host in hosts):
         click.echo(f"\n{instance.name}: {instance.id} at {instance.address} ({instance.zone}), ends {instance.deadline}")
         click.echo(f"  ssh gpuprov-{instance.name}    gpuprov verify {instance.name}    gpuprov down {launch}")

@@ -1,7 +1,6 @@
 """`gpuprov verify` after its connections are on their way: what it asks for, and how the verdict is printed."""
 
 import json
-import sys
 
 import click
 
@@ -76,7 +75,7 @@ def _render(form: str, verification: VerifyResult, *, strict: bool) -> str:
     """The reports in one format: text of one host in the terminal's colours, the page with a chart of what was measured."""
     reports = verification.reports
     if form == "text" and len(reports) == 1:
-        return text.render(reports[0], strict=strict, color=options.coloured(sys.stdout))
+        return text.render(reports[0], strict=strict, styled=options.styled)
     if form == "html" and reports:
         from provision.report import chart, html  # noqa: PLC0415 - Jinja2, which no other format needs
 

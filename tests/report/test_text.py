@@ -2,6 +2,8 @@
 
 import dataclasses
 
+import click
+
 from provision.report import text
 from provision.verify.finding import OUTCOMES
 
@@ -28,12 +30,12 @@ def test_hostile_text_is_inert_and_bounded() -> None:
     assert all(c.isprintable() or c == "\n" for c in lines)
     assert "[bold]x[/bold]" in lines
     assert len(lines) < 20_000
-    assert all(c.isprintable() or c in "\n\x1b" for c in text.render(HOSTILE, color=True))
+    assert all(c.isprintable() or c in "\n\x1b" for c in text.render(HOSTILE, styled=click.style))
 
 
 def test_colour_is_only_used_where_asked_for() -> None:
     assert "\x1b[" not in text.render(ONE)
-    assert "\x1b[" in text.render(ONE, color=True)
+    assert "\x1b[" in text.render(ONE, styled=click.style)
 
 
 def test_several_hosts_come_one_after_the_other_and_then_side_by_side() -> None:
