@@ -1,15 +1,20 @@
 """Where things lie: what ships with gpuprov, and what it keeps for this user. How a file is read within bounds, and written whole."""
 
+from __future__ import annotations
+
 import errno
 import os
 import secrets
 import stat
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import platformdirs
 
 from provision.errors import UsageError
+
+if TYPE_CHECKING:
+    from filelock import BaseFileLock
 
 _MOST_TEXT: Final = 4 << 20  # an ssh configuration or a journal's record has some hundred KiB at most
 _PACKAGE = Path(__file__).resolve().parent
@@ -34,6 +39,13 @@ def playbooks_dir() -> Path:
 def errors_page() -> Path:
     """The page that says what each error means."""
     return _shipped("docs") / "reference" / "errors.md"
+
+
+def lock_of(path: Path | str, timeout_s: float = -1) -> BaseFileLock:
+    """The lock of a file between processes, to be held in a `with`, which raises TimeoutError after `timeout_s`; by default it waits."""
+    from filelock import FileLock  # noqa: PLC0415 - 5 ms, and many commands lock nothing
+
+    return FileLock(path, timeout=timeout_s)
 
 
 def state_dir() -> Path:

@@ -8,9 +8,7 @@ import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
-from filelock import FileLock
-
-from provision.paths import text_of, write_whole
+from provision.paths import lock_of, text_of, write_whole
 
 # cloud-init prints the public keys between these lines (cloudinit/config/cc_keys_to_console.py and tools/write-ssh-key-fingerprints).
 _BLOCK = re.compile(r"-----BEGIN SSH HOST KEY KEYS-----(.*?)-----END SSH HOST KEY KEYS-----", re.DOTALL)
@@ -62,7 +60,7 @@ def public_of(private: str) -> str:
 
 def remember(known_hosts: Path, alias: str, keys: Iterable[str]) -> None:
     """Accept exactly these keys for the alias."""
-    with FileLock(f"{known_hosts}.lock"):
+    with lock_of(f"{known_hosts}.lock"):
         old = text_of(known_hosts).splitlines()
         lines = [*(line for line in old if line.split(" ", 1)[0] != alias), *(f"{alias} {key}" for key in keys)]
         write_whole(known_hosts, "".join(f"{line}\n" for line in lines))

@@ -12,12 +12,10 @@ import re
 import subprocess
 from pathlib import Path
 
-from filelock import FileLock
-
 from provision.errors import UsageError
 from provision.host import hostkeys
 from provision.host.ssh import LOCALHOST, Target
-from provision.paths import private_dir, text_of, write_whole
+from provision.paths import lock_of, private_dir, text_of, write_whole
 
 _COMMENT = "# gpuprov: instances launched from here (removed again with the last of them)"
 
@@ -45,7 +43,7 @@ class SshHome:
 
     def public_key(self) -> str:
         """The public key for new instances; the pair is generated on first use."""
-        with FileLock(self.folder / "key.lock"):
+        with lock_of(self.folder / "key.lock"):
             if not self._identity.exists():
                 subprocess.run(
                     ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "gpuprov", "-f", str(self._identity)],
@@ -153,7 +151,7 @@ class SshHome:
 
     def _write(self, alias: str, entry: str) -> None:
         """Replace the entry of an instance; the user's configuration includes ours as long as there is one."""
-        with FileLock(self.folder / "hosts.lock"):
+        with lock_of(self.folder / "hosts.lock"):
             blocks = [
                 block
                 for block in re.split(r"(?m)^(?=Host )", text_of(self._hosts))

@@ -16,10 +16,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from filelock import FileLock, Timeout
-
 from provision.errors import FileRefusedError
-from provision.paths import private_dir
+from provision.paths import lock_of, private_dir
 
 GENESIS: Final = "0" * 64
 """What the first line has in place of the digest of the one before."""
@@ -77,13 +75,11 @@ class Chain:
         """
         private_dir(self.path.parent)
         try:
-            with self._guard, FileLock(self.path.with_suffix(".lock"), timeout=_WAIT_S):
+            with self._guard, lock_of(self.path.with_suffix(".lock"), _WAIT_S):
                 self._add(entry)
-        except Timeout as error:
-            why = f"another gpuprov has held it for {_WAIT_S:g} s"
-            raise self._unwritable(why) from error
         except OSError as error:
-            raise self._unwritable(str(error.strerror)) from error
+            # Of the lock's timeout the system has no word.
+            raise self._unwritable(error.strerror or f"another gpuprov has held it for {_WAIT_S:g} s") from error
 
     def _add(self, entry: Entry) -> None:
         is_new = not self.path.exists()

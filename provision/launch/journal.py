@@ -17,10 +17,8 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from filelock import FileLock, Timeout
-
 from provision.errors import NameInvalidError, NameTakenError
-from provision.paths import private_dir, text_of, write_whole
+from provision.paths import lock_of, private_dir, text_of, write_whole
 
 _NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?")
 
@@ -252,11 +250,11 @@ class Journal:
             NameTakenError: another process holds it; the message has its process id.
         """
         path = self._folder / f"{check_name(name)}.lock"
-        lock = FileLock(path)
+        lock = lock_of(path)
         holder = path.with_suffix(".pid")
         try:
             lock.acquire(timeout=0)
-        except Timeout:
+        except TimeoutError:
             pid = text_of(holder, errors="replace") or "unknown"
             msg = f"another gpuprov (process {pid}) is at work on {name!r}"
             raise NameTakenError(msg, hint="wait for it to end, or choose another --name") from None

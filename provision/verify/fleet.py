@@ -3,11 +3,9 @@
 import asyncio
 import datetime as dt
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-
-import tenacity
 
 from provision.errors import EXIT_OK, GpuprovError
 from provision.host.ssh import Target
@@ -84,14 +82,18 @@ async def verify_all(
             report = judge(facts, profile, host=target.name, selection=selection, without_gpu=without_gpu, elapsed_s=elapsed_s)
             return HostVerification(expectation, report, facts)
 
-    async def until_it_holds(expectation: Expectation) -> HostVerification:
-        retrying = tenacity.AsyncRetrying(
+    def again_and_again() -> Callable[[Expectation], Awaitable[HostVerification]]:
+        import tenacity  # noqa: PLC0415 - of use with --wait alone
+
+        return tenacity.AsyncRetrying(
             retry=tenacity.retry_if_result(lambda verification: verification.report.exit_code(strict=strict) != EXIT_OK),
             wait=tenacity.wait_fixed(_LOOK_AGAIN_S),
-            stop=tenacity.stop_after_delay(max(0.0, wait_s - _LOOK_AGAIN_S)) if wait_s else tenacity.stop_after_attempt(1),
+            stop=tenacity.stop_after_delay(max(0.0, wait_s - _LOOK_AGAIN_S)),
             retry_error_callback=lambda state: state.outcome.result() if state.outcome else None,
-        )
-        verification: HostVerification = await retrying(once, expectation)
+        ).wraps(once)
+
+    async def until_it_holds(expectation: Expectation) -> HostVerification:
+        verification: HostVerification = await (again_and_again() if wait_s else once)(expectation)
         say(expectation.target.name, verification.report)
         return verification
 

@@ -6,6 +6,7 @@ import re
 import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -86,17 +87,24 @@ def test_no_fact_looks_at_the_request_before_it_is_here(probe: Any) -> None:
     assert {name for name, source in sources.items() if "REQUEST" in source} == {"run", "perf"}
 
 
-def test_the_time_that_facts_have_counts_from_the_request(probe: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(probe.run, "FACT_S", 0.3)
-    monkeypatch.setattr(probe.run, "SLOW_S", {})
-    asked = threading.Event()
+def test_the_time_that_facts_have_counts_from_the_request_and_ends_with_that_of_the_whole(
+    probe: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now, ends = 0.0, threading.Event()
 
     def more() -> dict[str, Any]:
-        time.sleep(0.5)
-        asked.set()
+        nonlocal now
+        now += 1000.0
         return {}
 
-    assert probe.run.gather({"os": asked.wait}, 10, None, more) == {"os": {"value": True}}
+    def gathered(deadline_s: float) -> Any:
+        ends.clear()
+        return probe.run.gather({"os": ends.wait}, deadline_s, lambda _: ends.set(), more)["os"]
+
+    monkeypatch.setattr(probe.run, "time", SimpleNamespace(monotonic=lambda: now))
+    assert gathered(2000) == {"value": True}
+    assert gathered(500) == {"unknown": "not observed within 0 s"}
+    ends.set()
 
 
 def test_facts_whose_programs_take_longest_begin_first(probe: Any, monkeypatch: pytest.MonkeyPatch) -> None:
