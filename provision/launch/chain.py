@@ -78,7 +78,7 @@ class Chain:
             with self._guard, lock_of(self.path.with_suffix(".lock"), _WAIT_S):
                 self._add(entry)
         except OSError as error:
-            # Of the lock's timeout the system has no word.
+            # The system has no text for the lock's timeout.
             raise self._unwritable(error.strerror or f"another gpuprov has held it for {_WAIT_S:g} s") from error
 
     def _add(self, entry: Entry) -> None:

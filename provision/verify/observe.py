@@ -45,7 +45,7 @@ _BROKEN: Final = (ValueError, TypeError, KeyError, zlib.error, RecursionError)
 
 # A python3 that is too old for the probe is a fact like any other: this code is written so that it runs there too.
 # pynvml is compiled only when a fact needs it: its 10,000 lines take longer than all other facts together.
-# The request comes last: facts begin before the client has read the profile, which says what to ask.
+# The request comes last, because facts begin before the client has read the profile, which says what to ask.
 _LOADER: Final = """
 import importlib.abc, importlib.util, json, sys, threading, zlib
 def piece():

@@ -91,7 +91,7 @@ def test_the_users_lines_are_there_at_every_moment_while_several_homes_change_th
 
     def look() -> None:
         while not done.is_set():
-            # A call that overlaps with one write in the kernel can get the new text at the old length; what is lost is lost for longer.
+            # A read that overlaps with a write in the kernel can get the new text cut at the old length, so it reads again.
             if not text().endswith(before) and not (again := text()).endswith(before):
                 lost.append(again)
 
