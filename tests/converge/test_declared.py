@@ -35,6 +35,7 @@ READS = {
     "gpuprov.host.undo",  # takes away what is declared
 }
 WORDS = {"name", "when", "register", "vars", "loop", "loop_control", "failed_when", "changed_when", "check_mode", "environment"}
+WORDS |= {"until", "retries", "delay"}
 
 
 def tasks(role: str) -> Iterator[dict[str, Any]]:

@@ -56,6 +56,7 @@ def test_the_argument_spec_states_the_defaults_by_value(role: str) -> None:
 @pytest.mark.parametrize("role", ROLES)
 def test_tasks_use_builtin_modules_and_ignore_no_errors(role: str) -> None:
     keywords = {"name", "when", "loop", "loop_control", "register", "vars", "environment", "check_mode", "changed_when", "failed_when"}
+    keywords |= {"until", "retries", "delay"}
     for task in tasks(role):
         modules = set(task) - keywords
         assert len(modules) == 1, task["name"]
