@@ -22,7 +22,7 @@ FIRST_TIER = dict.fromkeys(
 )
 FIRST_TIER["perf"] = "perf"
 REQUEST = {"tier": "standard", "containers": "none", "prefix": "", "until": time.monotonic() + FACT_S}
-# Whether REQUEST holds what is asked: facts begin before the client knows that.
+# Set when REQUEST holds what is asked. Facts begin before that.
 ASKED = threading.Event()
 ASKED.set()
 # Facts that start a framework or a profiler may take longer; a function may say so itself by its attribute `deadline_s`.
