@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from provision.errors import FileRefusedError
+from provision.errors import FileRefusedError, UsageError
 from provision.paths import lock_of, private_dir
 
 GENESIS: Final = "0" * 64
@@ -73,7 +73,10 @@ class Chain:
         Raises:
             AuditUnwritableError: it is not in the file, or nobody knows whether it is.
         """
-        private_dir(self.path.parent)
+        try:
+            private_dir(self.path.parent)
+        except UsageError as error:
+            raise self._unwritable(error.message) from error
         try:
             with self._guard, lock_of(self.path.with_suffix(".lock"), _WAIT_S):
                 self._add(entry)
@@ -82,7 +85,6 @@ class Chain:
             raise self._unwritable(error.strerror or f"another gpuprov has held it for {_WAIT_S:g} s") from error
 
     def _add(self, entry: Entry) -> None:
-        is_new = not self.path.exists()
         descriptor = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)
         try:
             state = os.fstat(descriptor)
@@ -95,7 +97,7 @@ class Chain:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
-        if is_new:
+        if not state.st_size:  # new, or all that a writer made before it was killed
             _sync_folder(self.path.parent)
 
     def _continued(self, end: bytes, size: int, entry: Entry) -> bytes:

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from provision.launch.journal import check_name
+from provision.launch.journal import check_name, names_in
 from provision.paths import private_dir, text_of, write_whole
 
 
@@ -84,5 +84,5 @@ class Fleets:
 
     def all(self) -> list[FleetRecord]:
         """All records, by name."""
-        records = (self.get(path.stem) for path in sorted(self._folder.glob("*.json")))
+        records = map(self.get, names_in(self._folder))
         return [record for record in records if record is not None]

@@ -35,6 +35,11 @@ def check_name(name: str) -> str:
     return name
 
 
+def names_in(folder: Path) -> list[str]:
+    """The names whose records a folder has, in order. A file with another name, such as a copy of a record, is none."""
+    return sorted(path.stem for path in folder.glob("*.json") if _NAME.fullmatch(path.stem))
+
+
 @dataclass(frozen=True, slots=True)
 class Machine:
     """A machine that the cloud has confirmed; `address` is empty until a connection to it succeeds."""
@@ -202,7 +207,7 @@ class Journal:
 
     def all(self) -> list[Record]:
         """All records, by name."""
-        records = (self.get(path.stem) for path in sorted(self._folder.glob("*.json")))
+        records = map(self.get, names_in(self._folder))
         return [record for record in records if record is not None]
 
     def log_of(self, name: str) -> Path:

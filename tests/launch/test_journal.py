@@ -167,6 +167,14 @@ def test_all_records_come_by_name_and_a_broken_one_hides_no_other(journal: Journ
     assert [r.name for r in journal.all()] == ["a", "c"]
 
 
+def test_a_copy_of_a_record_beside_it_is_no_launch(journal: Journal, tmp_path: Path) -> None:
+    for name in ("b", "a-b", "a"):
+        journal.put(record(name=name))
+    (tmp_path / "journal" / "a (copy).json").write_bytes((tmp_path / "journal" / "a.json").read_bytes())
+    assert [r.name for r in journal.all()] == ["a", "a-b", "b"]
+    assert journal.of("nobody") is None
+
+
 def test_a_record_is_found_by_the_name_of_a_machine(journal: Journal) -> None:
     journal.put(record(machines=(ONE, TWO)))
     for host in ("train", "train-2"):
