@@ -33,7 +33,10 @@ def _baked(handle: Cloud, draft: Order, plan: Plan) -> tuple[Answer, ...]:
     """Whether there is a current image of ours, where the place may start from one."""
     if draft.place is None or draft.place.baked_use == "never":
         return ()
-    image, why = found(handle, draft, recipe_of(plan.profile, plan.lock, without_gpu=False))
+    try:
+        image, why = found(handle, draft, recipe_of(plan.profile, plan.lock, without_gpu=False))
+    except CloudError as error:
+        return (Answer("baked-image", holds=None, said=error.message),)
     if image is not None:
         said = f"{image.id} of {image.made_at[:10]}, digest {image.digest}, made from {image.parts.get('base', '?')}"
         return (Answer("baked-image", holds=True, said=said),)

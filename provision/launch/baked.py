@@ -50,7 +50,7 @@ def image_for(handle: base.Cloud, order: base.Order, recipe: Recipe | None, *, o
         return ""
     image, why = found(handle, order, recipe)
     if image is not None:
-        on_step(f"starting from {image.id}, baked on {image.made_at[:10]} from {image.parts['base']}")
+        on_step(f"starting from {image.id}, baked on {image.made_at[:10]} from {image.parts.get('base', '?')}")
         return image.id
     if use == "required":
         msg = f"there is no current image of {recipe.line} in {handle.region}: {why}"

@@ -5,11 +5,14 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from provision.clouds.userdata import Downloads
+import pytest
+
+from provision.clouds.userdata import Downloads, PackageSource
 from provision.launch.ahead import downloads
 from provision.launch.plan import PlannedPlace, order, plan
 from provision.profile import load
 from provision.profile.lock import build
+from provision.profile.locked import LockedBuild, LockedExtra, LockedPython, LockedRepository
 from provision.profile.model import Profile
 from tests.certificates import AUTHORITY
 from tests.launch.conftest import TODAY
@@ -67,3 +70,93 @@ def test_each_order_has_them_but_of_a_baked_image_and_where_no_index_is_reached(
     assert ordered(place, baked="ami-0") is None
     assert ordered(place, begins_early=False) is None
     assert ordered(dataclasses.replace(place, downloads=None)) is None
+
+
+# --- each part of a lock ------------------------------------------------------------------------------------------------
+
+
+LOCK = build(T4, TODAY)
+ENVIRONMENT = LOCK.frameworks["pytorch"]
+
+
+def locked(**changes: Any) -> Downloads:
+    found = downloads(T4, LOCK.model_copy(update=changes))
+    assert found is not None
+    return found
+
+
+def wheel(name: str, *digests: str) -> str:
+    return f"{name}==1.0" + "".join(f" --hash=sha256:{digest}" for digest in digests)
+
+
+def environment(*wheels: str) -> Any:
+    return ENVIRONMENT.model_copy(update={"wheels": wheels})
+
+
+def extra(*wheels: str, build: LockedBuild | None = None) -> LockedExtra:
+    return LockedExtra(version="1.0", environment="pytorch", package="x", unit=None, wheels=wheels, build=build)
+
+
+BARE: dict[str, Any] = {"frameworks": {}, "opencv": LOCK.opencv.model_copy(update={"environment": None}), "extras": {}, "python": None}
+JAX = {"jax": environment(wheel("j", "02"))}
+OPENCV = LOCK.opencv.model_copy(update={"environment": environment(wheel("o", "03"))})
+TEAM = LockedPython(file="requirements.txt", sha256="0" * 64, environment="pytorch", wheels=(wheel("p", "06"),))
+
+
+@pytest.mark.parametrize(
+    ("parts", "names"),
+    [
+        ({}, []),
+        ({"frameworks": {"pytorch": environment(wheel("t", "01")), "jax": environment(wheel("j", "02"))}}, [("t", "01"), ("j", "02")]),
+        ({"opencv": OPENCV}, [("o", "03")]),
+        ({"extras": {"e": extra(wheel("e", "04")), "f": extra(wheel("f", "05"))}}, [("e", "04"), ("f", "05")]),
+        ({"python": TEAM}, [("p", "06")]),
+        (
+            {
+                "frameworks": JAX,
+                "opencv": OPENCV,
+                "extras": {"e": extra(wheel("e", "04"))},
+                "python": TEAM,
+            },
+            [("j", "02"), ("o", "03"), ("e", "04"), ("p", "06")],
+        ),
+        # Of one with several files nobody knows yet which is for this platform, and one without a digest is not told from another.
+        ({"frameworks": {"jax": environment(wheel("a"), wheel("b", "07"), wheel("c", "08", "09"), wheel("b", "07"))}}, [("b", "07")]),
+    ],
+)
+def test_the_wheels_are_those_of_every_part_each_once_and_with_its_only_digest(parts: dict[str, Any], names: list[tuple[str, str]]) -> None:
+    assert locked(**{**BARE, **parts}).wheels == tuple(names)
+
+
+def test_an_extra_that_is_built_keeps_the_set_up_away_from_the_host() -> None:
+    made = LockedBuild(source=wheel("x", "01"), tools=ENVIRONMENT, variables={}, job_gb=1, key="0" * 64)
+    assert locked(extras={"a": extra()}).wheels == locked().wheels
+    assert downloads(T4, LOCK.model_copy(update={"extras": {"a": extra(), "b": extra(build=made)}})) is None
+
+
+def test_packages_whose_version_a_pin_decides_wait_and_the_others_stand_once_in_the_order_of_the_lock() -> None:
+    roles = {"base": ("git", "tmux"), "nvidia_driver": ("driver",), "fabric_manager": ("fabric",), "extras": ("extra",)}
+    assert locked(packages={**roles, "opencv": ("tmux", "python3-venv")}).packages == ("git", "tmux", "python3-venv")
+
+
+def repository(kind: Any, **changes: Any) -> LockedRepository:
+    plain: dict[str, Any] = {"kind": kind, "name": "nvidia", "url": "https://x.example.org", "suite": None, "components": ()}
+    return LockedRepository(**{**plain, "keyring": None, "key": None, "fingerprint": None, **changes})
+
+
+KEYRING, KEY = "/usr/share/keyrings/x.gpg", "https://x.example.org/x.pub"
+OURS = repository("apt", name="ours", suite="noble", components=("main", "contrib"), keyring=KEYRING)
+
+
+def test_a_repository_has_its_suite_its_components_and_the_one_key_that_it_is_trusted_by() -> None:
+    there = repository("apt", key=KEY, fingerprint="ab" * 20)
+    assert locked(repositories=(OURS, there)).repositories == (
+        PackageSource("ours", "https://x.example.org", "noble", ("main", "contrib"), KEYRING, None, None),
+        PackageSource("nvidia", "https://x.example.org", "/", (), None, KEY, "ab" * 20),
+    )
+
+
+def test_a_system_without_apt_downloads_its_wheels_alone() -> None:
+    found = locked(os="rocky 10", repositories=(repository("dnf"),))
+    assert (found.packages, found.repositories, found.wheels) == ((), (), locked().wheels)
+    assert [each.name for each in locked(repositories=(repository("dnf"), OURS)).repositories] == ["ours"]
