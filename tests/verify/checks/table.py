@@ -86,6 +86,12 @@ def gpu(**readings: Any) -> dict[str, Any]:
     return {f"nvml__devices__0__{name}": value if isinstance(value, dict) else {"value": value} for name, value in readings.items()}
 
 
+def image_has(**has: str) -> dict[str, Any]:
+    """A profile whose one place starts from an image that has this driver already."""
+    image = {"id": "ami-0123456789abcdef0", "has": has}
+    return {"places": [{"cloud": "aws", "instance_type": "g4dn.xlarge", "regions": ["us-east-1"], "image": image}]}
+
+
 def two(facts: dict[str, Any], first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:
     """Two GPUs like the one of some facts, with these readings."""
     one = facts["nvml"]["devices"][0]

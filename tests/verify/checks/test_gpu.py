@@ -1,7 +1,7 @@
 """What the checks of gpu say to which facts: a case for each outcome that each can have."""
 
 from .. import good  # noqa: TID252 - the tests have no root package
-from .table import Case, Text, gpu, table, texts, two
+from .table import Case, Text, gpu, image_has, table, texts, two
 
 NODES = {"gpu__nodes": ["/dev/nvidia0", "/dev/nvidia1"]}
 KERNELS = [{"kernel": "6.8.0-1", "built": True}, {"kernel": "6.8.0-2", "built": False}]
@@ -11,6 +11,8 @@ BARE = {
     "modules__kernels": [],
     "modules__installed": [{"kernel": "6.8.0-10-gcp", "built": True}, {"kernel": "6.8.0-9-gcp", "built": False}],
 }
+# The image's own driver may have come without headers too.
+OWN = image_has(driver="580")
 CASES: list[Case] = [
     ("gpu", {}, {}, "pass", "Tesla T4"),
     ("gpu", {"gpu": good.NO_GPU}, {}, "unknown", "no NVIDIA GPU on this host"),
@@ -60,8 +62,20 @@ CASES: list[Case] = [
     ("driver-on-disk", BARE | {"modules__installed__0__built": False}, SIGNED, "fail", "6.8.0-10-gcp has NOT"),
     ("driver-on-disk", BARE | {"modules__installed": None}, SIGNED, "unknown", "no installed kernels"),
     ("driver-on-disk", BARE | {"modules__installed": []}, SIGNED, "fail", "no kernel is installed"),
+    ("driver-on-disk", {}, SIGNED, "pass", "=6.8.0-1030-aws has it; held: nvidia-dkms-open"),
+    ("driver", {}, OWN, "pass", "=loaded 580.95.05, installed 580.95.05, NVML 580.95.05, nvidia-smi 580.95.05"),
+    ("driver", {}, image_has(driver="570"), "fail", "loaded 580.95.05"),
+    ("driver-on-disk", {}, OWN, "pass", "=6.8.0-1030-aws has it; held: nvidia-dkms-open"),
+    ("driver-on-disk", BARE, OWN, "pass", "=6.8.0-9-gcp has NOT, 6.8.0-10-gcp has it; held: nvidia-dkms-open"),
+    ("driver-on-disk", BARE | {"modules__installed__0__built": False}, OWN, "fail", "6.8.0-10-gcp has NOT"),
+    ("driver-on-disk", {"modules__installed": None}, OWN, "pass", "6.8.0-1030-aws has it"),
+    ("driver-on-disk", BARE | {"modules__installed": []}, OWN, "unknown", "=no kernel is seen; held: nvidia-dkms-open"),
+    ("driver-on-disk", {"modules__held": ["tmux"]}, OWN, "warn", "=6.8.0-1030-aws has it; held: nothing of the driver"),
+    ("driver-on-disk", {"modules": None}, OWN, "unknown", "no fact"),
 ]
 BUILT = "the driver's module built for every kernel that has headers, and its packages held"
+NEWEST = "the signed module for the newest kernel, and the driver's packages held"
+BOOTED = "the image's own driver for every kernel that can be booted, and its packages held"
 TEXTS: list[Text] = [
     ("gpu", {}, {"gpu__count": 2}, "2 x T4", "compare instance type"),
     ("gpu", {"gpu__readable": False}, {}, "1 x T4", "the modes of /dev/nvidia*"),
@@ -73,6 +87,26 @@ TEXTS: list[Text] = [
     ("driver", {"driver__installed": None}, {}, "one driver: loaded = installed = user space", "modinfo"),
     ("driver-on-disk", {"modules__held": []}, {}, BUILT, "--role nvidia_driver"),
     ("driver-on-disk", {"modules__kernels": []}, {}, BUILT, "--role nvidia_driver"),
+    ("driver-on-disk", {"modules__held": []}, SIGNED, NEWEST, "--role nvidia_driver"),
+    ("driver", {"driver__loaded": None}, {}, "one driver: loaded = installed = user space", "reboot into it"),
+    (
+        "driver",
+        {"driver__loaded": None},
+        OWN,
+        "one driver: loaded = installed = user space, branch 580, as the image has it",
+        "name an image",
+    ),
+    (
+        "driver",
+        {},
+        image_has(driver="570"),
+        "one driver: loaded = installed = user space, branch 570, as the image has it",
+        "name an image",
+    ),
+    ("driver-on-disk", {}, OWN, BOOTED, ""),
+    ("driver-on-disk", {"modules__held": []}, OWN, BOOTED, "hold its packages in the image"),
+    ("driver-on-disk", {"modules__installed__0__built": False}, OWN, BOOTED, "name an image"),
+    ("driver-on-disk", BARE | {"modules__installed": []}, OWN, BOOTED, "modinfo nvidia"),
 ]
 
 test_table = table(CASES)

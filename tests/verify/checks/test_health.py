@@ -3,7 +3,7 @@
 from typing import Any
 
 from .. import good  # noqa: TID252 - the tests have no root package
-from .table import H100, NOT_SUPPORTED, Case, Text, gpu, table, texts, two
+from .table import H100, NOT_SUPPORTED, Case, Text, gpu, image_has, table, texts, two
 
 
 def xid(code: int, pci: str = "0000:00:1e", count: int = 1) -> dict[str, Any]:
@@ -55,6 +55,7 @@ SOFT = (
     *(88, 89, 92, 93, 94, 96, 97, 98, 99, 100, 101, 102, 103, 104, 105, 108, 121, 126, 127, 128, 129, 130, 131, 132, 133, 134, 135),
     *(137, 139, 141, 152, 153, 154, 157, 160, 161, 162, 163),
 )
+OWN = image_has(driver="580", driver_flavour="proprietary")
 CASES: list[Case] = [
     ("gpu-health", {}, {}, "pass", "ECC on, no uncorrected error"),
     ("gpu-health", gpu(**H100), {"gpu__model": "h100"}, "pass", "0 + 0 rows remapped"),
@@ -141,6 +142,10 @@ CASES: list[Case] = [
     ("gsp", {"gsp__on_disk": "0", "gsp__modules": "proprietary", **gpu(gsp=0)}, {}, "pass", "firmware off"),
     ("gsp", {}, {"stack__driver_flavour": "proprietary"}, "fail", "the profile asks for the proprietary ones"),
     ("gsp", {}, {"stack__driver_flavour": "open"}, "pass", "open kernel modules"),
+    # Of an image that has its driver, only what it claims counts.
+    ("gsp", {}, OWN, "fail", "the profile asks for the proprietary ones"),
+    ("gsp", {"gsp__modules": "proprietary"}, OWN, "pass", "proprietary kernel modules"),
+    ("gsp", {"gsp__modules": "proprietary"}, image_has(driver="580"), "pass", "proprietary kernel modules"),
     ("gsp", {"gsp__modules": None}, {}, "unknown", "no kernel modules"),
     ("gsp", gpu(gsp=NOT_SUPPORTED), {}, "pass", "firmware not told"),
     ("gsp", gpu(gsp={"unknown": "GPU is lost"}), {}, "unknown", "GPU is lost"),
@@ -160,6 +165,7 @@ TEXTS: list[Text] = [
     ("gsp", xid(119), {}, GSP, "may run without it under the proprietary modules"),
     ("gsp", {**xid(119), "gsp__modules": "proprietary"}, {}, GSP, "; the driver runs without it (NVreg"),
     ("gsp", {}, {"stack__driver_flavour": "proprietary"}, GSP, "--role nvidia_driver"),
+    ("gsp", {}, OWN, GSP, "name an image"),
     ("gsp", {"gsp__on_disk": "0", "gsp__modules": "proprietary"}, {}, GSP, "reboot, or unload the driver"),
     ("gpu-health", gpu(uncorrected=1), {}, WELL, "drain the host and reset the GPU or reboot"),
     ("gpu-health", gpu(uncorrected_ever=1), {}, WELL, "look again after a day"),

@@ -23,6 +23,7 @@ ONE: dict[str, Any] = {"gpus": 1, "total": {"reason": "one-gpu", "unknown": "the
 ELSEWHERE = {"before": ["77 python3"], "during": ["77 python3"], "seen": True, "busy_before": 100}
 UNSEEN = {"before": [], "during": [], "seen": False, "busy_before": 60}
 T4, L4, B200 = {"name": "Tesla T4"}, {"name": "NVIDIA L4"}, {"name": "NVIDIA B200"}
+P4 = {"name": "Tesla P4", "gemm__precision": "fp32"}
 # GB/s a lane and direction after encoding, by generation (PCI Express Base Specification).
 LANES = {1: 0.25, 2: 0.5, 3: 0.985, 4: 1.969, 5: 3.938, 6: 7.563}
 X8 = {"load__link_generation": 3, "load__link_width": 8}
@@ -37,6 +38,7 @@ SILENT = {f"load__{name}": None for name in ("sm_mhz", "power_w", "temperature_c
 STATE = "SM 1485 of 1980 MHz, 691 of 700 W, 56 C, held by power cap, link 5 x16 of 5 x16"
 NO_FIGURE = "the catalogue has no figure of this card to compare it with"
 TWO = "a correct sum over 2 GPUs, GB/s of its bus: at least 283.1 of 333, 74% of the datasheet's 450"
+SPLIT = "a batch split over 8 GPUs and gathered again, with the result of one GPU"
 EIGHT = "a correct sum over 8 GPUs, GB/s of its bus: at least 399.5 of a healthy 470"
 SLOW = {**ONE, "gemm__tflops": 500.0, "gemm__sustained_tflops": 480.0}
 
@@ -92,6 +94,10 @@ CASES: list[tuple[str, dict[str, Any], str, str, str]] = [
     ("gemm", {**ONE, **B200, **computed(0.85 * 0.74 * 2250 - 1, 1400.0)}, "b200", "warn", ""),
     ("gemm", {**ONE, **B200, **computed(0.7 * 0.74 * 2250 - 1, 1100.0)}, "b200", "fail", ""),
     ("gemm", {**ONE, **B200, **computed(2400.0, 1500.0)}, "b200", "unknown", "more than the 2250"),
+    # One whose clocks take more power than it may draw reaches less of it, 0.58 of 5.5.
+    ("gemm", {**ONE, **P4, **computed(2.72, 2.5)}, "p4", "pass", ""),
+    ("gemm", {**ONE, **P4, **computed(2.7, 2.5)}, "p4", "warn", ""),
+    ("gemm", {**ONE, **P4, **computed(2.2, 2.0)}, "p4", "fail", ""),
     ("gemm", {**ONE, "name": "NVIDIA RTX PRO 4500 Blackwell Server Edition"}, "rtx-pro-4500", "unknown", "788 TFLOPS"),
     ("memory-bandwidth", {**ONE, **B200, "memory__gb_s": 0.85 * 0.76 * 8000}, "b200", "pass", ""),
     ("memory-bandwidth", {**ONE, **B200, "memory__gb_s": 0.85 * 0.76 * 8000 - 1}, "b200", "warn", ""),
@@ -157,6 +163,7 @@ CASES: list[tuple[str, dict[str, Any], str, str, str]] = [
     # More than the card can do is not a measurement.
     ("gemm", {**ONE, "gemm__tflops": MOST}, "h200", "pass", "=GPU 0: 1039 TFLOPS, sustained 665"),
     ("gemm", {**ONE, "gemm__tflops": MOST + 0.1}, "h200", "unknown", "more than the 989.5 that it can do"),
+    ("gemm", {**ONE, **NVL, "gemm__tflops": MOST + 0.1}, "h200", "unknown", "more than the 989.5 that it can do"),
     # A product that is off by more than rounding.
     ("gemm", {**ONE, "gemm__error": 0.01}, "h200", "pass", "788 TFLOPS"),
     ("gemm", {**ONE, "gemm__error": 0.0101}, "h200", "fail", "WRONG result"),
@@ -233,6 +240,12 @@ TEXTS = [
     ("all-reduce", {"gpus": 2, "total": {**good.SUM, "gpus": 2, "bus_gb_s": 1.0}}, "h200", TWO, LOW),
     ("all-reduce", {"total": {**good.SUM, "right": False}}, "h200", EIGHT, "is broken"),
     ("all-reduce", {"total": {**LATE, "environment": {}}}, "h200", EIGHT, "measure again"),
+    ("all-reduce", {"others": ELSEWHERE}, "h200", EIGHT, "stop what else uses the GPU"),
+    ("all-reduce", {"gpus": 2, "total": {**good.SUM, "gpus": 2}, **NVL}, "h200", f"{TWO.partition(':')[0]}; {NO_FIGURE}", HEALTHY),
+    ("data-parallel", {}, "h200", SPLIT, ""),
+    ("data-parallel", {"split": {"gpus": 8, "right": False}}, "h200", SPLIT, "is broken"),
+    ("data-parallel", {"split": {"gpus": 7, "right": True}}, "h200", SPLIT, "which GPU took no part"),
+    ("data-parallel", {"split": LATE}, "h200", SPLIT, "measure again"),
     ("all-reduce", T4 | {"total": {**good.SUM, "bus_gb_s": 5.0}}, "t4", "a correct sum over all GPUs; its rate depends on the host", ""),
 ]  # fmt: skip
 
@@ -292,6 +305,7 @@ def test_one_gpu_of_two_that_was_measured_does_not_pass_for_both(check: str, how
     result = good.finding(check, observed, asked)
     assert result.outcome == "unknown"
     assert ("not measured" if check == "all-reduce" else "GPU 1 not measured, it was not found") in result.observed
+    assert "measure again with --tier perf" in result.hint
 
 
 def test_a_gpu_that_was_not_measured_does_not_hide_one_that_fails() -> None:

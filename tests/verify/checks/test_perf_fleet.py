@@ -43,6 +43,19 @@ def test_the_fleets_own_figure_is_the_measure_and_the_catalogues_where_it_has_no
     assert (finding.outcome, expected in finding.expected) == (outcome, True), finding
 
 
+@pytest.mark.parametrize("whose", ["b200", "h200"])
+def test_what_neither_fleet_nor_catalogue_measured_is_judged_by_the_datasheet(whose: str) -> None:
+    """The catalogue has no figure of one B200, and the fleet none of its products, or none of this card at all."""
+    facts = fleet(gpu=whose, memory_gb_s=6000.0)
+    for device in facts.raw["perf"]["value"]["devices"]:
+        device["name"] = "NVIDIA B200"
+    asked = good.profile(gpu__model="b200", gpu__count=8, verify={"tier": "perf"})
+    finding = good.finding("gemm", facts, asked)
+    assert (finding.outcome, "74% of the datasheet's 2250" in finding.expected) == ("fail", True), finding
+    memory = good.finding("memory-bandwidth", facts, asked).expected
+    assert (f"{OWN} 6000" if whose == "b200" else "76% of the datasheet's 8000") in memory
+
+
 def test_the_figures_of_another_card_or_of_unlike_cards_are_no_measure() -> None:
     plain = good.finding("gemm", good.under_load(gpus=8), EIGHT)
     assert good.finding("gemm", fleet(gpu="h100", tensor_tflops=1000.0), EIGHT) == plain

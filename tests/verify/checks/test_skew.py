@@ -32,6 +32,8 @@ CASES: list[Case] = [
     # The CUDA that a build says it is for tells two wheels of one number apart.
     ("skew", {**OLD, "pytorch__found": WHEEL}, {"gpu__model": "v100"}, "fail", "PyTorch 2.11.0 has kernels for"),
     ("skew", {**OLD, "pytorch__found": {**WHEEL, "cuda": "12.6"}}, {"gpu__model": "v100"}, "pass", "PyTorch 2.11.0"),
+    # A build that does not say its CUDA may be any of them, and those do not all have kernels for a V100.
+    ("skew", {**OLD, "pytorch__found": {**WHEEL, "cuda": None}}, {"gpu__model": "v100"}, "unknown", "it may be another build: PyTorch"),
     # What is about choosing, such as support of a branch, index or processor, is not about working.
     ("skew", {**OLD, "pytorch__found": {**WHEEL, "version": "2.11.0+cu126", "cuda": "12.6"}}, {}, "pass", "PyTorch 2.11.0+cu126"),
     ("skew", {}, {"gpu__model": "t4g"}, "pass", "driver 580.95.05"),

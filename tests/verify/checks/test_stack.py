@@ -13,6 +13,10 @@ SEEN: dict[str, Any] = {"sum": 504, "dnn": NET, "decode": {"left": 60.0, "right"
 CV_FOUND = {"version": "4.12.0", "sum": 504, "cuda": True, "cudnn": True, "arch_list": ["75"], "devices": []}
 CV_EXPECTED = "OpenCV resizes an image, runs a network with cuDNN and decodes a frame correctly on every GPU"
 NO_CUDNN = {**CV, "stack__cudnn": "none"}
+MIG = {"gpu__model": "h100", "gpu__application_clocks": "default", "gpu__mig": [{"slice": "1g.10gb", "count": 7}]}
+# An image with a PyTorch of its own, and a host where it is gone.
+IMAGE = {"stack__python": {"prefix": "/opt/x"}}
+GONE = {"pytorch": {"found": None, "home": "/opt/x"}}
 JAX = {"stack__frameworks": {"jax": "0.12.0.1"}}
 FRAMEWORK = good.GOOD["pytorch"]["found"]
 SESSIONS = {"code": 187, "said": "[h264_nvenc @ 0x5] OpenEncodeSessionEx failed: out of memory (10): (no details)"}
@@ -66,20 +70,8 @@ CASES: list[Case] = [
     ("pytorch", {"pytorch__home": "/opt/pytorch"}, {"stack__python": {"prefix": "/opt/pytorch"}}, "pass", "right on 1 GPU"),
     ("pytorch", {}, {"stack__python": {"prefix": "/opt/pytorch"}}, "unknown", "the facts are of another environment"),
     ("pytorch", {"pytorch__home": "/opt/conda"}, {"stack__python": {"prefix": "/opt/pytorch"}}, "unknown", "the facts are of /opt/conda"),
-    (
-        "pytorch-installed",
-        {"pytorch__home": "/opt/conda"},
-        {"stack__python": {"prefix": "/opt/x"}},
-        "unknown",
-        "the facts are of /opt/conda",
-    ),
-    (
-        "pytorch-installed",
-        {"pytorch": {"found": None, "home": "/opt/x"}},
-        {"stack__python": {"prefix": "/opt/x"}},
-        "fail",
-        "no environment for PyTorch",
-    ),
+    ("pytorch-installed", {"pytorch__home": "/opt/conda"}, IMAGE, "unknown", "the facts are of /opt/conda"),
+    ("pytorch-installed", GONE, IMAGE, "fail", "no environment for PyTorch"),
     ("pytorch", {"pytorch__found": None}, {}, "fail", "no environment"),
     ("pytorch", {"pytorch__found": {"error": "ModuleNotFoundError"}}, {}, "fail", "ModuleNotFoundError"),
     ("pytorch", {"pytorch__found": {**FRAMEWORK, "cuda": None}}, {}, "fail", "processors only"),
@@ -190,6 +182,17 @@ CASES: list[Case] = [
             ({"dnn": {**NET, "off": 0.0101}}, "fail", "dnn: WRONG result, off by 0.01"),
             ({"dnn": {**NET, "off": 0.0099}}, "pass", ""),
             ({"dnn": {**NET, "total": 0.0}}, "fail", "the processor's adds up to 0, not 60228"),
+            # What is exactly at a bound passes, and one figure without the other proves nothing.
+            ({"dnn": {**NET, "off": 0.01}}, "pass", ""),
+            ({"dnn": {**NET, "total": 60228.0 + 602}}, "pass", ""),
+            ({"dnn": {**NET, "total": 60228.0 - 603}}, "fail", "dnn: WRONG result"),
+            ({"dnn": {**NET, "error": "x"}}, "fail", "=GPU 0: dnn: x"),
+            ({"dnn": {**NET, "off": None}}, "fail", "=GPU 0: dnn: not tried"),
+            ({"dnn": {**NET, "total": None}}, "fail", "=GPU 0: dnn: not tried"),
+            ({"decode": {"left": 63.0, "right": 177.0}}, "pass", ""),
+            ({"decode": {"left": 60.0, "right": 180.0, "error": "x"}}, "fail", "=GPU 0: decode: x"),
+            ({"decode": {"left": None, "right": 180.0}}, "fail", "=GPU 0: decode: not tried"),
+            ({"decode": {"left": 60.0, "right": None}}, "fail", "=GPU 0: decode: not tried"),
             ({"decode": None}, "fail", "=GPU 0: decode: not tried"),
             ({"decode": {"error": "No module named 'PyNvVideoCodec'"}}, "fail", "=GPU 0: decode: No module named 'PyNvVideoCodec'"),
             ({"decode": {"left": 60.0, "right": 60.0}}, "fail", "=GPU 0: decode: WRONG frame, 60 and 60, not 60 and 180"),
@@ -249,6 +252,8 @@ CASES: list[Case] = [
     ("nvcc-runs", {"nvcc_runs__devices": []}, {}, "fail", "=right on 0 of 1 GPUs"),
     ("nvcc-runs", {"gpu__nodes": []}, {}, "pass", "right on 1 GPU"),
     ("nvcc-runs", {"gpu__nodes": ["/dev/nvidia0", "/dev/nvidia1"]}, {}, "fail", "=right on 1 of 2 GPUs"),
+    # Where GPUs are split with MIG, a program sees one of them.
+    ("nvcc-runs", {"gpu__nodes": ["/dev/nvidia0", "/dev/nvidia1"]}, MIG, "pass", "=compiled for sm_75, right on 1 GPU(s)"),
     ("nvcc-runs", {"nvcc_runs": {"unknown": "timed out"}}, {}, "unknown", "timed out"),
     ("nvcc-runs", NOT_RUN, {}, "unknown", "=compiled for sm_75, not run: no NVIDIA GPU"),
     ("nvcc-runs", NOT_RUN, {"gpu__model": "h100"}, "unknown", "=compiled for sm_75 (it has sm_90 as well), not run: no NVIDIA GPU"),
@@ -352,7 +357,17 @@ TEXTS: list[Text] = [
         "--role opencv",
     ),
     ("nvenc", {"encoders__nvenc": None}, {}, "ffmpeg built with NVENC, and one frame encoded by the GPU", "--role ffmpeg"),
+    (
+        "opencv",
+        {},
+        NO_CUDNN,
+        "OpenCV in /opt/gpuprov/venvs/opencv, built with CUDA for sm_75, and it resizes an image correctly",
+        "--role opencv",
+    ),
     ("opencv-cuda", {}, CV, CV_EXPECTED, "--role opencv"),
+    ("opencv-cuda", {"opencv__found": {**CV_FOUND, "cudnn": False}}, CV, CV_EXPECTED, "--role opencv"),
+    ("pytorch", GONE, IMAGE, "PyTorch in /opt/x, computing on every GPU", "the image's own"),
+    ("pytorch-installed", GONE, IMAGE, "PyTorch imports, is built for CUDA and has kernels for T4", "the image's own"),
     ("nvenc", {"encoders__encode": SESSIONS}, {}, "ffmpeg built with NVENC, and one frame encoded by the GPU", "the limit of sessions"),
 ]
 

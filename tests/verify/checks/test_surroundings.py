@@ -21,7 +21,7 @@ NEWEST_HAS_NOT: dict[str, Any] = {
     "modules__installed": [{"kernel": "6.8.0-9-gcp", "built": True}, {"kernel": "6.8.0-10-gcp", "built": False}]
 }
 CASES: list[Case] = [
-    ("environment", {}, {}, "pass", "none is set"),
+    ("environment", {}, {}, "pass", "=none is set"),
     ("environment", {"variables__login": {"LD_LIBRARY_PATH": "/usr/local/cuda/lib64/stubs:/x"}}, {}, "fail", "stubs"),
     (
         "environment",
