@@ -2,9 +2,9 @@
 
 They come from the folder that PEERS names: `ray/bin/ray` of a virtual environment with ray[default], boto3 and cython, and
 `sky/bin/sky` of one with skypilot[aws]. Neither is told anything but where AWS is: both follow AWS_ENDPOINT_URL.
+The role that each makes at its first launch in an account is in the embedded one, as every instance profile that a request names.
 """
 
-import json
 import os
 import shutil
 import subprocess
@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import boto3
-from botocore.config import Config
 
 from provision.rehearsal import control
 from tests.bench.stopwatch import Command, NotAcceptedError
@@ -42,15 +41,12 @@ _VMS = (
 )
 _GPU = "{'Gpus': [{'Name': 'T4', 'Manufacturer': 'NVIDIA', 'Count': 1, 'MemoryInfo': {'SizeInMiB': 16384}}], 'TotalGpuMemoryInMiB': 16384}"
 _SKY_IMAGES = ("skypilot:custom-gpu-ubuntu-cuda13", "skypilot:custom-gpu-ubuntu", "skypilot:custom-cpu-ubuntu")
-_SKY_ROLE = "skypilot-v1"
 
 
 def _client(rehearsal: control.Rehearsal, service: str, region: str) -> Any:
     given = rehearsal.environment
     keys = {"aws_access_key_id": given["AWS_ACCESS_KEY_ID"], "aws_secret_access_key": given["AWS_SECRET_ACCESS_KEY"]}
-    # Once and patiently: moto reads all managed policies for the first call of IAM, and a call that is repeated has made its thing already.
-    config = Config(read_timeout=300, retries={"total_max_attempts": 1})
-    return boto3.client(service, region_name=region, endpoint_url=rehearsal.endpoints["aws"], config=config, **keys)
+    return boto3.client(service, region_name=region, endpoint_url=rehearsal.endpoints["aws"], **keys)
 
 
 def _environment(rehearsal: control.Rehearsal, home: Path, programs: Path) -> dict[str, str]:
@@ -106,7 +102,6 @@ class Sky:
         self._catalogue(zones)
         for region in zones:
             self._route(region)
-        self._role()
 
     def _catalogue(self, zones: Mapping[str, Sequence[str]]) -> None:
         """The places that the catalogue knows, in the columns of its version 8 (sky/catalog/data_fetchers/fetch_aws.py)."""
@@ -138,15 +133,6 @@ class Sky:
         ec2.attach_internet_gateway(InternetGatewayId=gateway, VpcId=vpc)
         table = ec2.describe_route_tables(Filters=[{"Name": "vpc-id", "Values": [vpc]}])["RouteTables"][0]["RouteTableId"]
         ec2.create_route(RouteTableId=table, DestinationCidrBlock="0.0.0.0/0", GatewayId=gateway)
-
-    def _role(self) -> None:
-        """The role and profile that its first launch in an account makes; moto refuses the inline policy of it."""
-        iam = _client(self._rehearsal, "iam", "us-east-1")
-        trust = {"Effect": "Allow", "Principal": {"Service": "ec2.amazonaws.com"}, "Action": "sts:AssumeRole"}
-        document = json.dumps({"Version": "2012-10-17", "Statement": [trust]})
-        iam.create_instance_profile(InstanceProfileName=_SKY_ROLE)
-        iam.create_role(RoleName=_SKY_ROLE, AssumeRolePolicyDocument=document)
-        iam.add_role_to_instance_profile(InstanceProfileName=_SKY_ROLE, RoleName=_SKY_ROLE)
 
     @contextmanager
     def running(self) -> Iterator[None]:
