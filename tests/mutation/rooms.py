@@ -31,6 +31,7 @@ _LAUNCH_TESTS = (
     "ours",
     "patience",
     "plan",
+    "resume",
     "sweep",
     "whole",
     "zones",
@@ -40,6 +41,7 @@ _ORDERS = ("ahead", "ask", "baked", "fleet_orders", "permissions", "price")
 _CHECKS = ("base", "counters", "disk", "gpu", "health", "links", "perf", "sessions", "skew", "surroundings")
 _MADE_CHECKS = ("settings", "stack", "system")
 _CLOUD = ("requests", "firewall", "removal")
+_SIGNATURES = ("sign", "sign_keygen", "approval", "agreement", "bundle", "bundle_bounds", "accept", "accept_parts", "where")
 # They take seconds, so each survivor would, and other tests of these rooms say the same case by case.
 _SECONDS = (
     "verify/checks/test_perf.py::test_any_leaf_may_be_anything_without_a_traceback",
@@ -87,11 +89,11 @@ ROOMS = {
     "load": Room(("provision/profile/load.py",), ("tests/profile/test_load.py", "tests/profile/test_load_files.py")),
     "signatures": Room(
         tuple(f"provision/review/{name}.py" for name in ("sign", "approval", "bundle", "accept", "where")),
-        (*(f"tests/review/test_{name}.py" for name in ("sign", "approval", "bundle", "accept", "where")), *_without(_BITS)),
+        (*(f"tests/review/test_{name}.py" for name in _SIGNATURES), *_without(_BITS)),
     ),
     "collections": Room(
         ("playbooks/collections/ansible_collections/gpuprov/host/plugins/mod*/*.py",),
-        tuple(f"tests/playbooks/test_{name}.py" for name in ("driver", "ledger", "preflight", "remember", "settle", "undo")),
+        tuple(f"tests/playbooks/test_{name}.py" for name in ("asking", "driver", "ledger", "preflight", "remember", "settle", "undo")),
         imported_from="playbooks/collections",
     ),
 }

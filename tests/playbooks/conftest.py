@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import grp
 import importlib
 import json
@@ -108,6 +109,54 @@ def modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
 
     monkeypatch.setattr(ledger.Ledger, "__init__", begin_here)
     return made
+
+
+@pytest.fixture
+def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The only programs of the host."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    monkeypatch.setenv("PATH", str(folder))
+
+    def add(name: str, text: str) -> None:
+        (folder / name).write_text(f"#!/bin/sh\n{text}\n")
+        (folder / name).chmod(0o755)
+
+    return add
+
+
+@dataclass
+class Host:
+    """A root of its own for what a module opens and looks for."""
+
+    root: Path
+    modules: Modules
+
+    def __post_init__(self) -> None:
+        find = glob.glob
+        self.modules.monkeypatch.setattr(glob, "glob", lambda pattern: sorted(find(self.below(pattern))))
+
+    def below(self, path: str) -> str:
+        return path if path.startswith(str(self.root)) else f"{self.root}{path}"
+
+    def open(self, path: str, *words: Any, **how: Any) -> Any:
+        return Path(self.below(path)).open(*words, **how)
+
+    def write(self, path: str, content: bytes) -> Path:
+        file = Path(self.below(path))
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(content)
+        return file
+
+    def load(self, name: str) -> Any:
+        module = self.modules.load(f"modules.{name}")
+        self.modules.monkeypatch.setattr(module, "open", self.open, raising=False)
+        return module
+
+
+@pytest.fixture
+def host(modules: Modules, tmp_path: Path) -> Host:
+    return Host(tmp_path / "host", modules)
 
 
 Settle = Callable[..., dict[str, Any]]

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import glob
 import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from .conftest import Modules
+from .conftest import Host, Modules
 
 KERNELS = ("6.8.0-1", "6.8.0-2")
 
@@ -66,6 +65,11 @@ def test_packages_are_held_by_dnf_where_there_is_no_apt(rig: Rig) -> None:
     assert rig.call("held", "new")["changes"] == ["dnf --assumeyes --quiet versionlock add new"]
     assert rig.modules.record("nvidia_driver")["undo"] == [["dnf", "--assumeyes", "--quiet", "versionlock", "delete", "new"]]
     assert rig.call("held")["changes"] == []
+    # A name that is the beginning of a locked one is not locked with it.
+    rig.host.answers["dnf --quiet versionlock list"] = (0, "nvidia-driver-cuda-3:580.1-1.*\nnvidia-kmod-580.1-1.*\nplain\n")
+    assert rig.call("nvidia-driver", "kmod", "nvidia-kmod", "plain")["changes"] == [
+        "dnf --assumeyes --quiet versionlock add nvidia-driver kmod"
+    ]
     rig.tools = set()
     assert rig.call("new")["changes"] == []
 
@@ -152,6 +156,10 @@ def test_a_signed_module_is_not_built_and_the_kernel_that_it_came_with_is_booted
     assert (answer["changes"], answer["kernels"], answer["reboot"]) == (["modprobe nvidia"], list(KERNELS), False)
 
 
+def test_a_module_is_built_unless_it_is_said_to_come_signed(signed: Rig) -> None:
+    assert "has no headers here" in signed.modules.call("driver", module="nvidia")["msg"]
+
+
 def test_a_host_without_the_signed_module_or_with_one_of_dkms_is_refused(signed: Rig, tmp_path: Path) -> None:
     (tmp_path / "dkms/nvidia").mkdir(parents=True)
     assert signed.call(signed=True)["msg"].startswith("DKMS has nvidia, which comes before the signed module: `gpuprov undo`")
@@ -165,17 +173,20 @@ def test_a_host_without_the_signed_module_or_with_one_of_dkms_is_refused(signed:
 
 
 @pytest.fixture
-def driver(modules: Modules) -> Any:
-    return modules.load("modules.driver")
+def driver(host: Host) -> Any:
+    return host.load("driver")
 
 
-def test_kernels_with_headers_are_those_with_a_makefile(driver: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for kernel, made in (("b", True), ("a", True), ("c", False)):
-        (tmp_path / kernel / "build").mkdir(parents=True)
-        if made:
-            (tmp_path / kernel / "build/Makefile").touch()
-    monkeypatch.setattr(glob, "glob", lambda _: [str(path) for path in tmp_path.glob("*/build")])
+def test_kernels_with_headers_are_those_with_a_makefile(driver: Any, host: Host) -> None:
+    for kernel, name in (("b", "Makefile"), ("a", "Makefile"), ("c", "other")):
+        host.write(f"/lib/modules/{kernel}/build/{name}", b"")
     assert driver.kernels() == ["a", "b"]
+
+
+def test_every_kernel_is_installed_with_headers_or_without(driver: Any, host: Host) -> None:
+    for path in ("6.8.0-2/build/Makefile", "6.8.0-1/kernel/x.ko", "not-a-folder"):
+        host.write(f"/lib/modules/{path}", b"")
+    assert driver.installed() == ["6.8.0-1", "6.8.0-2"]
 
 
 @pytest.mark.parametrize(
@@ -199,13 +210,11 @@ def test_the_module_is_told_by_its_name_wherever_it_lies(driver: Any, monkeypatc
     assert driver.has_module("6.9") is False
 
 
-def test_the_log_is_the_end_of_the_newest(driver: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(glob, "glob", lambda _: [])
+def test_the_log_is_the_end_of_the_newest(driver: Any, host: Host) -> None:
     assert driver.log().startswith("there is no log")
-    for number, name in enumerate(("new", "old")):
-        (tmp_path / name).write_text(name + "x" * 2000 + f"end of {name}\n")
-        os.utime(tmp_path / name, (9 - number, 9 - number))
-    monkeypatch.setattr(glob, "glob", lambda _: [str(tmp_path / "new"), str(tmp_path / "old")])
+    for age, name in ((2, "one"), (1, "new"), (3, "old")):
+        path = host.write(f"/var/lib/dkms/nvidia/{name}/build/make.log", f"{name}{'x' * 2000}end of {name}\n".encode())
+        os.utime(path, (9 - age, 9 - age))
     assert (driver.log()[-10:], len(driver.log())) == ("end of new", 1000)
 
 
@@ -213,14 +222,10 @@ def test_the_log_is_the_end_of_the_newest(driver: Any, tmp_path: Path, monkeypat
     ("vendor", "kind", "there"),
     [("0x10de", "0x030200", True), ("0x10de", "0x030000", True), ("0x10de", "0x040300", False), ("0x1234", "0x030000", False)],
 )
-def test_a_device_counts_by_vendor_and_class(
-    driver: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, vendor: str, kind: str, *, there: bool
-) -> None:
-    for name, words in (("a", ("0x8086", "0x030000")), ("b", (vendor, kind))):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "vendor").write_text(words[0] + "\n")
-        (tmp_path / name / "class").write_text(words[1] + "\n")
-    monkeypatch.setattr(glob, "glob", lambda _: sorted(map(str, tmp_path.glob("[ab]"))))
+def test_a_device_counts_by_vendor_and_class(driver: Any, host: Host, vendor: str, kind: str, *, there: bool) -> None:
+    for slot, words in (("0000:00:01.0", ("0x8086", "0x030000")), ("0000:00:02.0", (vendor, kind))):
+        for name, word in zip(("vendor", "class"), words, strict=True):
+            host.write(f"/sys/bus/pci/devices/{slot}/{name}", f"{word}\n".encode())
     assert driver.on_the_bus() is there
 
 
@@ -233,13 +238,9 @@ def test_a_device_counts_by_vendor_and_class(
         (None, None),
     ],
 )
-def test_the_loaded_version_is_the_drivers_word(
-    driver: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str | None, version: str | None
-) -> None:
-    path = tmp_path / "version"
+def test_the_loaded_version_is_the_drivers_word(driver: Any, host: Host, text: str | None, version: str | None) -> None:
     if text is not None:
-        path.write_text(text)
-    monkeypatch.setattr(driver, "open", lambda _, **how: path.open(**how), raising=False)
+        host.write("/proc/driver/nvidia/version", text.encode())
     assert driver.loaded_version() == version
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -182,3 +183,30 @@ def test_what_a_command_says_need_not_be_text(modules: Modules, monkeypatch: Any
     ledger = modules.load("module_utils.ledger")
     monkeypatch.undo()
     assert ledger.run(["printf", "\\377"]) == (0, "\ufffd")
+
+
+def test_a_file_is_whole_on_the_disk_before_it_takes_the_place_of_the_old_one(ledger: Any, tmp_path: Path, monkeypatch: Any) -> None:
+    steps: list[tuple[str, int, int]] = []
+
+    def note(step: str, status: os.stat_result) -> None:
+        steps.append((step, status.st_ino, status.st_size))
+
+    def replace(new: str, old: str, really: Any = os.replace) -> None:
+        note("replaced", Path(new).stat())
+        really(new, old)
+
+    monkeypatch.setattr(os, "fsync", lambda descriptor: note("synced", os.fstat(descriptor)))
+    monkeypatch.setattr(os, "replace", replace)
+    ledger.write(str(tmp_path / "file"), b"whole", 0o600)
+    inode = (tmp_path / "file").stat().st_ino
+    assert steps == [("synced", inode, 5), ("replaced", inode, 5)]
+
+
+@pytest.mark.parametrize(("length", "told"), [(120, "x" * 120), (121, "x" * 119 + "…")])
+@pytest.mark.parametrize(("output", "reason"), [("", "it printed nothing"), ("y" * 5000, "y" * 5000)])
+def test_a_command_that_fails_is_told_with_its_end(modules: Modules, length: int, told: str, output: str, reason: str) -> None:
+    ledger = modules.load("module_utils.ledger")
+    said: dict[str, str] = {}
+    modules.host.answers["x"] = (3, output)
+    ledger.must_run(SimpleNamespace(fail_json=said.update), ["x" * length])
+    assert said == {"msg": f"`{told}` failed with 3: {reason}", "stderr": output[:4000]}

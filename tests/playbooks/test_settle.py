@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from .conftest import Modules, Settle
+from .conftest import ME, Modules, Settle
 
 NONE = {"changed": False, "changes": []}
 
@@ -55,6 +55,14 @@ def test_a_file_that_its_own_program_refuses_is_not_put_in_place(settle: Settle,
     modules.host.answers["visudo -cf"] = (0, "")
     settle(files=[file])
     assert (path.read_text(), mode(path)) == ("x\n", 0o440)
+
+
+@pytest.mark.parametrize("command", ["visudo -cf", "systemctl restart"])
+def test_of_much_that_a_program_says_the_end_is_told(settle: Settle, modules: Modules, tmp_path: Path, command: str) -> None:
+    modules.host.unit("u.service")
+    modules.host.answers[command] = (1, "x" * 2000 + "y\n")
+    file = {"path": str(tmp_path / "file"), "content": "x\n", "validate": ["visudo", "-cf"]}
+    assert settle(files=[file], units=[{"name": "u.service"}])["msg"].endswith(f": {'x' * 999}y")
 
 
 def test_drift_of_the_mode_alone_is_seen_and_settled(settle: Settle, tmp_path: Path) -> None:
@@ -161,6 +169,26 @@ def test_what_another_task_will_write_is_remembered_as_it_is(settle: Settle, mod
     assert (files[str(tmp_path / "a")]["content"], files[str(tmp_path / "b")]) == ("eA==", {"kind": "absent"})
 
 
+@pytest.mark.parametrize(
+    ("part", "item", "missing"),
+    [
+        ("files", {"path": "/x"}, "content"),
+        ("files", {"content": "x"}, "path"),
+        ("links", {"path": "/x"}, "target"),
+        ("links", {"target": "/x"}, "path"),
+        ("follow", {"also": "x"}, "argv"),
+        ("units", {"enabled": False}, "name"),
+    ],
+)
+def test_an_item_that_is_not_whole_is_refused_before_anything_changes(
+    settle: Settle, tmp_path: Path, part: str, item: dict[str, Any], missing: str
+) -> None:
+    (tmp_path / "file").touch()
+    answer = settle(**{"absent": [str(tmp_path / "file")], part: [item]})
+    assert (answer["failed"], answer["msg"]) == (True, f"missing required arguments: {missing} found in {part}")
+    assert (tmp_path / "file").exists()
+
+
 # --- commands that follow
 
 
@@ -179,6 +207,13 @@ def test_a_command_follows_a_change_and_not_the_lack_of_one(settle: Settle, modu
     assert settle(files=[{**file, "content": "y\n"}], follow=follow())["changes"][-1] == "update-initramfs -u"
     assert modules.host.ran == ["update-initramfs -u"] * 3
     assert modules.record("r")["undo"] == [["update-initramfs", "-u"]]
+
+
+def test_a_command_follows_no_other_order_of_the_words_of_a_file(settle: Settle, modules: Modules, tmp_path: Path) -> None:
+    file = {**ME, "path": str(tmp_path / "file"), "content": "x\n"}
+    settle(files=[file], follow=follow())
+    modules.call("settle", role="r", files=[dict(reversed(file.items()))], follow=follow())
+    assert modules.host.ran == ["update-initramfs -u"]
 
 
 def test_a_command_follows_another_value_too(settle: Settle, modules: Modules) -> None:
@@ -276,6 +311,15 @@ def test_a_unit_that_is_not_there_or_does_not_start_stops_the_run(settle: Settle
     modules.host.answers["systemctl enable"] = (5, "read-only\n")
     modules.host.unit("v.service")
     assert "`systemctl enable --quiet v.service` failed with 5: read-only" in settle(units=[{"name": "v.service"}])["msg"]
+
+
+@pytest.mark.parametrize("command", ["systemctl daemon-reload", "systemctl start u.service"])
+def test_a_unit_that_is_not_read_again_or_does_not_start_again_stops_the_run(settle: Settle, modules: Modules, command: str) -> None:
+    modules.host.unit("u.service", enabled=True, active=True)
+    settle(units=[{"name": "u.service"}])
+    modules.host.unit("u.service", enabled=True, stale=True)
+    modules.host.answers[command] = (1, "Job failed\n")
+    assert settle(units=[{"name": "u.service"}])["msg"] == f"`{command}` failed with 1: Job failed"
 
 
 def test_a_unit_that_is_started_or_disabled_is_remembered_as_it_was(settle: Settle, modules: Modules) -> None:

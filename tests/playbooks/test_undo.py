@@ -37,7 +37,18 @@ def test_files_links_and_folders_are_what_they_were(settle: Settle, undo: Any, t
     assert link.readlink() == Path("/old")
     assert not (tmp_path / "a").exists()
     assert not (tmp_path / "changes/r.json").exists()
-    assert (undo()["changed"], undo()["changes"]) == (False, [])
+    assert (undo()["changed"], undo()["changes"], undo()["diff"]) == (False, [], [])
+
+
+def test_what_stands_in_the_way_is_named_and_a_later_run_goes_on(settle: Settle, undo: Any, tmp_path: Path) -> None:
+    first, last = tmp_path / "first", tmp_path / "last"
+    settle(files=[{"path": str(first), "content": "new"}, {"path": str(last), "content": "new"}])
+    last.unlink()
+    last.mkdir()
+    answer = undo()
+    assert (answer["failed"], str(last) in answer["msg"], first.exists()) == (True, True, True)
+    last.rmdir()
+    assert undo()["changes"] == [f"{first}: removed"]
 
 
 @pytest.mark.rehearsal
@@ -103,11 +114,20 @@ def test_folders_that_somebody_removed_do_not_stop_an_undo_and_a_dry_run_removes
     assert not (tmp_path / "a").exists()
 
 
-@pytest.mark.parametrize("module", ["settle", "undo", "remember", "driver", "preflight"])
-def test_a_module_says_which_of_its_arguments_is_missing(modules: Modules, module: str) -> None:
+@pytest.mark.parametrize(
+    ("module", "missing"),
+    [
+        ("settle", "role"),
+        ("undo", "roles"),
+        ("remember", "packages_by_role"),
+        ("driver", "module"),
+        ("preflight", "free_gb, system, systems, wait_s"),
+    ],
+)
+def test_a_module_says_which_of_its_arguments_are_missing(modules: Modules, module: str, missing: str) -> None:
     answer = modules.call(module)
     assert answer["failed"]
-    assert answer["msg"].startswith("missing required arguments: ")
+    assert answer["msg"] == f"missing required arguments: {missing}"
 
 
 @pytest.mark.parametrize(
@@ -192,9 +212,33 @@ def test_a_dry_run_removes_no_package(undo: Any, apt: Modules) -> None:
     assert apt.record("packages")["wanted"] == ROLES
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        "systemctl stop u.service",
+        "systemctl disable --quiet u.service",
+        "apt-mark unhold held ours",
+        "apt-get purge --yes --quiet held ours",
+        "apt-get purge --yes --quiet dependency",
+    ],
+)
+def test_whatever_command_fails_stops_the_undo_and_no_package_is_forgotten(undo: Any, apt: Modules, command: str) -> None:
+    record(apt, "a", units={"u.service": {"enabled": False, "active": False}})
+    record(apt, "packages", before=["bash", "older"], wanted=ROLES)
+    apt.host.unit("u.service", enabled=True, active=True)
+    apt.host.answers |= {"apt-get -o": (0, "Remv dependency [1.0]\n"), command: (100, "locked\n")}
+    assert undo("a")["msg"] == f"`{command}` failed with 100: locked"
+    assert (apt.folder / "changes/a.json").exists() is command.startswith("systemctl")
+    assert apt.record("packages")["wanted"] == ROLES
+
+
 def test_dnf_removes_where_there_is_no_apt(undo: Any, modules: Modules) -> None:
     record(modules, "packages", before=["older"], wanted={"a": ["ours-1.2*", "older"]})
     modules.host.answers |= {"dpkg-query": (127, ""), "rpm": (0, "ours\nolder\n")}
     modules.monkeypatch.setattr(os.path, "exists", lambda path, real=os.path.exists: path != "/usr/bin/apt-get" and real(path))
+    modules.host.answers["dnf remove"] = (1, "locked\n")
+    assert undo("a")["msg"] == "`dnf remove --assumeyes --quiet ours` failed with 1: locked"
+    assert modules.record("packages")["wanted"] == {"a": ["ours-1.2*", "older"]}
+    del modules.host.answers["dnf remove"]
     assert undo("a")["changes"] == ["remove ours"]
     assert modules.host.ran[-1] == "dnf remove --assumeyes --quiet ours"

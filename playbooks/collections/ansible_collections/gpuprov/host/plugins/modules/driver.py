@@ -36,6 +36,11 @@ from ansible_collections.gpuprov.host.plugins.module_utils.ledger import Ledger,
 DKMS = "/var/lib/dkms"
 
 
+def is_locked(name, locks):
+    """Whether dnf keeps a package as it is. A lock is a name with a version, such as nvidia-driver-3:580.95.05-1.el9.*"""
+    return any(lock == name or re.match(r"%s-(\d+:)?\d+\.\d" % re.escape(name), lock) for lock in locks)
+
+
 class Driver:
     """One run of the module."""
 
@@ -64,8 +69,8 @@ class Driver:
             if free:
                 self.act(["apt-mark", "hold", *free], ["apt-mark", "unhold", *free])
         elif os.path.exists("/usr/bin/dnf"):
-            locks = run(["dnf", "--quiet", "versionlock", "list"])[1]
-            free = [name for name in self.module.params["packages"] if name not in locks]
+            locks = run(["dnf", "--quiet", "versionlock", "list"])[1].split()
+            free = [name for name in self.module.params["packages"] if not is_locked(name, locks)]
             if free:
                 verb = ["dnf", "--assumeyes", "--quiet", "versionlock"]
                 self.act([*verb, "add", *free], [*verb, "delete", *free])

@@ -7,7 +7,8 @@ DOCUMENTATION = """
 module: undo
 short_description: Put back what roles changed on this host
 description:
-  - Units, files, links and packages become what they were before these roles first changed them; the last role is undone first.
+  - Files, links and packages become what they were before these roles first changed them, and units that were not enabled or active are
+    disabled and stopped. The last role is undone first.
 options:
   roles: {description: Roles in the order in which they ran., type: list, elements: str, required: true}
 author: [gpuprov]
@@ -52,7 +53,7 @@ class Undoing:
             if state_of(path) != before and before["kind"] != "folder":
                 self.changes.append("%s: %s" % (path, {"absent": "removed"}.get(before["kind"], "put back")))
                 if not self.module.check_mode:
-                    put_back(path, before)
+                    self.put_back(path, before)
         for argv in ledger.data["undo"]:
             self.changes.append(" ".join(argv))
             if not self.module.check_mode:
@@ -63,6 +64,13 @@ class Undoing:
         if not self.module.check_mode and os.path.exists(ledger.path):
             run(["systemctl", "daemon-reload"])
             os.unlink(ledger.path)
+
+    def put_back(self, path, before):
+        """One path; where that is not possible, the record stays, and a later run goes on here."""
+        try:
+            put_back(path, before)
+        except OSError as error:
+            self.module.fail_json(msg="%s cannot be put back: %s; move away what is there, and undo again" % (path, error.strerror))
 
     def unit(self, name, before):
         """One unit."""
