@@ -393,8 +393,6 @@ def _door(profile: Profile, network: str) -> PlannedDoor:
 
 
 def _calls(profile: Profile, profile_sha256: str, name: str, place: PlannedPlace) -> list[PlannedCall]:
-    each = draft_order(profile, profile_sha256, name, place)
     words = f"<launch + {profile.limits.deadline_h} h>"
-    each = replace(each, tags={**each.tags, DEADLINE_TAG: words})
-    planned = clouds.provider(place.cloud).calls(each, place.region)
+    planned = clouds.provider(place.cloud).calls(draft_order(profile, profile_sha256, name, place), place.region)
     return [replace(call, parameters=in_words(call.parameters, words)) for call in planned]

@@ -118,6 +118,12 @@ def test_machines_are_found_by_the_launch_or_one_of_them_by_its_own_name(memory:
         assert caught.value.hint == "`gpuprov ls` lists all instances"
 
 
+def test_the_last_number_of_a_name_is_that_of_the_machine(memory: Memory) -> None:
+    two = machine("big-train-2-3", group="big-train-2", id="i-3")
+    memory[HERE].machines = [machine("big", id="i-big"), two, machine("big-train-2-3", group="other", id="i-not-ours")]
+    assert lifecycle.machines(memory.ours(), "big-train-2-3", [HERE]) == [two]
+
+
 def test_a_launch_whose_own_name_ends_with_a_number_is_found_first(memory: Memory) -> None:
     own, other = machine("train-2"), machine("train-2", group="train", id="i-other")
     memory[HERE].machines = [own, other]
@@ -162,6 +168,12 @@ def test_a_cloud_without_credentials_is_asked_in_one_region_that_is_always_enabl
     assert problems == [f"aws: {error.message}"]
     assert [pair for pair in (HERE, THERE, CLOSED) if memory[pair].asked] == [THERE]  # ap-east-1 comes first, but need not be enabled
     assert [pair for pair in (GCP, GCP_TOO) if memory[pair].asked] == [GCP]  # one answer shows the whole project
+
+
+def test_each_cloud_is_asked_first_in_one_region_and_in_one_that_is_always_enabled_where_it_has_one() -> None:
+    assert lifecycle.first_regions({HERE, THERE, CLOSED, GCP, GCP_TOO}) == {THERE, GCP}
+    assert lifecycle.first_regions({CLOSED, GCP_TOO}) == {CLOSED, GCP_TOO}
+    assert lifecycle.first_regions(set()) == set()
 
 
 def test_what_is_said_of_missing_credentials_names_the_cloud(memory: Memory) -> None:

@@ -144,3 +144,10 @@ def test_what_could_not_be_cleared_is_an_error(memory: Memory, method: str) -> N
         memory.ours(Patience(throttled_s=0.0, unanswered=2, pause_s=0.001, round_s=0.0)).clear(RECORD, [HERE, THERE])
     assert "remove" in memory[HERE].methods()  # the others are cleared all the same
     assert memory.said == ["removing what is not needed in eu-west-1: no answer, next try in 0.0 s"]
+
+
+def test_a_launch_is_as_old_as_its_oldest_machine() -> None:
+    first, late = (machine(f"a-{n}", launch_id="a", launched_at=f"2026-11-2{day}T00:00:00+00:00") for n, day in ((1, 0), (2, 2)))
+    between = machine("b", launch_id="b", launched_at="2026-11-21T00:00:00+00:00")
+    for order in ([first, late, between], [late, first, between], [between, late, first]):
+        assert oldest_first(order) == [first, late, between]
