@@ -317,7 +317,7 @@ def test_a_folder_that_is_gone_for_good_does_not_hide_why_a_command_failed(log: 
     with pytest.raises(ProfileNotFoundError) as caught:
         fail()
     assert caught.value is error
-    with pytest.raises(AuditUnwritableError), log.undertaken(UP):
+    with pytest.raises(AuditUnwritableError, match="cannot make"), log.undertaken(UP):
         pass
 
 
